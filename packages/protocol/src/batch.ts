@@ -1,0 +1,282 @@
+// Batch codec, version 1: the only thing a rank sends about its events. docs/batch-format.md is its full description.
+//
+//   batch = msgpack map { v, run, rank, …, encoding, size, body }
+//   body  = msgpack map { strings: [text…], tables: { spans: { rows, unit, start: bin, length: bin, … }, … } }, deflated (raw) or plain
+//
+// A batch stands alone: it has its own strings and tracks, so a lost one cannot poison a later one.
+// Invariant: decoding hostile bytes ends in bounded time and memory (limits.ts), with a value or a ProtocolError and nothing else.
+
+import { Packr, Unpackr } from 'msgpackr';
+import { z } from 'zod';
+import { decodeColumn, encodeColumn, sharedUnit } from './columns.ts';
+import { ProtocolError } from './errors.ts';
+import {
+  type ColumnType,
+  type Columns,
+  createEventTables,
+  EventTable,
+  type EventTables,
+  spanState,
+  tableColumns,
+  type TableName,
+  tableNames,
+} from './event-tables.ts';
+import { limits } from './limits.ts';
+import { type RankTime, rankTime } from './units.ts';
+
+export const protocolVersion = 1;
+
+/** Compresses a body (raw deflate, RFC 1951). An argument, because this package runs in browsers too. */
+export type Deflate = (body: Uint8Array) => Uint8Array;
+
+/** Undoes `Deflate`; throws when the result would be larger than `bytesMax`. */
+export type Inflate = (body: Uint8Array, bytesMax: number) => Uint8Array;
+
+const count = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
+
+/** What the rank could not record or keep, since its start (cumulative: a lost batch does not hide a loss). */
+export const droppedSchema = z.strictObject({
+  /** Events that found the ring full. */
+  events: count,
+  /** Arguments or parts of text cut because of a limit. */
+  arguments: count,
+  /** Names that found the name table full; their events carry a stand-in name. */
+  names: count,
+  /** Batches that found the spool full or were refused. */
+  batches: count,
+});
+
+const headerSchema = z.object({
+  v: z.number().int().min(0).max(65_535),
+  run: z.string().regex(/^[A-Za-z0-9_-]+$/).max(limits.runNameCharsMax),
+  rank: z.number().int().min(0).max(limits.rankMax),
+  worldSize: z.number().int().min(1).max(limits.rankMax + 1),
+  incarnation: z.string().regex(/^[a-z0-9-]+$/).max(32),
+  sequence: count,
+  host: z.string().min(1).max(limits.hostCharsMax),
+  hostName: z.string().min(1).max(limits.hostCharsMax),
+  pid: count,
+  epoch: z.string().regex(/^\d{1,20}$/),
+  watermark: z.number().int().min(Number.MIN_SAFE_INTEGER).max(Number.MAX_SAFE_INTEGER),
+  last: z.boolean(),
+  dropped: droppedSchema,
+});
+
+const envelopeSchema = headerSchema.extend({
+  encoding: z.enum(['deflate', 'plain']),
+  size: z.number().int().min(0).max(limits.bodyBytesMax),
+  body: z.instanceof(Uint8Array),
+});
+
+/** Who speaks, where, and what was lost. */
+export interface BatchHeader {
+  /** Name of the run: letters, digits, `_`, `-`. */
+  readonly run: string;
+  readonly rank: number;
+  readonly worldSize: number;
+  /** One life of the rank's process; later ones sort later. */
+  readonly incarnation: string;
+  /** 0, 1, 2, … without gaps per (run, rank, incarnation). */
+  readonly sequence: number;
+  /** The clock's identity: ranks with the same `host` read the same monotonic clock (on Linux the boot id). */
+  readonly host: string;
+  readonly hostName: string;
+  readonly pid: number;
+  /** Monotonic clock, ns, at RankTime 0: decimal digits. */
+  readonly epoch: string;
+  /** No later batch of this incarnation holds an event that starts before this, but for `close` rows. */
+  readonly watermark: RankTime;
+  /** Whether the incarnation ended here in good order. */
+  readonly last: boolean;
+  readonly dropped: Dropped;
+}
+
+export type Dropped = z.infer<typeof droppedSchema>;
+
+export interface Batch {
+  readonly header: BatchHeader;
+  /** Index 0 is always the empty string. */
+  readonly strings: readonly string[];
+  readonly tables: EventTables;
+}
+
+const packr = new Packr({ useRecords: false, variableMapSize: true });
+const unpackr = new Unpackr({ useRecords: false, int64AsType: 'number' });
+
+/** Bytes of a batch. Throws ProtocolError `oversized` when they pass `limits.batchBytesMax`: the caller splits and tries again. */
+export function encodeBatch(batch: Batch, deflate: Deflate): Uint8Array {
+  const tables: Record<string, Record<string, number | Uint8Array>> = {};
+  for (const name of tableNames) {
+    const table = batch.tables[name];
+    if (table.length > 0) tables[name] = encodeTable(table);
+  }
+  const body = packr.pack({ strings: batch.strings, tables });
+  if (body.length > limits.bodyBytesMax) throw oversized(batch.header, body.length, limits.bodyBytesMax, 'body');
+  const deflated = deflate(body);
+  const smaller = deflated.length < body.length;
+  const bytes = packr.pack({
+    v: protocolVersion,
+    ...batch.header,
+    encoding: smaller ? 'deflate' : 'plain',
+    size: body.length,
+    body: smaller ? deflated : body,
+  });
+  if (bytes.length > limits.batchBytesMax) throw oversized(batch.header, bytes.length, limits.batchBytesMax, 'batch');
+  return bytes;
+}
+
+/** The header alone: enough to store, deduplicate and route a batch. */
+export function decodeBatchHeader(bytes: Uint8Array): BatchHeader {
+  return readEnvelope(bytes).header;
+}
+
+/**
+ * The whole batch, checked: rows, string indexes, states and argument rows are all within their tables. With `only`, the tables of
+ * these names are decoded and the others left empty: a pass over a store that wants the clock samples pays for no spans.
+ */
+export function decodeBatch(bytes: Uint8Array, inflate: Inflate, only: readonly TableName[] = tableNames): Batch {
+  const { header, envelope } = readEnvelope(bytes);
+  const where = `Cannot decode batch ${header.sequence} of rank ${header.rank}`;
+  let plain: Uint8Array = envelope.body;
+  if (envelope.encoding === 'deflate') {
+    try {
+      plain = inflate(envelope.body, envelope.size);
+    } catch (cause) {
+      throw new ProtocolError('corrupt', `${where}: its body is not a deflate stream of ${envelope.size} bytes`, { cause });
+    }
+  }
+  if (plain.length !== envelope.size) {
+    throw new ProtocolError('corrupt', `${where}: its body must hold ${envelope.size} bytes, got ${plain.length}`);
+  }
+  const body = unpack(plain, where);
+  if (!isMap(body) || !Array.isArray(body.strings) || !isMap(body.tables)) {
+    throw new ProtocolError('corrupt', `${where}: its body must be a map of strings and tables`);
+  }
+  const strings = checkStrings(body.strings, where);
+  const tables = createEventTables() as { -readonly [N in TableName]: EventTable<N> };
+  for (const name of only) {
+    const encoded = body.tables[name];
+    if (encoded !== undefined) (tables as Record<TableName, unknown>)[name] = decodeTable(name, encoded, strings.length, where);
+  }
+  if (only === tableNames) checkArguments(tables, where);
+  return { header, strings, tables };
+}
+
+function encodeTable(table: EventTable<TableName>): Record<string, number | Uint8Array> {
+  const types = tableColumns[table.name] as Record<string, ColumnType>;
+  const columns = table.columns as Record<string, Float64Array | Uint32Array | Uint8Array>;
+  const timed: Float64Array[] = [];
+  for (const column in types) {
+    if (types[column] === 'time' || types[column] === 'length') timed.push(columns[column] as Float64Array);
+  }
+  const unit = timed.length > 0 ? sharedUnit(timed, table.length) : 1;
+  const encoded: Record<string, number | Uint8Array> = { rows: table.length, unit };
+  for (const column in types) {
+    const values = columns[column] as Float64Array;
+    // A column of zeros is left out: most spans have no id, parent or state.
+    if (!isZero(values, table.length)) encoded[column] = encodeColumn(types[column] as ColumnType, values, table.length, unit);
+  }
+  return encoded;
+}
+
+function isZero(values: Float64Array | Uint32Array | Uint8Array, rows: number): boolean {
+  const end = values instanceof Uint8Array ? values.length : rows;
+  for (let row = 0; row < end; row++) if (!Object.is(values[row], 0)) return false;
+  return true;
+}
+
+function decodeTable<N extends TableName>(name: N, encoded: unknown, strings: number, where: string): EventTable<N> {
+  if (!isMap(encoded)) throw new ProtocolError('bad_table', `${where}: table ${name} must be a map`);
+  const { rows, unit } = encoded;
+  if (typeof rows !== 'number' || !Number.isInteger(rows) || rows < 0 || rows > limits.rowsPerTableMax) {
+    throw new ProtocolError('bad_table', `${where}: table ${name} must have 0 to ${limits.rowsPerTableMax} rows, got ${String(rows)}`);
+  }
+  if (unit !== 1 && unit !== 1000) {
+    throw new ProtocolError('bad_table', `${where}: the unit of table ${name} must be 1 or 1000 ns, got ${String(unit)}`);
+  }
+  const table = new EventTable(name, rows);
+  const columns = table.columns as Record<string, Float64Array | Uint32Array | Uint8Array>;
+  for (const [column, type] of Object.entries(tableColumns[name]) as [string, ColumnType][]) {
+    const bytes = encoded[column];
+    if (bytes === undefined) continue;
+    const columnName = `${where}: column ${name}.${column}`;
+    if (!(bytes instanceof Uint8Array)) throw new ProtocolError('bad_table', `${columnName} must be bin`);
+    const values = decodeColumn(type, bytes, rows, unit, columnName);
+    if (type === 'string') checkBelow(values as Uint32Array, strings, 'string_index', columnName);
+    if (column === 'state') checkBelow(values as Uint32Array, spanState.close + 1, 'state', columnName);
+    columns[column] = values;
+  }
+  return EventTable.of(name, columns as unknown as Columns<N>, rows);
+}
+
+function checkBelow(values: Uint32Array, bound: number, what: 'string_index' | 'state', where: string): void {
+  for (let row = 0; row < values.length; row++) {
+    if ((values[row] as number) < bound) continue;
+    const wanted = what === 'state' ? `a state below ${bound}` : `an index below ${bound} (the batch's strings)`;
+    throw new ProtocolError('bad_table', `${where}: row ${row} must be ${wanted}, got ${values[row]}`);
+  }
+}
+
+function checkArguments(tables: EventTables, where: string): void {
+  for (const name of ['numberArguments', 'stringArguments'] as const) {
+    const { columns, length } = tables[name];
+    for (let index = 0; index < length; index++) {
+      const owner = tableNames[columns.table[index] as number];
+      const row = columns.row[index] as number;
+      if (owner !== undefined && row < tables[owner].length) continue;
+      throw new ProtocolError('bad_table', `${where}: ${name} row ${index} must belong to a row of a table, got row ${row} of ${owner ?? 'none'}`);
+    }
+  }
+}
+
+function checkStrings(strings: unknown[], where: string): string[] {
+  if (strings.length > limits.stringsPerBatchMax || strings.length === 0 || strings[0] !== '') {
+    throw new ProtocolError('bad_string', `${where}: it must have 1 to ${limits.stringsPerBatchMax} strings, the first empty, got ${strings.length}`);
+  }
+  for (const [index, text] of strings.entries()) {
+    // A UTF-16 unit is at most 3 bytes of UTF-8, so this never refuses a string of stringBytesMax bytes.
+    if (typeof text === 'string' && text.length <= limits.stringBytesMax) continue;
+    throw new ProtocolError('bad_string', `${where}: string ${index} must be text of at most ${limits.stringBytesMax} bytes`);
+  }
+  return strings as string[];
+}
+
+function readEnvelope(bytes: Uint8Array): { header: BatchHeader; envelope: z.infer<typeof envelopeSchema> } {
+  if (bytes.length > limits.batchBytesMax) {
+    throw new ProtocolError('oversized', `Cannot decode batch: it may have ${limits.batchBytesMax} bytes, got ${bytes.length}`);
+  }
+  const map = unpack(bytes, 'Cannot decode batch');
+  if (!isMap(map)) throw new ProtocolError('bad_header', 'Cannot decode batch: it must be a msgpack map');
+  if (map.v !== protocolVersion) {
+    throw new ProtocolError('wrong_version', `Cannot decode batch: its protocol version must be ${protocolVersion}, got ${quote(map.v)}`);
+  }
+  const parsed = envelopeSchema.safeParse(map);
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0];
+    throw new ProtocolError('bad_header', `Cannot decode batch: header field "${issue?.path.join('.') ?? ''}": ${issue?.message ?? 'not valid'}`);
+  }
+  const { v: _v, encoding: _encoding, size: _size, body: _body, ...header } = parsed.data;
+  return { header: { ...header, watermark: rankTime(header.watermark) }, envelope: parsed.data };
+}
+
+function unpack(bytes: Uint8Array, where: string): unknown {
+  try {
+    return unpackr.unpack(bytes);
+  } catch (cause) {
+    const truncated = cause instanceof Error && /Unexpected end|incomplete/i.test(cause.message);
+    if (truncated) throw new ProtocolError('truncated', `${where}: it ends too early, after ${bytes.length} bytes`, { cause });
+    throw new ProtocolError('corrupt', `${where}: it is not standard msgpack`, { cause });
+  }
+}
+
+function isMap(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array);
+}
+
+function quote(value: unknown): string {
+  return typeof value === 'number' ? String(value) : `a ${typeof value}`;
+}
+
+function oversized(header: BatchHeader, bytes: number, bytesMax: number, what: string): ProtocolError {
+  return new ProtocolError('oversized', `Cannot encode batch ${header.sequence} of rank ${header.rank}: its ${what} may have ${bytesMax} bytes, got ${bytes}`);
+}

@@ -1,0 +1,190 @@
+// The event tables: what a rank can say, one table per kind of event, one typed column per field.
+//
+// This schema is the single place that names tables and columns. The batch codec, the text dump, docs/batch-format.md and the
+// golden files follow it. Column types, and how each is kept in memory:
+//
+//   time    ns on the rank's clock (RankTime)           Float64Array
+//   length  ns, ≥ 0                                     Float64Array
+//   count   integer, 0 … 2^53−1                         Float64Array
+//   small   integer, 0 … 2^32−1                         Uint32Array
+//   string  index into the batch's string table         Uint32Array
+//   number  any double                                  Float64Array
+//   id8     8 opaque bytes per row                      Uint8Array, 8 per row
+//   id16    16 opaque bytes per row                     Uint8Array, 16 per row
+//
+// Adding a table or a column is a compatible change (decoders skip what they do not know and zero-fill what is missing); changing the
+// meaning of one is a new protocol version.
+
+import { limits } from './limits.ts';
+
+export type ColumnType = 'time' | 'length' | 'count' | 'small' | 'string' | 'number' | 'id8' | 'id16';
+
+export const tableColumns = {
+  /** A line of the timeline that events lie on. `kind`: `thread`, `stream`, `device`. `tid`: the system's own number for it. */
+  tracks: { track: 'small', kind: 'string', name: 'string', tid: 'count' },
+  /**
+   * A piece of work with a start and a length. `id` and `parent` are set for spans that may overlap others of their track (async ones;
+   * 0 = none: the parent is the enclosing span). `state` is a SpanState.
+   */
+  spans: { start: 'time', length: 'length', track: 'small', name: 'string', category: 'string', id: 'count', parent: 'count', state: 'small' },
+  /** A point in time. */
+  instants: { time: 'time', track: 'small', name: 'string', category: 'string' },
+  /** A value that changes over time. */
+  counters: { time: 'time', track: 'small', name: 'string', unit: 'string', value: 'number' },
+  /** One training step of this rank, from one `step()` to the next. */
+  steps: { start: 'time', length: 'length', track: 'small', step: 'count' },
+  /** Time of one named part of one step; `length` is the sum over `calls` spans directly below the step. */
+  phases: { step: 'count', name: 'string', length: 'length', calls: 'small' },
+  /** One rank's part of a collective, matched across ranks by (group, sequence). `bytes`: this rank's payload. */
+  collectives: {
+    start: 'time',
+    length: 'length',
+    track: 'small',
+    op: 'string',
+    group: 'string',
+    sequence: 'count',
+    bytes: 'count',
+    id: 'count',
+    parent: 'count',
+    state: 'small',
+  },
+  /** One side of a remote call; `trace`, `span` and `parentSpan` are W3C Trace Context ids. `side`: `client` or `server`; `status`: `ok` or `error`. */
+  rpcs: {
+    start: 'time',
+    length: 'length',
+    track: 'small',
+    method: 'string',
+    side: 'string',
+    peer: 'string',
+    status: 'string',
+    trace: 'id16',
+    span: 'id8',
+    parentSpan: 'id8',
+    id: 'count',
+    parent: 'count',
+    state: 'small',
+  },
+  /**
+   * One clock ping: sent and received on this rank's clock, remoteReceived and remoteSent on the clock of `host` relative to `hostEpoch`
+   * (decimal ns, that host's monotonic clock).
+   */
+  clockSamples: { sent: 'time', received: 'time', remoteReceived: 'time', remoteSent: 'time', host: 'string', hostEpoch: 'string' },
+  /** What the wall clock said at `time`: unix `seconds` and `nanos` within the second. `width`: how long the paired reading took. */
+  wallClocks: { time: 'time', width: 'length', seconds: 'count', nanos: 'small' },
+  /** Facts about the rank, once each: `key` to `value`. */
+  metadata: { key: 'string', value: 'string' },
+  /** Arguments of events: `row` of the table numbered `table` (order of this schema) has `key` with that value. */
+  numberArguments: { table: 'small', row: 'small', key: 'string', value: 'number' },
+  stringArguments: { table: 'small', row: 'small', key: 'string', value: 'string' },
+} as const satisfies Record<string, Record<string, ColumnType>>;
+
+export type TableColumns = typeof tableColumns;
+export type TableName = keyof TableColumns;
+
+/** Table names in schema order: the index is the number that `numberArguments.table` carries. */
+export const tableNames = Object.keys(tableColumns) as readonly TableName[];
+
+/**
+ * A span is `whole` when its start and end fell between the same two flushes. One that was still running at a flush is announced as
+ * `open` (length 0) and completed as `close` later (same start, full length), so that a killed rank still shows what it was inside of and
+ * no event of a later batch starts before this batch's watermark.
+ */
+export const spanState = { whole: 0, open: 1, close: 2 } as const;
+
+type ColumnArray<T extends ColumnType> = T extends 'small' | 'string' ? Uint32Array : T extends 'id8' | 'id16' ? Uint8Array : Float64Array;
+
+/** What `append` takes for one field: a number, or the bytes of an id. */
+export type Field<T extends ColumnType> = T extends 'id8' | 'id16' ? Uint8Array : number;
+
+export type Columns<N extends TableName> = { -readonly [C in keyof TableColumns[N]]: ColumnArray<TableColumns[N][C] & ColumnType> };
+
+/** All fields of one row; `string` fields are string indexes. */
+export type Row<N extends TableName> = { readonly [C in keyof TableColumns[N]]: Field<TableColumns[N][C] & ColumnType> };
+
+/** Bytes per row of an id column, 1 (an element) for all others. */
+export function elementsPerRow(type: ColumnType): number {
+  return type === 'id16' ? 16 : type === 'id8' ? 8 : 1;
+}
+
+/** An empty column with room for `rows` rows. */
+export function allocateColumn(type: ColumnType, rows: number): Float64Array | Uint32Array | Uint8Array {
+  if (type === 'id8' || type === 'id16') return new Uint8Array(rows * elementsPerRow(type));
+  return type === 'small' || type === 'string' ? new Uint32Array(rows) : new Float64Array(rows);
+}
+
+/** A table of one kind of event: columns of equal capacity, of which the first `length` rows are filled. */
+export class EventTable<N extends TableName> {
+  readonly name: N;
+  length = 0;
+  columns: Columns<N>;
+  #capacity: number;
+
+  constructor(name: N, capacity = 16) {
+    this.name = name;
+    this.#capacity = capacity;
+    this.columns = allocateColumns(name, capacity);
+  }
+
+  /** A table over columns that are already there; all of them hold at least `length` rows. */
+  static of<N extends TableName>(name: N, columns: Columns<N>, length: number): EventTable<N> {
+    const table = new EventTable(name, 0);
+    table.columns = columns;
+    table.length = length;
+    table.#capacity = length;
+    return table;
+  }
+
+  get full(): boolean {
+    return this.length >= limits.rowsPerTableMax;
+  }
+
+  /** Adds one row and gives its index. The caller keeps to `full`. */
+  append(row: Row<N>): number {
+    const index = this.length;
+    if (index === this.#capacity) this.#grow();
+    const types = tableColumns[this.name] as Record<string, ColumnType>;
+    const columns = this.columns as Record<string, Float64Array | Uint32Array | Uint8Array>;
+    const fields = row as Record<string, number | Uint8Array>;
+    for (const column in types) {
+      const field = fields[column];
+      const array = columns[column];
+      if (array === undefined || field === undefined) continue;
+      if (typeof field === 'number') array[index] = field;
+      else (array as Uint8Array).set(field, index * field.length);
+    }
+    this.length = index + 1;
+    return index;
+  }
+
+  /** Forgets all rows, keeps the room. */
+  clear(): void {
+    this.length = 0;
+  }
+
+  #grow(): void {
+    const capacity = Math.max(16, this.#capacity * 2);
+    const grown = allocateColumns(this.name, capacity) as Record<string, Float64Array | Uint32Array | Uint8Array>;
+    const old = this.columns as Record<string, Float64Array | Uint32Array | Uint8Array>;
+    for (const column in grown) {
+      const from = old[column];
+      if (from !== undefined) grown[column]?.set(from as never);
+    }
+    this.columns = grown as Columns<N>;
+    this.#capacity = capacity;
+  }
+}
+
+function allocateColumns<N extends TableName>(name: N, capacity: number): Columns<N> {
+  const columns: Record<string, Float64Array | Uint32Array | Uint8Array> = {};
+  for (const [column, type] of Object.entries(tableColumns[name])) columns[column] = allocateColumn(type as ColumnType, capacity);
+  return columns as Columns<N>;
+}
+
+export type EventTables = { readonly [N in TableName]: EventTable<N> };
+
+/** One empty table of each kind. */
+export function createEventTables(capacity = 0): EventTables {
+  const tables: Partial<Record<TableName, EventTable<TableName>>> = {};
+  for (const name of tableNames) tables[name] = new EventTable(name, capacity);
+  return tables as unknown as EventTables;
+}

@@ -1,0 +1,22 @@
+// Every bound of what crosses a process boundary, with its unit last. Relations between limits are asserted in limits.test.ts.
+
+export const limits = {
+  /** A batch as sent: below NATS's default max_payload (1 MiB) with room for headers. */
+  batchBytesMax: 960 * 1024,
+  /** A batch's body once inflated: what a decoder may be made to allocate. */
+  bodyBytesMax: 16 * 1024 * 1024,
+  /** Rows of one table in one batch. */
+  rowsPerTableMax: 65_536,
+  /** Strings of one batch. */
+  stringsPerBatchMax: 65_536,
+  /** One string, in UTF-8 bytes; the recorder cuts longer ones and counts them. */
+  stringBytesMax: 4096,
+  /** One control or live message. */
+  messageBytesMax: 64 * 1024,
+  /** Run names: letters, digits, `_` and `-`, so that they are safe in subjects, paths and URLs. */
+  runNameCharsMax: 64,
+  rankMax: 65_535,
+  hostCharsMax: 256,
+  /** Batches a client may have sent and not yet seen acknowledged. */
+  inFlightBatchesMax: 16,
+} as const;

@@ -1,0 +1,82 @@
+// Small messages between ranks, aggregator and people: JSON text, checked by zod on arrival.
+//
+// Over a WebSocket, binary frames are batches and text frames are these; over NATS, `clock_ping` is a request whose reply is `clock_pong`.
+
+import { z } from 'zod';
+import { droppedSchema } from './batch.ts';
+import { ProtocolError } from './errors.ts';
+import { limits } from './limits.ts';
+
+const nanosText = z.string().regex(/^\d{1,20}$/);
+
+/** From a rank to the aggregator. `id` comes back in the answer. */
+export const rankMessageSchema = z.discriminatedUnion('type', [
+  z.strictObject({ type: z.literal('clock_ping'), id: z.number().int().min(0) }),
+]);
+
+/** From the aggregator to a rank. Times are the aggregator's monotonic clock in ns. */
+export const controlMessageSchema = z.discriminatedUnion('type', [
+  z.strictObject({
+    type: z.literal('clock_pong'),
+    id: z.number().int().min(0),
+    host: z.string().min(1).max(limits.hostCharsMax),
+    received: nanosText,
+    sent: nanosText,
+  }),
+  /** The batch is stored; the rank may forget it. */
+  z.strictObject({ type: z.literal('ack'), batch: z.string().max(256) }),
+  /** The batch will never be taken; the rank counts it as dropped. */
+  z.strictObject({ type: z.literal('refused'), batch: z.string().max(256), reason: z.string().max(1024) }),
+  /** Ship what there is now: the aggregator is about to write the trace. */
+  z.strictObject({ type: z.literal('flush') }),
+]);
+
+/** State of one rank as the aggregator sees it now. */
+export const rankStatusSchema = z.strictObject({
+  rank: z.number().int().min(0).max(limits.rankMax),
+  incarnation: z.string(),
+  host: z.string(),
+  hostName: z.string(),
+  /** Batches stored, and batches known to be missing (gaps in the sequence). */
+  batches: z.number().int().min(0),
+  missing: z.number().int().min(0),
+  events: z.number().int().min(0),
+  /** The last finished step, -1 before the first. */
+  step: z.number().int().min(-1),
+  dropped: droppedSchema,
+  /** Whether the rank said goodbye. */
+  ended: z.boolean(),
+});
+
+/** From the aggregator to people: what `GET /status` answers and the live feed repeats. */
+export const liveMessageSchema = z.strictObject({
+  type: z.literal('status'),
+  runs: z.array(z.strictObject({ run: z.string(), worldSize: z.number().int().min(1), ranks: z.array(rankStatusSchema) })),
+  /** Batches that could not be read, kept aside. */
+  quarantined: z.number().int().min(0),
+});
+
+export type RankMessage = z.infer<typeof rankMessageSchema>;
+export type ControlMessage = z.infer<typeof controlMessageSchema>;
+export type RankStatus = z.infer<typeof rankStatusSchema>;
+export type LiveMessage = z.infer<typeof liveMessageSchema>;
+
+/** A message as text. */
+export const encodeMessage = (message: RankMessage | ControlMessage | LiveMessage): string => JSON.stringify(message);
+
+/** The message behind `text`; throws ProtocolError `bad_message` or `oversized`. */
+export function decodeMessage<T>(schema: z.ZodType<T>, text: string): T {
+  if (text.length > limits.messageBytesMax) {
+    throw new ProtocolError('oversized', `Cannot decode message: it may have ${limits.messageBytesMax} bytes, got ${text.length}`);
+  }
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    throw new ProtocolError('bad_message', 'Cannot decode message: it is not JSON', { cause });
+  }
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const issue = parsed.error.issues[0];
+  throw new ProtocolError('bad_message', `Cannot decode message: "${issue?.path.join('.') ?? ''}": ${issue?.message ?? 'not valid'}`);
+}

@@ -1,0 +1,31 @@
+// NATS subject grammar and names.
+//
+//   ranktrace.v1.<run>.batch.<rank>   JetStream: batches, one message each, Nats-Msg-Id = batchId
+//   ranktrace.v1.<run>.clock          request/reply: clock pings
+//   ranktrace.v1.<run>.control        publish: control messages to every rank of the run
+//
+// A run name is a single token by its own grammar, so that no name can widen a subscription.
+
+import type { BatchHeader } from './batch.ts';
+import { ProtocolError } from './errors.ts';
+import { limits } from './limits.ts';
+
+export const streamName = 'RANKTRACE';
+export const batchSubjects = 'ranktrace.v1.*.batch.*';
+
+export const batchSubject = (run: string, rank: number): string => `ranktrace.v1.${checkRunName(run)}.batch.${rank}`;
+export const clockSubject = (run: string): string => `ranktrace.v1.${checkRunName(run)}.clock`;
+export const clockSubjects = 'ranktrace.v1.*.clock';
+export const controlSubject = (run: string): string => `ranktrace.v1.${checkRunName(run)}.control`;
+
+/** Identity of a batch everywhere: message id in JetStream, key of deduplication. */
+export function batchId(header: Pick<BatchHeader, 'run' | 'rank' | 'incarnation' | 'sequence'>): string {
+  return `${header.run}.${header.rank}.${header.incarnation}.${header.sequence}`;
+}
+
+/** The name itself; throws ProtocolError `bad_subject` when it is not letters, digits, `_` and `-`. */
+export function checkRunName(run: string): string {
+  if (/^[A-Za-z0-9_-]+$/.test(run) && run.length <= limits.runNameCharsMax) return run;
+  const shown = JSON.stringify(run.slice(0, 80));
+  throw new ProtocolError('bad_subject', `Bad run name ${shown}: it must be 1 to ${limits.runNameCharsMax} letters, digits, "_" or "-"`);
+}

@@ -1,0 +1,112 @@
+// What merge tells a writer, event by event. Writers are small because everything that all of them need (time axis, lanes, flows) is
+// decided before: a test's sink just prints.
+
+import type { Dropped, Nanos, TraceTime } from '@ranktrace/protocol';
+
+/** The run as a whole; every process is known before the first event. */
+export interface TraceHeader {
+  readonly run: string;
+  readonly worldSize: number;
+  /** Unix time in ns at TraceTime 0; undefined when no rank read a wall clock. */
+  readonly unixEpoch: bigint | undefined;
+  /** Sorted by rank, then incarnation. */
+  readonly processes: readonly TraceProcess[];
+}
+
+/** How a host's clock was placed on the run's axis. */
+export interface Alignment {
+  /** `exact`: the reference's own clock. `sampled`: from clock pings, within `bound`. `unaligned`: no evidence; placed by its wall clock. */
+  readonly method: 'exact' | 'sampled' | 'unaligned';
+  /** Times of this process are within ± this of the reference clock; undefined when unaligned. */
+  readonly bound: Nanos | undefined;
+}
+
+/** One life of one rank. */
+export interface TraceProcess {
+  /** 1, 2, … in the order of `TraceHeader.processes`; unique in the trace, used as its pid. */
+  readonly index: number;
+  readonly rank: number;
+  readonly incarnation: string;
+  readonly host: string;
+  readonly hostName: string;
+  /** The system's own process id. */
+  readonly pid: number;
+  readonly alignment: Alignment;
+  readonly metadata: ReadonlyMap<string, string>;
+}
+
+/** A line of the timeline on which spans nest properly: a track, or one more line of it where spans partly overlap. */
+export interface TraceLane {
+  /** 1, 2, … unique in the trace. */
+  readonly index: number;
+  readonly process: TraceProcess;
+  /** `steps`: the step line of a process. `counter`: one counter, named and with its unit. Others: the track's own kind. */
+  readonly kind: 'thread' | 'stream' | 'device' | 'steps' | 'counter';
+  /** Shown name, such as `main`, `main (2)` for an overflow lane, `ProfilerSteps`, or the counter's name. */
+  readonly name: string;
+  /** The system's thread number of the track; 0 where there is none. */
+  readonly tid: number;
+  /** 0 for the track's own line, 1, 2, … for its overflow lanes. */
+  readonly overflow: number;
+  readonly unit: string;
+}
+
+/**
+ * One event in trace time. The object is reused for every event: read it during the call. Fields that do not apply are '' or 0 or
+ * undefined.
+ */
+export interface TraceEvent {
+  readonly kind: 'span' | 'instant' | 'counter' | 'step' | 'collective' | 'rpc';
+  /** `whole`: start and length known. `open`: begins here, its end comes as a later event or never. `close`: ends at start + length. */
+  readonly state: 'whole' | 'open' | 'close';
+  readonly lane: TraceLane;
+  readonly start: TraceTime;
+  readonly length: Nanos;
+  /** Shown name: span name, `ProfilerStep#N`, collective op, rpc method, counter name. */
+  readonly name: string;
+  readonly category: string;
+  /** Counter value. */
+  readonly value: number;
+  /** Step number. */
+  readonly step: number;
+  /** Collective: group and sequence, and this rank's payload bytes. */
+  readonly group: string;
+  readonly sequence: number;
+  readonly bytes: number;
+  /** Rpc: `client` or `server`, the other side's name, `ok` or `error`; hex W3C ids. */
+  readonly side: string;
+  readonly peer: string;
+  readonly status: string;
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly parentSpanId: string;
+  /** The same for all events that one arrow links: the ranks of a collective, the two sides of an rpc. 64 bits, never 0n. */
+  readonly flow: bigint | undefined;
+  readonly arguments: ReadonlyMap<string, string | number> | undefined;
+}
+
+/** What was merged and what is known to be missing, per process. */
+export interface ProcessTotals {
+  readonly process: TraceProcess;
+  readonly batches: number;
+  /** Batches missing in the sequence. */
+  readonly missing: number;
+  readonly dropped: Dropped;
+  /** Events that came after their time had been written. */
+  readonly late: number;
+  readonly counts: Readonly<Record<TraceEvent['kind'], number>>;
+  /** Whether it ended in good order. */
+  readonly ended: boolean;
+}
+
+/** Where a merge puts its events: in order of begin, process, lane before use, events by time, end. */
+export interface TraceSink {
+  begin(header: TraceHeader): void;
+  /** A lane, before the first event on it. */
+  lane(lane: TraceLane): void;
+  event(event: TraceEvent): void;
+  end(totals: readonly ProcessTotals[]): void;
+}
+
+/** Takes a trace file's bytes in order; keeps no reference to `chunk` after the call. */
+export type WriteBytes = (chunk: Uint8Array) => void;
