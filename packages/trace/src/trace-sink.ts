@@ -67,8 +67,10 @@ export interface TraceEvent {
   readonly category: string;
   /** Counter value. */
   readonly value: number;
-  /** Step number. */
+  /** Step number. A step comes at its end: its start may lie before events that came earlier. */
   readonly step: number;
+  /** Step: time of each of its phases. */
+  readonly phases: ReadonlyMap<string, Nanos> | undefined;
   /** Collective: group and sequence, and this rank's payload bytes. */
   readonly group: string;
   readonly sequence: number;

@@ -1,0 +1,53 @@
+// What a merge knows about its own completeness, as sentences a person can act on: findings of kind `data_loss`, `rank_lost`,
+// `clock_unaligned`. Blame for slow steps rests on these: a verdict over incomplete data has to say so.
+
+import type { Nanos } from '@ranktrace/protocol';
+import type { ProcessTotals, TraceHeader } from '../trace-sink.ts';
+
+export interface Finding {
+  readonly kind: 'data_loss' | 'rank_lost' | 'rank_missing' | 'clock_unaligned';
+  readonly ranks: readonly number[];
+  readonly text: string;
+}
+
+/** The findings of one merged run, in a fixed order. */
+export function findCompleteness(header: TraceHeader, totals: readonly ProcessTotals[]): readonly Finding[] {
+  const findings: Finding[] = [];
+  for (const { process, missing, dropped, late, ended } of totals) {
+    const { rank } = process;
+    const lost = [
+      [missing, 'batches missing in its sequence'],
+      [dropped.events, 'events dropped because the ring was full'],
+      [dropped.batches, 'batches dropped because the spool was full or they were refused'],
+      [dropped.arguments, 'arguments cut by a limit'],
+      [dropped.names, 'events under a stand-in name because there were too many names'],
+      [late, 'events later than their watermark'],
+    ] as const;
+    for (const [count, what] of lost) {
+      if (count > 0) findings.push({ kind: 'data_loss', ranks: [rank], text: `rank ${rank}: ${count} ${what}` });
+    }
+    if (!ended) findings.push({ kind: 'rank_lost', ranks: [rank], text: `rank ${rank} (pid ${process.pid}) stopped without saying goodbye` });
+    if (process.alignment.method === 'unaligned') {
+      const text = `rank ${rank}: the clock of host ${process.hostName} is not aligned to the others; its times are its wall clock's`;
+      findings.push({ kind: 'clock_unaligned', ranks: [rank], text });
+    }
+  }
+  const seen = new Set(header.processes.map((process) => process.rank));
+  const absent = Array.from({ length: header.worldSize }, (_, rank) => rank).filter((rank) => !seen.has(rank));
+  if (absent.length > 0) findings.push({ kind: 'rank_missing', ranks: absent, text: `nothing was heard of ${rankList(absent)}` });
+  return findings;
+}
+
+/** The worst bound of all aligned processes, ns; undefined when none is aligned. */
+export function worstBound(header: TraceHeader): Nanos | undefined {
+  let worst: Nanos | undefined;
+  for (const { alignment } of header.processes) {
+    if (alignment.bound !== undefined && (worst === undefined || alignment.bound > worst)) worst = alignment.bound;
+  }
+  return worst;
+}
+
+function rankList(ranks: readonly number[]): string {
+  const shown = ranks.slice(0, 8).join(', ');
+  return `rank${ranks.length === 1 ? '' : 's'} ${shown}${ranks.length > 8 ? ` and ${ranks.length - 8} more` : ''}`;
+}

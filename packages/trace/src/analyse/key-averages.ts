@@ -1,0 +1,107 @@
+// Key averages: calls, total and self time per name, as torch.profiler's table has them. A sink on the merged events.
+//
+// Self time is a span's length less that of the spans directly inside it on its lane. Lanes nest properly, so one stack a lane is enough:
+//
+//   lane   A ─────────────────     self(A) = A − B − C
+//            B ─────   C ───
+
+import { type Nanos, nanos } from '@ranktrace/protocol';
+import type { TraceEvent, TraceLane, TraceSink } from '../trace-sink.ts';
+
+/** All spans of one name and kind; times in ns. */
+export interface KeyAverage {
+  readonly key: string;
+  readonly kind: 'span' | 'step' | 'collective' | 'rpc';
+  readonly count: number;
+  readonly total: Nanos;
+  readonly self: Nanos;
+  /** Total divided by count. */
+  readonly average: Nanos;
+}
+
+interface Totals {
+  readonly key: string;
+  readonly kind: KeyAverage['kind'];
+  count: number;
+  total: number;
+  self: number;
+}
+
+interface Frame {
+  readonly totals: Totals;
+  readonly start: number;
+  /** Infinity while unknown. */
+  end: number;
+}
+
+export class KeyAveragesSink implements TraceSink {
+  readonly #totals = { span: new Map<string, Totals>(), step: new Map<string, Totals>(), collective: new Map<string, Totals>(), rpc: new Map<string, Totals>() };
+  readonly #stacks: Frame[][] = [];
+
+  begin(): void {}
+
+  lane(lane: TraceLane): void {
+    this.#stacks[lane.index] = [];
+  }
+
+  event(event: TraceEvent): void {
+    if (event.kind === 'instant' || event.kind === 'counter') return;
+    if (event.kind === 'step') {
+      // All steps are one row; their lane holds nothing else.
+      const totals = this.#totalsOf('ProfilerStep', 'step');
+      totals.count++;
+      totals.total += event.length;
+      totals.self += event.length;
+      return;
+    }
+    const stack = this.#stacks[event.lane.index] as Frame[];
+    if (event.state === 'close') {
+      this.#close(stack, event);
+      return;
+    }
+    let top = stack.at(-1);
+    while (top !== undefined && top.end <= event.start) {
+      stack.pop();
+      top = stack.at(-1);
+    }
+    const totals = this.#totalsOf(event.name, event.kind);
+    totals.count++;
+    const whole = event.state === 'whole';
+    if (whole) this.#add(totals, top, event.length);
+    stack.push({ totals, start: event.start, end: whole ? event.start + event.length : Number.POSITIVE_INFINITY });
+  }
+
+  end(): void {}
+
+  /** In order of self time, the largest first. A span that never ended counts as a call of no length. */
+  get averages(): readonly KeyAverage[] {
+    const rows = Object.values(this.#totals).flatMap((rows) => [...rows.values()]).sort((a, b) => b.self - a.self || (a.key < b.key ? -1 : 1));
+    return rows.map(({ key, kind, count, total, self }) => {
+      return { key, kind, count, total: nanos(total), self: nanos(self), average: nanos(total / count) };
+    });
+  }
+
+  #close(stack: Frame[], event: TraceEvent): void {
+    for (let at = stack.length - 1; at >= 0; at--) {
+      const frame = stack[at] as Frame;
+      if (frame.end !== Number.POSITIVE_INFINITY || frame.start !== event.start || frame.totals.key !== event.name) continue;
+      frame.end = event.start + event.length;
+      this.#add(frame.totals, stack[at - 1], event.length);
+      return;
+    }
+  }
+
+  #add(totals: Totals, parent: Frame | undefined, length: number): void {
+    totals.total += length;
+    totals.self += length;
+    if (parent !== undefined) parent.totals.self -= length;
+  }
+
+  #totalsOf(key: string, kind: KeyAverage['kind']): Totals {
+    const held = this.#totals[kind].get(key);
+    if (held !== undefined) return held;
+    const totals = { key, kind, count: 0, total: 0, self: 0 };
+    this.#totals[kind].set(key, totals);
+    return totals;
+  }
+}

@@ -1,0 +1,122 @@
+// Per step over all ranks: how long, by whom, in which phases. A sink, so it rides on the merge that writes the trace.
+//
+// A cluster's step time is its slowest rank's. Memory: one record a step and rank for the last `stepsMax` steps; totals cover all.
+
+import { type Nanos, nanos } from '@ranktrace/protocol';
+import type { TraceEvent, TraceHeader, TraceSink } from '../trace-sink.ts';
+
+/** One step over the cluster; lengths in ns. */
+export interface StepSummary {
+  readonly step: number;
+  readonly ranks: number;
+  readonly shortest: Nanos;
+  readonly longest: Nanos;
+  /** The rank of `longest`. */
+  readonly slowestRank: number;
+}
+
+/** Where a rank's step time went. */
+export interface RankSummary {
+  readonly rank: number;
+  readonly steps: number;
+  /** Mean step, ns. */
+  readonly mean: Nanos;
+  /** Mean time per step of each phase, ns, in order of size; `other` is the rest of the step. */
+  readonly phases: ReadonlyMap<string, Nanos>;
+}
+
+export interface RunSummary {
+  /** In order of step number. */
+  readonly steps: readonly StepSummary[];
+  readonly stepCount: number;
+  /** Of the steps' longest ranks, ns; undefined without steps. */
+  readonly median: Nanos | undefined;
+  readonly p95: Nanos | undefined;
+  readonly ranks: readonly RankSummary[];
+}
+
+export const stepsMax = 100_000;
+
+interface Step {
+  ranks: number;
+  shortest: number;
+  longest: number;
+  slowestRank: number;
+}
+
+interface Rank {
+  steps: number;
+  total: number;
+  readonly phases: Map<string, number>;
+}
+
+export class StepSummarySink implements TraceSink {
+  readonly #steps = new Map<number, Step>();
+  readonly #ranks = new Map<number, Rank>();
+  #forgotten = 0;
+
+  begin(_header: TraceHeader): void {}
+
+  lane(): void {}
+
+  event(event: TraceEvent): void {
+    if (event.kind !== 'step') return;
+    const { rank } = event.lane.process;
+    this.#addStep(event.step, rank, event.length);
+    let totals = this.#ranks.get(rank);
+    if (totals === undefined) this.#ranks.set(rank, (totals = { steps: 0, total: 0, phases: new Map() }));
+    totals.steps++;
+    totals.total += event.length;
+    for (const [name, length] of event.phases ?? []) totals.phases.set(name, (totals.phases.get(name) ?? 0) + length);
+  }
+
+  end(): void {}
+
+  get summary(): RunSummary {
+    const steps = [...this.#steps].sort(([a], [b]) => a - b).map(([step, about]) => summarise(step, about));
+    const sorted = steps.map((step) => step.longest).sort((a, b) => a - b);
+    const ranks = [...this.#ranks].sort(([a], [b]) => a - b).map(([rank, totals]) => rankSummary(rank, totals));
+    const stepCount = steps.length + this.#forgotten;
+    return { steps, stepCount, median: quantile(sorted, 0.5), p95: quantile(sorted, 0.95), ranks };
+  }
+
+  #addStep(number: number, rank: number, length: number): void {
+    const step = this.#steps.get(number);
+    if (step === undefined) {
+      this.#steps.set(number, { ranks: 1, shortest: length, longest: length, slowestRank: rank });
+      if (this.#steps.size > stepsMax) {
+        this.#steps.delete(this.#steps.keys().next().value as number);
+        this.#forgotten++;
+      }
+      return;
+    }
+    step.ranks++;
+    step.shortest = Math.min(step.shortest, length);
+    if (length > step.longest) {
+      step.longest = length;
+      step.slowestRank = rank;
+    }
+  }
+}
+
+function summarise(step: number, about: Step): StepSummary {
+  return { step, ranks: about.ranks, shortest: nanos(about.shortest), longest: nanos(about.longest), slowestRank: about.slowestRank };
+}
+
+function rankSummary(rank: number, totals: Rank): RankSummary {
+  const per = (length: number): Nanos => nanos(length / totals.steps);
+  const phases = [...totals.phases].sort(([, a], [, b]) => b - a).map(([name, length]): [string, Nanos] => [name, per(length)]);
+  const named = [...totals.phases.values()].reduce((sum, length) => sum + length, 0);
+  // Phases that ran at the same time may add up to more than the step; then nothing is left over.
+  if (phases.length > 0) phases.push(['other', per(Math.max(0, totals.total - named))]);
+  return { rank, steps: totals.steps, mean: per(totals.total), phases: new Map(phases) };
+}
+
+/** Linear interpolation between order statistics (Hyndman and Fan's type 7); undefined for nothing. */
+export function quantile(sorted: readonly Nanos[], share: number): Nanos | undefined {
+  if (sorted.length === 0) return undefined;
+  const at = (sorted.length - 1) * share;
+  const low = sorted[Math.floor(at)] as number;
+  const high = sorted[Math.ceil(at)] as number;
+  return nanos(low + (high - low) * (at - Math.floor(at)));
+}

@@ -1,0 +1,165 @@
+// One row of a batch → one event in trace time. The event object is filled anew for every row: a merge of millions allocates none.
+
+import { type Batch, type Nanos, nanos, spanState, type TraceTime, traceTime } from '@ranktrace/protocol';
+import type { RankClock } from '../align/clock-model.ts';
+import type { TraceEvent, TraceLane } from '../trace-sink.ts';
+import type { ArgumentIndex } from './argument-index.ts';
+import { collectiveFlow, rpcFlow } from './flow-id.ts';
+
+export type EventTableName = 'spans' | 'instants' | 'counters' | 'steps' | 'collectives' | 'rpcs';
+
+/** The tables whose rows are events, in schema order. */
+export const eventTables: readonly EventTableName[] = ['spans', 'instants', 'counters', 'steps', 'collectives', 'rpcs'];
+
+class MutableEvent implements TraceEvent {
+  kind: TraceEvent['kind'] = 'span';
+  state: TraceEvent['state'] = 'whole';
+  lane: TraceLane = undefined as unknown as TraceLane;
+  start: TraceTime = traceTime(0);
+  length: Nanos = nanos(0);
+  name = '';
+  category = '';
+  unit = '';
+  value = 0;
+  step = 0;
+  phases: ReadonlyMap<string, Nanos> | undefined = undefined;
+  group = '';
+  sequence = 0;
+  bytes = 0;
+  side = '';
+  peer = '';
+  status = '';
+  traceId = '';
+  spanId = '';
+  parentSpanId = '';
+  flow: bigint | undefined = undefined;
+  arguments: ReadonlyMap<string, string | number> | undefined = undefined;
+}
+
+const states = { [spanState.whole]: 'whole', [spanState.open]: 'open', [spanState.close]: 'close' } as const;
+
+export class EventReader {
+  readonly event = new MutableEvent();
+  #phasesOf: Batch | undefined;
+  #phases = new Map<number, Map<string, Nanos>>();
+
+  /** Fills `event` from a row, all but its lane. */
+  read(batch: Batch, name: EventTableName, row: number, clock: RankClock, args: ArgumentIndex): void {
+    const { event } = this;
+    if (event.kind !== 'span') this.#reset();
+    const { strings } = batch;
+    event.arguments = args.of(name, row);
+    if (name === 'spans') {
+      const { columns } = batch.tables.spans;
+      this.#place(columns.start[row] as number, columns.length[row] as number, columns.state[row] as number, clock);
+      event.name = strings[columns.name[row] as number] as string;
+      event.category = strings[columns.category[row] as number] as string;
+      return;
+    }
+    this.#reset();
+    switch (name) {
+      case 'instants': {
+        const { columns } = batch.tables.instants;
+        event.kind = 'instant';
+        this.#place(columns.time[row] as number, 0, spanState.whole, clock);
+        event.name = strings[columns.name[row] as number] as string;
+        event.category = strings[columns.category[row] as number] as string;
+        return;
+      }
+      case 'counters': {
+        const { columns } = batch.tables.counters;
+        event.kind = 'counter';
+        this.#place(columns.time[row] as number, 0, spanState.whole, clock);
+        event.name = strings[columns.name[row] as number] as string;
+        event.unit = strings[columns.unit[row] as number] as string;
+        event.value = columns.value[row] as number;
+        return;
+      }
+      case 'steps': {
+        const { columns } = batch.tables.steps;
+        event.kind = 'step';
+        this.#place(columns.start[row] as number, columns.length[row] as number, spanState.whole, clock);
+        event.step = columns.step[row] as number;
+        event.name = `ProfilerStep#${event.step}`;
+        event.phases = this.#phasesOfStep(batch, event.step);
+        return;
+      }
+      case 'collectives': {
+        const { columns } = batch.tables.collectives;
+        event.kind = 'collective';
+        this.#place(columns.start[row] as number, columns.length[row] as number, columns.state[row] as number, clock);
+        event.name = strings[columns.op[row] as number] as string;
+        event.category = 'collective';
+        event.group = strings[columns.group[row] as number] as string;
+        event.sequence = columns.sequence[row] as number;
+        event.bytes = columns.bytes[row] as number;
+        event.flow = collectiveFlow(event.group, event.sequence);
+        return;
+      }
+      case 'rpcs': {
+        const { columns } = batch.tables.rpcs;
+        event.kind = 'rpc';
+        this.#place(columns.start[row] as number, columns.length[row] as number, columns.state[row] as number, clock);
+        event.name = strings[columns.method[row] as number] as string;
+        event.category = 'rpc';
+        event.side = strings[columns.side[row] as number] as string;
+        event.peer = strings[columns.peer[row] as number] as string;
+        event.status = strings[columns.status[row] as number] as string;
+        event.traceId = hex(columns.trace, row, 16);
+        event.spanId = hex(columns.span, row, 8);
+        event.parentSpanId = hex(columns.parentSpan, row, 8);
+        // The client's span id names the call: a server has it as its parent.
+        event.flow = event.side === 'server' ? rpcFlow(columns.parentSpan, row) : rpcFlow(columns.span, row);
+        return;
+      }
+    }
+  }
+
+  #place(start: number, length: number, state: number, clock: RankClock): void {
+    const { event } = this;
+    event.state = states[state as 0 | 1 | 2] ?? 'whole';
+    if (clock.exact !== undefined) {
+      event.start = traceTime(start + clock.exact);
+      event.length = nanos(length);
+    } else {
+      event.start = clock.toTrace(start);
+      event.length = nanos(clock.toTrace(start + length) - event.start);
+    }
+  }
+
+  #reset(): void {
+    const { event } = this;
+    event.kind = 'span';
+    event.unit = event.category = event.group = event.side = event.peer = event.status = '';
+    event.traceId = event.spanId = event.parentSpanId = '';
+    event.value = event.step = event.sequence = event.bytes = 0;
+    event.flow = event.phases = undefined;
+  }
+
+  #phasesOfStep(batch: Batch, step: number): ReadonlyMap<string, Nanos> | undefined {
+    if (this.#phasesOf !== batch) {
+      this.#phasesOf = batch;
+      this.#phases = new Map();
+      const { columns, length } = batch.tables.phases;
+      for (let row = 0; row < length; row++) {
+        const number = columns.step[row] as number;
+        let phases = this.#phases.get(number);
+        if (phases === undefined) this.#phases.set(number, (phases = new Map()));
+        phases.set(batch.strings[columns.name[row] as number] as string, nanos(columns.length[row] as number));
+      }
+    }
+    return this.#phases.get(step);
+  }
+}
+
+const digits = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
+
+function hex(ids: Uint8Array, row: number, width: number): string {
+  let text = '';
+  let bits = 0;
+  for (let at = row * width; at < (row + 1) * width; at++) {
+    bits |= ids[at] as number;
+    text += digits[ids[at] as number];
+  }
+  return bits === 0 ? '' : text;
+}

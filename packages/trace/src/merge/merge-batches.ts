@@ -1,0 +1,409 @@
+// Streaming k-way merge: batches of many ranks in, events in trace time out.
+//
+//   rank 0  ──[ batch ]──[ batch ]─┐   runs: rows of one table that are in order already
+//   rank 1  ──[ batch ]──[ batch ]─┼─► heap of runs ─► event ─► lane ─► sink
+//   rank 2  ──[ batch ]────────────┘
+//                        ^ horizon: least watermark of all ranks, one batch back
+//
+// A batch promises by its watermark that nothing of its rank is still to come from before it, so everything before the least watermark can
+// go out: memory holds two or three batches a rank, however long the run. The horizon stays one batch behind because a span that was open
+// at one flush is mostly closed by the next, and may then go out whole.
+//
+// Keys: spans by start, `close` rows and steps by their end (that is when they are known). An event that comes after its time has gone out
+// is written where it is and counted `late`.
+// Invariant: the order depends on (time, length, process, table, sequence, row) alone, never on the order of arrival.
+
+import { type Batch, type EventTable, spanState, type TableName, tableNames } from '@ranktrace/protocol';
+import type { RankClock } from '../align/clock-model.ts';
+import type { ProcessTotals, TraceEvent, TraceLane, TraceProcess, TraceSink } from '../trace-sink.ts';
+import { ArgumentIndex } from './argument-index.ts';
+import { EventReader, eventTables, type EventTableName } from './event-reader.ts';
+import { Lanes } from './lanes.ts';
+
+type SpanTableName = 'spans' | 'collectives' | 'rpcs';
+
+/** Rows of one table that go out one after the other, in order of key. */
+interface Run {
+  readonly member: Member;
+  readonly batch: Batch;
+  readonly table: EventTableName;
+  readonly arguments: ArgumentIndex;
+  readonly order: Uint32Array | undefined;
+  readonly serial: number;
+  index: number;
+  readonly end: number;
+  /** Trace time and length of the row at `index`. */
+  key: number;
+  length: number;
+}
+
+/** A span announced as open and not yet closed. */
+interface OpenRow {
+  readonly table: EventTable<SpanTableName>;
+  readonly row: number;
+  /** Where it went, once it has gone out. */
+  placed: { lane: TraceLane; span: { end: number } } | undefined;
+}
+
+/** One rank's life in the merge. */
+interface Member {
+  readonly process: TraceProcess;
+  readonly clock: RankClock;
+  /** Trace time before which nothing is to come, as of the last batch and of the one before it. */
+  watermark: number;
+  horizon: number;
+  readonly open: Map<string, OpenRow>;
+  readonly lanes: Map<number, Lanes>;
+  readonly counters: Map<string, TraceLane>;
+  steps: TraceLane | undefined;
+  readonly tracks: Map<number, { kind: string; name: string; tid: number }>;
+  late: number;
+  readonly counts: Record<TraceEvent['kind'], number>;
+}
+
+const spanTables: ReadonlySet<TableName> = new Set<SpanTableName>(['spans', 'collectives', 'rpcs']);
+/** State of a `close` row whose `open` row went out whole: nothing is left to say. */
+const spent = 255;
+
+export class BatchMerger {
+  readonly #sink: TraceSink;
+  readonly #members: Member[] = [];
+  readonly #heap: Run[] = [];
+  readonly #reader = new EventReader();
+  #horizon = Number.NEGATIVE_INFINITY;
+  #lanes = 0;
+  #serial = 0;
+
+  constructor(sink: TraceSink) {
+    this.#sink = sink;
+  }
+
+  /** Adds a process, in order of `TraceProcess.index`; gives its number for `push`. */
+  add(process: TraceProcess, clock: RankClock): number {
+    const counts = { span: 0, instant: 0, counter: 0, step: 0, collective: 0, rpc: 0 };
+    this.#members.push({
+      process,
+      clock,
+      watermark: Number.NEGATIVE_INFINITY,
+      horizon: Number.NEGATIVE_INFINITY,
+      open: new Map(),
+      lanes: new Map(),
+      counters: new Map(),
+      steps: undefined,
+      tracks: new Map(),
+      late: 0,
+      counts,
+    });
+    return this.#members.length - 1;
+  }
+
+  /** The member whose next batch the horizon waits for; undefined when all have ended. */
+  get slowest(): number | undefined {
+    let slowest: number | undefined;
+    let least = Number.POSITIVE_INFINITY;
+    for (const [index, member] of this.#members.entries()) {
+      if (member.horizon >= least) continue;
+      least = member.horizon;
+      slowest = index;
+    }
+    return slowest;
+  }
+
+  /** Takes the next batch of a member; its tables now belong to the merger. */
+  push(index: number, batch: Batch): void {
+    const member = this.#member(index);
+    this.#learnTracks(member, batch);
+    this.#matchOpenRows(member, batch);
+    const args = new ArgumentIndex(batch);
+    for (const table of eventTables) this.#addRuns(member, batch, table, args);
+    member.horizon = member.watermark;
+    member.watermark = Math.max(member.watermark, member.clock.toTrace(batch.header.watermark));
+  }
+
+  /** Nothing more of this member is to come. */
+  finish(index: number): void {
+    const member = this.#member(index);
+    member.horizon = member.watermark = Number.POSITIVE_INFINITY;
+  }
+
+  /** Writes every event that can no longer be preceded by another. */
+  advance(): void {
+    let horizon = Number.POSITIVE_INFINITY;
+    for (const member of this.#members) horizon = Math.min(horizon, member.horizon);
+    const heap = this.#heap;
+    for (let run = heap[0]; run !== undefined && run.key < horizon; run = heap[0]) {
+      this.#emit(run);
+      if (++run.index < run.end) {
+        locate(run);
+        siftDown(heap, 0);
+        continue;
+      }
+      const last = heap.pop() as Run;
+      if (heap.length > 0) {
+        heap[0] = last;
+        siftDown(heap, 0);
+      }
+    }
+    this.#horizon = Math.max(this.#horizon, horizon);
+  }
+
+  /** What went out, per member. */
+  totals(about: (index: number) => Pick<ProcessTotals, 'batches' | 'missing' | 'dropped' | 'ended'>): ProcessTotals[] {
+    return this.#members.map((member, index) => ({ process: member.process, late: member.late, counts: member.counts, ...about(index) }));
+  }
+
+  #member(index: number): Member {
+    const member = this.#members[index];
+    if (member === undefined) throw new RangeError(`No member ${index} in this merge of ${this.#members.length}`);
+    return member;
+  }
+
+  #learnTracks(member: Member, batch: Batch): void {
+    const { columns, length } = batch.tables.tracks;
+    for (let row = 0; row < length; row++) {
+      member.tracks.set(columns.track[row] as number, {
+        kind: batch.strings[columns.kind[row] as number] as string,
+        name: batch.strings[columns.name[row] as number] as string,
+        tid: columns.tid[row] as number,
+      });
+    }
+  }
+
+  /** Gives open spans their ends: one that has not gone out yet becomes whole, one that has is known to end for those placed after it. */
+  #matchOpenRows(member: Member, batch: Batch): void {
+    for (const name of spanTables as ReadonlySet<SpanTableName>) {
+      const table = batch.tables[name] as EventTable<SpanTableName>;
+      const { state, start, track, id, length } = table.columns;
+      for (let row = 0; row < table.length; row++) {
+        if (state[row] === spanState.whole || state[row] === spent) continue;
+        const key = `${name} ${track[row]} ${start[row]} ${id[row]}`;
+        if (state[row] === spanState.open) {
+          member.open.set(key, { table, row, placed: undefined });
+          continue;
+        }
+        const open = member.open.get(key);
+        if (open === undefined) {
+          // Its `open` was lost with its batch: all there is to know stands here.
+          state[row] = spanState.whole;
+        } else if (open.placed === undefined) {
+          open.table.columns.state[open.row] = spanState.whole;
+          open.table.columns.length[open.row] = length[row] as number;
+          state[row] = spent;
+          member.open.delete(key);
+        } else {
+          open.placed.span.end = member.clock.toTrace((start[row] as number) + (length[row] as number));
+        }
+      }
+    }
+  }
+
+  #addRuns(member: Member, batch: Batch, name: EventTableName, args: ArgumentIndex): void {
+    const rows = batch.tables[name].length;
+    if (rows === 0) return;
+    const keys = rowKeys(batch, name);
+    const bounds = ascendingRuns(keys, rows);
+    // Rows in no order (another client's): sorted here rather than as thousands of runs.
+    const order = bounds.length > 64 ? sortedRows(keys, rows) : undefined;
+    const ends = order === undefined ? bounds : [rows];
+    let from = 0;
+    for (const end of ends) {
+      const run: Run = {
+        member,
+        batch,
+        table: name,
+        arguments: args,
+        order,
+        serial: this.#serial++,
+        index: from,
+        end,
+        key: 0,
+        length: 0,
+      };
+      from = end;
+      locate(run);
+      if (run.key < this.#horizon) member.late += countBelow(run, this.#horizon);
+      this.#heap.push(run);
+      siftUp(this.#heap, this.#heap.length - 1);
+    }
+  }
+
+  #emit(run: Run): void {
+    const row = run.order === undefined ? run.index : (run.order[run.index] as number);
+    const { member, table: name } = run;
+    const event = this.#reader.event;
+    this.#reader.read(run.batch, name, row, member.clock, run.arguments);
+    if (name === 'steps') {
+      event.lane = member.steps ??= this.#createLane(member, { kind: 'steps', name: 'ProfilerSteps' });
+    } else if (name === 'counters') {
+      event.lane = this.#counterLane(member, event.name, event.unit);
+    } else if (name === 'instants') {
+      event.lane = this.#lanesOf(member, run.batch.tables.instants.columns.track[row] as number).first;
+    } else if (!this.#placeSpan(run, name, row)) return;
+    member.counts[event.kind]++;
+    this.#sink.event(event);
+  }
+
+  /** Finds the lane of a span; false when there is nothing to write. */
+  #placeSpan(run: Run, name: SpanTableName, row: number): boolean {
+    const { columns } = run.batch.tables[name] as EventTable<SpanTableName>;
+    const state = columns.state[row] as number;
+    const event = this.#reader.event;
+    if (state === spent) return false;
+    const { member } = run;
+    const id = columns.id[row] as number;
+    const key = state === spanState.whole ? '' : `${name} ${columns.track[row]} ${columns.start[row]} ${id}`;
+    if (state === spanState.close) {
+      const open = member.open.get(key);
+      member.open.delete(key);
+      if (open?.placed === undefined) return false;
+      event.lane = open.placed.lane;
+      // Counted at its `open`.
+      member.counts[event.kind]--;
+      return true;
+    }
+    const end = state === spanState.open ? Number.POSITIVE_INFINITY : event.start + event.length;
+    const placed = this.#lanesOf(member, columns.track[row] as number).place(event.start, end, state === spanState.open && id !== 0);
+    event.lane = placed.lane;
+    if (state === spanState.open) {
+      const open = member.open.get(key);
+      if (open !== undefined) open.placed = placed;
+    }
+    return true;
+  }
+
+  #lanesOf(member: Member, track: number): Lanes {
+    let lanes = member.lanes.get(track);
+    if (lanes === undefined) {
+      lanes = new Lanes((overflow) => {
+        const known = member.tracks.get(track) ?? { kind: 'thread', name: `track ${track}`, tid: 0 };
+        const kind = known.kind === 'stream' || known.kind === 'device' ? known.kind : 'thread';
+        const name = overflow === 0 ? known.name : `${known.name} (${overflow + 1})`;
+        return this.#createLane(member, { kind, name, tid: known.tid, overflow });
+      });
+      member.lanes.set(track, lanes);
+    }
+    return lanes;
+  }
+
+  #counterLane(member: Member, name: string, unit: string): TraceLane {
+    const held = member.counters.get(name);
+    if (held !== undefined) return held;
+    const lane = this.#createLane(member, { kind: 'counter', name, unit });
+    member.counters.set(name, lane);
+    return lane;
+  }
+
+  #createLane(member: Member, about: Pick<TraceLane, 'kind' | 'name'> & Partial<TraceLane>): TraceLane {
+    const lane = { tid: 0, overflow: 0, unit: '', ...about, index: ++this.#lanes, process: member.process };
+    this.#sink.lane(lane);
+    return lane;
+  }
+}
+
+/** Each row's key on its rank's clock. */
+function rowKeys(batch: Batch, name: EventTableName): Float64Array {
+  switch (name) {
+    case 'instants':
+    case 'counters':
+      return batch.tables[name].columns.time;
+    case 'steps': {
+      const { start, length } = batch.tables.steps.columns;
+      return start.map((begin, row) => begin + (length[row] as number));
+    }
+    default: {
+      const { columns, length: rows } = batch.tables[name] as EventTable<SpanTableName>;
+      let keys = columns.start;
+      for (let row = 0; row < rows; row++) {
+        if (columns.state[row] !== spanState.close) continue;
+        if (keys === columns.start) keys = columns.start.slice();
+        keys[row] = (columns.start[row] as number) + (columns.length[row] as number);
+      }
+      return keys;
+    }
+  }
+}
+
+/** Ends of the maximal ascending runs. */
+function ascendingRuns(keys: Float64Array, rows: number): number[] {
+  const ends: number[] = [];
+  for (let row = 1; row < rows; row++) if ((keys[row] as number) < (keys[row - 1] as number)) ends.push(row);
+  ends.push(rows);
+  return ends;
+}
+
+function sortedRows(keys: Float64Array, rows: number): Uint32Array {
+  const order = new Uint32Array(rows);
+  for (let row = 0; row < rows; row++) order[row] = row;
+  return order.sort((a, b) => (keys[a] as number) - (keys[b] as number) || a - b);
+}
+
+/** Sets a run's key and length from the row it stands at. */
+function locate(run: Run): void {
+  const row = run.order === undefined ? run.index : (run.order[run.index] as number);
+  const { clock } = run.member;
+  const name = run.table;
+  let time: number;
+  let length = 0;
+  if (name === 'instants' || name === 'counters') {
+    time = run.batch.tables[name].columns.time[row] as number;
+  } else {
+    const { columns } = run.batch.tables[name] as EventTable<SpanTableName>;
+    time = columns.start[row] as number;
+    length = columns.length[row] as number;
+    if (name === 'steps' || columns.state[row] === spanState.close) {
+      time += length;
+      length = 0;
+    }
+  }
+  run.key = clock.exact === undefined ? clock.toTrace(time) : time + clock.exact;
+  run.length = length;
+}
+
+function countBelow(run: Run, horizon: number): number {
+  let count = 0;
+  const from = run.index;
+  for (; run.index < run.end; run.index++) {
+    locate(run);
+    if (run.key < horizon) count++;
+  }
+  run.index = from;
+  locate(run);
+  return count;
+}
+
+function isAhead(a: Run, b: Run): boolean {
+  if (a.key !== b.key) return a.key < b.key;
+  // Of spans that begin together the longer is the parent.
+  if (a.length !== b.length) return a.length > b.length;
+  if (a.member !== b.member) return a.member.process.index < b.member.process.index;
+  if (a.batch !== b.batch) return a.batch.header.sequence < b.batch.header.sequence;
+  if (a.table !== b.table) return tableNames.indexOf(a.table) < tableNames.indexOf(b.table);
+  return a.serial < b.serial;
+}
+
+function siftUp(heap: Run[], from: number): void {
+  const run = heap[from] as Run;
+  let at = from;
+  while (at > 0) {
+    const parent = (at - 1) >> 1;
+    const above = heap[parent] as Run;
+    if (!isAhead(run, above)) break;
+    heap[at] = above;
+    at = parent;
+  }
+  heap[at] = run;
+}
+
+function siftDown(heap: Run[], from: number): void {
+  const run = heap[from] as Run;
+  let at = from;
+  for (;;) {
+    let child = 2 * at + 1;
+    if (child >= heap.length) break;
+    if (child + 1 < heap.length && isAhead(heap[child + 1] as Run, heap[child] as Run)) child++;
+    if (!isAhead(heap[child] as Run, run)) break;
+    heap[at] = heap[child] as Run;
+    at = child;
+  }
+  heap[at] = run;
+}

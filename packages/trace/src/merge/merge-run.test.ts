@@ -1,0 +1,190 @@
+import { type Batch, type BatchHeader, createEventTables, type EventTables, rankTime, spanState } from '@ranktrace/protocol';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { ProcessTotals, TraceSink } from '../trace-sink.ts';
+import type { BatchSource } from './batch-source.ts';
+import { mergeRun } from './merge-run.ts';
+
+interface Line {
+  readonly name: string;
+  readonly start: number;
+  readonly end: number;
+  readonly track?: number;
+  readonly id?: number;
+}
+
+const noneDropped = { events: 0, arguments: 0, names: 0, batches: 0 };
+
+function header(rank: number, sequence: number, watermark: number, about: Partial<BatchHeader> = {}): BatchHeader {
+  const identity = { run: 'r', rank, worldSize: 4, incarnation: 'a-1', host: 'h', hostName: 'h', pid: 1, epoch: '1000000' };
+  return { ...identity, sequence, watermark: rankTime(watermark), last: false, dropped: noneDropped, ...about };
+}
+
+/** Cuts a rank's spans into batches at the flush times, as the recorder would: what runs across a flush is announced and closed. */
+function flushed(rank: number, lines: readonly Line[], flushes: readonly number[], about: Partial<BatchHeader> = {}): Batch[] {
+  let from = Number.NEGATIVE_INFINITY;
+  return [...flushes, Number.POSITIVE_INFINITY].map((to, sequence) => {
+    const tables = createEventTables();
+    const strings = [''];
+    tables.tracks.append({ track: 0, kind: strings.push('thread') - 1, name: strings.push('main') - 1, tid: 7 });
+    const append = (line: Line, state: number, length: number): void => {
+      const name = strings.push(line.name) - 1;
+      tables.spans.append({ start: line.start, length, track: line.track ?? 0, name, category: 0, id: line.id ?? 0, parent: 0, state });
+    };
+    const inOrder = [...lines].sort((a, b) => a.start - b.start || b.end - a.end);
+    for (const line of inOrder) {
+      const begins = line.start >= from && line.start < to;
+      const ends = line.end >= from && line.end < to;
+      if (begins && ends) append(line, spanState.whole, line.end - line.start);
+      else if (begins) append(line, spanState.open, 0);
+      else if (ends) append(line, spanState.close, line.end - line.start);
+    }
+    from = to;
+    const last = to === Number.POSITIVE_INFINITY;
+    return { header: header(rank, sequence, last ? 1e12 : to, { last, ...about }), strings, tables };
+  });
+}
+
+function sourceOf(rank: number, batches: readonly Batch[], missing = 0): BatchSource {
+  // Merging may write into a batch's tables, so each pass gets its own copy, as decoding would give it.
+  const copies = (): Batch[] => batches.map((batch) => ({ ...batch, tables: copyTables(batch.tables) }));
+  return { rank, incarnation: 'a-1', count: batches.length, missing, batches: copies };
+}
+
+
+function copyTables(tables: EventTables): EventTables {
+  const copy = createEventTables();
+  for (const [name, table] of Object.entries(tables)) {
+    const target = copy[name as 'spans'];
+    for (let row = 0; row < table.length; row++) {
+      const fields: Record<string, number> = {};
+      for (const [column, values] of Object.entries(table.columns)) fields[column] = (values as Float64Array)[row] as number;
+      target.append(fields as never);
+    }
+  }
+  return copy;
+}
+
+function merged(sources: readonly BatchSource[]): { lines: string[]; totals: readonly ProcessTotals[] } {
+  const lines: string[] = [];
+  const sink: TraceSink = {
+    begin: () => {},
+    lane: () => {},
+    event: ({ lane, state, start, length, name }) => {
+      const where = `rank ${lane.process.rank} ${lane.name}`;
+      const mark = state === 'whole' ? '' : `${state} `;
+      lines.push(`${where}: ${mark}${name} ${state === 'close' ? start + length : start}${state === 'whole' ? ` +${length}` : ''}`);
+    },
+    end: () => {},
+  };
+  const run = mergeRun(sources, sink);
+  let step = run.next();
+  while (step.done !== true) step = run.next();
+  return { lines, totals: step.value };
+}
+
+describe('merge', () => {
+  it('orders the spans of all ranks by time, parents before children', () => {
+    const zero = flushed(0, [{ name: 'a', start: 0, end: 10 }, { name: 'b', start: 20, end: 30 }], [15]);
+    const one = flushed(1, [{ name: 'outer', start: 5, end: 12 }, { name: 'inner', start: 5, end: 6 }], [15]);
+    expect(merged([sourceOf(0, zero), sourceOf(1, one)]).lines).toEqual([
+      'rank 0 main: a 0 +10',
+      'rank 1 main: outer 5 +7',
+      'rank 1 main: inner 5 +1',
+      'rank 0 main: b 20 +10',
+    ]);
+  });
+
+  it('joins a span that was open at one flush and closed by the next', () => {
+    const batches = flushed(0, [{ name: 'phase', start: 5, end: 15 }, { name: 'op', start: 11, end: 12 }], [10]);
+    expect(merged([sourceOf(0, batches)]).lines).toEqual(['rank 0 main: phase 5 +10', 'rank 0 main: op 11 +1']);
+  });
+
+  it('lets a long span begin and end apart, with its children on its lane', () => {
+    const lines = [{ name: 'epoch', start: 1, end: 45 }, { name: 'op', start: 32, end: 33 }, { name: 'op', start: 41, end: 42 }];
+    expect(merged([sourceOf(0, flushed(0, lines, [10, 20, 30, 40]))]).lines).toEqual([
+      'rank 0 main: open epoch 1',
+      'rank 0 main: op 32 +1',
+      'rank 0 main: op 41 +1',
+      'rank 0 main: close epoch 45',
+    ]);
+  });
+
+  it('shows what a killed rank was inside of', () => {
+    const batches = flushed(0, [{ name: 'stuck', start: 5, end: 500 }], [10, 20, 30]).slice(0, 3);
+    const { lines, totals } = merged([sourceOf(0, batches)]);
+    expect(lines).toEqual(['rank 0 main: open stuck 5']);
+    expect(totals[0]?.ended).toBe(false);
+    expect(totals[0]?.counts.span).toBe(1);
+  });
+
+  it('spreads partly overlapping spans over lanes', () => {
+    const lines = [
+      { name: 'a', start: 0, end: 10, id: 1 },
+      { name: 'b', start: 5, end: 15, id: 2 },
+      { name: 'in b', start: 6, end: 7 },
+      { name: 'c', start: 11, end: 12 },
+    ];
+    expect(merged([sourceOf(0, flushed(0, lines, []))]).lines).toEqual([
+      'rank 0 main: a 0 +10',
+      'rank 0 main (2): b 5 +10',
+      'rank 0 main (2): in b 6 +1',
+      'rank 0 main (2): c 11 +1',
+    ]);
+  });
+
+  it('keeps a close whose open was lost, as a whole span', () => {
+    const batches = flushed(0, [{ name: 'phase', start: 5, end: 15 }], [10]);
+    const { lines, totals } = merged([sourceOf(0, batches.slice(1), 1)]);
+    expect(lines).toEqual(['rank 0 main: phase 5 +10']);
+    expect(totals[0]).toMatchObject({ missing: 1, batches: 1 });
+  });
+
+  it('counts events that come after their time has been written', () => {
+    const batches = flushed(0, [{ name: 'a', start: 1, end: 2 }, { name: 'b', start: 31, end: 32 }], [10, 20, 30]);
+    const lying = batches.map((batch, index) => (index < 3 ? { ...batch, header: { ...batch.header, watermark: rankTime(40) } } : batch));
+    expect(merged([sourceOf(0, lying)]).totals[0]?.late).toBe(1);
+  });
+
+  const spans = fc.array(
+    fc.record({ start: fc.integer({ min: 0, max: 1000 }), length: fc.integer({ min: 0, max: 300 }), track: fc.integer({ min: 0, max: 2 }) }),
+    { maxLength: 40 },
+  );
+  const flushes = fc.uniqueArray(fc.integer({ min: 1, max: 1300 }), { maxLength: 8 }).map((times) => times.sort((a, b) => a - b));
+  const cluster = fc.array(fc.tuple(spans, flushes), { minLength: 1, maxLength: 4 });
+
+  it('is a sort by time that loses and doubles nothing, however ranks flush (seed 7)', () => {
+    fc.assert(
+      fc.property(cluster, (ranks) => {
+        const wanted: string[] = [];
+        const sources = ranks.map(([spans, flushes], rank) => {
+          const lines = spans.map(({ start, length, track }, id) => {
+            wanted.push(`${rank} ${id}`);
+            return { name: `${rank} ${id}`, start, end: start + length, track, id: id + 1 };
+          });
+          return sourceOf(rank, flushed(rank, lines, flushes));
+        });
+        const { lines, totals } = merged(sources);
+        const seen = lines.filter((line) => !line.includes('close')).map((line) => /: (?:open )?(\d+ \d+) /.exec(line)?.[1]);
+        expect([...seen].sort()).toEqual(wanted.sort());
+        const times = lines.map((line) => Number(/(-?\d+)(?: \+\d+)?$/.exec(line)?.[1]));
+        expect(times).toEqual([...times].sort((a, b) => a - b));
+        expect(totals.every((total) => total.late === 0)).toBe(true);
+      }),
+      { seed: 7, numRuns: 300 },
+    );
+  });
+
+  it('does not depend on the order in which sources are given (seed 8)', () => {
+    fc.assert(
+      fc.property(cluster, (ranks) => {
+        const sources = ranks.map(([spans, flushes], rank) => {
+          const lines = spans.map(({ start, length, track }, id) => ({ name: `${id}`, start, end: start + length, track, id: id + 1 }));
+          return sourceOf(rank, flushed(rank, lines, flushes));
+        });
+        expect(merged([...sources].reverse()).lines).toEqual(merged(sources).lines);
+      }),
+      { seed: 8, numRuns: 100 },
+    );
+  });
+});

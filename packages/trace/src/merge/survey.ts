@@ -1,0 +1,65 @@
+// First pass over a source: who it is, what its clocks say, what it lost. Reads no events.
+
+import type { Batch, BatchHeader, Dropped, TableName } from '@ranktrace/protocol';
+import type { ClockEvidence, ClockSample } from '../align/fit-clocks.ts';
+import type { BatchSource } from './batch-source.ts';
+
+export interface Survey {
+  readonly source: BatchSource;
+  readonly header: BatchHeader;
+  readonly evidence: ClockEvidence;
+  readonly metadata: ReadonlyMap<string, string>;
+  readonly dropped: Dropped;
+  readonly batches: number;
+  readonly ended: boolean;
+}
+
+const surveyed: readonly TableName[] = ['clockSamples', 'wallClocks', 'metadata'];
+
+/** Surveys one source, yielding once per batch so that the caller can breathe; undefined when it holds no readable batch. */
+export function* survey(source: BatchSource): Generator<void, Survey | undefined> {
+  let header: BatchHeader | undefined;
+  let last: BatchHeader | undefined;
+  let batches = 0;
+  const samples: ClockSample[] = [];
+  const metadata = new Map<string, string>();
+  let wallClock: ClockEvidence['wallClock'];
+  for (const batch of source.batches(surveyed)) {
+    header ??= batch.header;
+    last = batch.header;
+    batches++;
+    collectSamples(batch, samples);
+    wallClock ??= firstWallClock(batch);
+    const { columns, length } = batch.tables.metadata;
+    for (let row = 0; row < length; row++) {
+      metadata.set(batch.strings[columns.key[row] as number] as string, batch.strings[columns.value[row] as number] as string);
+    }
+    yield;
+  }
+  if (header === undefined || last === undefined) return undefined;
+  const evidence = { rank: header.rank, host: header.host, epoch: BigInt(header.epoch), samples, wallClock };
+  return { source, header, evidence, metadata, dropped: last.dropped, batches, ended: last.last };
+}
+
+function collectSamples(batch: Batch, samples: ClockSample[]): void {
+  const { columns, length } = batch.tables.clockSamples;
+  for (let row = 0; row < length; row++) {
+    const epoch = batch.strings[columns.hostEpoch[row] as number] as string;
+    if (!/^\d{1,20}$/.test(epoch)) continue;
+    samples.push({
+      sent: columns.sent[row] as number,
+      received: columns.received[row] as number,
+      remoteReceived: columns.remoteReceived[row] as number,
+      remoteSent: columns.remoteSent[row] as number,
+      remoteHost: batch.strings[columns.host[row] as number] as string,
+      remoteEpoch: BigInt(epoch),
+    });
+  }
+}
+
+function firstWallClock(batch: Batch): ClockEvidence['wallClock'] {
+  const { columns, length } = batch.tables.wallClocks;
+  if (length === 0) return undefined;
+  const unix = BigInt(columns.seconds[0] as number) * 1_000_000_000n + BigInt(columns.nanos[0] as number);
+  return { time: columns.time[0] as number, unix };
+}

@@ -1,0 +1,68 @@
+// How processes and lanes are called in every format.
+
+import { type Nanos, nanosPerMs } from '@ranktrace/protocol';
+import type { Alignment, TraceHeader, TraceLane, TraceProcess } from '../trace-sink.ts';
+
+/**
+ * Shown name of every process of the trace: `rank 3 · host-a`, with ` · restart 1` for the rank's second life and
+ * ` · clock unaligned` where its times rest on nothing but its wall clock.
+ */
+export function processNames(header: TraceHeader): ReadonlyMap<TraceProcess, string> {
+  const names = new Map<TraceProcess, string>();
+  const restarts = countRestarts(header);
+  for (const process of header.processes) {
+    const restart = restarts.get(process) ?? 0;
+    const parts = [`rank ${process.rank}`, process.hostName];
+    if (restart > 0) parts.push(`restart ${restart}`);
+    if (process.alignment.method === 'unaligned') parts.push('clock unaligned');
+    names.set(process, parts.join(' · '));
+  }
+  return names;
+}
+
+/** Which life of its rank each process is: 0 for the first. */
+export function countRestarts(header: TraceHeader): ReadonlyMap<TraceProcess, number> {
+  const lives = new Map<number, number>();
+  const restarts = new Map<TraceProcess, number>();
+  for (const process of header.processes) {
+    const earlier = lives.get(process.rank) ?? 0;
+    restarts.set(process, earlier);
+    lives.set(process.rank, earlier + 1);
+  }
+  return restarts;
+}
+
+/** `clock exact`, `clock ±0.012 ms` or `clock unaligned`. */
+export function alignmentText({ method, bound }: Alignment): string {
+  if (method !== 'sampled') return `clock ${method}`;
+  return bound === undefined ? 'clock sampled' : `clock ±${milliseconds(bound)} ms`;
+}
+
+const milliseconds = (length: Nanos): string => (length / nanosPerMs).toFixed(3);
+
+/** Shown name of a lane, with the system's thread number where there is one: `main · tid 4242`. */
+export function laneName(lane: TraceLane): string {
+  return lane.tid > 0 ? `${lane.name} · tid ${lane.tid}` : lane.name;
+}
+
+const kindOrder: readonly TraceLane['kind'][] = ['steps', 'thread', 'stream', 'device', 'counter'];
+
+/**
+ * Where lanes stand within their process: steps, threads, streams, devices, counters; those of a kind in the order they came, an
+ * overflow lane right below the line it overflows from. Whole numbers from 0 to 2^31.
+ */
+export class LaneOrder {
+  readonly #own: TraceLane[] = [];
+
+  rank(lane: TraceLane): number {
+    let line = lane;
+    if (lane.overflow === 0) this.#own.push(lane);
+    // A lane does not say which track it overflows from; process, kind, tid and the name's beginning do.
+    else line = this.#own.findLast((own) => overflows(lane, own)) ?? lane;
+    return kindOrder.indexOf(lane.kind) * 2 ** 28 + Math.min(line.index, 2 ** 20 - 1) * 2 ** 8 + Math.min(lane.overflow, 255);
+  }
+}
+
+function overflows(lane: TraceLane, own: TraceLane): boolean {
+  return own.process === lane.process && own.kind === lane.kind && own.tid === lane.tid && lane.name.startsWith(`${own.name} (`);
+}
