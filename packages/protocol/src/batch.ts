@@ -1,7 +1,7 @@
 // Batch codec, version 1: the only thing a rank sends about its events. docs/batch-format.md is its full description.
 //
 //   batch = msgpack map { v, run, rank, …, encoding, size, body }
-//   body  = msgpack map { strings: [text…], tables: { spans: { rows, unit, start: bin, length: bin, … }, … } }, deflated (raw) or plain
+//   body  = msgpack map { strings: [text…], tables: { spans: { rows, tick, start: bin, length: bin, … }, … } }, deflated (raw) or plain
 //
 // A batch stands alone: it has its own strings and tracks, so a lost one cannot poison a later one.
 // Invariant: decoding hostile bytes ends in bounded time and memory (limits.ts), with a value or a ProtocolError and nothing else.
@@ -11,17 +11,20 @@ import { z } from 'zod';
 import { decodeColumn, encodeColumn, sharedUnit } from './columns.ts';
 import { ProtocolError } from './errors.ts';
 import {
-  type ColumnType,
+  allocateColumn,
   type Columns,
+  type ColumnType,
   createEventTables,
   EventTable,
   type EventTables,
+  elementsPerRow,
   spanState,
-  tableColumns,
   type TableName,
+  tableColumns,
   tableNames,
 } from './event-tables.ts';
 import { limits } from './limits.ts';
+import { checkMsgpack } from './strict-msgpack.ts';
 import { type RankTime, rankTime } from './units.ts';
 
 export const protocolVersion = 1;
@@ -35,7 +38,7 @@ export type Inflate = (body: Uint8Array, bytesMax: number) => Uint8Array;
 const count = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
 
 /** What the rank could not record or keep, since its start (cumulative: a lost batch does not hide a loss). */
-export const droppedSchema = z.strictObject({
+export const droppedSchema = z.object({
   /** Events that found the ring full. */
   events: count,
   /** Arguments or parts of text cut because of a limit. */
@@ -48,10 +51,20 @@ export const droppedSchema = z.strictObject({
 
 const headerSchema = z.object({
   v: z.number().int().min(0).max(65_535),
-  run: z.string().regex(/^[A-Za-z0-9_-]+$/).max(limits.runNameCharsMax),
+  run: z
+    .string()
+    .regex(/^[A-Za-z0-9_-]+$/)
+    .max(limits.runNameCharsMax),
   rank: z.number().int().min(0).max(limits.rankMax),
-  worldSize: z.number().int().min(1).max(limits.rankMax + 1),
-  incarnation: z.string().regex(/^[a-z0-9-]+$/).max(32),
+  worldSize: z
+    .number()
+    .int()
+    .min(1)
+    .max(limits.rankMax + 1),
+  incarnation: z
+    .string()
+    .regex(/^[a-z0-9-]+$/)
+    .max(32),
   sequence: count,
   host: z.string().min(1).max(limits.hostCharsMax),
   hostName: z.string().min(1).max(limits.hostCharsMax),
@@ -103,13 +116,21 @@ export interface Batch {
 const packr = new Packr({ useRecords: false, variableMapSize: true });
 const unpackr = new Unpackr({ useRecords: false, int64AsType: 'number' });
 
-/** Bytes of a batch. Throws ProtocolError `oversized` when they pass `limits.batchBytesMax`: the caller splits and tries again. */
+/**
+ * Bytes of a batch, which `decodeBatch` will take. Throws ProtocolError `oversized` when bytes, rows or strings pass their limit: the
+ * caller splits and tries again. `bad_table` (a value its column type cannot hold) and `bad_string` are bugs of the caller.
+ */
 export function encodeBatch(batch: Batch, deflate: Deflate): Uint8Array {
   const tables: Record<string, Record<string, number | Uint8Array>> = {};
   for (const name of tableNames) {
     const table = batch.tables[name];
+    if (table.length > limits.rowsPerTableMax) throw oversized(batch.header, table.length, limits.rowsPerTableMax, `table ${name}`, 'rows');
     if (table.length > 0) tables[name] = encodeTable(table);
   }
+  if (batch.strings.length > limits.stringsPerBatchMax) {
+    throw oversized(batch.header, batch.strings.length, limits.stringsPerBatchMax, 'string table', 'strings');
+  }
+  checkStrings(batch.strings, `Cannot encode batch ${batch.header.sequence} of rank ${batch.header.rank}`);
   const body = packr.pack({ strings: batch.strings, tables });
   if (body.length > limits.bodyBytesMax) throw oversized(batch.header, body.length, limits.bodyBytesMax, 'body');
   const deflated = deflate(body);
@@ -170,35 +191,39 @@ function encodeTable(table: EventTable<TableName>): Record<string, number | Uint
     if (types[column] === 'time' || types[column] === 'length') timed.push(columns[column] as Float64Array);
   }
   const unit = timed.length > 0 ? sharedUnit(timed, table.length) : 1;
-  const encoded: Record<string, number | Uint8Array> = { rows: table.length, unit };
+  const encoded: Record<string, number | Uint8Array> = { rows: table.length, tick: unit };
   for (const column in types) {
     const values = columns[column] as Float64Array;
+    const type = types[column] as ColumnType;
     // A column of zeros is left out: most spans have no id, parent or state.
-    if (!isZero(values, table.length)) encoded[column] = encodeColumn(types[column] as ColumnType, values, table.length, unit);
+    if (isZero(values, table.length * elementsPerRow(type))) continue;
+    encoded[column] = encodeColumn(type, values, table.length, unit, `Cannot encode column ${table.name}.${column}`);
   }
   return encoded;
 }
 
-function isZero(values: Float64Array | Uint32Array | Uint8Array, rows: number): boolean {
-  const end = values instanceof Uint8Array ? values.length : rows;
-  for (let row = 0; row < end; row++) if (!Object.is(values[row], 0)) return false;
+function isZero(values: Float64Array | Uint32Array | Uint8Array, elements: number): boolean {
+  for (let index = 0; index < elements; index++) if (!Object.is(values[index], 0)) return false;
   return true;
 }
 
 function decodeTable<N extends TableName>(name: N, encoded: unknown, strings: number, where: string): EventTable<N> {
   if (!isMap(encoded)) throw new ProtocolError('bad_table', `${where}: table ${name} must be a map`);
-  const { rows, unit } = encoded;
+  // `tick`, not `unit`: counters have a column of that name.
+  const { rows, tick: unit } = encoded;
   if (typeof rows !== 'number' || !Number.isInteger(rows) || rows < 0 || rows > limits.rowsPerTableMax) {
     throw new ProtocolError('bad_table', `${where}: table ${name} must have 0 to ${limits.rowsPerTableMax} rows, got ${String(rows)}`);
   }
   if (unit !== 1 && unit !== 1000) {
-    throw new ProtocolError('bad_table', `${where}: the unit of table ${name} must be 1 or 1000 ns, got ${String(unit)}`);
+    throw new ProtocolError('bad_table', `${where}: the tick of table ${name} must be 1 or 1000 ns, got ${String(unit)}`);
   }
-  const table = new EventTable(name, rows);
-  const columns = table.columns as Record<string, Float64Array | Uint32Array | Uint8Array>;
+  const columns: Record<string, Float64Array | Uint32Array | Uint8Array> = {};
   for (const [column, type] of Object.entries(tableColumns[name]) as [string, ColumnType][]) {
     const bytes = encoded[column];
-    if (bytes === undefined) continue;
+    if (bytes === undefined) {
+      columns[column] = allocateColumn(type, rows);
+      continue;
+    }
     const columnName = `${where}: column ${name}.${column}`;
     if (!(bytes instanceof Uint8Array)) throw new ProtocolError('bad_table', `${columnName} must be bin`);
     const values = decodeColumn(type, bytes, rows, unit, columnName);
@@ -224,21 +249,27 @@ function checkArguments(tables: EventTables, where: string): void {
       const owner = tableNames[columns.table[index] as number];
       const row = columns.row[index] as number;
       if (owner !== undefined && row < tables[owner].length) continue;
-      throw new ProtocolError('bad_table', `${where}: ${name} row ${index} must belong to a row of a table, got row ${row} of ${owner ?? 'none'}`);
+      throw new ProtocolError(
+        'bad_table',
+        `${where}: ${name} row ${index} must belong to a row of a table, got row ${row} of ${owner ?? 'none'}`,
+      );
     }
   }
 }
 
-function checkStrings(strings: unknown[], where: string): string[] {
+function checkStrings(strings: readonly unknown[], where: string): readonly string[] {
   if (strings.length > limits.stringsPerBatchMax || strings.length === 0 || strings[0] !== '') {
-    throw new ProtocolError('bad_string', `${where}: it must have 1 to ${limits.stringsPerBatchMax} strings, the first empty, got ${strings.length}`);
+    throw new ProtocolError(
+      'bad_string',
+      `${where}: it must have 1 to ${limits.stringsPerBatchMax} strings, the first empty, got ${strings.length}`,
+    );
   }
   for (const [index, text] of strings.entries()) {
     // A UTF-16 unit is at most 3 bytes of UTF-8, so this never refuses a string of stringBytesMax bytes.
     if (typeof text === 'string' && text.length <= limits.stringBytesMax) continue;
     throw new ProtocolError('bad_string', `${where}: string ${index} must be text of at most ${limits.stringBytesMax} bytes`);
   }
-  return strings as string[];
+  return strings as readonly string[];
 }
 
 function readEnvelope(bytes: Uint8Array): { header: BatchHeader; envelope: z.infer<typeof envelopeSchema> } {
@@ -253,18 +284,20 @@ function readEnvelope(bytes: Uint8Array): { header: BatchHeader; envelope: z.inf
   const parsed = envelopeSchema.safeParse(map);
   if (!parsed.success) {
     const issue = parsed.error.issues[0];
-    throw new ProtocolError('bad_header', `Cannot decode batch: header field "${issue?.path.join('.') ?? ''}": ${issue?.message ?? 'not valid'}`);
+    throw new ProtocolError(
+      'bad_header',
+      `Cannot decode batch: header field "${issue?.path.join('.') ?? ''}": ${issue?.message ?? 'not valid'}`,
+    );
   }
   const { v: _v, encoding: _encoding, size: _size, body: _body, ...header } = parsed.data;
   return { header: { ...header, watermark: rankTime(header.watermark) }, envelope: parsed.data };
 }
 
 function unpack(bytes: Uint8Array, where: string): unknown {
+  checkMsgpack(bytes, where);
   try {
     return unpackr.unpack(bytes);
   } catch (cause) {
-    const truncated = cause instanceof Error && /Unexpected end|incomplete/i.test(cause.message);
-    if (truncated) throw new ProtocolError('truncated', `${where}: it ends too early, after ${bytes.length} bytes`, { cause });
     throw new ProtocolError('corrupt', `${where}: it is not standard msgpack`, { cause });
   }
 }
@@ -277,6 +310,7 @@ function quote(value: unknown): string {
   return typeof value === 'number' ? String(value) : `a ${typeof value}`;
 }
 
-function oversized(header: BatchHeader, bytes: number, bytesMax: number, what: string): ProtocolError {
-  return new ProtocolError('oversized', `Cannot encode batch ${header.sequence} of rank ${header.rank}: its ${what} may have ${bytesMax} bytes, got ${bytes}`);
+function oversized(header: BatchHeader, got: number, max: number, what: string, unit = 'bytes'): ProtocolError {
+  const where = `Cannot encode batch ${header.sequence} of rank ${header.rank}`;
+  return new ProtocolError('oversized', `${where}: its ${what} may have ${max} ${unit}, got ${got}`);
 }

@@ -11,28 +11,39 @@
 //
 //   | first: float64 LE | planes of the differences (row 0: 0) |
 //
+// Successive times of one column must therefore lie within 2^52 units (52 days) of each other.
+//
 // Invariant: what a decoder returns has been checked; every integer is within ±2^53, every width is whole.
 
-import { type ColumnType, elementsPerRow } from './event-tables.ts';
 import { ProtocolError } from './errors.ts';
+import { type ColumnType, elementsPerRow } from './event-tables.ts';
 
 const maxInteger = Number.MAX_SAFE_INTEGER;
 const two32 = 2 ** 32;
 
-/** The bytes of a column's first `rows` rows; `unit` is the ns per tick for `time` and `length` columns. */
-export function encodeColumn(type: ColumnType, column: Float64Array | Uint32Array | Uint8Array, rows: number, unit: number): Uint8Array {
+/**
+ * The bytes of a column's first `rows` rows; `unit` is the ns per tick for `time` and `length` columns. Throws ProtocolError `bad_table`
+ * that begins with `where` for a value the type cannot hold: no wrong number is ever sent.
+ */
+export function encodeColumn(
+  type: ColumnType,
+  column: Float64Array | Uint32Array | Uint8Array,
+  rows: number,
+  unit: number,
+  where = 'Cannot encode column',
+): Uint8Array {
   switch (type) {
     case 'time':
-      return encodeTimes(column as Float64Array, rows, unit);
+      return encodeTimes(column as Float64Array, rows, unit, where);
     case 'length':
-      return encodeIntegers(column as Float64Array, rows, unit);
+      return encodeIntegers(column as Float64Array, rows, unit, where);
     case 'number':
       return encodeDoubles(column as Float64Array, rows);
     case 'id8':
     case 'id16':
       return column.slice(0, rows * elementsPerRow(type)) as Uint8Array;
     default:
-      return encodeIntegers(column as Float64Array | Uint32Array, rows, 1);
+      return encodeIntegers(column as Float64Array | Uint32Array, rows, 1, where);
   }
 }
 
@@ -55,7 +66,8 @@ export function decodeColumn(
     case 'id8':
     case 'id16':
       if (bytes.length !== rows * elementsPerRow(type)) throw wrongSize(where, bytes.length, `${rows} × ${elementsPerRow(type)} bytes`);
-      return bytes.slice();
+      // Buffer's own slice would not copy, and the column would keep the whole body in memory.
+      return new Uint8Array(bytes);
     default:
       return decodeSmalls(bytes, rows, where);
   }
@@ -69,17 +81,19 @@ export function sharedUnit(columns: readonly Float64Array[], rows: number): 1 | 
   return 1000;
 }
 
-function encodeTimes(column: Float64Array, rows: number, unit: number): Uint8Array {
+function encodeTimes(column: Float64Array, rows: number, unit: number, where: string): Uint8Array {
   if (rows === 0) return new Uint8Array(0);
   const differences = new Float64Array(rows);
   let before = column[0] as number;
+  if (!Number.isSafeInteger(before)) throw outOfRange(where, before);
   for (let row = 1; row < rows; row++) {
     const value = column[row] as number;
+    if (!Number.isSafeInteger(value)) throw outOfRange(where, value);
     const ticks = (value - before) / unit;
     differences[row] = ticks >= 0 ? 2 * ticks : -2 * ticks - 1;
     before = value;
   }
-  const planes = encodeIntegers(differences, rows, 1);
+  const planes = encodeIntegers(differences, rows, 1, `${where}: the differences of times`);
   const bytes = new Uint8Array(8 + planes.length);
   new DataView(bytes.buffer).setFloat64(0, column[0] as number, true);
   bytes.set(planes, 8);
@@ -102,10 +116,11 @@ function decodeTimes(bytes: Uint8Array, rows: number, unit: number, where: strin
   return times;
 }
 
-function encodeIntegers(column: Float64Array | Uint32Array, rows: number, unit: number): Uint8Array {
+function encodeIntegers(column: Float64Array | Uint32Array, rows: number, unit: number, where: string): Uint8Array {
   let largest = 0;
   for (let row = 0; row < rows; row++) {
     const value = column[row] as number;
+    if (!(value >= 0 && value <= maxInteger && value === Math.floor(value))) throw outOfRange(where, value);
     if (value > largest) largest = value;
   }
   const width = bytesFor(largest / unit);
@@ -138,15 +153,11 @@ function decodeIntegers(bytes: Uint8Array, from: number, rows: number, unit: num
   const width = planeCount(bytes.length - from, rows, 7, where);
   const column = new Float64Array(rows);
   for (let row = 0; row < rows; row++) {
-    let at = from + row;
+    const at = from + row;
     let low = bytes[at] as number;
-    if (width > 1) {
-      low |= (bytes[(at += rows)] as number) << 8;
-      if (width > 2) {
-        low |= (bytes[(at += rows)] as number) << 16;
-        if (width > 3) low |= (bytes[(at += rows)] as number) << 24;
-      }
-    }
+    if (width > 1) low |= (bytes[at + rows] as number) << 8;
+    if (width > 2) low |= (bytes[at + 2 * rows] as number) << 16;
+    if (width > 3) low |= (bytes[at + 3 * rows] as number) << 24;
     column[row] = (low >>> 0) * unit;
   }
   for (let plane = 4; plane < width; plane++) {
@@ -197,5 +208,5 @@ function wrongSize(where: string, got: number, wanted: string): ProtocolError {
 }
 
 function outOfRange(where: string, value: number): ProtocolError {
-  return new ProtocolError('bad_table', `${where}: every integer must lie within ±2^53, got ${value}`);
+  return new ProtocolError('bad_table', `${where}: every value must be an integer its column type can hold, within ±2^53, got ${value}`);
 }

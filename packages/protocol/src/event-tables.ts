@@ -26,7 +26,16 @@ export const tableColumns = {
    * A piece of work with a start and a length. `id` and `parent` are set for spans that may overlap others of their track (async ones;
    * 0 = none: the parent is the enclosing span). `state` is a SpanState.
    */
-  spans: { start: 'time', length: 'length', track: 'small', name: 'string', category: 'string', id: 'count', parent: 'count', state: 'small' },
+  spans: {
+    start: 'time',
+    length: 'length',
+    track: 'small',
+    name: 'string',
+    category: 'string',
+    id: 'count',
+    parent: 'count',
+    state: 'small',
+  },
   /** A point in time. */
   instants: { time: 'time', track: 'small', name: 'string', category: 'string' },
   /** A value that changes over time. */

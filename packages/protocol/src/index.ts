@@ -2,10 +2,10 @@
 export {
   type Batch,
   type BatchHeader,
-  decodeBatch,
-  decodeBatchHeader,
   type Deflate,
   type Dropped,
+  decodeBatch,
+  decodeBatchHeader,
   encodeBatch,
   type Inflate,
   protocolVersion,
@@ -16,13 +16,13 @@ export {
   type Columns,
   type ColumnType,
   createEventTables,
-  elementsPerRow,
   EventTable,
   type EventTables,
+  elementsPerRow,
   type Row,
   spanState,
-  tableColumns,
   type TableName,
+  tableColumns,
   tableNames,
 } from './event-tables.ts';
 export { limits } from './limits.ts';
@@ -34,8 +34,8 @@ export {
   type LiveMessage,
   liveMessageSchema,
   type RankMessage,
-  rankMessageSchema,
   type RankStatus,
+  rankMessageSchema,
 } from './messages.ts';
 export { crc32, decodeFrameHeader, encodeFrameHeader, frameHeaderBytes, isSegment, segmentMagic } from './segment.ts';
 export {
@@ -48,4 +48,4 @@ export {
   controlSubject,
   streamName,
 } from './subjects.ts';
-export { isBefore, nanos, type Nanos, nanosPerMs, nanosPerSecond, type RankTime, rankTime, type TraceTime, traceTime } from './units.ts';
+export { isBefore, type Nanos, nanos, nanosPerMs, nanosPerSecond, type RankTime, rankTime, type TraceTime, traceTime } from './units.ts';

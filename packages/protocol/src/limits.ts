@@ -11,6 +11,8 @@ export const limits = {
   stringsPerBatchMax: 65_536,
   /** One string, in UTF-8 bytes; the recorder cuts longer ones and counts them. */
   stringBytesMax: 4096,
+  /** Parts of a batch's msgpack: one per string, one per table, column and header field; what a decoder may be made to build. */
+  valuesPerBatchMax: 65_536 + 4096,
   /** One control or live message. */
   messageBytesMax: 64 * 1024,
   /** Run names: letters, digits, `_` and `-`, so that they are safe in subjects, paths and URLs. */

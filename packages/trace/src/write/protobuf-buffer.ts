@@ -60,10 +60,10 @@ export class ProtobufBuffer extends ByteBuffer {
 
   /** An int64 field holding a safe integer of either sign. */
   int(field: number, value: number): void {
-    if (value >= 0) return this.uint(field, value);
     this.tag(field, 0);
     const high = Math.floor(value / two32);
-    this.varint64(value - high * two32, high);
+    if (value >= 0) this.varint(value);
+    else this.varint64(value - high * two32, high);
   }
 
   bool(field: number, value: boolean): void {

@@ -1,0 +1,88 @@
+// Bytes per span on the wire and in the store: name, start and length in ns, track, of real recordings.
+
+import { deflateRawSync, gzipSync } from 'node:zlib';
+import { type Batch, encodeBatch, frameHeaderBytes } from '@ranktrace/protocol';
+import { Packr } from 'msgpackr';
+import { type Figure, figure } from './figure.ts';
+import { batchesOf, type RecordedSpan, readRecordedSpans } from './recorded-spans.ts';
+
+const nanoGpt = Array.from({ length: 8 }, (_, rank) => `kineto/nanogpt-8rank/rank${rank}.chrome-trace.json.gz`);
+const deflate = (body: Uint8Array): Uint8Array => deflateRawSync(body, { level: 6 });
+
+export async function wire(): Promise<Figure[]> {
+  const perRank = nanoGpt.map(readRecordedSpans);
+  const nanos = measure(perRank);
+  // This file has ns times; as a µs trace it is one whose times were cut to µs, as 2021's profiler wrote them.
+  const nccl = readRecordedSpans('kineto/hta/nccl_parser_config/nccl_data.json.gz');
+  const ncclNanos = measure([nccl]);
+  const ncclMicros = measure([nccl.map(toMicros)]);
+  return [
+    figure({ name: 'sent per span (nanogpt-8rank, ns)', value: nanos.sent, unit: 'B', baseline: { name: 'Kineto JSON event, gzip', value: nanos.jsonGzip }, target: { at: 'most', value: 7, of: 'value' } }),
+    figure({ name: 'stored per span (nanogpt-8rank, ns)', value: nanos.stored, unit: 'B', baseline: { name: 'varint columns, deflate', value: nanos.varint }, target: { at: 'most', value: 5.5, of: 'value' } }),
+    figure({ name: 'sent per span, msgpackr records for comparison', value: nanos.sent, unit: 'B', baseline: { name: 'msgpackr records, deflate', value: nanos.records } }),
+    figure({ name: 'stored per span (nccl_parser_config, cut to µs)', value: ncclMicros.stored, unit: 'B', baseline: { name: 'varint columns, deflate', value: ncclMicros.varint }, target: { at: 'most', value: 3, of: 'value' } }),
+    figure({ name: 'stored per span (nccl_parser_config, ns as recorded)', value: ncclNanos.stored, unit: 'B', baseline: { name: 'varint columns, deflate', value: ncclNanos.varint } }),
+  ];
+}
+
+function toMicros(span: RecordedSpan): RecordedSpan {
+  const start = Math.floor(span.start / 1000) * 1000;
+  return { ...span, start, length: Math.floor((span.start + span.length) / 1000) * 1000 - start };
+}
+
+interface Sizes {
+  readonly sent: number;
+  readonly stored: number;
+  readonly jsonGzip: number;
+  readonly varint: number;
+  readonly records: number;
+}
+
+/** Bytes per span of every way to write the same spans. */
+function measure(ranks: readonly (readonly RecordedSpan[])[]): Sizes {
+  let spans = 0;
+  const sizes = { sent: 0, stored: 0, jsonGzip: 0, varint: 0, records: 0 };
+  for (const [rank, recorded] of ranks.entries()) {
+    spans += recorded.length;
+    sizes.jsonGzip += gzipSync(JSON.stringify(recorded.map((span) => span.event))).length;
+    for (const batch of batchesOf(recorded, rank)) {
+      const bytes = encodeBatch(batch, deflate).length;
+      sizes.sent += bytes;
+      sizes.stored += bytes + frameHeaderBytes;
+      sizes.varint += varintColumns(batch);
+      sizes.records += records(batch);
+    }
+  }
+  return Object.fromEntries(Object.entries(sizes).map(([way, bytes]) => [way, bytes / spans])) as unknown as Sizes;
+}
+
+/** A plain sketch of the same columns: LEB128 of the differences, deflated. */
+function varintColumns({ tables, strings }: Batch): number {
+  const { columns, length } = tables.spans;
+  const bytes: number[] = [];
+  const push = (value: number): void => {
+    let rest = value;
+    for (; rest >= 128; rest = Math.floor(rest / 128)) bytes.push((rest % 128) | 128);
+    bytes.push(rest);
+  };
+  let before = 0;
+  for (let row = 0; row < length; row++) {
+    const difference = (columns.start[row] as number) - before;
+    before = columns.start[row] as number;
+    push(difference >= 0 ? 2 * difference : -2 * difference - 1);
+  }
+  for (const column of [columns.length, columns.name, columns.track]) for (let row = 0; row < length; row++) push(column[row] as number);
+  return deflate(Buffer.concat([Buffer.from(bytes), Buffer.from(strings.join('\0'))])).length;
+}
+
+/** msgpackr's own record structures, an object a span. */
+function records({ tables, strings }: Batch): number {
+  const { columns, length } = tables.spans;
+  const rows = Array.from({ length }, (_, row) => ({
+    name: strings[columns.name[row] as number],
+    start: columns.start[row],
+    length: columns.length[row],
+    track: columns.track[row],
+  }));
+  return deflate(new Packr({ useRecords: true, bundleStrings: false }).pack(rows)).length;
+}

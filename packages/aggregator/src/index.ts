@@ -1,0 +1,14 @@
+// The service: ingest, durable run store, live state, trace files; and the readers that other commands share with it.
+export type { RunBatches } from './batch-index.ts';
+export { type BatchLog, openBatchLog } from './batch-log.ts';
+export { AggregatorError, type AggregatorErrorCode } from './errors.ts';
+export { hostId } from './host-id.ts';
+export { inflate } from './inflate.ts';
+export type { Ingest, IngestResult } from './ingest.ts';
+export { checkNats, type NatsConnectOptions } from './jetstream-ingest.ts';
+export { aggregatorLimits } from './limits.ts';
+export { RunStore, type RunStoreOptions } from './run-store.ts';
+export { type Aggregator, type AggregatorOptions, startAggregator } from './service.ts';
+export type { StepSummary } from './step-ring.ts';
+export type { ListenOptions } from './web-socket-ingest.ts';
+export { type MergeOptions, mergeStored, type StoredSource, writeTrace } from './write-trace.ts';

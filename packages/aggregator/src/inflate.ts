@@ -1,0 +1,11 @@
+// The one place that inflates. zlib's own sync call with a bound: a deflate bomb ends at the size its header admits to.
+
+import { inflateRawSync } from 'node:zlib';
+import type { Inflate } from '@ranktrace/protocol';
+
+const chunkBytesMin = 1024;
+
+/** Inflates raw deflate (RFC 1951); throws when the result passes `bytesMax` bytes. */
+export const inflate: Inflate = (body, bytesMax) =>
+  // One chunk of the announced size: the default of 16 KiB would grow by copying.
+  inflateRawSync(body, { maxOutputLength: Math.max(1, bytesMax), chunkSize: Math.max(chunkBytesMin, bytesMax) });

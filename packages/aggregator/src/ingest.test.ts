@@ -1,0 +1,131 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { deflateRawSync } from 'node:zlib';
+import { limits } from '@ranktrace/protocol';
+import fc from 'fast-check';
+import { Packr } from 'msgpackr';
+import { expect, test } from 'vitest';
+import { createPipeline, type Pipeline } from './pipeline.ts';
+import { scanSegment } from './segment-scan.ts';
+import { makeBatch, makeHeader } from './testing/make-batch.ts';
+import { temporaryDirectory } from './testing/temporary-directory.ts';
+
+async function withPipeline(use: (pipeline: Pipeline, out: string) => void | Promise<void>, run?: string): Promise<void> {
+  using directory = temporaryDirectory();
+  const pipeline = createPipeline({ out: directory.path, run, onNotice: () => undefined });
+  try {
+    await use(pipeline, directory.path);
+  } finally {
+    await pipeline.stores.close();
+    pipeline.quarantine.close();
+  }
+}
+
+const bombBody = (bytes: number): Uint8Array => deflateRawSync(Buffer.alloc(bytes));
+const envelope = (fields: Record<string, unknown>): Uint8Array =>
+  new Packr({ useRecords: false }).pack({ v: 1, ...makeHeader(), encoding: 'deflate', size: 100, body: bombBody(1e6), ...fields });
+
+test('stores, recognises duplicates, and knows the state', () =>
+  withPipeline(({ ingest, live }) => {
+    expect(ingest(makeBatch({ sequence: 0 }))).toEqual({ result: 'stored', batch: 'demo.0.0001.0' });
+    expect(ingest(makeBatch({ sequence: 2, last: true }))).toEqual({ result: 'stored', batch: 'demo.0.0001.2' });
+    expect(ingest(makeBatch({ sequence: 2, last: true }))).toEqual({ result: 'duplicate', batch: 'demo.0.0001.2' });
+    const [run] = live.status(0).runs;
+    expect(run).toMatchObject({ run: 'demo', worldSize: 4 });
+    expect(run?.ranks).toMatchObject([{ rank: 0, batches: 2, missing: 1, events: 18, step: 2, ended: true }]);
+    expect(live.steps('demo', 0).map(({ step, length }) => [step, length])).toEqual([
+      [0, 1e6],
+      [2, 1e6 + 2],
+    ]);
+    expect(live.rows('demo', 0).get('phases')).toBe(4);
+  }));
+
+test('a reopened run has the state it had', async () => {
+  using directory = temporaryDirectory();
+  const open = () => createPipeline({ out: directory.path, onNotice: () => undefined });
+  const first = open();
+  for (const sequence of [0, 1, 4, 3]) {
+    for (const rank of [0, 1]) {
+      first.ingest(makeBatch({ rank, sequence, dropped: { events: sequence, arguments: 0, names: 0, batches: 0 } }));
+    }
+  }
+  first.ingest(makeBatch({ rank: 1, incarnation: '0002', sequence: 0 }));
+  const before = first.live.status(0);
+  await first.stores.close();
+  const second = open();
+  second.stores.get('demo');
+  expect(second.live.status(0)).toEqual(before);
+  expect(before.runs[0]?.ranks[1]).toMatchObject({ incarnation: '0002', batches: 5, missing: 1, step: 0, dropped: { events: 4 } });
+  await second.stores.close();
+});
+
+test('refuses hostile input, keeps it aside, counts it, and goes on', () =>
+  withPipeline(({ ingest, quarantine, stores }, out) => {
+    const bad: [string, Uint8Array, RegExp][] = [
+      ['nothing', new Uint8Array(0), /Cannot decode batch/],
+      ['a number', Uint8Array.of(1), /it must be a msgpack map/],
+      ['half a batch', makeBatch().subarray(0, 100), /Cannot decode batch/],
+      ['wrong version', envelope({ v: 2 }), /its protocol version must be 1, got 2/],
+      ['too large', Buffer.alloc(limits.batchBytesMax + 1, 0x80), /it may have 983040 bytes, got 983041/],
+      ['a bomb', envelope({ size: 100, body: bombBody(64 << 20) }), /not a deflate stream of 100 bytes/],
+      ['a bomb that admits it', envelope({ size: limits.bodyBytesMax + 1 }), /header field "size"/],
+      ['a body of zeros', envelope({ size: 1e6 }), /Cannot decode batch 0 of rank 0/],
+      ['a path as run', envelope({ run: '../../etc' }), /header field "run"/],
+    ];
+    for (const [name, bytes, reason] of bad) {
+      const taken = ingest(bytes);
+      expect(taken.result, name).toBe('refused');
+      if (taken.result === 'refused') expect(taken.reason, name).toMatch(reason);
+    }
+    expect(quarantine.count).toBe(bad.length);
+    // Bytes of no length cannot be framed.
+    expect(scanSegment(join(out, 'quarantine.seg'), () => undefined)).toMatchObject({ frames: bad.length - 1, damaged: 0 });
+    expect(stores.runs()).toEqual([]);
+    expect(ingest(makeBatch()).result).toBe('stored');
+    // A run that is there keeps its own bad batches.
+    expect(ingest(envelope({ sequence: 9 })).result).toBe('refused');
+    expect(stores.quarantined).toBe(1);
+    expect(existsSync(join(out, 'demo', 'quarantine.seg'))).toBe(true);
+  }));
+
+test('never throws, whatever the bytes', () =>
+  withPipeline(({ ingest, quarantine }) => {
+    const whole = makeBatch();
+    const bytes = fc.oneof(
+      fc.uint8Array({ maxLength: 300 }),
+      fc.tuple(fc.nat(whole.length - 1), fc.nat(255)).map(([at, value]) => {
+        const changed = whole.slice();
+        changed[at] = value;
+        return changed;
+      }),
+    );
+    let refused = 0;
+    fc.assert(
+      fc.property(bytes, (input) => {
+        const taken = ingest(input);
+        if (taken.result === 'refused') refused++;
+        expect(taken.result).not.toBe('unavailable');
+      }),
+      { seed: 3, numRuns: 2000 },
+    );
+    expect(quarantine.count).toBeLessThanOrEqual(refused);
+    expect(refused).toBeGreaterThan(500);
+  }));
+
+test('takes one run only where that was asked', () =>
+  withPipeline(({ ingest, stores }) => {
+    expect(ingest(makeBatch({ run: 'other' }))).toMatchObject({ result: 'refused', reason: 'this aggregator takes run "demo" only' });
+    expect(stores.runs()).toEqual([]);
+    expect(ingest(makeBatch()).result).toBe('stored');
+  }, 'demo'));
+
+test('a batch that cannot be stored now is not refused', async () => {
+  using directory = temporaryDirectory();
+  const holder = createPipeline({ out: directory.path, onNotice: () => undefined });
+  const other = createPipeline({ out: directory.path, onNotice: () => undefined });
+  expect(holder.ingest(makeBatch()).result).toBe('stored');
+  expect(other.ingest(makeBatch({ sequence: 1 }))).toMatchObject({ result: 'unavailable', reason: expect.stringContaining('writes it') });
+  await holder.stores.close();
+  expect(other.ingest(makeBatch({ sequence: 1 })).result).toBe('stored');
+  await other.stores.close();
+});

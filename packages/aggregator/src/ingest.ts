@@ -1,0 +1,94 @@
+// The one way in, whatever brought the bytes.
+//
+//   bytes ──► header ──► there already? ──► whole body checked ──► stored ──► live state ──► 'stored'
+//               │                                 │
+//               └──────────── bad ────────────────┴──► quarantine, counted ──► 'refused'
+//
+// Invariants: never throws; 'stored' and 'duplicate' mean the batch is in the store, so it may be acknowledged; what is in the store can be
+// decoded, because the whole body was checked before.
+
+import { type Batch, type BatchHeader, batchId, decodeBatch, decodeBatchHeader, ProtocolError } from '@ranktrace/protocol';
+import { messageOf } from './errors.ts';
+import { inflate } from './inflate.ts';
+import { aggregatorLimits as limits } from './limits.ts';
+import type { LiveState } from './live-state.ts';
+import type { Quarantine } from './quarantine.ts';
+import type { RunStores } from './run-stores.ts';
+
+/**
+ * `stored`, `duplicate`: acknowledge it. `refused`: it will never be taken. `unavailable`: not now (disk full, run locked); send it again.
+ * `batch` is the batch's id, '' when its header could not be read.
+ */
+export type IngestResult =
+  | { readonly result: 'stored' | 'duplicate'; readonly batch: string }
+  | { readonly result: 'refused' | 'unavailable'; readonly batch: string; readonly reason: string };
+
+/** Takes the bytes of one batch. They may be a view: nothing is kept of them after the call. */
+export type Ingest = (bytes: Uint8Array) => IngestResult;
+
+export interface IngestParts {
+  readonly stores: RunStores;
+  readonly live: LiveState;
+  /** For what does not name a run. */
+  readonly quarantine: Quarantine;
+  /** When set, other runs are refused. */
+  readonly run?: string | undefined;
+}
+
+/** The ingest stage over its parts. */
+export function createIngest({ stores, live, quarantine, run }: IngestParts): Ingest {
+  const refuse = (bytes: Uint8Array, batch: string, where: Quarantine, error: unknown): IngestResult => {
+    where.add(bytes);
+    return { result: 'refused', batch, reason: reasonOf(error) };
+  };
+  return (bytes) => {
+    let header: BatchHeader;
+    try {
+      header = decodeBatchHeader(bytes);
+    } catch (error) {
+      return refuse(bytes, '', quarantine, error);
+    }
+    const batch = batchId(header);
+    if (run !== undefined && header.run !== run) return { result: 'refused', batch, reason: `this aggregator takes run "${run}" only` };
+    if (stores.peek(header.run)?.has(header)) return { result: 'duplicate', batch };
+    let decoded: Batch;
+    try {
+      decoded = decodeBatch(bytes, inflate);
+    } catch (error) {
+      return refuse(bytes, batch, stores.peek(header.run)?.quarantine ?? quarantine, error);
+    }
+    try {
+      const store = stores.get(header.run);
+      const known = store.source(header);
+      if (known === undefined && store.sourceCount >= limits.sourcesPerRunMax) {
+        return { result: 'refused', batch, reason: `a run may have ${limits.sourcesPerRunMax} incarnations of ranks` };
+      }
+      const result = store.append(bytes, header);
+      if (result === 'stored') live.update(decoded, countsOf(store, header));
+      return { result, batch };
+    } catch (error) {
+      return { result: 'unavailable', batch, reason: reasonOf(error) };
+    }
+  };
+}
+
+/** Brings the live state to what a store that was just opened holds. Batches that no longer decode are left out. */
+export function replay(store: ReturnType<RunStores['get']>, live: LiveState): void {
+  for (const source of store.sources()) {
+    for (let index = 0; index < source.count; index++) {
+      try {
+        const batch = decodeBatch(source.read(index), inflate);
+        live.update(batch, { batches: source.count, missing: source.missing });
+      } catch (error) {
+        if (!(error instanceof ProtocolError)) throw error;
+      }
+    }
+  }
+}
+
+function countsOf(store: ReturnType<RunStores['get']>, header: BatchHeader): { batches: number; missing: number } {
+  const source = store.source(header);
+  return { batches: source?.count ?? 0, missing: source?.missing ?? 0 };
+}
+
+const reasonOf = (error: unknown): string => messageOf(error).slice(0, 1024);

@@ -1,0 +1,193 @@
+import { execFileSync } from 'node:child_process';
+import { join } from 'node:path';
+import {
+  batchId,
+  batchSubject,
+  clockSubject,
+  controlMessageSchema,
+  controlSubject,
+  decodeBatchHeader,
+  decodeMessage,
+} from '@ranktrace/protocol';
+import { connect, type NatsConnection } from 'nats';
+import { expect, test } from 'vitest';
+import { startNatsServer } from '../../../test/setup/nats-server.ts';
+import { checkNats } from './jetstream-ingest.ts';
+import { type Aggregator, type AggregatorOptions, startAggregator } from './service.ts';
+import { type BatchShape, makeBatch, makeHeader } from './testing/make-batch.ts';
+import { temporaryDirectory } from './testing/temporary-directory.ts';
+import { waitUntil } from './testing/wait-until.ts';
+
+/** Publishes until the stream has it, as a rank does. */
+async function publish(connection: NatsConnection, shape: BatchShape): Promise<void> {
+  const header = makeHeader(shape);
+  for (;;) {
+    try {
+      await connection
+        .jetstream({ timeout: 1000 })
+        .publish(batchSubject(header.run, header.rank), makeBatch(shape), { msgID: batchId(header) });
+      return;
+    } catch {
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
+}
+
+const start = (out: string, url: string, options: Partial<AggregatorOptions> = {}): Promise<Aggregator> =>
+  startAggregator({ out, nats: { servers: [url] }, ...options });
+
+function expectAll(aggregator: Aggregator, ranks: number, batches: number): void {
+  const sources = aggregator.store('demo').sources();
+  expect(sources.map(({ rank, count, missing }) => [rank, count, missing])).toEqual(
+    Array.from({ length: ranks }, (_, rank) => [rank, batches, 0]),
+  );
+  for (const source of sources) {
+    for (let index = 0; index < source.count; index++) expect(decodeBatchHeader(source.read(index)).sequence).toBe(index);
+  }
+}
+
+const stored = (aggregator: Aggregator): number =>
+  (aggregator.status().runs[0]?.ranks ?? []).reduce((sum, { batches }) => sum + batches, 0);
+
+test('takes batches, answers pings, publishes control messages', async () => {
+  await using server = await startNatsServer();
+  using directory = temporaryDirectory();
+  await using aggregator = await start(directory.path, server.url);
+  const rank = await connect({ servers: server.url });
+  const control: string[] = [];
+  rank.subscribe(controlSubject('demo'), { callback: (_error, message) => control.push(message.string()) });
+  for (let sequence = 0; sequence < 20; sequence++) await publish(rank, { sequence });
+  await rank.jetstream().publish(batchSubject('demo', 0), Buffer.from('garbage'));
+  await waitUntil('all are stored', () => stored(aggregator) === 20);
+  await waitUntil('the garbage is counted', () => aggregator.status().quarantined === 1);
+  const answer = await rank.request(clockSubject('demo'), '{"type":"clock_ping","id":3}');
+  expect(decodeMessage(controlMessageSchema, answer.string())).toMatchObject({ type: 'clock_pong', id: 3 });
+  await aggregator.flushRanks();
+  expect(control).toEqual(['{"type":"flush"}']);
+  const manager = await rank.jetstreamManager();
+  const [consumer] = await manager.consumers.list('RANKTRACE').next();
+  expect(consumer).toMatchObject({ num_ack_pending: 0, num_pending: 0, num_redelivered: 0 });
+  expect((await manager.streams.info('RANKTRACE')).config).toMatchObject({ max_msg_size: 1048576, storage: 'file', retention: 'limits' });
+  await rank.close();
+});
+
+test('nothing is lost or doubled over kill -9 of the server and restarts of the aggregator', { timeout: 120_000 }, async () => {
+  await using server = await startNatsServer();
+  using directory = temporaryDirectory();
+  const [ranks, batches] = [4, 300];
+  const rank = await connect({ servers: server.url, maxReconnectAttempts: -1, reconnectTimeWait: 100 });
+  let aggregator = await start(directory.path, server.url);
+  let published = 0;
+  const publishing = Promise.all(
+    Array.from({ length: ranks }, async (_, number) => {
+      for (let sequence = 0; sequence < batches; sequence++) {
+        await publish(rank, { rank: number, sequence });
+        published++;
+        if (sequence % 10 === 0) await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+    }),
+  );
+  try {
+    for (let round = 0; round < 3; round++) {
+      await waitUntil(`round ${round} of publishing`, () => published >= (round + 1) * 250);
+      await server.kill9();
+      await server.restart();
+      await aggregator[Symbol.asyncDispose]();
+      aggregator = await start(directory.path, server.url, { run: 'demo' });
+    }
+    await publishing;
+    await waitUntil('all are stored', () => stored(aggregator) >= ranks * batches, 60_000);
+    expectAll(aggregator, ranks, batches);
+  } finally {
+    await aggregator[Symbol.asyncDispose]();
+    await rank.close();
+  }
+});
+
+test('goes on by itself when the server comes back', { timeout: 60_000 }, async () => {
+  await using server = await startNatsServer();
+  using directory = temporaryDirectory();
+  const notices: string[] = [];
+  await using aggregator = await start(directory.path, server.url, { onNotice: (notice) => notices.push(notice) });
+  const rank = await connect({ servers: server.url, maxReconnectAttempts: -1, reconnectTimeWait: 100 });
+  await publish(rank, { sequence: 0 });
+  await waitUntil('the first is stored', () => stored(aggregator) === 1);
+  await server.kill9();
+  await waitUntil('the loss was told', () => notices.some((notice) => notice.includes('is gone; trying again')));
+  await server.restart();
+  await publish(rank, { sequence: 1 });
+  await waitUntil('the second is stored', () => stored(aggregator) === 2);
+  await rank.close();
+});
+
+test('another output directory is another reader and gets everything; one run can be asked for', async () => {
+  await using server = await startNatsServer();
+  using first = temporaryDirectory();
+  using second = temporaryDirectory();
+  const rank = await connect({ servers: server.url });
+  await using one = await start(first.path, server.url);
+  for (let sequence = 0; sequence < 5; sequence++) {
+    await publish(rank, { sequence });
+    await publish(rank, { run: 'other', sequence });
+  }
+  await waitUntil(
+    'the first reader has both runs',
+    () => one.status().runs.reduce((sum, run) => sum + (run.ranks[0]?.batches ?? 0), 0) === 10,
+  );
+  await using two = await start(second.path, server.url, { run: 'demo' });
+  await waitUntil('the second reader has its run', () => stored(two) === 5);
+  expect(two.runs()).toEqual(['demo']);
+  await rank.close();
+});
+
+test('says clearly why NATS cannot be used', async () => {
+  using directory = temporaryDirectory();
+  await using server = await startNatsServer({ config: 'authorization { user: ranktrace, password: right }' });
+  const nats = { servers: ['nats://user:hidden@127.0.0.1:1'] };
+  await expect(startAggregator({ out: directory.path, nats })).rejects.toMatchObject({
+    code: 'nats_unreachable',
+    message: 'Cannot connect to NATS at nats://127.0.0.1:1: no server answers there',
+  });
+  await expect(start(directory.path, server.url)).rejects.toMatchObject({
+    code: 'nats_refused',
+    message: expect.stringContaining('refused the credentials'),
+  });
+  const right = { servers: [server.url], user: 'ranktrace', pass: 'right' };
+  await using aggregator = await startAggregator({ out: directory.path, nats: right });
+  expect(aggregator.status().runs).toEqual([]);
+  expect(await checkNats(right)).toMatchObject({ jetStream: true, version: expect.stringMatching(/^2\./) });
+});
+
+test('waits for a server that is not there yet where that was asked', async () => {
+  let url: string;
+  let port: number;
+  {
+    await using server = await startNatsServer();
+    ({ url, port } = server);
+  }
+  using directory = temporaryDirectory();
+  const notices: string[] = [];
+  await using aggregator = await startAggregator({
+    out: directory.path,
+    nats: { servers: [url], wait: true },
+    onNotice: (notice) => notices.push(notice),
+  });
+  await waitUntil('it was told', () => notices.length > 0);
+  expect(notices).toEqual([`Cannot connect to NATS at ${url}: no server answers there; trying again`]);
+  await using _server = await startNatsServer({ port });
+  const rank = await connect({ servers: url });
+  const ready = async (): Promise<boolean> =>
+    (await rank.jetstreamManager()).streams.info('RANKTRACE').then(
+      () => true,
+      () => false,
+    );
+  await waitUntil('the stream was made', ready);
+  await publish(rank, {});
+  await waitUntil('it is stored', () => stored(aggregator) === 1);
+  await rank.close();
+});
+
+test('deploy/nats.conf is one that this nats-server takes', () => {
+  const config = join(import.meta.dirname, '../../../deploy/nats.conf');
+  execFileSync(process.env.NATS_SERVER_BIN ?? 'nats-server', ['-c', config, '-t'], { stdio: 'pipe' });
+});

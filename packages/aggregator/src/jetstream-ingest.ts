@@ -1,0 +1,334 @@
+// The way in through NATS: a durable pull consumer on the stream of batches, clock pings answered, control messages published. The only file
+// of this package that knows NATS.
+//
+//   stream RANKTRACE ──► fetch ≤ 128 ──► ingest ──► stored, duplicate: ack   refused: term   unavailable: nak, again in a while
+//
+// Nothing is acknowledged before it is stored, and what is delivered twice is stored once, so a lost ack, a killed aggregator or a killed
+// server costs a redelivery and nothing else. The consumer's name holds the output directory's id: another directory is another reader of
+// the stream and gets everything, the same one goes on where it was.
+//
+// Works with nats-server 2.9: one filter subject, no stream compression.
+
+import { readFileSync } from 'node:fs';
+import { setTimeout as wait } from 'node:timers/promises';
+import {
+  batchSubjects,
+  type ControlMessage,
+  checkRunName,
+  clockSubject,
+  clockSubjects,
+  controlSubject,
+  decodeMessage,
+  encodeMessage,
+  rankMessageSchema,
+  streamName,
+} from '@ranktrace/protocol';
+import {
+  AckPolicy,
+  type ConnectionOptions,
+  type Consumer,
+  type ConsumerMessages,
+  connect,
+  credsAuthenticator,
+  DebugEvents,
+  Events,
+  type JsMsg,
+  type Msg,
+  type NatsConnection,
+  type NatsError,
+  nanos,
+  nkeyAuthenticator,
+  RetentionPolicy,
+  StorageType,
+} from 'nats';
+import { clockPong } from './clock-pong.ts';
+import { AggregatorError, messageOf, systemCode } from './errors.ts';
+import type { Ingest } from './ingest.ts';
+import { aggregatorLimits as limits } from './limits.ts';
+
+/** JetStream's error code for a stream of that name with another configuration. */
+const streamExists = 10058;
+
+/** How to reach NATS; the same shape as the SDK's. */
+export interface NatsConnectOptions {
+  /** `nats://host:4222`, one or several. */
+  readonly servers: readonly string[];
+  readonly user?: string | undefined;
+  readonly pass?: string | undefined;
+  readonly token?: string | undefined;
+  /** Path of a credentials file (JWT and seed). */
+  readonly creds?: string | undefined;
+  /** NKey seed, `SU…`. */
+  readonly nkey?: string | undefined;
+  /** Paths of PEM files. A `tls://` server asks for TLS with the system's authorities. */
+  readonly tls?: { readonly ca?: string | undefined; readonly cert?: string | undefined; readonly key?: string | undefined } | undefined;
+  /** Wait for a server that is not there yet instead of failing at start. */
+  readonly wait?: boolean | undefined;
+}
+
+export interface JetStreamIngestOptions {
+  readonly nats: NatsConnectOptions;
+  /** Take this run only. */
+  readonly run?: string | undefined;
+  /** Which store reads: part of the consumer's name. Letters and digits. */
+  readonly storeId: string;
+  readonly ingest: Ingest;
+  /** Runs to send control messages to. */
+  readonly runs: () => readonly string[];
+  readonly onNotice: (notice: string) => void;
+}
+
+export class JetStreamIngest {
+  readonly #options: JetStreamIngestOptions;
+  readonly #servers: string;
+  readonly #stop = new AbortController();
+  #connection: NatsConnection | undefined;
+  #messages: ConsumerMessages | undefined;
+  #consuming: Promise<void> = Promise.resolve();
+  #redelivered = 0;
+
+  private constructor(options: JetStreamIngestOptions) {
+    this.#options = options;
+    this.#servers = serversOf(options.nats);
+  }
+
+  /**
+   * Connects, makes stream and consumer where they are missing, and consumes until `close`.
+   * Throws AggregatorError `nats_unreachable`, `nats_refused` or `bad_option`; with `wait`, only the last.
+   */
+  static async start(options: JetStreamIngestOptions): Promise<JetStreamIngest> {
+    const ingest = new JetStreamIngest(options);
+    const consumer = options.nats.wait
+      ? undefined
+      : await ingest.#prepare().catch(async (error: unknown) => {
+          await ingest.#connection?.close();
+          throw error;
+        });
+    ingest.#consuming = ingest.#consume(consumer);
+    return ingest;
+  }
+
+  /** Messages that came more than once. */
+  get redelivered(): number {
+    return this.#redelivered;
+  }
+
+  /** Publishes a control message to the ranks of every run. Ranks that are not connected miss it. */
+  broadcast(message: ControlMessage): void {
+    const connection = this.#connection;
+    if (connection === undefined || connection.isClosed()) return;
+    for (const run of this.#options.runs()) connection.publish(controlSubject(run), encodeMessage(message));
+  }
+
+  /** Finishes the message in hand, sends its acknowledgement, disconnects. */
+  async close(): Promise<void> {
+    this.#stop.abort();
+    this.#messages?.stop();
+    await this.#consuming;
+    const connection = this.#connection;
+    if (connection === undefined || connection.isClosed()) return;
+    // A server that is gone takes no acknowledgements: it will deliver again, and deduplication will know.
+    await Promise.race([connection.flush().catch(() => undefined), wait(limits.closeGraceMs, undefined, { ref: false })]);
+    await connection.close();
+  }
+
+  async #consume(prepared: Consumer | undefined): Promise<void> {
+    let consumer = prepared;
+    let retryMs: number = limits.natsRetryMs;
+    let said = '';
+    while (!this.#stop.signal.aborted) {
+      try {
+        consumer ??= await this.#prepare();
+        await this.#fetch(consumer);
+        retryMs = limits.natsRetryMs;
+        said = '';
+      } catch (error) {
+        if (this.#stop.signal.aborted) return;
+        consumer = undefined; // it may have been deleted, or the server lost it: look again
+        const message = messageOf(error);
+        if (message !== said) this.#options.onNotice(`${message}; trying again`);
+        said = message;
+        await this.#delay(retryMs);
+        retryMs = Math.min(retryMs * 2, limits.natsRetryMsMax);
+      }
+    }
+  }
+
+  async #fetch(consumer: Consumer): Promise<void> {
+    const messages = await consumer.fetch({ max_messages: limits.natsFetchMessagesMax, expires: limits.natsFetchExpiresMs });
+    this.#messages = messages;
+    if (this.#stop.signal.aborted) messages.stop();
+    // After `stop` this still gives what has arrived: left alone, it would only be delivered again after ack_wait.
+    for await (const message of messages) this.#take(message);
+  }
+
+  #take(message: JsMsg): void {
+    if (message.redelivered) this.#redelivered++;
+    const taken = this.#options.ingest(message.data);
+    if (taken.result === 'unavailable') {
+      this.#options.onNotice(`Batch ${taken.batch} waits in NATS: ${taken.reason}`);
+      message.nak(limits.natsRetryMsMax);
+    } else if (taken.result === 'refused') {
+      this.#options.onNotice(`A batch on "${message.subject}" was refused: ${taken.reason}`);
+      message.term();
+    } else message.ack();
+  }
+
+  async #prepare(): Promise<Consumer> {
+    const connection = await this.#connect();
+    try {
+      const manager = await connection.jetstreamManager();
+      await ensureStream(manager);
+      const { run, storeId } = this.#options;
+      const durable = run === undefined ? `aggregator-${storeId}` : `aggregator-${storeId}-${run}`;
+      await manager.consumers.add(streamName, {
+        durable_name: durable,
+        ack_policy: AckPolicy.Explicit,
+        ack_wait: nanos(limits.natsAckWaitMs),
+        max_ack_pending: limits.natsAckPendingMax,
+        inactive_threshold: nanos(limits.natsConsumerIdleMs),
+        filter_subject: run === undefined ? batchSubjects : batchSubjects.replace('*', checkRunName(run)),
+      });
+      return await connection.jetstream().consumers.get(streamName, durable);
+    } catch (cause) {
+      if (cause instanceof AggregatorError) throw cause;
+      const off = systemCode(cause) === '503';
+      const what = off ? 'its JetStream is off; start it with deploy/nats.conf or -js' : messageOf(cause);
+      throw new AggregatorError('nats_refused', `Cannot use NATS at ${this.#servers}: ${what}`, { cause });
+    }
+  }
+
+  async #connect(): Promise<NatsConnection> {
+    if (this.#connection !== undefined && !this.#connection.isClosed()) return this.#connection;
+    const connection = await connectTo(this.#options.nats);
+    this.#connection = connection;
+    const subject = this.#options.run === undefined ? clockSubjects : clockSubject(this.#options.run);
+    connection.subscribe(subject, { callback: (_error, message) => answerPing(message) });
+    void this.#watch(connection);
+    return connection;
+  }
+
+  async #watch(connection: NatsConnection): Promise<void> {
+    for await (const status of connection.status()) {
+      if (status.type === Events.Disconnect) {
+        this.#options.onNotice(`NATS at ${this.#servers} is gone; trying again`);
+        this.#messages?.stop(); // a fetch that waits for a server that forgot it
+      } else if (status.type === Events.Reconnect) this.#options.onNotice(`NATS at ${this.#servers} is back`);
+      else if (status.type === Events.Error) this.#options.onNotice(`NATS at ${this.#servers}: ${String(status.data)}`);
+      else if (status.type === DebugEvents.StaleConnection) this.#messages?.stop();
+    }
+  }
+
+  /** Resolves after `ms`, or when this is closed. */
+  async #delay(ms: number): Promise<void> {
+    await wait(ms, undefined, { signal: this.#stop.signal }).catch(() => undefined);
+  }
+}
+
+/**
+ * Whether a server can be used: its version, one round trip in ns, whether its JetStream is on.
+ * Throws AggregatorError `nats_unreachable`, `nats_refused` or `bad_option`.
+ */
+export async function checkNats(nats: NatsConnectOptions): Promise<{ version: string; roundTripNs: number; jetStream: boolean }> {
+  const connection = await connectTo(nats);
+  try {
+    const roundTripNs = (await connection.rtt()) * 1e6;
+    const { version = 'of unknown version', jetstream = false } = connection.info ?? {};
+    return { version, roundTripNs, jetStream: jetstream };
+  } finally {
+    await connection.close();
+  }
+}
+
+async function connectTo(nats: NatsConnectOptions): Promise<NatsConnection> {
+  const options = connectionOptions(nats);
+  try {
+    return await connect(options);
+  } catch (cause) {
+    if (cause instanceof AggregatorError) throw cause;
+    const refused = /AUTH|PERMISSION|VIOLATION/i.test(systemCode(cause));
+    const what = refused ? `it refused the credentials (${messageOf(cause)})` : 'no server answers there';
+    throw new AggregatorError(refused ? 'nats_refused' : 'nats_unreachable', `Cannot connect to NATS at ${serversOf(nats)}: ${what}`, {
+      cause,
+    });
+  }
+}
+
+type Manager = Awaited<ReturnType<NatsConnection['jetstreamManager']>>;
+
+async function ensureStream(manager: Manager): Promise<void> {
+  try {
+    const { config } = await manager.streams.info(streamName);
+    if (config.subjects.includes(batchSubjects)) return;
+    throw new AggregatorError(
+      'nats_refused',
+      `Cannot use stream ${streamName}: its subjects must hold "${batchSubjects}", got "${config.subjects.join(', ')}"`,
+    );
+  } catch (error) {
+    if (systemCode(error) !== '404') throw error;
+  }
+  const config = {
+    name: streamName,
+    subjects: [batchSubjects],
+    storage: StorageType.File,
+    retention: RetentionPolicy.Limits,
+    max_msg_size: limits.natsMessageBytesMax,
+    duplicate_window: nanos(limits.natsDuplicateWindowMs),
+  };
+  await manager.streams.add(config).catch((error: NatsError) => {
+    // A rank made it at the same moment.
+    if (error.api_error?.err_code !== streamExists) throw error;
+  });
+}
+
+function answerPing(message: Msg): void {
+  const received = process.hrtime.bigint();
+  try {
+    const { id } = decodeMessage(rankMessageSchema, message.string());
+    message.respond(Buffer.from(clockPong(id, received)));
+  } catch {
+    // Not a ping: whoever sent it gets no answer, and its request times out.
+  }
+}
+
+function connectionOptions(nats: NatsConnectOptions): ConnectionOptions {
+  const { user, pass, token, creds, nkey, tls } = nats;
+  const options: ConnectionOptions = {
+    servers: [...nats.servers],
+    name: 'ranktrace aggregator',
+    timeout: limits.natsConnectTimeoutMs,
+    maxReconnectAttempts: -1,
+    reconnectTimeWait: limits.natsRetryMs,
+    pingInterval: limits.pingIntervalMs,
+  };
+  if (user !== undefined) options.user = user;
+  if (pass !== undefined) options.pass = pass;
+  if (token !== undefined) options.token = token;
+  if (creds !== undefined) {
+    readCreds(creds);
+    // Read at every connect: credentials expire and are replaced in place.
+    options.authenticator = (nonce) => credsAuthenticator(readCreds(creds))(nonce);
+  }
+  if (nkey !== undefined) {
+    options.authenticator = nkeyAuthenticator(Buffer.from(nkey));
+  }
+  const files = {
+    ...(tls?.ca !== undefined && { caFile: tls.ca }),
+    ...(tls?.cert !== undefined && { certFile: tls.cert }),
+    ...(tls?.key !== undefined && { keyFile: tls.key }),
+  };
+  // Not without need: with `tls` set the client refuses a server that has none.
+  if (Object.keys(files).length > 0 || nats.servers.some((server) => server.startsWith('tls:'))) options.tls = files;
+  return options;
+}
+
+function readCreds(path: string): Buffer {
+  try {
+    return readFileSync(path);
+  } catch (cause) {
+    throw new AggregatorError('bad_option', `Cannot read the NATS credentials "${path}": ${messageOf(cause)}`, { cause });
+  }
+}
+
+/** The servers as text, without what may be secret in their URLs. */
+const serversOf = (nats: NatsConnectOptions): string => nats.servers.map((server) => server.replace(/\/\/[^@/]*@/, '//')).join(', ');

@@ -1,0 +1,16 @@
+import { limits as batchLimits, frameHeaderBytes } from '@ranktrace/protocol';
+import { expect, test } from 'vitest';
+import { aggregatorLimits as limits } from './limits.ts';
+
+test('limits fit each other', () => {
+  // What a killed writer leaves is at most one frame; anything longer must not be cut.
+  expect(limits.tornBytesMax).toBe(frameHeaderBytes + batchLimits.batchBytesMax);
+  expect(limits.segmentBytesMax).toBeGreaterThan(limits.tornBytesMax);
+  // A batch that is a little too large is refused by name, not by a broken connection.
+  expect(limits.webSocketPayloadBytesMax).toBeGreaterThan(batchLimits.batchBytesMax);
+  expect(limits.natsMessageBytesMax).toBeGreaterThan(batchLimits.batchBytesMax);
+  expect(limits.natsAckPendingMax).toBeGreaterThanOrEqual(limits.natsFetchMessagesMax);
+  expect(limits.natsAckWaitMs).toBeGreaterThan(limits.natsFetchExpiresMs);
+  expect(limits.lockStaleMs).toBeGreaterThan(5 * limits.syncIntervalMs);
+  expect(limits.readAheadTotalBytesMax).toBeGreaterThanOrEqual(limits.readAheadBytesMax);
+});

@@ -1,0 +1,61 @@
+// Every bound of the aggregator, with its unit last. What a batch may be is in protocol's limits.
+
+export const aggregatorLimits = {
+  /** A segment is rolled when the next frame would pass this. */
+  segmentBytesMax: 64 * 1024 * 1024,
+  /** One quarantine file; what comes after is counted and forgotten. */
+  quarantineBytesMax: 16 * 1024 * 1024,
+  /** What a torn frame of a killed writer can leave behind; a longer unreadable tail is damage and is never cut. */
+  tornBytesMax: 8 + 960 * 1024,
+  /** Files that one reader holds open. */
+  openFilesMax: 64,
+  /** What one source reads at once, where its batches lie close together. */
+  readAheadBytesMax: 256 * 1024,
+  /** What all sources of one reader hold read ahead. */
+  readAheadTotalBytesMax: 64 * 1024 * 1024,
+  /** Folders below an input that are searched for segments: `<out>/<run>/segments/*.seg` and `<spool>/<run>/rank-…/*.seg`. */
+  searchDepthMax: 3,
+  segmentsPerLogMax: 1_000_000,
+  /** Runs that are open for writing; the one longest without a batch is closed first. */
+  runsOpenMax: 256,
+  /** Incarnations (one life of one rank) per run. */
+  sourcesPerRunMax: 262_144,
+  /** Step summaries kept in memory per rank. */
+  stepsPerRankMax: 4096,
+  /** Different phase names kept per rank; the rest is in the store only. */
+  phaseNamesPerRankMax: 64,
+  /** A lock whose owner cannot be asked (other host, other container) is stale when untouched for so long. */
+  lockStaleMs: 15_000,
+  /** Between two fdatasync calls. */
+  syncIntervalMs: 1000,
+  /** Between two calls of a `subscribe` listener. */
+  progressIntervalMs: 200,
+  connectionsMax: 4096,
+  /** Connections beside those of ranks: probes and people. */
+  requestsMax: 256,
+  /** Above protocol's batchBytesMax, so that a batch that is too large is refused by name, not by a broken connection. */
+  webSocketPayloadBytesMax: 1024 * 1024,
+  /** Answers a connection has not read yet: above, its batches are not read either. */
+  sendBufferBytesMax: 256 * 1024,
+  /** Between two WebSocket pings; a connection that missed one is closed. */
+  pingIntervalMs: 15_000,
+  /** For peers to close in good order at the end. */
+  closeGraceMs: 1000,
+  natsConnectTimeoutMs: 3000,
+  /** Between two tries after a NATS error. */
+  natsRetryMs: 250,
+  natsRetryMsMax: 5000,
+  /** Messages asked for at once: at 1 MiB each this is also the memory they may take. */
+  natsFetchMessagesMax: 128,
+  natsFetchExpiresMs: 2000,
+  natsAckPendingMax: 512,
+  natsAckWaitMs: 30_000,
+  natsMessageBytesMax: 1024 * 1024,
+  /** JetStream's own deduplication by message id; ours has no window. */
+  natsDuplicateWindowMs: 120_000,
+  /** The server forgets our consumer when nobody used it for so long; a new one starts at the beginning and deduplication does the rest. */
+  natsConsumerIdleMs: 7 * 24 * 3600 * 1000,
+  /** `flushRanks` waits until no batch came for `flushQuietMs`, but no longer than `flushWaitMsMax`. */
+  flushQuietMs: 250,
+  flushWaitMsMax: 3000,
+} as const;

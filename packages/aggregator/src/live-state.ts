@@ -1,0 +1,163 @@
+// What every run and rank is doing now, in bounded memory: counters per rank and the last steps. Rebuilt from the store when a run is opened,
+// so that a restarted service says the same as one that was never stopped.
+//
+// A rank's `batches`, `missing`, `events` and `dropped` are sums over its incarnations (a restart hides no loss); `incarnation`, `host`,
+// `step` and `ended` are those of the latest.
+
+import {
+  type Batch,
+  type BatchHeader,
+  type Dropped,
+  type LiveMessage,
+  type RankStatus,
+  spanState,
+  type TableName,
+  tableNames,
+} from '@ranktrace/protocol';
+import { StepRing, type StepSummary } from './step-ring.ts';
+
+/** Tables whose rows are events; the others describe, measure clocks or hold arguments. */
+const eventTableNames: readonly TableName[] = ['spans', 'instants', 'counters', 'steps', 'collectives', 'rpcs'];
+
+/** What the store has of the incarnation a batch belongs to. */
+export interface StoredCounts {
+  readonly batches: number;
+  readonly missing: number;
+}
+
+interface IncarnationState extends StoredCounts {
+  readonly dropped: Dropped;
+  readonly sequence: number;
+}
+
+interface RankState {
+  latest: BatchHeader;
+  ended: boolean;
+  step: number;
+  readonly incarnations: Map<string, IncarnationState>;
+  readonly rows: Map<TableName, number>;
+  readonly steps: StepRing;
+}
+
+interface RunState {
+  worldSize: number;
+  readonly ranks: Map<number, RankState>;
+}
+
+export class LiveState {
+  readonly #runs = new Map<string, RunState>();
+  readonly #listeners = new Set<(run: string) => void>();
+
+  /** A batch was stored; `counts` are those of its incarnation, with it. */
+  update(batch: Batch, counts: StoredCounts): void {
+    const { header } = batch;
+    const run = this.#run(header.run);
+    run.worldSize = Math.max(run.worldSize, header.worldSize);
+    const rank = rankOf(run, header);
+    if (header.incarnation > rank.latest.incarnation) {
+      rank.latest = header;
+      rank.ended = false;
+      rank.step = -1;
+      rank.steps.restart();
+    }
+    // Batches of one incarnation may come out of order; `dropped` is cumulative, so the highest sequence has the truth.
+    const before = rank.incarnations.get(header.incarnation);
+    const isNewer = before === undefined || header.sequence > before.sequence;
+    const newest = isNewer ? header : before;
+    rank.incarnations.set(header.incarnation, { ...counts, dropped: newest.dropped, sequence: newest.sequence });
+    const isLatest = header.incarnation === rank.latest.incarnation;
+    if (isLatest && header.last) rank.ended = true;
+    for (const name of tableNames) {
+      const rows = eventRows(batch, name);
+      if (rows > 0) rank.rows.set(name, (rank.rows.get(name) ?? 0) + rows);
+    }
+    addSteps(rank, batch, isLatest);
+    for (const listener of this.#listeners) listener(header.run);
+  }
+
+  /** Forgets a run that was closed; its store keeps everything. */
+  forget(run: string): void {
+    this.#runs.delete(run);
+  }
+
+  /** All runs as the live feed says it. `quarantined`: bad batches counted elsewhere. */
+  status(quarantined: number): LiveMessage {
+    const runs = [...this.#runs].map(([run, { worldSize, ranks }]) => ({
+      run,
+      worldSize,
+      ranks: [...ranks.values()].map(rankStatus).sort((a, b) => a.rank - b.rank),
+    }));
+    return { type: 'status', runs, quarantined };
+  }
+
+  /** The last finished steps of a rank, oldest first; empty for a rank that is not known. */
+  steps(run: string, rank: number): StepSummary[] {
+    return [...(this.#runs.get(run)?.ranks.get(rank)?.steps.summaries() ?? [])];
+  }
+
+  /** Rows stored of each table, over all incarnations of a rank. Spans that were announced `open` count once. */
+  rows(run: string, rank: number): ReadonlyMap<TableName, number> {
+    return this.#runs.get(run)?.ranks.get(rank)?.rows ?? new Map();
+  }
+
+  /** Calls `listener` with the run of every batch that was stored, until the returned function is called. */
+  subscribe(listener: (run: string) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  #run(name: string): RunState {
+    let run = this.#runs.get(name);
+    if (run === undefined) {
+      run = { worldSize: 1, ranks: new Map() };
+      this.#runs.set(name, run);
+    }
+    return run;
+  }
+}
+
+function rankOf(run: RunState, header: BatchHeader): RankState {
+  let rank = run.ranks.get(header.rank);
+  if (rank === undefined) {
+    rank = { latest: header, ended: false, step: -1, incarnations: new Map(), rows: new Map(), steps: new StepRing() };
+    run.ranks.set(header.rank, rank);
+  }
+  return rank;
+}
+
+function eventRows(batch: Batch, name: TableName): number {
+  const { length, columns } = batch.tables[name];
+  if (length === 0 || !('state' in columns)) return length;
+  let rows = length;
+  for (let row = 0; row < length; row++) if (columns.state[row] === spanState.close) rows--;
+  return rows;
+}
+
+function addSteps(rank: RankState, { strings, tables }: Batch, isLatest: boolean): void {
+  const steps = tables.steps.columns;
+  for (let row = 0; row < tables.steps.length; row++) {
+    const step = steps.step[row] as number;
+    rank.steps.addStep(step, steps.length[row] as number);
+    if (isLatest && step > rank.step) rank.step = step;
+  }
+  const phases = tables.phases.columns;
+  for (let row = 0; row < tables.phases.length; row++) {
+    rank.steps.addPhase(phases.step[row] as number, strings[phases.name[row] as number] ?? '', phases.length[row] as number);
+  }
+}
+
+function rankStatus({ latest, ended, step, incarnations, rows }: RankState): RankStatus {
+  const status = { batches: 0, missing: 0, dropped: { events: 0, arguments: 0, names: 0, batches: 0 } };
+  for (const { batches, missing, dropped } of incarnations.values()) {
+    status.batches += batches;
+    status.missing += missing;
+    status.dropped.events += dropped.events;
+    status.dropped.arguments += dropped.arguments;
+    status.dropped.names += dropped.names;
+    status.dropped.batches += dropped.batches;
+  }
+  let events = 0;
+  for (const name of eventTableNames) events += rows.get(name) ?? 0;
+  const { rank, incarnation, host, hostName } = latest;
+  return { rank, incarnation, host, hostName, ...status, events, step, ended };
+}

@@ -1,0 +1,35 @@
+// The table of contents: every stage a batch goes through, in its order.
+//
+//   ingest ──► store ──► live                      while the run runs, this file
+//              store ──► align ──► merge ──► write  when somebody wants the trace: write-trace.ts, over packages/trace
+
+import { join } from 'node:path';
+import { createIngest, type Ingest, replay } from './ingest.ts';
+import { LiveState } from './live-state.ts';
+import { Quarantine } from './quarantine.ts';
+import { quarantineName } from './run-directory.ts';
+import { RunStores } from './run-stores.ts';
+
+export interface PipelineOptions {
+  /** Output directory: one directory per run below it. */
+  readonly out: string;
+  /** Take this run only. */
+  readonly run?: string | undefined;
+  readonly onNotice: (notice: string) => void;
+}
+
+export interface Pipeline {
+  readonly ingest: Ingest;
+  readonly stores: RunStores;
+  readonly live: LiveState;
+  readonly quarantine: Quarantine;
+}
+
+/** The stages, connected. Throws AggregatorError `store_write_failed` when the output directory cannot be made. */
+export function createPipeline({ out, run, onNotice }: PipelineOptions): Pipeline {
+  const live = new LiveState();
+  const stores = new RunStores({ out, onNotice, onOpen: (store) => replay(store, live), onClose: (name) => live.forget(name) });
+  const quarantine = new Quarantine(join(out, quarantineName));
+  const ingest = createIngest({ stores, live, quarantine, run });
+  return { ingest, stores, live, quarantine };
+}

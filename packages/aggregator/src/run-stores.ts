@@ -1,0 +1,121 @@
+// The runs of one output directory that are open for writing.
+//
+// Invariant: at most `runsOpenMax` are open; the one longest without use is closed first and opened again when it is asked for.
+
+import { mkdirSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { AggregatorError, messageOf } from './errors.ts';
+import { aggregatorLimits as limits } from './limits.ts';
+import { isRunName, readRunFile } from './run-directory.ts';
+import { RunStore } from './run-store.ts';
+import { guard } from './segment-writer.ts';
+
+export interface RunStoresOptions {
+  readonly out: string;
+  readonly onNotice: (notice: string) => void;
+  /** Called with a run after it was opened and before anything is appended. */
+  readonly onOpen: (store: RunStore) => void;
+  /** Called with a run that was closed to make room, or because its lock was lost. */
+  readonly onClose: (run: string) => void;
+}
+
+export class RunStores {
+  readonly #options: RunStoresOptions;
+  /** Least recently used first. */
+  readonly #open = new Map<string, RunStore>();
+  readonly #closing = new Set<Promise<void>>();
+  #quarantinedBefore = 0;
+
+  /** Makes the output directory; throws AggregatorError `store_write_failed`. */
+  constructor(options: RunStoresOptions) {
+    this.#options = options;
+    guard(options.out, () => mkdirSync(options.out, { recursive: true }));
+  }
+
+  /** Bad batches that named a run. */
+  get quarantined(): number {
+    let count = this.#quarantinedBefore;
+    for (const store of this.#open.values()) count += store.quarantine.count;
+    return count;
+  }
+
+  /** Names of the runs on disk, sorted. */
+  runs(): string[] {
+    const { out } = this.#options;
+    return readdirSync(out, { withFileTypes: true })
+      .filter((entry) => entry.isDirectory() && isRunName(entry.name) && isRun(join(out, entry.name)))
+      .map((entry) => entry.name)
+      .sort();
+  }
+
+  /** The run if it is open. */
+  peek(run: string): RunStore | undefined {
+    return this.#open.get(run);
+  }
+
+  /** The run, opened (and created) when it is not; throws like `RunStore`. */
+  get(run: string): RunStore {
+    let store = this.#open.get(run);
+    if (store === undefined) {
+      store = new RunStore(this.#options.out, run, { onNotice: this.#options.onNotice });
+      try {
+        this.#options.onOpen(store);
+      } catch (error) {
+        void store.close();
+        throw error;
+      }
+    }
+    this.#open.delete(run);
+    this.#open.set(run, store);
+    if (this.#open.size > limits.runsOpenMax) this.#closeOldest();
+    return store;
+  }
+
+  /** Puts everything on the disk. What fails is a notice: the batches are in the page cache, and the next call tries again. */
+  async sync(now: Date): Promise<void> {
+    for (const [run, store] of [...this.#open]) {
+      try {
+        await store.sync(now);
+      } catch (error) {
+        this.#options.onNotice(messageOf(error));
+        // Somebody else has the run now: let go of it, and ask for it again with the next batch.
+        if (error instanceof AggregatorError && error.code === 'store_locked') this.#drop(run);
+      }
+    }
+  }
+
+  async close(): Promise<void> {
+    for (const run of [...this.#open.keys()].reverse()) this.#close(run);
+    await Promise.all(this.#closing);
+  }
+
+  #closeOldest(): void {
+    const [oldest] = this.#open.keys();
+    if (oldest !== undefined) this.#drop(oldest);
+  }
+
+  #drop(run: string): void {
+    this.#close(run);
+    this.#options.onClose(run);
+  }
+
+  #close(run: string): void {
+    const store = this.#open.get(run);
+    if (store === undefined) return;
+    this.#open.delete(run);
+    this.#quarantinedBefore += store.quarantine.count;
+    const closing: Promise<void> = store
+      .close()
+      .catch((error: unknown) => this.#options.onNotice(messageOf(error)))
+      .finally(() => this.#closing.delete(closing));
+    this.#closing.add(closing);
+  }
+}
+
+function isRun(directory: string): boolean {
+  try {
+    return readRunFile(directory) !== undefined;
+  } catch {
+    return false; // another format or broken: said when somebody opens it
+  }
+}

@@ -1,0 +1,30 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { SequenceSet } from './sequence-set.ts';
+
+test('says what a Set says, for any order and any duplicates', () => {
+  fc.assert(
+    fc.property(fc.array(fc.nat(60), { maxLength: 120 }), (sequences) => {
+      const set = new SequenceSet();
+      const oracle = new Set<number>();
+      for (const sequence of sequences) {
+        expect(set.add(sequence)).toBe(!oracle.has(sequence));
+        oracle.add(sequence);
+      }
+      const end = Math.max(-1, ...oracle) + 1;
+      const missing = Array.from({ length: end }, (_, sequence) => sequence).filter((sequence) => !oracle.has(sequence));
+      expect(set.count).toBe(oracle.size);
+      expect(set.missing).toBe(missing.length);
+      expect([...set.gaps()].flatMap(({ from, to }) => Array.from({ length: to - from }, (_, index) => from + index))).toEqual(missing);
+      for (let sequence = 0; sequence < 62; sequence++) expect(set.has(sequence)).toBe(oracle.has(sequence));
+    }),
+    { seed: 1 },
+  );
+});
+
+test('holds the largest sequence number there may be', () => {
+  const set = new SequenceSet();
+  expect(set.add(Number.MAX_SAFE_INTEGER - 1)).toBe(true);
+  expect(set.add(Number.MAX_SAFE_INTEGER - 1)).toBe(false);
+  expect(Number.isSafeInteger(set.missing)).toBe(true);
+});

@@ -1,0 +1,160 @@
+// The service: opens the pipeline and its ways in, in order; disposal closes them in reverse, so that nothing arrives at what is closed.
+
+import type { ControlMessage, LiveMessage } from '@ranktrace/protocol';
+import { AggregatorError } from './errors.ts';
+import type { IngestResult } from './ingest.ts';
+import { JetStreamIngest, type NatsConnectOptions } from './jetstream-ingest.ts';
+import { aggregatorLimits as limits } from './limits.ts';
+import { createPipeline, type Pipeline } from './pipeline.ts';
+import { isRunName } from './run-directory.ts';
+import type { RunStore } from './run-store.ts';
+import type { StepSummary } from './step-ring.ts';
+import { storeId } from './store-id.ts';
+import { type ListenOptions, WebSocketIngest } from './web-socket-ingest.ts';
+
+export interface AggregatorOptions {
+  /** Output directory: one directory per run below it. */
+  readonly out: string;
+  /** Where ranks connect without a broker; default a free port of 127.0.0.1. */
+  readonly listen?: ListenOptions | undefined;
+  /** What ranks must send as `Authorization: Bearer …`; needed to listen anywhere but on loopback. */
+  readonly token?: string | undefined;
+  /** Also read from NATS JetStream. */
+  readonly nats?: NatsConnectOptions | undefined;
+  /** Take this run only. */
+  readonly run?: string | undefined;
+  /** Told in one line what an operator should know: a torn tail that was cut, NATS gone and back, a full disk. */
+  readonly onNotice?: ((notice: string) => void) | undefined;
+}
+
+export interface Aggregator extends AsyncDisposable {
+  /** Where it listens, `http://<host>:<port>`; ranks connect to `ws://<host>:<port>/v1/ingest`. */
+  readonly address: string;
+  /** What `GET /status` answers: runs that are open. */
+  status(): LiveMessage;
+  /** Names of all runs in the output directory, sorted. */
+  runs(): string[];
+  /** The store of a run of `runs()`, opened when it is not; throws AggregatorError `store_missing` or `store_…`. */
+  store(run: string): RunStore;
+  /** The last finished steps of a rank of an open run, oldest first. */
+  steps(run: string, rank: number): StepSummary[];
+  /** Takes the bytes of a batch directly. Never throws. */
+  ingest(bytes: Uint8Array): IngestResult;
+  /** Calls `listener` with the status when it has changed, at most every `progressIntervalMs`; stops when the returned function is called. */
+  subscribe(listener: (status: LiveMessage) => void): () => void;
+  /** Asks every rank to ship what it has, and resolves when no batch came for `flushQuietMs`, at the latest after `flushWaitMsMax`. */
+  flushRanks(): Promise<void>;
+}
+
+/**
+ * Starts the aggregator. Throws AggregatorError: `port_in_use`, `listen_failed`, `token_required`, `nats_unreachable`, `nats_refused`,
+ * `bad_option`, `store_write_failed`; with `run` also what `RunStore` throws.
+ *
+ * @example
+ * await using aggregator = await startAggregator({ out: 'ranktrace-out' });
+ */
+export async function startAggregator(options: AggregatorOptions): Promise<Aggregator> {
+  if (options.run !== undefined && !isRunName(options.run)) {
+    throw new AggregatorError('bad_option', `Bad run name ${JSON.stringify(options.run)}: it must be letters, digits, "_" or "-"`);
+  }
+  const opened = new AsyncDisposables();
+  try {
+    return await open(options, opened);
+  } catch (error) {
+    await opened.dispose();
+    throw error;
+  }
+}
+
+async function open(options: AggregatorOptions, opened: AsyncDisposables): Promise<Aggregator> {
+  const { out, listen = {}, token, nats, run, onNotice = () => undefined } = options;
+  const pipeline = createPipeline({ out, run, onNotice });
+  opened.add(() => pipeline.quarantine.close());
+  opened.add(() => pipeline.stores.close());
+  // A service for one run says at once that somebody else writes it, or what it already has.
+  if (run !== undefined) pipeline.stores.get(run);
+
+  const syncing = setInterval(() => void pipeline.stores.sync(new Date()), limits.syncIntervalMs).unref();
+  opened.add(() => clearInterval(syncing));
+
+  let refusedFrames = (): number => 0;
+  const status = (): LiveMessage => pipeline.live.status(pipeline.quarantine.count + pipeline.stores.quarantined + refusedFrames());
+  const webSocket = await WebSocketIngest.listen({ listen, token, ingest: pipeline.ingest, status, onNotice });
+  refusedFrames = () => webSocket.broken;
+  opened.add(() => webSocket.close());
+
+  const runs = (): string[] => pipeline.stores.runs();
+  let jetStream: JetStreamIngest | undefined;
+  if (nats !== undefined) {
+    jetStream = await JetStreamIngest.start({ nats, run, storeId: storeId(out), ingest: pipeline.ingest, runs, onNotice });
+    opened.add(() => jetStream?.close());
+  }
+  const broadcast = (message: ControlMessage): void => {
+    webSocket.broadcast(message);
+    jetStream?.broadcast(message);
+  };
+  const { address } = webSocket;
+  return {
+    address,
+    status,
+    runs,
+    store: (name) => storeOf(pipeline, name),
+    steps: (name, rank) => pipeline.live.steps(name, rank),
+    ingest: pipeline.ingest,
+    subscribe: (listener) => subscribe(pipeline, () => listener(status())),
+    flushRanks: () => {
+      broadcast({ type: 'flush' });
+      return quiet(pipeline);
+    },
+    [Symbol.asyncDispose]: () => opened.dispose(),
+  };
+}
+
+function storeOf({ stores }: Pipeline, run: string): RunStore {
+  const open = stores.peek(run);
+  if (open !== undefined) return open;
+  const runs = stores.runs();
+  if (runs.includes(run)) return stores.get(run);
+  throw new AggregatorError('store_missing', `Cannot open run "${run}": there is ${runs.length === 0 ? 'no run yet' : runs.join(', ')}`);
+}
+
+function subscribe({ live }: Pipeline, listener: () => void): () => void {
+  let waiting: NodeJS.Timeout | undefined;
+  const stop = live.subscribe(() => {
+    waiting ??= setTimeout(() => {
+      waiting = undefined;
+      listener();
+    }, limits.progressIntervalMs).unref();
+  });
+  return () => {
+    stop();
+    clearTimeout(waiting);
+  };
+}
+
+function quiet({ live }: Pipeline): Promise<void> {
+  return new Promise((resolve) => {
+    const end = (): void => {
+      stop();
+      clearTimeout(latest);
+      clearTimeout(calm);
+      resolve();
+    };
+    const latest = setTimeout(end, limits.flushWaitMsMax);
+    const calm = setTimeout(end, limits.flushQuietMs);
+    const stop = live.subscribe(() => calm.refresh());
+  });
+}
+
+/** What to close, last opened first; once. */
+class AsyncDisposables {
+  readonly #closers: (() => unknown)[] = [];
+
+  add(closer: () => unknown): void {
+    this.#closers.push(closer);
+  }
+
+  async dispose(): Promise<void> {
+    for (let closer = this.#closers.pop(); closer !== undefined; closer = this.#closers.pop()) await closer();
+  }
+}

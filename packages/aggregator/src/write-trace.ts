@@ -1,0 +1,87 @@
+// store → align → merge → file: one pass over stored batches writes the trace and feeds every other sink.
+//
+// The merge is synchronous; it gives way to the event loop every few milliseconds, so that a service goes on ingesting meanwhile.
+
+import { setImmediate } from 'node:timers/promises';
+import { type Batch, decodeBatch, type TableName } from '@ranktrace/protocol';
+import { type BatchSource, type MergeProgress, mergeRun, type ProcessTotals, teeSink, type TraceSink } from '@ranktrace/trace';
+import { inflate } from './inflate.ts';
+import { createTraceWriter, TraceFile, traceFormatOf } from './trace-file.ts';
+
+/** One life of one rank in a store: batches by index, in order of sequence. */
+export interface StoredSource {
+  readonly rank: number;
+  readonly incarnation: string;
+  readonly count: number;
+  readonly missing: number;
+  read(index: number): Uint8Array;
+}
+
+export interface MergeOptions {
+  /** Called after every few batches. */
+  readonly onProgress?: (progress: MergeProgress) => void;
+  /** A batch that cannot be read or decoded is skipped and told here. */
+  readonly onUnreadable?: (error: unknown) => void;
+  readonly signal?: AbortSignal;
+}
+
+const breatheEveryMs = 10;
+
+/** Merges stored batches into sinks. Rejects with the signal's reason when it is aborted. */
+export async function mergeStored(
+  sources: readonly StoredSource[],
+  sinks: readonly TraceSink[],
+  options: MergeOptions = {},
+  drained?: () => Promise<void>,
+): Promise<readonly ProcessTotals[]> {
+  const readable = sources.map((source) => batchSource(source, options.onUnreadable));
+  const merge = mergeRun(readable, teeSink(...sinks));
+  let breathed = performance.now();
+  for (;;) {
+    const step = merge.next();
+    if (step.done === true) return step.value;
+    if (performance.now() - breathed < breatheEveryMs) continue;
+    options.onProgress?.(step.value);
+    await drained?.();
+    await setImmediate();
+    options.signal?.throwIfAborted();
+    breathed = performance.now();
+  }
+}
+
+/** Merges stored batches into a trace file, and into `sinks` beside it. */
+export async function writeTrace(
+  sources: readonly StoredSource[],
+  path: string,
+  sinks: readonly TraceSink[] = [],
+  options: MergeOptions = {},
+): Promise<{ totals: readonly ProcessTotals[]; bytes: number }> {
+  const format = traceFormatOf(path);
+  const file = new TraceFile(path);
+  try {
+    const totals = await mergeStored(sources, [createTraceWriter(format, file.write), ...sinks], options, () => file.drained());
+    await file.commit();
+    return { totals, bytes: file.bytes };
+  } catch (error) {
+    await file.discard();
+    throw error;
+  }
+}
+
+function batchSource(source: StoredSource, onUnreadable: MergeOptions['onUnreadable']): BatchSource {
+  const { rank, incarnation, count, missing } = source;
+  return { rank, incarnation, count, missing, batches: (only) => decoded(source, only, onUnreadable) };
+}
+
+function* decoded(source: StoredSource, only: readonly TableName[] | undefined, onUnreadable: MergeOptions['onUnreadable']): Generator<Batch> {
+  for (let index = 0; index < source.count; index++) {
+    let batch: Batch;
+    try {
+      batch = decodeBatch(source.read(index), inflate, only);
+    } catch (error) {
+      onUnreadable?.(error);
+      continue;
+    }
+    yield batch;
+  }
+}

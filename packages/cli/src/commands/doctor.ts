@@ -1,0 +1,84 @@
+// `ranktrace doctor`: is everything there that a run needs? One line per check; exit code 1 when a required one fails.
+
+import { execFile } from 'node:child_process';
+import { access, constants, statfs } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
+import { promisify } from 'node:util';
+import { checkNats, hostId, type NatsConnectOptions } from '@ranktrace/aggregator';
+import { formatBytes, formatNanos, formatTable } from '../format.ts';
+
+interface Check {
+  readonly name: string;
+  readonly state: 'ok' | 'note' | 'failed';
+  readonly text: string;
+}
+
+export async function doctor(options: { nats?: NatsConnectOptions | undefined; out: string; json?: boolean }): Promise<number> {
+  const checks = [checkNode(), await checkClock(), await checkOutput(options.out), await checkGpu()];
+  if (options.nats !== undefined) checks.push(await checkServer(options.nats));
+  else checks.push({ name: 'nats', state: 'note', text: 'not checked: give --nats URL (a run on one host needs none)' });
+  if (options.json === true) process.stdout.write(`${JSON.stringify(checks)}\n`);
+  else process.stdout.write(`${formatTable([['check', 'state', ''], ...checks.map((c) => [c.name, c.state, c.text])], [false, false, false])}\n`);
+  return checks.some((check) => check.state === 'failed') ? 1 : 0;
+}
+
+function checkNode(): Check {
+  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
+  const enough = major > 20 || (major === 20 && minor >= 19);
+  return { name: 'node', state: enough ? 'ok' : 'failed', text: `${process.version}${enough ? '' : ', 20.19 or later is needed'}` };
+}
+
+/** What two readings of the monotonic clock differ by at least: nothing can be measured finer. */
+async function checkClock(): Promise<Check> {
+  let least = Number.POSITIVE_INFINITY;
+  for (let reading = 0; reading < 10_000; reading++) {
+    const before = process.hrtime.bigint();
+    const step = Number(process.hrtime.bigint() - before);
+    if (step > 0) least = Math.min(least, step);
+  }
+  return { name: 'clock', state: 'ok', text: `monotonic clock of host ${hostId()}, two readings ${formatNanos(least)} apart` };
+}
+
+async function checkOutput(out: string): Promise<Check> {
+  try {
+    const there = await nearestExisting(resolve(out));
+    await access(there, constants.W_OK);
+    const { bavail, bsize } = await statfs(there);
+    return { name: 'output', state: 'ok', text: `"${out}" can be written, ${formatBytes(bavail * bsize)} free` };
+  } catch (error) {
+    return { name: 'output', state: 'failed', text: `"${out}" is not a writable directory: ${(error as Error).message}` };
+  }
+}
+
+/** `path` or the closest directory above it that exists: a check leaves no directory behind. */
+async function nearestExisting(path: string): Promise<string> {
+  try {
+    await access(path);
+    return path;
+  } catch (error) {
+    if (dirname(path) === path) throw error;
+    return nearestExisting(dirname(path));
+  }
+}
+
+async function checkGpu(): Promise<Check> {
+  try {
+    const { stdout } = await promisify(execFile)('nvidia-smi', ['--query-gpu=name', '--format=csv,noheader'], { timeout: 10_000 });
+    const names = stdout.trim().split('\n');
+    return { name: 'gpu', state: 'ok', text: `nvidia-smi reports ${names.length}: ${names[0]}` };
+  } catch {
+    return { name: 'gpu', state: 'note', text: 'nvidia-smi is not there: no GPU counters' };
+  }
+}
+
+async function checkServer(nats: NatsConnectOptions): Promise<Check> {
+  const url = nats.servers.join(', ');
+  try {
+    const { version, roundTripNs, jetStream } = await checkNats(nats);
+    const server = `${url}: nats-server ${version}`;
+    if (!jetStream) return { name: 'nats', state: 'failed', text: `${server} without JetStream: start it with -js or deploy/nats.conf` };
+    return { name: 'nats', state: 'ok', text: `${server} with JetStream, round trip ${formatNanos(roundTripNs)}` };
+  } catch (error) {
+    return { name: 'nats', state: 'failed', text: (error as Error).message };
+  }
+}

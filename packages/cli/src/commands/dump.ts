@@ -1,0 +1,45 @@
+// `ranktrace dump INPUT…`: every event of a run as one line of text, in order of time; `--batches` lists what is stored instead.
+
+import { writeSync } from 'node:fs';
+import { decodeBatch, decodeBatchHeader, tableNames } from '@ranktrace/protocol';
+import { inflate, mergeStored } from '@ranktrace/aggregator';
+import { dumpWriter } from '@ranktrace/trace';
+import { openInputs } from '../merge-inputs.ts';
+
+export async function dump(inputs: readonly string[], options: { run?: string; batches?: boolean }): Promise<number> {
+  using opened = openInputs(inputs, options.run);
+  if (options.batches === true) {
+    for (const source of opened.sources) {
+      for (let index = 0; index < source.count; index++) printBatch(source.read(index));
+    }
+    return 0;
+  }
+  const warn = (error: unknown): void => {
+    process.stderr.write(`ranktrace: skipped an unreadable batch: ${(error as Error).message}\n`);
+  };
+  await mergeStored(opened.sources, [dumpWriter(writeAll)], { onUnreadable: warn });
+  return 0;
+}
+
+function printBatch(bytes: Uint8Array): void {
+  const { run, rank, incarnation, sequence, watermark, last } = decodeBatchHeader(bytes);
+  const { tables } = decodeBatch(bytes, inflate);
+  const rows = tableNames.filter((name) => tables[name].length > 0).map((name) => `${name} ${tables[name].length}`);
+  const about = `run ${run}  rank ${rank}  incarnation ${incarnation}  batch ${sequence}  ${bytes.length} B  watermark ${watermark} ns`;
+  writeAll(Buffer.from(`${about}${last ? '  last' : ''}  ${rows.join(', ')}\n`));
+}
+
+/** Writes to stdout, waiting for a slow reader: a dump may be far larger than memory. */
+function writeAll(chunk: Uint8Array): void {
+  for (let done = 0; done < chunk.length; ) {
+    try {
+      done += writeSync(1, chunk, done);
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      // `| head` has seen enough.
+      if (code === 'EPIPE') process.exit(0);
+      if (code !== 'EAGAIN') throw error;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);
+    }
+  }
+}

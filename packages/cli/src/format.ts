@@ -1,0 +1,46 @@
+// Numbers as people read them.
+
+/** Nanoseconds with three significant digits and the unit that fits: `8.42 ms`. */
+export function formatNanos(ns: number): string {
+  const units = [
+    ['s', 1e9],
+    ['ms', 1e6],
+    ['µs', 1e3],
+  ] as const;
+  for (const [unit, size] of units) if (Math.abs(ns) >= size) return `${significant(ns / size)} ${unit}`;
+  return `${Math.round(ns)} ns`;
+}
+
+/** Bytes in binary units: `3.2 MiB`. */
+export function formatBytes(bytes: number): string {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  let size = bytes;
+  let unit = 0;
+  for (; size >= 1024 && unit < units.length - 1; unit++) size /= 1024;
+  return `${unit === 0 ? size : significant(size)} ${units[unit]}`;
+}
+
+/** A count with thin groups of three: `12 345`. */
+export const formatCount = (count: number): string => String(Math.round(count)).replace(/\B(?=(\d{3})+$)/g, ' ');
+
+function significant(value: number): string {
+  const digits = Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2;
+  return value.toFixed(digits);
+}
+
+/** Left- or right-aligned columns, two spaces apart; the first row is the head. Names from traces lose their control characters. */
+export function formatTable(rows: readonly (readonly string[])[], right: readonly boolean[]): string {
+  const shown = rows.map((row) => row.map(printable));
+  const widths = (shown[0] ?? []).map((_, column) => Math.max(...shown.map((row) => (row[column] ?? '').length)));
+  const line = (row: readonly string[]): string =>
+    row
+      .map((cell, column) => (right[column] ? cell.padStart(widths[column] as number) : cell.padEnd(widths[column] as number)))
+      .join('  ')
+      .trimEnd();
+  return shown.map(line).join('\n');
+}
+
+/** Text from a trace, safe on a terminal: control and direction characters become `·`. */
+export function printable(text: string): string {
+  return text.replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '·');
+}

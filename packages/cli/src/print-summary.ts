@@ -1,0 +1,83 @@
+// The end of a run on the terminal: steps, phases per rank, findings. Plain text; `--json` gives the same facts as data.
+
+import type { Finding, ProcessTotals, RunSummary, TraceHeader } from '@ranktrace/trace';
+import { formatCount, formatNanos, formatTable } from './format.ts';
+
+export interface RunReport {
+  readonly header: TraceHeader;
+  readonly totals: readonly ProcessTotals[];
+  readonly summary: RunSummary;
+  readonly findings: readonly Finding[];
+}
+
+const stepsShown = 5;
+const phasesShown = 6;
+
+/** The report as text, without a final line end. */
+export function formatReport(report: RunReport): string {
+  const { header, summary } = report;
+  const blocks = [headline(report)];
+  if (summary.median !== undefined && summary.p95 !== undefined) {
+    const times = `median ${formatNanos(summary.median)}, p95 ${formatNanos(summary.p95)} (each step as long as its slowest rank)`;
+    blocks.push(`steps: ${formatCount(summary.stepCount)}, ${times}`, slowestSteps(summary), phaseTable(summary));
+  }
+  blocks.push(`clocks: ${clockLine(header)}`, findingLines(report.findings));
+  return blocks.join('\n\n');
+}
+
+/** The report as data: what `--json` prints. */
+export function reportData({ header, totals, summary, findings }: RunReport): unknown {
+  return {
+    run: header.run,
+    worldSize: header.worldSize,
+    ranks: totals.map(({ process, ...rest }) => {
+      const { rank, incarnation, host, hostName, pid, alignment } = process;
+      return { rank, incarnation, host, hostName, pid, alignment, ...rest };
+    }),
+    steps: summary.steps,
+    medianNs: summary.median,
+    p95Ns: summary.p95,
+    phases: summary.ranks.map(({ phases, ...rank }) => ({ ...rank, phases: Object.fromEntries(phases) })),
+    findings,
+  };
+}
+
+function headline({ header, totals }: RunReport): string {
+  const events = totals.reduce((sum, { counts }) => sum + Object.values(counts).reduce((a, b) => a + b, 0), 0);
+  const hosts = new Set(header.processes.map((process) => process.host)).size;
+  const ranks = `${header.processes.length} of ${header.worldSize} ranks`;
+  return `run ${header.run}: ${ranks} on ${hosts} ${hosts === 1 ? 'host' : 'hosts'}, ${formatCount(events)} events`;
+}
+
+function slowestSteps(summary: RunSummary): string {
+  const slowest = [...summary.steps].sort((a, b) => b.longest - a.longest).slice(0, stepsShown);
+  const rows = slowest.map((step) => [`#${step.step}`, formatNanos(step.longest), `rank ${step.slowestRank}`, formatNanos(step.shortest)]);
+  return formatTable([['slowest steps', 'longest', 'by', 'shortest'], ...rows], [false, true, false, true]);
+}
+
+function phaseTable(summary: RunSummary): string {
+  const sizes = new Map<string, number>();
+  for (const { phases } of summary.ranks) for (const [name, length] of phases) sizes.set(name, (sizes.get(name) ?? 0) + length);
+  sizes.delete('other');
+  const names = [...sizes].sort(([, a], [, b]) => b - a).map(([name]) => name);
+  const shown = names.slice(0, phasesShown);
+  const rows = summary.ranks.map((rank) => {
+    const rest = [...rank.phases].reduce((sum, [name, length]) => (shown.includes(name) ? sum : sum + length), 0);
+    const cells = shown.map((name) => formatNanos(rank.phases.get(name) ?? 0));
+    return [`rank ${rank.rank}`, formatNanos(rank.mean), ...cells, rank.phases.size === 0 ? '-' : formatNanos(rest)];
+  });
+  return formatTable([['mean per step', 'step', ...shown, 'other'], ...rows], [false, ...Array(shown.length + 2).fill(true)]);
+}
+
+function clockLine(header: TraceHeader): string {
+  const methods = header.processes.map((process) => process.alignment);
+  if (methods.every((alignment) => alignment.method === 'exact')) return 'all ranks read one clock (exact)';
+  const unaligned = methods.filter((alignment) => alignment.method === 'unaligned').length;
+  const worst = Math.max(0, ...methods.map((alignment) => alignment.bound ?? 0));
+  return `aligned within ± ${formatNanos(worst)}${unaligned > 0 ? `, ${unaligned} ranks unaligned` : ''}`;
+}
+
+function findingLines(findings: readonly Finding[]): string {
+  if (findings.length === 0) return 'findings: none; nothing was lost';
+  return ['findings:', ...findings.map((finding) => `  ${finding.kind}: ${finding.text}`)].join('\n');
+}

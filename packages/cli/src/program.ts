@@ -1,0 +1,122 @@
+// The command line: names, options and their help. What each command does stands in its own file.
+
+import { AggregatorError } from '@ranktrace/aggregator';
+import { checkRunName, ProtocolError } from '@ranktrace/protocol';
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import { doctor } from './commands/doctor.ts';
+import { dump } from './commands/dump.ts';
+import { merge } from './commands/merge.ts';
+import { checkCommand, run } from './commands/run.ts';
+import { serve } from './commands/serve.ts';
+import { sortKeys, table } from './commands/table.ts';
+import { CliError } from './errors.ts';
+import { natsOptions } from './nats-options.ts';
+
+/** Runs one command line; gives the exit code: 0 ok, 1 finding or failed check, 2 bad usage or input. Never throws. */
+export async function runProgram(argv: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
+  let exitCode = 0;
+  const done = (code: number): void => {
+    exitCode = code;
+  };
+  const program = new Command('ranktrace')
+    .description('One cluster-wide trace from a distributed training loop.')
+    .version('0.1.0')
+    .exitOverride()
+    .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'ranktrace: ')) })
+    .showSuggestionAfterError();
+  const out = ['--out <dir>', 'directory of the run store', 'ranktrace-out'] as const;
+  const json = ['--json', 'print data instead of text'] as const;
+  const whichRun = new Option('--run <name>', 'the run, where the input holds several').argParser(runName);
+  const servers = new Option('--nats <urls>', 'NATS servers with JetStream, comma-separated; credentials come from RANKTRACE_NATS_*');
+
+  program
+    .command('run')
+    .description('start N ranks of a command on this host and write one trace of them all')
+    .usage('[options] -- CMD ...')
+    .argument('[command...]', 'the training command, after "--"')
+    .option('-n, --ranks <n>', 'ranks to start', positive(1024), 1)
+    .option('--name <run>', 'name of the run (default: run-<date>-<time>)', runName)
+    .option('--trace <file>', 'trace file: .pftrace, .json or .txt, also .gz (default: <out>/<run>/trace.pftrace)')
+    .option(...out)
+    .option(...json)
+    .addOption(servers)
+    .action(async (command: string[], options) =>
+      done(await run(checkCommand(command), { ...options, nats: natsOptions(options.nats, environment), environment })),
+    );
+  program
+    .command('serve')
+    .description('run the aggregator as a service, until Ctrl-C')
+    .option('--listen <host:port>', 'where ranks connect', '127.0.0.1:7400')
+    .option(...out)
+    .addOption(servers)
+    .action(async (options) =>
+      done(await serve({ ...options, token: environment.RANKTRACE_TOKEN, nats: natsOptions(options.nats, environment) })),
+    );
+  program
+    .command('merge')
+    .description('merge run directories, spools or segment files into one trace')
+    .argument('<input...>', 'what to merge')
+    .requiredOption('-o, --output <file>', 'trace file: .pftrace, .json or .txt, each also .gz')
+    .addOption(whichRun)
+    .option(...json)
+    .action(async (inputs: string[], options) => done(await merge(inputs, options)));
+  program
+    .command('table')
+    .description('calls, total, self and average time per name')
+    .argument('<input...>', 'run directories, spools or segment files')
+    .option('--sort <key>', `by ${sortKeys.join(', ')}`, 'self')
+    .option('--limit <n>', 'rows to print', positive(1_000_000), 100)
+    .addOption(whichRun)
+    .option(...json)
+    .action(async (inputs: string[], options) => done(await table(inputs, options)));
+  program
+    .command('dump')
+    .description('print every event as a line of text')
+    .argument('<input...>', 'run directories, spools or segment files')
+    .option('--batches', 'list the stored batches instead')
+    .addOption(whichRun)
+    .action(async (inputs: string[], options) => done(await dump(inputs, options)));
+  program
+    .command('doctor')
+    .description('check what a run needs: Node, clock, output directory, GPU, NATS')
+    .option(...out)
+    .option(...json)
+    .addOption(servers)
+    .action(async (options) => done(await doctor({ ...options, nats: natsOptions(options.nats, environment) })));
+
+  try {
+    await program.parseAsync(argv, { from: 'user' });
+    return exitCode;
+  } catch (error) {
+    return exitCodeOf(error);
+  }
+}
+
+function exitCodeOf(error: unknown): number {
+  // commander has printed its own line; --help and --version are no errors.
+  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
+  const message = error instanceof Error ? error.message : String(error);
+  process.stderr.write(`ranktrace: ${message}\n`);
+  if (error instanceof CliError) return error.code === 'failed' ? 1 : 2;
+  if (error instanceof AggregatorError || error instanceof ProtocolError) return 2;
+  if (error instanceof Error && 'syscall' in error) return 2;
+  // A bug of ours: its place matters more than a tidy line.
+  if (error instanceof Error) process.stderr.write(`${error.stack ?? ''}\n`);
+  return 1;
+}
+
+function positive(max: number): (text: string) => number {
+  return (text) => {
+    const value = Number(text);
+    if (/^\d+$/.test(text) && value >= 1 && value <= max) return value;
+    throw new InvalidArgumentError(`It must be a whole number from 1 to ${max}.`);
+  };
+}
+
+function runName(text: string): string {
+  try {
+    return checkRunName(text);
+  } catch (error) {
+    throw new InvalidArgumentError((error as Error).message);
+  }
+}

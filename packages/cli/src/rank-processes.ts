@@ -1,0 +1,111 @@
+// The ranks of a run on this host: N child processes of one command, with torchrun's environment.
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { createInterface } from 'node:readline';
+import type { Readable, Writable } from 'node:stream';
+import { CliError } from './errors.ts';
+
+export interface RankProcessOptions {
+  readonly ranks: number;
+  readonly environment: NodeJS.ProcessEnv;
+  /** Where the ranks' standard output goes, a line at a time; standard error goes to ours. */
+  readonly output: Writable;
+}
+
+/** How all ranks ended: the first failure's exit code (128 + n for signal n), 0 when there was none. */
+export interface RanksExit {
+  readonly code: number;
+  readonly reason: string;
+}
+
+/** How long ranks may take to end after they were asked to, ms. */
+const graceMs = 10_000;
+const signalNumbers: Partial<Record<NodeJS.Signals, number>> = { SIGHUP: 1, SIGINT: 2, SIGABRT: 6, SIGKILL: 9, SIGSEGV: 11, SIGTERM: 15 };
+
+export class RankProcesses {
+  /** Resolves when every rank has ended. */
+  readonly ended: Promise<RanksExit>;
+  readonly started: number;
+  readonly #children: readonly ChildProcess[];
+  #stopping = false;
+
+  private constructor(children: readonly ChildProcess[], output: Writable) {
+    this.#children = children;
+    this.started = children.length;
+    this.ended = this.#watch(output);
+  }
+
+  /** Throws CliError `bad_input` when the command cannot be started. */
+  static async start(command: readonly string[], { ranks, environment, output }: RankProcessOptions): Promise<RankProcesses> {
+    const [file, ...args] = command as [string, ...string[]];
+    const port = await freePort();
+    const children = Array.from({ length: ranks }, (_, rank) => {
+      const env = {
+        ...environment,
+        RANK: `${rank}`,
+        LOCAL_RANK: `${rank}`,
+        WORLD_SIZE: `${ranks}`,
+        LOCAL_WORLD_SIZE: `${ranks}`,
+        GROUP_RANK: '0',
+        MASTER_ADDR: '127.0.0.1',
+        MASTER_PORT: `${port}`,
+      };
+      return spawn(file, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
+    });
+    const processes = new RankProcesses(children, output);
+    try {
+      await Promise.all(children.map((child) => once(child, 'spawn')));
+    } catch (cause) {
+      processes.stop('SIGTERM');
+      throw new CliError('bad_input', `Cannot start "${file}": ${(cause as Error).message}`, { cause });
+    }
+    return processes;
+  }
+
+  /** Asks every rank to end; kills those that have not after a grace of 10 s. */
+  stop(signal: 'SIGINT' | 'SIGTERM'): void {
+    if (this.#stopping) return;
+    this.#stopping = true;
+    for (const child of this.#children) child.kill(signal);
+    const timer = setTimeout(() => {
+      for (const child of this.#children) child.kill('SIGKILL');
+    }, graceMs);
+    timer.unref();
+  }
+
+  async #watch(output: Writable): Promise<RanksExit> {
+    let first: RanksExit = { code: 0, reason: 'all ranks ended well' };
+    const watch = async (child: ChildProcess, rank: number): Promise<void> => {
+      const prefix = this.started === 1 ? '' : `[rank ${rank}] `;
+      const streams = [relay(child.stdout as Readable, output, prefix), relay(child.stderr as Readable, process.stderr, prefix)];
+      const [code, signal] = await new Promise<[number | null, NodeJS.Signals | null]>((resolve) => {
+        child.once('exit', (...result) => resolve(result));
+        child.once('error', () => resolve([127, null]));
+      });
+      if (code !== 0 && first.code === 0 && !this.#stopping) {
+        const how = signal === null ? `ended with exit code ${code}` : `was ended by ${signal}`;
+        first = { code: code ?? 128 + (signalNumbers[signal as NodeJS.Signals] ?? 0), reason: `rank ${rank} ${how}; the others were stopped` };
+        this.stop('SIGTERM');
+      }
+      await Promise.all(streams);
+    };
+    await Promise.all(this.#children.map(watch));
+    return first;
+  }
+}
+
+async function relay(from: Readable, to: Writable, prefix: string): Promise<void> {
+  for await (const line of createInterface({ input: from })) if (!to.write(`${prefix}${line}\n`)) await once(to, 'drain');
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  await once(server, 'close');
+  if (address === null || typeof address === 'string') throw new CliError('failed', 'Cannot find a free port on 127.0.0.1');
+  return address.port;
+}

@@ -1,0 +1,96 @@
+import { expect, test } from 'vitest';
+import { ProtocolError } from './errors.ts';
+import { limits } from './limits.ts';
+import {
+  type ControlMessage,
+  controlMessageSchema,
+  decodeMessage,
+  encodeMessage,
+  type LiveMessage,
+  liveMessageSchema,
+  rankMessageSchema,
+} from './messages.ts';
+
+const control: readonly ControlMessage[] = [
+  { type: 'clock_pong', id: 7, host: 'b1f0c6de', received: '9000000060010', sent: '9000000061010' },
+  { type: 'ack', batch: 'night-42.3.0192f3a1-7c.17' },
+  { type: 'refused', batch: 'night-42.3.0192f3a1-7c.17', reason: 'bad_table: column spans.start' },
+  { type: 'flush' },
+];
+
+const live: LiveMessage = {
+  type: 'status',
+  quarantined: 2,
+  runs: [
+    {
+      run: 'night-42',
+      worldSize: 2,
+      ranks: [
+        {
+          rank: 0,
+          incarnation: 'a',
+          host: 'h',
+          hostName: 'node-a',
+          batches: 3,
+          missing: 1,
+          events: 400,
+          step: -1,
+          dropped: { events: 0, arguments: 0, names: 0, batches: 0 },
+          ended: false,
+        },
+      ],
+    },
+  ],
+};
+
+const refusal = (decode: () => unknown): string => {
+  try {
+    decode();
+  } catch (error) {
+    expect(error).toBeInstanceOf(ProtocolError);
+    return `${(error as ProtocolError).code}: ${(error as ProtocolError).message}`;
+  }
+  throw new Error('it was taken');
+};
+
+test('every message comes back as it went', () => {
+  for (const message of control) expect(decodeMessage(controlMessageSchema, encodeMessage(message))).toEqual(message);
+  expect(decodeMessage(rankMessageSchema, encodeMessage({ type: 'clock_ping', id: 0 }))).toEqual({ type: 'clock_ping', id: 0 });
+  expect(decodeMessage(liveMessageSchema, encodeMessage(live))).toEqual(live);
+});
+
+test('times keep all their digits: they are text', () => {
+  const pong = decodeMessage(
+    controlMessageSchema,
+    '{"type":"clock_pong","id":1,"host":"h","received":"1766000000123456789","sent":"1766000000123456790"}',
+  );
+  expect(pong).toMatchObject({ received: '1766000000123456789', sent: '1766000000123456790' });
+});
+
+test.for([
+  ['', 'bad_message: Cannot decode message: it is not JSON'],
+  ['{', 'not JSON'],
+  ['null', 'bad_message'],
+  ['[]', 'bad_message'],
+  ['{}', 'bad_message: Cannot decode message: "type"'],
+  ['{"type":"clock_ping"}', '"id"'],
+  ['{"type":"clock_ping","id":-1}', '"id"'],
+  ['{"type":"clock_ping","id":1.5}', '"id"'],
+  ['{"type":"clock_ping","id":1e400}', '"id"'],
+  ['{"type":"clock_ping","id":1,"more":1}', 'bad_message'],
+  ['{"type":"ack","batch":"x"}', '"type"'],
+  ['{"__proto__":{"type":"clock_ping","id":1}}', 'bad_message'],
+])('from a rank, %s is refused', ([text, why]) => {
+  expect(refusal(() => decodeMessage(rankMessageSchema, text as string))).toContain(why);
+});
+
+test('nothing becomes part of Object.prototype', () => {
+  refusal(() => decodeMessage(rankMessageSchema, '{"__proto__":{"polluted":true},"type":"x"}'));
+  expect(({} as Record<string, unknown>).polluted).toBeUndefined();
+});
+
+test('a long message is refused before it is parsed, a deep one as well', () => {
+  expect(refusal(() => decodeMessage(rankMessageSchema, ' '.repeat(limits.messageBytesMax + 1)))).toMatch(/^oversized: .*65537/);
+  const deep = '['.repeat(limits.messageBytesMax / 2) + ']'.repeat(limits.messageBytesMax / 2);
+  expect(refusal(() => decodeMessage(rankMessageSchema, deep))).toMatch(/^bad_message/);
+});

@@ -1,0 +1,21 @@
+// The one error class of this package: what the caller did that cannot work. Everything that goes wrong later is a counter and a notice.
+
+/** Why the profiler would not start. Closed: every code is explained in docs/errors.md. */
+export type SdkErrorCode =
+  /** An option or environment variable has a value that cannot be used, or names an option that does not exist. */
+  | 'bad_option'
+  /** A file that an option names (credentials, certificates) cannot be read. */
+  | 'file_unreadable'
+  /** The spool or output directory cannot be created or written. */
+  | 'spool_unusable';
+
+/** Thrown at the start and never while recording: the message names the option or variable, what it is and what would be right. */
+export class SdkError extends Error {
+  override readonly name = 'SdkError';
+  readonly code: SdkErrorCode;
+
+  constructor(code: SdkErrorCode, message: string, options?: { cause?: unknown }) {
+    super(message, options);
+    this.code = code;
+  }
+}

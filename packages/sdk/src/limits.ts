@@ -1,0 +1,44 @@
+// Every bound of the SDK, with its unit last. What a full one costs is in docs/data-loss.md; the wire's own bounds are protocol's.
+
+export const limits = {
+  /** A spool segment is closed once it has this many bytes: the unit in which acknowledged batches leave the disk. */
+  spoolSegmentBytes: 8 * 1024 * 1024,
+  /** Smaller spools roll earlier, so that at least this many segments share the bound and freeing one makes room. */
+  spoolSegmentsMin: 8,
+  /** Unacknowledged batches kept in memory; later ones lie in the spool alone until these are acknowledged. */
+  unackedBytesInMemoryMax: 4 * 1024 * 1024,
+
+  /** Wait before the first attempt to connect again; doubles up to `reconnectDelayMsMax`. */
+  reconnectDelayMsMin: 100,
+  reconnectDelayMsMax: 2000,
+  /** One attempt to connect. */
+  connectTimeoutMs: 5000,
+  /** A WebSocket that answered nothing for this long, clock pings included, is given up. */
+  silenceMsMax: 15_000,
+  /** JetStream's answer to one publish. */
+  publishTimeoutMs: 5000,
+  /** Closing a connection in good order; after that it is cut. */
+  closeTimeoutMs: 1000,
+  /** Notices of one kind: at most one in this time. */
+  noticeIntervalMs: 10_000,
+  /** Kinds of notices remembered for that, and reasons told per absence. */
+  noticeKindsMax: 64,
+  awayReasonsMax: 8,
+
+  /** Clock pings, one after the other: when a connection opens, and once per `clockBurstIntervalMs`. */
+  clockPingsAtConnect: 16,
+  clockPingsPerBurst: 4,
+  clockBurstIntervalMs: 1000,
+  clockPingTimeoutMs: 500,
+  /** Clock samples kept until the next batch takes them; the oldest go first. */
+  clockSamplesMax: 64,
+
+  /** Ranges of the options. */
+  flushIntervalMsMin: 10,
+  flushIntervalMsMax: 60_000,
+  ringBytesMin: 64 * 1024,
+  ringBytesMax: 1024 * 1024 * 1024,
+  exitDeadlineMsMax: 600_000,
+  spoolBytesMin: 4 * 1024 * 1024,
+  spoolBytesMax: 1024 * 1024 * 1024 * 1024,
+} as const;

@@ -1,0 +1,135 @@
+// A span between its begin and its end records, and the row that shows it.
+//
+//   its batch is still being built   →  one row, filled in place when it ends: `whole`; as it stands when the batch is shipped: `open`
+//   its batch is gone                →  a second row with everything in it, arguments too: `close`
+//
+// So a flush has to visit no open span. Invariant: `row` is meant only while `serial` is the builder's.
+
+import { type EventTables, spanState } from '@ranktrace/protocol';
+import type { BatchBuilder } from './batch-builder.ts';
+import type { OpenPhase } from './step-phases.ts';
+
+export type SpanTable = 'spans' | 'collectives' | 'rpcs';
+
+/** What its begin record said. Names are text, for they outlive a batch's string indexes. */
+export interface SpanBegin {
+  readonly table: SpanTable;
+  readonly start: number;
+  readonly track: number;
+  /** Span name, op, or method. */
+  readonly name: string;
+  /** Category, group, or peer. */
+  readonly extra: string;
+  /** Of a collective. */
+  readonly sequence: number;
+  readonly bytes: number;
+  /** Of an rpc: trace, span and parent span. */
+  readonly ids: Uint8Array | undefined;
+  readonly side: '' | 'client' | 'server';
+}
+
+export interface SpanArgument {
+  readonly key: string;
+  readonly value: string | number;
+}
+
+export class OpenSpan {
+  readonly begin: SpanBegin;
+  id: number;
+  parent: number;
+  /** The span that lay below it on the stack: its parent, should that become async. */
+  readonly below: OpenSpan | undefined;
+  /** Spans begun right inside an undecided span; `undefined` for spans whose nature is known. */
+  readonly children: OpenSpan[] | undefined;
+  phase: OpenPhase | undefined;
+  #args: SpanArgument[] | undefined;
+  #serial = 0;
+  #row = 0;
+
+  constructor(begin: SpanBegin, id: number, parent: number, below: OpenSpan | undefined, undecided: boolean) {
+    this.begin = begin;
+    this.id = id;
+    this.parent = parent;
+    this.below = below;
+    this.children = undecided ? [] : undefined;
+  }
+
+  /** Shows the span as open in the batch being built. */
+  announce(builder: BatchBuilder): void {
+    this.#append(builder, 0, '', spanState.open);
+  }
+
+  end(builder: BatchBuilder, time: number, status: 'ok' | 'error'): void {
+    const length = time - this.begin.start;
+    const shown = this.begin.table === 'rpcs' ? status : '';
+    if (this.#serial !== builder.serial) {
+      this.#append(builder, length, shown, spanState.close);
+      for (const argument of this.#args ?? []) this.#appendArgument(builder, argument);
+      return;
+    }
+    const { columns } = builder.tables[this.begin.table];
+    columns.length[this.#row] = length;
+    columns.state[this.#row] = spanState.whole;
+    if (shown !== '') (columns as EventTables['rpcs']['columns']).status[this.#row] = builder.string(shown);
+  }
+
+  addArgument(builder: BatchBuilder, argument: SpanArgument): void {
+    this.#args ??= [];
+    this.#args.push(argument);
+    if (this.#serial === builder.serial) this.#appendArgument(builder, argument);
+  }
+
+  /** It is async, and was all the time: what was begun right inside of it now has a parent to name. */
+  becomeAsync(builder: BatchBuilder, id: number): void {
+    this.id = id;
+    this.#patch(builder);
+    for (const child of this.children ?? []) child.adopt(builder, id);
+  }
+
+  /** Its enclosing span became async under this id. */
+  adopt(builder: BatchBuilder, parent: number): void {
+    if (this.parent !== 0) return;
+    this.parent = parent;
+    this.#patch(builder);
+  }
+
+  #patch(builder: BatchBuilder): void {
+    if (this.#serial !== builder.serial) return;
+    const { columns } = builder.tables[this.begin.table];
+    columns.id[this.#row] = this.id;
+    columns.parent[this.#row] = this.parent;
+  }
+
+  #append(builder: BatchBuilder, length: number, status: string, state: number): void {
+    const { table, start, track, name, extra, sequence, bytes, ids, side } = this.begin;
+    const common = { start, length, track, id: this.id, parent: this.parent, state };
+    this.#serial = builder.serial;
+    if (table === 'spans') {
+      this.#row = builder.append(table, { ...common, name: builder.string(name), category: builder.string(extra) });
+    } else if (table === 'collectives') {
+      this.#row = builder.append(table, { ...common, op: builder.string(name), group: builder.string(extra), sequence, bytes });
+    } else {
+      const all = ids ?? new Uint8Array(32);
+      this.#row = builder.append(table, {
+        ...common,
+        method: builder.string(name),
+        side: builder.string(side),
+        peer: builder.string(extra),
+        status: builder.string(status),
+        trace: all.subarray(0, 16),
+        span: all.subarray(16, 24),
+        parentSpan: all.subarray(24, 32),
+      });
+    }
+  }
+
+  #appendArgument(builder: BatchBuilder, argument: SpanArgument): void {
+    appendArgument(builder, this.begin.table, this.#row, argument);
+  }
+}
+
+export function appendArgument(builder: BatchBuilder, owner: SpanTable | 'instants', row: number, { key, value }: SpanArgument): void {
+  const common = { table: builder.tableIndex(owner), row, key: builder.string(key) };
+  if (typeof value === 'string') builder.append('stringArguments', { ...common, value: builder.string(value) });
+  else builder.append('numberArguments', { ...common, value });
+}

@@ -1,0 +1,320 @@
+// What the user may choose, and where each choice comes from: the only file of this package that knows environment variables.
+//
+//   option in code  >  RANKTRACE_* variable  >  what the launcher set (torchrun, Slurm, Open MPI)  >  default
+//
+// Invariants: the result is plain data (it crosses to the worker by structured clone); every error names the option or the variable
+// that was wrong, shows its value (but never a secret's) and says what would be right.
+
+import { accessSync, constants } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { limits as protocolLimits } from '@ranktrace/protocol';
+import { z } from 'zod';
+import { SdkError } from './errors.ts';
+import { limits } from './limits.ts';
+
+/** How to reach a NATS server. Files are paths; every part has a `RANKTRACE_NATS_*` variable. */
+export interface NatsOptions {
+  /** Server URLs; the client tries them in turn. Default: `url`. */
+  readonly servers?: readonly string[] | undefined;
+  readonly user?: string | undefined;
+  readonly pass?: string | undefined;
+  readonly token?: string | undefined;
+  /** Path of a `.creds` file (JWT and seed). Read again at every connect, so it may be rotated. */
+  readonly creds?: string | undefined;
+  /** NKey seed, `SU…`. */
+  readonly nkey?: string | undefined;
+  /** Paths of PEM files. */
+  readonly tls?: { readonly ca?: string | undefined; readonly cert?: string | undefined; readonly key?: string | undefined } | undefined;
+}
+
+/** All optional: in a job started by torchrun, srun or mpirun, none needs to be given. */
+export interface ProfileOptions {
+  /** Name of the run, the same on every rank: letters, digits, `_`, `-`. */
+  readonly run?: string | undefined;
+  /** 0 … worldSize − 1. */
+  readonly rank?: number | undefined;
+  readonly worldSize?: number | undefined;
+  /** Where batches go: `ws://` or `wss://` an aggregator, `nats://` or `tls://` a NATS server with JetStream; none: files in `directory`. */
+  readonly url?: string | undefined;
+  /** Output directory when there is no `url`. Default `ranktrace-out`. */
+  readonly directory?: string | undefined;
+  /** A batch is sent at least this often, ms. Default 200. */
+  readonly flushIntervalMs?: number | undefined;
+  /** Shared memory between a training thread and the shipper, bytes. Default 4 MiB. */
+  readonly ringBytes?: number | undefined;
+  /** How long the end of the process may wait for the last batches, ms. Default 2000. */
+  readonly exitDeadlineMs?: number | undefined;
+  /** Bound of the spool on disk, bytes, per rank. When it is full, new batches are dropped and counted. Default 256 MiB. */
+  readonly spoolBytesMax?: number | undefined;
+  /** Where batches wait for their acknowledgement. Default: `ranktrace-spool-<uid>` in the system's temporary directory. */
+  readonly spoolDirectory?: string | undefined;
+  /** Bearer token for the aggregator's WebSocket. */
+  readonly token?: string | undefined;
+  readonly nats?: NatsOptions | undefined;
+}
+
+/** Every option with its value. Plain data: survives a structured clone. */
+export interface ResolvedOptions {
+  readonly run: string;
+  readonly rank: number;
+  readonly worldSize: number;
+  /** Rank among the processes of this host, as the launcher said; 0 when it said nothing. */
+  readonly localRank: number;
+  readonly transport: 'web-socket' | 'nats' | 'file';
+  /** Without user information, fit to be shown. `undefined` for files. */
+  readonly url: string | undefined;
+  readonly directory: string;
+  readonly flushIntervalMs: number;
+  readonly ringBytes: number;
+  readonly exitDeadlineMs: number;
+  readonly spoolBytesMax: number;
+  readonly spoolDirectory: string;
+  readonly token: string | undefined;
+  readonly nats: {
+    readonly servers: readonly string[];
+    readonly user: string | undefined;
+    readonly pass: string | undefined;
+    readonly token: string | undefined;
+    readonly creds: string | undefined;
+    readonly nkey: string | undefined;
+    readonly tls: { readonly ca: string | undefined; readonly cert: string | undefined; readonly key: string | undefined };
+  };
+  /** What the user should know about these choices, one line each. */
+  readonly notices: readonly string[];
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** A value, and what to call it in an error: `option rank`, `variable RANK`. */
+interface Choice {
+  readonly value: unknown;
+  readonly source: string;
+}
+
+interface Rule {
+  readonly variable: string;
+  readonly schema: z.ZodType;
+  readonly wanted: string;
+  readonly secret?: boolean;
+}
+
+const integer = (from: number, to: number): Pick<Rule, 'schema' | 'wanted'> => ({
+  schema: z.union([z.number(), z.string().regex(/^\s*\d+\s*$/).transform(Number)]).pipe(z.number().int().min(from).max(to)),
+  wanted: `an integer from ${from} to ${to}`,
+});
+const path = { schema: z.string().min(1).max(4096), wanted: 'a path' };
+// What cannot stand in an HTTP header or a NATS CONNECT line would fail far from here.
+const secret = { schema: z.string().min(1).max(4096).regex(/^[\x20-\x7e]+$/), wanted: 'printable ASCII text', secret: true };
+const runName = `1 to ${protocolLimits.runNameCharsMax} letters, digits, "_" or "-"`;
+const webSocketSchemes = ['ws:', 'wss:'];
+const natsSchemes = ['nats:', 'tls:'];
+const urlOf = (schemes: readonly string[]) =>
+  z.string().max(2048).refine((text) => URL.canParse(text) && schemes.includes(new URL(text).protocol) && new URL(text).hostname !== '');
+
+/** Every option but the nested ones, by its name in `ProfileOptions`; nested ones by their path. */
+const rules = {
+  run: { variable: 'RANKTRACE_RUN', schema: z.string().regex(/^[A-Za-z0-9_-]+$/).max(protocolLimits.runNameCharsMax), wanted: runName },
+  rank: { variable: 'RANKTRACE_RANK', ...integer(0, protocolLimits.rankMax) },
+  worldSize: { variable: 'RANKTRACE_WORLD_SIZE', ...integer(1, protocolLimits.rankMax + 1) },
+  url: {
+    variable: 'RANKTRACE_URL',
+    schema: urlOf([...webSocketSchemes, ...natsSchemes]),
+    wanted: 'ws://HOST:PORT or wss://… (aggregator), nats://HOST:PORT or tls://… (NATS), or nothing (files)',
+  },
+  directory: { variable: 'RANKTRACE_DIRECTORY', ...path },
+  flushIntervalMs: { variable: 'RANKTRACE_FLUSH_INTERVAL_MS', ...integer(limits.flushIntervalMsMin, limits.flushIntervalMsMax) },
+  ringBytes: { variable: 'RANKTRACE_RING_BYTES', ...integer(limits.ringBytesMin, limits.ringBytesMax) },
+  exitDeadlineMs: { variable: 'RANKTRACE_EXIT_DEADLINE_MS', ...integer(0, limits.exitDeadlineMsMax) },
+  spoolBytesMax: { variable: 'RANKTRACE_SPOOL_BYTES_MAX', ...integer(limits.spoolBytesMin, limits.spoolBytesMax) },
+  spoolDirectory: { variable: 'RANKTRACE_SPOOL_DIRECTORY', ...path },
+  token: { variable: 'RANKTRACE_TOKEN', ...secret },
+  'nats.servers': {
+    variable: 'RANKTRACE_NATS_SERVERS',
+    schema: z
+      .union([z.array(z.string()), z.string().transform((text) => text.split(',').map((server) => server.trim()))])
+      .pipe(z.array(urlOf(natsSchemes)).min(1).max(64)),
+    wanted: 'one or more nats://HOST:PORT or tls://HOST:PORT (a list, or text with commas)',
+  },
+  'nats.user': { variable: 'RANKTRACE_NATS_USER', ...secret },
+  'nats.pass': { variable: 'RANKTRACE_NATS_PASS', ...secret },
+  'nats.token': { variable: 'RANKTRACE_NATS_TOKEN', ...secret },
+  'nats.creds': { variable: 'RANKTRACE_NATS_CREDS', ...path },
+  'nats.nkey': { variable: 'RANKTRACE_NATS_NKEY', schema: z.string().regex(/^SU[A-Z2-7]{56}$/), wanted: 'a user seed: "SU" and 56 more characters', secret: true },
+  'nats.tls.ca': { variable: 'RANKTRACE_NATS_TLS_CA', ...path },
+  'nats.tls.cert': { variable: 'RANKTRACE_NATS_TLS_CERT', ...path },
+  'nats.tls.key': { variable: 'RANKTRACE_NATS_TLS_KEY', ...path },
+} satisfies Record<string, Rule>;
+
+type OptionName = keyof typeof rules;
+
+/** Each option with the variable that sets it: what README and docs list, and tests hold them to. */
+export const optionVariables: Readonly<Record<OptionName, string>> = Object.fromEntries(
+  Object.entries(rules).map(([name, rule]) => [name, rule.variable]),
+) as Record<OptionName, string>;
+
+/** Launchers, the most specific first: the variables come from one family, never mixed. */
+const launchers = [
+  { rank: 'RANK', worldSize: 'WORLD_SIZE', localRank: 'LOCAL_RANK' },
+  { rank: 'SLURM_PROCID', worldSize: 'SLURM_NTASKS', localRank: 'SLURM_LOCALID' },
+  { rank: 'OMPI_COMM_WORLD_RANK', worldSize: 'OMPI_COMM_WORLD_SIZE', localRank: 'OMPI_COMM_WORLD_LOCAL_RANK' },
+] as const;
+
+/** Job names that every rank of a job sees alike. */
+const jobVariables = ['SLURM_JOB_ID', 'TORCHELASTIC_RUN_ID', 'PMIX_NAMESPACE'];
+
+/**
+ * The options with defaults and environment filled in. Throws SdkError `bad_option` or `file_unreadable`.
+ *
+ * @example resolveOptions({ run: 'night-42' }, { RANK: '3', WORLD_SIZE: '8', RANKTRACE_URL: 'ws://head:7700' })
+ */
+export function resolveOptions(options: ProfileOptions = {}, environment: Environment = process.env, now: Date = new Date()): ResolvedOptions {
+  refuseUnknown(options);
+  const launcher = launchers.find(({ rank }) => isSet(environment[rank]));
+  const notices: string[] = [];
+
+  const choose = (name: OptionName, ...variables: (string | undefined)[]): Choice | undefined => {
+    const given = at(options, name);
+    if (given !== undefined) return { value: given, source: `option ${name}` };
+    const variable = [rules[name].variable, ...variables].find((name) => name !== undefined && isSet(environment[name]));
+    return variable === undefined ? undefined : { value: environment[variable], source: `variable ${variable}` };
+  };
+  const read = <T>(name: OptionName, fallback: T, ...variables: (string | undefined)[]): T => {
+    const choice = choose(name, ...variables);
+    return choice === undefined ? fallback : (check(rules[name], choice) as T);
+  };
+  const file = (name: OptionName): string | undefined => {
+    const choice = choose(name);
+    return choice === undefined ? undefined : readable(check(rules[name], choice) as string, choice.source);
+  };
+
+  const rank = read('rank', 0, launcher?.rank);
+  const worldSize = read('worldSize', 1, launcher?.worldSize);
+  if (rank >= worldSize) {
+    const [ranked, sized] = [choose('rank', launcher?.rank), choose('worldSize', launcher?.worldSize)];
+    throw new SdkError(
+      'bad_option',
+      `Bad ${ranked?.source ?? 'rank'} ${rank}: it must be below the world size, ${worldSize} (${sized?.source ?? 'option worldSize or variable WORLD_SIZE is not set'})`,
+    );
+  }
+  const localChoice = launcher !== undefined && isSet(environment[launcher.localRank]);
+  const localRank = localChoice
+    ? (check({ ...rules.rank }, { value: environment[launcher.localRank], source: `variable ${launcher.localRank}` }) as number)
+    : 0;
+
+  const run = read<string | undefined>('run', undefined) ?? jobName(environment) ?? timestampName(now);
+  if (worldSize > 1 && choose('run') === undefined && jobName(environment) === undefined) {
+    notices.push(`no run name: this rank made up "${run}" and other ranks may choose another; set option run or variable RANKTRACE_RUN`);
+  }
+
+  const { url, user, pass } = splitUrl(read<string | undefined>('url', undefined), choose('url')?.source ?? '');
+  const servers = read<readonly string[] | undefined>('nats.servers', undefined);
+  const transport = transportOf(url, servers);
+  const directory = resolve(read('directory', 'ranktrace-out'));
+
+  return {
+    run,
+    rank,
+    worldSize,
+    localRank,
+    transport,
+    url: url ?? servers?.[0],
+    directory,
+    flushIntervalMs: read('flushIntervalMs', 200),
+    ringBytes: read('ringBytes', 4 * 1024 * 1024),
+    exitDeadlineMs: read('exitDeadlineMs', 2000),
+    spoolBytesMax: read('spoolBytesMax', 256 * 1024 * 1024),
+    spoolDirectory: transport === 'file' ? directory : resolve(read('spoolDirectory', defaultSpool())),
+    token: read<string | undefined>('token', undefined),
+    nats: {
+      servers: servers ?? (transport === 'nats' && url !== undefined ? [url] : []),
+      user: read<string | undefined>('nats.user', user),
+      pass: read<string | undefined>('nats.pass', pass),
+      token: read<string | undefined>('nats.token', undefined),
+      creds: file('nats.creds'),
+      nkey: read<string | undefined>('nats.nkey', undefined),
+      tls: { ca: file('nats.tls.ca'), cert: file('nats.tls.cert'), key: file('nats.tls.key') },
+    },
+    notices,
+  };
+}
+
+function check(rule: Rule, { value, source }: Choice): unknown {
+  const parsed = rule.schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  // A URL may carry a password, too.
+  const shown = rule.secret || rule === rules.url || rule === rules['nats.servers'] ? hidden(value) : JSON.stringify(value);
+  throw new SdkError('bad_option', `Bad ${source}: it must be ${rule.wanted}, got ${shown}`);
+}
+
+function hidden(value: unknown): string {
+  const text = Array.isArray(value) ? value.join(',') : value;
+  if (typeof text !== 'string') return `a ${typeof value}`;
+  return text.includes('://') ? JSON.stringify(text.replaceAll(/\/\/[^/@,]*@/g, '//…@')) : `text of ${text.length} characters`;
+}
+
+function refuseUnknown(options: ProfileOptions): void {
+  const leaves = (part: object, prefix: string): string[] =>
+    Object.entries(part).flatMap(([key, value]) => {
+      const nested = typeof value === 'object' && value !== null && !Array.isArray(value);
+      return nested ? leaves(value, `${prefix}${key}.`) : [`${prefix}${key}`];
+    });
+  for (const name of leaves(options, '')) {
+    if (!(name in rules) && at(options, name) !== undefined) {
+      throw new SdkError('bad_option', `Unknown option ${name}: it must be one of ${Object.keys(rules).join(', ')}`);
+    }
+  }
+}
+
+function at(options: object, name: string): unknown {
+  let value: unknown = options;
+  for (const key of name.split('.')) value = (value as Record<string, unknown> | undefined)?.[key];
+  return value;
+}
+
+const isSet = (text: string | undefined): text is string => text !== undefined && text !== '';
+
+/** One per user: the temporary directory is everybody's, and a spool can be written by its owner alone. */
+function defaultSpool(): string {
+  const user = process.getuid?.();
+  return join(tmpdir(), user === undefined ? 'ranktrace-spool' : `ranktrace-spool-${user}`);
+}
+
+function readable(file: string, source: string): string {
+  try {
+    accessSync(file, constants.R_OK);
+    return resolve(file);
+  } catch (cause) {
+    const code = (cause as NodeJS.ErrnoException).code ?? 'error';
+    throw new SdkError('file_unreadable', `Bad ${source}: it must be a file that can be read, got "${file}" (${code})`, { cause });
+  }
+}
+
+/** NATS credentials may sit in the URL, as its own tools allow; they are taken out so that the URL can be shown. */
+function splitUrl(text: string | undefined, source: string): { url: string | undefined; user: string | undefined; pass: string | undefined } {
+  const url = text === undefined ? undefined : new URL(text);
+  if (url === undefined || (url.username === '' && url.password === '')) return { url: text, user: undefined, pass: undefined };
+  if (webSocketSchemes.includes(url.protocol)) {
+    throw new SdkError('bad_option', `Bad ${source}: a ${url.protocol}// URL must not hold a user or password; set option token or variable RANKTRACE_TOKEN`);
+  }
+  const [user, pass] = [decodeURIComponent(url.username), decodeURIComponent(url.password)];
+  url.username = '';
+  url.password = '';
+  return { url: url.href, user, pass };
+}
+
+function transportOf(url: string | undefined, servers: readonly string[] | undefined): ResolvedOptions['transport'] {
+  if (url === undefined) return servers === undefined ? 'file' : 'nats';
+  return webSocketSchemes.includes(new URL(url).protocol) ? 'web-socket' : 'nats';
+}
+
+function jobName(environment: Environment): string | undefined {
+  // torchrun without a rendezvous id says "none".
+  const job = jobVariables.map((variable) => environment[variable]).find((text) => isSet(text) && text !== 'none');
+  return job?.replaceAll(/[^A-Za-z0-9_-]+/g, '-').slice(0, protocolLimits.runNameCharsMax);
+}
+
+/** `run-20261121-074943`, UTC. */
+function timestampName(now: Date): string {
+  return `run-${now.toISOString().slice(0, 19).replaceAll(/[-:]/g, '').replace('T', '-')}`;
+}

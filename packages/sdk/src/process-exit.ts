@@ -1,0 +1,33 @@
+// The last moment to ship what was recorded, however the process ends.
+//
+//   event loop empty, process.exit, uncaught exception    'exit' event: flush, blocking, with a deadline
+//   SIGTERM, SIGINT, SIGHUP, nobody else listens          flush, then the signal again, which now ends the process as it always did
+//   the same, the user listens                            the user decides; 'exit' comes later
+//   SIGKILL                                               what was shipped is there; open spans show where it was
+//
+// Invariant: with us the process ends for the same reason and with the same code as without.
+
+import { isMainThread } from 'node:worker_threads';
+
+const signals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
+
+/** Calls `flush` at most once, when the process ends. Gives back how to cancel that. */
+export function onProcessEnd(flush: () => void): () => void {
+  const cancel = () => {
+    process.off('exit', end);
+    for (const signal of signals) process.off(signal, onSignal);
+  };
+  const end = () => {
+    cancel();
+    flush();
+  };
+  const onSignal = (signal: NodeJS.Signals) => {
+    if (process.listenerCount(signal) > 1) return;
+    end();
+    process.kill(process.pid, signal);
+  };
+  process.on('exit', end);
+  // First in line, so that a user's `once` listener still counts when we look. Threads get no signals.
+  if (isMainThread) for (const signal of signals) process.prependListener(signal, onSignal);
+  return cancel;
+}

@@ -1,0 +1,30 @@
+// Every bound of recording, with its unit last. What is over a bound is counted in the next batch's `dropped`; docs/data-loss.md.
+
+export const recordingLimits = {
+  /** Distinct names per thread; further ones share the stand-in name. */
+  namesMax: 65_536,
+  /** Arguments of one event; further ones are dropped. */
+  argumentsPerEventMax: 64,
+  /** Cells that events leave free for step marks: summaries go on when detail is lost. */
+  stepSpareCells: 16,
+  /** Groups whose sequence numbers the recorder counts; collectives of further groups are dropped. */
+  groupsMax: 4096,
+  /** Distinct phases of one step; further ones are summed up as one. */
+  phasesPerStepMax: 128,
+  /** Spans begun inside one that may turn out to be async, remembered until that is known; further ones do not learn their parent. */
+  childrenRememberedMax: 1024,
+  /** A batch is shipped once a table has this many rows… */
+  rowsPerBatchMax: 16_384,
+  /** …or its body may have this many bytes: one more event with all its arguments, or one step's phases, still fit a batch. */
+  batchBytesFull: 400 * 1024,
+  stringsPerBatchFull: 32_768,
+  /** Threads of one process that record. */
+  threadsMax: 1024,
+
+  drainIntervalMs: 20,
+  /** An empty batch is sent this often, so that a quiet rank is told from a dead one. */
+  heartbeatIntervalMs: 1000,
+  wallClockIntervalMs: 10_000,
+  /** How far the watermark stays behind the clock: a thread may be preempted between reading the clock and publishing. */
+  watermarkMarginMs: 100,
+} as const;

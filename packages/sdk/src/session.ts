@@ -1,0 +1,59 @@
+// What the threads of one process agree on while a profile is active: the control word, and the messages on their channel.
+//
+//   main thread      start ──► new Worker ───────── stop ─► Atomics.wait until FLUSHED (or a deadline)
+//   shipper worker        STARTING ──► READY ──► … ──────► FLUSHED          ERROR: it cannot work; recording goes off
+//
+//   user thread      asks or hears `open` ──► makes its ring ──► `attach` ──► the shipper drains it
+//
+// A thread may start before or after the profile and before or after the shipper is up, and either event loop may be blocked: so a
+// session travels by environment data (to threads started later) and by `open` (to earlier ones, from the main thread and from the
+// shipper), and `attach` is heard by the shipper and, until it is up, by the main thread, which hands it on. All of it is idempotent.
+
+import type { ResolvedOptions } from './options.ts';
+
+/** Values of the control word. */
+export const sessionState = { starting: 0, ready: 1, flushed: 2, error: 3 } as const;
+
+/** BroadcastChannel and environment data key; channels do not leave the process. */
+export const channelName = 'ranktrace';
+
+export interface Session {
+  /** Incarnation. */
+  readonly id: string;
+  /** One Int32: a `sessionState`. */
+  readonly control: SharedArrayBuffer;
+  /** Monotonic clock at RankTime 0, ns. */
+  readonly epochNs: bigint;
+  readonly ringBytes: number;
+}
+
+/** A thread and its ring. */
+export interface AttachedThread {
+  readonly type: 'attach';
+  readonly session: string;
+  /** `threadId`, 0 for the main thread: the track number. */
+  readonly thread: number;
+  readonly name: string;
+  /** The system's thread id. */
+  readonly tid: number;
+  readonly ring: SharedArrayBuffer;
+  /** The thread's `performance.now()`, ms, at RankTime 0. */
+  readonly origin: number;
+}
+
+export type ChannelMessage =
+  | { readonly type: 'open'; readonly session: Session }
+  /** From a thread that does not know whether there is a session. */
+  | { readonly type: 'ask' }
+  | { readonly type: 'close'; readonly session: string }
+  | AttachedThread;
+
+/** What the shipper worker gets to start with. */
+export interface ShipperStart {
+  readonly session: Session;
+  readonly main: AttachedThread;
+  readonly options: ResolvedOptions;
+  readonly pid: number;
+}
+
+export type ToShipper = AttachedThread | { readonly type: 'stop'; readonly deadlineMs: number };

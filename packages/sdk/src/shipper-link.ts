@@ -1,0 +1,79 @@
+// The training thread's end of the shipper worker: starts it, and waits for it once, at the end.
+//
+//   stop()      returns to the event loop until FLUSHED, ERROR, the worker's exit, or the deadline
+//   stopNow()   the same without the event loop: Atomics.wait, for `process.exit` and signals
+//
+// Invariant: neither waits longer than the deadline (and a little, for the worker to give up first); neither throws.
+
+import { Worker } from 'node:worker_threads';
+import { type AttachedThread, sessionState, type ShipperStart, type ToShipper } from './session.ts';
+
+const graceMs = 250;
+
+export class ShipperLink {
+  readonly #worker: Worker;
+  readonly #control: Int32Array;
+  readonly #ended: Promise<void>;
+
+  /** `failed` is called when the worker cannot go on. */
+  constructor(start: ShipperStart, failed: () => void) {
+    this.#control = new Int32Array(start.session.control);
+    // Without the flags of this process: a loader or debugger is not meant for the worker.
+    this.#worker = new Worker(workerUrl(), { workerData: start, execArgv: [], name: 'ranktrace-shipper' });
+    this.#ended = new Promise((resolve) => {
+      this.#worker.on('message', (state: number) => {
+        if (state === sessionState.flushed || state === sessionState.error) resolve();
+        if (state === sessionState.error) failed();
+      });
+      this.#worker.on('error', (error) => {
+        process.emitWarning(`recording ended: ${error.message}`, 'RanktraceWarning');
+        failed();
+        resolve();
+      });
+      this.#worker.on('exit', () => {
+        failed();
+        resolve();
+      });
+    });
+    this.#worker.unref();
+  }
+
+  attach(thread: AttachedThread): void {
+    this.#post(thread);
+  }
+
+  /** Ships what is left; resolves when that is done or `deadlineMs` are over. */
+  async stop(deadlineMs: number): Promise<void> {
+    this.#worker.ref();
+    this.#post({ type: 'stop', deadlineMs });
+    let timer: NodeJS.Timeout | undefined;
+    const deadline = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, deadlineMs + graceMs);
+    });
+    await Promise.race([this.#ended, deadline]);
+    clearTimeout(timer);
+    await this.#worker.terminate();
+  }
+
+  /** The same, blocking this thread. */
+  stopNow(deadlineMs: number): void {
+    this.#post({ type: 'stop', deadlineMs });
+    const end = performance.now() + deadlineMs + graceMs;
+    for (;;) {
+      const state = Atomics.load(this.#control, 0);
+      const left = end - performance.now();
+      if (state === sessionState.flushed || state === sessionState.error || left <= 0) return;
+      Atomics.wait(this.#control, 0, state, left);
+    }
+  }
+
+  #post(message: ToShipper): void {
+    this.#worker.postMessage(message);
+  }
+}
+
+/** A worker starts from a file that Node can run: beside this one when compiled, in `dist` when this is the source (under vitest). */
+function workerUrl(): URL {
+  const compiled = import.meta.url.endsWith('.js');
+  return new URL(compiled ? './shipper-worker.js' : '../dist/shipper-worker.js', import.meta.url);
+}

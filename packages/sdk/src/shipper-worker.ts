@@ -1,0 +1,107 @@
+// Entry of the shipper worker: everything that costs time or may wait happens on this thread, never on one that trains.
+//
+// Invariants: it is unref'ed by the main thread, so it never keeps the process alive; it reports FLUSHED or ERROR exactly once, and
+// wakes who waits for that; it needs nothing of the main thread's event loop, which may be blocked or inside `process.exit`.
+
+import { readFileSync, writeSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { BroadcastChannel, parentPort, workerData } from 'node:worker_threads';
+import { limits } from '@ranktrace/protocol';
+import { Collector } from './collector.ts';
+import { SdkError } from './errors.ts';
+import { recordingLimits } from './recording-limits.ts';
+import { type ChannelMessage, channelName, sessionState, type ShipperStart, type ToShipper } from './session.ts';
+import { openShipper } from './shipper.ts';
+
+function run({ session, main, options, pid }: ShipperStart): void {
+  const host = readHostId();
+  const identity = { run: options.run, rank: options.rank, worldSize: options.worldSize, incarnation: session.id, host, pid };
+  const notice = (line: string) => say(`ranktrace rank ${options.rank}: ${line}`);
+  for (const line of options.notices) notice(line);
+
+  const shipper = openShipper(options, identity, {
+    control: (message) => {
+      if (message.type === 'flush') collector.flush();
+    },
+    notice,
+  });
+  const collector = new Collector({
+    session,
+    identity,
+    shipper,
+    flushIntervalMs: options.flushIntervalMs,
+    mainThread: main.thread,
+    monotonicNs: process.hrtime.bigint,
+  });
+  collector.attach(main);
+
+  const channel = new BroadcastChannel(channelName);
+  const open = () => channel.postMessage({ type: 'open', session } satisfies ChannelMessage);
+  channel.onmessage = (event: unknown) => {
+    const message = (event as { data: ChannelMessage }).data;
+    if (message.type === 'attach') collector.attach(message);
+    else if (message.type === 'ask') open();
+  };
+  open();
+
+  const timer = setInterval(() => guard(session.control, () => collector.tick()), recordingLimits.drainIntervalMs);
+  let stopping = false;
+  parentPort?.on('message', (message: ToShipper) => {
+    if (message.type === 'attach') return collector.attach(message);
+    if (stopping) return;
+    stopping = true;
+    clearInterval(timer);
+    guard(session.control, async () => {
+      collector.flush(true);
+      await shipper.drained(message.deadlineMs);
+      report(session.control, sessionState.flushed);
+      channel.close();
+      await shipper.close();
+      parentPort?.close();
+    });
+  });
+  report(session.control, sessionState.ready);
+}
+
+/** Runs `work`; what it throws is a bug of ours, and must end recording rather than training. */
+function guard(control: SharedArrayBuffer, work: () => void | Promise<void>): void {
+  const fail = (error: unknown) => {
+    report(control, sessionState.error);
+    const text = error instanceof SdkError ? error.message : error instanceof Error ? error.stack : String(error);
+    say(`ranktrace: recording ended: ${text}`);
+    process.exit(1); // Of this thread only.
+  };
+  try {
+    work()?.catch(fail);
+  } catch (error) {
+    fail(error);
+  }
+}
+
+function report(control: SharedArrayBuffer, state: number): void {
+  const word = new Int32Array(control);
+  Atomics.store(word, 0, state);
+  Atomics.notify(word, 0);
+  parentPort?.postMessage(state);
+}
+
+/** Straight to the descriptor: a worker's `process.stderr` goes through the main thread, which may be blocked. */
+function say(line: string): void {
+  try {
+    writeSync(2, `${line}\n`);
+  } catch {
+    // Nobody listens.
+  }
+}
+
+/** Names the clock: processes with the same boot id read the same CLOCK_MONOTONIC, in containers too. */
+function readHostId(): string {
+  try {
+    return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim().slice(0, limits.hostCharsMax);
+  } catch {
+    return hostname().slice(0, limits.hostCharsMax) || 'unknown';
+  }
+}
+
+const start = workerData as ShipperStart;
+guard(start.session.control, () => run(start));

@@ -1,0 +1,304 @@
+// Brings encoded batches to the aggregator in order, through every outage: spool first, then the wire.
+//
+//   spool   |  acknowledged  |               not acknowledged                                          |
+//   memory                   |  in flight (≤ 16)  |  waiting (with in flight ≤ 4 MiB)  |  on disk only  |
+//                            ^ window[0]          ^ window[#next]                      ^ loaded         ^ end of the spool
+//
+// Leftovers of dead incarnations of this rank come first, then our own log. After `down`, #next goes back to 0: what was in flight is
+// sent again, and the receiver knows a batch it already has by its id.
+// Invariants: nothing leaves the spool before it is acknowledged or refused; memory holds a contiguous part of the log, oldest first;
+// nothing here throws once the shipper is open.
+
+import { batchId, type ControlMessage, decodeBatchHeader, limits as protocolLimits } from '@ranktrace/protocol';
+import { ClockPinger, type ClockSample } from './clock-pinger.ts';
+import { limits } from './limits.ts';
+import type { ResolvedOptions } from './options.ts';
+import { findLeftovers, type Position, Spool, spoolPath } from './spool.ts';
+import { FileTransport } from './transport/file.ts';
+import { NatsTransport } from './transport/nats.ts';
+import type { Transport, TransportHandlers } from './transport/transport.ts';
+import { WebSocketTransport } from './transport/web-socket.ts';
+
+export interface Shipper {
+  /** Takes encoded batches in order of sequence: writes it ahead to the spool, then sends. Never throws; false when dropped (spool full). */
+  ship(bytes: Uint8Array, id: string): boolean;
+  /** Samples since the last call; none without an aggregator to ask. */
+  takeClockSamples(): ClockSample[];
+  /** Batches that found the spool full, were refused, or could not be read back; since the shipper was opened. */
+  readonly droppedBatches: number;
+  /** Whether everything is acknowledged (for files: on disk); waits for it at most `deadlineMs`. */
+  drained(deadlineMs: number): Promise<boolean>;
+  /** Stops sending. What is not acknowledged stays in the spool for the next incarnation of this rank. */
+  close(): Promise<void>;
+}
+
+export interface ShipperIdentity {
+  readonly run: string;
+  readonly rank: number;
+  /** Its last part is the process id, base 36. */
+  readonly incarnation: string;
+  readonly host: string;
+}
+
+export interface ShipperEvents {
+  /** A message that is for the recorder, not for the shipper: `flush`. */
+  control(message: ControlMessage): void;
+  /** One line for a person; at most one of a kind in 10 s. */
+  notice(line: string): void;
+}
+
+/** Opens the spool and starts to connect. Throws SdkError `spool_unusable`, and nothing later. `random` (0 … 1) spreads reconnects. */
+export function openShipper(options: ResolvedOptions, identity: ShipperIdentity, on: ShipperEvents, random: () => number = Math.random): Shipper {
+  return new SpooledShipper(options, identity, on, openTransport(options, identity, random));
+}
+
+function openTransport(options: ResolvedOptions, identity: ShipperIdentity, random: () => number): Transport {
+  switch (options.transport) {
+    case 'file':
+      return new FileTransport();
+    case 'nats':
+      return new NatsTransport(options.nats, identity, random);
+    case 'web-socket':
+      return new WebSocketTransport(options.url ?? '', options.token, random);
+  }
+}
+
+/** A batch in memory that is not acknowledged. */
+interface Waiting {
+  readonly id: string;
+  readonly bytes: Uint8Array;
+  readonly log: Spool;
+  readonly end: Position;
+  /** Acknowledged or refused, but something before it is not. */
+  done: boolean;
+}
+
+class SpooledShipper implements Shipper, TransportHandlers {
+  readonly #options: ResolvedOptions;
+  readonly #on: ShipperEvents;
+  readonly #transport: Transport;
+  readonly #pinger: ClockPinger | undefined;
+  /** Leftovers, oldest first, then our own, which is never removed from here. */
+  readonly #logs: Spool[];
+  readonly #own: Spool;
+  readonly #window: Waiting[] = [];
+  #next = 0;
+  #windowBytes = 0;
+  #up = false;
+  /** Why we were away, as far as it was told, since the last `up`. */
+  readonly #awayTold = new Set<string>();
+  #pumping = false;
+  #closed = false;
+  #dropped = 0;
+  #corruptSeen = 0;
+  readonly #noticed = new Map<string, number>();
+  readonly #whenDrained = new Set<() => void>();
+
+  constructor(options: ResolvedOptions, identity: ShipperIdentity, on: ShipperEvents, transport: Transport) {
+    this.#options = options;
+    this.#on = on;
+    this.#transport = transport;
+    const keep = options.transport === 'file';
+    const segmentBytes = Math.min(limits.spoolSegmentBytes, Math.ceil(options.spoolBytesMax / limits.spoolSegmentsMin));
+    this.#own = Spool.open(spoolPath(options.spoolDirectory, identity), { segmentBytes, keep });
+    // Files of earlier incarnations are output where files are the output, and leftovers where they are not.
+    this.#logs = [...(keep ? [] : this.#adopt(options.spoolDirectory, identity)), this.#own];
+    this.#pinger = transport.ping === undefined ? undefined : new ClockPinger((id) => transport.ping?.(id));
+    for (const line of options.notices) on.notice(line);
+    transport.open(this);
+  }
+
+  get droppedBatches(): number {
+    return this.#dropped;
+  }
+
+  ship(bytes: Uint8Array, id: string): boolean {
+    if (this.#closed) return false;
+    const follows = this.#logs.every((log) => log.caughtUp) && this.#windowBytes < limits.unackedBytesInMemoryMax;
+    const leftoverBytes = this.#logs.reduce((sum, log) => (log === this.#own ? sum : sum + log.bytes), 0);
+    const end = this.#own.append(bytes, this.#options.spoolBytesMax - leftoverBytes);
+    if (end === undefined) {
+      this.#dropped++;
+      this.#notice('full', `spool full or not writable: ${this.#dropped} batches dropped so far (option spoolBytesMax is ${this.#options.spoolBytesMax} bytes, "${this.#own.directory}")`);
+      return false;
+    }
+    if (follows) {
+      this.#own.passOver(end);
+      this.#push({ id, bytes, log: this.#own, end, done: false });
+    }
+    this.#pump();
+    return true;
+  }
+
+  takeClockSamples(): ClockSample[] {
+    return this.#pinger?.take() ?? [];
+  }
+
+  async drained(deadlineMs: number): Promise<boolean> {
+    this.#pump();
+    if (this.#isDrained()) return true;
+    await new Promise<void>((resolve) => {
+      const done = () => {
+        clearTimeout(timer);
+        this.#whenDrained.delete(done);
+        resolve();
+      };
+      const timer = setTimeout(done, deadlineMs);
+      this.#whenDrained.add(done);
+    });
+    return this.#isDrained();
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#up = false;
+    this.#pinger?.stop();
+    await this.#transport.close();
+    const keep = this.#options.transport === 'file';
+    if (!keep && this.#isDrained()) this.#own.remove();
+    else if (!keep) this.#on.notice(`not everything was acknowledged: the rest stays in "${this.#own.directory}" for the next start of this rank`);
+    for (const log of this.#logs) log.close();
+  }
+
+  up(): void {
+    if (this.#closed) return;
+    if (this.#awayTold.size > 0) this.#on.notice(`back at ${this.#peer()}`);
+    this.#awayTold.clear();
+    this.#up = true;
+    this.#next = 0;
+    this.#pinger?.start();
+    this.#pump();
+  }
+
+  down(reason: string): void {
+    if (this.#closed) return;
+    this.#up = false;
+    this.#pinger?.stop();
+    // Hours away are one line per reason; a connection that flaps is told when it is down for longer, or every 10 s.
+    if (this.#awayTold.has(reason) || this.#awayTold.size >= limits.awayReasonsMax) return;
+    if (this.#notice(`away: ${reason}`, `away from ${this.#peer()}: ${reason}; batches wait in the spool`)) this.#awayTold.add(reason);
+  }
+
+  message(message: ControlMessage): void {
+    switch (message.type) {
+      case 'clock_pong':
+        this.#pinger?.pong(message);
+        break;
+      case 'ack':
+        this.#settle(message.batch);
+        break;
+      case 'refused':
+        if (this.#settle(message.batch)) {
+          this.#dropped++;
+          this.#notice('refused', `batch ${message.batch} refused: ${message.reason}`);
+        }
+        break;
+      default:
+        this.#on.control(message);
+    }
+  }
+
+  notice(line: string): void {
+    this.#notice(line, line);
+  }
+
+  #adopt(root: string, identity: ShipperIdentity): Spool[] {
+    return findLeftovers(root, identity).flatMap((directory) => {
+      try {
+        return [Spool.open(directory)];
+      } catch (error) {
+        this.#on.notice(`spool left by an earlier process is not readable: ${(error as Error).message}`);
+        return [];
+      }
+    });
+  }
+
+  #push(waiting: Waiting): void {
+    this.#window.push(waiting);
+    this.#windowBytes += waiting.bytes.length;
+  }
+
+  /** Marks one batch as settled and lets go of the settled ones at the front; false when the id is not (or no longer) known. */
+  #settle(id: string): boolean {
+    // Acknowledgements come nearly in order: this looks at few entries.
+    const waiting = this.#window.find((entry) => entry.id === id && !entry.done);
+    if (waiting === undefined) return false;
+    waiting.done = true;
+    while (this.#window[0]?.done) {
+      const { log, end, bytes } = this.#window.shift() as Waiting;
+      this.#windowBytes -= bytes.length;
+      this.#next = Math.max(0, this.#next - 1);
+      log.acknowledge(end);
+    }
+    this.#pump();
+    return true;
+  }
+
+  /** Sends what the window allows. A transport may answer at once, from within `send`: the outer call then goes on. */
+  #pump(): void {
+    if (this.#pumping) return;
+    this.#pumping = true;
+    this.#load();
+    while (this.#up && this.#next < protocolLimits.inFlightBatchesMax && this.#next < this.#window.length) {
+      const waiting = this.#window[this.#next] as Waiting;
+      this.#next++;
+      if (!waiting.done) this.#transport.send(waiting.bytes, waiting.id);
+      this.#load();
+    }
+    this.#pumping = false;
+    if (this.#isDrained()) for (const done of this.#whenDrained) done();
+  }
+
+  /** Reads on from disk while memory has room. A leftover that is read and settled to its end is deleted. */
+  #load(): void {
+    for (const log of [...this.#logs]) {
+      while (!log.caughtUp && this.#windowBytes < limits.unackedBytesInMemoryMax) this.#loadOne(log);
+      if (!log.caughtUp) return;
+      if (log === this.#own || this.#window.some((waiting) => waiting.log === log)) continue;
+      this.#logs.splice(this.#logs.indexOf(log), 1);
+      log.remove();
+    }
+  }
+
+  #loadOne(log: Spool): void {
+    const corruptBefore = log.corruptFrames;
+    const frame = log.read();
+    const id = frame && idOf(frame.bytes);
+    const corrupt = log.corruptFrames - corruptBefore + (frame !== undefined && id === undefined ? 1 : 0);
+    if (corrupt > 0) {
+      this.#dropped += corrupt;
+      this.#corruptSeen += corrupt;
+      this.#notice('corrupt', `${this.#corruptSeen} batches in "${log.directory}" could not be read back (cut off by a kill, or damaged)`);
+    }
+    if (frame !== undefined && id !== undefined) this.#push({ id, bytes: frame.bytes, log, end: frame.end, done: false });
+  }
+
+  #isDrained(): boolean {
+    return this.#window.length === 0 && this.#logs.every((log) => log.caughtUp);
+  }
+
+  #peer(): string {
+    return this.#options.url ?? 'the output directory';
+  }
+
+  /** Tells `line` unless one of its kind was told shortly before; whether it was told. */
+  #notice(kind: string, line: string): boolean {
+    const now = performance.now();
+    const last = this.#noticed.get(kind);
+    if (last !== undefined && now - last < limits.noticeIntervalMs) return false;
+    // Kinds may hold what a server answered: without this bound a month of odd answers would stay in memory.
+    if (this.#noticed.size >= limits.noticeKindsMax) this.#noticed.clear();
+    this.#noticed.set(kind, now);
+    this.#on.notice(line);
+    return true;
+  }
+}
+
+function idOf(bytes: Uint8Array): string | undefined {
+  try {
+    return batchId(decodeBatchHeader(bytes));
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,80 @@
+// The recorder of this thread, if it has one: what `recordFunction` records to.
+//
+// One per thread and not an argument, for code deep inside a model must be able to name its parts without being handed a profile.
+// In the thread that started a profile it is that profile's. In other threads of the process it is made at the first `recordFunction`, as
+// soon as there is a session (session.ts says how a thread hears of it), and closed when the thread or the session ends.
+
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { readlinkSync } from 'node:fs';
+import { performance } from 'node:perf_hooks';
+import { BroadcastChannel, getEnvironmentData, isMainThread, threadId } from 'node:worker_threads';
+import { Recorder, type SpanContext } from './recorder.ts';
+import { createRing, RingWriter } from './ring.ts';
+import { type AttachedThread, type ChannelMessage, channelName, type Session } from './session.ts';
+import { calibrateZero, originOf } from './thread-clock.ts';
+
+let active: Recorder | undefined;
+let listening = false;
+
+/** This thread's recorder. In a thread of its own, the first call looks for a session. */
+export function threadRecorder(): Recorder | undefined {
+  if (active === undefined && !isMainThread && !listening) listen();
+  return active;
+}
+
+export function setThreadRecorder(recorder: Recorder | undefined): void {
+  active = recorder;
+}
+
+/** A recorder for this thread, and what the shipper must know of it. */
+export function createRecorder(session: Session, name: string): { recorder: Recorder; thread: AttachedThread } {
+  const ring = createRing(session.ringBytes);
+  const recorder = new Recorder({
+    ring: new RingWriter(ring),
+    now: () => performance.now(),
+    context: new AsyncLocalStorage<SpanContext>(),
+    // Ids are doubles: 2^13 threads of 2^40 spans each.
+    idBase: (threadId % 8192) * 2 ** 40,
+  });
+  const origin = originOf(calibrateZero(() => performance.now(), process.hrtime.bigint), session.epochNs);
+  return { recorder, thread: { type: 'attach', session: session.id, thread: threadId, name, tid: systemThreadId(), ring, origin } };
+}
+
+function listen(): void {
+  listening = true;
+  const channel = new BroadcastChannel(channelName);
+  let attached: AttachedThread | undefined;
+  const post = (message: ChannelMessage) => channel.postMessage(message);
+  const open = (session: Session) => {
+    if (attached?.session !== session.id) {
+      if (active !== undefined) return; // It has a profile of its own.
+      const made = createRecorder(session, `worker ${threadId}`);
+      active = made.recorder;
+      attached = made.thread;
+    }
+    // Again, too: the shipper that says `open` may have missed the first one.
+    post(attached);
+  };
+  channel.onmessage = (event: unknown) => {
+    const message = (event as { data: ChannelMessage }).data;
+    if (message.type === 'open') open(message.session);
+    if (message.type !== 'close' || message.session !== attached?.session) return;
+    active?.close();
+    active = undefined;
+    attached = undefined;
+  };
+  channel.unref();
+  process.once('exit', () => active?.close());
+  const session = getEnvironmentData(channelName) as Session | undefined;
+  if (session === undefined) post({ type: 'ask' });
+  else open(session);
+}
+
+/** Linux names the calling thread here; elsewhere Node's own number must do. */
+function systemThreadId(): number {
+  try {
+    return Number(readlinkSync('/proc/thread-self').split('/').at(-1)) || threadId;
+  } catch {
+    return isMainThread ? process.pid : threadId;
+  }
+}

@@ -1,0 +1,277 @@
+// Through NATS JetStream: the broker acknowledges a batch once its stream has it, and the aggregator reads the stream when it likes.
+// The only file of this package that knows NATS.
+//
+//   connect ──► stream there? ──► up ──► publish fails / connection lost ──► down ──► (client reconnects) ──► stream there? ──► up …
+//                 └─ create it, if we may
+//
+// Invariants: each batch is published with its id as Nats-Msg-Id, so the stream takes a batch that is sent again (within its duplicate
+// window, 2 min; later ones the aggregator recognises) only once. Failures of an older connection (`#epoch`) change nothing.
+
+import { readFileSync } from 'node:fs';
+import { setTimeout as wait } from 'node:timers/promises';
+import {
+  batchSubject,
+  batchSubjects,
+  clockSubject,
+  controlMessageSchema,
+  controlSubject,
+  decodeMessage,
+  encodeMessage,
+  streamName,
+} from '@ranktrace/protocol';
+import {
+  type Authenticator,
+  connect,
+  type ConnectionOptions,
+  credsAuthenticator,
+  DebugEvents,
+  Events,
+  type JetStreamClient,
+  type NatsConnection,
+  type NatsError,
+  nanos,
+  nkeyAuthenticator,
+  RetentionPolicy,
+  StorageType,
+} from 'nats';
+import { limits } from '../limits.ts';
+import type { ResolvedOptions } from '../options.ts';
+import { reconnectDelayMs, type Transport, type TransportHandlers } from './transport.ts';
+
+/** JetStream's error codes that mean something to us. */
+const streamNotFound = 10059;
+const streamExists = 10058;
+const messageTooLarge = 10054;
+const duplicateWindowMs = 2 * 60_000;
+const messageBytesMax = 1024 * 1024;
+
+export class NatsTransport implements Transport {
+  readonly #options: ResolvedOptions['nats'];
+  readonly #run: string;
+  readonly #rank: number;
+  readonly #random: () => number;
+  readonly #stop = new AbortController();
+  #handlers: TransportHandlers | undefined;
+  #connection: NatsConnection | undefined;
+  #jetstream: JetStreamClient | undefined;
+  #epoch = 0;
+  #living: Promise<void> | undefined;
+
+  constructor(options: ResolvedOptions['nats'], identity: { run: string; rank: number }, random: () => number) {
+    this.#options = options;
+    this.#run = identity.run;
+    this.#rank = identity.rank;
+    this.#random = random;
+  }
+
+  open(handlers: TransportHandlers): void {
+    this.#handlers = handlers;
+    this.#living = this.#live();
+  }
+
+  send(bytes: Uint8Array, id: string): void {
+    const epoch = this.#epoch;
+    const jetstream = this.#jetstream;
+    if (jetstream === undefined) return;
+    // An async function turns what `publish` throws (connection closed, too large) into a rejection, too.
+    const publish = async () => jetstream.publish(batchSubject(this.#run, this.#rank), bytes, { msgID: id, timeout: limits.publishTimeoutMs });
+    publish().then(
+      () => this.#handlers?.message({ type: 'ack', batch: id }),
+      (error: NatsError) => this.#publishFailed(error, id, epoch),
+    );
+  }
+
+  ping(id: number): void {
+    const request = async () => {
+      const options = { timeout: limits.clockPingTimeoutMs };
+      const answer = await this.#connection?.request(clockSubject(this.#run), encodeMessage({ type: 'clock_ping', id }), options);
+      if (answer !== undefined) this.#receive(answer.string());
+    };
+    // No aggregator is listening: there is no clock, and the batches wait in the stream.
+    request().catch(() => {});
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort();
+    this.#epoch++;
+    this.#jetstream = undefined;
+    await Promise.race([this.#connection?.close(), wait(limits.closeTimeoutMs, undefined, { ref: false })]);
+    await Promise.race([this.#living, wait(limits.closeTimeoutMs, undefined, { ref: false })]);
+  }
+
+  get #closed(): boolean {
+    return this.#stop.signal.aborted;
+  }
+
+  /** Connects until closed. The client reconnects by itself; it gives up only on refused credentials, and then this begins anew. */
+  async #live(): Promise<void> {
+    for (let attempt = 0; !this.#closed; attempt++) {
+      try {
+        const connection = await connect(this.#connectionOptions());
+        if (this.#closed) return await connection.close();
+        attempt = 0;
+        this.#connection = connection;
+        this.#subscribe(connection);
+        // Its end is not waited for: the client's status iterator does not end with the connection.
+        void this.#watch(connection);
+        await this.#establish(connection);
+        const error = await connection.closed();
+        if (this.#closed) return;
+        this.#lost(describe(error as NatsError | undefined));
+      } catch (error) {
+        if (this.#closed) return;
+        this.#lost(describe(error as NatsError));
+      }
+      await this.#pause(attempt);
+    }
+  }
+
+  #connectionOptions(): ConnectionOptions {
+    const { servers, user, pass, token, creds, nkey, tls } = this.#options;
+    const authenticator = creds !== undefined ? credsFrom(creds) : nkey !== undefined ? nkeyAuthenticator(new TextEncoder().encode(nkey)) : undefined;
+    const files = {
+      ...(tls.ca !== undefined && { caFile: tls.ca }),
+      ...(tls.cert !== undefined && { certFile: tls.cert }),
+      ...(tls.key !== undefined && { keyFile: tls.key }),
+    };
+    const secure = Object.keys(files).length > 0 || servers.some((server) => server.startsWith('tls:'));
+    return {
+      servers: [...servers],
+      name: `ranktrace ${this.#run} rank ${this.#rank}`,
+      timeout: limits.connectTimeoutMs,
+      maxReconnectAttempts: -1,
+      reconnectDelayHandler: () => reconnectDelayMs(4, this.#random),
+      pingInterval: limits.silenceMsMax / 3,
+      maxPingOut: 2,
+      ...(user !== undefined && { user }),
+      ...(pass !== undefined && { pass }),
+      ...(token !== undefined && { token }),
+      ...(authenticator !== undefined && { authenticator }),
+      ...(secure && { tls: files }),
+    };
+  }
+
+  #subscribe(connection: NatsConnection): void {
+    connection.subscribe(controlSubject(this.#run), {
+      callback: (error, message) => {
+        if (error === null) this.#receive(message.string());
+        else this.#handlers?.notice(`no control messages over NATS: ${describe(error)}`);
+      },
+    });
+  }
+
+  async #watch(connection: NatsConnection): Promise<void> {
+    for await (const status of connection.status()) {
+      if (status.type === Events.Disconnect) this.#lost('connection lost');
+      // Said again at each attempt, so that a notice held back while the connection flapped is made up for.
+      else if (status.type === DebugEvents.Reconnecting) this.#handlers?.down('connection lost');
+      else if (status.type === Events.Reconnect) void this.#establish(connection);
+      else if (status.type === Events.Error && status.permissionContext !== undefined) {
+        const { operation, subject } = status.permissionContext;
+        // Not being allowed to look for the stream or to create it is fine as long as it is there: publishing will tell.
+        if (!subject.startsWith('$JS.')) this.#handlers?.notice(`NATS does not permit to ${operation} "${subject}": allow it for these credentials`);
+      }
+    }
+  }
+
+  /** Makes sure that there is a stream, then says `up`. Until there is, publishing would only time out. */
+  async #establish(connection: NatsConnection): Promise<void> {
+    const epoch = ++this.#epoch;
+    for (let attempt = 0; ; attempt++) {
+      const problem = await ensureStream(connection);
+      if (this.#closed || epoch !== this.#epoch) return;
+      if (problem === undefined) break;
+      this.#handlers?.down(problem);
+      await this.#pause(attempt);
+      if (this.#closed || epoch !== this.#epoch) return;
+    }
+    this.#jetstream = connection.jetstream({ timeout: limits.publishTimeoutMs });
+    this.#handlers?.up();
+  }
+
+  #publishFailed(error: NatsError, id: string, epoch: number): void {
+    if (this.#closed || epoch !== this.#epoch) return;
+    if (error.code === 'MAX_PAYLOAD_EXCEEDED' || error.api_error?.err_code === messageTooLarge) {
+      this.#handlers?.message({ type: 'refused', batch: id, reason: describe(error) });
+      return;
+    }
+    this.#lost(describe(error));
+    const connection = this.#connection;
+    // One failure of a window of 16 is enough: the epoch has moved on, the others are not heard.
+    const failed = this.#epoch;
+    if (connection === undefined || connection.isClosed()) return;
+    void this.#pause(0).then(() => {
+      if (failed === this.#epoch && !this.#closed) void this.#establish(connection);
+    });
+  }
+
+  #lost(reason: string): void {
+    this.#epoch++;
+    this.#jetstream = undefined;
+    if (!this.#closed) this.#handlers?.down(reason);
+  }
+
+  async #pause(attempt: number): Promise<void> {
+    await wait(reconnectDelayMs(attempt, this.#random), undefined, { signal: this.#stop.signal }).catch(() => {});
+  }
+
+  #receive(text: string): void {
+    try {
+      this.#handlers?.message(decodeMessage(controlMessageSchema, text));
+    } catch (error) {
+      this.#handlers?.notice(`message from the aggregator not understood: ${(error as Error).message}`);
+    }
+  }
+}
+
+/** `undefined`, or why no batch can be stored now. Somebody else may create the stream at the same time, or be the only one who may. */
+async function ensureStream(connection: NatsConnection): Promise<string | undefined> {
+  try {
+    const manager = await connection.jetstreamManager({ checkAPI: false, timeout: limits.publishTimeoutMs });
+    try {
+      await manager.streams.info(streamName);
+    } catch (error) {
+      if ((error as NatsError).api_error?.err_code !== streamNotFound) throw error;
+      await manager.streams.add({
+        name: streamName,
+        subjects: [batchSubjects],
+        storage: StorageType.File,
+        retention: RetentionPolicy.Limits,
+        duplicate_window: nanos(duplicateWindowMs),
+        max_msg_size: messageBytesMax,
+      });
+    }
+    return undefined;
+  } catch (error) {
+    const { code, api_error } = error as NatsError;
+    if (api_error?.err_code === streamExists) return undefined;
+    if (code === '503') return 'the NATS server has no JetStream (yet); start it with JetStream on';
+    // Permission denied, or no answer: the stream may be there all the same.
+    if (api_error === undefined) return undefined;
+    return `cannot create the stream ${streamName}: ${api_error.description}`;
+  }
+}
+
+/** Read at every connect: credentials expire and are replaced in place. */
+function credsFrom(file: string): Authenticator {
+  return (nonce) => credsAuthenticator(readFileSync(file))(nonce);
+}
+
+function describe(error: NatsError | undefined): string {
+  switch (error?.code) {
+    case undefined:
+      return error?.message ?? 'connection closed';
+    case 'AUTHORIZATION_VIOLATION':
+    case 'AUTHENTICATION_EXPIRED':
+    case 'ACCOUNT_EXPIRED':
+      return 'the NATS server refused the credentials; check options nats.user, pass, token, creds, nkey or variables RANKTRACE_NATS_*';
+    case '503':
+      return `no JetStream stream takes the batches (stream ${streamName})`;
+    case 'TIMEOUT':
+      return 'the NATS server did not answer in time';
+    case 'CONNECTION_REFUSED':
+      return 'connection refused';
+    default:
+      return error?.message ?? 'unknown';
+  }
+}

@@ -1,0 +1,111 @@
+// Straight to an aggregator: binary frames are batches, text frames are protocol messages, in both directions.
+//
+// Invariant: at most one socket lives at a time, and only its events count; a late event of an older one changes nothing.
+
+import { controlMessageSchema, decodeMessage, encodeMessage, limits as protocolLimits } from '@ranktrace/protocol';
+import { WebSocket } from 'ws';
+import { limits } from '../limits.ts';
+import { reconnectDelayMs, type Transport, type TransportHandlers } from './transport.ts';
+
+const ingestPath = '/v1/ingest';
+
+export class WebSocketTransport implements Transport {
+  readonly #url: string;
+  readonly #token: string | undefined;
+  readonly #random: () => number;
+  #handlers: TransportHandlers | undefined;
+  #socket: WebSocket | undefined;
+  #attempt = 0;
+  #lastHeard = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  /** `url`: `ws://host:port`, with a path before `/v1/ingest` when the aggregator stands behind a proxy. */
+  constructor(url: string, token: string | undefined, random: () => number) {
+    const whole = new URL(url);
+    if (!whole.pathname.endsWith(ingestPath)) whole.pathname = whole.pathname.replace(/\/$/, '') + ingestPath;
+    this.#url = whole.href;
+    this.#token = token;
+    this.#random = random;
+  }
+
+  open(handlers: TransportHandlers): void {
+    this.#handlers = handlers;
+    this.#connect();
+  }
+
+  send(bytes: Uint8Array): void {
+    this.#socket?.send(bytes, { binary: true }, ignore);
+  }
+
+  ping(id: number): void {
+    // A peer that vanished without a word (a pulled cable) keeps TCP quiet for minutes; its missing pongs tell earlier.
+    if (performance.now() - this.#lastHeard > limits.silenceMsMax) this.#socket?.terminate();
+    else this.#socket?.send(encodeMessage({ type: 'clock_ping', id }), ignore);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    const socket = this.#socket;
+    if (socket === undefined || socket.readyState === WebSocket.CLOSED) return;
+    const gone = new Promise<void>((resolve) => socket.once('close', () => resolve()));
+    const cut = setTimeout(() => socket.terminate(), limits.closeTimeoutMs);
+    if (socket.readyState === WebSocket.CONNECTING) socket.terminate();
+    else socket.close(1000);
+    await gone;
+    clearTimeout(cut);
+  }
+
+  #connect(): void {
+    const socket = new WebSocket(this.#url, {
+      headers: this.#token === undefined ? {} : { authorization: `Bearer ${this.#token}` },
+      handshakeTimeout: limits.connectTimeoutMs,
+      maxPayload: protocolLimits.messageBytesMax,
+      // Batches are compressed already.
+      perMessageDeflate: false,
+    });
+    this.#socket = socket;
+    let reason: string | undefined;
+    socket.on('open', () => {
+      this.#attempt = 0;
+      this.#lastHeard = performance.now();
+      this.#handlers?.up();
+    });
+    socket.on('message', (data, isBinary) => {
+      this.#lastHeard = performance.now();
+      if (!isBinary) this.#receive(String(data));
+    });
+    socket.on('unexpected-response', (_request, response) => {
+      reason = describeStatus(response.statusCode ?? 0, this.#token !== undefined);
+      response.destroy();
+      socket.terminate();
+    });
+    socket.on('error', (error: NodeJS.ErrnoException) => {
+      reason ??= error.code ?? error.message;
+    });
+    socket.on('close', (code, why) => {
+      if (this.#closed) return;
+      this.#handlers?.down(reason ?? `connection closed (${code}${why.length > 0 ? ` ${String(why)}` : ''})`);
+      this.#timer = setTimeout(() => this.#connect(), reconnectDelayMs(this.#attempt++, this.#random));
+    });
+  }
+
+  #receive(text: string): void {
+    try {
+      this.#handlers?.message(decodeMessage(controlMessageSchema, text));
+    } catch (error) {
+      this.#handlers?.notice(`message from the aggregator not understood: ${(error as Error).message}`);
+    }
+  }
+}
+
+function describeStatus(status: number, withToken: boolean): string {
+  if (status !== 401 && status !== 403) return `HTTP status ${status} instead of a WebSocket; is the URL an aggregator's?`;
+  return withToken
+    ? `the aggregator refused the token (HTTP ${status}); set option token or variable RANKTRACE_TOKEN to the aggregator's`
+    : `the aggregator wants a token (HTTP ${status}); set option token or variable RANKTRACE_TOKEN`;
+}
+
+/** A failed write also closes the socket, and that is where it is handled. */
+function ignore(): void {}

@@ -1,0 +1,229 @@
+// Chrome trace event JSON, for chrome://tracing, Perfetto and everything else that reads it:
+// https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
+//
+//   {"traceEvents":[                          exactly these bytes first: Perfetto's reader finds no events after any other key
+//   {"ph":"M",…},                             names and order of processes (pid = TraceProcess.index) and lanes (tid = TraceLane.index)
+//   {"ph":"X","pid":1,"tid":2,"ts":0.125,"dur":1.500,"name":"forward"},
+//   …
+//   ],"otherData":{…}}                        the run and its totals
+//
+// whole spans are X, open ones B and their close E; instants i, counters C. A flow is a chain of s (first), t (further) and, for the
+// second side of an rpc, f, each bound to the slice it follows in the file. Times are µs of TraceTime, printed from whole ns.
+// The ids of the last `flowsMax` flows are kept; an older one would begin a new chain.
+// There is no `displayTimeUnit`: ms is its default, and Perfetto (v20) would take it for the unit of `ts`, making everything 1000 × too long.
+// TraceTime may begin below 0, then so does `ts`: chrome://tracing shows that, Perfetto (v20) drops the sign within the first µs.
+// Counter values that are no finite number cannot stand in JSON: left out, counted as `countersNotFinite`.
+
+import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink, WriteBytes } from '../trace-sink.ts';
+import { ByteBuffer } from './byte-buffer.ts';
+import { type ArgumentVisitor, hasArguments, visitArguments } from './event-arguments.ts';
+import { alignmentText, LaneOrder, laneName, processNames } from './process-names.ts';
+
+const flowsMax = 65_536;
+/** JSON strings kept ready, ~100 B each. */
+const textsMax = 16_384;
+/** Times more than this (ns) from 0 are not whole numbers any more. */
+const lastWhole = Number.MAX_SAFE_INTEGER;
+
+/** A sink that writes Chrome trace event JSON. Chunks of about 256 KiB; the last one at `end`. */
+export function chromeWriter(write: WriteBytes): TraceSink {
+  return new ChromeWriter(write);
+}
+
+class ChromeWriter implements TraceSink {
+  readonly #out: JsonBuffer;
+  readonly #arguments: JsonArguments;
+  readonly #order = new LaneOrder();
+  readonly #flows = new Set<bigint>();
+  #header: TraceHeader = { run: '', worldSize: 0, unixEpoch: undefined, processes: [] };
+  #countersNotFinite = 0;
+  #first = true;
+
+  constructor(write: WriteBytes) {
+    this.#out = new JsonBuffer(write);
+    this.#arguments = new JsonArguments(this.#out);
+  }
+
+  begin(header: TraceHeader): void {
+    this.#header = header;
+    this.#out.ascii('{"traceEvents":[');
+    const names = processNames(header);
+    for (const process of header.processes) {
+      const about = { ph: 'M', pid: process.index, tid: 0, ts: 0 };
+      this.#writeWhole({ ...about, name: 'process_name', args: { name: names.get(process) ?? '' } });
+      this.#writeWhole({ ...about, name: 'process_labels', args: { labels: alignmentText(process.alignment) } });
+      this.#writeWhole({ ...about, name: 'process_sort_index', args: { sort_index: process.index } });
+    }
+  }
+
+  lane(lane: TraceLane): void {
+    if (lane.kind === 'counter') return;
+    const about = { ph: 'M', pid: lane.process.index, tid: lane.index, ts: 0 };
+    this.#writeWhole({ ...about, name: 'thread_name', args: { name: laneName(lane) } });
+    this.#writeWhole({ ...about, name: 'thread_sort_index', args: { sort_index: this.#order.rank(lane) } });
+  }
+
+  event(event: TraceEvent): void {
+    const start = Math.round(event.start);
+    const end = Math.round(event.start + event.length);
+    if (!(Math.abs(start) <= lastWhole && Math.abs(end) <= lastWhole)) return;
+    if (event.kind === 'counter') {
+      this.#writeCounter(event, start);
+      return;
+    }
+    const phase = event.kind === 'instant' ? 'i' : event.state === 'whole' ? 'X' : event.state === 'open' ? 'B' : 'E';
+    this.#open(phase, event.lane, phase === 'E' ? end : start);
+    const out = this.#out;
+    if (phase === 'X') {
+      out.ascii(',"dur":');
+      out.micros(end - start);
+    } else if (phase === 'i') out.ascii(',"s":"t"');
+    out.ascii(',"name":');
+    out.json(event.name);
+    if (event.category !== '') {
+      out.ascii(',"cat":');
+      out.json(event.category);
+    }
+    if (hasArguments(event)) {
+      out.ascii(',"args":{');
+      this.#arguments.first = true;
+      visitArguments(event, this.#arguments);
+      out.byte(0x7d);
+    }
+    out.byte(0x7d);
+    if (event.flow !== undefined && phase !== 'E') this.#writeFlow(event, event.flow, start);
+  }
+
+  end(totals: readonly ProcessTotals[]): void {
+    const { run, worldSize, unixEpoch, processes } = this.#header;
+    const otherData = {
+      run,
+      worldSize,
+      unixEpochNs: unixEpoch?.toString(),
+      countersNotFinite: this.#countersNotFinite,
+      processes: processes.map(({ index: pid, pid: systemPid, metadata, ...process }) => ({
+        pid,
+        systemPid,
+        ...process,
+        metadata: Object.fromEntries(metadata),
+      })),
+      totals: totals.map(({ process, ...counts }) => ({ pid: process.index, ...counts })),
+    };
+    this.#out.ascii('\n],"otherData":');
+    this.#out.utf8(wellFormedJson(otherData));
+    this.#out.byte(0x7d);
+    this.#out.flush();
+  }
+
+  #writeCounter(event: TraceEvent, time: number): void {
+    if (!Number.isFinite(event.value)) {
+      this.#countersNotFinite++;
+      return;
+    }
+    this.#open('C', event.lane, time);
+    const out = this.#out;
+    out.ascii(',"name":');
+    out.json(event.name);
+    out.ascii(',"args":{');
+    out.json(event.lane.unit === '' ? 'value' : event.lane.unit);
+    out.byte(0x3a);
+    out.ascii(String(event.value));
+    out.ascii('}}');
+  }
+
+  #writeFlow(event: TraceEvent, flow: bigint, time: number): void {
+    let phase = 's';
+    if (this.#flows.delete(flow)) phase = event.kind === 'rpc' ? 'f' : 't';
+    // Adding it again moves it to the young end of the set.
+    if (phase !== 'f') this.#flows.add(flow);
+    if (this.#flows.size > flowsMax) {
+      const { value: oldest } = this.#flows.values().next();
+      if (oldest !== undefined) this.#flows.delete(oldest);
+    }
+    this.#open(phase, event.lane, time);
+    const out = this.#out;
+    out.ascii(event.kind === 'rpc' ? ',"name":"rpc","cat":"flow"' : ',"name":"collective","cat":"flow"');
+    // To the slice around this time; without it, t and f would bind to the next slice of the line.
+    if (phase !== 's') out.ascii(',"bp":"e"');
+    out.ascii(`,"id":"0x${flow.toString(16)}"}`);
+  }
+
+  /** Begins an event, up to and without what depends on its phase. */
+  #open(phase: string, lane: TraceLane, time: number): void {
+    const out = this.#out;
+    this.#separate();
+    out.ascii('{"ph":"');
+    out.ascii(phase);
+    out.ascii('","pid":');
+    out.integer(lane.process.index);
+    out.ascii(',"tid":');
+    out.integer(lane.index);
+    out.ascii(',"ts":');
+    out.micros(time);
+  }
+
+  #writeWhole(event: object): void {
+    this.#separate();
+    this.#out.utf8(wellFormedJson(event));
+  }
+
+  #separate(): void {
+    this.#out.next();
+    this.#out.reserve(0);
+    this.#out.ascii(this.#first ? '\n' : ',\n');
+    this.#first = false;
+  }
+}
+
+/** Keeps the JSON form of strings that return. */
+class JsonBuffer extends ByteBuffer {
+  readonly #texts = new Map<string, string>();
+
+  /** `text` as a JSON string. */
+  json(text: string): void {
+    let json = this.#texts.get(text);
+    if (json === undefined) {
+      json = wellFormedJson(text);
+      if (this.#texts.size >= textsMax) this.#texts.clear();
+      this.#texts.set(text, json);
+    }
+    this.utf8(json);
+  }
+}
+
+/** Writes arguments as the members of an object. */
+class JsonArguments implements ArgumentVisitor {
+  first = true;
+  readonly #out: JsonBuffer;
+
+  constructor(out: JsonBuffer) {
+    this.#out = out;
+  }
+
+  number(key: string, value: number): void {
+    this.#key(key);
+    // JSON has no NaN or Infinity; their names are better than nothing.
+    if (Number.isFinite(value)) this.#out.ascii(String(value));
+    else this.#out.json(String(value));
+  }
+
+  text(key: string, value: string): void {
+    this.#key(key);
+    this.#out.json(value);
+  }
+
+  #key(key: string): void {
+    this.#out.reserve(0);
+    if (!this.first) this.#out.byte(0x2c);
+    this.first = false;
+    this.#out.json(key);
+    this.#out.byte(0x3a);
+  }
+}
+
+/** JSON that every parser accepts: JSON.stringify would leave lone surrogates as `\ud800`, which some refuse, and with it the file. */
+function wellFormedJson(value: unknown): string {
+  return JSON.stringify(value, (_key, inner: unknown) => (typeof inner === 'string' ? wellFormed(inner) : inner));
+}
+
+const wellFormed = (text: string): string => text.replace(/\p{Surrogate}/gu, '\ufffd');

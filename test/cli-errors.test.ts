@@ -1,0 +1,106 @@
+// Bad input from a person: one clear line, the exit code of DESIGN.md, no stack.
+
+import { randomBytes } from 'node:crypto';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { encodeBatch, encodeFrameHeader, segmentMagic } from '@ranktrace/protocol';
+import { Packr } from 'msgpackr';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { exampleBatches, noDeflate } from './setup/batches.ts';
+import { runCommand } from './setup/ranktrace-command.ts';
+
+const directory = mkdtempSync(join(tmpdir(), 'ranktrace-cli-'));
+const at = (name: string): string => join(directory, name);
+let taken: Server;
+let takenPort = 0;
+
+const [example] = Object.values(exampleBatches());
+if (example === undefined) throw new Error('There is no example batch');
+const whole = encodeBatch(example, noDeflate);
+const frame = (payload: Uint8Array): Buffer => Buffer.concat([encodeFrameHeader(payload), payload]);
+
+beforeAll(async () => {
+  taken = createServer().listen(0, '127.0.0.1');
+  await new Promise((resolve) => taken.once('listening', resolve));
+  takenPort = (taken.address() as { port: number }).port;
+  writeFileSync(at('noise.seg'), randomBytes(5000));
+  writeFileSync(at('cut.seg'), Buffer.concat([segmentMagic, frame(whole)]).subarray(0, -7));
+  writeFileSync(at('cut-after-one.seg'), Buffer.concat([segmentMagic, frame(whole), frame(whole).subarray(0, 40)]));
+  writeFileSync(at('future.seg'), Buffer.concat([segmentMagic, frame(new Packr({ useRecords: false }).pack({ v: 2 }))]));
+  mkdirSync(at('empty'));
+});
+
+afterAll(() => {
+  taken.close();
+  rmSync(directory, { recursive: true });
+});
+
+describe('bad input', () => {
+  const cases: readonly [what: string, args: () => string[], code: number, line: RegExp][] = [
+    ['an unknown flag', () => ['merge', '--frobnicate', 'x'], 2, /unknown option '--frobnicate'/],
+    ['an unknown command', () => ['marge'], 2, /unknown command 'marge'/],
+    ['a missing output', () => ['merge', at('cut-after-one.seg')], 2, /required option '-o, --output <file>'/],
+    ['a missing file', () => ['table', at('not-there')], 2, /Cannot open ".*not-there": there is no such file or directory/],
+    ['an empty directory', () => ['table', at('empty')], 2, /empty/],
+    ['a file of noise', () => ['table', at('noise.seg')], 2, /noise\.seg" is not a segment file/],
+    ['a truncated file', () => ['table', at('cut.seg')], 2, /ends inside a batch/],
+    ['another protocol version', () => ['table', at('future.seg')], 2, /another protocol version/],
+    [
+      'an unknown trace format',
+      () => ['merge', at('cut-after-one.seg'), '-o', at('trace.xyz')],
+      2,
+      /must end in \.pftrace, \.json or \.txt/,
+    ],
+    [
+      'an output that cannot be written',
+      () => ['merge', at('cut-after-one.seg'), '-o', at('no/such/dir.pftrace')],
+      2,
+      /no\/such\/dir\.pftrace/,
+    ],
+    ['an unknown sort key', () => ['table', at('cut-after-one.seg'), '--sort', 'colour'], 2, /--sort must be one of self, total/],
+    ['a bad limit', () => ['table', at('cut-after-one.seg'), '--limit', '-3'], 2, /whole number from 1/],
+    ['a bad run name', () => ['run', '--name', '../x', '--', 'true'], 2, /must be 1 to 64 letters/],
+    ['no command', () => ['run', '--ranks', '2'], 2, /needs a command after "--"/],
+    ['a command that is not there', () => ['run', '--out', at('out'), '--', 'no-such-program'], 2, /Cannot start "no-such-program"/],
+    ['a port in use', () => ['serve', '--listen', `127.0.0.1:${takenPort}`, '--out', at('out')], 2, /port .*in use|in use/i],
+    ['a bad address', () => ['serve', '--listen', 'nowhere', '--out', at('out')], 2, /--listen must be HOST:PORT/],
+    ['an open address without a token', () => ['serve', '--listen', '0.0.0.0:0', '--out', at('out')], 2, /token/],
+    [
+      'an unreachable NATS server',
+      () => ['serve', '--listen', '127.0.0.1:0', '--nats', 'nats://127.0.0.1:9', '--out', at('out')],
+      2,
+      /nats:\/\/127\.0\.0\.1:9/,
+    ],
+    ['a bad NATS URL', () => ['serve', '--nats', 'http://x', '--out', at('out')], 2, /--nats must be nats:\/\//],
+  ];
+
+  it.each(cases)('%s gives one clear line', async (_what, args, code, line) => {
+    const result = await runCommand(args(), { RANKTRACE_TOKEN: '' });
+    expect(result.stderr).toMatch(line);
+    expect(result.code).toBe(code);
+    expect(result.stderr).not.toMatch(/\n {4}at /);
+    const errors = result.stderr.trim().split('\n');
+    expect(errors.length).toBeLessThanOrEqual(2);
+    expect(existsSync(at('trace.xyz'))).toBe(false);
+  });
+
+  it('reads what there is of a file that ends too early, and says so', async () => {
+    const result = await runCommand(['table', at('cut-after-one.seg')]);
+    expect(result.code).toBe(0);
+    expect(result.stderr).toMatch(/ends inside a batch: 1 batches could be read, the last 40 bytes not/);
+  });
+
+  it('passes on the exit code of a child that fails', async () => {
+    const result = await runCommand(['run', '--ranks', '2', '--out', at('failing'), '--', process.execPath, '-e', 'process.exit(7)']);
+    expect(result.code).toBe(7);
+    expect(result.stderr).toMatch(/rank \d ended with exit code 7/);
+  });
+
+  it('lists every command in its help', async () => {
+    const { stdout, code } = await runCommand(['--help']);
+    expect(code).toBe(0);
+    for (const name of ['run', 'serve', 'merge', 'table', 'dump', 'doctor']) expect(stdout).toMatch(new RegExp(`^ {2}${name} `, 'm'));
+  });
+});

@@ -1,0 +1,205 @@
+// What may import what, and the other rules of the code's shape that a machine can check (ARCHITECTURE.md says why they are so).
+
+import { posix } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { exists, filesBelow, importedPackage, importsOf, packageNames, read, sourcesOf, withoutComments } from './source-files.ts';
+
+const node = /^node:/;
+
+/** Import direction: DESIGN.md's table. What is not named here may not be imported. */
+const allowed: Readonly<Record<string, readonly (string | RegExp)[]>> = {
+  protocol: ['msgpackr', 'zod'],
+  trace: ['@ranktrace/protocol', 'pbf'],
+  sdk: ['@ranktrace/protocol', '@ranktrace/trace', 'nats', 'ws', 'zod', node, /^@tensorflow\//],
+  aggregator: ['@ranktrace/protocol', '@ranktrace/trace', 'nats', 'ws', 'zod', node],
+  viewer: ['@ranktrace/protocol', '@ranktrace/trace'],
+  cli: [
+    '@ranktrace/protocol',
+    '@ranktrace/trace',
+    '@ranktrace/sdk',
+    '@ranktrace/aggregator',
+    '@ranktrace/viewer',
+    'commander',
+    'cli-progress',
+    'zod',
+    node,
+  ],
+};
+
+/** Imported here and nowhere else: their types do not spread. */
+const onlyIn: Readonly<Record<string, readonly string[]>> = {
+  nats: ['packages/sdk/src/transport/nats.ts', 'packages/aggregator/src/jetstream-ingest.ts'],
+};
+
+/** Configuration is read where the process begins, never deep inside. */
+const environmentReaders = ['packages/cli/src/main.ts', 'packages/aggregator/src/main.ts', 'packages/sdk/src/options.ts'];
+
+const sources = packageNames.flatMap(sourcesOf);
+const testSources = packageNames
+  .flatMap((name) => filesBelow(`packages/${name}/src`))
+  .concat(filesBelow('test'))
+  .filter((path) => /\.tsx?$/.test(path));
+
+/** Lines `path: what` for every violation, so that a failure is a list to work through. */
+const violations = (paths: readonly string[], find: (text: string, path: string) => readonly string[]): string[] =>
+  paths.flatMap((path) => find(read(path), path).map((what) => `${path}: ${what}`));
+
+describe('imports', () => {
+  test('the scanner sees every form of import', () => {
+    const text = `
+      import a from 'one';
+      import { type B,
+        c } from "two/deep";
+      export { d } from '@three/x/y';
+      import 'four';
+      const e = await import('five');
+      const f = require('six'); // import g from 'comment';
+      new Worker(new URL('./seven.js', import.meta.url));
+      /* import h from 'comment'; */
+      const url = 'https://example.org'; import i from 'eight';
+    `;
+    const found = importsOf(text).sort();
+    expect(found).toEqual(['one', 'two/deep', '@three/x/y', 'four', 'five', 'six', './seven.js', 'eight'].sort());
+  });
+
+  test('there is a rule for every package', () => {
+    expect(Object.keys(allowed)).toEqual(expect.arrayContaining([...packageNames]));
+  });
+
+  test.for(packageNames)('%s imports what it may and nothing else', (name) => {
+    const rules = allowed[name] ?? [];
+    const wrong = violations(sourcesOf(name), (text) =>
+      importsOf(text)
+        .filter((specifier) => !specifier.startsWith('.'))
+        .filter(
+          (specifier) => !rules.some((rule) => (typeof rule === 'string' ? rule === importedPackage(specifier) : rule.test(specifier))),
+        ),
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  test.for(packageNames)('%s declares every package it imports', (name) => {
+    const manifest = JSON.parse(read(`packages/${name}/package.json`)) as Record<string, Record<string, string> | undefined>;
+    const declared = new Set([...Object.keys(manifest.dependencies ?? {}), ...Object.keys(manifest.peerDependencies ?? {})]);
+    const wrong = violations(sourcesOf(name), (text) =>
+      importsOf(text).filter((specifier) => !/^\.|^node:/.test(specifier) && !declared.has(importedPackage(specifier))),
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  test('relative imports stay inside their package and name a file that exists', () => {
+    const wrong = violations(sources, (text, path) => {
+      const root = path.split('/').slice(0, 3).join('/');
+      return importsOf(text)
+        .filter((specifier) => specifier.startsWith('.'))
+        .filter((specifier) => {
+          const target = posix.join(posix.dirname(path), specifier);
+          // Worker files are named as they will be in dist.
+          return !target.startsWith(`${root}/`) || !(exists(target) || exists(target.replace(/\.js$/, '.ts')));
+        });
+    });
+    expect(wrong).toEqual([]);
+  });
+
+  test('nothing that is shipped imports a test or what only tests use', () => {
+    const wrong = violations(sources, (text) =>
+      importsOf(text).filter((specifier) => /\.test(\.ts)?$|(^|\/)testing\/|(^|\/)test\//.test(specifier)),
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  test('the folders of trace follow the data: align, merge, write; none imports a later one', () => {
+    const order = ['align', 'merge', 'write'];
+    const wrong = violations(sourcesOf('trace'), (text, path) => {
+      const from = order.indexOf(path.split('/')[3] ?? '');
+      if (from === -1) return [];
+      return importsOf(text).filter((specifier) => {
+        const to = order.indexOf(posix.join(posix.dirname(path), specifier).split('/')[3] ?? '');
+        return specifier.startsWith('.') && to > from;
+      });
+    });
+    expect(wrong).toEqual([]);
+  });
+
+  test.for(Object.entries(onlyIn))('%s is imported in its adapter files alone', ([name, files]) => {
+    const wrong = violations(sources, (text, path) =>
+      files.includes(path) ? [] : importsOf(text).filter((one) => importedPackage(one) === name),
+    );
+    expect(wrong).toEqual([]);
+  });
+});
+
+describe('shape', () => {
+  test('process.env is read in three files only', () => {
+    const wrong = violations(sources, (text, path) =>
+      environmentReaders.includes(path) ? [] : (withoutComments(text).match(/\bprocess\.env\b|\benv\b.*\bfrom 'node:process'/g) ?? []),
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  test('no `export *` and no default export', () => {
+    const wrong = violations(sources, (text) => withoutComments(text).match(/\bexport\s*\*|\bexport\s+default\b/g) ?? []);
+    expect(wrong).toEqual([]);
+  });
+
+  test('no enum, no TODO', () => {
+    const enums = violations(sources, (text) => withoutComments(text).match(/^\s*(export\s+)?(const\s+)?enum\s+\w+/gm) ?? []);
+    const todos = violations(testSources, (text, path) =>
+      path.endsWith('architecture.test.ts') ? [] : (text.match(/\b(TODO|FIXME|XXX)\b/g) ?? []),
+    );
+    expect([...enums, ...todos]).toEqual([]);
+  });
+
+  test('no test is skipped, focused or left for later', () => {
+    const wrong = violations(testSources, (text, path) =>
+      path.endsWith('architecture.test.ts') ? [] : (text.match(/\b(test|it|describe)\.(only|skip|skipIf|runIf|todo|fails)\b/g) ?? []),
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  test('no folder is called utils, helpers, common or types', () => {
+    const wrong = sources
+      .concat(testSources)
+      .filter((path) => path.split('/').some((part) => /^(utils?|helpers?|common|types|misc|lib)$/.test(part)));
+    expect(wrong).toEqual([]);
+  });
+
+  test('files are named in kebab-case', () => {
+    expect(sources.filter((path) => !/^[a-z0-9]+(-[a-z0-9]+)*(\.worker)?\.tsx?$/.test(posix.basename(path)))).toEqual([]);
+  });
+
+  test('every source begins with a comment that says what it is', () => {
+    expect(sources.filter((path) => !/^(#!.*\n)?\s*(\/\/|\/\*)/.test(read(path)))).toEqual([]);
+  });
+
+  test('a file of more than 500 lines says in its header why', () => {
+    const wrong = sources.filter((path) => {
+      const text = read(path);
+      const header = text.match(/^(?:\s*\/\/[^\n]*\n)*/)?.[0] ?? '';
+      return text.split('\n').length > 500 && !/\b(one file|in one file|long because|stay together|together because)\b/i.test(header);
+    });
+    expect(wrong).toEqual([]);
+  });
+
+  test.for(['protocol', 'trace'])('%s stays free of Node and the DOM: the compiler is told so', (name) => {
+    const { compilerOptions } = JSON.parse(read(`packages/${name}/tsconfig.json`)) as { compilerOptions: Record<string, unknown> };
+    expect(compilerOptions).toMatchObject({ lib: ['ES2023'], types: [] });
+    const wrong = violations(
+      sourcesOf(name),
+      (text) => withoutComments(text).match(/['"]node:[^'"]*['"]|\/\/\/\s*<reference[^>]*>|\bDate\.now\b|\bMath\.random\b/g) ?? [],
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  test.for(packageNames)('%s has a README that begins with its name', (name) => {
+    expect(exists(`packages/${name}/README.md`), `packages/${name}/README.md`).toBe(true);
+    expect(read(`packages/${name}/README.md`)).toMatch(/^# \S/);
+  });
+
+  test('every package is an ES module with a closed list of exports and the same license', () => {
+    for (const name of packageNames) {
+      const manifest = JSON.parse(read(`packages/${name}/package.json`)) as Record<string, unknown>;
+      expect(manifest, name).toMatchObject({ type: 'module', license: 'Apache-2.0', engines: { node: '>=20.19' } });
+    }
+  });
+});

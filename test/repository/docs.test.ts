@@ -1,0 +1,138 @@
+// The manual and the code say the same: what exists is documented, and what is documented exists.
+
+import { writeFileSync } from 'node:fs';
+import { posix } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { limitFilesOf, limitsPage } from './limits-page.ts';
+import { exists, filesBelow, packageNames, read, repository } from './source-files.ts';
+
+/** Members of the closed union `…ErrorCode` in a package's errors.ts. */
+function errorCodes(name: string): string[] {
+  const text = read(`packages/${name}/src/errors.ts`);
+  const union = text.match(/export type \w+ErrorCode =([\s\S]*?);/)?.[1] ?? '';
+  return [...union.replaceAll(/\/\*[\s\S]*?\*\/|\/\/[^\n]*/g, '').matchAll(/'([a-z_]+)'/g)].map((match) => match[1] as string).sort();
+}
+
+/** Fields of every limits file of a package. */
+function limitNames(name: string): string[] {
+  const text = limitFilesOf(name)
+    .map(read)
+    .join('')
+    .replaceAll(/\/\*[\s\S]*?\*\/|\/\/[^\n]*/g, '');
+  return [...text.matchAll(/^ {2}([a-zA-Z]\w*):/gm)].map((match) => match[1] as string).sort();
+}
+
+/** The part of a page below the heading `## <heading>`, up to the next heading of that level. */
+function section(page: string, heading: string): string {
+  const parts = read(page).split(/^## /m);
+  return parts.find((part) => part.split('\n', 1)[0]?.trim() === heading) ?? '';
+}
+
+/** First cells in code marks of the table rows in `text`: | `name` | … */
+const rowNames = (text: string): string[] => [...text.matchAll(/^\| `([^`]+)`/gm)].map((match) => match[1] as string).sort();
+
+const withErrors = packageNames.filter((name) => exists(`packages/${name}/src/errors.ts`));
+const withLimits = packageNames.filter((name) => limitFilesOf(name).length > 0);
+
+describe('docs/errors.md', () => {
+  test.for(withErrors)('explains every error code of %s and no other', (name) => {
+    const codes = errorCodes(name);
+    expect(codes.length).toBeGreaterThan(0);
+    expect(rowNames(section('docs/errors.md', name))).toEqual(codes);
+  });
+
+  test('has a section for packages that have codes, and for no other', () => {
+    const headings = [...read('docs/errors.md').matchAll(/^## (.+)$/gm)].map((match) => match[1]);
+    expect(headings.sort()).toEqual([...withErrors].sort());
+  });
+});
+
+describe('docs/limits.md', () => {
+  test('has the values and the comments of the code', async () => {
+    const page = await limitsPage();
+    if (process.env.UPDATE_GOLDEN === '1') writeFileSync(`${repository}docs/limits.md`, page);
+    expect(read('docs/limits.md')).toBe(page);
+  });
+
+  test.for(withLimits)('explains every limit of %s and no other', (name) => {
+    const names = limitNames(name);
+    expect(names.length).toBeGreaterThan(0);
+    expect(rowNames(section('docs/limits.md', name))).toEqual(names);
+  });
+});
+
+describe('docs/data-loss.md', () => {
+  test('lists every counter of the batch header', () => {
+    const schema = read('packages/protocol/src/batch.ts').match(/droppedSchema = z\.\w+\(\{([\s\S]*?)\}\)/)?.[1] ?? '';
+    const counters = [...schema.matchAll(/^ {2}(\w+): count/gm)].map((match) => `dropped.${match[1]}`).sort();
+    expect(counters.length).toBeGreaterThan(0);
+    expect(rowNames(section('docs/data-loss.md', 'In the rank'))).toEqual(counters);
+  });
+});
+
+describe('docs/batch-format.md', () => {
+  const tables = [...read('packages/protocol/src/event-tables.ts').matchAll(/^ {2}(\w+): \{([^}]*)\}/gm)].map(
+    ([, table = '', columns = '']) =>
+      [table, [...columns.matchAll(/(\w+): '(\w+)'/g)].map(([, column, type]) => `${column} ${type}`)] as const,
+  );
+
+  test('has every table with every column and its type, in the order of the schema', () => {
+    expect(tables.length).toBeGreaterThan(10);
+    const text = section('docs/batch-format.md', 'Tables');
+    const documented = text
+      .split(/^### /m)
+      .slice(1)
+      .map((part) => {
+        const name = part.match(/`(\w+)`/)?.[1] ?? '';
+        return [name, [...part.matchAll(/^\| `(\w+)` \| (\w+) \|/gm)].map(([, column, type]) => `${column} ${type}`)];
+      });
+    expect(documented).toEqual(tables);
+  });
+
+  test('has every field of the header', () => {
+    const source = read('packages/protocol/src/batch.ts');
+    const schema = source.match(/headerSchema = z\.object\(\{([\s\S]*?)\n\}\);/)?.[1] ?? '';
+    const fields = [...schema.matchAll(/^ {2}(\w+):/gm)].map((match) => match[1] as string);
+    expect(fields).toContain('watermark');
+    const documented = rowNames(section('docs/batch-format.md', 'Batch'));
+    expect(documented).toEqual([...fields, 'encoding', 'size', 'body'].sort());
+  });
+});
+
+describe('environment', () => {
+  const variables = (text: string): string[] => [...new Set(text.match(/\bRANKTRACE_[A-Z][A-Z_]*[A-Z]\b/g))].sort();
+
+  test('every RANKTRACE_ variable of the SDK is in its README, and no other', () => {
+    const known = variables(read('packages/sdk/src/options.ts'));
+    expect(known.length).toBeGreaterThan(5);
+    expect(variables(read('packages/sdk/README.md'))).toEqual(known);
+  });
+});
+
+describe('links', () => {
+  test.for(filesBelow('').filter((path) => path.endsWith('.md')))('relative links of %s resolve', (path) => {
+    const text = read(path)
+      .replaceAll(/^```[\s\S]*?^```/gm, '')
+      .replaceAll(/`[^`\n]*`/g, '');
+    const links = [...text.matchAll(/\]\(([^)\s]+)(?:\s+"[^"]*")?\)/g)].map((match) => match[1] as string);
+    const broken = links.filter((link) => {
+      if (/^[a-z]+:/.test(link)) return false;
+      const [file = '', anchor] = link.split('#');
+      const target = file === '' ? path : posix.normalize(posix.join(posix.dirname(path), file));
+      if (!exists(target)) return true;
+      return anchor !== undefined && target.endsWith('.md') && !anchors(target).includes(anchor);
+    });
+    expect(broken).toEqual([]);
+  });
+});
+
+/** Heading anchors as GitHub makes them. */
+function anchors(path: string): string[] {
+  return [...read(path).matchAll(/^#{1,6} (.+)$/gm)].map((match) =>
+    (match[1] as string)
+      .trim()
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
+      .replaceAll(' ', '-'),
+  );
+}

@@ -1,0 +1,69 @@
+// What `npm test` runs: build, format and lint, every test. The last line is always `N passed, N failed`; a build or a lint that fails
+// counts as one failure each and shows why.
+
+import { spawn, spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const repository = fileURLToPath(new URL('..', import.meta.url));
+const bin = (name) => join(repository, 'node_modules/.bin', name);
+const options = { cwd: repository, stdio: 'inherit' };
+
+let passed = 0;
+let failed = 0;
+
+for (const [what, program, args] of [
+  ['build', 'tsc', ['--build']],
+  ['format and lint', 'biome', ['check', '--max-diagnostics=50', '.']],
+]) {
+  console.log(`${what}: ${program} ${args.join(' ')}`);
+  const { status, error } = spawnSync(bin(program), args, options);
+  if (status === 0) continue;
+  failed++;
+  console.log(`FAILED ${what}: ${program} ended with ${error?.message ?? status}`);
+}
+
+const folder = mkdtempSync(join(tmpdir(), 'ranktrace-test-'));
+const outputFile = join(folder, 'results.json');
+const vitest = spawn(
+  bin('vitest'),
+  ['run', '--reporter=default', '--reporter=json', `--outputFile.json=${outputFile}`, ...process.argv.slice(2)],
+  {
+    ...options,
+    env: { ...process.env, RANKTRACE_TEST_NO_BUILD: '1' },
+  },
+);
+for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => vitest.kill(signal));
+const status = await new Promise((resolve) => vitest.once('exit', (code, signal) => resolve(code ?? signal)));
+
+try {
+  const results = JSON.parse(readFileSync(outputFile, 'utf8'));
+  passed += results.numPassedTests;
+  failed += results.numFailedTests;
+  // A file that cannot be loaded has no tests to fail: it counts as one.
+  const broken = results.testResults.filter(
+    (file) => file.status === 'failed' && !file.assertionResults.some((one) => one.status === 'failed'),
+  );
+  for (const file of broken) console.log(`FAILED ${file.name}: ${file.message}`);
+  failed += broken.length;
+  // Nothing here may skip: what was skipped was not tested.
+  const skipped = results.numPendingTests + results.numTodoTests;
+  if (skipped > 0 && process.argv.length === 2) {
+    console.log(`FAILED ${skipped} skipped: every test must run`);
+    failed += skipped;
+  }
+  if (status !== 0 && failed === 0) {
+    console.log(`FAILED vitest ended with ${status}: an error outside of any test, see above`);
+    failed++;
+  }
+} catch (error) {
+  console.log(`FAILED vitest ended with ${status} before it wrote its results: ${error.message}`);
+  failed++;
+} finally {
+  rmSync(folder, { recursive: true, force: true });
+}
+
+console.log(`${passed} passed, ${failed} failed`);
+process.exitCode = failed === 0 && passed > 0 ? 0 : 1;

@@ -1,0 +1,56 @@
+// The `ranktrace` command as a person runs it: a child process of the built package.
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+
+export const repository = fileURLToPath(new URL('../..', import.meta.url));
+export const commandPath = `${repository}packages/cli/dist/main.js`;
+
+export interface CommandResult {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface StartedCommand {
+  readonly child: ChildProcess;
+  readonly ended: Promise<CommandResult>;
+  /** Resolves when `text` has been seen on stdout or stderr; rejects when the command ends before. */
+  said(text: string): Promise<void>;
+}
+
+/** Starts `ranktrace ARGS…` in the repository's root. */
+export function startCommand(args: readonly string[], environment: Record<string, string> = {}): StartedCommand {
+  const env = { ...process.env, ...environment };
+  const child = spawn(process.execPath, [commandPath, ...args], { cwd: repository, env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const said = { stdout: '', stderr: '' };
+  const listeners = new Set<() => void>();
+  for (const name of ['stdout', 'stderr'] as const) {
+    child[name]?.setEncoding('utf8').on('data', (text: string) => {
+      said[name] += text;
+      for (const listener of listeners) listener();
+    });
+  }
+  const ended = new Promise<CommandResult>((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', (code, signal) => resolve({ code, signal, ...said }));
+  });
+  const saidText = (text: string): Promise<void> =>
+    new Promise((resolve, reject) => {
+      const look = (): void => {
+        if (!said.stdout.includes(text) && !said.stderr.includes(text)) return;
+        listeners.delete(look);
+        resolve();
+      };
+      listeners.add(look);
+      look();
+      void ended.then(({ code }) => reject(new Error(`It ended with ${code} and never said "${text}":\n${said.stdout}\n${said.stderr}`)));
+    });
+  return { child, ended, said: saidText };
+}
+
+/** Runs `ranktrace ARGS…` to its end. */
+export function runCommand(args: readonly string[], environment: Record<string, string> = {}): Promise<CommandResult> {
+  return startCommand(args, environment).ended;
+}
