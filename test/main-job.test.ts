@@ -102,8 +102,9 @@ describe('the main job over the embedded transport', () => {
       traceEvents.filter((event) => (event.ph === 'X' || event.ph === 'B') && event.name === name).length;
     for (const phase of phases) expect(whole(phase)).toBe(ranks * steps);
     expect(whole('all_reduce')).toBe(ranks * steps);
-    using json = await openTrace(Buffer.from(text));
+    const json = await openTrace(Buffer.from(text));
     const [row] = await json.query('select count(*) n from slice where name like "ProfilerStep#%"');
+    json.close();
     expect(Number(row?.n)).toBe(ranks * steps);
   });
 

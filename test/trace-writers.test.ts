@@ -1,5 +1,6 @@
 // Do others read what we write? One small cluster, written as Perfetto and as Chrome JSON, and read back by Perfetto's own trace_processor,
-// by protobufjs and by JSON.parse: all have to tell the same story. Chrome JSON has no negative times there, so `early` is left aside.
+// by protobufjs and by JSON.parse: all have to tell the same story. `early` is left aside in
+// trace_processor: v20 loses the sign of -0.500 µs in JSON.
 
 import { chromeWriter, perfettoWriter } from '@ranktrace/trace';
 import { describe, expect, it } from 'vitest';
@@ -64,14 +65,13 @@ const sortedSlices = slicesFrom(expectedSlices as unknown as Row[], 0);
 
 describe('a Perfetto trace in trace_processor', () => {
   it('has every span with its time, depth and parent', async () => {
-    const trace = await openTrace(bytesOf(perfettoWriter));
+    using trace = await openTrace(bytesOf(perfettoWriter));
     expect(slicesFrom(await trace.query(sliceQuery), origin)).toEqual(sortedSlices);
     expect(await trace.query(problemQuery)).toEqual([]);
-    trace.close();
   });
 
   it('has processes, threads, counters, flows and the wall clock', async () => {
-    const trace = await openTrace(bytesOf(perfettoWriter));
+    using trace = await openTrace(bytesOf(perfettoWriter));
     expect(await trace.query(processQuery)).toEqual(processes);
     expect(await trace.query(`select t.name, pid from thread t join process using (upid) where t.name is not null order by pid`)).toEqual([
       { name: 'main · tid 77', pid: 1 },
@@ -90,11 +90,10 @@ describe('a Perfetto trace in trace_processor', () => {
     expect(await trace.query(`select ts, clock_value as unix from clock_snapshot where clock_name = 'REALTIME'`)).toEqual([
       { ts: origin, unix: 1_766_000_000_123_456_789n },
     ]);
-    trace.close();
   });
 
   it('has the arguments of every kind of event', async () => {
-    const trace = await openTrace(bytesOf(perfettoWriter));
+    using trace = await openTrace(bytesOf(perfettoWriter));
     const argumentsOf = async (where: string): Promise<Record<string, unknown>> => {
       const rows = await trace.query(`
         select key, coalesce(string_value, int_value, real_value) as value
@@ -103,7 +102,7 @@ describe('a Perfetto trace in trace_processor', () => {
     };
     expect(await argumentsOf(`name = 'forward' and category = 'cpu_op'`)).toEqual({ batch: 32, loss: 0.25, shape: '[32, 784]' });
     expect(await argumentsOf(`name = 'slow'`)).toEqual({ retries: 3 });
-    expect(await argumentsOf(`name = 'ProfilerStep#0'`)).toEqual({ step: 0 });
+    expect(await argumentsOf(`name = 'ProfilerStep#0'`)).toEqual({ step: 0, phaseNs_forward: 1_000_000 });
     const collective = { op: 'allreduce', group: 'dp', sequence: 7, bytes: 4096 };
     expect(await argumentsOf(`name = 'allreduce' and depth = 1`)).toEqual(collective);
     expect(await argumentsOf(`name = 'GetWeights' and dur = 600000`)).toEqual({
@@ -116,7 +115,6 @@ describe('a Perfetto trace in trace_processor', () => {
     });
     const run = await argumentsOf(`name = 'run' and track_id = (select min(id) from track)`);
     expect(run).toMatchObject({ run: 'small', worldSize: 2, rank: 0, alignment: 'exact', boundNs: 0, metadata_torch: '2.9' });
-    trace.close();
   });
 });
 
@@ -168,7 +166,7 @@ describe('Chrome JSON', () => {
   const bytes = bytesOf(chromeWriter);
 
   it('is read by trace_processor as the same spans, flows, counters and processes', async () => {
-    const trace = await openTrace(bytes);
+    using trace = await openTrace(bytes);
     // Its reader cuts µs to whole ns from a double: 1 ns may be missing.
     const slices = slicesFrom(await trace.query(sliceQuery), 0);
     expect(slices.map(({ name, depth, parent }) => ({ name, depth, parent }))).toEqual(
@@ -181,7 +179,6 @@ describe('Chrome JSON', () => {
     expect(await trace.query(processQuery)).toEqual(processes);
     expect((await trace.query(flowQuery)).map(({ name }) => name)).toEqual(['allreduce', 'GetWeights']);
     expect(await trace.query(`select value from counter order by ts`)).toEqual([{ value: 12.5 }, { value: -3 }]);
-    trace.close();
   });
 
   it('is JSON with the same events', () => {

@@ -45,7 +45,7 @@ class Training {
   readonly #model: Perceptron;
   readonly #digits: Digits;
   readonly #gradients: Float32Array;
-  readonly #batches: readonly (readonly number[])[];
+  readonly #batches: readonly Uint32Array[];
   #next = 0;
 
   private constructor(digits: Digits) {
@@ -74,7 +74,7 @@ class Training {
   }
 
   #step(): void {
-    const chosen = this.#batches[this.#next++ % this.#batches.length] as readonly number[];
+    const chosen = this.#batches[this.#next++ % this.#batches.length] as Uint32Array;
     const batch = recordFunction('data', () => this.#digits.batch(chosen));
     const activations = recordFunction('forward', () => this.#model.forward(batch));
     recordFunction('backward', () => this.#model.backward(batch, activations, this.#gradients));

@@ -26,6 +26,7 @@ const plain: TraceEvent = {
   category: '',
   value: 0,
   step: 0,
+  phases: undefined,
   group: '',
   sequence: 0,
   bytes: 0,
@@ -107,7 +108,7 @@ export const events: readonly TraceEvent[] = [
     spanId: '53995c3f42cd8ad8',
     parentSpanId: '00f067aa0ba902b7',
   }),
-  at(steps0, 0, 4000, 'ProfilerStep#0', { kind: 'step', step: 0 }),
+  at(steps0, 0, 4000, 'ProfilerStep#0', { kind: 'step', step: 0, phases: new Map([['forward', nanos(1_000_000)]]) }),
 ];
 
 const totals: readonly ProcessTotals[] = header.processes.map((process) => ({

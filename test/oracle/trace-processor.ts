@@ -10,11 +10,12 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { createContext, Script } from 'node:vm';
+import { MessageChannel } from 'node:worker_threads';
 import protobuf from 'protobufjs';
 
 export type Row = Readonly<Record<string, string | number | bigint | undefined>>;
 
-export interface OpenTrace {
+export interface OpenTrace extends Disposable {
   /** All rows of a query; throws with trace_processor's message when it is refused. Integers beyond 2^53 are bigints. */
   query(sql: string): Promise<Row[]>;
   close(): void;
@@ -83,6 +84,7 @@ export async function openTrace(bytes: Uint8Array): Promise<OpenTrace> {
   return {
     query: async (sql) => readRows(sql, await engine.call(method.query, { queryArgs: { sqlQuery: sql } })),
     close: () => engine.close(),
+    [Symbol.dispose]: () => engine.close(),
   };
 }
 
@@ -117,7 +119,7 @@ class Engine {
     });
     new Script(readFileSync(join(folder, 'engine_bundle.js'), 'utf8')).runInContext(context);
     worker.onmessage?.({ data: { enginePort: this.#channel.port2 } });
-    this.#channel.port1.onmessage = ({ data }: MessageEvent<Uint8Array>) => this.#receive(data);
+    this.#channel.port1.on('message', (data: Uint8Array) => this.#receive(data));
   }
 
   /** Sends one request; all messages of its answer (a query's rows may come in several). */

@@ -102,11 +102,13 @@ export class OpenSpan {
 
   #append(builder: BatchBuilder, length: number, status: string, state: number): void {
     const { table, start, track, name, extra, sequence, bytes, ids, side } = this.begin;
-    const common = { start, length, track, id: this.id, parent: this.parent, state };
     this.#serial = builder.serial;
     if (table === 'spans') {
-      this.#row = builder.append(table, { ...common, name: builder.string(name), category: builder.string(extra) });
-    } else if (table === 'collectives') {
+      this.#row = builder.appendSpan(start, length, track, builder.string(name), builder.string(extra), this.id, this.parent, state);
+      return;
+    }
+    const common = { start, length, track, id: this.id, parent: this.parent, state };
+    if (table === 'collectives') {
       this.#row = builder.append(table, { ...common, op: builder.string(name), group: builder.string(extra), sequence, bytes });
     } else {
       const all = ids ?? new Uint8Array(32);

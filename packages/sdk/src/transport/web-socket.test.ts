@@ -95,6 +95,8 @@ class Peer implements AsyncDisposable {
   }
 }
 
+/** Two cores and other tests beside: what takes milliseconds may take seconds. */
+const patience = 10_000;
 let directory: string;
 let notices: string[];
 let controls: ControlMessage[];
@@ -128,7 +130,7 @@ test('batches arrive in order, are acknowledged, and leave no file', async () =>
   await using peer = await new Peer().listen();
   const shipper = openTo(peer, { token: 'secret' });
   const ids = shipAll(shipper, 0, 100);
-  expect(await shipper.drained(5000)).toBe(true);
+  expect(await shipper.drained(patience)).toBe(true);
   expect(peer.received).toEqual(ids);
   expect(peer.requests).toEqual([{ url: '/v1/ingest', authorization: 'Bearer secret' }]);
   await shipper.close();
@@ -141,12 +143,12 @@ test('at most 16 batches are in flight, 4 MiB in memory; the rest comes from the
   peer.answer = () => undefined;
   const shipper = openTo(peer);
   const ids = shipAll(shipper, 0, 40, 400_000);
-  await vi.waitFor(() => expect(peer.received).toHaveLength(11));
+  await vi.waitFor(() => expect(peer.received).toHaveLength(11), patience);
   expect(await shipper.drained(100)).toBe(false);
   expect(peer.received).toEqual(ids.slice(0, 11));
   peer.answer = (id) => ({ type: 'ack', batch: id });
   for (const id of peer.received) peer.send({ type: 'ack', batch: id });
-  expect(await shipper.drained(5000)).toBe(true);
+  expect(await shipper.drained(patience)).toBe(true);
   expect(peer.received).toEqual(ids);
 });
 
@@ -155,21 +157,21 @@ test('a small window: 16 in flight', async () => {
   peer.answer = () => undefined;
   const shipper = openTo(peer);
   shipAll(shipper, 0, 40);
-  await vi.waitFor(() => expect(peer.received).toHaveLength(16));
+  await vi.waitFor(() => expect(peer.received).toHaveLength(16), patience);
   expect(await shipper.drained(100)).toBe(false);
   expect(peer.received).toHaveLength(16);
   expect(shipper.droppedBatches).toBe(0);
 });
 
-test('cut off again and again, every batch arrives, and away and back are told once each', async () => {
+test('cut off again and again, every batch arrives, and only the first time is told', async () => {
   await using peer = await new Peer().listen();
   const shipper = openTo(peer);
   let count = 0;
   peer.answer = (id) => (++count % 10 === 0 ? 'cut' : { type: 'ack', batch: id });
   const ids = shipAll(shipper, 0, 50);
-  expect(await shipper.drained(10_000)).toBe(true);
+  expect(await shipper.drained(patience)).toBe(true);
   expect([...new Set(peer.received)]).toEqual(ids);
-  expect(notices.filter((line) => line.startsWith('away from ws://127.0.0.1')).length).toBe(notices.filter((line) => line.startsWith('back at ws://')).length);
+  expect(notices).toEqual([expect.stringMatching(/^away from ws:.*closed \(1006\)/), expect.stringMatching(/^back at ws:/)]);
 });
 
 test('an aggregator that starts late gets everything, and one that dies gets what it did not acknowledge again', async () => {
@@ -177,14 +179,14 @@ test('an aggregator that starts late gets everything, and one that dies gets wha
   await peer.stop();
   const shipper = openTo(peer);
   const ids = shipAll(shipper, 0, 10);
-  await vi.waitFor(() => expect(notices).toEqual([expect.stringMatching(/^away from ws:.*: ECONNREFUSED; batches wait in the spool$/)]));
+  await vi.waitFor(() => expect(notices).toEqual([expect.stringMatching(/^away from ws:.*: ECONNREFUSED; batches wait in the spool$/)]), patience);
   peer.answer = () => undefined;
   await peer.listen();
-  await vi.waitFor(() => expect(peer.received).toEqual(ids), 5000);
+  await vi.waitFor(() => expect(peer.received).toEqual(ids), patience);
   await peer.stop();
   peer.answer = (id) => ({ type: 'ack', batch: id });
   await peer.listen();
-  expect(await shipper.drained(5000)).toBe(true);
+  expect(await shipper.drained(patience)).toBe(true);
   expect(peer.received).toEqual([...ids, ...ids]);
 });
 
@@ -193,7 +195,7 @@ test('a refused batch is counted, told, and does not hold up the others', async 
   peer.answer = (id) => (id.endsWith('.3') ? { type: 'refused', batch: id, reason: 'quarantined' } : { type: 'ack', batch: id });
   const shipper = openTo(peer);
   shipAll(shipper, 0, 10);
-  expect(await shipper.drained(5000)).toBe(true);
+  expect(await shipper.drained(patience)).toBe(true);
   expect(shipper.droppedBatches).toBe(1);
   expect(notices).toEqual([`batch run.0.${identity.incarnation}.3 refused: quarantined`]);
 });
@@ -211,7 +213,7 @@ test('a full spool drops the new batch, counts it, says so once, and keeps what 
   expect(shipper.droppedBatches).toBe(6);
   expect(notices.filter((line) => line.startsWith('spool full')).length).toBe(1);
   await peer.listen();
-  expect(await shipper.drained(5000)).toBe(true);
+  expect(await shipper.drained(patience)).toBe(true);
   expect(peer.received).toEqual(kept);
 });
 
@@ -223,7 +225,7 @@ test('what a killed process left is shipped first, and its directory disappears'
   await using peer = await new Peer().listen();
   const shipper = openTo(peer);
   const ids = shipAll(shipper, 0, 3);
-  expect(await shipper.drained(5000)).toBe(true);
+  expect(await shipper.drained(patience)).toBe(true);
   expect(peer.received).toEqual([...old.map(({ id }) => id), ...ids]);
   expect(existsSync(left.directory)).toBe(false);
   await shipper.close();
@@ -235,7 +237,7 @@ test('what is not acknowledged at the end stays for the next start', async () =>
   peer.answer = (id) => (id.endsWith('.0') ? { type: 'ack', batch: id } : undefined);
   const first = openTo(peer);
   const ids = shipAll(first, 0, 3);
-  await vi.waitFor(() => expect(peer.received).toHaveLength(3));
+  await vi.waitFor(() => expect(peer.received).toHaveLength(3), patience);
   expect(await first.drained(100)).toBe(false);
   await first.close();
   expect(notices.at(-1)).toMatch(/^not everything was acknowledged: the rest stays in /);
@@ -243,37 +245,37 @@ test('what is not acknowledged at the end stays for the next start', async () =>
   peer.received.length = 0;
   const resolved = resolveOptions({ run: 'run', url: `ws://127.0.0.1:${peer.port}`, spoolDirectory: directory }, {});
   open = openShipper(resolved, { ...identity, incarnation: `c-${pid}` }, { control: () => {}, notice: () => {} });
-  expect(await open.drained(5000)).toBe(true);
+  expect(await open.drained(patience)).toBe(true);
   expect(peer.received).toEqual(ids.slice(1));
 });
 
 test('the clock of the aggregator is sampled, and control messages reach the recorder', async () => {
   await using peer = await new Peer().listen();
   const shipper = openTo(peer);
-  await vi.waitFor(() => expect(peer.requests).toHaveLength(1));
+  await vi.waitFor(() => expect(peer.requests).toHaveLength(1), patience);
   const samples = await vi.waitFor(() => {
     const taken = shipper.takeClockSamples();
     expect(taken.length).toBe(8);
     return taken;
-  });
+  }, patience);
   // Both clocks are this process's: the remote time lies within the way.
   for (const { sent, received, remoteReceived, remoteSent, host } of samples) {
     expect(host).toBe('there');
     expect(sent < remoteReceived && remoteReceived <= remoteSent && remoteSent < received).toBe(true);
   }
   peer.send({ type: 'flush' });
-  await vi.waitFor(() => expect(controls).toEqual([{ type: 'flush' }]));
+  await vi.waitFor(() => expect(controls).toEqual([{ type: 'flush' }]), patience);
 });
 
 test('a refused token is told apart from an absent aggregator, without the token', async () => {
   await using peer = await new Peer().listen();
   peer.status = 401;
   const shipper = openTo(peer, { token: 'geheim' });
-  await vi.waitFor(() => expect(peer.requests.length).toBeGreaterThan(1), 5000);
+  await vi.waitFor(() => expect(peer.requests.length).toBeGreaterThan(1), patience);
   expect(notices).toEqual([expect.stringMatching(/refused the token \(HTTP 401\); set option token or variable RANKTRACE_TOKEN/)]);
   expect(notices.join()).not.toContain('geheim');
   peer.status = 101;
   const [id] = shipAll(shipper, 0, 1);
-  expect(await shipper.drained(5000)).toBe(true);
+  expect(await shipper.drained(patience)).toBe(true);
   expect(peer.received).toEqual([id]);
 });

@@ -12,15 +12,21 @@
 
 import type { TraceLane } from '../trace-sink.ts';
 
-interface OpenSpan {
-  readonly start: number;
-  /** Infinity while unknown. */
-  end: number;
+/** An open span's place: where its end is written once it is known. */
+export interface LanePlace {
+  readonly lane: TraceLane;
+  setEnd(end: number): void;
 }
 
-interface LaneLine {
+/** One line: the spans that run on it now, outermost first, as two stacks of numbers. An end is Infinity while unknown. */
+class LaneLine {
   readonly lane: TraceLane;
-  readonly open: OpenSpan[];
+  readonly starts: number[] = [];
+  readonly ends: number[] = [];
+
+  constructor(lane: TraceLane) {
+    this.lane = lane;
+  }
 }
 
 export class Lanes {
@@ -36,31 +42,49 @@ export class Lanes {
     return (this.#lines[0] ?? this.#add()).lane;
   }
 
-  /** The lane of a span from `start` to `end` (ns; Infinity while unknown); spans come in order of start. `alone`: it must not nest. */
-  place(start: number, end: number, alone: boolean): { lane: TraceLane; span: OpenSpan } {
+  /** The lane of a span from `start` to `end` (ns); spans come in order of start. */
+  place(start: number, end: number): TraceLane {
+    return this.#push(start, end, false).lane;
+  }
+
+  /** The place of a span that begins at `start` and whose end is not known; `alone`: it may outlive any other, so it must not nest. */
+  placeOpen(start: number, alone: boolean): LanePlace {
+    const line = this.#push(start, Number.POSITIVE_INFINITY, alone);
+    // Nothing with an end unknown leaves the stack, so the place stays until the end is set.
+    const at = line.ends.length - 1;
+    return {
+      lane: line.lane,
+      setEnd: (end) => {
+        line.ends[at] = end;
+      },
+    };
+  }
+
+  #push(start: number, end: number, alone: boolean): LaneLine {
     let best: LaneLine | undefined;
     let bestStart = Number.NEGATIVE_INFINITY;
     for (const line of this.#lines) {
-      const { open } = line;
-      let top = open.at(-1);
-      while (top !== undefined && top.end <= start) {
-        open.pop();
-        top = open.at(-1);
+      const { starts, ends } = line;
+      let top = ends.length - 1;
+      while (top >= 0 && (ends[top] as number) <= start) {
+        ends.pop();
+        starts.pop();
+        top--;
       }
-      if (top === undefined) best ??= line;
-      else if (!alone && top.end >= end && top.start > bestStart) {
+      if (top < 0) best ??= line;
+      else if (!alone && (ends[top] as number) >= end && (starts[top] as number) > bestStart) {
         best = line;
-        bestStart = top.start;
+        bestStart = starts[top] as number;
       }
     }
     best ??= this.#add();
-    const span = { start, end };
-    best.open.push(span);
-    return { lane: best.lane, span };
+    best.starts.push(start);
+    best.ends.push(end);
+    return best;
   }
 
   #add(): LaneLine {
-    const line = { lane: this.#createLane(this.#lines.length), open: [] };
+    const line = new LaneLine(this.#createLane(this.#lines.length));
     this.#lines.push(line);
     return line;
   }

@@ -17,8 +17,9 @@ import { type Batch, type EventTable, spanState, type TableName, tableNames } fr
 import type { RankClock } from '../align/clock-model.ts';
 import type { ProcessTotals, TraceEvent, TraceLane, TraceProcess, TraceSink } from '../trace-sink.ts';
 import { ArgumentIndex } from './argument-index.ts';
+import { CanonicalNames } from './canonical-names.ts';
 import { EventReader, eventTables, type EventTableName } from './event-reader.ts';
-import { Lanes } from './lanes.ts';
+import { type LanePlace, Lanes } from './lanes.ts';
 
 type SpanTableName = 'spans' | 'collectives' | 'rpcs';
 
@@ -42,7 +43,7 @@ interface OpenRow {
   readonly table: EventTable<SpanTableName>;
   readonly row: number;
   /** Where it went, once it has gone out. */
-  placed: { lane: TraceLane; span: { end: number } } | undefined;
+  placed: LanePlace | undefined;
 }
 
 /** One rank's life in the merge. */
@@ -70,6 +71,7 @@ export class BatchMerger {
   readonly #members: Member[] = [];
   readonly #heap: Run[] = [];
   readonly #reader = new EventReader();
+  readonly #names = new CanonicalNames();
   #horizon = Number.NEGATIVE_INFINITY;
   #lanes = 0;
   #serial = 0;
@@ -110,8 +112,9 @@ export class BatchMerger {
   }
 
   /** Takes the next batch of a member; its tables now belong to the merger. */
-  push(index: number, batch: Batch): void {
+  push(index: number, pushed: Batch): void {
     const member = this.#member(index);
+    const batch = { ...pushed, strings: this.#names.canonical(pushed.strings) };
     this.#learnTracks(member, batch);
     this.#matchOpenRows(member, batch);
     const args = new ArgumentIndex(batch);
@@ -176,7 +179,7 @@ export class BatchMerger {
       const { state, start, track, id, length } = table.columns;
       for (let row = 0; row < table.length; row++) {
         if (state[row] === spanState.whole || state[row] === spent) continue;
-        const key = `${name} ${track[row]} ${start[row]} ${id[row]}`;
+        const key = openKey(name, track[row] as number, start[row] as number, id[row] as number);
         if (state[row] === spanState.open) {
           member.open.set(key, { table, row, placed: undefined });
           continue;
@@ -191,7 +194,7 @@ export class BatchMerger {
           state[row] = spent;
           member.open.delete(key);
         } else {
-          open.placed.span.end = member.clock.toTrace((start[row] as number) + (length[row] as number));
+          open.placed.setEnd(member.clock.toTrace((start[row] as number) + (length[row] as number)));
         }
       }
     }
@@ -250,10 +253,15 @@ export class BatchMerger {
     const event = this.#reader.event;
     if (state === spent) return false;
     const { member } = run;
+    const track = columns.track[row] as number;
+    if (state === spanState.whole) {
+      event.lane = this.#lanesOf(member, track).place(event.start, event.start + event.length);
+      return true;
+    }
     const id = columns.id[row] as number;
-    const key = state === spanState.whole ? '' : `${name} ${columns.track[row]} ${columns.start[row]} ${id}`;
+    const key = openKey(name, track, columns.start[row] as number, id);
+    const open = member.open.get(key);
     if (state === spanState.close) {
-      const open = member.open.get(key);
       member.open.delete(key);
       if (open?.placed === undefined) return false;
       event.lane = open.placed.lane;
@@ -261,13 +269,9 @@ export class BatchMerger {
       member.counts[event.kind]--;
       return true;
     }
-    const end = state === spanState.open ? Number.POSITIVE_INFINITY : event.start + event.length;
-    const placed = this.#lanesOf(member, columns.track[row] as number).place(event.start, end, state === spanState.open && id !== 0);
+    const placed = this.#lanesOf(member, track).placeOpen(event.start, id !== 0);
     event.lane = placed.lane;
-    if (state === spanState.open) {
-      const open = member.open.get(key);
-      if (open !== undefined) open.placed = placed;
-    }
+    if (open !== undefined) open.placed = placed;
     return true;
   }
 
@@ -299,6 +303,9 @@ export class BatchMerger {
     return lane;
   }
 }
+
+/** What an `open` row and its `close` have in common. */
+const openKey = (table: SpanTableName, track: number, start: number, id: number): string => `${table} ${track} ${start} ${id}`;
 
 /** Each row's key on its rank's clock. */
 function rowKeys(batch: Batch, name: EventTableName): Float64Array {
@@ -352,7 +359,8 @@ function locate(run: Run): void {
     length = columns.length[row] as number;
     if (name === 'steps' || columns.state[row] === spanState.close) {
       time += length;
-      length = 0;
+      // Ends go before what begins at the same time.
+      length = Number.POSITIVE_INFINITY;
     }
   }
   run.key = clock.exact === undefined ? clock.toTrace(time) : time + clock.exact;

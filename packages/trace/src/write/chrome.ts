@@ -12,7 +12,8 @@
 // The ids of the last `flowsMax` flows are kept; an older one would begin a new chain.
 // There is no `displayTimeUnit`: ms is its default, and Perfetto (v20) would take it for the unit of `ts`, making everything 1000 × too long.
 // TraceTime may begin below 0, then so does `ts`: chrome://tracing shows that, Perfetto (v20) drops the sign within the first µs.
-// Counter values that are no finite number cannot stand in JSON: left out, counted as `countersNotFinite`.
+// Counter values that are no finite number cannot stand in JSON: left out, counted as `countersNotFinite`;
+// so are events whose time is no number, as `outOfRange`.
 
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink, WriteBytes } from '../trace-sink.ts';
 import { ByteBuffer } from './byte-buffer.ts';
@@ -37,6 +38,7 @@ class ChromeWriter implements TraceSink {
   readonly #flows = new Set<bigint>();
   #header: TraceHeader = { run: '', worldSize: 0, unixEpoch: undefined, processes: [] };
   #countersNotFinite = 0;
+  #outOfRange = 0;
   #first = true;
 
   constructor(write: WriteBytes) {
@@ -66,7 +68,10 @@ class ChromeWriter implements TraceSink {
   event(event: TraceEvent): void {
     const start = Math.round(event.start);
     const end = Math.round(event.start + event.length);
-    if (!(Math.abs(start) <= lastWhole && Math.abs(end) <= lastWhole)) return;
+    if (!(Math.abs(start) <= lastWhole && Math.abs(end) <= lastWhole)) {
+      this.#outOfRange++;
+      return;
+    }
     if (event.kind === 'counter') {
       this.#writeCounter(event, start);
       return;
@@ -101,6 +106,7 @@ class ChromeWriter implements TraceSink {
       worldSize,
       unixEpochNs: unixEpoch?.toString(),
       countersNotFinite: this.#countersNotFinite,
+      outOfRange: this.#outOfRange,
       processes: processes.map(({ index: pid, pid: systemPid, metadata, ...process }) => ({
         pid,
         systemPid,

@@ -28,8 +28,10 @@ export function hasArguments(event: TraceEvent): boolean {
  * `argument.KEY`: neither hides the other.
  */
 export function visitArguments(event: TraceEvent, visitor: ArgumentVisitor): void {
-  if (event.kind === 'step') visitor.number('step', event.step);
-  else if (event.kind === 'collective') {
+  if (event.kind === 'step') {
+    visitor.number('step', event.step);
+    for (const [phase, length] of event.phases ?? []) visitor.number(`phaseNs.${phase}`, length);
+  } else if (event.kind === 'collective') {
     visitor.text('op', event.name);
     visitor.text('group', event.group);
     visitor.number('sequence', event.sequence);

@@ -8,7 +8,8 @@
 //
 // Perfetto's times are unsigned (ns, BOOTTIME), TraceTime may begin below 0 (a host that started before the reference, or one placed by its
 // wall clock alone). So `timestamp = TraceTime + perfettoOrigin`; the clock snapshot pairs perfettoOrigin with the run's unix epoch, so
-// wall-clock times are right. An event more than perfettoOrigin before the epoch is left out and counted in `totals` as `tooEarly`.
+// wall-clock times are right. An event more than perfettoOrigin before the epoch, or whose time is no number, is left out and counted in
+// `totals` as `outOfRange`.
 //
 // What the reader needs of the order: on one lane, a span comes before those inside it, and a `close` before a span that starts at its end.
 // Field numbers: perfetto-fields.ts. Invariant: nothing is allocated per event whose strings are known and that has no arguments.
@@ -41,7 +42,7 @@ class PerfettoWriter implements TraceSink {
   readonly #use: InternedUse = { count: 0 };
   readonly #interning: InterningVisitor;
   readonly #arguments: AnnotationVisitor;
-  readonly #tooEarly = new Map<TraceProcess, number>();
+  readonly #outOfRange = new Map<TraceProcess, number>();
   #header: TraceHeader = { run: '', worldSize: 0, unixEpoch: undefined, processes: [] };
   /** Perfetto time of the trace's last moment so far; below 0 before the first event. */
   #last = -1;
@@ -71,8 +72,8 @@ class PerfettoWriter implements TraceSink {
     const start = Math.round(event.start) + perfettoOrigin;
     // Rounding start and end, rather than the length, keeps a span inside the one around it.
     const end = Math.round(event.start + event.length) + perfettoOrigin;
-    if (start < 0) {
-      this.#tooEarly.set(event.lane.process, (this.#tooEarly.get(event.lane.process) ?? 0) + 1);
+    if (!(start >= 0 && end <= Number.MAX_SAFE_INTEGER)) {
+      this.#outOfRange.set(event.lane.process, (this.#outOfRange.get(event.lane.process) ?? 0) + 1);
       return;
     }
     if (this.#last < 0) this.#writeRun(start);
@@ -286,7 +287,7 @@ class PerfettoWriter implements TraceSink {
   }
 
   #writeTotals({ process, batches, missing, dropped, late, counts, ended }: ProcessTotals): void {
-    const facts = { batches, missing, late, ended, tooEarly: this.#tooEarly.get(process) ?? 0 };
+    const facts = { batches, missing, late, ended, outOfRange: this.#outOfRange.get(process) ?? 0 };
     this.#writeFacts(process, 'totals', this.#last, { ...facts, ...prefixed('dropped', dropped), ...prefixed('count', counts) });
   }
 

@@ -1,0 +1,189 @@
+import { nanos, traceTime } from '@ranktrace/protocol';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { ProcessTotals, TraceEvent, TraceLane, TraceProcess, TraceSink, WriteBytes } from '../trace-sink.ts';
+import { chromeWriter } from './chrome.ts';
+import { dumpWriter } from './dump.ts';
+import { perfettoWriter } from './perfetto.ts';
+
+const process: TraceProcess = {
+  index: 1,
+  rank: 3,
+  incarnation: 'a-1',
+  host: 'boot',
+  hostName: 'host-a',
+  pid: 4242,
+  alignment: { method: 'sampled', bound: nanos(12_000) },
+  metadata: new Map([['torch', '2.9']]),
+};
+const main: TraceLane = { index: 1, process, kind: 'thread', name: 'main', tid: 77, overflow: 0, unit: '' };
+const memory: TraceLane = { ...main, index: 2, kind: 'counter', name: 'memory', tid: 0, unit: 'MB' };
+const totals: ProcessTotals = {
+  process,
+  batches: 2,
+  missing: 1,
+  dropped: { events: 5, arguments: 0, names: 0, batches: 0 },
+  late: 0,
+  counts: { span: 1, instant: 0, counter: 0, step: 0, collective: 0, rpc: 0 },
+  ended: true,
+};
+
+const nothing = { category: '', value: 0, step: 0, phases: undefined, group: '', sequence: 0, bytes: 0, side: '', peer: '', status: '' };
+const noIds = { traceId: '', spanId: '', parentSpanId: '', flow: undefined, arguments: undefined };
+
+/** An event of rank 3's main thread, ns. */
+function event(name: string, start: number, length: number, about: Partial<TraceEvent> = {}): TraceEvent {
+  const times = { start: traceTime(start), length: nanos(length) };
+  return { kind: 'span', state: 'whole', lane: main, name, ...times, ...nothing, ...noIds, ...about };
+}
+
+function bytesOf(writer: (write: WriteBytes) => TraceSink, events: Iterable<TraceEvent>): Uint8Array {
+  const chunks: Uint8Array[] = [];
+  const sink = writer((chunk) => chunks.push(chunk.slice()));
+  sink.begin({ run: 'r', worldSize: 4, unixEpoch: 1_766_000_000_123_456_789n, processes: [process] });
+  sink.lane(main);
+  sink.lane(memory);
+  for (const one of events) sink.event(one);
+  sink.end([totals]);
+  const bytes = new Uint8Array(chunks.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const chunk of chunks) {
+    bytes.set(chunk, at);
+    at += chunk.length;
+  }
+  return bytes;
+}
+
+function textOf(writer: (write: WriteBytes) => TraceSink, events: Iterable<TraceEvent>): string {
+  return new TextDecoder('utf-8', { fatal: true }).decode(bytesOf(writer, events));
+}
+
+/** The dump's lines for events alone. */
+function checkDump(events: readonly TraceEvent[], expected: string): void {
+  const lines = textOf(dumpWriter, events).split('\n').slice(4, -2);
+  expect(`\n${lines.map((line) => line.trim()).join('\n')}\n`).toBe(expected.replaceAll(/^ +/gm, ''));
+}
+
+interface ChromeEvent {
+  readonly ph: string;
+  readonly name: string;
+}
+
+function chromeEvents(events: readonly TraceEvent[]): ChromeEvent[] {
+  const { traceEvents } = JSON.parse(textOf(chromeWriter, events)) as { traceEvents: ChromeEvent[] };
+  return traceEvents.filter(({ ph }) => ph !== 'M');
+}
+
+const collective = { kind: 'collective', group: 'dp', sequence: 7, bytes: 64, flow: 0xffn } as const;
+
+describe('dumpWriter', () => {
+  it('writes the whole of a small trace', () => {
+    expect(textOf(dumpWriter, [event('forward', 12_345_678, 1_234_000, { category: 'cpu', arguments: new Map([['batch', 32]]) })])).toBe(
+      `run r  world size 4  unix epoch 1766000000.123456789 s
+process 1  rank 3 · host-a  pid 4242  incarnation a-1  clock ±0.012 ms  {torch="2.9"}
+lane 1  rank 3  main  thread  tid 77
+lane 2  rank 3  memory  counter  unit MB
+       12.345678 ms  rank 3  main  SPAN forward  1.234000 ms  [cpu]  {batch=32}
+totals  rank 3  batches 2  missing 1  late 0  ended yes  dropped events 5, arguments 0, names 0, batches 0  counts span 1, instant 0, counter 0, step 0, collective 0, rpc 0
+`,
+    );
+  });
+
+  it('writes every kind of event on one line', () => {
+    checkDump(
+      [
+        event('slow', 0, 0, { state: 'open' }),
+        event('memory', 5, 0, { kind: 'counter', lane: memory, value: 1.5 }),
+        event('mark', -1, 0, { kind: 'instant' }),
+        event('all_reduce', 1000, 10, collective),
+        event('slow', 0, 2000, { state: 'close' }),
+        event('two  words\n', 0, 1),
+        event('ProfilerStep#4', 0, 9, { kind: 'step', step: 4, phases: new Map([['forward', nanos(5)]]) }),
+      ],
+      `
+      0.000000 ms  rank 3  main  OPEN slow
+      0.000005 ms  rank 3  memory  COUNTER memory  1.5 MB
+      -0.000001 ms  rank 3  main  INSTANT mark
+      0.001000 ms  rank 3  main  SPAN all_reduce  0.000010 ms  {op="all_reduce", group="dp", sequence=7, bytes=64}  flow 0xff
+      0.002000 ms  rank 3  main  CLOSE slow  0.002000 ms
+      0.000000 ms  rank 3  main  SPAN "two  words\\n"  0.000001 ms
+      0.000000 ms  rank 3  main  SPAN ProfilerStep#4  0.000009 ms  {step=4, phaseNs.forward=5}
+      `,
+    );
+  });
+});
+
+describe('chromeWriter', () => {
+  it('prints times from whole ns', () => {
+    const text = textOf(chromeWriter, [event('a', 1_234_567_890_123, 1), event('b', -1007, 1_000_000)]);
+    expect(text).toContain('"ts":1234567890.123,"dur":0.001,"name":"a"');
+    expect(text).toContain('"ts":-1.007,"dur":1000.000,"name":"b"');
+  });
+
+  it('chains flows, and ends those of an rpc', () => {
+    const call = { kind: 'rpc', flow: 5n } as const;
+    const events = [
+      event('c', 0, 1, collective),
+      event('c', 1, 1, collective),
+      event('c', 2, 1, collective),
+      event('m', 3, 1, call),
+      event('m', 4, 1, call),
+    ];
+    expect(
+      chromeEvents(events)
+        .map(({ ph }) => ph)
+        .join(''),
+    ).toBe('XsXtXtXsXf');
+  });
+
+  it('keeps both arguments of one name', () => {
+    const given = event('all_reduce', 0, 1, {
+      ...collective,
+      arguments: new Map<string, string | number>([
+        ['group', 'mine'],
+        ['x', Number.NaN],
+      ]),
+    });
+    const args = { op: 'all_reduce', group: 'dp', sequence: 7, bytes: 64, 'argument.group': 'mine', x: 'NaN' };
+    expect(chromeEvents([given])[0]).toMatchObject({ args });
+  });
+
+  it('leaves out and counts counter values that JSON cannot hold', () => {
+    const text = textOf(chromeWriter, [event('memory', 0, 0, { kind: 'counter', lane: memory, value: Number.POSITIVE_INFINITY })]);
+    expect(JSON.parse(text)).toMatchObject({ otherData: { countersNotFinite: 1 } });
+  });
+
+  it('gives back any text and time, through every chunk', () => {
+    const anyEvent = fc.record({ name: fc.string({ unit: 'binary' }), start: fc.maxSafeInteger(), length: fc.nat() });
+    fc.assert(
+      fc.property(fc.array(anyEvent), (rows) => {
+        const read = chromeEvents(rows.map(({ name, start, length }) => event(name, start / 2, length)));
+        expect(read.map(({ name }) => name)).toEqual(rows.map(({ name }) => name.replace(/\p{Surrogate}/gu, '\ufffd')));
+      }),
+      { seed: 7, numRuns: 100 },
+    );
+    const many = Array.from({ length: 20_000 }, (_, index) => event(`é${index % 7}`.repeat(1 + (index % 50)), index, 1));
+    expect(chromeEvents(many)).toHaveLength(20_000);
+  });
+});
+
+describe('perfettoWriter', () => {
+  it('writes the same bytes for the same events', () => {
+    const events = [event('a', 0, 5, { arguments: new Map([['x', -1]]) }), event('c', 1, 2, collective)];
+    expect(bytesOf(perfettoWriter, events)).toEqual(bytesOf(perfettoWriter, events));
+  });
+
+  it('needs at most 44 bytes for a span whose name is known', () => {
+    const spans = (count: number): Iterable<TraceEvent> =>
+      Array.from({ length: count }, (_, index) => event('op', index * 1000, 500, { category: 'cpu' }));
+    const [few, many] = [bytesOf(perfettoWriter, spans(10)).length, bytesOf(perfettoWriter, spans(10_010)).length];
+    expect((many - few) / 10_000).toBeLessThanOrEqual(44);
+  });
+
+  it('leaves out and counts what began more than a day before the epoch', () => {
+    const text = new TextDecoder().decode(bytesOf(perfettoWriter, [event('too early', -86_401e9, 1), event('kept', -86_399e9, 1)]));
+    expect(text).toContain('outOfRange \u0001');
+    expect(text).toContain('kept');
+    expect(text).not.toContain('too early');
+  });
+});
