@@ -118,6 +118,7 @@ const totals: readonly ProcessTotals[] = header.processes.map((process) => ({
   dropped: { events: 5, arguments: 0, names: 0, batches: 0 },
   late: 0,
   counts: { span: 9, instant: 2, counter: 2, step: 1, collective: 2, rpc: 2 },
+  recorded: undefined,
   ended: process !== rank1,
 }));
 

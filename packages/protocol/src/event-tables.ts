@@ -90,6 +90,12 @@ export const tableColumns = {
 export type TableColumns = typeof tableColumns;
 export type TableName = keyof TableColumns;
 
+/**
+ * Metadata key of the recorder's own counts, sent with the last batch: JSON text of a map from event kind (`span`, `instant`, `counter`,
+ * `step`, `collective`, `rpc`) to the number recorded. Whoever merges compares.
+ */
+export const recordedKey = 'ranktrace.recorded';
+
 /** Table names in schema order: the index is the number that `numberArguments.table` carries. */
 export const tableNames = Object.keys(tableColumns) as readonly TableName[];
 

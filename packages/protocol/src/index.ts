@@ -19,6 +19,7 @@ export {
   EventTable,
   type EventTables,
   elementsPerRow,
+  recordedKey,
   type Row,
   spanState,
   type TableName,

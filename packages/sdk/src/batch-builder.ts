@@ -10,12 +10,12 @@ import {
   type BatchHeader,
   type ColumnType,
   createEventTables,
-  elementsPerRow,
   EventTable,
   type EventTables,
+  elementsPerRow,
   type Row,
-  tableColumns,
   type TableName,
+  tableColumns,
   tableNames,
 } from '@ranktrace/protocol';
 import { recordingLimits } from './recording-limits.ts';
@@ -70,7 +70,16 @@ export class BatchBuilder {
   }
 
   /** `append('spans', …)`, written out: ten times as fast, and spans are nearly all there is. Times in ns; names are string indexes. */
-  appendSpan(start: number, length: number, track: number, name: number, category: number, id: number, parent: number, state: number): number {
+  appendSpan(
+    start: number,
+    length: number,
+    track: number,
+    name: number,
+    category: number,
+    id: number,
+    parent: number,
+    state: number,
+  ): number {
     this.#grow(rowBytes.spans);
     const spans = this.tables.spans;
     const row = spans.length;

@@ -30,7 +30,13 @@ test('16 pings at connect, 4 each second after, the half with the shortest ways 
   expect(pings()).toBe(16);
   const first = pinger.take();
   expect(first.map(({ sent, received }) => received - sent).sort()).toEqual([10n, 10n, 10n, 10n, 30n, 30n, 30n, 30n]);
-  expect(first[0]).toEqual({ sent: expect.any(BigInt), received: expect.any(BigInt), remoteReceived: expect.any(BigInt), remoteSent: expect.any(BigInt), host: 'h' });
+  expect(first[0]).toEqual({
+    sent: expect.any(BigInt),
+    received: expect.any(BigInt),
+    remoteReceived: expect.any(BigInt),
+    remoteSent: expect.any(BigInt),
+    host: 'h',
+  });
   for (const { sent, received, remoteReceived } of first) expect(remoteReceived - 1000n).toBe((sent + received) / 2n);
   await vi.advanceTimersByTimeAsync(1000);
   expect(pings()).toBe(20);

@@ -7,17 +7,23 @@
 
 import { hostname } from 'node:os';
 import { deflateRawSync } from 'node:zlib';
-import { type BatchHeader, batchId, encodeBatch, limits, ProtocolError, rankTime } from '@ranktrace/protocol';
+import { type BatchHeader, batchId, encodeBatch, limits, ProtocolError, rankTime, recordedKey } from '@ranktrace/protocol';
 import { BatchBuilder } from './batch-builder.ts';
 import { recordingLimits } from './recording-limits.ts';
-import { RingDrain } from './ring-drain.ts';
+import { type RecordedCounts, RingDrain } from './ring-drain.ts';
 import type { AttachedThread, Session } from './session.ts';
 import type { Shipper } from './shipper.ts';
 import { readWallClock } from './wall-clock.ts';
 
 export interface CollectorParts {
   readonly session: Session;
-  readonly identity: { readonly run: string; readonly rank: number; readonly worldSize: number; readonly host: string; readonly pid: number };
+  readonly identity: {
+    readonly run: string;
+    readonly rank: number;
+    readonly worldSize: number;
+    readonly host: string;
+    readonly pid: number;
+  };
   readonly shipper: Shipper;
   readonly flushIntervalMs: number;
   /** `threadId` of the thread that opened the session. */
@@ -41,6 +47,7 @@ export class Collector {
   readonly #ended: AttachedThread[] = [];
   readonly #remoteEpochs = new Map<string, bigint>();
   #gone = { events: 0, arguments: 0, names: 0 };
+  readonly #goneRecorded: RecordedCounts = { span: 0, instant: 0, counter: 0, step: 0, collective: 0, rpc: 0 };
   #refusedBatches = 0;
   #sequence = 0;
   #watermark = 0;
@@ -96,6 +103,7 @@ export class Collector {
   #forget(about: AttachedThread, drain: RingDrain): void {
     const { events, arguments: args, names } = drain.dropped;
     this.#gone = { events: this.#gone.events + events, arguments: this.#gone.arguments + args, names: this.#gone.names + names };
+    addCounts(this.#goneRecorded, drain.recorded);
     this.#threads.delete(about.thread);
     this.#ended.push(about);
   }
@@ -105,6 +113,7 @@ export class Collector {
     this.#watermark = Math.max(this.#watermark, Math.floor(complete));
     this.#addTracks();
     this.#addClocks();
+    if (last) this.#addRecorded();
     const header: BatchHeader = {
       run: identity.run,
       rank: identity.rank,
@@ -139,6 +148,13 @@ export class Collector {
       });
     }
     this.#ended.length = 0;
+  }
+
+  /** The recorder's own counts, for whoever merges to compare with what arrived. */
+  #addRecorded(): void {
+    const counts = { ...this.#goneRecorded };
+    for (const { drain } of this.#threads.values()) addCounts(counts, drain.recorded);
+    this.#builder.append('metadata', { key: this.#builder.string(recordedKey), value: this.#builder.string(JSON.stringify(counts)) });
   }
 
   #addClocks(): void {
@@ -185,4 +201,8 @@ export class Collector {
   #now(): number {
     return Number(this.#parts.monotonicNs() - this.#parts.session.epochNs);
   }
+}
+
+function addCounts(to: RecordedCounts, more: RecordedCounts): void {
+  for (const kind of Object.keys(to) as (keyof RecordedCounts)[]) to[kind] += more[kind];
 }

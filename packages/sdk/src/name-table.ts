@@ -4,7 +4,7 @@
 
 import { limits } from '@ranktrace/protocol';
 import { recordingLimits } from './recording-limits.ts';
-import { fixedNames, recordKind, type RingWriter, tooManyNames } from './ring.ts';
+import { fixedNames, type RingWriter, recordKind, tooManyNames } from './ring.ts';
 
 const encoder = new TextEncoder();
 

@@ -1,14 +1,16 @@
-import { mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { expect, test } from 'vitest';
+import { afterAll, expect, test } from 'vitest';
 import { SdkError } from './errors.ts';
 import { optionVariables, type ProfileOptions, resolveOptions } from './options.ts';
 
 type Environment = Record<string, string>;
 const now = new Date('2026-11-21T07:49:43.123Z');
 const seed = `SU${'A'.repeat(56)}`;
-const file = join(mkdtempSync(join(tmpdir(), 'ranktrace-options-')), 'file');
+const directory = mkdtempSync(join(tmpdir(), 'ranktrace-options-'));
+const file = join(directory, 'file');
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
 writeFileSync(file, '');
 
 function check(options: ProfileOptions, environment: Environment, expected: object): void {
@@ -28,22 +30,26 @@ function refuse(options: object, environment: Environment, code: string, message
 }
 
 test('nothing given: rank 0 of 1, files, documented defaults', () => {
-  check({}, {}, {
-    run: 'run-20261121-074943',
-    rank: 0,
-    worldSize: 1,
-    localRank: 0,
-    transport: 'file',
-    url: undefined,
-    directory: resolve('ranktrace-out'),
-    spoolDirectory: resolve('ranktrace-out'),
-    flushIntervalMs: 200,
-    ringBytes: 4_194_304,
-    exitDeadlineMs: 2000,
-    spoolBytesMax: 268_435_456,
-    token: undefined,
-    notices: [],
-  });
+  check(
+    {},
+    {},
+    {
+      run: 'run-20261121-074943',
+      rank: 0,
+      worldSize: 1,
+      localRank: 0,
+      transport: 'file',
+      url: undefined,
+      directory: resolve('ranktrace-out'),
+      spoolDirectory: resolve('ranktrace-out'),
+      flushIntervalMs: 200,
+      ringBytes: 4_194_304,
+      exitDeadlineMs: 2000,
+      spoolBytesMax: 268_435_456,
+      token: undefined,
+      notices: [],
+    },
+  );
 });
 
 test.each<[string, ProfileOptions, Environment, [number, number, number]]>([
@@ -82,22 +88,65 @@ test.each<[string, string]>([
 });
 
 test('a NATS URL gives its credentials away and is clean afterwards', () => {
-  check({ url: 'nats://ann:p%40ss@head:4222' }, {}, { url: 'nats://head:4222', nats: { servers: ['nats://head:4222'], user: 'ann', pass: 'p@ss' } });
+  check(
+    { url: 'nats://ann:p%40ss@head:4222' },
+    {},
+    { url: 'nats://head:4222', nats: { servers: ['nats://head:4222'], user: 'ann', pass: 'p@ss' } },
+  );
   check({ nats: { servers: ['nats://a:1', 'nats://b:2'] } }, {}, { transport: 'nats', url: 'nats://a:1' });
 });
 
 test('every option has a variable, and every variable sets its option', () => {
   const samples: Record<keyof typeof optionVariables, string> = {
-    run: 'r', rank: '1', worldSize: '2', url: 'nats://h:1', directory: '/d', flushIntervalMs: '50', ringBytes: '65536', exitDeadlineMs: '10',
-    spoolBytesMax: '4194304', spoolDirectory: '/s', token: 't', 'nats.servers': 'nats://a:1, nats://b:2', 'nats.user': 'u', 'nats.pass': 'p',
-    'nats.token': 'nt', 'nats.creds': file, 'nats.nkey': seed, 'nats.tls.ca': file, 'nats.tls.cert': file, 'nats.tls.key': file,
+    run: 'r',
+    rank: '1',
+    worldSize: '2',
+    url: 'nats://h:1',
+    directory: '/d',
+    flushIntervalMs: '50',
+    ringBytes: '65536',
+    exitDeadlineMs: '10',
+    spoolBytesMax: '4194304',
+    spoolDirectory: '/s',
+    token: 't',
+    'nats.servers': 'nats://a:1, nats://b:2',
+    'nats.user': 'u',
+    'nats.pass': 'p',
+    'nats.token': 'nt',
+    'nats.creds': file,
+    'nats.nkey': seed,
+    'nats.tls.ca': file,
+    'nats.tls.cert': file,
+    'nats.tls.key': file,
   };
-  const environment = Object.fromEntries(Object.entries(optionVariables).map(([name, variable]) => [variable, samples[name as keyof typeof samples]]));
+  const environment = Object.fromEntries(
+    Object.entries(optionVariables).map(([name, variable]) => [variable, samples[name as keyof typeof samples]]),
+  );
   const resolved = resolveOptions({}, environment, now);
   expect(resolved).toEqual({
-    run: 'r', rank: 1, worldSize: 2, localRank: 0, transport: 'nats', url: 'nats://h:1', directory: '/d', flushIntervalMs: 50, ringBytes: 65536,
-    exitDeadlineMs: 10, spoolBytesMax: 4194304, spoolDirectory: '/s', token: 't', notices: [],
-    nats: { servers: ['nats://a:1', 'nats://b:2'], user: 'u', pass: 'p', token: 'nt', creds: file, nkey: seed, tls: { ca: file, cert: file, key: file } },
+    run: 'r',
+    rank: 1,
+    worldSize: 2,
+    localRank: 0,
+    transport: 'nats',
+    url: 'nats://h:1',
+    directory: '/d',
+    flushIntervalMs: 50,
+    ringBytes: 65536,
+    exitDeadlineMs: 10,
+    spoolBytesMax: 4194304,
+    spoolDirectory: '/s',
+    token: 't',
+    notices: [],
+    nats: {
+      servers: ['nats://a:1', 'nats://b:2'],
+      user: 'u',
+      pass: 'p',
+      token: 'nt',
+      creds: file,
+      nkey: seed,
+      tls: { ca: file, cert: file, key: file },
+    },
   });
   expect(structuredClone(resolved)).toEqual(resolved);
 });
@@ -106,19 +155,41 @@ test.each<[string, object, Environment, string, RegExp]>([
   ['option', { flushIntervalMs: 5 }, {}, 'bad_option', /^Bad option flushIntervalMs: it must be an integer from 10 to 60000, got 5$/],
   ['variable', {}, { RANKTRACE_FLUSH_INTERVAL_MS: 'fast' }, 'bad_option', /^Bad variable RANKTRACE_FLUSH_INTERVAL_MS: .*, got "fast"$/],
   ['launcher variable', {}, { RANK: '-1' }, 'bad_option', /^Bad variable RANK: .*got "-1"$/],
-  ['rank beyond the world', { rank: 4 }, { RANK: '0', WORLD_SIZE: '4' }, 'bad_option', /^Bad option rank 4: it must be below the world size, 4 \(variable WORLD_SIZE\)$/],
+  [
+    'rank beyond the world',
+    { rank: 4 },
+    { RANK: '0', WORLD_SIZE: '4' },
+    'bad_option',
+    /^Bad option rank 4: it must be below the world size, 4 \(variable WORLD_SIZE\)$/,
+  ],
   ['rank without a world', {}, { RANK: '1' }, 'bad_option', /variable WORLD_SIZE is not set/],
   ['run name', { run: 'a b' }, {}, 'bad_option', /^Bad option run: it must be 1 to 64 letters, digits, "_" or "-", got "a b"$/],
-  ['scheme', {}, { RANKTRACE_URL: 'http://u:geheim@head' }, 'bad_option', /^Bad variable RANKTRACE_URL: it must be ws:.*, got "http:\/\/…@head"$/],
+  [
+    'scheme',
+    {},
+    { RANKTRACE_URL: 'http://u:geheim@head' },
+    'bad_option',
+    /^Bad variable RANKTRACE_URL: it must be ws:.*, got "http:\/\/…@head"$/,
+  ],
   ['password in a ws URL', { url: 'ws://u:geheim@head' }, {}, 'bad_option', /^Bad option url: .*option token/],
   ['unknown option', { flushInterval: 5 }, {}, 'bad_option', /^Unknown option flushInterval: it must be one of run, /],
   ['unknown nested option', { nats: { password: 'x' } }, {}, 'bad_option', /^Unknown option nats\.password/],
   ['seed', { nats: { nkey: 'geheim' } }, {}, 'bad_option', /got text of 6 characters$/],
-  ['missing file', {}, { RANKTRACE_NATS_CREDS: '/nowhere/x.creds' }, 'file_unreadable', /^Bad variable RANKTRACE_NATS_CREDS: .*"\/nowhere\/x\.creds" \(ENOENT\)$/],
+  [
+    'missing file',
+    {},
+    { RANKTRACE_NATS_CREDS: '/nowhere/x.creds' },
+    'file_unreadable',
+    /^Bad variable RANKTRACE_NATS_CREDS: .*"\/nowhere\/x\.creds" \(ENOENT\)$/,
+  ],
 ])('an error names what was wrong: %s', (_name, options, environment, code, message) => refuse(options, environment, code, message));
 
 test('no error shows a secret', () => {
-  const bad: [object, Environment][] = [[{ token: 'geheim\n' }, {}], [{}, { RANKTRACE_NATS_PASS: 'geheim\u0007' }], [{ nats: { servers: ['http://a:geheim@h'] } }, {}]];
+  const bad: [object, Environment][] = [
+    [{ token: 'geheim\n' }, {}],
+    [{}, { RANKTRACE_NATS_PASS: 'geheim\u0007' }],
+    [{ nats: { servers: ['http://a:geheim@h'] } }, {}],
+  ];
   for (const [options, environment] of bad) {
     expect(() => resolveOptions(options as ProfileOptions, environment, now)).toThrow(SdkError);
     expect(() => resolveOptions(options as ProfileOptions, environment, now)).not.toThrow(/geheim/);

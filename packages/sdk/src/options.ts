@@ -100,21 +100,47 @@ interface Rule {
 }
 
 const integer = (from: number, to: number): Pick<Rule, 'schema' | 'wanted'> => ({
-  schema: z.union([z.number(), z.string().regex(/^\s*\d+\s*$/).transform(Number)]).pipe(z.number().int().min(from).max(to)),
+  schema: z
+    .union([
+      z.number(),
+      z
+        .string()
+        .regex(/^\s*\d+\s*$/)
+        .transform(Number),
+    ])
+    .pipe(z.number().int().min(from).max(to)),
   wanted: `an integer from ${from} to ${to}`,
 });
 const path = { schema: z.string().min(1).max(4096), wanted: 'a path' };
 // What cannot stand in an HTTP header or a NATS CONNECT line would fail far from here.
-const secret = { schema: z.string().min(1).max(4096).regex(/^[\x20-\x7e]+$/), wanted: 'printable ASCII text', secret: true };
+const secret = {
+  schema: z
+    .string()
+    .min(1)
+    .max(4096)
+    .regex(/^[\x20-\x7e]+$/),
+  wanted: 'printable ASCII text',
+  secret: true,
+};
 const runName = `1 to ${protocolLimits.runNameCharsMax} letters, digits, "_" or "-"`;
 const webSocketSchemes = ['ws:', 'wss:'];
 const natsSchemes = ['nats:', 'tls:'];
 const urlOf = (schemes: readonly string[]) =>
-  z.string().max(2048).refine((text) => URL.canParse(text) && schemes.includes(new URL(text).protocol) && new URL(text).hostname !== '');
+  z
+    .string()
+    .max(2048)
+    .refine((text) => URL.canParse(text) && schemes.includes(new URL(text).protocol) && new URL(text).hostname !== '');
 
 /** Every option but the nested ones, by its name in `ProfileOptions`; nested ones by their path. */
 const rules = {
-  run: { variable: 'RANKTRACE_RUN', schema: z.string().regex(/^[A-Za-z0-9_-]+$/).max(protocolLimits.runNameCharsMax), wanted: runName },
+  run: {
+    variable: 'RANKTRACE_RUN',
+    schema: z
+      .string()
+      .regex(/^[A-Za-z0-9_-]+$/)
+      .max(protocolLimits.runNameCharsMax),
+    wanted: runName,
+  },
   rank: { variable: 'RANKTRACE_RANK', ...integer(0, protocolLimits.rankMax) },
   worldSize: { variable: 'RANKTRACE_WORLD_SIZE', ...integer(1, protocolLimits.rankMax + 1) },
   url: {
@@ -140,7 +166,12 @@ const rules = {
   'nats.pass': { variable: 'RANKTRACE_NATS_PASS', ...secret },
   'nats.token': { variable: 'RANKTRACE_NATS_TOKEN', ...secret },
   'nats.creds': { variable: 'RANKTRACE_NATS_CREDS', ...path },
-  'nats.nkey': { variable: 'RANKTRACE_NATS_NKEY', schema: z.string().regex(/^SU[A-Z2-7]{56}$/), wanted: 'a user seed: "SU" and 56 more characters', secret: true },
+  'nats.nkey': {
+    variable: 'RANKTRACE_NATS_NKEY',
+    schema: z.string().regex(/^SU[A-Z2-7]{56}$/),
+    wanted: 'a user seed: "SU" and 56 more characters',
+    secret: true,
+  },
   'nats.tls.ca': { variable: 'RANKTRACE_NATS_TLS_CA', ...path },
   'nats.tls.cert': { variable: 'RANKTRACE_NATS_TLS_CERT', ...path },
   'nats.tls.key': { variable: 'RANKTRACE_NATS_TLS_KEY', ...path },
@@ -168,7 +199,11 @@ const jobVariables = ['SLURM_JOB_ID', 'TORCHELASTIC_RUN_ID', 'PMIX_NAMESPACE'];
  *
  * @example resolveOptions({ run: 'night-42' }, { RANK: '3', WORLD_SIZE: '8', RANKTRACE_URL: 'ws://head:7700' })
  */
-export function resolveOptions(options: ProfileOptions = {}, environment: Environment = process.env, now: Date = new Date()): ResolvedOptions {
+export function resolveOptions(
+  options: ProfileOptions = {},
+  environment: Environment = process.env,
+  now: Date = new Date(),
+): ResolvedOptions {
   refuseUnknown(options);
   const launcher = launchers.find(({ rank }) => isSet(environment[rank]));
   const notices: string[] = [];
@@ -291,11 +326,17 @@ function readable(file: string, source: string): string {
 }
 
 /** NATS credentials may sit in the URL, as its own tools allow; they are taken out so that the URL can be shown. */
-function splitUrl(text: string | undefined, source: string): { url: string | undefined; user: string | undefined; pass: string | undefined } {
+function splitUrl(
+  text: string | undefined,
+  source: string,
+): { url: string | undefined; user: string | undefined; pass: string | undefined } {
   const url = text === undefined ? undefined : new URL(text);
   if (url === undefined || (url.username === '' && url.password === '')) return { url: text, user: undefined, pass: undefined };
   if (webSocketSchemes.includes(url.protocol)) {
-    throw new SdkError('bad_option', `Bad ${source}: a ${url.protocol}// URL must not hold a user or password; set option token or variable RANKTRACE_TOKEN`);
+    throw new SdkError(
+      'bad_option',
+      `Bad ${source}: a ${url.protocol}// URL must not hold a user or password; set option token or variable RANKTRACE_TOKEN`,
+    );
   }
   const [user, pass] = [decodeURIComponent(url.username), decodeURIComponent(url.password)];
   url.username = '';

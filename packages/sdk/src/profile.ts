@@ -87,7 +87,8 @@ class ProcessProfile implements Profile {
 
   start(): this {
     if (this.#running !== undefined) return this;
-    if (this.#stopping !== undefined) throw new SdkError('bad_option', 'Cannot start the profile: it was stopped; make another one with profile()');
+    if (this.#stopping !== undefined)
+      throw new SdkError('bad_option', 'Cannot start the profile: it was stopped; make another one with profile()');
     if (threadRecorder()?.on === true) {
       throw new SdkError('bad_option', 'Cannot start the profile: another one is running in this process; stop it first');
     }

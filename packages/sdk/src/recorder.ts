@@ -13,10 +13,10 @@
 // goes to the caller, with the span ended. When recording is off, each method is one check.
 
 import type { AsyncLocalStorage } from 'node:async_hooks';
-import { type Argument, type Args, prepareArguments } from './arguments.ts';
+import { type Args, type Argument, prepareArguments } from './arguments.ts';
 import { NameTable } from './name-table.ts';
 import { recordingLimits } from './recording-limits.ts';
-import { recordKind, type RingWriter } from './ring.ts';
+import { type RingWriter, recordKind } from './ring.ts';
 import { formatTraceparent, parseTraceparent, randomId, type TraceContext } from './trace-context.ts';
 
 /** What the code that runs now is part of, carried over `await` by AsyncLocalStorage. */
@@ -126,7 +126,9 @@ export class Recorder {
     const id = this.#names.id(name);
     if (args === undefined && this.#returned[id] === values && fn.constructor !== AsyncFunction) return this.#recordSync(id, fn);
     const prepared = args === undefined ? undefined : prepareArguments(args, this.#names, this.#ring);
-    return this.#call(id, undefined, fn, (spanId, parent) => this.#putBegin(recordKind.spanBegin, 0, id, spanId, parent, undefined, prepared));
+    return this.#call(id, undefined, fn, (spanId, parent) =>
+      this.#putBegin(recordKind.spanBegin, 0, id, spanId, parent, undefined, prepared),
+    );
   }
 
   /** Runs `fn` as this rank's part of a collective. */
@@ -139,7 +141,9 @@ export class Recorder {
     const groupId = counted ? this.#names.id(group) : -1;
     const opId = groupId < 0 ? -1 : this.#names.id(op);
     const numbers = new Uint8Array(new Float64Array([sequence, bytes, 0, 0]).buffer);
-    return this.#call(opId, undefined, fn, (id, parent) => this.#putBegin(recordKind.collectiveBegin, groupId, opId, id, parent, numbers, undefined));
+    return this.#call(opId, undefined, fn, (id, parent) =>
+      this.#putBegin(recordKind.collectiveBegin, groupId, opId, id, parent, numbers, undefined),
+    );
   }
 
   /** Runs `fn` as the client side of a remote call; `carrier` is to travel with the call. */
@@ -163,7 +167,10 @@ export class Recorder {
     if (!this.#on) return;
     const id = this.#names.id(name);
     const prepared = args === undefined ? undefined : prepareArguments(args, this.#names, this.#ring);
-    if (id < 0 || !this.#ring.hasRoom(1)) return this.#ring.dropEvent();
+    if (id < 0 || !this.#ring.hasRoom(1)) {
+      this.#ring.dropEvent();
+      return;
+    }
     this.#ring.put(recordKind.instant, id, this.#now(), 0, 0);
     this.#putArguments(prepared);
     this.#ring.publish();
@@ -174,7 +181,10 @@ export class Recorder {
     if (!this.#on) return;
     const id = this.#names.id(name);
     const unitId = this.#names.id(unit);
-    if (id < 0 || unitId < 0 || !this.#ring.hasRoom(1)) return this.#ring.dropEvent();
+    if (id < 0 || unitId < 0 || !this.#ring.hasRoom(1)) {
+      this.#ring.dropEvent();
+      return;
+    }
     this.#ring.put(recordKind.counter | (unitId << 8), id, this.#now(), value, 0);
     this.#ring.publish();
   }
@@ -192,12 +202,18 @@ export class Recorder {
   addMetadata(key: string, value: string): void {
     if (!this.#on) return;
     const id = this.#names.id(key);
-    if (id < 0 || !this.#names.putText(recordKind.metadata, id, String(value))) return this.#ring.dropEvent();
+    if (id < 0 || !this.#names.putText(recordKind.metadata, id, String(value))) {
+      this.#ring.dropEvent();
+      return;
+    }
     this.#ring.publish();
   }
 
   #putStep(number: number): void {
-    if (!this.#ring.hasRoomForStep()) return this.#ring.dropEvent();
+    if (!this.#ring.hasRoomForStep()) {
+      this.#ring.dropEvent();
+      return;
+    }
     this.#ring.put(recordKind.step, 0, this.#now(), number, 0);
     this.#ring.publish();
   }

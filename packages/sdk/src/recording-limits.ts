@@ -5,8 +5,8 @@ export const recordingLimits = {
   namesMax: 65_536,
   /** Arguments of one event; further ones are dropped. */
   argumentsPerEventMax: 64,
-  /** Cells that events leave free for step marks: summaries go on when detail is lost. */
-  stepSpareCells: 16,
+  /** Cells that events leave free for step marks (a quarter of a small ring): summaries go on when detail is lost. */
+  stepSpareCellsMax: 1024,
   /** Groups whose sequence numbers the recorder counts; collectives of further groups are dropped. */
   groupsMax: 4096,
   /** Distinct phases of one step; further ones are summed up as one. */

@@ -1,15 +1,15 @@
 // Recorder, ring, drain and builder together, with a clock set by hand: what a program does is what its batches say.
 
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { type Batch, type BatchHeader, decodeBatch, encodeBatch, rankTime, spanState, tableNames } from '@ranktrace/protocol';
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
+import { type Batch, type BatchHeader, decodeBatch, encodeBatch, rankTime, spanState, tableNames } from '@ranktrace/protocol';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { BatchBuilder } from './batch-builder.ts';
 import { Recorder } from './recorder.ts';
 import { recordingLimits } from './recording-limits.ts';
-import { RingDrain } from './ring-drain.ts';
 import { createRing, RingWriter } from './ring.ts';
+import { RingDrain } from './ring-drain.ts';
 
 const header: BatchHeader = {
   run: 'test',
@@ -82,7 +82,8 @@ function batchText({ strings, tables }: Batch): string[] {
   for (let row = 0; row < counters.length; row++) {
     lines.push(`${name(counters.columns.name[row])} = ${counters.columns.value[row]} ${name(counters.columns.unit[row])}`);
   }
-  for (let row = 0; row < steps.length; row++) lines.push(`step ${steps.columns.step[row]} ${steps.columns.start[row]}+${steps.columns.length[row]}`);
+  for (let row = 0; row < steps.length; row++)
+    lines.push(`step ${steps.columns.step[row]} ${steps.columns.start[row]}+${steps.columns.length[row]}`);
   for (let row = 0; row < phases.length; row++) {
     const { step, name: phase, length, calls } = phases.columns;
     lines.push(`phase ${step[row]} ${name(phase[row])} ${length[row]} ×${calls[row]}`);
@@ -138,8 +139,8 @@ describe('spans', () => {
       'b 1+3 whole id 2',
       'before 1+1 whole in 2',
       'after 2+1 whole in 1',
-      'after 3+1 whole in 2',
       'deep 3+1 whole id 3 in 1',
+      'after 3+1 whole in 2',
       'deep 4+0 whole id 4 in 2',
     ]);
   });
@@ -160,21 +161,21 @@ describe('spans', () => {
     expect(text).toEqual([
       'arrow 0+2 whole id 2',
       'before 0+1 whole in 2',
-      'async 1+1 whole id 1 in 2',
       'after 1+1 whole in 2',
+      'async 1+0 whole id 1 in 2',
       'arrow 2+2 whole id 3',
       'before 2+1 whole in 3',
-      'async 3+1 whole id 4 in 3',
       'after 3+1 whole in 3',
+      'async 3+0 whole id 4 in 3',
     ]);
   });
 
   test('a name that returned values and then a promise is recorded as async from there on', async () => {
     const rig = new Rig();
     const { recorder } = rig;
-    recorder.record('load', undefined, () => 1);
+    recorder.record('load', undefined, () => rig.tick());
     await recorder.record('load', undefined, () => turn().then(() => rig.tick(3)));
-    expect(rig.flush().text()).toEqual(['load 0+0 whole', 'load 0+3 whole id 1']);
+    expect(rig.flush().text()).toEqual(['load 0+1 whole', 'load 1+3 whole id 1']);
   });
 
   test('what still runs at a flush is open, and complete once it ended, arguments too', async () => {
@@ -245,7 +246,13 @@ describe('other events', () => {
     rig.recorder.instant('checkpoint', { path: '/a/ü', ok: true });
     rig.recorder.counter('loss', 0.25, 'nats');
     rig.recorder.addMetadata('backend', 'wasm');
-    expect(rig.flush().text()).toEqual(['checkpoint @3', 'loss = 0.25 nats', 'backend: wasm', 'instants[0] path=/a/ü', 'instants[0] ok=true']);
+    expect(rig.flush().text()).toEqual([
+      'checkpoint @3',
+      'loss = 0.25 nats',
+      'backend: wasm',
+      'instants[0] path=/a/ü',
+      'instants[0] ok=true',
+    ]);
   });
 
   test('steps with the time of the spans directly below them; the last, open one is not reported', async () => {
@@ -306,7 +313,9 @@ describe('limits', () => {
   test('every batch keeps to its bytes, even of long arguments alone', () => {
     const rig = new Rig(64 * 1024 * 1024);
     for (let event = 0; event < 40; event++) {
-      const args = Object.fromEntries(Array.from({ length: 64 }, (_, index) => [`k${index}`, `${event}-${index}-`.padEnd(4000, String(index))]));
+      const args = Object.fromEntries(
+        Array.from({ length: 64 }, (_, index) => [`k${index}`, `${event}-${index}-`.padEnd(4000, String(index))]),
+      );
       rig.recorder.record(`e${event}`, args, () => rig.tick());
     }
     rig.flush();
@@ -316,7 +325,10 @@ describe('limits', () => {
   });
 });
 
-type Action = { do: 'begin' | 'async' | 'arrow'; name: string } | { do: 'end' | 'flush' } | { do: 'tick' | 'settle'; by: number };
+type Action =
+  | { readonly do: 'begin' | 'async' | 'arrow'; readonly name: string }
+  | { readonly do: 'end' | 'flush' }
+  | { readonly do: 'tick' | 'settle'; readonly by: number };
 
 const action: fc.Arbitrary<Action> = fc.oneof(
   fc.record({ do: fc.constantFrom('begin' as const, 'async' as const, 'arrow' as const), name: fc.constantFrom('a', 'b', 'ü') }),
@@ -349,10 +361,10 @@ test('whole, open and close rows rebuild any program exactly, wherever the flush
         else if (step.do === 'flush') rig.flush();
         else if (step.do === 'end') end();
         else if (step.do === 'settle') await settle(step.by);
-        else if (step.do === 'begin') {
+        else if ('name' in step && step.do === 'begin') {
           rig.recorder.begin(rig.recorder.name(step.name));
           stack.push({ name: step.name, start: rig.ns });
-        } else {
+        } else if ('name' in step) {
           const { promise, resolve } = deferred();
           const done = rig.recorder.record(step.name, undefined, step.do === 'async' ? async () => promise : () => promise);
           running.push({ name: step.name, start: rig.ns, resolve, done });

@@ -11,7 +11,7 @@ import { type RankTime, rankTime } from '@ranktrace/protocol';
 import type { BatchBuilder } from './batch-builder.ts';
 import { appendArgument, OpenSpan, type SpanBegin, type SpanTable } from './open-span.ts';
 import { recordingLimits } from './recording-limits.ts';
-import { fixedNames, recordKind, type RingDrops, RingReader } from './ring.ts';
+import { fixedNames, type RingDrops, RingReader, recordKind } from './ring.ts';
 import { StepPhases } from './step-phases.ts';
 
 export interface RecordedThread {
@@ -20,6 +20,11 @@ export interface RecordedThread {
   readonly origin: number;
   readonly track: number;
 }
+
+/** Events by kind, as `recordedKey` (protocol) carries them. */
+export type RecordedCounts = Record<'span' | 'instant' | 'counter' | 'step' | 'collective' | 'rpc', number>;
+
+const kinds = { spans: 'span', collectives: 'collective', rpcs: 'rpc' } as const satisfies Record<SpanTable, keyof RecordedCounts>;
 
 const tables: Record<number, SpanTable> = {
   [recordKind.spanBegin]: 'spans',
@@ -44,6 +49,8 @@ export class RingDrain {
   #owner: OpenSpan | { row: number; serial: number } | undefined;
   #late = 0;
   #invalid = 0;
+  /** Events read so far, by kind: what must arrive at the other end. */
+  readonly recorded: RecordedCounts = { span: 0, instant: 0, counter: 0, step: 0, collective: 0, rpc: 0 };
 
   /** `since`: no record of the thread is older; RankTime, ns. */
   constructor(thread: RecordedThread, since = 0) {
@@ -87,9 +94,11 @@ export class RingDrain {
       case recordKind.collectiveBegin:
       case recordKind.rpcClientBegin:
       case recordKind.rpcServerBegin:
-        return this.#begin(builder, promised, kind, extra, name, this.#time(raw), a, b);
+        this.#begin(builder, promised, kind, extra, name, this.#time(raw), a, b);
+        return;
       case recordKind.end:
-        return this.#end(builder, this.#stack.pop(), this.#time(raw), extra);
+        this.#end(builder, this.#stack.pop(), this.#time(raw), extra);
+        return;
       case recordKind.becameAsync: {
         const span = this.#stack.pop();
         if (span === undefined) return;
@@ -97,32 +106,50 @@ export class RingDrain {
         for (const other of this.#async.values()) {
           if (other.below === span) other.adopt(builder, a);
         }
-        return span.becomeAsync(builder, a);
+        span.becomeAsync(builder, a);
+        return;
       }
       case recordKind.asyncEnd: {
         const span = this.#async.get(a);
         this.#async.delete(a);
-        return this.#end(builder, span, this.#time(raw), extra);
+        this.#end(builder, span, this.#time(raw), extra);
+        return;
       }
       case recordKind.instant: {
         const time = this.#time(raw);
         if (this.#isLate(time, promised)) return;
-        const row = builder.append('instants', { time, track: this.#track, name: this.#name(builder, name), category: this.#name(builder, extra) });
+        this.recorded.instant++;
+        const row = builder.append('instants', {
+          time,
+          track: this.#track,
+          name: this.#name(builder, name),
+          category: this.#name(builder, extra),
+        });
         this.#owner = { row, serial: builder.serial };
         return;
       }
       case recordKind.counter: {
         const time = this.#time(raw);
         if (this.#isLate(time, promised)) return;
-        builder.append('counters', { time, track: this.#track, name: this.#name(builder, name), unit: this.#name(builder, extra), value: a });
+        this.recorded.counter++;
+        builder.append('counters', {
+          time,
+          track: this.#track,
+          name: this.#name(builder, name),
+          unit: this.#name(builder, extra),
+          value: a,
+        });
         return;
       }
       case recordKind.step:
-        return this.#endStep(builder, this.#time(raw), a);
+        this.#endStep(builder, this.#time(raw), a);
+        return;
       case recordKind.numberArgument:
-        return this.#addArgument(builder, name, a);
+        this.#addArgument(builder, name, a);
+        return;
       case recordKind.stringArgument:
-        return this.#addArgument(builder, name, decoder.decode(reader.takeBytes(a)));
+        this.#addArgument(builder, name, decoder.decode(reader.takeBytes(a)));
+        return;
       case recordKind.defineName:
         this.#names[name] = decoder.decode(reader.takeBytes(a));
         return;
@@ -134,7 +161,16 @@ export class RingDrain {
     }
   }
 
-  #begin(builder: BatchBuilder, promised: number, kind: number, extra: number, name: number, start: number, id: number, parent: number): void {
+  #begin(
+    builder: BatchBuilder,
+    promised: number,
+    kind: number,
+    extra: number,
+    name: number,
+    start: number,
+    id: number,
+    parent: number,
+  ): void {
     const reader = this.#reader;
     let [sequence, bytes] = [0, 0];
     let ids: Uint8Array | undefined;
@@ -162,6 +198,7 @@ export class RingDrain {
     if (this.#step !== undefined && below === undefined && parent === 0 && begin.table !== 'rpcs') {
       span.phase = this.#phases.begin(begin.name, start);
     }
+    this.recorded[kinds[begin.table]]++;
     if (start >= promised) span.announce(builder);
     if (id > 0) this.#async.set(id, span);
     else this.#stack.push(span);
@@ -181,6 +218,7 @@ export class RingDrain {
     this.#step = { start: time, number: number + 1 };
     const phases = this.#phases.endStep(time);
     if (step?.number !== number) return;
+    this.recorded.step++;
     builder.append('steps', { start: step.start, length: time - step.start, track: this.#track, step: number });
     for (const { name, length, calls } of phases) builder.append('phases', { step: number, name: builder.string(name), length, calls });
   }

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { expect, test } from 'vitest';
 import { Recorder } from './recorder.ts';
-import { cellBytes, createRing, recordKind, RingReader, RingWriter } from './ring.ts';
+import { cellBytes, createRing, RingReader, RingWriter, recordKind } from './ring.ts';
 
 function smallRecorder() {
   const ring = createRing(64 * cellBytes);

@@ -11,7 +11,7 @@
 //   cell:  | kind | extra << 8 : i32 | name : i32 | time : f64 | a : f64 | b : f64 |
 //
 // Invariants: 0 ≤ write − read ≤ n, mod 2^32. Storing `write` publishes whole records only. When full, the event is dropped and counted:
-// recording never waits. An accepted begin keeps one cell for its end, so an end always fits; `stepSpareCells` are for step marks alone.
+// recording never waits. An accepted begin keeps one cell for its end, so an end always fits; up to `stepSpareCellsMax` are for step marks alone.
 
 import { recordingLimits } from './recording-limits.ts';
 
@@ -83,6 +83,8 @@ export class RingWriter {
   readonly #bytes: Uint8Array;
   readonly #mask: number;
   readonly #capacity: number;
+  /** Cells that are not spare ones for steps. */
+  readonly #forEvents: number;
   #staged = 0;
   #readSeen = 0;
   #kept = 0;
@@ -94,12 +96,13 @@ export class RingWriter {
     this.#bytes = new Uint8Array(memory, headerBytes);
     this.#capacity = this.#bytes.length / cellBytes;
     this.#mask = this.#capacity - 1;
+    this.#forEvents = this.#capacity - Math.min(recordingLimits.stepSpareCellsMax, this.#capacity / 4);
   }
 
   /** Whether `cells` more cells fit beside those kept for ends and steps. */
   hasRoom(cells: number): boolean {
-    if (((this.#staged - this.#readSeen) | 0) + this.#kept + cells + recordingLimits.stepSpareCells <= this.#capacity) return true;
-    return this.#hasRoomNow(cells + recordingLimits.stepSpareCells);
+    if (((this.#staged - this.#readSeen) | 0) + this.#kept + cells <= this.#forEvents) return true;
+    return this.#hasRoomNow(cells + this.#capacity - this.#forEvents);
   }
 
   /** The same for a step mark, which may use the spare cells. */

@@ -6,7 +6,7 @@
 // Invariant: neither waits longer than the deadline (and a little, for the worker to give up first); neither throws.
 
 import { Worker } from 'node:worker_threads';
-import { type AttachedThread, sessionState, type ShipperStart, type ToShipper } from './session.ts';
+import { type AttachedThread, type ShipperStart, sessionState, type ToShipper } from './session.ts';
 
 const graceMs = 250;
 

@@ -10,7 +10,7 @@ import { limits } from '@ranktrace/protocol';
 import { Collector } from './collector.ts';
 import { SdkError } from './errors.ts';
 import { recordingLimits } from './recording-limits.ts';
-import { type ChannelMessage, channelName, sessionState, type ShipperStart, type ToShipper } from './session.ts';
+import { type ChannelMessage, channelName, type ShipperStart, sessionState, type ToShipper } from './session.ts';
 import { openShipper } from './shipper.ts';
 
 function run({ session, main, options, pid }: ShipperStart): void {

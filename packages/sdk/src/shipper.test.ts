@@ -17,7 +17,20 @@ afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
 function batch(incarnation: string, sequence: number): { bytes: Uint8Array; id: string } {
   const dropped = { events: 0, arguments: 0, names: 0, batches: 0 };
-  const header = { run: 'run', rank: 0, worldSize: 1, incarnation, sequence, host: 'h', hostName: 'h', pid: 1, epoch: '0', watermark: rankTime(0), last: false, dropped };
+  const header = {
+    run: 'run',
+    rank: 0,
+    worldSize: 1,
+    incarnation,
+    sequence,
+    host: 'h',
+    hostName: 'h',
+    pid: 1,
+    epoch: '0',
+    watermark: rankTime(0),
+    last: false,
+    dropped,
+  };
   return { bytes: encodeBatch({ header, strings: [''], tables: createEventTables() }, (body) => body), id: batchId(header) };
 }
 

@@ -48,7 +48,12 @@ export interface ShipperEvents {
 }
 
 /** Opens the spool and starts to connect. Throws SdkError `spool_unusable`, and nothing later. `random` (0 … 1) spreads reconnects. */
-export function openShipper(options: ResolvedOptions, identity: ShipperIdentity, on: ShipperEvents, random: () => number = Math.random): Shipper {
+export function openShipper(
+  options: ResolvedOptions,
+  identity: ShipperIdentity,
+  on: ShipperEvents,
+  random: () => number = Math.random,
+): Shipper {
   return new SpooledShipper(options, identity, on, openTransport(options, identity, random));
 }
 
@@ -119,7 +124,10 @@ class SpooledShipper implements Shipper, TransportHandlers {
     const end = this.#own.append(bytes, this.#options.spoolBytesMax - leftoverBytes);
     if (end === undefined) {
       this.#dropped++;
-      this.#notice('full', `spool full or not writable: ${this.#dropped} batches dropped so far (option spoolBytesMax is ${this.#options.spoolBytesMax} bytes, "${this.#own.directory}")`);
+      this.#notice(
+        'full',
+        `spool full or not writable: ${this.#dropped} batches dropped so far (option spoolBytesMax is ${this.#options.spoolBytesMax} bytes, "${this.#own.directory}")`,
+      );
       return false;
     }
     if (follows) {
@@ -157,7 +165,8 @@ class SpooledShipper implements Shipper, TransportHandlers {
     await this.#transport.close();
     const keep = this.#options.transport === 'file';
     if (!keep && this.#isDrained()) this.#own.remove();
-    else if (!keep) this.#on.notice(`not everything was acknowledged: the rest stays in "${this.#own.directory}" for the next start of this rank`);
+    else if (!keep)
+      this.#on.notice(`not everything was acknowledged: the rest stays in "${this.#own.directory}" for the next start of this rank`);
     for (const log of this.#logs) log.close();
   }
 

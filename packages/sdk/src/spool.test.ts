@@ -19,7 +19,8 @@ afterEach(() => rmSync(root, { recursive: true, force: true }));
 const bytes = (text: string, length = text.length): Uint8Array => Buffer.from(text.padEnd(length, '.'));
 const readAll = (spool: Spool): string[] => {
   const texts: string[] = [];
-  for (let frame = spool.read(); frame !== undefined; frame = spool.read()) texts.push(Buffer.from(frame.bytes).toString().replace(/\.+$/, ''));
+  for (let frame = spool.read(); frame !== undefined; frame = spool.read())
+    texts.push(Buffer.from(frame.bytes).toString().replace(/\.+$/, ''));
   return texts;
 };
 const files = (): string[] => readdirSync(directory).filter((name) => name.endsWith('.seg'));
@@ -111,10 +112,20 @@ test('leftovers are those of dead processes of the same run and rank, oldest fir
   const dead = (child.pid as number).toString(36);
   const alive = process.ppid.toString(36);
   const self = process.pid.toString(36);
-  const names = [`rank-0-b-${dead}`, `rank-0-a-${dead}`, `rank-0-c-${alive}`, `rank-1-a-${dead}`, `rank-0-d-${self}`, `rank-0-e-${self}`, 'rank-0-f-+'];
+  const names = [
+    `rank-0-b-${dead}`,
+    `rank-0-a-${dead}`,
+    `rank-0-c-${alive}`,
+    `rank-1-a-${dead}`,
+    `rank-0-d-${self}`,
+    `rank-0-e-${self}`,
+    'rank-0-f-+',
+  ];
   for (const name of names) mkdirSync(join(root, 'run', name), { recursive: true });
   const identity = { run: 'run', rank: 0, incarnation: `e-${self}` };
-  expect(findLeftovers(root, identity)).toEqual([`rank-0-a-${dead}`, `rank-0-b-${dead}`, `rank-0-d-${self}`].map((name) => join(root, 'run', name)));
+  expect(findLeftovers(root, identity)).toEqual(
+    [`rank-0-a-${dead}`, `rank-0-b-${dead}`, `rank-0-d-${self}`].map((name) => join(root, 'run', name)),
+  );
   expect(findLeftovers(root, { ...identity, run: 'other' })).toEqual([]);
   expect(spoolPath(root, identity)).toBe(join(root, 'run', `rank-0-e-${self}`));
 });

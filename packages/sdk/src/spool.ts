@@ -81,7 +81,9 @@ export class Spool {
       spool.#list();
     } catch (cause) {
       const code = (cause as NodeJS.ErrnoException).code ?? 'error';
-      throw new SdkError('spool_unusable', `Cannot use spool "${directory}": it must be a directory that can be written (${code})`, { cause });
+      throw new SdkError('spool_unusable', `Cannot use spool "${directory}": it must be a directory that can be written (${code})`, {
+        cause,
+      });
     }
     return spool;
   }
@@ -194,7 +196,9 @@ export class Spool {
   }
 
   #list(): void {
-    const numbers = readdirSync(this.directory).flatMap((name) => segmentName.exec(name)?.[1] ?? []).map(Number);
+    const numbers = readdirSync(this.directory)
+      .flatMap((name) => segmentName.exec(name)?.[1] ?? [])
+      .map(Number);
     for (const segment of numbers.sort((a, b) => a - b)) this.#segments.set(segment, this.#sizeOnDisk(segment));
     this.#tail = numbers.at(-1) ?? -1;
     this.#cursor = this.#acked = this.#readMark() ?? { segment: numbers[0] ?? 0, offset: start };

@@ -56,7 +56,10 @@ export class StepPhases {
   #phase(wanted: string): Phase {
     const name = this.#phases.has(wanted) || this.#phases.size < recordingLimits.phasesPerStepMax ? wanted : otherPhases;
     let phase = this.#phases.get(name);
-    if (phase === undefined) this.#phases.set(name, (phase = { name, length: 0, calls: 0 }));
+    if (phase === undefined) {
+      phase = { name, length: 0, calls: 0 };
+      this.#phases.set(name, phase);
+    }
     return phase;
   }
 }

@@ -36,7 +36,10 @@ export function createRecorder(session: Session, name: string): { recorder: Reco
     // Ids are doubles: 2^13 threads of 2^40 spans each.
     idBase: (threadId % 8192) * 2 ** 40,
   });
-  const origin = originOf(calibrateZero(() => performance.now(), process.hrtime.bigint), session.epochNs);
+  const origin = originOf(
+    calibrateZero(() => performance.now(), process.hrtime.bigint),
+    session.epochNs,
+  );
   return { recorder, thread: { type: 'attach', session: session.id, thread: threadId, name, tid: systemThreadId(), ring, origin } };
 }
 

@@ -27,7 +27,17 @@ test.each<[string, unknown]>([
   ['a number as traceparent', { traceparent: 7 }],
   ['a list as traceparent', { traceparent: [`00-${trace}-${span}-01`] }],
   ['a getter that throws', throwing],
-  ['a proxy that throws', new Proxy({}, { get: () => { throw new Error('no'); } })],
+  [
+    'a proxy that throws',
+    new Proxy(
+      {},
+      {
+        get: () => {
+          throw new Error('no');
+        },
+      },
+    ),
+  ],
   ['version ff', { traceparent: `ff-${trace}-${span}-01` }],
   ['version 00 with more fields', { traceparent: `00-${trace}-${span}-01-x` }],
   ['a trace id of zeros', { traceparent: `00-${'0'.repeat(32)}-${span}-01` }],

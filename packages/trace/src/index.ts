@@ -10,6 +10,7 @@ export { type MergeProgress, mergeRun } from './merge/merge-run.ts';
 export { teeSink } from './merge/tee-sink.ts';
 export type {
   Alignment,
+  EventCounts,
   ProcessTotals,
   TraceEvent,
   TraceHeader,

@@ -87,6 +87,9 @@ export interface TraceEvent {
   readonly arguments: ReadonlyMap<string, string | number> | undefined;
 }
 
+/** Events by kind. */
+export type EventCounts = Readonly<Record<TraceEvent['kind'], number>>;
+
 /** What was merged and what is known to be missing, per process. */
 export interface ProcessTotals {
   readonly process: TraceProcess;
@@ -96,7 +99,9 @@ export interface ProcessTotals {
   readonly dropped: Dropped;
   /** Events that came after their time had been written. */
   readonly late: number;
-  readonly counts: Readonly<Record<TraceEvent['kind'], number>>;
+  readonly counts: EventCounts;
+  /** What the recorder itself counted, told with its last batch; undefined when that never came. */
+  readonly recorded: EventCounts | undefined;
   /** Whether it ended in good order. */
   readonly ended: boolean;
 }

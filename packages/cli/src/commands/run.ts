@@ -57,13 +57,14 @@ export async function run(command: readonly string[], options: RunOptions): Prom
   status.stop();
   takeSpool(aggregator, name, spool, say);
   await rm(spool, { recursive: true, force: true });
-  if (!aggregator.runs().includes(name)) {
+  const sources = aggregator.store(name).sources();
+  if (sources.length === 0) {
     if (exit.code !== 0) say(exit.reason);
     say(`no events arrived: does "${command.join(' ')}" use @ranktrace/sdk?`);
     return exit.code === 0 ? 1 : exit.code;
   }
   const path = options.trace ?? join(out, name, 'trace.pftrace');
-  const report = await mergeAndReport(aggregator.store(name).sources(), path);
+  const report = await mergeAndReport(sources, path);
   if (options.json === true) process.stdout.write(`${JSON.stringify({ ...(reportData(report) as object), trace: path, exitCode: exit.code })}\n`);
   else process.stdout.write(`\n${formatReport(report)}\n\ntrace: ${path} (${formatBytes(report.bytes)}; open it at ui.perfetto.dev)\n`);
   if (exit.code !== 0) say(exit.reason);

@@ -6,7 +6,18 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createConnection, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { batchId, batchSubjects, clockSubjects, controlSubject, createEventTables, decodeBatchHeader, encodeBatch, encodeMessage, rankTime, streamName } from '@ranktrace/protocol';
+import {
+  batchId,
+  batchSubjects,
+  clockSubjects,
+  controlSubject,
+  createEventTables,
+  decodeBatchHeader,
+  encodeBatch,
+  encodeMessage,
+  rankTime,
+  streamName,
+} from '@ranktrace/protocol';
 import { type ConnectionOptions, connect, consumerOpts, nkeys } from 'nats';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { startNatsServer } from '../../../../test/setup/nats-server.ts';
@@ -18,7 +29,20 @@ const identity = { run: 'run', rank: 2, incarnation, host: 'here' };
 
 function batch(sequence: number, size = 0): { bytes: Uint8Array; id: string } {
   const dropped = { events: 0, arguments: 0, names: 0, batches: 0 };
-  const header = { run: 'run', rank: 2, worldSize: 4, incarnation, sequence, host: 'h', hostName: 'h', pid: 1, epoch: '0', watermark: rankTime(0), last: false, dropped };
+  const header = {
+    run: 'run',
+    rank: 2,
+    worldSize: 4,
+    incarnation,
+    sequence,
+    host: 'h',
+    hostName: 'h',
+    pid: 1,
+    epoch: '0',
+    watermark: rankTime(0),
+    last: false,
+    dropped,
+  };
   const strings = ['', ...Array.from({ length: Math.ceil(size / 4000) }, () => 'x'.repeat(4000))];
   return { bytes: encodeBatch({ header, strings, tables: createEventTables() }, (body) => body), id: batchId(header) };
 }
@@ -82,7 +106,13 @@ test('batches reach the stream in order; the stream is created as agreed', async
   const connection = await connect({ servers: server.url });
   const { config } = await (await connection.jetstreamManager()).streams.info(streamName);
   await connection.close();
-  expect(config).toMatchObject({ subjects: [batchSubjects], storage: 'file', retention: 'limits', duplicate_window: 120e9, max_msg_size: 1_048_576 });
+  expect(config).toMatchObject({
+    subjects: [batchSubjects],
+    storage: 'file',
+    retention: 'limits',
+    duplicate_window: 120e9,
+    max_msg_size: 1_048_576,
+  });
   expect(notices).toEqual([]);
 });
 
@@ -151,7 +181,10 @@ test('a server that comes late is waited for', async () => {
   await server.kill9();
   const shipper = openTo(server.url);
   const ids = shipAll(shipper, 0, 5);
-  await vi.waitFor(() => expect(notices).toEqual([expect.stringMatching(/^away from nats:.*: connection refused; batches wait/)]), patience);
+  await vi.waitFor(
+    () => expect(notices).toEqual([expect.stringMatching(/^away from nats:.*: connection refused; batches wait/)]),
+    patience,
+  );
   await server.restart();
   expect(await shipper.drained(10_000)).toBe(true);
   expect(await readStream(server.url)).toEqual(ids);
@@ -265,7 +298,10 @@ test('a creds file is a credential', async () => {
   const creds = join(directory, 'rank.creds');
   const jwt = token(account, user, { type: 'user', subs: -1, data: -1, payload: -1 });
   const seed = new TextDecoder().decode(user.getSeed());
-  writeFileSync(creds, `-----BEGIN NATS USER JWT-----\n${jwt}\n------END NATS USER JWT------\n\n-----BEGIN USER NKEY SEED-----\n${seed}\n------END USER NKEY SEED------\n`);
+  writeFileSync(
+    creds,
+    `-----BEGIN NATS USER JWT-----\n${jwt}\n------END NATS USER JWT------\n\n-----BEGIN USER NKEY SEED-----\n${seed}\n------END USER NKEY SEED------\n`,
+  );
   const shipper = openTo(server.url, { nats: { creds } });
   shipAll(shipper, 0, 1);
   expect(await shipper.drained(patience), notices.join('\n')).toBe(true);
@@ -274,8 +310,12 @@ test('a creds file is a credential', async () => {
 test('TLS with client certificates: the given authority, certificate and key are used, and without them the server is away', async () => {
   const [cert, key] = [join(directory, 'cert.pem'), join(directory, 'key.pem')];
   const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1'];
-  execFileSync('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', '-keyout', key, '-out', cert, ...subject], { stdio: 'ignore' });
-  await using server = await startNatsServer({ config: `tls { cert_file: "${cert}", key_file: "${key}", ca_file: "${cert}", verify: true }` });
+  execFileSync('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', '-keyout', key, '-out', cert, ...subject], {
+    stdio: 'ignore',
+  });
+  await using server = await startNatsServer({
+    config: `tls { cert_file: "${cert}", key_file: "${key}", ca_file: "${cert}", verify: true }`,
+  });
   const url = server.url.replace('nats://', 'tls://');
   const untrusting = openTo(url);
   await vi.waitFor(() => expect(notices).toEqual([expect.stringMatching(/^away from tls:.*certificate/)]), patience);

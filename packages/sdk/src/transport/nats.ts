@@ -21,8 +21,8 @@ import {
 } from '@ranktrace/protocol';
 import {
   type Authenticator,
-  connect,
   type ConnectionOptions,
+  connect,
   credsAuthenticator,
   DebugEvents,
   Events,
@@ -74,7 +74,8 @@ export class NatsTransport implements Transport {
     const jetstream = this.#jetstream;
     if (jetstream === undefined) return;
     // An async function turns what `publish` throws (connection closed, too large) into a rejection, too.
-    const publish = async () => jetstream.publish(batchSubject(this.#run, this.#rank), bytes, { msgID: id, timeout: limits.publishTimeoutMs });
+    const publish = async () =>
+      jetstream.publish(batchSubject(this.#run, this.#rank), bytes, { msgID: id, timeout: limits.publishTimeoutMs });
     publish().then(
       () => this.#handlers?.message({ type: 'ack', batch: id }),
       (error: NatsError) => this.#publishFailed(error, id, epoch),
@@ -128,7 +129,8 @@ export class NatsTransport implements Transport {
 
   #connectionOptions(): ConnectionOptions {
     const { servers, user, pass, token, creds, nkey, tls } = this.#options;
-    const authenticator = creds !== undefined ? credsFrom(creds) : nkey !== undefined ? nkeyAuthenticator(new TextEncoder().encode(nkey)) : undefined;
+    const authenticator =
+      creds !== undefined ? credsFrom(creds) : nkey !== undefined ? nkeyAuthenticator(new TextEncoder().encode(nkey)) : undefined;
     const files = {
       ...(tls.ca !== undefined && { caFile: tls.ca }),
       ...(tls.cert !== undefined && { certFile: tls.cert }),
@@ -169,7 +171,8 @@ export class NatsTransport implements Transport {
       else if (status.type === Events.Error && status.permissionContext !== undefined) {
         const { operation, subject } = status.permissionContext;
         // Not being allowed to look for the stream or to create it is fine as long as it is there: publishing will tell.
-        if (!subject.startsWith('$JS.')) this.#handlers?.notice(`NATS does not permit to ${operation} "${subject}": allow it for these credentials`);
+        if (!subject.startsWith('$JS.'))
+          this.#handlers?.notice(`NATS does not permit to ${operation} "${subject}": allow it for these credentials`);
       }
     }
   }

@@ -30,7 +30,20 @@ const dropped = { events: 0, arguments: 0, names: 0, batches: 0 };
 
 /** A batch of about `size` bytes. */
 function batch(sequence: number, { size = 0, incarnation = identity.incarnation } = {}): { bytes: Uint8Array; id: string } {
-  const header = { run: 'run', rank: 0, worldSize: 1, incarnation, sequence, host: 'here', hostName: 'here', pid: 1, epoch: '0', watermark: rankTime(0), last: false, dropped };
+  const header = {
+    run: 'run',
+    rank: 0,
+    worldSize: 1,
+    incarnation,
+    sequence,
+    host: 'here',
+    hostName: 'here',
+    pid: 1,
+    epoch: '0',
+    watermark: rankTime(0),
+    last: false,
+    dropped,
+  };
   const strings = ['', ...Array.from({ length: Math.ceil(size / 4000) }, () => 'x'.repeat(4000))];
   return { bytes: encodeBatch({ header, strings, tables: createEventTables() }, (body) => body), id: batchId(header) };
 }
@@ -179,7 +192,10 @@ test('an aggregator that starts late gets everything, and one that dies gets wha
   await peer.stop();
   const shipper = openTo(peer);
   const ids = shipAll(shipper, 0, 10);
-  await vi.waitFor(() => expect(notices).toEqual([expect.stringMatching(/^away from ws:.*: ECONNREFUSED; batches wait in the spool$/)]), patience);
+  await vi.waitFor(
+    () => expect(notices).toEqual([expect.stringMatching(/^away from ws:.*: ECONNREFUSED; batches wait in the spool$/)]),
+    patience,
+  );
   peer.answer = () => undefined;
   await peer.listen();
   await vi.waitFor(() => expect(peer.received).toEqual(ids), patience);

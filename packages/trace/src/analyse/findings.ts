@@ -2,7 +2,7 @@
 // `clock_unaligned`. Blame for slow steps rests on these: a verdict over incomplete data has to say so.
 
 import type { Nanos } from '@ranktrace/protocol';
-import type { ProcessTotals, TraceHeader } from '../trace-sink.ts';
+import type { EventCounts, ProcessTotals, TraceHeader } from '../trace-sink.ts';
 
 export interface Finding {
   readonly kind: 'data_loss' | 'rank_lost' | 'rank_missing' | 'clock_unaligned';
@@ -13,7 +13,7 @@ export interface Finding {
 /** The findings of one merged run, in a fixed order. */
 export function findCompleteness(header: TraceHeader, totals: readonly ProcessTotals[]): readonly Finding[] {
   const findings: Finding[] = [];
-  for (const { process, missing, dropped, late, ended } of totals) {
+  for (const { process, missing, dropped, late, ended, counts, recorded } of totals) {
     const { rank } = process;
     const lost = [
       [missing, 'batches missing in its sequence'],
@@ -25,6 +25,12 @@ export function findCompleteness(header: TraceHeader, totals: readonly ProcessTo
     ] as const;
     for (const [count, what] of lost) {
       if (count > 0) findings.push({ kind: 'data_loss', ranks: [rank], text: `rank ${rank}: ${count} ${what}` });
+    }
+    // Against what the recorder counted: a loss that no counter on the way knows of is the worst kind.
+    for (const kind of Object.keys(counts) as (keyof EventCounts)[]) {
+      const wanted = recorded?.[kind] ?? counts[kind];
+      if (counts[kind] === wanted) continue;
+      findings.push({ kind: 'data_loss', ranks: [rank], text: `rank ${rank}: ${wanted} events of kind ${kind} were recorded, ${counts[kind]} arrived` });
     }
     if (!ended) findings.push({ kind: 'rank_lost', ranks: [rank], text: `rank ${rank} (pid ${process.pid}) stopped without saying goodbye` });
     if (process.alignment.method === 'unaligned') {

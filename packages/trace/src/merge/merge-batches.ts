@@ -151,7 +151,7 @@ export class BatchMerger {
   }
 
   /** What went out, per member. */
-  totals(about: (index: number) => Pick<ProcessTotals, 'batches' | 'missing' | 'dropped' | 'ended'>): ProcessTotals[] {
+  totals(about: (index: number) => Pick<ProcessTotals, 'batches' | 'missing' | 'dropped' | 'recorded' | 'ended'>): ProcessTotals[] {
     return this.#members.map((member, index) => ({ process: member.process, late: member.late, counts: member.counts, ...about(index) }));
   }
 

@@ -45,8 +45,8 @@ export function* mergeRun(sources: readonly BatchSource[], sink: TraceSink): Gen
     if (next.done !== true) yield { done: ++done, total };
   }
   const totals = merger.totals((index) => {
-    const { batches, dropped, ended, source } = surveys[index] as Survey;
-    return { batches, missing: source.missing, dropped, ended };
+    const { batches, dropped, recorded, ended, source } = surveys[index] as Survey;
+    return { batches, missing: source.missing, dropped, recorded, ended };
   });
   sink.end(totals);
   return totals;

@@ -1,7 +1,8 @@
 // First pass over a source: who it is, what its clocks say, what it lost. Reads no events.
 
-import type { Batch, BatchHeader, Dropped, TableName } from '@ranktrace/protocol';
+import { type Batch, type BatchHeader, type Dropped, recordedKey, type TableName } from '@ranktrace/protocol';
 import type { ClockEvidence, ClockSample } from '../align/fit-clocks.ts';
+import type { EventCounts } from '../trace-sink.ts';
 import type { BatchSource } from './batch-source.ts';
 
 export interface Survey {
@@ -10,6 +11,7 @@ export interface Survey {
   readonly evidence: ClockEvidence;
   readonly metadata: ReadonlyMap<string, string>;
   readonly dropped: Dropped;
+  readonly recorded: EventCounts | undefined;
   readonly batches: number;
   readonly ended: boolean;
 }
@@ -38,7 +40,26 @@ export function* survey(source: BatchSource): Generator<void, Survey | undefined
   }
   if (header === undefined || last === undefined) return undefined;
   const evidence = { rank: header.rank, host: header.host, epoch: BigInt(header.epoch), samples, wallClock };
-  return { source, header, evidence, metadata, dropped: last.dropped, batches, ended: last.last };
+  const recorded = readCounts(metadata.get(recordedKey));
+  metadata.delete(recordedKey);
+  return { source, header, evidence, metadata, dropped: last.dropped, recorded, batches, ended: last.last };
+}
+
+/** The recorder's own counts, as JSON text of a map from kind to count; from outside, so checked. */
+function readCounts(text: string | undefined): EventCounts | undefined {
+  if (text === undefined) return undefined;
+  const counts = { span: 0, instant: 0, counter: 0, step: 0, collective: 0, rpc: 0 };
+  try {
+    const given = JSON.parse(text) as Record<string, unknown> | null;
+    for (const kind of Object.keys(counts) as (keyof typeof counts)[]) {
+      const count = given?.[kind];
+      if (typeof count !== 'number' || !Number.isSafeInteger(count) || count < 0) return undefined;
+      counts[kind] = count;
+    }
+    return counts;
+  } catch {
+    return undefined;
+  }
 }
 
 function collectSamples(batch: Batch, samples: ClockSample[]): void {

@@ -25,6 +25,7 @@ const totals: ProcessTotals = {
   dropped: { events: 5, arguments: 0, names: 0, batches: 0 },
   late: 0,
   counts: { span: 1, instant: 0, counter: 0, step: 0, collective: 0, rpc: 0 },
+  recorded: undefined,
   ended: true,
 };
 

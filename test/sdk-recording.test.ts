@@ -1,0 +1,247 @@
+// The SDK in real processes with real threads: whatever way a process ends, what it recorded is on disk.
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { inflateRawSync } from 'node:zlib';
+import { type Batch, decodeBatch, decodeFrameHeader, frameHeaderBytes, isSegment, segmentMagic, spanState } from '@ranktrace/protocol';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+
+const sdk = new URL('../packages/sdk/dist/index.js', import.meta.url).href;
+let directory: string;
+
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'ranktrace-sdk-'));
+});
+afterEach(() => rmSync(directory, { recursive: true, force: true }));
+
+/** Runs `body` (JavaScript, with `profile`, `recordFunction`, `sleep`, `block` and a started `prof`) in a process of its own. */
+function start(body: string): ChildProcess {
+  const file = join(directory, 'program.mjs');
+  const preamble = `
+    import { writeSync } from 'node:fs';
+    import { setTimeout as sleep } from 'node:timers/promises';
+    import { Worker } from 'node:worker_threads';
+    import { profile, recordFunction } from '${sdk}';
+    const block = (ms) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+    const say = (line) => writeSync(1, line + '\\n');
+    const thread = (code) => new Worker(new URL('data:text/javascript,' + encodeURIComponent(
+      "import { recordFunction } from '${sdk}'; import { setTimeout as sleep } from 'node:timers/promises'; import { parentPort } from 'node:worker_threads';" + code)));
+  `;
+  writeFileSync(file, preamble + body);
+  return spawn(process.execPath, [file], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, RANKTRACE_DIRECTORY: join(directory, 'out'), RANKTRACE_RUN: 'test' },
+  });
+}
+
+interface Ending {
+  readonly code: number | null;
+  readonly signal: string | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+function ending(child: ChildProcess): Promise<Ending> {
+  let [stdout, stderr] = ['', ''];
+  child.stdout?.on('data', (data) => (stdout += data));
+  child.stderr?.on('data', (data) => (stderr += data));
+  return new Promise((resolve) => child.on('close', (code, signal) => resolve({ code, signal, stdout, stderr })));
+}
+
+const run = (body: string) => ending(start(body));
+
+async function said(child: ChildProcess, line: string): Promise<void> {
+  for await (const data of child.stdout ?? []) if (String(data).includes(line)) return;
+}
+
+function readBatches(): Batch[] {
+  const batches: Batch[] = [];
+  if (!existsSync(join(directory, 'out'))) return batches;
+  for (const name of readdirSync(join(directory, 'out'), { recursive: true }) as string[]) {
+    const path = join(directory, 'out', name);
+    if (!statSync(path).isFile()) continue;
+    const bytes = readFileSync(path);
+    if (!isSegment(bytes)) continue;
+    for (let offset = segmentMagic.length; offset + frameHeaderBytes <= bytes.length; ) {
+      const { length } = decodeFrameHeader(bytes, offset);
+      offset += frameHeaderBytes;
+      if (offset + length > bytes.length) break; // Torn: its writer was killed, or is at it.
+      batches.push(decodeBatch(bytes.subarray(offset, offset + length), (body, max) => inflateRawSync(body, { maxOutputLength: max })));
+      offset += length;
+    }
+  }
+  return batches.sort((a, b) => a.header.sequence - b.header.sequence);
+}
+
+interface Span {
+  readonly name: string;
+  readonly track: number;
+  readonly start: number;
+  readonly length: number;
+  readonly state: number;
+}
+
+function spansOf(batches: readonly Batch[]): Span[] {
+  return batches.flatMap(({ strings, tables: { spans } }) =>
+    Array.from({ length: spans.length }, (_, row) => ({
+      name: strings[spans.columns.name[row] ?? 0] ?? '',
+      track: spans.columns.track[row] ?? -1,
+      start: spans.columns.start[row] ?? -1,
+      length: spans.columns.length[row] ?? -1,
+      state: spans.columns.state[row] ?? -1,
+    })),
+  );
+}
+
+/** Promises of the format that every sequence of batches keeps. */
+function checkBatches(batches: readonly Batch[]): void {
+  let watermark = 0;
+  batches.forEach(({ header, tables: { spans } }, sequence) => {
+    expect(header.sequence).toBe(sequence);
+    for (let row = 0; row < spans.length; row++) {
+      if (spans.columns.state[row] !== spanState.close) expect(spans.columns.start[row]).toBeGreaterThanOrEqual(watermark);
+    }
+    expect(header.watermark).toBeGreaterThanOrEqual(watermark);
+    watermark = header.watermark;
+    expect(header.dropped).toEqual({ events: 0, arguments: 0, names: 0, batches: 0 });
+  });
+}
+
+const names = (batches: readonly Batch[]) => spansOf(batches).map(({ name }) => name);
+
+test('a loop that stops in good order leaves a last batch with every step', async () => {
+  const { code, stderr } = await run(`
+    const prof = profile().start();
+    for (let i = 0; i < 50; i++) {
+      recordFunction('forward', () => block(2));
+      await recordFunction('allreduce', () => prof.collective({ op: 'all_reduce' }, () => sleep(2)));
+      prof.step();
+    }
+    await prof.stop();
+  `);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  const batches = readBatches();
+  checkBatches(batches);
+  expect(batches.at(-1)?.header.last).toBe(true);
+  const steps = batches.flatMap(({ tables: { steps } }) => [...steps.columns.step.subarray(0, steps.length)]);
+  expect(steps).toEqual(Array.from({ length: 50 }, (_, step) => step));
+  const forward = spansOf(batches).filter(({ name }) => name === 'forward');
+  expect(forward.filter(({ state }) => state !== spanState.open)).toHaveLength(50);
+});
+
+test('process.exit right after start loses nothing', async () => {
+  const { code } = await run(`
+    profile().start();
+    recordFunction('only', () => 1);
+    process.exit(7);
+  `);
+  expect(code).toBe(7);
+  expect(names(readBatches())).toEqual(['only']);
+  expect(readBatches().at(-1)?.header.last).toBe(true);
+});
+
+test('an uncaught exception ends the process as always, with what was recorded', async () => {
+  const { code, stderr } = await run(`
+    profile().start();
+    recordFunction('work', () => { throw new Error('mine'); });
+  `);
+  expect(code).toBe(1);
+  expect(stderr).toContain('Error: mine');
+  expect(names(readBatches())).toEqual(['work']);
+});
+
+test('a rejection that nobody handles still ends the process', async () => {
+  const { code } = await run(`
+    profile().start();
+    recordFunction('work', async () => { throw new Error('mine'); });
+    await sleep(5000);
+  `);
+  expect(code).toBe(1);
+  expect(names(readBatches())).toEqual(['work']);
+});
+
+test('a process whose event loop is empty ends at once', async () => {
+  await run(`profile().start(); recordFunction('work', () => 1);`);
+  expect(names(readBatches())).toEqual(['work']);
+});
+
+test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)('%s without a listener: flushed, and ended by the signal', async (signal) => {
+  const child = start(`profile().start(); recordFunction('work', () => 1); say('ready'); setInterval(() => {}, 1000);`);
+  const end = ending(child);
+  await said(child, 'ready');
+  child.kill(signal);
+  expect((await end).signal).toBe(signal);
+  expect(names(readBatches())).toEqual(['work']);
+});
+
+test("the user's own signal listener decides, also one registered with once", async () => {
+  const child = start(`
+    process.once('SIGTERM', async () => { await sleep(50); recordFunction('cleanup', () => 1); process.exit(3); });
+    profile().start(); say('ready'); setInterval(() => {}, 1000);
+  `);
+  const end = ending(child);
+  await said(child, 'ready');
+  child.kill('SIGTERM');
+  expect((await end).code).toBe(3);
+  expect(names(readBatches())).toEqual(['cleanup']);
+});
+
+test('a killed process whose event loop was blocked shows what it was inside of', async () => {
+  const child = start(`profile().start(); recordFunction('stuck', () => { say('ready'); block(60000); });`);
+  const end = ending(child);
+  await said(child, 'ready');
+  // Its first batch, and a heartbeat.
+  await expect.poll(() => readBatches().length, { timeout: 20_000 }).toBeGreaterThan(1);
+  child.kill('SIGKILL');
+  await end;
+  const batches = readBatches();
+  expect(spansOf(batches).map(({ name, state }) => ({ name, state }))).toEqual([{ name: 'stuck', state: spanState.open }]);
+  // And that it was alive: heartbeats went on.
+  expect(batches.length).toBeGreaterThan(1);
+});
+
+test('threads started before and after the profile have tracks of their own, on the same clock', async () => {
+  const { code, stderr } = await run(`
+    const work = "const loop = async () => { for (let i = 0; i < 100; i++) { recordFunction('NAME', () => 1); await sleep(5); } }; await loop();";
+    const early = thread(work.replace('NAME', 'early'));
+    await sleep(150);
+    const prof = profile().start();
+    const late = thread(work.replace('NAME', 'late'));
+    const ended = [early, late].map((worker) => new Promise((resolve) => worker.on('exit', resolve)));
+    recordFunction('main', () => block(100));
+    await Promise.all(ended);
+    await prof.stop();
+  `);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  const batches = readBatches();
+  checkBatches(batches);
+  const spans = spansOf(batches);
+  expect(spans.filter(({ name }) => name === 'late')).toHaveLength(100);
+  expect(spans.filter(({ name }) => name === 'early').length).toBeGreaterThan(10);
+  expect(new Set(spans.map(({ track }) => track)).size).toBe(3);
+  // Both ran while the main thread did, or after it: no thread's clock is off by its own start.
+  const end = batches.at(-1)?.header.watermark ?? 0;
+  for (const { start, length } of spans) {
+    expect(start).toBeGreaterThanOrEqual(0);
+    expect(start + length).toBeLessThanOrEqual(end);
+  }
+  const tids = batches.flatMap(({ tables: { tracks } }) => [...tracks.columns.tid.subarray(0, tracks.length)]);
+  expect(new Set(tids).size).toBe(3);
+});
+
+test('a profile can follow another one, and `dispose` stops without the event loop', async () => {
+  const { code, stderr } = await run(`
+    for (const name of ['first', 'second']) {
+      const prof = profile().start();
+      recordFunction(name, () => 1);
+      prof[Symbol.dispose]();
+      await sleep(5);
+    }
+  `);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  const batches = readBatches();
+  expect(new Set(names(batches))).toEqual(new Set(['first', 'second']));
+  expect(new Set(batches.map(({ header }) => header.incarnation)).size).toBe(2);
+});
