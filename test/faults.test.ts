@@ -102,7 +102,11 @@ describe('the embedded transport', () => {
       return service;
     };
     let service = await serve();
-    const environment = { RANKTRACE_URL: `ws://127.0.0.1:${port}`, RANKTRACE_RUN: 'killed', RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool-c') };
+    const environment = {
+      RANKTRACE_URL: `ws://127.0.0.1:${port}`,
+      RANKTRACE_RUN: 'killed',
+      RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool-c'),
+    };
     const ranks = await startRanks(3, [stepProgram, '1200', '5'], environment);
     for (const wait of [900, 350, 620]) {
       await setTimeout(wait);
@@ -115,12 +119,17 @@ describe('the embedded transport', () => {
     await stop(service);
     const { ranks: reports } = await reportOf('killed');
     expectWhole(reports, 3);
-    for (const { counts } of reports) expect(counts).toMatchObject({ step: 1200, span: 3600, instant: 1200, counter: 1200, collective: 1200 });
+    for (const { counts } of reports)
+      expect(counts).toMatchObject({ step: 1200, span: 3600, instant: 1200, counter: 1200, collective: 1200 });
   });
 
   it('delivers what was recorded before the aggregator came up', async () => {
     const port = await freePort();
-    const environment = { RANKTRACE_URL: `ws://127.0.0.1:${port}`, RANKTRACE_RUN: 'early', RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool-d') };
+    const environment = {
+      RANKTRACE_URL: `ws://127.0.0.1:${port}`,
+      RANKTRACE_RUN: 'early',
+      RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool-d'),
+    };
     const ranks = await startRanks(2, [stepProgram, '600', '5'], environment);
     await setTimeout(1500);
     const service = startCommand(['serve', '--listen', `127.0.0.1:${port}`, '--out', directory]);
@@ -143,7 +152,11 @@ describe('a rank that dies', () => {
     const service = startCommand(['serve', '--listen', `127.0.0.1:${port}`, '--out', directory]);
     await service.said('listening on');
     const progress = join(directory, 'progress');
-    const environment = { RANKTRACE_URL: `ws://127.0.0.1:${port}`, RANKTRACE_RUN: 'dead', RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool-e') };
+    const environment = {
+      RANKTRACE_URL: `ws://127.0.0.1:${port}`,
+      RANKTRACE_RUN: 'dead',
+      RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool-e'),
+    };
     const [rank] = await startRanks(1, [stepProgram, '100000', String(stepMs), progress], environment);
     await setTimeout(3000);
     rank?.child.kill('SIGKILL');
@@ -205,7 +218,10 @@ describe('the trace', () => {
     const ranks = await startRanks(2, [stepProgram, '200', '2'], { RANKTRACE_DIRECTORY: out, RANKTRACE_RUN: 'ordered' });
     await Promise.all(ranks.map((rank) => rank.ended));
     using log = openBatchLog(join(out, 'ordered'));
-    const batches = log.run('ordered').sources().flatMap((source) => Array.from({ length: source.count }, (_, index) => source.read(index)));
+    const batches = log
+      .run('ordered')
+      .sources()
+      .flatMap((source) => Array.from({ length: source.count }, (_, index) => source.read(index)));
     const digest = async (name: string, order: readonly Uint8Array[]): Promise<string> => {
       const storeDirectory = join(directory, name);
       for (const [index, bytes] of order.entries()) {
@@ -221,6 +237,8 @@ describe('the trace', () => {
     };
     const straight = await digest('straight', batches);
     expect(await digest('backwards', [...batches].reverse())).toBe(straight);
-    expect(await digest('interleaved', [...batches.filter((_, i) => i % 2 === 0), ...batches.filter((_, i) => i % 2 === 1)])).toBe(straight);
+    expect(await digest('interleaved', [...batches.filter((_, i) => i % 2 === 0), ...batches.filter((_, i) => i % 2 === 1)])).toBe(
+      straight,
+    );
   });
 });

@@ -38,7 +38,13 @@ async function oneCore(batches: readonly Uint8Array[]): Promise<Figure> {
     const step = aggregator.status().runs[0]?.ranks[0]?.step;
     if (step !== steps - 1) throw new Error(`The last step must be ${steps - 1}, got ${step}`);
     const baseline = { name: 'JSON.parse of the same events', value: jsonPerSecond() / 1e6 };
-    return figure({ name: 'decode, store, summarise, per core', value: perSecond / 1e6, unit: 'M events/s', baseline, target: { at: 'least', value: 5, of: 'value' } });
+    return figure({
+      name: 'decode, store, summarise, per core',
+      value: perSecond / 1e6,
+      unit: 'M events/s',
+      baseline,
+      target: { at: 'least', value: 5, of: 'value' },
+    });
   } finally {
     rmSync(out, { recursive: true });
   }
@@ -50,7 +56,14 @@ function jsonPerSecond(): number {
   const { columns, length } = decodeBatch(encoded(batch), inflate).tables.spans;
   const text = JSON.stringify(
     Array.from({ length }, (_, row) => {
-      return { ph: 'X', name: batch.strings[columns.name[row] as number], ts: (columns.start[row] as number) / 1000, dur: (columns.length[row] as number) / 1000, pid: 1, tid: 1 };
+      return {
+        ph: 'X',
+        name: batch.strings[columns.name[row] as number],
+        ts: (columns.start[row] as number) / 1000,
+        dur: (columns.length[row] as number) / 1000,
+        pid: 1,
+        tid: 1,
+      };
     }),
   );
   const rounds = 100;
@@ -63,7 +76,11 @@ function jsonPerSecond(): number {
 async function throughNats(batches: readonly Uint8Array[]): Promise<Figure> {
   const directory = mkdtempSync(join(tmpdir(), 'ranktrace-bench-'));
   const port = await freePort();
-  const server = spawn(process.env.NATS_SERVER_BIN ?? 'nats-server', ['-js', '-a', '127.0.0.1', '-p', `${port}`, '-sd', join(directory, 'nats')], { stdio: 'ignore', env: { ...process.env, PATH: `${process.env.PATH}:/usr/sbin` } });
+  const server = spawn(
+    process.env.NATS_SERVER_BIN ?? 'nats-server',
+    ['-js', '-a', '127.0.0.1', '-p', `${port}`, '-sd', join(directory, 'nats')],
+    { stdio: 'ignore', env: { ...process.env, PATH: `${process.env.PATH}:/usr/sbin` } },
+  );
   const url = `nats://127.0.0.1:${port}`;
   try {
     const client = await connect({ servers: url, waitOnFirstConnect: true, maxReconnectAttempts: 100, reconnectTimeWait: 50 });
@@ -77,7 +94,12 @@ async function throughNats(batches: readonly Uint8Array[]): Promise<Figure> {
     while (stored() < batches.length) await new Promise((resolve) => setTimeout(resolve, 5));
     const seconds = (performance.now() - started) / 1000;
     await client.close();
-    return figure({ name: 'publish, JetStream, consume, store, 2 cores', value: events / seconds / 1e6, unit: 'M events/s', target: { at: 'least', value: 2, of: 'value' } });
+    return figure({
+      name: 'publish, JetStream, consume, store, 2 cores',
+      value: events / seconds / 1e6,
+      unit: 'M events/s',
+      target: { at: 'least', value: 2, of: 'value' },
+    });
   } finally {
     server.kill();
     await once(server, 'exit');
@@ -87,7 +109,11 @@ async function throughNats(batches: readonly Uint8Array[]): Promise<Figure> {
 
 const batchesPerRank = Math.ceil(steps / 60);
 
-async function publish(jetStream: ReturnType<Awaited<ReturnType<typeof connect>>['jetstream']>, batch: Uint8Array, index: number): Promise<void> {
+async function publish(
+  jetStream: ReturnType<Awaited<ReturnType<typeof connect>>['jetstream']>,
+  batch: Uint8Array,
+  index: number,
+): Promise<void> {
   const rank = Math.floor(index / batchesPerRank);
   const msgID = batchId({ run: 'bench', rank, incarnation: 'mi8b1y90-1x', sequence: index % batchesPerRank });
   await jetStream.publish(batchSubject('bench', rank), batch, { msgID });

@@ -19,12 +19,22 @@ function section(name: string, figures: readonly Figure[]): string {
   const machine = `${cpus().length} × ${cpus()[0]?.model ?? 'unknown CPU'}, Node ${process.version}, ${new Date().toISOString().slice(0, 10)}`;
   const rows = figures.map((figure) => {
     const { target, baseline, ratio } = figure;
-    const wanted = target === undefined ? '' : `${target.at === 'most' ? '≤' : '≥'} ${target.value}${target.of === 'ratio' ? ' ×' : ` ${figure.unit}`}`;
+    const wanted =
+      target === undefined ? '' : `${target.at === 'most' ? '≤' : '≥'} ${target.value}${target.of === 'ratio' ? ' ×' : ` ${figure.unit}`}`;
     const against = baseline === undefined ? '' : `${rounded(baseline.value)} ${figure.unit} (${baseline.name})`;
     const met = meetsTarget(figure);
     return `| ${figure.name} | ${rounded(figure.value)} ${figure.unit} | ${against} | ${ratio === undefined ? '' : `${rounded(ratio)} ×`} | ${wanted}${met === false ? ' **missed**' : ''} |`;
   });
-  return [`## ${name}`, '', `\`npm run bench -- ${name}\` on ${machine}`, '', '| figure | value | baseline, same run | ratio | target |', '|---|---|---|---|---|', ...rows, ''].join('\n');
+  return [
+    `## ${name}`,
+    '',
+    `\`npm run bench -- ${name}\` on ${machine}`,
+    '',
+    '| figure | value | baseline, same run | ratio | target |',
+    '|---|---|---|---|---|',
+    ...rows,
+    '',
+  ].join('\n');
 }
 
 /** Puts a section in its place, or at the end. */
@@ -46,7 +56,14 @@ for (const name of names.length === 0 ? Object.keys(benches) : names) {
   const figures = await (await (benches[name] as (typeof benches)[string])()).run();
   for (const figure of figures) {
     const { target: _, ...line } = figure;
-    console.log(JSON.stringify({ bench: name, ...line, value: rounded(line.value), ...(line.ratio === undefined ? {} : { ratio: rounded(line.ratio) }) }));
+    console.log(
+      JSON.stringify({
+        bench: name,
+        ...line,
+        value: rounded(line.value),
+        ...(line.ratio === undefined ? {} : { ratio: rounded(line.ratio) }),
+      }),
+    );
     if (meetsTarget(figure) === false) {
       process.exitCode = 1;
       console.error(`bench: ${name}: "${figure.name}" misses its target`);

@@ -19,8 +19,20 @@ export async function merge(): Promise<Figure[]> {
   const small = measureApart(2e6);
   const large = measureApart(20e6);
   return [
-    figure({ name: 'stored run to .pftrace (20 M events, 8 ranks)', value: large.perSecond / 1e6, unit: 'M events/s', baseline: { name: 'JSON.stringify of the same events', value: jsonPerSecond() / 1e6 }, target: { at: 'least', value: 2, of: 'value' } }),
-    figure({ name: 'peak memory at 20 M events', value: large.peakMiB, unit: 'MiB', baseline: { name: 'at 2 M events', value: small.peakMiB }, target: { at: 'most', value: 400, of: 'value' } }),
+    figure({
+      name: 'stored run to .pftrace (20 M events, 8 ranks)',
+      value: large.perSecond / 1e6,
+      unit: 'M events/s',
+      baseline: { name: 'JSON.stringify of the same events', value: jsonPerSecond() / 1e6 },
+      target: { at: 'least', value: 2, of: 'value' },
+    }),
+    figure({
+      name: 'peak memory at 20 M events',
+      value: large.peakMiB,
+      unit: 'MiB',
+      baseline: { name: 'at 2 M events', value: small.peakMiB },
+      target: { at: 'most', value: 400, of: 'value' },
+    }),
     figure({ name: 'trace bytes per event', value: large.bytes / large.events, unit: 'B' }),
   ];
 }
@@ -56,7 +68,10 @@ async function store(out: string, events: number): Promise<void> {
       const next = source.next();
       if (next.done === true) continue;
       open++;
-      store.append(encodeBatch(next.value, (body) => deflateRawSync(body, { level: 1 })), next.value.header);
+      store.append(
+        encodeBatch(next.value, (body) => deflateRawSync(body, { level: 1 })),
+        next.value.header,
+      );
     }
   }
   await store.close();
@@ -78,7 +93,14 @@ function jsonPerSecond(): number {
   const events = [...generateRank(0, ranks, 600)].flatMap(({ tables: { spans }, strings }) =>
     Array.from({ length: spans.length }, (_, row) => {
       const { start, length, name } = spans.columns;
-      return { ph: 'X', name: strings[name[row] as number], ts: (start[row] as number) / 1000, dur: (length[row] as number) / 1000, pid: 1, tid: 1 };
+      return {
+        ph: 'X',
+        name: strings[name[row] as number],
+        ts: (start[row] as number) / 1000,
+        dur: (length[row] as number) / 1000,
+        pid: 1,
+        tid: 1,
+      };
     }),
   );
   const started = performance.now();

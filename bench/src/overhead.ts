@@ -36,7 +36,13 @@ export async function overhead(): Promise<Figure[]> {
     rmSync(directory, { recursive: true, force: true });
   }
   const baseline = { name: 'the same step without a profile', value: median(without) };
-  const step = figure({ name: 'training step, always-on profile', value: median(withProfile), unit: 'ms', baseline, target: { at: 'most', value: 1.005, of: 'ratio' } });
+  const step = figure({
+    name: 'training step, always-on profile',
+    value: median(withProfile),
+    unit: 'ms',
+    baseline,
+    target: { at: 'most', value: 1.005, of: 'ratio' },
+  });
   return [step];
 }
 

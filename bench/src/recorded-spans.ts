@@ -64,7 +64,10 @@ export function batchesOf(spans: readonly RecordedSpan[], rank: number, rows = 8
     const indexes = new Map<string, number>([['', 0]]);
     const indexOf = (text: string): number => {
       let index = indexes.get(text);
-      if (index === undefined) indexes.set(text, (index = strings.push(text) - 1));
+      if (index === undefined) {
+        index = strings.push(text) - 1;
+        indexes.set(text, index);
+      }
       return index;
     };
     for (const track of new Set(part.map((span) => span.track))) {

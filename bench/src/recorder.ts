@@ -5,8 +5,8 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { profile, recordFunction } from '@ranktrace/sdk';
 import { BasicTracerProvider, BatchSpanProcessor, InMemorySpanExporter } from '@opentelemetry/sdk-trace-base';
+import { profile, recordFunction } from '@ranktrace/sdk';
 import { type Figure, figure, median } from './figure.ts';
 
 const rounds = 41;
@@ -29,7 +29,13 @@ export async function recorder(): Promise<Figure[]> {
     const openTelemetry = await openTelemetrySpan();
     const bare = { name: 'two bare performance.now()', value: clocks };
     return [
-      figure({ name: 'recordFunction, begin and end of a span', value: span, unit: 'ns', baseline: bare, target: { at: 'most', value: 1.5, of: 'ratio' } }),
+      figure({
+        name: 'recordFunction, begin and end of a span',
+        value: span,
+        unit: 'ns',
+        baseline: bare,
+        target: { at: 'most', value: 1.5, of: 'ratio' },
+      }),
       figure({ name: 'OpenTelemetry span, start and end', value: openTelemetry, unit: 'ns', baseline: { name: 'ours', value: span } }),
       figure({ name: 'prof.step()', value: step, unit: 'ns', target: { at: 'most', value: 300, of: 'value' } }),
       figure({ name: 'prof.counter()', value: counter, unit: 'ns', baseline: bare }),

@@ -17,11 +17,39 @@ export async function wire(): Promise<Figure[]> {
   const ncclNanos = measure([nccl]);
   const ncclMicros = measure([nccl.map(toMicros)]);
   return [
-    figure({ name: 'sent per span (nanogpt-8rank, ns)', value: nanos.sent, unit: 'B', baseline: { name: 'Kineto JSON event, gzip', value: nanos.jsonGzip }, target: { at: 'most', value: 7, of: 'value' } }),
-    figure({ name: 'stored per span (nanogpt-8rank, ns)', value: nanos.stored, unit: 'B', baseline: { name: 'varint columns, deflate', value: nanos.varint }, target: { at: 'most', value: 5.5, of: 'value' } }),
-    figure({ name: 'sent per span, msgpackr records for comparison', value: nanos.sent, unit: 'B', baseline: { name: 'msgpackr records, deflate', value: nanos.records } }),
-    figure({ name: 'stored per span (nccl_parser_config, cut to µs)', value: ncclMicros.stored, unit: 'B', baseline: { name: 'varint columns, deflate', value: ncclMicros.varint }, target: { at: 'most', value: 3, of: 'value' } }),
-    figure({ name: 'stored per span (nccl_parser_config, ns as recorded)', value: ncclNanos.stored, unit: 'B', baseline: { name: 'varint columns, deflate', value: ncclNanos.varint } }),
+    figure({
+      name: 'sent per span (nanogpt-8rank, ns)',
+      value: nanos.sent,
+      unit: 'B',
+      baseline: { name: 'Kineto JSON event, gzip', value: nanos.jsonGzip },
+      target: { at: 'most', value: 7, of: 'value' },
+    }),
+    figure({
+      name: 'stored per span (nanogpt-8rank, ns)',
+      value: nanos.stored,
+      unit: 'B',
+      baseline: { name: 'varint columns, deflate', value: nanos.varint },
+      target: { at: 'most', value: 5.5, of: 'value' },
+    }),
+    figure({
+      name: 'sent per span, msgpackr records for comparison',
+      value: nanos.sent,
+      unit: 'B',
+      baseline: { name: 'msgpackr records, deflate', value: nanos.records },
+    }),
+    figure({
+      name: 'stored per span (nccl_parser_config, cut to µs)',
+      value: ncclMicros.stored,
+      unit: 'B',
+      baseline: { name: 'varint columns, deflate', value: ncclMicros.varint },
+      target: { at: 'most', value: 3, of: 'value' },
+    }),
+    figure({
+      name: 'stored per span (nccl_parser_config, ns as recorded)',
+      value: ncclNanos.stored,
+      unit: 'B',
+      baseline: { name: 'varint columns, deflate', value: ncclNanos.varint },
+    }),
   ];
 }
 

@@ -1,9 +1,9 @@
 // A trace file on its way to disk: bytes in, written under a temporary name, renamed when whole. A broken-off merge never leaves half a
 // trace under the final name.
 
+import { once } from 'node:events';
 import { createWriteStream, type WriteStream } from 'node:fs';
 import { rename, rm } from 'node:fs/promises';
-import { once } from 'node:events';
 import { createGzip, type Gzip } from 'node:zlib';
 import { chromeWriter, dumpWriter, perfettoWriter, type TraceSink, type WriteBytes } from '@ranktrace/trace';
 import { AggregatorError, messageOf } from './errors.ts';
@@ -23,7 +23,10 @@ export function traceFormatOf(path: string): TraceFormat {
   const name = path.replace(/\.gz$/, '');
   const found = formats.find(([extension]) => name.endsWith(extension));
   if (found !== undefined) return found[1];
-  throw new AggregatorError('bad_option', `Cannot tell the format of "${path}": its name must end in .pftrace, .json or .txt (each with .gz, if wanted)`);
+  throw new AggregatorError(
+    'bad_option',
+    `Cannot tell the format of "${path}": its name must end in .pftrace, .json or .txt (each with .gz, if wanted)`,
+  );
 }
 
 /** The writer of a format. */

@@ -4,7 +4,7 @@
 
 import { setImmediate } from 'node:timers/promises';
 import { type Batch, decodeBatch, type TableName } from '@ranktrace/protocol';
-import { type BatchSource, type MergeProgress, mergeRun, type ProcessTotals, teeSink, type TraceSink } from '@ranktrace/trace';
+import { type BatchSource, type MergeProgress, mergeRun, type ProcessTotals, type TraceSink, teeSink } from '@ranktrace/trace';
 import { inflate } from './inflate.ts';
 import { createTraceWriter, TraceFile, traceFormatOf } from './trace-file.ts';
 
@@ -73,7 +73,11 @@ function batchSource(source: StoredSource, onUnreadable: MergeOptions['onUnreada
   return { rank, incarnation, count, missing, batches: (only) => decoded(source, only, onUnreadable) };
 }
 
-function* decoded(source: StoredSource, only: readonly TableName[] | undefined, onUnreadable: MergeOptions['onUnreadable']): Generator<Batch> {
+function* decoded(
+  source: StoredSource,
+  only: readonly TableName[] | undefined,
+  onUnreadable: MergeOptions['onUnreadable'],
+): Generator<Batch> {
   for (let index = 0; index < source.count; index++) {
     let batch: Batch;
     try {

@@ -58,12 +58,16 @@ export async function mergeAndReport(
   const all = [keepHeader, summary, ...sinks];
   try {
     const written =
-      path === undefined
-        ? { totals: await mergeStored(sources, all, options), bytes: 0 }
-        : await writeTrace(sources, path, all, options);
+      path === undefined ? { totals: await mergeStored(sources, all, options), bytes: 0 } : await writeTrace(sources, path, all, options);
     const begun = header as TraceHeader | undefined;
     if (begun === undefined || begun.processes.length === 0) throw new CliError('bad_input', 'There is no readable batch in the input');
-    return { header: begun, totals: written.totals, bytes: written.bytes, summary: summary.summary, findings: findCompleteness(begun, written.totals) };
+    return {
+      header: begun,
+      totals: written.totals,
+      bytes: written.bytes,
+      summary: summary.summary,
+      findings: findCompleteness(begun, written.totals),
+    };
   } finally {
     progress.stop();
   }

@@ -86,7 +86,10 @@ export class RankProcesses {
       });
       if (code !== 0 && first.code === 0 && !this.#stopping) {
         const how = signal === null ? `ended with exit code ${code}` : `was ended by ${signal}`;
-        first = { code: code ?? 128 + (signalNumbers[signal as NodeJS.Signals] ?? 0), reason: `rank ${rank} ${how}; the others were stopped` };
+        first = {
+          code: code ?? 128 + (signalNumbers[signal as NodeJS.Signals] ?? 0),
+          reason: `rank ${rank} ${how}; the others were stopped`,
+        };
         this.stop('SIGTERM');
       }
       await Promise.all(streams);

@@ -1,6 +1,6 @@
 // The pure heart: no clock, disk, socket or DOM.
 export { ClockModel, type RankClock } from './align/clock-model.ts';
-export { type ClockEvidence, type ClockSample, fitClocks, type FittedClocks } from './align/fit-clocks.ts';
+export { type ClockEvidence, type ClockSample, type FittedClocks, fitClocks } from './align/fit-clocks.ts';
 export { type Finding, findCompleteness, worstBound } from './analyse/findings.ts';
 export { type KeyAverage, KeyAveragesSink } from './analyse/key-averages.ts';
 export { quantile, type RankSummary, type RunSummary, type StepSummary, StepSummarySink } from './analyse/step-summary.ts';

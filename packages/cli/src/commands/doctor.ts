@@ -18,7 +18,10 @@ export async function doctor(options: { nats?: NatsConnectOptions | undefined; o
   if (options.nats !== undefined) checks.push(await checkServer(options.nats));
   else checks.push({ name: 'nats', state: 'note', text: 'not checked: give --nats URL (a run on one host needs none)' });
   if (options.json === true) process.stdout.write(`${JSON.stringify(checks)}\n`);
-  else process.stdout.write(`${formatTable([['check', 'state', ''], ...checks.map((c) => [c.name, c.state, c.text])], [false, false, false])}\n`);
+  else
+    process.stdout.write(
+      `${formatTable([['check', 'state', ''], ...checks.map((c) => [c.name, c.state, c.text])], [false, false, false])}\n`,
+    );
   return checks.some((check) => check.state === 'failed') ? 1 : 0;
 }
 

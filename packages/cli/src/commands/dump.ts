@@ -1,8 +1,8 @@
 // `ranktrace dump INPUT…`: every event of a run as one line of text, in order of time; `--batches` lists what is stored instead.
 
 import { writeSync } from 'node:fs';
-import { decodeBatch, decodeBatchHeader, tableNames } from '@ranktrace/protocol';
 import { inflate, mergeStored } from '@ranktrace/aggregator';
+import { decodeBatch, decodeBatchHeader, tableNames } from '@ranktrace/protocol';
 import { dumpWriter } from '@ranktrace/trace';
 import { openInputs } from '../merge-inputs.ts';
 

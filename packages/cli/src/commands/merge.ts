@@ -2,9 +2,9 @@
 
 import { CliError } from '../errors.ts';
 import { formatBytes } from '../format.ts';
+import { abortOnInterrupt } from '../interrupt.ts';
 import { mergeAndReport, openInputs } from '../merge-inputs.ts';
 import { formatReport, reportData } from '../print-summary.ts';
-import { abortOnInterrupt } from '../interrupt.ts';
 
 export async function merge(inputs: readonly string[], options: { output: string; run?: string; json?: boolean }): Promise<number> {
   using opened = openInputs(inputs, options.run);

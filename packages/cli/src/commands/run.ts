@@ -39,7 +39,13 @@ export async function run(command: readonly string[], options: RunOptions): Prom
     process.stderr.write(`ranktrace: ${line}\n`);
   };
   using interrupt = abortOnInterrupt();
-  await using aggregator = await startAggregator({ out, listen: { host: '127.0.0.1', port: 0 }, nats: options.nats, run: name, onNotice: say });
+  await using aggregator = await startAggregator({
+    out,
+    listen: { host: '127.0.0.1', port: 0 },
+    nats: options.nats,
+    run: name,
+    onNotice: say,
+  });
   const url = options.nats?.servers[0] ?? aggregator.address.replace(/^http/, 'ws');
   const ranks = await RankProcesses.start(command, {
     ranks: options.ranks,
@@ -65,7 +71,8 @@ export async function run(command: readonly string[], options: RunOptions): Prom
   }
   const path = options.trace ?? join(out, name, 'trace.pftrace');
   const report = await mergeAndReport(sources, path);
-  if (options.json === true) process.stdout.write(`${JSON.stringify({ ...(reportData(report) as object), trace: path, exitCode: exit.code })}\n`);
+  if (options.json === true)
+    process.stdout.write(`${JSON.stringify({ ...(reportData(report) as object), trace: path, exitCode: exit.code })}\n`);
   else process.stdout.write(`\n${formatReport(report)}\n\ntrace: ${path} (${formatBytes(report.bytes)}; open it at ui.perfetto.dev)\n`);
   if (exit.code !== 0) say(exit.reason);
   return exit.code;

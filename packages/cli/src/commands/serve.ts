@@ -26,7 +26,9 @@ export async function serve(options: ServeOptions): Promise<number> {
     nats: options.nats,
     onNotice: say,
   });
-  say(`listening on ${aggregator.address}, storing in "${options.out}"${options.nats === undefined ? '' : `, reading ${options.nats.servers.join(', ')}`}`);
+  say(
+    `listening on ${aggregator.address}, storing in "${options.out}"${options.nats === undefined ? '' : `, reading ${options.nats.servers.join(', ')}`}`,
+  );
   const written = new Set<string>();
   const stopWatching = aggregator.subscribe(() => {
     for (const { run, worldSize, ranks } of aggregator.status().runs) {

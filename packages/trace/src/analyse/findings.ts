@@ -30,9 +30,14 @@ export function findCompleteness(header: TraceHeader, totals: readonly ProcessTo
     for (const kind of Object.keys(counts) as (keyof EventCounts)[]) {
       const wanted = recorded?.[kind] ?? counts[kind];
       if (counts[kind] === wanted) continue;
-      findings.push({ kind: 'data_loss', ranks: [rank], text: `rank ${rank}: ${wanted} events of kind ${kind} were recorded, ${counts[kind]} arrived` });
+      findings.push({
+        kind: 'data_loss',
+        ranks: [rank],
+        text: `rank ${rank}: ${wanted} events of kind ${kind} were recorded, ${counts[kind]} arrived`,
+      });
     }
-    if (!ended) findings.push({ kind: 'rank_lost', ranks: [rank], text: `rank ${rank} (pid ${process.pid}) stopped without saying goodbye` });
+    if (!ended)
+      findings.push({ kind: 'rank_lost', ranks: [rank], text: `rank ${rank} (pid ${process.pid}) stopped without saying goodbye` });
     if (process.alignment.method === 'unaligned') {
       const text = `rank ${rank}: the clock of host ${process.hostName} is not aligned to the others; its times are its wall clock's`;
       findings.push({ kind: 'clock_unaligned', ranks: [rank], text });

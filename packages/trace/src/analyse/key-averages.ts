@@ -35,7 +35,12 @@ interface Frame {
 }
 
 export class KeyAveragesSink implements TraceSink {
-  readonly #totals = { span: new Map<string, Totals>(), step: new Map<string, Totals>(), collective: new Map<string, Totals>(), rpc: new Map<string, Totals>() };
+  readonly #totals = {
+    span: new Map<string, Totals>(),
+    step: new Map<string, Totals>(),
+    collective: new Map<string, Totals>(),
+    rpc: new Map<string, Totals>(),
+  };
   readonly #stacks: Frame[][] = [];
 
   begin(): void {}
@@ -75,7 +80,9 @@ export class KeyAveragesSink implements TraceSink {
 
   /** In order of self time, the largest first. A span that never ended counts as a call of no length. */
   get averages(): readonly KeyAverage[] {
-    const rows = Object.values(this.#totals).flatMap((rows) => [...rows.values()]).sort((a, b) => b.self - a.self || (a.key < b.key ? -1 : 1));
+    const rows = Object.values(this.#totals)
+      .flatMap((rows) => [...rows.values()])
+      .sort((a, b) => b.self - a.self || (a.key < b.key ? -1 : 1));
     return rows.map(({ key, kind, count, total, self }) => {
       return { key, kind, count, total: nanos(total), self: nanos(self), average: nanos(total / count) };
     });

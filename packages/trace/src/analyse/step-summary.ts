@@ -64,7 +64,10 @@ export class StepSummarySink implements TraceSink {
     const { rank } = event.lane.process;
     this.#addStep(event.step, rank, event.length);
     let totals = this.#ranks.get(rank);
-    if (totals === undefined) this.#ranks.set(rank, (totals = { steps: 0, total: 0, phases: new Map() }));
+    if (totals === undefined) {
+      totals = { steps: 0, total: 0, phases: new Map() };
+      this.#ranks.set(rank, totals);
+    }
     totals.steps++;
     totals.total += event.length;
     for (const [name, length] of event.phases ?? []) totals.phases.set(name, (totals.phases.get(name) ?? 0) + length);

@@ -23,10 +23,16 @@ export class ArgumentIndex {
   #add(batch: Batch, columns: { table: Uint32Array; row: Uint32Array; key: Uint32Array }, index: number, value: string | number): void {
     const table = tableNames[columns.table[index] as number] as TableName;
     let rows = this.#byTable.get(table);
-    if (rows === undefined) this.#byTable.set(table, (rows = new Map()));
+    if (rows === undefined) {
+      rows = new Map();
+      this.#byTable.set(table, rows);
+    }
     const row = columns.row[index] as number;
     let values = rows.get(row);
-    if (values === undefined) rows.set(row, (values = new Map()));
+    if (values === undefined) {
+      values = new Map();
+      rows.set(row, values);
+    }
     values.set(batch.strings[columns.key[index] as number] as string, value);
   }
 }

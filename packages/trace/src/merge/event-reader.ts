@@ -144,7 +144,10 @@ export class EventReader {
       for (let row = 0; row < length; row++) {
         const number = columns.step[row] as number;
         let phases = this.#phases.get(number);
-        if (phases === undefined) this.#phases.set(number, (phases = new Map()));
+        if (phases === undefined) {
+          phases = new Map();
+          this.#phases.set(number, phases);
+        }
         phases.set(batch.strings[columns.name[row] as number] as string, nanos(columns.length[row] as number));
       }
     }

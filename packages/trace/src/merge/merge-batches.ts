@@ -18,7 +18,7 @@ import type { RankClock } from '../align/clock-model.ts';
 import type { ProcessTotals, TraceEvent, TraceLane, TraceProcess, TraceSink } from '../trace-sink.ts';
 import { ArgumentIndex } from './argument-index.ts';
 import { CanonicalNames } from './canonical-names.ts';
-import { EventReader, eventTables, type EventTableName } from './event-reader.ts';
+import { EventReader, type EventTableName, eventTables } from './event-reader.ts';
 import { type LanePlace, Lanes } from './lanes.ts';
 
 type SpanTableName = 'spans' | 'collectives' | 'rpcs';

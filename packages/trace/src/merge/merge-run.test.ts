@@ -51,7 +51,6 @@ function sourceOf(rank: number, batches: readonly Batch[], missing = 0): BatchSo
   return { rank, incarnation: 'a-1', count: batches.length, missing, batches: copies };
 }
 
-
 function copyTables(tables: EventTables): EventTables {
   const copy = createEventTables();
   for (const [name, table] of Object.entries(tables)) {
@@ -85,8 +84,22 @@ function merged(sources: readonly BatchSource[]): { lines: string[]; totals: rea
 
 describe('merge', () => {
   it('orders the spans of all ranks by time, parents before children', () => {
-    const zero = flushed(0, [{ name: 'a', start: 0, end: 10 }, { name: 'b', start: 20, end: 30 }], [15]);
-    const one = flushed(1, [{ name: 'outer', start: 5, end: 12 }, { name: 'inner', start: 5, end: 6 }], [15]);
+    const zero = flushed(
+      0,
+      [
+        { name: 'a', start: 0, end: 10 },
+        { name: 'b', start: 20, end: 30 },
+      ],
+      [15],
+    );
+    const one = flushed(
+      1,
+      [
+        { name: 'outer', start: 5, end: 12 },
+        { name: 'inner', start: 5, end: 6 },
+      ],
+      [15],
+    );
     expect(merged([sourceOf(0, zero), sourceOf(1, one)]).lines).toEqual([
       'rank 0 main: a 0 +10',
       'rank 1 main: outer 5 +7',
@@ -96,12 +109,23 @@ describe('merge', () => {
   });
 
   it('joins a span that was open at one flush and closed by the next', () => {
-    const batches = flushed(0, [{ name: 'phase', start: 5, end: 15 }, { name: 'op', start: 11, end: 12 }], [10]);
+    const batches = flushed(
+      0,
+      [
+        { name: 'phase', start: 5, end: 15 },
+        { name: 'op', start: 11, end: 12 },
+      ],
+      [10],
+    );
     expect(merged([sourceOf(0, batches)]).lines).toEqual(['rank 0 main: phase 5 +10', 'rank 0 main: op 11 +1']);
   });
 
   it('lets a long span begin and end apart, with its children on its lane', () => {
-    const lines = [{ name: 'epoch', start: 1, end: 45 }, { name: 'op', start: 32, end: 33 }, { name: 'op', start: 41, end: 42 }];
+    const lines = [
+      { name: 'epoch', start: 1, end: 45 },
+      { name: 'op', start: 32, end: 33 },
+      { name: 'op', start: 41, end: 42 },
+    ];
     expect(merged([sourceOf(0, flushed(0, lines, [10, 20, 30, 40]))]).lines).toEqual([
       'rank 0 main: open epoch 1',
       'rank 0 main: op 32 +1',
@@ -141,13 +165,24 @@ describe('merge', () => {
   });
 
   it('counts events that come after their time has been written', () => {
-    const batches = flushed(0, [{ name: 'a', start: 1, end: 2 }, { name: 'b', start: 31, end: 32 }], [10, 20, 30]);
+    const batches = flushed(
+      0,
+      [
+        { name: 'a', start: 1, end: 2 },
+        { name: 'b', start: 31, end: 32 },
+      ],
+      [10, 20, 30],
+    );
     const lying = batches.map((batch, index) => (index < 3 ? { ...batch, header: { ...batch.header, watermark: rankTime(40) } } : batch));
     expect(merged([sourceOf(0, lying)]).totals[0]?.late).toBe(1);
   });
 
   const spans = fc.array(
-    fc.record({ start: fc.integer({ min: 0, max: 1000 }), length: fc.integer({ min: 0, max: 300 }), track: fc.integer({ min: 0, max: 2 }) }),
+    fc.record({
+      start: fc.integer({ min: 0, max: 1000 }),
+      length: fc.integer({ min: 0, max: 300 }),
+      track: fc.integer({ min: 0, max: 2 }),
+    }),
     { maxLength: 40 },
   );
   const flushes = fc.uniqueArray(fc.integer({ min: 1, max: 1300 }), { maxLength: 8 }).map((times) => times.sort((a, b) => a - b));
