@@ -14,9 +14,10 @@ import { batchesOf, shuffled } from '../../examples/mnist-data-parallel/dist/sha
 import { chooseBackend } from '../../examples/mnist-data-parallel/dist/tensor-backend.js';
 import { type Figure, figure, median } from './figure.ts';
 
-const blocks = 60;
-const stepsPerBlock = 60;
-const warmUpSteps = 15;
+const blocks = 10;
+const stepsPerBlock = 600;
+// Starting a profile costs its worker a few hundred ms, once.
+const warmUpSteps = 300;
 
 export async function overhead(): Promise<Figure[]> {
   await chooseBackend();

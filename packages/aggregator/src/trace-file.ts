@@ -47,7 +47,7 @@ export class TraceFile {
   constructor(path: string) {
     this.path = path;
     this.#temporary = `${path}.partial`;
-    this.#file = createWriteStream(this.#temporary, { highWaterMark: 1 << 20 });
+    this.#file = createWriteStream(this.#temporary, { highWaterMark: 8 << 20 });
     this.#gzip = path.endsWith('.gz') ? createGzip({ level: 6 }) : undefined;
     this.#gzip?.pipe(this.#file);
     const keep = (error: Error): void => {

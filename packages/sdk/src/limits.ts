@@ -5,6 +5,8 @@ export const limits = {
   spoolSegmentBytes: 8 * 1024 * 1024,
   /** Smaller spools roll earlier, so that at least this many segments share the bound and freeing one makes room. */
   spoolSegmentsMin: 8,
+  /** A spool of another host or container is a dead process's when nothing was written to it for this long. */
+  leftoverQuietMs: 60_000,
   /** Unacknowledged batches kept in memory; later ones lie in the spool alone until these are acknowledged. */
   unackedBytesInMemoryMax: 4 * 1024 * 1024,
 

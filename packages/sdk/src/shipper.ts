@@ -11,9 +11,10 @@
 
 import { batchId, type ControlMessage, decodeBatchHeader, limits as protocolLimits } from '@ranktrace/protocol';
 import { ClockPinger, type ClockSample } from './clock-pinger.ts';
+import { findLeftovers, processSpace } from './leftover-spools.ts';
 import { limits } from './limits.ts';
 import type { ResolvedOptions } from './options.ts';
-import { findLeftovers, type Position, Spool, spoolPath } from './spool.ts';
+import { type Position, Spool, spoolPath } from './spool.ts';
 import { FileTransport } from './transport/file.ts';
 import { NatsTransport } from './transport/nats.ts';
 import type { Transport, TransportHandlers } from './transport/transport.ts';
@@ -105,7 +106,8 @@ class SpooledShipper implements Shipper, TransportHandlers {
     this.#transport = transport;
     const keep = options.transport === 'file';
     const segmentBytes = Math.min(limits.spoolSegmentBytes, Math.ceil(options.spoolBytesMax / limits.spoolSegmentsMin));
-    this.#own = Spool.open(spoolPath(options.spoolDirectory, identity), { segmentBytes, keep });
+    const owner = processSpace(identity.host);
+    this.#own = Spool.open(spoolPath(options.spoolDirectory, identity), { segmentBytes, keep, owner });
     // Files of earlier incarnations are output where files are the output, and leftovers where they are not.
     this.#logs = [...(keep ? [] : this.#adopt(options.spoolDirectory, identity)), this.#own];
     this.#pinger = transport.ping === undefined ? undefined : new ClockPinger((id) => transport.ping?.(id));
@@ -213,7 +215,7 @@ class SpooledShipper implements Shipper, TransportHandlers {
   }
 
   #adopt(root: string, identity: ShipperIdentity): Spool[] {
-    return findLeftovers(root, identity).flatMap((directory) => {
+    return findLeftovers(root, identity, processSpace(identity.host)).flatMap((directory) => {
       try {
         return [Spool.open(directory)];
       } catch (error) {

@@ -1,10 +1,12 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { isSegment } from '@ranktrace/protocol';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { findLeftovers, Spool, spoolPath } from './spool.ts';
+import { findLeftovers, processSpace } from './leftover-spools.ts';
+import { limits } from './limits.ts';
+import { Spool, spoolPath } from './spool.ts';
 
 const plenty = 1e9;
 let root: string;
@@ -122,12 +124,25 @@ test('leftovers are those of dead processes of the same run and rank, oldest fir
     'rank-0-f-+',
   ];
   for (const name of names) mkdirSync(join(root, 'run', name), { recursive: true });
+  const owner = processSpace('host');
+  for (const name of names) writeFileSync(join(root, 'run', name, 'owner'), owner);
   const identity = { run: 'run', rank: 0, incarnation: `e-${self}` };
-  expect(findLeftovers(root, identity)).toEqual(
+  expect(findLeftovers(root, identity, owner)).toEqual(
     [`rank-0-a-${dead}`, `rank-0-b-${dead}`, `rank-0-d-${self}`].map((name) => join(root, 'run', name)),
   );
-  expect(findLeftovers(root, { ...identity, run: 'other' })).toEqual([]);
+  expect(findLeftovers(root, { ...identity, run: 'other' }, owner)).toEqual([]);
   expect(spoolPath(root, identity)).toBe(join(root, 'run', `rank-0-e-${self}`));
+});
+
+test('a spool of another host or container is left alone until nothing has been written to it for a while', () => {
+  const spool = Spool.open(directory, { owner: processSpace('another host') });
+  spool.append(bytes('batch'), plenty);
+  const identity = { run: 'run', rank: 0, incarnation: 'b-1' };
+  expect(findLeftovers(root, identity, processSpace('host'))).toEqual([]);
+  const longAgo = new Date(Date.now() - 2 * limits.leftoverQuietMs);
+  for (const name of readdirSync(directory)) utimesSync(join(directory, name), longAgo, longAgo);
+  utimesSync(directory, longAgo, longAgo);
+  expect(findLeftovers(root, identity, processSpace('host'))).toEqual([directory]);
 });
 
 test('removing takes the empty run folder along and leaves that of other ranks', () => {

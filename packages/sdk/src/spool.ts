@@ -1,6 +1,6 @@
 // Write-ahead log of one incarnation's batches on disk: what is not acknowledged survives the aggregator, the network and this process.
 //
-//   <root>/<run>/rank-<rank>-<incarnation>/000000.seg 000001.seg …  (protocol's segment format)   acked ("<segment> <offset>")
+//   <root>/<run>/rank-<rank>-<incarnation>/000000.seg 000001.seg …  (protocol's segment format)   acked ("<segment> <offset>")   owner
 //
 //   |  deleted segments  |  acknowledged  |  read, in the shipper's hands  |  on disk only  |
 //                                         ^ acked                          ^ cursor         ^ end
@@ -21,12 +21,14 @@ import {
   rmdirSync,
   rmSync,
   unlinkSync,
+  writeFileSync,
   writeSync,
   writevSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { crc32, decodeFrameHeader, encodeFrameHeader, frameHeaderBytes, isSegment, segmentMagic } from '@ranktrace/protocol';
 import { SdkError } from './errors.ts';
+import { ownerFile } from './leftover-spools.ts';
 import { limits } from './limits.ts';
 
 /** The end of a frame: a place in the log. */
@@ -46,6 +48,8 @@ export interface SpoolSettings {
   readonly segmentBytes?: number;
   /** The spool is the output: nothing is ever deleted. */
   readonly keep?: boolean;
+  /** Written beside the segments: where the process id in the directory's name means something (`processSpace`). */
+  readonly owner?: string;
 }
 
 const segmentName = /^(\d{6,})\.seg$/;
@@ -78,6 +82,7 @@ export class Spool {
     const spool = new Spool(directory, settings);
     try {
       mkdirSync(directory, spool.#mode());
+      if (settings.owner !== undefined) writeFileSync(join(directory, ownerFile), settings.owner);
       spool.#list();
     } catch (cause) {
       const code = (cause as NodeJS.ErrnoException).code ?? 'error';
@@ -303,40 +308,7 @@ export class Spool {
   }
 }
 
-/**
- * Directories of earlier incarnations of this rank whose processes are dead, oldest first. The process id is the incarnation's last
- * part, base 36; our own id under another incarnation is a dead process, too (in a container every life may be process 1).
- */
-export function findLeftovers(root: string, identity: { run: string; rank: number; incarnation: string }): string[] {
-  const prefix = `rank-${identity.rank}-`;
-  const parent = join(root, identity.run);
-  let names: string[];
-  try {
-    names = readdirSync(parent);
-  } catch {
-    return [];
-  }
-  return names
-    .filter((name) => name.startsWith(prefix) && name !== `${prefix}${identity.incarnation}`)
-    .filter((name) => isDead(name.slice(name.lastIndexOf('-') + 1)))
-    .sort()
-    .map((name) => join(parent, name));
-}
-
 /** `<root>/<run>/rank-<rank>-<incarnation>`. */
 export function spoolPath(root: string, identity: { run: string; rank: number; incarnation: string }): string {
   return join(root, identity.run, `rank-${identity.rank}-${identity.incarnation}`);
-}
-
-function isDead(pidText: string): boolean {
-  const pid = Number.parseInt(pidText, 36);
-  if (!/^[0-9a-z]+$/.test(pidText) || !Number.isSafeInteger(pid) || pid <= 0 || pid > 0x7fffffff) return false;
-  if (pid === process.pid) return true;
-  try {
-    process.kill(pid, 0);
-    return false;
-  } catch (error) {
-    // EPERM: alive, but somebody else's.
-    return (error as NodeJS.ErrnoException).code === 'ESRCH';
-  }
 }

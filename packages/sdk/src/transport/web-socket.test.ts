@@ -20,6 +20,7 @@ import {
 } from '@ranktrace/protocol';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { type WebSocket, WebSocketServer } from 'ws';
+import { processSpace } from '../leftover-spools.ts';
 import { type ProfileOptions, resolveOptions } from '../options.ts';
 import { openShipper, type Shipper } from '../shipper.ts';
 import { Spool, spoolPath } from '../spool.ts';
@@ -235,7 +236,7 @@ test('a full spool drops the new batch, counts it, says so once, and keeps what 
 
 test('what a killed process left is shipped first, and its directory disappears', async () => {
   const dead = `a-${(spawnSync(process.execPath, ['-e', '']).pid as number).toString(36)}`;
-  const left = Spool.open(spoolPath(directory, { ...identity, incarnation: dead }));
+  const left = Spool.open(spoolPath(directory, { ...identity, incarnation: dead }), { owner: processSpace(identity.host) });
   const old = Array.from({ length: 5 }, (_, sequence) => batch(sequence, { incarnation: dead }));
   for (const { bytes } of old) left.append(bytes, 1e9);
   await using peer = await new Peer().listen();

@@ -29,13 +29,17 @@ interface Run {
   readonly batch: Batch;
   readonly table: EventTableName;
   readonly arguments: ArgumentIndex;
+  /** Each row's key on its rank's clock. */
+  readonly keys: Float64Array;
   readonly order: Uint32Array | undefined;
   readonly serial: number;
   index: number;
   readonly end: number;
-  /** Trace time and length of the row at `index`. */
+  /** Trace time of the row at `index`. */
   key: number;
-  length: number;
+  /** The lanes of `track`, found for an earlier row. */
+  track: number;
+  lanes: Lanes | undefined;
 }
 
 /** A span announced as open and not yet closed. */
@@ -135,17 +139,19 @@ export class BatchMerger {
     for (const member of this.#members) horizon = Math.min(horizon, member.horizon);
     const heap = this.#heap;
     for (let run = heap[0]; run !== undefined && run.key < horizon; run = heap[0]) {
-      this.#emit(run);
-      if (++run.index < run.end) {
+      // As long as the run stays clearly ahead of the next ones, the heap need not be asked.
+      const bound = Math.min(horizon, heap[1]?.key ?? horizon, heap[2]?.key ?? horizon);
+      do {
+        this.#emit(run);
+        if (++run.index === run.end) break;
         locate(run);
-        siftDown(heap, 0);
-        continue;
-      }
-      const last = heap.pop() as Run;
-      if (heap.length > 0) {
+      } while (run.key < bound);
+      if (run.index === run.end) {
+        const last = heap.pop() as Run;
+        if (heap.length === 0) break;
         heap[0] = last;
-        siftDown(heap, 0);
       }
+      siftDown(heap, 0);
     }
     this.#horizon = Math.max(this.#horizon, horizon);
   }
@@ -215,12 +221,14 @@ export class BatchMerger {
         batch,
         table: name,
         arguments: args,
+        keys,
         order,
         serial: this.#serial++,
         index: from,
         end,
         key: 0,
-        length: 0,
+        track: -1,
+        lanes: undefined,
       };
       from = end;
       locate(run);
@@ -231,7 +239,7 @@ export class BatchMerger {
   }
 
   #emit(run: Run): void {
-    const row = run.order === undefined ? run.index : (run.order[run.index] as number);
+    const row = rowOf(run);
     const { member, table: name } = run;
     const event = this.#reader.event;
     this.#reader.read(run.batch, name, row, member.clock, run.arguments);
@@ -240,7 +248,7 @@ export class BatchMerger {
     } else if (name === 'counters') {
       event.lane = this.#counterLane(member, event.name, event.unit);
     } else if (name === 'instants') {
-      event.lane = this.#lanesOf(member, run.batch.tables.instants.columns.track[row] as number).first;
+      event.lane = this.#lanesOf(run, run.batch.tables.instants.columns.track[row] as number).first;
     } else if (!this.#placeSpan(run, name, row)) return;
     member.counts[event.kind]++;
     this.#sink.event(event);
@@ -255,7 +263,7 @@ export class BatchMerger {
     const { member } = run;
     const track = columns.track[row] as number;
     if (state === spanState.whole) {
-      event.lane = this.#lanesOf(member, track).place(event.start, event.start + event.length);
+      event.lane = this.#lanesOf(run, track).place(event.start, event.start + event.length);
       return true;
     }
     const id = columns.id[row] as number;
@@ -269,13 +277,15 @@ export class BatchMerger {
       member.counts[event.kind]--;
       return true;
     }
-    const placed = this.#lanesOf(member, track).placeOpen(event.start, id !== 0);
+    const placed = this.#lanesOf(run, track).placeOpen(event.start, id !== 0);
     event.lane = placed.lane;
     if (open !== undefined) open.placed = placed;
     return true;
   }
 
-  #lanesOf(member: Member, track: number): Lanes {
+  #lanesOf(run: Run, track: number): Lanes {
+    if (run.track === track && run.lanes !== undefined) return run.lanes;
+    const { member } = run;
     let lanes = member.lanes.get(track);
     if (lanes === undefined) {
       lanes = new Lanes((overflow) => {
@@ -286,6 +296,8 @@ export class BatchMerger {
       });
       member.lanes.set(track, lanes);
     }
+    run.track = track;
+    run.lanes = lanes;
     return lanes;
   }
 
@@ -344,27 +356,23 @@ function sortedRows(keys: Float64Array, rows: number): Uint32Array {
   return order.sort((a, b) => (keys[a] as number) - (keys[b] as number) || a - b);
 }
 
-/** Sets a run's key and length from the row it stands at. */
+/** The row a run stands at. */
+const rowOf = (run: Run): number => (run.order === undefined ? run.index : (run.order[run.index] as number));
+
+/** Sets a run's key from the row it stands at. */
 function locate(run: Run): void {
-  const row = run.order === undefined ? run.index : (run.order[run.index] as number);
   const { clock } = run.member;
-  const name = run.table;
-  let time: number;
-  let length = 0;
-  if (name === 'instants' || name === 'counters') {
-    time = run.batch.tables[name].columns.time[row] as number;
-  } else {
-    const { columns } = run.batch.tables[name] as EventTable<SpanTableName>;
-    time = columns.start[row] as number;
-    length = columns.length[row] as number;
-    if (name === 'steps' || columns.state[row] === spanState.close) {
-      time += length;
-      // Ends go before what begins at the same time.
-      length = Number.POSITIVE_INFINITY;
-    }
-  }
+  const time = run.keys[rowOf(run)] as number;
   run.key = clock.exact === undefined ? clock.toTrace(time) : time + clock.exact;
-  run.length = length;
+}
+
+/** What decides between rows of one key: ends first, then the longer, which is the parent. */
+function rankAtKey(run: Run): number {
+  if (run.table === 'instants' || run.table === 'counters') return 0;
+  const { columns } = run.batch.tables[run.table] as EventTable<SpanTableName>;
+  const row = rowOf(run);
+  if (run.table === 'steps' || columns.state[row] === spanState.close) return Number.POSITIVE_INFINITY;
+  return columns.length[row] as number;
 }
 
 function countBelow(run: Run, horizon: number): number {
@@ -381,8 +389,8 @@ function countBelow(run: Run, horizon: number): number {
 
 function isAhead(a: Run, b: Run): boolean {
   if (a.key !== b.key) return a.key < b.key;
-  // Of spans that begin together the longer is the parent.
-  if (a.length !== b.length) return a.length > b.length;
+  const [rankA, rankB] = [rankAtKey(a), rankAtKey(b)];
+  if (rankA !== rankB) return rankA > rankB;
   if (a.member !== b.member) return a.member.process.index < b.member.process.index;
   if (a.batch !== b.batch) return a.batch.header.sequence < b.batch.header.sequence;
   if (a.table !== b.table) return tableNames.indexOf(a.table) < tableNames.indexOf(b.table);

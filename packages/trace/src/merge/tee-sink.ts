@@ -4,6 +4,8 @@ import type { TraceSink } from '../trace-sink.ts';
 
 /** A sink that tells all of `sinks`, in order. */
 export function teeSink(...sinks: readonly TraceSink[]): TraceSink {
+  const [only] = sinks;
+  if (only !== undefined && sinks.length === 1) return only;
   return {
     begin: (header) => {
       for (const sink of sinks) sink.begin(header);
