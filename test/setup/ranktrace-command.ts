@@ -18,6 +18,8 @@ export interface StartedCommand {
   readonly ended: Promise<CommandResult>;
   /** Resolves when `text` has been seen on stdout or stderr; rejects when the command ends before. */
   said(text: string): Promise<void>;
+  /** What it has written so far, stdout before stderr. */
+  output(): string;
 }
 
 /** Starts `ranktrace ARGS…` in the repository's root. */
@@ -47,7 +49,7 @@ export function startCommand(args: readonly string[], environment: Record<string
       look();
       void ended.then(({ code }) => reject(new Error(`It ended with ${code} and never said "${text}":\n${said.stdout}\n${said.stderr}`)));
     });
-  return { child, ended, said: saidText };
+  return { child, ended, said: saidText, output: () => said.stdout + said.stderr };
 }
 
 /** Runs `ranktrace ARGS…` to its end. */

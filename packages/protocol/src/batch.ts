@@ -97,7 +97,7 @@ export interface BatchHeader {
   readonly pid: number;
   /** Monotonic clock, ns, at RankTime 0: decimal digits. */
   readonly epoch: string;
-  /** No later batch of this incarnation holds an event that starts before this, but for `close` rows. */
+  /** No later batch of this incarnation holds an event that starts before this, but for steps and `close` rows, which end after it. */
   readonly watermark: RankTime;
   /** Whether the incarnation ended here in good order. */
   readonly last: boolean;

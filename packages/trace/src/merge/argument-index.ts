@@ -3,7 +3,7 @@
 import { type Batch, type TableName, tableNames } from '@ranktrace/protocol';
 
 export class ArgumentIndex {
-  readonly #byTable = new Map<TableName, Map<number, Map<string, string | number>>>();
+  readonly #byTable = new Map<TableName, Map<number, ReadonlyMap<string, string | number>>>();
 
   constructor(batch: Batch) {
     const { numberArguments, stringArguments } = batch.tables;
@@ -20,19 +20,25 @@ export class ArgumentIndex {
     return this.#byTable.size === 0 ? undefined : this.#byTable.get(table)?.get(row);
   }
 
-  #add(batch: Batch, columns: { table: Uint32Array; row: Uint32Array; key: Uint32Array }, index: number, value: string | number): void {
-    const table = tableNames[columns.table[index] as number] as TableName;
+  /** Puts `values` in place of the event's arguments. */
+  set(table: TableName, row: number, values: ReadonlyMap<string, string | number>): void {
+    this.#rows(table).set(row, values);
+  }
+
+  #rows(table: TableName): Map<number, ReadonlyMap<string, string | number>> {
     let rows = this.#byTable.get(table);
     if (rows === undefined) {
       rows = new Map();
       this.#byTable.set(table, rows);
     }
+    return rows;
+  }
+
+  #add(batch: Batch, columns: { table: Uint32Array; row: Uint32Array; key: Uint32Array }, index: number, value: string | number): void {
+    const rows = this.#rows(tableNames[columns.table[index] as number] as TableName);
     const row = columns.row[index] as number;
-    let values = rows.get(row);
-    if (values === undefined) {
-      values = new Map();
-      rows.set(row, values);
-    }
+    const values = (rows.get(row) ?? new Map()) as Map<string, string | number>;
     values.set(batch.strings[columns.key[index] as number] as string, value);
+    rows.set(row, values);
   }
 }

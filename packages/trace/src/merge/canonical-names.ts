@@ -8,7 +8,7 @@ export class CanonicalNames {
   readonly #names = new Map<string, string>();
 
   /** The same texts, each as the object seen first. */
-  canonical(strings: readonly string[]): readonly string[] {
+  canonical(strings: readonly string[]): string[] {
     return strings.map((text) => {
       const known = this.#names.get(text);
       if (known !== undefined) return known;

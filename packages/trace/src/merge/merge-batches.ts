@@ -46,6 +46,9 @@ interface Run {
 interface OpenRow {
   readonly table: EventTable<SpanTableName>;
   readonly row: number;
+  /** Of its batch; the merger's own copy. */
+  readonly strings: string[];
+  readonly arguments: ArgumentIndex;
   /** Where it went, once it has gone out. */
   placed: LanePlace | undefined;
 }
@@ -118,10 +121,11 @@ export class BatchMerger {
   /** Takes the next batch of a member; its tables now belong to the merger. */
   push(index: number, pushed: Batch): void {
     const member = this.#member(index);
-    const batch = { ...pushed, strings: this.#names.canonical(pushed.strings) };
-    this.#learnTracks(member, batch);
-    this.#matchOpenRows(member, batch);
+    const strings = this.#names.canonical(pushed.strings);
+    const batch = { ...pushed, strings };
     const args = new ArgumentIndex(batch);
+    this.#learnTracks(member, batch);
+    this.#matchOpenRows(member, batch, strings, args);
     for (const table of eventTables) this.#addRuns(member, batch, table, args);
     member.horizon = member.watermark;
     member.watermark = Math.max(member.watermark, member.clock.toTrace(batch.header.watermark));
@@ -179,7 +183,7 @@ export class BatchMerger {
   }
 
   /** Gives open spans their ends: one that has not gone out yet becomes whole, one that has is known to end for those placed after it. */
-  #matchOpenRows(member: Member, batch: Batch): void {
+  #matchOpenRows(member: Member, batch: Batch, strings: string[], args: ArgumentIndex): void {
     for (const name of spanTables as ReadonlySet<SpanTableName>) {
       const table = batch.tables[name] as EventTable<SpanTableName>;
       const { state, start, track, id, length } = table.columns;
@@ -187,7 +191,7 @@ export class BatchMerger {
         if (state[row] === spanState.whole || state[row] === spent) continue;
         const key = openKey(name, track[row] as number, start[row] as number, id[row] as number);
         if (state[row] === spanState.open) {
-          member.open.set(key, { table, row, placed: undefined });
+          member.open.set(key, { table, row, strings, arguments: args, placed: undefined });
           continue;
         }
         const open = member.open.get(key);
@@ -195,8 +199,7 @@ export class BatchMerger {
           // Its `open` was lost with its batch: all there is to know stands here.
           state[row] = spanState.whole;
         } else if (open.placed === undefined) {
-          open.table.columns.state[open.row] = spanState.whole;
-          open.table.columns.length[open.row] = length[row] as number;
+          completeRow(open, table, row, strings, args);
           state[row] = spent;
           member.open.delete(key);
         } else {
@@ -314,6 +317,24 @@ export class BatchMerger {
     this.#sink.lane(lane);
     return lane;
   }
+}
+
+/** Makes an `open` row whole by what its `close` row says: length, outcome, arguments. */
+function completeRow(
+  open: OpenRow,
+  closing: EventTable<SpanTableName>,
+  row: number,
+  strings: readonly string[],
+  args: ArgumentIndex,
+): void {
+  const { columns, name } = open.table;
+  columns.state[open.row] = spanState.whole;
+  columns.length[open.row] = closing.columns.length[row] as number;
+  const given = args.of(name, row);
+  if (given !== undefined) open.arguments.set(name, open.row, given);
+  if (name !== 'rpcs') return;
+  const status = strings[(closing as EventTable<'rpcs'>).columns.status[row] as number] as string;
+  (open.table as EventTable<'rpcs'>).columns.status[open.row] = open.strings.push(status) - 1;
 }
 
 /** What an `open` row and its `close` have in common. */

@@ -1,4 +1,4 @@
-import { type Batch, type BatchHeader, createEventTables, type EventTables, rankTime, spanState } from '@ranktrace/protocol';
+import { type Batch, type BatchHeader, createEventTables, type EventTables, rankTime, spanState, tableNames } from '@ranktrace/protocol';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { ProcessTotals, TraceSink } from '../trace-sink.ts';
@@ -132,6 +132,26 @@ describe('merge', () => {
       'rank 0 main: op 41 +1',
       'rank 0 main: close epoch 45',
     ]);
+  });
+
+  it('takes outcome and arguments of a joined span from where it ended', () => {
+    const [first, second] = [createEventTables(), createEventTables()];
+    const ids = { trace: new Uint8Array(16), span: new Uint8Array(8), parentSpan: new Uint8Array(8) };
+    const call = { start: 5, track: 0, method: 1, side: 2, peer: 0, ...ids, id: 1, parent: 0 };
+    first.rpcs.append({ ...call, length: 0, status: 0, state: spanState.open });
+    second.rpcs.append({ ...call, length: 9, status: 3, state: spanState.close });
+    second.numberArguments.append({ table: tableNames.indexOf('rpcs'), row: 0, key: 4, value: 7 });
+    const strings = ['', 'evaluate', 'client', 'error', 'tries'];
+    const batches = [
+      { header: header(0, 0, 10), strings: strings.slice(0, 3), tables: first },
+      { header: header(0, 1, 20, { last: true }), strings, tables: second },
+    ];
+    const seen: unknown[] = [];
+    const event: TraceSink['event'] = ({ state, length, status, arguments: args }) =>
+      seen.push({ state, length, status, args: [...(args ?? [])] });
+    const source = { rank: 0, incarnation: 'a-1', count: 2, missing: 0, batches: () => batches };
+    for (const _ of mergeRun([source], { begin: () => {}, lane: () => {}, event, end: () => {} }));
+    expect(seen).toEqual([{ state: 'whole', length: 9, status: 'error', args: [['tries', 7]] }]);
   });
 
   it('shows what a killed rank was inside of', () => {

@@ -1,0 +1,215 @@
+// The commands as a person uses them: Ctrl-C, a failing rank, pipes, data instead of text, progress of a live run.
+
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
+import { gunzipSync } from 'node:zlib';
+import { liveMessageSchema } from '@ranktrace/protocol';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startNatsServer } from './setup/nats-server.ts';
+import { startRanks } from './setup/rank-programs.ts';
+import { commandPath, repository, runCommand, type StartedCommand, startCommand } from './setup/ranktrace-command.ts';
+
+const directory = mkdtempSync(join(tmpdir(), 'ranktrace-commands-'));
+const steps = (count: number, ms: number): string[] => ['--', process.execPath, 'test/programs/steps.mjs', `${count}`, `${ms}`];
+
+beforeAll(async () => {
+  const { code, stderr } = await runCommand(['run', '--ranks', '2', '--name', 'short', '--out', directory, ...steps(20, 2)]);
+  if (code !== 0) throw new Error(stderr);
+});
+afterAll(() => rmSync(directory, { recursive: true }));
+
+describe('ranktrace run', () => {
+  it('prints steps, phases per rank, clocks, findings and the path of the trace', async () => {
+    const { stdout, code } = await runCommand(['run', '--ranks', '2', '--name', 'text', '--out', directory, ...steps(30, 2)]);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^run text: 2 of 2 ranks on 1 host, /m);
+    expect(stdout).toMatch(/^steps: 30, median [\d.]+ ms, p95 [\d.]+ ms/m);
+    expect(stdout).toMatch(/^mean per step +step +wait +/m);
+    expect(stdout).toMatch(/^rank 1 +[\d.]+ ms/m);
+    expect(stdout).toContain('clocks: all ranks read one clock (exact)');
+    expect(stdout).toContain('findings: none; nothing was lost');
+    expect(stdout).toMatch(/trace: .*text\/trace\.pftrace/);
+    // Everything was acknowledged, so nothing is left beside the store.
+    expect(existsSync(join(directory, 'text', 'spool'))).toBe(false);
+  });
+
+  it('finishes the trace on Ctrl-C', async () => {
+    const run = startCommand(['run', '--ranks', '2', '--name', 'interrupted', '--out', directory, '--json', ...steps(100_000, 5)]);
+    await setTimeout(2500);
+    run.child.kill('SIGINT');
+    const { stdout, code, stderr } = await run.ended;
+    expect(stderr).toContain('stopping the ranks; the trace follows');
+    expect(code, stderr).toBe(0);
+    const report = JSON.parse(stdout);
+    expect(report.findings).toEqual([]);
+    expect(report.ranks[0].counts.step).toBeGreaterThan(20);
+    expect(statSync(report.trace).size).toBeGreaterThan(1000);
+  });
+
+  it('passes on the code of a rank that fails, stops the others, and writes the trace of what ran', async () => {
+    const program = `
+      import { profile } from '@ranktrace/sdk';
+      const prof = profile().start();
+      for (let step = 0; ; step++) {
+        prof.step();
+        await new Promise((resolve) => setTimeout(resolve, 5));
+        if (process.env.RANK === '1' && step === 50) process.exit(9);
+      }`;
+    const command = ['--', process.execPath, '--input-type=module', '-e', program];
+    const { code, stdout, stderr } = await runCommand([
+      'run',
+      '--ranks',
+      '2',
+      '--name',
+      'failing',
+      '--out',
+      directory,
+      '--json',
+      ...command,
+    ]);
+    expect(code).toBe(9);
+    expect(stderr).toContain('rank 1 ended with exit code 9; the others were stopped');
+    const report = JSON.parse(stdout);
+    expect(report.exitCode).toBe(9);
+    expect(report.ranks[1].counts.step).toBe(51);
+    expect(report.ranks[0].counts.step).toBeGreaterThan(10);
+    expect(report.findings).toEqual([]);
+  });
+
+  it('says so when the command records nothing', async () => {
+    const { code, stderr } = await runCommand(['run', '--name', 'nothing', '--out', directory, '--', process.execPath, '-e', '']);
+    expect(code).toBe(1);
+    expect(stderr).toContain('no events arrived');
+  });
+});
+
+describe('ranktrace serve', () => {
+  it('answers GET /status while ranks run, takes a token, and writes the trace when they have ended', async () => {
+    const environment = { RANKTRACE_TOKEN: 'secret' };
+    const service = startCommand(['serve', '--listen', '127.0.0.1:0', '--out', directory], environment);
+    await service.said('storing in');
+    const address = addressOf(service);
+    const ranks = await startRanks(2, ['test/programs/steps.mjs', '400', '5'], {
+      RANKTRACE_URL: address.replace('http', 'ws'),
+      RANKTRACE_RUN: 'served',
+      RANKTRACE_TOKEN: 'secret',
+      RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool'),
+    });
+    await setTimeout(2000);
+    const headers = { authorization: 'Bearer secret' };
+    const status = liveMessageSchema.parse(await (await fetch(`${address}/status`, { headers })).json());
+    const run = status.runs.find((run) => run.run === 'served');
+    expect(run?.ranks.map((rank) => rank.rank)).toEqual([0, 1]);
+    expect(run?.ranks[0]?.step).toBeGreaterThan(0);
+    expect(run?.ranks[0]?.missing).toBe(0);
+    for (const { code, output } of await Promise.all(ranks.map((rank) => rank.ended))) expect(code, output).toBe(0);
+    await service.said('run served:');
+    expect(statSync(join(directory, 'served', 'trace.pftrace')).size).toBeGreaterThan(1000);
+    service.child.kill('SIGTERM');
+    expect((await service.ended).code).toBe(0);
+  });
+
+  it('refuses ranks without the token, and the rank says why', async () => {
+    const service = startCommand(['serve', '--listen', '127.0.0.1:0', '--out', directory], { RANKTRACE_TOKEN: 'secret' });
+    await service.said('storing in');
+    const [rank] = await startRanks(1, ['test/programs/steps.mjs', '20', '5'], {
+      RANKTRACE_URL: addressOf(service).replace('http', 'ws'),
+      RANKTRACE_RUN: 'refused',
+      RANKTRACE_TOKEN: 'wrong',
+      RANKTRACE_EXIT_DEADLINE_MS: '500',
+      RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool'),
+    });
+    const ended = await rank?.ended;
+    expect(ended?.code).toBe(0);
+    expect(ended?.output).toMatch(/token/);
+    service.child.kill('SIGTERM');
+    await service.ended;
+  });
+});
+
+describe('ranktrace merge, table and dump', () => {
+  const short = join(directory, 'short');
+
+  it('merge writes every format, by extension', async () => {
+    for (const name of ['a.pftrace', 'a.pftrace.gz', 'a.json', 'a.json.gz', 'a.txt', 'a.txt.gz']) {
+      const path = join(directory, name);
+      const { code, stdout, stderr } = await runCommand(['merge', short, '-o', path]);
+      expect(code, stderr).toBe(0);
+      expect(stdout).toContain(path);
+    }
+    for (const name of ['a.pftrace', 'a.json', 'a.txt']) {
+      expect(gunzipSync(readFileSync(join(directory, `${name}.gz`))).equals(readFileSync(join(directory, name)))).toBe(true);
+    }
+  });
+
+  it('table sorts and limits', async () => {
+    const { stdout } = await runCommand(['table', short, '--sort', 'calls', '--limit', '2', '--json']);
+    const rows = JSON.parse(stdout) as { count: number }[];
+    expect(rows).toHaveLength(2);
+    expect(rows[0]?.count).toBeGreaterThanOrEqual(rows[1]?.count as number);
+    const text = await runCommand(['table', short, '--limit', '2']);
+    expect(text.stdout).toMatch(/^name +kind +calls +total +self +self % +avg$/m);
+    expect(text.stdout).toMatch(/more: --limit/);
+  });
+
+  it('dump ends quietly when its reader has seen enough', () => {
+    const { stdout, stderr, status } = spawnSync(
+      'bash',
+      ['-c', `set -o pipefail; "${process.execPath}" "${commandPath}" dump "${short}" | head -n 3`],
+      {
+        cwd: repository,
+        encoding: 'utf8',
+      },
+    );
+    expect(stdout.trim().split('\n')).toHaveLength(3);
+    expect(stderr).toBe('');
+    expect(status).toBe(0);
+  });
+
+  it('dump --batches lists what is stored', async () => {
+    const { stdout } = await runCommand(['dump', '--batches', short]);
+    expect(stdout).toMatch(/^run short {2}rank 0 {2}incarnation \S+ {2}batch 0 {2}\d+ B {2}watermark \d+ ns .*spans \d+/m);
+    expect(stdout.match(/ last /g)).toHaveLength(2);
+  });
+
+  it('merge leaves nothing behind when it cannot finish', async () => {
+    const path = join(directory, 'no-such-directory', 'x.pftrace');
+    expect((await runCommand(['merge', short, '-o', path])).code).toBe(2);
+    expect(existsSync(join(directory, 'no-such-directory'))).toBe(false);
+  });
+
+  it('names the runs of a directory that holds several', async () => {
+    const { code, stderr } = await runCommand(['table', directory]);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/holds \d+ runs: name one with --run, of .*"short"/);
+    expect((await runCommand(['table', directory, '--run', 'short'])).code).toBe(0);
+  });
+});
+
+describe('ranktrace doctor', () => {
+  it('checks this machine and a real NATS server', async () => {
+    await using server = await startNatsServer();
+    const { stdout, code } = await runCommand(['doctor', '--out', join(directory, 'not-yet'), '--nats', server.url, '--json']);
+    const checks = JSON.parse(stdout) as { name: string; state: string; text: string }[];
+    expect(checks.map((check) => check.name)).toEqual(['node', 'clock', 'output', 'gpu', 'nats']);
+    expect(checks.find((check) => check.name === 'nats')).toMatchObject({ state: 'ok' });
+    expect(checks.find((check) => check.name === 'nats')?.text).toMatch(/with JetStream, round trip/);
+    expect(code).toBe(0);
+    expect(existsSync(join(directory, 'not-yet'))).toBe(false);
+  });
+
+  it('fails when NATS is not there', async () => {
+    const { stdout, code } = await runCommand(['doctor', '--nats', 'nats://127.0.0.1:9', '--out', directory]);
+    expect(code).toBe(1);
+    expect(stdout).toMatch(/^nats +failed +.*nats:\/\/127\.0\.0\.1:9/m);
+  });
+});
+
+function addressOf(service: StartedCommand): string {
+  const address = /listening on (http:\/\/\S+?),/.exec(service.output())?.[1];
+  if (address === undefined) throw new Error(`No address in: ${service.output()}`);
+  return address;
+}
