@@ -49,6 +49,27 @@ describe('ranktrace run', () => {
     expect(statSync(report.trace).size).toBeGreaterThan(1000);
   });
 
+  it('hands Ctrl-C of a terminal to each rank exactly once', async () => {
+    const program = `
+      import { profile } from '@ranktrace/sdk';
+      const prof = profile().start();
+      let interrupts = 0;
+      process.on('SIGINT', () => interrupts++);
+      while (interrupts === 0) { prof.step(); await new Promise((resolve) => setTimeout(resolve, 5)); }
+      await new Promise((resolve) => setTimeout(resolve, 300));
+      console.log('interrupts:', interrupts);
+      await prof.stop();`;
+    const command = ['--', process.execPath, '--input-type=module', '-e', program];
+    const run = startCommand(['run', '--name', 'once', '--out', directory, ...command], {}, { ownGroup: true });
+    await setTimeout(1500);
+    // What a terminal does: the signal goes to the whole foreground group.
+    process.kill(-(run.child.pid as number), 'SIGINT');
+    const { stdout, code, stderr } = await run.ended;
+    expect(stdout, stderr).toContain('interrupts: 1');
+    expect(stdout).toContain('findings: none');
+    expect(code).toBe(0);
+  });
+
   it('passes on the code of a rank that fails, stops the others, and writes the trace of what ran', async () => {
     const program = `
       import { profile } from '@ranktrace/sdk';

@@ -22,10 +22,19 @@ export interface StartedCommand {
   output(): string;
 }
 
-/** Starts `ranktrace ARGS…` in the repository's root. */
-export function startCommand(args: readonly string[], environment: Record<string, string> = {}): StartedCommand {
+/** Starts `ranktrace ARGS…` in the repository's root; with `ownGroup` as a terminal does, in a process group of its own. */
+export function startCommand(
+  args: readonly string[],
+  environment: Record<string, string> = {},
+  { ownGroup = false }: { readonly ownGroup?: boolean } = {},
+): StartedCommand {
   const env = { ...process.env, ...environment };
-  const child = spawn(process.execPath, [commandPath, ...args], { cwd: repository, env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(process.execPath, [commandPath, ...args], {
+    cwd: repository,
+    env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: ownGroup,
+  });
   const said = { stdout: '', stderr: '' };
   const listeners = new Set<() => void>();
   for (const name of ['stdout', 'stderr'] as const) {

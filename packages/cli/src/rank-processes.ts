@@ -1,4 +1,7 @@
 // The ranks of a run on this host: N child processes of one command, with torchrun's environment.
+//
+// Each is the head of a process group of its own. So Ctrl-C in a terminal reaches us alone and a rank exactly once, through us: a training
+// loop that ends after its step on the first SIGINT and at once on the second would otherwise always end at once.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -35,6 +38,10 @@ export class RankProcesses {
     this.#children = children;
     this.started = children.length;
     this.ended = this.#watch(output);
+    // A rank in a group of its own outlives the terminal; it must not outlive us.
+    const killAll = (): void => this.#signal('SIGKILL');
+    process.once('exit', killAll);
+    void this.ended.finally(() => process.off('exit', killAll));
   }
 
   /** Throws CliError `bad_input` when the command cannot be started. */
@@ -52,7 +59,7 @@ export class RankProcesses {
         MASTER_ADDR: '127.0.0.1',
         MASTER_PORT: `${port}`,
       };
-      return spawn(file, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
+      return spawn(file, args, { env, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
     });
     const processes = new RankProcesses(children, output);
     try {
@@ -68,11 +75,23 @@ export class RankProcesses {
   stop(signal: 'SIGINT' | 'SIGTERM'): void {
     if (this.#stopping) return;
     this.#stopping = true;
-    for (const child of this.#children) child.kill(signal);
+    this.#signal(signal);
     const timer = setTimeout(() => {
-      for (const child of this.#children) child.kill('SIGKILL');
+      this.#signal('SIGKILL');
     }, graceMs);
     timer.unref();
+  }
+
+  /** To each rank and what it started: `npm start` must not swallow a signal. */
+  #signal(signal: NodeJS.Signals): void {
+    for (const { pid, exitCode, signalCode } of this.#children) {
+      if (pid === undefined || exitCode !== null || signalCode !== null) continue;
+      try {
+        process.kill(-pid, signal);
+      } catch {
+        // It ended a moment ago.
+      }
+    }
   }
 
   async #watch(output: Writable): Promise<RanksExit> {
