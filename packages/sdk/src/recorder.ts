@@ -97,27 +97,21 @@ export class Recorder {
   /** Begins a span on the stack; true when it was accepted: then, and only then, `end` must follow in the same turn of the event loop. */
   begin(name: number, category = 0): boolean {
     if (!this.#on) return false;
-    const ring = this.#ring;
-    if (name < 0 || !ring.hasRoom(2)) {
-      ring.dropEvent();
+    if (name < 0) {
+      this.#ring.dropEvent();
       return false;
     }
     const parent = this.#contextUsed && this.#depth === 0 ? this.#parent() : 0;
+    if (!this.#ring.beginSpan(recordKind.spanBegin | (category << 8), name, this.#now(), parent)) return false;
     this.#depth++;
-    ring.keep();
-    ring.put(recordKind.spanBegin | (category << 8), name, this.#now(), 0, parent);
-    ring.publish();
     return true;
   }
 
   /** Ends the innermost span that `begin` accepted. */
   end(): void {
     const time = this.#now();
-    const ring = this.#ring;
     this.#depth--;
-    ring.useKept();
-    ring.put(recordKind.end, 0, time, 0, 0);
-    ring.publish();
+    this.#ring.endSpan(time);
   }
 
   /** Runs `fn` as a span called `name`, sync or async. Gives what `fn` gives; a promise comes back as one that settles alike. */
@@ -125,10 +119,7 @@ export class Recorder {
     if (!this.#on) return fn();
     const id = this.#names.id(name);
     if (args === undefined && this.#returned[id] === values && fn.constructor !== AsyncFunction) return this.#recordSync(id, fn);
-    const prepared = args === undefined ? undefined : prepareArguments(args, this.#names, this.#ring);
-    return this.#call(id, undefined, fn, (spanId, parent) =>
-      this.#putBegin(recordKind.spanBegin, 0, id, spanId, parent, undefined, prepared),
-    );
+    return this.#recordInContext(id, args, fn);
   }
 
   /** Runs `fn` as this rank's part of a collective. */
@@ -226,6 +217,12 @@ export class Recorder {
     const peerId = this.#names.id(peer ?? '');
     const methodId = peerId < 0 ? -1 : this.#names.id(method);
     return this.#call(methodId, trace, fn, (id, parent) => this.#putBegin(kind, peerId, methodId, id, parent, ids, undefined));
+  }
+
+  /** Apart from `record`, whose every call would else pay for what this closure captures. */
+  #recordInContext<T>(name: number, args: Args | undefined, fn: () => T): T {
+    const prepared = args === undefined ? undefined : prepareArguments(args, this.#names, this.#ring);
+    return this.#call(name, undefined, fn, (id, parent) => this.#putBegin(recordKind.spanBegin, 0, name, id, parent, undefined, prepared));
   }
 
   #recordSync<T>(name: number, fn: () => T): T {

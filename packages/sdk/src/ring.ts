@@ -144,6 +144,41 @@ export class RingWriter {
     }
   }
 
+  /**
+   * Begins a span on the stack: asks for room, keeps a cell for its end, writes and publishes, in one piece. The same as hasRoom, keep, put
+   * and publish, which cost the hot path a call each. False when it was dropped.
+   */
+  beginSpan(kindAndExtra: number, name: number, time: number, parent: number): boolean {
+    const staged = this.#staged;
+    if (!this.hasRoom(2)) {
+      this.dropEvent();
+      return false;
+    }
+    this.#kept++;
+    const cell = staged & this.#mask;
+    const ints = this.#ints;
+    const floats = this.#floats;
+    ints[cell << 3] = kindAndExtra;
+    ints[(cell << 3) + 1] = name;
+    floats[(cell << 2) + 1] = time;
+    floats[(cell << 2) + 2] = 0;
+    floats[(cell << 2) + 3] = parent;
+    this.#staged = (staged + 1) | 0;
+    Atomics.store(this.#header, word.write, this.#staged);
+    return true;
+  }
+
+  /** Ends the innermost span on the stack, in the cell that its begin kept. */
+  endSpan(time: number): void {
+    this.#kept--;
+    const staged = this.#staged;
+    const cell = staged & this.#mask;
+    this.#ints[cell << 3] = recordKind.end;
+    this.#floats[(cell << 2) + 1] = time;
+    this.#staged = (staged + 1) | 0;
+    Atomics.store(this.#header, word.write, this.#staged);
+  }
+
   /** Shows the worker everything written so far. */
   publish(): void {
     Atomics.store(this.#header, word.write, this.#staged);

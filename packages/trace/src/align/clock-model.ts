@@ -2,16 +2,17 @@
 //
 //   trace = host + offset(host),   offset linear between knots, constant before the first and after the last
 //
-// One host = one clock: every rank of a host goes through the same model, so times within a host keep their distances and order.
+// One host = one clock: every rank of a host goes through the same model, so times within a host keep their order, and their distances to
+// within the drift between two knots.
+// Invariant: offsets and the knots' times are whole ns and no offset falls faster than time passes, so no two times change places.
 
-import { type Nanos, nanos, type RankTime, type TraceTime, traceTime } from '@ranktrace/protocol';
+import { type Nanos, type RankTime, type TraceTime, traceTime } from '@ranktrace/protocol';
 import type { Alignment } from '../trace-sink.ts';
 
-/** Knots of a clock model: at host time `at[i]` (ns) the trace axis is `offset[i]` ns ahead, known within ± `bound[i]` ns. */
+/** Knots of a clock model: at host time `at[i]` (whole ns) the trace axis is `offset[i]` whole ns ahead. */
 export interface ClockKnots {
   readonly at: Float64Array;
   readonly offset: Float64Array;
-  readonly bound: Float64Array;
 }
 
 export class ClockModel {
@@ -19,17 +20,15 @@ export class ClockModel {
   readonly #knots: ClockKnots;
   #segment = 0;
 
-  /** At least one knot, `at` strictly increasing. */
-  constructor(method: Alignment['method'], knots: ClockKnots) {
+  /** At least one knot, `at` strictly increasing. `bound`: see `Alignment`. */
+  constructor(method: Alignment['method'], knots: ClockKnots, bound: Nanos | undefined) {
     this.#knots = knots;
-    let worst = 0;
-    for (const bound of knots.bound) worst = Math.max(worst, bound);
-    this.alignment = { method, bound: method === 'unaligned' ? undefined : nanos(worst) };
+    this.alignment = { method, bound };
   }
 
-  /** A clock that runs with the axis, `offset` ns behind it. */
-  static shifted(method: Alignment['method'], offset: number, bound: Nanos = nanos(0)): ClockModel {
-    return new ClockModel(method, { at: Float64Array.of(0), offset: Float64Array.of(offset), bound: Float64Array.of(bound) });
+  /** A clock that runs with the axis, `offset` whole ns behind it. */
+  static shifted(method: Alignment['method'], offset: number, bound: Nanos | undefined): ClockModel {
+    return new ClockModel(method, { at: Float64Array.of(0), offset: Float64Array.of(offset) }, bound);
   }
 
   /** ns on the trace axis of `time` ns on the host's clock; whole ns, so that equal inputs stay equal. */

@@ -32,6 +32,8 @@ interface Frame {
   readonly start: number;
   /** Infinity while unknown. */
   end: number;
+  /** Time of the spans directly inside, while the end is unknown: taken off once it is known, and never if it never is. */
+  inside: number;
 }
 
 export class KeyAveragesSink implements TraceSink {
@@ -60,8 +62,9 @@ export class KeyAveragesSink implements TraceSink {
       return;
     }
     const stack = this.#stacks[event.lane.index] as Frame[];
+    const totals = this.#totalsOf(event.name, event.kind);
     if (event.state === 'close') {
-      this.#close(stack, event);
+      close(stack, totals, event);
       return;
     }
     let top = stack.at(-1);
@@ -69,11 +72,10 @@ export class KeyAveragesSink implements TraceSink {
       stack.pop();
       top = stack.at(-1);
     }
-    const totals = this.#totalsOf(event.name, event.kind);
     totals.count++;
     const whole = event.state === 'whole';
-    if (whole) this.#add(totals, top, event.length);
-    stack.push({ totals, start: event.start, end: whole ? event.start + event.length : Number.POSITIVE_INFINITY });
+    if (whole) add(totals, top, event.length, 0);
+    stack.push({ totals, start: event.start, end: whole ? event.start + event.length : Number.POSITIVE_INFINITY, inside: 0 });
   }
 
   end(): void {}
@@ -88,22 +90,6 @@ export class KeyAveragesSink implements TraceSink {
     });
   }
 
-  #close(stack: Frame[], event: TraceEvent): void {
-    for (let at = stack.length - 1; at >= 0; at--) {
-      const frame = stack[at] as Frame;
-      if (frame.end !== Number.POSITIVE_INFINITY || frame.start !== event.start || frame.totals.key !== event.name) continue;
-      frame.end = event.start + event.length;
-      this.#add(frame.totals, stack[at - 1], event.length);
-      return;
-    }
-  }
-
-  #add(totals: Totals, parent: Frame | undefined, length: number): void {
-    totals.total += length;
-    totals.self += length;
-    if (parent !== undefined) parent.totals.self -= length;
-  }
-
   #totalsOf(key: string, kind: KeyAverage['kind']): Totals {
     const held = this.#totals[kind].get(key);
     if (held !== undefined) return held;
@@ -111,4 +97,28 @@ export class KeyAveragesSink implements TraceSink {
     this.#totals[kind].set(key, totals);
     return totals;
   }
+}
+
+/** Gives the frame of an open span its end. */
+function close(stack: readonly Frame[], totals: Totals, event: TraceEvent): void {
+  let inside = 0;
+  for (let at = stack.length - 1; at >= 0; at--) {
+    const frame = stack[at] as Frame;
+    if (frame.end !== Number.POSITIVE_INFINITY) continue;
+    // A span inside whose end was lost has no time of its own: what it held was in this one.
+    inside += frame.inside;
+    frame.inside = 0;
+    if (frame.start !== event.start || frame.totals !== totals) continue;
+    frame.end = event.start + event.length;
+    add(totals, stack[at - 1], event.length, inside);
+    return;
+  }
+}
+
+/** Counts a span of `length` ns of which `inside` were its children's. */
+function add(totals: Totals, parent: Frame | undefined, length: number, inside: number): void {
+  totals.total += length;
+  totals.self += length - inside;
+  if (parent?.end === Number.POSITIVE_INFINITY) parent.inside += length;
+  else if (parent !== undefined) parent.totals.self -= length;
 }

@@ -1,6 +1,7 @@
 // Per step over all ranks: how long, by whom, in which phases. A sink, so it rides on the merge that writes the trace.
 //
-// A cluster's step time is its slowest rank's. Memory: one record a step and rank for the last `stepsMax` steps; totals cover all.
+// A cluster's step time is its slowest rank's. Memory: one record a step for the last `stepsMax` steps; the number of steps and the ranks'
+// means cover all.
 
 import { type Nanos, nanos } from '@ranktrace/protocol';
 import type { TraceEvent, TraceHeader, TraceSink } from '../trace-sink.ts';
@@ -21,7 +22,7 @@ export interface RankSummary {
   readonly steps: number;
   /** Mean step, ns. */
   readonly mean: Nanos;
-  /** Mean time per step of each phase, ns, in order of size; `other` is the rest of the step. */
+  /** Mean time per step of each phase, ns, in order of size; last `other`, the rest of the step and any phase of that name. */
   readonly phases: ReadonlyMap<string, Nanos>;
 }
 
@@ -54,6 +55,8 @@ export class StepSummarySink implements TraceSink {
   readonly #steps = new Map<number, Step>();
   readonly #ranks = new Map<number, Rank>();
   #forgotten = 0;
+  /** The largest step number forgotten: a rank that comes so late that its step is gone must not bring it back as a new one. */
+  #forgottenUpTo = Number.NEGATIVE_INFINITY;
 
   begin(_header: TraceHeader): void {}
 
@@ -86,10 +89,13 @@ export class StepSummarySink implements TraceSink {
   #addStep(number: number, rank: number, length: number): void {
     const step = this.#steps.get(number);
     if (step === undefined) {
+      if (number <= this.#forgottenUpTo) return;
       this.#steps.set(number, { ranks: 1, shortest: length, longest: length, slowestRank: rank });
       if (this.#steps.size > stepsMax) {
-        this.#steps.delete(this.#steps.keys().next().value as number);
+        const oldest = this.#steps.keys().next().value as number;
+        this.#steps.delete(oldest);
         this.#forgotten++;
+        this.#forgottenUpTo = Math.max(this.#forgottenUpTo, oldest);
       }
       return;
     }
@@ -108,10 +114,11 @@ function summarise(step: number, about: Step): StepSummary {
 
 function rankSummary(rank: number, totals: Rank): RankSummary {
   const per = (length: number): Nanos => nanos(length / totals.steps);
-  const phases = [...totals.phases].sort(([, a], [, b]) => b - a).map(([name, length]): [string, Nanos] => [name, per(length)]);
-  const named = [...totals.phases.values()].reduce((sum, length) => sum + length, 0);
+  const named = [...totals.phases].filter(([name]) => name !== 'other').sort(([, a], [, b]) => b - a);
+  const phases = named.map(([name, length]): [string, Nanos] => [name, per(length)]);
   // Phases that ran at the same time may add up to more than the step; then nothing is left over.
-  if (phases.length > 0) phases.push(['other', per(Math.max(0, totals.total - named))]);
+  const rest = totals.total - named.reduce((sum, [, length]) => sum + length, 0);
+  if (totals.phases.size > 0) phases.push(['other', per(Math.max(totals.phases.get('other') ?? 0, rest))]);
   return { rank, steps: totals.steps, mean: per(totals.total), phases: new Map(phases) };
 }
 
