@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { deflateRawSync } from 'node:zlib';
 import { inflate, startAggregator } from '@ranktrace/aggregator';
 import { type Batch, batchId, batchSubject, decodeBatch, encodeBatch } from '@ranktrace/protocol';
-import { connect } from 'nats';
+import { AckPolicy, connect, type NatsConnection, StorageType } from 'nats';
 import { type Figure, figure } from './figure.ts';
 import { eventsPerStep, generateRank } from './generated-cluster.ts';
 
@@ -84,9 +84,10 @@ async function throughNats(batches: readonly Uint8Array[]): Promise<Figure> {
   const url = `nats://127.0.0.1:${port}`;
   try {
     const client = await connect({ servers: url, waitOnFirstConnect: true, maxReconnectAttempts: 100, reconnectTimeWait: 50 });
+    const jetStream = client.jetstream();
+    const bare = await bareJetStream(client, batches);
     await using aggregator = await startAggregator({ out: join(directory, 'out'), nats: { servers: [url] } });
     const started = performance.now();
-    const jetStream = client.jetstream();
     for (let from = 0; from < batches.length; from += 64) {
       await Promise.all(batches.slice(from, from + 64).map((batch, index) => publish(jetStream, batch, from + index)));
     }
@@ -98,6 +99,7 @@ async function throughNats(batches: readonly Uint8Array[]): Promise<Figure> {
       name: 'publish, JetStream, consume, store, 2 cores',
       value: events / seconds / 1e6,
       unit: 'M events/s',
+      baseline: { name: 'the same bytes through JetStream, nothing done with them', value: bare / 1e6 },
       target: { at: 'least', value: 2, of: 'value' },
     });
   } finally {
@@ -105,6 +107,30 @@ async function throughNats(batches: readonly Uint8Array[]): Promise<Figure> {
     await once(server, 'exit');
     rmSync(directory, { recursive: true });
   }
+}
+
+/** Events per second of what the broker costs alone: the same messages published, stored by the server, pulled and acknowledged. */
+async function bareJetStream(client: NatsConnection, batches: readonly Uint8Array[]): Promise<number> {
+  const manager = await client.jetstreamManager();
+  await manager.streams.add({ name: 'BARE', subjects: ['bare'], storage: StorageType.File });
+  await manager.consumers.add('BARE', { durable_name: 'bare', ack_policy: AckPolicy.Explicit, max_ack_pending: 256 });
+  const jetStream = client.jetstream();
+  const started = performance.now();
+  const consumed = (async () => {
+    const messages = await (await jetStream.consumers.get('BARE', 'bare')).consume({ max_messages: 64 });
+    let left = batches.length;
+    for await (const message of messages) {
+      message.ack();
+      if (--left === 0) break;
+    }
+  })();
+  for (let from = 0; from < batches.length; from += 64) {
+    await Promise.all(batches.slice(from, from + 64).map((batch) => jetStream.publish('bare', batch)));
+  }
+  await consumed;
+  const seconds = (performance.now() - started) / 1000;
+  await manager.streams.delete('BARE');
+  return events / seconds;
 }
 
 const batchesPerRank = Math.ceil(steps / 60);

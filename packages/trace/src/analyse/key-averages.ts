@@ -101,16 +101,11 @@ export class KeyAveragesSink implements TraceSink {
 
 /** Gives the frame of an open span its end. */
 function close(stack: readonly Frame[], totals: Totals, event: TraceEvent): void {
-  let inside = 0;
   for (let at = stack.length - 1; at >= 0; at--) {
     const frame = stack[at] as Frame;
-    if (frame.end !== Number.POSITIVE_INFINITY) continue;
-    // A span inside whose end was lost has no time of its own: what it held was in this one.
-    inside += frame.inside;
-    frame.inside = 0;
-    if (frame.start !== event.start || frame.totals !== totals) continue;
+    if (frame.end !== Number.POSITIVE_INFINITY || frame.start !== event.start || frame.totals !== totals) continue;
     frame.end = event.start + event.length;
-    add(totals, stack[at - 1], event.length, inside);
+    add(totals, stack[at - 1], event.length, frame.inside);
     return;
   }
 }

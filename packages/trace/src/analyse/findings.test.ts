@@ -1,0 +1,97 @@
+import { type Nanos, nanos } from '@ranktrace/protocol';
+import { describe, expect, it } from 'vitest';
+import type { Alignment, ProcessTotals, TraceHeader, TraceProcess } from '../trace-sink.ts';
+import { findCompleteness, worstBound } from './findings.ts';
+
+const noneDropped = { events: 0, arguments: 0, names: 0, batches: 0 };
+const counts = { span: 100, instant: 2, counter: 3, step: 4, collective: 5, rpc: 6 };
+const exact: Alignment = { method: 'exact', bound: nanos(0) };
+const sampled = (bound: number): Alignment => ({ method: 'sampled', bound: nanos(bound) });
+const unaligned: Alignment = { method: 'unaligned', bound: undefined };
+
+/** Totals of a rank that lost nothing, but for what is given. */
+function rankOf(rank: number, about: Partial<ProcessTotals> & { readonly alignment?: Alignment } = {}): ProcessTotals {
+  const { alignment = exact, ...totals } = about;
+  const names = { incarnation: 'a', host: `boot-${rank}`, hostName: `host-${rank}`, pid: 4000 + rank };
+  const process: TraceProcess = { index: rank + 1, rank, ...names, alignment, metadata: new Map() };
+  return { process, batches: 9, missing: 0, dropped: noneDropped, late: 0, counts, recorded: counts, ended: true, ...totals };
+}
+
+function headerOf(totals: readonly ProcessTotals[], worldSize: number): TraceHeader {
+  return { run: 'r', worldSize, unixEpoch: undefined, processes: totals.map(({ process }) => process) };
+}
+
+function check(totals: readonly ProcessTotals[], expected: readonly string[], worldSize = totals.length): void {
+  const findings = findCompleteness(headerOf(totals, worldSize), totals);
+  expect(findings.map(({ kind, ranks, text }) => `${kind} [${ranks.join(' ')}] ${text}`)).toEqual(expected);
+}
+
+describe('findings', () => {
+  it('are none for a run that lost nothing', () => {
+    check([rankOf(0), rankOf(1, { alignment: sampled(90_000) })], []);
+  });
+
+  it('name every way to lose data, with its number', () => {
+    check(
+      [rankOf(0), rankOf(1, { missing: 1, dropped: { events: 2, batches: 3, arguments: 4, names: 5 }, late: 6 })],
+      [
+        'data_loss [1] rank 1: 1 batches missing in its sequence',
+        'data_loss [1] rank 1: 2 events dropped because the ring was full',
+        'data_loss [1] rank 1: 3 batches dropped because the spool was full or they were refused',
+        'data_loss [1] rank 1: 4 arguments cut by a limit',
+        'data_loss [1] rank 1: 5 events under a stand-in name because there were too many names',
+        'data_loss [1] rank 1: 6 events later than their watermark',
+      ],
+    );
+  });
+
+  it('tell of events that the recorder counted and no counter on the way missed', () => {
+    check(
+      [rankOf(0, { counts: { ...counts, span: 98, rpc: 7 } })],
+      [
+        'data_loss [0] rank 0: 100 events of kind span were recorded, 98 arrived',
+        'data_loss [0] rank 0: 6 events of kind rpc were recorded, 7 arrived',
+      ],
+    );
+  });
+
+  it('compare nothing where the recorder’s own counts never came', () => {
+    check([rankOf(0, { recorded: undefined, ended: false })], ['rank_lost [0] rank 0 (pid 4000) stopped without saying goodbye']);
+  });
+
+  it('name ranks whose clock is not aligned, by host', () => {
+    check(
+      [rankOf(0), rankOf(1, { alignment: unaligned })],
+      ["clock_unaligned [1] rank 1: the clock of host host-1 is not aligned to the others; its times are its wall clock's"],
+    );
+  });
+
+  it('name the ranks of which nothing was heard, the first eight by number', () => {
+    check([rankOf(0)], ['rank_missing [1] nothing was heard of rank 1'], 2);
+    check([rankOf(1)], ['rank_missing [0 2] nothing was heard of ranks 0, 2'], 3);
+    const all = '1 2 3 4 5 6 7 8 9 10';
+    check([rankOf(0)], [`rank_missing [${all}] nothing was heard of ranks 1, 2, 3, 4, 5, 6, 7, 8 and 2 more`], 11);
+  });
+
+  it('count a rank as heard of whichever of its lives was', () => {
+    const again = rankOf(0);
+    check([rankOf(0, { ended: false }), again, rankOf(1)], ['rank_lost [0] rank 0 (pid 4000) stopped without saying goodbye'], 2);
+  });
+});
+
+describe('worstBound', () => {
+  const worstOf = (...alignments: readonly Alignment[]): Nanos | undefined => {
+    const totals = alignments.map((alignment, rank) => rankOf(rank, { alignment }));
+    return worstBound(headerOf(totals, totals.length));
+  };
+
+  it('is the largest of the aligned processes', () => {
+    expect(worstOf(exact, sampled(7), sampled(5), unaligned)).toBe(7);
+    expect(worstOf(exact)).toBe(0);
+  });
+
+  it('is undefined where no process is aligned', () => {
+    expect(worstOf(unaligned)).toBeUndefined();
+    expect(worstOf()).toBeUndefined();
+  });
+});
