@@ -7,11 +7,13 @@
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 
+const repository = fileURLToPath(new URL('../..', import.meta.url));
 const readyWithinMs = 20_000;
 const outputCharsMax = 64 * 1024;
 
@@ -40,18 +42,23 @@ export interface NatsServer extends AsyncDisposable {
 export async function startNatsServer(options: NatsServerOptions = {}): Promise<NatsServer> {
   const port = options.port ?? (await freePort());
   const directory = mkdtempSync(join(tmpdir(), 'ranktrace-nats-'));
-  const storeDirectory = join(directory, 'store');
+  const storeDirectory = join(directory, 'ranktrace-nats');
   const configFile = join(directory, 'nats.conf');
   writeFileSync(
     configFile,
-    `listen: 127.0.0.1:${port}\njetstream { store_dir: ${JSON.stringify(storeDirectory)} }\n${options.config ?? ''}\n`,
+    // What the quick start runs: its store lies where the server is started.
+    `${readFileSync(`${repository}deploy/nats.conf`, 'utf8')}\n${options.config ?? ''}\n`,
   );
 
   let log = '';
   let child: ChildProcess | undefined;
 
   const start = async (): Promise<void> => {
-    const started = spawn(process.env.NATS_SERVER_BIN ?? 'nats-server', ['-c', configFile], { stdio: ['ignore', 'pipe', 'pipe'] });
+    const started = spawn(process.env.NATS_SERVER_BIN ?? 'nats-server', ['-c', configFile, '-p', `${port}`], {
+      cwd: directory,
+
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
     child = started;
     // A test that is killed must not leave a server behind.
     const endWithTest = () => started.kill('SIGKILL');

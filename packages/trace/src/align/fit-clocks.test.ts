@@ -214,6 +214,22 @@ describe('the published bound', () => {
   });
 });
 
+describe('the example of docs/clock-alignment.md', () => {
+  const remote = { remoteHost: 'aggregator', remoteEpoch: start };
+  const first = { sent: 1_000_000_000, received: 1_000_120_000, remoteReceived: 3_500_070_000, remoteSent: 3_500_080_000, ...remote };
+  const next = { sent: 2_000_000_000, received: 2_000_100_000, remoteReceived: 4_500_060_000, remoteSent: 4_500_070_000, ...remote };
+  const rank = { ...referenceRank, rank: 1, host: 'b', until: 2_500_000_000 };
+
+  it.each([
+    ['one ping', [first], 140_003],
+    ['two pings', [first, next], 105_009],
+  ])('has these numbers for %s', (_, samples, bound) => {
+    const { model, clock } = fitClocks([referenceRank, { ...rank, samples }]).clocks[1] as FittedClocks['clocks'][number];
+    expect(clock.toTrace(rankTime(1_000_060_000)) - 1_000_060_000).toBe(2_500_015_000);
+    expect(model.alignment).toEqual({ method: 'sampled', bound });
+  });
+});
+
 describe('a host', () => {
   it('that is the reference stays what it was, to the ns', () => {
     const later = { ...referenceRank, rank: 1, epoch: start + 5_000_000_003n };

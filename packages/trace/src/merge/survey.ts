@@ -16,6 +16,9 @@ export interface Survey {
   readonly ended: boolean;
 }
 
+/** Clock samples kept per rank: four hours of all that are sent, 16 MB of memory at most. */
+const samplesMax = 65_536;
+
 const surveyed: readonly TableName[] = ['clockSamples', 'wallClocks', 'metadata'];
 
 /** Surveys one source, yielding once per batch so that the caller can breathe; undefined when it holds no readable batch. */
@@ -31,6 +34,7 @@ export function* survey(source: BatchSource): Generator<void, Survey | undefined
     last = batch.header;
     batches++;
     collectSamples(batch, samples);
+    if (samples.length > samplesMax) thin(samples);
     wallClock ??= firstWallClock(batch);
     const { columns, length } = batch.tables.metadata;
     for (let row = 0; row < length; row++) {
@@ -39,7 +43,7 @@ export function* survey(source: BatchSource): Generator<void, Survey | undefined
     yield;
   }
   if (header === undefined || last === undefined) return undefined;
-  const evidence = { rank: header.rank, host: header.host, epoch: BigInt(header.epoch), samples, wallClock };
+  const evidence = { rank: header.rank, host: header.host, epoch: BigInt(header.epoch), samples, wallClock, until: last.watermark };
   const recorded = readCounts(metadata.get(recordedKey));
   metadata.delete(recordedKey);
   return { source, header, evidence, metadata, dropped: last.dropped, recorded, batches, ended: last.last };
@@ -60,6 +64,17 @@ function readCounts(text: string | undefined): EventCounts | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** Of every two neighbours the one with the shorter way stays: a run of any length keeps as many, spread over all of it. */
+function thin(samples: ClockSample[]): void {
+  const way = ({ sent, received }: ClockSample): number => received - sent;
+  let kept = 0;
+  for (let index = 0; index < samples.length; index += 2) {
+    const [one, other] = [samples[index] as ClockSample, samples[index + 1]];
+    samples[kept++] = other !== undefined && way(other) < way(one) ? other : one;
+  }
+  samples.length = kept;
 }
 
 function collectSamples(batch: Batch, samples: ClockSample[]): void {
