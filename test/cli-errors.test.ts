@@ -98,6 +98,22 @@ describe('bad input', () => {
     expect(result.stderr).toMatch(/rank \d ended with exit code 7/);
   });
 
+  it('says nothing twice, and nothing raw, of names with control characters', async () => {
+    const result = await runCommand(['table', at('no\u001b[31m-such\u202e-file')]);
+    expect(result.code).toBe(2);
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for.
+    expect(result.stderr).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u202e]/);
+  });
+
+  it('shows an example in the help of every command, and what the exit codes mean', async () => {
+    for (const name of ['run', 'serve', 'merge', 'table', 'dump', 'doctor']) {
+      const { stdout, code } = await runCommand([name, '--help']);
+      expect(code).toBe(0);
+      expect(stdout).toMatch(new RegExp(`^Example:\\n {2}ranktrace ${name} `, 'm'));
+    }
+    expect((await runCommand(['--help'])).stdout).toContain('Exit codes: 0 ok, 1 a finding or a failed check, 2 bad usage or input');
+  });
+
   it('lists every command in its help', async () => {
     const { stdout, code } = await runCommand(['--help']);
     expect(code).toBe(0);

@@ -1,12 +1,13 @@
 // The commands as a person uses them: Ctrl-C, a failing rank, pipes, data instead of text, progress of a live run.
 
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { gunzipSync } from 'node:zlib';
-import { liveMessageSchema } from '@ranktrace/protocol';
+import { liveMessageSchema, streamConfig } from '@ranktrace/protocol';
+import { connect } from 'nats';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startNatsServer } from './setup/nats-server.ts';
 import { startRanks } from './setup/rank-programs.ts';
@@ -100,6 +101,92 @@ describe('ranktrace run', () => {
     expect(report.findings).toEqual([]);
   });
 
+  const recording = (body: string): string[] => {
+    const program = `
+      import { profile } from '@ranktrace/sdk';
+      const prof = profile().start();
+      for (let step = 0; ; step++) { prof.step(); await new Promise((resolve) => setTimeout(resolve, 5)); ${body} }`;
+    return ['--', process.execPath, '--input-type=module', '-e', program];
+  };
+
+  it('writes the trace of a run of which a rank was killed by kill -9, names that rank, and kills those that do not listen', async () => {
+    const body = `
+      process.on('SIGTERM', () => {});
+      if (process.env.RANK === '1' && step === 100) process.kill(process.pid, 'SIGKILL');`;
+    const args = ['run', '--ranks', '2', '--name', 'killed', '--out', directory, '--json', ...recording(body)];
+    const { code, stdout, stderr } = await runCommand(args);
+    expect(code, stderr).toBe(137);
+    expect(stderr).toContain('rank 1 was ended by SIGKILL; the others were stopped');
+    const report = JSON.parse(stdout);
+    expect(report.exitCode).toBe(137);
+    expect(report.findings.map((finding: { kind: string; ranks: number[] }) => [finding.kind, finding.ranks])).toEqual([
+      ['rank_lost', [0]],
+      ['rank_lost', [1]],
+    ]);
+    // At most one flush interval (200 ms) of a killed rank is lost.
+    expect(report.ranks[1].counts.step).toBeGreaterThan(100 - 200 / 5 - 10);
+    expect(statSync(report.trace).size).toBeGreaterThan(1000);
+    expect(existsSync(join(directory, 'killed', 'spool'))).toBe(false);
+  });
+
+  it('runs 64 ranks that write much, one of them a line without an end', async () => {
+    const program = `
+      const rank = process.env.RANK;
+      for (let line = 0; line < 200; line++) console.log('rank', rank, 'line', line, 'x'.repeat(200));
+      if (rank === '7') for (let piece = 0; piece < 600; piece++) process.stdout.write('y'.repeat(100_000));`;
+    const args = ['run', '--ranks', '64', '--name', 'loud', '--out', directory, '--', process.execPath, '-e', program];
+    const { code, stdout, stderr } = await runCommand(args);
+    expect(code).toBe(1);
+    expect(stderr).toContain('no events arrived');
+    expect(stderr).not.toMatch(/MaxListeners|Warning/);
+    const lines = stdout.split('\n');
+    expect(lines.filter((line) => /^\[rank \d+\] rank \d+ line \d+ x{200}$/.test(line))).toHaveLength(64 * 200);
+    expect(lines.reduce((sum, line) => sum + (line.match(/y/g)?.length ?? 0), 0)).toBe(600 * 100_000);
+  });
+
+  it('goes on and writes the trace when nobody reads its output any more', () => {
+    const program = `
+      import { profile } from '@ranktrace/sdk';
+      const prof = profile().start();
+      for (let step = 0; step < 100; step++) { prof.step(); console.log('step', step); await new Promise((resolve) => setTimeout(resolve, 5)); }
+      await prof.stop();`;
+    const line = `"${process.execPath}" "${commandPath}" run --ranks 2 --name unread --out "${directory}" -- "${process.execPath}" --input-type=module -e "$PROGRAM" | head -n 2`;
+    const options = { cwd: repository, encoding: 'utf8', env: { ...process.env, PROGRAM: program } } as const;
+    const { stdout, stderr, status } = spawnSync('bash', ['-c', `set -o pipefail; ${line}`], options);
+    expect(stdout.trim().split('\n')).toHaveLength(2);
+    expect(stderr).not.toMatch(/EPIPE|\n {4}at /);
+    expect(status).toBe(0);
+    expect(statSync(join(directory, 'unread', 'trace.pftrace')).size).toBeGreaterThan(1000);
+  });
+
+  it('does not wait for what a rank leaves behind', async () => {
+    const command = ['--', 'bash', '-c', 'sleep 600 & echo left; exit 3'];
+    const { code, stdout } = await runCommand(['run', '--name', 'left', '--out', directory, ...command]);
+    expect(code).toBe(3);
+    expect(stdout).toContain('left');
+  });
+
+  it('refuses a trace that it could not write before it starts the ranks', async () => {
+    for (const [trace, line] of [
+      ['x.xyz', /must end in \.pftrace/],
+      ['no/such/folder/x.json', /Cannot write "no\/such\/folder\/x\.json"/],
+    ] as const) {
+      const { code, stdout, stderr } = await runCommand(['run', '--out', directory, '--trace', trace, '--', 'echo', 'started']);
+      expect(code).toBe(2);
+      expect(stderr).toMatch(line);
+      expect(stdout).not.toContain('started');
+    }
+  });
+
+  it('takes user and password of NATS from the URL, for itself and for the ranks', async () => {
+    await using server = await startNatsServer({ config: 'authorization { user: ranktrace, password: "r/ght" }' });
+    const url = server.url.replace('//', '//ranktrace:r%2Fght@');
+    const { code, stderr, stdout } = await runCommand(['run', '--name', 'nats', '--nats', url, '--out', directory, ...steps(20, 2)]);
+    expect(code, stderr).toBe(0);
+    expect(stdout).toMatch(/^steps: 20,/m);
+    expect(stdout).toContain('findings: none');
+  });
+
   it('says so when the command records nothing', async () => {
     const { code, stderr } = await runCommand(['run', '--name', 'nothing', '--out', directory, '--', process.execPath, '-e', '']);
     expect(code).toBe(1);
@@ -131,6 +218,87 @@ describe('ranktrace serve', () => {
     expect(statSync(join(directory, 'served', 'trace.pftrace')).size).toBeGreaterThan(1000);
     service.child.kill('SIGTERM');
     expect((await service.ended).code).toBe(0);
+  });
+
+  it('writes the trace again when a rank comes back, once each, and leaves runs of earlier lives alone', async () => {
+    const out = join(directory, 'again');
+    const traceOf = (run: string): string => join(out, run, 'trace.pftrace');
+    const rank = async (service: StartedCommand, run: string): Promise<void> => {
+      const environment = {
+        RANKTRACE_URL: addressOf(service).replace('http', 'ws'),
+        RANKTRACE_RUN: run,
+        RANKTRACE_SPOOL_DIRECTORY: join(out, 'spool'),
+      };
+      const [started] = await startRanks(1, ['test/programs/steps.mjs', '40', '5'], environment);
+      expect((await started?.ended)?.code).toBe(0);
+    };
+    const written = (service: StartedCommand): string[] =>
+      [...service.output().matchAll(/run (\S+): ([\d ]+) events of (\d) ranks/g)].map(([, run, , lives]) => `${run} ${lives}`);
+    const first = startCommand(['serve', '--listen', '127.0.0.1:0', '--out', out]);
+    await first.said('storing in');
+    await rank(first, 'one');
+    await first.said('run one:');
+    await rank(first, 'one');
+    await first.said('of 2 ranks');
+    await rank(first, 'two');
+    await first.said('run two:');
+    first.child.kill('SIGTERM');
+    expect((await first.ended).code).toBe(0);
+    expect(written(first)).toEqual(['one 1', 'one 2', 'two 1']);
+    const before = statSync(traceOf('two')).mtimeMs;
+    const second = startCommand(['serve', '--listen', '127.0.0.1:0', '--out', out]);
+    await second.said('storing in');
+    await rank(second, 'one');
+    await second.said('of 3 ranks');
+    second.child.kill('SIGTERM');
+    expect((await second.ended).code).toBe(0);
+    expect(written(second)).toEqual(['one 3']);
+    expect(statSync(traceOf('two')).mtimeMs).toBe(before);
+  });
+
+  it('tells when a trace cannot be written, tries again at the end, and ends with 1', async () => {
+    const out = join(directory, 'unwritable');
+    mkdirSync(join(out, 'blocked', 'trace.pftrace'), { recursive: true });
+    const service = startCommand(['serve', '--listen', '127.0.0.1:0', '--out', out]);
+    await service.said('storing in');
+    const environment = {
+      RANKTRACE_URL: addressOf(service).replace('http', 'ws'),
+      RANKTRACE_RUN: 'blocked',
+      RANKTRACE_SPOOL_DIRECTORY: join(out, 'spool'),
+    };
+    const [rank] = await startRanks(1, ['test/programs/steps.mjs', '20', '5'], environment);
+    await rank?.ended;
+    await service.said('run blocked: no trace written:');
+    service.child.kill('SIGTERM');
+    const { code, stderr } = await service.ended;
+    expect(code).toBe(1);
+    expect(stderr.match(/no trace written/g)).toHaveLength(2);
+    expect(existsSync(join(out, 'blocked', 'trace.pftrace.partial'))).toBe(false);
+  });
+
+  it('makes the same stream as a rank does, whoever comes first', async () => {
+    const configs: unknown[] = [];
+    for (const first of ['service', 'rank']) {
+      await using server = await startNatsServer();
+      const started =
+        first === 'service'
+          ? startCommand(['serve', '--listen', '127.0.0.1:0', '--nats', server.url, '--out', join(directory, 'stream')])
+          : startRanks(1, ['test/programs/steps.mjs', '20', '5'], {
+              RANKTRACE_URL: server.url,
+              RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool'),
+            });
+      if ('child' in started) await started.said('storing in');
+      else for (const rank of await started) await rank.ended;
+      const connection = await connect({ servers: server.url });
+      configs.push((await (await connection.jetstreamManager()).streams.info(streamConfig.name)).config);
+      await connection.close();
+      if ('child' in started) {
+        started.child.kill('SIGTERM');
+        await started.ended;
+      }
+    }
+    expect(configs[0]).toMatchObject({ ...streamConfig, storage: 'file', retention: 'limits' });
+    expect(configs[1]).toEqual(configs[0]);
   });
 
   it('refuses ranks without the token, and the rank says why', async () => {
@@ -220,6 +388,12 @@ describe('ranktrace doctor', () => {
     expect(checks.find((check) => check.name === 'nats')?.text).toMatch(/with JetStream, round trip/);
     expect(code).toBe(0);
     expect(existsSync(join(directory, 'not-yet'))).toBe(false);
+  });
+
+  it('fails when the output directory is a file', async () => {
+    const { stdout, code } = await runCommand(['doctor', '--out', join(repository, 'package.json')]);
+    expect(code).toBe(1);
+    expect(stdout).toMatch(/^output +failed +.*package\.json" is not a directory/m);
   });
 
   it('fails when NATS is not there', async () => {

@@ -17,7 +17,7 @@ beforeEach(() => {
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
 /** Runs `body` (JavaScript, with `profile`, `recordFunction`, `sleep`, `block` and a started `prof`) in a process of its own. */
-function start(body: string): ChildProcess {
+function start(body: string, environment: Record<string, string> = {}): ChildProcess {
   const file = join(directory, 'program.mjs');
   const preamble = `
     import { writeSync } from 'node:fs';
@@ -32,7 +32,7 @@ function start(body: string): ChildProcess {
   writeFileSync(file, preamble + body);
   return spawn(process.execPath, [file], {
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, RANKTRACE_DIRECTORY: join(directory, 'out'), RANKTRACE_RUN: 'test' },
+    env: { ...process.env, RANKTRACE_DIRECTORY: join(directory, 'out'), RANKTRACE_RUN: 'test', ...environment },
   });
 }
 
@@ -50,7 +50,7 @@ function ending(child: ChildProcess): Promise<Ending> {
   return new Promise((resolve) => child.on('close', (code, signal) => resolve({ code, signal, stdout, stderr })));
 }
 
-const run = (body: string) => ending(start(body));
+const run = (body: string, environment?: Record<string, string>) => ending(start(body, environment));
 
 async function said(child: ChildProcess, line: string): Promise<void> {
   for await (const data of child.stdout ?? []) if (String(data).includes(line)) return;
@@ -229,6 +229,114 @@ test('threads started before and after the profile have tracks of their own, on 
   }
   const tids = batches.flatMap(({ tables: { tracks } }) => [...tracks.columns.tid.subarray(0, tracks.length)]);
   expect(new Set(tids).size).toBe(3);
+});
+
+test('process.exit inside another exit handler loses nothing', async () => {
+  const { code } = await run(`
+    process.on('exit', () => process.exit(4));
+    profile().start();
+    recordFunction('work', () => 1);
+  `);
+  expect(code).toBe(4);
+  expect(names(readBatches())).toEqual(['work']);
+});
+
+test('two profiles that overlap: a signal still ends the process', async () => {
+  const child = start(`
+    const first = profile({ url: 'ws://127.0.0.1:1', spoolDirectory: '${join(directory, 'spool')}', exitDeadlineMs: 3000 }).start();
+    void first.stop();
+    profile().start();
+    recordFunction('work', () => 1);
+    say('ready');
+    setInterval(() => {}, 1000);
+  `);
+  const end = ending(child);
+  await said(child, 'ready');
+  child.kill('SIGTERM');
+  // The first one still waits for its aggregator, for 3 s.
+  const timer = setTimeout(() => child.kill('SIGKILL'), 20_000);
+  expect((await end).signal).toBe('SIGTERM');
+  clearTimeout(timer);
+  expect(names(readBatches())).toContain('work');
+});
+
+test('a second profile at once, one that was stopped, and a directory that cannot be written are refused by name', async () => {
+  writeFileSync(join(directory, 'file'), '');
+  const { code, stdout } = await run(`
+    const refused = (start) => { try { start(); say('started'); } catch (error) { say(error.name + ' ' + error.code); } };
+    refused(() => profile({ directory: '${join(directory, 'file')}' }).start());
+    refused(() => profile({ directory: '/proc' }).start());
+    const prof = profile().start();
+    refused(() => profile().start());
+    await prof.stop();
+    refused(() => prof.start());
+  `);
+  expect(code).toBe(0);
+  expect(stdout.split('\n')).toEqual([
+    'SdkError spool_unusable',
+    'SdkError spool_unusable',
+    'SdkError already_running',
+    'SdkError already_stopped',
+    '',
+  ]);
+});
+
+test.each(['await prof.stop()', 'prof[Symbol.dispose]()', 'process.exit()'])(
+  '%s says what it leaves behind, and the rest once',
+  async (stop) => {
+    const { stderr } = await run(
+      `const prof = profile({ spoolDirectory: '${join(directory, 'spool')}', exitDeadlineMs: 300 }).start(); ${stop};`,
+      { RANKTRACE_RUN: '', WORLD_SIZE: '2', RANK: '0', RANKTRACE_URL: 'ws://127.0.0.1:1' },
+    );
+    const lines = stderr.trim().split('\n');
+    expect(lines.filter((line) => line.includes('no run name'))).toHaveLength(1);
+    expect(lines.filter((line) => line.includes('not everything was acknowledged'))).toHaveLength(1);
+  },
+);
+
+test('a thread that outlived one session records in the next, however late it begins', async () => {
+  const { code, stderr } = await run(`
+    const first = profile().start();
+    const late = thread("parentPort.once('message', async () => { for (let i = 0; i < 20; i++) { recordFunction('late', () => 1); await sleep(5); } process.exit(); });");
+    await new Promise((resolve) => late.once('online', resolve));
+    await first.stop();
+    const second = profile().start();
+    await sleep(300);
+    const ended = new Promise((resolve) => late.on('exit', resolve));
+    late.postMessage('go');
+    await ended;
+    await second.stop();
+  `);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  expect(names(readBatches())).toContain('late');
+});
+
+test('threads that are terminated are forgotten', async () => {
+  const { code } = await run(`
+    const prof = profile().start();
+    const worker = thread("recordFunction('short', () => 1); parentPort.postMessage('recorded'); setInterval(() => {}, 1000);");
+    await new Promise((resolve) => worker.once('message', resolve));
+    await sleep(500);
+    await worker.terminate();
+    await sleep(2500);
+    await prof.stop();
+  `);
+  expect(code).toBe(0);
+  const batches = readBatches();
+  expect(names(batches)).toContain('short');
+  expect(batches.at(-1)?.tables.tracks.length).toBe(1);
+});
+
+test('the README example records its steps', async () => {
+  const readme = readFileSync(new URL('../packages/sdk/README.md', import.meta.url), 'utf8');
+  const example = /```ts\n([\s\S]*?)```/.exec(readme)?.[1]?.replace(/^import .*\n/, '');
+  const spool = join(directory, 'out');
+  const { code, stderr } = await run(`const batches = [1, 2, 3]; const train = () => block(1); ${example}`, {
+    RANKTRACE_SPOOL_DIRECTORY: spool,
+  });
+  expect({ code, stderr }).toMatchObject({ code: 0, stderr: expect.stringContaining('away from ws://head:7700') });
+  const steps = readBatches().flatMap(({ tables: { steps } }) => [...steps.columns.step.subarray(0, steps.length)]);
+  expect(steps).toEqual([0, 1, 2]);
 });
 
 test('a profile can follow another one, and `dispose` stops without the event loop', async () => {

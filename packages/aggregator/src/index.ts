@@ -10,5 +10,6 @@ export { aggregatorLimits } from './limits.ts';
 export { RunStore, type RunStoreOptions } from './run-store.ts';
 export { type Aggregator, type AggregatorOptions, startAggregator } from './service.ts';
 export type { StepSummary } from './step-ring.ts';
+export { traceFormatOf } from './trace-file.ts';
 export type { ListenOptions } from './web-socket-ingest.ts';
 export { type MergeOptions, mergeStored, type StoredSource, writeTrace } from './write-trace.ts';

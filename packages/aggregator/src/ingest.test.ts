@@ -1,14 +1,18 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { deflateRawSync } from 'node:zlib';
-import { limits } from '@ranktrace/protocol';
+import { type LiveMessage, limits } from '@ranktrace/protocol';
 import fc from 'fast-check';
 import { Packr } from 'msgpackr';
 import { expect, test } from 'vitest';
+import { LiveState } from './live-state.ts';
 import { createPipeline, type Pipeline } from './pipeline.ts';
+import { Replays } from './replays.ts';
+import { RunStore } from './run-store.ts';
 import { scanSegment } from './segment-scan.ts';
 import { makeBatch, makeHeader } from './testing/make-batch.ts';
 import { temporaryDirectory } from './testing/temporary-directory.ts';
+import { waitUntil } from './testing/wait-until.ts';
 
 async function withPipeline(use: (pipeline: Pipeline, out: string) => void | Promise<void>, run?: string): Promise<void> {
   using directory = temporaryDirectory();
@@ -128,4 +132,51 @@ test('a batch that cannot be stored now is not refused', async () => {
   await holder.stores.close();
   expect(other.ingest(makeBatch({ sequence: 1 })).result).toBe('stored');
   await other.stores.close();
+});
+
+test('a run with closed segments is opened beside everything else: its batches wait, the others do not, and the state is the same', async () => {
+  using directory = temporaryDirectory();
+  let before: LiveMessage;
+  {
+    await using store = new RunStore(directory.path, 'demo', { segmentBytesMax: 4000 });
+    const first = createPipeline({ out: join(directory.path, 'first'), onNotice: () => undefined });
+    for (let sequence = 0; sequence < 300; sequence++) {
+      // Every other pair arrives the wrong way round.
+      const shape = { rank: sequence % 3, sequence: sequence % 4 < 2 ? sequence : sequence ^ 1 };
+      store.append(makeBatch(shape), makeHeader(shape));
+      first.ingest(makeBatch(shape));
+    }
+    first.ingest(makeBatch({ sequence: 1000, last: true }));
+    before = first.live.status(0);
+    await first.stores.close();
+  }
+  const pipeline = createPipeline({ out: directory.path, onNotice: () => undefined });
+  const late = makeBatch({ sequence: 1000, last: true });
+  expect(pipeline.ingest(late)).toEqual({ result: 'unavailable', batch: 'demo.0.0001.1000', reason: 'run "demo" is being opened' });
+  expect(pipeline.ingest(makeBatch({ run: 'other' })).result).toBe('stored');
+  await waitUntil('the run is open', () => pipeline.ingest(late).result !== 'unavailable');
+  expect(pipeline.ingest(late).result).toBe('duplicate');
+  await waitUntil('the state is that of the store', () => !pipeline.replays.isRunning('demo'));
+  expect(pipeline.live.status(0).runs.find(({ run }) => run === 'demo')).toEqual(before.runs[0]);
+  await pipeline.stores.close();
+});
+
+test('a replay gives way, takes in what is stored meanwhile, and counts each batch once', async () => {
+  using directory = temporaryDirectory();
+  await using store = new RunStore(directory.path, 'demo');
+  for (let sequence = 0; sequence < 6000; sequence++) store.append(makeBatch({ sequence }), makeHeader({ sequence }));
+  const live = new LiveState();
+  const replays = new Replays(live, () => undefined);
+  const began = performance.now();
+  replays.start(store);
+  expect(performance.now() - began).toBeLessThan(5000);
+  let turns = 0;
+  for (; replays.isRunning('demo') && turns < 20; turns++) {
+    const shape = { rank: turns % 2, sequence: 6000 + turns };
+    store.append(makeBatch(shape), makeHeader(shape));
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+  await waitUntil('the replay ended', () => !replays.isRunning('demo'));
+  const events = live.status(0).runs[0]?.ranks.reduce((sum, rank) => sum + rank.events, 0);
+  expect(events).toBe(9 * (6000 + turns));
 });

@@ -7,12 +7,13 @@
 // Invariants: never throws; 'stored' and 'duplicate' mean the batch is in the store, so it may be acknowledged; what is in the store can be
 // decoded, because the whole body was checked before.
 
-import { type Batch, type BatchHeader, batchId, decodeBatch, decodeBatchHeader, ProtocolError } from '@ranktrace/protocol';
+import { type Batch, type BatchHeader, batchId, decodeBatch, decodeBatchHeader } from '@ranktrace/protocol';
 import { messageOf } from './errors.ts';
 import { inflate } from './inflate.ts';
 import { aggregatorLimits as limits } from './limits.ts';
 import type { LiveState } from './live-state.ts';
 import type { Quarantine } from './quarantine.ts';
+import { countsOf, type Replays } from './replays.ts';
 import type { RunStores } from './run-stores.ts';
 
 /**
@@ -29,6 +30,7 @@ export type Ingest = (bytes: Uint8Array) => IngestResult;
 export interface IngestParts {
   readonly stores: RunStores;
   readonly live: LiveState;
+  readonly replays: Replays;
   /** For what does not name a run. */
   readonly quarantine: Quarantine;
   /** When set, other runs are refused. */
@@ -36,7 +38,7 @@ export interface IngestParts {
 }
 
 /** The ingest stage over its parts. */
-export function createIngest({ stores, live, quarantine, run }: IngestParts): Ingest {
+export function createIngest({ stores, live, replays, quarantine, run }: IngestParts): Ingest {
   const refuse = (bytes: Uint8Array, batch: string, where: Quarantine, error: unknown): IngestResult => {
     where.add(bytes);
     return { result: 'refused', batch, reason: reasonOf(error) };
@@ -58,37 +60,20 @@ export function createIngest({ stores, live, quarantine, run }: IngestParts): In
       return refuse(bytes, batch, stores.peek(header.run)?.quarantine ?? quarantine, error);
     }
     try {
-      const store = stores.get(header.run);
+      const store = stores.ready(header.run);
+      if (store === undefined) return { result: 'unavailable', batch, reason: `run "${header.run}" is being opened` };
       const known = store.source(header);
       if (known === undefined && store.sourceCount >= limits.sourcesPerRunMax) {
         return { result: 'refused', batch, reason: `a run may have ${limits.sourcesPerRunMax} incarnations of ranks` };
       }
       const result = store.append(bytes, header);
-      if (result === 'stored') live.update(decoded, countsOf(store, header));
+      // A replay that is still under way finds the batch in the store.
+      if (result === 'stored' && !replays.isRunning(header.run)) live.update(decoded, countsOf(store, header));
       return { result, batch };
     } catch (error) {
       return { result: 'unavailable', batch, reason: reasonOf(error) };
     }
   };
-}
-
-/** Brings the live state to what a store that was just opened holds. Batches that no longer decode are left out. */
-export function replay(store: ReturnType<RunStores['get']>, live: LiveState): void {
-  for (const source of store.sources()) {
-    for (let index = 0; index < source.count; index++) {
-      try {
-        const batch = decodeBatch(source.read(index), inflate);
-        live.update(batch, { batches: source.count, missing: source.missing });
-      } catch (error) {
-        if (!(error instanceof ProtocolError)) throw error;
-      }
-    }
-  }
-}
-
-function countsOf(store: ReturnType<RunStores['get']>, header: BatchHeader): { batches: number; missing: number } {
-  const source = store.source(header);
-  return { batches: source?.count ?? 0, missing: source?.missing ?? 0 };
 }
 
 const reasonOf = (error: unknown): string => messageOf(error).slice(0, 1024);

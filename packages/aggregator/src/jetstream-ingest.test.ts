@@ -8,6 +8,7 @@ import {
   controlSubject,
   decodeBatchHeader,
   decodeMessage,
+  streamConfig,
 } from '@ranktrace/protocol';
 import { connect, type NatsConnection } from 'nats';
 import { expect, test } from 'vitest';
@@ -67,7 +68,12 @@ test('takes batches, answers pings, publishes control messages', async () => {
   const manager = await rank.jetstreamManager();
   const [consumer] = await manager.consumers.list('RANKTRACE').next();
   expect(consumer).toMatchObject({ num_ack_pending: 0, num_pending: 0, num_redelivered: 0 });
-  expect((await manager.streams.info('RANKTRACE')).config).toMatchObject({ max_msg_size: 1048576, storage: 'file', retention: 'limits' });
+  expect((await manager.streams.info('RANKTRACE')).config).toMatchObject({
+    ...streamConfig,
+    storage: 'file',
+    retention: 'limits',
+    max_age: 24 * 3600 * 1e9,
+  });
   await rank.close();
 });
 

@@ -21,6 +21,7 @@ import {
   decodeMessage,
   encodeMessage,
   rankMessageSchema,
+  streamConfig,
   streamName,
 } from '@ranktrace/protocol';
 import {
@@ -166,7 +167,7 @@ export class JetStreamIngest {
     if (message.redelivered) this.#redelivered++;
     const taken = this.#options.ingest(message.data);
     if (taken.result === 'unavailable') {
-      this.#options.onNotice(`Batch ${taken.batch} waits in NATS: ${taken.reason}`);
+      this.#options.onNotice(`Batches wait in NATS: ${taken.reason}`);
       message.nak(limits.natsRetryMsMax);
     } else if (taken.result === 'refused') {
       this.#options.onNotice(`A batch on "${message.subject}" was refused: ${taken.reason}`);
@@ -267,14 +268,7 @@ async function ensureStream(manager: Manager): Promise<void> {
   } catch (error) {
     if (systemCode(error) !== '404') throw error;
   }
-  const config = {
-    name: streamName,
-    subjects: [batchSubjects],
-    storage: StorageType.File,
-    retention: RetentionPolicy.Limits,
-    max_msg_size: limits.natsMessageBytesMax,
-    duplicate_window: nanos(limits.natsDuplicateWindowMs),
-  };
+  const config = { ...streamConfig, storage: StorageType.File, retention: RetentionPolicy.Limits };
   await manager.streams.add(config).catch((error: NatsError) => {
     // A rank made it at the same moment.
     if (error.api_error?.err_code !== streamExists) throw error;

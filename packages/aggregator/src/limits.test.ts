@@ -8,7 +8,6 @@ test('limits fit each other', () => {
   expect(limits.segmentBytesMax).toBeGreaterThan(limits.tornBytesMax);
   // A batch that is a little too large is refused by name, not by a broken connection.
   expect(limits.webSocketPayloadBytesMax).toBeGreaterThan(batchLimits.batchBytesMax);
-  expect(limits.natsMessageBytesMax).toBeGreaterThan(batchLimits.batchBytesMax);
   expect(limits.natsAckPendingMax).toBeGreaterThanOrEqual(limits.natsFetchMessagesMax);
   expect(limits.natsAckWaitMs).toBeGreaterThan(limits.natsFetchExpiresMs);
   expect(limits.lockStaleMs).toBeGreaterThan(5 * limits.syncIntervalMs);

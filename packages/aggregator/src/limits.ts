@@ -28,11 +28,20 @@ export const aggregatorLimits = {
   lockStaleMs: 15_000,
   /** Between two fdatasync calls. */
   syncIntervalMs: 1000,
+  /** Opening a run brings the live state up to the store at once for so long, and then in slices between which batches are taken. */
+  replayAtOnceMs: 250,
+  replaySliceMs: 10,
+  /** The same notice is not told again within this time. */
+  noticeIntervalMs: 10_000,
+  /** Notices remembered for that. */
+  noticesMax: 64,
   /** Between two calls of a `subscribe` listener. */
   progressIntervalMs: 200,
   connectionsMax: 4096,
   /** Connections beside those of ranks: probes and people. */
   requestsMax: 256,
+  /** For a request to arrive whole; a slower one loses its connection. */
+  requestMsMax: 10_000,
   /** Above protocol's batchBytesMax, so that a batch that is too large is refused by name, not by a broken connection. */
   webSocketPayloadBytesMax: 1024 * 1024,
   /** Answers a connection has not read yet: above, its batches are not read either. */
@@ -50,9 +59,6 @@ export const aggregatorLimits = {
   natsFetchExpiresMs: 2000,
   natsAckPendingMax: 512,
   natsAckWaitMs: 30_000,
-  natsMessageBytesMax: 1024 * 1024,
-  /** JetStream's own deduplication by message id; ours has no window. */
-  natsDuplicateWindowMs: 120_000,
   /** The server forgets our consumer when nobody used it for so long; a new one starts at the beginning and deduplication does the rest. */
   natsConsumerIdleMs: 7 * 24 * 3600 * 1000,
   /** `flushRanks` waits until no batch came for `flushQuietMs`, but no longer than `flushWaitMsMax`. */

@@ -4,9 +4,10 @@
 //              store ──► align ──► merge ──► write  when somebody wants the trace: write-trace.ts, over packages/trace
 
 import { join } from 'node:path';
-import { createIngest, type Ingest, replay } from './ingest.ts';
+import { createIngest, type Ingest } from './ingest.ts';
 import { LiveState } from './live-state.ts';
 import { Quarantine } from './quarantine.ts';
+import { Replays } from './replays.ts';
 import { quarantineName } from './run-directory.ts';
 import { RunStores } from './run-stores.ts';
 
@@ -22,14 +23,16 @@ export interface Pipeline {
   readonly ingest: Ingest;
   readonly stores: RunStores;
   readonly live: LiveState;
+  readonly replays: Replays;
   readonly quarantine: Quarantine;
 }
 
 /** The stages, connected. Throws AggregatorError `store_write_failed` when the output directory cannot be made. */
 export function createPipeline({ out, run, onNotice }: PipelineOptions): Pipeline {
   const live = new LiveState();
-  const stores = new RunStores({ out, onNotice, onOpen: (store) => replay(store, live), onClose: (name) => live.forget(name) });
+  const replays = new Replays(live, onNotice);
+  const stores = new RunStores({ out, onNotice, onOpen: (store) => replays.start(store), onClose: (name) => live.forget(name) });
   const quarantine = new Quarantine(join(out, quarantineName));
-  const ingest = createIngest({ stores, live, quarantine, run });
-  return { ingest, stores, live, quarantine };
+  const ingest = createIngest({ stores, live, replays, quarantine, run });
+  return { ingest, stores, live, replays, quarantine };
 }

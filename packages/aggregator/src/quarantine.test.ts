@@ -1,4 +1,4 @@
-import { readFileSync, statSync } from 'node:fs';
+import { readFileSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { isSegment } from '@ranktrace/protocol';
 import { expect, test } from 'vitest';
@@ -29,4 +29,18 @@ test('a place that cannot be written costs the bytes, not the count', () => {
   const quarantine = new Quarantine('/proc/nowhere/quarantine.seg');
   quarantine.add(new Uint8Array(5));
   expect([quarantine.count, quarantine.kept]).toEqual([1, 0]);
+});
+
+test('writes nothing behind a torn frame, where nobody would find it, and goes on counting', () => {
+  using directory = temporaryDirectory();
+  const path = join(directory.path, 'quarantine.seg');
+  const first = new Quarantine(path);
+  for (let index = 0; index < 2; index++) first.add(new Uint8Array(100));
+  first.close();
+  truncateSync(path, statSync(path).size - 7);
+  const again = new Quarantine(path);
+  again.add(new Uint8Array(100));
+  again.close();
+  expect([again.count, again.kept]).toEqual([2, 1]);
+  expect(scanSegment(path, () => undefined).frames).toBe(1);
 });

@@ -24,7 +24,8 @@ export class Quarantine {
     try {
       const scan = scanSegment(path, () => this.#kept++);
       this.#count = this.#kept;
-      this.#bytes = scan.size;
+      // Behind a torn frame nothing would be found: what is there is kept, what comes is counted.
+      this.#bytes = scan.readable === scan.size ? scan.size : bytesMax;
     } catch {
       this.#bytes = bytesMax; // not readable: keep away from it, go on counting
     }
@@ -50,7 +51,8 @@ export class Quarantine {
     frame.set(payload, frameHeaderBytes);
     try {
       this.#file ??= openForAppending(this.#path);
-      writeSync(this.#file, frame);
+      // A full disk may take half a frame: what came behind it could not be found again.
+      if (writeSync(this.#file, frame) < frame.length) throw new Error('half a frame');
     } catch {
       this.#bytes = this.#bytesMax;
       return;

@@ -5,7 +5,8 @@
 //   <out>/<run>/quarantine.seg     bad batches that named this run
 //   <out>/<run>/lock               who writes it now
 
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkRunName } from '@ranktrace/protocol';
 import { AggregatorError, messageOf } from './errors.ts';
@@ -23,9 +24,13 @@ export function createRunDirectory(directory: string, run: string): void {
   const path = join(directory, 'run.json');
   guard(path, () => {
     // Renamed into place: a kill leaves no half-written run.json.
-    const draft = `${path}.${process.pid}`;
-    writeFileSync(draft, `${JSON.stringify({ format: storeFormat, run })}\n`, { flush: true });
-    renameSync(draft, path);
+    const draft = `${path}.${process.pid}-${randomBytes(4).toString('hex')}`;
+    try {
+      writeFileSync(draft, `${JSON.stringify({ format: storeFormat, run })}\n`, { flush: true });
+      renameSync(draft, path);
+    } finally {
+      rmSync(draft, { force: true });
+    }
     syncDirectory(directory);
   });
 }

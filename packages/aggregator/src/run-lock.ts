@@ -4,11 +4,13 @@
 // container's service is always pid 1, so the pid alone says nothing). Who cannot be asked (another host or container on a shared disk)
 // counts as alive while the file is touched, which its owner does once a second.
 
-import { closeSync, linkSync, openSync, readFileSync, readlinkSync, renameSync, rmSync, statSync, utimesSync, writeSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import { linkSync, readFileSync, readlinkSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { AggregatorError, systemCode } from './errors.ts';
 import { hostId } from './host-id.ts';
 import { aggregatorLimits as limits } from './limits.ts';
+import { guard } from './segment-writer.ts';
 
 interface Owner {
   readonly pid: number;
@@ -27,17 +29,15 @@ export class RunLock {
     this.#text = text;
   }
 
-  /** Takes the lock of a run's directory; throws AggregatorError `store_locked` when its owner lives. */
+  /** Takes the lock of a run's directory; throws AggregatorError `store_locked` when its owner lives, `store_full`, `store_write_failed`. */
   static take(directory: string): RunLock {
     const path = join(directory, 'lock');
     const self: Owner = { pid: process.pid, started: startOf(process.pid) ?? '', place: placeId() };
     const text = `${JSON.stringify(self)}\n`;
-    // Written aside and linked: a lock file is never seen half written.
-    const draft = `${path}.${process.pid}`;
-    const file = openSync(draft, 'w');
-    writeSync(file, text);
-    closeSync(file);
+    // Written aside and linked: a lock file is never seen half written. Containers on one disk may all be process 1, hence the random part.
+    const draft = `${path}.${process.pid}-${randomBytes(4).toString('hex')}`;
     try {
+      guard(draft, () => writeFileSync(draft, text));
       for (let attempt = 0; attempt < 3; attempt++) {
         try {
           linkSync(draft, path);

@@ -7,6 +7,7 @@ import { expect, test } from 'vitest';
 import type { RunBatches } from './batch-index.ts';
 import { openBatchLog } from './batch-log.ts';
 import { RunStore } from './run-store.ts';
+import { fullDisk } from './testing/full-disk.ts';
 import { type BatchShape, makeBatch, makeHeader } from './testing/make-batch.ts';
 import { temporaryDirectory } from './testing/temporary-directory.ts';
 
@@ -231,4 +232,27 @@ test('what was asked for does not change under a reader while batches arrive', a
   for (let sequence = 2; sequence < 40; sequence++) append(store, { sequence });
   expect(contents(before)).toEqual(['0/0001: 0 1 5 (3)']);
   expect(contents(store)).toEqual([`0/0001: ${Array.from({ length: 40 }, (_, sequence) => sequence).join(' ')} (0)`]);
+});
+
+test('goes on by itself when a full disk has room again, also where a new segment was due', async () => {
+  using directory = temporaryDirectory();
+  const openFiles = (): number => readdirSync('/proc/self/fd').length;
+  await using store = new RunStore(directory.path, 'demo', { segmentBytesMax: 600 });
+  expect(append(store, { sequence: 0 })).toBe('stored');
+  const before = openFiles();
+  {
+    using _full = fullDisk();
+    for (let attempt = 0; attempt < 5; attempt++) {
+      expect(() => append(store, { sequence: 1 })).toThrow(expect.objectContaining({ code: 'store_write_failed' }));
+      expect(() => new RunStore(directory.path, 'other')).toThrow(expect.objectContaining({ code: 'store_write_failed' }));
+    }
+  }
+  expect(openFiles()).toBe(before);
+  for (const sequence of [1, 2]) expect(append(store, { sequence })).toBe('stored');
+  expect(contents(store)).toEqual(['0/0001: 0 1 2 (0)']);
+  expect(readdirSync(join(directory.path, 'demo', 'segments'))).toEqual(['000001.seg', '000002.seg', '000003.seg']);
+  expect(readdirSync(join(directory.path, 'other'))).toEqual(['segments']);
+  await using other = new RunStore(directory.path, 'other');
+  expect(append(other, {})).toBe('stored');
+  expect(readdirSync(join(directory.path, 'other')).sort()).toEqual(['lock', 'run.json', 'segments']);
 });

@@ -6,6 +6,7 @@
 // gives the same store as never having been killed, because the index is rebuilt from the frames and a torn last frame is cut off.
 
 import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import { type BatchHeader, segmentMagic } from '@ranktrace/protocol';
 import { BatchIndex, indexSegment, type RunBatches } from './batch-index.ts';
 import { AggregatorError } from './errors.ts';
@@ -22,18 +23,43 @@ export interface RunStoreOptions {
   readonly onNotice?: (notice: string) => void;
   /** Bytes at which a segment is rolled; for tests. */
   readonly segmentBytesMax?: number;
+  /** What `surveyRun` found, so that opening reads only what came after. */
+  readonly survey?: RunSurvey;
+}
+
+/** What a run's closed segments hold. */
+export interface RunSurvey {
+  readonly index: BatchIndex;
+  readonly files: SegmentFiles;
+  /** File number in `files` by segment number. */
+  readonly fileOf: Map<number, number>;
+  /** The last segment in it, 0 = none. */
+  readonly through: number;
+}
+
+/**
+ * Reads the closed segments of `<out>/<run>`, all but the last, giving way to the event loop after each (64 MiB, about 60 ms). They never
+ * change, so nobody needs to be kept from writing meanwhile.
+ */
+export async function surveyRun(out: string, run: string, onNotice: (notice: string) => void = () => undefined): Promise<RunSurvey> {
+  const directory = join(out, run);
+  const survey = emptySurvey(run);
+  const closed = listSegments(directory).slice(0, -1);
+  for (const segment of closed) {
+    const { path, tail } = scanInto(survey, directory, segment, onNotice);
+    if (tail > 0) onNotice(leftAlone(path, tail));
+    await setImmediate();
+  }
+  return { ...survey, through: closed.at(-1) ?? 0 };
 }
 
 export class RunStore implements RunBatches {
   readonly run: string;
   readonly directory: string;
   readonly quarantine: Quarantine;
-  readonly #index: BatchIndex;
-  readonly #files = new SegmentFiles();
+  readonly #survey: RunSurvey;
   readonly #lock: RunLock;
   readonly #writer: SegmentWriter;
-  /** File number in `#files` by segment number. */
-  readonly #fileOf = new Map<number, number>();
   #closed = false;
   #lockLost = false;
 
@@ -47,7 +73,7 @@ export class RunStore implements RunBatches {
     createRunDirectory(this.directory, run);
     this.#lock = RunLock.take(this.directory);
     try {
-      this.#index = new BatchIndex(run, this.#files);
+      this.#survey = options.survey ?? emptySurvey(run);
       this.#writer = this.#readSegments(options);
       this.quarantine = new Quarantine(join(this.directory, quarantineName));
     } catch (error) {
@@ -56,22 +82,26 @@ export class RunStore implements RunBatches {
     }
   }
 
+  get closed(): boolean {
+    return this.#closed;
+  }
+
   get worldSize(): number {
-    return this.#index.worldSize;
+    return this.#survey.index.worldSize;
   }
 
   /** Every incarnation as it is now: a merge reads a source twice, and must see the same both times while batches go on arriving. */
   sources(): readonly SegmentSource[] {
-    return this.#index.sources().map((source) => source.snapshot());
+    return this.#survey.index.sources().map((source) => source.snapshot());
   }
 
   /** Incarnations there are. */
   get sourceCount(): number {
-    return this.#index.sources().length;
+    return this.#survey.index.sources().length;
   }
 
   source(header: Pick<BatchHeader, 'rank' | 'incarnation'>): SegmentSource | undefined {
-    return this.#index.source(header);
+    return this.#survey.index.source(header);
   }
 
   has(header: BatchHeader): boolean {
@@ -87,7 +117,7 @@ export class RunStore implements RunBatches {
     if (this.#lockLost) throw new AggregatorError('store_locked', `Cannot write run "${this.directory}": another process took its lock`);
     if (this.has(header)) return 'duplicate';
     const placed = this.#writer.append(bytes);
-    this.#index.add(header, this.#file(placed.segment), placed.offset, bytes.length);
+    this.#survey.index.add(header, fileOf(this.#survey, this.directory, placed.segment), placed.offset, bytes.length);
     return 'stored';
   }
 
@@ -110,7 +140,7 @@ export class RunStore implements RunBatches {
       await this.#writer.close();
     } finally {
       this.quarantine.close();
-      this.#files.close();
+      this.#survey.files.close();
       this.#lock.release();
     }
   }
@@ -125,26 +155,40 @@ export class RunStore implements RunBatches {
     const last = segments.at(-1) ?? 0;
     let end: number | undefined;
     for (const segment of segments) {
-      const path = join(segmentsDirectory(this.directory), segmentName(segment));
-      const scan = indexSegment(path, this.#file(segment), (run) => (run === this.run ? this.#index : undefined));
-      const tail = scan.size - scan.readable;
-      if (scan.damaged > 0) notice(`"${path}": ${scan.damaged} damaged batches were left out`);
-      if (scan.unreadable > 0) notice(`"${path}": ${scan.unreadable} frames of other runs or versions were left out`);
+      if (segment <= this.#survey.through) continue;
+      const { scan, path, tail } = scanInto(this.#survey, this.directory, segment, notice);
       const isTorn = scan.segment && tail <= limits.tornBytesMax;
       if (segment === last && isTorn && scan.readable >= segmentMagic.length) {
         end = scan.readable;
         if (tail > 0) notice(`"${path}": a torn batch of ${tail} bytes at the end was cut off`);
-      } else if (tail > 0) notice(`"${path}": ${tail} bytes at the end cannot be read and were left alone`);
+      } else if (tail > 0) notice(leftAlone(path, tail));
     }
     return new SegmentWriter(segmentsDirectory(this.directory), options.segmentBytesMax ?? limits.segmentBytesMax, last, end);
   }
+}
 
-  #file(segment: number): number {
-    let file = this.#fileOf.get(segment);
-    if (file === undefined) {
-      file = this.#files.add(join(segmentsDirectory(this.directory), segmentName(segment)));
-      this.#fileOf.set(segment, file);
-    }
-    return file;
+const leftAlone = (path: string, bytes: number): string => `"${path}": ${bytes} bytes at the end cannot be read and were left alone`;
+
+const emptySurvey = (run: string): RunSurvey => {
+  const files = new SegmentFiles();
+  return { index: new BatchIndex(run, files), files, fileOf: new Map(), through: 0 };
+};
+
+/** Reads one segment into the survey's index; what it left out is told. */
+function scanInto(survey: RunSurvey, directory: string, segment: number, notice: (notice: string) => void) {
+  const { index } = survey;
+  const path = join(segmentsDirectory(directory), segmentName(segment));
+  const scan = indexSegment(path, fileOf(survey, directory, segment), (run) => (run === index.run ? index : undefined));
+  if (scan.damaged > 0) notice(`"${path}": ${scan.damaged} damaged batches were left out`);
+  if (scan.unreadable > 0) notice(`"${path}": ${scan.unreadable} frames of other runs or versions were left out`);
+  return { scan, path, tail: scan.size - scan.readable };
+}
+
+function fileOf(survey: RunSurvey, directory: string, segment: number): number {
+  let file = survey.fileOf.get(segment);
+  if (file === undefined) {
+    file = survey.files.add(join(segmentsDirectory(directory), segmentName(segment)));
+    survey.fileOf.set(segment, file);
   }
+  return file;
 }

@@ -6,8 +6,8 @@ import { mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { AggregatorError, messageOf } from './errors.ts';
 import { aggregatorLimits as limits } from './limits.ts';
-import { isRunName, readRunFile } from './run-directory.ts';
-import { RunStore } from './run-store.ts';
+import { isRunName, listSegments, readRunFile } from './run-directory.ts';
+import { RunStore, type RunSurvey, surveyRun } from './run-store.ts';
 import { guard } from './segment-writer.ts';
 
 export interface RunStoresOptions {
@@ -24,6 +24,9 @@ export class RunStores {
   /** Least recently used first. */
   readonly #open = new Map<string, RunStore>();
   readonly #closing = new Set<Promise<void>>();
+  /** Large runs on their way to `#open`. */
+  readonly #opening = new Set<string>();
+  #closed = false;
   #quarantinedBefore = 0;
 
   /** Makes the output directory; throws AggregatorError `store_write_failed`. */
@@ -53,20 +56,24 @@ export class RunStores {
     return this.#open.get(run);
   }
 
-  /** The run, opened (and created) when it is not; throws like `RunStore`. */
-  get(run: string): RunStore {
-    let store = this.#open.get(run);
-    if (store === undefined) {
-      store = new RunStore(this.#options.out, run, { onNotice: this.#options.onNotice });
-      try {
-        this.#options.onOpen(store);
-      } catch (error) {
-        void store.close();
-        throw error;
-      }
-    }
+  /**
+   * The run if it can take batches now, else undefined: one with closed segments takes a second per GB to open, and everybody else's
+   * batches and clock pings do not wait for that. Throws like `RunStore`.
+   */
+  ready(run: string): RunStore | undefined {
+    if (this.#open.has(run) || !hasClosedSegments(join(this.#options.out, run))) return this.get(run);
+    if (!this.#opening.has(run)) void this.#openLarge(run);
+    return undefined;
+  }
+
+  /** The run, opened (and created) at once when it is not; throws like `RunStore`. */
+  get(run: string, survey?: RunSurvey): RunStore {
+    const { out, onNotice, onOpen } = this.#options;
+    const known = this.#open.get(run);
+    const store = known ?? new RunStore(out, run, { onNotice, ...(survey !== undefined && { survey }) });
     this.#open.delete(run);
     this.#open.set(run, store);
+    if (known === undefined) onOpen(store);
     if (this.#open.size > limits.runsOpenMax) this.#closeOldest();
     return store;
   }
@@ -85,8 +92,22 @@ export class RunStores {
   }
 
   async close(): Promise<void> {
+    this.#closed = true;
     for (const run of [...this.#open.keys()].reverse()) this.#close(run);
     await Promise.all(this.#closing);
+  }
+
+  async #openLarge(run: string): Promise<void> {
+    const { out, onNotice } = this.#options;
+    this.#opening.add(run);
+    try {
+      const survey = await surveyRun(out, run, onNotice);
+      if (!this.#closed) this.get(run, survey);
+    } catch (error) {
+      onNotice(messageOf(error)); // and the next batch tries again
+    } finally {
+      this.#opening.delete(run);
+    }
   }
 
   #closeOldest(): void {
@@ -117,5 +138,13 @@ function isRun(directory: string): boolean {
     return readRunFile(directory) !== undefined;
   } catch {
     return false; // another format or broken: said when somebody opens it
+  }
+}
+
+function hasClosedSegments(directory: string): boolean {
+  try {
+    return listSegments(directory).length > 1;
+  } catch {
+    return false; // not there yet
   }
 }

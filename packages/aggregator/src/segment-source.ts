@@ -94,7 +94,16 @@ export class SegmentSource {
 
   /** Bytes of the `index`-th batch in order of sequence, 0 ≤ index < count. They stay valid. Throws AggregatorError `store_…`. */
   read(index: number): Uint8Array {
-    const row = this.#row(index);
+    return this.#read(index, false);
+  }
+
+  /** The same in order of arrival, in which later batches never change an earlier `index`. */
+  readArrived(index: number): Uint8Array {
+    return this.#read(index, true);
+  }
+
+  #read(index: number, arrived: boolean): Uint8Array {
+    const row = this.#row(index, arrived);
     const file = this.#segments[row] as number;
     const offset = this.#offsets[row] as number;
     const length = this.#lengths[row] as number;
@@ -102,18 +111,21 @@ export class SegmentSource {
     if (window !== undefined && window.file === file && offset >= window.from && offset + length <= window.from + window.bytes.length) {
       return window.bytes.subarray(offset - window.from, offset - window.from + length);
     }
-    const bytes = this.#files.read(file, offset, this.#readableTogether(index, file, offset, length));
+    const bytes = this.#files.read(file, offset, this.#readableTogether(index, arrived));
     // A piece with one batch only would keep its memory and help nobody.
     this.#window = bytes.length > length ? { file, from: offset, bytes } : undefined;
     return bytes.subarray(0, length);
   }
 
-  #readableTogether(index: number, file: number, offset: number, length: number): number {
+  #readableTogether(index: number, arrived: boolean): number {
+    const first = this.#row(index, arrived);
+    const file = this.#segments[first] as number;
+    const offset = this.#offsets[first] as number;
+    let ours = this.#lengths[first] as number;
+    let end = offset + ours;
     const bytesMax = this.#windowBytes();
-    let end = offset + length;
-    let ours = length;
     for (let next = index + 1; next < this.count; next++) {
-      const row = this.#row(next);
+      const row = this.#row(next, arrived);
       const nextOffset = this.#offsets[row] as number;
       const nextEnd = nextOffset + (this.#lengths[row] as number);
       if (this.#segments[row] !== file || nextOffset < end || nextEnd - offset > bytesMax) break;
@@ -124,9 +136,9 @@ export class SegmentSource {
     return end - offset;
   }
 
-  #row(index: number): number {
+  #row(index: number, arrived = false): number {
     if (index < 0 || index >= this.count) throw new RangeError(`Batch index must be 0 to ${this.count - 1}, got ${index}`);
-    if (this.#inOrder) return index;
+    if (this.#inOrder || arrived) return index;
     if (this.#order === undefined) {
       const sequences = this.#sequences;
       this.#order = Uint32Array.from({ length: this.count }, (_, row) => row).sort(

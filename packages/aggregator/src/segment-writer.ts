@@ -6,7 +6,7 @@
 // page cache on the disk; the service calls it once a second, so a power cut or kernel crash may lose the last second.
 // Invariant: `offset` is the end of the last whole frame; after a failed write the file is cut back to it, or left and a new one begun.
 
-import { closeSync, fdatasync, fdatasyncSync, fsyncSync, ftruncateSync, openSync, writeSync, writevSync } from 'node:fs';
+import { closeSync, fdatasync, fdatasyncSync, fsyncSync, ftruncateSync, openSync, rmSync, writeSync, writevSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { frameHeaderBytes, segmentMagic } from '@ranktrace/protocol';
@@ -115,9 +115,16 @@ export class SegmentWriter {
     const path = this.path(this.#segment + 1);
     const file = guard(path, () => {
       const opened = openSync(path, 'wx');
-      writeSync(opened, segmentMagic);
-      syncDirectory(this.#directory);
-      return opened;
+      try {
+        writeSync(opened, segmentMagic);
+        syncDirectory(this.#directory);
+        return opened;
+      } catch (error) {
+        // A full disk takes the name and not the bytes: left there, the name would be in the way when there is room again.
+        closeSync(opened);
+        rmSync(path, { force: true });
+        throw error;
+      }
     });
     if (this.#file !== undefined) this.#rolled.push(this.#file);
     this.#segment++;

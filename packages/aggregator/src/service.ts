@@ -67,7 +67,8 @@ export async function startAggregator(options: AggregatorOptions): Promise<Aggre
 }
 
 async function open(options: AggregatorOptions, opened: AsyncDisposables): Promise<Aggregator> {
-  const { out, listen = {}, token, nats, run, onNotice = () => undefined } = options;
+  const { out, listen = {}, token, nats, run } = options;
+  const onNotice = withoutRepeats(options.onNotice ?? (() => undefined));
   const pipeline = createPipeline({ out, run, onNotice });
   opened.add(() => pipeline.quarantine.close());
   opened.add(() => pipeline.stores.close());
@@ -107,6 +108,18 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
       return quiet(pipeline);
     },
     [Symbol.asyncDispose]: () => opened.dispose(),
+  };
+}
+
+/** A full disk says the same with each batch of each rank: once in `noticeIntervalMs` is enough. */
+function withoutRepeats(tell: (notice: string) => void): (notice: string) => void {
+  const told = new Map<string, number>();
+  return (notice) => {
+    const now = performance.now();
+    if (now - (told.get(notice) ?? Number.NEGATIVE_INFINITY) < limits.noticeIntervalMs) return;
+    if (told.size >= limits.noticesMax) told.clear();
+    told.set(notice, now);
+    tell(notice);
   };
 }
 

@@ -82,6 +82,8 @@ export class TraceFile {
 
   /** Finishes the file and gives it its name. */
   async commit(): Promise<void> {
+    // After an error the stream has closed itself, maybe already: its `close` would be waited for in vain.
+    this.#check();
     const closed = new Promise<void>((resolve) => this.#file.once('close', resolve));
     (this.#gzip ?? this.#file).end();
     await closed;

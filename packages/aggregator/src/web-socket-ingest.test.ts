@@ -166,3 +166,45 @@ test('flush reaches every rank, and waits for what they ship', () =>
     expect(aggregator.steps('demo', 0)).toHaveLength(3);
     expect(() => aggregator.store('other')).toThrow('Cannot open run "other": there is demo');
   }));
+
+test('a refused connection whose peer never closes its side is not held, and does not hold up the end', async () => {
+  using directory = temporaryDirectory();
+  const aggregator = await startAggregator({ out: directory.path, token: 'secret' });
+  const port = Number(new URL(aggregator.address).port);
+  const socket = createConnection({ port, host: '127.0.0.1', allowHalfOpen: true }).on('error', () => undefined);
+  socket.write('GET /v1/ingest HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n\r\n');
+  let answer = '';
+  socket.on('data', (data) => {
+    answer += String(data);
+  });
+  await once(socket, 'end');
+  expect(answer).toMatch(/^HTTP\/1.1 401 /);
+  const ended = await Promise.race([
+    aggregator[Symbol.asyncDispose]().then(() => 'ended'),
+    new Promise((resolve) => setTimeout(() => resolve('still open'), 5000)),
+  ]);
+  socket.destroy();
+  expect(ended).toBe('ended');
+});
+
+test('an illegible batch is refused without a name, in its place among the answers', () =>
+  withAggregator({}, async (aggregator) => {
+    await using client = await connectTo(aggregator);
+    client.socket.send(makeBatch({ sequence: 0 }));
+    client.socket.send(Buffer.from('illegible'));
+    client.socket.send(makeBatch({ sequence: 2 }));
+    await waitUntil('all are answered', () => client.messages.length === 3);
+    expect(client.messages.map((message) => ('batch' in message ? message.batch : message.type))).toEqual([
+      'demo.0.0001.0',
+      '',
+      'demo.0.0001.2',
+    ]);
+  }));
+
+test('pings of a peer are answered', () =>
+  withAggregator({}, async (aggregator) => {
+    await using client = await connectTo(aggregator);
+    client.socket.ping('are you there');
+    const [data] = await once(client.socket, 'pong');
+    expect(String(data)).toBe('are you there');
+  }));

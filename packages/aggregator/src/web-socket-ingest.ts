@@ -49,8 +49,16 @@ export class WebSocketIngest {
 
   private constructor(options: WebSocketIngestOptions) {
     this.#options = options;
-    this.#sockets = new WebSocketServer({ noServer: true, maxPayload: limits.webSocketPayloadBytesMax, perMessageDeflate: false });
-    this.#server = createServer((request, response) => this.#answer(request, response));
+    this.#sockets = new WebSocketServer({
+      noServer: true,
+      maxPayload: limits.webSocketPayloadBytesMax,
+      perMessageDeflate: false,
+      // Answered by us, with the same bound as all answers.
+      autoPong: false,
+    });
+    const { requestMsMax: headersTimeout, requestMsMax: requestTimeout } = limits;
+    const timeouts = { headersTimeout, requestTimeout, connectionsCheckingInterval: limits.requestMsMax / 2 };
+    this.#server = createServer(timeouts, (request, response) => this.#answer(request, response));
     this.#server.maxConnections = limits.connectionsMax + limits.requestsMax;
     this.#server.on('upgrade', (request, socket, head) => this.#upgrade(request, socket, head));
     this.#pinging = setInterval(() => this.#ping(), limits.pingIntervalMs).unref();
@@ -147,6 +155,10 @@ export class WebSocketIngest {
   #serve(socket: WebSocket): void {
     this.#alive.add(socket);
     socket.on('pong', () => this.#alive.add(socket));
+    socket.on('ping', (data) => {
+      socket.pong(data, undefined, () => resumeRead(socket));
+      pauseDeaf(socket);
+    });
     socket.on('error', (error) => {
       this.#broken++;
       this.#options.onNotice(`A connection was closed: ${error.message}`);
@@ -163,7 +175,7 @@ export class WebSocketIngest {
     if (socket.readyState !== socket.OPEN) return;
     const taken = this.#options.ingest(bytes);
     if (taken.result === 'unavailable') {
-      this.#options.onNotice(`Batch ${taken.batch} was not taken: ${taken.reason}`);
+      this.#options.onNotice(`Batches are not taken now: ${taken.reason}`);
       socket.close(1013, cutReason(taken.reason));
     } else if (taken.result === 'refused') send(socket, encodeMessage({ type: 'refused', batch: taken.batch, reason: taken.reason }));
     else send(socket, encodeMessage({ type: 'ack', batch: taken.batch }));
@@ -189,10 +201,18 @@ export class WebSocketIngest {
 }
 
 function send(socket: WebSocket, text: string): void {
-  socket.send(text, () => {
-    if (socket.isPaused && socket.bufferedAmount < limits.sendBufferBytesMax) socket.resume();
-  });
+  socket.send(text, () => resumeRead(socket));
+  pauseDeaf(socket);
+}
+
+/** A peer that does not read its answers is not read from… */
+function pauseDeaf(socket: WebSocket): void {
   if (socket.bufferedAmount >= limits.sendBufferBytesMax) socket.pause();
+}
+
+/** …until it does. */
+function resumeRead(socket: WebSocket): void {
+  if (socket.isPaused && socket.bufferedAmount < limits.sendBufferBytesMax) socket.resume();
 }
 
 function bytesOf(data: RawData): Uint8Array {
@@ -202,6 +222,9 @@ function bytesOf(data: RawData): Uint8Array {
 
 function refuseUpgrade(socket: Duplex, code: number, reason: string): void {
   const body = `${reason}\n`;
+  // An upgraded socket is no longer the HTTP server's: a peer that never closes its side would hold it, and our end, forever.
+  socket.once('finish', () => socket.destroy());
+  setTimeout(() => socket.destroy(), limits.closeGraceMs).unref();
   socket.end(`HTTP/1.1 ${code} Refused\r\nconnection: close\r\ncontent-type: text/plain\r\ncontent-length: ${body.length}\r\n\r\n${body}`);
 }
 

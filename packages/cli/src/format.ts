@@ -43,5 +43,5 @@ export function formatTable(rows: readonly (readonly string[])[], right: readonl
 /** Text from a trace, safe on a terminal: control and direction characters become `·`. */
 export function printable(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for.
-  return text.replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '·');
+  return text.replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g, '·');
 }

@@ -5,6 +5,7 @@ import { findCompleteness, StepSummarySink, type TraceHeader, type TraceSink } f
 import { CliError } from './errors.ts';
 import type { RunReport } from './print-summary.ts';
 import { showProgress } from './progress.ts';
+import { say } from './say.ts';
 
 export interface Inputs extends Disposable {
   readonly run: string;
@@ -15,7 +16,7 @@ export interface Inputs extends Disposable {
 export function openInputs(paths: readonly string[], run: string | undefined): Inputs {
   const log = openBatchLog(paths);
   try {
-    for (const notice of log.notices) process.stderr.write(`ranktrace: ${notice}\n`);
+    for (const notice of log.notices) say(notice);
     if (run === undefined && log.runs.length > 1) {
       throw new CliError('bad_usage', `${quoted(paths)} holds ${log.runs.length} runs: name one with --run, of ${quoted(log.runs)}`);
     }
@@ -51,7 +52,7 @@ export async function mergeAndReport(
     onProgress: ({ done, total }: { done: number; total: number }) => progress.update(done, total),
     onUnreadable: (error: unknown) => {
       // Each batch is read twice; the first of the two tells.
-      if (unreadable++ === 0) process.stderr.write(`\nranktrace: skipped an unreadable batch: ${(error as Error).message}\n`);
+      if (unreadable++ === 0) say(`skipped an unreadable batch: ${(error as Error).message}`);
     },
     ...(signal === undefined ? {} : { signal }),
   };

@@ -1,7 +1,7 @@
 // The end of a run on the terminal: steps, phases per rank, findings. Plain text; `--json` gives the same facts as data.
 
 import type { Finding, ProcessTotals, RunSummary, TraceHeader } from '@ranktrace/trace';
-import { formatCount, formatNanos, formatTable } from './format.ts';
+import { formatCount, formatNanos, formatTable, printable } from './format.ts';
 
 export interface RunReport {
   readonly header: TraceHeader;
@@ -79,5 +79,5 @@ function clockLine(header: TraceHeader): string {
 
 function findingLines(findings: readonly Finding[]): string {
   if (findings.length === 0) return 'findings: none; nothing was lost';
-  return ['findings:', ...findings.map((finding) => `  ${finding.kind}: ${finding.text}`)].join('\n');
+  return ['findings:', ...findings.map((finding) => `  ${finding.kind}: ${printable(finding.text)}`)].join('\n');
 }

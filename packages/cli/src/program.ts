@@ -11,6 +11,7 @@ import { serve } from './commands/serve.ts';
 import { sortKeys, table } from './commands/table.ts';
 import { CliError } from './errors.ts';
 import { natsOptions } from './nats-options.ts';
+import { say } from './say.ts';
 
 /** Runs one command line; gives the exit code: 0 ok, 1 finding or failed check, 2 bad usage or input. Never throws. */
 export async function runProgram(argv: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
@@ -23,7 +24,8 @@ export async function runProgram(argv: readonly string[], environment: NodeJS.Pr
     .version('0.1.0')
     .exitOverride()
     .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'ranktrace: ')) })
-    .showSuggestionAfterError();
+    .showSuggestionAfterError()
+    .addHelpText('after', exitCodes);
   const out = ['--out <dir>', 'directory of the run store', 'ranktrace-out'] as const;
   const json = ['--json', 'print data instead of text'] as const;
   const whichRun = new Option('--run <name>', 'the run, where the input holds several').argParser(runName);
@@ -40,6 +42,7 @@ export async function runProgram(argv: readonly string[], environment: NodeJS.Pr
     .option(...out)
     .option(...json)
     .addOption(servers)
+    .addHelpText('after', example('ranktrace run --ranks 4 -- node train.js'))
     .action(async (command: string[], options) =>
       done(await run(checkCommand(command), { ...options, nats: natsOptions(options.nats, environment), environment })),
     );
@@ -49,6 +52,7 @@ export async function runProgram(argv: readonly string[], environment: NodeJS.Pr
     .option('--listen <host:port>', 'where ranks connect', '127.0.0.1:7400')
     .option(...out)
     .addOption(servers)
+    .addHelpText('after', example('ranktrace serve --listen 127.0.0.1:7400 --nats nats://localhost:4222'))
     .action(async (options) =>
       done(await serve({ ...options, token: environment.RANKTRACE_TOKEN, nats: natsOptions(options.nats, environment) })),
     );
@@ -59,6 +63,7 @@ export async function runProgram(argv: readonly string[], environment: NodeJS.Pr
     .requiredOption('-o, --output <file>', 'trace file: .pftrace, .json or .txt, each also .gz')
     .addOption(whichRun)
     .option(...json)
+    .addHelpText('after', example('ranktrace merge ranktrace-out/night-42 -o night-42.pftrace'))
     .action(async (inputs: string[], options) => done(await merge(inputs, options)));
   program
     .command('table')
@@ -68,6 +73,7 @@ export async function runProgram(argv: readonly string[], environment: NodeJS.Pr
     .option('--limit <n>', 'rows to print', positive(1_000_000), 100)
     .addOption(whichRun)
     .option(...json)
+    .addHelpText('after', example('ranktrace table ranktrace-out/night-42 --sort total --limit 20'))
     .action(async (inputs: string[], options) => done(await table(inputs, options)));
   program
     .command('dump')
@@ -75,6 +81,7 @@ export async function runProgram(argv: readonly string[], environment: NodeJS.Pr
     .argument('<input...>', 'run directories, spools or segment files')
     .option('--batches', 'list the stored batches instead')
     .addOption(whichRun)
+    .addHelpText('after', example('ranktrace dump ranktrace-out/night-42 | head'))
     .action(async (inputs: string[], options) => done(await dump(inputs, options)));
   program
     .command('doctor')
@@ -82,6 +89,7 @@ export async function runProgram(argv: readonly string[], environment: NodeJS.Pr
     .option(...out)
     .option(...json)
     .addOption(servers)
+    .addHelpText('after', example('ranktrace doctor --nats nats://localhost:4222'))
     .action(async (options) => done(await doctor({ ...options, nats: natsOptions(options.nats, environment) })));
 
   try {
@@ -92,11 +100,19 @@ export async function runProgram(argv: readonly string[], environment: NodeJS.Pr
   }
 }
 
+const example = (line: string): string => `\nExample:\n  ${line}`;
+
+const exitCodes = `
+Exit codes: 0 ok, 1 a finding or a failed check, 2 bad usage or input; run passes on the exit code of the first rank that failed.
+
+Example:
+  ranktrace run --ranks 4 -- node train.js`;
+
 function exitCodeOf(error: unknown): number {
   // commander has printed its own line; --help and --version are no errors.
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
   const message = error instanceof Error ? error.message : String(error);
-  process.stderr.write(`ranktrace: ${message}\n`);
+  say(message);
   if (error instanceof CliError) return error.code === 'failed' ? 1 : 2;
   if (error instanceof AggregatorError || error instanceof ProtocolError) return 2;
   if (error instanceof Error && 'syscall' in error) return 2;

@@ -6,9 +6,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
-import { createInterface } from 'node:readline';
+import { constants } from 'node:os';
 import type { Readable, Writable } from 'node:stream';
+import { setTimeout as wait } from 'node:timers/promises';
 import { CliError } from './errors.ts';
+import { LineOutput } from './line-relay.ts';
 
 export interface RankProcessOptions {
   readonly ranks: number;
@@ -25,7 +27,8 @@ export interface RanksExit {
 
 /** How long ranks may take to end after they were asked to, ms. */
 const graceMs = 10_000;
-const signalNumbers: Partial<Record<NodeJS.Signals, number>> = { SIGHUP: 1, SIGINT: 2, SIGABRT: 6, SIGKILL: 9, SIGSEGV: 11, SIGTERM: 15 };
+/** How long what a rank started may go on writing after the rank itself has ended, ms. */
+const leftBehindMs = 2000;
 
 export class RankProcesses {
   /** Resolves when every rank has ended. */
@@ -84,21 +87,17 @@ export class RankProcesses {
 
   /** To each rank and what it started: `npm start` must not swallow a signal. */
   #signal(signal: NodeJS.Signals): void {
-    for (const { pid, exitCode, signalCode } of this.#children) {
-      if (pid === undefined || exitCode !== null || signalCode !== null) continue;
-      try {
-        process.kill(-pid, signal);
-      } catch {
-        // It ended a moment ago.
-      }
-    }
+    for (const child of this.#children) if (child.exitCode === null && child.signalCode === null) signalGroup(child, signal);
   }
 
   async #watch(output: Writable): Promise<RanksExit> {
+    const stderr = new LineOutput(process.stderr);
+    const stdout = output === process.stderr ? stderr : new LineOutput(output);
     let first: RanksExit = { code: 0, reason: 'all ranks ended well' };
     const watch = async (child: ChildProcess, rank: number): Promise<void> => {
       const prefix = this.started === 1 ? '' : `[rank ${rank}] `;
-      const streams = [relay(child.stdout as Readable, output, prefix), relay(child.stderr as Readable, process.stderr, prefix)];
+      const [out, err] = [child.stdout as Readable, child.stderr as Readable];
+      const relayed = Promise.all([stdout.relay(out, prefix), stderr.relay(err, prefix)]);
       const [code, signal] = await new Promise<[number | null, NodeJS.Signals | null]>((resolve) => {
         child.once('exit', (...result) => resolve(result));
         child.once('error', () => resolve([127, null]));
@@ -106,20 +105,32 @@ export class RankProcesses {
       if (code !== 0 && first.code === 0 && !this.#stopping) {
         const how = signal === null ? `ended with exit code ${code}` : `was ended by ${signal}`;
         first = {
-          code: code ?? 128 + (signalNumbers[signal as NodeJS.Signals] ?? 0),
+          code: code ?? 128 + constants.signals[signal as NodeJS.Signals],
           reason: `rank ${rank} ${how}; the others were stopped`,
         };
         this.stop('SIGTERM');
       }
-      await Promise.all(streams);
+      // A process that the rank left behind holds its output open, maybe forever: the rank has ended, so has that.
+      const ended = await Promise.race([relayed.then(() => true), wait(leftBehindMs, false, { ref: false })]);
+      if (ended) return;
+      signalGroup(child, 'SIGKILL');
+      await Promise.race([relayed, wait(leftBehindMs)]);
+      out.destroy();
+      err.destroy();
     };
     await Promise.all(this.#children.map(watch));
     return first;
   }
 }
 
-async function relay(from: Readable, to: Writable, prefix: string): Promise<void> {
-  for await (const line of createInterface({ input: from })) if (!to.write(`${prefix}${line}\n`)) await once(to, 'drain');
+/** To a rank and all it started. */
+function signalGroup({ pid }: ChildProcess, signal: NodeJS.Signals): void {
+  if (pid === undefined) return;
+  try {
+    process.kill(-pid, signal);
+  } catch {
+    // It ended a moment ago.
+  }
 }
 
 async function freePort(): Promise<number> {

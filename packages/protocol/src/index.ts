@@ -47,6 +47,7 @@ export {
   clockSubject,
   clockSubjects,
   controlSubject,
+  streamConfig,
   streamName,
 } from './subjects.ts';
 export { isBefore, type Nanos, nanos, nanosPerMs, nanosPerSecond, type RankTime, rankTime, type TraceTime, traceTime } from './units.ts';

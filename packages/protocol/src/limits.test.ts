@@ -37,6 +37,11 @@ test('row numbers and string indexes fit their columns', () => {
   expect(limits.stringsPerBatchMax).toBeLessThan(2 ** 32);
 });
 
+test('a batch fits the message of its stream, which outlasts its own deduplication', () => {
+  expect(limits.streamMessageBytesMax).toBeGreaterThan(limits.batchBytesMax);
+  expect(limits.streamAgeMsMax).toBeGreaterThan(limits.streamDuplicateWindowMs);
+});
+
 test('a message with a batch id and a reason is far below its bound', () => {
   expect(256 + 1024).toBeLessThan(limits.messageBytesMax / 4);
 });

@@ -13,8 +13,16 @@ export const limits = {
   stringBytesMax: 4096,
   /** Parts of a batch's msgpack: one per string, one per table, column and header field; what a decoder may be made to build. */
   valuesPerBatchMax: 65_536 + 4096,
-  /** One control or live message. */
+  /** One control message, or one of a rank. */
   messageBytesMax: 64 * 1024,
+  /** One status message: every rank of every open run, 1 KiB each at most, as many as there can be in one run. */
+  statusBytesMax: 64 * 1024 * 1024,
+  /** One message of the JetStream stream: a batch and its headers. */
+  streamMessageBytesMax: 1024 * 1024,
+  /** JetStream's own deduplication by message id; the run store's has no window. */
+  streamDuplicateWindowMs: 2 * 60_000,
+  /** How long JetStream keeps a batch, read or not: an aggregator may be away for so long, and the stream does not grow forever. */
+  streamAgeMsMax: 24 * 3600 * 1000,
   /** Run names: letters, digits, `_` and `-`, so that they are safe in subjects, paths and URLs. */
   runNameCharsMax: 64,
   rankMax: 65_535,

@@ -94,3 +94,12 @@ test('a long message is refused before it is parsed, a deep one as well', () => 
   const deep = '['.repeat(limits.messageBytesMax / 2) + ']'.repeat(limits.messageBytesMax / 2);
   expect(refusal(() => decodeMessage(rankMessageSchema, deep))).toMatch(/^bad_message/);
 });
+
+test('a status of 65,536 ranks with long host names is a message', () => {
+  const dropped = { events: 123_456, arguments: 123_456, names: 123_456, batches: 123_456 };
+  const counts = { batches: 13_000_000, missing: 123_456, events: 1_234_567_890, step: 12_345_678, dropped, ended: false };
+  const names = { incarnation: 'x'.repeat(32), host: 'h'.repeat(limits.hostCharsMax), hostName: 'n'.repeat(limits.hostCharsMax) };
+  const ranks = Array.from({ length: limits.rankMax + 1 }, (_, rank) => ({ rank, ...names, ...counts }));
+  const text = encodeMessage({ type: 'status', runs: [{ run: 'r', worldSize: ranks.length, ranks }], quarantined: 0 });
+  expect(decodeMessage(liveMessageSchema, text).runs[0]?.ranks).toHaveLength(ranks.length);
+});

@@ -25,7 +25,10 @@ export const controlMessageSchema = z.discriminatedUnion('type', [
   }),
   /** The batch is stored; the rank may forget it. */
   z.strictObject({ type: z.literal('ack'), batch: z.string().max(256) }),
-  /** The batch will never be taken; the rank counts it as dropped. */
+  /**
+   * The batch will never be taken; the rank counts it as dropped. `batch` is '' when not even its header could be read: then it is the
+   * oldest batch of this connection that has no answer yet, for answers come in the order of the batches.
+   */
   z.strictObject({ type: z.literal('refused'), batch: z.string().max(256), reason: z.string().max(1024) }),
   /** Ship what there is now: the aggregator is about to write the trace. */
   z.strictObject({ type: z.literal('flush') }),
@@ -64,10 +67,12 @@ export type LiveMessage = z.infer<typeof liveMessageSchema>;
 /** A message as text. */
 export const encodeMessage = (message: RankMessage | ControlMessage | LiveMessage): string => JSON.stringify(message);
 
-/** The message behind `text`; throws ProtocolError `bad_message` or `oversized`. */
+/** The message behind `text`; throws ProtocolError `bad_message` or `oversized`. A status may be far larger than the others. */
 export function decodeMessage<T>(schema: z.ZodType<T>, text: string): T {
-  if (text.length > limits.messageBytesMax) {
-    throw new ProtocolError('oversized', `Cannot decode message: it may have ${limits.messageBytesMax} bytes, got ${text.length}`);
+  const isStatus = (schema as z.ZodType) === liveMessageSchema;
+  const bytesMax = isStatus ? limits.statusBytesMax : limits.messageBytesMax;
+  if (text.length > bytesMax) {
+    throw new ProtocolError('oversized', `Cannot decode message: it may have ${bytesMax} bytes, got ${text.length}`);
   }
   let value: unknown;
   try {

@@ -13,6 +13,18 @@ import { limits } from './limits.ts';
 export const streamName = 'RANKTRACE';
 export const batchSubjects = 'ranktrace.v1.*.batch.*';
 
+/**
+ * The stream of batches, in JetStream's own words and units (ns, bytes): whoever comes first makes it, a rank or an aggregator. One that is
+ * there is left as it is: its owner may have given it other bounds.
+ */
+export const streamConfig = {
+  name: streamName,
+  subjects: [batchSubjects] as string[],
+  max_msg_size: limits.streamMessageBytesMax,
+  duplicate_window: limits.streamDuplicateWindowMs * 1e6,
+  max_age: limits.streamAgeMsMax * 1e6,
+} as const;
+
 export const batchSubject = (run: string, rank: number): string => `ranktrace.v1.${checkRunName(run)}.batch.${rank}`;
 export const clockSubject = (run: string): string => `ranktrace.v1.${checkRunName(run)}.clock`;
 export const clockSubjects = 'ranktrace.v1.*.clock';

@@ -30,4 +30,5 @@ export function prepareArguments(args: Args, names: NameTable, ring: RingWriter)
   return prepared;
 }
 
-const isValue = (value: unknown) => typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean';
+/** Whether `value` is what an argument can be; types can be lied to. */
+export const isValue = (value: unknown) => typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean';

@@ -10,6 +10,7 @@ import { deflateRawSync } from 'node:zlib';
 import { type BatchHeader, batchId, encodeBatch, limits, ProtocolError, rankTime, recordedKey } from '@ranktrace/protocol';
 import { BatchBuilder } from './batch-builder.ts';
 import { recordingLimits } from './recording-limits.ts';
+import type { RingDrops } from './ring.ts';
 import { type RecordedCounts, RingDrain } from './ring-drain.ts';
 import type { AttachedThread, Session } from './session.ts';
 import type { Shipper } from './shipper.ts';
@@ -30,6 +31,8 @@ export interface CollectorParts {
   readonly mainThread: number;
   /** Monotonic clock, ns. */
   readonly monotonicNs: () => bigint;
+  /** Whether the system's thread `tid` has ended for sure. */
+  readonly threadEnded: (tid: number) => boolean;
 }
 
 interface Thread {
@@ -43,16 +46,19 @@ export class Collector {
   readonly #parts: CollectorParts;
   readonly #builder = new BatchBuilder();
   readonly #threads = new Map<number, Thread>();
+  /** Threads over `threadsMax`: read for the number of their events alone, which are lost. */
+  readonly #excess = new Map<number, Thread>();
   /** Threads that ended while this batch was built: it still has to name their tracks. */
   readonly #ended: AttachedThread[] = [];
   readonly #remoteEpochs = new Map<string, bigint>();
-  #gone = { events: 0, arguments: 0, names: 0 };
+  #gone: RingDrops = { events: 0, arguments: 0, names: 0 };
   readonly #goneRecorded: RecordedCounts = { span: 0, instant: 0, counter: 0, step: 0, collective: 0, rpc: 0 };
   #refusedBatches = 0;
   #sequence = 0;
   #watermark = 0;
   #flushedMs = Number.NEGATIVE_INFINITY;
   #wallClockMs = Number.NEGATIVE_INFINITY;
+  #endsCheckedMs = Number.NEGATIVE_INFINITY;
 
   constructor(parts: CollectorParts) {
     this.#parts = parts;
@@ -60,10 +66,11 @@ export class Collector {
 
   /** Begins to drain a thread; once for each, however often it is announced. */
   attach(about: AttachedThread): void {
-    if (about.session !== this.#parts.session.id || this.#threads.has(about.thread)) return;
-    if (this.#threads.size >= recordingLimits.threadsMax) return;
-    const thread = { ring: about.ring, origin: about.origin, track: about.thread };
-    this.#threads.set(about.thread, { about, drain: new RingDrain(thread) });
+    if (about.session !== this.#parts.session.id) return;
+    const drain = new RingDrain({ ring: about.ring, origin: about.origin, track: about.thread });
+    if (!drain.claim()) return;
+    const threads = this.#threads.size < recordingLimits.threadsMax ? this.#threads : this.#excess;
+    threads.set(about.thread, { about, drain });
   }
 
   /** Drains, and ships when it is time to. */
@@ -85,9 +92,9 @@ export class Collector {
   /** RankTime, ns, before which everything has been read: the clock as it was before the rings were looked at, for those read empty. */
   #drainAll(): number {
     let complete = this.#now() - recordingLimits.watermarkMarginMs * 1e6;
+    const ended = this.#endedThreads();
     for (const { about, drain } of this.#threads.values()) {
-      // A recorder faster than this loop must not keep it here: one ring full is enough.
-      const batchesMax = 8 + about.ring.byteLength / recordingLimits.batchBytesFull;
+      const batchesMax = ringBatches(about);
       let empty = drain.drain(this.#builder, this.#watermark);
       for (let batches = 0; !empty && batches < batchesMax; batches++) {
         this.#ship(this.#watermark, false);
@@ -95,14 +102,31 @@ export class Collector {
       }
       if (!empty) complete = Math.min(complete, drain.newest);
       // The thread that opened the session closes its ring at the end of everything.
-      if (drain.finished && about.thread !== this.#parts.mainThread) this.#forget(about, drain);
+      if ((drain.finished || (empty && ended.has(about.thread))) && about.thread !== this.#parts.mainThread) this.#forget(about, drain);
+    }
+    for (const { about, drain } of this.#excess.values()) {
+      for (let batches = ringBatches(about); batches > 0 && !drain.drain(new BatchBuilder(), 0); ) batches--;
+      if (!drain.finished && !ended.has(about.thread)) continue;
+      this.#excess.delete(about.thread);
+      this.#gone = sumDrops(this.#gone, lostOf(drain));
     }
     return complete;
   }
 
+  /** Threads that ended without a word (`worker.terminate`): nothing follows what is in their rings now. Looked for once a heartbeat. */
+  #endedThreads(): Set<number> {
+    const nowMs = this.#now() / 1e6;
+    const ended = new Set<number>();
+    if (nowMs - this.#endsCheckedMs < recordingLimits.heartbeatIntervalMs) return ended;
+    this.#endsCheckedMs = nowMs;
+    for (const { about } of [...this.#threads.values(), ...this.#excess.values()]) {
+      if (this.#parts.threadEnded(about.tid)) ended.add(about.thread);
+    }
+    return ended;
+  }
+
   #forget(about: AttachedThread, drain: RingDrain): void {
-    const { events, arguments: args, names } = drain.dropped;
-    this.#gone = { events: this.#gone.events + events, arguments: this.#gone.arguments + args, names: this.#gone.names + names };
+    this.#gone = sumDrops(this.#gone, drain.dropped);
     addCounts(this.#goneRecorded, drain.recorded);
     this.#threads.delete(about.thread);
     this.#ended.push(about);
@@ -187,20 +211,28 @@ export class Collector {
   }
 
   #dropped(): BatchHeader['dropped'] {
-    const sum = { ...this.#gone, batches: this.#parts.shipper.droppedBatches + this.#refusedBatches };
-    for (const { drain } of this.#threads.values()) {
-      const dropped = drain.dropped;
-      sum.events += dropped.events;
-      sum.arguments += dropped.arguments;
-      sum.names += dropped.names;
-    }
-    return sum;
+    let sum = this.#gone;
+    for (const { drain } of this.#threads.values()) sum = sumDrops(sum, drain.dropped);
+    for (const { drain } of this.#excess.values()) sum = sumDrops(sum, lostOf(drain));
+    return { ...sum, batches: this.#parts.shipper.droppedBatches + this.#refusedBatches };
   }
 
   /** RankTime, ns. */
   #now(): number {
     return Number(this.#parts.monotonicNs() - this.#parts.session.epochNs);
   }
+}
+
+/** Batches that one ring full can make: a recorder faster than the collector must not keep it at its ring. */
+const ringBatches = (about: AttachedThread) => 8 + about.ring.byteLength / recordingLimits.batchBytesFull;
+
+/** What is lost of a thread over the limit: everything. */
+function lostOf({ dropped, recorded }: RingDrain): RingDrops {
+  return { ...dropped, events: Object.values(recorded).reduce((sum, count) => sum + count, dropped.events) };
+}
+
+function sumDrops(left: RingDrops, right: RingDrops): RingDrops {
+  return { events: left.events + right.events, arguments: left.arguments + right.arguments, names: left.names + right.names };
 }
 
 function addCounts(to: RecordedCounts, more: RecordedCounts): void {

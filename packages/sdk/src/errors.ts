@@ -4,6 +4,10 @@
 export type SdkErrorCode =
   /** An option or environment variable has a value that cannot be used, or names an option that does not exist. */
   | 'bad_option'
+  /** Another profile is running in this process: stop it first. */
+  | 'already_running'
+  /** This profile was stopped: `profile()` makes another one. */
+  | 'already_stopped'
   /** A file that an option names (credentials, certificates) cannot be read. */
   | 'file_unreadable'
   /** The spool or output directory cannot be created or written. */

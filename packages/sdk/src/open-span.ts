@@ -3,7 +3,10 @@
 //   its batch is still being built   →  one row, filled in place when it ends: `whole`; as it stands when the batch is shipped: `open`
 //   its batch is gone                →  a second row with everything in it, arguments too: `close`
 //
-// So a flush has to visit no open span. Invariant: `row` is meant only while `serial` is the builder's.
+// So a flush has to visit no open span.
+//
+// Invariants: `row` is meant only while `serial` is the builder's. All rows of a span have the same track, start and id, for that is how a
+// reader knows it: one that turned out to be async after its `open` row was sent keeps that row's id.
 
 import { type EventTables, spanState } from '@ranktrace/protocol';
 import type { BatchBuilder } from './batch-builder.ts';
@@ -45,6 +48,9 @@ export class OpenSpan {
   #args: SpanArgument[] | undefined;
   #serial = 0;
   #row = 0;
+  /** The id of its first row, and the batch that row is in. */
+  #shownId = 0;
+  #shownSerial = 0;
 
   constructor(begin: SpanBegin, id: number, parent: number, below: OpenSpan | undefined, undecided: boolean) {
     this.begin = begin;
@@ -96,18 +102,24 @@ export class OpenSpan {
   #patch(builder: BatchBuilder): void {
     if (this.#serial !== builder.serial) return;
     const { columns } = builder.tables[this.begin.table];
-    columns.id[this.#row] = this.id;
+    if (this.#shownSerial === builder.serial) this.#shownId = this.id;
+    columns.id[this.#row] = this.#shownId;
     columns.parent[this.#row] = this.parent;
   }
 
   #append(builder: BatchBuilder, length: number, status: string, state: number): void {
     const { table, start, track, name, extra, sequence, bytes, ids, side } = this.begin;
     this.#serial = builder.serial;
+    if (this.#shownSerial === 0) {
+      this.#shownSerial = builder.serial;
+      this.#shownId = this.id;
+    }
+    const id = this.#shownId;
     if (table === 'spans') {
-      this.#row = builder.appendSpan(start, length, track, builder.string(name), builder.string(extra), this.id, this.parent, state);
+      this.#row = builder.appendSpan(start, length, track, builder.string(name), builder.string(extra), id, this.parent, state);
       return;
     }
-    const common = { start, length, track, id: this.id, parent: this.parent, state };
+    const common = { start, length, track, id, parent: this.parent, state };
     if (table === 'collectives') {
       this.#row = builder.append(table, { ...common, op: builder.string(name), group: builder.string(extra), sequence, bytes });
     } else {

@@ -7,6 +7,7 @@
 // Invariants: `start` may throw (an option is wrong, another profile runs); after it nothing here throws of its own, whatever becomes of
 // the shipper. Before `start` and after `stop` every method just runs the function it is given.
 
+import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { BroadcastChannel, isMainThread, setEnvironmentData, threadId } from 'node:worker_threads';
 import type { Args } from './arguments.ts';
@@ -16,13 +17,15 @@ import { onProcessEnd } from './process-exit.ts';
 import type { CollectiveAbout, Recorder } from './recorder.ts';
 import { type ChannelMessage, channelName, type Session } from './session.ts';
 import { ShipperLink } from './shipper-link.ts';
+import { checkSpoolRoot } from './spool.ts';
 import { calibrateZero } from './thread-clock.ts';
 import { createRecorder, setThreadRecorder, threadRecorder } from './thread-recorder.ts';
 
 /** Records one process. `using` stops it blocking, `await using` without. */
 export interface Profile extends AsyncDisposable, Disposable {
   /**
-   * Records from here on. Throws SdkError `bad_option`, `file_unreadable`, or when this process has another profile running.
+   * Records from here on. Throws SdkError `bad_option`, `file_unreadable` or `spool_unusable`, `already_running` when this process has
+   * another profile running, `already_stopped` when this one ran before.
    *
    * @example await using prof = profile({ run: 'night-42' }).start();
    */
@@ -88,11 +91,13 @@ class ProcessProfile implements Profile {
   start(): this {
     if (this.#running !== undefined) return this;
     if (this.#stopping !== undefined)
-      throw new SdkError('bad_option', 'Cannot start the profile: it was stopped; make another one with profile()');
+      throw new SdkError('already_stopped', 'Cannot start the profile: it was stopped; make another one with profile()');
     if (threadRecorder()?.on === true) {
-      throw new SdkError('bad_option', 'Cannot start the profile: another one is running in this process; stop it first');
+      throw new SdkError('already_running', 'Cannot start the profile: another one is running in this process; stop it first');
     }
-    this.#running = this.#run(resolveOptions(this.#options));
+    const options = resolveOptions(this.#options);
+    checkSpoolRoot(join(options.spoolDirectory, options.run), options.transport === 'file');
+    this.#running = this.#run(options);
     this.#recorder = this.#running.recorder;
     return this;
   }
@@ -175,8 +180,11 @@ class ProcessProfile implements Profile {
     if (running === undefined) return undefined;
     this.#running = undefined;
     running.recorder.close();
-    setThreadRecorder(undefined);
-    setEnvironmentData(channelName, undefined as never);
+    // After its shipper failed, another profile may have taken its place.
+    if (threadRecorder() === running.recorder) {
+      setThreadRecorder(undefined);
+      setEnvironmentData(channelName, undefined as never);
+    }
     running.channel.postMessage({ type: 'close', session: running.session.id } satisfies ChannelMessage);
     running.channel.close();
     return running;

@@ -13,7 +13,7 @@
 // goes to the caller, with the span ended. When recording is off, each method is one check.
 
 import type { AsyncLocalStorage } from 'node:async_hooks';
-import { type Args, type Argument, prepareArguments } from './arguments.ts';
+import { type Args, type Argument, isValue, prepareArguments } from './arguments.ts';
 import { NameTable } from './name-table.ts';
 import { recordingLimits } from './recording-limits.ts';
 import { type RingWriter, recordKind } from './ring.ts';
@@ -126,12 +126,14 @@ export class Recorder {
   collective<T>(about: CollectiveAbout, fn: () => T): T {
     if (!this.#on) return fn();
     const { op, group = 'world', bytes = 0 } = about;
-    const sequence = about.sequence ?? this.#sequences.get(group) ?? 0;
+    const next = this.#sequences.get(group) ?? 0;
+    const sequence = about.sequence ?? next;
     const counted = this.#sequences.size < recordingLimits.groupsMax || this.#sequences.has(group);
-    if (counted) this.#sequences.set(group, sequence + 1);
+    // A sequence that is no count is counted by the drain; the numbers after it go on.
+    if (counted) this.#sequences.set(group, (Number.isSafeInteger(sequence) ? sequence : next) + 1);
     const groupId = counted ? this.#names.id(group) : -1;
     const opId = groupId < 0 ? -1 : this.#names.id(op);
-    const numbers = new Uint8Array(new Float64Array([sequence, bytes, 0, 0]).buffer);
+    const numbers = new Uint8Array(new Float64Array([numberOf(sequence), numberOf(bytes), 0, 0]).buffer);
     return this.#call(opId, undefined, fn, (id, parent) =>
       this.#putBegin(recordKind.collectiveBegin, groupId, opId, id, parent, numbers, undefined),
     );
@@ -172,7 +174,8 @@ export class Recorder {
     if (!this.#on) return;
     const id = this.#names.id(name);
     const unitId = this.#names.id(unit);
-    if (id < 0 || unitId < 0 || !this.#ring.hasRoom(1)) {
+    // Types can be lied to: a BigInt would throw when it is stored.
+    if (id < 0 || unitId < 0 || typeof value !== 'number' || !this.#ring.hasRoom(1)) {
       this.#ring.dropEvent();
       return;
     }
@@ -193,7 +196,8 @@ export class Recorder {
   addMetadata(key: string, value: string): void {
     if (!this.#on) return;
     const id = this.#names.id(key);
-    if (id < 0 || !this.#names.putText(recordKind.metadata, id, String(value))) {
+    // Types can be lied to: making text of an object may throw.
+    if (id < 0 || !isValue(value) || !this.#names.putText(recordKind.metadata, id, String(value))) {
       this.#ring.dropEvent();
       return;
     }
@@ -276,13 +280,13 @@ export class Recorder {
     if (!accepted) return result;
     const id = ++this.#lastId;
     if (context === undefined) this.#depth--;
-    else context.id = id;
     // The kept cell goes on to the end; this record needs one of its own. Without room the span ends here, as far as anyone knows.
     if (!this.#ring.hasRoom(1)) {
       this.#ring.dropArgument();
       this.#putEnd(recordKind.end, 0, 0);
       return result;
     }
+    if (context !== undefined) context.id = id;
     this.#ring.put(recordKind.becameAsync, 0, 0, id, 0);
     this.#ring.publish();
     return this.#endWhenSettled(id, result);
@@ -359,6 +363,9 @@ export class Recorder {
     return this.#context.getStore()?.id ?? 0;
   }
 }
+
+/** What is no number is none: storing a BigInt would throw. */
+const numberOf = (value: unknown) => (typeof value === 'number' ? value : Number.NaN);
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {
   if (typeof value !== 'object' || value === null) return false;

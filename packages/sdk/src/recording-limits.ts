@@ -18,7 +18,7 @@ export const recordingLimits = {
   /** …or its body may have this many bytes: one more event with all its arguments, or one step's phases, still fit a batch. */
   batchBytesFull: 400 * 1024,
   stringsPerBatchFull: 32_768,
-  /** Threads of one process that record. */
+  /** Threads of one process that record at once; the events of further ones are dropped. */
   threadsMax: 1024,
 
   drainIntervalMs: 20,

@@ -32,6 +32,7 @@ const tables: Record<number, SpanTable> = {
   [recordKind.rpcClientBegin]: 'rpcs',
   [recordKind.rpcServerBegin]: 'rpcs',
 };
+const isArgument = (kind: number) => kind === recordKind.numberArgument || kind === recordKind.stringArgument;
 const decoder = new TextDecoder();
 
 export class RingDrain {
@@ -47,7 +48,8 @@ export class RingDrain {
   #newest: number;
   /** What `*Argument` records belong to. */
   #owner: OpenSpan | { row: number; serial: number } | undefined;
-  #late = 0;
+  /** Events that could not be shown: too late for a watermark, or a step without its begin. */
+  #unplaced = 0;
   #invalid = 0;
   /** Events read so far, by kind: what must arrive at the other end. */
   readonly recorded: RecordedCounts = { span: 0, instant: 0, counter: 0, step: 0, collective: 0, rpc: 0 };
@@ -68,7 +70,7 @@ export class RingDrain {
   /** Cumulative; events mod 2^32. */
   get dropped(): RingDrops {
     const dropped = this.#reader.dropped;
-    return { events: dropped.events + this.#late, arguments: dropped.arguments + this.#invalid, names: dropped.names };
+    return { events: dropped.events + this.#unplaced, arguments: dropped.arguments + this.#invalid, names: dropped.names };
   }
 
   /** Whether the thread has ended and everything of it was read. */
@@ -76,11 +78,17 @@ export class RingDrain {
     return this.#reader.closed && !this.#reader.refresh();
   }
 
+  /** Whether nobody drains this ring or has drained it; from here on somebody does. */
+  claim(): boolean {
+    return this.#reader.claim();
+  }
+
   /** Reads what there is; false when it stopped early because the batch is full. `promised`: the watermark of the last batch, ns. */
   drain(builder: BatchBuilder, promised: number): boolean {
     const reader = this.#reader;
     reader.refresh();
-    while (!reader.done && !builder.full) this.#read(builder, promised);
+    // An event's arguments go into its batch: an instant is not told again, so later they would have no owner.
+    while (!reader.done && (!builder.full || isArgument(reader.kind))) this.#read(builder, promised);
     reader.release();
     return reader.done;
   }
@@ -217,7 +225,10 @@ export class RingDrain {
     const step = this.#step;
     this.#step = { start: time, number: number + 1 };
     const phases = this.#phases.endStep(time);
-    if (step?.number !== number) return;
+    if (step?.number !== number) {
+      if (step !== undefined) this.#unplaced++; // The marks that are missing are counted by the ring, this one here.
+      return;
+    }
     this.recorded.step++;
     builder.append('steps', { start: step.start, length: time - step.start, track: this.#track, step: number });
     for (const { name, length, calls } of phases) builder.append('phases', { step: number, name: builder.string(name), length, calls });
@@ -233,7 +244,7 @@ export class RingDrain {
 
   #isLate(time: number, promised: number): boolean {
     if (time >= promised) return false;
-    this.#late++;
+    this.#unplaced++;
     this.#owner = undefined;
     return true;
   }

@@ -2,8 +2,8 @@
 //
 //   header, one 64-byte line per side so that they do not share cache lines, then cells of 32 bytes:
 //
-//   | write, dropped events, dropped arguments, dropped names, closed | read |   …   | cell 0 | cell 1 | … | cell n−1 |
-//     only the recorder stores these                                    only the worker stores this
+//   | write, dropped events, dropped arguments, dropped names, closed | read, claimed |   …   | cell 0 | cell 1 | … | cell n−1 |
+//     only the recorder stores these                                    only the worker stores these
 //
 //   |  shipped  |   ready to ship   |   staged   |   free   | kept for ends |
 //               ^ read              ^ write      ^ staged                    (counters of cells; position = counter mod n)
@@ -19,7 +19,7 @@ export const cellBytes = 32;
 const headerBytes = 256;
 
 /** Words of the header (index into an Int32Array). */
-const word = { write: 0, droppedEvents: 1, droppedArguments: 2, droppedNames: 3, closed: 4, read: 16 } as const;
+const word = { write: 0, droppedEvents: 1, droppedArguments: 2, droppedNames: 3, closed: 4, read: 16, claimed: 17 } as const;
 
 /**
  * What a record says. `a`, `b` and `extra` by kind; times are raw `performance.now()` values, names are ids of the thread's name table.
@@ -225,6 +225,11 @@ export class RingReader {
     this.#bytes = new Uint8Array(memory, headerBytes);
     this.#mask = this.#bytes.length / cellBytes - 1;
     this.#read = Atomics.load(this.#header, word.read);
+  }
+
+  /** True the first time it is asked of a ring: a thread may be announced again after it was read to its end and forgotten. */
+  claim(): boolean {
+    return Atomics.exchange(this.#header, word.claimed, 1) === 0;
   }
 
   /** Looks what has been published; true when there is something to read. */

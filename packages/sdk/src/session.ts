@@ -27,6 +27,12 @@ export interface Session {
   readonly ringBytes: number;
 }
 
+/** Whether nobody ships for the session any more. */
+export function hasEnded({ control }: Session): boolean {
+  const state = Atomics.load(new Int32Array(control), 0);
+  return state === sessionState.flushed || state === sessionState.error;
+}
+
 /** A thread and its ring. */
 export interface AttachedThread {
   readonly type: 'attach';

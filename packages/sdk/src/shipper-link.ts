@@ -25,12 +25,10 @@ export class ShipperLink {
         if (state === sessionState.flushed || state === sessionState.error) resolve();
         if (state === sessionState.error) failed();
       });
-      this.#worker.on('error', (error) => {
-        process.emitWarning(`recording ended: ${error.message}`, 'RanktraceWarning');
-        failed();
-        resolve();
-      });
+      this.#worker.on('error', (error) => process.emitWarning(`recording ended: ${error.message}`, 'RanktraceWarning'));
       this.#worker.on('exit', () => {
+        // It may have been ended before it could say so (out of memory): nobody is to wait for it.
+        if (Atomics.load(this.#control, 0) !== sessionState.flushed) Atomics.store(this.#control, 0, sessionState.error);
         failed();
         resolve();
       });

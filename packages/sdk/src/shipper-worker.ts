@@ -3,7 +3,7 @@
 // Invariants: it is unref'ed by the main thread, so it never keeps the process alive; it reports FLUSHED or ERROR exactly once, and
 // wakes who waits for that; it needs nothing of the main thread's event loop, which may be blocked or inside `process.exit`.
 
-import { readFileSync, writeSync } from 'node:fs';
+import { existsSync, readFileSync, writeSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { BroadcastChannel, parentPort, workerData } from 'node:worker_threads';
 import { limits } from '@ranktrace/protocol';
@@ -17,11 +17,12 @@ function run({ session, main, options, pid }: ShipperStart): void {
   const host = readHostId();
   const identity = { run: options.run, rank: options.rank, worldSize: options.worldSize, incarnation: session.id, host, pid };
   const notice = (line: string) => say(`ranktrace rank ${options.rank}: ${line}`);
-  for (const line of options.notices) notice(line);
 
+  let stopping = false;
   const shipper = openShipper(options, identity, {
     control: (message) => {
-      if (message.type === 'flush') collector.flush();
+      // After the last batch there is none.
+      if (message.type === 'flush' && !stopping) collector.flush();
     },
     notice,
   });
@@ -32,6 +33,7 @@ function run({ session, main, options, pid }: ShipperStart): void {
     flushIntervalMs: options.flushIntervalMs,
     mainThread: main.thread,
     monotonicNs: process.hrtime.bigint,
+    threadEnded,
   });
   collector.attach(main);
 
@@ -40,12 +42,13 @@ function run({ session, main, options, pid }: ShipperStart): void {
   channel.onmessage = (event: unknown) => {
     const message = (event as { data: ChannelMessage }).data;
     if (message.type === 'attach') collector.attach(message);
-    else if (message.type === 'ask') open();
+    else if (message.type === 'ask' && !stopping) open();
   };
   open();
 
-  const timer = setInterval(() => guard(session.control, () => collector.tick()), recordingLimits.drainIntervalMs);
-  let stopping = false;
+  const drainIntervalMs = Math.min(recordingLimits.drainIntervalMs, options.flushIntervalMs);
+  const tick = () => guard(session.control, () => collector.tick());
+  const timer = setInterval(tick, drainIntervalMs);
   parentPort?.on('message', (message: ToShipper) => {
     if (message.type === 'attach') return collector.attach(message);
     if (stopping) return;
@@ -54,28 +57,31 @@ function run({ session, main, options, pid }: ShipperStart): void {
     guard(session.control, async () => {
       collector.flush(true);
       await shipper.drained(message.deadlineMs);
+      const closed = shipper.close();
       report(session.control, sessionState.flushed);
       channel.close();
-      await shipper.close();
+      await closed;
       parentPort?.close();
     });
   });
   report(session.control, sessionState.ready);
+  tick();
 }
 
 /** Runs `work`; what it throws is a bug of ours, and must end recording rather than training. */
 function guard(control: SharedArrayBuffer, work: () => void | Promise<void>): void {
-  const fail = (error: unknown) => {
-    report(control, sessionState.error);
-    const text = error instanceof SdkError ? error.message : error instanceof Error ? error.stack : String(error);
-    say(`ranktrace: recording ended: ${text}`);
-    process.exit(1); // Of this thread only.
-  };
   try {
-    work()?.catch(fail);
+    work()?.catch((error: unknown) => fail(control, error));
   } catch (error) {
-    fail(error);
+    fail(control, error);
   }
+}
+
+function fail(control: SharedArrayBuffer, error: unknown): void {
+  report(control, sessionState.error);
+  const text = error instanceof SdkError ? error.message : error instanceof Error ? error.stack : String(error);
+  say(`ranktrace: recording ended: ${text}`);
+  process.exit(1); // Of this thread only.
 }
 
 function report(control: SharedArrayBuffer, state: number): void {
@@ -94,6 +100,11 @@ function say(line: string): void {
   }
 }
 
+/** Whether the system's thread `tid` of this process has ended; false where nobody can say. A terminated thread says no goodbye. */
+function threadEnded(tid: number): boolean {
+  return existsSync('/proc/self/task') && !existsSync(`/proc/self/task/${tid}`);
+}
+
 /** Names the clock: processes with the same boot id read the same CLOCK_MONOTONIC, in containers too. */
 function readHostId(): string {
   try {
@@ -104,4 +115,6 @@ function readHostId(): string {
 }
 
 const start = workerData as ShipperStart;
+// What a socket's own callback throws, too: nobody may wait for a worker that is gone.
+process.on('uncaughtException', (error) => fail(start.session.control, error));
 guard(start.session.control, () => run(start));

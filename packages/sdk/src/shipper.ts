@@ -16,9 +16,7 @@ import { limits } from './limits.ts';
 import type { ResolvedOptions } from './options.ts';
 import { type Position, Spool, spoolPath } from './spool.ts';
 import { FileTransport } from './transport/file.ts';
-import { NatsTransport } from './transport/nats.ts';
 import type { Transport, TransportHandlers } from './transport/transport.ts';
-import { WebSocketTransport } from './transport/web-socket.ts';
 
 export interface Shipper {
   /** Takes encoded batches in order of sequence: writes it ahead to the spool, then sends. Never throws; false when dropped (spool full). */
@@ -29,7 +27,10 @@ export interface Shipper {
   readonly droppedBatches: number;
   /** Whether everything is acknowledged (for files: on disk); waits for it at most `deadlineMs`. */
   drained(deadlineMs: number): Promise<boolean>;
-  /** Stops sending. What is not acknowledged stays in the spool for the next incarnation of this rank. */
+  /**
+   * Stops sending. What is not acknowledged stays in the spool for the next incarnation of this rank: that is settled, and said, before
+   * this returns; the promise is for the connection alone.
+   */
   close(): Promise<void>;
 }
 
@@ -55,18 +56,24 @@ export function openShipper(
   on: ShipperEvents,
   random: () => number = Math.random,
 ): Shipper {
-  return new SpooledShipper(options, identity, on, openTransport(options, identity, random));
+  const shipper = new SpooledShipper(options, identity, on);
+  if (options.transport === 'file') shipper.connect(new FileTransport());
+  else
+    loadTransport(options, identity, random).then(
+      (transport) => shipper.connect(transport),
+      (error: Error) => shipper.down(`the client cannot be loaded: ${error.message}`),
+    );
+  return shipper;
 }
 
-function openTransport(options: ResolvedOptions, identity: ShipperIdentity, random: () => number): Transport {
-  switch (options.transport) {
-    case 'file':
-      return new FileTransport();
-    case 'nats':
-      return new NatsTransport(options.nats, identity, random);
-    case 'web-socket':
-      return new WebSocketTransport(options.url ?? '', options.token, random);
+/** The clients cost 20 to 40 ms to load: only the one that is used, and while the spool takes batches already. */
+async function loadTransport(options: ResolvedOptions, identity: ShipperIdentity, random: () => number): Promise<Transport> {
+  if (options.transport === 'nats') {
+    const { NatsTransport } = await import('./transport/nats.ts');
+    return new NatsTransport(options.nats, identity, random);
   }
+  const { WebSocketTransport } = await import('./transport/web-socket.ts');
+  return new WebSocketTransport(options.url ?? '', options.token, random);
 }
 
 /** A batch in memory that is not acknowledged. */
@@ -82,8 +89,9 @@ interface Waiting {
 class SpooledShipper implements Shipper, TransportHandlers {
   readonly #options: ResolvedOptions;
   readonly #on: ShipperEvents;
-  readonly #transport: Transport;
-  readonly #pinger: ClockPinger | undefined;
+  /** `undefined` until it is loaded. */
+  #transport: Transport | undefined;
+  #pinger: ClockPinger | undefined;
   /** Leftovers, oldest first, then our own, which is never removed from here. */
   readonly #logs: Spool[];
   readonly #own: Spool;
@@ -100,18 +108,23 @@ class SpooledShipper implements Shipper, TransportHandlers {
   readonly #noticed = new Map<string, number>();
   readonly #whenDrained = new Set<() => void>();
 
-  constructor(options: ResolvedOptions, identity: ShipperIdentity, on: ShipperEvents, transport: Transport) {
+  constructor(options: ResolvedOptions, identity: ShipperIdentity, on: ShipperEvents) {
     this.#options = options;
     this.#on = on;
-    this.#transport = transport;
     const keep = options.transport === 'file';
     const segmentBytes = Math.min(limits.spoolSegmentBytes, Math.ceil(options.spoolBytesMax / limits.spoolSegmentsMin));
     const owner = processSpace(identity.host);
     this.#own = Spool.open(spoolPath(options.spoolDirectory, identity), { segmentBytes, keep, owner });
     // Files of earlier incarnations are output where files are the output, and leftovers where they are not.
     this.#logs = [...(keep ? [] : this.#adopt(options.spoolDirectory, identity)), this.#own];
-    this.#pinger = transport.ping === undefined ? undefined : new ClockPinger((id) => transport.ping?.(id));
     for (const line of options.notices) on.notice(line);
+  }
+
+  /** Gives it the wire to send through. */
+  connect(transport: Transport): void {
+    if (this.#closed) return;
+    this.#transport = transport;
+    this.#pinger = transport.ping === undefined ? undefined : new ClockPinger((id) => transport.ping?.(id));
     transport.open(this);
   }
 
@@ -164,12 +177,12 @@ class SpooledShipper implements Shipper, TransportHandlers {
     this.#closed = true;
     this.#up = false;
     this.#pinger?.stop();
-    await this.#transport.close();
     const keep = this.#options.transport === 'file';
     if (!keep && this.#isDrained()) this.#own.remove();
     else if (!keep)
       this.#on.notice(`not everything was acknowledged: the rest stays in "${this.#own.directory}" for the next start of this rank`);
     for (const log of this.#logs) log.close();
+    await this.#transport?.close();
   }
 
   up(): void {
@@ -192,6 +205,7 @@ class SpooledShipper implements Shipper, TransportHandlers {
   }
 
   message(message: ControlMessage): void {
+    if (this.#closed) return;
     switch (message.type) {
       case 'clock_pong':
         this.#pinger?.pong(message);
@@ -200,7 +214,8 @@ class SpooledShipper implements Shipper, TransportHandlers {
         this.#settle(message.batch);
         break;
       case 'refused':
-        if (this.#settle(message.batch)) {
+        // The aggregator cannot read the id of a broken batch: then it means the oldest that it has not answered.
+        if (this.#settle(message.batch || (this.#window.find((waiting) => !waiting.done)?.id ?? ''))) {
           this.#dropped++;
           this.#notice('refused', `batch ${message.batch} refused: ${message.reason}`);
         }
@@ -254,7 +269,7 @@ class SpooledShipper implements Shipper, TransportHandlers {
     while (this.#up && this.#next < protocolLimits.inFlightBatchesMax && this.#next < this.#window.length) {
       const waiting = this.#window[this.#next] as Waiting;
       this.#next++;
-      if (!waiting.done) this.#transport.send(waiting.bytes, waiting.id);
+      if (!waiting.done) this.#transport?.send(waiting.bytes, waiting.id);
       this.#load();
     }
     this.#pumping = false;

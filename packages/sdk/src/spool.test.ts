@@ -167,3 +167,18 @@ test('a directory that is tidied away under a running process costs what was in 
   expect(readAll(spool)).toEqual(['new']);
   expect(spool.corruptFrames).toBe(2);
 });
+
+test('a write that the disk cut short costs that batch alone', () => {
+  // A bound on the size of a file cuts a write off as a full disk does: 5008 + 3184 of 5008 bytes, then room for 1008.
+  const program = `
+    import { Spool } from '${new URL('../dist/spool.js', import.meta.url).href}';
+    const spool = Spool.open('${directory}', {});
+    const appended = [5000, 5000, 1000].map((length) => spool.append(Buffer.alloc(length, 1), 1e9) !== undefined);
+    process.stdout.write(JSON.stringify(appended));`;
+  const node = `${process.execPath} --input-type=module`;
+  const { stdout } = spawnSync('bash', ['-c', `ulimit -f 8; exec ${node}`], { input: program, encoding: 'utf8' });
+  expect(JSON.parse(stdout)).toEqual([true, false, true]);
+  const again = Spool.open(directory);
+  expect([again.read()?.bytes.length, again.read()?.bytes.length]).toEqual([5000, 1000]);
+  expect(again.corruptFrames).toBe(0);
+});

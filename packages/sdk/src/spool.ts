@@ -10,7 +10,10 @@
 // There is no fsync: the file survives `kill -9` of the process, not a power cut (the training would not survive that either).
 
 import {
+  accessSync,
   closeSync,
+  constants,
+  existsSync,
   fstatSync,
   ftruncateSync,
   mkdirSync,
@@ -20,6 +23,7 @@ import {
   readSync,
   rmdirSync,
   rmSync,
+  statSync,
   unlinkSync,
   writeFileSync,
   writeSync,
@@ -81,14 +85,11 @@ export class Spool {
   static open(directory: string, settings: SpoolSettings = {}): Spool {
     const spool = new Spool(directory, settings);
     try {
-      mkdirSync(directory, spool.#mode());
+      makeFolder(directory, settings.keep);
       if (settings.owner !== undefined) writeFileSync(join(directory, ownerFile), settings.owner);
       spool.#list();
     } catch (cause) {
-      const code = (cause as NodeJS.ErrnoException).code ?? 'error';
-      throw new SdkError('spool_unusable', `Cannot use spool "${directory}": it must be a directory that can be written (${code})`, {
-        cause,
-      });
+      throw unusable(directory, cause);
     }
     return spool;
   }
@@ -123,7 +124,8 @@ export class Spool {
       const before = this.#size();
       let written = -1;
       try {
-        written = writevSync(fd, [encodeFrameHeader(batch), batch]);
+        // At a position: after a write that was cut short, the descriptor's own would stand behind the cut.
+        written = writevSync(fd, [encodeFrameHeader(batch), batch], before);
       } finally {
         // A full disk leaves part of a frame: without the cut, later frames would stand behind garbage.
         if (written !== frameBytes) ftruncateSync(fd, before);
@@ -195,11 +197,6 @@ export class Spool {
     this.#segments.clear();
   }
 
-  /** What a rank records may be confidential, and the temporary directory is everybody's; an output directory is the user's choice. */
-  #mode(): { recursive: true; mode?: number } {
-    return this.#keep ? { recursive: true } : { recursive: true, mode: 0o700 };
-  }
-
   #list(): void {
     const numbers = readdirSync(this.directory)
       .flatMap((name) => segmentName.exec(name)?.[1] ?? [])
@@ -224,7 +221,7 @@ export class Spool {
 
   #create(): number {
     // A month is long enough for somebody to tidy the temporary directory.
-    mkdirSync(this.directory, this.#mode());
+    makeFolder(this.directory, this.#keep);
     const file = join(this.directory, segmentFile(this.#tail + 1));
     const fd = openSync(file, 'wx');
     try {
@@ -242,8 +239,13 @@ export class Spool {
 
   /** Ends the segment being written; when all of it is acknowledged it leaves the disk, which may make the room that is wanted. */
   #roll(): void {
-    if (this.#writer !== undefined) closeSync(this.#writer);
+    const writer = this.#writer;
     this.#writer = undefined;
+    try {
+      if (writer !== undefined) closeSync(writer);
+    } catch {
+      // A network disk may say so late that it is full: what it did not keep is counted when it is read back.
+    }
     if (!this.#keep && this.#acked.segment === this.#tail && this.#acked.offset >= this.#size()) this.#delete(this.#tail);
   }
 
@@ -305,6 +307,37 @@ export class Spool {
     } catch {
       return undefined;
     }
+  }
+}
+
+/** Throws SdkError `spool_unusable` when no spool could be opened below `directory`: at the start, where somebody can still act on it. */
+export function checkSpoolRoot(directory: string, keep: boolean): void {
+  try {
+    makeFolder(directory, keep);
+    accessSync(directory, constants.W_OK | constants.X_OK);
+  } catch (cause) {
+    throw unusable(directory, cause);
+  }
+}
+
+function unusable(directory: string, cause: unknown): SdkError {
+  const code = (cause as NodeJS.ErrnoException).code ?? 'error';
+  return new SdkError('spool_unusable', `Cannot use spool "${directory}": it must be a directory that can be written (${code})`, { cause });
+}
+
+/**
+ * Makes `directory` and what is missing above it. What a rank records may be confidential, and the temporary directory is everybody's; an
+ * output directory (`keep`) is the user's choice. Not `recursive`: where a folder takes no new one with ENOENT (/proc) Node never returns.
+ */
+function makeFolder(directory: string, keep = false): void {
+  try {
+    mkdirSync(directory, keep ? {} : { mode: 0o700 });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EEXIST' && statSync(directory).isDirectory()) return;
+    if (code !== 'ENOENT' || existsSync(dirname(directory))) throw error;
+    makeFolder(dirname(directory), keep);
+    makeFolder(directory, keep);
   }
 }
 

@@ -10,7 +10,7 @@ import { performance } from 'node:perf_hooks';
 import { BroadcastChannel, getEnvironmentData, isMainThread, threadId } from 'node:worker_threads';
 import { Recorder, type SpanContext } from './recorder.ts';
 import { createRing, RingWriter } from './ring.ts';
-import { type AttachedThread, type ChannelMessage, channelName, type Session } from './session.ts';
+import { type AttachedThread, type ChannelMessage, channelName, hasEnded, type Session } from './session.ts';
 import { calibrateZero, originOf } from './thread-clock.ts';
 
 let active: Recorder | undefined;
@@ -50,7 +50,8 @@ function listen(): void {
   const post = (message: ChannelMessage) => channel.postMessage(message);
   const open = (session: Session) => {
     if (attached?.session !== session.id) {
-      if (active !== undefined) return; // It has a profile of its own.
+      if (active !== undefined && attached === undefined) return; // It has a profile of its own.
+      active?.close();
       const made = createRecorder(session, `worker ${threadId}`);
       active = made.recorder;
       attached = made.thread;
@@ -68,9 +69,10 @@ function listen(): void {
   };
   channel.unref();
   process.once('exit', () => active?.close());
+  // What the thread was given when it was made may have ended since, and another session begun: ask in any case.
   const session = getEnvironmentData(channelName) as Session | undefined;
-  if (session === undefined) post({ type: 'ask' });
-  else open(session);
+  if (session !== undefined && !hasEnded(session)) open(session);
+  post({ type: 'ask' });
 }
 
 /** Linux names the calling thread here; elsewhere Node's own number must do. */

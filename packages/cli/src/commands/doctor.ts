@@ -1,7 +1,7 @@
 // `ranktrace doctor`: is everything there that a run needs? One line per check; exit code 1 when a required one fails.
 
 import { execFile } from 'node:child_process';
-import { access, constants, statfs } from 'node:fs/promises';
+import { access, constants, stat, statfs } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { checkNats, hostId, type NatsConnectOptions } from '@ranktrace/aggregator';
@@ -45,11 +45,12 @@ async function checkClock(): Promise<Check> {
 async function checkOutput(out: string): Promise<Check> {
   try {
     const there = await nearestExisting(resolve(out));
-    await access(there, constants.W_OK);
+    if (!(await stat(there)).isDirectory()) throw new Error(`"${there}" is not a directory`);
+    await access(there, constants.W_OK | constants.X_OK);
     const { bavail, bsize } = await statfs(there);
     return { name: 'output', state: 'ok', text: `"${out}" can be written, ${formatBytes(bavail * bsize)} free` };
   } catch (error) {
-    return { name: 'output', state: 'failed', text: `"${out}" is not a writable directory: ${(error as Error).message}` };
+    return { name: 'output', state: 'failed', text: `"${out}" cannot be written: ${(error as Error).message}` };
   }
 }
 

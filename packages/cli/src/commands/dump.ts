@@ -5,6 +5,7 @@ import { inflate, mergeStored } from '@ranktrace/aggregator';
 import { decodeBatch, decodeBatchHeader, tableNames } from '@ranktrace/protocol';
 import { dumpWriter } from '@ranktrace/trace';
 import { openInputs } from '../merge-inputs.ts';
+import { say } from '../say.ts';
 
 export async function dump(inputs: readonly string[], options: { run?: string; batches?: boolean }): Promise<number> {
   using opened = openInputs(inputs, options.run);
@@ -15,7 +16,7 @@ export async function dump(inputs: readonly string[], options: { run?: string; b
     return 0;
   }
   const warn = (error: unknown): void => {
-    process.stderr.write(`ranktrace: skipped an unreadable batch: ${(error as Error).message}\n`);
+    say(`skipped an unreadable batch: ${(error as Error).message}`);
   };
   await mergeStored(opened.sources, [dumpWriter(writeAll)], { onUnreadable: warn });
   return 0;

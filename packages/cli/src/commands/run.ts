@@ -5,10 +5,17 @@
 //
 // Like torchrun: the first rank that fails ends the others, and its exit code is passed on. The trace of what ran is written in any case.
 
-import { rm } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
-import { type Aggregator, type NatsConnectOptions, openBatchLog, startAggregator } from '@ranktrace/aggregator';
-import { decodeBatchHeader } from '@ranktrace/protocol';
+import { access, constants, rm } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import { setImmediate, setTimeout } from 'node:timers/promises';
+import {
+  type Aggregator,
+  AggregatorError,
+  type NatsConnectOptions,
+  openBatchLog,
+  startAggregator,
+  traceFormatOf,
+} from '@ranktrace/aggregator';
 import { CliError } from '../errors.ts';
 import { formatBytes } from '../format.ts';
 import { abortOnInterrupt } from '../interrupt.ts';
@@ -16,6 +23,7 @@ import { mergeAndReport } from '../merge-inputs.ts';
 import { formatReport, reportData } from '../print-summary.ts';
 import { RankProcesses } from '../rank-processes.ts';
 import { showRunStatus } from '../run-status.ts';
+import { say } from '../say.ts';
 
 export interface RunOptions {
   readonly ranks: number;
@@ -28,16 +36,19 @@ export interface RunOptions {
   readonly environment: NodeJS.ProcessEnv;
 }
 
-/** How long stored batches may lag behind the ranks' end, ms. */
-const lastBatchesMs = 5000;
+/** The ranks have ended: what has not arrived after so long without a batch lies in a spool, ms. */
+const quietMs = 1000;
+/** The same where a broker is between, which may just be coming back. */
+const quietNatsMs = 5000;
+const breatheEveryMs = 10;
 
 export async function run(command: readonly string[], options: RunOptions): Promise<number> {
   const name = options.name ?? runName(new Date());
   const out = resolve(options.out);
   const spool = join(out, name, 'spool');
-  const say = (line: string): void => {
-    process.stderr.write(`ranktrace: ${line}\n`);
-  };
+  const path = options.trace ?? join(out, name, 'trace.pftrace');
+  // Before hours of training, not after them.
+  await checkTracePath(options.trace);
   using interrupt = abortOnInterrupt();
   await using aggregator = await startAggregator({
     out,
@@ -49,7 +60,13 @@ export async function run(command: readonly string[], options: RunOptions): Prom
   const url = options.nats?.servers[0] ?? aggregator.address.replace(/^http/, 'ws');
   const ranks = await RankProcesses.start(command, {
     ranks: options.ranks,
-    environment: { ...options.environment, RANKTRACE_RUN: name, RANKTRACE_URL: url, RANKTRACE_SPOOL_DIRECTORY: spool },
+    environment: {
+      ...options.environment,
+      RANKTRACE_RUN: name,
+      RANKTRACE_URL: url,
+      RANKTRACE_SPOOL_DIRECTORY: spool,
+      ...natsEnvironment(options.nats),
+    },
     // With --json, stdout is the report's alone.
     output: options.json === true ? process.stderr : process.stdout,
   });
@@ -59,18 +76,21 @@ export async function run(command: readonly string[], options: RunOptions): Prom
     ranks.stop('SIGINT');
   });
   const exit = await ranks.ended;
-  await lastBatches(aggregator, name, ranks.started);
+  await lastBatches(aggregator, name, ranks.started, options.nats === undefined ? quietMs : quietNatsMs);
   status.stop();
-  takeSpool(aggregator, name, spool, say);
-  await rm(spool, { recursive: true, force: true });
+  if (await takeSpool(aggregator, name, spool)) await rm(spool, { recursive: true, force: true });
   const sources = aggregator.store(name).sources();
   if (sources.length === 0) {
     if (exit.code !== 0) say(exit.reason);
     say(`no events arrived: does "${command.join(' ')}" use @ranktrace/sdk?`);
     return exit.code === 0 ? 1 : exit.code;
   }
-  const path = options.trace ?? join(out, name, 'trace.pftrace');
-  const report = await mergeAndReport(sources, path);
+  const report = await mergeAndReport(sources, path).catch((error: unknown) => {
+    if (exit.code !== 0) say(exit.reason);
+    say(`no trace written: ${(error as Error).message}; its batches are stored: ranktrace merge ${join(out, name)} -o FILE`);
+    return undefined;
+  });
+  if (report === undefined) return exit.code === 0 ? 2 : exit.code;
   if (options.json === true)
     process.stdout.write(`${JSON.stringify({ ...(reportData(report) as object), trace: path, exitCode: exit.code })}\n`);
   else process.stdout.write(`\n${formatReport(report)}\n\ntrace: ${path} (${formatBytes(report.bytes)}; open it at ui.perfetto.dev)\n`);
@@ -78,40 +98,69 @@ export async function run(command: readonly string[], options: RunOptions): Prom
   return exit.code;
 }
 
-/** Waits until every started rank has said goodbye, or the deadline: a killed one never will. */
-async function lastBatches(aggregator: Aggregator, name: string, started: number): Promise<void> {
-  const deadline = Date.now() + lastBatchesMs;
+/** All servers of a cluster, not the first alone, and a user that stood in a URL. */
+function natsEnvironment(nats: NatsConnectOptions | undefined): NodeJS.ProcessEnv {
+  if (nats === undefined) return {};
+  const { servers, user, pass } = nats;
+  return {
+    RANKTRACE_NATS_SERVERS: servers.join(','),
+    ...(user !== undefined && { RANKTRACE_NATS_USER: user }),
+    ...(pass !== undefined && { RANKTRACE_NATS_PASS: pass }),
+  };
+}
+
+/** Waits until every started rank has said goodbye, or nothing has come for `quietMs`: a killed one never will. */
+async function lastBatches(aggregator: Aggregator, name: string, started: number, quietMs: number): Promise<void> {
   let batches = -1;
   let quietSince = Date.now();
-  while (Date.now() < deadline) {
+  while (Date.now() - quietSince < quietMs) {
     const ranks = aggregator.status().runs.find((run) => run.run === name)?.ranks ?? [];
     if (ranks.filter((rank) => rank.ended).length >= started && ranks.every((rank) => rank.missing === 0)) return;
     const now = ranks.reduce((sum, rank) => sum + rank.batches, 0);
     if (now !== batches) quietSince = Date.now();
-    // The processes are gone: what has not arrived after a quiet second lies in a spool.
-    else if (Date.now() - quietSince > 1000) return;
     batches = now;
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await setTimeout(20);
   }
 }
 
-/** Stores what the ranks left in their spools: a killed rank's last batches, or all of them when nothing could be sent. */
-function takeSpool(aggregator: Aggregator, name: string, spool: string, say: (line: string) => void): void {
+/**
+ * Stores what the ranks left in their spools: a killed rank's last batches, or all of them when nothing could be sent. Resolves with whether
+ * the spool has nothing left that the store has not.
+ */
+async function takeSpool(aggregator: Aggregator, name: string, spool: string): Promise<boolean> {
   let taken = 0;
+  let left = '';
   try {
     using log = openBatchLog(spool);
-    if (!log.runs.includes(name)) return;
-    for (const source of log.run(name).sources()) {
+    let breathed = performance.now();
+    for (const source of log.runs.includes(name) ? log.run(name).sources() : []) {
       for (let index = 0; index < source.count; index++) {
-        const bytes = source.read(index);
-        if (decodeBatchHeader(bytes).run === name && aggregator.ingest(bytes).result === 'stored') taken++;
+        const { result, ...about } = aggregator.ingest(source.read(index));
+        if (result === 'stored') taken++;
+        if (result === 'unavailable' && 'reason' in about) left = about.reason;
+        if (performance.now() - breathed < breatheEveryMs) continue;
+        await setImmediate();
+        breathed = performance.now();
       }
     }
-  } catch {
-    // No spool, or an empty one: every batch was acknowledged.
-    return;
+  } catch (error) {
+    // No spool, or an empty or torn one: every whole batch was acknowledged.
+    const code = error instanceof AggregatorError ? error.code : '';
+    const isEmpty = code === 'store_missing' || code === 'store_not_a_run' || code === 'store_truncated';
+    if (!isEmpty) left = (error as Error).message;
   }
   if (taken > 0) say(`${taken} batches came from the ranks' spools`);
+  if (left !== '') say(`the ranks' last batches stay in "${spool}": ${left}`);
+  return left === '';
+}
+
+/** Throws where the trace could not be written later: AggregatorError `bad_option`, CliError `bad_input`. */
+async function checkTracePath(path: string | undefined): Promise<void> {
+  if (path === undefined) return;
+  traceFormatOf(path);
+  await access(dirname(resolve(path)), constants.W_OK).catch((cause: Error) => {
+    throw new CliError('bad_input', `Cannot write "${path}": ${cause.message}`, { cause });
+  });
 }
 
 /** `run-20260131-235959`, in UTC. */

@@ -1,4 +1,4 @@
-// `ranktrace serve`: the aggregator as a service, until Ctrl-C; then every run that is open gets its trace.
+// `ranktrace serve`: the aggregator as a service, until Ctrl-C. A run gets its trace when its ranks have ended, the others at the end.
 
 import { join } from 'node:path';
 import { type Aggregator, type NatsConnectOptions, startAggregator } from '@ranktrace/aggregator';
@@ -6,6 +6,7 @@ import { CliError } from '../errors.ts';
 import { formatBytes, formatCount } from '../format.ts';
 import { abortOnInterrupt } from '../interrupt.ts';
 import { mergeAndReport } from '../merge-inputs.ts';
+import { say } from '../say.ts';
 
 export interface ServeOptions {
   readonly listen: string;
@@ -15,9 +16,6 @@ export interface ServeOptions {
 }
 
 export async function serve(options: ServeOptions): Promise<number> {
-  const say = (line: string): void => {
-    process.stderr.write(`ranktrace: ${line}\n`);
-  };
   using interrupt = abortOnInterrupt();
   await using aggregator = await startAggregator({
     out: options.out,
@@ -29,33 +27,76 @@ export async function serve(options: ServeOptions): Promise<number> {
   say(
     `listening on ${aggregator.address}, storing in "${options.out}"${options.nats === undefined ? '' : `, reading ${options.nats.servers.join(', ')}`}`,
   );
-  const written = new Set<string>();
-  const stopWatching = aggregator.subscribe(() => {
-    for (const { run, worldSize, ranks } of aggregator.status().runs) {
-      const complete = new Set(ranks.filter((rank) => rank.ended).map((rank) => rank.rank)).size === worldSize;
-      if (!complete || written.has(run) || ranks.some((rank) => !rank.ended)) continue;
-      written.add(run);
-      void writeRun(aggregator, run, options.out, say);
-    }
-  });
+  const traces = new RunTraces(aggregator, options.out);
+  const stopWatching = aggregator.subscribe(() => traces.writeComplete());
   await interrupt.asked;
   say('finishing: asking the ranks for their last batches (Ctrl-C again to end at once)');
   stopWatching();
   await aggregator.flushRanks();
-  for (const run of aggregator.runs()) if (!written.has(run)) await writeRun(aggregator, run, options.out, say);
-  return 0;
+  return (await traces.writeAll()) ? 0 : 1;
 }
 
-async function writeRun(aggregator: Aggregator, run: string, out: string, say: (line: string) => void): Promise<void> {
-  const path = join(out, run, 'trace.pftrace');
-  try {
-    const report = await mergeAndReport(aggregator.store(run).sources(), path);
-    const events = report.totals.reduce((sum, { counts }) => sum + Object.values(counts).reduce((a, b) => a + b, 0), 0);
-    say(`run ${run}: ${formatCount(events)} events of ${report.totals.length} ranks in ${path} (${formatBytes(report.bytes)})`);
-    for (const finding of report.findings) say(`run ${run}: ${finding.kind}: ${finding.text}`);
-  } catch (error) {
-    say(`run ${run}: no trace written: ${(error as Error).message}`);
+/** The trace files of a service: one write at a time, and again when there is more than the last one had. */
+class RunTraces {
+  readonly #aggregator: Aggregator;
+  readonly #out: string;
+  /** Batches that the last write of a run found, also where it failed: it is tried again when there are more, and at the end. */
+  readonly #tried = new Map<string, number>();
+  readonly #failed = new Set<string>();
+  /** Runs that got batches in this life of the service. */
+  readonly #seen = new Set<string>();
+  #writing: Promise<void> = Promise.resolve();
+
+  constructor(aggregator: Aggregator, out: string) {
+    this.#aggregator = aggregator;
+    this.#out = out;
   }
+
+  /** Writes the runs whose ranks have all said goodbye. A rank that comes back opens its run again. */
+  writeComplete(): void {
+    for (const { run, worldSize, ranks } of this.#aggregator.status().runs) {
+      this.#seen.add(run);
+      const isComplete = ranks.length >= worldSize && ranks.every((rank) => rank.ended);
+      if (isComplete) this.#write(run);
+    }
+  }
+
+  /** Writes every run that has more than its last trace; resolves with whether all could be written. */
+  async writeAll(): Promise<boolean> {
+    for (const { run } of this.#aggregator.status().runs) this.#seen.add(run);
+    await this.#writing;
+    for (const run of this.#failed) this.#tried.delete(run);
+    for (const run of this.#seen) this.#write(run);
+    await this.#writing;
+    return this.#failed.size === 0;
+  }
+
+  #write(run: string): void {
+    if (this.#tried.get(run) === batchesOf(this.#aggregator, run)) return;
+    this.#tried.set(run, batchesOf(this.#aggregator, run));
+    this.#writing = this.#writing.then(() => this.#writeNow(run));
+  }
+
+  async #writeNow(run: string): Promise<void> {
+    const path = join(this.#out, run, 'trace.pftrace');
+    try {
+      this.#tried.set(run, batchesOf(this.#aggregator, run));
+      const report = await mergeAndReport(this.#aggregator.store(run).sources(), path);
+      this.#failed.delete(run);
+      const events = report.totals.reduce((sum, { counts }) => sum + Object.values(counts).reduce((a, b) => a + b, 0), 0);
+      say(`run ${run}: ${formatCount(events)} events of ${report.totals.length} ranks in ${path} (${formatBytes(report.bytes)})`);
+      for (const finding of report.findings) say(`run ${run}: ${finding.kind}: ${finding.text}`);
+    } catch (error) {
+      this.#failed.add(run);
+      say(`run ${run}: no trace written: ${(error as Error).message}`);
+    }
+  }
+}
+
+/** Batches stored of a run, as far as its live state knows; 0 for one that was closed to make room. */
+function batchesOf(aggregator: Aggregator, run: string): number {
+  const ranks = aggregator.status().runs.find((status) => status.run === run)?.ranks ?? [];
+  return ranks.reduce((sum, rank) => sum + rank.batches, 0);
 }
 
 /** `HOST:PORT`, `[v6]:PORT` or `PORT`. */

@@ -11,12 +11,12 @@ import { readFileSync } from 'node:fs';
 import { setTimeout as wait } from 'node:timers/promises';
 import {
   batchSubject,
-  batchSubjects,
   clockSubject,
   controlMessageSchema,
   controlSubject,
   decodeMessage,
   encodeMessage,
+  streamConfig,
   streamName,
 } from '@ranktrace/protocol';
 import {
@@ -29,7 +29,6 @@ import {
   type JetStreamClient,
   type NatsConnection,
   type NatsError,
-  nanos,
   nkeyAuthenticator,
   RetentionPolicy,
   StorageType,
@@ -42,8 +41,6 @@ import { reconnectDelayMs, type Transport, type TransportHandlers } from './tran
 const streamNotFound = 10059;
 const streamExists = 10058;
 const messageTooLarge = 10054;
-const duplicateWindowMs = 2 * 60_000;
-const messageBytesMax = 1024 * 1024;
 
 export class NatsTransport implements Transport {
   readonly #options: ResolvedOptions['nats'];
@@ -235,14 +232,7 @@ async function ensureStream(connection: NatsConnection): Promise<string | undefi
       await manager.streams.info(streamName);
     } catch (error) {
       if ((error as NatsError).api_error?.err_code !== streamNotFound) throw error;
-      await manager.streams.add({
-        name: streamName,
-        subjects: [batchSubjects],
-        storage: StorageType.File,
-        retention: RetentionPolicy.Limits,
-        duplicate_window: nanos(duplicateWindowMs),
-        max_msg_size: messageBytesMax,
-      });
+      await manager.streams.add({ ...streamConfig, storage: StorageType.File, retention: RetentionPolicy.Limits });
     }
     return undefined;
   } catch (error) {

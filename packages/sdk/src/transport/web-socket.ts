@@ -23,6 +23,7 @@ export class WebSocketTransport implements Transport {
   /** `url`: `ws://host:port`, with a path before `/v1/ingest` when the aggregator stands behind a proxy. */
   constructor(url: string, token: string | undefined, random: () => number) {
     const whole = new URL(url);
+    whole.hash = ''; // The client throws at one.
     if (!whole.pathname.endsWith(ingestPath)) whole.pathname = whole.pathname.replace(/\/$/, '') + ingestPath;
     this.#url = whole.href;
     this.#token = token;

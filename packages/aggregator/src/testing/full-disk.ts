@@ -1,0 +1,12 @@
+// A disk that takes no more bytes, as far as this process can tell: names can still be made, writing fails (EFBIG in place of ENOSPC).
+
+import { execFileSync } from 'node:child_process';
+
+/** Lasts until disposed. Linux; nothing else may write to files in this process meanwhile. */
+export function fullDisk(): Disposable {
+  const limit = (bytes: string): void => {
+    execFileSync('prlimit', ['--pid', `${process.pid}`, `--fsize=${bytes}:unlimited`]);
+  };
+  limit('0');
+  return { [Symbol.dispose]: () => limit('unlimited') };
+}
