@@ -10,6 +10,7 @@ const benches: Record<string, () => Promise<{ run: () => Promise<Figure[]> }>> =
   overhead: async () => ({ run: (await import('./overhead.ts')).overhead }),
   wire: async () => ({ run: (await import('./wire.ts')).wire }),
   ingest: async () => ({ run: (await import('./ingest.ts')).ingest }),
+  table: async () => ({ run: (await import('./table.ts')).table }),
   merge: async () => ({ run: (await import('./merge.ts')).merge }),
 };
 

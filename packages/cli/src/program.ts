@@ -2,6 +2,7 @@
 
 import { AggregatorError } from '@ranktrace/aggregator';
 import { checkRunName, ProtocolError } from '@ranktrace/protocol';
+import { TraceError } from '@ranktrace/trace';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { doctor } from './commands/doctor.ts';
 import { dump } from './commands/dump.ts';
@@ -68,9 +69,14 @@ export async function runProgram(argv: readonly string[], environment: NodeJS.Pr
   program
     .command('table')
     .description('calls, total, self and average time per name')
-    .argument('<input...>', 'run directories, spools or segment files')
-    .option('--sort <key>', `by ${sortKeys.join(', ')}`, 'self')
-    .option('--limit <n>', 'rows to print', positive(1_000_000), 100)
+    .argument('<input...>', 'run directories, spools or segment files; or one torch.profiler file (.json, .json.gz)')
+    .option(
+      '--sort <key>',
+      `of a run: ${sortKeys.join(', ')} (default: self); of a file: torch's, such as self_cpu_time_total (default), count`,
+    )
+    .option('--limit <n>', 'rows to print (default: 100, with --json all)', positive(1_000_000))
+    .option('--group-by-shape', 'of a file: a row for each name and input shapes')
+    .option('--group-by-stack <n>', 'of a file: a row for each name and innermost n frames', positive(1000))
     .addOption(whichRun)
     .option(...json)
     .addHelpText('after', example('ranktrace table ranktrace-out/night-42 --sort total --limit 20'))
@@ -114,7 +120,7 @@ function exitCodeOf(error: unknown): number {
   const message = error instanceof Error ? error.message : String(error);
   say(message);
   if (error instanceof CliError) return error.code === 'failed' ? 1 : 2;
-  if (error instanceof AggregatorError || error instanceof ProtocolError) return 2;
+  if (error instanceof AggregatorError || error instanceof ProtocolError || error instanceof TraceError) return 2;
   if (error instanceof Error && 'syscall' in error) return 2;
   // A bug of ours: its place matters more than a tidy line.
   if (error instanceof Error) process.stderr.write(`${error.stack ?? ''}\n`);

@@ -1,31 +1,47 @@
-// `ranktrace table INPUT…`: calls, total, self and average time per name.
+// `ranktrace table INPUT…`: calls, total, self and average time per name; of a torch.profiler file, torch's own table.
 
 import { type KeyAverage, KeyAveragesSink } from '@ranktrace/trace';
 import { CliError } from '../errors.ts';
 import { formatCount, formatNanos, formatTable } from '../format.ts';
 import { mergeAndReport, openInputs } from '../merge-inputs.ts';
+import { isProfile, tableOfProfile } from './table-of-profile.ts';
 
 const keys = { self: 'self', total: 'total', avg: 'average', calls: 'count', name: 'key' } as const;
 
 export const sortKeys = Object.keys(keys) as readonly (keyof typeof keys)[];
 
 export interface TableOptions {
-  readonly sort: string;
-  readonly limit: number;
+  readonly sort?: string;
+  readonly limit?: number;
   readonly run?: string;
   readonly json?: boolean;
+  readonly groupByShape?: boolean;
+  readonly groupByStack?: number;
 }
 
+/** Rows of a text table, as torch's; data is never cut without being asked. */
+const textRows = 100;
+
 export async function table(inputs: readonly string[], options: TableOptions): Promise<number> {
-  const column = keys[options.sort as keyof typeof keys];
-  if (column === undefined) throw new CliError('bad_usage', `--sort must be one of ${sortKeys.join(', ')}, got "${options.sort}"`);
+  const { json = false, groupByShape = false, groupByStack = 0, limit = json ? undefined : textRows } = options;
+  const [path] = inputs;
+  if (path !== undefined && isProfile(path)) {
+    if (inputs.length > 1) throw new CliError('bad_usage', `table takes one profile at a time, got ${inputs.length}`);
+    return tableOfProfile(path, { sort: options.sort ?? 'self_cpu_time_total', limit, groupByShape, groupByStack, json });
+  }
+  if (groupByShape || groupByStack > 0) {
+    throw new CliError('bad_usage', '--group-by-shape and --group-by-stack need a torch.profiler file: a run records no shapes or stacks');
+  }
+  const sort = options.sort ?? 'self';
+  const column = keys[sort as keyof typeof keys];
+  if (column === undefined) throw new CliError('bad_usage', `--sort must be one of ${sortKeys.join(', ')}, got "${sort}"`);
   using opened = openInputs(inputs, options.run);
   const averages = new KeyAveragesSink();
   await mergeAndReport(opened.sources, undefined, [averages]);
   const rows = [...averages.averages].sort((a, b) => (column === 'key' ? (a.key < b.key ? -1 : 1) : b[column] - a[column]));
-  const shown = rows.slice(0, options.limit);
-  process.stdout.write(options.json === true ? `${JSON.stringify(shown.map(asData))}\n` : `${asText(shown)}\n`);
-  if (options.json !== true && shown.length < rows.length) process.stdout.write(`(${rows.length - shown.length} more: --limit)\n`);
+  const shown = rows.slice(0, limit);
+  process.stdout.write(json ? `${JSON.stringify(shown.map(asData))}\n` : `${asText(shown)}\n`);
+  if (!json && shown.length < rows.length) process.stdout.write(`(${rows.length - shown.length} more: --limit)\n`);
   return 0;
 }
 

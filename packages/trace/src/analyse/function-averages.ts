@@ -1,0 +1,207 @@
+// torch's key_averages: function events added up by name, and by input shapes and stack where asked.
+// Follows torch 2.13: EventList.key_averages, FunctionEventAvg.
+//
+// Rows come in the order in which their first event started, which decides between equals when a table is sorted.
+// Invariant: added up in the order of the events, so that times are torch's doubles bit for bit (see function-events.ts).
+
+import { aggregateName, type FunctionEvents } from './function-events.ts';
+
+/** One row: torch's FunctionEventAvg. Times in µs, memory in bytes. */
+export interface FunctionAverage {
+  readonly key: string;
+  readonly count: number;
+  /** Where it ran. */
+  readonly deviceType: 'cpu' | 'device';
+  readonly cpuTimeTotal: number;
+  readonly selfCpuTimeTotal: number;
+  readonly deviceTimeTotal: number;
+  readonly selfDeviceTimeTotal: number;
+  /** Allocated less freed while it ran, by whichever thread. */
+  readonly cpuMemoryUsage: number;
+  readonly selfCpuMemoryUsage: number;
+  readonly deviceMemoryUsage: number;
+  readonly selfDeviceMemoryUsage: number;
+  /** Floating point operations. */
+  readonly flops: number;
+  /** The file does not say which ops are asynchronous. */
+  readonly isAsync: false;
+  readonly isUserAnnotation: boolean;
+  /** As Python prints them, such as `[[8, 3], []]`; empty where not grouped by them. */
+  readonly inputShapes: string;
+  /** Frames, innermost first; empty where not grouped by them. */
+  readonly stack: readonly string[];
+}
+
+export interface FunctionAveragesOptions {
+  readonly groupByInputShape?: boolean;
+  /** Frames by which to group, 0 for none. */
+  readonly groupByStackN?: number;
+}
+
+/** Frames that torch leaves out of stacks: both parts in one entry. */
+const leftOutFrames = [
+  ['autograd/__init__', '_make_grads'],
+  ['autograd/__init__', 'backward'],
+  ['torch/tensor', 'backward'],
+  ['_internal/common_utils', 'prof_callable'],
+  ['_internal/common_utils', 'prof_func_call'],
+  ['_internal/common_utils', 'prof_meth_call'],
+] as const;
+
+type Sum = (typeof sums)[number];
+const sums = [
+  'cpuTotal',
+  'cpuSelf',
+  'deviceTotal',
+  'deviceSelf',
+  'cpuMemory',
+  'cpuMemorySelf',
+  'deviceMemory',
+  'deviceMemorySelf',
+  'flops',
+] as const;
+
+/** Rows of function events, torch's `prof.key_averages(group_by_input_shape, group_by_stack_n)`. */
+export function functionAverages(events: FunctionEvents, options: FunctionAveragesOptions = {}): FunctionAverage[] {
+  const { groupByInputShape = false, groupByStackN = 0 } = options;
+  const { row, isFolded, isDevice, isUserAnnotation, stack, length, table } = events;
+  const { columns } = table.events;
+  const { strings } = table;
+  const names = new Names(table.strings.strings, aggregateName);
+  const shapes = new Names(table.strings.strings, printShapes);
+  const stacks = new Names(table.strings.strings, (text) => framesOf(text).slice(0, groupByStackN).join('\n'));
+
+  // The group of an event, in steps, each a pair of small integers.
+  const byKey = new Map<number, number>();
+  const byShape = new Map<number, number>();
+  const byStack = new Map<number, number>();
+  const first: number[] = [];
+  const groups = new Uint32Array(length);
+  const pairs = strings.strings.length + 1;
+  for (let event = 0; event < length; event++) {
+    if (isFolded[event] === 1) continue;
+    const at = row[event] as number;
+    const name = names.index(at < 0 ? (table.memory.columns.name[~at] as number) : (columns.name[at] as number));
+    let key = name * 4 + (isDevice[event] as number) * 2 + (isUserAnnotation[event] as number);
+    if (groupByInputShape) {
+      key = small(byShape, key) * pairs + shapes.index(at < 0 ? 0 : (columns.shapes[at] as number));
+    }
+    if (groupByStackN > 0) key = small(byStack, key) * pairs + stacks.index(stack[event] as number);
+    const group = small(byKey, key);
+    if (group === first.length) first.push(event);
+    groups[event] = group;
+  }
+
+  const counts = new Float64Array(first.length);
+  for (let event = 0; event < length; event++) {
+    if (isFolded[event] === 1) continue;
+    const group = groups[event] as number;
+    counts[group] = (counts[group] as number) + 1;
+  }
+  const totals = Object.fromEntries(sums.map((sum) => [sum, addUp(events[sum], groups, isFolded, first.length)])) as Record<
+    Sum,
+    Float64Array
+  >;
+
+  return first.map((event, group): FunctionAverage => {
+    const at = row[event] as number;
+    const of = (sum: Sum): number => (totals[sum] as Float64Array)[group] as number;
+    return {
+      key: aggregateName(strings.get(at < 0 ? (table.memory.columns.name[~at] as number) : (columns.name[at] as number))),
+      count: counts[group] as number,
+      deviceType: isDevice[event] === 1 ? 'device' : 'cpu',
+      ...rowOf(of),
+      isUserAnnotation: isUserAnnotation[event] === 1,
+      inputShapes: groupByInputShape ? printShapes(at < 0 ? '' : strings.get(columns.shapes[at] as number)) : '',
+      stack: framesOf(strings.get(stack[event] as number)).slice(0, groupByStackN),
+    };
+  });
+}
+
+/** torch's `events().total_average()`: one row of all events. */
+export function totalAverage(events: FunctionEvents): FunctionAverage {
+  const { isFolded, isDevice, length } = events;
+  const all = new Uint32Array(length);
+  const of = (sum: Sum): number => addUp(events[sum], all, isFolded, 1)[0] as number;
+  return {
+    ...rowOf(of),
+    key: 'Total',
+    count: isFolded.reduce((count, folded) => count + 1 - folded, 0),
+    deviceType: isDevice[0] === 1 ? 'device' : 'cpu',
+    isUserAnnotation: false,
+    inputShapes: '',
+    stack: [],
+  };
+}
+
+/** The numbers of a row. */
+const rowOf = (of: (sum: Sum) => number) => ({
+  cpuTimeTotal: of('cpuTotal'),
+  selfCpuTimeTotal: of('cpuSelf'),
+  deviceTimeTotal: of('deviceTotal'),
+  selfDeviceTimeTotal: of('deviceSelf'),
+  cpuMemoryUsage: of('cpuMemory'),
+  selfCpuMemoryUsage: of('cpuMemorySelf'),
+  deviceMemoryUsage: of('deviceMemory'),
+  selfDeviceMemoryUsage: of('deviceMemorySelf'),
+  flops: of('flops'),
+  isAsync: false as const,
+});
+
+/** Adds up a column by group: one column at a time stays in the cache. */
+function addUp(column: Float64Array, groups: Uint32Array, isFolded: Uint8Array, count: number): Float64Array {
+  const totals = new Float64Array(count);
+  for (let event = 0; event < groups.length; event++) {
+    const value = column[event] as number;
+    if (value === 0 || isFolded[event] === 1) continue;
+    const group = groups[event] as number;
+    totals[group] = (totals[group] as number) + value;
+  }
+  return totals;
+}
+
+/** Number of a key in order of first sight. */
+function small<Key>(numbers: Map<Key, number>, key: Key): number {
+  let number = numbers.get(key);
+  if (number === undefined) {
+    number = numbers.size;
+    numbers.set(key, number);
+  }
+  return number;
+}
+
+/** Strings that count as one after a change, each worked out once: index of a string to index of what it becomes. */
+class Names {
+  readonly #strings: readonly string[];
+  readonly #become: (text: string) => string;
+  readonly #indexes: Int32Array;
+  readonly #numbers = new Map<string, number>();
+
+  constructor(strings: readonly string[], become: (text: string) => string) {
+    this.#strings = strings;
+    this.#become = become;
+    this.#indexes = new Int32Array(strings.length).fill(-1);
+  }
+
+  index(string: number): number {
+    const known = this.#indexes[string] as number;
+    if (known >= 0) return known;
+    const text = this.#become(this.#strings[string] as string);
+    const number = small(this.#numbers, text);
+    this.#indexes[string] = number;
+    return number;
+  }
+}
+
+/** `Input Dims` as Python prints torch's own list: a list of tensors has no shape there. */
+function printShapes(json: string): string {
+  if (json === '') return '[]';
+  const inputs = JSON.parse(json) as unknown[];
+  const printed = inputs.map((sizes) => (Array.isArray(sizes) && !sizes.some(Array.isArray) ? `[${sizes.join(', ')}]` : '[]'));
+  return `[${printed.join(', ')}]`;
+}
+
+function framesOf(stack: string): string[] {
+  if (stack === '') return [];
+  return stack.split(';').filter((frame) => !leftOutFrames.some(([file, name]) => frame.includes(file) && frame.includes(name)));
+}

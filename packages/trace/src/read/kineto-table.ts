@@ -1,0 +1,142 @@
+// A Kineto trace as columns: struct of arrays and a string table, never an object per event.
+//
+//   events   row │ start  duration │ name  category  track │ shapes  …       complete events ("X"), in the order of the file
+//   memory   row │ time   bytes    │ …                                       allocator instants: [memory], [OutOfMemory]
+//   flows    row │ time   id       │ …                                       arrows: fwdbwd, ac2g
+//
+// Times are ns from `epoch`: absolute ns do not fit a double, µs since 1970 with three decimals neither.
+// Invariant: columns of one table have the same length; rows beyond `length` are room.
+
+import { StringTable } from './string-table.ts';
+
+type Column = Float64Array | Uint32Array | Uint8Array;
+export type ColumnKind = 'f64' | 'u32' | 'u8';
+
+interface ColumnOf {
+  readonly f64: Float64Array;
+  readonly u32: Uint32Array;
+  readonly u8: Uint8Array;
+}
+
+const allocate = (kind: ColumnKind, rows: number): Column =>
+  kind === 'f64' ? new Float64Array(rows) : kind === 'u32' ? new Uint32Array(rows) : new Uint8Array(rows);
+
+/** Columns that grow together. `Schema` names them and their kinds. */
+export class ColumnTable<Schema extends Readonly<Record<string, ColumnKind>>> {
+  readonly columns: { -readonly [Name in keyof Schema]: ColumnOf[Schema[Name]] };
+  length = 0;
+  readonly #schema: Schema;
+  #room = 1024;
+
+  constructor(schema: Schema) {
+    this.#schema = schema;
+    this.columns = Object.fromEntries(Object.entries(schema).map(([name, kind]) => [name, allocate(kind, this.#room)])) as never;
+  }
+
+  /** Makes a row; the caller fills every column of it. */
+  add(): number {
+    if (this.length === this.#room) this.#grow();
+    return this.length++;
+  }
+
+  #grow(): void {
+    // By half: doubling would leave as much room unused as there is data.
+    this.#room += this.#room >> 1;
+    const columns = this.columns as Record<string, Column>;
+    for (const [name, kind] of Object.entries(this.#schema)) {
+      const wider = allocate(kind, this.#room);
+      wider.set(columns[name] as Column);
+      columns[name] = wider;
+    }
+  }
+}
+
+/** Strings are indexes into `strings`, 0 = not recorded; ids and numbers are 0 where not recorded, `sequence` is -1. */
+export const eventColumns = {
+  /** ns from the table's epoch. */
+  start: 'f64',
+  /** ns, 0 or more. */
+  duration: 'f64',
+  name: 'u32',
+  category: 'u32',
+  /** Index into `tracks`. */
+  track: 'u32',
+  /** Of an op its own id, of what runs for it (kernel, runtime call) the op's. */
+  externalId: 'f64',
+  correlation: 'u32',
+  /** Pairs a forward op with its backward ones. */
+  sequence: 'f64',
+  forwardThread: 'u32',
+  /** Floating point operations, where the trace says them. */
+  flops: 'f64',
+  /** JSON text of `Input Dims`, `Input type`, `Concrete Inputs`. */
+  shapes: 'u32',
+  types: 'u32',
+  concrete: 'u32',
+  /** Frames joined by `;`, innermost first. */
+  stack: 'u32',
+} as const;
+
+export const memoryColumns = {
+  time: 'f64',
+  name: 'u32',
+  track: 'u32',
+  /** Allocated, negative when freed. */
+  bytes: 'f64',
+  totalAllocated: 'f64',
+  totalReserved: 'f64',
+  address: 'f64',
+  /** c10::DeviceType: 0 CPU, 1 CUDA, … */
+  deviceType: 'u8',
+} as const;
+
+export const flowColumns = {
+  time: 'f64',
+  id: 'f64',
+  name: 'u32',
+  track: 'u32',
+  /** 1 where the arrow ends. */
+  isEnd: 'u8',
+} as const;
+
+/** One line of the timeline. */
+export interface KinetoTrack {
+  readonly pid: number;
+  readonly tid: number | string;
+}
+
+/** What was read and is not in the tables; never an error. */
+export interface KinetoSkipped {
+  /** Events of string processes ("Spans", "Traces"): marks of the profiler, not of the program. */
+  markers: number;
+  /** Kinds of events without a column: counters, other instants. */
+  otherKinds: number;
+  /** Events without a name, process or usable time. */
+  malformed: number;
+  /** Metadata beyond `limits.metadataBytesMax`, in members. */
+  metadata: number;
+}
+
+export class KinetoTable {
+  /** ns since 1970 of time 0, where the file says `baseTimeNanoseconds`; else of the file's own time axis. */
+  epoch = 0n;
+  /** ns from `epoch` at which the profiler started; 0 where the file does not say. */
+  profileStart = 0;
+  readonly events = new ColumnTable(eventColumns);
+  readonly memory = new ColumnTable(memoryColumns);
+  readonly flows = new ColumnTable(flowColumns);
+  readonly strings = new StringTable();
+  readonly tracks: KinetoTrack[] = [];
+  /** Members beside `traceEvents`, as JSON.parse has them (`baseTimeNanoseconds` as a bigint). */
+  readonly metadata = new Map<string, unknown>();
+  /** Names given by `process_name` and `thread_name` events: by pid, by index of the track. */
+  readonly processNames = new Map<number, string>();
+  readonly threadNames = new Map<number, string>();
+  readonly skipped: KinetoSkipped = { markers: 0, otherKinds: 0, malformed: 0, metadata: 0 };
+
+  /** Whether a switch of the profiler (`with_flops`, `profile_memory`, …) was on when this was recorded. */
+  isOn(option: string): boolean {
+    const value = this.metadata.get(option);
+    return value === 1 || value === true || value === '1';
+  }
+}
