@@ -1,0 +1,84 @@
+// `ranktrace table` on torch.profiler's own files, against what torch itself says of the same profiles (../shared/data, recorded by torch).
+
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { gunzipSync } from 'node:zlib';
+import { afterAll, describe, expect, it } from 'vitest';
+import { repository, runCommand } from './setup/ranktrace-command.ts';
+
+const reference = join(repository, '../shared/data/kineto/torch-reference');
+const names = readdirSync(reference)
+  .filter((name) => name.endsWith('.expected.json'))
+  .map((name) => name.replace('.expected.json', ''));
+const directory = mkdtempSync(join(tmpdir(), 'ranktrace-torch-'));
+afterAll(() => rmSync(directory, { recursive: true }));
+
+interface Expected {
+  readonly averages: Readonly<Record<string, readonly Record<string, unknown>[]>>;
+  readonly tables: Readonly<Record<string, string>>;
+}
+
+const flags: Readonly<Record<string, readonly string[]>> = {
+  default: [],
+  input_shape: ['--group-by-shape'],
+  stack5: ['--group-by-stack', '5'],
+};
+
+describe.each(names)('%s', (name) => {
+  const file = join(reference, `${name}.pt.trace.json.gz`);
+  const expected = JSON.parse(readFileSync(join(reference, `${name}.expected.json`), 'utf8')) as Expected;
+
+  it.each(Object.keys(expected.averages).filter((group) => group !== 'total'))('--json, grouped by %s', async (group) => {
+    const { stdout, code } = await runCommand(['table', file, '--json', ...(flags[group] as string[])]);
+    expect(code).toBe(0);
+    const rows = JSON.parse(stdout) as Record<string, unknown>[];
+    const identity = (key: unknown, shapes: unknown, stack: unknown): string => JSON.stringify([key, shapes, stack]);
+    const wanted = new Map(expected.averages[group]?.map((row) => [identity(row.key, row.input_shapes, row.stack), row]));
+    expect(rows).toHaveLength(wanted.size);
+    for (const row of rows) {
+      const torch = wanted.get(identity(row.key, row.inputShapes, row.stack));
+      for (const field of ['count', 'cpu_memory_usage', 'self_cpu_memory_usage', 'flops']) {
+        expect(row[camel(field)], `${row.key} ${field}`).toBe(torch?.[field]);
+      }
+      // Within 1 ns per event of rounding; times are µs.
+      for (const field of ['cpu_time_total', 'self_cpu_time_total']) {
+        expect(Math.abs((row[camel(field)] as number) - (torch?.[field] as number))).toBeLessThanOrEqual((row.count as number) * 1e-3);
+      }
+    }
+  });
+
+  it.each(Object.keys(expected.tables).filter((key) => key.includes('|')))('as text, %s', async (key) => {
+    const [group, sort, limit] = key.split('|') as [string, string, string];
+    const { stdout } = await runCommand(['table', file, '--sort', sort, '--limit', limit, ...(flags[group] as string[])]);
+    expect(stdout).toBe(expected.tables[key]);
+  });
+});
+
+describe('files that are no profile', () => {
+  const whole = gunzipSync(readFileSync(join(reference, 'bmm_nested.pt.trace.json.gz')));
+  const zipped = readFileSync(join(reference, 'bmm_nested.pt.trace.json.gz'));
+  const cases: readonly [string, Uint8Array, RegExp][] = [
+    ['cut JSON', whole.subarray(0, 5000), /cut JSON\.json": .*end/i],
+    ['cut gzip', zipped.subarray(0, 900), /gzip stream is broken or ends too early/],
+    ['broken JSON', Buffer.from('{"traceEvents":[{"ph":"X",}]}'), /broken JSON\.json"/],
+    ['other JSON', Buffer.from('{"hello":1}'), /traceEvents/],
+  ];
+
+  it.each(cases)('%s gives one clear line', async (what, bytes, line) => {
+    const path = join(directory, `${what}.json`);
+    writeFileSync(path, bytes);
+    const { code, stderr } = await runCommand(['table', path]);
+    expect(stderr).toMatch(line);
+    expect(stderr.trim().split('\n')).toHaveLength(1);
+    expect(code).toBe(2);
+  });
+
+  it('an unknown sort key names those there are', async () => {
+    const { code, stderr } = await runCommand(['table', join(reference, 'bmm_nested.pt.trace.json.gz'), '--sort', 'colour']);
+    expect(stderr).toMatch(/must be one of cpuTime, .*got "colour"/);
+    expect(code).toBe(2);
+  });
+});
+
+const camel = (name: string): string => name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
