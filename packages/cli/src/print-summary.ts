@@ -12,6 +12,7 @@ export interface RunReport {
 
 const stepsShown = 5;
 const phasesShown = 6;
+const ranksShown = 16;
 
 /** The report as text, without a final line end. */
 export function formatReport(report: RunReport): string {
@@ -61,12 +62,18 @@ function phaseTable(summary: RunSummary): string {
   sizes.delete('other');
   const names = [...sizes].sort(([, a], [, b]) => b - a).map(([name]) => name);
   const shown = names.slice(0, phasesShown);
-  const rows = summary.ranks.map((rank) => {
+  const { ranks } = summary;
+  // A page of ranks at most: of more, those with the longest steps.
+  const slowest = [...ranks].sort((a, b) => b.mean - a.mean).slice(0, ranksShown);
+  const listed = ranks.filter((rank) => slowest.includes(rank));
+  const rows = listed.map((rank) => {
     const rest = [...rank.phases].reduce((sum, [name, length]) => (shown.includes(name) ? sum : sum + length), 0);
     const cells = shown.map((name) => formatNanos(rank.phases.get(name) ?? 0));
     return [`rank ${rank.rank}`, formatNanos(rank.mean), ...cells, rank.phases.size === 0 ? '-' : formatNanos(rest)];
   });
-  return formatTable([['mean per step', 'step', ...shown, 'other'], ...rows], [false, ...Array(shown.length + 2).fill(true)]);
+  const text = formatTable([['mean per step', 'step', ...shown, 'other'], ...rows], [false, ...Array(shown.length + 2).fill(true)]);
+  const more = ranks.length - listed.length;
+  return more > 0 ? `${text}\n(the ${listed.length} slowest of ${ranks.length} ranks; all of them with --json)` : text;
 }
 
 function clockLine(header: TraceHeader): string {
