@@ -1,7 +1,8 @@
 // What profiling adds to a training step: the example's own step (real digits, tfjs wasm, batch 32) with and without a profile.
 //
-// Short blocks with and without alternate in one process, so that a slow minute of the machine falls on both; steps are compared by their
-// medians. Blocks begin with unmeasured steps: starting a profile is not a step's cost.
+// A block of steps with a profile lies between two without, and is compared to their mean, so that a machine that gets slower or faster
+// meanwhile cancels out; a figure is the median over such triples of ratios of medians. What the two blocks without a profile differ by is
+// the noise: an overhead below it has not been seen. Blocks begin with unmeasured steps: starting a profile is not a step's cost.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,37 +15,64 @@ import { batchesOf, shuffled } from '../../examples/mnist-data-parallel/dist/sha
 import { chooseBackend } from '../../examples/mnist-data-parallel/dist/tensor-backend.js';
 import { type Figure, figure, median } from './figure.ts';
 
-const blocks = 10;
-const stepsPerBlock = 600;
-// Starting a profile costs its worker a few hundred ms, once.
-const warmUpSteps = 300;
+const triples = 20;
+const stepsPerBlock = 200;
+// Starting a profile costs its worker some 200 ms, once.
+const warmUpSteps = 150;
 
 export async function overhead(): Promise<Figure[]> {
   await chooseBackend();
   const training = await Training.prepare();
   const directory = mkdtempSync(join(tmpdir(), 'ranktrace-bench-'));
-  const without: number[] = [];
-  const withProfile: number[] = [];
+  const bare = async (): Promise<number> => median(await training.run(() => {}, stepsPerBlock));
+  const measured: { without: number; withProfile: number; ratio: number; noise: number }[] = [];
+  let recording = 0;
   try {
-    await training.run(() => {}, stepsPerBlock);
-    for (let block = 0; block < blocks; block++) {
-      without.push(...(await training.run(() => {}, stepsPerBlock)));
+    await bare();
+    for (let triple = 0; triple < triples; triple++) {
+      const before = await bare();
       const prof = profile({ run: 'bench', rank: 0, worldSize: 1, directory }).start();
-      withProfile.push(...(await training.run(() => prof.step(), stepsPerBlock)));
+      const withProfile = median(await training.run(() => prof.step(), stepsPerBlock));
       await prof.stop();
+      const after = await bare();
+      const without = (before + after) / 2;
+      measured.push({ without, withProfile, ratio: withProfile / without, noise: Math.abs(after / before - 1) });
     }
+    recording = await recordingMs(directory);
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }
-  const baseline = { name: 'the same step without a profile', value: median(without) };
-  const step = figure({
-    name: 'training step, always-on profile',
-    value: median(withProfile),
-    unit: 'ms',
-    baseline,
-    target: { at: 'most', value: 1.005, of: 'ratio' },
-  });
-  return [step];
+  const of = (what: keyof (typeof measured)[number]): number => median(measured.map((triple) => triple[what]));
+  const baseline = { name: 'the same step without a profile', value: of('without') };
+  const target = { at: 'most', value: 1.005, of: 'ratio' } as const;
+  return [
+    { name: 'training step, always-on profile', value: of('withProfile'), unit: 'ms', baseline, ratio: of('ratio'), target },
+    figure({
+      name: 'of a step, what recording it costs the training thread by itself',
+      value: (100 * recording) / of('without'),
+      unit: '%',
+      target: { at: 'most', value: 0.5, of: 'value' },
+    }),
+    figure({ name: 'noise: two blocks without a profile differ by', value: 100 * of('noise'), unit: '%' }),
+  ];
+}
+
+/** ms that a step's own calls take, the work inside them left out: four phases and the step's end. */
+async function recordingMs(directory: string): Promise<number> {
+  const prof = profile({ run: 'bench', rank: 0, worldSize: 1, directory }).start();
+  const nothing = (): void => {};
+  const means: number[] = [];
+  for (let round = 0; round < 41; round++) {
+    const started = performance.now();
+    for (let step = 0; step < 1000; step++) {
+      for (const phase of ['data', 'forward', 'backward', 'optimizer']) recordFunction(phase, nothing);
+      prof.step();
+    }
+    means.push((performance.now() - started) / 1000);
+    await new Promise((resolve) => setTimeout(resolve, 25));
+  }
+  await prof.stop();
+  return median(means);
 }
 
 /** The example's model and loop, a step at a time. */
