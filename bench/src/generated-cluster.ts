@@ -46,7 +46,7 @@ export function* generateRank(rank: number, worldSize: number, steps: number, st
           now += transfer + 100;
         }
       }
-      tables.steps.append({ start, length: now - start, track: 0, step });
+      tables.steps.append({ start, length: now - start, track: 0, step, overhead: 0 });
     }
     const header = { ...benchHeader, worldSize, rank, sequence: sequence++, watermark: rankTime(now), last: last === steps };
     yield { header, strings, tables };

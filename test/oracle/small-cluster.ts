@@ -27,6 +27,8 @@ const plain: TraceEvent = {
   value: 0,
   step: 0,
   phases: undefined,
+  overhead: nanos(0),
+  isAsync: false,
   group: '',
   sequence: 0,
   bytes: 0,

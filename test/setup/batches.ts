@@ -209,6 +209,11 @@ export function exampleBatches(): Readonly<Record<string, Batch>> {
       [''],
       {},
     ),
+    // Detail of earlier steps, sent when somebody asked for it; a step that says what its recording took.
+    'held-back': batchOf(header({ sequence: 40, since: rankTime(-3_000_000), watermark: rankTime(2_000_000) }), strings, {
+      spans: [{ start: -3_000_000, length: 500, track: 1, name: s('forward'), category: s('op'), id: 0, parent: 0, state: whole }],
+      steps: [{ start: 1_000_000, length: 900_000, track: 1, step: 12, overhead: 2_100 }],
+    }),
     'every-table': batchOf(header(), strings, {
       tracks: [
         { track: 1, kind: s('thread'), name: s('main'), tid: 4711 },

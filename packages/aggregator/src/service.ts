@@ -44,6 +44,11 @@ export interface Aggregator extends AsyncDisposable {
   subscribe(listener: (status: LiveMessage) => void): () => void;
   /** Asks every rank to ship what it has, and resolves when no batch came for `flushQuietMs`, at the latest after `flushWaitMsMax`. */
   flushRanks(): Promise<void>;
+  /**
+   * Asks every rank of a run for what its flight recorder holds of these steps, both included (by default of all), and resolves as
+   * `flushRanks`. A rank that was not recording detail then has it in its trace all the same.
+   */
+  pullFlightRecorders(run: string, steps?: { readonly fromStep?: number; readonly toStep?: number }): Promise<void>;
 }
 
 /**
@@ -105,6 +110,10 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
     subscribe: (listener) => subscribe(pipeline, () => listener(status())),
     flushRanks: () => {
       broadcast({ type: 'flush' });
+      return quiet(pipeline);
+    },
+    pullFlightRecorders: (run, steps = {}) => {
+      broadcast({ type: 'pull', run, ...steps });
       return quiet(pipeline);
     },
     [Symbol.asyncDispose]: () => opened.dispose(),

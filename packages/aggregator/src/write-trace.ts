@@ -70,22 +70,13 @@ export async function writeTrace(
 
 function batchSource(source: StoredSource, onUnreadable: MergeOptions['onUnreadable']): BatchSource {
   const { rank, incarnation, count, missing } = source;
-  return { rank, incarnation, count, missing, batches: (only) => decoded(source, only, onUnreadable) };
-}
-
-function* decoded(
-  source: StoredSource,
-  only: readonly TableName[] | undefined,
-  onUnreadable: MergeOptions['onUnreadable'],
-): Generator<Batch> {
-  for (let index = 0; index < source.count; index++) {
-    let batch: Batch;
+  const batch = (index: number, only?: readonly TableName[]): Batch | undefined => {
     try {
-      batch = decodeBatch(source.read(index), inflate, only);
+      return decodeBatch(source.read(index), inflate, only);
     } catch (error) {
       onUnreadable?.(error);
-      continue;
+      return undefined;
     }
-    yield batch;
-  }
+  };
+  return { rank, incarnation, count, missing, batch };
 }

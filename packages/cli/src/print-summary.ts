@@ -1,6 +1,6 @@
 // The end of a run on the terminal: steps, phases per rank, findings. Plain text; `--json` gives the same facts as data.
 
-import type { Finding, ProcessTotals, RunSummary, TraceHeader } from '@ranktrace/trace';
+import type { Finding, ProcessTotals, RankSummary, RunSummary, TraceHeader } from '@ranktrace/trace';
 import { formatCount, formatNanos, formatTable, printable } from './format.ts';
 
 export interface RunReport {
@@ -20,7 +20,7 @@ export function formatReport(report: RunReport): string {
   const blocks = [headline(report)];
   if (summary.median !== undefined && summary.p95 !== undefined) {
     const times = `median ${formatNanos(summary.median)}, p95 ${formatNanos(summary.p95)} (each step as long as its slowest rank)`;
-    blocks.push(`steps: ${formatCount(summary.stepCount)}, ${times}`, slowestSteps(summary), phaseTable(summary));
+    blocks.push(`steps: ${formatCount(summary.stepCount)}, ${times}`, slowestSteps(summary), phaseTable(summary), overheadLine(summary));
   }
   blocks.push(`clocks: ${clockLine(header)}`, findingLines(report.findings));
   return blocks.join('\n\n');
@@ -74,6 +74,14 @@ function phaseTable(summary: RunSummary): string {
   const text = formatTable([['mean per step', 'step', ...shown, 'other'], ...rows], [false, ...Array(shown.length + 2).fill(true)]);
   const more = ranks.length - listed.length;
   return more > 0 ? `${text}\n(the ${listed.length} slowest of ${ranks.length} ranks; all of them with --json)` : text;
+}
+
+/** Of the ranks that say it: a client of another language may not. */
+function overheadLine({ ranks }: RunSummary): string {
+  const most = ranks.reduce((most, rank) => (rank.overhead > most.overhead ? rank : most), ranks[0] as RankSummary);
+  const mean = ranks.reduce((sum, rank) => sum + rank.overhead, 0) / ranks.length;
+  const percent = (share: number): string => `${(100 * share).toFixed(2)} %`;
+  return `recording: ${percent(mean)} of the steps, at most ${percent(most.overhead)} (rank ${most.rank})`;
 }
 
 function clockLine(header: TraceHeader): string {

@@ -71,6 +71,7 @@ const headerSchema = z.object({
   pid: count,
   epoch: z.string().regex(/^\d{1,20}$/),
   watermark: z.number().int().min(Number.MIN_SAFE_INTEGER).max(Number.MAX_SAFE_INTEGER),
+  since: z.number().int().min(Number.MIN_SAFE_INTEGER).max(Number.MAX_SAFE_INTEGER).optional(),
   last: z.boolean(),
   dropped: droppedSchema,
 });
@@ -99,6 +100,11 @@ export interface BatchHeader {
   readonly epoch: string;
   /** No later batch of this incarnation holds an event that starts before this, but for steps and `close` rows, which end after it. */
   readonly watermark: RankTime;
+  /**
+   * Given when events of this batch start before an earlier batch's watermark (detail that was held back, spans announced anew): none of
+   * them starts before this. Such a batch is no part of the watermarks' promise.
+   */
+  readonly since?: RankTime | undefined;
   /** Whether the incarnation ended here in good order. */
   readonly last: boolean;
   readonly dropped: Dropped;
@@ -113,6 +119,14 @@ export interface Batch {
   readonly tables: EventTables;
 }
 
+/** Strings and tables as they stand in a batch. */
+export interface EncodedBody {
+  readonly encoding: 'deflate' | 'plain';
+  /** Bytes before `deflate`. */
+  readonly size: number;
+  readonly body: Uint8Array;
+}
+
 const packr = new Packr({ useRecords: false, variableMapSize: true });
 const unpackr = new Unpackr({ useRecords: false, int64AsType: 'number' });
 
@@ -121,28 +135,31 @@ const unpackr = new Unpackr({ useRecords: false, int64AsType: 'number' });
  * caller splits and tries again. `bad_table` (a value its column type cannot hold) and `bad_string` are bugs of the caller.
  */
 export function encodeBatch(batch: Batch, deflate: Deflate): Uint8Array {
-  const tables: Record<string, Record<string, number | Uint8Array>> = {};
+  return encodeBatchOf(batch.header, encodeBody(batch, deflate));
+}
+
+/** A batch without its header: one that is held back has no number yet. Throws as `encodeBatch`. */
+export function encodeBody({ strings, tables }: Pick<Batch, 'strings' | 'tables'>, deflate: Deflate): EncodedBody {
+  const encoded: Record<string, Record<string, number | Uint8Array>> = {};
   for (const name of tableNames) {
-    const table = batch.tables[name];
-    if (table.length > limits.rowsPerTableMax) throw oversized(batch.header, table.length, limits.rowsPerTableMax, `table ${name}`, 'rows');
-    if (table.length > 0) tables[name] = encodeTable(table);
+    const table = tables[name];
+    if (table.length > limits.rowsPerTableMax) throw oversized(table.length, limits.rowsPerTableMax, `table ${name}`, 'rows');
+    if (table.length > 0) encoded[name] = encodeTable(table);
   }
-  if (batch.strings.length > limits.stringsPerBatchMax) {
-    throw oversized(batch.header, batch.strings.length, limits.stringsPerBatchMax, 'string table', 'strings');
-  }
-  checkStrings(batch.strings, `Cannot encode batch ${batch.header.sequence} of rank ${batch.header.rank}`);
-  const body = packr.pack({ strings: batch.strings, tables });
-  if (body.length > limits.bodyBytesMax) throw oversized(batch.header, body.length, limits.bodyBytesMax, 'body');
+  if (strings.length > limits.stringsPerBatchMax) throw oversized(strings.length, limits.stringsPerBatchMax, 'string table', 'strings');
+  checkStrings(strings, 'Cannot encode batch');
+  const body = packr.pack({ strings, tables: encoded });
+  if (body.length > limits.bodyBytesMax) throw oversized(body.length, limits.bodyBytesMax, 'body');
   const deflated = deflate(body);
   const smaller = deflated.length < body.length;
-  const bytes = packr.pack({
-    v: protocolVersion,
-    ...batch.header,
-    encoding: smaller ? 'deflate' : 'plain',
-    size: body.length,
-    body: smaller ? deflated : body,
-  });
-  if (bytes.length > limits.batchBytesMax) throw oversized(batch.header, bytes.length, limits.batchBytesMax, 'batch');
+  return { encoding: smaller ? 'deflate' : 'plain', size: body.length, body: smaller ? deflated : body };
+}
+
+/** The batch of a body. Throws ProtocolError `oversized`. */
+export function encodeBatchOf(header: BatchHeader, body: EncodedBody): Uint8Array {
+  const { since, ...rest } = header;
+  const bytes = packr.pack({ v: protocolVersion, ...rest, ...(since === undefined ? {} : { since }), ...body });
+  if (bytes.length > limits.batchBytesMax) throw oversized(bytes.length, limits.batchBytesMax, 'batch');
   return bytes;
 }
 
@@ -158,17 +175,25 @@ export function decodeBatchHeader(bytes: Uint8Array): BatchHeader {
 export function decodeBatch(bytes: Uint8Array, inflate: Inflate, only: readonly TableName[] = tableNames): Batch {
   const { header, envelope } = readEnvelope(bytes);
   const where = `Cannot decode batch ${header.sequence} of rank ${header.rank}`;
-  let plain: Uint8Array = envelope.body;
-  if (envelope.encoding === 'deflate') {
+  return { header, ...decodeBody(envelope, inflate, only, where) };
+}
+
+/** Strings and tables of a body, checked as `decodeBatch` does; `where` begins every error. */
+export function decodeBody(
+  { encoding, size, body: encoded }: EncodedBody,
+  inflate: Inflate,
+  only: readonly TableName[] = tableNames,
+  where = 'Cannot decode batch',
+): Pick<Batch, 'strings' | 'tables'> {
+  let plain = encoded;
+  if (encoding === 'deflate') {
     try {
-      plain = inflate(envelope.body, envelope.size);
+      plain = inflate(encoded, size);
     } catch (cause) {
-      throw new ProtocolError('corrupt', `${where}: its body is not a deflate stream of ${envelope.size} bytes`, { cause });
+      throw new ProtocolError('corrupt', `${where}: its body is not a deflate stream of ${size} bytes`, { cause });
     }
   }
-  if (plain.length !== envelope.size) {
-    throw new ProtocolError('corrupt', `${where}: its body must hold ${envelope.size} bytes, got ${plain.length}`);
-  }
+  if (plain.length !== size) throw new ProtocolError('corrupt', `${where}: its body must hold ${size} bytes, got ${plain.length}`);
   const body = unpack(plain, where);
   if (!isMap(body) || !Array.isArray(body.strings) || !isMap(body.tables)) {
     throw new ProtocolError('corrupt', `${where}: its body must be a map of strings and tables`);
@@ -176,11 +201,11 @@ export function decodeBatch(bytes: Uint8Array, inflate: Inflate, only: readonly 
   const strings = checkStrings(body.strings, where);
   const tables = createEventTables() as { -readonly [N in TableName]: EventTable<N> };
   for (const name of only) {
-    const encoded = body.tables[name];
-    if (encoded !== undefined) (tables as Record<TableName, unknown>)[name] = decodeTable(name, encoded, strings.length, where);
+    const table = body.tables[name];
+    if (table !== undefined) (tables as Record<TableName, unknown>)[name] = decodeTable(name, table, strings.length, where);
   }
   if (only === tableNames) checkArguments(tables, where);
-  return { header, strings, tables };
+  return { strings, tables };
 }
 
 function encodeTable(table: EventTable<TableName>): Record<string, number | Uint8Array> {
@@ -290,7 +315,9 @@ function readEnvelope(bytes: Uint8Array): { header: BatchHeader; envelope: z.inf
     );
   }
   const { v: _v, encoding: _encoding, size: _size, body: _body, ...header } = parsed.data;
-  return { header: { ...header, watermark: rankTime(header.watermark) }, envelope: parsed.data };
+  const { since, ...rest } = header;
+  const times = { watermark: rankTime(header.watermark), ...(since === undefined ? {} : { since: rankTime(since) }) };
+  return { header: { ...rest, ...times }, envelope: parsed.data };
 }
 
 function unpack(bytes: Uint8Array, where: string): unknown {
@@ -310,7 +337,6 @@ function quote(value: unknown): string {
   return typeof value === 'number' ? String(value) : `a ${typeof value}`;
 }
 
-function oversized(header: BatchHeader, got: number, max: number, what: string, unit = 'bytes'): ProtocolError {
-  const where = `Cannot encode batch ${header.sequence} of rank ${header.rank}`;
-  return new ProtocolError('oversized', `${where}: its ${what} may have ${max} ${unit}, got ${got}`);
+function oversized(got: number, max: number, what: string, unit = 'bytes'): ProtocolError {
+  return new ProtocolError('oversized', `Cannot encode batch: its ${what} may have ${max} ${unit}, got ${got}`);
 }

@@ -40,8 +40,8 @@ export const tableColumns = {
   instants: { time: 'time', track: 'small', name: 'string', category: 'string' },
   /** A value that changes over time. */
   counters: { time: 'time', track: 'small', name: 'string', unit: 'string', value: 'number' },
-  /** One training step of this rank, from one `step()` to the next. */
-  steps: { start: 'time', length: 'length', track: 'small', step: 'count' },
+  /** One training step of this rank, from one `step()` to the next; `overhead`: what of it the recording itself took of the thread. */
+  steps: { start: 'time', length: 'length', track: 'small', step: 'count', overhead: 'length' },
   /** Time of one named part of one step; `length` is the sum over `calls` spans directly below the step. */
   phases: { step: 'count', name: 'string', length: 'length', calls: 'small' },
   /** One rank's part of a collective, matched across ranks by (group, sequence). `bytes`: this rank's payload. */
@@ -95,6 +95,9 @@ export type TableName = keyof TableColumns;
  * `step`, `collective`, `rpc`) to the number recorded. Whoever merges compares.
  */
 export const recordedKey = 'ranktrace.recorded';
+
+/** Beginning of the metadata keys that say what is not recorded any more, because recording took too much of the steps, and why. */
+export const shedKey = 'ranktrace.shed.';
 
 /** Table names in schema order: the index is the number that `numberArguments.table` carries. */
 export const tableNames = Object.keys(tableColumns) as readonly TableName[];

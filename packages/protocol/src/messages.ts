@@ -32,6 +32,16 @@ export const controlMessageSchema = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('refused'), batch: z.string().max(256), reason: z.string().max(1024) }),
   /** Ship what there is now: the aggregator is about to write the trace. */
   z.strictObject({ type: z.literal('flush') }),
+  /**
+   * Ship what the flight recorder holds of the steps from `fromStep` to `toStep`, both included; without them, all that it holds. A rank of
+   * another run ignores it.
+   */
+  z.strictObject({
+    type: z.literal('pull'),
+    run: z.string().max(limits.runNameCharsMax),
+    fromStep: z.number().int().min(0).optional(),
+    toStep: z.number().int().min(0).optional(),
+  }),
 ]);
 
 /** State of one rank as the aggregator sees it now. */

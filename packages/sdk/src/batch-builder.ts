@@ -7,7 +7,6 @@
 import {
   allocateColumn,
   type Batch,
-  type BatchHeader,
   type ColumnType,
   createEventTables,
   EventTable,
@@ -27,14 +26,50 @@ const rowBytes = Object.fromEntries(
 
 const sortedTables = ['spans', 'collectives', 'rpcs'] as const;
 
+/** Numbers for batches being built, shared by all builders of a process. */
+export class Serials {
+  #last = 0;
+
+  next(): number {
+    return ++this.#last;
+  }
+}
+
+/** Events by kind, as `recordedKey` (protocol) carries them. */
+export type RecordedCounts = Record<'span' | 'instant' | 'counter' | 'step' | 'collective' | 'rpc', number>;
+
+export const noneRecorded = (): RecordedCounts => ({ span: 0, instant: 0, counter: 0, step: 0, collective: 0, rpc: 0 });
+
 export class BatchBuilder {
-  /** Counts batches: a row index is good only for the serial it was made in. */
-  serial = 1;
+  /** Names the batch being built: a row index is good only for the serial it was made in. */
+  serial: number;
   tables: EventTables = createEventTables();
+  /** Whether what is built may never be sent (flight-recorder.ts). */
+  readonly held: boolean;
+  /** Events of the batch: spans are counted where they end. */
+  recorded = noneRecorded();
+  readonly #serials: Serials;
+  #reachesBack = Number.POSITIVE_INFINITY;
   #strings: string[] = [''];
   #indexes = new Map<string, number>([['', 0]]);
   #bytes = 0;
   #full = false;
+
+  constructor(serials: Serials = new Serials(), held = false) {
+    this.#serials = serials;
+    this.serial = serials.next();
+    this.held = held;
+  }
+
+  /** Earliest start of what was added although its time was over: RankTime, ns; Infinity when there is none. */
+  get reachesBack(): number {
+    return this.#reachesBack;
+  }
+
+  /** An event that starts at `start` is added although its time is over. */
+  reachBack(start: number): void {
+    if (start < this.#reachesBack) this.#reachesBack = start;
+  }
 
   get empty(): boolean {
     return this.#bytes === 0;
@@ -98,8 +133,8 @@ export class BatchBuilder {
     return row;
   }
 
-  /** The batch of everything added since the last `take`. */
-  take(header: BatchHeader): Batch {
+  /** Strings and tables of everything added since the last `take`. */
+  take(): Pick<Batch, 'strings' | 'tables'> {
     const tables = { ...this.tables } as Record<TableName, EventTable<TableName>>;
     for (const name of sortedTables) {
       const order = sortedOrder(tables[name] as unknown as EventTable<'spans'>);
@@ -107,14 +142,16 @@ export class BatchBuilder {
       tables[name] = permuted(tables[name], order);
       moveArguments(this.tables, name, order);
     }
-    const batch = { header, strings: this.#strings, tables: tables as unknown as EventTables };
-    this.serial++;
+    const taken = { strings: this.#strings, tables: tables as unknown as EventTables };
+    this.serial = this.#serials.next();
+    this.recorded = noneRecorded();
+    this.#reachesBack = Number.POSITIVE_INFINITY;
     this.tables = createEventTables();
     this.#strings = [''];
     this.#indexes = new Map([['', 0]]);
     this.#bytes = 0;
     this.#full = false;
-    return batch;
+    return taken;
   }
 
   #grow(bytes: number): void {

@@ -10,7 +10,7 @@ import { recordingLimits } from './recording-limits.ts';
 import { cellBytes, createRing, RingWriter } from './ring.ts';
 import type { AttachedThread, Session } from './session.ts';
 
-const session: Session = { id: 'a-1', control: new SharedArrayBuffer(4), epochNs: 0n, ringBytes: 0 };
+const session: Session = { id: 'a-1', control: new SharedArrayBuffer(8), epochNs: 0n, ringBytes: 0, hooks: undefined };
 
 /** A collector whose clock is set by hand, and what it shipped. */
 class Rig {
@@ -31,6 +31,8 @@ class Rig {
       close: async () => {},
     },
     flushIntervalMs: 200,
+    flightRecorderSteps: 4,
+    flightRecorderBytes: 1024 * 1024,
     mainThread: 0,
     monotonicNs: () => this.ns,
     threadEnded: (tid) => this.ended.has(tid),

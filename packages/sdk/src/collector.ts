@@ -1,17 +1,30 @@
 // The shipper worker's work, without the worker: drains the rings of all threads, makes batches, and hands them to the shipper.
 //
-//   rings ──drain──► batch builder ──every flushIntervalMs, or when full──► encode ──► shipper
+//   rings ──drain──► summary ──every flushIntervalMs, or when full──► encode ──────────► shipper
+//               └──► detail ────────────────────────────────────────► encode ──► flight recorder ──pull──► shipper
 //
-// Invariants: sequence numbers have no gaps, also when a batch is dropped (the gap is what tells of it); the watermark never goes back;
+// While detail is sent (no schedule, or its active steps), both are one builder, and the flight recorder keeps a copy.
+// // Invariants: sequence numbers have no gaps, also when a batch is dropped (the gap is what tells of it); the watermark never goes back;
 // drop counts never go back, also when a thread ends.
 
 import { hostname } from 'node:os';
 import { deflateRawSync } from 'node:zlib';
-import { type BatchHeader, batchId, encodeBatch, limits, ProtocolError, rankTime, recordedKey } from '@ranktrace/protocol';
-import { BatchBuilder } from './batch-builder.ts';
+import {
+  type BatchHeader,
+  batchId,
+  type EncodedBody,
+  encodeBatchOf,
+  encodeBody,
+  limits,
+  ProtocolError,
+  rankTime,
+  recordedKey,
+} from '@ranktrace/protocol';
+import { BatchBuilder, noneRecorded, type RecordedCounts, Serials } from './batch-builder.ts';
+import { FlightRecorder, type HeldBatch } from './flight-recorder.ts';
 import { recordingLimits } from './recording-limits.ts';
 import type { RingDrops } from './ring.ts';
-import { type RecordedCounts, RingDrain } from './ring-drain.ts';
+import { type Builders, type ReadAction, RingDrain } from './ring-drain.ts';
 import type { AttachedThread, Session } from './session.ts';
 import type { Shipper } from './shipper.ts';
 import { readWallClock } from './wall-clock.ts';
@@ -27,6 +40,9 @@ export interface CollectorParts {
   };
   readonly shipper: Shipper;
   readonly flushIntervalMs: number;
+  /** Steps and bytes of detail kept in memory. */
+  readonly flightRecorderSteps: number;
+  readonly flightRecorderBytes: number;
   /** `threadId` of the thread that opened the session. */
   readonly mainThread: number;
   /** Monotonic clock, ns. */
@@ -40,19 +56,43 @@ interface Thread {
   readonly drain: RingDrain;
 }
 
+/** What of the last active steps, or of all since the start, is in memory. */
+export interface HeldResults {
+  readonly batches: readonly HeldBatch[];
+  /** Whether nothing of it was forgotten for want of room. */
+  readonly complete: boolean;
+  /** RankTime, ns: events that start from `since` to `until` are meant. */
+  readonly since: number;
+  readonly until: number;
+}
+
+/** A counter that the worker itself samples. */
+export interface Sample {
+  readonly name: string;
+  readonly value: number;
+  readonly unit: string;
+}
+
 const deflate = (body: Uint8Array) => deflateRawSync(body);
 
 export class Collector {
   readonly #parts: CollectorParts;
-  readonly #builder = new BatchBuilder();
+  readonly #serials = new Serials();
+  readonly #summary = new BatchBuilder(this.#serials);
+  /** `detail` is `#summary` while detail is sent. */
+  #builders: Builders = { summary: this.#summary, detail: this.#summary };
+  readonly #flightRecorder: FlightRecorder;
+  #results = { since: 0, until: Number.POSITIVE_INFINITY };
   readonly #threads = new Map<number, Thread>();
   /** Threads over `threadsMax`: read for the number of their events alone, which are lost. */
   readonly #excess = new Map<number, Thread>();
   /** Threads that ended while this batch was built: it still has to name their tracks. */
-  readonly #ended: AttachedThread[] = [];
+  readonly #ended: Thread[] = [];
   readonly #remoteEpochs = new Map<string, bigint>();
   #gone: RingDrops = { events: 0, arguments: 0, names: 0 };
-  readonly #goneRecorded: RecordedCounts = { span: 0, instant: 0, counter: 0, step: 0, collective: 0, rpc: 0 };
+  /** What was given to the shipper. */
+  readonly #recorded = noneRecorded();
+  readonly #excessRecorded = noneRecorded();
   #refusedBatches = 0;
   #sequence = 0;
   #watermark = 0;
@@ -62,12 +102,15 @@ export class Collector {
 
   constructor(parts: CollectorParts) {
     this.#parts = parts;
+    this.#flightRecorder = new FlightRecorder(parts.flightRecorderBytes);
   }
 
   /** Begins to drain a thread; once for each, however often it is announced. */
   attach(about: AttachedThread): void {
     if (about.session !== this.#parts.session.id) return;
-    const drain = new RingDrain({ ring: about.ring, origin: about.origin, track: about.thread });
+    const { flightRecorderSteps, mainThread } = this.#parts;
+    const thread = { ring: about.ring, origin: about.origin, track: about.thread };
+    const drain = new RingDrain(thread, about.thread === mainThread ? Math.max(1, flightRecorderSteps) : 0);
     if (!drain.claim()) return;
     const threads = this.#threads.size < recordingLimits.threadsMax ? this.#threads : this.#excess;
     threads.set(about.thread, { about, drain });
@@ -78,15 +121,48 @@ export class Collector {
     const nowMs = this.#now() / 1e6;
     const drained = this.#drainAll();
     const waited = nowMs - this.#flushedMs;
-    const due = waited >= (this.#builder.empty ? recordingLimits.heartbeatIntervalMs : this.#parts.flushIntervalMs);
-    if (due) this.#ship(drained, false);
+    const due = waited >= (this.#isEmpty ? recordingLimits.heartbeatIntervalMs : this.#parts.flushIntervalMs);
+    if (due) this.#cut(drained, false);
   }
 
   /** Ships what there is now. */
   flush(last = false): void {
     const complete = this.#drainAll();
     // After the last batch nothing comes, so there is nothing to stay behind of.
-    this.#ship(last ? this.#now() : complete, last);
+    this.#cut(last ? this.#now() : complete, last);
+  }
+
+  /** Counters sampled now. */
+  addSamples(samples: readonly Sample[]): void {
+    const time = this.#now();
+    for (const { name, value, unit } of samples) {
+      this.#summary.recorded.counter++;
+      const row = { time, track: this.#parts.mainThread, name: this.#summary.string(name), unit: this.#summary.string(unit), value };
+      this.#summary.append('counters', row);
+    }
+  }
+
+  /** Ships what the flight recorder holds of these steps, both included; by default all that was not shipped. */
+  pull(fromStep = 0, toStep = Number.POSITIVE_INFINITY): void {
+    this.flush();
+    const steps = this.#threads.get(this.#parts.mainThread)?.drain.recentSteps ?? [];
+    const wanted = steps.filter(({ step }) => step >= fromStep && step <= toStep);
+    const from = fromStep === 0 ? Number.NEGATIVE_INFINITY : (wanted[0]?.start ?? Number.POSITIVE_INFINITY);
+    const to = toStep === Number.POSITIVE_INFINITY ? toStep : (wanted.at(-1)?.end ?? Number.NEGATIVE_INFINITY);
+    for (const { body, since, recorded } of this.#flightRecorder.takeUnsent(from, to)) {
+      this.#send(body, recorded, since, false);
+    }
+  }
+
+  /** What `events()` and `keyAverages()` are about: the last active steps. */
+  results(): HeldResults {
+    this.flush();
+    const { since, until } = this.#results;
+    return { ...this.#flightRecorder.between(since, until), since, until: Math.min(until, this.#now()) };
+  }
+
+  get #isEmpty(): boolean {
+    return this.#builders.summary.empty && this.#builders.detail.empty;
   }
 
   /** RankTime, ns, before which everything has been read: the clock as it was before the rings were looked at, for those read empty. */
@@ -95,22 +171,45 @@ export class Collector {
     const ended = this.#endedThreads();
     for (const { about, drain } of this.#threads.values()) {
       const batchesMax = ringBatches(about);
-      let empty = drain.drain(this.#builder, this.#watermark);
+      let empty = drain.drain(this.#builders, this.#watermark);
       for (let batches = 0; !empty && batches < batchesMax; batches++) {
-        this.#ship(this.#watermark, false);
-        empty = drain.drain(this.#builder, this.#watermark);
+        const action = drain.takeAction();
+        this.#cut(this.#watermark, false);
+        if (action !== undefined) this.#change(action);
+        empty = drain.drain(this.#builders, this.#watermark);
       }
       if (!empty) complete = Math.min(complete, drain.newest);
       // The thread that opened the session closes its ring at the end of everything.
       if ((drain.finished || (empty && ended.has(about.thread))) && about.thread !== this.#parts.mainThread) this.#forget(about, drain);
     }
     for (const { about, drain } of this.#excess.values()) {
-      for (let batches = ringBatches(about); batches > 0 && !drain.drain(new BatchBuilder(), 0); ) batches--;
+      this.#drainExcess(drain, ringBatches(about));
       if (!drain.finished && !ended.has(about.thread)) continue;
+      drain.countOpen(this.#excessRecorded);
       this.#excess.delete(about.thread);
-      this.#gone = sumDrops(this.#gone, lostOf(drain));
+      this.#gone = sumDrops(this.#gone, drain.dropped);
     }
     return complete;
+  }
+
+  /** All that is counted of a thread over the limit is lost. */
+  #drainExcess(drain: RingDrain, batchesMax: number): void {
+    for (let batches = 0, empty = false; batches < batchesMax && !empty; batches++) {
+      const builder = new BatchBuilder();
+      empty = drain.drain({ summary: builder, detail: builder }, 0);
+      addCounts(this.#excessRecorded, builder.recorded);
+    }
+  }
+
+  /** From here on detail is sent, or held back. */
+  #change({ sends, begins, time }: ReadAction): void {
+    const isSending = this.#builders.detail === this.#summary;
+    if (sends !== isSending) {
+      this.#builders = { summary: this.#summary, detail: sends ? this.#summary : new BatchBuilder(this.#serials, true) };
+      if (sends) for (const { drain } of this.#threads.values()) drain.announceOpen(this.#summary);
+    }
+    if (begins) this.#results = { since: time, until: Number.POSITIVE_INFINITY };
+    else if (!sends && this.#results.until > time) this.#results = { ...this.#results, until: time };
   }
 
   /** Threads that ended without a word (`worker.terminate`): nothing follows what is in their rings now. Looked for once a heartbeat. */
@@ -127,17 +226,40 @@ export class Collector {
 
   #forget(about: AttachedThread, drain: RingDrain): void {
     this.#gone = sumDrops(this.#gone, drain.dropped);
-    addCounts(this.#goneRecorded, drain.recorded);
+    drain.countOpen(this.#recorded);
     this.#threads.delete(about.thread);
-    this.#ended.push(about);
+    this.#ended.push({ about, drain });
   }
 
-  #ship(complete: number, last: boolean): void {
-    const { session, identity, shipper } = this.#parts;
-    this.#watermark = Math.max(this.#watermark, Math.floor(complete));
-    this.#addTracks();
+  /** Ends the batch that is being built, or both: sends it, holds back the detail that is not to be sent. */
+  #cut(complete: number, last: boolean): void {
+    const promised = this.#watermark;
+    this.#watermark = Math.max(promised, Math.floor(complete));
+    const { detail } = this.#builders;
+    if (detail !== this.#summary && !detail.empty) {
+      this.#addTracks(detail);
+      const { reachesBack, recorded } = detail;
+      const body = this.#encoded(detail);
+      const since = Math.min(promised, reachesBack);
+      if (body !== undefined) this.#flightRecorder.add({ body, since, until: this.#now(), recorded }, false);
+    }
+    this.#addTracks(this.#summary);
+    this.#ended.length = 0;
     this.#addClocks();
     if (last) this.#addRecorded();
+    const { reachesBack, recorded } = this.#summary;
+    const body = this.#encoded(this.#summary);
+    const since = Math.min(promised, reachesBack);
+    if (body !== undefined) {
+      this.#send(body, recorded, since < promised ? since : undefined, last);
+      if (detail === this.#summary) this.#flightRecorder.add({ body, since, until: this.#now(), recorded }, true);
+    }
+    this.#forgetOld();
+    this.#flushedMs = this.#now() / 1e6;
+  }
+
+  #send(body: EncodedBody, recorded: RecordedCounts, since: number | undefined, last: boolean): void {
+    const { session, identity, shipper } = this.#parts;
     const header: BatchHeader = {
       run: identity.run,
       rank: identity.rank,
@@ -149,36 +271,52 @@ export class Collector {
       pid: identity.pid,
       epoch: String(session.epochNs),
       watermark: rankTime(this.#watermark),
+      since: since === undefined ? undefined : rankTime(since),
       last,
       dropped: this.#dropped(),
     };
-    this.#flushedMs = this.#now() / 1e6;
+    addCounts(this.#recorded, recorded);
+    this.#try(() => shipper.ship(encodeBatchOf(header, body), batchId(header)));
+  }
+
+  #encoded(builder: BatchBuilder): EncodedBody | undefined {
+    return this.#try(() => encodeBody(builder.take(), deflate));
+  }
+
+  /** The builder keeps batches below the limit; should one pass it all the same, it is lost and said to be. */
+  #try<T>(encode: () => T): T | undefined {
     try {
-      shipper.ship(encodeBatch(this.#builder.take(header), deflate), batchId(header));
+      return encode();
     } catch (error) {
-      // The builder keeps batches below the limit; should one pass it all the same, it is lost and said to be.
       if (!(error instanceof ProtocolError)) throw error;
       this.#refusedBatches++;
+      return undefined;
     }
   }
 
-  #addTracks(): void {
-    for (const about of [...this.#ended, ...[...this.#threads.values()].map((thread) => thread.about)]) {
-      this.#builder.append('tracks', {
-        track: about.thread,
-        kind: this.#builder.string('thread'),
-        name: this.#builder.string(about.name),
-        tid: about.tid,
-      });
+  /** Keeps the last steps, and what results are about. */
+  #forgetOld(): void {
+    const steps = this.#threads.get(this.#parts.mainThread)?.drain.recentSteps ?? [];
+    const oldest = this.#parts.flightRecorderSteps === 0 ? this.#watermark : (steps[0]?.start ?? Number.NEGATIVE_INFINITY);
+    this.#flightRecorder.forgetBefore(oldest, this.#results.since, this.#results.until);
+  }
+
+  #addTracks(builder: BatchBuilder): void {
+    const append = (track: number, name: string, tid: number): void => {
+      builder.append('tracks', { track, kind: builder.string('thread'), name: builder.string(name), tid });
+    };
+    for (const { about, drain } of [...this.#ended, ...this.#threads.values()]) {
+      append(about.thread, about.name, about.tid);
+      if (drain.hasPauses) append(recordingLimits.extraLineBase + about.thread, `${about.name} garbage collection`, about.tid);
     }
-    this.#ended.length = 0;
   }
 
   /** The recorder's own counts, for whoever merges to compare with what arrived. */
   #addRecorded(): void {
-    const counts = { ...this.#goneRecorded };
-    for (const { drain } of this.#threads.values()) addCounts(counts, drain.recorded);
-    this.#builder.append('metadata', { key: this.#builder.string(recordedKey), value: this.#builder.string(JSON.stringify(counts)) });
+    const counts = { ...this.#recorded };
+    addCounts(counts, this.#summary.recorded);
+    for (const { drain } of this.#threads.values()) drain.countOpen(counts);
+    this.#summary.append('metadata', { key: this.#summary.string(recordedKey), value: this.#summary.string(JSON.stringify(counts)) });
   }
 
   #addClocks(): void {
@@ -188,7 +326,7 @@ export class Collector {
       this.#wallClockMs = nowMs;
       const { time, widthNs, unixMs } = readWallClock(monotonicNs, Date.now);
       const seconds = Math.floor(unixMs / 1000);
-      this.#builder.append('wallClocks', {
+      this.#summary.append('wallClocks', {
         time: Number(time - session.epochNs),
         width: widthNs,
         seconds,
@@ -199,13 +337,13 @@ export class Collector {
       // Few hosts in a run's life; the first answer of each is as good an epoch as any.
       const hostEpoch = this.#remoteEpochs.get(host) ?? remoteReceived;
       this.#remoteEpochs.set(host, hostEpoch);
-      this.#builder.append('clockSamples', {
+      this.#summary.append('clockSamples', {
         sent: Number(sent - session.epochNs),
         received: Number(received - session.epochNs),
         remoteReceived: Number(remoteReceived - hostEpoch),
         remoteSent: Number(remoteSent - hostEpoch),
-        host: this.#builder.string(host),
-        hostEpoch: this.#builder.string(String(hostEpoch)),
+        host: this.#summary.string(host),
+        hostEpoch: this.#summary.string(String(hostEpoch)),
       });
     }
   }
@@ -213,7 +351,9 @@ export class Collector {
   #dropped(): BatchHeader['dropped'] {
     let sum = this.#gone;
     for (const { drain } of this.#threads.values()) sum = sumDrops(sum, drain.dropped);
-    for (const { drain } of this.#excess.values()) sum = sumDrops(sum, lostOf(drain));
+    for (const { drain } of this.#excess.values()) sum = sumDrops(sum, drain.dropped);
+    const excess = Object.values(this.#excessRecorded).reduce((events, count) => events + count, 0);
+    sum = { ...sum, events: sum.events + excess };
     return { ...sum, batches: this.#parts.shipper.droppedBatches + this.#refusedBatches };
   }
 
@@ -225,11 +365,6 @@ export class Collector {
 
 /** Batches that one ring full can make: a recorder faster than the collector must not keep it at its ring. */
 const ringBatches = (about: AttachedThread) => 8 + about.ring.byteLength / recordingLimits.batchBytesFull;
-
-/** What is lost of a thread over the limit: everything. */
-function lostOf({ dropped, recorded }: RingDrain): RingDrops {
-  return { ...dropped, events: Object.values(recorded).reduce((sum, count) => sum + count, dropped.events) };
-}
 
 function sumDrops(left: RingDrops, right: RingDrops): RingDrops {
   return { events: left.events + right.events, arguments: left.arguments + right.arguments, names: left.names + right.names };

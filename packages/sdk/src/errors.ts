@@ -8,6 +8,10 @@ export type SdkErrorCode =
   | 'already_running'
   /** This profile was stopped: `profile()` makes another one. */
   | 'already_stopped'
+  /** Results were asked for before there are any: they are there after the schedule's active steps, or after `stop`. */
+  | 'no_results'
+  /** A file that results go to cannot be written. */
+  | 'file_unwritable'
   /** A file that an option names (credentials, certificates) cannot be read. */
   | 'file_unreadable'
   /** The spool or output directory cannot be created or written. */

@@ -41,6 +41,11 @@ export const limits = {
   ringBytesMin: 64 * 1024,
   ringBytesMax: 1024 * 1024 * 1024,
   exitDeadlineMsMax: 600_000,
+  flightRecorderStepsMax: 100_000,
+  flightRecorderBytesMin: 1024 * 1024,
+  flightRecorderBytesMax: 4 * 1024 * 1024 * 1024,
+  sampleIntervalMsMax: 3_600_000,
+  postProcessingSMax: 86_400,
   spoolBytesMin: 4 * 1024 * 1024,
   spoolBytesMax: 1024 * 1024 * 1024 * 1024,
 } as const;

@@ -4,7 +4,7 @@
 
 import { limits } from '@ranktrace/protocol';
 import { recordingLimits } from './recording-limits.ts';
-import { fixedNames, type RingWriter, recordKind, tooManyNames } from './ring.ts';
+import { fixedName, fixedNames, type RingWriter, recordKind } from './ring.ts';
 
 const encoder = new TextEncoder();
 
@@ -37,7 +37,7 @@ export class NameTable {
     if (typeof given !== 'string') return 0;
     if (this.#ids.size >= recordingLimits.namesMax) {
       this.#ring.dropName();
-      return tooManyNames;
+      return fixedName.tooMany;
     }
     const name = given.length <= limits.stringBytesMax ? given : this.#cut(given);
     const known = this.#ids.get(name);

@@ -2,6 +2,7 @@
 //
 //   its batch is still being built   →  one row, filled in place when it ends: `whole`; as it stands when the batch is shipped: `open`
 //   its batch is gone                →  a second row with everything in it, arguments too: `close`
+//   its batch was held back          →  the `close` row may be all that readers see: the batch says how far back it reaches
 //
 // So a flush has to visit no open span.
 //
@@ -51,6 +52,8 @@ export class OpenSpan {
   /** The id of its first row, and the batch that row is in. */
   #shownId = 0;
   #shownSerial = 0;
+  /** Whether a row of it is in a batch that is sent for sure. */
+  #isKnown = false;
 
   constructor(begin: SpanBegin, id: number, parent: number, below: OpenSpan | undefined, undecided: boolean) {
     this.begin = begin;
@@ -60,15 +63,22 @@ export class OpenSpan {
     this.children = undecided ? [] : undefined;
   }
 
-  /** Shows the span as open in the batch being built. */
+  /** Whether readers know of it. */
+  get isKnown(): boolean {
+    return this.#isKnown;
+  }
+
+  /** Shows the span as open in the batch being built: when it begins, and again when that batch may never be sent and this one will. */
   announce(builder: BatchBuilder): void {
     this.#append(builder, 0, '', spanState.open);
+    if (!builder.held) this.#isKnown = true;
   }
 
   end(builder: BatchBuilder, time: number, status: 'ok' | 'error'): void {
     const length = time - this.begin.start;
     const shown = this.begin.table === 'rpcs' ? status : '';
     if (this.#serial !== builder.serial) {
+      if (!this.#isKnown) builder.reachBack(this.begin.start);
       this.#append(builder, length, shown, spanState.close);
       for (const argument of this.#args ?? []) this.#appendArgument(builder, argument);
       return;

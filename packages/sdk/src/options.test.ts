@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
+import { detail } from './detail.ts';
 import { SdkError } from './errors.ts';
 import { optionVariables, type ProfileOptions, resolveOptions } from './options.ts';
 
@@ -118,6 +119,22 @@ test('every option has a variable, and every variable sets its option', () => {
     'nats.tls.ca': file,
     'nats.tls.cert': file,
     'nats.tls.key': file,
+    activities: 'cpu,cuda',
+    schedule: 'wait=1,warmup=1,active=3',
+    recordShapes: '1',
+    profileMemory: 'true',
+    withStack: '0',
+    withFlops: '1',
+    withModules: '1',
+    accEvents: '1',
+    tensorboardDirectory: '/t',
+    postProcessingTimeoutS: '2.5',
+    'experimentalConfig.traceOnly': '1',
+    'experimentalConfig.fence': '1',
+    flightRecorderSteps: '7',
+    flightRecorderBytes: '2097152',
+    overheadBudget: '0.02',
+    sampleIntervalMs: '250',
   };
   const environment = Object.fromEntries(
     Object.entries(optionVariables).map(([name, variable]) => [variable, samples[name as keyof typeof samples]]),
@@ -138,6 +155,25 @@ test('every option has a variable, and every variable sets its option', () => {
     spoolDirectory: '/s',
     token: 't',
     notices: [],
+    schedule: { wait: 1, warmup: 1, active: 3 },
+    detail: detail.ops | detail.shapes | detail.memory | detail.flops | detail.modules | detail.spans | detail.nestedSpans,
+    devices: true,
+    recordShapes: true,
+    profileMemory: true,
+    withStack: false,
+    withFlops: true,
+    withModules: true,
+    accEvents: true,
+    tensorboardDirectory: '/t',
+    postProcessingTimeoutS: 2.5,
+    traceOnly: true,
+    fence: true,
+    flightRecorderSteps: 7,
+    flightRecorderBytes: 2_097_152,
+    overheadBudget: 0.02,
+    sampleIntervalMs: 250,
+    cudaVisibleDevices: undefined,
+    hasLocalRank: false,
     nats: {
       servers: ['nats://a:1', 'nats://b:2'],
       user: 'u',

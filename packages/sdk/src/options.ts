@@ -5,13 +5,14 @@
 // Invariants: the result is plain data (it crosses to the worker by structured clone); every error names the option or the variable
 // that was wrong, shows its value (but never a secret's) and says what would be right.
 
-import { accessSync, constants } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { limits as protocolLimits } from '@ranktrace/protocol';
 import { z } from 'zod';
+import { type Activities, activityNames, detailOf } from './activities.ts';
 import { SdkError } from './errors.ts';
 import { limits } from './limits.ts';
+import { parseSchedule, type Schedule, type ScheduleArguments } from './schedule.ts';
+import { defaultSpool, natsSchemes, readable, splitUrl, transportOf, webSocketSchemes } from './transport-options.ts';
 
 /** How to reach a NATS server. Files are paths; every part has a `RANKTRACE_NATS_*` variable. */
 export interface NatsOptions {
@@ -52,6 +53,48 @@ export interface ProfileOptions {
   /** Bearer token for the aggregator's WebSocket. */
   readonly token?: string | undefined;
   readonly nats?: NatsOptions | undefined;
+
+  /**
+   * What to record: `ProfilerActivity` values, or a map from one to the kinds of events wanted of it, such as `{ cpu: ['user_annotation'] }`.
+   * Default: the host's (ops, spans), and counters of the devices where there are any.
+   */
+  readonly activities?: Iterable<string> | Readonly<Record<string, readonly string[]>> | undefined;
+  /** What to do at which step: `schedule({ wait: 1, warmup: 1, active: 3 })`, its arguments, or a function of one's own. Default: record always. */
+  readonly schedule?: Schedule | ScheduleArguments | undefined;
+  /** Shapes and types of what ops get and give. Default false, as all of these. */
+  readonly recordShapes?: boolean | undefined;
+  /** Allocations and frees. */
+  readonly profileMemory?: boolean | undefined;
+  /** Where in the user's code an op was called. */
+  readonly withStack?: boolean | undefined;
+  /** Floating point operations; records shapes too. */
+  readonly withFlops?: boolean | undefined;
+  /** Inside which layers of tf.layers an op ran. */
+  readonly withModules?: boolean | undefined;
+  /** Results of all cycles of the schedule instead of the last one's. */
+  readonly accEvents?: boolean | undefined;
+  /** Writes each cycle's trace there, as `onTraceReady: tensorboardTraceHandler(directory)` does. */
+  readonly tensorboardDirectory?: string | undefined;
+  /** Seconds after which working out results stops, with what there is by then. */
+  readonly postProcessingTimeoutS?: number | undefined;
+  readonly experimentalConfig?: ExperimentalConfig | undefined;
+
+  /** Steps kept in memory at full detail whatever the schedule says, to be pulled when something went wrong. Default 32; 0: none. */
+  readonly flightRecorderSteps?: number | undefined;
+  /** Their bound, and that of results, bytes. Default 64 MiB. */
+  readonly flightRecorderBytes?: number | undefined;
+  /** Share of a step that recording may take unasked; over it, detail is shed. Default 0.005; 1: never. */
+  readonly overheadBudget?: number | undefined;
+  /** Counters of host and devices are sampled this often, ms. Default 1000; 0: never. */
+  readonly sampleIntervalMs?: number | undefined;
+}
+
+/** What may change or go in any version. */
+export interface ExperimentalConfig {
+  /** No results in the process: `events()` and `keyAverages()` throw, the trace alone is shipped. */
+  readonly traceOnly?: boolean | undefined;
+  /** Waits after each op until the device is done with it, so that its span measures the device; slows training down. */
+  readonly fence?: boolean | undefined;
 }
 
 /** Every option with its value. Plain data: survives a structured clone. */
@@ -80,6 +123,29 @@ export interface ResolvedOptions {
     readonly nkey: string | undefined;
     readonly tls: { readonly ca: string | undefined; readonly cert: string | undefined; readonly key: string | undefined };
   };
+  /** The schedule's arguments, when they came as such. */
+  readonly schedule: ScheduleArguments | undefined;
+  /** Bits of `detail` that are wanted while recording. */
+  readonly detail: number;
+  /** Whether counters of devices are wanted. */
+  readonly devices: boolean;
+  readonly recordShapes: boolean;
+  readonly profileMemory: boolean;
+  readonly withStack: boolean;
+  readonly withFlops: boolean;
+  readonly withModules: boolean;
+  readonly accEvents: boolean;
+  readonly tensorboardDirectory: string | undefined;
+  readonly postProcessingTimeoutS: number | undefined;
+  readonly traceOnly: boolean;
+  readonly fence: boolean;
+  readonly flightRecorderSteps: number;
+  readonly flightRecorderBytes: number;
+  readonly overheadBudget: number;
+  readonly sampleIntervalMs: number;
+  /** `CUDA_VISIBLE_DEVICES`, and whether a launcher gave a local rank: which devices are this rank's. */
+  readonly cudaVisibleDevices: string | undefined;
+  readonly hasLocalRank: boolean;
   /** What the user should know about these choices, one line each. */
   readonly notices: readonly string[];
 }
@@ -111,6 +177,22 @@ const integer = (from: number, to: number): Pick<Rule, 'schema' | 'wanted'> => (
     .pipe(z.number().int().min(from).max(to)),
   wanted: `an integer from ${from} to ${to}`,
 });
+const flag = {
+  schema: z.union([z.boolean(), z.enum(['0', '1', 'false', 'true']).transform((text) => text === '1' || text === 'true')]),
+  wanted: 'true or false',
+} satisfies Pick<Rule, 'schema' | 'wanted'>;
+const number = (from: number, to: number): Pick<Rule, 'schema' | 'wanted'> => ({
+  schema: z
+    .union([
+      z.number(),
+      z
+        .string()
+        .regex(/^\s*\d+(\.\d+)?\s*$/)
+        .transform(Number),
+    ])
+    .pipe(z.number().min(from).max(to)),
+  wanted: `a number from ${from} to ${to}`,
+});
 const path = { schema: z.string().min(1).max(4096), wanted: 'a path' };
 // What cannot stand in an HTTP header or a NATS CONNECT line would fail far from here.
 const secret = {
@@ -123,8 +205,6 @@ const secret = {
   secret: true,
 };
 const runName = `1 to ${protocolLimits.runNameCharsMax} letters, digits, "_" or "-"`;
-const webSocketSchemes = ['ws:', 'wss:'];
-const natsSchemes = ['nats:', 'tls:'];
 const urlOf = (schemes: readonly string[]) =>
   z
     .string()
@@ -175,6 +255,36 @@ const rules = {
   'nats.tls.ca': { variable: 'RANKTRACE_NATS_TLS_CA', ...path },
   'nats.tls.cert': { variable: 'RANKTRACE_NATS_TLS_CERT', ...path },
   'nats.tls.key': { variable: 'RANKTRACE_NATS_TLS_KEY', ...path },
+  activities: {
+    variable: 'RANKTRACE_ACTIVITIES',
+    schema: z.union([
+      z.string().transform((text) => text.split(',').map((name) => name.trim())),
+      z.custom<Activities>((value) => typeof value === 'object' && value !== null),
+    ]),
+    wanted: `one or more of ${activityNames.join(', ')}`,
+  },
+  schedule: {
+    variable: 'RANKTRACE_SCHEDULE',
+    schema: z.union([z.string(), z.custom<ScheduleArguments>((value) => typeof value === 'object' && value !== null)]),
+    wanted: 'a function of the step, or the arguments of schedule(), such as wait=1,warmup=1,active=3,repeat=2',
+  },
+  recordShapes: { variable: 'RANKTRACE_RECORD_SHAPES', ...flag },
+  profileMemory: { variable: 'RANKTRACE_PROFILE_MEMORY', ...flag },
+  withStack: { variable: 'RANKTRACE_WITH_STACK', ...flag },
+  withFlops: { variable: 'RANKTRACE_WITH_FLOPS', ...flag },
+  withModules: { variable: 'RANKTRACE_WITH_MODULES', ...flag },
+  accEvents: { variable: 'RANKTRACE_ACC_EVENTS', ...flag },
+  tensorboardDirectory: { variable: 'RANKTRACE_TENSORBOARD_DIRECTORY', ...path },
+  postProcessingTimeoutS: { variable: 'RANKTRACE_POST_PROCESSING_TIMEOUT_S', ...number(0, limits.postProcessingSMax) },
+  'experimentalConfig.traceOnly': { variable: 'RANKTRACE_TRACE_ONLY', ...flag },
+  'experimentalConfig.fence': { variable: 'RANKTRACE_FENCE', ...flag },
+  flightRecorderSteps: { variable: 'RANKTRACE_FLIGHT_RECORDER_STEPS', ...integer(0, limits.flightRecorderStepsMax) },
+  flightRecorderBytes: {
+    variable: 'RANKTRACE_FLIGHT_RECORDER_BYTES',
+    ...integer(limits.flightRecorderBytesMin, limits.flightRecorderBytesMax),
+  },
+  overheadBudget: { variable: 'RANKTRACE_OVERHEAD_BUDGET', ...number(0, 1) },
+  sampleIntervalMs: { variable: 'RANKTRACE_SAMPLE_INTERVAL_MS', ...integer(0, limits.sampleIntervalMsMax) },
 } satisfies Record<string, Rule>;
 
 type OptionName = keyof typeof rules;
@@ -247,6 +357,16 @@ export function resolveOptions(
   const transport = transportOf(url, servers);
   const directory = resolve(read('directory', 'ranktrace-out'));
 
+  const flags = {
+    recordShapes: read('recordShapes', false),
+    profileMemory: read('profileMemory', false),
+    withStack: read('withStack', false),
+    withFlops: read('withFlops', false),
+    withModules: read('withModules', false),
+  };
+  const traceOnly = read('experimentalConfig.traceOnly', false);
+  if (traceOnly && flags.withStack) notices.push('experimentalConfig.traceOnly is off: withStack needs results in the process');
+
   return {
     run,
     rank,
@@ -270,8 +390,34 @@ export function resolveOptions(
       nkey: read<string | undefined>('nats.nkey', undefined),
       tls: { ca: file('nats.tls.ca'), cert: file('nats.tls.cert'), key: file('nats.tls.key') },
     },
+    schedule: scheduleOf(choose('schedule')),
+    ...detailOf(read<Activities | undefined>('activities', undefined), flags, choose('activities')?.source ?? ''),
+    ...flags,
+    accEvents: read('accEvents', false),
+    tensorboardDirectory: read<string | undefined>('tensorboardDirectory', undefined),
+    postProcessingTimeoutS: read<number | undefined>('postProcessingTimeoutS', undefined),
+    traceOnly: traceOnly && !flags.withStack,
+    fence: read('experimentalConfig.fence', false),
+    flightRecorderSteps: read('flightRecorderSteps', 32),
+    flightRecorderBytes: read('flightRecorderBytes', 64 * 1024 * 1024),
+    overheadBudget: read('overheadBudget', 0.005),
+    sampleIntervalMs: read('sampleIntervalMs', 1000),
+    cudaVisibleDevices: environment.CUDA_VISIBLE_DEVICES,
+    hasLocalRank: localChoice,
     notices,
   };
+}
+
+/** Its arguments; undefined without one, and for a function, which stays where it is. */
+function scheduleOf(choice: Choice | undefined): ScheduleArguments | undefined {
+  if (choice === undefined || typeof choice.value === 'function') return undefined;
+  const given = check(rules.schedule, choice) as string | ScheduleArguments;
+  if (typeof given !== 'string') return given;
+  try {
+    return parseSchedule(given);
+  } catch (cause) {
+    throw new SdkError('bad_option', `Bad ${choice.source}: ${(cause as Error).message}`, { cause });
+  }
 }
 
 function check(rule: Rule, { value, source }: Choice): unknown {
@@ -288,10 +434,13 @@ function hidden(value: unknown): string {
   return text.includes('://') ? JSON.stringify(text.replaceAll(/\/\/[^/@,]*@/g, '//…@')) : `text of ${text.length} characters`;
 }
 
+/** Options that are groups of options. */
+const nestedOptions: ReadonlySet<string> = new Set(['nats', 'experimentalConfig']);
+
 function refuseUnknown(options: ProfileOptions): void {
   const leaves = (part: object, prefix: string): string[] =>
     Object.entries(part).flatMap(([key, value]) => {
-      const nested = typeof value === 'object' && value !== null && !Array.isArray(value);
+      const nested = (prefix !== '' || nestedOptions.has(key)) && typeof value === 'object' && value !== null && !Array.isArray(value);
       return nested ? leaves(value, `${prefix}${key}.`) : [`${prefix}${key}`];
     });
   for (const name of leaves(options, '')) {
@@ -308,46 +457,6 @@ function at(options: object, name: string): unknown {
 }
 
 const isSet = (text: string | undefined): text is string => text !== undefined && text !== '';
-
-/** One per user: the temporary directory is everybody's, and a spool can be written by its owner alone. */
-function defaultSpool(): string {
-  const user = process.getuid?.();
-  return join(tmpdir(), user === undefined ? 'ranktrace-spool' : `ranktrace-spool-${user}`);
-}
-
-function readable(file: string, source: string): string {
-  try {
-    accessSync(file, constants.R_OK);
-    return resolve(file);
-  } catch (cause) {
-    const code = (cause as NodeJS.ErrnoException).code ?? 'error';
-    throw new SdkError('file_unreadable', `Bad ${source}: it must be a file that can be read, got "${file}" (${code})`, { cause });
-  }
-}
-
-/** NATS credentials may sit in the URL, as its own tools allow; they are taken out so that the URL can be shown. */
-function splitUrl(
-  text: string | undefined,
-  source: string,
-): { url: string | undefined; user: string | undefined; pass: string | undefined } {
-  const url = text === undefined ? undefined : new URL(text);
-  if (url === undefined || (url.username === '' && url.password === '')) return { url: text, user: undefined, pass: undefined };
-  if (webSocketSchemes.includes(url.protocol)) {
-    throw new SdkError(
-      'bad_option',
-      `Bad ${source}: a ${url.protocol}// URL must not hold a user or password; set option token or variable RANKTRACE_TOKEN`,
-    );
-  }
-  const [user, pass] = [decodeURIComponent(url.username), decodeURIComponent(url.password)];
-  url.username = '';
-  url.password = '';
-  return { url: url.href, user, pass };
-}
-
-function transportOf(url: string | undefined, servers: readonly string[] | undefined): ResolvedOptions['transport'] {
-  if (url === undefined) return servers === undefined ? 'file' : 'nats';
-  return webSocketSchemes.includes(new URL(url).protocol) ? 'web-socket' : 'nats';
-}
 
 function jobName(environment: Environment): string | undefined {
   // torchrun without a rendezvous id says "none".

@@ -1,25 +1,58 @@
-// The API of the training loop.
+// The API of the training loop: torch.profiler's `profile`, for one process.
 //
-//   profile() ──start()──► recording ──stop(), `await using`, exit──► stopped
+//   profile() ──start()──► running: schedule, step by step ──stop(), `using`, exit──► stopped
 //                 │ step() │ step() │ …
 //                 0        1        2        the last one, from the last step() to stop(), is not reported: it is no whole step
 //
-// Invariants: `start` may throw (an option is wrong, another profile runs); after it nothing here throws of its own, whatever becomes of
-// the shipper. Before `start` and after `stop` every method just runs the function it is given.
+// What the schedule calls for (profiler-cycle.ts) is a change of what is sent, marked in the ring so that it falls between two events:
+//
+//   NONE, WARMUP      the flight recorder alone has the detail; steps and their phases are sent
+//   RECORD            everything is sent, and is what `events()` and `keyAverages()` are about
+//
+// Invariants: `start` may throw (an option is wrong, another profile runs); after it nothing here throws of its own but what gives results
+// or writes files, whatever becomes of the shipper. Before `start` and after `stop` every method just runs the function it is given.
 
+import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { BroadcastChannel, isMainThread, setEnvironmentData, threadId } from 'node:worker_threads';
+import { shedKey } from '@ranktrace/protocol';
 import type { Args } from './arguments.ts';
+import type { HeldResults } from './collector.ts';
+import { detail } from './detail.ts';
+import { DetailControl } from './detail-control.ts';
 import { SdkError } from './errors.ts';
+import { EventList, KeyAverages, type KeyAveragesOptions, stacksText } from './event-list.ts';
+import { writeMemoryTimeline } from './memory-timeline.ts';
 import { type ProfileOptions, type ResolvedOptions, resolveOptions } from './options.ts';
 import { onProcessEnd } from './process-exit.ts';
+import { ProfilerCycle } from './profiler-cycle.ts';
 import type { CollectiveAbout, Recorder } from './recorder.ts';
-import { type ChannelMessage, channelName, type Session } from './session.ts';
+import { Recording, type RecordingAbout, writeResult } from './recording.ts';
+import { recordingLimits } from './recording-limits.ts';
+import { watchThread } from './sample/watch-thread.ts';
+import { defaultSchedule, type ProfilerAction, ProfilerActivity, schedule } from './schedule.ts';
+import { type ChannelMessage, channelName, controlBytes, detailWord, type Session } from './session.ts';
 import { ShipperLink } from './shipper-link.ts';
 import { checkSpoolRoot } from './spool.ts';
+import { tensorboardTraceHandler } from './tensorboard-trace-handler.ts';
+import { TfjsHooks } from './tfjs/attach-tfjs.ts';
 import { calibrateZero } from './thread-clock.ts';
 import { createRecorder, setThreadRecorder, threadRecorder } from './thread-recorder.ts';
+
+/** Options that are functions or objects of the program, beside those that an environment variable can set. */
+export interface ProfileCallbacks {
+  /**
+   * Called with this profile at the end of each cycle of the schedule, and at `stop` while recording. What it throws is told, not thrown.
+   *
+   * @example onTraceReady: (prof) => console.log(prof.keyAverages().table({ sortBy: 'selfCpuTimeTotal' }))
+   */
+  readonly onTraceReady?: ((prof: Profile) => unknown) | undefined;
+  /** Gives each cycle its trace id. Default: random, 32 hex digits in upper case. */
+  readonly customTraceIdCallback?: (() => string) | undefined;
+  /** The tfjs namespace that the training uses. Default: the one it has loaded; needed where that is bundled into the program. */
+  readonly tf?: unknown;
+}
 
 /** Records one process. `using` stops it blocking, `await using` without. */
 export interface Profile extends AsyncDisposable, Disposable {
@@ -30,12 +63,49 @@ export interface Profile extends AsyncDisposable, Disposable {
    * @example await using prof = profile({ run: 'night-42' }).start();
    */
   start(): this;
-  /** A step of the training loop ends here and the next one begins. */
+  /** A step of the training loop ends here and the next one begins, with the action that the schedule has for it. */
   step(): void;
-  /** Ships what is left and ends; resolves when it is acknowledged (or on disk), at the latest after `exitDeadlineMs`. */
+  /**
+   * Ships what is left and ends; resolves when it is acknowledged (or on disk), at the latest after `exitDeadlineMs`. Results can be asked
+   * for as soon as it was called.
+   */
   stop(): Promise<void>;
+  /** Number of the step that runs. */
+  readonly stepNum: number;
+  /** What the schedule has for it. */
+  readonly currentAction: ProfilerAction;
   /** A fact about this rank: `addMetadata('backend', 'wasm')`. */
   addMetadata(key: string, value: string): void;
+  /** The same for a value given as JSON text; what is no JSON is told, and left out. */
+  addMetadataJson(key: string, json: string): void;
+  /** The same, before `start`: for each trace that will be recorded. */
+  presetMetadataJson(key: string, json: string): void;
+  /** Switches activities off, or on again, from here on. */
+  toggleCollectionDynamic(enable: boolean, activities: Iterable<string>): void;
+  /** Id of the trace that is being recorded or was recorded last; '' before the first. */
+  getTraceId(): string;
+  setCustomTraceIdCallback(callback: () => string): void;
+  /**
+   * Every op and span of the last cycle (of all, with `accEvents`). Throws SdkError `no_results` before one has ended.
+   */
+  events(): EventList;
+  /** The same by name, summed up. Throws as `events`. */
+  keyAverages(options?: KeyAveragesOptions): KeyAverages;
+  /**
+   * Writes the last cycle's trace: `.json` as torch.profiler's, `.pftrace` for Perfetto, both also `.gz`. Throws SdkError `no_results`,
+   * `bad_option` for another name, `file_unwritable`.
+   */
+  exportChromeTrace(path: string): void;
+  /**
+   * Writes stacks as FlameGraph and speedscope read them; needs `withStack`. `metric`: `self_cpu_time_total` or `self_cuda_time_total`, in
+   * µs. Throws SdkError `no_results`, `file_unwritable`, `bad_option` without stacks; TraceError `bad_option` for another metric.
+   */
+  exportStacks(path: string, metric?: string): void;
+  /**
+   * Writes memory by category over time: `.html` (a plot), `.json` or `.raw.json`, the latter two also `.gz`. Needs `profileMemory`. Throws
+   * as `exportStacks`.
+   */
+  exportMemoryTimeline(path: string, device?: string): void;
   /** A point in time. */
   instant(name: string, args?: Args): void;
   /** A value that changes over time; `unit` is text for people. */
@@ -49,43 +119,53 @@ export interface Profile extends AsyncDisposable, Disposable {
 }
 
 /** A profile, not started. Options that are left out come from the environment (options.ts). */
-export function profile(options: ProfileOptions = {}): Profile {
+export function profile(options: ProfileOptions & ProfileCallbacks = {}): Profile {
   return new ProcessProfile(options);
-}
-
-/**
- * Runs `fn`, sync or async, as a span called `name`, on the profile that runs; without one it just runs `fn`. Gives what `fn` gives (of a
- * promise, one that settles alike), throws what it throws.
- *
- * @example const loss = recordFunction('forward', () => model.forward(batch));
- */
-export function recordFunction<T>(name: string, fn: () => T): T;
-export function recordFunction<T>(name: string, args: Args, fn: () => T): T;
-export function recordFunction<T>(name: string, argsOrFn: Args | (() => T), maybeFn?: () => T): T {
-  const fn = (typeof argsOrFn === 'function' ? argsOrFn : maybeFn) as () => T;
-  const recorder = threadRecorder();
-  if (recorder === undefined) return fn();
-  return recorder.record(name, typeof argsOrFn === 'function' ? undefined : argsOrFn, fn);
 }
 
 /** What exists while a profile records. */
 interface Running {
+  readonly options: ResolvedOptions;
   readonly recorder: Recorder;
   readonly session: Session;
   readonly link: ShipperLink;
   readonly channel: BroadcastChannel;
-  readonly exitDeadlineMs: number;
+  readonly control: DetailControl;
+  readonly cycle: ProfilerCycle;
+  readonly hooks: TfjsHooks | undefined;
+  readonly unwatch: () => void;
   readonly cancelExit: () => void;
 }
 
 class ProcessProfile implements Profile {
-  readonly #options: ProfileOptions;
+  readonly #options: ProfileOptions & ProfileCallbacks;
+  readonly #metadata = new Map<string, unknown>();
   #running: Running | undefined;
   #recorder: Recorder | undefined;
   #stopping: Promise<void> | undefined;
+  #stepNum = 0;
+  #action: ProfilerAction = 0;
+  /** Whether the schedule did something in this step, which is no part of the next one. */
+  #transited = false;
+  #traceIdCallback: () => string;
+  #traceId = '';
+  #about: Omit<RecordingAbout, 'metadata' | 'traceId'> | undefined;
+  /** Cycles whose results are kept; `undefined` stands for the last one, which the shipper still has. */
+  #cycles: (HeldResults | undefined)[] = [];
+  #recording: Recording | undefined;
+  #warnedOfClearing = false;
 
-  constructor(options: ProfileOptions) {
+  constructor({ customTraceIdCallback, ...options }: ProfileOptions & ProfileCallbacks) {
     this.#options = options;
+    this.#traceIdCallback = customTraceIdCallback ?? randomTraceId;
+  }
+
+  get stepNum(): number {
+    return this.#running?.cycle.stepNum ?? this.#stepNum;
+  }
+
+  get currentAction(): ProfilerAction {
+    return this.#running?.cycle.currentAction ?? this.#action;
   }
 
   start(): this {
@@ -95,19 +175,101 @@ class ProcessProfile implements Profile {
     if (threadRecorder()?.on === true) {
       throw new SdkError('already_running', 'Cannot start the profile: another one is running in this process; stop it first');
     }
-    const options = resolveOptions(this.#options);
+    const { onTraceReady: _ready, tf: _tf, ...given } = this.#options;
+    const options = resolveOptions(given);
     checkSpoolRoot(join(options.spoolDirectory, options.run), options.transport === 'file');
-    this.#running = this.#run(options);
-    this.#recorder = this.#running.recorder;
+    const running = this.#run(options);
+    this.#running = running;
+    this.#recorder = running.recorder;
+    try {
+      running.cycle.start();
+    } catch (error) {
+      this.#endRecording();
+      running.cancelExit();
+      running.link.stopNow(0);
+      throw error;
+    }
+    if (running.cycle.currentAction < 2) running.recorder.mark({ sends: false, begins: false });
+    for (const [key, value] of this.#metadata) running.recorder.addMetadata(key, asText(value));
+    running.recorder.beginStep();
     return this;
   }
 
   step(): void {
-    this.#recorder?.step();
+    const running = this.#running;
+    if (running === undefined) return;
+    const { recorder, control, cycle, hooks } = running;
+    recorder.step();
+    hooks?.step();
+    const shed = control.step(recorder.lastOverheadMs, recorder.lastStepMs);
+    if (shed !== undefined) tellShed(recorder, shed.what, shed.share, running.options.overheadBudget);
+    cycle.step();
+    if (!this.#transited) return;
+    this.#transited = false;
+    recorder.beginStep();
   }
 
   addMetadata(key: string, value: string): void {
+    this.#metadata.set(key, value);
     this.#recorder?.addMetadata(key, value);
+  }
+
+  addMetadataJson(key: string, json: string): void {
+    try {
+      this.#metadata.set(key, JSON.parse(json));
+      this.#recorder?.addMetadata(key, json);
+    } catch {
+      warn(`metadata "${key}" is left out: it must be JSON`);
+    }
+  }
+
+  presetMetadataJson(key: string, json: string): void {
+    this.addMetadataJson(key, json);
+  }
+
+  toggleCollectionDynamic(enable: boolean, activities: Iterable<string>): void {
+    const running = this.#running;
+    if (running === undefined) return;
+    for (const activity of activities) {
+      if (activity === ProfilerActivity.CPU) running.control.toggle(~0, enable);
+      else running.link.toggleDevices(enable);
+    }
+  }
+
+  getTraceId(): string {
+    return this.#traceId;
+  }
+
+  setCustomTraceIdCallback(callback: () => string): void {
+    this.#traceIdCallback = callback;
+  }
+
+  events(): EventList {
+    return new EventList(this.#results('events'));
+  }
+
+  keyAverages(options: KeyAveragesOptions = {}): KeyAverages {
+    return new KeyAverages(this.#results('key averages'), options);
+  }
+
+  exportChromeTrace(path: string): void {
+    this.#results('a trace').writeTrace(path);
+  }
+
+  exportStacks(path: string, metric = 'self_cpu_time_total'): void {
+    const recording = this.#results('stacks');
+    if (recording.about.switches.with_stack !== '1') {
+      throw new SdkError('bad_option', 'Cannot export stacks: none were recorded; option withStack must be true');
+    }
+    writeResult(path, stacksText(recording.events, metric));
+  }
+
+  exportMemoryTimeline(path: string, device?: string): void {
+    const recording = this.#results('a memory timeline');
+    if (recording.about.switches.profile_memory !== '1') {
+      throw new SdkError('bad_option', 'Cannot export the memory timeline: memory was not recorded; option profileMemory must be true');
+    }
+    writeMemoryTimeline(recording, path, device);
   }
 
   instant(name: string, args?: Args): void {
@@ -131,7 +293,10 @@ class ProcessProfile implements Profile {
   }
 
   stop(): Promise<void> {
-    this.#stopping ??= this.#stop(this.#endRecording());
+    if (this.#stopping === undefined) {
+      const running = this.#endCycle();
+      this.#stopping = this.#stop(running);
+    }
     return this.#stopping;
   }
 
@@ -140,38 +305,133 @@ class ProcessProfile implements Profile {
   }
 
   [Symbol.dispose](): void {
-    const running = this.#endRecording();
+    const running = this.#endCycle();
     this.#stopping ??= Promise.resolve();
     running?.cancelExit();
-    running?.link.stopNow(running.exitDeadlineMs);
+    running?.link.stopNow(running.options.exitDeadlineMs);
   }
 
   #run(options: ResolvedOptions): Running {
     const zeroNs = calibrateZero(() => performance.now(), process.hrtime.bigint);
     const session: Session = {
       id: `${Date.now().toString(36)}-${process.pid.toString(36)}`,
-      control: new SharedArrayBuffer(4),
+      control: new SharedArrayBuffer(controlBytes),
       epochNs: zeroNs + BigInt(Math.round(performance.now() * 1e6)),
       ringBytes: options.ringBytes,
+      hooks: (options.detail & detail.ops) === 0 ? undefined : { fence: options.fence, withModules: options.withModules },
     };
+    const control = new DetailControl({
+      word: detailWord(session),
+      wanted: options.detail,
+      idle: options.flightRecorderSteps > 0 ? options.detail : options.detail & detail.spans,
+      asked: this.#isScheduled(options) || (options.detail & askedFor) !== 0,
+      budget: options.overheadBudget,
+    });
     const { recorder, thread } = createRecorder(session, isMainThread ? 'main' : `worker ${threadId}`);
-    recorder.beginSteps();
     const link = new ShipperLink({ session, main: thread, options, pid: process.pid }, () => recorder.close());
     const channel = openChannel(session, link);
     setEnvironmentData(channelName, session as never);
     setThreadRecorder(recorder);
+    this.#about = aboutOf(options, session, this.#isScheduled(options));
     // Also while `stop` is waiting: a `process.exit` then must not cut it short.
     const cancelExit = onProcessEnd(() => {
       this.#endRecording();
       link.stopNow(options.exitDeadlineMs);
     });
-    return { recorder, session, link, channel, exitDeadlineMs: options.exitDeadlineMs, cancelExit };
+    const { tf } = this.#options;
+    const hooks = session.hooks === undefined ? undefined : new TfjsHooks(recorder, { ...session.hooks, tf });
+    const unwatch = options.sampleIntervalMs === 0 ? () => {} : watchThread(recorder, options.sampleIntervalMs);
+    const cycle = this.#cycle(options, recorder, control);
+    return { options, recorder, session, link, channel, control, cycle, hooks, unwatch, cancelExit };
+  }
+
+  #isScheduled(options: ResolvedOptions): boolean {
+    return options.schedule !== undefined || typeof this.#options.schedule === 'function';
+  }
+
+  #cycle(options: ResolvedOptions, recorder: Recorder, control: DetailControl): ProfilerCycle {
+    const { schedule: given, onTraceReady } = this.#options;
+    const { schedule: args, tensorboardDirectory } = options;
+    const ready = onTraceReady ?? (tensorboardDirectory === undefined ? undefined : tensorboardTraceHandler(tensorboardDirectory));
+    return new ProfilerCycle({
+      schedule: typeof given === 'function' ? given : args !== undefined ? schedule(args) : defaultSchedule,
+      prepareTrace: () => {
+        control.active = true;
+      },
+      startTrace: () => {
+        this.#transited = true;
+        control.active = true;
+        this.#beginResults(options);
+        recorder.mark({ sends: true, begins: true });
+      },
+      stopTrace: () => {
+        this.#transited = true;
+        recorder.mark({ sends: false, begins: false });
+        control.active = false;
+        this.#cycles.push(undefined);
+        if (options.accEvents) this.#fetch();
+      },
+      traceReady: () => ready?.(this),
+      warn,
+    });
+  }
+
+  #beginResults({ accEvents }: ResolvedOptions): void {
+    this.#traceId = this.#newTraceId();
+    this.#recording = undefined;
+    if (accEvents || this.#cycles.length === 0) return;
+    this.#cycles = [];
+    if (this.#warnedOfClearing) return;
+    this.#warnedOfClearing = true;
+    warn(
+      'Profiler clears events at the end of each cycle. Only events from last cycle will be reported. To keep events across cycles, set accEvents: true.',
+    );
+  }
+
+  #newTraceId(): string {
+    try {
+      return String(this.#traceIdCallback());
+    } catch (error) {
+      warn(`customTraceIdCallback failed, so the trace id is random: ${String(error)}`);
+      return randomTraceId();
+    }
+  }
+
+  /** Takes over from the shipper what it has of the last cycle. */
+  #fetch(): void {
+    const last = this.#cycles.length - 1;
+    if (last < 0 || this.#cycles[last] !== undefined) return;
+    const results = this.#running?.options.traceOnly === true ? undefined : this.#running?.link.results(recordingLimits.resultsWaitMsMax);
+    if (results === undefined) this.#cycles.pop();
+    else this.#cycles[last] = results;
+  }
+
+  #results(what: string): Recording {
+    this.#fetch();
+    const about = this.#about;
+    const cycles = this.#cycles.filter((cycle) => cycle !== undefined);
+    if (about === undefined || cycles.length === 0) {
+      const why = this.#running?.options.traceOnly === true ? 'experimentalConfig.traceOnly is on' : 'no active steps have ended yet';
+      throw new SdkError('no_results', `Cannot give ${what}: ${why}; results are there after the schedule's active steps, or after stop()`);
+    }
+    const metadata = Object.fromEntries(this.#metadata);
+    this.#recording ??= new Recording(cycles, { ...about, metadata, traceId: this.#traceId });
+    return this.#recording;
   }
 
   async #stop(running: Running | undefined): Promise<void> {
     if (running === undefined) return;
-    await running.link.stop(running.exitDeadlineMs);
+    await running.link.stop(running.options.exitDeadlineMs);
     running.cancelExit();
+  }
+
+  /** The schedule's last word, and results while there is a shipper to ask. */
+  #endCycle(): Running | undefined {
+    const running = this.#running;
+    if (running === undefined) return undefined;
+    running.cycle.stop();
+    this.#fetch();
+    return this.#endRecording();
   }
 
   /** What was running until now; `undefined` when nothing was. */
@@ -179,6 +439,11 @@ class ProcessProfile implements Profile {
     const running = this.#running;
     if (running === undefined) return undefined;
     this.#running = undefined;
+    this.#stepNum = running.cycle.stepNum;
+    this.#action = running.cycle.currentAction;
+    running.hooks?.remove();
+    running.unwatch();
+    running.control.close();
     running.recorder.close();
     // After its shipper failed, another profile may have taken its place.
     if (threadRecorder() === running.recorder) {
@@ -189,6 +454,36 @@ class ProcessProfile implements Profile {
     running.channel.close();
     return running;
   }
+}
+
+/** Bits that someone who sets them wants to see, whatever they cost. */
+const askedFor = detail.shapes | detail.memory | detail.stacks | detail.modules | detail.flops;
+
+const randomTraceId = (): string => randomUUID().replaceAll('-', '').toUpperCase();
+
+const asText = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value));
+
+const warn = (text: string): void => process.emitWarning(text, 'RanktraceWarning');
+
+function tellShed(recorder: Recorder, what: string, share: number, budget: number): void {
+  const percent = (value: number): string => `${(100 * value).toFixed(2)} %`;
+  recorder.instant('detail shed', { what, overhead: share, budget });
+  recorder.addMetadata(`${shedKey}${what}`, `recording took ${percent(share)} of the steps, over the budget of ${percent(budget)}`);
+  warn(`${what} are not recorded any more: recording took ${percent(share)} of the steps, over overheadBudget, ${percent(budget)}`);
+}
+
+function aboutOf(options: ResolvedOptions, session: Session, steps: boolean): Omit<RecordingAbout, 'metadata' | 'traceId'> {
+  const { run, rank, worldSize, recordShapes, profileMemory, withStack, withFlops, withModules, postProcessingTimeoutS } = options;
+  const given = {
+    record_shapes: recordShapes || withFlops,
+    profile_memory: profileMemory,
+    with_stack: withStack,
+    with_flops: withFlops,
+    with_modules: withModules,
+  };
+  const switches = Object.fromEntries(Object.entries(given).flatMap(([name, on]) => (on ? [[name, '1' as const]] : [])));
+  const { id: incarnation, epochNs } = session;
+  return { run, rank, worldSize, incarnation, pid: process.pid, epochNs, steps, switches, timeoutS: postProcessingTimeoutS, warn };
 }
 
 /** Tells threads that are there already, and hands on what they say before the shipper listens itself. */

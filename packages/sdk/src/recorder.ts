@@ -14,9 +14,10 @@
 
 import type { AsyncLocalStorage } from 'node:async_hooks';
 import { type Args, type Argument, isValue, prepareArguments } from './arguments.ts';
+import { allDetail, detail } from './detail.ts';
 import { NameTable } from './name-table.ts';
 import { recordingLimits } from './recording-limits.ts';
-import { type RingWriter, recordKind } from './ring.ts';
+import { fixedName, type RingWriter, recordKind, threadLine } from './ring.ts';
 import { formatTraceparent, parseTraceparent, randomId, type TraceContext } from './trace-context.ts';
 
 /** What the code that runs now is part of, carried over `await` by AsyncLocalStorage. */
@@ -33,6 +34,22 @@ export interface RecorderParts {
   readonly context: AsyncLocalStorage<SpanContext>;
   /** Ids of this thread's async spans lie above this; unique within the process. */
   readonly idBase: number;
+  /** One word that all threads of the process share: bits of `detail`. Default: everything, for ever. */
+  readonly detail?: Int32Array;
+}
+
+/** A span between two calls of the program, `openScope` and `closeScope`. */
+export interface OpenScope {
+  /** 0 while it is on the stack. */
+  id: number;
+}
+
+/** What is to be done from a moment on. */
+export interface ActionMark {
+  /** Whether detail is sent; else the flight recorder alone has it. */
+  readonly sends: boolean;
+  /** Whether results (`events()`, `keyAverages()`) begin here. */
+  readonly begins: boolean;
 }
 
 export interface CollectiveAbout {
@@ -55,6 +72,12 @@ const unknown = 0;
 const values = 1;
 const promises = 2;
 
+/**
+ * One call in so many is measured, from its first line to its last, and counts for all: measuring every one would cost more than recording.
+ * Odd, so that begins and ends, which take turns, are measured alike.
+ */
+const measuredEvery = 63;
+
 const AsyncFunction = (async () => {}).constructor;
 
 export class Recorder {
@@ -62,16 +85,27 @@ export class Recorder {
   readonly #now: () => number;
   readonly #context: AsyncLocalStorage<SpanContext>;
   readonly #names: NameTable;
+  readonly #detail: Int32Array;
   readonly #returned = new Uint8Array(recordingLimits.namesMax + 1);
   readonly #sequences = new Map<string, number>();
+  /** Scopes open in this turn, outermost first. */
+  readonly #scopes: OpenScope[] = [];
   #on = true;
   #lastId: number;
   #contextUsed = false;
   /** Open spans of this turn that lie on the stack, above the innermost context. */
   #depth = 0;
   #step = 0;
+  /** Calls until the next one is measured. */
+  #unmeasured = measuredEvery;
+  /** ms that recording took of this thread in this step, and took in the last one; and how long that was. */
+  #overhead = 0;
+  #stepBegan = 0;
+  lastOverheadMs = 0;
+  lastStepMs = 0;
 
-  constructor({ ring, now, context, idBase }: RecorderParts) {
+  constructor({ ring, now, context, idBase, detail: word = new Int32Array([allDetail]) }: RecorderParts) {
+    this.#detail = word;
     this.#ring = ring;
     this.#now = now;
     this.#context = context;
@@ -81,6 +115,11 @@ export class Recorder {
 
   get on(): boolean {
     return this.#on;
+  }
+
+  /** What is wanted right now: bits of `detail`. */
+  get detail(): number {
+    return this.#on ? (this.#detail[0] as number) : 0;
   }
 
   /** Turns recording off for good. */
@@ -97,29 +136,145 @@ export class Recorder {
   /** Begins a span on the stack; true when it was accepted: then, and only then, `end` must follow in the same turn of the event loop. */
   begin(name: number, category = 0): boolean {
     if (!this.#on) return false;
-    if (name < 0) {
-      this.#ring.dropEvent();
-      return false;
-    }
-    const parent = this.#contextUsed && this.#depth === 0 ? this.#parent() : 0;
-    if (!this.#ring.beginSpan(recordKind.spanBegin | (category << 8), name, this.#now(), parent)) return false;
-    this.#depth++;
-    return true;
+    const wanted = this.#depth === 0 ? detail.spans : detail.nestedSpans;
+    if (((this.#detail[0] as number) & wanted) === 0) return false;
+    if (--this.#unmeasured > 0) return this.#begin(name, category);
+    const from = this.#now();
+    const accepted = this.#begin(name, category);
+    this.#measured(from);
+    return accepted;
   }
 
   /** Ends the innermost span that `begin` accepted. */
   end(): void {
-    const time = this.#now();
+    if (--this.#unmeasured > 0) {
+      const time = this.#now();
+      this.#depth--;
+      this.#ring.endSpan(time);
+      return;
+    }
+    const from = this.#now();
     this.#depth--;
-    this.#ring.endSpan(time);
+    this.#ring.endSpan(from);
+    this.#measured(from);
+  }
+
+  /** Begins an op; as `begin`, and `endOp` must follow. Whether ops are wanted (`detail`) is the caller's to ask. */
+  beginOp(name: number): boolean {
+    return this.#on && this.#begin(name, fixedName.op);
+  }
+
+  /**
+   * Ends the op begun last. Ids are of `name`, 0 for none. `signature`: text of a JSON object whose members become arguments. `stack`,
+   * `module`: text of the arguments `Call stack` and `Module Hierarchy`. `sequence`: > 0 the op's own, < 0 that of the forward op that it
+   * is the backward of. `allocated`, `freed`: bytes while it ran.
+   */
+  endOp(signature: number, stack: number, module: number, sequence: number, allocated: number, freed: number): void {
+    const ring = this.#ring;
+    if (freed > 0) {
+      if (ring.hasRoom(1)) ring.put(recordKind.endArgument, fixedName.bytesFreed, 0, freed, 0);
+      else ring.dropArgument();
+    }
+    this.#depth--;
+    ring.endOp(this.#now(), signature, stack | (module << 16), sequence, allocated);
+  }
+
+  /** A buffer of `bytes` was allocated, or freed when it is below 0; `total` bytes are live then. `deviceType`: 0 host memory, 1 a device's. */
+  memory(bytes: number, total: number, address: number, deviceType: 0 | 1): void {
+    if (!this.#on) return;
+    if (!this.#ring.hasRoom(1)) {
+      this.#ring.dropEvent();
+      return;
+    }
+    this.#ring.put(recordKind.memory | (deviceType << 8), address, this.#now(), bytes, total);
+    this.#ring.publish();
+  }
+
+  /** Begins a copy of data to or from a device, or between memories; as `begin`, and `endCopy` must follow. */
+  beginCopy(name: number): boolean {
+    return this.#on && this.#begin(name, fixedName.dataCopy);
+  }
+
+  endCopy(bytes: number): void {
+    if (this.#ring.hasRoom(1)) this.#ring.put(recordKind.endArgument, fixedName.bytes, 0, bytes, 0);
+    else this.#ring.dropArgument();
+    this.#depth--;
+    this.#ring.endSpan(this.#now());
+  }
+
+  /** A copy that began now and ends when `promise` settles; gives a promise that settles alike. */
+  copied<T>(name: number, bytes: number, promise: Promise<T>): Promise<T> {
+    if (!this.#on) return promise;
+    const id = ++this.#lastId;
+    const prepared = [{ key: fixedName.bytes, value: bytes }];
+    const accepted = this.#putBegin(
+      recordKind.spanBegin,
+      fixedName.dataCopy,
+      name,
+      id,
+      this.#depth === 0 ? this.#parent() : 0,
+      undefined,
+      prepared,
+    );
+    return accepted ? this.#endWhenSettled(id, promise) : promise;
+  }
+
+  /** A pause of the thread that is over, such as a garbage collection: `start` on the clock of this thread, both in ms. */
+  pause(name: string, start: number, length: number): void {
+    if (!this.#on) return;
+    const id = this.#names.id(name);
+    if (id < 0 || !this.#ring.hasRoom(1)) {
+      this.#ring.dropEvent();
+      return;
+    }
+    this.#ring.put(recordKind.pastSpan | (fixedName.gc << 8), id, start, length, threadLine.gc);
+    this.#ring.publish();
+  }
+
+  /** Counts something about an event that could not be recorded. */
+  dropArgument(): void {
+    this.#ring.dropArgument();
+  }
+
+  /** Adds time that this thread spent on recording elsewhere, ms. */
+  addOverhead(ms: number): void {
+    this.#overhead += ms;
   }
 
   /** Runs `fn` as a span called `name`, sync or async. Gives what `fn` gives; a promise comes back as one that settles alike. */
   record<T>(name: string, args: Args | undefined, fn: () => T): T {
     if (!this.#on) return fn();
+    const wanted = this.#depth === 0 ? detail.spans : detail.nestedSpans;
+    if (((this.#detail[0] as number) & wanted) === 0) return fn();
     const id = this.#names.id(name);
     if (args === undefined && this.#returned[id] === values && fn.constructor !== AsyncFunction) return this.#recordSync(id, fn);
     return this.#recordInContext(id, args, fn);
+  }
+
+  /**
+   * Begins a span that `closeScope` ends; undefined when nothing is recorded. It is on the stack as long as the turn lasts, and async from
+   * there on: what other turns record does not lie inside of it.
+   */
+  openScope(name: string): OpenScope | undefined {
+    if (!this.#on) return undefined;
+    const wanted = this.#depth === 0 ? detail.spans : detail.nestedSpans;
+    if (((this.#detail[0] as number) & wanted) === 0) return undefined;
+    const parent = this.#contextUsed && this.#depth === 0 ? this.#parent() : 0;
+    if (!this.#putBegin(recordKind.spanBegin, 0, this.#names.id(name), undecided, parent, undefined, undefined)) return undefined;
+    this.#depth++;
+    const scope = { id: 0 };
+    if (this.#scopes.push(scope) === 1) queueMicrotask(() => this.#leaveTurn());
+    return scope;
+  }
+
+  closeScope(scope: OpenScope): void {
+    if (scope.id !== 0) {
+      this.#putEnd(recordKind.asyncEnd, scope.id, 0);
+      return;
+    }
+    this.#scopes.pop();
+    this.#depth--;
+    this.#putEnd(recordKind.end, 0, 0);
   }
 
   /** Runs `fn` as this rank's part of a collective. */
@@ -183,14 +338,25 @@ export class Recorder {
     this.#ring.publish();
   }
 
-  /** The first step begins here. */
-  beginSteps(): void {
-    this.#putStep(-1);
+  /** A step begins here, and none ends: the first one, and one before which something happened that is no part of a step. */
+  beginStep(): void {
+    this.#putStep(-1 - this.#step);
   }
 
   /** A step ends here and the next one begins. */
   step(): void {
     if (this.#on) this.#putStep(this.#step++);
+  }
+
+  /** What is to be done changes here. Published like a step: it may use the room that events leave free for them. */
+  mark({ sends, begins }: ActionMark): void {
+    if (!this.#on) return;
+    if (!this.#ring.hasRoomForStep()) {
+      this.#ring.dropEvent();
+      return;
+    }
+    this.#ring.put(recordKind.action, 0, this.#now(), sends ? 1 : 0, begins ? 1 : 0);
+    this.#ring.publish();
   }
 
   addMetadata(key: string, value: string): void {
@@ -209,8 +375,31 @@ export class Recorder {
       this.#ring.dropEvent();
       return;
     }
-    this.#ring.put(recordKind.step, 0, this.#now(), number, 0);
+    const time = this.#now();
+    this.#ring.put(recordKind.step, 0, time, number, this.#overhead);
     this.#ring.publish();
+    this.lastOverheadMs = this.#overhead;
+    this.lastStepMs = time - this.#stepBegan;
+    this.#stepBegan = time;
+    this.#overhead = 0;
+  }
+
+  /** `begin`, for whom it is wanted. */
+  #begin(name: number, category: number): boolean {
+    if (name < 0) {
+      this.#ring.dropEvent();
+      return false;
+    }
+    const parent = this.#contextUsed && this.#depth === 0 ? this.#parent() : 0;
+    if (!this.#ring.beginSpan(recordKind.spanBegin | (category << 8), name, this.#now(), parent)) return false;
+    this.#depth++;
+    return true;
+  }
+
+  /** Counts what began at `from` and ends now, for itself and the calls that were not measured. */
+  #measured(from: number): void {
+    this.#overhead += (this.#now() - from) * measuredEvery;
+    this.#unmeasured = measuredEvery;
   }
 
   #rpc<T>(kind: number, method: string, peer: string | undefined, trace: TraceContext, parentSpan: Uint8Array | undefined, fn: () => T): T {
@@ -245,6 +434,8 @@ export class Recorder {
 
   /** Runs `fn` inside a context of its own. `begin` writes the begin record and says whether it was accepted. */
   #call<T>(name: number, trace: TraceContext | undefined, fn: () => T, begin: (id: number, parent: number) => boolean): T {
+    const measured = --this.#unmeasured <= 0;
+    const from = measured ? this.#now() : 0;
     const outer = this.#context.getStore();
     const outerId = outer?.id ?? 0;
     const decided = name >= 0 && (fn.constructor === AsyncFunction || this.#returned[name] === promises);
@@ -255,6 +446,7 @@ export class Recorder {
     const depth = this.#depth;
     this.#depth = accepted ? 0 : depth;
     this.#contextUsed = true;
+    if (measured) this.#measured(from);
     let result: T;
     try {
       result = this.#context.run(context, fn);
@@ -272,6 +464,23 @@ export class Recorder {
     if (name >= 0 && this.#returned[name] === unknown) this.#returned[name] = values;
     if (accepted) this.#finish(id, 0);
     return result;
+  }
+
+  /** The turn is over: scopes that are still open leave the stack, innermost first. */
+  #leaveTurn(): void {
+    for (let scope = this.#scopes.pop(); scope !== undefined; scope = this.#scopes.pop()) {
+      scope.id = ++this.#lastId;
+      this.#depth--;
+      // Without room it ends here, as far as anyone knows; its own end will find no span, but the room that it kept.
+      if (!this.#ring.hasRoom(1)) {
+        this.#ring.dropArgument();
+        this.#putEnd(recordKind.end, 0, 0);
+        this.#ring.keep();
+        continue;
+      }
+      this.#ring.put(recordKind.becameAsync, 0, 0, scope.id, 0);
+      this.#ring.publish();
+    }
   }
 
   /** The innermost span on the stack returned a promise: it leaves the stack and ends when the promise does. */
@@ -344,6 +553,7 @@ export class Recorder {
     this.#ring.useKept();
     this.#ring.put(kind | (status << 8), 0, time, id, 0);
     this.#ring.publish();
+    if (--this.#unmeasured <= 0) this.#measured(time);
   }
 
   #putArguments(args: readonly Argument[] | undefined): void {

@@ -21,6 +21,15 @@ export const recordingLimits = {
   /** Threads of one process that record at once; the events of further ones are dropped. */
   threadsMax: 1024,
 
+  /** Lines of a thread that it does not run itself (garbage collection) are numbered this far above the threads. */
+  extraLineBase: 1_048_576,
+
+  /** The share that recording takes of the steps is judged over at least this many steps and this much time. */
+  budgetStepsMin: 16,
+  budgetMsMin: 1000,
+  /** How long the training thread may wait for results that it asks for. */
+  resultsWaitMsMax: 30_000,
+
   drainIntervalMs: 20,
   /** An empty batch is sent this often, so that a quiet rank is told from a dead one. */
   heartbeatIntervalMs: 1000,

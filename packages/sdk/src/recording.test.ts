@@ -5,10 +5,10 @@ import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import { type Batch, type BatchHeader, decodeBatch, encodeBatch, rankTime, spanState, tableNames } from '@ranktrace/protocol';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { BatchBuilder } from './batch-builder.ts';
+import { BatchBuilder, noneRecorded, type RecordedCounts } from './batch-builder.ts';
 import { Recorder } from './recorder.ts';
 import { recordingLimits } from './recording-limits.ts';
-import { createRing, RingWriter } from './ring.ts';
+import { createRing, fixedNames, RingWriter } from './ring.ts';
 import { RingDrain } from './ring-drain.ts';
 
 const header: BatchHeader = {
@@ -33,6 +33,7 @@ class Rig {
   readonly recorder: Recorder;
   readonly drain: RingDrain;
   readonly builder = new BatchBuilder();
+  recorded = noneRecorded();
 
   constructor(ringBytes = 4 * 1024 * 1024) {
     const ring = createRing(ringBytes);
@@ -46,8 +47,9 @@ class Rig {
 
   flush(): this {
     for (let empty = false; !empty; ) {
-      empty = this.drain.drain(this.builder, 0);
-      const bytes = encodeBatch(this.builder.take(header), (body) => deflateRawSync(body));
+      empty = this.drain.drain({ summary: this.builder, detail: this.builder }, 0);
+      for (const kind of Object.keys(this.recorded) as (keyof RecordedCounts)[]) this.recorded[kind] += this.builder.recorded[kind];
+      const bytes = encodeBatch({ header, ...this.builder.take() }, (body) => deflateRawSync(body));
       this.batches.push(decodeBatch(bytes, (body, max) => inflateRawSync(body, { maxOutputLength: max })));
     }
     return this;
@@ -274,7 +276,7 @@ describe('other events', () => {
   test('steps with the time of the spans directly below them; the last, open one is not reported', async () => {
     const rig = new Rig();
     const { recorder } = rig;
-    recorder.beginSteps();
+    recorder.beginStep();
     const gate = deferred();
     const prefetch = recorder.record('prefetch', undefined, () => gate.promise);
     recorder.record('forward', undefined, () => {
@@ -337,7 +339,7 @@ describe('limits', () => {
 
   test('every step that is not reported is counted', () => {
     const rig = new Rig(64 * 32);
-    rig.recorder.beginSteps();
+    rig.recorder.beginStep();
     for (let i = 0; i < 100; i++) rig.recorder.step();
     rig.flush();
     for (let i = 0; i < 10; i++) rig.recorder.step();
@@ -346,7 +348,7 @@ describe('limits', () => {
       .text()
       .filter((line) => line.startsWith('step'));
     expect(rig.drain.dropped.events).toBe(110 - steps.length);
-    expect(rig.drain.recorded.step).toBe(steps.length);
+    expect(rig.recorded.step).toBe(steps.length);
   });
 
   test('names over the limit share a stand-in and are counted', () => {
@@ -355,7 +357,7 @@ describe('limits', () => {
     const text = rig.flush().text();
     expect(text).toHaveLength(recordingLimits.namesMax + 10);
     expect(text.filter((line) => line === '(too many names) @0')).toHaveLength(rig.drain.dropped.names);
-    expect(rig.drain.dropped).toEqual({ events: 0, arguments: 0, names: 12 });
+    expect(rig.drain.dropped).toEqual({ events: 0, arguments: 0, names: fixedNames.length + 10 });
   });
 
   test('long text is cut at a character and counted; arguments that cannot be recorded are counted', () => {

@@ -4,14 +4,14 @@
 //   async   { 17: allreduce, 19: fetch }          spans that outlive their turn, by id
 //
 // A span row is made when its begin is read, so the rows of a thread lie in order of start, outer before inner (open-span.ts).
-// Invariants: draining stops before a batch could become too large; a row that would start before a watermark already promised is shown
-// as `close` when it has a length, and counted as dropped when it has none.
+// Invariant: draining stops before a batch could become too large, and where what to do changes: what was recorded before the change and
+// after it never share a batch.
 
-import { type RankTime, rankTime } from '@ranktrace/protocol';
-import type { BatchBuilder } from './batch-builder.ts';
-import { appendArgument, OpenSpan, type SpanBegin, type SpanTable } from './open-span.ts';
+import { type RankTime, rankTime, spanState } from '@ranktrace/protocol';
+import type { BatchBuilder, RecordedCounts } from './batch-builder.ts';
+import { appendArgument, OpenSpan, type SpanArgument, type SpanBegin, type SpanTable } from './open-span.ts';
 import { recordingLimits } from './recording-limits.ts';
-import { fixedNames, type RingDrops, RingReader, recordKind } from './ring.ts';
+import { fixedName, fixedNames, type RingDrops, RingReader, recordKind } from './ring.ts';
 import { StepPhases } from './step-phases.ts';
 
 export interface RecordedThread {
@@ -21,8 +21,20 @@ export interface RecordedThread {
   readonly track: number;
 }
 
-/** Events by kind, as `recordedKey` (protocol) carries them. */
-export type RecordedCounts = Record<'span' | 'instant' | 'counter' | 'step' | 'collective' | 'rpc', number>;
+/** Where rows go: steps, phases, counters and facts to `summary`, what makes a timeline to `detail`. The same one when all is sent. */
+export interface Builders {
+  readonly summary: BatchBuilder;
+  readonly detail: BatchBuilder;
+}
+
+/** What is to be done changes here. */
+export interface ReadAction {
+  /** Whether detail is sent from here on; else it is held. */
+  readonly sends: boolean;
+  /** Whether results begin here. */
+  readonly begins: boolean;
+  readonly time: RankTime;
+}
 
 const kinds = { spans: 'span', collectives: 'collective', rpcs: 'rpc' } as const satisfies Record<SpanTable, keyof RecordedCounts>;
 
@@ -48,18 +60,24 @@ export class RingDrain {
   #newest: number;
   /** What `*Argument` records belong to. */
   #owner: OpenSpan | { row: number; serial: number } | undefined;
-  /** Events that could not be shown: too late for a watermark, or a step without its begin. */
+  /** Steps that could not be shown, for their begin was lost. */
   #unplaced = 0;
   #invalid = 0;
-  /** Events read so far, by kind: what must arrive at the other end. */
-  readonly recorded: RecordedCounts = { span: 0, instant: 0, counter: 0, step: 0, collective: 0, rpc: 0 };
+  /** Arguments that a signature stands for, by its name id. */
+  readonly #signatures = new Map<number, readonly SpanArgument[]>();
+  #action: ReadAction | undefined;
+  #hasPauses = false;
+  /** Starts of the last finished steps, oldest first, with their numbers. */
+  readonly recentSteps: { readonly step: number; readonly start: number; readonly end: number }[] = [];
+  readonly #recentStepsMax: number;
 
-  /** `since`: no record of the thread is older; RankTime, ns. */
-  constructor(thread: RecordedThread, since = 0) {
+  /** `recentStepsMax`: length of `recentSteps`. */
+  constructor(thread: RecordedThread, recentStepsMax = 0) {
     this.#reader = new RingReader(thread.ring);
     this.#origin = thread.origin;
     this.#track = thread.track;
-    this.#newest = since;
+    this.#newest = 0;
+    this.#recentStepsMax = recentStepsMax;
   }
 
   /** Time of the newest record read, ns: no later record is older. */
@@ -83,17 +101,54 @@ export class RingDrain {
     return this.#reader.claim();
   }
 
-  /** Reads what there is; false when it stopped early because the batch is full. `promised`: the watermark of the last batch, ns. */
-  drain(builder: BatchBuilder, promised: number): boolean {
-    const reader = this.#reader;
-    reader.refresh();
-    // An event's arguments go into its batch: an instant is not told again, so later they would have no owner.
-    while (!reader.done && (!builder.full || isArgument(reader.kind))) this.#read(builder, promised);
-    reader.release();
-    return reader.done;
+  /** Whether the thread has a line of its own for what interrupted it. */
+  get hasPauses(): boolean {
+    return this.#hasPauses;
   }
 
-  #read(builder: BatchBuilder, promised: number): void {
+  /** Events read and not yet ended of which readers know. */
+  countOpen(into: RecordedCounts): void {
+    for (const span of this.#openSpans()) if (span.isKnown) into[kinds[span.begin.table]]++;
+  }
+
+  /** Shows what is open in a batch that will be sent, where those that showed it may not be. */
+  announceOpen(builder: BatchBuilder): void {
+    for (const span of this.#openSpans()) {
+      if (span.isKnown) continue;
+      builder.reachBack(span.begin.start);
+      span.announce(builder);
+    }
+  }
+
+  /** The action that the last `drain` stopped at, once. */
+  takeAction(): ReadAction | undefined {
+    const action = this.#action;
+    this.#action = undefined;
+    return action;
+  }
+
+  /**
+   * Reads what there is; false when it stopped early: a batch is full, or what to do changes (`takeAction`). `promised`: the watermark of
+   * the last batch, ns.
+   */
+  drain(builders: Builders, promised: number): boolean {
+    const reader = this.#reader;
+    reader.refresh();
+    const { summary, detail } = builders;
+    // An event's arguments go into its batch: an instant is not told again, so later they would have no owner.
+    while (!reader.done && this.#action === undefined && ((!summary.full && !detail.full) || isArgument(reader.kind))) {
+      this.#read(builders, promised);
+    }
+    reader.release();
+    return reader.done && this.#action === undefined;
+  }
+
+  *#openSpans(): Generator<OpenSpan> {
+    yield* this.#stack;
+    yield* this.#async.values();
+  }
+
+  #read({ summary, detail: builder }: Builders, promised: number): void {
     const reader = this.#reader;
     const { kind, extra, name, time: raw, a, b } = reader;
     reader.next();
@@ -102,7 +157,7 @@ export class RingDrain {
       case recordKind.collectiveBegin:
       case recordKind.rpcClientBegin:
       case recordKind.rpcServerBegin:
-        this.#begin(builder, promised, kind, extra, name, this.#time(raw), a, b);
+        this.#begin(builder, kind, extra, name, this.#placed(builder, raw, promised), a, b);
         return;
       case recordKind.end:
         this.#end(builder, this.#stack.pop(), this.#time(raw), extra);
@@ -124,9 +179,8 @@ export class RingDrain {
         return;
       }
       case recordKind.instant: {
-        const time = this.#time(raw);
-        if (this.#isLate(time, promised)) return;
-        this.recorded.instant++;
+        const time = this.#placed(builder, raw, promised);
+        builder.recorded.instant++;
         const row = builder.append('instants', {
           time,
           track: this.#track,
@@ -137,20 +191,34 @@ export class RingDrain {
         return;
       }
       case recordKind.counter: {
-        const time = this.#time(raw);
-        if (this.#isLate(time, promised)) return;
-        this.recorded.counter++;
-        builder.append('counters', {
+        const time = this.#placed(summary, raw, promised);
+        summary.recorded.counter++;
+        summary.append('counters', {
           time,
           track: this.#track,
-          name: this.#name(builder, name),
-          unit: this.#name(builder, extra),
+          name: this.#name(summary, name),
+          unit: this.#name(summary, extra),
           value: a,
         });
         return;
       }
       case recordKind.step:
-        this.#endStep(builder, this.#time(raw), a);
+        this.#endStep(summary, this.#time(raw), a, b);
+        return;
+      case recordKind.action:
+        this.#action = { sends: a === 1, begins: b === 1, time: rankTime(this.#time(raw)) };
+        return;
+      case recordKind.opEnd:
+        this.#endOp(builder, this.#stack.pop(), this.#time(raw), extra, name, a, b);
+        return;
+      case recordKind.endArgument:
+        this.#stack.at(-1)?.addArgument(builder, { key: this.#names[name] ?? '', value: a });
+        return;
+      case recordKind.memory:
+        this.#addMemory(builder, this.#placed(builder, raw, promised), extra, name, a, b);
+        return;
+      case recordKind.pastSpan:
+        this.#addPause(builder, this.#placed(builder, raw, promised), extra, name, a * 1e6);
         return;
       case recordKind.numberArgument:
         this.#addArgument(builder, name, a);
@@ -162,23 +230,14 @@ export class RingDrain {
         this.#names[name] = decoder.decode(reader.takeBytes(a));
         return;
       case recordKind.metadata:
-        builder.append('metadata', { key: this.#name(builder, name), value: builder.string(decoder.decode(reader.takeBytes(a))) });
+        summary.append('metadata', { key: this.#name(summary, name), value: summary.string(decoder.decode(reader.takeBytes(a))) });
         return;
       default:
         throw new Error(`Bug: cannot drain the ring of track ${this.#track}: its record has kind ${kind}`);
     }
   }
 
-  #begin(
-    builder: BatchBuilder,
-    promised: number,
-    kind: number,
-    extra: number,
-    name: number,
-    start: number,
-    id: number,
-    parent: number,
-  ): void {
+  #begin(builder: BatchBuilder, kind: number, extra: number, name: number, start: number, id: number, parent: number): void {
     const reader = this.#reader;
     let [sequence, bytes] = [0, 0];
     let ids: Uint8Array | undefined;
@@ -203,11 +262,12 @@ export class RingDrain {
     const below = this.#stack.at(-1);
     const span = new OpenSpan(begin, Math.max(0, id), parent, below, id < 0);
     if (below?.children !== undefined && below.children.length < recordingLimits.childrenRememberedMax) below.children.push(span);
-    if (this.#step !== undefined && below === undefined && parent === 0 && begin.table !== 'rpcs') {
+    // Phases are what the program names; ops are inside of them.
+    const isOp = kind === recordKind.spanBegin && (extra === fixedName.op || extra === fixedName.dataCopy);
+    if (this.#step !== undefined && below === undefined && parent === 0 && begin.table !== 'rpcs' && !isOp) {
       span.phase = this.#phases.begin(begin.name, start);
     }
-    this.recorded[kinds[begin.table]]++;
-    if (start >= promised) span.announce(builder);
+    span.announce(builder);
     if (id > 0) this.#async.set(id, span);
     else this.#stack.push(span);
     this.#owner = span;
@@ -215,22 +275,93 @@ export class RingDrain {
 
   #end(builder: BatchBuilder, span: OpenSpan | undefined, time: number, status: number): void {
     if (span === undefined) return;
+    builder.recorded[kinds[span.begin.table]]++;
     span.end(builder, time, status === 0 ? 'ok' : 'error');
     if (span.phase !== undefined) this.#phases.end(span.phase, time);
     if (this.#owner === span) this.#owner = undefined;
   }
 
+  /** What an op was, is said at its end. Names are Kineto's. */
+  #endOp(
+    builder: BatchBuilder,
+    span: OpenSpan | undefined,
+    time: number,
+    signature: number,
+    stackAndModule: number,
+    sequence: number,
+    allocated: number,
+  ): void {
+    if (span === undefined) return;
+    const add = (key: string, value: string | number): void => span.addArgument(builder, { key, value });
+    for (const argument of this.#argumentsOf(signature)) span.addArgument(builder, argument);
+    if (sequence !== 0) add('Sequence number', Math.abs(sequence));
+    // Threads are numbered from 1 there; 0 is "none".
+    if (sequence < 0) add('Fwd thread id', this.#track + 1);
+    if (allocated > 0) add('Bytes allocated', allocated);
+    const module = this.#names[stackAndModule >>> 16] ?? '';
+    const stack = this.#names[stackAndModule & 0xffff] ?? '';
+    if (module !== '') add('Module Hierarchy', module);
+    if (stack !== '') add('Call stack', stack);
+    this.#end(builder, span, time, 0);
+  }
+
+  /** The members of a signature, those that are no plain value as JSON. */
+  #argumentsOf(signature: number): readonly SpanArgument[] {
+    if (signature === fixedName.none || signature === fixedName.tooMany) return [];
+    let known = this.#signatures.get(signature);
+    if (known === undefined) {
+      const isPlain = (value: unknown): value is string | number => typeof value === 'string' || typeof value === 'number';
+      known = Object.entries(JSON.parse(this.#names[signature] ?? '{}') as object).map(([key, value]: [string, unknown]) => ({
+        key,
+        value: isPlain(value) ? value : JSON.stringify(value),
+      }));
+      this.#signatures.set(signature, known);
+    }
+    return known;
+  }
+
+  /** As Kineto says it: an instant with arguments. */
+  #addMemory(builder: BatchBuilder, time: number, device: number, address: number, bytes: number, total: number): void {
+    builder.recorded.instant++;
+    const [name, category] = [builder.string('[memory]'), builder.string('cpu_instant_event')];
+    const row = builder.append('instants', { time, track: this.#track, name, category });
+    for (const [key, value] of [
+      ['Bytes', bytes],
+      ['Total Allocated', total],
+      ['Addr', address],
+      ['Device Type', device],
+    ] as const) {
+      appendArgument(builder, 'instants', row, { key, value });
+    }
+    this.#owner = undefined;
+  }
+
+  /** It is known only once it is over. */
+  #addPause(builder: BatchBuilder, start: number, category: number, name: number, length: number): void {
+    this.#hasPauses = true;
+    builder.recorded.span++;
+    const [nameIndex, categoryIndex] = [this.#name(builder, name), this.#name(builder, category)];
+    const track = recordingLimits.extraLineBase + this.#track;
+    builder.appendSpan(start, Math.round(length), track, nameIndex, categoryIndex, 0, 0, spanState.whole);
+  }
+
   /** A missing mark (the ring was full) leaves a stretch that is two steps long: neither is reported. */
-  #endStep(builder: BatchBuilder, time: number, number: number): void {
+  #endStep(builder: BatchBuilder, time: number, number: number, overheadMs: number): void {
     const step = this.#step;
-    this.#step = { start: time, number: number + 1 };
+    this.#step = { start: time, number: number < 0 ? -1 - number : number + 1 };
     const phases = this.#phases.endStep(time);
+    if (number < 0) return;
     if (step?.number !== number) {
       if (step !== undefined) this.#unplaced++; // The marks that are missing are counted by the ring, this one here.
       return;
     }
-    this.recorded.step++;
-    builder.append('steps', { start: step.start, length: time - step.start, track: this.#track, step: number });
+    builder.recorded.step++;
+    const length = time - step.start;
+    // Worked out from samples, so for a single step it may come out longer than the step.
+    const overhead = Math.min(length, Math.round(overheadMs * 1e6));
+    builder.append('steps', { start: step.start, length, track: this.#track, step: number, overhead });
+    this.recentSteps.push({ step: number, start: step.start, end: time });
+    if (this.recentSteps.length > this.#recentStepsMax) this.recentSteps.shift();
     for (const { name, length, calls } of phases) builder.append('phases', { step: number, name: builder.string(name), length, calls });
   }
 
@@ -242,13 +373,6 @@ export class RingDrain {
     else this.#invalid++;
   }
 
-  #isLate(time: number, promised: number): boolean {
-    if (time >= promised) return false;
-    this.#unplaced++;
-    this.#owner = undefined;
-    return true;
-  }
-
   /** Sequence numbers and sizes come from the caller: what is no count is 0, and counted. */
   #count(value: number): number {
     if (Number.isSafeInteger(value) && value >= 0) return value;
@@ -258,6 +382,13 @@ export class RingDrain {
 
   #name(builder: BatchBuilder, id: number): number {
     return builder.string(this.#names[id] ?? '');
+  }
+
+  /** The time of an event that goes into `builder`: where its time is over, the batch will say how far it reaches back. */
+  #placed(builder: BatchBuilder, raw: number, promised: number): number {
+    const time = this.#time(raw);
+    if (time < promised) builder.reachBack(time);
+    return time;
   }
 
   #time(raw: number): number {

@@ -32,11 +32,18 @@ const word = { write: 0, droppedEvents: 1, droppedArguments: 2, droppedNames: 3,
  *   asyncEnd          a id; extra status
  *   instant           extra category
  *   counter           extra unit, a value
- *   step              a number of the step that ended here; −1: the first step begins here
+ *   step              a number of the step that ended here, and the next begins; −1 − n: step n begins here and none ends;
+ *                     b ms that its recording took of this thread
  *   numberArgument    of the record before; name key, a value
  *   stringArgument    of the record before; name key, a byte length; then cells of UTF-8
  *   defineName        name id, a byte length; then cells of UTF-8
  *   metadata          name key, a byte length; then cells of UTF-8
+ *   endArgument       of the innermost span on the stack; name key, a value
+ *   opEnd             the end of an op, which is innermost on the stack; extra signature, name stack | module << 16, a sequence
+ *                     (> 0 its own, < 0 of the forward op that it is the backward of), b bytes allocated
+ *   memory            a buffer was allocated or freed; extra device type, name address, a bytes (< 0 freed), b total bytes
+ *   pastSpan          a span that is over; extra category, a length in ms, b which of the thread's lines (`threadLine`)
+ *   action            from here on detail is sent (a 1) or held back (a 0); b 1 where results begin
  */
 export const recordKind = {
   spanBegin: 1,
@@ -53,11 +60,20 @@ export const recordKind = {
   stringArgument: 12,
   defineName: 13,
   metadata: 14,
+  endArgument: 15,
+  opEnd: 16,
+  memory: 17,
+  pastSpan: 18,
+  action: 19,
 } as const;
 
 /** Names every thread has from the start; defined ones follow. */
-export const fixedNames = ['', '(too many names)'] as const;
-export const tooManyNames = 1;
+export const fixedNames = ['', '(too many names)', 'cpu_op', 'data_copy', 'gc', 'Bytes', 'Bytes freed'] as const;
+/** Their ids. */
+export const fixedName = { none: 0, tooMany: 1, op: 2, dataCopy: 3, gc: 4, bytes: 5, bytesFreed: 6 } as const;
+
+/** The lines of one recording thread: what it runs, and what interrupts it. */
+export const threadLine = { own: 0, gc: 1 } as const;
 
 /** Shared memory for a ring of at most `bytes` bytes of cells (rounded down to a power of two, at least 64 cells). */
 export function createRing(bytes: number): SharedArrayBuffer {
@@ -176,6 +192,13 @@ export class RingWriter {
     this.#ints[cell << 3] = recordKind.end;
     this.#floats[(cell << 2) + 1] = time;
     this.#staged = (staged + 1) | 0;
+    Atomics.store(this.#header, word.write, this.#staged);
+  }
+
+  /** The same for an op (`recordKind.opEnd`). */
+  endOp(time: number, signature: number, stackAndModule: number, sequence: number, allocated: number): void {
+    this.#kept--;
+    this.put(recordKind.opEnd | (signature << 8), stackAndModule, time, sequence, allocated);
     Atomics.store(this.#header, word.write, this.#staged);
   }
 

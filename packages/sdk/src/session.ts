@@ -9,6 +9,7 @@
 // session travels by environment data (to threads started later) and by `open` (to earlier ones, from the main thread and from the
 // shipper), and `attach` is heard by the shipper and, until it is up, by the main thread, which hands it on. All of it is idempotent.
 
+import type { MessagePort } from 'node:worker_threads';
 import type { ResolvedOptions } from './options.ts';
 
 /** Values of the control word. */
@@ -20,12 +21,19 @@ export const channelName = 'ranktrace';
 export interface Session {
   /** Incarnation. */
   readonly id: string;
-  /** One Int32: a `sessionState`. */
+  /** Two Int32: a `sessionState`, and bits of `detail` (detail.ts). */
   readonly control: SharedArrayBuffer;
   /** Monotonic clock at RankTime 0, ns. */
   readonly epochNs: bigint;
   readonly ringBytes: number;
+  /** How the engine of tfjs is recorded in each thread that has one; undefined where ops are not wanted. */
+  readonly hooks: { readonly fence: boolean; readonly withModules: boolean } | undefined;
 }
+
+export const controlBytes = 8;
+
+/** The session's word of `detail` bits. */
+export const detailWord = ({ control }: Session): Int32Array => new Int32Array(control, 4, 1);
 
 /** Whether nobody ships for the session any more. */
 export function hasEnded({ control }: Session): boolean {
@@ -62,4 +70,9 @@ export interface ShipperStart {
   readonly pid: number;
 }
 
-export type ToShipper = AttachedThread | { readonly type: 'stop'; readonly deadlineMs: number };
+export type ToShipper =
+  | AttachedThread
+  | { readonly type: 'stop'; readonly deadlineMs: number }
+  | { readonly type: 'toggleDevices'; readonly on: boolean }
+  /** Asks for `HeldResults` on `port`; `answered` (one Int32) becomes 1 once they are there. */
+  | { readonly type: 'results'; readonly port: MessagePort; readonly answered: SharedArrayBuffer };

@@ -5,10 +5,12 @@
 //
 // Invariant: neither waits longer than the deadline (and a little, for the worker to give up first); neither throws.
 
-import { Worker } from 'node:worker_threads';
+import { MessageChannel, receiveMessageOnPort, Worker } from 'node:worker_threads';
+import type { HeldResults } from './collector.ts';
 import { type AttachedThread, type ShipperStart, sessionState, type ToShipper } from './session.ts';
 
 const graceMs = 250;
+const resultsPollMs = 100;
 
 export class ShipperLink {
   readonly #worker: Worker;
@@ -38,6 +40,29 @@ export class ShipperLink {
 
   attach(thread: AttachedThread): void {
     this.#post(thread);
+  }
+
+  /** Begins to sample devices, or ends it. */
+  toggleDevices(on: boolean): void {
+    this.#post({ type: 'toggleDevices', on });
+  }
+
+  /** What the flight recorder has of the last active steps; blocks this thread. Undefined when the worker does not answer in time. */
+  results(deadlineMs: number): HeldResults | undefined {
+    const { port1, port2 } = new MessageChannel();
+    const answered = new SharedArrayBuffer(4);
+    this.#worker.postMessage({ type: 'results', port: port2, answered } satisfies ToShipper, [port2]);
+    const end = performance.now() + deadlineMs;
+    const word = new Int32Array(answered);
+    while (Atomics.load(word, 0) === 0 && Atomics.load(this.#control, 0) <= sessionState.ready) {
+      const left = end - performance.now();
+      if (left <= 0) break;
+      // In slices: a worker that dies meanwhile tells by the control word, which is another word to wait for.
+      Atomics.wait(word, 0, 0, Math.min(left, resultsPollMs));
+    }
+    const message = receiveMessageOnPort(port1) as { message: HeldResults } | undefined;
+    port1.close();
+    return message?.message;
   }
 
   /** Ships what is left; resolves when that is done or `deadlineMs` are over. */

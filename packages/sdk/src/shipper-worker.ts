@@ -10,6 +10,7 @@ import { limits } from '@ranktrace/protocol';
 import { Collector } from './collector.ts';
 import { SdkError } from './errors.ts';
 import { recordingLimits } from './recording-limits.ts';
+import { Sampling } from './sample/sampling.ts';
 import { type ChannelMessage, channelName, type ShipperStart, sessionState, type ToShipper } from './session.ts';
 import { openShipper } from './shipper.ts';
 
@@ -22,7 +23,9 @@ function run({ session, main, options, pid }: ShipperStart): void {
   const shipper = openShipper(options, identity, {
     control: (message) => {
       // After the last batch there is none.
-      if (message.type === 'flush' && !stopping) collector.flush();
+      if (stopping) return;
+      if (message.type === 'flush') collector.flush();
+      if (message.type === 'pull' && message.run === options.run) collector.pull(message.fromStep, message.toStep);
     },
     notice,
   });
@@ -31,11 +34,14 @@ function run({ session, main, options, pid }: ShipperStart): void {
     identity,
     shipper,
     flushIntervalMs: options.flushIntervalMs,
+    flightRecorderSteps: options.flightRecorderSteps,
+    flightRecorderBytes: options.flightRecorderBytes,
     mainThread: main.thread,
     monotonicNs: process.hrtime.bigint,
     threadEnded,
   });
   collector.attach(main);
+  const sampling = new Sampling(options, (samples) => collector.addSamples(samples), notice);
 
   const channel = new BroadcastChannel(channelName);
   const open = () => channel.postMessage({ type: 'open', session } satisfies ChannelMessage);
@@ -52,8 +58,11 @@ function run({ session, main, options, pid }: ShipperStart): void {
   parentPort?.on('message', (message: ToShipper) => {
     if (message.type === 'attach') return collector.attach(message);
     if (stopping) return;
+    if (message.type === 'toggleDevices') return sampling.toggleDevices(message.on);
+    if (message.type === 'results') return guard(session.control, () => answer(message, collector));
     stopping = true;
     clearInterval(timer);
+    sampling.stop();
     guard(session.control, async () => {
       collector.flush(true);
       await shipper.drained(message.deadlineMs);
@@ -66,6 +75,14 @@ function run({ session, main, options, pid }: ShipperStart): void {
   });
   report(session.control, sessionState.ready);
   tick();
+}
+
+/** The training thread waits for this, outside its event loop. */
+function answer({ port, answered }: Extract<ToShipper, { type: 'results' }>, collector: Collector): void {
+  port.postMessage(collector.results());
+  const word = new Int32Array(answered);
+  Atomics.store(word, 0, 1);
+  Atomics.notify(word, 0);
 }
 
 /** Runs `work`; what it throws is a bug of ours, and must end recording rather than training. */

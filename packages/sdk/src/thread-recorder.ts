@@ -10,7 +10,8 @@ import { performance } from 'node:perf_hooks';
 import { BroadcastChannel, getEnvironmentData, isMainThread, threadId } from 'node:worker_threads';
 import { Recorder, type SpanContext } from './recorder.ts';
 import { createRing, RingWriter } from './ring.ts';
-import { type AttachedThread, type ChannelMessage, channelName, hasEnded, type Session } from './session.ts';
+import { type AttachedThread, type ChannelMessage, channelName, detailWord, hasEnded, type Session } from './session.ts';
+import { TfjsHooks } from './tfjs/attach-tfjs.ts';
 import { calibrateZero, originOf } from './thread-clock.ts';
 
 let active: Recorder | undefined;
@@ -35,6 +36,7 @@ export function createRecorder(session: Session, name: string): { recorder: Reco
     context: new AsyncLocalStorage<SpanContext>(),
     // Ids are doubles: 2^13 threads of 2^40 spans each.
     idBase: (threadId % 8192) * 2 ** 40,
+    detail: detailWord(session),
   });
   const origin = originOf(
     calibrateZero(() => performance.now(), process.hrtime.bigint),
@@ -47,6 +49,7 @@ function listen(): void {
   listening = true;
   const channel = new BroadcastChannel(channelName);
   let attached: AttachedThread | undefined;
+  let hooks: TfjsHooks | undefined;
   const post = (message: ChannelMessage) => channel.postMessage(message);
   const open = (session: Session) => {
     if (attached?.session !== session.id) {
@@ -55,6 +58,8 @@ function listen(): void {
       const made = createRecorder(session, `worker ${threadId}`);
       active = made.recorder;
       attached = made.thread;
+      hooks?.remove();
+      hooks = session.hooks === undefined ? undefined : new TfjsHooks(made.recorder, session.hooks);
     }
     // Again, too: the shipper that says `open` may have missed the first one.
     post(attached);
@@ -63,9 +68,11 @@ function listen(): void {
     const message = (event as { data: ChannelMessage }).data;
     if (message.type === 'open') open(message.session);
     if (message.type !== 'close' || message.session !== attached?.session) return;
+    hooks?.remove();
     active?.close();
     active = undefined;
     attached = undefined;
+    hooks = undefined;
   };
   channel.unref();
   process.once('exit', () => active?.close());

@@ -1,10 +1,32 @@
 // The pure heart: no clock, disk, socket or DOM.
 export { ClockModel, type RankClock } from './align/clock-model.ts';
 export { type ClockEvidence, type ClockSample, type FittedClocks, fitClocks } from './align/fit-clocks.ts';
+export { collapsedStacks, type StackMetric, stackMetricOf } from './analyse/collapsed-stacks.ts';
 export { type Finding, findCompleteness, worstBound } from './analyse/findings.ts';
 export { type FunctionAverage, functionAverages, totalAverage } from './analyse/function-averages.ts';
+export {
+  type FunctionEvent,
+  type FunctionEventInterval,
+  type FunctionEventKernel,
+  type FunctionEventListOptions,
+  functionEventList,
+} from './analyse/function-event-list.ts';
 export { type FunctionEvents, functionEvents } from './analyse/function-events.ts';
 export { type KeyAverage, KeyAveragesSink } from './analyse/key-averages.ts';
+export { type KinetoTableOptions, KinetoTableSink } from './analyse/kineto-table-sink.ts';
+export {
+  type MemoryAction,
+  type MemoryCategory,
+  type MemoryTimeline,
+  type MemoryTimelineEvent,
+  type MemoryTimelineOptions,
+  memoryAction,
+  memoryCategories,
+  memoryTimeline,
+  memoryTimelineJson,
+  memoryTimelineRawJson,
+} from './analyse/memory-timeline.ts';
+export type { RecordingWindow } from './analyse/rank-recording.ts';
 export { quantile, type RankSummary, type RunSummary, type StepSummary, StepSummarySink } from './analyse/step-summary.ts';
 export { TraceError, type TraceErrorCode } from './errors.ts';
 export type { BatchSource } from './merge/batch-source.ts';
@@ -24,7 +46,16 @@ export type {
   TraceSink,
   WriteBytes,
 } from './trace-sink.ts';
-export { type AveragesTableOptions, averagesTable, sortAverages, sortKeyOf, sortKeys } from './write/averages-table.ts';
+export {
+  type AveragesTableOptions,
+  type AveragesTableRow,
+  averagesTable,
+  sortAverages,
+  sortKeyOf,
+  sortKeys,
+} from './write/averages-table.ts';
 export { chromeWriter } from './write/chrome.ts';
 export { dumpWriter } from './write/dump.ts';
+export { type KinetoWriterOptions, kinetoWriter } from './write/kineto.ts';
+export { type MemoryTimelinePageOptions, memoryTimelinePage } from './write/memory-timeline-page.ts';
 export { perfettoWriter } from './write/perfetto.ts';

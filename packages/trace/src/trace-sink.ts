@@ -69,6 +69,10 @@ export interface TraceEvent {
   readonly value: number;
   /** Step number. A step comes at its end: its start may lie before events that came earlier. */
   readonly step: number;
+  /** Step: what of it the recording itself took of the thread. */
+  readonly overhead: Nanos;
+  /** Span, collective, rpc: whether it may overlap others of its thread, for it began and ended in different turns of the program. */
+  readonly isAsync: boolean;
   /** Step: time of each of its phases. */
   readonly phases: ReadonlyMap<string, Nanos> | undefined;
   /** Collective: group and sequence, and this rank's payload bytes. */

@@ -44,7 +44,7 @@ export function makeBatch(shape: BatchShape = {}): Uint8Array {
       state: 0,
     });
   }
-  tables.steps.append({ start: sequence * 1e6, length: 1e6 + sequence, track: 1, step: sequence });
+  tables.steps.append({ start: sequence * 1e6, length: 1e6 + sequence, track: 1, step: sequence, overhead: 0 });
   tables.phases.append({ step: sequence, name: 1, length: 3e5, calls: 1 });
   tables.phases.append({ step: sequence, name: 2, length: 6e5, calls: 1 });
   return encodeBatch({ header, strings: ['', 'forward', 'backward'], tables }, (body) => deflateRawSync(body, { level: 1 }));

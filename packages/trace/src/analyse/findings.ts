@@ -1,14 +1,16 @@
-// What a merge knows about its own completeness, as sentences a person can act on: findings of kind `data_loss`, `rank_lost`,
-// `clock_unaligned`. Blame for slow steps rests on these: a verdict over incomplete data has to say so.
+// What a merge knows about its own completeness, as sentences a person can act on: findings of kind `data_loss`, `detail_shed`,
+// `rank_lost`, `clock_unaligned`. Blame for slow steps rests on these: a verdict over incomplete data has to say so.
 
-import type { Nanos } from '@ranktrace/protocol';
+import { type Nanos, shedKey } from '@ranktrace/protocol';
 import type { EventCounts, ProcessTotals, TraceHeader } from '../trace-sink.ts';
 
 export interface Finding {
-  readonly kind: 'data_loss' | 'rank_lost' | 'rank_missing' | 'clock_unaligned';
+  readonly kind: 'data_loss' | 'detail_shed' | 'rank_lost' | 'rank_missing' | 'clock_unaligned';
   readonly ranks: readonly number[];
   readonly text: string;
 }
+
+const spanKinds: ReadonlySet<string> = new Set(['span', 'collective', 'rpc']);
 
 /** The findings of one merged run, in a fixed order. */
 export function findCompleteness(header: TraceHeader, totals: readonly ProcessTotals[]): readonly Finding[] {
@@ -29,11 +31,20 @@ export function findCompleteness(header: TraceHeader, totals: readonly ProcessTo
     // Against what the recorder counted: a loss that no counter on the way knows of is the worst kind.
     for (const kind of Object.keys(counts) as (keyof EventCounts)[]) {
       const wanted = recorded?.[kind] ?? counts[kind];
-      if (counts[kind] === wanted) continue;
+      // A span may be there that was not counted: it began in detail that was pulled, and ended in detail that was not.
+      if (counts[kind] === wanted || (counts[kind] > wanted && spanKinds.has(kind))) continue;
       findings.push({
         kind: 'data_loss',
         ranks: [rank],
         text: `rank ${rank}: ${wanted} events of kind ${kind} were recorded, ${counts[kind]} arrived`,
+      });
+    }
+    for (const [key, why] of process.metadata) {
+      if (!key.startsWith(shedKey)) continue;
+      findings.push({
+        kind: 'detail_shed',
+        ranks: [rank],
+        text: `rank ${rank}: ${key.slice(shedKey.length)} not recorded to the end: ${why}`,
       });
     }
     if (!ended)

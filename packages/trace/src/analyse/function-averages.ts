@@ -23,8 +23,10 @@ export interface FunctionAverage {
   readonly selfDeviceMemoryUsage: number;
   /** Floating point operations. */
   readonly flops: number;
-  /** The file does not say which ops are asynchronous. */
-  readonly isAsync: false;
+  /** Whether the first of them is asynchronous. */
+  readonly isAsync: boolean;
+  /** Whether the first of them is inside no other. */
+  readonly isTopLevel: boolean;
   readonly isUserAnnotation: boolean;
   /** As Python prints them, such as `[[8, 3], []]`; empty where not grouped by them. */
   readonly inputShapes: string;
@@ -64,7 +66,7 @@ const sums = [
 /** Rows of function events, torch's `prof.key_averages(group_by_input_shape, group_by_stack_n)`. */
 export function functionAverages(events: FunctionEvents, options: FunctionAveragesOptions = {}): FunctionAverage[] {
   const { groupByInputShape = false, groupByStackN = 0 } = options;
-  const { row, isFolded, isDevice, isUserAnnotation, stack, length, table } = events;
+  const { row, parent, isFolded, isDevice, isUserAnnotation, isAsync, stack, length, table } = events;
   const { columns } = table.events;
   const { strings } = table;
   const names = new Names(table.strings.strings, aggregateName);
@@ -111,6 +113,8 @@ export function functionAverages(events: FunctionEvents, options: FunctionAverag
       count: counts[group] as number,
       deviceType: isDevice[event] === 1 ? 'device' : 'cpu',
       ...rowOf(of),
+      isAsync: isAsync[event] === 1,
+      isTopLevel: parent[event] === -1,
       isUserAnnotation: isUserAnnotation[event] === 1,
       inputShapes: groupByInputShape ? printShapes(at < 0 ? '' : strings.get(columns.shapes[at] as number)) : '',
       stack: framesOf(strings.get(stack[event] as number)).slice(0, groupByStackN),
@@ -120,7 +124,7 @@ export function functionAverages(events: FunctionEvents, options: FunctionAverag
 
 /** torch's `events().total_average()`: one row of all events. */
 export function totalAverage(events: FunctionEvents): FunctionAverage {
-  const { isFolded, isDevice, length } = events;
+  const { isFolded, isDevice, isAsync, length } = events;
   const all = new Uint32Array(length);
   const of = (sum: Sum): number => addUp(events[sum], all, isFolded, 1)[0] as number;
   return {
@@ -128,6 +132,8 @@ export function totalAverage(events: FunctionEvents): FunctionAverage {
     key: 'Total',
     count: isFolded.reduce((count, folded) => count + 1 - folded, 0),
     deviceType: isDevice[0] === 1 ? 'device' : 'cpu',
+    isAsync: isAsync[0] === 1,
+    isTopLevel: true,
     isUserAnnotation: false,
     inputShapes: '',
     stack: [],
@@ -145,7 +151,6 @@ const rowOf = (of: (sum: Sum) => number) => ({
   deviceMemoryUsage: of('deviceMemory'),
   selfDeviceMemoryUsage: of('deviceMemorySelf'),
   flops: of('flops'),
-  isAsync: false as const,
 });
 
 /** Adds up a column by group: one column at a time stays in the cache. */
@@ -194,14 +199,20 @@ class Names {
 }
 
 /** `Input Dims` as Python prints torch's own list: a list of tensors has no shape there. */
-function printShapes(json: string): string {
-  if (json === '') return '[]';
+const printShapes = (json: string): string =>
+  `[${shapesOf(json)
+    .map((sizes) => `[${sizes.join(', ')}]`)
+    .join(', ')}]`;
+
+/** Sizes of each input by the JSON text of `Input Dims`; none for what is no tensor, or more than one. */
+export function shapesOf(json: string): number[][] {
+  if (json === '') return [];
   const inputs = JSON.parse(json) as unknown[];
-  const printed = inputs.map((sizes) => (Array.isArray(sizes) && !sizes.some(Array.isArray) ? `[${sizes.join(', ')}]` : '[]'));
-  return `[${printed.join(', ')}]`;
+  return inputs.map((sizes) => (Array.isArray(sizes) && !sizes.some(Array.isArray) ? sizes : []));
 }
 
-function framesOf(stack: string): string[] {
+/** Frames of a `Call stack`, innermost first, without those that torch leaves out. */
+export function framesOf(stack: string): string[] {
   if (stack === '') return [];
   return stack.split(';').filter((frame) => !leftOutFrames.some(([file, name]) => frame.includes(file) && frame.includes(name)));
 }

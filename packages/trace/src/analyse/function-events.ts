@@ -9,9 +9,10 @@
 //  - An op is charged with every allocation whose time falls in [start, end], whichever thread made it.
 //  - An op that is alone inside one of the same name is folded into it, and its kernels replace the outer one's.
 //  - A runtime call belongs to the thread of the op that it works for.
+//  - An asynchronous op has neither parent nor children nor anything of its own, only its total time and memory.
 //
-// Where the file knows less than torch in the process: it does not say which ops are asynchronous, nor on which of torch's own thread
-// numbers one ran, so a backward op finds its forward op's stack by sequence number alone, the first op that has it.
+// Where the file knows less than torch in the process: torch's own does not say which ops are asynchronous (ours does), nor on which of
+// torch's own thread numbers one ran, so a backward op finds its forward op's stack by sequence number alone, the first op that has it.
 //
 // Invariant: times are torch's own doubles, bit for bit: µs from the profile's start, lengths as their differences, added in its order.
 // Exact ns would be nearer the truth by less than 1 ns an event, but an average such as 1.1145 µs would then print as 1.115, not 1.114.
@@ -60,6 +61,10 @@ export interface FunctionEvents {
   /** 1 for what ran on a device. */
   readonly isDevice: Uint8Array;
   readonly isUserAnnotation: Uint8Array;
+  /** 1 for what nothing nests in, never of a device: no parent, no children, no time of its own. */
+  readonly isAsync: Uint8Array;
+  /** The op that a kernel or a runtime call works for, -1 without one; undefined where nothing works for another. */
+  readonly launcher: Int32Array | undefined;
   /** 0 for events of a device. */
   readonly cpuTotal: Float64Array;
   readonly cpuSelf: Float64Array;
@@ -92,6 +97,7 @@ export function functionEvents(table: KinetoTable, options: FunctionEventOptions
   const row = new Int32Array(room);
   const isDevice = new Uint8Array(room);
   const isUserAnnotation = new Uint8Array(room);
+  const isAsync = new Uint8Array(room);
   const cpuMemory = new Float64Array(room);
   const deviceMemoryOf = new Float64Array(room);
 
@@ -116,9 +122,9 @@ export function functionEvents(table: KinetoTable, options: FunctionEventOptions
     row[length] = at;
     const category = columns.category[at] as number;
     if (annotationIndexes.has(category)) isUserAnnotation[length] = 1;
-    if (deviceIndexes.has(category)) {
-      isDevice[length] = 1;
-    } else if (memory.length > 0) {
+    if (deviceIndexes.has(category)) isDevice[length] = 1;
+    else isAsync[length] = columns.isAsync[at] as number;
+    if (isDevice[length] === 0 && memory.length > 0) {
       const end = start + (columns.duration[at] as number);
       if (end > lastEnd) lastEnd = end;
       const to = firstAfter(memory.time, next, end);
@@ -129,7 +135,7 @@ export function functionEvents(table: KinetoTable, options: FunctionEventOptions
   }
   addUnclaimed(Number.POSITIVE_INFINITY);
 
-  const tree = buildTree(table, row, isDevice, length);
+  const tree = buildTree(table, row, isDevice, isAsync, length);
   const { parent, isFolded, deviceOwn } = tree;
 
   const cpuTotal = new Float64Array(length);
@@ -152,6 +158,12 @@ export function functionEvents(table: KinetoTable, options: FunctionEventOptions
     deviceMemorySelf[above] = (deviceMemorySelf[above] as number) - (deviceMemoryOf[event] as number);
   }
   const cpuSelf = cpuTotal.map((total, event) => total - (inside[event] as number));
+  for (let event = isAsync.indexOf(1); event >= 0; event = isAsync.indexOf(1, event + 1)) {
+    cpuSelf[event] = 0;
+    cpuMemorySelf[event] = 0;
+    deviceMemorySelf[event] = 0;
+    deviceTotal[event] = 0;
+  }
   const deviceSelf = Float64Array.from(deviceTotal);
   // Children come after their parents, so going back every event is complete before it is added to its parent.
   for (let event = tree.launches ? length - 1 : -1; event >= 0; event--) {
@@ -170,6 +182,8 @@ export function functionEvents(table: KinetoTable, options: FunctionEventOptions
     isFolded,
     isDevice: isDevice.subarray(0, length),
     isUserAnnotation: isUserAnnotation.subarray(0, length),
+    isAsync: isAsync.subarray(0, length),
+    launcher: tree.launcher,
     cpuTotal,
     cpuSelf,
     deviceTotal,
@@ -247,14 +261,15 @@ interface Tree {
   readonly deviceOwn: Float64Array;
   /** Whether any event launched a kernel. */
   readonly launches: boolean;
+  readonly launcher: Int32Array | undefined;
 }
 
-function buildTree(table: KinetoTable, row: Int32Array, isDevice: Uint8Array, length: number): Tree {
+function buildTree(table: KinetoTable, row: Int32Array, isDevice: Uint8Array, isAsync: Uint8Array, length: number): Tree {
   const { columns } = table.events;
   const parent = new Int32Array(length).fill(-1);
   const children = new Uint32Array(length);
   const isFolded = new Uint8Array(length);
-  const launches = launchesOf(table, row, isDevice, length);
+  const launches = launchesOf(table, row, isDevice, isAsync, length);
 
   const deviceOwn = launches.deviceTime;
 
@@ -262,7 +277,7 @@ function buildTree(table: KinetoTable, row: Int32Array, isDevice: Uint8Array, le
   const open: number[][] = table.tracks.map(() => []);
   for (let event = 0; event < length; event++) {
     const at = row[event] as number;
-    if (at < 0 || isDevice[event] === 1) continue;
+    if (at < 0 || isDevice[event] === 1 || isAsync[event] === 1) continue;
     const owner = launches.owner === undefined ? -1 : (launches.owner[event] as number);
     const track = owner < 0 ? at : (row[owner] as number);
     const stack = open[columns.track[track] as number] as number[];
@@ -300,7 +315,7 @@ function buildTree(table: KinetoTable, row: Int32Array, isDevice: Uint8Array, le
     children[above] = children[event] as number;
     deviceOwn[above] = deviceOwn[event] as number;
   }
-  return { parent, isFolded, deviceOwn, launches: launches.any };
+  return { parent, isFolded, deviceOwn, launches: launches.any, launcher: launches.owner };
 }
 
 /** The name under which events are added up: all steps are one. */
@@ -324,7 +339,7 @@ const linkedCategories: ReadonlySet<string> = new Set([
 ]);
 
 /** Which op launched what: kernels and runtime calls carry the op's `External id`. */
-function launchesOf(table: KinetoTable, row: Int32Array, isDevice: Uint8Array, length: number): Launches {
+function launchesOf(table: KinetoTable, row: Int32Array, isDevice: Uint8Array, isAsync: Uint8Array, length: number): Launches {
   const { columns } = table.events;
   const deviceTime = new Float64Array(length);
   const runtimes = indexesOf(table, linkedCategories);
@@ -340,18 +355,17 @@ function launchesOf(table: KinetoTable, row: Int32Array, isDevice: Uint8Array, l
     if (at < 0) continue;
     const category = columns.category[at] as number;
     if (isDevice[event] === 1 ? category !== annotation : runtimes.has(category)) linked.push(event);
-    else if (isDevice[event] === 0) ops.set(columns.externalId[at] as number, event);
+    else if (isDevice[event] === 0 && isAsync[event] === 0) ops.set(columns.externalId[at] as number, event);
   }
   const owner = new Int32Array(length).fill(-1);
   for (const event of linked) {
     const at = row[event] as number;
     const op = ops.get(columns.externalId[at] as number);
     if (op < 0) continue;
+    owner[event] = op;
     if (isDevice[event] === 1) {
       deviceTime[op] = (deviceTime[op] as number) + elapsedMicros(table, at);
       any = true;
-    } else {
-      owner[event] = op;
     }
   }
   return { owner, deviceTime, any };

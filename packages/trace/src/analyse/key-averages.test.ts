@@ -21,7 +21,20 @@ function eventOf(
   end: number,
 ): TraceEvent {
   const times = { start: traceTime(start), length: nanos(end - start) };
-  const nothing = { category: '', value: 0, step: 0, phases: undefined, group: '', sequence: 0, bytes: 0, side: '', peer: '', status: '' };
+  const nothing = {
+    category: '',
+    value: 0,
+    step: 0,
+    phases: undefined,
+    overhead: nanos(0),
+    isAsync: false,
+    group: '',
+    sequence: 0,
+    bytes: 0,
+    side: '',
+    peer: '',
+    status: '',
+  };
   const noIds = { traceId: '', spanId: '', parentSpanId: '', flow: undefined, arguments: undefined };
   return { kind, state, lane, name, ...times, ...nothing, ...noIds };
 }

@@ -27,7 +27,13 @@ function stepOf(rank: number, step: number, length: number, phases: Readonly<Rec
   const nothing = { category: '', value: 0, group: '', sequence: 0, bytes: 0, side: '', peer: '', status: '' };
   const noIds = { traceId: '', spanId: '', parentSpanId: '', flow: undefined, arguments: undefined };
   const entries = Object.entries(phases).map(([name, time]): [string, Nanos] => [name, nanos(time)]);
-  const about = { step, name: `ProfilerStep#${step}`, phases: entries.length > 0 ? new Map(entries) : undefined };
+  const about = {
+    step,
+    overhead: nanos(0),
+    isAsync: false,
+    name: `ProfilerStep#${step}`,
+    phases: entries.length > 0 ? new Map(entries) : undefined,
+  };
   return { kind: 'step', state: 'whole', lane: laneOf(rank), ...times, ...nothing, ...noIds, ...about };
 }
 

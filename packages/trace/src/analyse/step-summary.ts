@@ -22,6 +22,8 @@ export interface RankSummary {
   readonly steps: number;
   /** Mean step, ns. */
   readonly mean: Nanos;
+  /** Share of the steps that recording took of the thread that counts them, 0 … 1. */
+  readonly overhead: number;
   /** Mean time per step of each phase, ns, in order of size; last `other`, the rest of the step and any phase of that name. */
   readonly phases: ReadonlyMap<string, Nanos>;
 }
@@ -48,6 +50,7 @@ interface Step {
 interface Rank {
   steps: number;
   total: number;
+  overhead: number;
   readonly phases: Map<string, number>;
 }
 
@@ -68,11 +71,12 @@ export class StepSummarySink implements TraceSink {
     this.#addStep(event.step, rank, event.length);
     let totals = this.#ranks.get(rank);
     if (totals === undefined) {
-      totals = { steps: 0, total: 0, phases: new Map() };
+      totals = { steps: 0, total: 0, overhead: 0, phases: new Map() };
       this.#ranks.set(rank, totals);
     }
     totals.steps++;
     totals.total += event.length;
+    totals.overhead += event.overhead;
     for (const [name, length] of event.phases ?? []) totals.phases.set(name, (totals.phases.get(name) ?? 0) + length);
   }
 
@@ -119,7 +123,8 @@ function rankSummary(rank: number, totals: Rank): RankSummary {
   // Phases that ran at the same time may add up to more than the step; then nothing is left over.
   const rest = totals.total - named.reduce((sum, [, length]) => sum + length, 0);
   if (totals.phases.size > 0) phases.push(['other', per(Math.max(totals.phases.get('other') ?? 0, rest))]);
-  return { rank, steps: totals.steps, mean: per(totals.total), phases: new Map(phases) };
+  const overhead = totals.total === 0 ? 0 : totals.overhead / totals.total;
+  return { rank, steps: totals.steps, mean: per(totals.total), overhead, phases: new Map(phases) };
 }
 
 /** Linear interpolation between order statistics (Hyndman and Fan's type 7); undefined for nothing. */

@@ -5,10 +5,10 @@ import type { Batch, TableName } from '@ranktrace/protocol';
 export interface BatchSource {
   readonly rank: number;
   readonly incarnation: string;
-  /** Batches there are, for progress. */
+  /** Batches there are. */
   readonly count: number;
   /** Batches missing in the sequence. */
   readonly missing: number;
-  /** Reads from the start, each time it is called; with `only`, the other tables stay empty. Unreadable batches are skipped by the source. */
-  batches(only?: readonly TableName[]): Iterable<Batch>;
+  /** The batch at `index` in order of sequence, 0 ≤ index < count; with `only`, its other tables stay empty. Undefined when it is unreadable. */
+  batch(index: number, only?: readonly TableName[]): Batch | undefined;
 }

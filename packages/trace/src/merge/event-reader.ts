@@ -22,6 +22,8 @@ class MutableEvent implements TraceEvent {
   unit = '';
   value = 0;
   step = 0;
+  overhead: Nanos = nanos(0);
+  isAsync = false;
   phases: ReadonlyMap<string, Nanos> | undefined = undefined;
   group = '';
   sequence = 0;
@@ -54,6 +56,7 @@ export class EventReader {
       this.#place(columns.start[row] as number, columns.length[row] as number, columns.state[row] as number, clock);
       event.name = strings[columns.name[row] as number] as string;
       event.category = strings[columns.category[row] as number] as string;
+      event.isAsync = columns.id[row] !== 0;
       return;
     }
     this.#reset();
@@ -81,6 +84,7 @@ export class EventReader {
         this.#place(columns.start[row] as number, columns.length[row] as number, spanState.whole, clock);
         event.step = columns.step[row] as number;
         event.name = `ProfilerStep#${event.step}`;
+        event.overhead = nanos(columns.overhead[row] as number);
         event.phases = this.#phasesOfStep(batch, event.step);
         return;
       }
@@ -93,6 +97,7 @@ export class EventReader {
         event.group = strings[columns.group[row] as number] as string;
         event.sequence = columns.sequence[row] as number;
         event.bytes = columns.bytes[row] as number;
+        event.isAsync = columns.id[row] !== 0;
         event.flow = collectiveFlow(event.group, event.sequence);
         return;
       }
@@ -105,6 +110,7 @@ export class EventReader {
         event.side = strings[columns.side[row] as number] as string;
         event.peer = strings[columns.peer[row] as number] as string;
         event.status = strings[columns.status[row] as number] as string;
+        event.isAsync = columns.id[row] !== 0;
         event.traceId = hex(columns.trace, row, 16);
         event.spanId = hex(columns.span, row, 8);
         event.parentSpanId = hex(columns.parentSpan, row, 8);
@@ -133,6 +139,8 @@ export class EventReader {
     event.unit = event.category = event.group = event.side = event.peer = event.status = '';
     event.traceId = event.spanId = event.parentSpanId = '';
     event.value = event.step = event.sequence = event.bytes = 0;
+    event.overhead = nanos(0);
+    event.isAsync = false;
     event.flow = event.phases = undefined;
   }
 

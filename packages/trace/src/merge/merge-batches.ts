@@ -3,17 +3,17 @@
 //   rank 0  ──[ batch ]──[ batch ]─┐   runs: rows of one table that are in order already
 //   rank 1  ──[ batch ]──[ batch ]─┼─► heap of runs ─► event ─► lane ─► sink
 //   rank 2  ──[ batch ]────────────┘
-//                        ^ horizon: least watermark of all ranks, one batch back
+//                 ^ horizon: where the batch that was read last begins, of the rank that is furthest behind
 //
-// A batch promises by its watermark that nothing of its rank is still to come from before it, so everything before the least watermark can
-// go out: memory holds two or three batches a rank, however long the run. The horizon stays one batch behind because a span that was open
-// at one flush is mostly closed by the next, and may then go out whole.
+// Batches of a rank come in the order of the time that their events begin at the earliest (`since`), so everything before the least of the
+// ranks' latest can go out: memory holds two or three batches a rank, however long the run. A span that was open at one flush is mostly
+// closed by the next, and may then go out whole. Batches may overlap: detail that was held back lies beside the summaries of its time.
 //
 // Keys: spans by start, `close` rows and steps by their end (that is when they are known). An event that comes after its time has gone out
 // is written where it is and counted `late`.
 // Invariant: the order depends on (time, length, process, table, sequence, row) alone, never on the order of arrival.
 
-import { type Batch, type EventTable, spanState, type TableName, tableNames } from '@ranktrace/protocol';
+import { type Batch, type EventTable, type RankTime, spanState, type TableName, tableNames } from '@ranktrace/protocol';
 import type { RankClock } from '../align/clock-model.ts';
 import type { ProcessTotals, TraceEvent, TraceLane, TraceProcess, TraceSink } from '../trace-sink.ts';
 import { ArgumentIndex } from './argument-index.ts';
@@ -57,8 +57,7 @@ interface OpenRow {
 interface Member {
   readonly process: TraceProcess;
   readonly clock: RankClock;
-  /** Trace time before which nothing is to come, as of the last batch and of the one before it. */
-  watermark: number;
+  /** Trace time before which nothing is to come. */
   horizon: number;
   readonly open: Map<string, OpenRow>;
   readonly lanes: Map<number, Lanes>;
@@ -93,7 +92,6 @@ export class BatchMerger {
     this.#members.push({
       process,
       clock,
-      watermark: Number.NEGATIVE_INFINITY,
       horizon: Number.NEGATIVE_INFINITY,
       open: new Map(),
       lanes: new Map(),
@@ -118,8 +116,11 @@ export class BatchMerger {
     return slowest;
   }
 
-  /** Takes the next batch of a member; its tables now belong to the merger. */
-  push(index: number, pushed: Batch): void {
+  /**
+   * Takes the next batch of a member; its tables now belong to the merger. `since`: none of its events, nor of later ones, starts before
+   * this; ns on the rank's clock.
+   */
+  push(index: number, pushed: Batch, since: RankTime): void {
     const member = this.#member(index);
     const strings = this.#names.canonical(pushed.strings);
     const batch = { ...pushed, strings };
@@ -127,14 +128,13 @@ export class BatchMerger {
     this.#learnTracks(member, batch);
     this.#matchOpenRows(member, batch, strings, args);
     for (const table of eventTables) this.#addRuns(member, batch, table, args);
-    member.horizon = member.watermark;
-    member.watermark = Math.max(member.watermark, member.clock.toTrace(batch.header.watermark));
+    member.horizon = Math.max(member.horizon, member.clock.toTrace(since));
   }
 
   /** Nothing more of this member is to come. */
   finish(index: number): void {
     const member = this.#member(index);
-    member.horizon = member.watermark = Number.POSITIVE_INFINITY;
+    member.horizon = Number.POSITIVE_INFINITY;
   }
 
   /** Writes every event that can no longer be preceded by another. */
@@ -191,6 +191,11 @@ export class BatchMerger {
         if (state[row] === spanState.whole || state[row] === spent) continue;
         const key = openKey(name, track[row] as number, start[row] as number, id[row] as number);
         if (state[row] === spanState.open) {
+          // Announced before, too: batches that are held back repeat what is open.
+          if (member.open.has(key)) {
+            state[row] = spent;
+            continue;
+          }
           member.open.set(key, { table, row, strings, arguments: args, placed: undefined });
           continue;
         }

@@ -47,8 +47,8 @@ function flushed(rank: number, lines: readonly Line[], flushes: readonly number[
 
 function sourceOf(rank: number, batches: readonly Batch[], missing = 0): BatchSource {
   // Merging may write into a batch's tables, so each pass gets its own copy, as decoding would give it.
-  const copies = (): Batch[] => batches.map((batch) => ({ ...batch, tables: copyTables(batch.tables) }));
-  return { rank, incarnation: 'a-1', count: batches.length, missing, batches: copies };
+  const batch = (index: number): Batch => ({ ...(batches[index] as Batch), tables: copyTables((batches[index] as Batch).tables) });
+  return { rank, incarnation: 'a-1', count: batches.length, missing, batch };
 }
 
 function copyTables(tables: EventTables): EventTables {
@@ -149,7 +149,7 @@ describe('merge', () => {
     const seen: unknown[] = [];
     const event: TraceSink['event'] = ({ state, length, status, arguments: args }) =>
       seen.push({ state, length, status, args: [...(args ?? [])] });
-    const source = { rank: 0, incarnation: 'a-1', count: 2, missing: 0, batches: () => batches };
+    const source = { rank: 0, incarnation: 'a-1', count: 2, missing: 0, batch: (index: number) => batches[index] };
     for (const _ of mergeRun([source], { begin: () => {}, lane: () => {}, event, end: () => {} }));
     expect(seen).toEqual([{ state: 'whole', length: 9, status: 'error', args: [['tries', 7]] }]);
   });

@@ -1,7 +1,7 @@
 // A whole run: sources → survey → clocks → merge → sink. Pure and synchronous, but a generator: whoever drives it decides when to breathe,
 // shows the progress and may stop at any point.
 
-import type { Batch } from '@ranktrace/protocol';
+import { rankTime } from '@ranktrace/protocol';
 import { fitClocks } from '../align/fit-clocks.ts';
 import type { ProcessTotals, TraceProcess, TraceSink } from '../trace-sink.ts';
 import type { BatchSource } from './batch-source.ts';
@@ -36,13 +36,20 @@ export function* mergeRun(sources: readonly BatchSource[], sink: TraceSink): Gen
   const first = surveys[0]?.header;
   sink.begin({ run: first?.run ?? '', worldSize: first?.worldSize ?? 0, unixEpoch, processes });
   for (const [index, process] of processes.entries()) merger.add(process, (clocks[index] as (typeof clocks)[number]).clock);
-  const readers: Iterator<Batch>[] = surveys.map(({ source }) => source.batches()[Symbol.iterator]());
+  const read = new Uint32Array(surveys.length);
   for (let index = merger.slowest; index !== undefined; index = merger.slowest) {
-    const next = (readers[index] as Iterator<Batch>).next();
-    if (next.done === true) merger.finish(index);
-    else merger.push(index, next.value);
+    const { source, order, since } = surveys[index] as Survey;
+    const next = order[read[index] as number];
+    if (next === undefined) {
+      merger.finish(index);
+      merger.advance();
+      continue;
+    }
+    read[index] = (read[index] as number) + 1;
+    const batch = source.batch(next);
+    if (batch !== undefined) merger.push(index, batch, rankTime(since[next] as number));
     merger.advance();
-    if (next.done !== true) yield { done: ++done, total };
+    yield { done: ++done, total };
   }
   const totals = merger.totals((index) => {
     const { batches, dropped, recorded, ended, source } = surveys[index] as Survey;

@@ -14,6 +14,10 @@ export interface Survey {
   readonly recorded: EventCounts | undefined;
   readonly batches: number;
   readonly ended: boolean;
+  /** Readable batches by index, in order of `since`: what an earlier one holds starts no later than what a later one may hold. */
+  readonly order: Uint32Array;
+  /** By index: no event of that batch starts before this; ns on the rank's clock. */
+  readonly since: Float64Array;
 }
 
 /** Clock samples kept per rank: four hours of all that are sent, 16 MB of memory at most. */
@@ -29,10 +33,17 @@ export function* survey(source: BatchSource): Generator<void, Survey | undefined
   const samples: ClockSample[] = [];
   const metadata = new Map<string, string>();
   let wallClock: ClockEvidence['wallClock'];
-  for (const batch of source.batches(surveyed)) {
+  const since = new Float64Array(source.count);
+  const readable = new Uint32Array(source.count);
+  let promised = Number.NEGATIVE_INFINITY;
+  for (let index = 0; index < source.count; index++) {
+    const batch = source.batch(index, surveyed);
+    if (batch === undefined) continue;
     header ??= batch.header;
     last = batch.header;
-    batches++;
+    since[index] = batch.header.since ?? promised;
+    promised = Math.max(promised, batch.header.watermark);
+    readable[batches++] = index;
     collectSamples(batch, samples);
     if (samples.length > samplesMax) thin(samples);
     wallClock ??= firstWallClock(batch);
@@ -46,7 +57,27 @@ export function* survey(source: BatchSource): Generator<void, Survey | undefined
   const evidence = { rank: header.rank, host: header.host, epoch: BigInt(header.epoch), samples, wallClock, until: last.watermark };
   const recorded = readCounts(metadata.get(recordedKey));
   metadata.delete(recordedKey);
-  return { source, header, evidence, metadata, dropped: last.dropped, recorded, batches, ended: last.last };
+  return {
+    source,
+    header,
+    evidence,
+    metadata,
+    dropped: last.dropped,
+    recorded,
+    batches,
+    ended: last.last,
+    order: inOrder(readable.subarray(0, batches), since),
+    since,
+  };
+}
+
+/** Mostly they are: only what was held back comes later than its time. */
+function inOrder(readable: Uint32Array, since: Float64Array): Uint32Array {
+  const at = (place: number): number => since[readable[place] as number] as number;
+  for (let place = 1; place < readable.length; place++) {
+    if (at(place) < at(place - 1)) return readable.sort((a, b) => (since[a] as number) - (since[b] as number) || a - b);
+  }
+  return readable;
 }
 
 /** The recorder's own counts, as JSON text of a map from kind to count; from outside, so checked. */

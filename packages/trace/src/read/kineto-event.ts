@@ -27,6 +27,10 @@ type Field =
   | 'Input type'
   | 'Concrete Inputs'
   | 'Call stack'
+  | 'Output Dims'
+  | 'Module Hierarchy'
+  | 'Async'
+  | 'category'
   | 'Bytes'
   | 'Total Allocated'
   | 'Total Reserved'
@@ -50,6 +54,10 @@ const argumentFields: ReadonlyMap<string, Field> = new Map<string, Field>([
   ['Concrete Inputs', 'Concrete Inputs'],
   ['Call stack', 'Call stack'],
   ['Stack', 'Call stack'],
+  ['Output Dims', 'Output Dims'],
+  ['Module Hierarchy', 'Module Hierarchy'],
+  ['Async', 'Async'],
+  ['category', 'category'],
   ['Bytes', 'Bytes'],
   ['Total Allocated', 'Total Allocated'],
   ['Total Reserved', 'Total Reserved'],
@@ -74,6 +82,7 @@ export class KinetoEvent {
   readonly #tracks = new Map<number, Map<number, number>>();
   readonly #memoryName: number;
   readonly #outOfMemoryName: number;
+  readonly #memoryCategoryName: number;
   readonly #traceCategory: number;
   #lastPid = Number.NaN;
   #lastTid = Number.NaN;
@@ -102,6 +111,10 @@ export class KinetoEvent {
   #types = 0;
   #concrete = 0;
   #stack = 0;
+  #outputs = 0;
+  #modules = 0;
+  #isAsync = 0;
+  #memoryCategory = 0;
   #bytes = 0;
   #allocated = 0;
   #reserved = 0;
@@ -113,6 +126,7 @@ export class KinetoEvent {
     this.#table = table;
     this.#memoryName = table.strings.index('[memory]');
     this.#outOfMemoryName = table.strings.index('[OutOfMemory]');
+    this.#memoryCategoryName = table.strings.index('[memory category]');
     this.#traceCategory = table.strings.index('Trace');
   }
 
@@ -143,6 +157,10 @@ export class KinetoEvent {
     this.#types = 0;
     this.#concrete = 0;
     this.#stack = 0;
+    this.#outputs = 0;
+    this.#modules = 0;
+    this.#isAsync = 0;
+    this.#memoryCategory = 0;
     this.#bytes = 0;
     this.#allocated = 0;
     this.#reserved = 0;
@@ -195,6 +213,12 @@ export class KinetoEvent {
       case 'Call stack':
         this.#stack = strings.last(scanner);
         return;
+      case 'Module Hierarchy':
+        this.#modules = strings.last(scanner);
+        return;
+      case 'category':
+        this.#memoryCategory = strings.last(scanner);
+        return;
       case 'given name':
         // A name given by a metadata event: not worth an index for other events' arguments.
         if (scanner.to - scanner.from <= 4096) this.#givenName = scanner.text();
@@ -240,6 +264,9 @@ export class KinetoEvent {
       case 'flops':
         this.#flops = value;
         return;
+      case 'Async':
+        this.#isAsync = value === 1 ? 1 : 0;
+        return;
       case 'Bytes':
         this.#bytes = value;
         return;
@@ -264,10 +291,11 @@ export class KinetoEvent {
     if (field === 'Input Dims') this.#shapes = this.#table.strings.slice(scanner.bytes, from, scanner.at);
     else if (field === 'Input type') this.#types = this.#table.strings.slice(scanner.bytes, from, scanner.at);
     else if (field === 'Concrete Inputs') this.#concrete = this.#table.strings.slice(scanner.bytes, from, scanner.at);
+    else if (field === 'Output Dims') this.#outputs = this.#table.strings.slice(scanner.bytes, from, scanner.at);
   }
 
   #append(scanner: JsonScanner): void {
-    const { skipped, memory } = this.#table;
+    const { skipped, memory, memoryCategories, flows } = this.#table;
     if (this.#isMarker) {
       skipped.markers++;
       // "PyTorch Profiler (0)", the one span that says when recording began.
@@ -287,10 +315,13 @@ export class KinetoEvent {
     ) {
       if (this.#isPlaced()) this.#appendMemory();
       else skipped.malformed++;
+    } else if (this.#phase === phase.instant && this.#name === this.#memoryCategoryName) {
+      if (this.#isPlaced()) this.#appendMemoryCategory();
+      else skipped.malformed++;
     } else {
       skipped.otherKinds++;
     }
-    if (memory.length > limits.eventsPerFileMax || this.#table.flows.length > limits.eventsPerFileMax) throw this.#tooMany(scanner);
+    if (Math.max(memory.length, memoryCategories.length, flows.length) > limits.eventsPerFileMax) throw this.#tooMany(scanner);
   }
 
   #tooMany(scanner: JsonScanner): Error {
@@ -331,6 +362,9 @@ export class KinetoEvent {
     columns.types[row] = this.#types;
     columns.concrete[row] = this.#concrete;
     columns.stack[row] = this.#stack;
+    columns.outputs[row] = this.#outputs;
+    columns.modules[row] = this.#modules;
+    columns.isAsync[row] = this.#isAsync;
   }
 
   #appendMemory(): void {
@@ -343,6 +377,16 @@ export class KinetoEvent {
     columns.totalAllocated[row] = this.#allocated;
     columns.totalReserved[row] = this.#reserved;
     columns.address[row] = this.#address;
+    columns.deviceType[row] = this.#deviceType;
+  }
+
+  #appendMemoryCategory(): void {
+    const row = this.#table.memoryCategories.add();
+    const { columns } = this.#table.memoryCategories;
+    columns.time[row] = this.#time();
+    columns.address[row] = this.#address;
+    columns.category[row] = this.#memoryCategory;
+    columns.bytes[row] = this.#bytes;
     columns.deviceType[row] = this.#deviceType;
   }
 

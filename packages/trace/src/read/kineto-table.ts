@@ -2,6 +2,7 @@
 //
 //   events   row │ start  duration │ name  category  track │ shapes  …       complete events ("X"), in the order of the file
 //   memory   row │ time   bytes    │ …                                       allocator instants: [memory], [OutOfMemory]
+//   memoryCategories  time address │ category                                what a buffer is: [memory category], ours alone
 //   flows    row │ time   id       │ …                                       arrows: fwdbwd, ac2g
 //
 // Times are ns from `epoch`: absolute ns do not fit a double, µs since 1970 with three decimals neither.
@@ -75,6 +76,11 @@ export const eventColumns = {
   concrete: 'u32',
   /** Frames joined by `;`, innermost first. */
   stack: 'u32',
+  /** JSON text of `Output Dims`, and text of `Module Hierarchy`. */
+  outputs: 'u32',
+  modules: 'u32',
+  /** 1 for work that nothing nests in: it began and ended in different turns of the program. torch's own files do not say it. */
+  isAsync: 'u8',
 } as const;
 
 export const memoryColumns = {
@@ -87,6 +93,18 @@ export const memoryColumns = {
   totalReserved: 'f64',
   address: 'f64',
   /** c10::DeviceType: 0 CPU, 1 CUDA, … */
+  deviceType: 'u8',
+} as const;
+
+/** What the recorder learned about a buffer: instants named `[memory category]`. */
+export const memoryCategoryColumns = {
+  time: 'f64',
+  address: 'f64',
+  /** The category's name, such as `PARAMETER`. */
+  category: 'u32',
+  /** Size of the buffer, 0 where not said. */
+  bytes: 'f64',
+  /** c10::DeviceType, as in `memory`. */
   deviceType: 'u8',
 } as const;
 
@@ -124,6 +142,7 @@ export class KinetoTable {
   profileStart = 0;
   readonly events = new ColumnTable(eventColumns);
   readonly memory = new ColumnTable(memoryColumns);
+  readonly memoryCategories = new ColumnTable(memoryCategoryColumns);
   readonly flows = new ColumnTable(flowColumns);
   readonly strings = new StringTable();
   readonly tracks: KinetoTrack[] = [];

@@ -1,12 +1,11 @@
 // What the reference tables of torch (analyse/function-averages.test.ts) have no case of.
 
 import { expect, test } from 'vitest';
-import type { FunctionAverage } from '../analyse/function-averages.ts';
 import { TraceError } from '../errors.ts';
-import { averagesTable, sortKeyOf } from './averages-table.ts';
+import { type AveragesTableRow, averagesTable, sortKeyOf } from './averages-table.ts';
 import { formatMemory, formatShare, formatTime, toFixedEven } from './torch-formats.ts';
 
-const row = (about: Partial<FunctionAverage>): FunctionAverage => ({
+const row = (about: Partial<AveragesTableRow>): AveragesTableRow => ({
   key: 'op',
   count: 1,
   deviceType: 'cpu',
@@ -20,6 +19,7 @@ const row = (about: Partial<FunctionAverage>): FunctionAverage => ({
   selfDeviceMemoryUsage: 0,
   flops: 0,
   isAsync: false,
+  isTopLevel: true,
   isUserAnnotation: false,
   inputShapes: '',
   stack: [],
@@ -56,6 +56,49 @@ test('device columns, stack rows and a header', () => {
   expect(lines[5]?.trim().split(/ {2,}/)).toEqual('gemm|0.00%|0.000us|0.00%|0.000us|0.000us|2.000ms|100.00%|2.000ms|2.000ms|1'.split('|'));
   expect(lines[8]).toBe(`${' '.repeat(12 + 10 * 14)}  ${'train.py(9): main'.padEnd(24)}  `);
   expect(lines.slice(-3)).toEqual(['Self CPU time total: 10.000us', 'Self CUDA time total: 2.000ms', '']);
+});
+
+test('an asynchronous row has no share of the total, and no self time', () => {
+  const rows = [row({ key: 'forward', cpuTimeTotal: 30, selfCpuTimeTotal: 30 }), row({ key: 'copy', cpuTimeTotal: 60, isAsync: true })];
+  const cells = averagesTable(rows)
+    .split('\n')
+    .slice(3, 5)
+    .map((line) => line.trim().split(/ {2,}/));
+  expect(cells).toEqual([
+    ['forward', '100.00%', '30.000us', '100.00%', '30.000us', '30.000us', '1'],
+    ['copy', '0.00%', '0.000us', '0', '60.000us', '60.000us', '1'],
+  ]);
+});
+
+test('only rows at the top, with the shares and the footer of all', () => {
+  const rows = [
+    row({ key: 'inner', cpuTimeTotal: 30, selfCpuTimeTotal: 30, isTopLevel: false }),
+    row({ key: 'outer', cpuTimeTotal: 40, selfCpuTimeTotal: 10 }),
+    row({ key: 'other', cpuTimeTotal: 40, selfCpuTimeTotal: 40 }),
+  ];
+  expect(averagesTable(rows, { topLevelEventsOnly: true, rowLimit: 1, header: 'Step 3' }).split('\n')).toEqual([
+    '='.repeat(9 + 6 * 14),
+    'Step 3',
+    '='.repeat(9 + 6 * 14),
+    'This report only display top-level ops statistics',
+    `${'-'.repeat(9)}  ${`${'-'.repeat(12)}  `.repeat(6)}`,
+    '     Name    Self CPU %      Self CPU   CPU total %     CPU total  CPU time avg    # of Calls  ',
+    `${'-'.repeat(9)}  ${`${'-'.repeat(12)}  `.repeat(6)}`,
+    '    outer        12.50%      10.000us        50.00%      40.000us      40.000us             1  ',
+    `${'-'.repeat(9)}  ${`${'-'.repeat(12)}  `.repeat(6)}`,
+    'Self CPU time total: 80.000us',
+    '',
+  ]);
+});
+
+test('columns without a bound are as wide as what is in them', () => {
+  const long = 'x'.repeat(200);
+  const table = averagesTable([row({ key: long, inputShapes: [[2, 3], []] })], {
+    maxNameColumnWidth: Number.POSITIVE_INFINITY,
+    maxShapesColumnWidth: Number.POSITIVE_INFINITY,
+  });
+  expect(table.split('\n')[3]).toContain(`    ${long}  `);
+  expect(table.split('\n')[3]).toMatch(/ {4}\[\[2, 3\], \[\]\] {2}$/);
 });
 
 test('without rows there is no table', () => {

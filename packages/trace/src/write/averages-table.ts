@@ -7,17 +7,25 @@ import type { FunctionAverage } from '../analyse/function-averages.ts';
 import { TraceError } from '../errors.ts';
 import { formatMemory, formatShare, formatTime, toFixedEven } from './torch-formats.ts';
 
+/** A row of the table: of key averages, or a function event. */
+export interface AveragesTableRow extends Omit<FunctionAverage, 'inputShapes'> {
+  /** As printed, or the sizes of each input. */
+  readonly inputShapes: string | readonly (readonly number[])[];
+}
+
 export interface AveragesTableOptions {
   /** Sort key, descending; without one the order stays. */
   readonly sortBy?: string;
   /** Rows printed, -1 for all; default 100. */
   readonly rowLimit?: number;
-  /** Characters; defaults 75, 55 and 80. */
+  /** Characters, Infinity for as many as it takes; defaults 75, 55 and 80. */
   readonly maxSrcColumnWidth?: number;
   readonly maxNameColumnWidth?: number;
   readonly maxShapesColumnWidth?: number;
   /** A line of text above the table. */
   readonly header?: string;
+  /** Leave out rows that are inside another: of key averages those whose first event is. Shares and footer stay those of all rows. */
+  readonly topLevelEventsOnly?: boolean;
   /** The unit of all times; without one each chooses its own. */
   readonly timeUnit?: 's' | 'ms' | 'us';
   /** Whether memory was recorded, and so has columns. */
@@ -58,14 +66,14 @@ export function sortKeyOf(name: string): SortKey {
   return found;
 }
 
-const sortValue = (row: FunctionAverage, key: SortKey): number | string => {
+const sortValue = (row: AveragesTableRow, key: SortKey): number | string => {
   if (key === 'cpuTime') return row.cpuTimeTotal / row.count;
   if (key === 'deviceTime') return row.deviceTimeTotal / row.count;
   return row[key];
 };
 
 /** The rows, largest first; equals keep their order. */
-export function sortAverages(rows: readonly FunctionAverage[], sortBy: string): FunctionAverage[] {
+export function sortAverages<Row extends AveragesTableRow>(rows: readonly Row[], sortBy: string): Row[] {
   const key = sortKeyOf(sortBy);
   return [...rows].sort((a, b) => {
     const left = sortValue(a, key);
@@ -75,10 +83,10 @@ export function sortAverages(rows: readonly FunctionAverage[], sortBy: string): 
 }
 
 /** The table as text, with a line end after its last line; empty without rows. */
-export function averagesTable(averages: readonly FunctionAverage[], options: AveragesTableOptions = {}): string {
+export function averagesTable(averages: readonly AveragesTableRow[], options: AveragesTableOptions = {}): string {
   if (averages.length === 0) return '';
   const { rowLimit = 100, maxSrcColumnWidth = 75, maxNameColumnWidth = 55, maxShapesColumnWidth = 80, profileMemory = false } = options;
-  const { header, timeUnit, device = 'CUDA' } = options;
+  const { header, timeUnit, device = 'CUDA', topLevelEventsOnly = false } = options;
   const rows = options.sortBy === undefined ? averages : sortAverages(averages, options.sortBy);
 
   const hasDeviceTime = rows.some((row) => row.selfDeviceTimeTotal > 0);
@@ -87,7 +95,7 @@ export function averagesTable(averages: readonly FunctionAverage[], options: Ave
   const hasStack = rows.some((row) => row.stack.length > 0);
   const flopsScale = options.withFlops === true ? scaleOf(rows) : undefined;
   const nameWidth = Math.min(longest(rows.map((row) => row.key)) + 4, maxNameColumnWidth);
-  const shapesWidth = Math.min(longest(rows.map((row) => row.inputShapes)) + 4, maxShapesColumnWidth);
+  const shapesWidth = Math.min(longest(rows.map(shapesText)) + 4, maxShapesColumnWidth);
   const sourceWidth = Math.min(longest(rows.flatMap((row) => row.stack)) + 4, maxSrcColumnWidth);
 
   const selfCpu = total(rows.map((row) => row.selfCpuTimeTotal));
@@ -100,7 +108,7 @@ export function averagesTable(averages: readonly FunctionAverage[], options: Ave
     { heading: 'Name', width: nameWidth, cell: (row) => cutName(row.key, maxNameColumnWidth) },
     plain('Self CPU %', (row) => formatShare(row.selfCpuTimeTotal, selfCpu)),
     plain('Self CPU', (row) => time(row.selfCpuTimeTotal)),
-    plain('CPU total %', (row) => formatShare(row.cpuTimeTotal, selfCpu)),
+    plain('CPU total %', (row) => (row.isAsync ? '0' : formatShare(row.cpuTimeTotal, selfCpu))),
     plain('CPU total', (row) => time(row.cpuTimeTotal)),
     plain('CPU time avg', (row) => time(row.cpuTimeTotal / row.count)),
   ];
@@ -125,9 +133,9 @@ export function averagesTable(averages: readonly FunctionAverage[], options: Ave
     }
   }
   columns.push(plain('# of Calls', (row) => String(row.count)));
-  if (hasShapes) columns.push({ heading: 'Input Shapes', width: shapesWidth, cell: (row) => row.inputShapes.slice(0, shapesWidth) });
+  if (hasShapes) columns.push({ heading: 'Input Shapes', width: shapesWidth, cell: (row) => shapesText(row).slice(0, shapesWidth) });
   if (hasStack) {
-    const cell = (row: FunctionAverage): string => cutPath(row.stack[0] ?? '', sourceWidth);
+    const cell = (row: AveragesTableRow): string => cutPath(row.stack[0] ?? '', sourceWidth);
     columns.push({ heading: 'Source Location', width: sourceWidth, isLeft: true, cell });
   }
   if (flopsScale !== undefined) {
@@ -143,8 +151,10 @@ export function averagesTable(averages: readonly FunctionAverage[], options: Ave
 
   const lines: string[] = [];
   if (header !== undefined) lines.push('='.repeat(separator.length - 2), header);
+  if (topLevelEventsOnly) lines.push('='.repeat(separator.length - 2), 'This report only display top-level ops statistics');
   lines.push(separator, format(columns.map((column) => column.heading)), separator);
-  for (const row of rowLimit < 0 ? rows : rows.slice(0, rowLimit)) {
+  const listed = topLevelEventsOnly ? rows.filter((row) => row.isTopLevel) : rows;
+  for (const row of rowLimit < 0 ? listed : listed.slice(0, rowLimit)) {
     lines.push(format(columns.map((column) => column.cell(row))));
     if (!hasStack) continue;
     for (const frame of row.stack.slice(1)) {
@@ -161,12 +171,17 @@ interface Column {
   readonly heading: string;
   readonly width: number;
   readonly isLeft?: true;
-  readonly cell: (row: FunctionAverage) => string;
+  readonly cell: (row: AveragesTableRow) => string;
 }
 
 const plain = (heading: string, cell: Column['cell']): Column => ({ heading, width: 12, cell });
 
 const line = (cells: readonly string[]): string => cells.map((cell) => `${cell}  `).join('');
+
+const shapesText = ({ inputShapes }: AveragesTableRow): string => {
+  if (typeof inputShapes === 'string') return inputShapes;
+  return `[${inputShapes.map((sizes) => `[${sizes.join(', ')}]`).join(', ')}]`;
+};
 
 const longest = (texts: readonly string[]): number => texts.reduce((most, text) => Math.max(most, text.length), 0);
 
@@ -182,7 +197,7 @@ function cutPath(path: string, most: number): string {
 }
 
 /** The unit of the smallest count, for all. */
-function scaleOf(rows: readonly FunctionAverage[]): { readonly unit: string; readonly factor: number } | undefined {
+function scaleOf(rows: readonly AveragesTableRow[]): { readonly unit: string; readonly factor: number } | undefined {
   const least = rows.reduce((least, { flops }) => (flops > 0 ? Math.min(least, flops) : least), Number.POSITIVE_INFINITY);
   if (least === Number.POSITIVE_INFINITY) return undefined;
   const units = ['FLOPs', 'KFLOPs', 'MFLOPs', 'GFLOPs', 'TFLOPs', 'PFLOPs'];

@@ -16,13 +16,11 @@
 // so are events whose time is no number, as `outOfRange`.
 
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink, WriteBytes } from '../trace-sink.ts';
-import { ByteBuffer } from './byte-buffer.ts';
 import { type ArgumentVisitor, hasArguments, visitArguments } from './event-arguments.ts';
+import { JsonBuffer, wellFormedJson } from './json-buffer.ts';
 import { alignmentText, LaneOrder, laneName, processNames } from './process-names.ts';
 
 const flowsMax = 65_536;
-/** JSON strings kept ready, ~100 B each. */
-const textsMax = 16_384;
 /** Times more than this (ns) from 0 are not whole numbers any more. */
 const lastWhole = Number.MAX_SAFE_INTEGER;
 
@@ -181,22 +179,6 @@ class ChromeWriter implements TraceSink {
   }
 }
 
-/** Keeps the JSON form of strings that return. */
-class JsonBuffer extends ByteBuffer {
-  readonly #texts = new Map<string, string>();
-
-  /** `text` as a JSON string. */
-  json(text: string): void {
-    let json = this.#texts.get(text);
-    if (json === undefined) {
-      json = wellFormedJson(text);
-      if (this.#texts.size >= textsMax) this.#texts.clear();
-      this.#texts.set(text, json);
-    }
-    this.utf8(json);
-  }
-}
-
 /** Writes arguments as the members of an object. */
 class JsonArguments implements ArgumentVisitor {
   first = true;
@@ -226,10 +208,3 @@ class JsonArguments implements ArgumentVisitor {
     this.#out.byte(0x3a);
   }
 }
-
-/** JSON that every parser accepts: JSON.stringify would leave lone surrogates as `\ud800`, which some refuse, and with it the file. */
-function wellFormedJson(value: unknown): string {
-  return JSON.stringify(value, (_key, inner: unknown) => (typeof inner === 'string' ? wellFormed(inner) : inner));
-}
-
-const wellFormed = (text: string): string => text.replace(/\p{Surrogate}/gu, '\ufffd');

@@ -29,7 +29,20 @@ const totals: ProcessTotals = {
   ended: true,
 };
 
-const nothing = { category: '', value: 0, step: 0, phases: undefined, group: '', sequence: 0, bytes: 0, side: '', peer: '', status: '' };
+const nothing = {
+  category: '',
+  value: 0,
+  step: 0,
+  phases: undefined,
+  overhead: nanos(0),
+  isAsync: false,
+  group: '',
+  sequence: 0,
+  bytes: 0,
+  side: '',
+  peer: '',
+  status: '',
+};
 const noIds = { traceId: '', spanId: '', parentSpanId: '', flow: undefined, arguments: undefined };
 
 /** An event of rank 3's main thread, ns. */

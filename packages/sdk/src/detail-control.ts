@@ -1,0 +1,106 @@
+// How much is recorded at this moment: what was asked for, what the schedule says of this step, what was switched off by hand, and what
+// had to be shed because recording took too much of the steps.
+//
+//   wanted   ops shapes memory stacks modules flops spans nestedSpans        options
+//   shed      4    3      2       1      2      3     –       5              in this order, one more each time the budget is passed
+//
+// What was asked for by name is not shed: not in the active steps of a schedule, and without a schedule not when an option asks for
+// more about ops. Steps, and the spans right below them, are never shed.
+//
+// Invariant: the word is written from one thread, at steps; all threads read it.
+
+import { detail } from './detail.ts';
+import { recordingLimits } from './recording-limits.ts';
+
+const shedding: readonly { readonly bits: number; readonly what: string }[] = [
+  { bits: detail.stacks, what: 'stacks' },
+  { bits: detail.memory | detail.modules, what: 'memory and modules' },
+  { bits: detail.shapes | detail.flops, what: 'shapes and FLOPs' },
+  { bits: detail.ops, what: 'ops' },
+  { bits: detail.nestedSpans, what: 'nested spans' },
+];
+
+export interface DetailControlParts {
+  /** The session's word. */
+  readonly word: Int32Array;
+  /** Bits that options ask for. */
+  readonly wanted: number;
+  /** Bits while the schedule does not record: those of the flight recorder, or just enough for the phases of steps. */
+  readonly idle: number;
+  /** Whether what is recorded in active steps was asked for by name, and so is never shed. */
+  readonly asked: boolean;
+  /** Share of a step that recording may take; 1: nothing is ever shed. */
+  readonly budget: number;
+}
+
+/** What was shed, and why. */
+export interface Shed {
+  readonly what: string;
+  /** Share of the steps that recording took. */
+  readonly share: number;
+}
+
+export class DetailControl {
+  readonly #parts: DetailControlParts;
+  #active = false;
+  #switchedOff = 0;
+  #shedBits = 0;
+  #level = 0;
+  #overheadMs = 0;
+  #stepsMs = 0;
+  #steps = 0;
+
+  constructor(parts: DetailControlParts) {
+    this.#parts = parts;
+    this.#apply();
+  }
+
+  /** Whether the schedule warms up or records. */
+  set active(active: boolean) {
+    this.#active = active;
+    this.#overheadMs = this.#stepsMs = this.#steps = 0;
+    this.#apply();
+  }
+
+  /** Switches `bits` off, or on again where they are wanted. */
+  toggle(bits: number, on: boolean): void {
+    this.#switchedOff = on ? this.#switchedOff & ~bits : this.#switchedOff | bits;
+    this.#apply();
+  }
+
+  /** Nothing is recorded any more. */
+  close(): void {
+    this.#parts.word[0] = 0;
+  }
+
+  /** A step of `stepMs` ended of which recording took `overheadMs`; what had to be shed, when it did. */
+  step(overheadMs: number, stepMs: number): Shed | undefined {
+    const { budget, asked } = this.#parts;
+    if (budget >= 1 || (this.#active && asked)) return undefined;
+    this.#overheadMs += overheadMs;
+    this.#stepsMs += stepMs;
+    this.#steps++;
+    if (this.#steps < recordingLimits.budgetStepsMin || this.#stepsMs < recordingLimits.budgetMsMin) return undefined;
+    const share = this.#overheadMs / this.#stepsMs;
+    this.#overheadMs = this.#stepsMs = this.#steps = 0;
+    return share > budget ? this.#shed(share) : undefined;
+  }
+
+  #shed(share: number): Shed | undefined {
+    for (; this.#level < shedding.length; this.#level++) {
+      const { bits, what } = shedding[this.#level] as (typeof shedding)[number];
+      if (((this.#parts.word[0] as number) & bits) === 0) continue;
+      this.#level++;
+      this.#shedBits |= bits;
+      this.#apply();
+      return { what, share };
+    }
+    return undefined;
+  }
+
+  #apply(): void {
+    const { wanted, idle, asked, word } = this.#parts;
+    const bits = (this.#active ? wanted : idle) & ~this.#switchedOff;
+    word[0] = this.#active && asked ? bits : bits & ~this.#shedBits;
+  }
+}

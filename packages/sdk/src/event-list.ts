@@ -1,0 +1,129 @@
+// What `events()` and `keyAverages()` give: torch's EventList, as two lists.
+
+import {
+  type AveragesTableOptions,
+  averagesTable,
+  collapsedStacks,
+  type FunctionAverage,
+  type FunctionEvent,
+  type FunctionEvents,
+  functionAverages,
+  functionEventList,
+  sortAverages,
+  totalAverage,
+} from '@ranktrace/trace';
+import { type Recording, writeResult } from './recording.ts';
+
+/** How rows are grouped; by name alone when nothing is given. */
+export interface KeyAveragesOptions {
+  readonly groupByInputShape?: boolean;
+  /** By so many of the innermost frames of the stack; 0 (default) by none. */
+  readonly groupByStackN?: number;
+}
+
+/** What a table can be told; what was recorded says whether it has columns of memory and FLOPs. */
+export type TableOptions = Omit<AveragesTableOptions, 'profileMemory' | 'withFlops'>;
+
+abstract class List<Row> implements Iterable<Row> {
+  protected abstract readonly rows: readonly Row[];
+
+  get length(): number {
+    return this.rows.length;
+  }
+
+  /** The row at `index`; counted from the end below 0. */
+  at(index: number): Row | undefined {
+    return this.rows.at(index);
+  }
+
+  [Symbol.iterator](): Iterator<Row> {
+    return this.rows[Symbol.iterator]();
+  }
+}
+
+/** Rows of `keyAverages()`. */
+export class KeyAverages extends List<FunctionAverage> {
+  protected readonly rows: readonly FunctionAverage[];
+  readonly #recording: Recording;
+
+  /** Made by `Profile.keyAverages`. */
+  constructor(recording: Recording, options: KeyAveragesOptions) {
+    super();
+    this.#recording = recording;
+    this.rows = functionAverages(recording.events, options);
+  }
+
+  /**
+   * torch's text table. Throws TraceError `bad_option` for a sort key that there is not.
+   *
+   * @example console.log(prof.keyAverages().table({ sortBy: 'selfCpuTimeTotal', rowLimit: 10 }));
+   */
+  table(options: TableOptions = {}): string {
+    return averagesTable(this.rows, { ...options, ...switchesOf(this.#recording) });
+  }
+
+  /** All events as one row, `Total`. */
+  totalAverage(): FunctionAverage {
+    return totalAverage(this.#recording.events);
+  }
+
+  /** The rows, largest first by torch's name of a sort key or its camelCase. */
+  sorted(sortBy: string): FunctionAverage[] {
+    return sortAverages(this.rows, sortBy);
+  }
+
+  override toString(): string {
+    return this.table();
+  }
+}
+
+/** Rows of `events()`: every op and span by itself. */
+export class EventList extends List<FunctionEvent> {
+  protected readonly rows: readonly FunctionEvent[];
+  readonly #recording: Recording;
+
+  /** Made by `Profile.events`. */
+  constructor(recording: Recording) {
+    super();
+    this.#recording = recording;
+    this.rows = functionEventList(recording.events);
+  }
+
+  keyAverages(options: KeyAveragesOptions = {}): KeyAverages {
+    return new KeyAverages(this.#recording, options);
+  }
+
+  totalAverage(): FunctionAverage {
+    return totalAverage(this.#recording.events);
+  }
+
+  /** µs. */
+  get selfCpuTimeTotal(): number {
+    return this.totalAverage().selfCpuTimeTotal;
+  }
+
+  table(options: TableOptions = {}): string {
+    return averagesTable(this.rows, { ...options, ...switchesOf(this.#recording) });
+  }
+
+  /** As `Profile.exportChromeTrace`. */
+  exportChromeTrace(path: string): void {
+    this.#recording.writeTrace(path);
+  }
+
+  /** As `Profile.exportStacks`. */
+  exportStacks(path: string, metric: string): void {
+    writeResult(path, stacksText(this.#recording.events, metric));
+  }
+
+  override toString(): string {
+    return this.table();
+  }
+}
+
+export const stacksText = (events: FunctionEvents, metric: string): string => collapsedStacks(events, metric);
+
+const switchesOf = ({ about: { switches } }: Recording): Pick<AveragesTableOptions, 'profileMemory' | 'withFlops'> => ({
+  profileMemory: switches.profile_memory === '1',
+  withFlops: switches.with_flops === '1',
+});

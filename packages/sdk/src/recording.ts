@@ -1,0 +1,149 @@
+// What this rank recorded in the last active steps, worked out in the process that recorded it: the batches that the flight recorder held,
+// through the same merge, averages and writers as a trace of the whole cluster.
+//
+//   held batches ──► mergeRun ──► KinetoTable ──► function events ──► averages, stacks
+//                        └──────► Kineto JSON, Perfetto trace
+//
+// Everything here blocks the thread that asks; nothing of it runs while nobody does.
+
+import { writeFileSync } from 'node:fs';
+import { basename } from 'node:path';
+import { gzipSync, inflateRawSync } from 'node:zlib';
+import { type Batch, type BatchHeader, decodeBody, rankTime, type TableName } from '@ranktrace/protocol';
+import {
+  type BatchSource,
+  type FunctionEvents,
+  functionEvents,
+  KinetoTableSink,
+  kinetoWriter,
+  mergeRun,
+  perfettoWriter,
+  type TraceSink,
+  type WriteBytes,
+} from '@ranktrace/trace';
+import type { HeldResults } from './collector.ts';
+import { SdkError } from './errors.ts';
+import type { HeldBatch } from './flight-recorder.ts';
+
+/** What must be known of a recording beside its events. */
+export interface RecordingAbout {
+  readonly run: string;
+  readonly rank: number;
+  readonly worldSize: number;
+  readonly incarnation: string;
+  readonly pid: number;
+  /** Monotonic clock at RankTime 0, ns. */
+  readonly epochNs: bigint;
+  /** Whether steps are events of their own (`ProfilerStep#N`): they are where there is a schedule. */
+  readonly steps: boolean;
+  /** Switches that were on, by torch's names (`record_shapes`, `profile_memory`, …). */
+  readonly switches: Readonly<Record<string, '1'>>;
+  /** Facts from `addMetadata` and `addMetadataJson`, parsed. */
+  readonly metadata: Readonly<Record<string, unknown>>;
+  readonly traceId: string;
+  /** Seconds that working it out may take; undefined for as long as it takes. */
+  readonly timeoutS: number | undefined;
+  readonly warn: (text: string) => void;
+}
+
+export class Recording {
+  readonly about: RecordingAbout;
+  readonly #cycles: readonly HeldResults[];
+  #events: FunctionEvents | undefined;
+
+  /** `cycles`: in order of time, at least one. */
+  constructor(cycles: readonly HeldResults[], about: RecordingAbout) {
+    this.#cycles = cycles;
+    this.about = about;
+    if (!cycles.every((cycle) => cycle.complete)) {
+      about.warn('results are not complete: they passed flightRecorderBytes, so the oldest were forgotten; record fewer steps or raise it');
+    }
+  }
+
+  get events(): FunctionEvents {
+    if (this.#events === undefined) {
+      const sink = new KinetoTableSink({ ...this.#window, options: this.about.switches });
+      this.#merge(sink);
+      this.#events = functionEvents(sink.table);
+    }
+    return this.#events;
+  }
+
+  /**
+   * Writes the trace: `.json` (Kineto's, as torch.profiler has it) or `.pftrace` (Perfetto), each also `.gz`. Throws SdkError
+   * `bad_option` for other names, `file_unwritable`.
+   */
+  writeTrace(path: string): void {
+    const format = /\.(json|pftrace)(?:\.gz)?$/.exec(path)?.[1];
+    if (format === undefined) {
+      throw new SdkError('bad_option', `Cannot export the trace to "${path}": it must end in .json or .pftrace, or one of them and .gz`);
+    }
+    const chunks: Uint8Array[] = [];
+    const write: WriteBytes = (chunk) => chunks.push(chunk.slice());
+    const { switches: options, metadata, traceId } = this.about;
+    const kineto = { ...this.#window, options, metadata, traceId, traceName: basename(path) };
+    this.#merge(format === 'json' ? kinetoWriter(write, kineto) : perfettoWriter(write));
+    writeResult(path, Buffer.concat(chunks));
+  }
+
+  get #window(): { since: number; until: number; steps: boolean } {
+    const [first, last] = [this.#cycles[0] as HeldResults, this.#cycles.at(-1) as HeldResults];
+    return { since: first.since, until: last.until, steps: this.about.steps };
+  }
+
+  #merge(sink: TraceSink): void {
+    const { timeoutS, warn } = this.about;
+    const end = timeoutS === undefined ? Number.POSITIVE_INFINITY : performance.now() + 1000 * timeoutS;
+    const merge = mergeRun([this.#source()], sink);
+    let wasLate = false;
+    for (let step = merge.next(); step.done !== true; step = merge.next()) {
+      if (performance.now() <= end || wasLate) continue;
+      // The rest of the batches is left out, but what was read is brought to its end: a file must be whole.
+      wasLate = true;
+      this.#isLate = true;
+      warn(`results are not complete: working them out took longer than postProcessingTimeoutS, ${timeoutS} s`);
+    }
+    this.#isLate = false;
+  }
+
+  #isLate = false;
+
+  #source(): BatchSource {
+    const batches = this.#cycles.flatMap((cycle) => cycle.batches);
+    const { rank, incarnation } = this.about;
+    const batch = (index: number, only?: readonly TableName[]): Batch | undefined =>
+      this.#isLate ? undefined : this.#decoded(batches[index] as HeldBatch, index, only);
+    return { rank, incarnation, count: batches.length, missing: 0, batch };
+  }
+
+  #decoded({ body, since }: HeldBatch, sequence: number, only: readonly TableName[] | undefined): Batch {
+    const { run, rank, worldSize, incarnation, pid, epochNs } = this.about;
+    const header: BatchHeader = {
+      run,
+      rank,
+      worldSize,
+      incarnation,
+      sequence,
+      host: 'this',
+      hostName: 'this',
+      pid,
+      epoch: String(epochNs),
+      watermark: rankTime(0),
+      since: rankTime(since),
+      last: true,
+      dropped: { events: 0, arguments: 0, names: 0, batches: 0 },
+    };
+    const inflate = (bytes: Uint8Array, maxOutputLength: number): Uint8Array => inflateRawSync(bytes, { maxOutputLength });
+    return { header, ...decodeBody(body, inflate, only) };
+  }
+}
+
+/** Writes a file, compressed when its name ends in `.gz`. Throws SdkError `file_unwritable`. */
+export function writeResult(path: string, content: Uint8Array | string): void {
+  try {
+    writeFileSync(path, path.endsWith('.gz') ? gzipSync(content) : content);
+  } catch (cause) {
+    const code = (cause as NodeJS.ErrnoException).code ?? 'error';
+    throw new SdkError('file_unwritable', `Cannot write "${path}": ${code}; its directory must exist and allow it`, { cause });
+  }
+}

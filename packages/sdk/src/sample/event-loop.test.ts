@@ -1,0 +1,28 @@
+import { expect, test } from 'vitest';
+import { watchEventLoop } from './event-loop.ts';
+
+const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+test('reports how long the event loop was held up, and an idle one as idle', async () => {
+  const reports: { name: string; value: number; unit: string }[] = [];
+  const stop = watchEventLoop((name, value, unit) => reports.push({ name, value, unit }), 100);
+  await sleep(350);
+  const idle = reports.splice(0);
+  expect(idle.length).toBeGreaterThanOrEqual(4);
+  expect(new Set(idle.map(({ name, unit }) => `${name} ${unit}`))).toEqual(
+    new Set(['event loop delay max ms', 'event loop delay mean ms']),
+  );
+  expect(Math.min(...idle.map(({ value }) => value))).toBeGreaterThanOrEqual(0);
+  expect(Math.min(...idle.map(({ value }) => value))).toBeLessThan(20);
+
+  for (const endMs = performance.now() + 300; performance.now() < endMs; );
+  await sleep(250);
+  const longest = Math.max(...reports.filter(({ name }) => name === 'event loop delay max').map(({ value }) => value));
+  expect(longest).toBeGreaterThan(200);
+  expect(longest).toBeLessThan(2000);
+
+  stop();
+  reports.length = 0;
+  await sleep(250);
+  expect(reports).toEqual([]);
+});

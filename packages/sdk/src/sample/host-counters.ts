@@ -1,0 +1,94 @@
+// What a rank's process and its host do, as counters: one call about once a second, on the shipper's thread, some tens of µs.
+//
+// Process CPU and memory are the whole process's, whatever thread asks; `shipper cpu` is the asking thread's own.
+
+import { readFileSync } from 'node:fs';
+import { cpus } from 'node:os';
+import { sampleLimits } from './sample-limits.ts';
+
+export interface HostCounter {
+  readonly name: 'process cpu' | 'system cpu' | 'rss' | 'shipper cpu';
+  readonly value: number;
+  readonly unit: '%' | 'bytes';
+}
+
+/** Readings that only their difference tells something of. */
+interface Readings {
+  readonly atMs: number;
+  /** CPU time of all threads of this process, ms. */
+  readonly processMs: number;
+  /** CPU time of this thread, ms; undefined where the system does not tell. */
+  readonly threadMs: number | undefined;
+  /** Time of all cores together and the part they were busy, in a unit of their own; undefined where the system does not tell. */
+  readonly cores: { readonly total: number; readonly busy: number } | undefined;
+}
+
+/** Reads the counters, each time for the time since the last. */
+export class HostCounters {
+  readonly #nowMs: () => number;
+  #before: Readings | undefined;
+
+  /** `nowMs`: a monotonic clock, ms. */
+  constructor(nowMs: () => number = () => performance.now()) {
+    this.#nowMs = nowMs;
+  }
+
+  /**
+   * `process cpu`: % of one core, over 100 when several are used. `system cpu`: % of all cores of the host. `rss`: bytes. `shipper cpu`:
+   * % of one core. What is not known is left out; the first sample has no rates.
+   */
+  sample(): readonly HostCounter[] {
+    const before = this.#before;
+    const now = this.#read();
+    const counters: HostCounter[] = [{ name: 'rss', value: process.memoryUsage.rss(), unit: 'bytes' }];
+    const passedMs = before === undefined ? 0 : now.atMs - before.atMs;
+    if (before !== undefined && passedMs < sampleLimits.hostIntervalMsMin) return counters;
+    this.#before = now;
+    if (before === undefined) return counters;
+
+    const percent = (name: HostCounter['name'], part: number, whole: number) => {
+      if (whole > 0 && part >= 0) counters.push({ name, value: (part / whole) * 100, unit: '%' });
+    };
+    percent('process cpu', now.processMs - before.processMs, passedMs);
+    if (now.cores && before.cores) percent('system cpu', now.cores.busy - before.cores.busy, now.cores.total - before.cores.total);
+    if (now.threadMs !== undefined && before.threadMs !== undefined) percent('shipper cpu', now.threadMs - before.threadMs, passedMs);
+    return counters;
+  }
+
+  #read(): Readings {
+    const { user, system } = process.cpuUsage();
+    return { atMs: this.#nowMs(), processMs: (user + system) / 1000, threadMs: readThreadMs(), cores: readCores() };
+  }
+}
+
+/** proc(5): the first number of schedstat is the ns spent on a CPU. A kernel without CONFIG_SCHED_INFO has no such file, or zeros. */
+function readThreadMs(): number | undefined {
+  const ns = Number(read('/proc/thread-self/schedstat')?.split(' ', 1)[0]);
+  return ns > 0 ? ns / 1e6 : undefined;
+}
+
+/** proc(5): user nice system idle iowait irq softirq steal …; what follows is part of user and nice already. */
+function readCores(): Readings['cores'] {
+  const line = read('/proc/stat')?.split('\n', 1)[0];
+  if (line?.startsWith('cpu ')) {
+    const times = line.trim().split(/\s+/).slice(1, 9).map(Number);
+    const total = times.reduce((sum, time) => sum + time, 0);
+    return { total, busy: total - (times[3] ?? 0) - (times[4] ?? 0) };
+  }
+  // Slower, so only elsewhere: on Linux it reads two more files per core.
+  let total = 0;
+  let idle = 0;
+  for (const { times } of cpus()) {
+    total += times.user + times.nice + times.sys + times.idle + times.irq;
+    idle += times.idle;
+  }
+  return total > 0 ? { total, busy: total - idle } : undefined;
+}
+
+function read(file: string): string | undefined {
+  try {
+    return readFileSync(file, 'latin1');
+  } catch {
+    return undefined;
+  }
+}

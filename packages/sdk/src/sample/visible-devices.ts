@@ -1,0 +1,56 @@
+// Which devices a rank shows: what CUDA would let it see, and of these the one that its launcher means it to use.
+//
+// CUDA_VISIBLE_DEVICES is read as CUDA does (https://docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/environment-variables.html)
+// and, where that says nothing, as torch/cuda/__init__.py `_parse_visible_devices` found it to: entries are numbers with anything after
+// them, or UUIDs of one kind; the first that is neither ends the list; one that is there twice makes it empty.
+//
+// Numbers are taken for nvidia-smi's. CUDA orders devices fastest first unless CUDA_DEVICE_ORDER=PCI_BUS_ID, so on a host with GPUs of
+// several kinds the two may differ; UUIDs never do.
+
+import { sampleLimits } from './sample-limits.ts';
+
+export interface VisibleDevicesInput {
+  /** Rank within the host. */
+  readonly localRank: number;
+  /** The variable's text; undefined when it is not set. */
+  readonly cudaVisibleDevices: string | undefined;
+  /** Whether a launcher set `localRank`; else it is only a default. */
+  readonly hasLauncher: boolean;
+}
+
+/**
+ * Indexes and UUIDs for `nvidia-smi -i`; empty: none; undefined: all.
+ *
+ * Where the local rank is past the end of the list nobody can say which one is meant, and all of the list are shown.
+ *
+ * @example visibleDevices({ localRank: 1, cudaVisibleDevices: '4,6', hasLauncher: true }) // ['6']
+ */
+export function visibleDevices({ localRank, cudaVisibleDevices, hasLauncher }: VisibleDevicesInput): readonly string[] | undefined {
+  if (cudaVisibleDevices === undefined) return hasLauncher ? [String(localRank)] : undefined;
+  const visible = parse(cudaVisibleDevices);
+  const own = hasLauncher && visible.length > 1 ? visible[localRank] : undefined;
+  return own === undefined ? visible : [own];
+}
+
+function parse(text: string): readonly string[] {
+  const prefix = ['GPU-', 'MIG-'].find((prefix) => text.trimStart().startsWith(prefix));
+  const devices: string[] = [];
+  for (const entry of text.split(',', sampleLimits.devicesMax)) {
+    const device = prefix === undefined ? ordinal(entry.trim()) : uuid(entry.trim(), prefix);
+    if (device === undefined) break;
+    if (devices.includes(device)) return [];
+    devices.push(device);
+  }
+  return devices;
+}
+
+/** `2`, `+2`, `-0` and `2ampere` are numbers to CUDA; `-1` is not a device. */
+function ordinal(entry: string): string | undefined {
+  const number = Number(/^[+-]?\d+/.exec(entry)?.[0]);
+  return number >= 0 && number <= 9999 ? String(Math.abs(number)) : undefined;
+}
+
+/** UUIDs may be shortened; a MIG device of an old driver is `MIG-GPU-UUID/INSTANCE/INSTANCE`. */
+function uuid(entry: string, prefix: string): string | undefined {
+  return entry.startsWith(prefix) && /^[A-Za-z0-9/-]{5,80}$/.test(entry) ? entry : undefined;
+}

@@ -1,0 +1,15 @@
+// What interrupts a recording thread: garbage collections as spans on a line beside it, and how late its event loop is as counters.
+
+import type { Recorder } from '../recorder.ts';
+import { watchEventLoop } from './event-loop.ts';
+import { watchGc } from './gc-pauses.ts';
+
+/** Watches the calling thread, which is `recorder`'s, until the function returned is called. Keeps nothing alive. */
+export function watchThread(recorder: Recorder, intervalMs: number): () => void {
+  const unwatchGc = watchGc((kind, start, length) => recorder.pause(`gc ${kind}`, start, length));
+  const unwatchEventLoop = watchEventLoop((name, value, unit) => recorder.counter(name, value, unit), intervalMs);
+  return () => {
+    unwatchGc();
+    unwatchEventLoop();
+  };
+}

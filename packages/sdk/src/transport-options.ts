@@ -1,0 +1,49 @@
+// Where batches go and by which way, from what was given: the URL decides.
+
+import { accessSync, constants } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { SdkError } from './errors.ts';
+
+export const webSocketSchemes = ['ws:', 'wss:'];
+export const natsSchemes = ['nats:', 'tls:'];
+
+/** The spool's default place: one per user: the temporary directory is everybody's, and a spool can be written by its owner alone. */
+export function defaultSpool(): string {
+  const user = process.getuid?.();
+  return join(tmpdir(), user === undefined ? 'ranktrace-spool' : `ranktrace-spool-${user}`);
+}
+
+export function readable(file: string, source: string): string {
+  try {
+    accessSync(file, constants.R_OK);
+    return resolve(file);
+  } catch (cause) {
+    const code = (cause as NodeJS.ErrnoException).code ?? 'error';
+    throw new SdkError('file_unreadable', `Bad ${source}: it must be a file that can be read, got "${file}" (${code})`, { cause });
+  }
+}
+
+/** NATS credentials may sit in the URL, as its own tools allow; they are taken out so that the URL can be shown. */
+export function splitUrl(
+  text: string | undefined,
+  source: string,
+): { url: string | undefined; user: string | undefined; pass: string | undefined } {
+  const url = text === undefined ? undefined : new URL(text);
+  if (url === undefined || (url.username === '' && url.password === '')) return { url: text, user: undefined, pass: undefined };
+  if (webSocketSchemes.includes(url.protocol)) {
+    throw new SdkError(
+      'bad_option',
+      `Bad ${source}: a ${url.protocol}// URL must not hold a user or password; set option token or variable RANKTRACE_TOKEN`,
+    );
+  }
+  const [user, pass] = [decodeURIComponent(url.username), decodeURIComponent(url.password)];
+  url.username = '';
+  url.password = '';
+  return { url: url.href, user, pass };
+}
+
+export function transportOf(url: string | undefined, servers: readonly string[] | undefined): 'web-socket' | 'nats' | 'file' {
+  if (url === undefined) return servers === undefined ? 'file' : 'nats';
+  return webSocketSchemes.includes(new URL(url).protocol) ? 'web-socket' : 'nats';
+}
