@@ -2,10 +2,12 @@
 
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { inflateRawSync } from 'node:zlib';
-import { type Batch, decodeBatch } from '@ranktrace/protocol';
-import { expect, test } from 'vitest';
+import { type Batch, decodeBatch, decodeBody, encodeBatch } from '@ranktrace/protocol';
+import { mergeRun, type ProcessTotals, type TraceSink } from '@ranktrace/trace';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
 import { Collector } from './collector.ts';
-import { Recorder } from './recorder.ts';
+import { type OpenScope, Recorder } from './recorder.ts';
 import { recordingLimits } from './recording-limits.ts';
 import { cellBytes, createRing, RingWriter } from './ring.ts';
 import type { AttachedThread, Session } from './session.ts';
@@ -104,4 +106,194 @@ test('events of threads over the limit are counted, while they live and after', 
   rig.tick(1000);
   expect(rig.last.header.dropped.events).toBe(101);
   expect(rig.tracks).toHaveLength(recordingLimits.threadsMax);
+});
+
+const names = (batches: readonly Batch[]): string[] =>
+  batches.flatMap(({ strings, tables: { spans } }) => [...spans.columns.name.subarray(0, spans.length)].map((name) => strings[name] ?? ''));
+
+/** What a merge of the batches shows, one line per event, and what it knows to be missing. */
+function merged(batches: readonly Batch[]): { lines: string[]; totals: ProcessTotals } {
+  const lines: string[] = [];
+  const copy = (batch: Batch): Batch =>
+    decodeBatch(
+      encodeBatch(batch, (body) => body),
+      (body) => body,
+    );
+  const source = {
+    rank: 0,
+    incarnation: 'a-1',
+    count: batches.length,
+    missing: 0,
+    batch: (index: number) => copy(batches[index] as Batch),
+  };
+  const sink: TraceSink = {
+    begin: () => {},
+    lane: () => {},
+    event: ({ kind, state, name, start, length }) => {
+      if (kind === 'span') lines.push(`${state} ${name} ${start / 1e6}${state === 'whole' ? ` +${length / 1e6}` : ''}`);
+    },
+    end: () => {},
+  };
+  const merge = mergeRun([source], sink);
+  let step = merge.next();
+  while (step.done !== true) step = merge.next();
+  return { lines, totals: step.value[0] as ProcessTotals };
+}
+
+describe('detail that is held back', () => {
+  /** Steps of 10 ms with a span of 4 ms in each. */
+  function steps(rig: Rig, recorder: Recorder, from: number, to: number): void {
+    const id = recorder.name('work');
+    for (let step = from; step < to; step++) {
+      recorder.begin(id);
+      rig.tick(4);
+      recorder.end();
+      rig.tick(6);
+      recorder.step();
+    }
+  }
+
+  test('stays here while steps and their phases go out', () => {
+    const rig = new Rig();
+    const { recorder } = rig.thread(0, 1024);
+    recorder.mark({ sends: false, begins: false });
+    recorder.beginStep();
+    steps(rig, recorder, 0, 100);
+    rig.collector.flush();
+    expect(names(rig.batches)).toEqual([]);
+    const sum = (table: 'steps' | 'phases') => rig.batches.reduce((sum, { tables }) => sum + tables[table].length, 0);
+    expect([sum('steps'), sum('phases')]).toEqual([100, 100]);
+  });
+
+  test('is sent for the last steps when it is pulled, once, and merges into its own time', () => {
+    const rig = new Rig();
+    const { recorder } = rig.thread(0, 1024);
+    recorder.mark({ sends: false, begins: false });
+    recorder.beginStep();
+    steps(rig, recorder, 0, 100);
+    rig.collector.pull(97, 98);
+    const some = names(rig.batches).length;
+    // Held in batches: their neighbours may come with them.
+    expect(some).toBeGreaterThanOrEqual(2);
+    expect(some).toBeLessThan(60);
+    rig.collector.pull();
+    rig.collector.pull();
+    const all = names(rig.batches).length;
+    expect(all).toBeGreaterThan(4);
+    expect(all).toBeLessThan(60);
+    steps(rig, recorder, 100, 101);
+    recorder.close();
+    rig.collector.flush(true);
+    const { lines, totals } = merged(rig.batches);
+    expect(lines).toHaveLength(all);
+    expect(lines.at(-1)).toBe('whole work 1990 +4');
+    expect([...lines].sort((a, b) => Number(a.split(' ')[2]) - Number(b.split(' ')[2]))).toEqual(lines);
+    expect(totals.late).toBe(0);
+    // The span at the edge of what was pulled is there and was not counted.
+    expect(totals.counts.span - (totals.recorded?.span ?? 0)).toBeLessThanOrEqual(1);
+  });
+
+  test('goes over into what is sent with spans that run across the change, each once', () => {
+    const rig = new Rig();
+    const { recorder } = rig.thread(0, 1024);
+    recorder.mark({ sends: false, begins: false });
+    recorder.beginStep();
+    const outer = recorder.openScope('outer');
+    rig.tick(300);
+    recorder.mark({ sends: true, begins: true });
+    steps(rig, recorder, 0, 3);
+    rig.tick(300);
+    recorder.mark({ sends: false, begins: false });
+    const inner = recorder.openScope('inner');
+    rig.tick(300);
+    if (inner !== undefined) recorder.closeScope(inner);
+    rig.tick(300);
+    recorder.mark({ sends: true, begins: true });
+    steps(rig, recorder, 3, 4);
+    rig.tick(300);
+    if (outer !== undefined) recorder.closeScope(outer);
+    recorder.close();
+    rig.collector.flush(true);
+    const { lines, totals } = merged(rig.batches);
+    expect(lines).toEqual([
+      'open outer 1000',
+      'whole work 1300 +4',
+      'whole work 1310 +4',
+      'whole work 1320 +4',
+      'whole work 2230 +4',
+      'close outer 1000',
+    ]);
+    expect(totals).toMatchObject({ late: 0, counts: totals.recorded });
+  });
+
+  test('results are those of the last active steps, and say when they are not complete', () => {
+    const rig = new Rig();
+    const { recorder } = rig.thread(0, 1024);
+    recorder.beginStep();
+    recorder.mark({ sends: true, begins: true });
+    steps(rig, recorder, 0, 50);
+    recorder.mark({ sends: false, begins: false });
+    steps(rig, recorder, 50, 90);
+    const { since, until, batches, complete } = rig.collector.results();
+    expect([since, until, complete]).toEqual([1e9, 1.5e9, true]);
+    const bodies = batches.map(({ body }) => decodeBody(body, (deflated, max) => inflateRawSync(deflated, { maxOutputLength: max })));
+    const starts = bodies.flatMap(({ tables: { spans } }) => [...spans.columns.start.subarray(0, spans.length)]);
+    // One that ran while a batch was cut is there as `open` and as `close`.
+    expect(new Set(starts.filter((start) => start >= since && start < until)).size).toBe(50);
+  });
+});
+
+test('however much is held, sent and pulled, every span is there once and whole (seed 11)', () => {
+  const action = fc.oneof(
+    fc.record({ do: fc.constant('span' as const), ms: fc.integer({ min: 0, max: 30 }) }),
+    fc.record({ do: fc.constant('mark' as const), sends: fc.boolean() }),
+    fc.constant({ do: 'pull' as const }),
+    fc.constant({ do: 'flush' as const }),
+    fc.record({ do: fc.constant('open' as const) }),
+    fc.record({ do: fc.constant('close' as const) }),
+    fc.record({ do: fc.constant('step' as const), ms: fc.integer({ min: 1, max: 200 }) }),
+  );
+  fc.assert(
+    fc.property(fc.array(action, { maxLength: 60 }), (actions) => {
+      const rig = new Rig();
+      const { recorder } = rig.thread(0, 4096);
+      recorder.mark({ sends: false, begins: false });
+      recorder.beginStep();
+      const open: OpenScope[] = [];
+      let count = 0;
+      for (const given of actions) {
+        if (given.do === 'span') {
+          recorder.begin(recorder.name(`s${count++}`));
+          rig.ns += BigInt(given.ms) * 1_000_000n;
+          recorder.end();
+        } else if (given.do === 'mark') recorder.mark({ sends: given.sends, begins: given.sends });
+        else if (given.do === 'pull') rig.collector.pull();
+        else if (given.do === 'flush') rig.collector.flush();
+        else if (given.do === 'open') open.push(recorder.openScope(`o${count++}`) as OpenScope);
+        else if (given.do === 'close') {
+          const scope = open.pop();
+          if (scope !== undefined) recorder.closeScope(scope);
+        } else {
+          rig.tick(given.ms);
+          recorder.step();
+        }
+        rig.ns += 1_000n;
+      }
+      for (let scope = open.pop(); scope !== undefined; scope = open.pop()) recorder.closeScope(scope);
+      // All is pulled in the end, but what had to be forgotten: nothing may be there twice or in pieces.
+      rig.collector.pull();
+      recorder.close();
+      rig.collector.flush(true);
+      const { lines, totals } = merged(rig.batches);
+      const wholes = lines.filter((line) => line.startsWith('whole')).map((line) => line.split(' ')[1]);
+      const opened = lines.filter((line) => line.startsWith('open')).map((line) => line.split(' ')[1]);
+      const closed = lines.filter((line) => line.startsWith('close')).map((line) => line.split(' ')[1]);
+      expect(new Set([...wholes, ...opened]).size).toBe(wholes.length + opened.length);
+      for (const name of closed) expect(opened).toContain(name);
+      expect(totals.late).toBe(0);
+      expect(totals.counts.span).toBeGreaterThanOrEqual(totals.recorded?.span ?? 0);
+      expect(totals.counts.step).toBe(totals.recorded?.step);
+    }),
+    { seed: 11, numRuns: 300 },
+  );
 });

@@ -85,7 +85,8 @@ export class OpenSpan {
     }
     const { columns } = builder.tables[this.begin.table];
     columns.length[this.#row] = length;
-    columns.state[this.#row] = spanState.whole;
+    // Where another batch has shown it, too, the two rows must find each other.
+    columns.state[this.#row] = this.#shownSerial === builder.serial ? spanState.whole : spanState.close;
     if (shown !== '') (columns as EventTables['rpcs']['columns']).status[this.#row] = builder.string(shown);
   }
 

@@ -9,6 +9,7 @@
 // thread; so only functions that may need it pay: `async` functions, and others whose name has not been seen to return plain values.
 // A name that did and then returns a promise is recorded as async from there on; only that one call's later parts lack their parent.
 //
+// Longer than other files: all kinds of records are written from the same few fields, and an object in between would cost each of them.
 // Invariants: after construction nothing here waits or throws of its own; an accepted begin's end always fits (ring.ts); what `fn` throws
 // goes to the caller, with the span ended. When recording is off, each method is one check.
 

@@ -60,6 +60,8 @@ interface Member {
   /** Trace time before which nothing is to come. */
   horizon: number;
   readonly open: Map<string, OpenRow>;
+  /** Spans that have their end, where batches that were held back may announce them again; undefined where none were. */
+  readonly ended: Set<string> | undefined;
   readonly lanes: Map<number, Lanes>;
   readonly counters: Map<string, TraceLane>;
   steps: TraceLane | undefined;
@@ -86,14 +88,18 @@ export class BatchMerger {
     this.#sink = sink;
   }
 
-  /** Adds a process, in order of `TraceProcess.index`; gives its number for `push`. */
-  add(process: TraceProcess, clock: RankClock): number {
+  /**
+   * Adds a process, in order of `TraceProcess.index`; gives its number for `push`. `heldBack`: some of its batches came after their time,
+   * so what they announce as open may have been told before, or be over.
+   */
+  add(process: TraceProcess, clock: RankClock, heldBack = false): number {
     const counts = { span: 0, instant: 0, counter: 0, step: 0, collective: 0, rpc: 0 };
     this.#members.push({
       process,
       clock,
       horizon: Number.NEGATIVE_INFINITY,
       open: new Map(),
+      ended: heldBack ? new Set() : undefined,
       lanes: new Map(),
       counters: new Map(),
       steps: undefined,
@@ -191,8 +197,7 @@ export class BatchMerger {
         if (state[row] === spanState.whole || state[row] === spent) continue;
         const key = openKey(name, track[row] as number, start[row] as number, id[row] as number);
         if (state[row] === spanState.open) {
-          // Announced before, too: batches that are held back repeat what is open.
-          if (member.open.has(key)) {
+          if (member.open.has(key) || member.ended?.has(key) === true) {
             state[row] = spent;
             continue;
           }
@@ -200,6 +205,7 @@ export class BatchMerger {
           continue;
         }
         const open = member.open.get(key);
+        member.ended?.add(key);
         if (open === undefined) {
           // Its `open` was lost with its batch: all there is to know stands here.
           state[row] = spanState.whole;

@@ -35,7 +35,9 @@ export function* mergeRun(sources: readonly BatchSource[], sink: TraceSink): Gen
   });
   const first = surveys[0]?.header;
   sink.begin({ run: first?.run ?? '', worldSize: first?.worldSize ?? 0, unixEpoch, processes });
-  for (const [index, process] of processes.entries()) merger.add(process, (clocks[index] as (typeof clocks)[number]).clock);
+  for (const [index, process] of processes.entries()) {
+    merger.add(process, (clocks[index] as (typeof clocks)[number]).clock, (surveys[index] as Survey).heldBack);
+  }
   const read = new Uint32Array(surveys.length);
   for (let index = merger.slowest; index !== undefined; index = merger.slowest) {
     const { source, order, since } = surveys[index] as Survey;

@@ -14,6 +14,8 @@ export interface Survey {
   readonly recorded: EventCounts | undefined;
   readonly batches: number;
   readonly ended: boolean;
+  /** Whether some batches came after their time. */
+  readonly heldBack: boolean;
   /** Readable batches by index, in order of `since`: what an earlier one holds starts no later than what a later one may hold. */
   readonly order: Uint32Array;
   /** By index: no event of that batch starts before this; ns on the rank's clock. */
@@ -36,11 +38,13 @@ export function* survey(source: BatchSource): Generator<void, Survey | undefined
   const since = new Float64Array(source.count);
   const readable = new Uint32Array(source.count);
   let promised = Number.NEGATIVE_INFINITY;
+  let heldBack = false;
   for (let index = 0; index < source.count; index++) {
     const batch = source.batch(index, surveyed);
     if (batch === undefined) continue;
     header ??= batch.header;
     last = batch.header;
+    heldBack ||= batch.header.since !== undefined;
     since[index] = batch.header.since ?? promised;
     promised = Math.max(promised, batch.header.watermark);
     readable[batches++] = index;
@@ -66,6 +70,7 @@ export function* survey(source: BatchSource): Generator<void, Survey | undefined
     recorded,
     batches,
     ended: last.last,
+    heldBack,
     order: inOrder(readable.subarray(0, batches), since),
     since,
   };

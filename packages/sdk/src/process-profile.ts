@@ -1,0 +1,411 @@
+// One profile at work: session, recorder, shipper, schedule and hooks, opened by `start` and closed in reverse by `stop`.
+//
+// What the schedule calls for (profiler-cycle.ts) is a change of what is sent, marked in the ring so that it falls between two events:
+//
+//   NONE, WARMUP      the flight recorder alone has the detail; steps and their phases are sent
+//   RECORD            everything is sent, and is what `events()` and `keyAverages()` are about
+
+import { randomUUID } from 'node:crypto';
+import { join } from 'node:path';
+import { performance } from 'node:perf_hooks';
+import { BroadcastChannel, isMainThread, setEnvironmentData, threadId } from 'node:worker_threads';
+import { shedKey } from '@ranktrace/protocol';
+import type { Args } from './arguments.ts';
+import type { HeldResults } from './collector.ts';
+import { detail } from './detail.ts';
+import { DetailControl } from './detail-control.ts';
+import { SdkError } from './errors.ts';
+import { EventList, KeyAverages, type KeyAveragesOptions, stacksText } from './event-list.ts';
+import { writeMemoryTimeline } from './memory-timeline.ts';
+import { type ProfileOptions, type ResolvedOptions, resolveOptions } from './options.ts';
+import { onProcessEnd } from './process-exit.ts';
+import type { Profile, ProfileCallbacks } from './profile.ts';
+import { ProfilerCycle } from './profiler-cycle.ts';
+import type { CollectiveAbout, Recorder } from './recorder.ts';
+import { Recording, type RecordingAbout, writeResult } from './recording.ts';
+import { recordingLimits } from './recording-limits.ts';
+import { watchThread } from './sample/watch-thread.ts';
+import { defaultSchedule, type ProfilerAction, ProfilerActivity, schedule } from './schedule.ts';
+import { type ChannelMessage, channelName, controlBytes, detailWord, type Session } from './session.ts';
+import { ShipperLink } from './shipper-link.ts';
+import { checkSpoolRoot } from './spool.ts';
+import { tensorboardTraceHandler } from './tensorboard-trace-handler.ts';
+import { TfjsHooks } from './tfjs/attach-tfjs.ts';
+import { calibrateZero } from './thread-clock.ts';
+import { createRecorder, setThreadRecorder, threadRecorder } from './thread-recorder.ts';
+
+/** What exists while a profile records. */
+interface Running {
+  readonly options: ResolvedOptions;
+  readonly recorder: Recorder;
+  readonly session: Session;
+  readonly link: ShipperLink;
+  readonly channel: BroadcastChannel;
+  readonly control: DetailControl;
+  readonly cycle: ProfilerCycle;
+  readonly hooks: TfjsHooks | undefined;
+  readonly unwatch: () => void;
+  readonly cancelExit: () => void;
+}
+
+export class ProcessProfile implements Profile {
+  readonly #options: ProfileOptions & ProfileCallbacks;
+  readonly #metadata = new Map<string, unknown>();
+  #running: Running | undefined;
+  #recorder: Recorder | undefined;
+  #stopping: Promise<void> | undefined;
+  #stepNum = 0;
+  #action: ProfilerAction = 0;
+  /** Whether the schedule did something in this step, which is no part of the next one. */
+  #transited = false;
+  #traceIdCallback: () => string;
+  #traceId = '';
+  #about: Omit<RecordingAbout, 'metadata' | 'traceId'> | undefined;
+  /** Cycles whose results are kept; `undefined` stands for the last one, which the shipper still has. */
+  #cycles: (HeldResults | undefined)[] = [];
+  #recording: Recording | undefined;
+  #warnedOfClearing = false;
+
+  constructor({ customTraceIdCallback, ...options }: ProfileOptions & ProfileCallbacks) {
+    this.#options = options;
+    this.#traceIdCallback = customTraceIdCallback ?? randomTraceId;
+  }
+
+  get stepNum(): number {
+    return this.#running?.cycle.stepNum ?? this.#stepNum;
+  }
+
+  get currentAction(): ProfilerAction {
+    return this.#running?.cycle.currentAction ?? this.#action;
+  }
+
+  start(): this {
+    if (this.#running !== undefined) return this;
+    if (this.#stopping !== undefined)
+      throw new SdkError('already_stopped', 'Cannot start the profile: it was stopped; make another one with profile()');
+    if (threadRecorder()?.on === true) {
+      throw new SdkError('already_running', 'Cannot start the profile: another one is running in this process; stop it first');
+    }
+    const { onTraceReady: _ready, tf: _tf, ...given } = this.#options;
+    const options = resolveOptions(given);
+    checkSpoolRoot(join(options.spoolDirectory, options.run), options.transport === 'file');
+    const running = this.#run(options);
+    this.#running = running;
+    this.#recorder = running.recorder;
+    try {
+      running.cycle.start();
+    } catch (error) {
+      this.#endRecording();
+      running.cancelExit();
+      running.link.stopNow(0);
+      throw error;
+    }
+    if (running.cycle.currentAction < 2) running.recorder.mark({ sends: false, begins: false });
+    for (const [key, value] of this.#metadata) running.recorder.addMetadata(key, asText(value));
+    running.recorder.beginStep();
+    return this;
+  }
+
+  step(): void {
+    const running = this.#running;
+    if (running === undefined) return;
+    const { recorder, control, cycle, hooks } = running;
+    recorder.step();
+    hooks?.step();
+    const shed = control.step(recorder.lastOverheadMs, recorder.lastStepMs);
+    if (shed !== undefined) tellShed(recorder, shed.what, shed.share, running.options.overheadBudget);
+    cycle.step();
+    if (!this.#transited) return;
+    this.#transited = false;
+    recorder.beginStep();
+  }
+
+  addMetadata(key: string, value: string): void {
+    this.#metadata.set(key, value);
+    this.#recorder?.addMetadata(key, value);
+  }
+
+  addMetadataJson(key: string, json: string): void {
+    try {
+      this.#metadata.set(key, JSON.parse(json));
+      this.#recorder?.addMetadata(key, json);
+    } catch {
+      warn(`metadata "${key}" is left out: it must be JSON`);
+    }
+  }
+
+  presetMetadataJson(key: string, json: string): void {
+    this.addMetadataJson(key, json);
+  }
+
+  toggleCollectionDynamic(enable: boolean, activities: Iterable<string>): void {
+    const running = this.#running;
+    if (running === undefined) return;
+    for (const activity of activities) {
+      if (activity === ProfilerActivity.CPU) running.control.toggle(~0, enable);
+      else running.link.toggleDevices(enable);
+    }
+  }
+
+  getTraceId(): string {
+    return this.#traceId;
+  }
+
+  setCustomTraceIdCallback(callback: () => string): void {
+    this.#traceIdCallback = callback;
+  }
+
+  events(): EventList {
+    return new EventList(this.#results('events'));
+  }
+
+  keyAverages(options: KeyAveragesOptions = {}): KeyAverages {
+    return new KeyAverages(this.#results('key averages'), options);
+  }
+
+  exportChromeTrace(path: string): void {
+    this.#results('a trace').writeTrace(path);
+  }
+
+  exportStacks(path: string, metric = 'self_cpu_time_total'): void {
+    const recording = this.#results('stacks');
+    if (recording.about.switches.with_stack !== '1') {
+      throw new SdkError('bad_option', 'Cannot export stacks: none were recorded; option withStack must be true');
+    }
+    writeResult(path, stacksText(recording.events, metric));
+  }
+
+  exportMemoryTimeline(path: string, device?: string): void {
+    const recording = this.#results('a memory timeline');
+    if (recording.about.switches.profile_memory !== '1') {
+      throw new SdkError('bad_option', 'Cannot export the memory timeline: memory was not recorded; option profileMemory must be true');
+    }
+    writeMemoryTimeline(recording, path, device);
+  }
+
+  instant(name: string, args?: Args): void {
+    this.#recorder?.instant(name, args);
+  }
+
+  counter(name: string, value: number, unit?: string): void {
+    this.#recorder?.counter(name, value, unit);
+  }
+
+  collective<T>(about: CollectiveAbout, fn: () => T): T {
+    return this.#recorder === undefined ? fn() : this.#recorder.collective(about, fn);
+  }
+
+  rpcClient<T>(method: string, about: { peer?: string }, fn: (carrier: Record<string, string>) => T): T {
+    return this.#recorder === undefined ? fn({}) : this.#recorder.rpcClient(method, about, fn);
+  }
+
+  rpcServer<T>(method: string, about: { carrier?: Record<string, string>; peer?: string }, fn: () => T): T {
+    return this.#recorder === undefined ? fn() : this.#recorder.rpcServer(method, about, fn);
+  }
+
+  stop(): Promise<void> {
+    if (this.#stopping === undefined) {
+      const running = this.#endCycle();
+      this.#stopping = this.#stop(running);
+    }
+    return this.#stopping;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.stop();
+  }
+
+  [Symbol.dispose](): void {
+    const running = this.#endCycle();
+    this.#stopping ??= Promise.resolve();
+    running?.cancelExit();
+    running?.link.stopNow(running.options.exitDeadlineMs);
+  }
+
+  #run(options: ResolvedOptions): Running {
+    const zeroNs = calibrateZero(() => performance.now(), process.hrtime.bigint);
+    const session: Session = {
+      id: `${Date.now().toString(36)}-${process.pid.toString(36)}`,
+      control: new SharedArrayBuffer(controlBytes),
+      epochNs: zeroNs + BigInt(Math.round(performance.now() * 1e6)),
+      ringBytes: options.ringBytes,
+      hooks: (options.detail & detail.ops) === 0 ? undefined : { fence: options.fence, withModules: options.withModules },
+    };
+    const control = new DetailControl({
+      word: detailWord(session),
+      wanted: options.detail,
+      idle: options.flightRecorderSteps > 0 ? options.detail : options.detail & detail.spans,
+      asked: this.#isScheduled(options) || (options.detail & askedFor) !== 0,
+      budget: options.overheadBudget,
+    });
+    const { recorder, thread } = createRecorder(session, isMainThread ? 'main' : `worker ${threadId}`);
+    const link = new ShipperLink({ session, main: thread, options, pid: process.pid }, () => recorder.close());
+    const channel = openChannel(session, link);
+    setEnvironmentData(channelName, session as never);
+    setThreadRecorder(recorder);
+    this.#about = aboutOf(options, session, this.#isScheduled(options));
+    // Also while `stop` is waiting: a `process.exit` then must not cut it short.
+    const cancelExit = onProcessEnd(() => {
+      this.#endRecording();
+      link.stopNow(options.exitDeadlineMs);
+    });
+    const { tf } = this.#options;
+    const hooks = session.hooks === undefined ? undefined : new TfjsHooks(recorder, { ...session.hooks, tf });
+    const unwatch = options.sampleIntervalMs === 0 ? () => {} : watchThread(recorder, options.sampleIntervalMs);
+    const cycle = this.#cycle(options, recorder, control);
+    return { options, recorder, session, link, channel, control, cycle, hooks, unwatch, cancelExit };
+  }
+
+  #isScheduled(options: ResolvedOptions): boolean {
+    return options.schedule !== undefined || typeof this.#options.schedule === 'function';
+  }
+
+  #cycle(options: ResolvedOptions, recorder: Recorder, control: DetailControl): ProfilerCycle {
+    const { schedule: given, onTraceReady } = this.#options;
+    const { schedule: args, tensorboardDirectory } = options;
+    const ready = onTraceReady ?? (tensorboardDirectory === undefined ? undefined : tensorboardTraceHandler(tensorboardDirectory));
+    return new ProfilerCycle({
+      schedule: typeof given === 'function' ? given : args !== undefined ? schedule(args) : defaultSchedule,
+      prepareTrace: () => {
+        control.active = true;
+      },
+      startTrace: () => {
+        this.#transited = true;
+        control.active = true;
+        this.#beginResults(options);
+        recorder.mark({ sends: true, begins: true });
+      },
+      stopTrace: () => {
+        this.#transited = true;
+        recorder.mark({ sends: false, begins: false });
+        control.active = false;
+        this.#cycles.push(undefined);
+        if (options.accEvents) this.#fetch();
+      },
+      traceReady: () => ready?.(this),
+      warn,
+    });
+  }
+
+  #beginResults({ accEvents }: ResolvedOptions): void {
+    this.#traceId = this.#newTraceId();
+    this.#recording = undefined;
+    if (accEvents || this.#cycles.length === 0) return;
+    this.#cycles = [];
+    if (this.#warnedOfClearing) return;
+    this.#warnedOfClearing = true;
+    warn(
+      'Profiler clears events at the end of each cycle. Only events from last cycle will be reported. To keep events across cycles, set accEvents: true.',
+    );
+  }
+
+  #newTraceId(): string {
+    try {
+      return String(this.#traceIdCallback());
+    } catch (error) {
+      warn(`customTraceIdCallback failed, so the trace id is random: ${String(error)}`);
+      return randomTraceId();
+    }
+  }
+
+  /** Takes over from the shipper what it has of the last cycle. */
+  #fetch(): void {
+    const last = this.#cycles.length - 1;
+    if (last < 0 || this.#cycles[last] !== undefined) return;
+    const results = this.#running?.options.traceOnly === true ? undefined : this.#running?.link.results(recordingLimits.resultsWaitMsMax);
+    if (results === undefined) this.#cycles.pop();
+    else this.#cycles[last] = results;
+  }
+
+  #results(what: string): Recording {
+    this.#fetch();
+    const about = this.#about;
+    const cycles = this.#cycles.filter((cycle) => cycle !== undefined);
+    if (about === undefined || cycles.length === 0) {
+      const why = this.#running?.options.traceOnly === true ? 'experimentalConfig.traceOnly is on' : 'no active steps have ended yet';
+      throw new SdkError('no_results', `Cannot give ${what}: ${why}; results are there after the schedule's active steps, or after stop()`);
+    }
+    const metadata = Object.fromEntries(this.#metadata);
+    this.#recording ??= new Recording(cycles, { ...about, metadata, traceId: this.#traceId });
+    return this.#recording;
+  }
+
+  async #stop(running: Running | undefined): Promise<void> {
+    if (running === undefined) return;
+    await running.link.stop(running.options.exitDeadlineMs);
+    running.cancelExit();
+  }
+
+  /** The schedule's last word, and results while there is a shipper to ask. */
+  #endCycle(): Running | undefined {
+    const running = this.#running;
+    if (running === undefined) return undefined;
+    running.cycle.stop();
+    this.#fetch();
+    return this.#endRecording();
+  }
+
+  /** What was running until now; `undefined` when nothing was. */
+  #endRecording(): Running | undefined {
+    const running = this.#running;
+    if (running === undefined) return undefined;
+    this.#running = undefined;
+    this.#stepNum = running.cycle.stepNum;
+    this.#action = running.cycle.currentAction;
+    running.hooks?.remove();
+    running.unwatch();
+    running.control.close();
+    running.recorder.close();
+    // After its shipper failed, another profile may have taken its place.
+    if (threadRecorder() === running.recorder) {
+      setThreadRecorder(undefined);
+      setEnvironmentData(channelName, undefined as never);
+    }
+    running.channel.postMessage({ type: 'close', session: running.session.id } satisfies ChannelMessage);
+    running.channel.close();
+    return running;
+  }
+}
+
+/** Bits that someone who sets them wants to see, whatever they cost. */
+const askedFor = detail.shapes | detail.memory | detail.stacks | detail.modules | detail.flops;
+
+const randomTraceId = (): string => randomUUID().replaceAll('-', '').toUpperCase();
+
+const asText = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value));
+
+const warn = (text: string): void => process.emitWarning(text, 'RanktraceWarning');
+
+function tellShed(recorder: Recorder, what: string, share: number, budget: number): void {
+  const percent = (value: number): string => `${(100 * value).toFixed(2)} %`;
+  recorder.instant('detail shed', { what, overhead: share, budget });
+  recorder.addMetadata(`${shedKey}${what}`, `recording took ${percent(share)} of the steps, over the budget of ${percent(budget)}`);
+  warn(`${what} are not recorded any more: recording took ${percent(share)} of the steps, over overheadBudget, ${percent(budget)}`);
+}
+
+function aboutOf(options: ResolvedOptions, session: Session, steps: boolean): Omit<RecordingAbout, 'metadata' | 'traceId'> {
+  const { run, rank, worldSize, recordShapes, profileMemory, withStack, withFlops, withModules, postProcessingTimeoutS } = options;
+  const given = {
+    record_shapes: recordShapes || withFlops,
+    profile_memory: profileMemory,
+    with_stack: withStack,
+    with_flops: withFlops,
+    with_modules: withModules,
+  };
+  const switches = Object.fromEntries(Object.entries(given).flatMap(([name, on]) => (on ? [[name, '1' as const]] : [])));
+  const { id: incarnation, epochNs } = session;
+  return { run, rank, worldSize, incarnation, pid: process.pid, epochNs, steps, switches, timeoutS: postProcessingTimeoutS, warn };
+}
+
+/** Tells threads that are there already, and hands on what they say before the shipper listens itself. */
+function openChannel(session: Session, link: ShipperLink): BroadcastChannel {
+  const channel = new BroadcastChannel(channelName);
+  channel.onmessage = (event: unknown) => {
+    const message = (event as { data: ChannelMessage }).data;
+    if (message.type === 'attach') link.attach(message);
+    else if (message.type === 'ask') channel.postMessage({ type: 'open', session } satisfies ChannelMessage);
+  };
+  channel.unref();
+  channel.postMessage({ type: 'open', session } satisfies ChannelMessage);
+  return channel;
+}
