@@ -238,21 +238,21 @@ export class Collector {
     const { detail } = this.#builders;
     if (detail !== this.#summary && !detail.empty) {
       this.#addTracks(detail);
-      const { reachesBack, recorded } = detail;
+      const { reachesBack, recorded, serial } = detail;
       const body = this.#encoded(detail);
       const since = Math.min(promised, reachesBack);
-      if (body !== undefined) this.#flightRecorder.add({ body, since, until: this.#now(), recorded }, false);
+      if (body !== undefined) this.#flightRecorder.add({ serial, body, since, until: this.#now(), recorded }, false);
     }
     this.#addTracks(this.#summary);
     this.#ended.length = 0;
     this.#addClocks();
     if (last) this.#addRecorded();
-    const { reachesBack, recorded } = this.#summary;
+    const { reachesBack, recorded, serial } = this.#summary;
     const body = this.#encoded(this.#summary);
     const since = Math.min(promised, reachesBack);
     if (body !== undefined) {
       this.#send(body, recorded, since < promised ? since : undefined, last);
-      if (detail === this.#summary) this.#flightRecorder.add({ body, since, until: this.#now(), recorded }, true);
+      if (detail === this.#summary) this.#flightRecorder.add({ serial, body, since, until: this.#now(), recorded }, true);
     }
     this.#forgetOld();
     this.#flushedMs = this.#now() / 1e6;

@@ -11,6 +11,8 @@ import type { RecordedCounts } from './batch-builder.ts';
 
 /** One batch of detail. Times are RankTime, ns. */
 export interface HeldBatch {
+  /** Names it: the same batch may be part of two cycles' results. */
+  readonly serial: number;
   readonly body: EncodedBody;
   /** None of its events starts before. */
   readonly since: number;

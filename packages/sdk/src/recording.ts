@@ -18,6 +18,7 @@ import {
   kinetoWriter,
   mergeRun,
   perfettoWriter,
+  type RecordingWindow,
   type TraceSink,
   type WriteBytes,
 } from '@ranktrace/trace';
@@ -86,9 +87,11 @@ export class Recording {
     writeResult(path, Buffer.concat(chunks));
   }
 
-  get #window(): { since: number; until: number; steps: boolean } {
-    const [first, last] = [this.#cycles[0] as HeldResults, this.#cycles.at(-1) as HeldResults];
-    return { since: first.since, until: last.until, steps: this.about.steps };
+  get #window(): RecordingWindow {
+    const cycles = this.#cycles;
+    const [first, last] = [cycles[0] as HeldResults, cycles.at(-1) as HeldResults];
+    const isWanted = (time: number): boolean => cycles.some(({ since, until }) => time >= since && time < until);
+    return { since: first.since, until: last.until, steps: this.about.steps, ...(cycles.length > 1 ? { isWanted } : {}) };
   }
 
   #merge(sink: TraceSink): void {
@@ -109,7 +112,8 @@ export class Recording {
   #isLate = false;
 
   #source(): BatchSource {
-    const batches = this.#cycles.flatMap((cycle) => cycle.batches);
+    // Cycles that follow each other closely share batches.
+    const batches = [...new Map(this.#cycles.flatMap((cycle) => cycle.batches.map((batch) => [batch.serial, batch]))).values()];
     const { rank, incarnation } = this.about;
     const batch = (index: number, only?: readonly TableName[]): Batch | undefined =>
       this.#isLate ? undefined : this.#decoded(batches[index] as HeldBatch, index, only);

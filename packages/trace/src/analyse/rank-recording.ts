@@ -20,6 +20,8 @@ export interface RecordingWindow {
   readonly since?: number | undefined;
   /** Trace time (ns) before which the last one starts, and to which spans last that never ended; without it the end of the run. */
   readonly until?: number | undefined;
+  /** Whether what starts at this trace time (ns) is kept, where the window has gaps. */
+  readonly isWanted?: ((start: number) => boolean) | undefined;
   /** Whether steps are kept, as `ProfilerStep#N`; default no: torch marks them only where there is a schedule. */
   readonly steps?: boolean | undefined;
   /** The rank, of whose lives the last is meant; without it the first process of the run. */
@@ -133,7 +135,7 @@ export abstract class RankRecording implements TraceSink {
       this.outOfRange++;
       return;
     }
-    if (start < this.#since || start >= this.#until) return;
+    if (start < this.#since || start >= this.#until || this.#window.isWanted?.(start) === false) return;
     if (event.kind === 'step') {
       if (this.#window.steps === true) this.#emit(event, this.#stepTrack(event.lane), start, end);
     } else if (event.kind === 'counter') {
