@@ -72,11 +72,12 @@ export async function runProgram(argv: readonly string[], environment: NodeJS.Pr
     .argument('<input...>', 'run directories, spools or segment files; or one torch.profiler file (.json, .json.gz)')
     .option(
       '--sort <key>',
-      `of a run: ${sortKeys.join(', ')} (default: self); of a file: torch's, such as self_cpu_time_total (default), count`,
+      `of a run: ${sortKeys.join(', ')} (default: self); of a file or one rank: torch's, such as self_cpu_time_total (default), count`,
     )
     .option('--limit <n>', 'rows to print (default: 100, with --json all)', positive(1_000_000))
-    .option('--group-by-shape', 'of a file: a row for each name and input shapes')
-    .option('--group-by-stack <n>', 'of a file: a row for each name and innermost n frames', positive(1000))
+    .option('--rank <n>', "of a run: torch's table of this rank instead of all ranks together", whole(0, 65_535))
+    .option('--group-by-shape', 'of a file or one rank: a row for each name and input shapes')
+    .option('--group-by-stack <n>', 'of a file or one rank: a row for each name and innermost n frames', positive(1000))
     .addOption(whichRun)
     .option(...json)
     .addHelpText('after', example('ranktrace table ranktrace-out/night-42 --sort total --limit 20'))
@@ -127,11 +128,13 @@ function exitCodeOf(error: unknown): number {
   return 1;
 }
 
-function positive(max: number): (text: string) => number {
+const positive = (max: number): ((text: string) => number) => whole(1, max);
+
+function whole(min: number, max: number): (text: string) => number {
   return (text) => {
     const value = Number(text);
-    if (/^\d+$/.test(text) && value >= 1 && value <= max) return value;
-    throw new InvalidArgumentError(`It must be a whole number from 1 to ${max}.`);
+    if (/^\d+$/.test(text) && value >= min && value <= max) return value;
+    throw new InvalidArgumentError(`It must be a whole number from ${min} to ${max}.`);
   };
 }
 

@@ -101,6 +101,8 @@ export class ProcessProfile implements Profile {
       throw error;
     }
     if (running.cycle.currentAction < 2) running.recorder.mark({ sends: false, begins: false });
+    // torch's files say so, too: it tells readers which columns to expect.
+    for (const [name, value] of Object.entries(this.#about?.switches ?? {})) running.recorder.addMetadata(name, value);
     for (const [key, value] of this.#metadata) running.recorder.addMetadata(key, asText(value));
     running.recorder.beginStep();
     return this;

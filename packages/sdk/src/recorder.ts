@@ -163,7 +163,7 @@ export class Recorder {
     }
     const from = this.#now();
     this.#depth--;
-    this.#ring.endSpan(from);
+    this.#ring.endSpan(this.#now());
     this.#measured(from);
   }
 
@@ -254,9 +254,10 @@ export class Recorder {
     if (!this.#on) return fn();
     const wanted = this.#depth === 0 ? detail.spans : detail.nestedSpans;
     if (((this.#detail[0] as number) & wanted) === 0) return fn();
+    const from = --this.#unmeasured > 0 ? 0 : this.#now();
     const id = this.#names.id(name);
-    if (args === undefined && this.#returned[id] === values && fn.constructor !== AsyncFunction) return this.#recordSync(id, fn);
-    return this.#recordInContext(id, args, fn);
+    if (args === undefined && this.#returned[id] === values && fn.constructor !== AsyncFunction) return this.#recordSync(id, fn, from);
+    return this.#recordInContext(id, args, fn, from);
   }
 
   /**
@@ -422,13 +423,15 @@ export class Recorder {
   }
 
   /** Apart from `record`, whose every call would else pay for what this closure captures. */
-  #recordInContext<T>(name: number, args: Args | undefined, fn: () => T): T {
+  #recordInContext<T>(name: number, args: Args | undefined, fn: () => T, from: number): T {
     const prepared = args === undefined ? undefined : prepareArguments(args, this.#names, this.#ring);
-    return this.#call(name, undefined, fn, (id, parent) => this.#putBegin(recordKind.spanBegin, 0, name, id, parent, undefined, prepared));
+    const begin = (id: number, parent: number) => this.#putBegin(recordKind.spanBegin, 0, name, id, parent, undefined, prepared);
+    return this.#call(name, undefined, fn, begin, from);
   }
 
-  #recordSync<T>(name: number, fn: () => T): T {
-    const accepted = this.begin(name);
+  #recordSync<T>(name: number, fn: () => T, from: number): T {
+    const accepted = this.#begin(name, 0);
+    if (from > 0) this.#measured(from);
     let result: T;
     try {
       result = fn();
@@ -442,9 +445,7 @@ export class Recorder {
   }
 
   /** Runs `fn` inside a context of its own. `begin` writes the begin record and says whether it was accepted. */
-  #call<T>(name: number, trace: TraceContext | undefined, fn: () => T, begin: (id: number, parent: number) => boolean): T {
-    const measured = --this.#unmeasured <= 0;
-    const from = measured ? this.#now() : 0;
+  #call<T>(name: number, trace: TraceContext | undefined, fn: () => T, begin: (id: number, parent: number) => boolean, from = 0): T {
     const outer = this.#context.getStore();
     const outerId = outer?.id ?? 0;
     const decided = name >= 0 && (fn.constructor === AsyncFunction || this.#returned[name] === promises);
@@ -455,7 +456,7 @@ export class Recorder {
     const depth = this.#depth;
     this.#depth = accepted ? 0 : depth;
     this.#contextUsed = true;
-    if (measured) this.#measured(from);
+    if (from > 0) this.#measured(from);
     let result: T;
     try {
       result = this.#context.run(context, fn);

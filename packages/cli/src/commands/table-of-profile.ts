@@ -51,7 +51,11 @@ function headOf(path: string): Buffer {
 }
 
 export async function tableOfProfile(path: string, options: ProfileTableOptions): Promise<number> {
-  const table = await readProfile(path);
+  return printAverages(await readProfile(path), options);
+}
+
+/** Prints torch's key averages. */
+export function printAverages(table: KinetoTable, options: ProfileTableOptions): number {
   const { groupByShape: groupByInputShape, groupByStack: groupByStackN } = options;
   const averages = functionAverages(functionEvents(table), { groupByInputShape, groupByStackN });
   if (options.json) {

@@ -1,10 +1,11 @@
-// `ranktrace table INPUT…`: calls, total, self and average time per name; of a torch.profiler file, torch's own table.
+// `ranktrace table INPUT…`: calls, total, self and average time per name over all ranks; of a torch.profiler file, or of one rank of a run,
+// torch's own table.
 
-import { type KeyAverage, KeyAveragesSink } from '@ranktrace/trace';
+import { type KeyAverage, KeyAveragesSink, KinetoTableSink } from '@ranktrace/trace';
 import { CliError } from '../errors.ts';
 import { formatCount, formatNanos, formatTable } from '../format.ts';
 import { mergeAndReport, openInputs } from '../merge-inputs.ts';
-import { isProfile, tableOfProfile } from './table-of-profile.ts';
+import { isProfile, printAverages, tableOfProfile } from './table-of-profile.ts';
 
 const keys = { self: 'self', total: 'total', avg: 'average', calls: 'count', name: 'key' } as const;
 
@@ -14,6 +15,7 @@ export interface TableOptions {
   readonly sort?: string;
   readonly limit?: number;
   readonly run?: string;
+  readonly rank?: number;
   readonly json?: boolean;
   readonly groupByShape?: boolean;
   readonly groupByStack?: number;
@@ -29,8 +31,19 @@ export async function table(inputs: readonly string[], options: TableOptions): P
     if (inputs.length > 1) throw new CliError('bad_usage', `table takes one profile at a time, got ${inputs.length}`);
     return tableOfProfile(path, { sort: options.sort ?? 'self_cpu_time_total', limit, groupByShape, groupByStack, json });
   }
-  if (groupByShape || groupByStack > 0) {
-    throw new CliError('bad_usage', '--group-by-shape and --group-by-stack need a torch.profiler file: a run records no shapes or stacks');
+  if (groupByShape || groupByStack > 0 || options.rank !== undefined) {
+    using opened = openInputs(inputs, options.run);
+    const ranks = [...new Set(opened.sources.map((source) => source.rank))];
+    const rank = options.rank ?? (ranks.length === 1 ? ranks[0] : undefined);
+    if (rank === undefined) throw new CliError('bad_usage', `--group-by-shape and --group-by-stack are of one rank: name it with --rank`);
+    if (!ranks.includes(rank)) throw new CliError('bad_input', `Rank ${rank} is not in this run: it has ${ranks.join(', ')}`);
+    const sink = new KinetoTableSink({ rank, steps: true });
+    await mergeAndReport(
+      opened.sources.filter((source) => source.rank === rank),
+      undefined,
+      [sink],
+    );
+    return printAverages(sink.table, { sort: options.sort ?? 'self_cpu_time_total', limit, groupByShape, groupByStack, json });
   }
   const sort = options.sort ?? 'self';
   const column = keys[sort as keyof typeof keys];

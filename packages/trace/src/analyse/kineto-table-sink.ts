@@ -13,7 +13,10 @@ import type { TraceEvent, TraceHeader, TraceProcess } from '../trace-sink.ts';
 import { RankRecording, type RecordedSpan, type RecordedTrack, type RecordingWindow } from './rank-recording.ts';
 
 export interface KinetoTableOptions extends RecordingWindow {
-  /** Switches that were on, by torch's names (`profile_memory`, `with_flops`, …): what `KinetoTable.isOn` tells. */
+  /**
+   * Switches that were on, by torch's names (`profile_memory`, `with_flops`, …): what `KinetoTable.isOn` tells. A rank says its own in its
+   * metadata, too.
+   */
   readonly options?: Readonly<Record<string, '1'>> | undefined;
 }
 
@@ -45,7 +48,9 @@ export class KinetoTableSink extends RankRecording {
   protected began(header: TraceHeader, process: TraceProcess | undefined): void {
     this.#unixEpoch = header.unixEpoch ?? 0n;
     this.#pid = process?.pid ?? 0;
-    if (process !== undefined) this.table.processNames.set(process.pid, `rank ${process.rank}`);
+    if (process === undefined) return;
+    this.table.processNames.set(process.pid, `rank ${process.rank}`);
+    for (const [key, value] of process.metadata) if (!this.table.metadata.has(key)) this.table.metadata.set(key, value);
   }
 
   protected track({ index, name, tid }: RecordedTrack): void {
