@@ -82,7 +82,8 @@ export class Collector {
   /** `detail` is `#summary` while detail is sent. */
   #builders: Builders = { summary: this.#summary, detail: this.#summary };
   readonly #flightRecorder: FlightRecorder;
-  #results = { since: 0, until: Number.POSITIVE_INFINITY };
+  /** None yet: no time lies in it. */
+  #results = { since: Number.POSITIVE_INFINITY, until: Number.NEGATIVE_INFINITY };
   readonly #threads = new Map<number, Thread>();
   /** Threads over `threadsMax`: read for the number of their events alone, which are lost. */
   readonly #excess = new Map<number, Thread>();
@@ -174,6 +175,7 @@ export class Collector {
       let empty = drain.drain(this.#builders, this.#watermark);
       for (let batches = 0; !empty && batches < batchesMax; batches++) {
         const action = drain.takeAction();
+        if (action !== undefined) this.#drainOthers(drain);
         this.#cut(this.#watermark, false);
         if (action !== undefined) this.#change(action);
         empty = drain.drain(this.#builders, this.#watermark);
@@ -190,6 +192,16 @@ export class Collector {
       this.#gone = sumDrops(this.#gone, drain.dropped);
     }
     return complete;
+  }
+
+  /** What other threads recorded before what to do changes goes where it was to go then. They change nothing themselves. */
+  #drainOthers(one: RingDrain): void {
+    for (const { about, drain } of this.#threads.values()) {
+      if (drain === one) continue;
+      const batchesMax = ringBatches(about);
+      for (let batches = 0; !drain.drain(this.#builders, this.#watermark) && batches < batchesMax; batches++)
+        this.#cut(this.#watermark, false);
+    }
   }
 
   /** All that is counted of a thread over the limit is lost. */

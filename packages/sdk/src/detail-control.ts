@@ -49,6 +49,8 @@ export class DetailControl {
   #overheadMs = 0;
   #stepsMs = 0;
   #steps = 0;
+  /** Code that is not compiled yet costs many times what it will: the first judgement is not counted. */
+  #isWarm = false;
 
   constructor(parts: DetailControlParts) {
     this.#parts = parts;
@@ -83,7 +85,9 @@ export class DetailControl {
     if (this.#steps < recordingLimits.budgetStepsMin || this.#stepsMs < recordingLimits.budgetMsMin) return undefined;
     const share = this.#overheadMs / this.#stepsMs;
     this.#overheadMs = this.#stepsMs = this.#steps = 0;
-    return share > budget ? this.#shed(share) : undefined;
+    const counts = this.#isWarm;
+    this.#isWarm = true;
+    return counts && share > budget ? this.#shed(share) : undefined;
   }
 
   #shed(share: number): Shed | undefined {

@@ -48,7 +48,17 @@ interface Running {
   readonly cancelExit: () => void;
 }
 
+/** What is no business of the program's. */
+export interface StandInOptions {
+  /**
+   * Nobody asked for this profile (register.ts): its steps are those of the optimizers, and it ends when the program starts one of its own.
+   */
+  readonly isStandIn?: boolean;
+}
+
 export class ProcessProfile implements Profile {
+  static #standIn: ProcessProfile | undefined;
+  readonly #isStandIn: boolean;
   readonly #options: ProfileOptions & ProfileCallbacks;
   readonly #metadata = new Map<string, unknown>();
   #running: Running | undefined;
@@ -66,8 +76,9 @@ export class ProcessProfile implements Profile {
   #recording: Recording | undefined;
   #warnedOfClearing = false;
 
-  constructor({ customTraceIdCallback, ...options }: ProfileOptions & ProfileCallbacks) {
+  constructor({ customTraceIdCallback, ...options }: ProfileOptions & ProfileCallbacks, { isStandIn = false }: StandInOptions = {}) {
     this.#options = options;
+    this.#isStandIn = isStandIn;
     this.#traceIdCallback = customTraceIdCallback ?? randomTraceId;
   }
 
@@ -83,13 +94,16 @@ export class ProcessProfile implements Profile {
     if (this.#running !== undefined) return this;
     if (this.#stopping !== undefined)
       throw new SdkError('already_stopped', 'Cannot start the profile: it was stopped; make another one with profile()');
-    if (threadRecorder()?.on === true) {
+    const standIn = ProcessProfile.#standIn;
+    if (threadRecorder()?.on === true && (standIn === undefined || threadRecorder() !== standIn.#recorder)) {
       throw new SdkError('already_running', 'Cannot start the profile: another one is running in this process; stop it first');
     }
     const { onTraceReady: _ready, tf: _tf, ...given } = this.#options;
     const options = resolveOptions(given);
     checkSpoolRoot(join(options.spoolDirectory, options.run), options.transport === 'file');
+    if (standIn !== undefined) standIn.#giveWay();
     const running = this.#run(options);
+    if (this.#isStandIn) ProcessProfile.#standIn = this;
     this.#running = running;
     this.#recorder = running.recorder;
     try {
@@ -113,7 +127,7 @@ export class ProcessProfile implements Profile {
     if (running === undefined) return;
     const { recorder, control, cycle, hooks } = running;
     recorder.step();
-    hooks?.step();
+    hooks?.endStep();
     const shed = control.step(recorder.lastOverheadMs, recorder.lastStepMs);
     if (shed !== undefined) tellShed(recorder, shed.what, shed.share, running.options.overheadBudget);
     cycle.step();
@@ -231,7 +245,10 @@ export class ProcessProfile implements Profile {
       control: new SharedArrayBuffer(controlBytes),
       epochNs: zeroNs + BigInt(Math.round(performance.now() * 1e6)),
       ringBytes: options.ringBytes,
-      hooks: (options.detail & detail.ops) === 0 ? undefined : { fence: options.fence, withModules: options.withModules },
+      hooks:
+        (options.detail & detail.ops) === 0
+          ? undefined
+          : { fence: options.fence, withModules: options.withModules, withStack: options.withStack },
     };
     const control = new DetailControl({
       word: detailWord(session),
@@ -248,13 +265,17 @@ export class ProcessProfile implements Profile {
     this.#about = aboutOf(options, session, this.#isScheduled(options));
     // Also while `stop` is waiting: a `process.exit` then must not cut it short.
     const cancelExit = onProcessEnd(() => {
+      // Nobody else says of a stand-in that its last cycle is over.
+      if (this.#isStandIn && options.tensorboardDirectory !== undefined) this.#endCycle();
       this.#endRecording();
       link.stopNow(options.exitDeadlineMs);
     });
     const { tf } = this.#options;
-    const hooks = session.hooks === undefined ? undefined : new TfjsHooks(recorder, { ...session.hooks, tf });
+    const onStep = this.#isStandIn ? () => this.step() : undefined;
+    const hooked = session.hooks ?? (this.#isStandIn ? { fence: false, withModules: false, withStack: false } : undefined);
+    const hooks = hooked === undefined ? undefined : new TfjsHooks(recorder, { ...hooked, tf, onStep });
     const unwatch = options.sampleIntervalMs === 0 ? () => {} : watchThread(recorder, options.sampleIntervalMs);
-    const cycle = this.#cycle(options, recorder, control);
+    const cycle = this.#cycle(options, recorder, control, hooks);
     return { options, recorder, session, link, channel, control, cycle, hooks, unwatch, cancelExit };
   }
 
@@ -262,7 +283,7 @@ export class ProcessProfile implements Profile {
     return options.schedule !== undefined || typeof this.#options.schedule === 'function';
   }
 
-  #cycle(options: ResolvedOptions, recorder: Recorder, control: DetailControl): ProfilerCycle {
+  #cycle(options: ResolvedOptions, recorder: Recorder, control: DetailControl, hooks: TfjsHooks | undefined): ProfilerCycle {
     const { schedule: given, onTraceReady } = this.#options;
     const { schedule: args, tensorboardDirectory } = options;
     const ready = onTraceReady ?? (tensorboardDirectory === undefined ? undefined : tensorboardTraceHandler(tensorboardDirectory));
@@ -276,6 +297,7 @@ export class ProcessProfile implements Profile {
         control.active = true;
         this.#beginResults(options);
         recorder.mark({ sends: true, begins: true });
+        hooks?.beginWindow();
       },
       stopTrace: () => {
         this.#transited = true;
@@ -336,6 +358,15 @@ export class ProcessProfile implements Profile {
     if (running === undefined) return;
     await running.link.stop(running.options.exitDeadlineMs);
     running.cancelExit();
+  }
+
+  /** Ends at once: the program has a profile of its own. Blocks until what there was is shipped, for that one may have the same spool. */
+  #giveWay(): void {
+    ProcessProfile.#standIn = undefined;
+    const running = this.#endRecording();
+    this.#stopping ??= Promise.resolve();
+    running?.cancelExit();
+    running?.link.stopNow(running.options.exitDeadlineMs);
   }
 
   /** The schedule's last word, and results while there is a shipper to ask. */

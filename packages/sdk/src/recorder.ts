@@ -9,7 +9,7 @@
 // thread; so only functions that may need it pay: `async` functions, and others whose name has not been seen to return plain values.
 // A name that did and then returns a promise is recorded as async from there on; only that one call's later parts lack their parent.
 //
-// Longer than other files: all kinds of records are written from the same few fields, and an object in between would cost each of them.
+// All of it in one file: every kind of record is written from the same few fields, and an object in between would cost each of them.
 // Invariants: after construction nothing here waits or throws of its own; an accepted begin's end always fits (ring.ts); what `fn` throws
 // goes to the caller, with the span ended. When recording is off, each method is one check.
 
@@ -66,6 +66,25 @@ export interface CollectiveAbout {
   readonly bytes?: number;
 }
 
+/** A span of other instrumentation, which has its own clock readings, ids and parents. */
+export interface AsyncBegin {
+  /** Sides of a remote call, or neither. */
+  readonly kind: 'span' | 'client' | 'server';
+  readonly name: string;
+  /** Of a span. */
+  readonly category?: string;
+  /** Of a remote call: who is at the other end, and the W3C ids of trace, span and parent span: 16, 8 and 8 bytes. */
+  readonly peer?: string;
+  readonly ids?: Uint8Array;
+  /** Clock of this thread, ms. Default, and latest: now. */
+  readonly time?: number;
+  /** The id of the span that it is part of. Default: what runs now. */
+  readonly parent?: number;
+  readonly args?: Args;
+}
+
+const asyncKinds = { span: recordKind.spanBegin, client: recordKind.rpcClientBegin, server: recordKind.rpcServerBegin } as const;
+
 /** `a` of a begin record that may become async. */
 const undecided = -1;
 const failed = 1;
@@ -82,7 +101,7 @@ const promises = 2;
 const measuredEvery = 63;
 
 /** A call that took longer was interrupted by something else; counted in full it would stand for many that were not. */
-const tookMsMax = 0.1;
+const tookMsMax = 0.01;
 
 const AsyncFunction = (async () => {}).constructor;
 
@@ -97,6 +116,7 @@ export class Recorder {
   readonly #sequences = new Map<string, number>();
   /** Scopes open in this turn, outermost first. */
   readonly #scopes: OpenScope[] = [];
+  readonly #opened: number;
   #on = true;
   #lastId: number;
   #contextUsed = false;
@@ -116,6 +136,7 @@ export class Recorder {
     this.#detail = word;
     this.#ring = ring;
     this.#now = now;
+    this.#opened = now();
     this.#context = context;
     this.#names = new NameTable(ring);
     this.#lastId = idBase;
@@ -198,6 +219,17 @@ export class Recorder {
     this.#ring.publish();
   }
 
+  /** What the buffer at `address` is: a number of `memoryCategory`. */
+  memoryCategory(address: number, category: number, bytes: number, deviceType: 0 | 1): void {
+    if (!this.#on) return;
+    if (!this.#ring.hasRoom(1)) {
+      this.#ring.dropEvent();
+      return;
+    }
+    this.#ring.put(recordKind.memoryCategory | (category << 8), address, this.#now(), bytes, deviceType);
+    this.#ring.publish();
+  }
+
   /** Begins a copy of data to or from a device, or between memories; as `begin`, and `endCopy` must follow. */
   beginCopy(name: number): boolean {
     return this.#on && this.#begin(name, fixedName.dataCopy);
@@ -244,6 +276,12 @@ export class Recorder {
     this.#ring.dropArgument();
   }
 
+  /** Counts an event that could not be recorded, or one whose name had to be replaced. */
+  drop(what: 'event' | 'name'): void {
+    if (what === 'event') this.#ring.dropEvent();
+    else this.#ring.dropName();
+  }
+
   /** Adds time that this thread spent on recording elsewhere, ms. */
   addOverhead(ms: number): void {
     this.#overhead += ms;
@@ -284,6 +322,60 @@ export class Recorder {
     this.#scopes.pop();
     this.#depth--;
     this.#putEnd(recordKind.end, 0, 0);
+  }
+
+  /** Begins a span that `endAsync` may end, in any turn. Gives its id; 0 when it is not recorded, also for one from before this recorder. */
+  beginAsync({ kind, name, category = '', peer = '', ids = new Uint8Array(32), time, parent = 0, args }: AsyncBegin): number {
+    if (!this.#on) return 0;
+    const now = this.#now();
+    const begin = time !== undefined && time <= now ? time : now;
+    const inside = parent === 0 && this.#depth === 0 ? this.#parent() : parent;
+    const wanted = inside === 0 && this.#depth === 0 ? detail.spans : detail.nestedSpans;
+    if (begin < this.#opened || (kind === 'span' && ((this.#detail[0] as number) & wanted) === 0)) return 0;
+    const prepared = args === undefined ? undefined : prepareArguments(args, this.#names, this.#ring);
+    const extra = this.#names.id(kind === 'span' ? category : peer);
+    const nameId = extra < 0 ? -1 : this.#names.id(name);
+    const id = ++this.#lastId;
+    const accepted = this.#putBegin(asyncKinds[kind], extra, nameId, id, inside, kind === 'span' ? undefined : ids, prepared, begin);
+    this.#overhead += this.#now() - now;
+    return accepted ? id : 0;
+  }
+
+  /** Ends what `beginAsync` began, at most once. `time` must not lie before its begin. */
+  endAsync(id: number, { time, isError = false, args }: { time?: number; isError?: boolean; args?: Args } = {}): void {
+    if (!this.#on || id === 0) return;
+    const now = this.#now();
+    const prepared = args === undefined ? [] : prepareArguments(args, this.#names, this.#ring);
+    if (prepared.length > 0 && this.#ring.hasRoom(1)) {
+      this.#ring.put(recordKind.asyncOwner, 0, 0, id, 0);
+      this.#putArguments(prepared);
+    } else {
+      for (const _ of prepared) this.#ring.dropArgument();
+    }
+    this.#ring.useKept();
+    this.#ring.put(recordKind.asyncEnd | ((isError ? failed : 0) << 8), 0, time !== undefined && time <= now ? time : now, id, 0);
+    this.#ring.publish();
+    this.#overhead += this.#now() - now;
+  }
+
+  /** The trace that the code which runs now belongs to. */
+  get traceContext(): TraceContext | undefined {
+    return this.#context.getStore()?.trace;
+  }
+
+  /** Runs `fn`, sync or async, as a part of `trace`. */
+  inTrace<T>(trace: TraceContext, fn: () => T): T {
+    if (!this.#on) return fn();
+    const outer = this.#context.getStore();
+    this.#contextUsed = true;
+    // The id of a span around this may be known only later.
+    const context = {
+      get id() {
+        return outer?.id ?? 0;
+      },
+      trace,
+    };
+    return this.#context.run(context, fn);
   }
 
   /** Runs `fn` as this rank's part of a collective. */
@@ -543,6 +635,7 @@ export class Recorder {
     parent: number,
     more: Uint8Array | undefined,
     args: readonly Argument[] | undefined,
+    time?: number,
   ): boolean {
     const ring = this.#ring;
     // One cell for becameAsync is not kept: see there.
@@ -551,7 +644,7 @@ export class Recorder {
       return false;
     }
     ring.keep();
-    ring.put(kind | (extra << 8), name, this.#now(), id, parent);
+    ring.put(kind | (extra << 8), name, time ?? this.#now(), id, parent);
     if (more !== undefined) ring.putBytes(more, more.length);
     this.#putArguments(args);
     ring.publish();

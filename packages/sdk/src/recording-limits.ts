@@ -11,6 +11,10 @@ export const recordingLimits = {
   groupsMax: 4096,
   /** Distinct phases of one step; further ones are summed up as one. */
   phasesPerStepMax: 128,
+  /** Spans of OpenTelemetry that are open at once, per thread; further ones are dropped. */
+  openTelemetrySpansMax: 1024,
+  /** Distinct methods, span names and peers that OpenTelemetry's spans may have, per thread; further ones share a stand-in. */
+  openTelemetryNamesMax: 8192,
   /** Spans begun inside one that may turn out to be async, remembered until that is known; further ones do not learn their parent. */
   childrenRememberedMax: 1024,
   /** A batch is shipped once a table has this many rows… */
@@ -26,7 +30,7 @@ export const recordingLimits = {
 
   /** The share that recording takes of the steps is judged over at least this many steps and this much time. */
   budgetStepsMin: 16,
-  budgetMsMin: 1000,
+  budgetMsMin: 2000,
   /** How long the training thread may wait for results that it asks for. */
   resultsWaitMsMax: 30_000,
 

@@ -9,6 +9,7 @@
 
 import { type RankTime, rankTime, spanState } from '@ranktrace/protocol';
 import type { BatchBuilder, RecordedCounts } from './batch-builder.ts';
+import { memoryCategories } from './memory-category.ts';
 import { appendArgument, OpenSpan, type SpanArgument, type SpanBegin, type SpanTable } from './open-span.ts';
 import { recordingLimits } from './recording-limits.ts';
 import { fixedName, fixedNames, type RingDrops, RingReader, recordKind } from './ring.ts';
@@ -175,9 +176,13 @@ export class RingDrain {
       case recordKind.asyncEnd: {
         const span = this.#async.get(a);
         this.#async.delete(a);
-        this.#end(builder, span, this.#time(raw), extra);
+        // Given by other instrumentation, its end may be long ago.
+        this.#end(builder, span, this.#placed(builder, raw, promised), extra);
         return;
       }
+      case recordKind.asyncOwner:
+        this.#owner = this.#async.get(a);
+        return;
       case recordKind.instant: {
         const time = this.#placed(builder, raw, promised);
         builder.recorded.instant++;
@@ -215,7 +220,20 @@ export class RingDrain {
         this.#stack.at(-1)?.addArgument(builder, { key: this.#names[name] ?? '', value: a });
         return;
       case recordKind.memory:
-        this.#addMemory(builder, this.#placed(builder, raw, promised), extra, name, a, b);
+        this.#addMemory(builder, this.#placed(builder, raw, promised), '[memory]', [
+          ['Bytes', a],
+          ['Total Allocated', b],
+          ['Addr', name],
+          ['Device Type', extra],
+        ]);
+        return;
+      case recordKind.memoryCategory:
+        this.#addMemory(builder, this.#placed(builder, raw, promised), '[memory category]', [
+          ['Bytes', a],
+          ['Addr', name],
+          ['Device Type', b],
+          ['category', memoryCategories[extra - 1] ?? ''],
+        ]);
         return;
       case recordKind.pastSpan:
         this.#addPause(builder, this.#placed(builder, raw, promised), extra, name, a * 1e6);
@@ -262,9 +280,9 @@ export class RingDrain {
     const below = this.#stack.at(-1);
     const span = new OpenSpan(begin, Math.max(0, id), parent, below, id < 0);
     if (below?.children !== undefined && below.children.length < recordingLimits.childrenRememberedMax) below.children.push(span);
-    // Phases are what the program names; ops are inside of them.
-    const isOp = kind === recordKind.spanBegin && (extra === fixedName.op || extra === fixedName.dataCopy);
-    if (this.#step !== undefined && below === undefined && parent === 0 && begin.table !== 'rpcs' && !isOp) {
+    // Phases are what the program names; what has a category (ops, epochs, spans of OpenTelemetry) lies inside of them or around steps.
+    const isNamed = begin.table === 'spans' ? extra === fixedName.none : begin.table === 'collectives';
+    if (this.#step !== undefined && below === undefined && parent === 0 && isNamed) {
       span.phase = this.#phases.begin(begin.name, start);
     }
     span.announce(builder);
@@ -321,18 +339,11 @@ export class RingDrain {
   }
 
   /** As Kineto says it: an instant with arguments. */
-  #addMemory(builder: BatchBuilder, time: number, device: number, address: number, bytes: number, total: number): void {
+  #addMemory(builder: BatchBuilder, time: number, name: string, args: readonly (readonly [string, string | number])[]): void {
     builder.recorded.instant++;
-    const [name, category] = [builder.string('[memory]'), builder.string('cpu_instant_event')];
-    const row = builder.append('instants', { time, track: this.#track, name, category });
-    for (const [key, value] of [
-      ['Bytes', bytes],
-      ['Total Allocated', total],
-      ['Addr', address],
-      ['Device Type', device],
-    ] as const) {
-      appendArgument(builder, 'instants', row, { key, value });
-    }
+    const category = builder.string('cpu_instant_event');
+    const row = builder.append('instants', { time, track: this.#track, name: builder.string(name), category });
+    for (const [key, value] of args) appendArgument(builder, 'instants', row, { key, value });
     this.#owner = undefined;
   }
 

@@ -42,8 +42,10 @@ const word = { write: 0, droppedEvents: 1, droppedArguments: 2, droppedNames: 3,
  *   opEnd             the end of an op, which is innermost on the stack; extra signature, name stack | module << 16, a sequence
  *                     (> 0 its own, < 0 of the forward op that it is the backward of), b bytes allocated
  *   memory            a buffer was allocated or freed; extra device type, name address, a bytes (< 0 freed), b total bytes
+ *   memoryCategory    what a buffer is; extra category, name address, a bytes, b device type
  *   pastSpan          a span that is over; extra category, a length in ms, b which of the thread's lines (`threadLine`)
  *   action            from here on detail is sent (a 1) or held back (a 0); b 1 where results begin
+ *   asyncOwner        the arguments that follow belong to the async span whose id is a
  */
 export const recordKind = {
   spanBegin: 1,
@@ -65,6 +67,8 @@ export const recordKind = {
   memory: 17,
   pastSpan: 18,
   action: 19,
+  asyncOwner: 20,
+  memoryCategory: 21,
 } as const;
 
 /** Names every thread has from the start; defined ones follow. */

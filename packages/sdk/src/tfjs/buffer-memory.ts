@@ -1,0 +1,180 @@
+// The data buffers of an engine: each allocation and each free, once per buffer. Clones, reshapes and variables share buffers, so tensors are
+// not counted, while `engine.state.numBytes` counts every tensor.
+//
+//   trackTensor    every tensor passes it; the engine's own count of buffers tells whether this one brought a new buffer
+//   removeDataId   every buffer that a backend gave up passes it, also one given up late (webgl, after a pending read)
+//
+// Not seen: scratch memory inside of a kernel, which backends allocate without the engine; buffers that move between backends stay the same.
+//
+// `total` starts at the engine's sum over tensors, as no list of live buffers exists: an upper bound of what was live before, exact when
+// nothing was. While memory is not wanted nothing is looked up, and `total` is found again as the engine's sum less what tensors shared when
+// recording stopped: exact when they share as much when it goes on, as they do from step to step.
+
+import { detail } from '../detail.ts';
+import { memoryCategory } from '../memory-category.ts';
+import { type BufferInfo, bufferBytes, deviceTypeOf, type EngineBackend, type EngineVariable, type TfjsEngine } from './engine.ts';
+import type { OpRecorder } from './op-recorder.ts';
+import type { OverheadSampler } from './overhead-sampler.ts';
+import { override } from './override.ts';
+
+/**
+ * The number of a buffer lies in the engine's own record of it, where only we can see it: a WeakMap of our own would cost 170 ns a buffer, more
+ * than all the rest of recording it.
+ */
+const address = Symbol('address');
+/** Its category, as far as it was told in this window: window · 8 + category. */
+const told = Symbol('category');
+type NumberedBuffer = BufferInfo & { [address]?: number; [told]?: number };
+
+/** Variables that optimizers make have no name but the engine's number, and are not to be trained; or are powers, which are scalars [optimizers/*.js]. */
+const isOptimizerState = (name: string, { trainable, shape }: EngineVariable): boolean =>
+  /^\d+$/.test(name) && (!trainable || shape.length === 0);
+
+export class BufferMemory {
+  /** Bytes allocated and freed so far. */
+  allocated = 0;
+  freed = 0;
+  /** While true, nothing is counted: the profiler's own tensors come and go. */
+  isQuiet = false;
+  readonly #engine: TfjsEngine;
+  readonly #recorder: OpRecorder;
+  readonly #overhead: OverheadSampler;
+  /** Buffers are numbered as they are first seen, from 1 on. */
+  #lastAddress = 0;
+  #total: number;
+  /** `engine.state.numBytes` less `#total`, when recording stopped. */
+  #shared = 0;
+  #wasWanted = false;
+  #state: unknown;
+  #backend: EngineBackend | undefined;
+  #deviceType: 0 | 1 = 0;
+  #isOn = true;
+  #window = 0;
+  readonly #isBackward: () => boolean;
+
+  /** `isBackward`: whether a gradient is being computed. */
+  constructor(engine: TfjsEngine, recorder: OpRecorder, overhead: OverheadSampler, isBackward: () => boolean) {
+    this.#isBackward = isBackward;
+    this.#engine = engine;
+    this.#recorder = recorder;
+    this.#overhead = overhead;
+    this.#state = engine.state;
+    this.#total = engine.state.numBytes;
+  }
+
+  /** Hooks into the engine; the function returned takes the hooks out. */
+  install(): () => void {
+    const engine = this.#engine;
+    const removeTrack = override(engine, 'trackTensor', (track) => (tensor, backend) => {
+      if (!this.#isWanted()) return track.call(engine, tensor, backend);
+      const { state } = engine;
+      const { numDataBuffers } = state;
+      track.call(engine, tensor, backend);
+      // A string's bytes are known once `makeTensor` has written them: `stringWritten`.
+      if (state.numDataBuffers !== numDataBuffers) this.#allocated(state.tensorInfo.get(tensor.dataId));
+    });
+    const removeRemove = override(engine, 'removeDataId', (remove) => (dataId, backend) => {
+      if (!this.#isWanted()) return remove.call(engine, dataId, backend);
+      const info = engine.state.tensorInfo.get(dataId);
+      remove.call(engine, dataId, backend);
+      if (info !== undefined && info.backend === backend) this.#freed(info);
+    });
+    return () => {
+      this.#isOn = false;
+      removeRemove();
+      removeTrack();
+    };
+  }
+
+  /** A string tensor was made from values. */
+  stringWritten(dataId: object): void {
+    if (this.#isWanted()) this.#allocated(this.#engine.state.tensorInfo.get(dataId));
+  }
+
+  /** Results begin: readers will know nothing of what was told before. */
+  beginWindow(): void {
+    this.#window++;
+    this.categorizeVariables();
+  }
+
+  /** Tells which buffers are parameters and which the state of an optimizer; an update puts them into new ones. */
+  categorizeVariables(): void {
+    if (!this.#isWanted()) return;
+    const { registeredVariables } = this.#engine.state;
+    for (const name in registeredVariables) {
+      const variable = registeredVariables[name];
+      if (variable === undefined) continue;
+      this.categorize(variable.dataId, isOptimizerState(name, variable) ? memoryCategory.optimizerState : memoryCategory.parameter);
+    }
+  }
+
+  /** Tells what the buffer of `dataId` is, unless it is known to be something of higher rank. */
+  categorize(dataId: object, category: number): void {
+    if (!this.#isWanted()) return;
+    const info: NumberedBuffer | undefined = this.#engine.state.tensorInfo.get(dataId);
+    if (info !== undefined) this.#tell(info, category);
+  }
+
+  #tell(info: NumberedBuffer, category: number): void {
+    const known = info[told] ?? 0;
+    if (known >> 3 === this.#window && (known & 7) >= category) return;
+    info[told] = (this.#window << 3) | category;
+    info[address] ??= ++this.#lastAddress;
+    this.#recorder.memoryCategory(info[address], category, bufferBytes(info), this.#deviceTypeOf(info.backend));
+  }
+
+  #isWanted(): boolean {
+    if (!this.#isOn || this.isQuiet) return false;
+    const isWanted = (this.#recorder.detail & detail.memory) !== 0;
+    if (isWanted !== this.#wasWanted || this.#engine.state !== this.#state) this.#turn(isWanted);
+    return isWanted;
+  }
+
+  /** Recording begins or stops, or `engine.reset()` gave up everything without a word about single buffers. */
+  #turn(isWanted: boolean): void {
+    const { state } = this.#engine;
+    if (state !== this.#state) {
+      this.#state = state;
+      this.#shared = 0;
+      this.#total = state.numBytes;
+    } else if (isWanted) {
+      this.#total = Math.max(state.numBytes - this.#shared, 0);
+    } else {
+      this.#shared = state.numBytes - this.#total;
+    }
+    this.#wasWanted = isWanted;
+  }
+
+  #allocated(info: NumberedBuffer | undefined): void {
+    if (info === undefined) return;
+    const bytes = bufferBytes(info);
+    if (bytes === 0) return;
+    this.allocated += bytes;
+    info[address] = ++this.#lastAddress;
+    this.#record(info, bytes);
+    if (this.#isBackward()) this.#tell(info, memoryCategory.autogradDetail);
+  }
+
+  #freed(info: NumberedBuffer): void {
+    const bytes = bufferBytes(info);
+    if (bytes === 0) return;
+    this.freed += bytes;
+    info[address] ??= ++this.#lastAddress;
+    this.#record(info, -bytes);
+  }
+
+  #record(info: NumberedBuffer, bytes: number): void {
+    const began = this.#overhead.begin();
+    this.#total += bytes;
+    this.#recorder.memory(bytes, this.#total, info[address] as number, this.#deviceTypeOf(info.backend));
+    this.#overhead.end(began);
+  }
+
+  #deviceTypeOf(backend: EngineBackend): 0 | 1 {
+    if (backend !== this.#backend) {
+      this.#backend = backend;
+      this.#deviceType = deviceTypeOf(this.#engine, backend);
+    }
+    return this.#deviceType;
+  }
+}

@@ -1,0 +1,101 @@
+// Data that crosses between the program and a backend:
+//
+//   tensor.upload     engine.makeTensor: values into a new buffer
+//   tensor.dataSync   engine.readSync: waits for the device, and copies
+//   tensor.data       engine.read: a promise
+//
+// What a kernel reads of its inputs on the host goes straight to the backend and is part of the kernel.
+
+import { detail } from '../detail.ts';
+import { memoryCategory } from '../memory-category.ts';
+import type { BufferMemory } from './buffer-memory.ts';
+import { bufferBytes, type TfjsEngine, tensorBytes } from './engine.ts';
+import type { OpRecorder } from './op-recorder.ts';
+import type { OverheadSampler } from './overhead-sampler.ts';
+import { override } from './override.ts';
+
+/** Records copies while ops are wanted; the function returned takes the hooks out. Tells `memory` of the bytes of strings. */
+export function installDataCopyHooks(
+  engine: TfjsEngine,
+  recorder: OpRecorder,
+  memory: BufferMemory,
+  overhead: OverheadSampler,
+): () => void {
+  let isOn = true;
+  const isWanted = () => isOn && (recorder.detail & detail.ops) !== 0;
+  const bytesOf = (dataId: object) => {
+    const info = engine.state.tensorInfo.get(dataId);
+    return info === undefined ? 0 : bufferBytes(info);
+  };
+  const begin = (name: string) => {
+    const began = overhead.begin();
+    const accepted = recorder.beginCopy(recorder.name(name));
+    overhead.end(began);
+    return accepted;
+  };
+  const end = (bytes: number) => {
+    const began = overhead.begin();
+    recorder.endCopy(bytes);
+    overhead.end(began);
+  };
+
+  const removeMake = override(engine, 'makeTensor', (make) => (values, shape, dtype, backend) => {
+    const accepted = isWanted() && begin('tensor.upload');
+    let bytes = 0;
+    try {
+      const tensor = make.call(engine, values, shape, dtype, backend);
+      if (tensor.dtype === 'string') memory.stringWritten(tensor.dataId);
+      // What the program itself brings in; ops and gradients make their constants, too.
+      if (accepted && shape.length > 0 && engine.state.kernelDepth === 0 && engine.state.gradientDepth === 0) {
+        memory.categorize(tensor.dataId, memoryCategory.input);
+      }
+      if (accepted) bytes = tensor.dtype === 'string' ? bytesOf(tensor.dataId) : tensorBytes(tensor);
+      return tensor;
+    } finally {
+      if (accepted) end(bytes);
+    }
+  });
+
+  const removeReadSync = override(engine, 'readSync', (readSync) => (dataId) => {
+    if (!isWanted()) return readSync.call(engine, dataId);
+    // Asked before: the buffer may move to another backend meanwhile.
+    const bytes = bytesOf(dataId);
+    if (!begin('tensor.dataSync')) return readSync.call(engine, dataId);
+    try {
+      return readSync.call(engine, dataId);
+    } finally {
+      end(bytes);
+    }
+  });
+
+  const removeRead = override(engine, 'read', (read) => (dataId) => {
+    if (!isWanted()) return read.call(engine, dataId);
+    // Backends may copy before they return their promise, so the copy begins with one of ours, which then follows theirs.
+    const { promise, follow } = promiseToFollow();
+    const copied = recorder.copied(recorder.name('tensor.data'), bytesOf(dataId), promise);
+    try {
+      follow(read.call(engine, dataId));
+    } catch (error) {
+      // Thrown, not rejected: nobody gets the promise, which only ends the copy.
+      follow(undefined);
+      throw error;
+    }
+    return copied;
+  });
+
+  return () => {
+    isOn = false;
+    removeRead();
+    removeReadSync();
+    removeMake();
+  };
+}
+
+/** A promise that does what is given to `follow` later. */
+function promiseToFollow(): { promise: Promise<unknown>; follow: (other: unknown) => void } {
+  let follow: (other: unknown) => void = () => {};
+  const promise = new Promise<unknown>((resolve) => {
+    follow = resolve;
+  });
+  return { promise, follow };
+}

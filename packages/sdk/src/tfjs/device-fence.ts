@@ -1,0 +1,74 @@
+// Waits until the device has computed an op's output, so that the op's time is the device's and not that of handing it over: a tiny read.
+// The bindings of tfjs-node have no way to wait, only `dataSync`, so one element is cut out of the output and read.
+//
+// What it does leaves no trace: no tape, no profile of `tf.profile`, no tensor, no data copy, no memory record.
+//
+// The cpu and wasm backends run a kernel before they return: nothing is waited for there, and times stay what they are.
+
+import type { BufferMemory } from './buffer-memory.ts';
+import type { EngineTensor, TfjsEngine } from './engine.ts';
+
+const synchronousBackends: readonly string[] = ['cpu', 'wasm'];
+
+export class DeviceFence {
+  readonly #engine: TfjsEngine;
+  readonly #runKernelFunc: TfjsEngine['runKernelFunc'];
+  readonly #memory: BufferMemory;
+
+  /** `runKernelFunc`: the engine's own, which records nothing. */
+  constructor(engine: TfjsEngine, runKernelFunc: TfjsEngine['runKernelFunc'], memory: BufferMemory) {
+    this.#engine = engine;
+    this.#runKernelFunc = runKernelFunc;
+    this.#memory = memory;
+  }
+
+  /** Whether an op that runs now is one of the fence's own. */
+  isWaiting = false;
+
+  /** Waits for `outputs`, and with them for all that the device was given before. Never throws: then it did not wait. */
+  wait(outputs: EngineTensor | readonly EngineTensor[] | undefined): void {
+    const engine = this.#engine;
+    if (outputs === undefined || synchronousBackends.includes(engine.backendName ?? '')) return;
+    const output = Array.isArray(outputs) ? (outputs.at(-1) as EngineTensor | undefined) : (outputs as EngineTensor);
+    if (output === undefined || output.dtype === 'string' || output.size === 0) return;
+    const { state } = engine;
+    const { profiling } = state;
+    this.isWaiting = true;
+    this.#memory.isQuiet = true;
+    state.profiling = false;
+    // At depth 0 the tape would take the slice for part of the model.
+    state.kernelDepth++;
+    try {
+      this.#read(output);
+    } catch {
+      // The op itself went well: its caller must not hear of this.
+    } finally {
+      state.kernelDepth--;
+      state.profiling = profiling;
+      this.#memory.isQuiet = false;
+      this.isWaiting = false;
+    }
+  }
+
+  #read(output: EngineTensor): void {
+    const engine = this.#engine;
+    const backend = engine.state.tensorInfo.get(output.dataId)?.backend;
+    if (backend === undefined) return;
+    // The parts of a complex tensor are the backend's own business.
+    if (output.size === 1 || output.dtype === 'complex64') {
+      backend.readSync(output.dataId);
+      return;
+    }
+    const attrs = { begin: output.shape.map(() => 0), size: output.shape.map(() => 1) };
+    const sliced = this.#runKernelFunc.call(engine, { kernelName: 'Slice', inputs: { x: output }, attrs });
+    const first = Array.isArray(sliced) ? (sliced[0] as EngineTensor) : sliced;
+    try {
+      backend.readSync(first.dataId);
+    } finally {
+      // It is the last that the scope tracks, and would stay in its list until the scope ends.
+      const track = engine.state.activeScope?.track;
+      if (track?.at(-1) === first) track.pop();
+      first.dispose();
+    }
+  }
+}

@@ -1,0 +1,219 @@
+// Records what a tfjs engine does: every op, its tensors and its gradient's origin, data buffers, data copies. By own properties of the engine
+// instance, which see every backend, kernels registered later, custom gradients, and both copies of tfjs when a program has loaded two.
+//
+//   runKernelFunc   here                    ops: spans on the stack, nested ones inside
+//   addTapeNode     tape-links.ts           forward op ↔ backward ops
+//   trackTensor, removeDataId               buffer-memory.ts
+//   makeTensor, read, readSync              data-copy-hooks.ts
+//
+// Invariants: results and exceptions are those of the engine without hooks; `remove` leaves no property of ours behind, or, where another tool
+// has overridden since, one that passes everything through. While ops are not wanted, one costs a read of `recorder.detail`.
+//
+// What an op's time contains beside the kernel: the engine's own work around it, and the search for the op's signature (some 0.1 µs).
+
+import { detail } from '../detail.ts';
+import { memoryCategory } from '../memory-category.ts';
+import { BufferMemory } from './buffer-memory.ts';
+import { installDataCopyHooks } from './data-copy-hooks.ts';
+import { DeviceFence } from './device-fence.ts';
+import type { EngineTensor, KernelCall, TfjsEngine } from './engine.ts';
+import { kernelFlops } from './kernel-flops.ts';
+import { idOrNone, type OpRecorder } from './op-recorder.ts';
+import { type OpName, OpSignatures } from './op-signatures.ts';
+import { OverheadSampler } from './overhead-sampler.ts';
+import { override } from './override.ts';
+import type { KernelFlops } from './signature-text.ts';
+import { TapeLinks } from './tape-links.ts';
+
+export interface EngineHookOptions {
+  /** Whether each op waits until the device has run it: times are the device's, and training is slower. Default false: times of the host. */
+  readonly fence?: boolean;
+  /** Layers that run now: `Outer/Inner`, '' for none. */
+  readonly modules: { readonly path: string };
+  readonly stacks: OpStacks;
+  /** Default: `kernelFlops`. */
+  readonly flopsOf?: KernelFlops;
+  /** Clock, ms, for the cost of recording. Default: `performance.now`. */
+  readonly now?: () => number;
+}
+
+/** `CallStacks` (call-stack.ts). */
+export interface OpStacks {
+  /** Where in the user's code the caller was called; '' when none of it is on the stack. */
+  capture(): string;
+  /** `capture` answers `stack` until what was held before, which is returned, is held again. */
+  hold(stack: string | undefined): string | undefined;
+}
+
+/** Distinct ops: kernels, and custom gradients by scope, whose names a program may make up as it goes; further ones share one. */
+const opsMax = 4096;
+/** Scopes that the engine itself opens, which say nothing about what runs in them. */
+const unnamedScopes: readonly string[] = ['', 'unnamed scope', 'forward', 'backward'];
+const customGradient = 'customGrad';
+const otherOps = '(other ops)';
+const described = detail.shapes | detail.flops;
+
+/** Hooks into an engine, from the moment it is made until `remove`. */
+export class EngineHooks {
+  readonly #engine: TfjsEngine;
+  readonly #recorder: OpRecorder;
+  readonly #options: EngineHookOptions;
+  readonly #now: () => number;
+  readonly #overhead: OverheadSampler;
+  readonly #memory: BufferMemory;
+  readonly #links: TapeLinks;
+  readonly #signatures: OpSignatures;
+  readonly #fence: DeviceFence | undefined;
+  readonly #runKernelFunc: TfjsEngine['runKernelFunc'];
+  readonly #removals: readonly (() => void)[];
+  readonly #kernels = new Map<string, OpName>();
+  /** Custom gradients, by their scope. */
+  readonly #scopes = new Map<string, OpName>();
+  readonly #otherOp: OpName = { text: otherOps, code: opsMax, id: -1 };
+  #modulePath = '';
+  #moduleId = 0;
+  #isOn = true;
+
+  constructor(engine: TfjsEngine, recorder: OpRecorder, options: EngineHookOptions) {
+    this.#engine = engine;
+    this.#recorder = recorder;
+    this.#options = options;
+    this.#now = options.now ?? (() => performance.now());
+    this.#overhead = new OverheadSampler(recorder, this.#now);
+    this.#links = new TapeLinks(engine);
+    this.#memory = new BufferMemory(engine, recorder, this.#overhead, () => this.#links.isBackward);
+    this.#signatures = new OpSignatures(recorder, options.flopsOf ?? kernelFlops);
+    this.#runKernelFunc = engine.runKernelFunc;
+    this.#fence = options.fence === true ? new DeviceFence(engine, this.#runKernelFunc, this.#memory) : undefined;
+    this.#removals = [
+      this.#memory.install(),
+      installDataCopyHooks(engine, recorder, this.#memory, this.#overhead),
+      this.#links.install((tensor) => this.#memory.categorize(tensor.dataId, memoryCategory.activation)),
+      override(
+        engine,
+        'gradients',
+        (gradients) =>
+          (...args) =>
+            this.#keepGradients(gradients.apply(engine, args)),
+      ),
+      override(engine, 'runKernelFunc', () => (call) => this.#runOp(call)),
+    ];
+  }
+
+  remove(): void {
+    this.#isOn = false;
+    // Last in, first out: then the engine is the object that it was, in V8's eyes too (deleting another property makes it a slow one).
+    for (const remove of this.#removals.toReversed()) remove();
+  }
+
+  /** Results begin here. */
+  beginWindow(): void {
+    this.#memory.beginWindow();
+  }
+
+  /** A step ended: what the engine holds. */
+  endStep(): void {
+    const { numTensors, numDataBuffers, numBytes } = this.#engine.state;
+    this.#recorder.counter('tf tensors', numTensors);
+    this.#recorder.counter('tf data buffers', numDataBuffers);
+    this.#recorder.counter('tf bytes', numBytes, 'bytes');
+    this.#memory.categorizeVariables();
+  }
+
+  #keepGradients(result: ReturnType<TfjsEngine['gradients']>): ReturnType<TfjsEngine['gradients']> {
+    if (this.#isOn) for (const grad of result.grads) if (grad != null) this.#memory.categorize(grad.dataId, memoryCategory.gradient);
+    return result;
+  }
+
+  #runOp(call: KernelCall): EngineTensor | EngineTensor[] {
+    const recorder = this.#recorder;
+    const wanted = recorder.detail;
+    if (!this.#isOn || (wanted & detail.ops) === 0) return this.#runKernelFunc.call(this.#engine, call);
+    if (this.#fence?.isWaiting) return this.#runKernelFunc.call(this.#engine, call);
+    return this.#recordOp(call, wanted);
+  }
+
+  #recordOp(call: KernelCall, wanted: number): EngineTensor | EngineTensor[] {
+    const recorder = this.#recorder;
+    const engine = this.#engine;
+    const overhead = this.#overhead;
+    const links = this.#links;
+    const memory = this.#memory;
+    const began = overhead.begin();
+    const op = call.kernelName === undefined ? this.#opOfScope(engine.state.activeScope?.name ?? '') : this.#opOfKernel(call.kernelName);
+    if (op.id < 0) op.id = recorder.name(op.text);
+    const module = (wanted & detail.modules) === 0 ? 0 : this.#idOfModule();
+    const outer = links.sequence;
+    const sequence = links.next();
+    links.sequence = sequence;
+    // A backward op has the stack of its forward op, which readers know by the sequence: looking for it here would show the engine's loop.
+    const stackText = (wanted & detail.stacks) === 0 || sequence < 0 ? '' : this.#options.stacks.capture();
+    const stack = stackText === '' ? 0 : idOrNone(recorder.name(stackText));
+    const { allocated, freed } = memory;
+    let outputs: EngineTensor | EngineTensor[] | undefined;
+    const isRecorded = recorder.beginOp(op.id);
+    const kernelBegan = began === 0 ? 0 : this.#now();
+    let kernelTime = 0;
+    try {
+      outputs = stackText === '' || call.kernelName === undefined ? this.#run(call) : this.#runWithStack(call, stackText);
+      return outputs;
+    } finally {
+      if (began !== 0) kernelTime = this.#now() - kernelBegan;
+      links.sequence = outer;
+      if (isRecorded) {
+        const isDescribed = (wanted & described) !== 0 && op !== this.#otherOp;
+        const signature = isDescribed ? this.#signatures.id(op, call, outputs, engine.backendName ?? '', wanted) : 0;
+        if ((wanted & detail.memory) === 0) recorder.endOp(signature, stack, module, sequence, 0, 0);
+        else recorder.endOp(signature, stack, module, sequence, memory.allocated - allocated, memory.freed - freed);
+      }
+      if (began !== 0) overhead.end(began, kernelTime);
+    }
+  }
+
+  #run(call: KernelCall): EngineTensor | EngineTensor[] {
+    const outputs = this.#runKernelFunc.call(this.#engine, call);
+    this.#fence?.wait(outputs);
+    return outputs;
+  }
+
+  /** Kernels call nothing of the user's: ops inside of one have its stack. */
+  #runWithStack(call: KernelCall, stack: string): EngineTensor | EngineTensor[] {
+    const { stacks } = this.#options;
+    const before = stacks.hold(stack);
+    try {
+      return this.#run(call);
+    } finally {
+      stacks.hold(before);
+    }
+  }
+
+  #opOfKernel(kernel: string): OpName {
+    return this.#kernels.get(kernel) ?? this.#add(this.#kernels, kernel, kernel);
+  }
+
+  /** A custom gradient is called by the op or the `tf.tidy` around it. */
+  #opOfScope(scope: string): OpName {
+    const known = this.#scopes.get(scope);
+    if (known !== undefined) return known;
+    // tfjs-core appends it to tell ops from kernels [ops/operation.js, OP_SCOPE_SUFFIX].
+    return this.#add(this.#scopes, scope, unnamedScopes.includes(scope) ? customGradient : scope.replace(/__op$/, ''));
+  }
+
+  #add(ops: Map<string, OpName>, key: string, text: string): OpName {
+    const code = this.#kernels.size + this.#scopes.size;
+    if (code >= opsMax) return this.#otherOp;
+    const op = { text, code, id: -1 };
+    ops.set(key, op);
+    return op;
+  }
+
+  /** The same path stays for many ops. */
+  #idOfModule(): number {
+    const { path } = this.#options.modules;
+    if (path !== this.#modulePath || this.#moduleId < 0) {
+      this.#modulePath = path;
+      this.#moduleId = path === '' ? 0 : this.#recorder.name(path);
+    }
+    return idOrNone(this.#moduleId);
+  }
+}

@@ -1,0 +1,266 @@
+// Which layer runs: the names from the model down to the layer, joined by `.` as torch names its modules (`net.encoder.dense_1`).
+//
+// `Layer.prototype.apply` is where every layer and every model used as a layer goes through, so that is wrapped. `fit`, `predict` and
+// `evaluate` call no `apply` of the model itself: the functions in which they run its layers are wrapped too, and the model's name leads
+// the names of its layers there (it is not the module of the losses and updates that run beside them).
+//
+// Calls with symbolic tensors build a model and run nothing: they pass through.
+//
+// Invariant: the path after a call is the path before it, also when the call throws.
+// Invariant: `enter` of a name that was entered there before allocates nothing. At most `pathsMax` paths exist; below what is over, layers
+// have the path of the last one that has its own.
+
+import { override } from './override.ts';
+
+const pathsMax = 16_384;
+const nameCharsMax = 256;
+
+/** The path of the layer that runs on this thread. */
+export class ModuleStack {
+  #node = new ModuleNode('', '', undefined);
+  #paths = 0;
+  /** Layers inside of the last one that has a path of its own. */
+  #over = 0;
+
+  /** Names joined by `.`, outermost first; '' outside of layers. The same place gives the same string. */
+  get path(): string {
+    return this.#node.path;
+  }
+
+  /** The layer `name` begins. `leave` must follow. */
+  enter(name: string): void {
+    if (this.#over > 0) this.#over++;
+    else this.#descend(this.#node.known(name) ?? this.#define(name, true));
+  }
+
+  /** The layers of model `name` are about to run, outside of it: it is in their paths, but `path` does not change. `leave` must follow. */
+  lead(name: string): void {
+    if (this.#over > 0) this.#over++;
+    else this.#descend(this.#node.knownLead(name) ?? this.#define(name, false));
+  }
+
+  /** Ends what was entered or led last; nothing when nothing was. */
+  leave(): void {
+    if (this.#over > 0) this.#over--;
+    else this.#node = this.#node.outer ?? this.#node;
+  }
+
+  #descend(node: ModuleNode | undefined): void {
+    if (node === undefined) this.#over = 1;
+    else this.#node = node;
+  }
+
+  #define(name: string, runs: boolean): ModuleNode | undefined {
+    if (this.#paths >= pathsMax) return undefined;
+    this.#paths++;
+    return this.#node.add(name, runs);
+  }
+}
+
+class ModuleNode {
+  /** Of what runs here. */
+  readonly path: string;
+  readonly outer: ModuleNode | undefined;
+  readonly #prefix: string;
+  readonly #layers = new Map<string, ModuleNode>();
+  readonly #leads = new Map<string, ModuleNode>();
+
+  constructor(path: string, prefix: string, outer: ModuleNode | undefined) {
+    this.path = path;
+    this.#prefix = prefix;
+    this.outer = outer;
+  }
+
+  known(name: string): ModuleNode | undefined {
+    return this.#layers.get(name);
+  }
+
+  knownLead(name: string): ModuleNode | undefined {
+    return this.#leads.get(name);
+  }
+
+  add(name: string, runs: boolean): ModuleNode {
+    // Types can be lied to, also by a layer's class.
+    const path = `${this.#prefix}${String(name).slice(0, nameCharsMax)}`;
+    const node = new ModuleNode(runs ? path : this.path, `${path}.`, this);
+    (runs ? this.#layers : this.#leads).set(name, node);
+    return node;
+  }
+}
+
+/** Told when the code of a layer runs, so that its stack need not be looked up op by op (`CallStacks` is one). */
+export interface LayerScopes {
+  enter(kind?: object): void;
+  leave(): void;
+  /** Runs what goes on after it returned, until its promise settles. */
+  follow<T>(run: () => T): T;
+}
+
+/** What of the tfjs namespace is wrapped; tfjs-core alone has none of it. */
+export interface LayersNamespace {
+  readonly layers?: { readonly Layer?: { readonly prototype: object } };
+  readonly LayersModel?: { readonly prototype: object };
+  readonly Sequential?: { readonly prototype: object };
+}
+
+interface Layer {
+  readonly name: string;
+  readonly built?: boolean;
+  apply(...args: unknown[]): unknown;
+}
+
+type RunBatch = (...args: unknown[]) => unknown;
+
+interface Model extends Layer {
+  predictLoop: RunBatch;
+  makeTrainFunction(): RunBatch;
+  makeTestFunction(): unknown;
+  testFunction?: RunBatch;
+  /** Made anew by each `compile`. */
+  readonly lossFunctions?: object;
+}
+
+interface SequentialModel extends Layer {
+  /** What runs its layers; named after it with `_model` at the end. */
+  readonly model?: Model | null;
+  build(...args: unknown[]): unknown;
+}
+
+const trainingMethods = ['fit', 'fitDataset', 'trainOnBatch', 'evaluateDataset'] as const;
+const sequentialMethods = ['fit', 'fitDataset', 'trainOnBatch', 'evaluate', 'evaluateDataset', 'predict', 'predictOnBatch'] as const;
+
+/**
+ * Keeps `modules` at the layer that runs, for all models of `tf`, those that exist too, until the function returned is called. `scopes`,
+ * where given, are entered while `scopesWanted()`. Does nothing for a namespace without layers.
+ *
+ * @example const remove = installLayerModules(tf, modules); model.fit(x, y); // modules.path in an op: 'sequential_1.dense_Dense1'
+ */
+export function installLayerModules(
+  tf: LayersNamespace,
+  modules: ModuleStack,
+  scopes?: LayerScopes,
+  scopesWanted: () => boolean = () => true,
+): () => void {
+  const layerPrototype = tf.layers?.Layer?.prototype as Layer | undefined;
+  if (layerPrototype === undefined) return () => {};
+  let installed = true;
+  /** By the model inside of a sequential one: the name that the user knows. */
+  const names = new WeakMap<object, string>();
+
+  const run = (layer: Layer, enter: 'enter' | 'lead', kind: object | undefined, f: RunBatch, receiver: unknown, args: unknown[]) => {
+    const scoped = scopes !== undefined && scopesWanted();
+    modules[enter](names.get(layer) ?? layer.name);
+    if (scoped) scopes.enter(kind);
+    try {
+      return f.apply(receiver, args);
+    } finally {
+      if (scoped) scopes.leave();
+      modules.leave();
+    }
+  };
+  // The layer itself is the kind of code: what it holds (cells, inner layers, overridden methods) is settled when it is built.
+  const kindOf = (layer: Layer) => (layer.built === true ? layer : undefined);
+
+  const removals = [
+    override(layerPrototype, 'apply', (original) => {
+      return function (this: Layer, ...args) {
+        return installed && isRun(args[0]) ? run(this, 'enter', kindOf(this), original, this, args) : original.apply(this, args);
+      };
+    }),
+  ];
+
+  const modelPrototype = tf.LayersModel?.prototype as Model | undefined;
+  if (modelPrototype !== undefined) {
+    const led = (model: Model, kind: (model: Model) => object | undefined, f: RunBatch): RunBatch =>
+      function (this: unknown, ...args) {
+        return installed ? run(model, 'lead', kind(model), f, this, args) : f.apply(this, args);
+      };
+    // Training and testing run losses, metrics and an optimizer too, which `compile` settles.
+    const compiled = new WeakMap<object, { readonly train: object; readonly test: object }>();
+    const kindOfCompiled = (use: 'train' | 'test') => (model: Model) => {
+      const losses = model.lossFunctions;
+      if (typeof losses !== 'object') return undefined;
+      if (!compiled.has(losses)) compiled.set(losses, { train: {}, test: {} });
+      return compiled.get(losses)?.[use];
+    };
+    removals.push(
+      override(modelPrototype, 'predictLoop', (original) => {
+        return function (this: Model, ...args) {
+          return led(this, kindOf, original).apply(this, args);
+        };
+      }),
+      override(modelPrototype, 'makeTrainFunction', (original) => {
+        return function (this: Model) {
+          const train = original.call(this);
+          return installed ? led(this, kindOfCompiled('train'), train) : train;
+        };
+      }),
+      override(modelPrototype, 'makeTestFunction', (original) => {
+        return function (this: Model) {
+          const test = original.call(this);
+          if (!installed || this.testFunction === undefined) return test;
+          this.testFunction = led(this, kindOfCompiled('test'), this.testFunction);
+          return this.testFunction;
+        };
+      }),
+    );
+    if (scopes !== undefined)
+      removals.push(
+        ...overrideAll(
+          modelPrototype,
+          trainingMethods,
+          (method) =>
+            function (this: Model, ...args) {
+              return installed ? scopes.follow(() => method.apply(this, args)) : method.apply(this, args);
+            },
+        ),
+      );
+  }
+
+  const sequentialPrototype = tf.Sequential?.prototype as SequentialModel | undefined;
+  if (sequentialPrototype !== undefined) {
+    const nameInner = (model: SequentialModel) => {
+      if (installed && model.model) names.set(model.model, model.name);
+    };
+    // A model built before has its name from its methods, one built now from `build`.
+    removals.push(
+      ...overrideAll(
+        sequentialPrototype,
+        sequentialMethods,
+        (method) =>
+          function (this: SequentialModel, ...args) {
+            nameInner(this);
+            return method.apply(this, args);
+          },
+      ),
+    );
+    removals.push(
+      override<SequentialModel, 'build'>(sequentialPrototype, 'build', (original) => {
+        return function (this: SequentialModel, ...args) {
+          const result = original.apply(this, args);
+          nameInner(this);
+          return result;
+        };
+      }),
+    );
+  }
+
+  return () => {
+    installed = false;
+    for (const remove of removals) remove();
+  };
+}
+
+/** Overrides those of `names` that `prototype` has; the functions returned take that back. */
+function overrideAll(prototype: object, names: readonly string[], replace: (method: RunBatch) => RunBatch): (() => void)[] {
+  const methods = prototype as Record<string, RunBatch>;
+  return names
+    .filter((name) => typeof methods[name] === 'function')
+    .map((name) => override(methods, name, (method) => replace(method as RunBatch)));
+}
+
+/** Whether a layer called with `inputs` runs: symbolic tensors have no data. */
+function isRun(inputs: unknown): boolean {
+  const first: unknown = Array.isArray(inputs) ? inputs[0] : inputs;
+  return typeof first === 'object' && first !== null && 'dataId' in first;
+}

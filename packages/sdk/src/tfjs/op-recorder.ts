@@ -1,0 +1,32 @@
+// What the tfjs hooks record to: the part of `Recorder` (../recorder.ts) that they use. Ids are those of `name`.
+
+export interface OpRecorder {
+  /** What is wanted right now: bits of `detail` (../detail.ts). */
+  readonly detail: number;
+  /** The id of a text; −1 when there is no room to define it now. */
+  name(text: string): number;
+  /** True: `endOp` must follow in the same turn. */
+  beginOp(name: number): boolean;
+  /**
+   * `signature`: text of a JSON object whose members become arguments. `sequence`: > 0 the op's own, < 0 that of the forward op that it is
+   * the backward of. `allocated`, `freed`: bytes of data buffers while it ran. 0: none.
+   */
+  endOp(signature: number, stack: number, module: number, sequence: number, allocated: number, freed: number): void;
+  /** `bytes` < 0: freed; `total` bytes are live then; `deviceType` 0: host memory, 1: a device's. */
+  memory(bytes: number, total: number, address: number, deviceType: 0 | 1): void;
+  /** What the buffer at `address`, of `bytes` bytes, is: a `memoryCategory`. */
+  memoryCategory(address: number, category: number, bytes: number, deviceType: 0 | 1): void;
+  /** True: `endCopy` must follow in the same turn. */
+  beginCopy(name: number): boolean;
+  endCopy(bytes: number): void;
+  /** Gives a promise that settles like `promise`. */
+  copied<T>(name: number, bytes: number, promise: Promise<T>): Promise<T>;
+  counter(name: string, value: number, unit?: string): void;
+  /** ms. */
+  addOverhead(ms: number): void;
+  /** Counts an argument that could not be recorded. */
+  dropArgument(): void;
+}
+
+/** An id for an argument: none when there is no room to define it now. */
+export const idOrNone = (id: number) => Math.max(id, 0);

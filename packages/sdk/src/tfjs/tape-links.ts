@@ -1,0 +1,105 @@
+// Which forward op a backward op belongs to.
+//
+//   forward:   op on the tape, number n ──addTapeNode──► node.gradient                    (wrapped: remembers n)
+//   backward:  node.gradient(dys) ──► { input: thunk }   kernels that run inside of it …
+//              thunk() ──► dx                            … or of a thunk have the sequence −n
+//
+// A gradient of a gradient runs with the tape on: nodes pushed while the backward of n runs remember n too, so however high the order, a
+// backward op names a forward op that was recorded under its own number.
+//
+// Invariant: results, exceptions and what tfjs says in its error messages are those of the unwrapped functions.
+
+import type { EngineTensor, GradientThunks, TapeNode, TfjsEngine } from './engine.ts';
+import { override } from './override.ts';
+
+export class TapeLinks {
+  /** Sequence of the op that runs now: > 0 its own, < 0 it belongs to the backward of −sequence, 0 none. Set and put back by who runs ops. */
+  sequence = 0;
+  readonly #engine: TfjsEngine;
+  #last = 0;
+  /** Number of the forward op whose backward runs now, 0 for none. */
+  #backwardOf = 0;
+  #isOn = true;
+
+  constructor(engine: TfjsEngine) {
+    this.#engine = engine;
+  }
+
+  /** Whether a gradient is being computed. */
+  get isBackward(): boolean {
+    return this.#backwardOf !== 0;
+  }
+
+  /** The sequence of an op that begins now. */
+  next(): number {
+    if (this.#backwardOf !== 0) return -this.#backwardOf;
+    const { gradientDepth, kernelDepth } = this.#engine.state;
+    return gradientDepth > 0 && kernelDepth === 0 ? ++this.#last : 0;
+  }
+
+  /**
+   * Hooks into the engine; the function returned takes the hook out. Gradients taped meanwhile pass everything through. `saved` is called
+   * with each tensor that a forward op keeps for its gradient.
+   */
+  install(saved: (tensor: EngineTensor) => void): () => void {
+    const engine = this.#engine;
+    const remove = override(engine, 'addTapeNode', (add) => (...args) => {
+      const tape = engine.state.activeTape;
+      const length = tape?.length;
+      add.apply(engine, args);
+      if (this.#isOn) for (const tensor of args[4] ?? []) saved(tensor);
+      // Inside of an op this may be the node of a clone that the op saves for its gradient: part of the same op.
+      const forward = this.#backwardOf !== 0 ? this.#backwardOf : this.sequence;
+      if (!this.#isOn || forward <= 0 || tape === null || tape.length === length) return;
+      this.#link(tape.at(-1), forward);
+    });
+    return () => {
+      this.#isOn = false;
+      remove();
+    };
+  }
+
+  #link(node: TapeNode | undefined, forward: number): void {
+    const gradient = node?.gradient;
+    if (node === undefined || gradient === undefined) return;
+    node.gradient = (dys) =>
+      this.#isOn
+        ? this.#linkThunks(
+            this.#runBackward(forward, () => gradient(dys)),
+            forward,
+          )
+        : gradient(dys);
+  }
+
+  /** The engine asks a gradient for its names (`in`, and `Object.keys` for a message) and calls members as methods. */
+  #linkThunks(thunks: GradientThunks, forward: number): GradientThunks {
+    if (!isPlain(thunks)) return thunks;
+    const linked: GradientThunks = {};
+    for (const [name, thunk] of Object.entries(thunks)) {
+      linked[name] =
+        typeof thunk === 'function'
+          ? () => (this.#isOn ? this.#runBackward(forward, () => thunk.call(thunks)) : thunk.call(thunks))
+          : thunk;
+    }
+    return linked;
+  }
+
+  #runBackward<T extends EngineTensor | GradientThunks>(forward: number, run: () => T): T {
+    const outer = this.#backwardOf;
+    this.#backwardOf = forward;
+    try {
+      return run();
+    } finally {
+      this.#backwardOf = outer;
+    }
+  }
+}
+
+/** Whether all members are the object's own; what is anything else goes unlinked rather than be copied wrongly. */
+function isPlain(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  if (Array.isArray(value)) return true;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  // An object of another realm has another prototype, without one of its own.
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
+}
