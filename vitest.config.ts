@@ -7,7 +7,13 @@ import { defineConfig } from 'vitest/config';
 
 const sources = {
   resolve: { conditions: ['source', ...defaultClientConditions] },
-  ssr: { resolve: { conditions: ['source', ...defaultServerConditions], externalConditions: ['source', 'node', 'module-sync'] } },
+  // Without `module`, which Node does not know: packages keep builds for bundlers behind it (@opentelemetry/api) that Node cannot load.
+  ssr: {
+    resolve: {
+      conditions: ['source', ...defaultServerConditions.filter((name) => name !== 'module')],
+      externalConditions: ['source', 'node', 'module-sync'],
+    },
+  },
 };
 
 const minute = 60_000;

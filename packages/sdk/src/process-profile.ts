@@ -31,6 +31,7 @@ import { ShipperLink } from './shipper-link.ts';
 import { checkSpoolRoot } from './spool.ts';
 import { tensorboardTraceHandler } from './tensorboard-trace-handler.ts';
 import { TfjsHooks } from './tfjs/attach-tfjs.ts';
+import { awaitSteps } from './tfjs/await-steps.ts';
 import { calibrateZero } from './thread-clock.ts';
 import { createRecorder, setThreadRecorder, threadRecorder } from './thread-recorder.ts';
 
@@ -271,10 +272,14 @@ export class ProcessProfile implements Profile {
       link.stopNow(options.exitDeadlineMs);
     });
     const { tf } = this.#options;
-    const onStep = this.#isStandIn ? () => this.step() : undefined;
-    const hooked = session.hooks ?? (this.#isStandIn ? { fence: false, withModules: false, withStack: false } : undefined);
-    const hooks = hooked === undefined ? undefined : new TfjsHooks(recorder, { ...hooked, tf, onStep });
-    const unwatch = options.sampleIntervalMs === 0 ? () => {} : watchThread(recorder, options.sampleIntervalMs);
+    const hooks = session.hooks === undefined ? undefined : new TfjsHooks(recorder, { ...session.hooks, tf });
+    // After the hooks: its own hook lies around theirs, and goes first.
+    const unwatchSteps = this.#isStandIn ? awaitSteps(() => this.step()) : () => {};
+    const unwatchThread = options.sampleIntervalMs === 0 ? () => {} : watchThread(recorder, options.sampleIntervalMs);
+    const unwatch = (): void => {
+      unwatchSteps();
+      unwatchThread();
+    };
     const cycle = this.#cycle(options, recorder, control, hooks);
     return { options, recorder, session, link, channel, control, cycle, hooks, unwatch, cancelExit };
   }
@@ -385,8 +390,8 @@ export class ProcessProfile implements Profile {
     this.#running = undefined;
     this.#stepNum = running.cycle.stepNum;
     this.#action = running.cycle.currentAction;
-    running.hooks?.remove();
     running.unwatch();
+    running.hooks?.remove();
     running.control.close();
     running.recorder.close();
     // After its shipper failed, another profile may have taken its place.

@@ -30,7 +30,7 @@ export const recordingLimits = {
 
   /** The share that recording takes of the steps is judged over at least this many steps and this much time. */
   budgetStepsMin: 16,
-  budgetMsMin: 2000,
+  budgetMsMin: 1000,
   /** How long the training thread may wait for results that it asks for. */
   resultsWaitMsMax: 30_000,
 

@@ -1,0 +1,121 @@
+// A real model on the cpu backend: `fit` and `fitDataset` call back, files say what came of it.
+
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import * as tf from '@tensorflow/tfjs';
+import { afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { readRun } from '../../../test/setup/trace-events.ts';
+import { fitCallback } from './fit-callback.ts';
+import { type Profile, profile } from './profile.ts';
+
+let directory: string;
+let prof: Profile;
+
+beforeAll(async () => {
+  await tf.setBackend('cpu');
+});
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'ranktrace-fit-'));
+  prof = profile({ run: 'test', rank: 0, worldSize: 1, directory, sampleIntervalMs: 0 });
+});
+afterEach(async () => {
+  await prof.stop();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+function compiled(): tf.Sequential {
+  const model = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [4] })] });
+  model.compile({ optimizer: 'sgd', loss: 'meanSquaredError', metrics: ['mae'] });
+  return model;
+}
+const data = (rows: number): [tf.Tensor, tf.Tensor] => [tf.ones([rows, 4]), tf.ones([rows, 1])];
+
+async function read() {
+  const { events, findings } = await readRun(join(directory, 'test'), 'test');
+  const names = (kind: string) => events.filter((event) => event.kind === kind).map(({ name }) => name);
+  return { events, findings, steps: names('step'), counters: names('counter').filter((name) => !name.startsWith('tf ')) };
+}
+const stepNames = (count: number) => Array.from({ length: count }, (_, step) => `ProfilerStep#${step}`);
+const times = (name: string, count: number) => Array.from({ length: count }, () => name);
+
+test.for(['auto', 'batch', 'epoch', 'never', 5] as const)('every batch is a step, with yieldEvery %s', async (yieldEvery) => {
+  const [xs, ys] = data(20);
+  // 5 batches an epoch.
+  await compiled().fit(xs, ys, { epochs: 3, batchSize: 4, verbose: 0, yieldEvery, callbacks: fitCallback(prof) });
+  const { steps, findings } = await read();
+  expect(steps).toEqual(stepNames(15));
+  expect(prof.stepNum).toBe(15);
+  expect(findings).toEqual([]);
+});
+
+test('epochs are spans around their steps, loss and metrics counters, phases stay what they are', async () => {
+  const [xs, ys] = data(8);
+  const history = await compiled().fit(xs, ys, { epochs: 2, batchSize: 4, verbose: 0, validationSplit: 0.5, callbacks: fitCallback(prof) });
+  const { events, counters } = await read();
+  const epochs = events.filter(({ category }) => category === 'fit');
+  expect(epochs.map(({ name, state, arguments: args }) => [name, state, args])).toEqual([
+    ['epoch 0', 'whole', { epoch: 0 }],
+    ['epoch 1', 'whole', { epoch: 1 }],
+  ]);
+  const step = events.find(({ name }) => name === 'ProfilerStep#1');
+  const second = epochs[1];
+  expect(step?.start).toBeLessThan((second?.start ?? 0) + (second?.length ?? 0));
+  expect((step?.start ?? 0) + (step?.length ?? 0)).toBeGreaterThan(second?.start ?? Number.POSITIVE_INFINITY);
+  expect([...(step?.phases?.keys() ?? [])]).toEqual([]);
+  expect(counters.toSorted()).toEqual(['epoch loss', 'epoch mae', 'loss', 'mae', 'val_loss', 'val_mae'].flatMap((name) => times(name, 2)));
+  const last = (name: string) => events.findLast((event) => event.name === name)?.value;
+  expect(last('val_loss')).toBe(history.history.val_loss?.at(-1));
+  expect(last('epoch loss')).toBeCloseTo(history.history.loss?.at(-1) as number, 6);
+});
+
+test('as a CustomCallback, and with fitDataset', async () => {
+  const rows = tf.data.array(Array.from({ length: 6 }, () => ({ xs: [1, 2, 3, 4], ys: [1] }))).batch(2);
+  const callback = new tf.CustomCallback(fitCallback(prof));
+  await compiled().fitDataset(rows as never, { epochs: 2, verbose: 0, callbacks: [callback] });
+  expect((await read()).steps).toEqual(stepNames(6));
+});
+
+test('a profile that runs already is not stopped', async () => {
+  prof.start();
+  const [xs, ys] = data(4);
+  const callbacks = fitCallback(prof);
+  for (let call = 0; call < 2; call++) await compiled().fit(xs, ys, { epochs: 1, batchSize: 2, verbose: 0, callbacks });
+  expect(prof.stepNum).toBe(4);
+  prof.step();
+  await prof.stop();
+  expect((await read()).steps).toEqual(stepNames(5));
+});
+
+test('a second training with a profile that is over goes on without', async () => {
+  const [xs, ys] = data(4);
+  const warnings: string[] = [];
+  const warned = ({ message }: Error) => void warnings.push(message);
+  process.on('warning', warned);
+  const callbacks = fitCallback(prof);
+  for (let call = 0; call < 2; call++) await compiled().fit(xs, ys, { epochs: 1, batchSize: 2, verbose: 0, callbacks });
+  await new Promise(setImmediate);
+  process.off('warning', warned);
+  expect(warnings.join()).toMatch(/^this training is not recorded: Cannot start the profile: it was stopped/);
+  expect((await read()).steps).toEqual(stepNames(2));
+});
+
+test('a training that is stopped early closes its epoch', async () => {
+  const [xs, ys] = data(8);
+  const model = compiled();
+  const stopEarly = {
+    onBatchEnd: (batch: number) => {
+      model.stopTraining = batch === 1;
+    },
+  };
+  await model.fit(xs, ys, { epochs: 5, batchSize: 2, verbose: 0, callbacks: [fitCallback(prof), stopEarly] });
+  const { steps, events } = await read();
+  expect(steps).toEqual(stepNames(2));
+  expect(events.filter(({ category }) => category === 'fit').map(({ name, state }) => `${name} ${state}`)).toEqual(['epoch 0 whole']);
+});
+
+test('a wrong option throws out of fit, as out of start', async () => {
+  const [xs, ys] = data(2);
+  const callbacks = fitCallback(profile({ run: 'no such/name' }));
+  await expect(compiled().fit(xs, ys, { verbose: 0, callbacks })).rejects.toThrow('Bad option run');
+});
