@@ -149,8 +149,10 @@ export const batchArbitrary: fc.Arbitrary<Batch> = fc
 
 /** Arguments must belong to a row: those of no row go, the others get one that is there. */
 function withOwners(rows: Record<TableName, Fields[]>): Record<TableName, Fields[]> {
-  const owners = tableNames.filter((name) => !name.endsWith('Arguments') && rows[name].length > 0);
   const placed = { ...rows };
+  const { length: spans } = rows.spans;
+  placed.ops = spans === 0 ? [] : rows.ops.map((fields) => ({ ...fields, row: (fields.row as number) % spans }));
+  const owners = tableNames.filter((name) => !name.endsWith('Arguments') && placed[name].length > 0);
   for (const name of ['numberArguments', 'stringArguments'] as const) {
     placed[name] = rows[name].flatMap((fields) => {
       const owner = owners[(fields.table as number) % Math.max(1, owners.length)];
@@ -197,6 +199,7 @@ export function exampleBatches(): Readonly<Record<string, Batch>> {
   };
   const table = (name: TableName): number => tableNames.indexOf(name);
   const whole = spanState.whole;
+  const opStrings = [...strings, '{"Input Dims":[[32,784]]}', 'PARAMETER'];
   return {
     empty: batchOf(header({ sequence: 0, watermark: rankTime(0) }), [''], {}),
     'last-with-losses': batchOf(
@@ -210,8 +213,27 @@ export function exampleBatches(): Readonly<Record<string, Batch>> {
       {},
     ),
     // Detail of earlier steps, sent when somebody asked for it; a step that says what its recording took.
-    'held-back': batchOf(header({ sequence: 40, since: rankTime(-3_000_000), watermark: rankTime(2_000_000) }), strings, {
-      spans: [{ start: -3_000_000, length: 500, track: 1, name: s('forward'), category: s('op'), id: 0, parent: 0, state: whole }],
+    'held-back': batchOf(header({ sequence: 40, since: rankTime(-3_000_000), watermark: rankTime(2_000_000) }), opStrings, {
+      spans: [
+        { start: -3_000_000, length: 500, track: 1, name: s('forward'), category: s('op'), id: 0, parent: 0, state: whole },
+        { start: -2_999_990, length: 400, track: 1, name: s('backward'), category: s('op'), id: 0, parent: 0, state: whole },
+      ],
+      ops: [
+        {
+          row: 1,
+          signature: strings.length,
+          sequence: 7,
+          isBackward: 1,
+          allocated: 100_352,
+          freed: 64,
+          module: s('main'),
+          stack: s('forward'),
+        },
+      ],
+      memory: [
+        { time: -2_999_900, track: 1, bytes: 100_352, total: 200_704, address: 9, device: 1, category: 0 },
+        { time: -2_999_800, track: 1, bytes: -64, total: 200_640, address: 4, device: 0, category: strings.length + 1 },
+      ],
       steps: [{ start: 1_000_000, length: 900_000, track: 1, step: 12, overhead: 2_100 }],
     }),
     'every-table': batchOf(header(), strings, {

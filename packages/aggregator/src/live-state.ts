@@ -17,7 +17,7 @@ import {
 import { StepRing, type StepSummary } from './step-ring.ts';
 
 /** Tables whose rows are events; the others describe, measure clocks or hold arguments. */
-const eventTableNames: readonly TableName[] = ['spans', 'instants', 'counters', 'steps', 'collectives', 'rpcs'];
+const eventTableNames: readonly TableName[] = ['spans', 'instants', 'counters', 'steps', 'collectives', 'rpcs', 'memory'];
 
 /** What the store has of the incarnation a batch belongs to. */
 export interface StoredCounts {

@@ -268,6 +268,11 @@ function checkBelow(values: Uint32Array, bound: number, what: 'string_index' | '
 }
 
 function checkArguments(tables: EventTables, where: string): void {
+  for (let index = 0; index < tables.ops.length; index++) {
+    const row = tables.ops.columns.row[index] as number;
+    if (row < tables.spans.length) continue;
+    throw new ProtocolError('bad_table', `${where}: ops row ${index} must belong to a row of spans, got row ${row}`);
+  }
   for (const name of ['numberArguments', 'stringArguments'] as const) {
     const { columns, length } = tables[name];
     for (let index = 0; index < length; index++) {

@@ -69,6 +69,8 @@ test('table numbers are part of the format: new tables come last', () => {
     'metadata',
     'numberArguments',
     'stringArguments',
+    'ops',
+    'memory',
   ]);
 });
 

@@ -85,6 +85,26 @@ export const tableColumns = {
   /** Arguments of events: `row` of the table numbered `table` (order of this schema) has `key` with that value. */
   numberArguments: { table: 'small', row: 'small', key: 'string', value: 'number' },
   stringArguments: { table: 'small', row: 'small', key: 'string', value: 'string' },
+  /**
+   * More about the span at `row`, which is an op. `signature`: JSON text of an object, whose members are arguments that many calls share
+   * (shapes, types, FLOPs). `sequence`: the number of the forward op that it is, or (`isBackward` 1) is the backward of; 0 for neither.
+   * `allocated`, `freed`: bytes while it ran. `module`: layers around it; `stack`: frames joined by `;`, innermost first.
+   */
+  ops: {
+    row: 'small',
+    signature: 'string',
+    sequence: 'count',
+    isBackward: 'small',
+    allocated: 'count',
+    freed: 'count',
+    module: 'string',
+    stack: 'string',
+  },
+  /**
+   * A buffer of `bytes` was allocated, or freed when it is below 0; `total` bytes are live then. With a `category` (`PARAMETER`, …): what
+   * the buffer at `address` was found to be. `device`: 0 host memory, 1 a device's.
+   */
+  memory: { time: 'time', track: 'small', bytes: 'number', total: 'number', address: 'count', device: 'small', category: 'string' },
 } as const satisfies Record<string, Record<string, ColumnType>>;
 
 export type TableColumns = typeof tableColumns;

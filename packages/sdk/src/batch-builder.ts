@@ -133,6 +133,51 @@ export class BatchBuilder {
     return row;
   }
 
+  /** `append('ops', …)`, written out: an op has one of these beside its span. Texts are string indexes. */
+  appendOp(
+    row: number,
+    signature: number,
+    sequence: number,
+    isBackward: number,
+    allocated: number,
+    freed: number,
+    module: number,
+    stack: number,
+  ): void {
+    this.#grow(rowBytes.ops);
+    const { ops } = this.tables;
+    const at = ops.length;
+    if (at === ops.columns.row.length) growColumns(ops);
+    const { columns } = ops;
+    columns.row[at] = row;
+    columns.signature[at] = signature;
+    columns.sequence[at] = sequence;
+    columns.isBackward[at] = isBackward;
+    columns.allocated[at] = allocated;
+    columns.freed[at] = freed;
+    columns.module[at] = module;
+    columns.stack[at] = stack;
+    ops.length = at + 1;
+  }
+
+  /** `append('memory', …)`, written out. */
+  appendMemory(time: number, track: number, bytes: number, total: number, address: number, device: number, category: number): void {
+    this.#grow(rowBytes.memory);
+    const { memory } = this.tables;
+    const at = memory.length;
+    if (at === memory.columns.time.length) growColumns(memory);
+    const { columns } = memory;
+    columns.time[at] = time;
+    columns.track[at] = track;
+    columns.bytes[at] = bytes;
+    columns.total[at] = total;
+    columns.address[at] = address;
+    columns.device[at] = device;
+    columns.category[at] = category;
+    memory.length = at + 1;
+    if (at >= recordingLimits.rowsPerBatchMax) this.#full = true;
+  }
+
   /** Strings and tables of everything added since the last `take`. */
   take(): Pick<Batch, 'strings' | 'tables'> {
     const tables = { ...this.tables } as Record<TableName, EventTable<TableName>>;
@@ -161,10 +206,10 @@ export class BatchBuilder {
 }
 
 /** Twice the room. Only for tables that are never appended to by `EventTable.append`, which keeps its own count of the room. */
-function growColumns(table: EventTable<'spans'>): void {
-  const room = Math.max(64, table.columns.start.length * 2);
-  const columns = table.columns as Record<string, Float64Array | Uint32Array | Uint8Array>;
-  for (const [name, type] of Object.entries(tableColumns.spans)) {
+function growColumns(table: EventTable<'spans'> | EventTable<'ops'> | EventTable<'memory'>): void {
+  const columns = table.columns as unknown as Record<string, Float64Array | Uint32Array | Uint8Array>;
+  const room = Math.max(64, table.length * 2);
+  for (const [name, type] of Object.entries(tableColumns[table.name])) {
     const grown = allocateColumn(type, room);
     grown.set(columns[name] as never);
     columns[name] = grown;
@@ -207,6 +252,11 @@ function permuted(table: EventTable<TableName>, order: Uint32Array): EventTable<
 function moveArguments(tables: EventTables, owner: TableName, order: Uint32Array): void {
   const ownerIndex = tableNames.indexOf(owner);
   let moved: Uint32Array | undefined;
+  if (owner === 'spans') {
+    const { columns, length } = tables.ops;
+    if (length > 0) moved = inverse(order);
+    for (let index = 0; index < length; index++) columns.row[index] = (moved as Uint32Array)[columns.row[index] as number] as number;
+  }
   for (const name of ['numberArguments', 'stringArguments'] as const) {
     const { columns, length } = tables[name];
     for (let index = 0; index < length; index++) {

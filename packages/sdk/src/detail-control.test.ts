@@ -8,9 +8,9 @@ function control(parts: Partial<DetailControlParts> = {}): { control: DetailCont
   return { control, bits: () => word[0] as number };
 }
 
-/** What is shed over so many seconds of 100 ms steps, of each of which recording takes `overheadMs`. */
-function shedOver(control: DetailControl, seconds: number, overheadMs: number): string[] {
-  return Array.from({ length: 10 * seconds }, () => control.step(overheadMs, 100)?.what ?? []).flat();
+/** What is shed over so many seconds of 50 ms steps, of each of which recording takes `percent`. */
+function shedOver(control: DetailControl, seconds: number, percent: number): string[] {
+  return Array.from({ length: 20 * seconds }, () => control.step(percent / 2, 50)?.what ?? []).flat();
 }
 
 const order = ['stacks', 'memory and modules', 'shapes and FLOPs', 'ops', 'nested spans'];
@@ -38,7 +38,7 @@ test('what is not recorded is passed over', () => {
 
 test('in active steps nothing goes that was asked for, and what went outside of them is back', () => {
   const { control: given, bits } = control({ asked: true });
-  expect(shedOver(given, 5, 1)).toEqual(['stacks']);
+  expect(shedOver(given, 2, 1)).toEqual(['stacks']);
   given.active = true;
   expect(bits()).toBe(allDetail);
   expect(shedOver(given, 20, 50)).toEqual([]);

@@ -37,6 +37,19 @@ export interface SpanArgument {
   readonly value: string | number;
 }
 
+/** What is known of an op at its end. */
+export interface OpDetail {
+  /** JSON text, '' for none. */
+  readonly signature: string;
+  /** > 0 its own, < 0 that of the forward op that it is the backward of, 0 for neither. */
+  readonly sequence: number;
+  /** Bytes. */
+  readonly allocated: number;
+  readonly freed: number;
+  readonly module: string;
+  readonly stack: string;
+}
+
 export class OpenSpan {
   readonly begin: SpanBegin;
   id: number;
@@ -88,6 +101,14 @@ export class OpenSpan {
     // Where another batch has shown it, too, the two rows must find each other.
     columns.state[this.#row] = this.#shownSerial === builder.serial ? spanState.whole : spanState.close;
     if (shown !== '') (columns as EventTables['rpcs']['columns']).status[this.#row] = builder.string(shown);
+  }
+
+  /** Ends an op: its row, and what is known of it beside. */
+  endOp(builder: BatchBuilder, time: number, { signature, sequence, allocated, freed, module, stack }: OpDetail): void {
+    this.end(builder, time, 'ok');
+    const [back, number] = sequence < 0 ? [1, -sequence] : [0, sequence];
+    const text = (value: string): number => (value === '' ? 0 : builder.string(value));
+    builder.appendOp(this.#row, text(signature), number, back, allocated, freed, text(module), text(stack));
   }
 
   addArgument(builder: BatchBuilder, argument: SpanArgument): void {

@@ -249,7 +249,12 @@ export class ProcessProfile implements Profile {
       hooks:
         (options.detail & detail.ops) === 0
           ? undefined
-          : { fence: options.fence, withModules: options.withModules, withStack: options.withStack },
+          : {
+              fence: options.fence,
+              withMemory: options.profileMemory,
+              withModules: options.withModules,
+              withStack: options.withStack,
+            },
     };
     const control = new DetailControl({
       word: detailWord(session),

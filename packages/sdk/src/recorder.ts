@@ -219,6 +219,17 @@ export class Recorder {
     this.#ring.publish();
   }
 
+  /** What an engine holds right now. */
+  engineMemory(tensors: number, buffers: number, bytes: number): void {
+    if (!this.#on) return;
+    if (!this.#ring.hasRoom(1)) {
+      this.#ring.dropEvent();
+      return;
+    }
+    this.#ring.put(recordKind.engineMemory | (Math.min(buffers, 0xff_ffff) << 8), tensors, this.#now(), bytes, 0);
+    this.#ring.publish();
+  }
+
   /** What the buffer at `address` is: a number of `memoryCategory`. */
   memoryCategory(address: number, category: number, bytes: number, deviceType: 0 | 1): void {
     if (!this.#on) return;

@@ -10,7 +10,7 @@
 import { type RankTime, rankTime, spanState } from '@ranktrace/protocol';
 import type { BatchBuilder, RecordedCounts } from './batch-builder.ts';
 import { memoryCategories } from './memory-category.ts';
-import { appendArgument, OpenSpan, type SpanArgument, type SpanBegin, type SpanTable } from './open-span.ts';
+import { appendArgument, OpenSpan, type SpanBegin, type SpanTable } from './open-span.ts';
 import { recordingLimits } from './recording-limits.ts';
 import { fixedName, fixedNames, type RingDrops, RingReader, recordKind } from './ring.ts';
 import { StepPhases } from './step-phases.ts';
@@ -64,8 +64,8 @@ export class RingDrain {
   /** Steps that could not be shown, for their begin was lost. */
   #unplaced = 0;
   #invalid = 0;
-  /** Arguments that a signature stands for, by its name id. */
-  readonly #signatures = new Map<number, readonly SpanArgument[]>();
+  /** Bytes that the op which ends next freed. */
+  #freed = 0;
   #action: ReadAction | undefined;
   #hasPauses = false;
   /** Starts of the last finished steps, oldest first, with their numbers. */
@@ -217,24 +217,33 @@ export class RingDrain {
         this.#endOp(builder, this.#stack.pop(), this.#time(raw), extra, name, a, b);
         return;
       case recordKind.endArgument:
-        this.#stack.at(-1)?.addArgument(builder, { key: this.#names[name] ?? '', value: a });
+        if (name === fixedName.bytesFreed) this.#freed = a;
+        else this.#stack.at(-1)?.addArgument(builder, { key: this.#names[name] ?? '', value: a });
         return;
       case recordKind.memory:
-        this.#addMemory(builder, this.#placed(builder, raw, promised), '[memory]', [
-          ['Bytes', a],
-          ['Total Allocated', b],
-          ['Addr', name],
-          ['Device Type', extra],
-        ]);
+        builder.recorded.instant++;
+        builder.appendMemory(this.#placed(builder, raw, promised), this.#track, a, b, name, extra, 0);
         return;
-      case recordKind.memoryCategory:
-        this.#addMemory(builder, this.#placed(builder, raw, promised), '[memory category]', [
-          ['Bytes', a],
-          ['Addr', name],
-          ['Device Type', b],
-          ['category', memoryCategories[extra - 1] ?? ''],
-        ]);
+      case recordKind.engineMemory: {
+        const time = this.#placed(summary, raw, promised);
+        // `extra` is read without its sign.
+        const counters = [
+          ['tf tensors', '', name],
+          ['tf data buffers', '', extra],
+          ['tf bytes', 'bytes', a],
+        ] as const;
+        for (const [counter, unit, value] of counters) {
+          summary.recorded.counter++;
+          summary.append('counters', { time, track: this.#track, name: summary.string(counter), unit: summary.string(unit), value });
+        }
         return;
+      }
+      case recordKind.memoryCategory: {
+        builder.recorded.instant++;
+        const category = builder.string(memoryCategories[extra - 1] ?? '');
+        builder.appendMemory(this.#placed(builder, raw, promised), this.#track, a, 0, name, b, category);
+        return;
+      }
       case recordKind.pastSpan:
         this.#addPause(builder, this.#placed(builder, raw, promised), extra, name, a * 1e6);
         return;
@@ -299,7 +308,6 @@ export class RingDrain {
     if (this.#owner === span) this.#owner = undefined;
   }
 
-  /** What an op was, is said at its end. Names are Kineto's. */
   #endOp(
     builder: BatchBuilder,
     span: OpenSpan | undefined,
@@ -309,42 +317,16 @@ export class RingDrain {
     sequence: number,
     allocated: number,
   ): void {
+    const freed = this.#freed;
+    this.#freed = 0;
     if (span === undefined) return;
-    const add = (key: string, value: string | number): void => span.addArgument(builder, { key, value });
-    for (const argument of this.#argumentsOf(signature)) span.addArgument(builder, argument);
-    if (sequence !== 0) add('Sequence number', Math.abs(sequence));
-    // Threads are numbered from 1 there; 0 is "none".
-    if (sequence < 0) add('Fwd thread id', this.#track + 1);
-    if (allocated > 0) add('Bytes allocated', allocated);
-    const module = this.#names[stackAndModule >>> 16] ?? '';
+    builder.recorded.span++;
     const stack = this.#names[stackAndModule & 0xffff] ?? '';
-    if (module !== '') add('Module Hierarchy', module);
-    if (stack !== '') add('Call stack', stack);
-    this.#end(builder, span, time, 0);
-  }
-
-  /** The members of a signature, those that are no plain value as JSON. */
-  #argumentsOf(signature: number): readonly SpanArgument[] {
-    if (signature === fixedName.none || signature === fixedName.tooMany) return [];
-    let known = this.#signatures.get(signature);
-    if (known === undefined) {
-      const isPlain = (value: unknown): value is string | number => typeof value === 'string' || typeof value === 'number';
-      known = Object.entries(JSON.parse(this.#names[signature] ?? '{}') as object).map(([key, value]: [string, unknown]) => ({
-        key,
-        value: isPlain(value) ? value : JSON.stringify(value),
-      }));
-      this.#signatures.set(signature, known);
-    }
-    return known;
-  }
-
-  /** As Kineto says it: an instant with arguments. */
-  #addMemory(builder: BatchBuilder, time: number, name: string, args: readonly (readonly [string, string | number])[]): void {
-    builder.recorded.instant++;
-    const category = builder.string('cpu_instant_event');
-    const row = builder.append('instants', { time, track: this.#track, name: builder.string(name), category });
-    for (const [key, value] of args) appendArgument(builder, 'instants', row, { key, value });
-    this.#owner = undefined;
+    const module = this.#names[stackAndModule >>> 16] ?? '';
+    // One that found the name table full has no text of its own.
+    const text = signature === fixedName.tooMany ? '' : (this.#names[signature] ?? '');
+    span.endOp(builder, time, { signature: text, sequence, allocated, freed, module, stack });
+    if (this.#owner === span) this.#owner = undefined;
   }
 
   /** It is known only once it is over. */

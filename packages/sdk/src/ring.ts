@@ -43,6 +43,7 @@ const word = { write: 0, droppedEvents: 1, droppedArguments: 2, droppedNames: 3,
  *                     (> 0 its own, < 0 of the forward op that it is the backward of), b bytes allocated
  *   memory            a buffer was allocated or freed; extra device type, name address, a bytes (< 0 freed), b total bytes
  *   memoryCategory    what a buffer is; extra category, name address, a bytes, b device type
+ *   engineMemory      what an engine holds; extra buffers, name tensors, a bytes
  *   pastSpan          a span that is over; extra category, a length in ms, b which of the thread's lines (`threadLine`)
  *   action            from here on detail is sent (a 1) or held back (a 0); b 1 where results begin
  *   asyncOwner        the arguments that follow belong to the async span whose id is a
@@ -69,6 +70,7 @@ export const recordKind = {
   action: 19,
   asyncOwner: 20,
   memoryCategory: 21,
+  engineMemory: 22,
 } as const;
 
 /** Names every thread has from the start; defined ones follow. */

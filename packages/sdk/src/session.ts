@@ -27,7 +27,9 @@ export interface Session {
   readonly epochNs: bigint;
   readonly ringBytes: number;
   /** How the engine of tfjs is recorded in each thread that has one; undefined where ops are not wanted. */
-  readonly hooks: { readonly fence: boolean; readonly withModules: boolean; readonly withStack: boolean } | undefined;
+  readonly hooks:
+    | { readonly fence: boolean; readonly withMemory: boolean; readonly withModules: boolean; readonly withStack: boolean }
+    | undefined;
 }
 
 export const controlBytes = 8;

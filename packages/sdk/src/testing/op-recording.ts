@@ -114,8 +114,8 @@ export class OpRecording implements OpRecorder {
     );
   }
 
-  counter(name: string, value: number, unit = ''): void {
-    this.counters.push(`${name} ${value} ${unit}`.trimEnd());
+  engineMemory(tensors: number, buffers: number, bytes: number): void {
+    this.counters.push(`tf tensors ${tensors}`, `tf data buffers ${buffers}`, `tf bytes ${bytes} bytes`);
   }
 
   addOverhead(ms: number): void {

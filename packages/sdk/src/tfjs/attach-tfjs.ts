@@ -11,17 +11,16 @@ import { findTfjs, type TfjsNamespace } from './find-tfjs.ts';
 import { installLayerModules, ModuleStack } from './layer-modules.ts';
 import type { OpRecorder } from './op-recorder.ts';
 import { holdInOptimizers } from './optimizer-stacks.ts';
-import { findSteps } from './step-finder.ts';
 
 export interface AttachTfjsOptions {
   /** The namespace that the training code uses, where it was given. */
   readonly tf?: unknown;
   readonly fence: boolean;
+  /** Whether allocations may be wanted. */
+  readonly withMemory: boolean;
   /** Whether the hierarchy of layers is wanted, and stacks, which layers make cheaper. */
   readonly withModules: boolean;
   readonly withStack: boolean;
-  /** Called at the end of each optimizer step, where steps are to be found. */
-  readonly onStep?: (() => void) | undefined;
 }
 
 /** Steps in which the package is looked for: looking through all loaded modules takes some 0.1 ms. */
@@ -33,47 +32,61 @@ export class TfjsHooks {
   readonly #modules = new ModuleStack();
   readonly #stacks = new CallStacks();
   readonly #removals: (() => void)[] = [];
-  #engine: EngineHooks | undefined;
+  #engine: ConstructorParameters<typeof EngineHooks>[0] | undefined;
+  #hooks: EngineHooks | undefined;
   #looks = 0;
 
   constructor(recorder: OpRecorder, options: AttachTfjsOptions) {
     this.#recorder = recorder;
     this.#options = options;
-    this.#removals.push(awaitEngine((engine) => this.#hook(engine)));
+    this.#removals.push(awaitEngine((engine) => this.#found(engine)));
     this.#look();
   }
 
   /** A step ended: records what the engine holds. */
   endStep(): void {
-    if (this.#recorder.detail !== 0) this.#engine?.endStep();
+    this.#follow();
+    this.#hooks?.endStep();
     if (this.#looks < lookedFor) this.#look();
   }
 
   /** Results begin here. */
   beginWindow(): void {
-    this.#engine?.beginWindow();
+    this.#follow();
+    this.#hooks?.beginWindow();
   }
 
   /** Takes every hook out; the last one first. */
   remove(): void {
     for (let remove = this.#removals.pop(); remove !== undefined; remove = this.#removals.pop()) remove();
-    this.#engine = undefined;
+    this.#hooks?.remove();
+    this.#hooks = this.#engine = undefined;
     this.#looks = lookedFor;
   }
 
-  #hook(engine: ConstructorParameters<typeof EngineHooks>[0]): void {
-    const hooks = new EngineHooks(engine, this.#recorder, {
-      fence: this.#options.fence,
-      modules: this.#modules,
-      stacks: this.#stacks,
-    });
-    this.#engine = hooks;
-    this.#removals.push(() => hooks.remove());
+  #found(engine: ConstructorParameters<typeof EngineHooks>[0]): void {
+    this.#engine = engine;
+    this.#follow();
+  }
+
+  /** Hooks that record nothing would cost the engine all the same: they come off while ops are not wanted (shed, switched off). */
+  #follow(): void {
+    const isWanted = (this.#recorder.detail & detail.ops) !== 0;
+    if (isWanted && this.#hooks === undefined && this.#engine !== undefined) this.#hooks = this.#hook(this.#engine);
+    else if (!isWanted && this.#hooks !== undefined) {
+      this.#hooks.remove();
+      this.#hooks = undefined;
+    }
+  }
+
+  #hook(engine: ConstructorParameters<typeof EngineHooks>[0]): EngineHooks {
+    const { fence, withMemory } = this.#options;
+    return new EngineHooks(engine, this.#recorder, { fence, withMemory, modules: this.#modules, stacks: this.#stacks });
   }
 
   #look(): void {
-    const { tf, withModules, withStack, onStep } = this.#options;
-    if (!withModules && !withStack && onStep === undefined) {
+    const { tf, withModules, withStack } = this.#options;
+    if (!withModules && !withStack) {
       this.#looks = lookedFor;
       return;
     }
@@ -83,9 +96,6 @@ export class TfjsHooks {
     this.#looks = lookedFor;
     const isWanted = (): boolean => (this.#recorder.detail & detail.stacks) !== 0;
     if (withStack) this.#removals.push(holdInOptimizers(found, this.#stacks, isWanted));
-    if (withModules || withStack) {
-      this.#removals.push(installLayerModules(found, this.#modules, withStack ? this.#stacks : undefined, isWanted));
-    }
-    if (onStep !== undefined) this.#removals.push(findSteps(found, onStep));
+    this.#removals.push(installLayerModules(found, this.#modules, withStack ? this.#stacks : undefined, isWanted));
   }
 }

@@ -26,6 +26,8 @@ import type { KernelFlops } from './signature-text.ts';
 import { TapeLinks } from './tape-links.ts';
 
 export interface EngineHookOptions {
+  /** Whether memory may be wanted (`detail.memory`); where not, the engine's tensors are not followed. Default true. */
+  readonly withMemory?: boolean;
   /** Whether each op waits until the device has run it: times are the device's, and training is slower. Default false: times of the host. */
   readonly fence?: boolean;
   /** Layers that run now: `Outer/Inner`, '' for none. */
@@ -86,7 +88,7 @@ export class EngineHooks {
     this.#runKernelFunc = engine.runKernelFunc;
     this.#fence = options.fence === true ? new DeviceFence(engine, this.#runKernelFunc, this.#memory) : undefined;
     this.#removals = [
-      this.#memory.install(),
+      ...(options.withMemory === false ? [] : [this.#memory.install()]),
       installDataCopyHooks(engine, recorder, this.#memory, this.#overhead),
       this.#links.install((tensor) => this.#memory.categorize(tensor.dataId, memoryCategory.activation)),
       override(
@@ -114,9 +116,7 @@ export class EngineHooks {
   /** A step ended: what the engine holds. */
   endStep(): void {
     const { numTensors, numDataBuffers, numBytes } = this.#engine.state;
-    this.#recorder.counter('tf tensors', numTensors);
-    this.#recorder.counter('tf data buffers', numDataBuffers);
-    this.#recorder.counter('tf bytes', numBytes, 'bytes');
+    this.#recorder.engineMemory(numTensors, numDataBuffers, numBytes);
     this.#memory.categorizeVariables();
   }
 

@@ -6,10 +6,10 @@ import type { TraceEvent, TraceLane } from '../trace-sink.ts';
 import type { ArgumentIndex } from './argument-index.ts';
 import { collectiveFlow, rpcFlow } from './flow-id.ts';
 
-export type EventTableName = 'spans' | 'instants' | 'counters' | 'steps' | 'collectives' | 'rpcs';
+export type EventTableName = 'spans' | 'instants' | 'counters' | 'steps' | 'collectives' | 'rpcs' | 'memory';
 
 /** The tables whose rows are events, in schema order. */
-export const eventTables: readonly EventTableName[] = ['spans', 'instants', 'counters', 'steps', 'collectives', 'rpcs'];
+export const eventTables: readonly EventTableName[] = ['spans', 'instants', 'counters', 'steps', 'collectives', 'rpcs', 'memory'];
 
 class MutableEvent implements TraceEvent {
   kind: TraceEvent['kind'] = 'span';
@@ -67,6 +67,16 @@ export class EventReader {
         this.#place(columns.time[row] as number, 0, spanState.whole, clock);
         event.name = strings[columns.name[row] as number] as string;
         event.category = strings[columns.category[row] as number] as string;
+        return;
+      }
+      case 'memory': {
+        const { columns } = batch.tables.memory;
+        const category = strings[columns.category[row] as number] as string;
+        event.kind = 'instant';
+        this.#place(columns.time[row] as number, 0, spanState.whole, clock);
+        event.name = category === '' ? '[memory]' : '[memory category]';
+        event.category = 'cpu_instant_event';
+        event.arguments = memoryArguments(columns, row, category);
         return;
       }
       case 'counters': {
@@ -161,6 +171,18 @@ export class EventReader {
     }
     return this.#phases.get(step);
   }
+}
+
+/** Under Kineto's names. */
+function memoryArguments(columns: Batch['tables']['memory']['columns'], row: number, category: string): Map<string, string | number> {
+  const given = new Map<string, string | number>([
+    ['Bytes', columns.bytes[row] as number],
+    ['Addr', columns.address[row] as number],
+    ['Device Type', columns.device[row] as number],
+  ]);
+  if (category === '') given.set('Total Allocated', columns.total[row] as number);
+  else given.set('category', category);
+  return given;
 }
 
 const digits = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));

@@ -16,7 +16,7 @@
 import { type Batch, type EventTable, type RankTime, spanState, type TableName, tableNames } from '@ranktrace/protocol';
 import type { RankClock } from '../align/clock-model.ts';
 import type { ProcessTotals, TraceEvent, TraceLane, TraceProcess, TraceSink } from '../trace-sink.ts';
-import { ArgumentIndex } from './argument-index.ts';
+import { ArgumentIndex, Signatures } from './argument-index.ts';
 import { CanonicalNames } from './canonical-names.ts';
 import { EventReader, type EventTableName, eventTables } from './event-reader.ts';
 import { type LanePlace, Lanes } from './lanes.ts';
@@ -80,6 +80,7 @@ export class BatchMerger {
   readonly #heap: Run[] = [];
   readonly #reader = new EventReader();
   readonly #names = new CanonicalNames();
+  readonly #signatures = new Signatures();
   #horizon = Number.NEGATIVE_INFINITY;
   #lanes = 0;
   #serial = 0;
@@ -130,7 +131,7 @@ export class BatchMerger {
     const member = this.#member(index);
     const strings = this.#names.canonical(pushed.strings);
     const batch = { ...pushed, strings };
-    const args = new ArgumentIndex(batch);
+    const args = new ArgumentIndex(batch, this.#signatures);
     this.#learnTracks(member, batch);
     this.#matchOpenRows(member, batch, strings, args);
     for (const table of eventTables) this.#addRuns(member, batch, table, args);
@@ -261,8 +262,8 @@ export class BatchMerger {
       event.lane = member.steps ??= this.#createLane(member, { kind: 'steps', name: 'ProfilerSteps' });
     } else if (name === 'counters') {
       event.lane = this.#counterLane(member, event.name, event.unit);
-    } else if (name === 'instants') {
-      event.lane = this.#lanesOf(run, run.batch.tables.instants.columns.track[row] as number).first;
+    } else if (name === 'instants' || name === 'memory') {
+      event.lane = this.#lanesOf(run, run.batch.tables[name].columns.track[row] as number).first;
     } else if (!this.#placeSpan(run, name, row)) return;
     member.counts[event.kind]++;
     this.#sink.event(event);
@@ -355,6 +356,7 @@ const openKey = (table: SpanTableName, track: number, start: number, id: number)
 function rowKeys(batch: Batch, name: EventTableName): Float64Array {
   switch (name) {
     case 'instants':
+    case 'memory':
     case 'counters':
       return batch.tables[name].columns.time;
     case 'steps': {
@@ -400,7 +402,7 @@ function locate(run: Run): void {
 
 /** What decides between rows of one key: ends first, then the longer, which is the parent. */
 function rankAtKey(run: Run): number {
-  if (run.table === 'instants' || run.table === 'counters') return 0;
+  if (run.table === 'instants' || run.table === 'memory' || run.table === 'counters') return 0;
   const { columns } = run.batch.tables[run.table] as EventTable<SpanTableName>;
   const row = rowOf(run);
   if (run.table === 'steps' || columns.state[row] === spanState.close) return Number.POSITIVE_INFINITY;
