@@ -32,7 +32,14 @@ function start(body: string, environment: Record<string, string> = {}): ChildPro
   writeFileSync(file, preamble + body);
   return spawn(process.execPath, [file], {
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, RANKTRACE_DIRECTORY: join(directory, 'out'), RANKTRACE_RUN: 'test', ...environment },
+    // What each program records itself is counted: no garbage collections among it.
+    env: {
+      ...process.env,
+      RANKTRACE_DIRECTORY: join(directory, 'out'),
+      RANKTRACE_RUN: 'test',
+      RANKTRACE_SAMPLE_INTERVAL_MS: '0',
+      ...environment,
+    },
   });
 }
 

@@ -10,14 +10,17 @@ export interface RankProgram {
   readonly ended: Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null; readonly output: string }>;
 }
 
-/** Starts `node ARGS…` once per rank. */
+/** Nothing that depends on the machine: no garbage collections, no counters of the host, and nothing shed. */
+export const countable = { RANKTRACE_SAMPLE_INTERVAL_MS: '0', RANKTRACE_OVERHEAD_BUDGET: '1' };
+
+/** Starts `node ARGS…` once per rank, recording what is `countable`. */
 export async function startRanks(ranks: number, args: readonly string[], environment: Record<string, string>): Promise<RankProgram[]> {
   const port = await freePort();
   return Array.from({ length: ranks }, (_, rank) => {
     const place = { RANK: `${rank}`, WORLD_SIZE: `${ranks}`, LOCAL_RANK: `${rank}`, MASTER_ADDR: '127.0.0.1', MASTER_PORT: `${port}` };
     const child = spawn(process.execPath, args, {
       cwd: repository,
-      env: { ...process.env, ...place, ...environment },
+      env: { ...process.env, ...place, ...countable, ...environment },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     let output = '';

@@ -176,7 +176,8 @@ export class Collector {
       for (let batches = 0; !empty && batches < batchesMax; batches++) {
         const action = drain.takeAction();
         if (action !== undefined) this.#drainOthers(drain);
-        this.#cut(this.#watermark, false);
+        // At the start there is nothing to be told apart.
+        if (action === undefined || !this.#isEmpty) this.#cut(this.#watermark, false);
         if (action !== undefined) this.#change(action);
         empty = drain.drain(this.#builders, this.#watermark);
       }

@@ -4,7 +4,15 @@ import { DetailControl, type DetailControlParts } from './detail-control.ts';
 
 function control(parts: Partial<DetailControlParts> = {}): { control: DetailControl; bits: () => number } {
   const word = new Int32Array(1);
-  const control = new DetailControl({ word, wanted: allDetail, idle: allDetail, asked: false, budget: 0.005, ...parts });
+  const control = new DetailControl({
+    word,
+    wanted: allDetail,
+    idle: allDetail,
+    asked: false,
+    budget: 0.005,
+    hasOps: () => true,
+    ...parts,
+  });
   return { control, bits: () => word[0] as number };
 }
 
@@ -20,7 +28,8 @@ test('over its budget detail goes in the order of what it costs, one kind a seco
   expect(shedOver(given, 1, 1)).toEqual([]);
   expect(shedOver(given, 1, 1)).toEqual(['stacks']);
   expect(bits()).toBe(allDetail & ~detail.stacks);
-  expect(shedOver(given, 20, 1)).toEqual(order.slice(1));
+  expect(shedOver(given, 20, 1)).toEqual(order.slice(1, 4));
+  expect(shedOver(given, 20, 3)).toEqual(order.slice(4));
   expect(bits()).toBe(detail.spans);
 });
 
@@ -33,7 +42,13 @@ test('within its budget nothing goes', () => {
 test('what is not recorded is passed over', () => {
   const { control: given } = control({ wanted: detail.ops | detail.spans | detail.nestedSpans, idle: detail.ops | detail.spans });
   given.active = true;
-  expect(shedOver(given, 20, 1)).toEqual(['ops', 'nested spans']);
+  expect(shedOver(given, 20, 3)).toEqual(['ops', 'nested spans']);
+});
+
+test('without ops there are none to shed', () => {
+  const { control: given, bits } = control({ hasOps: () => false });
+  expect(shedOver(given, 20, 1)).toEqual([]);
+  expect(bits()).toBe(allDetail);
 });
 
 test('in active steps nothing goes that was asked for, and what went outside of them is back', () => {

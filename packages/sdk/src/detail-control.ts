@@ -4,6 +4,7 @@
 //   wanted   ops shapes memory stacks modules flops spans nestedSpans        options
 //   shed      4    3      2       1      2      3     –       5              in this order, one more each time the budget is passed
 //
+// Nested spans, which the program names itself, go only when it is passed several times over.
 // What was asked for by name is not shed: not in the active steps of a schedule, and without a schedule not when an option asks for
 // more about ops. Steps, and the spans right below them, are never shed.
 //
@@ -12,12 +13,13 @@
 import { detail } from './detail.ts';
 import { recordingLimits } from './recording-limits.ts';
 
-const shedding: readonly { readonly bits: number; readonly what: string }[] = [
-  { bits: detail.stacks, what: 'stacks' },
-  { bits: detail.memory | detail.modules, what: 'memory and modules' },
-  { bits: detail.shapes | detail.flops, what: 'shapes and FLOPs' },
-  { bits: detail.ops, what: 'ops' },
-  { bits: detail.nestedSpans, what: 'nested spans' },
+/** `over`: how many times the budget must be passed. */
+const shedding: readonly { readonly bits: number; readonly what: string; readonly over: number }[] = [
+  { bits: detail.stacks, what: 'stacks', over: 1 },
+  { bits: detail.memory | detail.modules, what: 'memory and modules', over: 1 },
+  { bits: detail.shapes | detail.flops, what: 'shapes and FLOPs', over: 1 },
+  { bits: detail.ops, what: 'ops', over: 1 },
+  { bits: detail.nestedSpans, what: 'nested spans', over: 4 },
 ];
 
 export interface DetailControlParts {
@@ -31,6 +33,8 @@ export interface DetailControlParts {
   readonly asked: boolean;
   /** Share of a step that recording may take; 1: nothing is ever shed. */
   readonly budget: number;
+  /** Whether there are ops at all: a program without tfjs has none to shed. */
+  readonly hasOps: () => boolean;
 }
 
 /** What was shed, and why. */
@@ -45,7 +49,6 @@ export class DetailControl {
   #active = false;
   #switchedOff = 0;
   #shedBits = 0;
-  #level = 0;
   #overheadMs = 0;
   #stepsMs = 0;
   #steps = 0;
@@ -91,10 +94,10 @@ export class DetailControl {
   }
 
   #shed(share: number): Shed | undefined {
-    for (; this.#level < shedding.length; this.#level++) {
-      const { bits, what } = shedding[this.#level] as (typeof shedding)[number];
-      if (((this.#parts.word[0] as number) & bits) === 0) continue;
-      this.#level++;
+    const { word, budget, hasOps } = this.#parts;
+    for (const { bits, what, over } of shedding) {
+      if (((word[0] as number) & bits) === 0 || (bits !== detail.nestedSpans && !hasOps())) continue;
+      if (share <= over * budget) return undefined;
       this.#shedBits |= bits;
       this.#apply();
       return { what, share };

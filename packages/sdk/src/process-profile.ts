@@ -262,6 +262,7 @@ export class ProcessProfile implements Profile {
       idle: options.flightRecorderSteps > 0 ? options.detail : options.detail & detail.spans,
       asked: this.#isScheduled(options) || (options.detail & askedFor) !== 0,
       budget: options.overheadBudget,
+      hasOps: () => hooks?.isHooked === true,
     });
     const { recorder, thread } = createRecorder(session, isMainThread ? 'main' : `worker ${threadId}`);
     const link = new ShipperLink({ session, main: thread, options, pid: process.pid }, () => recorder.close());

@@ -332,6 +332,6 @@ test('over its budget, recording sheds detail that nobody asked for, and says so
   }
   await sleep(0);
   expect(warnings.join('\n')).toMatch(
-    /ops are not recorded any more: recording took \d+\.\d\d % of the steps, over overheadBudget, 0.00 %/,
+    /nested spans are not recorded any more: recording took \d+\.\d\d % of the steps, over overheadBudget, 0.00 %/,
   );
 });

@@ -161,7 +161,7 @@ export class RingDrain {
         this.#begin(builder, kind, extra, name, this.#placed(builder, raw, promised), a, b);
         return;
       case recordKind.end:
-        this.#end(builder, this.#stack.pop(), this.#time(raw), extra);
+        this.#end(builder, this.#stack.pop(), this.#placed(builder, raw, promised), extra);
         return;
       case recordKind.becameAsync: {
         const span = this.#stack.pop();
@@ -208,13 +208,13 @@ export class RingDrain {
         return;
       }
       case recordKind.step:
-        this.#endStep(summary, this.#time(raw), a, b);
+        this.#endStep(summary, this.#placed(summary, raw, promised), a, b);
         return;
       case recordKind.action:
         this.#action = { sends: a === 1, begins: b === 1, time: rankTime(this.#time(raw)) };
         return;
       case recordKind.opEnd:
-        this.#endOp(builder, this.#stack.pop(), this.#time(raw), extra, name, a, b);
+        this.#endOp(builder, this.#stack.pop(), this.#placed(builder, raw, promised), extra, name, a, b);
         return;
       case recordKind.endArgument:
         if (name === fixedName.bytesFreed) this.#freed = a;

@@ -43,6 +43,11 @@ export class TfjsHooks {
     this.#look();
   }
 
+  /** Whether ops of an engine are being recorded. */
+  get isHooked(): boolean {
+    return this.#hooks !== undefined;
+  }
+
   /** A step ended: records what the engine holds. */
   endStep(): void {
     this.#follow();

@@ -6,6 +6,8 @@ import type { OpRecorder } from './op-recorder.ts';
 /** Odd, and no small multiple: ops, allocations and frees come in patterns of two, three or four, and each must have its turn. */
 const sampledEvery = 31;
 const calibrationReadings = 256;
+/** What took longer was interrupted by something else; counted in full it would stand for many that were not. Looking at a stack takes most. */
+const timeMsMax = 0.05;
 
 export class OverheadSampler {
   readonly #recorder: OpRecorder;
@@ -36,6 +38,6 @@ export class OverheadSampler {
     if (began === 0) return;
     const readings = inside === undefined ? 1 : 2;
     const time = this.#now() - began - (inside ?? 0) - readings * this.#readingTime;
-    if (time > 0) this.#recorder.addOverhead(time * sampledEvery);
+    if (time > 0) this.#recorder.addOverhead(Math.min(time, timeMsMax) * sampledEvery);
   }
 }
