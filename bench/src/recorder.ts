@@ -7,12 +7,12 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { BasicTracerProvider, BatchSpanProcessor, InMemorySpanExporter } from '@opentelemetry/sdk-trace-base';
-import { profile, recordFunction } from '@ranktrace/sdk';
+import { type ProfileOptions, profile, recordFunction } from '@ranktrace/sdk';
+import * as tf from '@tensorflow/tfjs';
 import type { Recorder } from '../../packages/sdk/dist/recorder.js';
 import { threadRecorder } from '../../packages/sdk/dist/thread-recorder.js';
 import { type Figure, figure, median } from './figure.ts';
 
-const rounds = 41;
 const calls = 5_000;
 
 /** Makes its call `calls` times. A loop of its own for each, as in a training loop: one shared loop would measure its indirect call. */
@@ -25,7 +25,7 @@ export async function recorder(): Promise<Figure[]> {
     const prof = profile({ run: 'bench', rank: 0, worldSize: 1, directory }).start();
     const recorder = threadRecorder() as Recorder;
     const name = recorder.name('operator');
-    const processor = new BatchSpanProcessor(new InMemorySpanExporter(), { maxQueueSize: 2 * calls * rounds });
+    const processor = new BatchSpanProcessor(new InMemorySpanExporter(), { maxQueueSize: 2 * calls * 41 });
     const tracer = new BasicTracerProvider({ spanProcessors: [processor] }).getTracer('bench');
     const [clocks, span, recorded, step, counter, openTelemetry] = await perCall([
       () => {
@@ -50,6 +50,7 @@ export async function recorder(): Promise<Figure[]> {
     ]);
     await prof.stop();
     await processor.shutdown();
+    const ops = await opHooks(directory);
     const bare = { name: 'two bare performance.now()', value: clocks };
     return [
       figure({ name: 'begin + end of a span', value: span, unit: 'ns', baseline: bare, target: { at: 'most', value: 1.5, of: 'ratio' } }),
@@ -58,10 +59,67 @@ export async function recorder(): Promise<Figure[]> {
       figure({ name: 'recordFunction without a profile', value: off, unit: 'ns', baseline: bare }),
       figure({ name: 'prof.step()', value: step, unit: 'ns', baseline: bare, target: { at: 'most', value: 300, of: 'value' } }),
       figure({ name: 'prof.counter()', value: counter, unit: 'ns', baseline: bare }),
+      figure({
+        name: 'op hook of tfjs',
+        value: ops.plain,
+        unit: 'ns',
+        baseline: ops.bare,
+        target: { at: 'most', value: 300, of: 'value' },
+      }),
+      figure({
+        name: 'op hook with shapes',
+        value: ops.shapes,
+        unit: 'ns',
+        baseline: ops.bare,
+        target: { at: 'most', value: 300, of: 'value' },
+      }),
+      figure({ name: 'op hook with shapes and memory', value: ops.memory, unit: 'ns', baseline: ops.bare }),
     ];
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }
+}
+
+/**
+ * What recording an op adds to it, ns: a kernel that gives back its input, run by a real engine, with and without the hooks. Blocks with a
+ * profile lie between blocks without, as in `overhead`.
+ */
+async function opHooks(
+  directory: string,
+): Promise<{ bare: { name: string; value: number }; plain: number; shapes: number; memory: number }> {
+  await tf.setBackend('cpu');
+  // As `Identity` does: a new tensor on the same data.
+  const kernelFunc = ({ inputs }: { inputs: tf.NamedTensorInfoMap }) => {
+    const x = inputs.x as tf.TensorInfo;
+    (tf.backend() as unknown as { incRef(dataId: object): void }).incRef(x.dataId);
+    return { dataId: x.dataId, shape: x.shape, dtype: x.dtype };
+  };
+  tf.registerKernel({ kernelName: 'Nothing', backendName: 'cpu', kernelFunc: kernelFunc as unknown as tf.KernelFunc });
+  const x = tf.ones([2, 2]);
+  const engine = tf.engine();
+  const loop: Loop = () => {
+    for (let call = 0; call < calls; call++) (engine.runKernel('Nothing', { x }) as tf.Tensor).dispose();
+  };
+  const bare: number[] = [];
+  const added = async (options: ProfileOptions): Promise<number> => {
+    const differences: number[] = [];
+    for (let round = 0; round < 5; round++) {
+      const [before] = await perCall([loop], 15);
+      const prof = profile({ run: 'bench', rank: 0, worldSize: 1, directory, overheadBudget: 1, sampleIntervalMs: 0, ...options }).start();
+      const [hooked] = await perCall([loop], 15);
+      await prof.stop();
+      const [after] = await perCall([loop], 15);
+      bare.push(before, after);
+      differences.push(hooked - (before + after) / 2);
+    }
+    return median(differences);
+  };
+  const plain = await added({});
+  const shapes = await added({ recordShapes: true });
+  const memory = await added({ recordShapes: true, profileMemory: true });
+  x.dispose();
+  tf.unregisterKernel('Nothing', 'cpu');
+  return { bare: { name: 'the op without hooks', value: median(bare) }, plain, shapes, memory };
 }
 
 function nothing(): void {}
@@ -71,7 +129,7 @@ function recordFunctionLoop(): void {
 }
 
 /** ns per call of each loop. */
-async function perCall<const T extends readonly Loop[]>(loops: T): Promise<{ -readonly [K in keyof T]: number }> {
+async function perCall<const T extends readonly Loop[]>(loops: T, rounds = 41): Promise<{ -readonly [K in keyof T]: number }> {
   const means: number[][] = loops.map(() => []);
   for (let round = 0; round < rounds; round++) {
     for (const [index, loop] of loops.entries()) {

@@ -226,6 +226,7 @@ export function exampleBatches(): Readonly<Record<string, Batch>> {
           isBackward: 1,
           allocated: 100_352,
           freed: 64,
+          step: 13,
           module: s('main'),
           stack: s('forward'),
         },

@@ -88,7 +88,7 @@ export const tableColumns = {
   /**
    * More about the span at `row`, which is an op. `signature`: JSON text of an object, whose members are arguments that many calls share
    * (shapes, types, FLOPs). `sequence`: the number of the forward op that it is, or (`isBackward` 1) is the backward of; 0 for neither.
-   * `allocated`, `freed`: bytes while it ran. `module`: layers around it; `stack`: frames joined by `;`, innermost first.
+   * `allocated`, `freed`: bytes while it ran. `step`: 1 + the number of the step it ended in, 0 outside of any. `module`: layers around it; `stack`: frames joined by `;`, innermost first.
    */
   ops: {
     row: 'small',
@@ -97,6 +97,7 @@ export const tableColumns = {
     isBackward: 'small',
     allocated: 'count',
     freed: 'count',
+    step: 'count',
     module: 'string',
     stack: 'string',
   },

@@ -141,6 +141,7 @@ export class BatchBuilder {
     isBackward: number,
     allocated: number,
     freed: number,
+    step: number,
     module: number,
     stack: number,
   ): void {
@@ -155,6 +156,7 @@ export class BatchBuilder {
     columns.isBackward[at] = isBackward;
     columns.allocated[at] = allocated;
     columns.freed[at] = freed;
+    columns.step[at] = step;
     columns.module[at] = module;
     columns.stack[at] = stack;
     ops.length = at + 1;

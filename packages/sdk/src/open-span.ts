@@ -46,6 +46,8 @@ export interface OpDetail {
   /** Bytes. */
   readonly allocated: number;
   readonly freed: number;
+  /** 1 + the number of the step that runs, 0 for none. */
+  readonly step: number;
   readonly module: string;
   readonly stack: string;
 }
@@ -104,11 +106,11 @@ export class OpenSpan {
   }
 
   /** Ends an op: its row, and what is known of it beside. */
-  endOp(builder: BatchBuilder, time: number, { signature, sequence, allocated, freed, module, stack }: OpDetail): void {
+  endOp(builder: BatchBuilder, time: number, { signature, sequence, allocated, freed, step, module, stack }: OpDetail): void {
     this.end(builder, time, 'ok');
     const [back, number] = sequence < 0 ? [1, -sequence] : [0, sequence];
     const text = (value: string): number => (value === '' ? 0 : builder.string(value));
-    builder.appendOp(this.#row, text(signature), number, back, allocated, freed, text(module), text(stack));
+    builder.appendOp(this.#row, text(signature), number, back, allocated, freed, step, text(module), text(stack));
   }
 
   addArgument(builder: BatchBuilder, argument: SpanArgument): void {

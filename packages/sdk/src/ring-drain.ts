@@ -323,9 +323,10 @@ export class RingDrain {
     builder.recorded.span++;
     const stack = this.#names[stackAndModule & 0xffff] ?? '';
     const module = this.#names[stackAndModule >>> 16] ?? '';
+    const step = this.#step === undefined ? 0 : 1 + this.#step.number;
     // One that found the name table full has no text of its own.
     const text = signature === fixedName.tooMany ? '' : (this.#names[signature] ?? '');
-    span.endOp(builder, time, { signature: text, sequence, allocated, freed, module, stack });
+    span.endOp(builder, time, { signature: text, sequence, allocated, freed, step, module, stack });
     if (this.#owner === span) this.#owner = undefined;
   }
 

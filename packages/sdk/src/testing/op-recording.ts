@@ -34,6 +34,7 @@ export class OpRecording implements OpRecorder {
   /** `tensor.data 16 resolved`: name, bytes, and what became of it. */
   readonly copies: string[] = [];
   readonly counters: string[] = [];
+  readonly metadata: string[] = [];
   /** `7 PARAMETER 32`: address, category, bytes. */
   readonly categories: string[] = [];
   readonly texts: string[] = [''];
@@ -112,6 +113,10 @@ export class OpRecording implements OpRecorder {
         throw error;
       },
     );
+  }
+
+  addMetadata(key: string, value: string): void {
+    this.metadata.push(`${key} ${value}`);
   }
 
   engineMemory(tensors: number, buffers: number, bytes: number): void {

@@ -16,7 +16,7 @@ import { memoryCategory } from '../memory-category.ts';
 import { BufferMemory } from './buffer-memory.ts';
 import { installDataCopyHooks } from './data-copy-hooks.ts';
 import { DeviceFence } from './device-fence.ts';
-import type { EngineTensor, KernelCall, TfjsEngine } from './engine.ts';
+import { deviceTypeOf, type EngineTensor, type KernelCall, type TfjsEngine } from './engine.ts';
 import { kernelFlops } from './kernel-flops.ts';
 import { idOrNone, type OpRecorder } from './op-recorder.ts';
 import { type OpName, OpSignatures } from './op-signatures.ts';
@@ -72,6 +72,7 @@ export class EngineHooks {
   /** Custom gradients, by their scope. */
   readonly #scopes = new Map<string, OpName>();
   readonly #otherOp: OpName = { text: otherOps, code: opsMax, id: -1 };
+  #backendTold = '';
   #modulePath = '';
   #moduleId = 0;
   #isOn = true;
@@ -117,7 +118,19 @@ export class EngineHooks {
   endStep(): void {
     const { numTensors, numDataBuffers, numBytes } = this.#engine.state;
     this.#recorder.engineMemory(numTensors, numDataBuffers, numBytes);
+    this.#tellBackend();
     this.#memory.categorizeVariables();
+  }
+
+  /** What the times of ops mean depends on where they run. */
+  #tellBackend(): void {
+    const { backendName } = this.#engine;
+    if (backendName === null || backendName === undefined || backendName === this.#backendTold) return;
+    this.#backendTold = backendName;
+    const backend = this.#engine.registry[backendName];
+    const isDevice = backend !== undefined && deviceTypeOf(this.#engine, backend) === 1;
+    this.#recorder.addMetadata('tf.backend', backendName);
+    this.#recorder.addMetadata('tf.op_times', !isDevice ? 'host' : this.#fence === undefined ? 'host dispatch' : 'device, fenced');
   }
 
   #keepGradients(result: ReturnType<TfjsEngine['gradients']>): ReturnType<TfjsEngine['gradients']> {

@@ -21,6 +21,8 @@ export interface OpRecorder {
   endCopy(bytes: number): void;
   /** Gives a promise that settles like `promise`. */
   copied<T>(name: number, bytes: number, promise: Promise<T>): Promise<T>;
+  /** A fact about the rank. */
+  addMetadata(key: string, value: string): void;
   /** What the engine holds: tensors, data buffers, and bytes as `tf.memory()` counts them (shared buffers twice). */
   engineMemory(tensors: number, buffers: number, bytes: number): void;
   /** ms. */

@@ -83,6 +83,7 @@ export class ArgumentIndex {
     if (columns.isBackward[op] === 1) values.set('Fwd thread id', 1);
     if ((columns.allocated[op] as number) > 0) values.set('Bytes allocated', columns.allocated[op] as number);
     if ((columns.freed[op] as number) > 0) values.set('Bytes freed', columns.freed[op] as number);
+    if ((columns.step[op] as number) > 0) values.set('Step', (columns.step[op] as number) - 1);
     if (columns.module[op] !== 0) values.set('Module Hierarchy', text(columns.module[op] as number));
     if (columns.stack[op] !== 0) values.set('Call stack', text(columns.stack[op] as number));
     return values;
