@@ -93,3 +93,26 @@ test('a pull for another run, or for steps that are long gone, brings nothing', 
   expect(report.findings).toEqual([]);
   for (const { counts } of report.ranks) expect(counts).toMatchObject({ step: steps, span: 0, instant: 0, collective: 0 });
 });
+
+test('a rank that fails sends what its flight recorder holds, and one that ends well does not', async () => {
+  const program = `
+    import { profile, recordFunction } from '@ranktrace/sdk';
+    profile().start();
+    for (let step = 0; step < 40; step++) { recordFunction('work', () => {}); await new Promise((resolve) => setTimeout(resolve, 10)); }
+    process.exitCode = Number(process.env.CODE);`;
+  const spans = async (code: string): Promise<number> => {
+    const out = join(directory, code);
+    const environment = {
+      RANKTRACE_DIRECTORY: out,
+      RANKTRACE_RUN: 'quiet',
+      RANKTRACE_SCHEDULE: 'wait=100000,warmup=1,active=1',
+      CODE: code,
+    };
+    const [rank] = await startRanks(1, ['--input-type=module', '-e', program], environment);
+    expect(await rank?.ended).toMatchObject({ code: Number(code) });
+    const merged = await runCommand(['merge', out, '-o', join(directory, `${code}.txt`), '--json']);
+    return (JSON.parse(merged.stdout) as Report).ranks[0]?.counts.span ?? 0;
+  };
+  expect(await spans('3')).toBe(40);
+  expect(await spans('0')).toBe(0);
+});

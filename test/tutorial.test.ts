@@ -126,7 +126,7 @@ describe('the page', () => {
   test('its tables have the columns of the tables that are printed now', () => {
     const isTable = ([name]: [string, string]) => /by time|by memory|^table of/.test(name);
     const headings = (all: Map<string, string>) =>
-      Object.fromEntries([...all].filter(isTable).map(([name, text]) => [name, headingOf(text)]));
+      Object.fromEntries([...all].filter(isTable).map(([name, text]) => [name, columnsOf(text)]));
     expect(headings(printedOnPage())).toEqual(headings(printed));
   });
 
@@ -193,13 +193,7 @@ describe('the example', () => {
     const columns = 'Name|Self CPU %|Self CPU|CPU total %|CPU total|CPU time avg|CPU Mem|Self CPU Mem|# of Calls|Source Location';
     for (const stage of stages) {
       for (const sort of ['time', 'memory']) {
-        const heading = headingOf(printed.get(`stage ${stage} by ${sort}`) ?? '');
-        expect(
-          heading
-            .trim()
-            .split(/\s{2,}/)
-            .join('|'),
-        ).toBe(columns);
+        expect(columnsOf(printed.get(`stage ${stage} by ${sort}`) ?? '').join('|')).toBe(columns);
       }
     }
   });
@@ -343,15 +337,15 @@ const lineOf = (path: string, line: number): string | undefined => readFileSync(
 /** A block of the page. Spaces at the ends of lines fill torch's last column. */
 const fenced = (text: string, language = 'text'): string => `\`\`\`${language}\n${text.replaceAll(/ +$/gm, '').trimEnd()}\n\`\`\``;
 
-/** The line of column names: of torch's table the one between two rules, of ours the first. */
-const headingOf = (text: string): string =>
-  text.match(/^[- ]+\n(.*)\n[- ]+$/m)?.[1]?.trimEnd() ?? text.split('\n').find((line) => line.startsWith('name ')) ?? '';
+/** Column names: of torch's table those between two rules, of ours the first line. Widths differ with the names of what happened to run. */
+function columnsOf(text: string): string[] {
+  const heading = text.match(/^[- ]+\n(.*)\n[- ]+$/m)?.[1] ?? text.split('\n').find((line) => line.startsWith('name ')) ?? '';
+  return heading.trim().split(/\s{2,}/);
+}
 
 /** Rows of torch's table by name, each by column; of several rows of a name the first. */
 function averages(text = ''): Map<string, Readonly<Record<string, string>>> {
-  const columns = headingOf(text)
-    .trim()
-    .split(/\s{2,}/);
+  const columns = columnsOf(text);
   const rows = new Map<string, Record<string, string>>();
   for (const line of text.split('\n')) {
     const cells = line.trim().split(/\s{2,}/);

@@ -15,19 +15,19 @@ const signals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 /** Signal listeners of profiles: one that is stopping and the next one may both have theirs, and neither is the user's. */
 const ours = new WeakSet<object>();
 
-/** Calls `flush` at most once, when the process ends. Gives back how to cancel that. */
-export function onProcessEnd(flush: () => void): () => void {
+/** Calls `flush` at most once, when the process ends; `failed`: with an exit code other than 0. Gives back how to cancel that. */
+export function onProcessEnd(flush: (failed: boolean) => void): () => void {
   const cancel = () => {
     process.off('exit', end);
     for (const signal of signals) process.off(signal, onSignal);
   };
-  const end = () => {
+  const end = (code: number) => {
     cancel();
-    flush();
+    flush(code !== 0);
   };
   const onSignal = (signal: NodeJS.Signals) => {
     if (process.listeners(signal).some((listener) => !ours.has(listener))) return;
-    end();
+    end(0);
     process.kill(process.pid, signal);
   };
   ours.add(onSignal);

@@ -271,14 +271,15 @@ export class ProcessProfile implements Profile {
     setThreadRecorder(recorder);
     this.#about = aboutOf(options, session, this.#isScheduled(options));
     // Also while `stop` is waiting: a `process.exit` then must not cut it short.
-    const cancelExit = onProcessEnd(() => {
+    const cancelExit = onProcessEnd((failed) => {
       // Nobody else says of a stand-in that its last cycle is over.
       if (this.#isStandIn && options.tensorboardDirectory !== undefined) this.#endCycle();
       this.#endRecording();
-      link.stopNow(options.exitDeadlineMs);
+      // What led to a failure is what the flight recorder is for.
+      link.stopNow(options.exitDeadlineMs, failed);
     });
     const { tf } = this.#options;
-    const hooks = session.hooks === undefined ? undefined : new TfjsHooks(recorder, { ...session.hooks, tf });
+    const hooks = session.hooks === undefined ? undefined : hookTfjs(recorder, { ...session.hooks, tf });
     // After the hooks: its own hook lies around theirs, and goes first.
     const unwatchSteps = this.#isStandIn ? awaitSteps(() => this.step()) : () => {};
     const unwatchThread = options.sampleIntervalMs === 0 ? () => {} : watchThread(recorder, options.sampleIntervalMs);
@@ -415,6 +416,16 @@ export class ProcessProfile implements Profile {
 const askedFor = detail.shapes | detail.memory | detail.stacks | detail.modules | detail.flops;
 
 const randomTraceId = (): string => randomUUID().replaceAll('-', '').toUpperCase();
+
+/** Training goes on without its ops when a hook meets an engine that it does not know. */
+function hookTfjs(...parts: ConstructorParameters<typeof TfjsHooks>): TfjsHooks | undefined {
+  try {
+    return new TfjsHooks(...parts);
+  } catch (error) {
+    warn(`ops of TensorFlow.js are not recorded: ${String(error)}`);
+    return undefined;
+  }
+}
 
 const asText = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value));
 

@@ -129,6 +129,9 @@ export class Recorder {
   #overhead = 0;
   #stepBegan = 0;
   lastOverheadMs = 0;
+  /** Where the last memory record ended in the ring, and the time of its burst. */
+  #burstEnd = -1;
+  #burstTime = 0;
   lastStepMs = 0;
 
   constructor({ ring, now, context, idBase, clockCost = 0, detail: word = new Int32Array([allDetail]) }: RecorderParts) {
@@ -208,15 +211,21 @@ export class Recorder {
     ring.endOp(this.#now(), signature, stack | (module << 16), sequence, allocated);
   }
 
-  /** A buffer of `bytes` was allocated, or freed when it is below 0; `total` bytes are live then. `deviceType`: 0 host memory, 1 a device's. */
+  /**
+   * A buffer of `bytes` was allocated, or freed when it is below 0; `total` bytes are live then. `deviceType`: 0 host memory, 1 a device's.
+   * Such records come in bursts (the end of a `tf.tidy` frees dozens): those with nothing else between them share one reading of the
+   * clock, and the shipper sees them with the next record of another kind.
+   */
   memory(bytes: number, total: number, address: number, deviceType: 0 | 1): void {
+    const ring = this.#ring;
     if (!this.#on) return;
-    if (!this.#ring.hasRoom(1)) {
-      this.#ring.dropEvent();
+    if (!ring.hasRoom(1)) {
+      ring.dropEvent();
       return;
     }
-    this.#ring.put(recordKind.memory | (deviceType << 8), address, this.#now(), bytes, total);
-    this.#ring.publish();
+    if (ring.staged !== this.#burstEnd) this.#burstTime = this.#now();
+    ring.put(recordKind.memory | (deviceType << 8), address, this.#burstTime, bytes, total);
+    this.#burstEnd = ring.staged;
   }
 
   /** What an engine holds right now. */
@@ -237,8 +246,9 @@ export class Recorder {
       this.#ring.dropEvent();
       return;
     }
-    this.#ring.put(recordKind.memoryCategory | (category << 8), address, this.#now(), bytes, deviceType);
-    this.#ring.publish();
+    if (this.#ring.staged !== this.#burstEnd) this.#burstTime = this.#now();
+    this.#ring.put(recordKind.memoryCategory | (category << 8), address, this.#burstTime, bytes, deviceType);
+    this.#burstEnd = this.#ring.staged;
   }
 
   /** Begins a copy of data to or from a device, or between memories; as `begin`, and `endCopy` must follow. */

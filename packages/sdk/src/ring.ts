@@ -208,6 +208,11 @@ export class RingWriter {
     Atomics.store(this.#header, word.write, this.#staged);
   }
 
+  /** Cells written so far, mod 2^32. */
+  get staged(): number {
+    return this.#staged;
+  }
+
   /** Shows the worker everything written so far. */
   publish(): void {
     Atomics.store(this.#header, word.write, this.#staged);
@@ -227,6 +232,7 @@ export class RingWriter {
 
   /** Nothing will follow: once drained, the ring can be forgotten. */
   close(): void {
+    this.publish();
     Atomics.store(this.#header, word.closed, 1);
   }
 

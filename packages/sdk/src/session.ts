@@ -74,7 +74,8 @@ export interface ShipperStart {
 
 export type ToShipper =
   | AttachedThread
-  | { readonly type: 'stop'; readonly deadlineMs: number }
+  /** `pulls`: what the flight recorder holds is sent, too. */
+  | { readonly type: 'stop'; readonly deadlineMs: number; readonly pulls: boolean }
   | { readonly type: 'toggleDevices'; readonly on: boolean }
   /** Asks for `HeldResults` on `port`; `answered` (one Int32) becomes 1 once they are there. */
   | { readonly type: 'results'; readonly port: MessagePort; readonly answered: SharedArrayBuffer };

@@ -68,7 +68,7 @@ export class ShipperLink {
   /** Ships what is left; resolves when that is done or `deadlineMs` are over. */
   async stop(deadlineMs: number): Promise<void> {
     this.#worker.ref();
-    this.#post({ type: 'stop', deadlineMs });
+    this.#post({ type: 'stop', deadlineMs, pulls: false });
     let timer: NodeJS.Timeout | undefined;
     const deadline = new Promise<void>((resolve) => {
       timer = setTimeout(resolve, deadlineMs + graceMs);
@@ -78,9 +78,9 @@ export class ShipperLink {
     await this.#worker.terminate();
   }
 
-  /** The same, blocking this thread. */
-  stopNow(deadlineMs: number): void {
-    this.#post({ type: 'stop', deadlineMs });
+  /** The same, blocking this thread. `pulls`: with what the flight recorder holds. */
+  stopNow(deadlineMs: number, pulls = false): void {
+    this.#post({ type: 'stop', deadlineMs, pulls });
     const end = performance.now() + deadlineMs + graceMs;
     for (;;) {
       const state = Atomics.load(this.#control, 0);

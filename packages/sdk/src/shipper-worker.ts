@@ -64,6 +64,7 @@ function run({ session, main, options, pid }: ShipperStart): void {
     clearInterval(timer);
     sampling.stop();
     guard(session.control, async () => {
+      if (message.pulls) collector.pull();
       collector.flush(true);
       await shipper.drained(message.deadlineMs);
       const closed = shipper.close();
