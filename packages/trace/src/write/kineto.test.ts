@@ -171,7 +171,7 @@ describe('the file', () => {
 {"name":"process_sort_index","ph":"M","ts":4142974123457.789,"pid":"Spans","tid":0,"args":{"sort_index":536870912}},
 {"name":"Iteration Start: PyTorch Profiler","ph":"i","s":"g","pid":"Traces","tid":"Trace PyTorch Profiler","ts":4142974123457.789},
 {"name":"Record Window End","ph":"i","s":"g","pid":"","tid":"","ts":4142974123479.292}
-],"schemaVersion":1,"deviceProperties":[],"trace_id":"C22B76F0F3EA462BBE0C64A0FDCB4699","profile_memory":1,"record_shapes":1,"note":"a \\"b\\"","distributedInfo":{"backend":"ring","rank":3,"world_size":8},"host_name":"host-a","ranktrace":{"run":"r","incarnation":"a-1","clock":{"method":"exact","bound":0},"countersNotFinite":0,"outOfRange":0,"missingBatches":1,"late":0,"dropped":{"events":5,"arguments":0,"names":0,"batches":0},"ended":true},"displayTimeUnit":"ms","baseTimeNanoseconds":1790857026000000000,"traceName":"host-a_4242.1.pt.trace.json"}`);
+],"schemaVersion":1,"deviceProperties":[],"trace_id":"C22B76F0F3EA462BBE0C64A0FDCB4699","profile_memory":1,"record_shapes":1,"note":"a \\"b\\"","distributedInfo":{"backend":"ring","rank":3,"world_size":8},"host_name":"host-a","ranktrace":{"run":"r","incarnation":"a-1","clock":{"method":"exact","bound":0},"countersNotFinite":0,"outOfRange":0,"missingBatches":1,"late":0,"dropped":{"events":5,"arguments":0,"names":0,"batches":0},"ended":true},"baseTimeNanoseconds":1790857026000000000,"traceName":"host-a_4242.1.pt.trace.json"}`);
   });
 
   test('lists are JSON of their own, and left out where they are none', () => {

@@ -11,7 +11,7 @@
 // clock's three-month period, as torch has it, so that files of all ranks and of torch lie on one axis.
 // An arrow (`fwdbwd`) leads from the innermost forward op of a sequence number to the innermost of its backward ops, which is known when
 // the next one of that number begins, or at the end; the last `arrowsMax` numbers are kept.
-// `displayTimeUnit` is torch's; Perfetto up to v20 takes it for the unit of `ts` in torch's files and in these (see chrome.ts).
+// torch's `displayTimeUnit` is left out: `ms` is its default, and Perfetto (v20) takes it for the unit of `ts` (see chrome.ts).
 // JSON has no NaN: numbers that are not finite become their names, counters of such a value are left out and counted.
 
 import { RankRecording, type RecordedSpan, type RecordedTrack, type RecordingWindow } from '../analyse/rank-recording.ts';
@@ -234,7 +234,6 @@ class KinetoWriter extends RankRecording {
         dropped: own?.dropped,
         ended: own?.ended,
       },
-      displayTimeUnit: 'ms',
     };
     for (const [key, value] of Object.entries(members)) {
       if (value === undefined) continue;
