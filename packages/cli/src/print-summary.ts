@@ -20,9 +20,9 @@ export function formatReport(report: RunReport): string {
   const blocks = [headline(report)];
   if (summary.median !== undefined && summary.p95 !== undefined) {
     const times = `median ${formatNanos(summary.median)}, p95 ${formatNanos(summary.p95)} (each step as long as its slowest rank)`;
-    blocks.push(`steps: ${formatCount(summary.stepCount)}, ${times}`, slowestSteps(summary), phaseTable(summary), overheadLine(summary));
+    blocks.push(`steps: ${formatCount(summary.stepCount)}, ${times}`, slowestSteps(summary), phaseTable(summary), recordingLines(report));
   }
-  blocks.push(`clocks: ${clockLine(header)}`, findingLines(report.findings));
+  blocks.push(`clocks: ${clockLine(header)}`, findingLines(report.findings.filter(({ kind }) => kind !== 'detail_shed')));
   return blocks.join('\n\n');
 }
 
@@ -76,12 +76,13 @@ function phaseTable(summary: RunSummary): string {
   return more > 0 ? `${text}\n(the ${listed.length} slowest of ${ranks.length} ranks; all of them with --json)` : text;
 }
 
-/** Of the ranks that say it: a client of another language may not. */
-function overheadLine({ ranks }: RunSummary): string {
+/** What recording took, of the ranks that say it (a client of another language may not), and what it left out to take no more. */
+function recordingLines({ summary: { ranks }, findings }: RunReport): string {
   const most = ranks.reduce((most, rank) => (rank.overhead > most.overhead ? rank : most), ranks[0] as RankSummary);
   const mean = ranks.reduce((sum, rank) => sum + rank.overhead, 0) / ranks.length;
   const percent = (share: number): string => `${(100 * share).toFixed(2)} %`;
-  return `recording: ${percent(mean)} of the steps, at most ${percent(most.overhead)} (rank ${most.rank})`;
+  const shed = findings.filter(({ kind }) => kind === 'detail_shed').map(({ text }) => `  ${printable(text)}`);
+  return [`recording: ${percent(mean)} of the steps, at most ${percent(most.overhead)} (rank ${most.rank})`, ...shed].join('\n');
 }
 
 function clockLine(header: TraceHeader): string {

@@ -55,6 +55,17 @@ describe('findings', () => {
     );
   });
 
+  it('tell once for all ranks what was shed', () => {
+    const metadata = new Map([['ranktrace.shed.ops', 'recording took 0.61 % of the steps, over the budget of 0.50 %']]);
+    const shed = [0, 1].map((rank) => {
+      const totals = rankOf(rank);
+      return { ...totals, process: { ...totals.process, metadata } };
+    });
+    check(shed, [
+      'detail_shed [0 1] ops were not recorded to the end on ranks 0, 1: recording took 0.61 % of the steps, over the budget of 0.50 %',
+    ]);
+  });
+
   it('compare nothing where the recorder’s own counts never came', () => {
     check([rankOf(0, { recorded: undefined, ended: false })], ['rank_lost [0] rank 0 (pid 4000) stopped without saying goodbye']);
   });

@@ -15,6 +15,7 @@ const spanKinds: ReadonlySet<string> = new Set(['span', 'collective', 'rpc']);
 /** The findings of one merged run, in a fixed order. */
 export function findCompleteness(header: TraceHeader, totals: readonly ProcessTotals[]): readonly Finding[] {
   const findings: Finding[] = [];
+  const shed = new Map<string, { ranks: readonly number[]; why: string }>();
   for (const { process, missing, dropped, late, ended, counts, recorded } of totals) {
     const { rank } = process;
     const lost = [
@@ -41,11 +42,9 @@ export function findCompleteness(header: TraceHeader, totals: readonly ProcessTo
     }
     for (const [key, why] of process.metadata) {
       if (!key.startsWith(shedKey)) continue;
-      findings.push({
-        kind: 'detail_shed',
-        ranks: [rank],
-        text: `rank ${rank}: ${key.slice(shedKey.length)} not recorded to the end: ${why}`,
-      });
+      const what = key.slice(shedKey.length);
+      const before = shed.get(what);
+      shed.set(what, { ranks: [...(before?.ranks ?? []), rank], why: before?.why ?? why });
     }
     if (!ended)
       findings.push({ kind: 'rank_lost', ranks: [rank], text: `rank ${rank} (pid ${process.pid}) stopped without saying goodbye` });
@@ -53,6 +52,10 @@ export function findCompleteness(header: TraceHeader, totals: readonly ProcessTo
       const text = `rank ${rank}: the clock of host ${process.hostName} is not aligned to the others; its times are its wall clock's`;
       findings.push({ kind: 'clock_unaligned', ranks: [rank], text });
     }
+  }
+  // The ranks of a job do the same work, so they shed the same: once for all of them.
+  for (const [what, { ranks, why }] of shed) {
+    findings.push({ kind: 'detail_shed', ranks, text: `${what} were not recorded to the end on ${rankList(ranks)}: ${why}` });
   }
   const seen = new Set(header.processes.map((process) => process.rank));
   const absent = Array.from({ length: header.worldSize }, (_, rank) => rank).filter((rank) => !seen.has(rank));
