@@ -280,6 +280,7 @@ export class ProcessProfile implements Profile {
     });
     const { tf } = this.#options;
     const hooks = session.hooks === undefined ? undefined : hookTfjs(recorder, { ...session.hooks, tf });
+    if (options.withStack) recorder.stacks = hooks?.stacks;
     // After the hooks: its own hook lies around theirs, and goes first.
     const unwatchSteps = this.#isStandIn ? awaitSteps(() => this.step()) : () => {};
     const unwatchThread = options.sampleIntervalMs === 0 ? () => {} : watchThread(recorder, options.sampleIntervalMs);

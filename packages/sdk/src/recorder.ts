@@ -85,6 +85,9 @@ export interface AsyncBegin {
 
 const asyncKinds = { span: recordKind.spanBegin, client: recordKind.rpcClientBegin, server: recordKind.rpcServerBegin } as const;
 
+/** Kineto's name of the argument. */
+const callStack = 'Call stack';
+
 /** `a` of a begin record that may become async. */
 const undecided = -1;
 const failed = 1;
@@ -129,6 +132,8 @@ export class Recorder {
   #overhead = 0;
   #stepBegan = 0;
   lastOverheadMs = 0;
+  /** Where the program's own spans are called, too, while stacks are wanted. */
+  stacks: { capture(): string } | undefined;
   /** Where the last memory record ended in the ring, and the time of its burst. */
   #burstEnd = -1;
   #burstTime = 0;
@@ -256,18 +261,22 @@ export class Recorder {
     return this.#on && this.#begin(name, fixedName.dataCopy);
   }
 
-  endCopy(bytes: number): void {
+  /** `stack`: id of the text of `Call stack`, 0 for none. */
+  endCopy(bytes: number, stack = 0): void {
     if (this.#ring.hasRoom(1)) this.#ring.put(recordKind.endArgument, fixedName.bytes, 0, bytes, 0);
     else this.#ring.dropArgument();
     this.#depth--;
-    this.#ring.endSpan(this.#now());
+    if (stack === 0) this.#ring.endSpan(this.#now());
+    else this.#ring.endOp(this.#now(), 0, stack, 0, 0);
   }
 
-  /** A copy that began now and ends when `promise` settles; gives a promise that settles alike. */
-  copied<T>(name: number, bytes: number, promise: Promise<T>): Promise<T> {
+  /** A copy that began now and ends when `promise` settles; gives a promise that settles alike. `stack`: the text, '' for none. */
+  copied<T>(name: number, bytes: number, promise: Promise<T>, stack = ''): Promise<T> {
     if (!this.#on) return promise;
     const id = ++this.#lastId;
-    const prepared = [{ key: fixedName.bytes, value: bytes }];
+    const stackKey = stack === '' ? -1 : this.#names.id(callStack);
+    const prepared: Argument[] = [{ key: fixedName.bytes, value: bytes }];
+    if (stackKey >= 0) prepared.push({ key: stackKey, value: stack });
     const accepted = this.#putBegin(
       recordKind.spanBegin,
       fixedName.dataCopy,
@@ -315,6 +324,10 @@ export class Recorder {
     if (((this.#detail[0] as number) & wanted) === 0) return fn();
     const from = --this.#unmeasured > 0 ? 0 : this.#now();
     const id = this.#names.id(name);
+    if (this.stacks !== undefined && ((this.#detail[0] as number) & detail.stacks) !== 0) {
+      const stack = this.stacks.capture();
+      if (stack !== '') return this.#recordInContext(id, { ...args, [callStack]: stack }, fn, from);
+    }
     if (args === undefined && this.#returned[id] === values && fn.constructor !== AsyncFunction) return this.#recordSync(id, fn, from);
     return this.#recordInContext(id, args, fn, from);
   }

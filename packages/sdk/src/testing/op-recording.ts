@@ -97,11 +97,11 @@ export class OpRecording implements OpRecorder {
     return this.#begin(name);
   }
 
-  endCopy(bytes: number): void {
+  endCopy(bytes: number, _stack?: number): void {
     this.copies.push(`${this.#end()} ${bytes}`);
   }
 
-  copied<T>(name: number, bytes: number, promise: Promise<T>): Promise<T> {
+  copied<T>(name: number, bytes: number, promise: Promise<T>, _stack?: string): Promise<T> {
     const copy = `${this.#text(name)} ${bytes}`;
     return promise.then(
       (value) => {

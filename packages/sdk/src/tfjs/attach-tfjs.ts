@@ -30,7 +30,8 @@ export class TfjsHooks {
   readonly #recorder: OpRecorder;
   readonly #options: AttachTfjsOptions;
   readonly #modules = new ModuleStack();
-  readonly #stacks = new CallStacks();
+  /** Of this thread. */
+  readonly stacks = new CallStacks();
   readonly #removals: (() => void)[] = [];
   #engine: ConstructorParameters<typeof EngineHooks>[0] | undefined;
   #hooks: EngineHooks | undefined;
@@ -86,7 +87,7 @@ export class TfjsHooks {
 
   #hook(engine: ConstructorParameters<typeof EngineHooks>[0]): EngineHooks {
     const { fence, withMemory } = this.#options;
-    return new EngineHooks(engine, this.#recorder, { fence, withMemory, modules: this.#modules, stacks: this.#stacks });
+    return new EngineHooks(engine, this.#recorder, { fence, withMemory, modules: this.#modules, stacks: this.stacks });
   }
 
   #look(): void {
@@ -100,7 +101,7 @@ export class TfjsHooks {
     if (found === undefined) return;
     this.#looks = lookedFor;
     const isWanted = (): boolean => (this.#recorder.detail & detail.stacks) !== 0;
-    if (withStack) this.#removals.push(holdInOptimizers(found, this.#stacks, isWanted));
-    this.#removals.push(installLayerModules(found, this.#modules, withStack ? this.#stacks : undefined, isWanted));
+    if (withStack) this.#removals.push(holdInOptimizers(found, this.stacks, isWanted));
+    this.#removals.push(installLayerModules(found, this.#modules, withStack ? this.stacks : undefined, isWanted));
   }
 }

@@ -91,6 +91,11 @@ export class BufferMemory {
     if (this.#isWanted()) this.#allocated(this.#engine.state.tensorInfo.get(dataId));
   }
 
+  /** Whether a gradient is being computed. */
+  get isBackward(): boolean {
+    return this.#isBackward();
+  }
+
   /** Results begin: readers will know nothing of what was told before. */
   beginWindow(): void {
     this.#window++;

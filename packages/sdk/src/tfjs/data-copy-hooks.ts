@@ -10,16 +10,20 @@ import { detail } from '../detail.ts';
 import { memoryCategory } from '../memory-category.ts';
 import type { BufferMemory } from './buffer-memory.ts';
 import { bufferBytes, type TfjsEngine, tensorBytes } from './engine.ts';
-import type { OpRecorder } from './op-recorder.ts';
+import { idOrNone, type OpRecorder } from './op-recorder.ts';
 import type { OverheadSampler } from './overhead-sampler.ts';
 import { override } from './override.ts';
 
-/** Records copies while ops are wanted; the function returned takes the hooks out. Tells `memory` of the bytes of strings. */
+/**
+ * Records copies while ops are wanted, with the `stacks` of those that the program itself makes; the function returned takes the hooks out.
+ * Tells `memory` of the bytes of strings.
+ */
 export function installDataCopyHooks(
   engine: TfjsEngine,
   recorder: OpRecorder,
   memory: BufferMemory,
   overhead: OverheadSampler,
+  stacks: { capture(): string },
 ): () => void {
   let isOn = true;
   const isWanted = () => isOn && (recorder.detail & detail.ops) !== 0;
@@ -27,6 +31,8 @@ export function installDataCopyHooks(
     const info = engine.state.tensorInfo.get(dataId);
     return info === undefined ? 0 : bufferBytes(info);
   };
+  // Gradients bring in constants of their own: nobody's line of code is to blame for them.
+  const stack = () => ((recorder.detail & detail.stacks) === 0 || memory.isBackward ? '' : stacks.capture());
   const begin = (name: string) => {
     const began = overhead.begin();
     const accepted = recorder.beginCopy(recorder.name(name));
@@ -35,7 +41,8 @@ export function installDataCopyHooks(
   };
   const end = (bytes: number) => {
     const began = overhead.begin();
-    recorder.endCopy(bytes);
+    const text = stack();
+    recorder.endCopy(bytes, text === '' ? 0 : idOrNone(recorder.name(text)));
     overhead.end(began);
   };
 
@@ -72,7 +79,7 @@ export function installDataCopyHooks(
     if (!isWanted()) return read.call(engine, dataId);
     // Backends may copy before they return their promise, so the copy begins with one of ours, which then follows theirs.
     const { promise, follow } = promiseToFollow();
-    const copied = recorder.copied(recorder.name('tensor.data'), bytesOf(dataId), promise);
+    const copied = recorder.copied(recorder.name('tensor.data'), bytesOf(dataId), promise, stack());
     try {
       follow(read.call(engine, dataId));
     } catch (error) {

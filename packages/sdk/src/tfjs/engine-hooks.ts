@@ -90,7 +90,7 @@ export class EngineHooks {
     this.#fence = options.fence === true ? new DeviceFence(engine, this.#runKernelFunc, this.#memory) : undefined;
     this.#removals = [
       ...(options.withMemory === false ? [] : [this.#memory.install()]),
-      installDataCopyHooks(engine, recorder, this.#memory, this.#overhead),
+      installDataCopyHooks(engine, recorder, this.#memory, this.#overhead, options.stacks),
       this.#links.install((tensor) => this.#memory.categorize(tensor.dataId, memoryCategory.activation)),
       override(
         engine,

@@ -18,9 +18,9 @@ export interface OpRecorder {
   memoryCategory(address: number, category: number, bytes: number, deviceType: 0 | 1): void;
   /** True: `endCopy` must follow in the same turn. */
   beginCopy(name: number): boolean;
-  endCopy(bytes: number): void;
+  endCopy(bytes: number, stack?: number): void;
   /** Gives a promise that settles like `promise`. */
-  copied<T>(name: number, bytes: number, promise: Promise<T>): Promise<T>;
+  copied<T>(name: number, bytes: number, promise: Promise<T>, stack?: string): Promise<T>;
   /** A fact about the rank. */
   addMetadata(key: string, value: string): void;
   /** What the engine holds: tensors, data buffers, and bytes as `tf.memory()` counts them (shared buffers twice). */
