@@ -175,9 +175,9 @@ export class Recorder {
     if (!this.#on) return false;
     const wanted = this.#depth === 0 ? detail.spans : detail.nestedSpans;
     if (((this.#detail[0] as number) & wanted) === 0) return false;
-    if (--this.#unmeasured > 0) return this.#begin(name, category);
+    if (--this.#unmeasured > 0) return this.#begin(name, category, true);
     const from = this.#now();
-    const accepted = this.#begin(name, category);
+    const accepted = this.#begin(name, category, true);
     this.#measured(from);
     return accepted;
   }
@@ -198,7 +198,8 @@ export class Recorder {
 
   /** Begins an op; as `begin`, and `endOp` must follow. Whether ops are wanted (`detail`) is the caller's to ask. */
   beginOp(name: number): boolean {
-    return this.#on && this.#begin(name, fixedName.op);
+    // Shown with its end: publishing waits until the cell's cache line is here, and an op that does not end shows by the span around it.
+    return this.#on && this.#begin(name, fixedName.op, false);
   }
 
   /**
@@ -258,7 +259,7 @@ export class Recorder {
 
   /** Begins a copy of data to or from a device, or between memories; as `begin`, and `endCopy` must follow. */
   beginCopy(name: number): boolean {
-    return this.#on && this.#begin(name, fixedName.dataCopy);
+    return this.#on && this.#begin(name, fixedName.dataCopy, true);
   }
 
   /** `stack`: id of the text of `Call stack`, 0 for none. */
@@ -520,13 +521,13 @@ export class Recorder {
   }
 
   /** `begin`, for whom it is wanted. */
-  #begin(name: number, category: number): boolean {
+  #begin(name: number, category: number, publishes: boolean): boolean {
     if (name < 0) {
       this.#ring.dropEvent();
       return false;
     }
     const parent = this.#contextUsed && this.#depth === 0 ? this.#parent() : 0;
-    if (!this.#ring.beginSpan(recordKind.spanBegin | (category << 8), name, this.#now(), parent)) return false;
+    if (!this.#ring.beginSpan(recordKind.spanBegin | (category << 8), name, this.#now(), parent, publishes)) return false;
     this.#depth++;
     return true;
   }
@@ -556,7 +557,7 @@ export class Recorder {
   }
 
   #recordSync<T>(name: number, fn: () => T, from: number): T {
-    const accepted = this.#begin(name, 0);
+    const accepted = this.#begin(name, 0, true);
     if (from > 0) this.#measured(from);
     let result: T;
     try {

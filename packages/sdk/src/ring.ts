@@ -167,10 +167,10 @@ export class RingWriter {
   }
 
   /**
-   * Begins a span on the stack: asks for room, keeps a cell for its end, writes and publishes, in one piece. The same as hasRoom, keep, put
-   * and publish, which cost the hot path a call each. False when it was dropped.
+   * Begins a span on the stack: asks for room, keeps a cell for its end and writes it, in one piece. The same as hasRoom, keep and put, which
+   * cost the hot path a call each. False when it was dropped. Published at once, or with the next record that is.
    */
-  beginSpan(kindAndExtra: number, name: number, time: number, parent: number): boolean {
+  beginSpan(kindAndExtra: number, name: number, time: number, parent: number, publishes: boolean): boolean {
     const staged = this.#staged;
     if (!this.hasRoom(2)) {
       this.dropEvent();
@@ -186,7 +186,7 @@ export class RingWriter {
     floats[(cell << 2) + 2] = 0;
     floats[(cell << 2) + 3] = parent;
     this.#staged = (staged + 1) | 0;
-    Atomics.store(this.#header, word.write, this.#staged);
+    if (publishes) Atomics.store(this.#header, word.write, this.#staged);
     return true;
   }
 
