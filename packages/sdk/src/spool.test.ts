@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Worker } from 'node:worker_threads';
 import { isSegment } from '@ranktrace/protocol';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { findLeftovers, processSpace } from './leftover-spools.ts';
@@ -181,4 +182,26 @@ test('a write that the disk cut short costs that batch alone', () => {
   const again = Spool.open(directory);
   expect([again.read()?.bytes.length, again.read()?.bytes.length]).toEqual([5000, 1000]);
   expect(again.corruptFrames).toBe(0);
+});
+
+test('ranks that start at the same moment make the same folders', async () => {
+  const turns = 300;
+  const gate = new SharedArrayBuffer(4);
+  const program = `
+    import { workerData } from 'node:worker_threads';
+    import { checkSpoolRoot } from ${JSON.stringify(new URL('../dist/spool.js', import.meta.url).href)};
+    const gate = new Int32Array(workerData.gate);
+    for (let turn = 1; turn <= workerData.turns; turn++) {
+      // All of them are here: go.
+      if (Atomics.add(gate, 0, 1) === turn * workerData.threads - 1) Atomics.notify(gate, 0);
+      for (let seen = Atomics.load(gate, 0); seen < turn * workerData.threads; seen = Atomics.load(gate, 0)) Atomics.wait(gate, 0, seen, 50);
+      checkSpoolRoot(workerData.root + '/' + turn + '/a/b/c', false);
+    }`;
+  const threads = 4;
+  const url = new URL(`data:text/javascript,${encodeURIComponent(program)}`);
+  const ended = Array.from({ length: threads }, () => {
+    const worker = new Worker(url, { workerData: { gate, root, turns, threads }, execArgv: [] });
+    return new Promise((resolve, reject) => worker.once('error', reject).once('exit', resolve));
+  });
+  expect(await Promise.all(ended)).toEqual([0, 0, 0, 0]);
 });

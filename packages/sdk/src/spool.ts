@@ -325,19 +325,23 @@ function unusable(directory: string, cause: unknown): SdkError {
   return new SdkError('spool_unusable', `Cannot use spool "${directory}": it must be a directory that can be written (${code})`, { cause });
 }
 
+/** Other ranks of this host make, and when they end remove, the same folders: what was missing a moment ago may be there, and the other way. */
+const makeFolderTries = 8;
+
 /**
  * Makes `directory` and what is missing above it. What a rank records may be confidential, and the temporary directory is everybody's; an
  * output directory (`keep`) is the user's choice. Not `recursive`: where a folder takes no new one with ENOENT (/proc) Node never returns.
  */
-function makeFolder(directory: string, keep = false): void {
+function makeFolder(directory: string, keep = false, tries = makeFolderTries): void {
   try {
     mkdirSync(directory, keep ? {} : { mode: 0o700 });
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'EEXIST' && statSync(directory).isDirectory()) return;
-    if (code !== 'ENOENT' || existsSync(dirname(directory))) throw error;
-    makeFolder(dirname(directory), keep);
-    makeFolder(directory, keep);
+    if (code !== 'ENOENT' || tries === 0) throw error;
+    const above = dirname(directory);
+    if (!existsSync(above)) makeFolder(above, keep);
+    makeFolder(directory, keep, tries - 1);
   }
 }
 
