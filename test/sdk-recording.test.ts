@@ -108,7 +108,7 @@ function checkBatches(batches: readonly Batch[]): void {
   batches.forEach(({ header, tables: { spans } }, sequence) => {
     expect(header.sequence).toBe(sequence);
     for (let row = 0; row < spans.length; row++) {
-      if (spans.columns.state[row] !== spanState.close) expect(spans.columns.start[row]).toBeGreaterThanOrEqual(watermark);
+      if (spans.columns.state[row] !== spanState.close) expect(spans.columns.start[row]).toBeGreaterThanOrEqual(header.since ?? watermark);
     }
     expect(header.watermark).toBeGreaterThanOrEqual(watermark);
     watermark = header.watermark;

@@ -166,19 +166,23 @@ describe('times', () => {
 
   test('are finer than the clock of a span that starts and ends now', async () => {
     const prof = start();
-    prof.instant('before');
-    const span = startSpan('now');
-    prof.instant('after');
-    await sleep(30);
-    span.end();
-    prof.instant('ended');
+    const turns = Array.from({ length: 10 }, (_, turn) => turn);
+    for (const turn of turns) {
+      prof.instant(`before ${turn}`);
+      const span = startSpan(`now ${turn}`);
+      prof.instant(`after ${turn}`);
+      await sleep(10);
+      span.end();
+      prof.instant(`ended ${turn}`);
+    }
     const { named } = await stopAndRead();
-    const { start: begin, length } = named('now');
-    expect(begin).toBeGreaterThanOrEqual(named('before').start);
-    expect(begin).toBeLessThanOrEqual(named('after').start);
+    const at = (name: string, turn: number) => named(`${name} ${turn}`).start;
+    // This thread may be interrupted between any two lines above, so the best turn tells.
+    const least = (error: (turn: number) => number) => Math.min(...turns.map(error));
+    expect(least((turn) => Math.max(at('before', turn) - at('now', turn), at('now', turn) - at('after', turn)))).toBeLessThanOrEqual(0);
     // OpenTelemetry reads its clock a little before it tells us.
-    expect(Math.abs(begin + length - named('ended').start)).toBeLessThan(ns(1));
-    expect(length).toBeGreaterThan(ns(29));
+    expect(least((turn) => Math.abs(at('now', turn) + named(`now ${turn}`).length - at('ended', turn)))).toBeLessThan(ns(1));
+    for (const turn of turns) expect(named(`now ${turn}`).length).toBeGreaterThan(ns(9));
   });
 
   test.for([
@@ -193,8 +197,8 @@ describe('times', () => {
     startSpan('past', { startTime: ago(400) }).end(ago(100));
     const { named, findings } = await stopAndRead();
     const { start: begin, length } = named('past');
-    expect(Math.abs(named('now').start - begin - ns(400))).toBeLessThan(ns(2.5));
-    expect(Math.abs(length - ns(300))).toBeLessThan(ns(2.5));
+    expect(Math.abs(named('now').start - begin - ns(400))).toBeLessThan(ns(20));
+    expect(Math.abs(length - ns(300))).toBeLessThan(ns(20));
     expect(findings).toEqual([]);
   });
 
@@ -206,7 +210,7 @@ describe('times', () => {
     prof.instant('now');
     const { named, findings } = await stopAndRead();
     expect(named('left').state).toBe('whole');
-    expect(Math.abs(named('left').length - ns(100))).toBeLessThan(ns(5));
+    expect(Math.abs(named('left').length - ns(100))).toBeLessThan(ns(50));
     expect(findings).toEqual([]);
   });
 
