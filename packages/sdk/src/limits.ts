@@ -17,6 +17,11 @@ export const limits = {
   connectTimeoutMs: 5000,
   /** A WebSocket that answered nothing for this long, clock pings included, is given up. */
   silenceMsMax: 15_000,
+  /**
+   * What JetStream acknowledged stays in the spool this much longer, and is sent again when the connection breaks meanwhile: it answers before
+   * its write buffer is flushed, so a killed nats-server loses its last moments.
+   */
+  brokerFlushMs: 2000,
   /** JetStream's answer to one publish. */
   publishTimeoutMs: 5000,
   /** Closing a connection in good order; after that it is cut. */

@@ -95,7 +95,9 @@ class SpooledShipper implements Shipper, TransportHandlers {
   /** Leftovers, oldest first, then our own, which is never removed from here. */
   readonly #logs: Spool[];
   readonly #own: Spool;
-  readonly #window: Waiting[] = [];
+  #window: Waiting[] = [];
+  /** Acknowledged and still in our own spool: where each ends, and when it was acknowledged, ms. */
+  #flushing: { readonly end: Position; readonly at: number }[] = [];
   #next = 0;
   #windowBytes = 0;
   #up = false;
@@ -197,6 +199,7 @@ class SpooledShipper implements Shipper, TransportHandlers {
 
   down(reason: string): void {
     if (this.#closed) return;
+    if (this.#up && this.#flushing.length > 0) this.#sendAgain();
     this.#up = false;
     this.#pinger?.stop();
     // Hours away are one line per reason; a connection that flaps is told when it is down for longer, or every 10 s.
@@ -255,10 +258,29 @@ class SpooledShipper implements Shipper, TransportHandlers {
       const { log, end, bytes } = this.#window.shift() as Waiting;
       this.#windowBytes -= bytes.length;
       this.#next = Math.max(0, this.#next - 1);
-      log.acknowledge(end);
+      if (log === this.#own && this.#transport?.flushMs !== undefined) this.#flushing.push({ end, at: performance.now() });
+      else log.acknowledge(end);
     }
+    this.#letGo();
     this.#pump();
     return true;
+  }
+
+  /** Lets go of what the receiver has flushed by now. */
+  #letGo(): void {
+    const before = performance.now() - (this.#transport?.flushMs ?? 0);
+    let flushed: Position | undefined;
+    while (this.#flushing[0] !== undefined && this.#flushing[0].at <= before) flushed = this.#flushing.shift()?.end;
+    if (flushed !== undefined) this.#own.acknowledge(flushed);
+  }
+
+  /** What was acknowledged a moment ago may be lost with the receiver: all that the spool still has of ours is read and sent again. */
+  #sendAgain(): void {
+    this.#letGo();
+    this.#flushing = [];
+    this.#window = this.#window.filter((waiting) => waiting.log !== this.#own);
+    this.#windowBytes = this.#window.reduce((sum, { bytes }) => sum + bytes.length, 0);
+    this.#own.rewind();
   }
 
   /** Sends what the window allows. A transport may answer at once, from within `send`: the outer call then goes on. */

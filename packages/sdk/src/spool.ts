@@ -165,6 +165,11 @@ export class Spool {
     this.#cursor = end;
   }
 
+  /** Reads again from what was acknowledged last. */
+  rewind(): void {
+    this.#cursor = this.#acked;
+  }
+
   /** Everything up to `end` is stored elsewhere: whole segments below it are deleted. */
   acknowledge(end: Position): void {
     this.#acked = end;

@@ -97,6 +97,20 @@ async function readStream(url: string, options: ConnectionOptions = {}): Promise
   }
 }
 
+test('what a killed server acknowledged in its last moments is sent again', async () => {
+  await using server = await startNatsServer();
+  const shipper = openTo(server.url);
+  const before = shipAll(shipper, 0, 20);
+  expect(await shipper.drained(patience)).toBe(true);
+  await server.kill9();
+  // All that it had in memory and not on disk is gone; here, to be sure, all of it.
+  rmSync(server.storeDirectory, { recursive: true, force: true });
+  const after = shipAll(shipper, 20, 30);
+  await server.restart();
+  expect(await shipper.drained(patience)).toBe(true);
+  expect(await readStream(server.url)).toEqual([...before, ...after]);
+});
+
 test('batches reach the stream in order; the stream is created as agreed', async () => {
   await using server = await startNatsServer();
   const shipper = openTo(server.url);
@@ -216,7 +230,7 @@ test('a server without JetStream for these credentials is told', async () => {
 test('a stream that is deleted under way is created again', async () => {
   await using server = await startNatsServer();
   const shipper = openTo(server.url);
-  shipAll(shipper, 0, 3);
+  const before = shipAll(shipper, 0, 3);
   expect(await shipper.drained(5000)).toBe(true);
   const connection = await connect({ servers: server.url });
   await (await connection.jetstreamManager()).streams.delete(streamName);

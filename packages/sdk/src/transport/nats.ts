@@ -43,6 +43,7 @@ const streamExists = 10058;
 const messageTooLarge = 10054;
 
 export class NatsTransport implements Transport {
+  readonly flushMs = limits.brokerFlushMs;
   readonly #options: ResolvedOptions['nats'];
   readonly #run: string;
   readonly #rank: number;

@@ -26,6 +26,8 @@ export interface Transport {
   send(bytes: Uint8Array, id: string): void;
   /** Asks for the aggregator's clock; the answer is `clock_pong` with this `id`. Absent where there is no aggregator to ask. */
   ping?(id: number): void;
+  /** How long after its acknowledgement a batch may still be lost with the receiver, ms; absent where it was stored before. */
+  readonly flushMs?: number;
   close(): Promise<void>;
 }
 
