@@ -92,14 +92,16 @@ const callStack = 'Call stack';
 const undecided = -1;
 const failed = 1;
 
+const nothingWanted = new Int32Array(1);
+
 // What functions recorded under a name have returned so far, by name id.
 const unknown = 0;
 const values = 1;
 const promises = 2;
 
 /**
- * One call in so many is measured, from its first line to its last, and counts for all: measuring every one would cost more than recording.
- * Odd, so that begins and ends, which take turns, are measured alike.
+ * One begin in so many is measured, from its first line to its last, and counts for all, and for their ends, which take no longer: measuring
+ * every call would cost more than recording.
  */
 const measuredEvery = 63;
 
@@ -113,7 +115,7 @@ export class Recorder {
   readonly #now: () => number;
   readonly #context: AsyncLocalStorage<SpanContext>;
   readonly #names: NameTable;
-  readonly #detail: Int32Array;
+  #detail: Int32Array;
   readonly #clockCost: number;
   readonly #returned = new Uint8Array(recordingLimits.namesMax + 1);
   readonly #sequences = new Map<string, number>();
@@ -126,7 +128,7 @@ export class Recorder {
   /** Open spans of this turn that lie on the stack, above the innermost context. */
   #depth = 0;
   #step = 0;
-  /** Calls until the next one is measured. */
+  /** Begins until the next one is measured. */
   #unmeasured = measuredEvery;
   /** ms that recording took of this thread in this step, and took in the last one; and how long that was. */
   #overhead = 0;
@@ -162,6 +164,7 @@ export class Recorder {
   /** Turns recording off for good. */
   close(): void {
     this.#on = false;
+    this.#detail = nothingWanted;
     this.#ring.close();
   }
 
@@ -172,9 +175,8 @@ export class Recorder {
 
   /** Begins a span on the stack; true when it was accepted: then, and only then, `end` must follow in the same turn of the event loop. */
   begin(name: number, category = 0): boolean {
-    if (!this.#on) return false;
-    const wanted = this.#depth === 0 ? detail.spans : detail.nestedSpans;
-    if (((this.#detail[0] as number) & wanted) === 0) return false;
+    // When recording is off, nothing is wanted: one check.
+    if (((this.#detail[0] as number) & (this.#depth === 0 ? detail.spans : detail.nestedSpans)) === 0) return false;
     if (--this.#unmeasured > 0) return this.#begin(name, category, true);
     const from = this.#now();
     const accepted = this.#begin(name, category, true);
@@ -184,16 +186,9 @@ export class Recorder {
 
   /** Ends the innermost span that `begin` accepted. */
   end(): void {
-    if (--this.#unmeasured > 0) {
-      const time = this.#now();
-      this.#depth--;
-      this.#ring.endSpan(time);
-      return;
-    }
-    const from = this.#now();
+    const time = this.#now();
     this.#depth--;
-    this.#ring.endSpan(this.#now());
-    this.#measured(from);
+    this.#ring.endSpan(time);
   }
 
   /** Begins an op; as `begin`, and `endOp` must follow. Whether ops are wanted (`detail`) is the caller's to ask. */
@@ -535,7 +530,7 @@ export class Recorder {
   /** Counts what began at `from` and ends now, for itself and the calls that were not measured. */
   #measured(from: number): void {
     const took = this.#now() - from - this.#clockCost;
-    if (took > 0) this.#overhead += Math.min(took, tookMsMax) * measuredEvery;
+    if (took > 0) this.#overhead += Math.min(took, tookMsMax) * 2 * measuredEvery;
     this.#unmeasured = measuredEvery;
   }
 
@@ -691,7 +686,6 @@ export class Recorder {
     this.#ring.useKept();
     this.#ring.put(kind | (status << 8), 0, time, id, 0);
     this.#ring.publish();
-    if (--this.#unmeasured <= 0) this.#measured(time);
   }
 
   #putArguments(args: readonly Argument[] | undefined): void {
