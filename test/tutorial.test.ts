@@ -335,7 +335,8 @@ const trace = (stage: number): readonly TraceEvent[] => readTrace(join(folder, `
 const lineOf = (path: string, line: number): string | undefined => readFileSync(path, 'utf8').split('\n')[line - 1];
 
 /** A block of the page. Spaces at the ends of lines fill torch's last column. */
-const fenced = (text: string, language = 'text'): string => `\`\`\`${language}\n${text.replaceAll(/ +$/gm, '').trimEnd()}\n\`\`\``;
+const fenced = (text: string, language = 'text'): string =>
+  `\`\`\`${language}\n${text.replaceAll(repository, '').replaceAll(/ +$/gm, '').trimEnd()}\n\`\`\``;
 
 /** Column names: of torch's table those between two rules, of ours the first line. Widths differ with the names of what happened to run. */
 function columnsOf(text: string): string[] {

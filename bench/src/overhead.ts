@@ -1,13 +1,12 @@
-// What profiling adds to a training step: the example's own step (real digits, tfjs wasm, batch 32) with and without a profile.
-//
-// A block of steps with a profile lies between two without, and is compared to their mean, so that a machine that gets slower or faster
-// meanwhile cancels out; a figure is the median over such triples of ratios of medians. What the two blocks without a profile differ by is
-// the noise: an overhead below it has not been seen. Blocks begin with unmeasured steps: starting a profile is not a step's cost.
+// What profiling adds to a training step: the example's own step (real digits, tfjs wasm, batch 32), ten steps with recording and ten without in
+// turn, so that a machine that gets slower or faster meanwhile slows both; a figure is the ratio of their medians. The first steps of a turn
+// are not counted, nor those in which code is still being compiled and detail over the budget is shed. What two halves of the steps without
+// recording differ by is the noise. The shipper works on in both: its share of a core is a figure of its own.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type ProfileOptions, profile, recordFunction } from '@ranktrace/sdk';
+import { type ProfileOptions, ProfilerActivity, profile, recordFunction } from '@ranktrace/sdk';
 import * as tf from '@tensorflow/tfjs';
 import { Digits } from '../../examples/mnist-data-parallel/dist/digits.js';
 import { Perceptron } from '../../examples/mnist-data-parallel/dist/perceptron.js';
@@ -15,22 +14,21 @@ import { batchesOf, shuffled } from '../../examples/mnist-data-parallel/dist/sha
 import { chooseBackend } from '../../examples/mnist-data-parallel/dist/tensor-backend.js';
 import { type Figure, figure, median } from './figure.ts';
 
-const triples = 12;
-const stepsPerBlock = 200;
-// Starting a profile costs its worker some 200 ms, once; and what recording takes of the steps is judged over seconds (detail-control.ts).
-const warmUpMs = { bare: 400, alwaysOn: 4500, everything: 600 } as const;
+const steps = 9000;
+const warmUpSteps = 3000;
+const stepsPerTurn = 10;
+const uncountedPerTurn = 2;
 
-type Mode = Exclude<keyof typeof warmUpMs, 'bare'>;
-
-const modes: Readonly<Record<Mode, ProfileOptions>> = {
+const modes = {
   alwaysOn: {},
   everything: { recordShapes: true, profileMemory: true },
-};
+} as const satisfies Record<string, ProfileOptions>;
 
+/** Medians, ms. */
 interface Measured {
   readonly without: number;
-  readonly withProfile: number;
-  readonly ratio: number;
+  readonly recorded: number;
+  /** |1 − ratio| of two halves of the steps without recording. */
   readonly noise: number;
 }
 
@@ -38,51 +36,27 @@ export async function overhead(): Promise<Figure[]> {
   await chooseBackend();
   const training = await Training.prepare();
   const directory = mkdtempSync(join(tmpdir(), 'ranktrace-bench-'));
-  const bare = async (): Promise<number> => median(await training.run(() => {}, warmUpMs.bare));
-  const measure = async (mode: Mode): Promise<Measured> => {
-    const before = await bare();
-    const prof = profile({ run: 'bench', rank: 0, worldSize: 1, directory, ...modes[mode] }).start();
-    const withProfile = median(await training.run(() => prof.step(), warmUpMs[mode]));
-    await prof.stop();
-    const after = await bare();
-    const without = (before + after) / 2;
-    return { without, withProfile, ratio: withProfile / without, noise: Math.abs(after / before - 1) };
-  };
-  const measured: Record<Mode, Measured[]> = { alwaysOn: [], everything: [] };
-  let recording = 0;
   try {
-    await bare();
-    for (let triple = 0; triple < triples; triple++) {
-      measured.alwaysOn.push(await measure('alwaysOn'));
-      measured.everything.push(await measure('everything'));
-    }
-    recording = await recordingMs(directory);
+    const alwaysOn = await training.measure(directory, modes.alwaysOn);
+    const everything = await training.measure(directory, modes.everything);
+    const recording = await recordingMs(directory);
+    const step = (name: string, { recorded, without }: Measured, most: number): Figure => {
+      const baseline = { name: 'the same step without recording', value: without };
+      return figure({ name, value: recorded, unit: 'ms', baseline, target: { at: 'most', value: most, of: 'ratio' } });
+    };
+    return [
+      step('training step, always-on profile', alwaysOn, 1.005),
+      step('training step, every op with shapes and memory', everything, 1.02),
+      figure({
+        name: 'of a step, what recording its spans costs in a loop of nothing else',
+        value: (100 * recording) / alwaysOn.without,
+        unit: '%',
+      }),
+      figure({ name: 'noise: halves of the steps without recording differ by', value: 100 * alwaysOn.noise, unit: '%' }),
+    ];
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }
-  const of = (mode: Mode, what: keyof Measured): number => median(measured[mode].map((triple) => triple[what]));
-  const step = (mode: Mode, name: string, most: number): Figure => {
-    const baseline = { name: 'the same step without a profile', value: of(mode, 'without') };
-    return {
-      name,
-      value: of(mode, 'withProfile'),
-      unit: 'ms',
-      baseline,
-      ratio: of(mode, 'ratio'),
-      target: { at: 'most', value: most, of: 'ratio' },
-    };
-  };
-  return [
-    step('alwaysOn', 'training step, always-on profile', 1.005),
-    step('everything', 'training step, every op with shapes and memory', 1.02),
-    figure({
-      name: 'of a step, what recording its spans costs the training thread by itself',
-      value: (100 * recording) / of('alwaysOn', 'without'),
-      unit: '%',
-      target: { at: 'most', value: 0.5, of: 'value' },
-    }),
-    figure({ name: 'noise: two blocks without a profile differ by', value: 100 * of('alwaysOn', 'noise'), unit: '%' }),
-  ];
 }
 
 /** ms that a step's own calls take, the work inside them left out: four phases and the step's end. */
@@ -122,19 +96,26 @@ class Training {
     return new Training(await Digits.load());
   }
 
-  /** Times of a block's steps in ms, after a warm-up of `warmUpMs`. */
-  async run(stepEnds: () => void, warmUpMs: number): Promise<number[]> {
-    const times: number[] = [];
-    const warmUntil = performance.now() + warmUpMs;
-    while (times.length < stepsPerBlock) {
+  /** Steps with and without recording in turn. */
+  async measure(directory: string, options: ProfileOptions): Promise<Measured> {
+    const prof = profile({ run: 'bench', rank: 0, worldSize: 1, directory, ...options }).start();
+    const times = { recorded: [] as number[], without: [[], []] as [number[], number[]] };
+    for (let step = 0; step < steps; step++) {
+      const turn = Math.floor(step / stepsPerTurn);
+      const isRecorded = turn % 2 === 1;
+      const isCounted = step >= warmUpSteps && step % stepsPerTurn >= uncountedPerTurn;
+      if (step % stepsPerTurn === 0 && step >= warmUpSteps) prof.toggleCollectionDynamic(isRecorded, [ProfilerActivity.CPU]);
       const started = performance.now();
       this.#step();
-      stepEnds();
-      if (started >= warmUntil) times.push(performance.now() - started);
+      if (isRecorded || step < warmUpSteps) prof.step();
+      const took = performance.now() - started;
+      if (isCounted) (isRecorded ? times.recorded : times.without[(turn >> 1) & 1 ? 1 : 0]).push(took);
       // As a loop that awaits its all-reduce does.
       await new Promise((resolve) => setImmediate(resolve));
     }
-    return times;
+    await prof.stop();
+    const [even, odd] = times.without;
+    return { recorded: median(times.recorded), without: median([...even, ...odd]), noise: Math.abs(median(even) / median(odd) - 1) };
   }
 
   #step(): void {
