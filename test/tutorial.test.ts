@@ -154,7 +154,8 @@ describe('the example', () => {
     for (const text of [printed, printedOnPage()]) {
       const rows = averages(text.get(`stage ${stage} by time`));
       expect(Number.parseFloat(rows.get('MASK INDICES')?.['CPU total %'] ?? '')).toBeGreaterThan(50);
-      expect(Number.parseFloat(rows.get('LINEAR PASS')?.['CPU total %'] ?? '')).toBeLessThan(50);
+      // Where it is not among the five rows, each of those is larger.
+      expect(Number.parseFloat(rows.get('LINEAR PASS')?.['CPU total %'] ?? '0')).toBeLessThan(50);
     }
   });
 
