@@ -29,7 +29,7 @@ export default defineConfig({
         ...sources,
         test: {
           name: 'unit',
-          include: ['packages/*/src/**/*.test.ts', 'examples/*/src/**/*.test.ts'],
+          include: ['packages/*/src/**/*.test.ts', 'examples/*/src/**/*.test.ts', 'bench/src/**/*.test.ts'],
           testTimeout: 30_000,
           hookTimeout: 30_000,
         },

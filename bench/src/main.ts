@@ -11,6 +11,7 @@ const benches: Record<string, () => Promise<{ run: () => Promise<Figure[]> }>> =
   wire: async () => ({ run: (await import('./wire.ts')).wire }),
   ingest: async () => ({ run: (await import('./ingest.ts')).ingest }),
   table: async () => ({ run: (await import('./table.ts')).table }),
+  clock: async () => ({ run: (await import('./clock.ts')).clock }),
   merge: async () => ({ run: (await import('./merge.ts')).merge }),
 };
 

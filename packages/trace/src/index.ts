@@ -1,6 +1,7 @@
 // The pure heart: no clock, disk, socket or DOM.
 export { ClockModel, type RankClock } from './align/clock-model.ts';
-export { type ClockEvidence, type ClockSample, type FittedClocks, fitClocks } from './align/fit-clocks.ts';
+export { ClockCoupling, type ClockConflict, type CoupledHosts } from './align/clock-coupling.ts';
+export { type ClockEvidence, type ClockSample, ClusterClocks, type FittedClocks, fitClocks } from './align/fit-clocks.ts';
 export { collapsedStacks, type StackMetric, stackMetricOf } from './analyse/collapsed-stacks.ts';
 export { type Finding, findCompleteness, worstBound } from './analyse/findings.ts';
 export { type FunctionAverage, functionAverages, totalAverage } from './analyse/function-averages.ts';

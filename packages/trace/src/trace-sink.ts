@@ -15,10 +15,18 @@ export interface TraceHeader {
 
 /** How a host's clock was placed on the run's axis. */
 export interface Alignment {
-  /** `exact`: the reference's own clock. `sampled`: from clock pings, within `bound`. `unaligned`: no evidence; placed by its wall clock. */
-  readonly method: 'exact' | 'sampled' | 'unaligned';
-  /** Times of this process are within ± this of the reference clock; undefined when unaligned. */
+  /**
+   * `exact`: the reference's own clock. `sampled`: from clock pings, within `bound`. `messages`: from collectives and remote calls alone,
+   * within `bound`. `shared`: its own times, as nothing contradicts that it reads the wall clock that others read, within `bound`.
+   * `unaligned`: no evidence; placed by its wall clock.
+   */
+  readonly method: 'exact' | 'sampled' | 'messages' | 'shared' | 'unaligned';
+  /** Times of this process are within ± this of the reference clock, at its worst time; undefined when unaligned. */
   readonly bound: Nanos | undefined;
+  /** The same at one time, never above `bound`. Absent: `bound` at every time. */
+  readonly boundAt?: (time: TraceTime) => Nanos;
+  /** Times at which the host's clock stepped. Absent: none. */
+  readonly clockSteps?: readonly TraceTime[];
 }
 
 /** One life of one rank. */
@@ -106,6 +114,8 @@ export interface ProcessTotals {
   readonly counts: EventCounts;
   /** What the recorder itself counted, told with its last batch; undefined when that never came. */
   readonly recorded: EventCounts | undefined;
+  /** Up to when it is known to have run: its last watermark. */
+  readonly until?: TraceTime;
   /** Whether it ended in good order. */
   readonly ended: boolean;
 }

@@ -1,4 +1,4 @@
-// What ranks say about clocks: the input of `fitClocks`. All of it comes from outside, so all of it may be wrong.
+// What ranks say about clocks: the input of alignment. All of it comes from outside, so all of it may be wrong.
 
 /** One ping, in ns: on the rank's clock (RankTime) and on the remote host's monotonic clock (absolute, as a bigint epoch plus ns). */
 export interface ClockSample {
@@ -10,10 +10,30 @@ export interface ClockSample {
   readonly remoteEpoch: bigint;
 }
 
+/** Something that began and ended for a rank: RankTime, ns. */
+export interface Interval {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** What a rank did together with others, by keys that all of them know: evidence where there are no pings. */
+export interface SharedEvents {
+  /** Collectives whose ranks leave together, and others. */
+  readonly symmetric: ReadonlyMap<string, Interval>;
+  readonly asymmetric: ReadonlyMap<string, Interval>;
+  /** Remote calls by the client's span id, as the client saw them and as the server did. */
+  readonly clients: ReadonlyMap<string, Interval>;
+  readonly servers: ReadonlyMap<string, Interval>;
+  /** Starts of steps, by number: they are about the same for all ranks, and prove nothing. */
+  readonly steps: ReadonlyMap<number, number>;
+}
+
 /** What one rank's life says about clocks. */
 export interface ClockEvidence {
   readonly rank: number;
   readonly host: string;
+  /** The host is not known, and `epoch` is that of a wall clock that several sources may share. */
+  readonly hostUnknown?: boolean;
   /** The host's monotonic clock at RankTime 0, ns. */
   readonly epoch: bigint;
   readonly samples: readonly ClockSample[];
@@ -21,4 +41,5 @@ export interface ClockEvidence {
   readonly wallClock: { readonly time: number; readonly unix: bigint } | undefined;
   /** RankTime up to which the rank is known to have run (its last watermark), ns: the published bound holds until then. */
   readonly until?: number | undefined;
+  readonly shared?: SharedEvents;
 }

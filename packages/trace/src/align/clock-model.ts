@@ -6,8 +6,9 @@
 // within the drift between two knots.
 // Invariant: offsets and the knots' times are whole ns and no offset falls faster than time passes, so no two times change places.
 
-import { type Nanos, type RankTime, type TraceTime, traceTime } from '@ranktrace/protocol';
+import { type Nanos, nanos, type RankTime, type TraceTime, traceTime } from '@ranktrace/protocol';
 import type { Alignment } from '../trace-sink.ts';
+import type { HostLimits } from './host-offset.ts';
 
 /** Knots of a clock model: at host time `at[i]` (whole ns) the trace axis is `offset[i]` whole ns ahead. */
 export interface ClockKnots {
@@ -15,15 +16,27 @@ export interface ClockKnots {
   readonly offset: Float64Array;
 }
 
+/** What is known about the error of a model. */
+export interface ClockProof {
+  readonly limits: HostLimits;
+  /** Host times between which the bound is to hold. */
+  readonly from: number;
+  readonly until: number;
+  /** ± of the clock that the limits are relative to, ns. Default 0. */
+  readonly referenceBound?: number;
+  /** Host times at which the clock stepped. */
+  readonly steps?: readonly number[];
+}
+
 export class ClockModel {
   readonly alignment: Alignment;
-  readonly #knots: ClockKnots;
+  readonly knots: ClockKnots;
   #segment = 0;
 
   /** At least one knot, `at` strictly increasing. `bound`: see `Alignment`. */
-  constructor(method: Alignment['method'], knots: ClockKnots, bound: Nanos | undefined) {
-    this.#knots = knots;
-    this.alignment = { method, bound };
+  constructor(method: Alignment['method'], knots: ClockKnots, bound: Nanos | undefined, more: Partial<Alignment> = {}) {
+    this.knots = knots;
+    this.alignment = { method, bound, ...more };
   }
 
   /** A clock that runs with the axis, `offset` whole ns behind it. */
@@ -31,19 +44,49 @@ export class ClockModel {
     return new ClockModel(method, { at: Float64Array.of(0), offset: Float64Array.of(offset) }, bound);
   }
 
+  /** A clock whose error is known at every time. */
+  static proven(method: Alignment['method'], knots: ClockKnots, proof: ClockProof): ClockModel {
+    const { limits, from, until, referenceBound = 0, steps = [] } = proof;
+    const bare = new ClockModel(method, knots, undefined);
+    const worst = nanos(limits.worst(from, until, knots.at, (time) => bare.offsetAt(time)) + referenceBound);
+    const boundAt = (time: TraceTime): Nanos => {
+      const own = bare.toHost(time);
+      return nanos(Math.min(worst, Math.ceil(limits.distance(own, bare.offsetAt(own))) + referenceBound));
+    };
+    const clockSteps = steps.map((time) => bare.toTrace(time));
+    return new ClockModel(method, knots, worst, { boundAt, ...(clockSteps.length === 0 ? {} : { clockSteps }) });
+  }
+
   /** ns on the trace axis of `time` ns on the host's clock; whole ns, so that equal inputs stay equal. */
   toTrace(time: number): TraceTime {
-    return traceTime(Math.round(time + this.#offsetAt(time)));
+    return traceTime(Math.round(time + this.offsetAt(time)));
+  }
+
+  /** The host's clock at a time of the trace, ns: the inverse of `toTrace`, to within the rounding where the offset is smooth. */
+  toHost(time: number): number {
+    const { at, offset } = this.knots;
+    let [low, high] = [0, at.length - 1];
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if ((at[middle] as number) + (offset[middle] as number) <= time) low = middle;
+      else high = middle - 1;
+    }
+    const [left, before] = [at[low] as number, offset[low] as number];
+    if (low === at.length - 1 || time <= left + before) return time - before;
+    const [right, after] = [at[low + 1] as number, offset[low + 1] as number];
+    const span = right + after - left - before;
+    return span === 0 ? left : left + ((time - left - before) / span) * (right - left);
   }
 
   /** The same clock read by a rank whose RankTime 0 is `epoch` ns on the host's clock. */
   forRank(epoch: number): RankClock {
-    const exact = this.#knots.at.length === 1 ? epoch + (this.#knots.offset[0] as number) : undefined;
+    const exact = this.knots.at.length === 1 ? epoch + (this.knots.offset[0] as number) : undefined;
     return { exact, toTrace: (time) => (exact === undefined ? this.toTrace(time + epoch) : traceTime(time + exact)) };
   }
 
-  #offsetAt(time: number): number {
-    const { at, offset } = this.#knots;
+  /** What to add to `time` on the host's clock, ns. */
+  offsetAt(time: number): number {
+    const { at, offset } = this.knots;
     const last = at.length - 1;
     if (time <= (at[0] as number)) return offset[0] as number;
     if (time >= (at[last] as number)) return offset[last] as number;

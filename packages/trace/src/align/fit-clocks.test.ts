@@ -131,8 +131,8 @@ describe('the published bound', () => {
     const host = new SimulatedHost('a', seed);
     const evidence = [referenceRank, host.rank(1, 0, hour, [0.1 * second, 20 * second])];
     checkBound(evidence, 1, host, 0, hour);
-    // 50 ppm of an hour are 180 ms, and it must not be much more.
-    expect(boundOf(fitClocks(evidence), 1)).toBeLessThan(181e6);
+    // 50 ppm of an hour are 180 ms, and the model goes on with the clock's own 30 ppm: it is far nearer than is proven.
+    expect(boundOf(fitClocks(evidence), 1)).toBeLessThan(290e6);
   });
 
   it.each([14, 15])('holds from the start of a run that has pings only at its end, and across an hour without (seed %i)', (seed) => {
@@ -226,7 +226,7 @@ describe('the example of docs/clock-alignment.md', () => {
   ])('has these numbers for %s', (_, samples, bound) => {
     const { model, clock } = fitClocks([referenceRank, { ...rank, samples }]).clocks[1] as FittedClocks['clocks'][number];
     expect(clock.toTrace(rankTime(1_000_060_000)) - 1_000_060_000).toBe(2_500_015_000);
-    expect(model.alignment).toEqual({ method: 'sampled', bound });
+    expect(model.alignment).toMatchObject({ method: 'sampled', bound });
   });
 });
 

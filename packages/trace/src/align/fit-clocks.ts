@@ -1,18 +1,29 @@
-// Clock samples of a run → one clock model per host.
+// Evidence of a run → one clock model per host.
 //
 //   reference = the host that answered most pings (the aggregator's); without pings the lowest rank's host
-//   the reference's own ranks: exact · hosts with pings to it: sampled · all others: unaligned, placed by their wall clock
+//   the reference's own ranks: exact · hosts with pings to it: sampled · hosts with collectives or calls shared with those: messages, or shared
+//   where nothing contradicts that files of unknown hosts have one wall clock · all others: unaligned, placed by the steps that they share
+//   or by their wall clock
 //
-// What a ping proves is in host-pings.ts, the model and its bound in offset-envelope.ts, worked numbers in docs/clock-alignment.md.
+//   hostPings ─► fitHostOffset  (tiers 0 and 1)          host-pings.ts, host-offset.ts
+//   SharedEvents ─► messagePings ─► fitHostOffset        message-pings.ts
+//   ClockCoupling ─► corrections (tier 2)                clock-coupling.ts, fed by the merge
+//
+// Worked numbers are in docs/clock-alignment.md.
 //
 // Invariant: ranks on one host share one model; a host without evidence is labelled, never merged silently; no evidence, however wrong,
 // throws.
 
 import { nanos } from '@ranktrace/protocol';
+import type { Alignment } from '../trace-sink.ts';
+import type { ClockCoupling, CoupledHosts } from './clock-coupling.ts';
 import type { ClockEvidence } from './clock-evidence.ts';
-import { ClockModel, type RankClock } from './clock-model.ts';
-import { hostPings, isPossible, windowNs } from './host-pings.ts';
-import { fitOffset } from './offset-envelope.ts';
+import { type ClockKnots, ClockModel, type RankClock } from './clock-model.ts';
+import { fitHostOffset, type HostOffset, increasing } from './host-offset.ts';
+import { type HostPing, hostPings, isPossible, windowNs } from './host-pings.ts';
+import { exitOffsets, messagePings, sharedOffset, stepOffset } from './message-pings.ts';
+import type { WindowOffset } from './offset-windows.ts';
+import { axis } from './solve-constraints.ts';
 
 export type { ClockEvidence, ClockSample } from './clock-evidence.ts';
 
@@ -24,36 +35,101 @@ export interface FittedClocks {
 }
 
 /** One host's ranks and where its clock is counted from. */
-interface Host {
+export interface Host {
+  readonly name: string;
   readonly ranks: readonly ClockEvidence[];
   readonly epoch: bigint;
+}
+
+/** A host's clock by tiers 0 and 1. */
+interface PlacedHost {
+  readonly model: ClockModel;
+  readonly offset?: HostOffset;
+  /** Host times between which its ranks ran. */
+  readonly from: number;
+  readonly until: number;
+  /** ± of the host that its evidence is relative to, ns. */
+  readonly referenceBound: number;
+  /** The host whose clock it reads: its own, or the one it shares. */
+  readonly leader: number;
 }
 
 /** A rank's last batch may hold events from after its watermark, by the recorder's margin of 100 ms and the time a flush takes. */
 const afterWatermarkNs = 200e6;
 
-/** Fits every host's clock. TraceTime 0 is the earliest RankTime 0 among the reference host's ranks (or among all, where it has none). */
+/** The clocks of a run by what each host says alone; `fitted` adds what hosts did together. */
+export class ClusterClocks {
+  readonly #evidence: readonly ClockEvidence[];
+  readonly #hosts: readonly Host[];
+  readonly #hostOf: ReadonlyMap<ClockEvidence, number>;
+  readonly #placed: (PlacedHost | undefined)[];
+  readonly #reference: string;
+  readonly #unixEpoch: bigint | undefined;
+
+  /** TraceTime 0 is the earliest RankTime 0 among the reference host's ranks (or among all, where it has none). */
+  constructor(evidence: readonly ClockEvidence[]) {
+    this.#evidence = evidence;
+    this.#hosts = hostsOf(evidence);
+    this.#hostOf = new Map(this.#hosts.flatMap(({ ranks }, index) => ranks.map((rank) => [rank, index] as const)));
+    this.#reference = chooseReference(evidence, this.#hosts);
+    const origin = this.#hosts.find(({ name }) => name === this.#reference)?.epoch ?? originWithoutRanks(evidence, this.#reference);
+    this.#placed = this.#hosts.map((host, index) => placeByPings(host, index, this.#reference, origin));
+    placeByMessages(this.#hosts, this.#placed);
+    this.#unixEpoch = placeUnaligned(this.#hosts, this.#placed);
+  }
+
+  /** The clock of each evidence, in its order: a number of `coupled`; undefined for one that is not aligned. */
+  get clockOf(): readonly (number | undefined)[] {
+    return this.#evidence.map((rank) => {
+      const { model, leader } = this.#placed[this.#hostOf.get(rank) as number] as PlacedHost;
+      return model.alignment.method === 'unaligned' ? undefined : leader;
+    });
+  }
+
+  /** The clocks for a `ClockCoupling`, whose axis is that of `fitted()`. */
+  get coupled(): CoupledHosts {
+    const reference = this.#placed.findIndex((placed) => placed?.model.alignment.method === 'exact');
+    return {
+      count: this.#hosts.length,
+      reference: reference < 0 ? axis : reference,
+      limits: (host, time) => {
+        const { model, offset } = this.#placed[host] as PlacedHost;
+        if (offset === undefined) return { lower: 0, upper: 0 };
+        const own = model.toHost(time);
+        const { lower, upper } = offset.limits.at(own);
+        const at = model.offsetAt(own);
+        return { lower: lower - at, upper: upper - at };
+      },
+    };
+  }
+
+  /** The clocks, with the corrections of `coupling` (which must have ended) where there is one. */
+  fitted(coupling?: ClockCoupling): FittedClocks {
+    const models = this.#placed.map((placed) => corrected(placed as PlacedHost, coupling));
+    const clocks = this.#evidence.map((rank) => {
+      const host = this.#hostOf.get(rank) as number;
+      const model = models[host] as ClockModel;
+      return { model, clock: model.forRank(Number(rank.epoch - (this.#hosts[host] as Host).epoch)) };
+    });
+    return { clocks, unixEpoch: this.#unixEpoch };
+  }
+}
+
+/** The clocks of a run by what each host says alone. */
 export function fitClocks(evidence: readonly ClockEvidence[]): FittedClocks {
-  if (evidence.length === 0) return { clocks: [], unixEpoch: undefined };
-  const hosts = new Map<string, Host>();
-  for (const { host } of evidence) {
-    if (hosts.has(host)) continue;
-    const ranks = evidence.filter((rank) => rank.host === host);
-    hosts.set(host, { ranks, epoch: earliest(ranks.map((rank) => rank.epoch)) });
+  return new ClusterClocks(evidence).fitted();
+}
+
+/** Ranks by host; those whose host is not known have each a clock of their own until evidence says that they share one. */
+function hostsOf(evidence: readonly ClockEvidence[]): Host[] {
+  const ranks = new Map<string, ClockEvidence[]>();
+  for (const [index, rank] of evidence.entries()) {
+    const name = rank.hostUnknown === true ? `unknown ${index}` : rank.host;
+    const held = ranks.get(name);
+    if (held === undefined) ranks.set(name, [rank]);
+    else held.push(rank);
   }
-  const reference = chooseReference(evidence);
-  const origin = hosts.get(reference)?.epoch ?? originWithoutRanks(evidence, reference);
-  const models = new Map<string, ClockModel>();
-  for (const [name, host] of hosts) {
-    const model = name === reference ? ClockModel.shifted('exact', 0, nanos(0)) : sampledModel(host, reference, origin);
-    if (model !== undefined) models.set(name, model);
-  }
-  const unixEpoch = placeUnaligned(hosts, models, reference);
-  const clocks = evidence.map((rank) => {
-    const model = models.get(rank.host) as ClockModel;
-    return { model, clock: model.forRank(Number(rank.epoch - (hosts.get(rank.host) as Host).epoch)) };
-  });
-  return { clocks, unixEpoch };
+  return [...ranks].map(([name, own]) => ({ name, ranks: own, epoch: earliest(own.map(({ epoch }) => epoch)) }));
 }
 
 /** The least of `epochs` (at least one), but for those so far from the middle one that no double could count from them. */
@@ -63,13 +139,18 @@ function earliest(epochs: readonly bigint[]): bigint {
   return sorted.find((epoch) => middle - epoch < BigInt(Number.MAX_SAFE_INTEGER) / 2n) as bigint;
 }
 
-function chooseReference(evidence: readonly ClockEvidence[]): string {
+function chooseReference(evidence: readonly ClockEvidence[], hosts: readonly Host[]): string {
   const answers = new Map<string, number>();
-  for (const sample of evidence.flatMap((rank) => rank.samples)) {
-    if (isPossible(sample)) answers.set(sample.remoteHost, (answers.get(sample.remoteHost) ?? 0) + 1);
+  for (const { samples } of evidence) {
+    for (const sample of samples) if (isPossible(sample)) answers.set(sample.remoteHost, (answers.get(sample.remoteHost) ?? 0) + 1);
   }
   const [most] = [...answers].sort(([hostA, a], [hostB, b]) => b - a || (hostA < hostB ? -1 : 1));
-  return most?.[0] ?? evidence.reduce((lowest, rank) => (rank.rank < lowest.rank ? rank : lowest)).host;
+  if (most !== undefined) return most[0];
+  const lowest = (host: Host): number => host.ranks.reduce((least, { rank }) => Math.min(least, rank), Number.POSITIVE_INFINITY);
+  return (
+    hosts.reduce<Host | undefined>((first, host) => (first === undefined || lowest(host) < lowest(first) ? host : first), undefined)
+      ?.name ?? ''
+  );
 }
 
 /** TraceTime 0 on the monotonic clock of a reference without ranks: each rank's middle ping says where its RankTime 0 was. */
@@ -82,44 +163,106 @@ function originWithoutRanks(evidence: readonly ClockEvidence[], reference: strin
       .sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
     if (own.length > 0) starts.push(own[own.length >> 1] as bigint);
   }
-  return earliest(starts);
+  return starts.length === 0 ? 0n : earliest(starts);
 }
 
-/** The model of a host that pinged the reference; undefined without a ping to believe. */
-function sampledModel({ ranks, epoch }: Host, reference: string, origin: bigint): ClockModel | undefined {
-  const pings = hostPings(ranks, epoch, reference, origin);
-  const [first, last] = [pings[0], pings.at(-1)];
-  if (first === undefined || last === undefined) return undefined;
-  let [from, until] = [first.at, last.at];
+/** The reference, and a host that pinged it; undefined without a ping to believe. */
+function placeByPings(host: Host, leader: number, reference: string, origin: bigint): PlacedHost | undefined {
+  if (host.name === reference) return { model: ClockModel.shifted('exact', 0, nanos(0)), from: 0, until: 0, referenceBound: 0, leader };
+  const pings = hostPings(host.ranks, host.epoch, reference, origin);
+  return pings.length === 0 ? undefined : placedBy(pings, { method: 'sampled', host, leader, referenceBound: 0 });
+}
+
+interface Placing {
+  readonly method: Alignment['method'];
+  readonly host: Host;
+  readonly leader: number;
+  readonly referenceBound: number;
+  /** Offsets where they are known better than by the middle of what pings allow. */
+  readonly windows?: readonly WindowOffset[];
+}
+
+function placedBy(pings: readonly HostPing[], { method, host, leader, referenceBound, windows = [] }: Placing): PlacedHost {
+  const { from, until } = lifeOf(host, pings);
+  const offset = fitHostOffset(pings, from, until, windows);
+  const model = ClockModel.proven(method, offset.knots, { ...offset, from, until, referenceBound });
+  return { model, offset, from, until, referenceBound, leader };
+}
+
+/** Host times between which the ranks of a host ran, and its pings lie. */
+function lifeOf({ ranks, epoch }: Host, pings: readonly HostPing[]): { from: number; until: number } {
+  const last = (pings.at(-1) as HostPing).at;
+  let [from, until] = [(pings[0] as HostPing).at, last];
   for (const rank of ranks) {
     const start = Number(rank.epoch - epoch);
     // Without word of a rank's end, as much as a window after the last ping.
-    const end = rank.until === undefined ? last.at + windowNs : start + rank.until + afterWatermarkNs;
+    const end = rank.until === undefined ? last + windowNs : start + rank.until + afterWatermarkNs;
     from = Math.min(from, start);
     if (Number.isFinite(end)) until = Math.max(until, start, end);
   }
-  const { knots, bound } = fitOffset(pings, from, until);
-  return new ClockModel('sampled', knots, bound);
+  return { from, until };
+}
+
+/** Placed hosts that an unplaced one is compared with. */
+const comparedMax = 16;
+
+/** Places hosts without pings by what they share with placed ones, until no more can be. */
+function placeByMessages(hosts: readonly Host[], placed: (PlacedHost | undefined)[]): void {
+  let open = hosts.flatMap(({ ranks }, host) =>
+    placed[host] === undefined && ranks.some(({ shared }) => shared !== undefined) ? [host] : [],
+  );
+  for (let left = Number.POSITIVE_INFINITY; open.length < left; ) {
+    left = open.length;
+    for (const host of open) placed[host] = placeByMessage(hosts, placed, host);
+    open = open.filter((host) => placed[host] === undefined);
+  }
+}
+
+/** By one with which it shares its clock, else by the one with which it shares most. */
+function placeByMessage(hosts: readonly Host[], placed: readonly (PlacedHost | undefined)[], index: number): PlacedHost | undefined {
+  const host = hosts[index] as Host;
+  let best: { by: number; pings: readonly HostPing[] } | undefined;
+  let compared = 0;
+  for (let by = 0; by < hosts.length && compared < comparedMax; by++) {
+    const known = placed[by];
+    if (known === undefined || known.model.alignment.method === 'unaligned') continue;
+    const pings = messagePings(host, hosts[by] as Host, known.model);
+    if (pings.length === 0) continue;
+    compared++;
+    const referenceBound = known.model.alignment.bound ?? 0;
+    const offset = sharedOffset(host, hosts[by] as Host, known.model, pings);
+    if (offset !== undefined) {
+      const windows = [{ at: (pings[0] as HostPing).at, offset, width: 0 }];
+      return placedBy(pings, { method: 'shared', host, leader: known.leader, referenceBound, windows });
+    }
+    if (pings.length > (best?.pings.length ?? 0)) best = { by, pings };
+  }
+  if (best === undefined) return undefined;
+  const { model } = placed[best.by] as PlacedHost;
+  const windows = exitOffsets(host, hosts[best.by] as Host, model);
+  return placedBy(best.pings, { method: 'messages', host, leader: index, referenceBound: model.alignment.bound ?? 0, windows });
 }
 
 /**
- * Gives the hosts without evidence their models: where their wall clocks put them, good for looking at, no more. The wall clock of the trace
- * is the reference's, or the first aligned host's that has one. Returns unix time in ns at TraceTime 0.
+ * Gives the hosts without evidence their models: where the steps that they share or their wall clocks put them, good for looking at, no more.
+ * The wall clock of the trace is the first aligned host's that has one. Returns unix time in ns at TraceTime 0.
  */
-function placeUnaligned(hosts: ReadonlyMap<string, Host>, models: Map<string, ClockModel>, reference: string): bigint | undefined {
-  const aligned = [reference, ...models.keys()].map((name) => [hosts.get(name), models.get(name)] as const);
+function placeUnaligned(hosts: readonly Host[], placed: (PlacedHost | undefined)[]): bigint | undefined {
   let unixEpoch: bigint | undefined;
-  for (const [host, model] of aligned) {
-    const reading = host && wallClockOf(host);
+  const byMethod = (method: Alignment['method']) => hosts.filter((_, host) => placed[host]?.model.alignment.method === method);
+  for (const host of [...byMethod('exact'), ...byMethod('sampled'), ...byMethod('messages')]) {
+    const reading = wallClockOf(host);
+    const model = placed[hosts.indexOf(host)]?.model;
     if (reading !== undefined && model !== undefined) unixEpoch ??= reading.unix - BigInt(model.toTrace(reading.time));
   }
-  for (const [name, host] of hosts) {
-    if (models.has(name)) continue;
+  for (const [index, host] of hosts.entries()) {
+    if (placed[index] !== undefined) continue;
     const reading = wallClockOf(host);
     const unixAtEpoch = reading && reading.unix - BigInt(reading.time);
     unixEpoch ??= unixAtEpoch;
-    const offset = unixAtEpoch === undefined || unixEpoch === undefined ? 0 : Number(unixAtEpoch - unixEpoch);
-    models.set(name, ClockModel.shifted('unaligned', offset, undefined));
+    const byWallClock = unixAtEpoch === undefined || unixEpoch === undefined ? 0 : Number(unixAtEpoch - unixEpoch);
+    const offset = offsetBySteps(host, hosts, placed) ?? byWallClock;
+    placed[index] = { model: ClockModel.shifted('unaligned', offset, undefined), from: 0, until: 0, referenceBound: 0, leader: index };
   }
   return unixEpoch;
 }
@@ -132,4 +275,25 @@ function wallClockOf({ ranks, epoch }: Host): { readonly time: number; readonly 
     if (Number.isSafeInteger(time)) return { time, unix: wallClock.unix };
   }
   return undefined;
+}
+
+function offsetBySteps(host: Host, hosts: readonly Host[], placed: readonly (PlacedHost | undefined)[]): number | undefined {
+  for (const [index, other] of hosts.entries()) {
+    const model = placed[index]?.model;
+    const offset = model === undefined ? undefined : stepOffset(host, other, model);
+    if (offset !== undefined) return offset;
+  }
+  return undefined;
+}
+
+/** A host's model with its corrections: knots where either bends. */
+function corrected({ model, offset, from, until, referenceBound, leader }: PlacedHost, coupling: ClockCoupling | undefined): ClockModel {
+  if (coupling === undefined || offset === undefined) return model;
+  const bends = [...model.knots.at, ...Array.from(coupling.knots, (time) => Math.round(model.toHost(time)))].sort((a, b) => a - b);
+  const shifted = bends.map((time) => {
+    const before = model.offsetAt(time);
+    return before + coupling.correction(leader, time + before);
+  });
+  const knots = increasing(bends, shifted);
+  return ClockModel.proven(model.alignment.method, knots, { ...offset, from, until, referenceBound });
 }

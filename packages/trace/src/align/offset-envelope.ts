@@ -1,65 +1,103 @@
-// Pings of one host → knots of its model and the bound to publish.
-//
-// A ping's proof weakens away from it by the drift ρ a clock may have, so every ping is a cone, and the offset lies in all of them:
+// Tier 0: what pings prove. A ping's proof weakens away from it by the drift ρ a clock may have, so every ping is a cone, and the offset lies
+// in all of them:
 //
 //   U ╲    ╱╲    ╱     U(t) = least of upper + ρ·|t − at|
 //      ╲__╱  ╲__╱
-//   m  ─•───────•─     m = the model: the middle of U and L at the knots, linear between them
 //      ╱‾‾╲  ╱‾‾╲
 //   L ╱    ╲╱    ╲     L(t) = greatest of lower − ρ·|t − at|
 //
-// U, L and so their middle are nowhere steeper than ρ: the model cannot run backwards, whatever the pings say. The bound is the largest
-// distance from m to U or L over the whole time the host's ranks ran, not over the knots.
-//
 // Pings with L > U contradict each other at that ρ: then the next larger one is tried (a clock that NTP slews runs up to 500 ppm off). Where
-// none fits, a clock stepped or a ping lied: the bound then covers every ping's own proof.
+// none fits, a ping lied, or the clock stepped and nobody saw it: then U and L cover what the two pings next to a time say by themselves.
 
-import { type Nanos, nanos } from '@ranktrace/protocol';
-import type { ClockKnots } from './clock-model.ts';
-import { type HostPing, windowNs } from './host-pings.ts';
+import type { HostPing } from './host-pings.ts';
 
 /** ρ against the reference: oscillators are specified to ±20–50 ppm, adjtime(2) slews by 500 ppm. */
 const driftsMax = [50e-6, 100e-6, 200e-6, 400e-6, 800e-6] as const;
-/** Whole ns for knots, offsets and results: none of these roundings is more than half of one. */
-const roundingNs = 2;
+/** The largest ρ that is believed. */
+export const driftMax: number = driftsMax[driftsMax.length - 1] as number;
 
-interface Envelope {
+/** Limits of an offset, ns. */
+export interface OffsetLimits {
+  readonly lower: number;
+  readonly upper: number;
+}
+
+export class OffsetEnvelope {
+  /** ρ that the pings were found to agree at. */
   readonly drift: number;
-  readonly upper: Float64Array;
-  readonly lower: Float64Array;
+  /** Whether they agree at none. */
   readonly contradictory: boolean;
-}
+  readonly #at: Float64Array;
+  readonly #upper: Float64Array;
+  readonly #lower: Float64Array;
+  #near = 0;
 
-export interface FittedOffset {
-  readonly knots: ClockKnots;
-  /** |model − truth| for every host time in the given range, ns. */
-  readonly bound: Nanos;
-}
-
-/** Fits at least one ping, in order of time; the bound holds for host times in [from, until] ns. */
-export function fitOffset(pings: readonly HostPing[], from: number, until: number): FittedOffset {
-  let envelope = envelopeOf(pings, driftsMax[0]);
-  for (const drift of driftsMax) {
-    if (!envelope.contradictory) break;
-    envelope = envelopeOf(pings, drift);
+  /** At least one ping, in order of time. */
+  constructor(pings: readonly HostPing[]) {
+    let found = tightened(pings, driftsMax[0]);
+    for (const drift of driftsMax) {
+      if (!found.contradictory) break;
+      found = tightened(pings, drift);
+    }
+    this.drift = found.drift;
+    this.contradictory = found.contradictory;
+    this.#at = Float64Array.from(pings, ({ at }) => at);
+    this.#upper = found.contradictory ? Float64Array.from(pings, ({ upper, way }) => upper + found.drift * way) : found.upper;
+    this.#lower = found.contradictory ? Float64Array.from(pings, ({ lower, way }) => lower - found.drift * way) : found.lower;
   }
-  const indexes = knotIndexes(pings, envelope);
-  const knots = {
-    at: Float64Array.from(indexes, (index) => (pings[index] as HostPing).at),
-    offset: Float64Array.from(indexes, (index) => Math.round(middle(envelope, index))),
-  };
-  const model = offsetsAt(pings, knots);
-  const within = envelope.contradictory ? worstOverProofs(pings, envelope.drift, model) : worstOverEnvelope(pings, envelope, model);
-  const first = (pings[0] as HostPing).at;
-  const last = (pings.at(-1) as HostPing).at;
-  const beyond = (index: number, distance: number): number => distanceAt(envelope, model, index) + envelope.drift * Math.max(0, distance);
-  const ends = Math.max(beyond(0, first - from), beyond(pings.length - 1, until - last));
-  // Contradictory pings prove nothing between each other: there the way to the ends counts in full, on top.
-  const worst = envelope.contradictory ? within + ends : Math.max(within, ends);
-  return { knots, bound: nanos(Math.ceil(worst) + roundingNs) };
+
+  get first(): number {
+    return this.#at[0] as number;
+  }
+
+  get last(): number {
+    return this.#at[this.#at.length - 1] as number;
+  }
+
+  /** Limits at host time `time`, ns. */
+  at(time: number): OffsetLimits {
+    const at = this.#at;
+    const last = at.length - 1;
+    // Asked mostly in order of time.
+    let near = Math.min(this.#near, last);
+    while (near > 0 && (at[near] as number) > time) near--;
+    while (near < last && (at[near + 1] as number) <= time) near++;
+    this.#near = near;
+    const before = this.#from(near, time);
+    if (time < (at[0] as number) || near === last) return before;
+    const after = this.#from(near + 1, time);
+    if (!this.contradictory) return { lower: Math.max(before.lower, after.lower), upper: Math.min(before.upper, after.upper) };
+    return { lower: Math.min(before.lower, after.lower), upper: Math.max(before.upper, after.upper) };
+  }
+
+  /** Host times at which limits bend, in order, within [from, until]. */
+  *bends(from: number, until: number): Generator<number> {
+    const at = this.#at;
+    for (let index = 0; index < at.length; index++) {
+      const time = at[index] as number;
+      if (time >= from && time <= until) yield time;
+      if (index + 1 === at.length) return;
+      const next = at[index + 1] as number;
+      for (const meeting of this.#meetings(index))
+        if (meeting > time && meeting < next && meeting >= from && meeting <= until) yield meeting;
+    }
+  }
+
+  /** Where the cones of a ping and the next meet. */
+  #meetings(index: number): number[] {
+    const middle = ((this.#at[index] as number) + (this.#at[index + 1] as number)) / 2;
+    const apart = (limits: Float64Array) => ((limits[index + 1] as number) - (limits[index] as number)) / (2 * this.drift);
+    return [middle + apart(this.#upper), middle - apart(this.#lower)].sort((a, b) => a - b);
+  }
+
+  #from(index: number, time: number): OffsetLimits {
+    const grown = this.drift * Math.abs(time - (this.#at[index] as number));
+    return { lower: (this.#lower[index] as number) - grown, upper: (this.#upper[index] as number) + grown };
+  }
 }
 
-function envelopeOf(pings: readonly HostPing[], drift: number): Envelope {
+/** What each ping says with all others. */
+function tightened(pings: readonly HostPing[], drift: number) {
   const upper = Float64Array.from(pings, ({ upper, way }) => upper + (drift * way) / 2);
   const lower = Float64Array.from(pings, ({ lower, way }) => lower - (drift * way) / 2);
   const tighten = (index: number, other: number): void => {
@@ -70,68 +108,4 @@ function envelopeOf(pings: readonly HostPing[], drift: number): Envelope {
   for (let index = 1; index < pings.length; index++) tighten(index, index - 1);
   for (let index = pings.length - 2; index >= 0; index--) tighten(index, index + 1);
   return { drift, upper, lower, contradictory: upper.some((value, index) => value < (lower[index] as number)) };
-}
-
-const middle = ({ upper, lower }: Envelope, index: number): number => ((upper[index] as number) + (lower[index] as number)) / 2;
-
-/** The best-known ping of each window, and the first and last of all. */
-function knotIndexes(pings: readonly HostPing[], { upper, lower }: Envelope): number[] {
-  const width = (index: number): number => (upper[index] as number) - (lower[index] as number);
-  const best = new Map<number, number>();
-  for (const [index, ping] of pings.entries()) {
-    const window = Math.floor(ping.at / windowNs);
-    const held = best.get(window);
-    if (held === undefined || width(index) < width(held)) best.set(window, index);
-  }
-  const at = (index: number): number => (pings[index] as HostPing).at;
-  const indexes = [...new Set([0, ...best.values(), pings.length - 1])];
-  return indexes.filter((index, place) => place === 0 || at(index) > at(indexes[place - 1] as number));
-}
-
-/** The model's offset at each ping. */
-function offsetsAt(pings: readonly HostPing[], { at, offset }: ClockKnots): Float64Array {
-  let right = 0;
-  return Float64Array.from(pings, (ping) => {
-    while (right < at.length - 1 && (at[right] as number) < ping.at) right++;
-    if (right === 0 || (at[right] as number) <= ping.at) return offset[right] as number;
-    const share = (ping.at - (at[right - 1] as number)) / ((at[right] as number) - (at[right - 1] as number));
-    return (offset[right - 1] as number) + share * ((offset[right] as number) - (offset[right - 1] as number));
-  });
-}
-
-/** How far from the model the offset may be at a ping. */
-function distanceAt({ upper, lower }: Envelope, model: Float64Array, index: number): number {
-  const offset = model[index] as number;
-  return Math.max(Math.abs((upper[index] as number) - offset), Math.abs(offset - (lower[index] as number)));
-}
-
-/** Worst distance from first to last ping. Between two, U − m and m − L are largest where the cones of the two meet. */
-function worstOverEnvelope(pings: readonly HostPing[], envelope: Envelope, model: Float64Array): number {
-  const { upper, lower, drift } = envelope;
-  let worst = distanceAt(envelope, model, 0);
-  for (let index = 1; index < pings.length; index++) {
-    worst = Math.max(worst, distanceAt(envelope, model, index));
-    const gap = (pings[index] as HostPing).at - (pings[index - 1] as HostPing).at;
-    if (gap === 0) continue;
-    const [u0, u1] = [upper[index - 1] as number, upper[index] as number];
-    const [l0, l1] = [lower[index - 1] as number, lower[index] as number];
-    const [m0, m1] = [model[index - 1] as number, model[index] as number];
-    const shareOfUpper = (1 + (u1 - u0) / (drift * gap)) / 2;
-    const shareOfLower = (1 - (l1 - l0) / (drift * gap)) / 2;
-    const above = (u0 + u1 + drift * gap) / 2 - (m0 + shareOfUpper * (m1 - m0));
-    const below = m0 + shareOfLower * (m1 - m0) - (l0 + l1 - drift * gap) / 2;
-    worst = Math.max(worst, above, below);
-  }
-  return worst;
-}
-
-/** Worst distance to what any ping says by itself, and what clock and model may drift apart on half the way to the next. */
-function worstOverProofs(pings: readonly HostPing[], drift: number, model: Float64Array): number {
-  let [worst, gap] = [0, 0];
-  for (const [index, { at, upper, lower, way }] of pings.entries()) {
-    const offset = model[index] as number;
-    worst = Math.max(worst, upper - offset + drift * way, offset - lower + drift * way);
-    if (index > 0) gap = Math.max(gap, at - (pings[index - 1] as HostPing).at);
-  }
-  return worst + drift * gap;
 }

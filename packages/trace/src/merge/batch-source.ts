@@ -9,6 +9,8 @@ export interface BatchSource {
   readonly count: number;
   /** Batches missing in the sequence. */
   readonly missing: number;
+  /** The input does not say on which host it was recorded; its epoch is that of a wall clock. */
+  readonly hostUnknown?: boolean;
   /** The batch at `index` in order of sequence, 0 ≤ index < count; with `only`, its other tables stay empty. Undefined when it is unreadable. */
   batch(index: number, only?: readonly TableName[]): Batch | undefined;
 }

@@ -1,0 +1,184 @@
+// Clock alignment against the truth: the simulation of docs/clock-alignment.md (16 hosts, 600 s, ways up to 30 µs longer there than back, exits
+// biased by host), ours and the peers' methods on the same clusters, in one run; clock steps; and what alignment costs.
+
+import { ClockCoupling, type ClockEvidence, ClusterClocks, type FittedClocks } from '@ranktrace/trace';
+import { type ClockMap, type ClockScore, clockBaselines, scoreClocks } from './clock-baselines.ts';
+import { type ClockNoise, clockNoise } from './clock-noise.ts';
+import { type Figure, figure, median } from './figure.ts';
+
+const seeds = [1, 2, 3, 4, 5, 6, 7, 8];
+const stepSeeds = [11, 12, 13, 14];
+const stepSizes = [-300e3, -100e3, -50e3, 50e3, 100e3, 300e3];
+const stepAt = 300e9;
+const microsecond = 1e3;
+/** Instants at which a bound is compared with the truth, per host. */
+const instants = 2000;
+
+export async function clock(): Promise<Figure[]> {
+  const clusters = seeds.map((seed) => clockNoise({ seed }));
+  const ours = clusters.map((noise) => judged(noise, aligned(noise)));
+  const peers = clockBaselines.map(({ name, fit }) => ({ name, scores: clusters.map((noise) => scoreClocks(noise, fit(noise))) }));
+  const best = peers.find(({ name }) => /minimum round trip|RTT|NTP/i.test(name)) as (typeof peers)[number];
+  const worst = (scores: readonly ClockScore[]): number => Math.max(...scores.map(({ crossHost }) => crossHost.max)) / microsecond;
+  const violations = (scores: readonly ClockScore[]): number =>
+    Math.max(...scores.flatMap((score) => [score.rpcViolations, score.barrierViolations]));
+  const scores = ours.map(({ score }) => score);
+  return [
+    figure({
+      name: `largest cross-host error of ${seeds.length} clusters`,
+      value: worst(scores),
+      unit: 'µs',
+      baseline: { name: best.name, value: worst(best.scores) },
+      target: { at: 'most', value: 20, of: 'value' },
+    }),
+    figure({ name: 'median cross-host error', value: median(scores.map(({ crossHost }) => crossHost.median)) / microsecond, unit: 'µs' }),
+    figure({
+      name: 'messages and collectives reversed, worst cluster',
+      value: violations(scores),
+      unit: 'per million',
+      baseline: { name: best.name, value: violations(best.scores) },
+      target: { at: 'most', value: 0, of: 'value' },
+    }),
+    figure({
+      name: 'published bound holds the truth, worst cluster',
+      value: 100 * Math.min(...ours.map(({ coverage }) => coverage)),
+      unit: '%',
+      target: { at: 'least', value: 99.9, of: 'value' },
+    }),
+    figure({
+      name: 'published bound, median over hosts and times',
+      value: median(ours.map(({ bound }) => bound)) / microsecond,
+      unit: '± µs',
+    }),
+    ...peers.flatMap(({ name, scores: theirs }) => [
+      figure({ name: `${name}: largest cross-host error`, value: worst(theirs), unit: 'µs' }),
+      figure({ name: `${name}: reversed, worst cluster`, value: violations(theirs), unit: 'per million' }),
+    ]),
+    ...stepFigures(),
+    ...costFigures(),
+  ];
+}
+
+const second = 1e9;
+
+/** Evidence of a cluster as ranks give it, and the reference's own rank, with which trace time is true time. */
+function evidenceOf(noise: ClockNoise): ClockEvidence[] {
+  const bare = { epoch: 0n, samples: [], wallClock: undefined, until: noise.seconds * second };
+  const hosts = noise.pings.map(({ sent, received, remoteReceived, remoteSent }, rank) => ({
+    ...bare,
+    rank,
+    host: `host ${rank}`,
+    samples: Array.from(sent, (time, index) => ({
+      sent: time,
+      received: received[index] as number,
+      remoteReceived: remoteReceived[index] as number,
+      remoteSent: remoteSent[index] as number,
+      remoteHost: 'aggregator',
+      remoteEpoch: 0n,
+    })),
+  }));
+  return [...hosts, { ...bare, rank: noise.hosts, host: 'aggregator' }];
+}
+
+/** All three tiers. */
+function aligned(noise: ClockNoise): FittedClocks {
+  const clocks = new ClusterClocks(evidenceOf(noise));
+  const coupling = new ClockCoupling(clocks.coupled);
+  feed(noise, clocks.fitted(), coupling);
+  return clocks.fitted(coupling);
+}
+
+/** Calls and collectives in order of time, on the axis of the first tiers. */
+function feed({ rpcs, collectives, hosts }: ClockNoise, { clocks }: FittedClocks, coupling: ClockCoupling): void {
+  const all = Array.from({ length: hosts }, (_, host) => host);
+  const onAxis = (host: number, local: number): number => (clocks[host] as FittedClocks['clocks'][number]).clock.toTrace(local);
+  for (let call = 0, together = 0; call < rpcs.time.length || together < collectives.count; ) {
+    if (together >= collectives.count || (rpcs.time[call] as number) < (collectives.time[together] as number)) {
+      const [client, server] = [rpcs.client[call] as number, rpcs.server[call] as number];
+      coupling.message(client, onAxis(client, rpcs.clientStart[call] as number), server, onAxis(server, rpcs.serverStart[call] as number));
+      coupling.message(server, onAxis(server, rpcs.serverEnd[call] as number), client, onAxis(client, rpcs.clientEnd[call] as number));
+      call++;
+      continue;
+    }
+    const row = together++ * hosts;
+    const entries = all.map((host) => onAxis(host, collectives.entries[row + host] as number));
+    const exits = all.map((host) => onAxis(host, collectives.exits[row + host] as number));
+    coupling.collective('world', all, entries, exits, true);
+  }
+  coupling.end();
+}
+
+function judged(noise: ClockNoise, { clocks }: FittedClocks) {
+  const map: ClockMap = (host, local) => (clocks[host] as FittedClocks['clocks'][number]).clock.toTrace(local);
+  let held = 0;
+  const bounds: number[] = [];
+  for (let host = 0; host < noise.hosts; host++) {
+    const { alignment } = (clocks[host] as FittedClocks['clocks'][number]).model;
+    for (let instant = 0; instant < instants; instant++) {
+      const time = ((instant + 0.5) / instants) * noise.seconds * second;
+      const shown = map(host, noise.clock(host, time));
+      const bound = alignment.boundAt?.(shown as Parameters<NonNullable<typeof alignment.boundAt>>[0]) ?? alignment.bound ?? 0;
+      bounds.push(bound);
+      if (Math.abs(shown - time) <= bound) held++;
+    }
+  }
+  return { score: scoreClocks(noise, map), coverage: held / (noise.hosts * instants), bound: median(bounds) };
+}
+
+/** Steps of one host's clock: cut within 10 s, and none invented on the others and on clusters without one. */
+function stepFigures(): Figure[] {
+  let [found, wanted, invented, runs, slowest] = [0, 0, 0, 0, 0];
+  for (const by of [0, ...stepSizes]) {
+    for (const seed of stepSeeds) {
+      const noise = clockNoise({ seed, ...(by === 0 ? {} : { step: { host: 3, at: stepAt, by } }) });
+      const { clocks } = new ClusterClocks(evidenceOf(noise)).fitted();
+      for (let host = 0; host < noise.hosts; host++) {
+        const steps = (clocks[host] as FittedClocks['clocks'][number]).model.alignment.clockSteps ?? [];
+        if (by === 0) runs++;
+        if (by === 0 || host !== 3) {
+          invented += steps.length;
+          continue;
+        }
+        wanted++;
+        const right = steps.filter((time) => Math.abs(time - stepAt) <= 10 * second);
+        if (right.length > 0) found++;
+        invented += Math.max(steps.length - 1, 0);
+        slowest = Math.max(slowest, ...right.map((time) => Math.abs(time - stepAt)));
+      }
+    }
+  }
+  return [
+    figure({
+      name: 'steps of ±50, 100 and 300 µs that were cut',
+      value: (100 * found) / wanted,
+      unit: '%',
+      target: { at: 'least', value: 100, of: 'value' },
+    }),
+    figure({ name: 'furthest cut from its step', value: slowest / second, unit: 's', target: { at: 'most', value: 10, of: 'value' } }),
+    figure({
+      name: `steps invented in ${runs} host-runs and beside real ones`,
+      value: invented,
+      unit: 'steps',
+      target: { at: 'most', value: 0, of: 'value' },
+    }),
+  ];
+}
+
+/** Time per million messages (a call's way, or a rank's part of a collective), by how many ranks there are. */
+function costFigures(): Figure[] {
+  return [2, 16, 128].map((hosts) => {
+    const noise = clockNoise({ seed: 21, hosts, seconds: 60, rpcsPerSecond: 300 * hosts, collectivesPerSecond: 50 });
+    const clocks = new ClusterClocks(evidenceOf(noise));
+    const fitted = clocks.fitted();
+    const messages = 2 * noise.rpcs.time.length + 8 * hosts * noise.collectives.count;
+    const began = performance.now();
+    const coupling = new ClockCoupling(clocks.coupled);
+    feed(noise, fitted, coupling);
+    clocks.fitted(coupling);
+    return figure({
+      name: `coupling of ${8 * hosts} ranks`,
+      value: ((performance.now() - began) / messages) * 1e6,
+      unit: 'ms per million messages',
+    });
+  });
+}

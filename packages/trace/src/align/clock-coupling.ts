@@ -1,0 +1,327 @@
+// Tier 2: what ranks did together corrects their clocks. Fed in order of time with collectives and messages on the axis of tier 1, it gives each
+// host a correction per knot of a common grid, linear in between.
+//
+//   exit equality   the ranks of an all-reduce leave it together: what a host leaves later than the middle, as the median of a knot, is
+//                   its clock's, and no ping can see it (a way that is longer there than back)
+//   causality       nobody leaves before the last has entered, no message arrives before it was sent: correction[to] − correction[from]
+//                   ≥ what is missing, at both knots around it, so that it holds between them, too
+//   proof           what pings allow; the reference's own clock stays as it is
+//
+// Invariant: a knot is solved once, when the stream has passed the next one, and depends on nothing later.
+// Invariant: memory holds the corrections, and for the two or three knots that are open `devsMax` exits per host and group and one
+// constraint per pair of hosts that came near to being violated.
+
+import { nanosPerSecond } from '@ranktrace/protocol';
+import { medianOf } from './clock-steps.ts';
+import type { OffsetLimits } from './offset-envelope.ts';
+import { axis, type Constraints, solveConstraints } from './solve-constraints.ts';
+
+export interface CoupledHosts {
+  readonly count: number;
+  /** The host whose clock is the axis; `axis` when it has no ranks. */
+  readonly reference: number;
+  /** Corrections that the proof allows a host at a time of the axis, ns. */
+  limits(host: number, time: number): OffsetLimits;
+}
+
+/** Clocks whose messages contradict each other. */
+export interface ClockConflict {
+  /** ns on the axis: the knot. */
+  readonly time: number;
+  /** Hosts of the cycle. */
+  readonly hosts: readonly number[];
+  /** By how much messages stay reversed there at most, ns. */
+  readonly slack: number;
+}
+
+export interface CouplingOptions {
+  /** Distance of knots, ns. Default 10 s. */
+  readonly knotNs?: number;
+  /** Default true. */
+  readonly usesExits?: boolean;
+}
+
+/** Every constraint is to hold by this, ns: more than roundings and the two ends of a message between knots can take. */
+const marginNs = 200;
+/** Exits of a host in a group about a knot: at least so many give a median; of more, every second, fourth … is taken. */
+const devsMin = 5;
+const devsMax = 256;
+const groupsMax = 64;
+const rounds = 60;
+
+export class ClockCoupling {
+  readonly #hosts: CoupledHosts;
+  readonly #knotNs: number;
+  readonly #usesExits: boolean;
+  readonly #open = new Map<number, Knot>();
+  /** Solved knots: the first's number, and per host one correction each. */
+  #first = 0;
+  readonly #solved: Float64Array[] = [];
+  #exitStart: Float64Array;
+  #hasExits = false;
+  readonly conflicts: ClockConflict[] = [];
+  /** Collectives and messages that were used. */
+  used = 0;
+
+  constructor(hosts: CoupledHosts, { knotNs = 10 * nanosPerSecond, usesExits = true }: CouplingOptions = {}) {
+    this.#hosts = hosts;
+    this.#knotNs = knotNs;
+    this.#usesExits = usesExits;
+    this.#exitStart = new Float64Array(hosts.count);
+  }
+
+  /** Host `from` did something at `sent` before host `to` did something at `received`; ns on the axis. */
+  message(from: number, sent: number, to: number, received: number): void {
+    if (from === to || !Number.isFinite(sent) || !Number.isFinite(received)) return;
+    this.#advance(Math.min(sent, received));
+    this.used++;
+    const missing = sent - received;
+    if (missing + this.#reach(from, sent) + this.#reach(to, received) < 0) return;
+    this.#require(from, to, missing, Math.min(sent, received), Math.max(sent, received));
+  }
+
+  /**
+   * One collective: per host the latest entry and the earliest exit of its ranks, ns on the axis. `isSymmetric`: its ranks leave it together
+   * (all-reduce, all-gather, reduce-scatter, barrier; not broadcast, reduce, gather, scatter).
+   */
+  collective(group: string, hosts: readonly number[], entries: readonly number[], exits: readonly number[], isSymmetric: boolean): void {
+    if (hosts.length < 2) return;
+    const lastEntry = Math.max(...entries);
+    const firstExit = Math.min(...exits);
+    if (!Number.isFinite(lastEntry) || !Number.isFinite(firstExit)) return;
+    this.#advance(Math.min(lastEntry, firstExit));
+    this.used++;
+    if (isSymmetric && this.#usesExits) this.#noteExits(group, hosts, exits);
+    let reach = 0;
+    for (const host of hosts) reach = Math.max(reach, this.#reach(host, lastEntry));
+    if (lastEntry - firstExit + 2 * reach < 0) return;
+    for (let a = 0; a < hosts.length; a++) {
+      const entry = entries[a] as number;
+      if (entry - firstExit + 2 * reach < 0) continue;
+      for (let b = 0; b < hosts.length; b++) {
+        const missing = entry - (exits[b] as number);
+        if (a !== b && missing + 2 * reach >= 0) this.#require(hosts[a] as number, hosts[b] as number, missing, lastEntry, lastEntry);
+      }
+    }
+  }
+
+  /** Solves what is left. Nothing may follow. */
+  end(): void {
+    for (const knot of [...this.#open.keys()].sort((a, b) => a - b)) this.#solve(knot);
+  }
+
+  /** Axis times of the knots that are solved. */
+  get knots(): Float64Array {
+    return Float64Array.from(this.#solved, (_, place) => (this.#first + place) * this.#knotNs);
+  }
+
+  /** The correction of `host` at `time` on the axis, ns: linear between knots, constant beyond. */
+  correction(host: number, time: number): number {
+    if (this.#solved.length === 0) return 0;
+    const place = Math.min(Math.max(time / this.#knotNs - this.#first, 0), this.#solved.length - 1);
+    const left = Math.floor(place);
+    const before = (this.#solved[left] as Float64Array)[host] as number;
+    const after = (this.#solved[Math.min(left + 1, this.#solved.length - 1)] as Float64Array)[host] as number;
+    return before + (place - left) * (after - before);
+  }
+
+  /** How far a correction may go, ns. */
+  #reach(host: number, time: number): number {
+    if (host === this.#hosts.reference) return 0;
+    const { lower, upper } = this.#hosts.limits(host, time);
+    return Math.max(-lower, upper, 0);
+  }
+
+  #knotAt(index: number): Knot {
+    let knot = this.#open.get(index);
+    if (knot === undefined) {
+      knot = { least: new Map(), exits: new Map() };
+      this.#open.set(index, knot);
+    }
+    return knot;
+  }
+
+  #require(from: number, to: number, missing: number, begin: number, end: number): void {
+    const key = from * this.#hosts.count + to;
+    const last = Math.floor(end / this.#knotNs) + 1;
+    // A call that takes minutes says nothing tight.
+    for (let index = Math.max(Math.floor(begin / this.#knotNs), last - 3); index <= last; index++) {
+      const { least } = this.#knotAt(index);
+      const known = least.get(key);
+      if (known === undefined || known < missing) least.set(key, missing);
+    }
+  }
+
+  #noteExits(group: string, hosts: readonly number[], exits: readonly number[]): void {
+    const middle = medianOf(exits);
+    const { exits: groups } = this.#knotAt(Math.round(middle / this.#knotNs));
+    let noted = groups.get(group);
+    if (noted === undefined) {
+      if (groups.size >= groupsMax) return;
+      noted = new Map();
+      groups.set(group, noted);
+    }
+    for (const [place, host] of hosts.entries()) {
+      let deviations = noted.get(host);
+      if (deviations === undefined) {
+        deviations = new Deviations();
+        noted.set(host, deviations);
+      }
+      deviations.add((exits[place] as number) - middle);
+    }
+  }
+
+  /** Solves the knots that nothing at or after `time` can touch: collectives and messages come in order of time, to within half a knot. */
+  #advance(time: number): void {
+    const until = Math.floor(time / this.#knotNs) - 2;
+    for (const knot of this.#open.keys()) if (knot < until) this.#solveUpTo(until);
+  }
+
+  #solveUpTo(until: number): void {
+    for (const knot of [...this.#open.keys()].sort((a, b) => a - b)) if (knot < until) this.#solve(knot);
+  }
+
+  #solve(index: number): void {
+    const { least, exits } = this.#knotAt(index);
+    this.#open.delete(index);
+    const time = index * this.#knotNs;
+    const fitted = this.#fitExits(exits, time);
+    for (const [host, value] of fitted) this.#exitStart[host] = value;
+    if (fitted.size > 0 && !this.#hasExits) {
+      // What exits say first holds for the time before.
+      this.#hasExits = true;
+      for (const earlier of this.#solved) for (const [host, value] of fitted) earlier[host] = (earlier[host] as number) + value;
+    }
+    const { reference, count } = this.#hosts;
+    const start = this.#exitStart.map((value, host) => this.#allowed(host, time, value));
+    const constraints = { from: [] as number[], to: [] as number[], least: [] as number[], isProof: [] as boolean[] };
+    const add = (from: number, to: number, value: number, isProof: boolean): void => {
+      constraints.from.push(from === reference ? axis : from);
+      constraints.to.push(to === reference ? axis : to);
+      constraints.least.push(value);
+      constraints.isProof.push(isProof);
+    };
+    const touched = new Set<number>();
+    for (const [key, missing] of least) {
+      const [from, to] = [Math.floor(key / count), key % count];
+      add(from, to, missing + marginNs, false);
+      touched.add(from).add(to);
+    }
+    for (const host of touched) {
+      if (host === reference) continue;
+      const { lower, upper } = this.#hosts.limits(host, time);
+      if (lower <= upper) {
+        if (Number.isFinite(lower)) add(axis, host, Math.min(lower, 0), true);
+        if (Number.isFinite(upper)) add(host, axis, -Math.max(upper, 0), true);
+      }
+    }
+    this.#keep(index, this.#solution(time, start, constraints));
+  }
+
+  /** The nearest correction that the proof allows. */
+  #allowed(host: number, time: number, value: number): number {
+    if (host === this.#hosts.reference) return 0;
+    const { lower, upper } = this.#hosts.limits(host, time);
+    return Math.max(Math.min(lower, 0), Math.min(value, Math.max(upper, 0)));
+  }
+
+  #solution(time: number, start: Float64Array, constraints: Constraints): Float64Array {
+    if (constraints.from.length === 0) return start;
+    const { corrections, slack, cycle } = solveConstraints(start, constraints);
+    if (cycle.length > 0 || slack > 0) this.conflicts.push({ time, hosts: cycle, slack });
+    return corrections;
+  }
+
+  #keep(index: number, corrections: Float64Array): void {
+    if (this.#solved.length === 0) this.#first = index;
+    // Knots without evidence go on as the one before.
+    while (this.#first + this.#solved.length < index) this.#solved.push((this.#solved.at(-1) as Float64Array).slice());
+    this.#solved.push(corrections);
+  }
+
+  /**
+   * What each host's exits say its correction is. One group: what its hosts are away from their mean. Several that share hosts: least squares,
+   * each group with a mean of its own, the hosts' mean staying as it is (what pings say on average).
+   */
+  #fitExits(groups: ReadonlyMap<string, ReadonlyMap<number, Deviations>>, time: number): Map<number, number> {
+    const rows: { readonly group: number; readonly host: number; readonly deviation: number; readonly weight: number }[] = [];
+    let group = 0;
+    for (const noted of groups.values()) {
+      const from = rows.length;
+      for (const [host, deviations] of noted) {
+        const found = deviations.median();
+        if (found === undefined || found.spread > this.#openness(host, time)) continue;
+        rows.push({ group, host, deviation: found.median, weight: deviations.count });
+      }
+      if (rows.length - from < 2) rows.length = from;
+      else group++;
+    }
+    return leastSquares(rows, group, this.#hosts.reference);
+  }
+
+  /** Half of what a host's proof leaves open: exits that scatter more say less than it. */
+  #openness(host: number, time: number): number {
+    if (host === this.#hosts.reference) return Number.POSITIVE_INFINITY;
+    const { lower, upper } = this.#hosts.limits(host, time);
+    return Math.max((upper - lower) / 2, marginNs);
+  }
+}
+
+interface Knot {
+  /** By from · count + to: the largest correction[to] − correction[from] that is needed. */
+  readonly least: Map<number, number>;
+  /** By group and host. */
+  readonly exits: Map<string, Map<number, Deviations>>;
+}
+
+/** How much later than the middle a host left its collectives, ns. */
+class Deviations {
+  count = 0;
+  #values: number[] = [];
+  #stride = 1;
+
+  add(value: number): void {
+    if (this.count++ % this.#stride !== 0) return;
+    this.#values.push(value);
+    if (this.#values.length < devsMax) return;
+    this.#values = this.#values.filter((_, index) => index % 2 === 0);
+    this.#stride *= 2;
+  }
+
+  median(): { median: number; spread: number } | undefined {
+    if (this.#values.length < devsMin) return undefined;
+    const median = medianOf(this.#values);
+    return { median, spread: medianOf(this.#values.map((value) => Math.abs(value - median))) };
+  }
+}
+
+/** Corrections c that make c[host] + deviation the same within every group, as nearly as they can; the reference's is 0, else their mean. */
+function leastSquares(
+  rows: readonly { readonly group: number; readonly host: number; readonly deviation: number; readonly weight: number }[],
+  groups: number,
+  reference: number,
+): Map<number, number> {
+  const corrections = new Map<number, number>(rows.map(({ host }) => [host, 0]));
+  const means = new Float64Array(groups);
+  const sums = new Float64Array(groups);
+  for (let round = 0; round < (groups === 1 ? 1 : rounds); round++) {
+    means.fill(0);
+    sums.fill(0);
+    for (const { group, host, deviation, weight } of rows) {
+      (means[group] as number) += weight * ((corrections.get(host) as number) + deviation);
+      (sums[group] as number) += weight;
+    }
+    const wanted = new Map<number, { sum: number; weight: number }>();
+    for (const { group, host, deviation, weight } of rows) {
+      const of = wanted.get(host) ?? { sum: 0, weight: 0 };
+      of.sum += weight * ((means[group] as number) / (sums[group] as number) - deviation);
+      of.weight += weight;
+      wanted.set(host, of);
+    }
+    for (const [host, { sum, weight }] of wanted) corrections.set(host, sum / weight);
+  }
+  const shift =
+    corrections.get(reference) ?? [...corrections.values()].reduce((sum, value) => sum + value, 0) / Math.max(corrections.size, 1);
+  for (const [host, value] of corrections) corrections.set(host, value - shift);
+  return corrections;
+}

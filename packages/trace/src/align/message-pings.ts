@@ -1,0 +1,136 @@
+// What two hosts did together as evidence about their clocks, for hosts that pinged nobody: each collective and each remote call is as good as
+// a ping, as nobody leaves before the other has entered.
+//
+//   host        entry ────────╮  ╭──── exit          entry before the other's exit:   offset ≤ T(exit') − entry
+//                             ╳                      the other's entry before exit:   offset ≥ T(entry') − exit
+//   other       entry' ───────╯  ╰──── exit'         T: the other's clock on the axis
+//
+// Where the collective's ranks leave together, T(exit') − exit is the offset, give or take how far apart they leave.
+
+import { nanosPerSecond } from '@ranktrace/protocol';
+import type { Interval, SharedEvents } from './clock-evidence.ts';
+import type { ClockModel } from './clock-model.ts';
+import { medianOf } from './clock-steps.ts';
+import type { Host } from './fit-clocks.ts';
+import { type HostPing, windowNs } from './host-pings.ts';
+import type { WindowOffset } from './offset-windows.ts';
+
+/** ns: exits of one clock's ranks are this far apart anyhow (the largest median of real ones, NCCL over NVLink). */
+const exitSpread = 20_500;
+/** Times the median deviation of exits that a difference of clocks must pass to be one. */
+const spreads = 3;
+
+/** An event of both hosts: on the host's clock, and on the axis as the other host's clock has it. */
+interface Common {
+  readonly own: Interval;
+  readonly other: Interval;
+}
+
+/** Pings made of what `host` shares with `other`, whose clock is `model`; in order of time. */
+export function messagePings(host: Host, other: Host, model: ClockModel): HostPing[] {
+  const pings: HostPing[] = [];
+  const add = (upperAt: number, upper: number, lowerAt: number, lower: number): void => {
+    const ping = { at: Math.round((upperAt + lowerAt) / 2), lower: lower - 1, upper: upper + 1, way: Math.abs(lowerAt - upperAt) };
+    if (Object.values(ping).every((value) => Math.abs(value) <= Number.MAX_SAFE_INTEGER)) pings.push(ping);
+  };
+  for (const kind of ['symmetric', 'asymmetric'] as const) {
+    for (const { own, other: theirs } of commonOf(host, other, model, kind, kind)) {
+      add(own.start, theirs.end - own.start, own.end, theirs.start - own.end);
+    }
+  }
+  for (const { own, other: theirs } of commonOf(host, other, model, 'clients', 'servers')) {
+    add(own.start, theirs.start - own.start, own.end, theirs.end - own.end);
+  }
+  for (const { own, other: theirs } of commonOf(host, other, model, 'servers', 'clients')) {
+    add(own.end, theirs.end - own.end, own.start, theirs.start - own.start);
+  }
+  return pings.filter(({ lower, upper }) => lower <= upper).sort((a, b) => a.at - b.at || a.lower - b.lower || a.upper - b.upper);
+}
+
+/** Offsets by the exits that both share, a window each; empty when they share none whose ranks leave together. */
+export function exitOffsets(host: Host, other: Host, model: ClockModel): WindowOffset[] {
+  const windows = new Map<number, Common[]>();
+  for (const common of commonOf(host, other, model, 'symmetric', 'symmetric')) {
+    const window = Math.floor(common.own.end / windowNs);
+    const held = windows.get(window);
+    if (held === undefined) windows.set(window, [common]);
+    else held.push(common);
+  }
+  return [...windows.values()]
+    .map((commons) => {
+      const offsets = commons.map(({ own, other: theirs }) => theirs.end - own.end);
+      const offset = medianOf(offsets);
+      const width = 2 * medianOf(offsets.map((value) => Math.abs(value - offset)));
+      return { at: Math.round(medianOf(commons.map(({ own }) => own.end))), offset, width: Math.max(width, 1000) };
+    })
+    .sort((a, b) => a.at - b.at);
+}
+
+/**
+ * The offset of `host` if its wall clock is also that of `other`: when no event of theirs contradicts it, and their exits lie no further
+ * apart than exits do on one clock. Undefined when it is not, or cannot be told.
+ */
+export function sharedOffset(host: Host, other: Host, model: ClockModel, pings: readonly HostPing[]): number | undefined {
+  if (!isUnknown(host) || !isUnknown(other) || pings.length === 0) return undefined;
+  const shift = Number(host.epoch - other.epoch);
+  const offset = shift + model.offsetAt((pings[0] as HostPing).at + shift);
+  if (pings.some(({ lower, upper }) => offset < lower || offset > upper)) return undefined;
+  for (const window of exitOffsets(host, other, model)) {
+    if (Math.abs(window.offset - offset) > Math.max((spreads * window.width) / 2, exitSpread)) return undefined;
+  }
+  return offset;
+}
+
+/** How far to shift `host` so that the steps it shares with `other` begin together: the median; undefined when they share none. */
+export function stepOffset(host: Host, other: Host, model: ClockModel): number | undefined {
+  const shifts: number[] = [];
+  const theirs = stepsOf(other);
+  for (const [step, start] of stepsOf(host)) {
+    const same = theirs.get(step);
+    if (same !== undefined) shifts.push(Math.round(model.toTrace(same) - start));
+  }
+  return shifts.length === 0 ? undefined : Math.round(medianOf(shifts));
+}
+
+const isUnknown = ({ ranks }: Host): boolean => ranks.some(({ hostUnknown }) => hostUnknown === true);
+
+/** Events that `host` has under `kind` and `other` under `otherKind`. */
+function commonOf(
+  host: Host,
+  other: Host,
+  model: ClockModel,
+  kind: Exclude<keyof SharedEvents, 'steps'>,
+  otherKind: Exclude<keyof SharedEvents, 'steps'>,
+): Common[] {
+  const theirs = intervals(other, otherKind);
+  const common: Common[] = [];
+  if (theirs.size === 0) return common;
+  for (const [key, own] of intervals(host, kind)) {
+    const same = theirs.get(key);
+    if (same !== undefined) common.push({ own, other: { start: model.toTrace(same.start), end: model.toTrace(same.end) } });
+  }
+  return common;
+}
+
+/** A host's events on its own clock: of a collective the latest entry and the earliest exit of its ranks. */
+function intervals({ ranks, epoch }: Host, kind: Exclude<keyof SharedEvents, 'steps'>): ReadonlyMap<string, Interval> {
+  const found = new Map<string, Interval>();
+  for (const { shared, epoch: own } of ranks) {
+    const shift = Number(own - epoch);
+    for (const [key, { start, end }] of shared?.[kind] ?? []) {
+      const held = found.get(key);
+      const [from, to] = [start + shift, end + shift];
+      found.set(key, held === undefined ? { start: from, end: to } : { start: Math.max(held.start, from), end: Math.min(held.end, to) });
+    }
+  }
+  for (const [key, { start, end }] of found) if (end < start || !(end - start < nanosPerSecond * 3600)) found.delete(key);
+  return found;
+}
+
+function stepsOf({ ranks, epoch }: Host): ReadonlyMap<number, number> {
+  const found = new Map<number, number>();
+  for (const { shared, epoch: own } of ranks) {
+    for (const [step, start] of shared?.steps ?? []) if (!found.has(step)) found.set(step, start + Number(own - epoch));
+  }
+  return found;
+}

@@ -1,0 +1,109 @@
+// Tier 1, second half: the offsets of windows → a smooth offset with its drift, by a Kalman filter of two states and a smoother that looks a
+// few windows ahead (Rauch–Tung–Striebel, of fixed lag).
+//
+//   θ(next) = θ + drift · dt,  drift wanders by 0.1 ppm a window;  a window says θ ± half of what its limits are wider than the best seen
+//
+// Invariant: a smoothed offset depends on the windows up to `lag` after it and on no later one: it is final then, in a live run and in one that
+// is merged from scratch alike.
+
+import { nanosPerSecond } from '@ranktrace/protocol';
+import type { WindowOffset } from './offset-windows.ts';
+
+export interface SmoothOffset {
+  readonly at: number;
+  /** ns */
+  readonly offset: number;
+  /** Change of the offset, ns per ns of the host's clock. */
+  readonly drift: number;
+}
+
+/** Windows that the smoother looks ahead. */
+export const smoothingLag = 3;
+
+/** Of a window of 10 s: what the drift changes, and the offset beside it (ns). */
+const window = 10 * nanosPerSecond;
+const driftWander = 0.1e-6;
+const offsetWander = 150;
+/** What the first window leaves open. */
+const offsetOpen = 1e6;
+const driftOpen = 20e-6;
+/** ns: a window is never believed better than this, nor its limits compared closer. */
+const noiseMin = 3000;
+const widthStep = 2000;
+
+/** State and covariance: offset, drift; variances and covariance. */
+interface State {
+  readonly offset: number;
+  readonly drift: number;
+  readonly oo: number;
+  readonly od: number;
+  readonly dd: number;
+}
+
+/** Smooths at least one window, in order of time. */
+export function smoothOffsets(windows: readonly WindowOffset[]): SmoothOffset[] {
+  const filtered: State[] = [];
+  const predicted: State[] = [];
+  let widthMin = Number.POSITIVE_INFINITY;
+  for (const [index, { at, offset, width }] of windows.entries()) {
+    const before = filtered[index - 1];
+    const guess =
+      before === undefined
+        ? { offset, drift: 0, oo: offsetOpen ** 2, od: 0, dd: driftOpen ** 2 }
+        : predict(before, at - (windows[index - 1] as WindowOffset).at);
+    predicted.push(guess);
+    widthMin = Math.min(widthMin, width);
+    const noise = Math.max(width - widthMin, widthStep) / 2 + noiseMin;
+    filtered.push(update(guess, offset, noise ** 2));
+  }
+  return windows.map(({ at }, index) => {
+    let state = filtered[Math.min(index + smoothingLag, windows.length - 1)] as State;
+    for (let next = Math.min(index + smoothingLag, windows.length - 1); next > index; next--) {
+      const length = (windows[next] as WindowOffset).at - (windows[next - 1] as WindowOffset).at;
+      state = smooth(filtered[next - 1] as State, predicted[next] as State, state, length);
+    }
+    return { at, offset: state.offset, drift: state.drift };
+  });
+}
+
+function predict({ offset, drift, oo, od, dd }: State, length: number): State {
+  const share = length / window;
+  return {
+    offset: offset + drift * length,
+    drift,
+    oo: oo + 2 * length * od + length * length * dd + share * offsetWander ** 2,
+    od: od + length * dd,
+    dd: dd + share * driftWander ** 2,
+  };
+}
+
+function update({ offset, drift, oo, od, dd }: State, measured: number, noise: number): State {
+  const toOffset = oo / (oo + noise);
+  const toDrift = od / (oo + noise);
+  const off = measured - offset;
+  return {
+    offset: offset + toOffset * off,
+    drift: drift + toDrift * off,
+    oo: oo * (1 - toOffset),
+    od: od * (1 - toOffset),
+    dd: dd - toDrift * od,
+  };
+}
+
+/** What the next window's smoothed state says about this one's filtered one. */
+function smooth(filtered: State, predicted: State, next: State, length: number): State {
+  // G = P Fᵀ predicted⁻¹, F = [1 length; 0 1]
+  const determinant = predicted.oo * predicted.dd - predicted.od ** 2;
+  const [po, pd] = [filtered.oo + length * filtered.od, filtered.od];
+  const [qo, qd] = [filtered.od + length * filtered.dd, filtered.dd];
+  const g00 = (po * predicted.dd - pd * predicted.od) / determinant;
+  const g01 = (pd * predicted.oo - po * predicted.od) / determinant;
+  const g10 = (qo * predicted.dd - qd * predicted.od) / determinant;
+  const g11 = (qd * predicted.oo - qo * predicted.od) / determinant;
+  const [offset, drift] = [next.offset - predicted.offset, next.drift - predicted.drift];
+  return {
+    ...filtered,
+    offset: filtered.offset + g00 * offset + g01 * drift,
+    drift: filtered.drift + g10 * offset + g11 * drift,
+  };
+}
