@@ -9,7 +9,7 @@
 // Invariant, in true time: nothing is received before it was sent, and no collective is left before its last rank has entered.
 // All times are ns in doubles; after an hour a double still resolves 0.5 ps.
 
-import { type Random, seededRandom } from './seeded-random.ts';
+import { Random } from '@ranktrace/trace';
 
 export interface ClockNoiseOptions {
   readonly seed: number;
@@ -91,7 +91,7 @@ const transfers = [40 * microsecond, 300 * microsecond, 2 * millisecond];
 export function clockNoise(options: ClockNoiseOptions): ClockNoise {
   const { seed, hosts = 16, pingsPerSecond = 8, seconds = 600, asymmetry = 30 * microsecond } = options;
   const { exitBias = 10 * microsecond, exitNoise = 20 * microsecond, rpcsPerSecond = 60, collectivesPerSecond = 5 } = options;
-  const random = seededRandom(seed);
+  const random = new Random(seed);
   const clock = clocksOf(random, hosts, seconds, options.step);
   const pings = Array.from({ length: hosts }, (_, host) =>
     pingsOf(random, clock, host, sortedTimes(random, seconds * pingsPerSecond, seconds - 1), asymmetry),
@@ -99,7 +99,7 @@ export function clockNoise(options: ClockNoiseOptions): ClockNoise {
   const rpcs = rpcsOf(random, clock, hosts, sortedTimes(random, seconds * rpcsPerSecond, seconds - 2));
   const collectives = collectivesOf(random, clock, hosts, sortedTimes(random, seconds * collectivesPerSecond, seconds - 2));
   // A generator of its own, so that clocks and messages stay the same whatever is asked of the exits.
-  delayExits(seededRandom(seed + 99), collectives.exits, hosts, exitBias, exitNoise);
+  delayExits(new Random(seed, 'exits'), collectives.exits, hosts, exitBias, exitNoise);
   return { hosts, seconds, clock, pings, rpcs, collectives };
 }
 
@@ -117,14 +117,14 @@ function clocksOf(random: Random, hosts: number, seconds: number, step: ClockNoi
 
 /** ns that a clock is ahead, at each whole second. */
 function offsetEachSecond(random: Random, length: number): Float64Array {
-  const drift = random.normal(10e-6);
+  const drift = random.normal(0, 10e-6);
   const period = random.uniform(150, 600);
   const phase = random.uniform(0, 2 * Math.PI);
   const offset = new Float64Array(length);
   offset[0] = random.uniform(-5 * millisecond, 5 * millisecond);
   let wander = 0;
   for (let at = 1; at < length; at++) {
-    wander += random.normal(0.01e-6);
+    wander += random.normal(0, 0.01e-6);
     const warmth = 0.5e-6 * Math.sin((2 * Math.PI * (at - 1)) / period + phase);
     offset[at] = (offset[at - 1] as number) + (drift + wander + warmth) * second;
   }
@@ -142,10 +142,10 @@ function pingsOf(random: Random, clock: Clock, host: number, times: Float64Array
     const answer = arrival + random.exponential(40 * microsecond);
     const back = answer + 90 * microsecond - longer + queueing(random, 60 * microsecond);
     // 50 ns: what reading a clock costs and jitters.
-    sent[index] = clock(host, time) + random.normal(50);
-    remoteReceived[index] = arrival + random.normal(50);
-    remoteSent[index] = answer + random.normal(50);
-    received[index] = clock(host, back) + random.normal(50);
+    sent[index] = clock(host, time) + random.normal(0, 50);
+    remoteReceived[index] = arrival + random.normal(0, 50);
+    remoteSent[index] = answer + random.normal(0, 50);
+    received[index] = clock(host, back) + random.normal(0, 50);
   }
   return { sent, remoteReceived, remoteSent, received };
 }
@@ -158,8 +158,8 @@ function rpcsOf(random: Random, clock: Clock, hosts: number, time: Float64Array)
   const serverEnd = new Float64Array(time.length);
   const clientEnd = new Float64Array(time.length);
   for (const [index, start] of time.entries()) {
-    const from = random.below(hosts);
-    const to = (from + 1 + random.below(hosts - 1)) % hosts;
+    const from = random.whole(hosts);
+    const to = (from + 1 + random.whole(hosts - 1)) % hosts;
     const arrival = start + 20 * microsecond + queueing(random, 25 * microsecond);
     const answer = arrival + random.exponential(300 * microsecond);
     const back = answer + 20 * microsecond + queueing(random, 25 * microsecond);
@@ -184,7 +184,7 @@ function collectivesOf(random: Random, clock: Clock, hosts: number, time: Float6
       entries[index * hosts + host] = clock(host, entry);
       last = Math.max(last, entry);
     }
-    const end = last + (transfers[random.below(transfers.length)] as number);
+    const end = last + (transfers[random.whole(transfers.length)] as number);
     for (let host = 0; host < hosts; host++) {
       let exit = Number.POSITIVE_INFINITY;
       for (let rank = 0; rank < ranksPerHost; rank++) exit = Math.min(exit, end + random.exponential(8 * microsecond));
@@ -202,7 +202,7 @@ function delayExits(random: Random, exits: Float64Array, hosts: number, bias: nu
 /** ns in a queue: exponential, now and then a log-normal tail, rarely an event loop that stalls. */
 function queueing(random: Random, mean: number): number {
   let wait = random.exponential(mean);
-  if (random.uniform(0, 1) < 0.15) wait += 300 * microsecond * Math.exp(random.normal(1.2));
+  if (random.uniform(0, 1) < 0.15) wait += 300 * microsecond * Math.exp(random.normal(0, 1.2));
   if (random.uniform(0, 1) < 0.01) wait += random.uniform(1 * millisecond, 8 * millisecond);
   return wait;
 }

@@ -17,7 +17,7 @@ const instants = 2000;
 export async function clock(): Promise<Figure[]> {
   const clusters = seeds.map((seed) => clockNoise({ seed }));
   const ours = clusters.map((noise) => judged(noise, aligned(noise)));
-  const peers = clockBaselines.map(({ name, fit }) => ({ name, scores: clusters.map((noise) => scoreClocks(noise, fit(noise))) }));
+  const peers = clockBaselines.map((peer) => ({ name: peer.name, scores: clusters.map((noise) => scoreClocks(noise, peer.fit(noise))) }));
   const best = peers.find(({ name }) => /minimum round trip|RTT|NTP/i.test(name)) as (typeof peers)[number];
   const worst = (scores: readonly ClockScore[]): number => Math.max(...scores.map(({ crossHost }) => crossHost.max)) / microsecond;
   const violations = (scores: readonly ClockScore[]): number =>
@@ -103,7 +103,7 @@ function feed({ rpcs, collectives, hosts }: ClockNoise, { clocks }: FittedClocks
     const row = together++ * hosts;
     const entries = all.map((host) => onAxis(host, collectives.entries[row + host] as number));
     const exits = all.map((host) => onAxis(host, collectives.exits[row + host] as number));
-    coupling.collective('world', all, entries, exits, true);
+    coupling.collective('world', all, entries, exits);
   }
   coupling.end();
 }

@@ -41,7 +41,7 @@ export function* generateRank(rank: number, worldSize: number, steps: number, st
         if (operator % 32 === 0) {
           const transfer = 20_000 + Math.floor(random() * 5000);
           const number = (step * operatorsPerStep + operator) / 32;
-          const about = { track: 0, op: 3, group: 4, sequence: number, bytes: 1 << 20, id: 0, parent: 0, state: 0 };
+          const about = { track: 0, op: 3, group: 4, sequence: number, bytes: 1 << 20, id: 0, parent: 0, state: 0, peer: 0 };
           tables.collectives.append({ start: now + 50, length: transfer, ...about });
           now += transfer + 100;
         }

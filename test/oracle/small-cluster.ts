@@ -32,6 +32,7 @@ const plain: TraceEvent = {
   group: '',
   sequence: 0,
   bytes: 0,
+  peerRank: -1,
   side: '',
   peer: '',
   status: '',

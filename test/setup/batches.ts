@@ -304,6 +304,13 @@ export function exampleBatches(): Readonly<Record<string, Batch>> {
       numberArguments: [{ table: table('spans'), row: 1, key: s('flops'), value: 1e12 }],
       stringArguments: [{ table: table('spans'), row: 1, key: s('shape'), value: s('[32,784]') }],
     }),
+    'point-to-point': batchOf(header({ sequence: 19 }), ['', 'send', 'pp'], {
+      tracks: [{ track: 1, kind: 0, name: 0, tid: 0 }],
+      collectives: [
+        { start: 2_000_000, sequence: 4, peer: 1 },
+        { start: 2_100_000, sequence: 0, peer: 65_536 },
+      ].map((about) => ({ ...about, length: 70_001, track: 1, op: 1, group: 2, bytes: 4096, id: 0, parent: 0, state: whole })),
+    }),
     // All times whole microseconds: unit 1000.
     'microsecond-times': batchOf(header({ sequence: 18 }), ['', 'kernel', 'stream'], {
       tracks: [{ track: 7, kind: 2, name: 2, tid: 7 }],

@@ -12,4 +12,4 @@ export { type Aggregator, type AggregatorOptions, startAggregator } from './serv
 export type { StepSummary } from './step-ring.ts';
 export { traceFormatOf } from './trace-file.ts';
 export type { ListenOptions } from './web-socket-ingest.ts';
-export { type MergeOptions, mergeStored, type StoredSource, writeTrace } from './write-trace.ts';
+export { type MergeOptions, type MergeSource, mergeStored, type StoredSource, writeTrace } from './write-trace.ts';

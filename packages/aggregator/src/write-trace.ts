@@ -27,14 +27,17 @@ export interface MergeOptions {
 
 const breatheEveryMs = 10;
 
+/** What can be merged: a life of a rank as stored bytes, or as batches already. */
+export type MergeSource = StoredSource | BatchSource;
+
 /** Merges stored batches into sinks. Rejects with the signal's reason when it is aborted. */
 export async function mergeStored(
-  sources: readonly StoredSource[],
+  sources: readonly MergeSource[],
   sinks: readonly TraceSink[],
   options: MergeOptions = {},
   drained?: () => Promise<void>,
 ): Promise<readonly ProcessTotals[]> {
-  const readable = sources.map((source) => batchSource(source, options.onUnreadable));
+  const readable = sources.map((source) => ('batch' in source ? source : batchSource(source, options.onUnreadable)));
   const merge = mergeRun(readable, teeSink(...sinks));
   let breathed = performance.now();
   for (;;) {
@@ -51,7 +54,7 @@ export async function mergeStored(
 
 /** Merges stored batches into a trace file, and into `sinks` beside it. */
 export async function writeTrace(
-  sources: readonly StoredSource[],
+  sources: readonly MergeSource[],
   path: string,
   sinks: readonly TraceSink[] = [],
   options: MergeOptions = {},

@@ -1,11 +1,14 @@
-// Inputs of the offline commands: run directories, spools and segment files → stored sources, and one merge over them.
+// Inputs of the offline commands: run directories, spools and segment files → stored sources, torch.profiler's and Zipkin's files → sources of
+// their own, and one merge over them.
 
-import { mergeStored, openBatchLog, type StoredSource, writeTrace } from '@ranktrace/aggregator';
+import { type MergeSource, mergeStored, openBatchLog, type StoredSource, writeTrace } from '@ranktrace/aggregator';
 import { findCompleteness, StepSummarySink, type TraceHeader, type TraceSink } from '@ranktrace/trace';
 import { CliError } from './errors.ts';
+import { kinetoFilesOf, openKinetoFiles } from './kineto-inputs.ts';
 import type { RunReport } from './print-summary.ts';
 import { showProgress } from './progress.ts';
 import { say } from './say.ts';
+import { openZipkinFile } from './zipkin-inputs.ts';
 
 export interface Inputs extends Disposable {
   readonly run: string;
@@ -29,9 +32,21 @@ export function openInputs(paths: readonly string[], run: string | undefined): I
   }
 }
 
+/** The same, or torch.profiler's files or a Zipkin file where `paths` name such. */
+export async function openMergeInputs(
+  paths: readonly string[],
+  run: string | undefined,
+): Promise<Disposable & { readonly sources: readonly MergeSource[] }> {
+  const zipkin = openZipkinFile(paths);
+  if (zipkin !== undefined) return { sources: zipkin, [Symbol.dispose]: () => {} };
+  const files = kinetoFilesOf(paths);
+  if (files === undefined) return openInputs(paths, run);
+  return { sources: await openKinetoFiles(files, run), [Symbol.dispose]: () => {} };
+}
+
 /** Merges `sources` once: into the trace file at `path` (if any), into `sinks`, and into a report. */
 export async function mergeAndReport(
-  sources: readonly StoredSource[],
+  sources: readonly MergeSource[],
   path: string | undefined,
   sinks: readonly TraceSink[] = [],
   signal?: AbortSignal,

@@ -23,7 +23,7 @@ export function formatReport(report: RunReport): string {
     blocks.push(`steps: ${formatCount(summary.stepCount)}, ${times}`, slowestSteps(summary), phaseTable(summary), recordingLines(report));
   }
   blocks.push(`clocks: ${clockLine(header)}`, findingLines(report.findings.filter(({ kind }) => kind !== 'detail_shed')));
-  return blocks.join('\n\n');
+  return blocks.filter((block) => block !== '').join('\n\n');
 }
 
 /** The report as data: what `--json` prints. */
@@ -47,7 +47,9 @@ function headline({ header, totals }: RunReport): string {
   const events = totals.reduce((sum, { counts }) => sum + Object.values(counts).reduce((a, b) => a + b, 0), 0);
   const hosts = new Set(header.processes.map((process) => process.host)).size;
   const ranks = `${header.processes.length} of ${header.worldSize} ranks`;
-  return `run ${header.run}: ${ranks} on ${hosts} ${hosts === 1 ? 'host' : 'hosts'}, ${formatCount(events)} events`;
+  const isKnown = header.processes.every(({ hostUnknown }) => hostUnknown !== true);
+  const where = isKnown ? ` on ${hosts} ${hosts === 1 ? 'host' : 'hosts'}` : '';
+  return `run ${header.run}: ${ranks}${where}, ${formatCount(events)} events`;
 }
 
 function slowestSteps(summary: RunSummary): string {
@@ -82,12 +84,15 @@ function recordingLines({ summary: { ranks }, findings }: RunReport): string {
   const mean = ranks.reduce((sum, rank) => sum + rank.overhead, 0) / ranks.length;
   const percent = (share: number): string => `${(100 * share).toFixed(2)} %`;
   const shed = findings.filter(({ kind }) => kind === 'detail_shed').map(({ text }) => `  ${printable(text)}`);
+  if (most.overhead === 0) return '';
   return [`recording: ${percent(mean)} of the steps, at most ${percent(most.overhead)} (rank ${most.rank})`, ...shed].join('\n');
 }
 
 function clockLine(header: TraceHeader): string {
   const methods = header.processes.map((process) => process.alignment);
   if (methods.every((alignment) => alignment.method === 'exact')) return 'all ranks read one clock (exact)';
+  if (methods.every(({ method }) => method === 'exact' || method === 'shared'))
+    return 'as recorded: nothing contradicts that all ranks read one clock';
   const unaligned = methods.filter((alignment) => alignment.method === 'unaligned').length;
   const worst = Math.max(0, ...methods.map((alignment) => alignment.bound ?? 0));
   return `aligned within ± ${formatNanos(worst)}${unaligned > 0 ? `, ${unaligned} ranks unaligned` : ''}`;

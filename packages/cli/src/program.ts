@@ -4,11 +4,13 @@ import { AggregatorError } from '@ranktrace/aggregator';
 import { checkRunName, ProtocolError } from '@ranktrace/protocol';
 import { TraceError } from '@ranktrace/trace';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
-import { doctor } from './commands/doctor.ts';
+import { checkClocks, doctor } from './commands/doctor.ts';
 import { dump } from './commands/dump.ts';
 import { merge } from './commands/merge.ts';
+import { report } from './commands/report.ts';
 import { checkCommand, run } from './commands/run.ts';
 import { serve } from './commands/serve.ts';
+import { describeSimulate, simulate } from './commands/simulate.ts';
 import { sortKeys, table } from './commands/table.ts';
 import { CliError } from './errors.ts';
 import { natsOptions } from './nats-options.ts';
@@ -59,13 +61,24 @@ export async function runProgram(argv: readonly string[], environment: NodeJS.Pr
     );
   program
     .command('merge')
-    .description('merge run directories, spools or segment files into one trace')
-    .argument('<input...>', 'what to merge')
+    .description('merge run directories, spools or segment files, or the torch.profiler files of a job, into one trace')
+    .argument('<input...>', 'what to merge: a run, or a .json or .json.gz file for each rank (or their directory)')
     .requiredOption('-o, --output <file>', 'trace file: .pftrace, .json or .txt, each also .gz')
     .addOption(whichRun)
     .option(...json)
-    .addHelpText('after', example('ranktrace merge ranktrace-out/night-42 -o night-42.pftrace'))
+    .addHelpText(
+      'after',
+      examples('ranktrace merge ranktrace-out/night-42 -o night-42.pftrace', 'ranktrace merge rank*.json.gz -o cluster.pftrace'),
+    )
     .action(async (inputs: string[], options) => done(await merge(inputs, options)));
+  program
+    .command('report')
+    .description('where the time of a run went between its ranks: steps, clocks, collectives, remote calls, what never ended')
+    .argument('<input...>', 'run directories, spools or segment files; or the torch.profiler files of a job')
+    .addOption(whichRun)
+    .option(...json)
+    .addHelpText('after', examples('ranktrace report ranktrace-out/night-42', 'ranktrace report rank*.json.gz --json | jq .collectives'))
+    .action(async (inputs: string[], options) => done(await report(inputs, options)));
   program
     .command('table')
     .description('calls, total, self and average time per name')
@@ -92,12 +105,20 @@ export async function runProgram(argv: readonly string[], environment: NodeJS.Pr
     .action(async (inputs: string[], options) => done(await dump(inputs, options)));
   program
     .command('doctor')
-    .description('check what a run needs: Node, clock, output directory, GPU, NATS')
+    .description('check what a run needs: Node, clock, output directory, GPU, NATS; or how well the clocks of a recorded run are aligned')
+    .argument('[input...]', 'a recorded run, whose clocks to check instead: directories, spools, segment or torch.profiler files')
+    .addOption(whichRun)
     .option(...out)
     .option(...json)
     .addOption(servers)
-    .addHelpText('after', example('ranktrace doctor --nats nats://localhost:4222'))
-    .action(async (options) => done(await doctor({ ...options, nats: natsOptions(options.nats, environment) })));
+    .addHelpText('after', examples('ranktrace doctor --nats nats://localhost:4222', 'ranktrace doctor ranktrace-out/night-42'))
+    .action(async (inputs: string[], options) =>
+      done(
+        inputs.length > 0 ? await checkClocks(inputs, options) : await doctor({ ...options, nats: natsOptions(options.nats, environment) }),
+      ),
+    );
+
+  describeSimulate(program.command('simulate'), runName).action(async (options) => done(await simulate(options)));
 
   try {
     await program.parseAsync(argv, { from: 'user' });
@@ -108,6 +129,7 @@ export async function runProgram(argv: readonly string[], environment: NodeJS.Pr
 }
 
 const example = (line: string): string => `\nExample:\n  ${line}`;
+const examples = (...lines: string[]): string => `\nExamples:\n  ${lines.join('\n  ')}`;
 
 const exitCodes = `
 Exit codes: 0 ok, 1 a finding or a failed check, 2 bad usage or input; run passes on the exit code of the first rank that failed.

@@ -44,7 +44,10 @@ export const tableColumns = {
   steps: { start: 'time', length: 'length', track: 'small', step: 'count', overhead: 'length' },
   /** Time of one named part of one step; `length` is the sum over `calls` spans directly below the step. */
   phases: { step: 'count', name: 'string', length: 'length', calls: 'small' },
-  /** One rank's part of a collective, matched across ranks by (group, sequence). `bytes`: this rank's payload. */
+  /**
+   * One rank's part of a collective, matched across ranks by (group, sequence), or one side of a send from rank to rank, matched by (group,
+   * source, destination, sequence). `bytes`: this rank's payload. `peer`: 1 + the rank at the other side of a send or receive, 0 of a collective.
+   */
   collectives: {
     start: 'time',
     length: 'length',
@@ -56,6 +59,7 @@ export const tableColumns = {
     id: 'count',
     parent: 'count',
     state: 'small',
+    peer: 'small',
   },
   /** One side of a remote call; `trace`, `span` and `parentSpan` are W3C Trace Context ids. `side`: `client` or `server`; `status`: `ok` or `error`. */
   rpcs: {

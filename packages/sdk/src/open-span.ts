@@ -27,6 +27,8 @@ export interface SpanBegin {
   /** Of a collective. */
   readonly sequence: number;
   readonly bytes: number;
+  /** 1 + the rank at the other side, 0 for none. */
+  readonly peer: number;
   /** Of an rpc: trace, span and parent span. */
   readonly ids: Uint8Array | undefined;
   readonly side: '' | 'client' | 'server';
@@ -142,7 +144,7 @@ export class OpenSpan {
   }
 
   #append(builder: BatchBuilder, length: number, status: string, state: number): void {
-    const { table, start, track, name, extra, sequence, bytes, ids, side } = this.begin;
+    const { table, start, track, name, extra, sequence, bytes, peer, ids, side } = this.begin;
     this.#serial = builder.serial;
     if (this.#shownSerial === 0) {
       this.#shownSerial = builder.serial;
@@ -155,7 +157,7 @@ export class OpenSpan {
     }
     const common = { start, length, track, id, parent: this.parent, state };
     if (table === 'collectives') {
-      this.#row = builder.append(table, { ...common, op: builder.string(name), group: builder.string(extra), sequence, bytes });
+      this.#row = builder.append(table, { ...common, op: builder.string(name), group: builder.string(extra), sequence, bytes, peer });
     } else {
       const all = ids ?? new Uint8Array(32);
       this.#row = builder.append(table, {

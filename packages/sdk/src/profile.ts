@@ -84,7 +84,10 @@ export interface Profile extends AsyncDisposable, Disposable {
   instant(name: string, args?: Args): void;
   /** A value that changes over time; `unit` is text for people. */
   counter(name: string, value: number, unit?: string): void;
-  /** Runs `fn`, sync or async, as this rank's part of a collective: matched across ranks by group and sequence. `bytes`: this rank's payload. */
+  /**
+   * Runs `fn`, sync or async, as this rank's part of a collective: matched across ranks by group and sequence. `bytes`: this rank's payload.
+   * With `peer`, as its side of a send: matched by group, direction and sequence, counted per pair of ranks.
+   */
   collective<T>(about: CollectiveAbout, fn: () => T): T;
   /** Runs `fn` as the client side of a remote call. `carrier` (W3C `traceparent`) is to travel with the call, as its headers. */
   rpcClient<T>(method: string, about: { peer?: string }, fn: (carrier: Record<string, string>) => T): T;

@@ -14,6 +14,7 @@
 // goes to the caller, with the span ended. When recording is off, each method is one check.
 
 import type { AsyncLocalStorage } from 'node:async_hooks';
+import { collectiveKind } from '@ranktrace/trace';
 import { type Args, type Argument, isValue, prepareArguments } from './arguments.ts';
 import { allDetail, detail } from './detail.ts';
 import { NameTable } from './name-table.ts';
@@ -56,14 +57,16 @@ export interface ActionMark {
 }
 
 export interface CollectiveAbout {
-  /** `all_reduce`, `broadcast`, … */
+  /** `all_reduce`, `broadcast`, `send`, `recv`, … */
   readonly op: string;
   /** Name of the process group. Default `world`. */
   readonly group?: string;
-  /** Number of this collective in its group. Default: counted from 0. */
+  /** Number of this collective in its group; of a send or receive among those from the one rank to the other. Default: counted from 0. */
   readonly sequence?: number;
   /** This rank's payload. Default 0. */
   readonly bytes?: number;
+  /** The rank that a `send` goes to, or that a `recv` comes from. Not of other collectives. */
+  readonly peer?: number;
 }
 
 /** A span of other instrumentation, which has its own clock readings, ids and parents. */
@@ -412,14 +415,18 @@ export class Recorder {
   collective<T>(about: CollectiveAbout, fn: () => T): T {
     if (!this.#on) return fn();
     const { op, group = 'world', bytes = 0 } = about;
-    const next = this.#sequences.get(group) ?? 0;
+    // What goes to a rank and what comes from it are counted apart.
+    const counter = about.peer === undefined ? group : `${group} ${collectiveKind(op) ?? ''} ${about.peer}`;
+    const next = this.#sequences.get(counter) ?? 0;
     const sequence = about.sequence ?? next;
-    const counted = this.#sequences.size < recordingLimits.groupsMax || this.#sequences.has(group);
+    const counted = this.#sequences.size < recordingLimits.groupsMax || this.#sequences.has(counter);
     // A sequence that is no count is counted by the drain; the numbers after it go on.
-    if (counted) this.#sequences.set(group, (Number.isSafeInteger(sequence) ? sequence : next) + 1);
+    if (counted) this.#sequences.set(counter, (Number.isSafeInteger(sequence) ? sequence : next) + 1);
     const groupId = counted ? this.#names.id(group) : -1;
     const opId = groupId < 0 ? -1 : this.#names.id(op);
-    const numbers = new Uint8Array(new Float64Array([numberOf(sequence), numberOf(bytes), 0, 0]).buffer);
+    const numbers = new Uint8Array(
+      new Float64Array([numberOf(sequence), numberOf(bytes), about.peer === undefined ? 0 : 1 + numberOf(about.peer), 0]).buffer,
+    );
     return this.#call(opId, undefined, fn, (id, parent) =>
       this.#putBegin(recordKind.collectiveBegin, groupId, opId, id, parent, numbers, undefined),
     );

@@ -7,7 +7,7 @@ export const recordingLimits = {
   argumentsPerEventMax: 64,
   /** Cells that events leave free for step marks (a quarter of a small ring): summaries go on when detail is lost. */
   stepSpareCellsMax: 1024,
-  /** Groups whose sequence numbers the recorder counts; collectives of further groups are dropped. */
+  /** Groups whose sequence numbers the recorder counts, and each rank sent to or received from in one; collectives of further ones are dropped. */
   groupsMax: 4096,
   /** Distinct phases of one step; further ones are summed up as one. */
   phasesPerStepMax: 128,

@@ -73,8 +73,9 @@ function batchText({ strings, tables }: Batch): string[] {
   const name = (index: number | undefined) => strings[index ?? 0] ?? '';
   for (let row = 0; row < spans.length; row++) lines.push(`${name(spans.columns.name[row])} ${common(spans.columns, row)}`);
   for (let row = 0; row < collectives.length; row++) {
-    const { op, group, sequence, bytes } = collectives.columns;
-    lines.push(`${name(op[row])} ${name(group[row])}#${sequence[row]} ${bytes[row]}B ${common(collectives.columns, row)}`);
+    const { op, group, sequence, bytes, peer } = collectives.columns;
+    const other = peer[row] === 0 ? '' : ` peer ${(peer[row] ?? 0) - 1}`;
+    lines.push(`${name(op[row])} ${name(group[row])}#${sequence[row]} ${bytes[row]}B${other} ${common(collectives.columns, row)}`);
   }
   for (let row = 0; row < rpcs.length; row++) {
     const { method, side, status } = rpcs.columns;
@@ -258,6 +259,33 @@ describe('other events', () => {
     expect(parentSpan?.slice(8, 16)).toEqual(span?.slice(0, 8));
   });
 
+  test('sends and receives count per group, direction and other rank', () => {
+    const rig = new Rig();
+    const { recorder } = rig;
+    const calls = [
+      { op: 'send', peer: 1 },
+      { op: 'isend', peer: 1 },
+      { op: 'recv', peer: 1 },
+      { op: 'send', peer: 0, group: 'pp' },
+      { op: 'send', peer: 65_535 },
+      { op: 'all_reduce' },
+      { op: 'send', peer: 1, sequence: 9 },
+      { op: 'send', peer: -1 },
+    ];
+    for (const about of calls) recorder.collective(about, () => 1);
+    rig.flush();
+    expect(rig.text()).toEqual([
+      'send world#0 0B peer 1 0+0 whole',
+      'isend world#1 0B peer 1 0+0 whole',
+      'recv world#0 0B peer 1 0+0 whole',
+      'send pp#0 0B peer 0 0+0 whole',
+      'send world#0 0B peer 65535 0+0 whole',
+      'all_reduce world#0 0B 0+0 whole',
+      'send world#9 0B peer 1 0+0 whole',
+      'send world#0 0B 0+0 whole',
+    ]);
+  });
+
   test('instants, counters and metadata', () => {
     const rig = new Rig();
     rig.tick(3);
@@ -315,14 +343,18 @@ describe('what no type allows and a program does', () => {
     recorder.addMetadata('seed', 7 as never);
     recorder.collective({ op: 'all_reduce', bytes: 8n as never }, () => 1);
     recorder.collective({ op: 'all_reduce', sequence: '5' as never }, () => 1);
+    recorder.collective({ op: 'send', peer: 65_536 }, () => 1);
+    recorder.collective({ op: 'send', peer: '1' as never }, () => 1);
     recorder.collective({ op: 'all_reduce' }, () => 1);
     expect(rig.flush().text()).toEqual([
       'all_reduce world#0 0B 0+0 whole',
       'all_reduce world#0 0B 0+0 whole',
+      'send world#0 0B 0+0 whole',
+      'send world#0 0B 0+0 whole',
       'all_reduce world#2 0B 0+0 whole',
       'seed: 7',
     ]);
-    expect(rig.drain.dropped).toEqual({ events: 2, arguments: 2, names: 0 });
+    expect(rig.drain.dropped).toEqual({ events: 2, arguments: 4, names: 0 });
   });
 });
 

@@ -25,7 +25,7 @@ const word = { write: 0, droppedEvents: 1, droppedArguments: 2, droppedNames: 3,
  * What a record says. `a`, `b` and `extra` by kind; times are raw `performance.now()` values, names are ids of the thread's name table.
  *
  *   spanBegin         extra category; a id (0 on the stack, −1 on the stack but may become async, else async); b parent id or 0
- *   collectiveBegin   the same with extra group, name op; then a cell: f64 sequence, f64 bytes
+ *   collectiveBegin   the same with extra group, name op; then a cell: f64 sequence, f64 bytes, f64 1 + peer or 0
  *   rpcClientBegin    the same with extra peer, name method; then a cell: trace 16 bytes, span 8, parent span 8; rpcServerBegin alike
  *   end               of the innermost span on the stack; extra status
  *   becameAsync       the innermost span on the stack returned a promise and is async from here on; a its id

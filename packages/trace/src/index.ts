@@ -1,8 +1,21 @@
 // The pure heart: no clock, disk, socket or DOM.
+
+export { type ClockConflict, ClockCoupling, type CoupledHosts } from './align/clock-coupling.ts';
 export { ClockModel, type RankClock } from './align/clock-model.ts';
-export { ClockCoupling, type ClockConflict, type CoupledHosts } from './align/clock-coupling.ts';
 export { type ClockEvidence, type ClockSample, ClusterClocks, type FittedClocks, fitClocks } from './align/fit-clocks.ts';
+export { type AdjustedSpan, adjustSpanSkew, type SkewSpan } from './align/span-skew.ts';
+export type { Bandwidth } from './analyse/bus-bandwidth.ts';
+export { type ClockOfRank, clockReport } from './analyse/clock-report.ts';
 export { collapsedStacks, type StackMetric, stackMetricOf } from './analyse/collapsed-stacks.ts';
+export {
+  type CollectiveLine,
+  type CollectiveRank,
+  type CollectiveRecord,
+  CollectiveSink,
+  type CollectiveSummary,
+  type SendLine,
+  type SpreadSummary,
+} from './analyse/collectives.ts';
 export { type Finding, findCompleteness, worstBound } from './analyse/findings.ts';
 export { type FunctionAverage, functionAverages, totalAverage } from './analyse/function-averages.ts';
 export {
@@ -27,17 +40,63 @@ export {
   memoryTimelineJson,
   memoryTimelineRawJson,
 } from './analyse/memory-timeline.ts';
+export {
+  type OpenCollective,
+  type OpenRank,
+  type OpenSpanSummary,
+  OpenWorkSink,
+  type OpenWorkSummary,
+} from './analyse/open-work.ts';
+export { QuantileSketch } from './analyse/quantile-sketch.ts';
 export type { RecordingWindow } from './analyse/rank-recording.ts';
+export { type LengthQuantiles, type RpcParty, type RpcRoute, RpcSink, type RpcSummary } from './analyse/rpcs.ts';
 export { quantile, type RankSummary, type RunSummary, type StepSummary, StepSummarySink } from './analyse/step-summary.ts';
 export { TraceError, type TraceErrorCode } from './errors.ts';
+export { type CollectiveKind, collectiveKind, isBarrierLike, pairOf } from './match/collective-kind.ts';
+export {
+  type AddedPart,
+  CollectiveMatcher,
+  type CollectivePart,
+  type MatchedCollective,
+  type MatcherBounds,
+} from './match/collective-matcher.ts';
+export {
+  type MatchedRpc,
+  type RpcHalf,
+  type RpcMatchCounts,
+  RpcMatcher,
+  type RpcMatcherOptions,
+  rpcHalfOf,
+} from './match/rpc-matcher.ts';
 export type { BatchSource } from './merge/batch-source.ts';
 export { BatchMerger } from './merge/merge-batches.ts';
 export { type MergeProgress, mergeRun } from './merge/merge-run.ts';
 export { teeSink } from './merge/tee-sink.ts';
-export { KinetoReader, readKineto } from './read/kineto.ts';
+export { KinetoReader, type KinetoReaderOptions, readKineto } from './read/kineto.ts';
+export { type KinetoFile, type KinetoProcess, kinetoExtent, kinetoSource } from './read/kineto-source.ts';
 export { KinetoTable } from './read/kineto-table.ts';
+export { readZipkin, type ZipkinFile } from './read/zipkin-source.ts';
+export { looksLikeZipkin } from './read/zipkin-spans.ts';
+export { type ClusterObserver, ClusterSimulation } from './simulate/cluster-simulation.ts';
+export { type ClusterTruth, type TrueHost, trueTimeOf, truthLines } from './simulate/cluster-truth.ts';
+export { Random } from './simulate/random.ts';
+export type { TrueRpc } from './simulate/rpc-traffic.ts';
+export { type ClockStep, type OffsetKnots, SimulatedClock } from './simulate/simulated-clock.ts';
+export { simulatedCluster } from './simulate/simulated-cluster.ts';
+export type { RankLosses } from './simulate/simulated-rank.ts';
+export {
+  type ClusterOptions,
+  type HostClockStep,
+  type ResolvedCluster,
+  resolveCluster,
+  type Straggler,
+  type StragglingPhase,
+  stragglingPhases,
+} from './simulate/simulation-options.ts';
+export type { TrueCollective } from './simulate/training-loop.ts';
 export type {
   Alignment,
+  ClockConflictAt,
   EventCounts,
   ProcessTotals,
   TraceEvent,

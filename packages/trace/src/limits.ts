@@ -9,6 +9,48 @@ export const limits = {
   metadataBytesMax: 64 * 1024 * 1024,
   /** Events of one file: its columns are about 100 bytes an event. */
   eventsPerFileMax: 100_000_000,
+  /** Arguments without a column, each distinct set of them once, where all are kept; what comes after is counted and left out. */
+  argumentBytesMax: 256 * 1024 * 1024,
+  /** Events of one file that say something of a collective, and its collectives; what comes after stays a span like any other. */
+  collectivesPerFileMax: 10_000_000,
+  /** Steps of one file; what comes after stays a span like any other. */
+  stepsPerFileMax: 1_000_000,
+  /** Named phases of one step; what has another name is in no phase. */
+  phasesPerStepMax: 1024,
   /** Distinct names, shapes and stacks of one file: their indexes multiply exactly in a double. */
   stringsPerFileMax: 50_000_000,
+  /** Collectives whose other ranks have not come, about 500 bytes each beside their parts. */
+  collectivesPendingMax: 65_536,
+  /** Ranks' parts of them, about 150 bytes each. */
+  collectivePartsPendingMax: 1_048_576,
+  /** Names and members of the groups that are known, as they lie in memory. */
+  collectiveGroupBytesMax: 64 * 1024 * 1024,
+  /** Lines of the report about collectives, and about sends, each about 10 KiB, 150 KiB at worst; what comes after shares one. */
+  collectiveLinesMax: 1024,
+  /** Ranks of all of these lines together, about 100 bytes each; of further ones only the sums are kept. */
+  collectiveRankLinesMax: 131_072,
+  /** Single collectives that the report keeps: those that made ranks wait longest. */
+  collectiveRecordsMax: 100,
+  /** Spans that are open at one time, about 150 bytes each beside their names; of further ones only the number is known. */
+  openSpansMax: 131_072,
+  /** Collectives that somebody is inside of at the end, and that the report tells of: those that wait longest. */
+  openCollectivesMax: 100,
+  /** Events of each kind by which a source without pings is aligned, about 100 bytes each. */
+  sharedEventsMax: 16_384,
+  /** Halves of remote calls that wait for their other half, about 1 KiB each. */
+  rpcHalvesPendingMax: 65_536,
+  /** Servers of one remote call: fan-out and retries. */
+  rpcServersPerCallMax: 1024,
+  /** Failed remote calls remembered for the sake of their retries. */
+  rpcFailuresMax: 16_384,
+  /** Lines of the report about remote calls, about 10 KiB each, 150 KiB at worst; what comes after shares one. */
+  rpcRoutesMax: 1024,
+  /** Bytes of one Zipkin file: it is held as a whole, several times its size. */
+  zipkinBytesMax: 128 * 1024 * 1024,
+  /** Spans of one Zipkin file. */
+  zipkinSpansMax: 1_000_000,
+  /** Services of one Zipkin file, each a process of the trace; spans of others are skipped and counted. */
+  zipkinServicesMax: 4096,
+  /** Tags of one Zipkin span; others are left out and counted. */
+  zipkinTagsPerSpanMax: 64,
 } as const;

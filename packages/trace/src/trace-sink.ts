@@ -11,6 +11,20 @@ export interface TraceHeader {
   readonly unixEpoch: bigint | undefined;
   /** Sorted by rank, then incarnation. */
   readonly processes: readonly TraceProcess[];
+  /** Where clocks contradict each other. Absent: nowhere. */
+  readonly clockConflicts?: readonly ClockConflictAt[];
+}
+
+/** Messages that no correction of clocks can put in order: some of them are shown reversed. */
+export interface ClockConflictAt {
+  /** About when, to within 10 s, ns. */
+  readonly time: number;
+  /** A cycle of hosts whose messages contradict each other. */
+  readonly hosts: readonly string[];
+  /** By how much a message is reversed at most, ns. */
+  readonly slack: number;
+  /** Whether a clock stepped there, and nobody knows when exactly. */
+  readonly isAtStep: boolean;
 }
 
 /** How a host's clock was placed on the run's axis. */
@@ -27,6 +41,11 @@ export interface Alignment {
   readonly boundAt?: (time: TraceTime) => Nanos;
   /** Times at which the host's clock stepped. Absent: none. */
   readonly clockSteps?: readonly TraceTime[];
+  /**
+   * Where clocks contradict each other, events are shown later than their clocks say, by up to `most`, so that none comes before its cause.
+   * Absent: nowhere.
+   */
+  readonly shifted?: readonly { readonly from: TraceTime; readonly until: TraceTime; readonly most: Nanos }[];
 }
 
 /** One life of one rank. */
@@ -35,7 +54,10 @@ export interface TraceProcess {
   readonly index: number;
   readonly rank: number;
   readonly incarnation: string;
+  /** Processes of one host have the same. */
   readonly host: string;
+  /** The input does not say where it ran: `host` is then this process's alone. */
+  readonly hostUnknown?: true;
   readonly hostName: string;
   /** The system's own process id. */
   readonly pid: number;
@@ -87,6 +109,8 @@ export interface TraceEvent {
   readonly group: string;
   readonly sequence: number;
   readonly bytes: number;
+  /** Collective: the rank at the other side of a send or receive, −1 for none. */
+  readonly peerRank: number;
   /** Rpc: `client` or `server`, the other side's name, `ok` or `error`; hex W3C ids. */
   readonly side: string;
   readonly peer: string;

@@ -1,11 +1,16 @@
-// `ranktrace doctor`: is everything there that a run needs? One line per check; exit code 1 when a required one fails.
+// `ranktrace doctor`: is everything there that a run needs? One line per check; exit code 1 when a required one fails. With a recorded run:
+// how well are its clocks aligned? Exit code 1 when one is not, or when they contradict each other.
 
 import { execFile } from 'node:child_process';
 import { access, constants, stat, statfs } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { checkNats, hostId, type NatsConnectOptions } from '@ranktrace/aggregator';
+import { clockReport } from '@ranktrace/trace';
 import { formatBytes, formatNanos, formatTable } from '../format.ts';
+import { abortOnInterrupt } from '../interrupt.ts';
+import { mergeAndReport, openMergeInputs } from '../merge-inputs.ts';
+import { clocksData, formatClocks } from '../print-clocks.ts';
 
 interface Check {
   readonly name: string;
@@ -23,6 +28,17 @@ export async function doctor(options: { nats?: NatsConnectOptions | undefined; o
       `${formatTable([['check', 'state', ''], ...checks.map((c) => [c.name, c.state, c.text])], [false, false, false])}\n`,
     );
   return checks.some((check) => check.state === 'failed') ? 1 : 0;
+}
+
+export async function checkClocks(inputs: readonly string[], options: { run?: string; json?: boolean }): Promise<number> {
+  using opened = await openMergeInputs(inputs, options.run);
+  using interrupt = abortOnInterrupt();
+  const { header, totals } = await mergeAndReport(opened.sources, undefined, [], interrupt.signal);
+  const clocks = clockReport(totals);
+  const { clockConflicts = [] } = header;
+  if (options.json === true) process.stdout.write(`${JSON.stringify(clocksData(clocks, clockConflicts))}\n`);
+  else process.stdout.write(`${formatClocks(clocks, clockConflicts)}\n`);
+  return clockConflicts.length > 0 || clocks.some(({ method }) => method === 'unaligned') ? 1 : 0;
 }
 
 function checkNode(): Check {

@@ -1,13 +1,16 @@
-// `ranktrace merge INPUT… -o FILE`: one trace out of what ranks left on disk.
+// `ranktrace merge INPUT… -o FILE`: one trace out of what ranks left on disk, or of what torch.profiler wrote on each.
 
+import { traceFormatOf } from '@ranktrace/aggregator';
 import { CliError } from '../errors.ts';
 import { formatBytes } from '../format.ts';
 import { abortOnInterrupt } from '../interrupt.ts';
-import { mergeAndReport, openInputs } from '../merge-inputs.ts';
+import { mergeAndReport, openMergeInputs } from '../merge-inputs.ts';
 import { formatReport, reportData } from '../print-summary.ts';
 
 export async function merge(inputs: readonly string[], options: { output: string; run?: string; json?: boolean }): Promise<number> {
-  using opened = openInputs(inputs, options.run);
+  // Said before anything is read, for that may take a while.
+  traceFormatOf(options.output);
+  using opened = await openMergeInputs(inputs, options.run);
   using interrupt = abortOnInterrupt();
   const report = await mergeAndReport(opened.sources, options.output, [], interrupt.signal).catch((error: unknown) => {
     if (interrupt.signal.aborted) throw new CliError('failed', `Interrupted: "${options.output}" was not written`);

@@ -4,8 +4,9 @@
 import { type KeyAverage, KeyAveragesSink, KinetoTableSink } from '@ranktrace/trace';
 import { CliError } from '../errors.ts';
 import { formatCount, formatNanos, formatTable } from '../format.ts';
+import { isProfile } from '../kineto-inputs.ts';
 import { mergeAndReport, openInputs } from '../merge-inputs.ts';
-import { isProfile, printAverages, tableOfProfile } from './table-of-profile.ts';
+import { printAverages, tableOfProfile } from './table-of-profile.ts';
 
 const keys = { self: 'self', total: 'total', avg: 'average', calls: 'count', name: 'key' } as const;
 

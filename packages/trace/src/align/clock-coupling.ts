@@ -14,7 +14,7 @@
 import { nanosPerSecond } from '@ranktrace/protocol';
 import { medianOf } from './clock-steps.ts';
 import type { OffsetLimits } from './offset-envelope.ts';
-import { axis, type Constraints, solveConstraints } from './solve-constraints.ts';
+import { axis, type Solution, solveConstraints } from './solve-constraints.ts';
 
 export interface CoupledHosts {
   readonly count: number;
@@ -22,6 +22,8 @@ export interface CoupledHosts {
   readonly reference: number;
   /** Corrections that the proof allows a host at a time of the axis, ns. */
   limits(host: number, time: number): OffsetLimits;
+  /** Times of the axis at which the host's clock stepped, in order. */
+  readonly steps?: (host: number) => readonly number[];
 }
 
 /** Clocks whose messages contradict each other. */
@@ -32,6 +34,8 @@ export interface ClockConflict {
   readonly hosts: readonly number[];
   /** By how much messages stay reversed there at most, ns. */
   readonly slack: number;
+  /** Whether it is because a clock stepped there, and nobody knows when exactly. */
+  readonly isAtStep: boolean;
 }
 
 export interface CouplingOptions {
@@ -43,6 +47,12 @@ export interface CouplingOptions {
 
 /** Every constraint is to hold by this, ns: more than roundings and the two ends of a message between knots can take. */
 const marginNs = 200;
+/**
+ * Where a clock stepped is known to within the windows by which it was found. What touches it there counts as long as it moves no clock by
+ * more than this, ns: else it was on the other side.
+ */
+const stepReachNs = 4 * nanosPerSecond;
+const atStepMax = 15_000;
 /** Exits of a host in a group about a knot: at least so many give a median; of more, every second, fourth … is taken. */
 const devsMin = 5;
 const devsMax = 256;
@@ -50,7 +60,7 @@ const groupsMax = 64;
 const rounds = 60;
 
 export class ClockCoupling {
-  readonly #hosts: CoupledHosts;
+  #hosts: CoupledHosts;
   readonly #knotNs: number;
   readonly #usesExits: boolean;
   readonly #open = new Map<number, Knot>();
@@ -59,9 +69,12 @@ export class ClockCoupling {
   readonly #solved: Float64Array[] = [];
   #exitStart: Float64Array;
   #hasExits = false;
+  /** Where clocks contradict each other, in order of time. */
   readonly conflicts: ClockConflict[] = [];
-  /** Collectives and messages that were used. */
-  used = 0;
+  /** Messages, and pairs of a collective's hosts, that cannot be what they seem, for pings prove otherwise: not used. */
+  refuted = 0;
+  /** Those that came when their knots had been solved: not used. */
+  late = 0;
 
   constructor(hosts: CoupledHosts, { knotNs = 10 * nanosPerSecond, usesExits = true }: CouplingOptions = {}) {
     this.#hosts = hosts;
@@ -70,28 +83,31 @@ export class ClockCoupling {
     this.#exitStart = new Float64Array(hosts.count);
   }
 
+  /** The same hosts, with what is known of them now. */
+  replaceHosts(hosts: CoupledHosts): void {
+    this.#hosts = hosts;
+  }
+
   /** Host `from` did something at `sent` before host `to` did something at `received`; ns on the axis. */
   message(from: number, sent: number, to: number, received: number): void {
     if (from === to || !Number.isFinite(sent) || !Number.isFinite(received)) return;
     this.#advance(Math.min(sent, received));
-    this.used++;
     const missing = sent - received;
-    if (missing + this.#reach(from, sent) + this.#reach(to, received) < 0) return;
-    this.#require(from, to, missing, Math.min(sent, received), Math.max(sent, received));
+    const reach = this.#reach(from, sent) + this.#reach(to, received);
+    if (missing + reach >= 0) this.#require(from, to, missing, reach, Math.min(sent, received), Math.max(sent, received));
   }
 
   /**
-   * One collective: per host the latest entry and the earliest exit of its ranks, ns on the axis. `isSymmetric`: its ranks leave it together
-   * (all-reduce, all-gather, reduce-scatter, barrier; not broadcast, reduce, gather, scatter).
+   * One collective that nobody leaves before all have entered, so that its ranks leave it together (`isBarrierLike`): per host the latest
+   * entry and the earliest exit of its ranks, ns on the axis.
    */
-  collective(group: string, hosts: readonly number[], entries: readonly number[], exits: readonly number[], isSymmetric: boolean): void {
+  collective(group: string, hosts: readonly number[], entries: readonly number[], exits: readonly number[]): void {
     if (hosts.length < 2) return;
     const lastEntry = Math.max(...entries);
     const firstExit = Math.min(...exits);
     if (!Number.isFinite(lastEntry) || !Number.isFinite(firstExit)) return;
     this.#advance(Math.min(lastEntry, firstExit));
-    this.used++;
-    if (isSymmetric && this.#usesExits) this.#noteExits(group, hosts, exits);
+    if (this.#usesExits && !hosts.some((host) => this.#isAtStep(host, lastEntry))) this.#noteExits(group, hosts, exits);
     let reach = 0;
     for (const host of hosts) reach = Math.max(reach, this.#reach(host, lastEntry));
     if (lastEntry - firstExit + 2 * reach < 0) return;
@@ -100,7 +116,9 @@ export class ClockCoupling {
       if (entry - firstExit + 2 * reach < 0) continue;
       for (let b = 0; b < hosts.length; b++) {
         const missing = entry - (exits[b] as number);
-        if (a !== b && missing + 2 * reach >= 0) this.#require(hosts[a] as number, hosts[b] as number, missing, lastEntry, lastEntry);
+        if (a !== b && missing + 2 * reach >= 0) {
+          this.#require(hosts[a] as number, hosts[b] as number, missing, 2 * reach, lastEntry, lastEntry);
+        }
       }
     }
   }
@@ -125,6 +143,10 @@ export class ClockCoupling {
     return before + (place - left) * (after - before);
   }
 
+  #isAtStep(host: number, time: number): boolean {
+    return this.#hosts.steps?.(host).some((step) => Math.abs(step - time) <= stepReachNs) ?? false;
+  }
+
   /** How far a correction may go, ns. */
   #reach(host: number, time: number): number {
     if (host === this.#hosts.reference) return 0;
@@ -132,21 +154,35 @@ export class ClockCoupling {
     return Math.max(-lower, upper, 0);
   }
 
+  #isSolved(index: number): boolean {
+    return this.#solved.length > 0 && index < this.#first + this.#solved.length;
+  }
+
   #knotAt(index: number): Knot {
     let knot = this.#open.get(index);
     if (knot === undefined) {
-      knot = { least: new Map(), exits: new Map() };
+      knot = { least: new Map(), leastAtSteps: new Map(), exits: new Map() };
       this.#open.set(index, knot);
     }
     return knot;
   }
 
-  #require(from: number, to: number, missing: number, begin: number, end: number): void {
+  #require(from: number, to: number, missing: number, reach: number, begin: number, end: number): void {
+    if (missing > reach) {
+      this.refuted++;
+      return;
+    }
+    const isAtStep = this.#isAtStep(from, begin) || this.#isAtStep(to, begin);
     const key = from * this.#hosts.count + to;
     const last = Math.floor(end / this.#knotNs) + 1;
     // A call that takes minutes says nothing tight.
     for (let index = Math.max(Math.floor(begin / this.#knotNs), last - 3); index <= last; index++) {
-      const { least } = this.#knotAt(index);
+      if (this.#isSolved(index)) {
+        this.late++;
+        continue;
+      }
+      const knot = this.#knotAt(index);
+      const least = isAtStep ? knot.leastAtSteps : knot.least;
       const known = least.get(key);
       if (known === undefined || known < missing) least.set(key, missing);
     }
@@ -154,7 +190,12 @@ export class ClockCoupling {
 
   #noteExits(group: string, hosts: readonly number[], exits: readonly number[]): void {
     const middle = medianOf(exits);
-    const { exits: groups } = this.#knotAt(Math.round(middle / this.#knotNs));
+    const index = Math.round(middle / this.#knotNs);
+    if (this.#isSolved(index)) {
+      this.late++;
+      return;
+    }
+    const { exits: groups } = this.#knotAt(index);
     let noted = groups.get(group);
     if (noted === undefined) {
       if (groups.size >= groupsMax) return;
@@ -182,7 +223,7 @@ export class ClockCoupling {
   }
 
   #solve(index: number): void {
-    const { least, exits } = this.#knotAt(index);
+    const { least, leastAtSteps, exits } = this.#knotAt(index);
     this.#open.delete(index);
     const time = index * this.#knotNs;
     const fitted = this.#fitExits(exits, time);
@@ -192,30 +233,26 @@ export class ClockCoupling {
       this.#hasExits = true;
       for (const earlier of this.#solved) for (const [host, value] of fitted) earlier[host] = (earlier[host] as number) + value;
     }
-    const { reference, count } = this.#hosts;
     const start = this.#exitStart.map((value, host) => this.#allowed(host, time, value));
-    const constraints = { from: [] as number[], to: [] as number[], least: [] as number[], isProof: [] as boolean[] };
-    const add = (from: number, to: number, value: number, isProof: boolean): void => {
-      constraints.from.push(from === reference ? axis : from);
-      constraints.to.push(to === reference ? axis : to);
-      constraints.least.push(value);
-      constraints.isProof.push(isProof);
-    };
-    const touched = new Set<number>();
-    for (const [key, missing] of least) {
-      const [from, to] = [Math.floor(key / count), key % count];
-      add(from, to, missing + marginNs, false);
-      touched.add(from).add(to);
+    const sure = this.#solution(time, start, [least]);
+    const all = leastAtSteps.size === 0 ? sure : this.#solution(time, start, [least, leastAtSteps]);
+    const isLikely =
+      all.slack <= sure.slack && all.corrections.every((value, host) => Math.abs(value - (sure.corrections[host] as number)) <= atStepMax);
+    const { corrections, slack, cycle } = isLikely ? all : sure;
+    if (slack > 0) this.conflicts.push({ time, hosts: cycle, slack, isAtStep: false });
+    if (!isLikely) this.#tellStep(time, leastAtSteps, corrections);
+    this.#keep(index, corrections);
+  }
+
+  /** What stays reversed at a step, because nobody knows on which side it was. */
+  #tellStep(time: number, leastAtSteps: ReadonlyMap<number, number>, corrections: Float64Array): void {
+    let [slack, hosts] = [0, [] as number[]];
+    for (const [key, missing] of leastAtSteps) {
+      const [from, to] = [Math.floor(key / this.#hosts.count), key % this.#hosts.count];
+      const reversedBy = missing + marginNs - (corrections[to] as number) + (corrections[from] as number);
+      if (reversedBy > slack) [slack, hosts] = [reversedBy, [from, to]];
     }
-    for (const host of touched) {
-      if (host === reference) continue;
-      const { lower, upper } = this.#hosts.limits(host, time);
-      if (lower <= upper) {
-        if (Number.isFinite(lower)) add(axis, host, Math.min(lower, 0), true);
-        if (Number.isFinite(upper)) add(host, axis, -Math.max(upper, 0), true);
-      }
-    }
-    this.#keep(index, this.#solution(time, start, constraints));
+    if (slack > 0) this.conflicts.push({ time, hosts, slack, isAtStep: true });
   }
 
   /** The nearest correction that the proof allows. */
@@ -225,11 +262,32 @@ export class ClockCoupling {
     return Math.max(Math.min(lower, 0), Math.min(value, Math.max(upper, 0)));
   }
 
-  #solution(time: number, start: Float64Array, constraints: Constraints): Float64Array {
-    if (constraints.from.length === 0) return start;
-    const { corrections, slack, cycle } = solveConstraints(start, constraints);
-    if (cycle.length > 0 || slack > 0) this.conflicts.push({ time, hosts: cycle, slack });
-    return corrections;
+  #solution(time: number, start: Float64Array, needs: readonly ReadonlyMap<number, number>[]): Solution {
+    const { reference, count } = this.#hosts;
+    const constraints = { from: [] as number[], to: [] as number[], least: [] as number[], isProof: [] as boolean[] };
+    const add = (from: number, to: number, value: number, isProof: boolean): void => {
+      constraints.from.push(from === reference ? axis : from);
+      constraints.to.push(to === reference ? axis : to);
+      constraints.least.push(value);
+      constraints.isProof.push(isProof);
+    };
+    const touched = new Set<number>();
+    for (const least of needs) {
+      for (const [key, missing] of least) {
+        const [from, to] = [Math.floor(key / count), key % count];
+        add(from, to, missing + marginNs, false);
+        touched.add(from).add(to);
+      }
+    }
+    if (touched.size === 0) return { corrections: start, slack: 0, cycle: [] };
+    for (const host of touched) {
+      if (host === reference) continue;
+      const { lower, upper } = this.#hosts.limits(host, time);
+      if (lower > upper) continue;
+      if (Number.isFinite(lower)) add(axis, host, Math.min(lower, 0), true);
+      if (Number.isFinite(upper)) add(host, axis, -Math.max(upper, 0), true);
+    }
+    return solveConstraints(start, constraints);
   }
 
   #keep(index: number, corrections: Float64Array): void {
@@ -270,6 +328,8 @@ export class ClockCoupling {
 interface Knot {
   /** By from · count + to: the largest correction[to] − correction[from] that is needed. */
   readonly least: Map<number, number>;
+  /** The same by what touches a clock about where it stepped. */
+  readonly leastAtSteps: Map<number, number>;
   /** By group and host. */
   readonly exits: Map<string, Map<number, Deviations>>;
 }

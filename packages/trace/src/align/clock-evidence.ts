@@ -18,9 +18,8 @@ export interface Interval {
 
 /** What a rank did together with others, by keys that all of them know: evidence where there are no pings. */
 export interface SharedEvents {
-  /** Collectives whose ranks leave together, and others. */
-  readonly symmetric: ReadonlyMap<string, Interval>;
-  readonly asymmetric: ReadonlyMap<string, Interval>;
+  /** Collectives that no rank leaves before all have entered, so that their ranks leave together. */
+  readonly collectives: ReadonlyMap<string, Interval>;
   /** Remote calls by the client's span id, as the client saw them and as the server did. */
   readonly clients: ReadonlyMap<string, Interval>;
   readonly servers: ReadonlyMap<string, Interval>;

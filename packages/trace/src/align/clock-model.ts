@@ -26,6 +26,8 @@ export interface ClockProof {
   readonly referenceBound?: number;
   /** Host times at which the clock stepped. */
   readonly steps?: readonly number[];
+  /** Stretches of the axis in which events are shifted, see `Alignment`. */
+  readonly shifted?: readonly { readonly from: number; readonly until: number; readonly most: number }[];
 }
 
 export class ClockModel {
@@ -46,7 +48,7 @@ export class ClockModel {
 
   /** A clock whose error is known at every time. */
   static proven(method: Alignment['method'], knots: ClockKnots, proof: ClockProof): ClockModel {
-    const { limits, from, until, referenceBound = 0, steps = [] } = proof;
+    const { limits, from, until, referenceBound = 0, steps = [], shifted = [] } = proof;
     const bare = new ClockModel(method, knots, undefined);
     const worst = nanos(limits.worst(from, until, knots.at, (time) => bare.offsetAt(time)) + referenceBound);
     const boundAt = (time: TraceTime): Nanos => {
@@ -54,7 +56,16 @@ export class ClockModel {
       return nanos(Math.min(worst, Math.ceil(limits.distance(own, bare.offsetAt(own))) + referenceBound));
     };
     const clockSteps = steps.map((time) => bare.toTrace(time));
-    return new ClockModel(method, knots, worst, { boundAt, ...(clockSteps.length === 0 ? {} : { clockSteps }) });
+    const stretches = shifted.map((stretch) => ({
+      from: traceTime(stretch.from),
+      until: traceTime(stretch.until),
+      most: nanos(stretch.most),
+    }));
+    return new ClockModel(method, knots, worst, {
+      boundAt,
+      ...(clockSteps.length === 0 ? {} : { clockSteps }),
+      ...(stretches.length === 0 ? {} : { shifted: stretches }),
+    });
   }
 
   /** ns on the trace axis of `time` ns on the host's clock; whole ns, so that equal inputs stay equal. */

@@ -5,8 +5,8 @@
 //   ·  ·  · ·  ·  ·  ·   │ ·  ·
 //   ───────── line ──────┴───────
 //
-// That needs 48 s of history. Before, and for what is larger than all ways, the proof: a ping that contradicts all before it, at any
-// believable drift.
+// With less history (five windows at least) the line is known less well, and the limit grows by that. What is larger than all ways is proven: a
+// ping contradicts all before it, at any believable drift.
 //
 // Invariant: at most `stepsMax` steps; a clock that seems to step more often does something else, and its bound says so.
 
@@ -20,6 +20,7 @@ const windowLength = 2 * nanosPerSecond;
 const bestPings = 2;
 /** Windows of the line, windows between (the step may lie inside of them), and windows after. */
 const before = 23;
+const beforeMin = 5;
 const between = 2;
 const after = 4;
 /** A step is this many times what the line leaves over, and at least this many ns. */
@@ -50,8 +51,23 @@ export function clockSteps(pings: readonly HostPing[]): number[] {
 const earliest = (a: number | undefined, b: number | undefined): number | undefined =>
   a === undefined ? b : b === undefined ? a : Math.min(a, b);
 
-/** The first ping that those before it refute, and that the next ones confirm. */
+/** Pings on either side of a proof that tell where the step was, and how large. */
+const beside = 24;
+
+/** The first ping after a step that is proven: one that those before it refute comes somewhat later. */
 function provenStep(pings: readonly HostPing[]): number | undefined {
+  const proof = firstRefuted(pings);
+  if (proof === undefined) return undefined;
+  const [from, to] = [Math.max(0, proof - beside), Math.min(pings.length, proof + beside)];
+  const middleOf = (some: readonly HostPing[]): number => medianOf(some.map(({ upper, lower }) => (upper + lower) / 2));
+  // Nearer to the proof some may be of the other side already.
+  const earlier = pings.slice(from, Math.max(from + 1, proof - (beside >> 1)));
+  const level = middleOf(earlier);
+  const step = middleOf(pings.slice(proof, to)) - level;
+  return split(pings, from, to, () => level, step);
+}
+
+function firstRefuted(pings: readonly HostPing[]): number | undefined {
   let [upper, lower, last] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, Number.NaN];
   for (const [index, ping] of pings.entries()) {
     if (index > 0) {
@@ -69,20 +85,20 @@ function provenStep(pings: readonly HostPing[]): number | undefined {
 
 /** The first ping after the first step that windows show. */
 function likelyStep(pings: readonly HostPing[]): number | undefined {
-  const windows = windowOffsets(pings, windowLength, bestPings);
-  for (let index = before; index + between + after <= windows.length; index++) {
-    const line = lineThrough(windows.slice(index - before, index));
+  const windows = windowOffsets(pings, windowLength, bestPings, 0);
+  for (let index = beforeMin; index + between + after <= windows.length; index++) {
+    const line = lineThrough(windows.slice(Math.max(0, index - before), index));
     const residual = ({ at, offset }: WindowOffset): number => offset - line.at(at);
-    const limit = Math.max(madFactor * line.deviation, stepMin);
+    const limit = Math.max(madFactor * line.deviation * line.openness((windows[index + between + after - 1] as WindowOffset).at), stepMin);
     const residuals = windows.slice(index + between, index + between + after).map(residual);
     const step = medianOf(residuals);
     if (Math.abs(step) <= limit || residuals.some((value) => Math.sign(value) !== Math.sign(step))) continue;
-    return firstAfter(pings, windows[index - 1] as WindowOffset, windows[index + between] as WindowOffset, line.at, step);
+    return firstAfter(pings, windows[index - 1] as WindowOffset, windows[index + between + after - 1] as WindowOffset, line.at, step);
   }
   return undefined;
 }
 
-/** Of the pings between two windows the first from which on the new offset fits better than the old. */
+/** Of the pings between two windows (one of those after may still be of before) the first after the step. */
 function firstAfter(
   pings: readonly HostPing[],
   last: WindowOffset,
@@ -90,16 +106,21 @@ function firstAfter(
   line: (at: number) => number,
   step: number,
 ): number {
-  const inside = pings.flatMap(({ at }, index) => (at > last.at && at <= next.at ? [index] : []));
-  // Costs of a split: what the pings before it say of the old offset, and those after it of the new one.
+  const from = pings.findIndex(({ at }) => at > last.at);
+  const to = pings.findIndex(({ at }) => at > next.at);
+  return split(pings, from, to < 0 ? pings.length : to, line, step);
+}
+
+/** The first ping of [from, to) from which on the offset fits better with the step than without. */
+function split(pings: readonly HostPing[], from: number, to: number, line: (at: number) => number, step: number): number {
+  // What a ping says against an offset: by how much it refutes it, and less the more it leaves open, how far its middle is off.
   const miss = (index: number, offset: number): number => {
     const { at, upper, lower } = pings[index] as HostPing;
     const expected = line(at) + offset;
     return Math.max(0, lower - expected, expected - upper) + Math.abs((upper + lower) / 2 - expected) / (1 + (upper - lower) / stepMin);
   };
-  let cost = inside.reduce((sum, index) => sum + miss(index, step), 0);
-  let [best, least] = [inside[0] as number, cost];
-  for (const index of inside) {
+  let [best, least, cost] = [from, 0, 0];
+  for (let index = from; index < to; index++) {
     cost += miss(index, 0) - miss(index, step);
     if (cost < least) [best, least] = [index + 1, cost];
   }
@@ -118,7 +139,14 @@ function lineThrough(windows: readonly WindowOffset[]) {
   const slope = square === 0 ? 0 : product / square;
   const at = (time: number): number => mean + slope * (time - meanAt);
   const deviation = madOfDeviation * medianOf(windows.map((window) => Math.abs(window.offset - at(window.at))));
-  return { at, deviation: Math.max(deviation, deviationMin) };
+  // How much less well the line is known at a time than its windows are, against one through all that are wanted.
+  const opennessAt = (count: number, time: number, spread: number): number => Math.sqrt(1 + 1 / count + (time - meanAt) ** 2 / spread);
+  const full = windowLength ** 2 * ((before ** 3 - before) / 12);
+  const openness = (time: number): number => {
+    const reach = (before / 2 + between + after) * windowLength;
+    return Math.max(1, opennessAt(windows.length, time, square) / opennessAt(before, meanAt + reach, full));
+  };
+  return { at, deviation: Math.max(deviation, deviationMin), openness };
 }
 
 export function medianOf(values: readonly number[]): number {

@@ -3,6 +3,7 @@
 import { rankTime } from '@ranktrace/protocol';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { Random } from '../simulate/random.ts';
 import { type ClockEvidence, type ClockSample, type FittedClocks, fitClocks } from './fit-clocks.ts';
 
 const second = 1e9;
@@ -11,21 +12,10 @@ const hour = 3600 * second;
 const start = 7_700_000_123_456_789n;
 const unixStart = 1_766_000_000_123_456_789n;
 
-/** Mulberry32: a seeded uniform in [0, 1). */
-function randomOf(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 /** A host's clock against true time: an offset, and a rate that wanders within ± `ppmMax` from second to second. All in ns after `start`. */
 class SimulatedHost {
   readonly name: string;
-  readonly #random: () => number;
+  readonly #random: Random;
   readonly #ahead: number[];
   readonly #asymmetry: number;
   #ppm: number;
@@ -33,18 +23,18 @@ class SimulatedHost {
 
   constructor(name: string, seed: number, about: { readonly ppmMax?: number; readonly offset?: number } = {}) {
     this.name = name;
-    this.#random = randomOf(seed);
+    this.#random = new Random(seed);
     this.#ppmMax = about.ppmMax ?? 30;
-    this.#ahead = [about.offset ?? Math.round((this.#random() - 0.5) * 20 * second)];
-    this.#ppm = (this.#random() - 0.5) * 2 * this.#ppmMax;
-    this.#asymmetry = this.#random() * 30_000;
+    this.#ahead = [about.offset ?? Math.round((this.#random.uniform() - 0.5) * 20 * second)];
+    this.#ppm = (this.#random.uniform() - 0.5) * 2 * this.#ppmMax;
+    this.#asymmetry = this.#random.uniform() * 30_000;
   }
 
   /** What the host's clock shows at true time `time`. */
   shows(time: number): number {
     const index = Math.max(0, Math.floor(time / second));
     while (this.#ahead.length <= index + 1) {
-      this.#ppm = Math.max(-this.#ppmMax, Math.min(this.#ppmMax, this.#ppm + (this.#random() - 0.5) * 0.4));
+      this.#ppm = Math.max(-this.#ppmMax, Math.min(this.#ppmMax, this.#ppm + (this.#random.uniform() - 0.5) * 0.4));
       this.#ahead.push((this.#ahead.at(-1) as number) + this.#ppm * 1e-6 * second);
     }
     const [left, right] = [this.#ahead[index] as number, this.#ahead[index + 1] as number];
@@ -82,8 +72,8 @@ class SimulatedHost {
 
   /** Exponential, and once in a hundred a stall of the broker's. */
   #delay(): number {
-    const queued = -20_000 * Math.log(1 - this.#random());
-    return this.#random() < 0.01 ? queued + 1e6 + 7e6 * this.#random() : queued;
+    const queued = -20_000 * Math.log(1 - this.#random.uniform());
+    return this.#random.uniform() < 0.01 ? queued + 1e6 + 7e6 * this.#random.uniform() : queued;
   }
 }
 

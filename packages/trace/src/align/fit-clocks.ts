@@ -18,9 +18,10 @@ import { nanos } from '@ranktrace/protocol';
 import type { Alignment } from '../trace-sink.ts';
 import type { ClockCoupling, CoupledHosts } from './clock-coupling.ts';
 import type { ClockEvidence } from './clock-evidence.ts';
-import { type ClockKnots, ClockModel, type RankClock } from './clock-model.ts';
+import { ClockModel, type RankClock } from './clock-model.ts';
 import { fitHostOffset, type HostOffset, increasing } from './host-offset.ts';
 import { type HostPing, hostPings, isPossible, windowNs } from './host-pings.ts';
+import type { LastResort } from './last-resort.ts';
 import { exitOffsets, messagePings, sharedOffset, stepOffset } from './message-pings.ts';
 import type { WindowOffset } from './offset-windows.ts';
 import { axis } from './solve-constraints.ts';
@@ -64,6 +65,7 @@ export class ClusterClocks {
   readonly #hostOf: ReadonlyMap<ClockEvidence, number>;
   readonly #placed: (PlacedHost | undefined)[];
   readonly #reference: string;
+  readonly #origin: bigint;
   readonly #unixEpoch: bigint | undefined;
 
   /** TraceTime 0 is the earliest RankTime 0 among the reference host's ranks (or among all, where it has none). */
@@ -72,8 +74,8 @@ export class ClusterClocks {
     this.#hosts = hostsOf(evidence);
     this.#hostOf = new Map(this.#hosts.flatMap(({ ranks }, index) => ranks.map((rank) => [rank, index] as const)));
     this.#reference = chooseReference(evidence, this.#hosts);
-    const origin = this.#hosts.find(({ name }) => name === this.#reference)?.epoch ?? originWithoutRanks(evidence, this.#reference);
-    this.#placed = this.#hosts.map((host, index) => placeByPings(host, index, this.#reference, origin));
+    this.#origin = this.#hosts.find(({ name }) => name === this.#reference)?.epoch ?? originWithoutRanks(evidence, this.#reference);
+    this.#placed = this.#hosts.map((host, index) => placeByPings(host, index, this.#reference, this.#origin));
     placeByMessages(this.#hosts, this.#placed);
     this.#unixEpoch = placeUnaligned(this.#hosts, this.#placed);
   }
@@ -84,6 +86,31 @@ export class ClusterClocks {
       const { model, leader } = this.#placed[this.#hostOf.get(rank) as number] as PlacedHost;
       return model.alignment.method === 'unaligned' ? undefined : leader;
     });
+  }
+
+  /** Whether some host could be placed by what it did together with others, and nobody has said that yet. */
+  get wantsSharedEvents(): boolean {
+    const isOpen = ({ model }: PlacedHost): boolean => model.alignment.method === 'unaligned';
+    return (
+      this.#hosts.length > 1 &&
+      this.#placed.some((placed) => isOpen(placed as PlacedHost)) &&
+      this.#evidence.every(({ shared }) => shared === undefined)
+    );
+  }
+
+  /** What the axis rests on: the hosts, where their clocks are counted from, and the reference. */
+  get basis(): string {
+    return JSON.stringify([
+      this.#hosts.map(({ name, epoch }) => [name, String(epoch)]),
+      this.#reference,
+      String(this.#origin),
+      this.clockOf,
+    ]);
+  }
+
+  /** The name of the host whose clock `clock` is. */
+  nameOf(clock: number): string {
+    return (this.#hosts[clock] as Host).name;
   }
 
   /** The clocks for a `ClockCoupling`, whose axis is that of `fitted()`. */
@@ -100,12 +127,13 @@ export class ClusterClocks {
         const at = model.offsetAt(own);
         return { lower: lower - at, upper: upper - at };
       },
+      steps: (host) => this.#placed[host]?.model.alignment.clockSteps ?? [],
     };
   }
 
-  /** The clocks, with the corrections of `coupling` (which must have ended) where there is one. */
-  fitted(coupling?: ClockCoupling): FittedClocks {
-    const models = this.#placed.map((placed) => corrected(placed as PlacedHost, coupling));
+  /** The clocks, with the corrections of `coupling` and the shifts of `resort` (which must have ended) where there are any. */
+  fitted(coupling?: ClockCoupling, resort?: LastResort): FittedClocks {
+    const models = this.#placed.map((placed) => corrected(placed as PlacedHost, coupling, resort));
     const clocks = this.#evidence.map((rank) => {
       const host = this.#hostOf.get(rank) as number;
       const model = models[host] as ClockModel;
@@ -153,12 +181,16 @@ function chooseReference(evidence: readonly ClockEvidence[], hosts: readonly Hos
   );
 }
 
-/** TraceTime 0 on the monotonic clock of a reference without ranks: each rank's middle ping says where its RankTime 0 was. */
+/** A rank's first pings that say where its RankTime 0 was: of the first ones, so that more to come do not move the axis. */
+const originPings = 16;
+
+/** TraceTime 0 on the monotonic clock of a reference without ranks: the middle of each rank's first pings says where its RankTime 0 was. */
 function originWithoutRanks(evidence: readonly ClockEvidence[], reference: string): bigint {
   const starts: bigint[] = [];
   for (const rank of evidence) {
     const own = rank.samples
       .filter((sample) => sample.remoteHost === reference && isPossible(sample))
+      .slice(0, originPings)
       .map(({ remoteEpoch, remoteReceived, sent }) => remoteEpoch + BigInt(Math.round(remoteReceived - sent)))
       .sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
     if (own.length > 0) starts.push(own[own.length >> 1] as bigint);
@@ -232,7 +264,7 @@ function placeByMessage(hosts: readonly Host[], placed: readonly (PlacedHost | u
     const referenceBound = known.model.alignment.bound ?? 0;
     const offset = sharedOffset(host, hosts[by] as Host, known.model, pings);
     if (offset !== undefined) {
-      const windows = [{ at: (pings[0] as HostPing).at, offset, width: 0 }];
+      const windows = [{ at: (pings[0] as HostPing).at, offset, width: 0, slope: 0 }];
       return placedBy(pings, { method: 'shared', host, leader: known.leader, referenceBound, windows });
     }
     if (pings.length > (best?.pings.length ?? 0)) best = { by, pings };
@@ -286,14 +318,22 @@ function offsetBySteps(host: Host, hosts: readonly Host[], placed: readonly (Pla
   return undefined;
 }
 
-/** A host's model with its corrections: knots where either bends. */
-function corrected({ model, offset, from, until, referenceBound, leader }: PlacedHost, coupling: ClockCoupling | undefined): ClockModel {
+/** A host's model with its corrections and shifts: knots where any of them bends. */
+function corrected(placed: PlacedHost, coupling: ClockCoupling | undefined, resort: LastResort | undefined): ClockModel {
+  const { model, offset, from, until, referenceBound, leader } = placed;
   if (coupling === undefined || offset === undefined) return model;
-  const bends = [...model.knots.at, ...Array.from(coupling.knots, (time) => Math.round(model.toHost(time)))].sort((a, b) => a - b);
+  const bendsOnAxis = [...coupling.knots, ...(resort?.bends(leader) ?? [])];
+  const bends = [...model.knots.at, ...bendsOnAxis.map((time) => Math.round(model.toHost(time)))].sort((a, b) => a - b);
   const shifted = bends.map((time) => {
     const before = model.offsetAt(time);
-    return before + coupling.correction(leader, time + before);
+    const correction = before + coupling.correction(leader, time + before);
+    return correction + (resort?.shift(leader, time + correction) ?? 0);
   });
-  const knots = increasing(bends, shifted);
-  return ClockModel.proven(model.alignment.method, knots, { ...offset, from, until, referenceBound });
+  const proof = { ...offset, from, until, referenceBound };
+  const stretches = resort?.shifted(leader) ?? [];
+  return ClockModel.proven(
+    model.alignment.method,
+    increasing(bends, shifted),
+    stretches.length === 0 ? proof : { ...proof, shifted: stretches },
+  );
 }

@@ -1,6 +1,6 @@
 // Pings of one host → the offset of its clock at every time, and limits that are proven.
 //
-//   pings ─► steps cut it into segments ─► each: windows of 10 s ─► filter ─► knots        offset-windows.ts, offset-filter.ts
+//   pings ─► steps cut it into segments ─► each: windows of 2 s ─► filter ─► knots        offset-windows.ts, offset-filter.ts
 //                                      └─► envelope                                       offset-envelope.ts
 //
 //   offset   ──•──────•───╮         knots: one per window, in its middle, and one at each end of a segment, by the drift found there
@@ -8,16 +8,17 @@
 //
 // Invariant: the offset falls no faster than time passes (trace time never runs backwards), and lies within the limits where pings agree.
 
-import { type Nanos, nanos } from '@ranktrace/protocol';
+import { type Nanos, nanos, nanosPerSecond } from '@ranktrace/protocol';
 import type { ClockKnots } from './clock-model.ts';
 import { clockSteps } from './clock-steps.ts';
-import { type HostPing, windowNs } from './host-pings.ts';
+import type { HostPing } from './host-pings.ts';
 import { driftMax, OffsetEnvelope, type OffsetLimits } from './offset-envelope.ts';
 import { type SmoothOffset, smoothOffsets } from './offset-filter.ts';
 import { type WindowOffset, windowOffsets } from './offset-windows.ts';
 
-/** Best pings of a window whose mean is taken. */
-const bestPings = 3;
+/** Windows of the filter, and the best pings of each whose mean is taken. */
+const filterWindowNs = 2 * nanosPerSecond;
+const bestPings = 2;
 /** Whole ns for knots, offsets and results: none of these roundings is more than half of one. */
 const roundingNs = 2;
 
@@ -89,7 +90,8 @@ export interface HostOffset {
  * middle of what the pings allow, in order of time; the model is then made of them.
  */
 export function fitHostOffset(pings: readonly HostPing[], from: number, until: number, known: readonly WindowOffset[] = []): HostOffset {
-  const firsts = [0, ...clockSteps(pings)];
+  // Where offsets are known from elsewhere the pings are what hosts did together: too few and too uneven to tell a step.
+  const firsts = [0, ...(known.length > 0 ? [] : clockSteps(pings))];
   const segments: Segment[] = [];
   const at: number[] = [];
   const offset: number[] = [];
@@ -106,7 +108,7 @@ export function fitHostOffset(pings: readonly HostPing[], from: number, until: n
     };
     segments.push(segment);
     const windows = known.filter((window) => window.at >= begin && window.at < end);
-    for (const knot of knotsOf(windows.length > 0 ? windows : windowOffsets(own, windowNs, bestPings), segment)) {
+    for (const knot of knotsOf(windows.length > 0 ? windows : windowOffsets(own, filterWindowNs, bestPings), segment)) {
       at.push(knot.at);
       offset.push(knot.offset);
     }

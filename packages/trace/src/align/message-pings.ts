@@ -5,18 +5,20 @@
 //                             ╳                      the other's entry before exit:   offset ≥ T(entry') − exit
 //   other       entry' ───────╯  ╰──── exit'         T: the other's clock on the axis
 //
-// Where the collective's ranks leave together, T(exit') − exit is the offset, give or take how far apart they leave.
+// A collective's ranks leave it together, so T(exit') − exit is the offset, give or take how far apart they leave.
 
 import { nanosPerSecond } from '@ranktrace/protocol';
 import type { Interval, SharedEvents } from './clock-evidence.ts';
 import type { ClockModel } from './clock-model.ts';
 import { medianOf } from './clock-steps.ts';
 import type { Host } from './fit-clocks.ts';
-import { type HostPing, windowNs } from './host-pings.ts';
+import type { HostPing } from './host-pings.ts';
 import type { WindowOffset } from './offset-windows.ts';
 
 /** ns: exits of one clock's ranks are this far apart anyhow (the largest median of real ones, NCCL over NVLink). */
 const exitSpread = 20_500;
+/** Exits so near to each other say one offset, ns. */
+const exitWindowNs = 2 * nanosPerSecond;
 /** Times the median deviation of exits that a difference of clocks must pass to be one. */
 const spreads = 3;
 
@@ -33,10 +35,8 @@ export function messagePings(host: Host, other: Host, model: ClockModel): HostPi
     const ping = { at: Math.round((upperAt + lowerAt) / 2), lower: lower - 1, upper: upper + 1, way: Math.abs(lowerAt - upperAt) };
     if (Object.values(ping).every((value) => Math.abs(value) <= Number.MAX_SAFE_INTEGER)) pings.push(ping);
   };
-  for (const kind of ['symmetric', 'asymmetric'] as const) {
-    for (const { own, other: theirs } of commonOf(host, other, model, kind, kind)) {
-      add(own.start, theirs.end - own.start, own.end, theirs.start - own.end);
-    }
+  for (const { own, other: theirs } of commonOf(host, other, model, 'collectives', 'collectives')) {
+    add(own.start, theirs.end - own.start, own.end, theirs.start - own.end);
   }
   for (const { own, other: theirs } of commonOf(host, other, model, 'clients', 'servers')) {
     add(own.start, theirs.start - own.start, own.end, theirs.end - own.end);
@@ -47,23 +47,27 @@ export function messagePings(host: Host, other: Host, model: ClockModel): HostPi
   return pings.filter(({ lower, upper }) => lower <= upper).sort((a, b) => a.at - b.at || a.lower - b.lower || a.upper - b.upper);
 }
 
-/** Offsets by the exits that both share, a window each; empty when they share none whose ranks leave together. */
+/** Offsets by the exits that both share, a window each; empty when they share none. */
 export function exitOffsets(host: Host, other: Host, model: ClockModel): WindowOffset[] {
   const windows = new Map<number, Common[]>();
-  for (const common of commonOf(host, other, model, 'symmetric', 'symmetric')) {
-    const window = Math.floor(common.own.end / windowNs);
+  for (const common of commonOf(host, other, model, 'collectives', 'collectives')) {
+    const window = Math.floor(common.own.end / exitWindowNs);
     const held = windows.get(window);
     if (held === undefined) windows.set(window, [common]);
     else held.push(common);
   }
-  return [...windows.values()]
-    .map((commons) => {
-      const offsets = commons.map(({ own, other: theirs }) => theirs.end - own.end);
-      const offset = medianOf(offsets);
-      const width = 2 * medianOf(offsets.map((value) => Math.abs(value - offset)));
-      return { at: Math.round(medianOf(commons.map(({ own }) => own.end))), offset, width: Math.max(width, 1000) };
-    })
-    .sort((a, b) => a.at - b.at);
+  const offsets = [...windows.values()].map(exitOffset).sort((a, b) => a.at - b.at);
+  const [first, last] = [offsets[0], offsets.at(-1)];
+  const slope = first === undefined || last === undefined || first === last ? 0 : (last.offset - first.offset) / (last.at - first.at);
+  return offsets.map((offset) => ({ ...offset, slope }));
+}
+
+/** The middle of at least one collective's exits, and twice their median deviation. */
+function exitOffset(commons: readonly Common[]): WindowOffset {
+  const offsets = commons.map(({ own, other }) => other.end - own.end);
+  const offset = medianOf(offsets);
+  const width = 2 * medianOf(offsets.map((value) => Math.abs(value - offset)));
+  return { at: Math.round(medianOf(commons.map(({ own }) => own.end))), offset, width: Math.max(width, 1000), slope: 0 };
 }
 
 /**
@@ -75,10 +79,10 @@ export function sharedOffset(host: Host, other: Host, model: ClockModel, pings: 
   const shift = Number(host.epoch - other.epoch);
   const offset = shift + model.offsetAt((pings[0] as HostPing).at + shift);
   if (pings.some(({ lower, upper }) => offset < lower || offset > upper)) return undefined;
-  for (const window of exitOffsets(host, other, model)) {
-    if (Math.abs(window.offset - offset) > Math.max((spreads * window.width) / 2, exitSpread)) return undefined;
-  }
-  return offset;
+  const commons = commonOf(host, other, model, 'collectives', 'collectives');
+  if (commons.length === 0) return offset;
+  const exits = exitOffset(commons);
+  return Math.abs(exits.offset - offset) <= Math.max((spreads * exits.width) / 2, exitSpread) ? offset : undefined;
 }
 
 /** How far to shift `host` so that the steps it shares with `other` begin together: the median; undefined when they share none. */

@@ -1,7 +1,7 @@
 // Tier 1, second half: the offsets of windows → a smooth offset with its drift, by a Kalman filter of two states and a smoother that looks a
 // few windows ahead (Rauch–Tung–Striebel, of fixed lag).
 //
-//   θ(next) = θ + drift · dt,  drift wanders by 0.1 ppm a window;  a window says θ ± half of what its limits are wider than the best seen
+//   θ(next) = θ + drift · dt,  drift wanders by 0.1 ppm in 10 s;  a window says θ ± half of what its limits are wider than the best seen
 //
 // Invariant: a smoothed offset depends on the windows up to `lag` after it and on no later one: it is final then, in a live run and in one that
 // is merged from scratch alike.
@@ -18,15 +18,16 @@ export interface SmoothOffset {
 }
 
 /** Windows that the smoother looks ahead. */
-export const smoothingLag = 3;
+export const smoothingLag = 15;
 
-/** Of a window of 10 s: what the drift changes, and the offset beside it (ns). */
-const window = 10 * nanosPerSecond;
+/** What the drift changes within so long, and the offset beside it (ns). */
+const wanderNs = 10 * nanosPerSecond;
 const driftWander = 0.1e-6;
 const offsetWander = 150;
 /** What the first window leaves open. */
 const offsetOpen = 1e6;
 const driftOpen = 20e-6;
+const firstWindows = 5;
 /** ns: a window is never believed better than this, nor its limits compared closer. */
 const noiseMin = 3000;
 const widthStep = 2000;
@@ -44,12 +45,13 @@ interface State {
 export function smoothOffsets(windows: readonly WindowOffset[]): SmoothOffset[] {
   const filtered: State[] = [];
   const predicted: State[] = [];
-  let widthMin = Number.POSITIVE_INFINITY;
-  for (const [index, { at, offset, width }] of windows.entries()) {
+  // The first few may all be bad.
+  let widthMin = Math.min(...windows.slice(0, firstWindows).map(({ width }) => width));
+  for (const [index, { at, offset, width, slope }] of windows.entries()) {
     const before = filtered[index - 1];
     const guess =
       before === undefined
-        ? { offset, drift: 0, oo: offsetOpen ** 2, od: 0, dd: driftOpen ** 2 }
+        ? { offset, drift: slope, oo: offsetOpen ** 2, od: 0, dd: driftOpen ** 2 }
         : predict(before, at - (windows[index - 1] as WindowOffset).at);
     predicted.push(guess);
     widthMin = Math.min(widthMin, width);
@@ -67,7 +69,7 @@ export function smoothOffsets(windows: readonly WindowOffset[]): SmoothOffset[] 
 }
 
 function predict({ offset, drift, oo, od, dd }: State, length: number): State {
-  const share = length / window;
+  const share = length / wanderNs;
   return {
     offset: offset + drift * length,
     drift,

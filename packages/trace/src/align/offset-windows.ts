@@ -5,10 +5,10 @@
 //   ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─
 //   lower    ··   · ·  ·   ··
 //
-// Over a window the clock drifts by more than the limits are apart, so the pings are turned level first, by the slope between the best pings
+// Over a window the clock drifts by more than the limits are apart, so the pings are turned level first, by the slope through the best pings
 // of the windows around. The mean of the few best is taken, as the one best may be a misreading.
 //
-// Invariant: a window's offset depends on its own pings and on those of the windows next to it, so it is final when the next one is over.
+// Invariant: a window's offset depends on its own pings and on those of the next `reach` windows, so it is final when those are over.
 
 import type { HostPing } from './host-pings.ts';
 import { driftMax } from './offset-envelope.ts';
@@ -21,21 +21,30 @@ export interface WindowOffset {
   readonly offset: number;
   /** How far apart the limits are that it lies between, ns. */
   readonly width: number;
+  /** Change of the offset, ns per ns, by the best pings around: rough. */
+  readonly slope: number;
 }
 
 /** Limits nearer to each other than clocks are read say no more. */
 const widthMin = 1000;
+/** Windows on either side whose best pings say how the clock drifts. */
+const reach = 5;
+/** ns that the middle of a ping is off by anyhow. */
+const noiseNs = 3000;
 /** Pings that a window of its own needs for a slope, when there is none next to it. */
 const ownSlopePings = 8;
 
-/** Cuts `pings`, in order of time, into windows of `length` ns on a fixed grid and measures each by the mean of its `best` best. */
-export function windowOffsets(pings: readonly HostPing[], length: number, best: number): WindowOffset[] {
+/**
+ * Cuts `pings`, in order of time, into windows of `length` ns on a fixed grid and measures each by the mean of its `best` best. `ahead`: windows
+ * after it that help to say how the clock drifts; none where a step may lie between.
+ */
+export function windowOffsets(pings: readonly HostPing[], length: number, best: number, ahead = reach): WindowOffset[] {
   const windows = cut(pings, length);
-  const middles = windows.map(({ from, to }) => closest(pings, from, to));
+  const closest = windows.map(({ from, to }) => closestOf(pings, from, to));
   return windows.map(({ index, from, to }, place) => {
     const at = (index + 0.5) * length;
-    const slope = clamp(slopeAround(pings, windows, middles, place), driftMax);
-    return { at, ...measure(pings, from, to, at, slope, best) };
+    const slope = clamp(slopeAround(pings, windows, closest, place, ahead), driftMax);
+    return { at, slope, ...measure(pings, from, to, at, slope, best) };
   });
 }
 
@@ -58,7 +67,7 @@ function cut(pings: readonly HostPing[], length: number): Window[] {
 }
 
 /** The ping that leaves least open. */
-function closest(pings: readonly HostPing[], from: number, to: number): HostPing {
+function closestOf(pings: readonly HostPing[], from: number, to: number): HostPing {
   let best = pings[from] as HostPing;
   for (let index = from + 1; index < to; index++) {
     const ping = pings[index] as HostPing;
@@ -67,20 +76,45 @@ function closest(pings: readonly HostPing[], from: number, to: number): HostPing
   return best;
 }
 
-function slopeAround(pings: readonly HostPing[], windows: readonly Window[], middles: readonly HostPing[], place: number): number {
-  if (windows.length > 1) {
-    const [before, after] = [middles[Math.max(place - 1, 0)], middles[Math.min(place + 1, middles.length - 1)]];
-    return slopeBetween(before as HostPing, after as HostPing);
+/** By the best ping of each window around, the more it counts the less it leaves open; of a window alone, by the best of its halves. */
+function slopeAround(
+  pings: readonly HostPing[],
+  windows: readonly Window[],
+  closest: readonly HostPing[],
+  place: number,
+  ahead: number,
+): number {
+  if (windows.length === 1) return slopeWithin(pings);
+  // The first ones have none before them.
+  const around = closest.slice(Math.max(0, place - reach), Math.max(place + ahead, reach) + 1);
+  const least = Math.min(...around.map(widthOf));
+  let [weights, at, offset] = [0, 0, 0];
+  const weighted = around.map((ping) => {
+    const weight = 1 / (Math.max(0, widthOf(ping) - least) / 2 + noiseNs) ** 2;
+    weights += weight;
+    at += weight * ping.at;
+    offset += weight * middleOf(ping);
+    return { ping, weight };
+  });
+  at /= weights;
+  offset /= weights;
+  let [product, square] = [0, 0];
+  for (const { ping, weight } of weighted) {
+    product += weight * (ping.at - at) * (middleOf(ping) - offset);
+    square += weight * (ping.at - at) ** 2;
   }
-  const { from, to } = windows[place] as Window;
-  const half = (from + to) >> 1;
-  return to - from < ownSlopePings ? 0 : slopeBetween(closest(pings, from, half), closest(pings, half, to));
+  return square === 0 ? 0 : product / square;
 }
 
-function slopeBetween(a: HostPing, b: HostPing): number {
-  if (b.at === a.at) return 0;
-  return (b.upper + b.lower - a.upper - a.lower) / 2 / (b.at - a.at);
+function slopeWithin(pings: readonly HostPing[]): number {
+  if (pings.length < ownSlopePings) return 0;
+  const half = pings.length >> 1;
+  const [a, b] = [closestOf(pings, 0, half), closestOf(pings, half, pings.length)];
+  return b.at === a.at ? 0 : (middleOf(b) - middleOf(a)) / (b.at - a.at);
 }
+
+const widthOf = ({ upper, lower }: HostPing): number => upper - lower;
+const middleOf = ({ upper, lower }: HostPing): number => (upper + lower) / 2;
 
 function measure(pings: readonly HostPing[], from: number, to: number, at: number, slope: number, best: number) {
   const least = new Float64Array(best).fill(Number.POSITIVE_INFINITY);

@@ -28,6 +28,8 @@ const sweepsMax = 300;
 /** ns that a constraint may be missed by after projection; its margin is larger. */
 const tolerance = 50;
 const bisections = 40;
+/** Where a clock that nothing ties to the axis is taken to be at least and at most, ns: a double still tells eighths of a ns from there. */
+const unbound = 1e15;
 
 export function solveConstraints(start: Float64Array, constraints: Constraints): Solution {
   const projected = project(start, constraints, 0);
@@ -73,7 +75,7 @@ function project(start: Float64Array, constraints: Constraints, slack: number): 
 
 const at = (corrections: Float64Array, node: number): number => (node === axis ? 0 : (corrections[node] as number));
 
-/** The mean of the highest and the lowest solution, or a cycle that forbids one. Clocks without a limit on one side take the other. */
+/** The mean of the highest and the lowest solution, or a cycle that forbids one. A clock bound on one side alone takes that one. */
 function middleSolution(count: number, constraints: Constraints, slack: number): { corrections: Float64Array } | { cycle: number[] } {
   const lowest = extreme(count, constraints, slack, 1);
   if ('cycle' in lowest) return lowest;
@@ -81,15 +83,15 @@ function middleSolution(count: number, constraints: Constraints, slack: number):
   if ('cycle' in highest) return highest;
   const corrections = lowest.values.map((low, node) => {
     const high = -(highest.values[node] as number);
-    if (Number.isFinite(low) && Number.isFinite(high)) return (low + high) / 2;
-    return Number.isFinite(low) ? low : Number.isFinite(high) ? high : 0;
+    const [isLow, isHigh] = [low > -unbound / 2, high < unbound / 2];
+    return isLow === isHigh ? (low + high) / 2 : isLow ? low : high;
   });
   return { corrections };
 }
 
 /** Longest ways from the axis (`sign` 1: the lowest solution; −1: the highest one, negated, along the reversed constraints). */
 function extreme(count: number, constraints: Constraints, slack: number, sign: 1 | -1): { values: Float64Array } | { cycle: number[] } {
-  const values = new Float64Array(count).fill(Number.NEGATIVE_INFINITY);
+  const values = new Float64Array(count).fill(-unbound);
   const before = new Int32Array(count).fill(axis);
   const [from, to] = sign === 1 ? [constraints.from, constraints.to] : [constraints.to, constraints.from];
   let changed = axis;

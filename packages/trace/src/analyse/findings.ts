@@ -1,11 +1,11 @@
 // What a merge knows about its own completeness, as sentences a person can act on: findings of kind `data_loss`, `detail_shed`,
-// `rank_lost`, `clock_unaligned`. Blame for slow steps rests on these: a verdict over incomplete data has to say so.
+// `rank_lost`, `rank_missing`, `clock_unaligned`, `clock_step`, `clock_conflict`. Blame for slow steps rests on these: a verdict over incomplete data has to say so.
 
 import { type Nanos, shedKey } from '@ranktrace/protocol';
 import type { EventCounts, ProcessTotals, TraceHeader } from '../trace-sink.ts';
 
 export interface Finding {
-  readonly kind: 'data_loss' | 'detail_shed' | 'rank_lost' | 'rank_missing' | 'clock_unaligned';
+  readonly kind: 'data_loss' | 'detail_shed' | 'rank_lost' | 'rank_missing' | 'clock_unaligned' | 'clock_step' | 'clock_conflict';
   readonly ranks: readonly number[];
   readonly text: string;
 }
@@ -53,6 +53,7 @@ export function findCompleteness(header: TraceHeader, totals: readonly ProcessTo
       findings.push({ kind: 'clock_unaligned', ranks: [rank], text });
     }
   }
+  findings.push(...clockFindings(header));
   // The ranks of a job do the same work, so they shed the same: once for all of them.
   for (const [what, { ranks, why }] of shed) {
     findings.push({ kind: 'detail_shed', ranks, text: `${what} were not recorded to the end on ${rankList(ranks)}: ${why}` });
@@ -60,6 +61,36 @@ export function findCompleteness(header: TraceHeader, totals: readonly ProcessTo
   const seen = new Set(header.processes.map((process) => process.rank));
   const absent = Array.from({ length: header.worldSize }, (_, rank) => rank).filter((rank) => !seen.has(rank));
   if (absent.length > 0) findings.push({ kind: 'rank_missing', ranks: absent, text: `nothing was heard of ${rankList(absent)}` });
+  return findings;
+}
+
+/** Clocks that stepped, once a host, and clocks that contradict each other. */
+function clockFindings({ processes, clockConflicts = [] }: TraceHeader): Finding[] {
+  const findings: Finding[] = [];
+  const hosts = new Set<string>();
+  for (const { host, hostName, alignment } of processes) {
+    const { clockSteps = [] } = alignment;
+    if (clockSteps.length === 0 || hosts.has(host)) continue;
+    hosts.add(host);
+    const ranks = processes.filter((process) => process.host === host).map(({ rank }) => rank);
+    const times = clockSteps.slice(0, 5).map((time) => `${(time / 1e9).toFixed(1)} s`);
+    findings.push({
+      kind: 'clock_step',
+      ranks,
+      text: `the clock of host ${hostName} stepped at ${times.join(', ')}: each side is aligned by itself, and events about it may be shown late`,
+    });
+  }
+  // What a step leaves open is told with it.
+  const conflicts = clockConflicts.filter(({ isAtStep }) => !isAtStep);
+  const worst = conflicts.reduce<(typeof clockConflicts)[number] | undefined>(
+    (a, b) => (a === undefined || b.slack > a.slack ? b : a),
+    undefined,
+  );
+  if (worst !== undefined) {
+    const ranks = processes.filter(({ host }) => worst.hosts.includes(host)).map(({ rank }) => rank);
+    const text = `messages contradict each other at ${conflicts.length} times, by up to ${Math.ceil(worst.slack / 1000)} µs among hosts ${worst.hosts.join(', ')}: events are shown later than their clocks say`;
+    findings.push({ kind: 'clock_conflict', ranks, text });
+  }
   return findings;
 }
 

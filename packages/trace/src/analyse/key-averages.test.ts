@@ -31,6 +31,7 @@ function eventOf(
     group: '',
     sequence: 0,
     bytes: 0,
+    peerRank: -1,
     side: '',
     peer: '',
     status: '',

@@ -35,7 +35,18 @@ const lanes = [
 function event(name: string, start: number, length: number, about: Partial<TraceEvent> = {}): TraceEvent {
   return {
     ...{ kind: 'span', state: 'whole', lane: main, start: traceTime(start), length: nanos(length), name, category: '', value: 0, step: 0 },
-    ...{ overhead: nanos(0), isAsync: false, phases: undefined, group: '', sequence: 0, bytes: 0, side: '', peer: '', status: '' },
+    ...{
+      overhead: nanos(0),
+      isAsync: false,
+      phases: undefined,
+      group: '',
+      sequence: 0,
+      bytes: 0,
+      peerRank: -1,
+      side: '',
+      peer: '',
+      status: '',
+    },
     ...{ traceId: '', spanId: '', parentSpanId: '', flow: undefined, arguments: undefined },
     ...about,
   };

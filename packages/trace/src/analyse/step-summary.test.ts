@@ -24,7 +24,7 @@ function laneOf(rank: number): TraceLane {
 
 function stepOf(rank: number, step: number, length: number, phases: Readonly<Record<string, number>> = {}): TraceEvent {
   const times = { start: traceTime(0), length: nanos(length) };
-  const nothing = { category: '', value: 0, group: '', sequence: 0, bytes: 0, side: '', peer: '', status: '' };
+  const nothing = { category: '', value: 0, group: '', sequence: 0, bytes: 0, peerRank: -1, side: '', peer: '', status: '' };
   const noIds = { traceId: '', spanId: '', parentSpanId: '', flow: undefined, arguments: undefined };
   const entries = Object.entries(phases).map(([name, time]): [string, Nanos] => [name, nanos(time)]);
   const about = {

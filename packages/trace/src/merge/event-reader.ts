@@ -2,6 +2,7 @@
 
 import { type Batch, type Nanos, nanos, spanState, type TraceTime, traceTime } from '@ranktrace/protocol';
 import type { RankClock } from '../align/clock-model.ts';
+import { pairOf } from '../match/collective-kind.ts';
 import type { TraceEvent, TraceLane } from '../trace-sink.ts';
 import type { ArgumentIndex } from './argument-index.ts';
 import { collectiveFlow, rpcFlow } from './flow-id.ts';
@@ -28,6 +29,7 @@ class MutableEvent implements TraceEvent {
   group = '';
   sequence = 0;
   bytes = 0;
+  peerRank = -1;
   side = '';
   peer = '';
   status = '';
@@ -108,7 +110,9 @@ export class EventReader {
         event.sequence = columns.sequence[row] as number;
         event.bytes = columns.bytes[row] as number;
         event.isAsync = columns.id[row] !== 0;
-        event.flow = collectiveFlow(event.group, event.sequence);
+        event.peerRank = (columns.peer[row] as number) - 1;
+        const pair = pairOf(batch.header.rank, event.peerRank, event.name);
+        event.flow = collectiveFlow(event.group, event.sequence, pair);
         return;
       }
       case 'rpcs': {
@@ -149,6 +153,7 @@ export class EventReader {
     event.unit = event.category = event.group = event.side = event.peer = event.status = '';
     event.traceId = event.spanId = event.parentSpanId = '';
     event.value = event.step = event.sequence = event.bytes = 0;
+    event.peerRank = -1;
     event.overhead = nanos(0);
     event.isAsync = false;
     event.flow = event.phases = undefined;

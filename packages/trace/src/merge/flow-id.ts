@@ -12,8 +12,12 @@ function fnv1a(text: string, seed: number): number {
 
 const offsetBasis = 0x811c9dc5;
 
-/** Id of a collective: the group's hash above, mixed with the sequence number, which never meets another of its group. */
-export function collectiveFlow(group: string, sequence: number): bigint {
+/**
+ * Id of a collective: the group's hash above, mixed with the sequence number, which never meets another of its group. Each pair of ranks
+ * that sends in a group counts for itself, so it is as a group of its own.
+ */
+export function collectiveFlow(name: string, sequence: number, pair?: readonly [number, number]): bigint {
+  const group = pair === undefined ? name : `${name} ${pair[0]} ${pair[1]}`;
   const high = fnv1a(group, offsetBasis) & 0x7fffffff;
   const low = (fnv1a(group, secondBasis) ^ Math.floor(sequence / 2 ** 32) ^ sequence) >>> 0;
   return (BigInt(high) << 32n) | BigInt(low) | (1n << 63n);

@@ -168,7 +168,7 @@ export class BatchMerger {
   }
 
   /** What went out, per member. */
-  totals(about: (index: number) => Pick<ProcessTotals, 'batches' | 'missing' | 'dropped' | 'recorded' | 'ended'>): ProcessTotals[] {
+  totals(about: (index: number) => Omit<ProcessTotals, 'process' | 'late' | 'counts'>): ProcessTotals[] {
     return this.#members.map((member, index) => ({ process: member.process, late: member.late, counts: member.counts, ...about(index) }));
   }
 

@@ -1,43 +1,38 @@
-// A whole run: sources → survey → clocks → merge → sink. Pure and synchronous, but a generator: whoever drives it decides when to breathe,
-// shows the progress and may stop at any point.
+// A whole run: sources → clocks → merge → sink. Pure and synchronous, but a generator: whoever drives it decides when to breathe, shows the
+// progress and may stop at any point.
 
 import { rankTime } from '@ranktrace/protocol';
-import { fitClocks } from '../align/fit-clocks.ts';
+import type { FittedClocks } from '../align/fit-clocks.ts';
 import type { ProcessTotals, TraceProcess, TraceSink } from '../trace-sink.ts';
+import { type AlignedRun, type MergeProgress, RunAlignment } from './align-run.ts';
 import type { BatchSource } from './batch-source.ts';
 import { BatchMerger } from './merge-batches.ts';
-import { type Survey, survey } from './survey.ts';
+import type { Survey } from './survey.ts';
 
-/** Batches read so far of all there are to read (each is read twice: for its clocks, then for its events). */
-export interface MergeProgress {
-  readonly done: number;
-  readonly total: number;
-}
+export type { MergeProgress } from './align-run.ts';
 
 /** Merges all sources of one run into `sink`; yields after every batch and returns what was written per process. */
 export function* mergeRun(sources: readonly BatchSource[], sink: TraceSink): Generator<MergeProgress, readonly ProcessTotals[]> {
-  const total = 2 * sources.reduce((sum, source) => sum + source.count, 0);
-  let done = 0;
-  const surveys: Survey[] = [];
-  for (const source of sources) {
-    const steps = survey(source);
-    let step = steps.next();
-    for (; step.done !== true; step = steps.next()) yield { done: ++done, total };
-    if (step.value !== undefined) surveys.push(step.value);
-  }
-  surveys.sort((a, b) => a.header.rank - b.header.rank || (a.header.incarnation < b.header.incarnation ? -1 : 1));
-  const { clocks, unixEpoch } = fitClocks(surveys.map(({ evidence }) => evidence));
+  // Each is read for its clocks and for its events; where ranks read several clocks up to twice more (align-run.ts).
+  const progress = { done: 0, total: 2 * sources.reduce((sum, source) => sum + source.count, 0) };
+  return yield* mergeAligned(yield* new RunAlignment().finish(sources, progress), sink, progress);
+}
+
+function* mergeAligned(
+  { surveys, fitted: { clocks, unixEpoch }, conflicts }: AlignedRun,
+  sink: TraceSink,
+  progress: MergeProgress,
+): Generator<MergeProgress, readonly ProcessTotals[]> {
+  const clockAt = (index: number) => clocks[index] as FittedClocks['clocks'][number];
   const merger = new BatchMerger(sink);
-  const processes = surveys.map(({ header, metadata }, index): TraceProcess => {
-    const { rank, incarnation, host, hostName, pid } = header;
-    const alignment = (clocks[index] as (typeof clocks)[number]).model.alignment;
-    return { index: index + 1, rank, incarnation, host, hostName, pid, alignment, metadata };
+  const processes = surveys.map(({ header, metadata, evidence }, index): TraceProcess => {
+    const { rank, incarnation, hostName, pid } = header;
+    const host = evidence.hostUnknown === true ? ({ host: `unknown ${index}`, hostUnknown: true } as const) : { host: header.host };
+    return { index: index + 1, rank, incarnation, ...host, hostName, pid, alignment: clockAt(index).model.alignment, metadata };
   });
   const first = surveys[0]?.header;
-  sink.begin({ run: first?.run ?? '', worldSize: first?.worldSize ?? 0, unixEpoch, processes });
-  for (const [index, process] of processes.entries()) {
-    merger.add(process, (clocks[index] as (typeof clocks)[number]).clock, (surveys[index] as Survey).heldBack);
-  }
+  sink.begin({ run: first?.run ?? '', worldSize: first?.worldSize ?? 0, unixEpoch, processes, clockConflicts: conflicts });
+  for (const [index, process] of processes.entries()) merger.add(process, clockAt(index).clock, (surveys[index] as Survey).heldBack > 0);
   const read = new Uint32Array(surveys.length);
   for (let index = merger.slowest; index !== undefined; index = merger.slowest) {
     const { source, order, since } = surveys[index] as Survey;
@@ -51,11 +46,13 @@ export function* mergeRun(sources: readonly BatchSource[], sink: TraceSink): Gen
     const batch = source.batch(next);
     if (batch !== undefined) merger.push(index, batch, rankTime(since[next] as number));
     merger.advance();
-    yield { done: ++done, total };
+    progress.done++;
+    yield progress;
   }
   const totals = merger.totals((index) => {
-    const { batches, dropped, recorded, ended, source } = surveys[index] as Survey;
-    return { batches, missing: source.missing, dropped, recorded, ended };
+    const { batches, dropped, recorded, ended, source, evidence } = surveys[index] as Survey;
+    const until = evidence.until === undefined ? {} : { until: clockAt(index).clock.toTrace(evidence.until) };
+    return { batches, missing: source.missing, dropped, recorded, ended, ...until };
   });
   sink.end(totals);
   return totals;

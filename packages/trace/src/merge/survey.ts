@@ -8,18 +8,22 @@ import type { BatchSource } from './batch-source.ts';
 export interface Survey {
   readonly source: BatchSource;
   readonly header: BatchHeader;
-  readonly evidence: ClockEvidence;
+  evidence: ClockEvidence;
   readonly metadata: ReadonlyMap<string, string>;
   readonly dropped: Dropped;
   readonly recorded: EventCounts | undefined;
   readonly batches: number;
   readonly ended: boolean;
-  /** Whether some batches came after their time. */
-  readonly heldBack: boolean;
+  /** How many batches came after their time. */
+  readonly heldBack: number;
+  /** How often clock samples had to be thinned. */
+  readonly thinned: number;
   /** Readable batches by index, in order of `since`: what an earlier one holds starts no later than what a later one may hold. */
   readonly order: Uint32Array;
   /** By index: no event of that batch starts before this; ns on the rank's clock. */
   readonly since: Float64Array;
+  /** By index: the batch's own promise for those after it; ns on the rank's clock. */
+  readonly watermarks: Float64Array;
 }
 
 /** Clock samples kept per rank: four hours of all that are sent, 16 MB of memory at most. */
@@ -27,53 +31,90 @@ const samplesMax = 65_536;
 
 const surveyed: readonly TableName[] = ['clockSamples', 'wallClocks', 'metadata'];
 
-/** Surveys one source, yielding once per batch so that the caller can breathe; undefined when it holds no readable batch. */
-export function* survey(source: BatchSource): Generator<void, Survey | undefined> {
-  let header: BatchHeader | undefined;
-  let last: BatchHeader | undefined;
-  let batches = 0;
-  const samples: ClockSample[] = [];
-  const metadata = new Map<string, string>();
-  let wallClock: ClockEvidence['wallClock'];
-  const since = new Float64Array(source.count);
-  const readable = new Uint32Array(source.count);
-  let promised = Number.NEGATIVE_INFINITY;
-  let heldBack = false;
-  for (let index = 0; index < source.count; index++) {
-    const batch = source.batch(index, surveyed);
-    if (batch === undefined) continue;
-    header ??= batch.header;
-    last = batch.header;
-    heldBack ||= batch.header.since !== undefined;
-    since[index] = batch.header.since ?? promised;
-    promised = Math.max(promised, batch.header.watermark);
-    readable[batches++] = index;
-    collectSamples(batch, samples);
-    if (samples.length > samplesMax) thin(samples);
-    wallClock ??= firstWallClock(batch);
+/** Surveys one source, which may grow meanwhile. */
+export class SourceSurvey {
+  #source: BatchSource;
+  #header: BatchHeader | undefined;
+  #last: BatchHeader | undefined;
+  readonly #samples: ClockSample[] = [];
+  readonly #metadata = new Map<string, string>();
+  #wallClock: ClockEvidence['wallClock'];
+  readonly #since: number[] = [];
+  readonly #watermarks: number[] = [];
+  readonly #readable: number[] = [];
+  #promised = Number.NEGATIVE_INFINITY;
+  #heldBack = 0;
+  #thinned = 0;
+
+  constructor(source: BatchSource) {
+    this.#source = source;
+  }
+
+  /** Reads the batches that are new in `source`, the same one as it is now; yields once per batch so that the caller can breathe. */
+  *read(source: BatchSource): Generator<void, Survey | undefined> {
+    this.#source = source;
+    for (let index = this.#since.length; index < source.count; index++) {
+      const batch = source.batch(index, surveyed);
+      this.#since.push(batch?.header.since ?? this.#promised);
+      this.#watermarks.push(batch?.header.watermark ?? this.#promised);
+      if (batch === undefined) continue;
+      this.#add(index, batch);
+      yield;
+    }
+    return this.#survey;
+  }
+
+  #add(index: number, batch: Batch): void {
+    const { header } = batch;
+    this.#header ??= header;
+    this.#last = header;
+    if (header.since !== undefined) this.#heldBack++;
+    this.#promised = Math.max(this.#promised, header.watermark);
+    this.#readable.push(index);
+    collectSamples(batch, this.#samples);
+    if (this.#samples.length > samplesMax) {
+      thin(this.#samples);
+      this.#thinned++;
+    }
+    this.#wallClock ??= firstWallClock(batch);
     const { columns, length } = batch.tables.metadata;
     for (let row = 0; row < length; row++) {
-      metadata.set(batch.strings[columns.key[row] as number] as string, batch.strings[columns.value[row] as number] as string);
+      this.#metadata.set(batch.strings[columns.key[row] as number] as string, batch.strings[columns.value[row] as number] as string);
     }
-    yield;
   }
-  if (header === undefined || last === undefined) return undefined;
-  const evidence = { rank: header.rank, host: header.host, epoch: BigInt(header.epoch), samples, wallClock, until: last.watermark };
-  const recorded = readCounts(metadata.get(recordedKey));
-  metadata.delete(recordedKey);
-  return {
-    source,
-    header,
-    evidence,
-    metadata,
-    dropped: last.dropped,
-    recorded,
-    batches,
-    ended: last.last,
-    heldBack,
-    order: inOrder(readable.subarray(0, batches), since),
-    since,
-  };
+
+  /** Undefined while there is no readable batch. */
+  get #survey(): Survey | undefined {
+    const [header, last] = [this.#header, this.#last];
+    if (header === undefined || last === undefined) return undefined;
+    const { rank, host, epoch } = header;
+    const since = Float64Array.from(this.#since);
+    const metadata = new Map(this.#metadata);
+    metadata.delete(recordedKey);
+    return {
+      source: this.#source,
+      header,
+      evidence: {
+        rank,
+        host,
+        epoch: BigInt(epoch),
+        samples: this.#samples,
+        wallClock: this.#wallClock,
+        until: last.watermark,
+        ...(this.#source.hostUnknown === true ? { hostUnknown: true } : {}),
+      },
+      metadata,
+      dropped: last.dropped,
+      recorded: readCounts(this.#metadata.get(recordedKey)),
+      batches: this.#readable.length,
+      ended: last.last,
+      heldBack: this.#heldBack,
+      thinned: this.#thinned,
+      order: inOrder(Uint32Array.from(this.#readable), since),
+      since,
+      watermarks: Float64Array.from(this.#watermarks),
+    };
+  }
 }
 
 /** Mostly they are: only what was held back comes later than its time. */

@@ -4,69 +4,13 @@
 
 import { limits } from '../limits.ts';
 import { type JsonScanner, json } from './json-scanner.ts';
+import { CommunicationFields } from './kineto-communication.ts';
+import { argumentFields, eventFields, type Field, ownColumn } from './kineto-event-fields.ts';
+import { OtherArguments } from './kineto-other-arguments.ts';
 import type { KinetoTable } from './kineto-table.ts';
 import { StringTable } from './string-table.ts';
 
-/** Fields taken over from an event and, with a blank, from its `args`. */
-type Field =
-  | 'ph'
-  | 'cat'
-  | 'name'
-  | 'pid'
-  | 'tid'
-  | 'ts'
-  | 'dur'
-  | 'id'
-  | 'args'
-  | 'External id'
-  | 'correlation'
-  | 'Sequence number'
-  | 'Fwd thread id'
-  | 'flops'
-  | 'Input Dims'
-  | 'Input type'
-  | 'Concrete Inputs'
-  | 'Call stack'
-  | 'Output Dims'
-  | 'Module Hierarchy'
-  | 'Async'
-  | 'category'
-  | 'Bytes'
-  | 'Total Allocated'
-  | 'Total Reserved'
-  | 'Addr'
-  | 'Device Type'
-  | 'given name';
-
-const eventFields: ReadonlyMap<string, Field> = new Map(
-  (['ph', 'cat', 'name', 'pid', 'tid', 'ts', 'dur', 'id', 'args'] as const).map((name) => [name, name]),
-);
-
-const argumentFields: ReadonlyMap<string, Field> = new Map<string, Field>([
-  ['External id', 'External id'],
-  ['correlation', 'correlation'],
-  ['Sequence number', 'Sequence number'],
-  ['Fwd thread id', 'Fwd thread id'],
-  ['flops', 'flops'],
-  ['Flops', 'flops'],
-  ['Input Dims', 'Input Dims'],
-  ['Input type', 'Input type'],
-  ['Concrete Inputs', 'Concrete Inputs'],
-  ['Call stack', 'Call stack'],
-  ['Stack', 'Call stack'],
-  ['Output Dims', 'Output Dims'],
-  ['Module Hierarchy', 'Module Hierarchy'],
-  ['Async', 'Async'],
-  ['category', 'category'],
-  ['Bytes', 'Bytes'],
-  ['Total Allocated', 'Total Allocated'],
-  ['Total Reserved', 'Total Reserved'],
-  ['Addr', 'Addr'],
-  ['Device Type', 'Device Type'],
-  ['name', 'given name'],
-]);
-
-const phase = { complete: 0x58, instant: 0x69, oldInstant: 0x49, flowStart: 0x73, flowEnd: 0x66, metadata: 0x4d } as const;
+const phase = { complete: 0x58, instant: 0x69, oldInstant: 0x49, flowStart: 0x73, flowEnd: 0x66, metadata: 0x4d, counter: 0x43 } as const;
 
 const asU32 = (value: number): number => (value >= 0 && value <= 0xffffffff ? value : 0);
 
@@ -75,6 +19,7 @@ export class KinetoEvent {
   epochMicros: number | undefined;
 
   readonly #table: KinetoTable;
+  readonly #keepsAll: boolean;
   readonly #keys = new StringTable();
   /** The field that a key names, by the key's index; looked up once per distinct key. */
   readonly #eventKeys: (Field | undefined)[] = [];
@@ -121,9 +66,13 @@ export class KinetoEvent {
   #address = 0;
   #deviceType = 0;
   #givenName: string | undefined;
+  readonly #communication = new CommunicationFields();
+  readonly #others = new OtherArguments();
 
-  constructor(table: KinetoTable) {
+  /** `keepsAll`: other arguments, instants and counters too. */
+  constructor(table: KinetoTable, keepsAll = false) {
     this.#table = table;
+    this.#keepsAll = keepsAll;
     this.#memoryName = table.strings.index('[memory]');
     this.#outOfMemoryName = table.strings.index('[OutOfMemory]');
     this.#memoryCategoryName = table.strings.index('[memory category]');
@@ -167,6 +116,8 @@ export class KinetoEvent {
     this.#address = 0;
     this.#deviceType = 0;
     this.#givenName = undefined;
+    this.#communication.clear();
+    this.#others.clear();
   }
 
   #members(scanner: JsonScanner, fields: ReadonlyMap<string, Field>, known: (Field | undefined)[], depth: number): void {
@@ -175,8 +126,11 @@ export class KinetoEvent {
       scanner.at++;
       return;
     }
+    // The event's own members are depth 1, those of `args` 2.
+    const keepsOthers = this.#keepsAll && depth === 2;
     do {
       scanner.string();
+      const from = scanner.from - 1;
       const key = this.#keys.last(scanner);
       scanner.expect(json.colon);
       const first = scanner.peek();
@@ -188,6 +142,7 @@ export class KinetoEvent {
       else if (first === json.minus || (first >= 0x30 && first <= 0x39)) this.#number(field, scanner);
       else if (field === 'args' && first === json.openObject) this.#members(scanner, argumentFields, this.#argumentKeys, depth + 1);
       else this.#other(field, scanner, depth);
+      if (keepsOthers && (field === undefined || !ownColumn.has(field))) this.#others.add(scanner.bytes, from, scanner.at);
     } while (scanner.another(json.closeObject));
   }
 
@@ -222,6 +177,11 @@ export class KinetoEvent {
       case 'given name':
         // A name given by a metadata event: not worth an index for other events' arguments.
         if (scanner.to - scanner.from <= 4096) this.#givenName = scanner.text();
+        return;
+      case 'Collective name':
+      case 'Process Group Name':
+      case 'dtype':
+        this.#communication.text(field, strings.last(scanner));
     }
   }
 
@@ -281,6 +241,13 @@ export class KinetoEvent {
         return;
       case 'Device Type':
         this.#deviceType = value;
+        return;
+      case 'Seq':
+      case 'In msg nelems':
+      case 'Out msg nelems':
+      case 'Src Rank':
+      case 'Dst Rank':
+        this.#communication.number(field, value);
     }
   }
 
@@ -295,7 +262,7 @@ export class KinetoEvent {
   }
 
   #append(scanner: JsonScanner): void {
-    const { skipped, memory, memoryCategories, flows } = this.#table;
+    const { skipped, memory, memoryCategories, flows, instants, counters } = this.#table;
     if (this.#isMarker) {
       skipped.markers++;
       // "PyTorch Profiler (0)", the one span that says when recording began.
@@ -318,10 +285,17 @@ export class KinetoEvent {
     } else if (this.#phase === phase.instant && this.#name === this.#memoryCategoryName) {
       if (this.#isPlaced()) this.#appendMemoryCategory();
       else skipped.malformed++;
+    } else if (this.#keepsAll && (this.#phase === phase.instant || this.#phase === phase.oldInstant)) {
+      if (this.#name >= 0 && this.#isPlaced()) this.#appendInstant();
+      else skipped.malformed++;
+    } else if (this.#keepsAll && this.#phase === phase.counter) {
+      if (this.#name >= 0 && this.#isPlaced()) this.#appendCounter();
+      else skipped.malformed++;
     } else {
       skipped.otherKinds++;
     }
-    if (Math.max(memory.length, memoryCategories.length, flows.length) > limits.eventsPerFileMax) throw this.#tooMany(scanner);
+    if (Math.max(memory.length, memoryCategories.length, flows.length, instants.length, counters.length) > limits.eventsPerFileMax)
+      throw this.#tooMany(scanner);
   }
 
   #tooMany(scanner: JsonScanner): Error {
@@ -365,6 +339,32 @@ export class KinetoEvent {
     columns.outputs[row] = this.#outputs;
     columns.modules[row] = this.#modules;
     columns.isAsync[row] = this.#isAsync;
+    columns.others[row] = this.#others.index(this.#table);
+    this.#communication.append(this.#table, row);
+  }
+
+  #appendInstant(): void {
+    const row = this.#table.instants.add();
+    const { columns } = this.#table.instants;
+    columns.time[row] = this.#time();
+    columns.name[row] = this.#name;
+    columns.category[row] = this.#category;
+    columns.track[row] = this.#track();
+    columns.others[row] = this.#others.index(this.#table);
+  }
+
+  /** A row for each series: its name is the counter's where there is one, else the counter's and its own. */
+  #appendCounter(): void {
+    const { counters, strings } = this.#table;
+    const values = Object.entries(this.#others.parsed()).filter((entry): entry is [string, number] => typeof entry[1] === 'number');
+    const name = strings.get(this.#name);
+    for (const [key, value] of values) {
+      const row = counters.add();
+      counters.columns.time[row] = this.#time();
+      counters.columns.name[row] = values.length === 1 ? this.#name : strings.index(`${name} ${key}`);
+      counters.columns.track[row] = this.#track();
+      counters.columns.value[row] = value;
+    }
   }
 
   #appendMemory(): void {

@@ -4,6 +4,8 @@
 //   memory   row │ time   bytes    │ …                                       allocator instants: [memory], [OutOfMemory]
 //   memoryCategories  time address │ category                                what a buffer is: [memory category], ours alone
 //   flows    row │ time   id       │ …                                       arrows: fwdbwd, ac2g
+//   communications    event        │ name  group  …                          what an event says of the collective it is or starts
+//   instants, counters                                                       other points in time; only where all arguments are kept
 //
 // Times are ns from `epoch`: absolute ns do not fit a double, µs since 1970 with three decimals neither.
 // Invariant: columns of one table have the same length; rows beyond `length` are room.
@@ -81,6 +83,45 @@ export const eventColumns = {
   modules: 'u32',
   /** 1 for work that nothing nests in: it began and ended in different turns of the program. torch's own files do not say it. */
   isAsync: 'u8',
+  /** Members of `args` as JSON text without the braces: all that no other column holds. 0 unless all arguments are kept. */
+  others: 'u32',
+} as const;
+
+/** What `record_param_comms` ops, and NCCL kernels of newer traces, say about a collective. Numbers are -1 where not recorded. */
+export const communicationColumns = {
+  /** Row of `events`. */
+  event: 'u32',
+  /** torch's name of the collective, such as `_allgather_base`, and of its process group. */
+  name: 'u32',
+  group: 'u32',
+  /** c10::ScalarType's name of the elements, such as `BFloat16`. */
+  type: 'u32',
+  /** The group's own count of its collectives. */
+  sequence: 'f64',
+  /** Elements that go in and come out on this rank. */
+  elementsIn: 'f64',
+  elementsOut: 'f64',
+  /** Global rank that a `recv` is from, a `send` is to. */
+  source: 'f64',
+  destination: 'f64',
+} as const;
+
+/** A point in time that is no allocation. */
+export const instantColumns = {
+  time: 'f64',
+  name: 'u32',
+  category: 'u32',
+  track: 'u32',
+  /** As in `events`. */
+  others: 'u32',
+} as const;
+
+/** One value of one series of a counter. */
+export const counterColumns = {
+  time: 'f64',
+  name: 'u32',
+  track: 'u32',
+  value: 'f64',
 } as const;
 
 export const memoryColumns = {
@@ -133,6 +174,8 @@ export interface KinetoSkipped {
   malformed: number;
   /** Metadata beyond `limits.metadataBytesMax`, in members. */
   metadata: number;
+  /** Events without their other arguments, for those went beyond `limits.argumentBytesMax`. */
+  arguments: number;
 }
 
 export class KinetoTable {
@@ -144,6 +187,9 @@ export class KinetoTable {
   readonly memory = new ColumnTable(memoryColumns);
   readonly memoryCategories = new ColumnTable(memoryCategoryColumns);
   readonly flows = new ColumnTable(flowColumns);
+  readonly communications = new ColumnTable(communicationColumns);
+  readonly instants = new ColumnTable(instantColumns);
+  readonly counters = new ColumnTable(counterColumns);
   readonly strings = new StringTable();
   readonly tracks: KinetoTrack[] = [];
   /** Members beside `traceEvents`, as JSON.parse has them (`baseTimeNanoseconds` as a bigint). */
@@ -151,7 +197,7 @@ export class KinetoTable {
   /** Names given by `process_name` and `thread_name` events: by pid, by index of the track. */
   readonly processNames = new Map<number, string>();
   readonly threadNames = new Map<number, string>();
-  readonly skipped: KinetoSkipped = { markers: 0, otherKinds: 0, malformed: 0, metadata: 0 };
+  readonly skipped: KinetoSkipped = { markers: 0, otherKinds: 0, malformed: 0, metadata: 0, arguments: 0 };
 
   /** Whether a switch of the profiler (`with_flops`, `profile_memory`, …) was on when this was recorded. */
   isOn(option: string): boolean {

@@ -75,7 +75,7 @@ test('reads a small trace into columns', () => {
   expect(table.profileStart).toBe(316);
   expect(table.metadata.get('distributedInfo')).toEqual({ rank: 3 });
   expect(table.metadata.get('traceName')).toBe('a/b');
-  expect(table.skipped).toEqual({ markers: 1, otherKinds: 1, malformed: 1, metadata: 0 });
+  expect(table.skipped).toEqual({ markers: 1, otherKinds: 1, malformed: 1, metadata: 0, arguments: 0 });
 });
 
 test.for(['bmm_nested', 'conv_train', 'mask_indices'])('has every time of %s as JSON.parse has it, to the nanosecond', (name) => {

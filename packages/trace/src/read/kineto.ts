@@ -1,7 +1,7 @@
 // Reads a Kineto trace (torch.profiler's Chrome JSON, schema version 1 as written since 2022) from chunks of bytes into columns.
 //
 // Supported: `{…, "traceEvents": […], …}` with metadata before or after, and a bare array of events; complete events, allocator
-// instants, flows, process and thread names. Categories of 2021 (`Operator`, `Kernel`) are kept as they are, and mean nothing here yet.
+// instants, flows, process and thread names; other instants, counters and arguments where all are kept. Categories of 2021 (`Operator`, `Kernel`) are kept as they are, and mean nothing here yet.
 //
 // Invariant: any bytes give a table or a TraceError, in O(bytes) time and in memory for the columns and one value.
 // Invariant: a unit changes the table after its last byte was seen, so reading it again after `moreWanted` does nothing twice.
@@ -23,6 +23,11 @@ type State =
   | 'next_event'
   | 'end';
 
+export interface KinetoReaderOptions {
+  /** `known` (default): what torch's averages need. `all`: every argument, instant and counter. */
+  readonly keep?: 'known' | 'all';
+}
+
 /**
  * Reader of one file. The caller unzips and feeds it: `reader.push(chunk)` for each chunk, which may be filled anew afterwards, then
  * `reader.finish()` for the table. Both throw TraceError.
@@ -30,11 +35,15 @@ type State =
 export class KinetoReader {
   readonly #scanner = new JsonScanner();
   readonly #table = new KinetoTable();
-  readonly #event = new KinetoEvent(this.#table);
+  readonly #event: KinetoEvent;
   #state: State = 'start';
   #isBareArray = false;
   #hasEvents = false;
   #metadataBytes = 0;
+
+  constructor({ keep = 'known' }: KinetoReaderOptions = {}) {
+    this.#event = new KinetoEvent(this.#table, keep === 'all');
+  }
 
   push(chunk: Uint8Array): void {
     if (chunk.length === 0) return;
@@ -159,8 +168,8 @@ export class KinetoReader {
 }
 
 /** Reads a whole file that is in memory. */
-export function readKineto(bytes: Uint8Array): KinetoTable {
-  const reader = new KinetoReader();
+export function readKineto(bytes: Uint8Array, options?: KinetoReaderOptions): KinetoTable {
+  const reader = new KinetoReader(options);
   reader.push(bytes);
   return reader.finish();
 }

@@ -13,7 +13,7 @@ const ownKeys: Readonly<Record<TraceEvent['kind'], readonly string[]>> = {
   instant: [],
   counter: [],
   step: ['step'],
-  collective: ['op', 'group', 'sequence', 'bytes'],
+  collective: ['op', 'group', 'sequence', 'bytes', 'peer'],
   rpc: ['side', 'peer', 'status', 'traceId', 'spanId', 'parentSpanId'],
 };
 
@@ -36,6 +36,7 @@ export function visitArguments(event: TraceEvent, visitor: ArgumentVisitor): voi
     visitor.text('group', event.group);
     visitor.number('sequence', event.sequence);
     visitor.number('bytes', event.bytes);
+    if (event.peerRank >= 0) visitor.number('peer', event.peerRank);
   } else if (event.kind === 'rpc') {
     visitor.text('side', event.side);
     visitor.text('peer', event.peer);

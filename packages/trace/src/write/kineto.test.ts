@@ -52,7 +52,18 @@ type Arguments = Readonly<Record<string, string | number>>;
 function event(name: string, start: number, length: number, given: Arguments = {}, about: Partial<TraceEvent> = {}): TraceEvent {
   return {
     ...{ kind: 'span', state: 'whole', lane: main, start: traceTime(start), length: nanos(length), name, category: '', value: 0, step: 0 },
-    ...{ overhead: nanos(0), isAsync: false, phases: undefined, group: '', sequence: 0, bytes: 0, side: '', peer: '', status: '' },
+    ...{
+      overhead: nanos(0),
+      isAsync: false,
+      phases: undefined,
+      group: '',
+      sequence: 0,
+      bytes: 0,
+      peerRank: -1,
+      side: '',
+      peer: '',
+      status: '',
+    },
     ...{ traceId: '', spanId: '', parentSpanId: '', flow: undefined },
     arguments: Object.keys(given).length === 0 ? undefined : new Map(Object.entries(given)),
     ...about,
@@ -193,6 +204,13 @@ describe('the file', () => {
     expect(file.traceEvents.find(({ name }) => name === 'a')?.args).toMatchObject({ loss: 'NaN', 'argument.Ev Idx': 'mine', 'Ev Idx': 0 });
     expect(file.ranktrace).toMatchObject({ countersNotFinite: 1, outOfRange: 1 });
     expect(file.traceEvents.some(({ name }) => name === 'b')).toBe(false);
+  });
+
+  test('a send names both ranks', () => {
+    const about = { kind: 'collective', group: 'pp', sequence: 1, bytes: 8, peerRank: 1 } as const;
+    const args = eventsOf([event('recv', 0, 5, {}, about), event('send', 9, 5, {}, about)]).map(({ args }) => args);
+    expect(args[0]).toMatchObject({ 'Src Rank': 1, 'Dst Rank': process.rank, Rank: process.rank });
+    expect(args[1]).toMatchObject({ 'Src Rank': process.rank, 'Dst Rank': 1 });
   });
 
   test('every kind of event as torch would have it', () => {

@@ -16,6 +16,7 @@
 
 import { RankRecording, type RecordedSpan, type RecordedTrack, type RecordingWindow } from '../analyse/rank-recording.ts';
 import { TraceError } from '../errors.ts';
+import { pairOf } from '../match/collective-kind.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceProcess, TraceSink, WriteBytes } from '../trace-sink.ts';
 import { JsonBuffer, wellFormedJson } from './json-buffer.ts';
 import { processNames } from './process-names.ts';
@@ -56,6 +57,8 @@ const ownKeys: ReadonlySet<string> = new Set([
   'Seq',
   'In msg bytes',
   'Rank',
+  'Src Rank',
+  'Dst Rank',
 ]);
 
 interface ArrowEnd {
@@ -125,6 +128,11 @@ class KinetoWriter extends RankRecording {
       this.#number('Seq', event.sequence);
       this.#number('In msg bytes', event.bytes);
       this.#number('Rank', event.lane.process.rank);
+      const pair = pairOf(event.lane.process.rank, event.peerRank, event.name);
+      if (pair !== undefined) {
+        this.#number('Src Rank', pair[0]);
+        this.#number('Dst Rank', pair[1]);
+      }
     } else if (event.kind === 'rpc') {
       this.#text('method', event.name);
       this.#text('side', event.side);

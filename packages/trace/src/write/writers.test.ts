@@ -39,6 +39,7 @@ const nothing = {
   group: '',
   sequence: 0,
   bytes: 0,
+  peerRank: -1,
   side: '',
   peer: '',
   status: '',
@@ -110,6 +111,7 @@ totals  rank 3  batches 2  missing 1  late 0  ended yes  dropped events 5, argum
         event('memory', 5, 0, { kind: 'counter', lane: memory, value: 1.5 }),
         event('mark', -1, 0, { kind: 'instant' }),
         event('all_reduce', 1000, 10, collective),
+        event('send', 1000, 10, { ...collective, peerRank: 0 }),
         event('slow', 0, 2000, { state: 'close' }),
         event('two  words\n', 0, 1),
         event('ProfilerStep#4', 0, 9, { kind: 'step', step: 4, phases: new Map([['forward', nanos(5)]]) }),
@@ -119,6 +121,7 @@ totals  rank 3  batches 2  missing 1  late 0  ended yes  dropped events 5, argum
       0.000005 ms  rank 3  memory  COUNTER memory  1.5 MB
       -0.000001 ms  rank 3  main  INSTANT mark
       0.001000 ms  rank 3  main  SPAN all_reduce  0.000010 ms  {op="all_reduce", group="dp", sequence=7, bytes=64}  flow 0xff
+      0.001000 ms  rank 3  main  SPAN send  0.000010 ms  {op="send", group="dp", sequence=7, bytes=64, peer=0}  flow 0xff
       0.002000 ms  rank 3  main  CLOSE slow  0.002000 ms
       0.000000 ms  rank 3  main  SPAN "two  words\\n"  0.000001 ms
       0.000000 ms  rank 3  main  SPAN ProfilerStep#4  0.000009 ms  {step=4, phaseNs.forward=5}

@@ -1,0 +1,46 @@
+// A Zipkin file (version 2 JSON, also .gz) as input: the calls between services, without any rank of ours.
+
+import { closeSync, openSync, readFileSync, readSync } from 'node:fs';
+import { constants, gunzipSync } from 'node:zlib';
+import { type BatchSource, looksLikeZipkin, readZipkin, TraceError } from '@ranktrace/trace';
+import { CliError } from './errors.ts';
+import { formatCount } from './format.ts';
+import { isProfile } from './kineto-inputs.ts';
+import { say } from './say.ts';
+
+/** Bytes that a gzip stream may unfold to: a Zipkin file is held as a whole. */
+const unzippedMax = 256 * 1024 * 1024;
+
+/** The sources of the Zipkin file that `paths` name; undefined when the first of them is none. Throws CliError `bad_usage` for several. */
+export function openZipkinFile(paths: readonly string[]): readonly BatchSource[] | undefined {
+  const [path] = paths;
+  if (path === undefined || !isProfile(path)) return undefined;
+  if (!looksLikeZipkin(beginningOf(path))) return undefined;
+  if (paths.length > 1) throw new CliError('bad_usage', `"${path}" is a Zipkin file: give one of them alone, got ${paths.length} inputs`);
+  try {
+    const bytes = readFileSync(path);
+    const { sources, skipped } = readZipkin(isGzip(bytes) ? gunzipSync(bytes, { maxOutputLength: unzippedMax }) : bytes);
+    if (skipped > 0) say(`"${path}": ${formatCount(skipped)} entries are no spans that can be placed`);
+    return sources;
+  } catch (error) {
+    if (error instanceof TraceError) throw new TraceError(error.code, `"${path}": ${error.message}`, { cause: error });
+    throw error;
+  }
+}
+
+const beginningBytes = 65_536;
+const isGzip = (bytes: Uint8Array): boolean => bytes[0] === 0x1f && bytes[1] === 0x8b;
+
+/** The first bytes, unzipped; none of what is broken: whoever else reads it says so. */
+function beginningOf(path: string): Uint8Array {
+  const bytes = new Uint8Array(beginningBytes);
+  const file = openSync(path, 'r');
+  try {
+    const beginning = bytes.subarray(0, readSync(file, bytes));
+    return isGzip(beginning) ? gunzipSync(beginning, { finishFlush: constants.Z_SYNC_FLUSH, maxOutputLength: unzippedMax }) : beginning;
+  } catch {
+    return bytes.subarray(0, 0);
+  } finally {
+    closeSync(file);
+  }
+}

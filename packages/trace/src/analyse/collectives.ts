@@ -1,0 +1,322 @@
+// Collectives by (group, operation) and sends by (group, source → destination): how unevenly ranks entered, who was waited for, how long the
+// data took and how fast that was. A sink, so it rides on the merge that writes the trace.
+//
+// Only what is complete is timed: with a part missing, nobody knows who was last in. What an unaligned host took part in is counted, too, and
+// not timed.
+//
+// Memory: a line per group and operation, `limits.collectiveLinesMax` of either kind, and `limits.collectiveRecordsMax` single collectives.
+
+import { type Nanos, nanos, type TraceTime } from '@ranktrace/protocol';
+import { limits } from '../limits.ts';
+import { CollectiveMatcher, type MatchedCollective, type MatcherBounds } from '../match/collective-matcher.ts';
+import type { TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../trace-sink.ts';
+import { type CollectiveTiming, collectiveTiming } from './collective-timing.ts';
+import { QuantileSketch } from './quantile-sketch.ts';
+
+/** Of some values (lengths: ns); right to 1 %, exact for up to 256 of them. */
+export interface SpreadSummary {
+  readonly count: number;
+  readonly p50: number;
+  readonly p95: number;
+  readonly max: number;
+}
+
+/** A rank's share of one line. */
+export interface CollectiveRank {
+  readonly rank: number;
+  /** ns in all that it waited for others. */
+  readonly waiting: Nanos;
+  /** How often it entered last. */
+  readonly lastIn: number;
+  /** Collectives of which its part is missing. */
+  readonly missing: number;
+}
+
+interface LineSummary {
+  readonly group: string;
+  /** With all their parts. */
+  readonly count: number;
+  /** With a part missing: never entered, or never recorded. Nothing below counts them. */
+  readonly incomplete: number;
+  /** A part of which never ended. */
+  readonly unfinished: number;
+  /** In which a host took part whose clock is not aligned. Nothing below counts them. */
+  readonly unaligned: number;
+  readonly entrySkew: SpreadSummary | undefined;
+  readonly transfer: SpreadSummary | undefined;
+  /** Whose transfer is longer than their epsilon. Bandwidths are of these. */
+  readonly distinguishable: number;
+  /** ± ns of times of one rank against another's, at worst; undefined when none could be timed. */
+  readonly epsilon: Nanos | undefined;
+  /** Left before the last rank had entered, or received before it was sent, though that cannot be: the clocks' error. */
+  readonly violations: number;
+  /** What ranks put in, in all. */
+  readonly bytes: number;
+  /** Bytes per second. */
+  readonly algorithmBandwidth: SpreadSummary | undefined;
+  readonly busBandwidth: SpreadSummary | undefined;
+}
+
+export interface CollectiveLine extends LineSummary {
+  /** One of `CollectiveKind`, else as the program calls it. */
+  readonly op: string;
+  /** Ranks of the largest. */
+  readonly ranks: number;
+  /** Latest exit − earliest exit. */
+  readonly exitSpread: SpreadSummary | undefined;
+  /** ns that all ranks waited in all. */
+  readonly waiting: Nanos;
+  /** By rank; without those for which there was no room. */
+  readonly perRank: readonly CollectiveRank[];
+}
+
+export interface SendLine extends LineSummary {
+  readonly source: number;
+  readonly destination: number;
+  /** Sends whose receive is missing, and the other way round. */
+  readonly withoutReceive: number;
+  readonly withoutSend: number;
+  /** ns in all that the receiver waited for the sender to begin, and that the sender waited for the receiver. */
+  readonly lateSender: Nanos;
+  readonly lateReceiver: Nanos;
+}
+
+/** One collective, or one send and its receive. */
+export interface CollectiveRecord {
+  readonly group: string;
+  readonly sequence: number;
+  readonly op: string;
+  /** Of a send: source and destination rank. */
+  readonly pair: readonly [number, number] | undefined;
+  /** When the first rank entered. */
+  readonly time: TraceTime;
+  readonly entrySkew: Nanos;
+  /** In order of process. */
+  readonly waiting: readonly { readonly rank: number; readonly waiting: Nanos }[];
+  readonly lastIn: number;
+  readonly transfer: Nanos | undefined;
+  readonly epsilon: Nanos | undefined;
+  readonly isDistinguishable: boolean;
+  readonly bytes: number;
+  readonly algorithmBandwidth: number | undefined;
+  readonly busBandwidth: number | undefined;
+}
+
+export interface CollectiveSummary {
+  /** Those that ranks waited in longest first. */
+  readonly collectives: readonly CollectiveLine[];
+  readonly sends: readonly SendLine[];
+  /** Collectives and sends on the last line, called `(other groups)`, because there were too many lines. */
+  readonly leftOut: number;
+  /** That ranks waited in longest, longest first. */
+  readonly longest: readonly CollectiveRecord[];
+  /** Parts that came, and those that were not matched: recorded twice, or too much waited at once. */
+  readonly parts: { readonly added: number; readonly duplicates: number; readonly overflow: number };
+}
+
+/** Name of the group that takes what comes after `limits.collectiveLinesMax` lines. */
+export const otherGroups = '(other groups)';
+
+type Count = 'count' | 'incomplete' | 'unfinished' | 'unaligned' | 'distinguishable' | 'violations' | 'bytes';
+
+interface Line {
+  readonly group: string;
+  readonly op: string;
+  readonly pair: readonly [number, number] | undefined;
+  readonly counts: Record<Count, number>;
+  readonly spreads: Record<'entrySkew' | 'transfer' | 'exitSpread' | 'algorithm' | 'bus', QuantileSketch>;
+  readonly perRank: Map<number, { waiting: number; lastIn: number; missing: number }>;
+  ranks: number;
+  epsilon: number | undefined;
+  waiting: number;
+  withoutReceive: number;
+  withoutSend: number;
+}
+
+export class CollectiveSink implements TraceSink {
+  readonly #matcher: CollectiveMatcher;
+  readonly #collectives = new Map<string, Line>();
+  readonly #sends = new Map<string, Line>();
+  readonly #longest: { readonly total: number; readonly record: CollectiveRecord }[] = [];
+  #processes: ReadonlyMap<number, TraceProcess> = new Map();
+  #added = 0;
+  #leftOut = 0;
+  #rankLines = 0;
+
+  constructor(bounds: MatcherBounds = {}) {
+    this.#matcher = new CollectiveMatcher((matched) => this.#count(matched), bounds);
+  }
+
+  begin({ processes }: TraceHeader): void {
+    this.#processes = new Map(processes.map((process) => [process.index, process]));
+  }
+
+  lane(): void {}
+
+  event(event: TraceEvent): void {
+    if (event.kind !== 'collective') return;
+    const { lane, state, start, length, name: op, group, sequence, peerRank: peer, bytes } = event;
+    const { index: member, rank } = lane.process;
+    if (state === 'close') {
+      this.#matcher.close(member, group, sequence, peer, op, start + length);
+      return;
+    }
+    this.#added++;
+    const exit = state === 'whole' ? start + length : undefined;
+    this.#matcher.add({ member, rank, op, group, sequence, peer, bytes, entry: start, exit });
+  }
+
+  end(): void {
+    this.#matcher.end();
+  }
+
+  get summary(): CollectiveSummary {
+    const byWaiting = (lines: ReadonlyMap<string, Line>): Line[] => [...lines.values()].sort((a, b) => b.waiting - a.waiting);
+    const { duplicates, overflow } = this.#matcher;
+    return {
+      collectives: byWaiting(this.#collectives).map(collectiveLine),
+      sends: byWaiting(this.#sends).map(sendLine),
+      leftOut: this.#leftOut,
+      longest: this.#longest.map(({ record }) => record),
+      parts: { added: this.#added, duplicates, overflow },
+    };
+  }
+
+  #count(matched: MatchedCollective): void {
+    const { parts, missing, pair } = matched;
+    const timing = collectiveTiming(matched, (member) => this.#processes.get(member));
+    const line = this.#lineOf(matched, timing);
+    const { counts } = line;
+    line.ranks = Math.max(line.ranks, parts.length + missing.length);
+    if (parts.some(({ exit }) => exit === undefined)) counts.unfinished++;
+    if (missing.length > 0 || (pair !== undefined && parts.length < 2)) this.#countIncomplete(line, matched);
+    else {
+      counts.count++;
+      for (const { bytes } of parts) counts.bytes += bytes;
+      if (timing.epsilon === undefined) counts.unaligned++;
+      else this.#time(line, matched, timing, timing.epsilon);
+    }
+  }
+
+  #countIncomplete(line: Line, { parts, missing, pair }: MatchedCollective): void {
+    line.counts.incomplete++;
+    if (pair === undefined) {
+      for (const member of missing) {
+        const about = this.#rankLine(line, this.#processes.get(member)?.rank ?? -1);
+        if (about !== undefined) about.missing++;
+      }
+    } else if (parts[0]?.rank === pair[0]) line.withoutReceive++;
+    else line.withoutSend++;
+  }
+
+  #time(line: Line, matched: MatchedCollective, timing: CollectiveTiming, epsilon: Nanos): void {
+    const { spreads, counts } = line;
+    const { entrySkew, transfer, exitSpread, bandwidth, waiting } = timing;
+    spreads.entrySkew.add(entrySkew);
+    if (transfer !== undefined) spreads.transfer.add(transfer);
+    if (exitSpread !== undefined) spreads.exitSpread.add(exitSpread);
+    if (bandwidth !== undefined) {
+      spreads.algorithm.add(bandwidth.algorithm);
+      spreads.bus.add(bandwidth.bus);
+    }
+    if (timing.isDistinguishable) counts.distinguishable++;
+    if (timing.isViolation) counts.violations++;
+    line.epsilon = Math.max(line.epsilon ?? 0, epsilon);
+    let total = 0;
+    for (const [place, { rank }] of matched.parts.entries()) {
+      const waited = waiting[place] as number;
+      total += waited;
+      const about = this.#rankLine(line, rank);
+      if (about === undefined) continue;
+      about.waiting += waited;
+      if (rank === timing.lastIn && matched.parts.length > 1) about.lastIn++;
+    }
+    line.waiting += total;
+    this.#keepRecord(total, matched, timing);
+  }
+
+  #lineOf({ group, op: called, pair }: MatchedCollective, { kind }: CollectiveTiming): Line {
+    const lines = pair === undefined ? this.#collectives : this.#sends;
+    const op = kind ?? called;
+    const key = pair === undefined ? `${op.length} ${op} ${group}` : `${pair[0]} ${pair[1]} ${group}`;
+    const line = lines.get(key);
+    if (line !== undefined) return line;
+    if (lines.size < limits.collectiveLinesMax - 1) return addLine(lines, key, group, op, pair);
+    this.#leftOut++;
+    return lines.get(otherGroups) ?? addLine(lines, otherGroups, otherGroups, '', pair === undefined ? undefined : [-1, -1]);
+  }
+
+  #rankLine({ perRank, pair }: Line, rank: number): { waiting: number; lastIn: number; missing: number } | undefined {
+    let about = perRank.get(rank);
+    if (about !== undefined) return about;
+    // What shares the last line has two sides, whoever they are.
+    if (pair?.[0] === -1 || this.#rankLines >= limits.collectiveRankLinesMax) return undefined;
+    this.#rankLines++;
+    about = { waiting: 0, lastIn: 0, missing: 0 };
+    perRank.set(rank, about);
+    return about;
+  }
+
+  #keepRecord(total: number, { group, sequence, op, pair, parts }: MatchedCollective, timing: CollectiveTiming): void {
+    const longest = this.#longest;
+    if (longest.length === limits.collectiveRecordsMax && total <= (longest.at(-1)?.total as number)) return;
+    const { time, entrySkew, lastIn, transfer, epsilon, isDistinguishable, bytes, bandwidth } = timing;
+    const waiting = parts.map(({ rank }, place) => ({ rank, waiting: timing.waiting[place] as Nanos }));
+    const bandwidths = { algorithmBandwidth: bandwidth?.algorithm, busBandwidth: bandwidth?.bus };
+    const about = { time, entrySkew, waiting, lastIn, transfer, epsilon, isDistinguishable, bytes };
+    const after = longest.findIndex((held) => held.total < total);
+    longest.splice(after < 0 ? longest.length : after, 0, { total, record: { group, sequence, op, pair, ...about, ...bandwidths } });
+    longest.length = Math.min(longest.length, limits.collectiveRecordsMax);
+  }
+}
+
+function addLine(lines: Map<string, Line>, key: string, group: string, op: string, pair: readonly [number, number] | undefined): Line {
+  const sketch = (): QuantileSketch => new QuantileSketch();
+  const line: Line = {
+    group,
+    op,
+    pair,
+    counts: { count: 0, incomplete: 0, unfinished: 0, unaligned: 0, distinguishable: 0, violations: 0, bytes: 0 },
+    spreads: { entrySkew: sketch(), transfer: sketch(), exitSpread: sketch(), algorithm: sketch(), bus: sketch() },
+    perRank: new Map(),
+    ranks: 0,
+    epsilon: undefined,
+    waiting: 0,
+    withoutReceive: 0,
+    withoutSend: 0,
+  };
+  lines.set(key, line);
+  return line;
+}
+
+function lineSummary({ group, counts, spreads, epsilon }: Line): LineSummary {
+  return {
+    ...counts,
+    group,
+    entrySkew: spreadSummary(spreads.entrySkew),
+    transfer: spreadSummary(spreads.transfer),
+    epsilon: epsilon === undefined ? undefined : nanos(epsilon),
+    algorithmBandwidth: spreadSummary(spreads.algorithm),
+    busBandwidth: spreadSummary(spreads.bus),
+  };
+}
+
+function collectiveLine(line: Line): CollectiveLine {
+  const { op, ranks, spreads, waiting, perRank } = line;
+  const rows = [...perRank].sort(([a], [b]) => a - b).map(([rank, about]) => ({ rank, ...about, waiting: nanos(about.waiting) }));
+  return { ...lineSummary(line), op, ranks, exitSpread: spreadSummary(spreads.exitSpread), waiting: nanos(waiting), perRank: rows };
+}
+
+function sendLine(line: Line): SendLine {
+  const { pair, perRank, withoutReceive, withoutSend } = line;
+  const [source, destination] = pair as readonly [number, number];
+  const waited = (rank: number): Nanos => nanos(perRank.get(rank)?.waiting ?? 0);
+  const late = { lateSender: waited(destination), lateReceiver: waited(source) };
+  return { ...lineSummary(line), source, destination, withoutReceive, withoutSend, ...late };
+}
+
+function spreadSummary(sketch: QuantileSketch): SpreadSummary | undefined {
+  const [p50, p95] = sketch.quantiles([0.5, 0.95]) ?? [];
+  const max = sketch.most;
+  return p50 === undefined || p95 === undefined || max === undefined ? undefined : { count: sketch.count, p50, p95, max };
+}

@@ -1,0 +1,188 @@
+// Times in s here.
+
+import { nanos, traceTime } from '@ranktrace/protocol';
+import { describe, expect, it } from 'vitest';
+import { limits } from '../limits.ts';
+import type { ProcessTotals, TraceEvent, TraceLane, TraceProcess } from '../trace-sink.ts';
+import { OpenWorkSink, type OpenWorkSummary } from './open-work.ts';
+
+const s = (seconds: number) => traceTime(seconds * 1e9);
+
+/** Lives of ranks, in order of index. */
+const processesOf = (ranks: readonly number[]): TraceProcess[] =>
+  ranks.map((rank, place) => ({
+    ...{ index: place + 1, rank, incarnation: `life-${place}`, host: 'boot', hostName: 'node', pid: 40 + place },
+    ...{ alignment: { method: 'exact', bound: nanos(0) }, metadata: new Map() },
+  }));
+
+type State = TraceEvent['state'];
+
+/** An event of the process in place `life`, on its line `line`. */
+function event(life: number, state: State, name: string, start: number, about: Partial<TraceEvent> & { line?: string; end?: number } = {}) {
+  const { line = 'main', end = start, ...fields } = about;
+  return (processes: readonly TraceProcess[]): TraceEvent => {
+    const index = life * 10 + line.length;
+    const lane: TraceLane = { index, process: processes[life] as TraceProcess, kind: 'thread', name: line, tid: 0, overflow: 0, unit: '' };
+    return {
+      ...{ kind: 'span', state, lane, name, category: '', start: s(start), length: nanos((end - start) * 1e9) },
+      ...{ value: 0, step: 0, overhead: nanos(0), isAsync: false, phases: undefined, group: '', sequence: 0, bytes: 0, peerRank: -1 },
+      ...{ side: '', peer: '', status: '', traceId: '', spanId: '', parentSpanId: '', flow: undefined, arguments: undefined },
+      ...fields,
+    };
+  };
+}
+
+const collective = (life: number, state: State, start: number, about: Parameters<typeof event>[4] = {}) =>
+  event(life, state, 'all_reduce', start, { kind: 'collective', group: 'world', ...about });
+
+function summaryOf(
+  ranks: readonly number[],
+  events: readonly ReturnType<typeof event>[],
+  {
+    ended = [],
+    until = {},
+    worldSize = ranks.length,
+  }: { ended?: readonly number[]; until?: Record<number, number>; worldSize?: number } = {},
+): OpenWorkSummary {
+  const processes = processesOf(ranks);
+  const sink = new OpenWorkSink();
+  sink.begin({ run: 'r', worldSize, unixEpoch: undefined, processes });
+  for (const make of events) sink.event(make(processes));
+  const none = { events: 0, arguments: 0, names: 0, batches: 0 };
+  const counts = { span: 0, instant: 0, counter: 0, step: 0, collective: 0, rpc: 0 };
+  sink.end(
+    processes.map((process, place): ProcessTotals => {
+      const heard = until[place] === undefined ? {} : { until: s(until[place]) };
+      return {
+        process,
+        batches: 1,
+        missing: 0,
+        dropped: none,
+        late: 0,
+        counts,
+        recorded: undefined,
+        ended: ended.includes(place),
+        ...heard,
+      };
+    }),
+  );
+  return sink.summary;
+}
+
+describe('spans', () => {
+  it('tells the innermost open one of every line, and what is around it', () => {
+    const { ranks, until } = summaryOf(
+      [0],
+      [
+        event(0, 'whole', 'ProfilerStep#3', 0, { kind: 'step', step: 3, end: 5 }),
+        event(0, 'open', 'epoch', 1),
+        event(0, 'open', 'read', 2, { line: 'io' }),
+        event(0, 'open', 'forward', 6),
+        event(0, 'open', 'layer', 6),
+        event(0, 'open', 'done', 7),
+        event(0, 'close', 'done', 7, { end: 8 }),
+      ],
+      { until: { 0: 30 } },
+    );
+    expect(until).toBe(s(30));
+    expect(ranks).toEqual([
+      {
+        ...{ rank: 0, hostName: 'node', pid: 40, until: s(30), lastStep: { step: 3, end: s(5) } },
+        open: [
+          { lane: 'io', kind: 'span', name: 'read', since: s(2), around: [] },
+          { lane: 'main', kind: 'span', name: 'layer', since: s(6), around: ['epoch', 'forward'] },
+        ],
+      },
+    ]);
+  });
+
+  it('says nothing of ranks that ended inside of nothing, and knows what was heard without a watermark', () => {
+    const events = [event(0, 'whole', 'a', 0, { end: 9 }), event(1, 'open', 'b', 1), event(1, 'close', 'b', 1, { end: 2 })];
+    expect(summaryOf([0, 1], events, { ended: [0, 1] })).toMatchObject({ ranks: [], collectives: [], until: s(9) });
+    expect(summaryOf([0, 1], events, { ended: [1] }).ranks).toMatchObject([{ rank: 0, until: s(9), open: [] }]);
+    expect(summaryOf([], []).until).toBeUndefined();
+  });
+
+  it('does not take the lost end of a rank that ended for a hang', () => {
+    const events = [event(0, 'open', 'a', 1), collective(0, 'open', 2), collective(1, 'open', 2)];
+    expect(summaryOf([0, 1], events, { ended: [0] })).toMatchObject({
+      ranks: [{ rank: 1, open: [{ name: 'all_reduce' }] }],
+      collectives: [{ inside: [{ rank: 1 }], left: [0], missing: [] }],
+    });
+    expect(summaryOf([0, 1], events, { ended: [0, 1] })).toMatchObject({ ranks: [], collectives: [] });
+  });
+
+  it('counts two of the same start and name', () => {
+    const twice = [event(0, 'open', 'a', 1), event(0, 'open', 'a', 1), event(0, 'close', 'a', 1, { end: 2 })];
+    expect(summaryOf([0], twice).ranks[0]?.open).toHaveLength(1);
+    expect(summaryOf([0], [...twice, event(0, 'close', 'a', 1, { end: 3 })]).ranks[0]?.open).toEqual([]);
+  });
+
+  it('tells of the newest life alone', () => {
+    const events = [event(0, 'open', 'first life', 1), collective(0, 'open', 1), event(1, 'whole', 'second life', 20, { end: 21 })];
+    expect(summaryOf([5, 5], events, { ended: [1] })).toMatchObject({ ranks: [], collectives: [] });
+  });
+
+  it('counts what it has no room for', () => {
+    const count = limits.openSpansMax + 5;
+    const events = Array.from({ length: count }, (_, index) => event(0, 'open', `s${index}`, index));
+    const { spansLeftOut, ranks } = summaryOf([0], events);
+    expect(spansLeftOut).toBe(5);
+    expect(ranks[0]?.open[0]?.around).toHaveLength(64);
+  });
+});
+
+describe('collectives', () => {
+  const all = [0, 1, 2].map((life) => collective(life, 'whole', 1, { end: 2, group: 'dp' }));
+  const second = { sequence: 1, group: 'dp' };
+
+  it('names the ranks that never entered, those inside since when, and those that left', () => {
+    const { collectives } = summaryOf(
+      [0, 1, 2, 3],
+      [
+        ...all,
+        collective(3, 'whole', 1, { end: 2, group: 'dp' }),
+        collective(0, 'open', 5, second),
+        collective(2, 'whole', 4, { ...second, end: 6 }),
+        collective(1, 'open', 3, second),
+      ],
+    );
+    expect(collectives).toEqual([
+      {
+        ...{ group: 'dp', sequence: 1, op: 'all_reduce', pair: undefined, left: [2], missing: [3] },
+        inside: [
+          { rank: 1, since: s(3) },
+          { rank: 0, since: s(5) },
+        ],
+      },
+    ]);
+  });
+
+  it('knows of the group `world` who belongs to it, even at its first', () => {
+    const { collectives } = summaryOf([0, 1], [collective(1, 'open', 1)], { worldSize: 4 });
+    expect(collectives).toMatchObject([{ inside: [{ rank: 1 }], missing: [0, 2, 3] }]);
+  });
+
+  it('leaves out what ended, and what nobody of today is inside of', () => {
+    const { collectives } = summaryOf(
+      [0, 1, 2],
+      [...all, collective(0, 'open', 5, second), collective(0, 'close', 5, { ...second, end: 6 })],
+    );
+    expect(collectives).toEqual([]);
+  });
+
+  it('names the other side of a send', () => {
+    const { collectives } = summaryOf([0, 1], [event(0, 'open', 'recv', 3, { kind: 'collective', group: 'pp', peerRank: 1 })]);
+    expect(collectives).toMatchObject([{ pair: [1, 0], inside: [{ rank: 0 }], missing: [1] }]);
+  });
+
+  it('keeps those that wait longest', () => {
+    const count = limits.openCollectivesMax + 7;
+    const { collectives, collectivesLeftOut } = summaryOf(
+      [0],
+      Array.from({ length: count }, (_, index) => collective(0, 'open', index, { sequence: index })),
+    );
+    expect(collectives.map(({ sequence }) => sequence)).toEqual(Array.from({ length: limits.openCollectivesMax }, (_, index) => index));
+    expect(collectivesLeftOut).toBe(7);
+  });
+});

@@ -1,0 +1,220 @@
+// What ranks were inside of when the stream ended: where a job hangs. Per rank when it was last heard of, its last step and the spans that it
+// began and did not end; per collective that somebody is inside of, who has left it already and who never entered.
+//
+// Of a rank that was started again only its newest life counts: what an earlier one was inside of ended with it. A rank that ended in good
+// order is inside of nothing: an end that never came was lost, as `data_loss` says, or nobody awaited it.
+//
+// Memory: `limits.openSpansMax` open spans, and what CollectiveMatcher holds.
+
+import { type TraceTime, traceTime } from '@ranktrace/protocol';
+import { limits } from '../limits.ts';
+import { CollectiveMatcher, type CollectivePart, type MatchedCollective } from '../match/collective-matcher.ts';
+import type { ProcessTotals, TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../trace-sink.ts';
+
+/** The innermost open span of one line of a rank. */
+export interface OpenSpanSummary {
+  readonly lane: string;
+  readonly kind: TraceEvent['kind'];
+  readonly name: string;
+  readonly since: TraceTime;
+  /** Names of the open spans around it, outermost first: the nearest 64. */
+  readonly around: readonly string[];
+}
+
+export interface OpenRank {
+  readonly rank: number;
+  readonly hostName: string;
+  readonly pid: number;
+  /** When it was last heard of: its last watermark, or its last event. */
+  readonly until: TraceTime;
+  readonly lastStep: { readonly step: number; readonly end: TraceTime } | undefined;
+  /** Longest open first. */
+  readonly open: readonly OpenSpanSummary[];
+}
+
+/** A collective, or a send, that somebody entered and did not leave. */
+export interface OpenCollective {
+  readonly group: string;
+  readonly sequence: number;
+  readonly op: string;
+  readonly pair: readonly [number, number] | undefined;
+  /** In order of entry. */
+  readonly inside: readonly { readonly rank: number; readonly since: TraceTime }[];
+  readonly left: readonly number[];
+  /** Ranks of the group that never entered: of `world` all others, of another group those that took part in it before. */
+  readonly missing: readonly number[];
+}
+
+export interface OpenWorkSummary {
+  /** When any rank was last heard of; undefined without ranks. */
+  readonly until: TraceTime | undefined;
+  /** Ranks that did not end in good order. */
+  readonly ranks: readonly OpenRank[];
+  /** Longest open first. */
+  readonly collectives: readonly OpenCollective[];
+  /** Open collectives, and open spans, that are not told of because there were too many. */
+  readonly collectivesLeftOut: number;
+  readonly spansLeftOut: number;
+}
+
+interface OpenSpan {
+  readonly event: Pick<TraceEvent, 'kind' | 'name' | 'start' | 'lane'>;
+  /** Spans that began at the same time under the same name on the same line. */
+  times: number;
+}
+
+interface Life {
+  readonly process: TraceProcess;
+  /** In order of start. */
+  readonly open: Map<string, OpenSpan>;
+  lastStep: { readonly step: number; readonly end: TraceTime } | undefined;
+  until: number;
+  ended: boolean;
+}
+
+/** The group that every rank of a run belongs to: the recorder's default. */
+const everyone = 'world';
+
+export class OpenWorkSink implements TraceSink {
+  readonly #matcher = new CollectiveMatcher((matched) => {
+    // What is told before the end is over, or its rank has begun anew.
+    if (this.#ending) this.#addOpen(matched);
+  });
+  /** By `TraceProcess.index`. */
+  #lives: Life[] = [];
+  /** The newest life of each rank. */
+  #current = new Map<number, Life>();
+  #worldSize = 0;
+  #openSpans = 0;
+  #leftOut = 0;
+  #collectivesLeftOut = 0;
+  #ending = false;
+  #collectives: OpenCollective[] = [];
+
+  begin({ processes, worldSize }: TraceHeader): void {
+    this.#worldSize = worldSize;
+    for (const process of processes) {
+      const life: Life = { process, open: new Map(), lastStep: undefined, until: Number.NEGATIVE_INFINITY, ended: false };
+      this.#lives[process.index] = life;
+      const known = this.#current.get(process.rank);
+      if (known === undefined || known.process.index < process.index) this.#current.set(process.rank, life);
+    }
+  }
+
+  lane(): void {}
+
+  event(event: TraceEvent): void {
+    const life = this.#lives[event.lane.process.index];
+    if (life === undefined) return;
+    const end = event.start + event.length;
+    if (end > life.until) life.until = end;
+    if (event.kind === 'step') life.lastStep = { step: event.step, end: traceTime(end) };
+    if (event.kind === 'collective') this.#addPart(event);
+    if (event.state === 'open') this.#open(life, event);
+    else if (event.state === 'close') this.#close(life, event);
+  }
+
+  end(totals: readonly ProcessTotals[]): void {
+    for (const { process, until, ended } of totals) {
+      const life = this.#lives[process.index];
+      if (life === undefined) continue;
+      life.ended = ended;
+      if (until !== undefined) life.until = until;
+    }
+    this.#ending = true;
+    this.#matcher.end();
+    this.#collectives.sort((a, b) => sinceOf(a) - sinceOf(b));
+  }
+
+  get summary(): OpenWorkSummary {
+    const lives = [...this.#current.values()].sort((a, b) => a.process.rank - b.process.rank);
+    const until = lives.reduce((latest, life) => Math.max(latest, life.until), Number.NEGATIVE_INFINITY);
+    return {
+      until: Number.isFinite(until) ? traceTime(until) : undefined,
+      ranks: lives.filter(({ ended }) => !ended).map(openRank),
+      collectives: this.#collectives,
+      collectivesLeftOut: this.#collectivesLeftOut,
+      spansLeftOut: this.#leftOut,
+    };
+  }
+
+  #open(life: Life, { kind, name, start, lane }: TraceEvent): void {
+    const key = openKey(lane.index, start, name);
+    const known = life.open.get(key);
+    if (known !== undefined) {
+      known.times++;
+      return;
+    }
+    if (this.#openSpans >= limits.openSpansMax) {
+      this.#leftOut++;
+      return;
+    }
+    this.#openSpans++;
+    life.open.set(key, { event: { kind, name, start, lane }, times: 1 });
+  }
+
+  #close(life: Life, { name, start, lane }: TraceEvent): void {
+    const key = openKey(lane.index, start, name);
+    const known = life.open.get(key);
+    if (known === undefined) {
+      // One of those there was no room for.
+      this.#leftOut = Math.max(0, this.#leftOut - 1);
+    } else if (--known.times === 0) {
+      life.open.delete(key);
+      this.#openSpans--;
+    }
+  }
+
+  #addPart({ lane, state, start, length, name: op, group, sequence, peerRank: peer, bytes }: TraceEvent): void {
+    const { index: member, rank } = lane.process;
+    const exit = state === 'open' ? undefined : start + length;
+    if (state === 'close') this.#matcher.close(member, group, sequence, peer, op, start + length);
+    else this.#matcher.add({ member, rank, op, group, sequence, peer, bytes, entry: start, exit });
+  }
+
+  #addOpen({ group, sequence, op, pair, parts, missing }: MatchedCollective): void {
+    const isInside = ({ member, rank, exit }: CollectivePart): boolean => {
+      const life = this.#current.get(rank);
+      return exit === undefined && life?.process.index === member && !life.ended;
+    };
+    const stuck = parts.filter(isInside).sort((a, b) => a.entry - b.entry);
+    if (stuck.length === 0) return;
+    // They are told in order of their first part.
+    if (this.#collectives.length >= limits.openCollectivesMax) {
+      this.#collectivesLeftOut++;
+      return;
+    }
+    const inside = stuck.map(({ rank, entry }) => ({ rank, since: traceTime(entry) }));
+    const left = ranksInOrder(parts.filter((part) => !isInside(part)));
+    const came = new Set(parts.map(({ rank }) => rank));
+    let absent = missing.map((member) => this.#lives[member]?.process.rank ?? -1);
+    if (pair !== undefined) absent = parts.length < 2 ? [...new Set(pair)].filter((rank) => !came.has(rank)) : [];
+    else if (group === everyone) absent = Array.from({ length: this.#worldSize }, (_, rank) => rank).filter((rank) => !came.has(rank));
+    this.#collectives.push({ group, sequence, op, pair, inside, left, missing: absent.sort((a, b) => a - b) });
+  }
+}
+
+const aroundMax = 64;
+
+const openKey = (lane: number, start: number, name: string): string => `${lane} ${start} ${name}`;
+
+const sinceOf = ({ inside }: OpenCollective): number => inside[0]?.since ?? 0;
+
+const ranksInOrder = (parts: readonly CollectivePart[]): number[] => [...new Set(parts.map(({ rank }) => rank))].sort((a, b) => a - b);
+
+function openRank({ process, open, lastStep, until }: Life): OpenRank {
+  const { rank, hostName, pid } = process;
+  const lines = new Map<number, OpenSpan[]>();
+  for (const span of open.values()) {
+    const line = lines.get(span.event.lane.index);
+    if (line === undefined) lines.set(span.event.lane.index, [span]);
+    else line.push(span);
+  }
+  const innermost = [...lines.values()].map((spans): OpenSpanSummary => {
+    const sorted = spans.toSorted((a, b) => a.event.start - b.event.start);
+    const { kind, name, start, lane } = (sorted.at(-1) as OpenSpan).event;
+    return { lane: lane.name, kind, name, since: start, around: sorted.slice(-1 - aroundMax, -1).map(({ event }) => event.name) };
+  });
+  const heard = traceTime(Number.isFinite(until) ? until : 0);
+  return { rank, hostName, pid, until: heard, lastStep, open: innermost.sort((a, b) => a.since - b.since) };
+}

@@ -1,0 +1,233 @@
+// Remote calls by (method, source → destination): how often, how long in all, on the server, on the network. A sink, so it rides on the
+// merge that writes the trace.
+//
+//   client   ├───────────────── total ─────────────────┤
+//   server          ├──────── server ───────┤
+//            ├ out ─┤                       ├── back ──┤        network = total − server = out + back
+//
+// Total and server are lengths on one clock each, so the network as a whole needs no clocks to agree. Only how it divides into out and
+// back does: those carry ± epsilon, 0 on one host, and are not told at all where a clock is not aligned.
+//
+// Network is only told of calls whose client waited for its one server. One that outlives its client is async: longer than it, so certainly,
+// or ending later by more than epsilon. A client with several servers (retries, fan-out) says nothing of the network to any of them.
+
+import { type Nanos, nanos, traceTime } from '@ranktrace/protocol';
+import { limits } from '../limits.ts';
+import { type MatchedRpc, type RpcHalf, type RpcMatchCounts, RpcMatcher, type RpcMatcherOptions, rpcHalfOf } from '../match/rpc-matcher.ts';
+import { serviceKey } from '../read/zipkin-source.ts';
+import type { TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../trace-sink.ts';
+import { epsilonOf } from './epsilon.ts';
+import { QuantileSketch } from './quantile-sketch.ts';
+
+/** Of some lengths of time, ns; right to 1 %, exact for up to 256 of them. */
+export interface LengthQuantiles {
+  readonly count: number;
+  readonly p50: Nanos;
+  readonly p95: Nanos;
+  readonly p99: Nanos;
+}
+
+/** One side of a route: a rank of the trace, or what the other side calls it where its own half is missing. */
+export interface RpcParty {
+  /** `rank 3`, the service's name, or the peer as the other side named it; '' for unknown. */
+  readonly name: string;
+  /** Undefined when no half of that side was recorded. */
+  readonly rank: number | undefined;
+}
+
+/** All calls of one method from one place to another. */
+export interface RpcRoute {
+  readonly method: string;
+  readonly source: RpcParty;
+  readonly destination: RpcParty;
+  /** Each client span, and each server span without one, counts once. */
+  readonly calls: number;
+  /** Calls whose client (where it is missing: server) ended with an error. */
+  readonly errors: number;
+  /** Calls, or further servers of a call, that repeat one that failed. */
+  readonly retries: number;
+  /** Further servers of calls that went to several ranks at once. */
+  readonly fanOut: number;
+  /** Client spans without a server span, and the other way round. */
+  readonly withoutServer: number;
+  readonly withoutClient: number;
+  /** Calls of which a half never ended. */
+  readonly unfinished: number;
+  /** Calls whose server outlived the client. */
+  readonly async: number;
+  /** Of the client spans; undefined without any that ended. */
+  readonly total: LengthQuantiles | undefined;
+  readonly server: LengthQuantiles | undefined;
+  readonly network: LengthQuantiles | undefined;
+  /** Server start − client start, client end − server end; undefined when the clocks of the two are not aligned. */
+  readonly out: LengthQuantiles | undefined;
+  readonly back: LengthQuantiles | undefined;
+  /** ± of `out` and `back`: the largest of all calls; 0 on one host, undefined with them. */
+  readonly epsilon: Nanos | undefined;
+  /** Calls whose server starts before its client or ends after it, though it is not async: the clocks' error, within epsilon if that holds. */
+  readonly reversed: number;
+}
+
+export interface RpcSummary {
+  /** Those that took most time in all first. */
+  readonly routes: readonly RpcRoute[];
+  /** Routes that share the last line, called `(other routes)`, because there were too many. */
+  readonly routesLeftOut: number;
+  readonly halves: RpcMatchCounts;
+}
+
+/** Name of the route that takes what comes after `limits.rpcRoutesMax` routes. */
+export const otherRoutes = '(other routes)';
+
+interface Route {
+  readonly method: string;
+  readonly source: RpcParty;
+  readonly destination: RpcParty;
+  readonly counts: Record<
+    'calls' | 'errors' | 'retries' | 'fanOut' | 'withoutServer' | 'withoutClient' | 'unfinished' | 'async' | 'reversed',
+    number
+  >;
+  readonly lengths: Record<'total' | 'server' | 'network' | 'out' | 'back', QuantileSketch>;
+  /** Of all calls together, ns: what routes are put in order by. */
+  sum: number;
+  epsilon: number;
+}
+
+const nobody: RpcParty = { name: '', rank: undefined };
+
+export class RpcSink implements TraceSink {
+  readonly #matcher: RpcMatcher;
+  readonly #routes = new Map<string, Route>();
+  /** Keys of routes that found no place; as many at most as there are places. */
+  readonly #leftOut = new Set<string>();
+  #processes: ReadonlyMap<number, TraceProcess> = new Map();
+
+  constructor(options: RpcMatcherOptions = {}) {
+    this.#matcher = new RpcMatcher((rpc) => this.#count(rpc), options);
+  }
+
+  begin({ processes }: TraceHeader): void {
+    this.#processes = new Map(processes.map((process) => [process.index, process]));
+  }
+
+  lane(): void {}
+
+  event(event: TraceEvent): void {
+    if (event.kind !== 'rpc' || (event.side !== 'client' && event.side !== 'server')) return;
+    const half = rpcHalfOf(event);
+    this.#matcher.advance(event.state === 'close' ? (half.end as number) : half.start);
+    if (event.state === 'close') this.#matcher.close(half);
+    else this.#matcher.add(half);
+  }
+
+  end(): void {
+    this.#matcher.end();
+  }
+
+  get summary(): RpcSummary {
+    const routes = [...this.#routes.values()].sort((a, b) => b.sum - a.sum || b.counts.calls - a.counts.calls);
+    return { routes: routes.map(summarise), routesLeftOut: this.#leftOut.size, halves: this.#matcher.counts };
+  }
+
+  #count(rpc: MatchedRpc): void {
+    const { client, server, attempt, isRepeat } = rpc;
+    const route = this.#routeOf(rpc);
+    const { counts } = route;
+    if (isRepeat) {
+      if (attempt > 1) counts.retries++;
+      else counts.fanOut++;
+    } else {
+      counts.calls++;
+      if (attempt > 1) counts.retries++;
+      if ((client ?? server)?.status === 'error') counts.errors++;
+      if (server === undefined) counts.withoutServer++;
+      if (client === undefined) counts.withoutClient++;
+    }
+    const total = client === undefined || isRepeat ? undefined : lengthOf(client);
+    const onServer = server === undefined ? undefined : lengthOf(server);
+    if (isUnfinished(isRepeat ? undefined : client) || isUnfinished(server)) counts.unfinished++;
+    if (total !== undefined) route.lengths.total.add(total);
+    if (onServer !== undefined) route.lengths.server.add(onServer);
+    route.sum += total ?? onServer ?? 0;
+    if (client !== undefined && server !== undefined) this.#countNetwork(route, client, server, rpc.servers === 1);
+  }
+
+  /** `isOnly`: the client had no other server. */
+  #countNetwork(route: Route, client: RpcHalf, server: RpcHalf, isOnly: boolean): void {
+    if (client.end === undefined || server.end === undefined) return;
+    const network = client.end - client.start - (server.end - server.start);
+    const epsilon = this.#epsilon(client, server);
+    const [out, back] = [server.start - client.start, client.end - server.end];
+    if (network < 0 || (epsilon !== undefined && back < -epsilon)) {
+      route.counts.async++;
+      return;
+    }
+    if (!isOnly) return;
+    const { lengths, counts } = route;
+    lengths.network.add(network);
+    if (epsilon === undefined) return;
+    lengths.out.add(out);
+    lengths.back.add(back);
+    if (out < 0 || back < 0) counts.reversed++;
+    route.epsilon = Math.max(route.epsilon, epsilon);
+  }
+
+  #epsilon(client: RpcHalf, server: RpcHalf): number | undefined {
+    const [a, b] = [this.#processes.get(client.member), this.#processes.get(server.member)];
+    return a === undefined || b === undefined ? undefined : epsilonOf(a, b, traceTime(client.start));
+  }
+
+  #routeOf({ client, server }: MatchedRpc): Route {
+    const method = (client ?? server)?.method ?? '';
+    const source = client === undefined ? { ...nobody, name: server?.peer ?? '' } : this.#party(client.member);
+    const destination = server === undefined ? { ...nobody, name: client?.peer ?? '' } : this.#party(server.member);
+    // As JSON, texts that hold anything never make two routes read alike.
+    const key = JSON.stringify([method, source.rank, source.name, destination.rank, destination.name]);
+    const known = this.#routes.get(key);
+    if (known !== undefined) return known;
+    if (this.#routes.size < limits.rpcRoutesMax - 1) return this.#addRoute(key, method, source, destination);
+    if (this.#leftOut.size < limits.rpcRoutesMax) this.#leftOut.add(key);
+    return this.#routes.get(otherRoutes) ?? this.#addRoute(otherRoutes, otherRoutes, nobody, nobody);
+  }
+
+  #addRoute(key: string, method: string, source: RpcParty, destination: RpcParty): Route {
+    const sketch = (): QuantileSketch => new QuantileSketch();
+    const lengths = { total: sketch(), server: sketch(), network: sketch(), out: sketch(), back: sketch() };
+    const counts = { calls: 0, errors: 0, retries: 0, fanOut: 0, withoutServer: 0, withoutClient: 0, unfinished: 0, async: 0, reversed: 0 };
+    const route: Route = { method, source, destination, counts, lengths, sum: 0, epsilon: 0 };
+    this.#routes.set(key, route);
+    return route;
+  }
+
+  #party(member: number): RpcParty {
+    const process = this.#processes.get(member);
+    if (process === undefined) return nobody;
+    return { name: process.metadata.get(serviceKey) ?? `rank ${process.rank}`, rank: process.rank };
+  }
+}
+
+function summarise({ method, source, destination, counts, lengths, epsilon }: Route): RpcRoute {
+  return {
+    method,
+    source,
+    destination,
+    ...counts,
+    total: quantilesOf(lengths.total),
+    server: quantilesOf(lengths.server),
+    network: quantilesOf(lengths.network),
+    out: quantilesOf(lengths.out),
+    back: quantilesOf(lengths.back),
+    epsilon: lengths.out.count === 0 ? undefined : nanos(epsilon),
+  };
+}
+
+function quantilesOf(sketch: QuantileSketch): LengthQuantiles | undefined {
+  const found = sketch.quantiles([0.5, 0.95, 0.99]);
+  if (found === undefined) return undefined;
+  const [p50, p95, p99] = found;
+  return { count: sketch.count, p50: nanos(p50), p95: nanos(p95), p99: nanos(p99) };
+}
+
+const isUnfinished = (half: RpcHalf | undefined): boolean => half !== undefined && half.end === undefined;
+
+const lengthOf = ({ start, end }: RpcHalf): number | undefined => (end === undefined ? undefined : end - start);

@@ -1,0 +1,63 @@
+// What an operation is, whoever spelt it: torch (`_allgather_base`, `reduce_scatter_tensor`), NCCL kernels (`ncclDevKernel_AllReduce_Sum_f32_RING_LL`),
+// gloo annotations (`gloo:all_reduce`), MPI (`MPI_Allreduce`, `MPI_Ssend`), or our own recorder.
+
+export type CollectiveKind =
+  | 'all_reduce'
+  | 'all_gather'
+  | 'reduce_scatter'
+  | 'all_to_all'
+  | 'broadcast'
+  | 'reduce'
+  | 'gather'
+  | 'scatter'
+  | 'barrier'
+  | 'send'
+  | 'recv';
+
+/** Letters and digits of the spelling, in this order: `allreduce` holds `reduce`, `reducescatter` holds `reduce` and `scatter`. */
+const spellings: readonly (readonly [string, CollectiveKind])[] = [
+  ['allreduce', 'all_reduce'],
+  ['reducescatter', 'reduce_scatter'],
+  ['allgather', 'all_gather'],
+  ['alltoall', 'all_to_all'],
+  ['broadcast', 'broadcast'],
+  ['bcast', 'broadcast'],
+  ['barrier', 'barrier'],
+  ['reduce', 'reduce'],
+  ['gather', 'gather'],
+  ['scatter', 'scatter'],
+];
+
+/** A send or receive is a word of its own, with MPI's letters before it at most. */
+const pointToPoint = /(?:^|[^a-z])i?[bsr]?(send|recv|receive)(?:$|[^a-z])/;
+const charsRead = 256;
+
+/** The kind of the operation called `op`; undefined when its name says none, or both of send and receive. */
+export function collectiveKind(op: string): CollectiveKind | undefined {
+  const text = op.slice(0, charsRead);
+  const letters = text.toLowerCase().replace(/[^a-z0-9]/g, '');
+  for (const [spelling, kind] of spellings) if (letters.includes(spelling)) return kind;
+  if (letters.includes('sendrecv')) return undefined;
+  const word = pointToPoint.exec(text.replace(/([a-z])(?=[A-Z])/g, '$1_').toLowerCase())?.[1];
+  return word === undefined ? undefined : word === 'send' ? 'send' : 'recv';
+}
+
+/** torch's annotations of calls that only start a device's collective, and return before it is done. */
+const launch = /^(?:nccl|ucc|xccl|hccl|cncl):/;
+
+/** Whether no rank can leave the collective called `op` before every rank has entered it, so that its ranks leave it together. */
+export function isBarrierLike(op: string): boolean {
+  if (launch.test(op)) return false;
+  const kind = collectiveKind(op);
+  return kind === 'all_reduce' || kind === 'all_gather' || kind === 'reduce_scatter' || kind === 'all_to_all' || kind === 'barrier';
+}
+
+/**
+ * [source, destination] of one side of a send, on `rank` with `peer` at the other side; undefined without one (`peer` below 0). An operation
+ * that is both send and receive, or neither, is one end of an exchange: the pair is in order of rank.
+ */
+export function pairOf(rank: number, peer: number, op: string): readonly [number, number] | undefined {
+  if (peer < 0) return undefined;
+  const kind = collectiveKind(op);
+  return kind === 'send' || (kind !== 'recv' && rank < peer) ? [rank, peer] : [peer, rank];
+}

@@ -1,0 +1,353 @@
+// Brings the ranks' parts of a collective together by (group, sequence), and the two sides of a send by (group, source, destination, sequence).
+//
+//   rank 0  ──[ entry ······ exit ]────────
+//   rank 1  ─────────[ entry · exit ]──────     told when every known member has come and left,
+//   rank 2  ────[ entry ······· exit ]─────     or a second after the first exit, or at the end
+//                             ^ no rank of a barrier-like collective enters after this
+//
+// Who belongs to a group nobody says, so it is learnt: who ever took part. Until the stream has once gone a horizon past a collective that
+// the newest member could have joined, collectives wait, for a member not seen yet may still come.
+//
+// A part that comes too late for its collective begins one of its own, and so does a newer life of a rank and a number that is used again:
+// telling too little together is a loss that shows as `missing`, telling together what was apart would be a lie that bends clocks.
+//
+// Invariant: parts told + `givenUp` + pending = parts added; no part is told twice; what is told together has one group, sequence and pair.
+// Invariant: memory is bounded by `MatcherBounds`, whatever comes.
+
+import { nanosPerSecond } from '@ranktrace/protocol';
+import { limits } from '../limits.ts';
+import { type Aged, AgeList } from './age-list.ts';
+import { collectiveKind, pairOf } from './collective-kind.ts';
+
+/** One rank's part of a collective; times in ns on whatever one axis the caller uses. */
+export interface CollectivePart {
+  /** TraceProcess.index. */
+  readonly member: number;
+  readonly rank: number;
+  readonly entry: number;
+  /** Undefined: it is still inside. */
+  readonly exit: number | undefined;
+  readonly op: string;
+  /** This rank's payload. */
+  readonly bytes: number;
+}
+
+/** What one collective, or one send and its receive, were. */
+export interface MatchedCollective {
+  readonly group: string;
+  readonly sequence: number;
+  /** As most of its parts call it; of equally many, as the lowest member does. */
+  readonly op: string;
+  /** By member; one per rank, but the two of a rank that sends to itself. */
+  readonly parts: readonly CollectivePart[];
+  /** Known members of the group, ascending, that took part in it before and have no part; of a pair, the other side when it is known. */
+  readonly missing: readonly number[];
+  /** A send: [source rank, destination rank]. */
+  readonly pair: readonly [number, number] | undefined;
+}
+
+/** A part as it is added. */
+export interface AddedPart {
+  /** TraceProcess.index: of one rank's lives, the newer has the greater. */
+  readonly member: number;
+  readonly rank: number;
+  readonly op: string;
+  readonly group: string;
+  readonly sequence: number;
+  /** The other side's rank of a send or receive, −1 of a collective. */
+  readonly peer: number;
+  readonly bytes: number;
+  /** ns. */
+  readonly entry: number;
+  /** ns; undefined when its end comes later by `close`, or never. */
+  readonly exit: number | undefined;
+}
+
+export interface MatcherBounds {
+  /** A collective is over when the stream is so far past its first exit, ns. Default 1 s; Infinity: only the end tells. */
+  readonly horizonNs?: number;
+  /** How far parts may come out of order of entry, ns. Default 0.1 s. */
+  readonly slackNs?: number;
+  /** Default: `limits`. */
+  readonly collectivesMax?: number;
+  readonly partsMax?: number;
+  readonly groupBytesMax?: number;
+}
+
+interface Part {
+  readonly member: number;
+  readonly rank: number;
+  readonly entry: number;
+  exit: number | undefined;
+  readonly op: string;
+  readonly bytes: number;
+}
+
+interface Pending extends Aged<Pending> {
+  readonly group: Group;
+  readonly key: string | number;
+  readonly sequence: number;
+  readonly pair: readonly [number, number] | undefined;
+  /** By rank; of a pair by side, 0 the source. */
+  readonly parts: Map<number, Part>;
+  open: number;
+  lastEntry: number;
+  firstExit: number;
+}
+
+interface Group extends Aged<Group> {
+  readonly name: string;
+  /** Who ever took part, by rank, and since when. */
+  readonly members: Map<number, { readonly member: number; readonly since: number }>;
+  readonly pending: Map<string | number, Pending>;
+  newestSince: number;
+  /** Whether everyone who takes part is known. */
+  settled: boolean;
+  bytes: number;
+}
+
+/** About what a group takes in memory beside its name, and each of its members. */
+const groupBytes = 512;
+const memberBytes = 96;
+
+export class CollectiveMatcher {
+  readonly #onMatched: (matched: MatchedCollective) => void;
+  readonly #bounds: Required<MatcherBounds>;
+  readonly #groups = new Map<string, Group>();
+  /** In order of use. */
+  readonly #used = new AgeList<Group>();
+  /** In order of their first part. */
+  readonly #pending = new AgeList<Pending>();
+  /** Of every member that came. */
+  readonly #ranks = new Map<number, number>();
+  #groupBytes = 0;
+  #parts = 0;
+  #now = Number.NEGATIVE_INFINITY;
+  #sweepAt = Number.NEGATIVE_INFINITY;
+  #addsBeforeSweep = 0;
+  /** Parts that are not told because the same rank's part of the same number was still running. */
+  duplicates = 0;
+  /** Parts that are not told because too much was waiting. */
+  overflow = 0;
+
+  constructor(onMatched: (matched: MatchedCollective) => void, bounds: MatcherBounds = {}) {
+    this.#onMatched = onMatched;
+    this.#bounds = {
+      horizonNs: nanosPerSecond,
+      slackNs: nanosPerSecond / 10,
+      collectivesMax: limits.collectivesPendingMax,
+      partsMax: limits.collectivePartsPendingMax,
+      groupBytesMax: limits.collectiveGroupBytesMax,
+      ...bounds,
+    };
+  }
+
+  /** Parts that were added and will never be told. */
+  get givenUp(): number {
+    return this.duplicates + this.overflow;
+  }
+
+  /** Parts that wait. */
+  get waiting(): number {
+    return this.#parts;
+  }
+
+  /** Takes a part; they come in order of entry, to within `slackNs`. May tell collectives. */
+  add(added: AddedPart): void {
+    const { member, rank, op, bytes, entry, exit } = added;
+    const group = this.#group(added.group);
+    this.#ranks.set(member, rank);
+    this.#learnMember(group, rank, member, entry);
+    const { pair, slot, key } = placeOf(rank, added.peer, added.sequence, op);
+    const pending = this.#room(group, key, added, slot) ?? this.#begin(group, key, added.sequence, pair);
+    if (pending === 'duplicate') {
+      this.duplicates++;
+    } else {
+      pending.parts.set(slot, { member, rank, entry, exit, op, bytes });
+      this.#parts++;
+      pending.lastEntry = Math.max(pending.lastEntry, entry);
+      if (exit === undefined) pending.open++;
+      else pending.firstExit = Math.min(pending.firstExit, exit);
+      if (this.#isComplete(pending)) this.#tell(pending);
+    }
+    this.#bound();
+    if (entry > this.#now) this.#now = entry;
+    this.#sweep();
+  }
+
+  /** A part that was added without its exit ended at `exit`, ns. One that is not waiting is left as it was told. */
+  close(member: number, group: string, sequence: number, peer: number, op: string, exit: number): void {
+    const rank = this.#ranks.get(member);
+    if (rank === undefined) return;
+    const { slot, key } = placeOf(rank, peer, sequence, op);
+    const pending = this.#groups.get(group)?.pending.get(key);
+    const part = pending?.parts.get(slot);
+    if (pending === undefined || part === undefined || part.member !== member || part.exit !== undefined) return;
+    part.exit = exit;
+    pending.open--;
+    pending.firstExit = Math.min(pending.firstExit, exit);
+    if (this.#isComplete(pending) || this.#isOver(pending)) this.#tell(pending);
+  }
+
+  /** Tells everything that is left. Nothing may follow. */
+  end(): void {
+    for (let pending = this.#pending.oldest; pending !== undefined; pending = this.#pending.oldest) this.#tell(pending);
+  }
+
+  #group(name: string): Group {
+    let group = this.#groups.get(name);
+    if (group === undefined) {
+      const bytes = groupBytes + 2 * name.length;
+      const newestSince = Number.NEGATIVE_INFINITY;
+      group = { name, members: new Map(), pending: new Map(), newestSince, settled: false, bytes, older: undefined, newer: undefined };
+      this.#groups.set(name, group);
+      this.#groupBytes += bytes;
+    } else {
+      this.#used.remove(group);
+    }
+    this.#used.add(group);
+    return group;
+  }
+
+  #learnMember(group: Group, rank: number, member: number, entry: number): void {
+    const known = group.members.get(rank);
+    if (known !== undefined && known.member >= member) return;
+    if (known !== undefined) {
+      // A rank began anew, and with it, mostly, all of them: what waits is over, and who takes part now has to be learnt again.
+      for (const pending of group.pending.values()) this.#tell(pending);
+      this.#groupBytes -= group.members.size * memberBytes;
+      group.bytes -= group.members.size * memberBytes;
+      group.members.clear();
+    }
+    group.members.set(rank, { member, since: entry });
+    group.bytes += memberBytes;
+    this.#groupBytes += memberBytes;
+    group.settled = false;
+    group.newestSince = Math.max(group.newestSince, entry);
+  }
+
+  /** The pending collective that has room for the part; undefined when it is to begin one. */
+  #room(group: Group, key: string | number, added: AddedPart, slot: number): Pending | 'duplicate' | undefined {
+    const pending = group.pending.get(key);
+    if (pending === undefined) return undefined;
+    const held = pending.parts.get(slot);
+    if (held === undefined) {
+      if (added.entry < pending.firstExit + this.#bounds.horizonNs) return pending;
+    } else if (added.member < held.member) {
+      return 'duplicate';
+    } else if (added.member === held.member && (added.entry <= held.entry || added.entry < (held.exit ?? held.entry))) {
+      return 'duplicate';
+    }
+    this.#tell(pending);
+    return undefined;
+  }
+
+  #begin(group: Group, key: string | number, sequence: number, pair: readonly [number, number] | undefined): Pending {
+    const [lastEntry, firstExit] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY];
+    const [older, newer] = [undefined, undefined];
+    const pending: Pending = { group, key, sequence, pair, parts: new Map(), open: 0, lastEntry, firstExit, older, newer };
+    group.pending.set(key, pending);
+    this.#pending.add(pending);
+    return pending;
+  }
+
+  #isComplete({ open, parts, pair, group }: Pending): boolean {
+    if (open > 0) return false;
+    if (pair !== undefined) return parts.size === 2;
+    if (!group.settled || parts.size < group.members.size) return false;
+    for (const rank of group.members.keys()) if (!parts.has(rank)) return false;
+    return true;
+  }
+
+  /** Whether nobody can come any more, and nobody is inside. */
+  #isOver(pending: Pending): boolean {
+    const { horizonNs, slackNs } = this.#bounds;
+    return pending.open === 0 && pending.firstExit + horizonNs + slackNs <= this.#now;
+  }
+
+  /** Tells what is over. Now and then: eight looks for every part that comes. */
+  #sweep(): void {
+    if (this.#addsBeforeSweep-- > 0 || this.#now < this.#sweepAt) return;
+    let next = this.#pending.oldest;
+    while (next !== undefined) {
+      const pending = next;
+      next = pending.newer;
+      if (!this.#isOver(pending)) continue;
+      if (pending.pair === undefined && pending.lastEntry >= pending.group.newestSince) pending.group.settled = true;
+      this.#tell(pending);
+    }
+    this.#addsBeforeSweep = this.#pending.size >> 3;
+    this.#sweepAt = this.#now + this.#bounds.horizonNs / 8;
+  }
+
+  #tell(pending: Pending): void {
+    this.#forget(pending);
+    const parts = [...pending.parts.values()].sort((a, b) => a.member - b.member);
+    const { group, sequence, pair } = pending;
+    this.#onMatched({ group: group.name, sequence, op: commonOp(parts), parts, missing: missingOf(pending), pair });
+  }
+
+  #forget(pending: Pending): void {
+    this.#pending.remove(pending);
+    pending.group.pending.delete(pending.key);
+    this.#parts -= pending.parts.size;
+  }
+
+  /** Gives up what waits longest, or what group was used least recently, while there is more than may be. */
+  #bound(): void {
+    const { collectivesMax, partsMax, groupBytesMax } = this.#bounds;
+    while (this.#pending.size > collectivesMax || this.#parts > partsMax) {
+      const oldest = this.#pending.oldest as Pending;
+      this.overflow += oldest.parts.size;
+      this.#forget(oldest);
+    }
+    while (this.#groupBytes > groupBytesMax && this.#groups.size > 1) {
+      const group = this.#used.oldest as Group;
+      for (const pending of group.pending.values()) {
+        this.overflow += pending.parts.size;
+        this.#forget(pending);
+      }
+      this.#used.remove(group);
+      this.#groups.delete(group.name);
+      this.#groupBytes -= group.bytes;
+    }
+  }
+}
+
+interface Place {
+  readonly pair: readonly [number, number] | undefined;
+  /** Rank; of a pair the side. */
+  readonly slot: number;
+  readonly key: string | number;
+}
+
+/** Where in its group a part belongs. */
+function placeOf(rank: number, peer: number, sequence: number, op: string): Place {
+  const pair = pairOf(rank, peer, op);
+  if (pair === undefined) return { pair, slot: rank, key: sequence };
+  // A rank that sends to itself has both sides.
+  const slot = pair[0] === pair[1] ? (collectiveKind(op) === 'recv' ? 1 : 0) : pair[0] === rank ? 0 : 1;
+  return { pair, slot, key: `${sequence} ${pair[0]} ${pair[1]}` };
+}
+
+function missingOf({ group, parts, pair, firstExit }: Pending): number[] {
+  const missing: number[] = [];
+  if (pair !== undefined) {
+    if (parts.size === 2) return missing;
+    const other = group.members.get(pair[parts.has(0) ? 1 : 0]);
+    return other === undefined ? missing : [other.member];
+  }
+  // Who joined the group after it was over was not expected in it.
+  for (const [rank, { member, since }] of group.members) if (!parts.has(rank) && since <= firstExit) missing.push(member);
+  return missing.sort((a, b) => a - b);
+}
+
+function commonOp(parts: readonly CollectivePart[]): string {
+  const first = (parts[0] as CollectivePart).op;
+  if (parts.every((part) => part.op === first)) return first;
+  const counts = new Map<string, number>();
+  for (const { op } of parts) counts.set(op, (counts.get(op) ?? 0) + 1);
+  let common = first;
+  for (const [op, count] of counts) if (count > (counts.get(common) as number)) common = op;
+  return common;
+}

@@ -1,0 +1,187 @@
+// The clocks of a run, from its sources: while they grow, and once they are whole. Live and offline it is the same code over the same batches.
+//
+//   survey            pings, wall clocks, metadata                                   all batches that are new
+//   shared events     what ranks did together, by key                                where a host has no pings, once the run is whole
+//   couple            collectives and calls, in order of time                        what lies `finalAfterNs` back: the hosts' own clocks are final there
+//   last resort       the same once more, by the coupled clocks                      about where they contradict each other
+//
+// Invariant: knots that are solved while a run grows are those that it has when it is merged from scratch. Where that cannot be (a host or a life
+// of a rank joined, detail came that had been held back, samples were thinned), coupling begins again.
+
+import { rankTime, type TableName, traceTime } from '@ranktrace/protocol';
+import { ClockCoupling } from '../align/clock-coupling.ts';
+import type { ClockModel, RankClock } from '../align/clock-model.ts';
+import { ClusterClocks, type FittedClocks } from '../align/fit-clocks.ts';
+import { windowNs } from '../align/host-pings.ts';
+import { LastResort } from '../align/last-resort.ts';
+import type { ClockConflictAt, TraceProcess } from '../trace-sink.ts';
+import type { BatchSource } from './batch-source.ts';
+import { CoupleClocksSink } from './couple-clocks.ts';
+import { BatchMerger } from './merge-batches.ts';
+import { sharedEvents } from './shared-events.ts';
+import { SourceSurvey, type Survey } from './survey.ts';
+
+/** Batches read so far of all there are to read. */
+export interface MergeProgress {
+  done: number;
+  total: number;
+}
+
+export interface AlignedRun {
+  /** In order of rank, then of incarnation. */
+  readonly surveys: readonly Survey[];
+  /** Of each survey. */
+  readonly fitted: FittedClocks;
+  readonly conflicts: readonly ClockConflictAt[];
+}
+
+/** A host's own clock depends on what comes up to so much later, ns of its time: smoothing, the drift of the window after, steps. */
+const finalAfterNs = 6 * windowNs;
+/** A batch may hold events from after its watermark, ns. */
+const afterWatermarkNs = 200e6;
+const coupledTables: readonly TableName[] = ['tracks', 'collectives', 'rpcs'];
+
+export class RunAlignment {
+  readonly #surveys = new Map<string, SourceSurvey>();
+  #coupled: { readonly basis: string; readonly coupling: ClockCoupling; readonly events: CoupledEvents } | undefined;
+
+  /** The clocks of a run that goes on, after what is new in `sources` was read: all of its sources, each at least as long as before. */
+  *update(sources: readonly BatchSource[], progress: MergeProgress): Generator<MergeProgress, AlignedRun> {
+    const surveys = yield* this.#survey(sources, progress);
+    const clocks = new ClusterClocks(surveys.map(({ evidence }) => evidence));
+    return yield* this.#align(surveys, clocks, finalAfterNs, progress);
+  }
+
+  /** The clocks of a run that is whole. Nothing may follow. */
+  *finish(sources: readonly BatchSource[], progress: MergeProgress): Generator<MergeProgress, AlignedRun> {
+    const surveys = yield* this.#survey(sources, progress);
+    let clocks = new ClusterClocks(surveys.map(({ evidence }) => evidence));
+    if (clocks.wantsSharedEvents) {
+      for (const survey of surveys) {
+        progress.total += survey.batches;
+        survey.evidence = { ...survey.evidence, shared: yield* counted(sharedEvents(survey.source), progress) };
+      }
+      clocks = new ClusterClocks(surveys.map(({ evidence }) => evidence));
+    }
+    return yield* this.#align(surveys, clocks, Number.POSITIVE_INFINITY, progress);
+  }
+
+  *#survey(sources: readonly BatchSource[], progress: MergeProgress): Generator<MergeProgress, Survey[]> {
+    const surveys: Survey[] = [];
+    for (const source of sources) {
+      const key = `${source.rank} ${source.incarnation}`;
+      const known = this.#surveys.get(key) ?? new SourceSurvey(source);
+      this.#surveys.set(key, known);
+      const survey = yield* counted(known.read(source), progress);
+      if (survey !== undefined) surveys.push(survey);
+    }
+    return surveys.sort((a, b) => a.header.rank - b.header.rank || (a.header.incarnation < b.header.incarnation ? -1 : 1));
+  }
+
+  /** Couples what lies `back` ns behind what each rank has told. */
+  *#align(surveys: readonly Survey[], clocks: ClusterClocks, back: number, progress: MergeProgress): Generator<MergeProgress, AlignedRun> {
+    const { clockOf } = clocks;
+    const fitted = clocks.fitted();
+    if (new Set(clockOf.filter((clock) => clock !== undefined)).size < 2) return { surveys, fitted, conflicts: [] };
+    const basis = basisOf(surveys, clocks);
+    if (this.#coupled?.basis !== basis) {
+      const coupling = new ClockCoupling(clocks.coupled);
+      this.#coupled = { basis, coupling, events: new CoupledEvents(surveys, new CoupleClocksSink(coupling, clockOf)) };
+    }
+    const { coupling, events } = this.#coupled;
+    coupling.replaceHosts(clocks.coupled);
+    yield* events.read(surveys, fitted, back, progress);
+    const { conflicts } = coupling;
+    if (conflicts.length === 0) return { surveys, fitted: clocks.fitted(coupling), conflicts: [] };
+    const resort = new LastResort(clocks.coupled.count, conflicts);
+    const again = new CoupledEvents(surveys, new CoupleClocksSink(resort, clockOf), (from, until) => resort.reaches(from, until));
+    yield* again.read(surveys, clocks.fitted(coupling), back, progress);
+    again.end();
+    const named = conflicts.map((conflict) => ({ ...conflict, hosts: conflict.hosts.map((host) => clocks.nameOf(host)) }));
+    return { surveys, fitted: clocks.fitted(coupling, resort), conflicts: named };
+  }
+}
+
+/** What coupling that has begun rests on: where it changes, what was solved no longer holds. */
+function basisOf(surveys: readonly Survey[], clocks: ClusterClocks): string {
+  const sources = surveys.map(({ header, heldBack, thinned }) => [header.rank, header.incarnation, heldBack, thinned]);
+  return JSON.stringify([sources, clocks.basis]);
+}
+
+function* counted<Result>(steps: Generator<void, Result>, progress: MergeProgress): Generator<MergeProgress, Result> {
+  for (;;) {
+    const step = steps.next();
+    if (step.done === true) return step.value;
+    progress.done++;
+    yield progress;
+  }
+}
+
+/** What ranks did together, merged in order of time as far as the clocks are final, into a sink. */
+class CoupledEvents {
+  readonly #merger: BatchMerger;
+  readonly #sink: CoupleClocksSink;
+  readonly #isWanted: (from: number, until: number) => boolean;
+  readonly #clocks: GrowingClock[];
+  readonly #read: Uint32Array;
+  #hasEnded = false;
+
+  /** `isWanted`: whether events between two times of the axis are; default all. */
+  constructor(surveys: readonly Survey[], sink: CoupleClocksSink, isWanted: (from: number, until: number) => boolean = () => true) {
+    this.#sink = sink;
+    this.#isWanted = isWanted;
+    this.#merger = new BatchMerger(sink);
+    this.#clocks = surveys.map(() => new GrowingClock());
+    this.#read = new Uint32Array(surveys.length);
+    for (const [index, { header, heldBack }] of surveys.entries()) {
+      const { rank, incarnation, host, hostName, pid } = header;
+      const alignment = { method: 'exact', bound: undefined } as const;
+      const process: TraceProcess = { index: index + 1, rank, incarnation, host, hostName, pid, alignment, metadata: new Map() };
+      this.#merger.add(process, this.#clocks[index] as GrowingClock, heldBack > 0);
+    }
+  }
+
+  /** Reads what lies `back` ns behind what each rank has told; Infinity: all, and ends. */
+  *read(surveys: readonly Survey[], { clocks }: FittedClocks, back: number, progress: MergeProgress): Generator<MergeProgress> {
+    const isWhole = back === Number.POSITIVE_INFINITY;
+    for (const [index, { clock }] of clocks.entries()) (this.#clocks[index] as GrowingClock).clock = clock;
+    if (isWhole) for (const [index, { order }] of surveys.entries()) progress.total += order.length - (this.#read[index] as number);
+    const merger = this.#merger;
+    for (let index = merger.slowest; index !== undefined; index = merger.slowest) {
+      const { source, order, since, watermarks, evidence } = surveys[index] as Survey;
+      const next = order[this.#read[index] as number];
+      if (next === undefined && !isWhole) return;
+      if (next === undefined) {
+        merger.finish(index);
+        merger.advance();
+        continue;
+      }
+      if (!isWhole && (watermarks[next] as number) + afterWatermarkNs > (evidence.until ?? 0) - back) return;
+      this.#read[index] = (this.#read[index] as number) + 1;
+      const clock = this.#clocks[index] as GrowingClock;
+      const isWanted = this.#isWanted(clock.toTrace(since[next] as number), clock.toTrace((watermarks[next] as number) + afterWatermarkNs));
+      const batch = isWanted ? source.batch(next, coupledTables) : undefined;
+      if (batch !== undefined) merger.push(index, batch, rankTime(since[next] as number));
+      merger.advance();
+      progress.done++;
+      yield progress;
+    }
+    this.end();
+  }
+
+  /** Tells the sink that nothing follows. */
+  end(): void {
+    if (!this.#hasEnded) this.#sink.end();
+    this.#hasEnded = true;
+  }
+}
+
+/** A rank's clock as it is known now. */
+class GrowingClock implements RankClock {
+  clock: RankClock | undefined;
+  readonly exact = undefined;
+
+  toTrace(time: number): ReturnType<ClockModel['toTrace']> {
+    return this.clock?.toTrace(time) ?? traceTime(time);
+  }
+}

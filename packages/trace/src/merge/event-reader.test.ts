@@ -1,0 +1,26 @@
+import { type Batch, type BatchHeader, createEventTables, nanos, traceTime } from '@ranktrace/protocol';
+import { expect, it } from 'vitest';
+import type { RankClock } from '../align/clock-model.ts';
+import { ArgumentIndex, Signatures } from './argument-index.ts';
+import { EventReader } from './event-reader.ts';
+
+/** `peerRank` and flow of a rank's part of `pp` number 3. */
+function partOf(rank: number, op: string, peer: number): { readonly peerRank: number; readonly flow: bigint | undefined } {
+  const tables = createEventTables();
+  tables.collectives.append({ start: 0, length: 5, track: 1, op: 1, group: 2, sequence: 3, bytes: 8, id: 0, parent: 0, state: 0, peer });
+  const batch: Batch = { header: { rank } as BatchHeader, strings: ['', op, 'pp'], tables };
+  const clock: RankClock = { exact: nanos(0), toTrace: traceTime } as never;
+  const reader = new EventReader();
+  reader.read(batch, 'collectives', 0, clock, new ArgumentIndex(batch, new Signatures()));
+  return { peerRank: reader.event.peerRank, flow: reader.event.flow };
+}
+
+it('joins a send and its receive, and nothing else of the same number', () => {
+  expect(partOf(4, 'all_reduce', 0).peerRank).toBe(-1);
+  expect(partOf(4, 'send', 1).peerRank).toBe(0);
+  const flow = partOf(4, 'isend', 8).flow;
+  expect(partOf(7, 'recv', 5).flow).toBe(flow);
+  const others = [partOf(7, 'send', 5), partOf(4, 'send', 7), partOf(4, 'all_reduce', 0), partOf(7, 'recv', 6)];
+  expect(new Set([flow, ...others.map((part) => part.flow)]).size).toBe(5);
+  expect(partOf(4, 'all_reduce', 0).flow).toBe(partOf(5, 'all_reduce', 0).flow);
+});

@@ -1,0 +1,82 @@
+// The members of a Kineto event that are read, and by which names.
+
+import { type CommunicationNumber, type CommunicationText, communicationNumbers, communicationTexts } from './kineto-communication.ts';
+
+/** Fields taken over from an event and, with a blank, from its `args`. */
+export type Field =
+  | 'ph'
+  | 'cat'
+  | 'name'
+  | 'pid'
+  | 'tid'
+  | 'ts'
+  | 'dur'
+  | 'id'
+  | 'args'
+  | 'External id'
+  | 'correlation'
+  | 'Sequence number'
+  | 'Fwd thread id'
+  | 'flops'
+  | 'Input Dims'
+  | 'Input type'
+  | 'Concrete Inputs'
+  | 'Call stack'
+  | 'Output Dims'
+  | 'Module Hierarchy'
+  | 'Async'
+  | 'category'
+  | 'Bytes'
+  | 'Total Allocated'
+  | 'Total Reserved'
+  | 'Addr'
+  | 'Device Type'
+  | 'given name'
+  | CommunicationText
+  | CommunicationNumber
+  | 'Ev Idx';
+
+export const eventFields: ReadonlyMap<string, Field> = new Map(
+  (['ph', 'cat', 'name', 'pid', 'tid', 'ts', 'dur', 'id', 'args'] as const).map((name) => [name, name]),
+);
+
+export const argumentFields: ReadonlyMap<string, Field> = new Map<string, Field>([
+  ['External id', 'External id'],
+  ['correlation', 'correlation'],
+  ['Sequence number', 'Sequence number'],
+  ['Fwd thread id', 'Fwd thread id'],
+  ['flops', 'flops'],
+  ['Flops', 'flops'],
+  ['Input Dims', 'Input Dims'],
+  ['Input type', 'Input type'],
+  ['Concrete Inputs', 'Concrete Inputs'],
+  ['Call stack', 'Call stack'],
+  ['Stack', 'Call stack'],
+  ['Output Dims', 'Output Dims'],
+  ['Module Hierarchy', 'Module Hierarchy'],
+  ['Async', 'Async'],
+  ['category', 'category'],
+  ['Bytes', 'Bytes'],
+  ['Total Allocated', 'Total Allocated'],
+  ['Total Reserved', 'Total Reserved'],
+  ['Addr', 'Addr'],
+  ['Device Type', 'Device Type'],
+  ['name', 'given name'],
+  ...[...communicationTexts, ...communicationNumbers].map((name): [string, Field] => [name, name]),
+  // Every event's own numbers, of use inside of torch alone: the nesting says as much.
+  ['Ev Idx', 'Ev Idx'],
+  ['Python id', 'Ev Idx'],
+  ['Python parent id', 'Ev Idx'],
+]);
+
+/** Arguments that are not among the others of an event: they have columns of their own, or no use. */
+export const ownColumn: ReadonlySet<Field> = new Set<Field>([
+  'External id',
+  'correlation',
+  'Sequence number',
+  'Fwd thread id',
+  'Call stack',
+  'Module Hierarchy',
+  'Async',
+  'Ev Idx',
+]);

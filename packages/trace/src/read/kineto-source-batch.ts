@@ -1,0 +1,287 @@
+// Rows of a Kineto window → tables of one batch, as the SDK would have sent them: ops with a shared signature, other arguments by row.
+
+import { createEventTables, EventTable, type EventTables, type Row, type TableName, tableNames } from '@ranktrace/protocol';
+import type { SourceTrack } from './kineto-source-tracks.ts';
+import { itemKinds, type KinetoWindow } from './kineto-source-window.ts';
+
+/** Strings of one batch; index 0 is ''. */
+class BatchStrings {
+  readonly texts: string[] = [''];
+  readonly #indexes = new Map<string, number>([['', 0]]);
+
+  index(text: string): number {
+    let index = this.#indexes.get(text);
+    if (index === undefined) {
+      index = this.texts.push(text) - 1;
+      this.#indexes.set(text, index);
+    }
+    return index;
+  }
+}
+
+const tableNumber = (name: TableName): number => tableNames.indexOf(name);
+
+/** Makes the tables of one batch: `add` for each run of items, then `finish`. */
+export class KinetoBatch {
+  readonly #strings = new BatchStrings();
+  readonly #tables: EventTables = createEventTables();
+  readonly #only: ReadonlySet<TableName> | undefined;
+  readonly #tracks: readonly SourceTrack[];
+  readonly #seenTracks = new Set<number>();
+
+  constructor(tracks: readonly SourceTrack[], only: readonly TableName[] | undefined) {
+    this.#tracks = tracks;
+    this.#only = only === undefined ? undefined : new Set(only);
+  }
+
+  /** Whether a table is wanted. */
+  wants(name: TableName): boolean {
+    return this.#only === undefined || this.#only.has(name);
+  }
+
+  metadata(key: string, value: string): void {
+    this.#append('metadata', { key: this.#text(key), value: this.#text(value) });
+  }
+
+  /** `unix`: ns since 1970 at `time`. */
+  wallClock(time: number, unix: bigint): void {
+    const row = { time, width: 0, seconds: Number(unix / 1_000_000_000n), nanos: Number(unix % 1_000_000_000n) };
+    this.#append('wallClocks', row);
+  }
+
+  /**
+   * The items at places `[from, until)` of a window's order. `shift`: ns to add to its times. `tracks`: number of each of its tracks.
+   */
+  add(window: KinetoWindow, from: number, until: number, shift: number, tracks: Uint32Array): void {
+    if (!itemTables.some((name) => this.wants(name))) return;
+    // Without spans there is nothing to say of most items, which is how the collectives alone are read.
+    const onlyCollectives = !itemTables.some((name) => name !== 'collectives' && this.wants(name));
+    if (this.wants('spans')) this.#makeRoom(window, from, until);
+    for (let place = from; place < until; place++) {
+      const item = window.order[place] as number;
+      const kind = window.kindOf(item);
+      const row = window.rowOf(kind, item);
+      if (kind === 'events') {
+        const collective = window.collectiveOf(row);
+        if (collective >= 0) this.#addCollective(window, row, collective, shift, tracks);
+        else if (onlyCollectives) continue;
+        else if (window.stepOf(row) >= 0) this.#addStep(window, row, shift, tracks);
+        else if (this.wants('spans')) this.#addSpan(window, row, shift, tracks);
+      } else if (onlyCollectives) continue;
+      else if (kind === 'memory') this.#addMemory(window, row, shift, tracks);
+      else if (kind === 'memoryCategories') this.#addMemoryCategory(window, row, shift);
+      else if (kind === 'instants') this.#addInstant(window, row, shift, tracks);
+      else this.#addCounter(window, row, shift, tracks);
+    }
+  }
+
+  finish(): { readonly strings: readonly string[]; readonly tables: EventTables } {
+    return { strings: this.#strings.texts, tables: this.#tables };
+  }
+
+  /** Columns wide enough from the start: spans are nearly all there is. */
+  #makeRoom(window: KinetoWindow, from: number, until: number): void {
+    let spans = 0;
+    for (let place = from; place < until; place++) if (window.kindOf(window.order[place] as number) === itemKinds[0]) spans++;
+    const tables = this.#tables as { -readonly [N in TableName]: EventTable<N> };
+    if (tables.spans.length > 0) return;
+    tables.spans = new EventTable('spans', spans);
+    tables.ops = new EventTable('ops', spans);
+    tables.numberArguments = new EventTable('numberArguments', 2 * spans);
+  }
+
+  #addSpan(window: KinetoWindow, event: number, shift: number, tracks: Uint32Array): void {
+    const { columns } = window.table.events;
+    const { strings } = window.table;
+    const row = this.#append('spans', {
+      start: (columns.start[event] as number) + shift,
+      length: columns.duration[event] as number,
+      track: this.#track(tracks[columns.track[event] as number] as number),
+      name: this.#text(strings.get(columns.name[event] as number)),
+      category: this.#text(strings.get(columns.category[event] as number)),
+      // Any number but 0: it says that nothing nests in it.
+      id: columns.isAsync[event] === 1 ? event + 1 : 0,
+      parent: 0,
+      state: 0,
+    });
+    const sequence = columns.sequence[event] as number;
+    const others = columns.others[event] as number;
+    const stack = columns.stack[event] as number;
+    const modules = columns.modules[event] as number;
+    if (others > 0 || sequence > 0 || stack > 0 || modules > 0) {
+      this.#append('ops', {
+        row,
+        signature: others === 0 ? 0 : this.#text(`{${strings.get(others)}}`),
+        sequence: Math.max(0, sequence),
+        isBackward: 0,
+        allocated: 0,
+        freed: 0,
+        step: 0,
+        module: this.#text(strings.get(modules)),
+        stack: this.#text(strings.get(stack)),
+      });
+    }
+    if (sequence === 0) this.#number('spans', row, 'Sequence number', 0);
+    this.#addLinks(window, event, 'spans', row);
+  }
+
+  /** What ties an event to others: ids, correlation, arrows. */
+  #addLinks(window: KinetoWindow, event: number, table: 'spans' | 'collectives', row: number): void {
+    const { columns } = window.table.events;
+    const { flows, strings } = window.table;
+    if (columns.externalId[event] !== 0) this.#number(table, row, 'External id', columns.externalId[event] as number);
+    if (columns.correlation[event] !== 0) this.#number(table, row, 'correlation', columns.correlation[event] as number);
+    if (columns.forwardThread[event] !== 0) this.#number(table, row, 'Fwd thread id', columns.forwardThread[event] as number);
+    const flow = window.flowOf(event);
+    if (flow < 0) return;
+    const name = strings.get(flows.columns.name[flow] as number);
+    this.#number(table, row, `${name} ${flows.columns.isEnd[flow] === 1 ? 'in' : 'out'}`, flows.columns.id[flow] as number);
+  }
+
+  #addCollective(window: KinetoWindow, event: number, collective: number, shift: number, tracks: Uint32Array): void {
+    if (!this.wants('collectives')) return;
+    const { columns } = window.table.events;
+    const { strings } = window.table;
+    const about = window.collectives.columns;
+    const row = this.#append('collectives', {
+      start: (columns.start[event] as number) + shift,
+      length: columns.duration[event] as number,
+      track: this.#track(tracks[columns.track[event] as number] as number),
+      op: this.#text(strings.get(about.op[collective] as number)),
+      group: this.#text(strings.get(about.group[collective] as number)),
+      sequence: about.sequence[collective] as number,
+      bytes: about.bytes[collective] as number,
+      id: 0,
+      parent: 0,
+      state: 0,
+      peer: about.peer[collective] as number,
+    } as Row<'collectives'>);
+    if (!this.wants('stringArguments')) return;
+    this.#string('collectives', row, 'event', strings.get(columns.name[event] as number));
+    this.#others(window, columns.others[event] as number, 'collectives', row);
+    this.#addLinks(window, event, 'collectives', row);
+  }
+
+  #addStep(window: KinetoWindow, event: number, shift: number, tracks: Uint32Array): void {
+    const { columns } = window.table.events;
+    const { steps, phases } = window.steps;
+    const index = window.stepOf(event);
+    const step = steps.columns.number[index] as number;
+    this.#append('steps', {
+      start: (columns.start[event] as number) + shift,
+      length: columns.duration[event] as number,
+      track: this.#track(tracks[columns.track[event] as number] as number),
+      step,
+      overhead: 0,
+    });
+    for (let row = steps.columns.phasesFrom[index] as number; row < (steps.columns.phasesUntil[index] as number); row++) {
+      this.#append('phases', {
+        step,
+        name: this.#text(window.table.strings.get(phases.columns.name[row] as number)),
+        length: phases.columns.length[row] as number,
+        calls: phases.columns.calls[row] as number,
+      });
+    }
+  }
+
+  #addMemory({ table }: KinetoWindow, memory: number, shift: number, tracks: Uint32Array): void {
+    const { columns } = table.memory;
+    const name = table.strings.get(columns.name[memory] as number);
+    const time = (columns.time[memory] as number) + shift;
+    const track = this.#track(tracks[columns.track[memory] as number] as number);
+    const about = {
+      bytes: columns.bytes[memory] as number,
+      total: columns.totalAllocated[memory] as number,
+      address: columns.address[memory] as number,
+      device: columns.deviceType[memory] as number,
+    };
+    if (name === '[memory]' && columns.totalReserved[memory] === 0) {
+      this.#append('memory', { time, track, ...about, category: 0 });
+      return;
+    }
+    // What the table of allocations has no column for, or is none.
+    const row = this.#append('instants', { time, track, name: this.#text(name), category: this.#text('cpu_instant_event') });
+    this.#number('instants', row, 'Bytes', about.bytes);
+    this.#number('instants', row, 'Total Allocated', about.total);
+    this.#number('instants', row, 'Total Reserved', columns.totalReserved[memory] as number);
+    this.#number('instants', row, 'Addr', about.address);
+    this.#number('instants', row, 'Device Type', about.device);
+  }
+
+  #addMemoryCategory({ table }: KinetoWindow, index: number, shift: number): void {
+    const { columns } = table.memoryCategories;
+    this.#append('memory', {
+      time: (columns.time[index] as number) + shift,
+      track: this.#track(0),
+      bytes: columns.bytes[index] as number,
+      total: 0,
+      address: columns.address[index] as number,
+      device: columns.deviceType[index] as number,
+      category: this.#text(table.strings.get(columns.category[index] as number)),
+    });
+  }
+
+  #addInstant(window: KinetoWindow, instant: number, shift: number, tracks: Uint32Array): void {
+    const { columns } = window.table.instants;
+    const { strings } = window.table;
+    const row = this.#append('instants', {
+      time: (columns.time[instant] as number) + shift,
+      track: this.#track(tracks[columns.track[instant] as number] as number),
+      name: this.#text(strings.get(columns.name[instant] as number)),
+      category: this.#text(strings.get(columns.category[instant] as number)),
+    });
+    this.#others(window, columns.others[instant] as number, 'instants', row);
+  }
+
+  #addCounter({ table }: KinetoWindow, counter: number, shift: number, tracks: Uint32Array): void {
+    const { columns } = table.counters;
+    this.#append('counters', {
+      time: (columns.time[counter] as number) + shift,
+      track: this.#track(tracks[columns.track[counter] as number] as number),
+      name: this.#text(table.strings.get(columns.name[counter] as number)),
+      unit: 0,
+      value: columns.value[counter] as number,
+    });
+  }
+
+  /** Arguments kept as JSON text, of events that have no signature; what is no plain value stays text. */
+  #others({ table }: KinetoWindow, others: number, owner: TableName, row: number): void {
+    if (others === 0) return;
+    const members = JSON.parse(`{${table.strings.get(others)}}`) as Readonly<Record<string, unknown>>;
+    for (const [key, value] of Object.entries(members)) {
+      if (typeof value === 'number') this.#number(owner, row, key, value);
+      else this.#string(owner, row, key, typeof value === 'string' ? value : JSON.stringify(value));
+    }
+  }
+
+  #number(owner: TableName, row: number, key: string, value: number): void {
+    if (this.wants(owner)) this.#append('numberArguments', { table: tableNumber(owner), row, key: this.#text(key), value });
+  }
+
+  #string(owner: TableName, row: number, key: string, value: string): void {
+    if (this.wants(owner))
+      this.#append('stringArguments', { table: tableNumber(owner), row, key: this.#text(key), value: this.#text(value) });
+  }
+
+  #text(text: string): number {
+    return this.#strings.index(text);
+  }
+
+  /** The track's number; describes it in this batch where that is wanted. */
+  #track(number: number): number {
+    const track = this.#tracks[number];
+    if (!this.#seenTracks.has(number) && track !== undefined) {
+      this.#seenTracks.add(number);
+      this.#append('tracks', { track: number, kind: this.#text(track.kind), name: this.#text(track.name), tid: track.tid });
+    }
+    return number;
+  }
+
+  /** The row's index; of a table that is not wanted nothing is kept. */
+  #append<N extends TableName>(name: N, row: Row<N>): number {
+    if (!this.wants(name)) return 0;
+    return (this.#tables[name] as EventTable<N>).append(row);
+  }
+}
+
+const itemTables: readonly TableName[] = ['spans', 'instants', 'counters', 'steps', 'phases', 'collectives', 'memory'];

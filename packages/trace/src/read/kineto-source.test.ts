@@ -1,0 +1,498 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { gunzipSync } from 'node:zlib';
+import { type Batch, decodeBatch, encodeBatch, nanos, rankTime, type TableName, tableNames } from '@ranktrace/protocol';
+import fc from 'fast-check';
+import { describe, expect, it, test } from 'vitest';
+import { ClockModel } from '../align/clock-model.ts';
+import { BatchMerger } from '../merge/merge-batches.ts';
+import { SourceSurvey } from '../merge/survey.ts';
+import type { TraceEvent, TraceProcess, TraceSink } from '../trace-sink.ts';
+import { readKineto } from './kineto.ts';
+import { findCollectives, fromEnd } from './kineto-collectives.ts';
+import { kinetoExtent, kinetoSource } from './kineto-source.ts';
+import type { KinetoTable } from './kineto-table.ts';
+
+const data = new URL('../../../../../shared/data/kineto/', import.meta.url);
+const load = (path: string): KinetoTable => readKineto(gunzipSync(readFileSync(new URL(path, data))), { keep: 'all' });
+const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text);
+const small = (events: readonly object[], rest: object = {}): KinetoTable =>
+  readKineto(bytesOf(JSON.stringify({ ...rest, traceEvents: events })), { keep: 'all' });
+
+const sourceOf = (table: KinetoTable, rank = 0, worldSize = 1) =>
+  kinetoSource({ run: 'test', rank, worldSize, files: [{ name: `rank${rank}.json`, table }] });
+
+function batchesOf(source: ReturnType<typeof kinetoSource>, only?: readonly TableName[]): Batch[] {
+  return Array.from({ length: source.count }, (_, index) => source.batch(index, only) as Batch);
+}
+
+interface Seen extends Pick<TraceEvent, 'kind' | 'start' | 'length' | 'name' | 'category' | 'step' | 'group' | 'sequence' | 'bytes'> {
+  readonly lane: string;
+  readonly rank: number;
+  readonly phases: Record<string, number>;
+  readonly arguments: Record<string, string | number>;
+}
+
+/** All events of `sources` on their own clocks, as the merge puts them out, copied. */
+function merged(sources: readonly ReturnType<typeof kinetoSource>[]) {
+  const events: Seen[] = [];
+  const sink: TraceSink = {
+    begin: () => {},
+    lane: () => {},
+    event: (event) => {
+      const { kind, start, length, name, category, step, group, sequence, bytes } = event;
+      const { lane } = event;
+      const of = { lane: lane.name, rank: lane.process.rank };
+      const maps = { phases: Object.fromEntries(event.phases ?? []), arguments: Object.fromEntries(event.arguments ?? []) };
+      events.push({ kind, start, length, name, category, step, group, sequence, bytes, ...of, ...maps });
+    },
+    end: () => {},
+  };
+  const merger = new BatchMerger(sink);
+  const surveys = sources.map((source) => {
+    const steps = new SourceSurvey(source).read(source);
+    for (;;) {
+      const step = steps.next();
+      if (step.done === true) return step.value as NonNullable<typeof step.value>;
+    }
+  });
+  const epoch = BigInt(surveys[0]?.header.epoch ?? 0);
+  const processes = surveys.map(({ header, metadata }, index): TraceProcess => {
+    const clock = ClockModel.shifted('exact', 0, nanos(0));
+    const { rank, incarnation, host, hostName, pid } = header;
+    const process = { index: index + 1, rank, incarnation, host, hostName, pid, alignment: clock.alignment, metadata };
+    merger.add(process, clock.forRank(Number(BigInt(header.epoch) - epoch)));
+    return process;
+  });
+  const read = sources.map(() => 0);
+  for (let index = merger.slowest; index !== undefined; index = merger.slowest) {
+    const [source, at] = [sources[index] as (typeof sources)[number], read[index] as number];
+    read[index] = at + 1;
+    if (at === source.count) merger.finish(index);
+    else merger.push(index, source.batch(at) as Batch, rankTime(surveys[index]?.since[at] as number));
+    merger.advance();
+  }
+  const totals = merger.totals((index) => {
+    const { batches, dropped, recorded, ended, source } = surveys[index] as (typeof surveys)[number];
+    return { batches, missing: source.missing, dropped, recorded, ended };
+  });
+  return { events, totals, processes, epoch };
+}
+
+const nanosOf = (micros: string): bigint => {
+  const [whole = '', rest = ''] = micros.split('.');
+  return BigInt(whole + rest.padEnd(3, '0'));
+};
+const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[values.length >> 1] as number;
+
+describe('nanogpt on 8 GPUs', () => {
+  const tables = Array.from({ length: 8 }, (_, rank) => load(`nanogpt-8rank/rank${rank}.chrome-trace.json.gz`));
+  const [head, ...lines] = readFileSync(new URL('nanogpt-8rank/nccl_kernels.csv', data), 'utf8').trim().split(/\r?\n/);
+  const expected = lines.map((line) => line.split(',') as [string, string, string, string, string, string]);
+
+  it('has the collectives of nccl_kernels.csv, row by row', () => {
+    expect(head).toBe('rank,seq_from_end,name,start_us,end_us,stream');
+    let compared = 0;
+    for (const [rank, table] of tables.entries()) {
+      const rows = expected.filter((row) => Number(row[0]) === rank);
+      const { columns, length } = findCollectives(table);
+      // The rows are those that all ranks have; some began earlier.
+      expect(rows).toHaveLength(76);
+      expect(length).toBeGreaterThanOrEqual(76);
+      const base = table.metadata.get('baseTimeNanoseconds') as bigint;
+      for (const [place, [, seq, name, start, end]] of rows.entries()) {
+        const index = length - rows.length + place;
+        const event = columns.event[index] as number;
+        const from = table.epoch - base + BigInt(table.events.columns.start[event] as number);
+        const until = from + BigInt(table.events.columns.duration[event] as number);
+        expect((columns.sequence[index] as number) - fromEnd).toBe(Number(seq));
+        expect(table.strings.get(table.events.columns.name[event] as number)).toContain(name);
+        expect(from).toBe(nanosOf(start));
+        // Ends are sums of doubles there, which at 6e12 µs are 0.98 ns apart.
+        expect(Math.abs(Number(until - nanosOf(end)))).toBeLessThanOrEqual(1);
+        expect(table.strings.get(columns.group[index] as number)).toBe('0');
+        compared++;
+      }
+    }
+    expect(compared).toBe(608);
+  });
+
+  it('76 collectives are common to all ranks, none violates its barrier, exits differ by 20.5 µs (median), 188 µs at most', () => {
+    const { events, totals } = merged(tables.map((table, rank) => sourceOf(table, rank, 8)));
+    const matched = new Map<string, Seen[]>();
+    for (const event of events.filter(({ kind }) => kind === 'collective')) {
+      const key = `${event.group} ${event.sequence}`;
+      matched.set(key, [...(matched.get(key) ?? []), event]);
+    }
+    const common = [...matched.values()].filter((parts) => new Set(parts.map(({ rank }) => rank)).size === 8);
+    expect(common).toHaveLength(76);
+    expect(common.every((parts) => parts.length === 8 && new Set(parts.map(({ name }) => name)).size === 1)).toBe(true);
+    const ends = common.map((parts) => parts.map(({ start, length }) => start + length));
+    const violations = common.filter(
+      (parts, index) => Math.max(...parts.map(({ start }) => start)) > Math.min(...(ends[index] as number[])),
+    );
+    expect(violations).toHaveLength(0);
+    const spreads = ends.map((times) => (Math.max(...times) - Math.min(...times)) / 1000);
+    expect(Math.abs(median(spreads) - 20.5)).toBeLessThan(0.5);
+    expect(Math.round(Math.max(...spreads))).toBe(188);
+    // The kernels with recorded elements have their bytes on all ranks alike: 38 633 472 bf16 to reduce.
+    expect(common.filter((parts) => new Set(parts.map(({ bytes }) => bytes)).size === 1)).toHaveLength(76);
+    expect(common.filter(([part]) => part?.bytes === 2 * 38_633_472).length).toBeGreaterThan(1);
+    for (const [rank, total] of totals.entries()) {
+      const { counts, recorded, late, ended, missing } = total;
+      expect(counts).toEqual(recorded);
+      expect([late, ended, missing]).toEqual([0, true, 0]);
+      expect(counts.span + counts.step + counts.collective).toBe(tables[rank]?.events.length);
+    }
+  });
+
+  it('kernels, copies and ops keep what the file says of them; a kernel is never both itself and its annotation', () => {
+    const { events } = merged([sourceOf(tables[0] as KinetoTable, 0, 8)]);
+    const kernel = events.find(({ category, name }) => category === 'kernel' && !name.includes('nccl')) as Seen;
+    expect(kernel.lane).toMatch(/^GPU 0 · stream \d+/);
+    expect(Object.keys(kernel.arguments)).toEqual(expect.arrayContaining(['grid', 'block', 'stream', 'device', 'correlation']));
+    expect(events.some(({ kind, category }) => kind === 'span' && category === 'gpu_memcpy')).toBe(true);
+    const annotations = events.filter(({ name, kind }) => name.startsWith('nccl:') && kind === 'span');
+    expect(annotations.length).toBe(112);
+    const collectives = events.filter(({ kind }) => kind === 'collective');
+    expect(collectives.every(({ arguments: { event } }) => String(event).startsWith('ncclDevKernel_'))).toBe(true);
+    expect(collectives.filter(({ arguments: given }) => given.dtype === 'BFloat16').length).toBeGreaterThan(0);
+    const op = events.find(({ name }) => name === 'record_param_comms') as Seen;
+    expect(op.arguments['Collective name']).toBe('_reduce_scatter_base');
+    expect(op.arguments['Process Group Ranks']).toBe('[0, 1, 2, 3, 4, 5, 6, 7]');
+  });
+});
+
+describe.each(['balanced', 'rank1_forward', 'rank2_data_load'])('ddp on 4 ranks: %s', (name) => {
+  const tables = Array.from({ length: 4 }, (_, rank) => load(`ddp-4rank/${name}/rank${rank}.pt.trace.json.gz`));
+  const { events, totals, processes, epoch } = merged(tables.map((table, rank) => sourceOf(table, rank, 4)));
+
+  it('12 steps with their phases on every rank', () => {
+    for (let rank = 0; rank < 4; rank++) {
+      const steps = events.filter((event) => event.kind === 'step' && event.rank === rank);
+      expect(steps.map(({ step }) => step)).toEqual(Array.from({ length: 12 }, (_, index) => index + 4));
+      for (const { phases, length } of steps) {
+        expect(Object.keys(phases)).toEqual(['data_load', 'forward', 'backward', 'optimizer', 'loss_allreduce']);
+        expect(Object.values(phases).reduce((sum, phase) => sum + phase)).toBeLessThanOrEqual(length);
+      }
+    }
+  });
+
+  it('24 collectives on every rank, each of them on all', () => {
+    const collectives = events.filter(({ kind }) => kind === 'collective');
+    expect(collectives).toHaveLength(96);
+    expect(new Set(collectives.map((event) => `${event.name} ${event.group} ${event.sequence}`)).size).toBe(24);
+    expect(new Set(collectives.map(({ name: op, group }) => `${op} ${group}`))).toEqual(new Set(['all_reduce 0']));
+    expect(collectives.every(({ lane }) => /pt_gloo_runloop|python/.test(lane))).toBe(true);
+    // Nobody leaves an all_reduce before all are in it.
+    for (const sequence of new Set(collectives.map((event) => event.sequence))) {
+      const parts = collectives.filter((event) => event.sequence === sequence);
+      const [entered, left] = [Math.max(...parts.map(({ start }) => start)), Math.min(...parts.map((part) => part.start + part.length))];
+      expect(entered).toBeLessThanOrEqual(left);
+    }
+  });
+
+  it('nothing is lost, and the host and unix time are those of the files', () => {
+    for (const { counts, recorded } of totals) expect(counts).toEqual(recorded);
+    expect(new Set(processes.map(({ hostName }) => hostName))).toEqual(new Set(['vm']));
+    const extents = tables.map(kinetoExtent);
+    for (let rank = 0; rank < 4; rank++) {
+      const start = Math.min(...events.filter((event) => event.rank === rank).map((event) => event.start));
+      expect(epoch + BigInt(start)).toBe(extents[rank]?.first);
+    }
+  });
+});
+
+const folder = (path: string): string[] =>
+  readdirSync(new URL(path, data)).filter((name) => /\.json(\.gz)?$/.test(name) && !name.includes('expected'));
+const others = [
+  ...readdirSync(new URL('hta/', data)).flatMap((name) => folder(`hta/${name}/`).map((file) => `hta/${name}/${file}`)),
+  ...folder('torch-reference/').map((file) => `torch-reference/${file}`),
+  ...folder('resnet50-v100/').map((file) => `resnet50-v100/${file}`),
+];
+
+it.each(others)('%s comes through whole, in order of time', (path) => {
+  const table = load(path);
+  const { events, totals } = merged([sourceOf(table)]);
+  const [total] = totals;
+  const points = table.memory.length + table.instants.length;
+  expect(events).toHaveLength(table.events.length + points + table.counters.length);
+  expect(total?.counts).toEqual(total?.recorded);
+  expect(total?.late).toBe(0);
+  expect(table.skipped).toMatchObject({ malformed: 0, otherKinds: 0, arguments: 0, metadata: 0 });
+  const starts = (list: readonly number[]): number[] => list.toSorted((a, b) => a - b);
+  const [first] = [Math.min(...events.map(({ start }) => start))];
+  const own = Array.from(table.events.columns.start.subarray(0, table.events.length));
+  const earliest = Math.min(...own, ...Array.from(table.memory.columns.time.subarray(0, table.memory.length)));
+  expect(starts(events.filter(({ kind }) => kind !== 'instant').map(({ start }) => Math.round(start - first)))).toEqual(
+    starts(own.map((start) => start - earliest)),
+  );
+});
+
+describe('what HTA has of collectives', () => {
+  const ops = (path: string): Record<string, number> => {
+    const table = load(path);
+    const { columns, length } = findCollectives(table);
+    const counts: Record<string, number> = {};
+    for (let row = 0; row < length; row++) {
+      const key = `${table.strings.get(columns.op[row] as number)} of ${table.strings.get(columns.group[row] as number)}`;
+      counts[key] = (counts[key] ?? 0) + 1;
+    }
+    return counts;
+  };
+
+  it.each([
+    ['hta/nccl_parser_config/nccl_data.json.gz', { 'all_reduce of 0': 15, 'broadcast of 0': 6 }],
+    ['hta/cpu_only/rank-34.Jul_15_10_52_41.1074.pt.trace.json.gz', { 'all_reduce of default': 10 }],
+    // Kernels of 2022 say nothing; the annotations around their launches do.
+    ['hta/trace_diff__control/control.json.gz', { 'all_to_all of default': 42, 'all_reduce of default': 18 }],
+    ['hta/trace_diff__test/test.json.gz', { 'all_to_all of default': 43, 'all_reduce of default': 21 }],
+    // No kernels: the calls that start collectives, under a name that says so.
+    ['hta/rank_non_gpu/rank_non_gpu.json.gz', { 'nccl:all_to_all of default': 6 }],
+    ['hta/critical_path__alexnet/benchmark_result_2869224_1695835535_trace.json.gz', {}],
+  ])('%s', (path, expected) => {
+    expect(ops(path)).toEqual(expected);
+  });
+});
+
+const micros = { pid: 1, tid: 2, ph: 'X', dur: 1 };
+const kernelOf = (ts: number, args: object, name = 'ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)'): object => ({
+  ...{ ...micros, pid: 0, tid: 7, cat: 'kernel', name, ts },
+  args,
+});
+const numbers = (table: KinetoTable, windowFromEnd = 0): unknown[] => {
+  const { columns, length } = findCollectives(table, windowFromEnd);
+  return Array.from({ length }, (_, row) => [
+    table.strings.get(columns.op[row] as number),
+    table.strings.get(columns.group[row] as number),
+    columns.sequence[row],
+    columns.bytes[row],
+    columns.peer[row],
+  ]);
+};
+
+describe('which collective', () => {
+  const said = { 'Collective name': 'allreduce', 'Process Group Name': '3', dtype: 'Float', 'In msg nelems': 5, 'Out msg nelems': 5 };
+
+  test("torch's own numbers are taken; what lies between and before is counted on", () => {
+    const events = [kernelOf(1, {}), kernelOf(2, { ...said, Seq: 8 }), kernelOf(3, {}), kernelOf(4, { ...said, Seq: 10 }), kernelOf(5, {})];
+    expect(numbers(small(events)).map((row) => (row as number[])[2])).toEqual([7, 8, 9, 10, 11]);
+  });
+
+  test('two kernels of one number are told apart, each number alike on all ranks', () => {
+    const events = [kernelOf(1, { ...said, Seq: 8 }), kernelOf(2, { ...said, Seq: 8 })];
+    expect(numbers(small(events))).toEqual([
+      ['all_reduce', '3', 8, 20, 0],
+      ['all_reduce', '3', 8 + 2 ** 40, 20, 0],
+    ]);
+  });
+
+  test('sends and receives count per peer and from the end; without a peer they are spans', () => {
+    const name = 'ncclDevKernel_SendRecv(x)';
+    const to = (ts: number, peer: number) => kernelOf(ts, { ...said, 'Collective name': 'send', 'Dst Rank': peer, Seq: ts }, name);
+    const from = (ts: number, peer: number) => kernelOf(ts, { ...said, 'Collective name': 'recv', 'Src Rank': peer, Seq: ts }, name);
+    const events = [to(1, 1), to(2, 5), from(3, 1), to(4, 1), kernelOf(5, { ...said, 'Collective name': 'coalesced' }, name)];
+    expect(numbers(small(events))).toEqual([
+      ['send', '3', fromEnd - 2, 20, 2],
+      ['send', '3', fromEnd - 1, 20, 6],
+      ['recv', '3', fromEnd - 1, 20, 2],
+      ['send', '3', fromEnd - 1, 20, 2],
+    ]);
+  });
+
+  test("groups that are not all of the world have their members in the name, a kernel's op is that of its External id", () => {
+    const op = { ...micros, cat: 'cpu_op', name: 'record_param_comms', ts: 1, args: { 'External id': 9, ...said } };
+    const groups = { rank: 4, world_size: 8, pg_count: 2, pg_config: [{ pg_name: '0' }, { pg_name: '3', ranks: [4, 5, 6, 7] }] };
+    const table = small([op, kernelOf(2, { 'External id': 9 })], { distributedInfo: groups });
+    expect(numbers(table)).toEqual([['all_reduce', '3 [4, 5, 6, 7]', fromEnd - 1, 20, 0]]);
+  });
+
+  test('streams of which nothing is known are not mixed', () => {
+    const events = [kernelOf(1, {}), { ...kernelOf(2, {}), tid: 8 }];
+    expect(numbers(small(events)).map((row) => (row as string[])[1])).toEqual(['default · stream 7', 'default · stream 8']);
+  });
+
+  test('earlier windows have numbers of their own', () => {
+    expect(numbers(small([kernelOf(1, {})]), 2)).toEqual([['all_reduce', 'default', fromEnd - 2 * 2 ** 32 - 1, 0, 0]]);
+  });
+});
+
+describe('one source', () => {
+  const rich = small(
+    [
+      { ...micros, ph: 'M', name: 'thread_name', ts: 0, args: { name: 'thread 2 (main)' } },
+      { ...micros, cat: 'user_annotation', name: 'ProfilerStep#3', ts: 10, dur: 100 },
+      { ...micros, cat: 'user_annotation', name: 'forward', ts: 11, dur: 10 },
+      { ...micros, cat: 'user_annotation', name: 'inner', ts: 12, dur: 5 },
+      { ...micros, cat: 'user_annotation', name: 'forward', ts: 30, dur: 10 },
+      {
+        ...micros,
+        cat: 'cpu_op',
+        name: 'mm',
+        ts: 13.5,
+        dur: 2.25,
+        args: { 'External id': 4, 'Sequence number': 0, 'Input Dims': [[2, 3]], kernel: { a: 1 } },
+      },
+      { ...micros, cat: 'cpu_op', name: 'mmBackward', ts: 50, args: { 'Sequence number': 7, 'Fwd thread id': 2, 'Call stack': 'a;b' } },
+      { ...micros, ph: 's', id: 5, cat: 'fwdbwd', name: 'fwdbwd', ts: 13.5 },
+      { ...micros, ph: 'f', id: 5, cat: 'fwdbwd', name: 'fwdbwd', ts: 50 },
+      {
+        ...micros,
+        ph: 'i',
+        name: '[memory]',
+        ts: 14,
+        args: { Bytes: -8, 'Total Allocated': 16, 'Total Reserved': 0, Addr: 77, 'Device Type': 0 },
+      },
+      {
+        ...micros,
+        ph: 'i',
+        name: '[memory]',
+        ts: 15,
+        args: { Bytes: 8, 'Total Allocated': 16, 'Total Reserved': 32, Addr: 78, 'Device Type': 1 },
+      },
+      { ...micros, ph: 'i', name: 'mark', cat: 'mine', ts: 16, args: { why: 'so', n: 1.5 } },
+      { ...micros, ph: 'C', name: 'queue', ts: 17, args: { depth: 3 } },
+      { ...micros, ph: 'C', name: 'power', ts: 18, args: { gpu0: 300.5, gpu1: 299 } },
+    ],
+    { baseTimeNanoseconds: 1_700_000_000_000_000_000, trace_id: 'AB', host_name: 'node-3' },
+  );
+
+  it('carries steps with phases, ops with their arguments, memory, instants, counters and arrows', () => {
+    const { events, processes, totals } = merged([sourceOf(rich)]);
+    const by = (name: string): Seen => events.find((event) => event.name === name) as Seen;
+    expect(by('ProfilerStep#3')).toMatchObject({ kind: 'step', step: 3, length: 100_000, phases: { forward: 20_000 } });
+    expect(by('mm')).toMatchObject({ length: 2250, category: 'cpu_op', lane: 'main' });
+    expect(by('mm').arguments).toEqual({
+      'Input Dims': '[[2,3]]',
+      kernel: '{"a":1}',
+      'Sequence number': 0,
+      'External id': 4,
+      'fwdbwd out': 5,
+    });
+    expect(by('mmBackward').arguments).toEqual({ 'Sequence number': 7, 'Fwd thread id': 2, 'Call stack': 'a;b', 'fwdbwd in': 5 });
+    expect(events.filter(({ name }) => name === '[memory]').map((event) => event.arguments)).toEqual([
+      { Bytes: -8, 'Total Allocated': 16, Addr: 77, 'Device Type': 0 },
+      { Bytes: 8, 'Total Allocated': 16, 'Total Reserved': 32, Addr: 78, 'Device Type': 1 },
+    ]);
+    expect(by('mark')).toMatchObject({ kind: 'instant', category: 'mine', arguments: { why: 'so', n: 1.5 } });
+    expect(events.filter(({ kind }) => kind === 'counter').map(({ name }) => name)).toEqual(['queue', 'power gpu0', 'power gpu1']);
+    expect(totals[0]?.counts).toEqual({ span: 5, instant: 3, counter: 3, step: 1, collective: 0, rpc: 0 });
+    expect(processes[0]).toMatchObject({ hostName: 'node-3', pid: 1, incarnation: '01700000000000010000' });
+    expect(processes[0]?.metadata.get('trace_id')).toBe('AB');
+  });
+
+  it('its batches are such as the protocol takes, and hold with `only` what was asked for', () => {
+    const source = sourceOf(rich);
+    for (const batch of batchesOf(source)) {
+      const identity = (bytes: Uint8Array): Uint8Array => bytes;
+      const copy = decodeBatch(encodeBatch(batch, identity), identity);
+      for (const name of tableNames) expect(copy.tables[name].length).toBe(batch.tables[name].length);
+    }
+    for (const name of tableNames) {
+      const [all] = batchesOf(source);
+      const [only] = batchesOf(source, [name]);
+      for (const other of tableNames) {
+        const wanted = other === name && !['ops', 'numberArguments', 'stringArguments', 'tracks'].includes(name);
+        if (wanted) expect(only?.tables[other].length).toBe(all?.tables[other].length);
+        else if (other !== name) expect(only?.tables[other].length).toBe(0);
+      }
+    }
+  });
+
+  it('later windows follow on one clock; batches promise what they keep', () => {
+    const window = (base: number, count: number, step: number): KinetoTable =>
+      small(
+        [
+          { ...micros, cat: 'user_annotation', name: `ProfilerStep#${step}`, ts: 1, dur: 2 * count },
+          ...Array.from({ length: count }, (_, index) => ({ ...micros, cat: 'cpu_op', name: 'op', ts: 1 + ((index * 7919) % count) })),
+        ],
+        { baseTimeNanoseconds: base },
+      );
+    const files = [
+      { name: 'a', table: window(1e18, 20_000, 1) },
+      { name: 'b', table: window(1e18 + 60e9, 3, 2) },
+    ];
+    const source = kinetoSource({ run: 'test', rank: 2, worldSize: 4, files });
+    let promised = Number.NEGATIVE_INFINITY;
+    for (const { header, tables } of batchesOf(source)) {
+      expect(Math.min(...tables.spans.columns.start.subarray(0, tables.spans.length))).toBeGreaterThanOrEqual(promised);
+      promised = header.watermark;
+    }
+    expect(source.count).toBe(4);
+    const { events, totals } = merged([source]);
+    expect(totals[0]).toMatchObject({ late: 0, batches: 4, counts: { span: 20_003, step: 2 } });
+    expect(events.filter(({ kind }) => kind === 'step').map(({ step }) => step)).toEqual([1, 2]);
+    expect((events.at(-1) as Seen).start - (events[0] as Seen).start).toBeGreaterThanOrEqual(60e9);
+  });
+
+  it('a file without events is one batch without rows', () => {
+    const source = sourceOf(small([]));
+    expect([source.count, batchesOf(source)[0]?.header.last]).toEqual([1, true]);
+    expect(merged([source]).totals[0]?.counts.span).toBe(0);
+  });
+});
+
+const names = [
+  'ProfilerStep#1',
+  'ProfilerStep#2',
+  'gloo:all_reduce',
+  'nccl:broadcast',
+  'ncclDevKernel_SendRecv(x)',
+  'ncclKernel_AllReduce',
+  'op',
+];
+const categories = ['user_annotation', 'gpu_user_annotation', 'kernel', 'cuda_runtime', 'cpu_op'];
+const micro = fc.oneof(fc.integer({ min: -50, max: 50 }), fc.constantFrom(-1e15, 1e9, 4e15, 0.0005));
+const anyEvent = fc.record(
+  {
+    ph: fc.constantFrom('X', 'X', 'X', 'i', 'C', 's', 'f', 'M'),
+    name: fc.constantFrom(...names, '[memory]', '[OutOfMemory]', 'thread_name'),
+    cat: fc.constantFrom(...categories),
+    pid: fc.constantFrom(0, 1, -1, 1e300),
+    tid: fc.constantFrom(0, 7, 'stream 7', -3, 0.5),
+    ts: micro,
+    dur: fc.constantFrom(0, 1, 3.25, 60, 9e12),
+    id: fc.constantFrom(1, 2),
+    args: fc.record(
+      {
+        'External id': fc.constantFrom(1, 2, -1),
+        correlation: fc.constantFrom(1, 2, 2 ** 40),
+        'Collective name': fc.constantFrom('send', 'recv', 'allreduce', 'coalesced', 5),
+        'Process Group Name': fc.constantFrom('0', '1', ''),
+        Seq: fc.constantFrom(0, 1, -1, 2 ** 60, 0.5),
+        'Dst Rank': fc.constantFrom(0, 3, 2 ** 40),
+        'In msg nelems': fc.constantFrom(1, 2 ** 53),
+        dtype: fc.constantFrom('Float', 'Mystery'),
+        'Sequence number': fc.constantFrom(0, 3, -7),
+        __proto__: fc.constantFrom(1, 'x'),
+        note: fc.json({ maxDepth: 2 }).map((text): unknown => JSON.parse(text)),
+      },
+      { requiredKeys: [] },
+    ),
+  },
+  { requiredKeys: ['ph', 'name', 'pid', 'ts'] },
+);
+const anyInfo = fc.constantFrom(
+  {},
+  { distributedInfo: { rank: 1, world_size: 2, pg_config: [{ pg_name: '0', ranks: [0] }, 5] } },
+  { distributedInfo: [] },
+);
+
+test('any events come through once each, in order, each of them one thing (seed 21)', () => {
+  fc.assert(
+    fc.property(fc.array(anyEvent, { maxLength: 40 }), anyInfo, (given, info) => {
+      const table = small(given, info);
+      const { events, totals } = merged([sourceOf(table)]);
+      const { memory, instants, counters } = table;
+      expect(events).toHaveLength(table.events.length + memory.length + instants.length + counters.length);
+      expect(totals[0]?.counts).toEqual(totals[0]?.recorded);
+      expect(totals[0]?.late).toBe(0);
+      const collectives = events.filter(({ kind }) => kind === 'collective');
+      const keys = collectives.map((event) => `${event.group} ${event.sequence} ${event.name}`);
+      if (!collectives.some(({ name }) => name === 'send' || name === 'recv')) expect(new Set(keys).size).toBe(keys.length);
+      expect(
+        collectives.every(({ sequence, bytes }) => Number.isSafeInteger(sequence) && sequence >= 0 && Number.isSafeInteger(bytes)),
+      ).toBe(true);
+    }),
+    { seed: 21, numRuns: 1500 },
+  );
+});

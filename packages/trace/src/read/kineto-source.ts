@@ -1,0 +1,173 @@
+// The Kineto files of one process of a job → a BatchSource, as if its rank had sent batches: merge, alignment and every sink see no
+// difference.
+//
+//   file 1  ── window ──┐      windows of one process in order of time, none begins before the one before has begun its last event
+//   file 2  ── window ──┴─►  batches of at most 8192 events, each built when it is asked for
+//
+// Times are exact: the rank's clock is the files' own, in ns from the first event of the first file.
+// Invariant: every event of the files is in exactly one batch. Left out and counted in `KinetoTable.skipped` are the profiler's own marks.
+
+import { type Batch, rankTime, recordedKey, type TableName } from '@ranktrace/protocol';
+import type { BatchSource } from '../merge/batch-source.ts';
+import { KinetoBatch } from './kineto-source-batch.ts';
+import { mainPid, SourceTracks } from './kineto-source-tracks.ts';
+import { KinetoWindow, type WindowCounts } from './kineto-source-window.ts';
+import type { KinetoTable } from './kineto-table.ts';
+
+/** A file that was read with `keep: 'all'`. */
+export interface KinetoFile {
+  /** Shown as metadata of the process. */
+  readonly name: string;
+  readonly table: KinetoTable;
+}
+
+export interface KinetoProcess {
+  /** As in batches: letters, digits, `_` and `-`. */
+  readonly run: string;
+  readonly rank: number;
+  readonly worldSize: number;
+  /** In order of time; one at least. */
+  readonly files: readonly KinetoFile[];
+}
+
+interface Part {
+  readonly window: KinetoWindow;
+  readonly name: string;
+  readonly tracks: Uint32Array;
+  /** ns between the source's epoch and the table's. */
+  readonly shift: number;
+  /** Batches before those of this part, and its own. */
+  readonly first: number;
+  readonly count: number;
+}
+
+const itemsPerBatch = 8192;
+const hostCharsMax = 256;
+/** Metadata longer than this (device properties, logs) is not about the rank. */
+const metadataCharsMax = 4096;
+
+/** When a file's events begin and when the last of them begins, ns since 1970 (of the file's own axis without `baseTimeNanoseconds`). */
+export function kinetoExtent(table: KinetoTable): { readonly first: bigint; readonly last: bigint; readonly pid: number } {
+  let first = Number.POSITIVE_INFINITY;
+  let last = Number.NEGATIVE_INFINITY;
+  for (const { columns, length } of [table.memory, table.instants, table.counters]) {
+    for (let row = 0; row < length; row++) {
+      first = Math.min(first, columns.time[row] as number);
+      last = Math.max(last, columns.time[row] as number);
+    }
+  }
+  const { columns, length } = table.events;
+  for (let row = 0; row < length; row++) {
+    first = Math.min(first, columns.start[row] as number);
+    last = Math.max(last, columns.start[row] as number);
+  }
+  if (last < first) return { first: table.epoch, last: table.epoch, pid: 0 };
+  return { first: table.epoch + BigInt(first), last: table.epoch + BigInt(last), pid: mainPid(table) };
+}
+
+/** The source of one process. Its batches never pass a wire, so texts are not cut to the protocol's length. */
+export function kinetoSource(process: KinetoProcess): BatchSource {
+  return new KinetoSource(process);
+}
+
+class KinetoSource implements BatchSource {
+  readonly rank: number;
+  readonly incarnation: string;
+  readonly count: number;
+  readonly missing = 0;
+  readonly hostUnknown = true;
+  readonly #process: KinetoProcess;
+  readonly #parts: readonly Part[];
+  readonly #tracks = new SourceTracks();
+  readonly #epoch: bigint;
+  readonly #pid: number;
+  readonly #host: string;
+
+  constructor(process: KinetoProcess) {
+    this.#process = process;
+    this.rank = process.rank;
+    const { files } = process;
+    const [first] = files as readonly [KinetoFile, ...KinetoFile[]];
+    // A time before 1970 is nobody's, and no batch can say it.
+    this.#epoch = first.table.epoch > 0n ? first.table.epoch : 0n;
+    this.#pid = mainPid(first.table);
+    this.#host = hostNameOf(first.table);
+    // Sorts by time, as incarnations do.
+    this.incarnation = `${this.#epoch}`.padStart(20, '0').slice(-20);
+    const parts: Part[] = [];
+    let count = 0;
+    for (const [index, { name, table }] of files.entries()) {
+      const window = new KinetoWindow(table, files.length - 1 - index);
+      const tracks = this.#tracks.add(table, this.#pid);
+      const batches = Math.max(1, Math.ceil(window.order.length / itemsPerBatch));
+      parts.push({ window, name, tracks, shift: Number(table.epoch - this.#epoch), first: count, count: batches });
+      count += batches;
+    }
+    this.#parts = parts;
+    this.count = count;
+  }
+
+  batch(index: number, only?: readonly TableName[]): Batch | undefined {
+    const part = this.#parts.findLast(({ first }) => first <= index);
+    if (part === undefined || index >= this.count) return undefined;
+    const builder = new KinetoBatch(this.#tracks.tracks, only);
+    if (index === 0) this.#describe(builder);
+    if (index === this.count - 1) builder.metadata(recordedKey, JSON.stringify(this.#counts()));
+    const from = (index - part.first) * itemsPerBatch;
+    const until = Math.min(part.window.order.length, from + itemsPerBatch);
+    builder.add(part.window, from, until, part.shift, part.tracks);
+    return { header: this.#header(index), ...builder.finish() };
+  }
+
+  #header(index: number): Batch['header'] {
+    const { run, rank, worldSize } = this.#process;
+    return {
+      run,
+      rank,
+      worldSize,
+      incarnation: this.incarnation,
+      sequence: index,
+      host: this.#host,
+      hostName: this.#host,
+      pid: this.#pid,
+      epoch: `${this.#epoch}`,
+      watermark: rankTime(this.#watermark(index)),
+      last: index === this.count - 1,
+      dropped: { events: 0, arguments: 0, names: 0, batches: 0 },
+    };
+  }
+
+  /** The first key of the next batch that has any; behind the last one the end of all. */
+  #watermark(index: number): number {
+    for (const { window, shift, first, count } of this.#parts) {
+      if (index + 1 >= first + count || window.order.length === 0) continue;
+      return window.keyOf(Math.max(0, index + 1 - first) * itemsPerBatch) + shift;
+    }
+    return Math.max(...this.#parts.map(({ window, shift }) => window.extent.last + shift));
+  }
+
+  #counts(): WindowCounts & { readonly rpc: number } {
+    const sum = { span: 0, instant: 0, counter: 0, step: 0, collective: 0, rpc: 0 };
+    for (const { window } of this.#parts) {
+      const { counts } = window;
+      for (const kind of Object.keys(counts) as (keyof WindowCounts)[]) sum[kind] += counts[kind];
+    }
+    return sum;
+  }
+
+  #describe(builder: KinetoBatch): void {
+    builder.wallClock(0, this.#epoch);
+    const [{ name, window }] = this.#parts as readonly [Part, ...Part[]];
+    builder.metadata('source', this.#parts.length === 1 ? name : this.#parts.map((part) => part.name).join(', '));
+    for (const [key, value] of window.table.metadata) {
+      if (key === recordedKey || key === 'traceName' || key === 'displayTimeUnit') continue;
+      const text = typeof value === 'string' ? value : typeof value === 'bigint' ? `${value}` : JSON.stringify(value);
+      if (text.length <= metadataCharsMax) builder.metadata(key, text);
+    }
+  }
+}
+
+function hostNameOf({ metadata }: KinetoTable): string {
+  const name = metadata.get('host_name');
+  return typeof name === 'string' && name !== '' ? name.slice(0, hostCharsMax) : 'unknown host';
+}
