@@ -1,10 +1,10 @@
-// The clocks that a trace rests on: a table by rank, where a bound says how far times may be off.
+// The clocks that a trace rests on: a table by rank, where a bound says how far times may be off, and what is odd about them.
 
 import type { ClockConflictAt, ClockOfRank } from '@ranktrace/trace';
-import { formatNanos, formatTable, printable } from './format.ts';
+import { formatCount, formatNanos, formatTable, printable } from './format.ts';
 
 const ranksShown = 32;
-const conflictsShown = 5;
+const oddShown = 5;
 
 const meanings: Record<ClockOfRank['method'], string> = {
   exact: 'the reference',
@@ -16,11 +16,9 @@ const meanings: Record<ClockOfRank['method'], string> = {
 
 /** The clocks as text, without a final line end. Of many ranks those with the largest bounds. */
 export function formatClocks(clocks: readonly ClockOfRank[], conflicts: readonly ClockConflictAt[] = []): string {
-  const shown = [...clocks]
-    .sort((a, b) => (b.bound ?? Number.POSITIVE_INFINITY) - (a.bound ?? Number.POSITIVE_INFINITY) || a.rank - b.rank)
-    .slice(0, ranksShown)
-    .sort((a, b) => a.rank - b.rank);
-  const head = ['clocks', 'host', 'aligned by', '± median', '± worst', 'steps of the clock'];
+  const widest = [...clocks].sort((a, b) => boundOf(b) - boundOf(a) || a.rank - b.rank).slice(0, ranksShown);
+  const shown = widest.sort((a, b) => a.rank - b.rank);
+  const head = ['clocks', 'host', 'aligned by', '± median', '± worst', 'stepped'];
   const rows = shown.map(({ rank, hostName, host, method, medianBound, bound, clockSteps }) => [
     `rank ${rank}`,
     hostName === '' ? host : hostName,
@@ -31,21 +29,41 @@ export function formatClocks(clocks: readonly ClockOfRank[], conflicts: readonly
   ]);
   const lines = [formatTable([head, ...rows], [false, false, false, true, true, false])];
   if (clocks.length > shown.length)
-    lines.push(`(the ${shown.length} of ${clocks.length} ranks with the largest bounds; all of them with --json)`);
-  for (const { rank, shifted } of clocks) {
-    for (const { from, until, most } of shifted) {
-      lines.push(
-        `  rank ${rank}: events from ${formatNanos(from)} to ${formatNanos(until)} are shown up to ${formatNanos(most)} late, behind their causes`,
-      );
-    }
-  }
-  for (const { time, hosts, slack } of conflicts.slice(0, conflictsShown)) {
-    lines.push(
-      `  conflict at ${formatNanos(time)}: messages among ${printable(hosts.join(' → '))} contradict each other by ${formatNanos(slack)}`,
-    );
-  }
-  if (conflicts.length > conflictsShown) lines.push(`  and ${conflicts.length - conflictsShown} more conflicts`);
+    lines.push(`(the ${shown.length} of ${formatCount(clocks.length)} ranks with the largest bounds; all of them with --json)`);
+  lines.push(...first(clocks.flatMap(shiftLine), 'ranks with shifted events'));
+  const nameOf = hostNames(clocks);
+  lines.push(
+    ...first(
+      conflicts.map((conflict) => conflictLine(conflict, nameOf)),
+      'conflicts',
+    ),
+  );
   return lines.join('\n');
+}
+
+const boundOf = ({ bound = Number.POSITIVE_INFINITY }: ClockOfRank): number => bound;
+
+/** The first of many lines, and how many more there are. */
+const first = (lines: readonly string[], of: string): string[] =>
+  lines.length <= oddShown ? [...lines] : [...lines.slice(0, oddShown), `  and ${formatCount(lines.length - oddShown)} more ${of}`];
+
+function shiftLine({ rank, shifted }: ClockOfRank): string[] {
+  if (shifted.length === 0) return [];
+  const most = Math.max(...shifted.map((stretch) => stretch.most));
+  const times = shifted.length === 1 ? '' : ` at ${formatCount(shifted.length)} times`;
+  const [begin] = shifted.map(({ from }) => formatNanos(from));
+  return [`  rank ${rank}: events from ${begin} on are shown up to ${formatNanos(most)} late${times}, so that none comes before its cause`];
+}
+
+/** Hosts by what people call them; ranks where nobody says on which host they ran. */
+function hostNames(clocks: readonly ClockOfRank[]): (host: string) => string {
+  const names = new Map(clocks.map(({ host, hostName, rank }) => [host, host.startsWith('unknown ') ? `rank ${rank}` : hostName || host]));
+  return (host) => names.get(host) ?? host;
+}
+
+function conflictLine({ time, hosts, slack, isAtStep }: ClockConflictAt, nameOf: (host: string) => string): string {
+  const why = isAtStep ? 'a clock stepped, and messages of that moment are reversed by up to' : 'messages contradict each other by';
+  return `  conflict about ${formatNanos(time)} among ${printable(hosts.map(nameOf).join(' → '))}: ${why} ${formatNanos(slack)}`;
 }
 
 /** The clocks as data; times and bounds in ns. */

@@ -38,7 +38,7 @@ export async function checkClocks(inputs: readonly string[], options: { run?: st
   const { clockConflicts = [] } = header;
   if (options.json === true) process.stdout.write(`${JSON.stringify(clocksData(clocks, clockConflicts))}\n`);
   else process.stdout.write(`${formatClocks(clocks, clockConflicts)}\n`);
-  return clockConflicts.length > 0 || clocks.some(({ method }) => method === 'unaligned') ? 1 : 0;
+  return clockConflicts.some(({ isAtStep }) => !isAtStep) || clocks.some(({ method }) => method === 'unaligned') ? 1 : 0;
 }
 
 function checkNode(): Check {

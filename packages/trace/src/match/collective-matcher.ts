@@ -40,7 +40,7 @@ export interface MatchedCollective {
   readonly op: string;
   /** By member; one per rank, but the two of a rank that sends to itself. */
   readonly parts: readonly CollectivePart[];
-  /** Known members of the group, ascending, that took part in it before and have no part; of a pair, the other side when it is known. */
+  /** Known members of the group, ascending, that have no part; of a pair, the other side when it is known. */
   readonly missing: readonly number[];
   /** A send: [source rank, destination rank]. */
   readonly pair: readonly [number, number] | undefined;
@@ -97,8 +97,8 @@ interface Pending extends Aged<Pending> {
 
 interface Group extends Aged<Group> {
   readonly name: string;
-  /** Who ever took part, by rank, and since when. */
-  readonly members: Map<number, { readonly member: number; readonly since: number }>;
+  /** Who ever took part, by rank. */
+  readonly members: Map<number, number>;
   readonly pending: Map<string | number, Pending>;
   newestSince: number;
   /** Whether everyone who takes part is known. */
@@ -211,7 +211,7 @@ export class CollectiveMatcher {
 
   #learnMember(group: Group, rank: number, member: number, entry: number): void {
     const known = group.members.get(rank);
-    if (known !== undefined && known.member >= member) return;
+    if (known !== undefined && known >= member) return;
     if (known !== undefined) {
       // A rank began anew, and with it, mostly, all of them: what waits is over, and who takes part now has to be learnt again.
       for (const pending of group.pending.values()) this.#tell(pending);
@@ -219,7 +219,7 @@ export class CollectiveMatcher {
       group.bytes -= group.members.size * memberBytes;
       group.members.clear();
     }
-    group.members.set(rank, { member, since: entry });
+    group.members.set(rank, member);
     group.bytes += memberBytes;
     this.#groupBytes += memberBytes;
     group.settled = false;
@@ -330,15 +330,15 @@ function placeOf(rank: number, peer: number, sequence: number, op: string): Plac
   return { pair, slot, key: `${sequence} ${pair[0]} ${pair[1]}` };
 }
 
-function missingOf({ group, parts, pair, firstExit }: Pending): number[] {
+function missingOf({ group, parts, pair }: Pending): number[] {
   const missing: number[] = [];
   if (pair !== undefined) {
     if (parts.size === 2) return missing;
     const other = group.members.get(pair[parts.has(0) ? 1 : 0]);
-    return other === undefined ? missing : [other.member];
+    return other === undefined ? missing : [other];
   }
-  // Who joined the group after it was over was not expected in it.
-  for (const [rank, { member, since }] of group.members) if (!parts.has(rank) && since <= firstExit) missing.push(member);
+  // Also who is first seen after it: groups do not grow, recordings begin late.
+  for (const [rank, member] of group.members) if (!parts.has(rank)) missing.push(member);
   return missing.sort((a, b) => a - b);
 }
 

@@ -1,0 +1,124 @@
+// `ranktrace report` and `ranktrace doctor RUN` as a person uses them: a job that hangs, and is killed; a simulated cluster with a straggler, and
+// with a clock that nobody can align; a PyTorch job's files; a Zipkin file.
+
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
+import { afterAll, describe, expect, it } from 'vitest';
+import { startRanks } from './setup/rank-programs.ts';
+import { repository, runCommand } from './setup/ranktrace-command.ts';
+
+const directory = mkdtempSync(join(tmpdir(), 'ranktrace-report-'));
+const data = join(repository, '..', 'shared', 'data');
+afterAll(() => rmSync(directory, { recursive: true }));
+
+async function report(...inputs: readonly string[]) {
+  const { stdout, stderr, code } = await runCommand(['report', ...inputs, '--json']);
+  if (code !== 0) throw new Error(stderr);
+  return JSON.parse(stdout);
+}
+
+async function simulated(name: string, ...options: readonly string[]): Promise<string> {
+  const { code, stderr } = await runCommand(['simulate', '--out', directory, '--run', name, ...options]);
+  if (code !== 0) throw new Error(stderr);
+  return join(directory, name);
+}
+
+describe('a job that hangs', () => {
+  it('shows who is inside of what since when, and who never entered', async () => {
+    const spool = join(directory, 'hang');
+    const environment = { RANKTRACE_DIRECTORY: spool, RANKTRACE_RUN: 'hang', RANKTRACE_FLUSH_INTERVAL_MS: '100' };
+    const ranks = await startRanks(3, ['test/programs/hang.mjs'], environment);
+    await Promise.all(
+      ranks.map(
+        ({ child }) => new Promise<void>((resolve) => child.stdout?.on('data', (text: string) => text.includes('hanging') && resolve())),
+      ),
+    );
+    await setTimeout(1500);
+    for (const { child } of ranks) child.kill('SIGKILL');
+    await Promise.all(ranks.map(({ ended }) => ended));
+
+    const { openWork } = await report(spool);
+    expect(openWork.collectives.length).toBe(1);
+    const [collective] = openWork.collectives;
+    expect(collective).toMatchObject({ op: 'all_reduce', group: 'world', sequence: 5, missing: [2] });
+    expect(collective.inside.map(({ rank }: { rank: number }) => rank).sort()).toEqual([0, 1]);
+    const loading = openWork.ranks.find(({ rank }: { rank: number }) => rank === 2);
+    expect(loading.open.map(({ name }: { name: string }) => name)).toContain('load data');
+
+    const { stdout } = await runCommand(['report', spool]);
+    expect(stdout).toMatch(/all_reduce.*never entered.*rank 2/is);
+  });
+});
+
+describe('a simulated cluster', () => {
+  it('shows its straggler, its clocks and its calls', async () => {
+    const run = await simulated('straggler', '--ranks', '16', '--hosts', '4', '--seconds', '12', '--straggler', '5:backward:+60');
+    const { collectives, clocks, remoteCalls, findings } = await report(run);
+    expect(findings).toEqual([]);
+    const [allReduce] = collectives.collectives;
+    const last = [...allReduce.perRank].sort((a: { lastIn: number }, b: { lastIn: number }) => b.lastIn - a.lastIn)[0];
+    expect(last).toMatchObject({ rank: 5 });
+    expect(last.lastIn).toBeGreaterThan(0.9 * allReduce.count);
+    expect(clocks.ranks.map(({ method }: { method: string }) => method)).toEqual(Array(16).fill('sampled'));
+    for (const { boundNs, medianBoundNs } of clocks.ranks) {
+      expect(boundNs).toBeLessThan(400_000);
+      expect(medianBoundNs).toBeLessThanOrEqual(boundNs);
+    }
+    expect(remoteCalls.routes.length).toBeGreaterThan(10);
+    const { stdout } = await runCommand(['report', run]);
+    expect(stdout).toMatch(/^rank 5 +node-1 +clock pings +[\d.]+ µs +[\d.]+ µs +-$/m);
+    expect(stdout).toMatch(/^all_reduce +world +16 /m);
+    expect(stdout).toMatch(/^remote calls +from → to/m);
+  });
+
+  it('passes the doctor when all clocks are aligned, and fails with one that cannot be', async () => {
+    const good = await simulated('good', '--ranks', '4', '--hosts', '2', '--seconds', '5');
+    expect((await runCommand(['doctor', good])).code).toBe(0);
+    const { code, stdout } = await runCommand(['doctor', join(data, 'clock/zipkin/yelp.json')]);
+    expect(code).toBe(1);
+    expect(stdout).toMatch(/^rank \d+ .*NOT ALIGNED: by its wall clock +\? +\?/m);
+  });
+
+  it('says which host’s clock stepped, and passes: each side is aligned', async () => {
+    const run = await simulated('stepped', '--ranks', '4', '--hosts', '2', '--seconds', '40', '--clock-step', '1@20:400');
+    const { findings } = await report(run);
+    expect(findings.map(({ kind }: { kind: string }) => kind)).toEqual(['clock_step']);
+    const { code, stdout } = await runCommand(['doctor', run]);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^rank 3 +node-1 .* at (19|20)\.\d s$/m);
+  });
+});
+
+describe('files of others', () => {
+  it('a PyTorch job: 76 collectives of 8 ranks, their clocks as recorded', async () => {
+    const { collectives, clocks } = await report(join(data, 'kineto/nanogpt-8rank'));
+    const lines: { count: number; incomplete: number; violations: number; exitSpreadNs?: { max: number } }[] = collectives.collectives;
+    expect(lines.reduce((sum, { count }) => sum + count, 0)).toBe(76);
+    expect(lines.reduce((sum, { violations }) => sum + violations, 0)).toBe(0);
+    expect(Math.max(...lines.map(({ exitSpreadNs }) => exitSpreadNs?.max ?? 0))).toBeCloseTo(188_000, -4);
+    expect(new Set(clocks.ranks.map(({ method }: { method: string }) => method))).toEqual(new Set(['exact', 'shared']));
+    const { stdout } = await runCommand(['report', join(data, 'kineto/nanogpt-8rank')]);
+    expect(stdout).toContain('clocks: as recorded: nothing contradicts that all ranks read one clock');
+  });
+
+  it('a Zipkin file: its calls, none before its cause', async () => {
+    const { remoteCalls } = await report(join(data, 'clock/zipkin/skew.json'));
+    const matched = remoteCalls.routes.filter(({ networkNs }: { networkNs?: object }) => networkNs !== undefined);
+    expect(matched.length).toBeGreaterThan(0);
+    for (const { outNs, backNs, reversed } of matched) {
+      expect(reversed).toBe(0);
+      expect(outNs.p50).toBeGreaterThanOrEqual(0);
+      expect(backNs.p50).toBeGreaterThanOrEqual(0);
+    }
+  });
+
+  it('says in one line what it cannot read', async () => {
+    const several = await runCommand(['report', join(data, 'clock/zipkin/skew.json'), join(data, 'clock/zipkin/yelp.json')]);
+    expect([several.code, several.stderr.trim().split('\n').length]).toEqual([2, 1]);
+    const nothing = await runCommand(['report', join(directory, 'nothing')]);
+    expect(nothing.code).toBe(2);
+    expect(nothing.stderr.trim().split('\n').length).toBe(1);
+  });
+});
