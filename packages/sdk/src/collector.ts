@@ -45,8 +45,10 @@ export interface CollectorParts {
   readonly flightRecorderBytes: number;
   /** `threadId` of the thread that opened the session. */
   readonly mainThread: number;
-  /** Monotonic clock, ns. */
+  /** This host's monotonic clock, ns; that of `session.epochNs`. */
   readonly monotonicNs: () => bigint;
+  /** ns on it in a ms of the threads' clocks. Default 1e6. */
+  readonly nsPerMs?: number;
   /** Whether the system's thread `tid` has ended for sure. */
   readonly threadEnded: (tid: number) => boolean;
 }
@@ -109,8 +111,8 @@ export class Collector {
   /** Begins to drain a thread; once for each, however often it is announced. */
   attach(about: AttachedThread): void {
     if (about.session !== this.#parts.session.id) return;
-    const { flightRecorderSteps, mainThread } = this.#parts;
-    const thread = { ring: about.ring, origin: about.origin, track: about.thread };
+    const { flightRecorderSteps, mainThread, nsPerMs = 1e6 } = this.#parts;
+    const thread = { ring: about.ring, origin: about.origin, track: about.thread, nsPerMs };
     const drain = new RingDrain(thread, about.thread === mainThread ? Math.max(1, flightRecorderSteps) : 0);
     if (!drain.claim()) return;
     const threads = this.#threads.size < recordingLimits.threadsMax ? this.#threads : this.#excess;

@@ -10,6 +10,7 @@ import { limits as protocolLimits } from '@ranktrace/protocol';
 import { z } from 'zod';
 import { type Activities, activityNames, detailOf } from './activities.ts';
 import { SdkError } from './errors.ts';
+import { parseTestClock, type TestClock, testClockSyntax } from './host-clock.ts';
 import { limits } from './limits.ts';
 import { parseSchedule, type Schedule, type ScheduleArguments } from './schedule.ts';
 import { defaultSpool, natsSchemes, readable, splitUrl, transportOf, webSocketSchemes } from './transport-options.ts';
@@ -146,6 +147,8 @@ export interface ResolvedOptions {
   /** `CUDA_VISIBLE_DEVICES`, and whether a launcher gave a local rank: which devices are this rank's. */
   readonly cudaVisibleDevices: string | undefined;
   readonly hasLocalRank: boolean;
+  /** For tests: the clock of another host. */
+  readonly testClock: TestClock | undefined;
   /** What the user should know about these choices, one line each. */
   readonly notices: readonly string[];
 }
@@ -404,8 +407,20 @@ export function resolveOptions(
     sampleIntervalMs: read('sampleIntervalMs', 1000),
     cudaVisibleDevices: environment.CUDA_VISIBLE_DEVICES,
     hasLocalRank: localChoice,
+    testClock: testClockOf(environment.RANKTRACE_TEST_CLOCK),
     notices,
   };
+}
+
+/** No option: nobody but a test that plays several hosts on one machine wants another clock. */
+function testClockOf(value: string | undefined): TestClock | undefined {
+  if (!isSet(value)) return undefined;
+  const schema = z
+    .string()
+    .transform(parseTestClock)
+    .refine((clock) => clock !== undefined);
+  const rule = { variable: 'RANKTRACE_TEST_CLOCK', schema, wanted: testClockSyntax };
+  return check(rule, { value, source: `variable ${rule.variable}` }) as TestClock;
 }
 
 /** Its arguments; undefined without one, and for a function, which stays where it is. */

@@ -7,7 +7,7 @@
 // Invariant: draining stops before a batch could become too large, and where what to do changes: what was recorded before the change and
 // after it never share a batch.
 
-import { type RankTime, rankTime, spanState } from '@ranktrace/protocol';
+import { limits, type RankTime, rankTime, spanState } from '@ranktrace/protocol';
 import type { BatchBuilder, RecordedCounts } from './batch-builder.ts';
 import { memoryCategories } from './memory-category.ts';
 import { appendArgument, OpenSpan, type SpanBegin, type SpanTable } from './open-span.ts';
@@ -20,6 +20,8 @@ export interface RecordedThread {
   /** The thread's `performance.now()`, ms, at RankTime 0. */
   readonly origin: number;
   readonly track: number;
+  /** RankTime ns in a ms of the thread's clock. Default 1e6. */
+  readonly nsPerMs?: number;
 }
 
 /** Where rows go: steps, phases, counters and facts to `summary`, what makes a timeline to `detail`. The same one when all is sent. */
@@ -52,6 +54,7 @@ export class RingDrain {
   readonly #reader: RingReader;
   readonly #origin: number;
   readonly #track: number;
+  readonly #nsPerMs: number;
   readonly #names: string[] = [...fixedNames];
   readonly #stack: OpenSpan[] = [];
   readonly #async = new Map<number, OpenSpan>();
@@ -77,6 +80,7 @@ export class RingDrain {
     this.#reader = new RingReader(thread.ring);
     this.#origin = thread.origin;
     this.#track = thread.track;
+    this.#nsPerMs = thread.nsPerMs ?? 1e6;
     this.#newest = 0;
     this.#recentStepsMax = recentStepsMax;
   }
@@ -245,7 +249,7 @@ export class RingDrain {
         return;
       }
       case recordKind.pastSpan:
-        this.#addPause(builder, this.#placed(builder, raw, promised), extra, name, a * 1e6);
+        this.#addPause(builder, this.#placed(builder, raw, promised), extra, name, a * this.#nsPerMs);
         return;
       case recordKind.numberArgument:
         this.#addArgument(builder, name, a);
@@ -266,11 +270,12 @@ export class RingDrain {
 
   #begin(builder: BatchBuilder, kind: number, extra: number, name: number, start: number, id: number, parent: number): void {
     const reader = this.#reader;
-    let [sequence, bytes] = [0, 0];
+    let [sequence, bytes, peer] = [0, 0, 0];
     let ids: Uint8Array | undefined;
     if (kind === recordKind.collectiveBegin) {
       sequence = this.#count(reader.first);
       bytes = this.#count(reader.second);
+      peer = this.#count(reader.a, 1 + limits.rankMax);
       reader.next();
     } else if (kind !== recordKind.spanBegin) {
       ids = reader.takeBytes(32);
@@ -283,6 +288,7 @@ export class RingDrain {
       extra: this.#names[extra] ?? '',
       sequence,
       bytes,
+      peer,
       ids,
       side: kind === recordKind.rpcClientBegin ? 'client' : kind === recordKind.rpcServerBegin ? 'server' : '',
     };
@@ -367,9 +373,9 @@ export class RingDrain {
     else this.#invalid++;
   }
 
-  /** Sequence numbers and sizes come from the caller: what is no count is 0, and counted. */
-  #count(value: number): number {
-    if (Number.isSafeInteger(value) && value >= 0) return value;
+  /** Sequence numbers, sizes and ranks come from the caller: what is no count up to `max` is 0, and counted. */
+  #count(value: number, max = Number.MAX_SAFE_INTEGER): number {
+    if (Number.isSafeInteger(value) && value >= 0 && value <= max) return value;
     this.#invalid++;
     return 0;
   }
@@ -386,7 +392,7 @@ export class RingDrain {
   }
 
   #time(raw: number): number {
-    const time = Math.round((raw - this.#origin) * 1e6);
+    const time = Math.round((raw - this.#origin) * this.#nsPerMs);
     if (time > this.#newest) this.#newest = time;
     return time;
   }

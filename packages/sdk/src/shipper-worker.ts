@@ -3,19 +3,18 @@
 // Invariants: it is unref'ed by the main thread, so it never keeps the process alive; it reports FLUSHED or ERROR exactly once, and
 // wakes who waits for that; it needs nothing of the main thread's event loop, which may be blocked or inside `process.exit`.
 
-import { existsSync, readFileSync, writeSync } from 'node:fs';
-import { hostname } from 'node:os';
+import { existsSync, writeSync } from 'node:fs';
 import { BroadcastChannel, parentPort, workerData } from 'node:worker_threads';
-import { limits } from '@ranktrace/protocol';
 import { Collector } from './collector.ts';
 import { SdkError } from './errors.ts';
+import { hostClock } from './host-clock.ts';
 import { recordingLimits } from './recording-limits.ts';
 import { Sampling } from './sample/sampling.ts';
 import { type ChannelMessage, channelName, type ShipperStart, sessionState, type ToShipper } from './session.ts';
 import { openShipper } from './shipper.ts';
 
 function run({ session, main, options, pid }: ShipperStart): void {
-  const host = readHostId();
+  const { host, now, at, nsPerMs } = hostClock(options.testClock);
   const identity = { run: options.run, rank: options.rank, worldSize: options.worldSize, incarnation: session.id, host, pid };
   const notice = (line: string) => say(`ranktrace rank ${options.rank}: ${line}`);
 
@@ -30,14 +29,15 @@ function run({ session, main, options, pid }: ShipperStart): void {
     notice,
   });
   const collector = new Collector({
-    session,
+    session: { ...session, epochNs: at(session.epochNs) },
     identity,
     shipper,
     flushIntervalMs: options.flushIntervalMs,
     flightRecorderSteps: options.flightRecorderSteps,
     flightRecorderBytes: options.flightRecorderBytes,
     mainThread: main.thread,
-    monotonicNs: process.hrtime.bigint,
+    monotonicNs: now,
+    nsPerMs,
     threadEnded,
   });
   collector.attach(main);
@@ -121,15 +121,6 @@ function say(line: string): void {
 /** Whether the system's thread `tid` of this process has ended; false where nobody can say. A terminated thread says no goodbye. */
 function threadEnded(tid: number): boolean {
   return existsSync('/proc/self/task') && !existsSync(`/proc/self/task/${tid}`);
-}
-
-/** Names the clock: processes with the same boot id read the same CLOCK_MONOTONIC, in containers too. */
-function readHostId(): string {
-  try {
-    return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim().slice(0, limits.hostCharsMax);
-  } catch {
-    return hostname().slice(0, limits.hostCharsMax) || 'unknown';
-  }
 }
 
 const start = workerData as ShipperStart;

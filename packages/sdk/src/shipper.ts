@@ -11,6 +11,7 @@
 
 import { batchId, type ControlMessage, decodeBatchHeader, limits as protocolLimits } from '@ranktrace/protocol';
 import { ClockPinger, type ClockSample } from './clock-pinger.ts';
+import { hostClock } from './host-clock.ts';
 import { findLeftovers, processSpace } from './leftover-spools.ts';
 import { limits } from './limits.ts';
 import type { ResolvedOptions } from './options.ts';
@@ -89,6 +90,8 @@ interface Waiting {
 class SpooledShipper implements Shipper, TransportHandlers {
   readonly #options: ResolvedOptions;
   readonly #on: ShipperEvents;
+  /** Clock of this host, ns. */
+  readonly #now: () => bigint;
   /** `undefined` until it is loaded. */
   #transport: Transport | undefined;
   #pinger: ClockPinger | undefined;
@@ -113,6 +116,7 @@ class SpooledShipper implements Shipper, TransportHandlers {
   constructor(options: ResolvedOptions, identity: ShipperIdentity, on: ShipperEvents) {
     this.#options = options;
     this.#on = on;
+    this.#now = hostClock(options.testClock).now;
     const keep = options.transport === 'file';
     const segmentBytes = Math.min(limits.spoolSegmentBytes, Math.ceil(options.spoolBytesMax / limits.spoolSegmentsMin));
     const owner = processSpace(identity.host);
@@ -126,7 +130,7 @@ class SpooledShipper implements Shipper, TransportHandlers {
   connect(transport: Transport): void {
     if (this.#closed) return;
     this.#transport = transport;
-    this.#pinger = transport.ping === undefined ? undefined : new ClockPinger((id) => transport.ping?.(id));
+    this.#pinger = transport.ping === undefined ? undefined : new ClockPinger((id) => transport.ping?.(id), this.#now);
     transport.open(this);
   }
 

@@ -12,7 +12,7 @@
 // constraint per pair of hosts that came near to being violated.
 
 import { nanosPerSecond } from '@ranktrace/protocol';
-import { medianOf } from './clock-steps.ts';
+import { medianOf } from './median.ts';
 import type { OffsetLimits } from './offset-envelope.ts';
 import { axis, type Solution, solveConstraints } from './solve-constraints.ts';
 

@@ -12,6 +12,7 @@
 
 import { nanosPerSecond } from '@ranktrace/protocol';
 import type { HostPing } from './host-pings.ts';
+import { medianOf } from './median.ts';
 import { driftMax } from './offset-envelope.ts';
 import { type WindowOffset, windowOffsets } from './offset-windows.ts';
 
@@ -147,11 +148,4 @@ function lineThrough(windows: readonly WindowOffset[]) {
     return Math.max(1, opennessAt(windows.length, time, square) / opennessAt(before, meanAt + reach, full));
   };
   return { at, deviation: Math.max(deviation, deviationMin), openness };
-}
-
-export function medianOf(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  if (sorted.length % 2 === 1) return sorted[middle] as number;
-  return ((sorted[middle - 1] as number) + (sorted[middle] as number)) / 2;
 }

@@ -18,7 +18,7 @@ import { nanos } from '@ranktrace/protocol';
 import type { Alignment } from '../trace-sink.ts';
 import type { ClockCoupling, CoupledHosts } from './clock-coupling.ts';
 import type { ClockEvidence } from './clock-evidence.ts';
-import { ClockModel, type RankClock } from './clock-model.ts';
+import { ClockModel, type ClockProof, type RankClock } from './clock-model.ts';
 import { fitHostOffset, type HostOffset, increasing } from './host-offset.ts';
 import { type HostPing, hostPings, isPossible, windowNs } from './host-pings.ts';
 import type { LastResort } from './last-resort.ts';
@@ -318,22 +318,29 @@ function offsetBySteps(host: Host, hosts: readonly Host[], placed: readonly (Pla
   return undefined;
 }
 
-/** A host's model with its corrections and shifts: knots where any of them bends. */
+/** A host's model with its corrections, and then with its shifts: knots where any of them bends. */
 function corrected(placed: PlacedHost, coupling: ClockCoupling | undefined, resort: LastResort | undefined): ClockModel {
   const { model, offset, from, until, referenceBound, leader } = placed;
   if (coupling === undefined || offset === undefined) return model;
-  const bendsOnAxis = [...coupling.knots, ...(resort?.bends(leader) ?? [])];
-  const bends = [...model.knots.at, ...bendsOnAxis.map((time) => Math.round(model.toHost(time)))].sort((a, b) => a - b);
-  const shifted = bends.map((time) => {
-    const before = model.offsetAt(time);
-    const correction = before + coupling.correction(leader, time + before);
-    return correction + (resort?.shift(leader, time + correction) ?? 0);
-  });
   const proof = { ...offset, from, until, referenceBound };
-  const stretches = resort?.shifted(leader) ?? [];
-  return ClockModel.proven(
-    model.alignment.method,
-    increasing(bends, shifted),
-    stretches.length === 0 ? proof : { ...proof, shifted: stretches },
-  );
+  const coupled = bent(model, coupling.knots, (time) => coupling.correction(leader, time), proof);
+  const shifted = resort?.shifted(leader) ?? [];
+  if (resort === undefined || shifted.length === 0) return coupled;
+  return bent(coupled, resort.bends(leader), (time) => resort.shift(leader, time), { ...proof, shifted });
+}
+
+/** `model` with `correction`, a function of the axis that bends at the times `bends`. */
+function bent(model: ClockModel, bends: Iterable<number>, correction: (time: number) => number, proof: ClockProof): ClockModel {
+  const at = [...model.knots.at];
+  for (const time of bends) {
+    // A jump lies between two times of the host's clock, wherever the inverse is rounded to.
+    const near = Math.round(model.toHost(time));
+    at.push(near - 1, near, near + 1);
+  }
+  at.sort((a, b) => a - b);
+  const offset = at.map((time) => {
+    const before = model.offsetAt(time);
+    return before + correction(time + before);
+  });
+  return ClockModel.proven(model.alignment.method, increasing(at, offset), proof);
 }

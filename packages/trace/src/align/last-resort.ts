@@ -16,6 +16,8 @@ import type { ClockConflict } from './clock-coupling.ts';
 const catchUp = 0.01;
 /** ns: an effect lies this far after its cause. */
 const marginNs = 200;
+/** ns that a jump comes before its effect: times of hosts' clocks are mapped to the axis in whole ns, there and back. */
+const earlyNs = 5;
 /** Messages about conflicts that are kept; of more, those stay reversed that came later. */
 const messagesMax = 262_144;
 const roundsMax = 64;
@@ -68,7 +70,7 @@ export class LastResort {
       for (const { from, sent, to, received } of this.#messages) {
         const least = sent + this.shift(from, sent) + marginNs - received;
         if (least <= this.shift(to, received)) continue;
-        (this.#shifts[to] as Shift).raise(received, least);
+        (this.#shifts[to] as Shift).raise(received - earlyNs, least + catchUp * earlyNs);
         isDone = false;
       }
       if (isDone) return;

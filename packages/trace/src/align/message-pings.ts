@@ -10,9 +10,9 @@
 import { nanosPerSecond } from '@ranktrace/protocol';
 import type { Interval, SharedEvents } from './clock-evidence.ts';
 import type { ClockModel } from './clock-model.ts';
-import { medianOf } from './clock-steps.ts';
 import type { Host } from './fit-clocks.ts';
 import type { HostPing } from './host-pings.ts';
+import { medianOf } from './median.ts';
 import type { WindowOffset } from './offset-windows.ts';
 
 /** ns: exits of one clock's ranks are this far apart anyhow (the largest median of real ones, NCCL over NVLink). */

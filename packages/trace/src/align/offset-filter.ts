@@ -7,6 +7,7 @@
 // is merged from scratch alike.
 
 import { nanosPerSecond } from '@ranktrace/protocol';
+import { medianOf } from './median.ts';
 import type { WindowOffset } from './offset-windows.ts';
 
 export interface SmoothOffset {
@@ -28,6 +29,9 @@ const offsetWander = 150;
 const offsetOpen = 1e6;
 const driftOpen = 20e-6;
 const firstWindows = 5;
+/** Windows that say how much windows scatter: of those up to one the last ones; of the first so many all. */
+const scatterMin = 8;
+const scatterMax = 30;
 /** ns: a window is never believed better than this, nor its limits compared closer. */
 const noiseMin = 3000;
 const widthStep = 2000;
@@ -55,7 +59,7 @@ export function smoothOffsets(windows: readonly WindowOffset[]): SmoothOffset[] 
         : predict(before, at - (windows[index - 1] as WindowOffset).at);
     predicted.push(guess);
     widthMin = Math.min(widthMin, width);
-    const noise = Math.max(width - widthMin, widthStep) / 2 + noiseMin;
+    const noise = Math.max(Math.max(width - widthMin, widthStep) / 2 + noiseMin, scatter(windows, index));
     filtered.push(update(guess, offset, noise ** 2));
   }
   return windows.map(({ at }, index) => {
@@ -66,6 +70,22 @@ export function smoothOffsets(windows: readonly WindowOffset[]): SmoothOffset[] 
     }
     return { at, offset: state.offset, drift: state.drift };
   });
+}
+
+/**
+ * How far windows about `index` are off by themselves, ns: from the second differences of the last ones, which a steady drift leaves at 0. Where
+ * ways vary by milliseconds, the best of a window is off by more than its limits tell.
+ */
+function scatter(windows: readonly WindowOffset[], index: number): number {
+  const end = Math.min(windows.length, Math.max(index, scatterMin) + 1);
+  const bends: number[] = [];
+  for (let at = Math.max(2, end - scatterMax); at < end; at++) {
+    const [a, b, c] = [windows[at - 2], windows[at - 1], windows[at]] as [WindowOffset, WindowOffset, WindowOffset];
+    const share = (b.at - a.at) / (c.at - a.at);
+    bends.push(Math.abs(b.offset - a.offset - share * (c.offset - a.offset)));
+  }
+  // Of normal noise: the middle window's and the mean of its neighbours', whose absolute median is 0.6745 deviations.
+  return bends.length === 0 ? 0 : medianOf(bends) / 0.6745 / Math.sqrt(1.5);
 }
 
 function predict({ offset, drift, oo, od, dd }: State, length: number): State {
