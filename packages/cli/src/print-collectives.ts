@@ -146,7 +146,7 @@ function spread(summary: SpreadSummary | undefined): string {
   return `${[p50, p95, max].map((length) => (length / size).toFixed(digits(length / size))).join('/')} ${unit}`;
 }
 
-/** The rank that was waited for most often, and in how many of the calls. */
+/** The rank that was waited for most often, by more than clocks can be off, and in how many of the calls. */
 function lastIn({ perRank, count, unaligned }: CollectiveLine): string {
   let most: CollectiveRank | undefined;
   for (const rank of perRank) if (rank.lastIn > (most?.lastIn ?? 0)) most = rank;
@@ -182,5 +182,6 @@ const oddities = (what: string, told: readonly string[]): string[] =>
 function recordLine({ op, group, sequence, time, entrySkew, waiting, lastIn: last }: CollectiveRecord): string {
   const total = waiting.reduce((sum, rank) => sum + rank.waiting, 0);
   const what = printable(`${op} ${group}#${sequence}`);
-  return `  ${what} at ${formatNanos(time)}: rank ${last} came ${formatNanos(entrySkew)} after the first, ${waiting.length} ranks waited ${formatNanos(total)} in all`;
+  const who = last === undefined ? 'the last, which clocks cannot tell from others,' : `rank ${last}`;
+  return `  ${what} at ${formatNanos(time)}: ${who} came ${formatNanos(entrySkew)} after the first, ${waiting.length} ranks waited ${formatNanos(total)} in all`;
 }

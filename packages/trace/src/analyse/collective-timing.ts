@@ -14,7 +14,7 @@ import { type CollectiveKind, collectiveKind, isBarrierLike } from '../match/col
 import type { CollectivePart, MatchedCollective } from '../match/collective-matcher.ts';
 import type { TraceProcess } from '../trace-sink.ts';
 import { type Bandwidth, bandwidthOf } from './bus-bandwidth.ts';
-import { boundAt } from './epsilon.ts';
+import { boundAt, epsilonOf } from './epsilon.ts';
 
 export interface CollectiveTiming {
   readonly kind: CollectiveKind | undefined;
@@ -22,8 +22,8 @@ export interface CollectiveTiming {
   readonly ranks: number;
   /** Latest entry − earliest entry, ns. */
   readonly entrySkew: Nanos;
-  /** The rank that entered last: the lowest of several. */
-  readonly lastIn: number;
+  /** The rank that entered last, after all others by more than their clocks can be off; undefined where that cannot be told. */
+  readonly lastIn: number | undefined;
   /** Per part: from its entry to the last entry, or to its own exit where it did not wait for that, ns. */
   readonly waiting: readonly Nanos[];
   /** From the last entry to the earliest exit (of a send: to the exit of its receive), ns; below 0 where nobody waits for all, and where clocks are off. Undefined while someone is inside. */
@@ -50,13 +50,13 @@ export function collectiveTiming(
   const kind = pair === undefined ? collectiveKind(op) : 'send';
   let [firstEntry, lastEntry] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
   let [firstExit, lastExit] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
-  let lastIn = 0;
+  let last = parts[0] as CollectivePart;
   let bytes = 0;
   for (const part of parts) {
     firstEntry = Math.min(firstEntry, part.entry);
     if (part.entry > lastEntry) {
       lastEntry = part.entry;
-      lastIn = part.rank;
+      last = part;
     }
     // An exit that is not known is NaN, and makes NaN of all that depends on it.
     firstExit = Math.min(firstExit, part.exit ?? Number.NaN);
@@ -73,7 +73,7 @@ export function collectiveTiming(
     time: traceTime(firstEntry),
     ranks: parts.length,
     entrySkew: nanos(lastEntry - firstEntry),
-    lastIn,
+    lastIn: isClearlyLast(last, parts, processOf) ? last.rank : undefined,
     waiting,
     transfer,
     exitSpread: known(lastExit - firstExit),
@@ -86,6 +86,22 @@ export function collectiveTiming(
 }
 
 const known = (length: number): Nanos | undefined => (Number.isFinite(length) ? nanos(length) : undefined);
+
+/** Whether `last` entered after all others by more than their clocks can be off. */
+function isClearlyLast(
+  last: CollectivePart,
+  parts: readonly CollectivePart[],
+  processOf: (member: number) => TraceProcess | undefined,
+): boolean {
+  const process = processOf(last.member);
+  if (process === undefined) return false;
+  return parts.every((part) => {
+    if (part === last) return true;
+    const other = processOf(part.member);
+    const epsilon = other === undefined ? undefined : epsilonOf(process, other, traceTime(last.entry));
+    return epsilon !== undefined && last.entry - part.entry > epsilon;
+  });
+}
 
 /** The exit of the receiving side: the sender may be done as soon as its data is buffered. A rank that sends to itself has both sides. */
 function receiveExit(parts: readonly CollectivePart[], destination: number): number {

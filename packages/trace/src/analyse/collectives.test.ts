@@ -89,6 +89,20 @@ describe('one collective', () => {
     expect(of(sampled(100), sampled(150), sampled(150))).toMatchObject({ epsilon: 300, isDistinguishable: false, busBandwidth: undefined });
   });
 
+  it('names nobody as last in where clocks do not tell', () => {
+    const clocks = [sampled(0), sampled(40 * us), sampled(70 * us)];
+    const lastIn = (header: TraceHeader, entry: number) =>
+      summaryOf(header, [at(0, 0, 12), at(1, 4, 12), at(2, entry, 12)]).longest[0]?.lastIn;
+    expect(lastIn(headerOf(3, clocks), 4.1)).toBeUndefined();
+    expect(lastIn(headerOf(3, clocks), 4.12)).toBe(2);
+    expect(lastIn(headerOf(3), 4.001)).toBe(2);
+    expect(
+      summaryOf(headerOf(3, clocks), [at(0, 0, 12), at(1, 4, 12), at(2, 4.1, 12)]).collectives[0]?.perRank.every(
+        (rank) => rank.lastIn === 0,
+      ),
+    ).toBe(true);
+  });
+
   it('is counted and not timed where a host is not aligned', () => {
     const { collectives, longest } = summaryOf(headerOf(2, [exact, unaligned]), [at(0, 0, 2), at(1, 1, 2)]);
     expect(collectives[0]).toMatchObject({ count: 1, unaligned: 1, entrySkew: undefined, epsilon: undefined });

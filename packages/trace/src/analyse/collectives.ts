@@ -26,7 +26,7 @@ export interface CollectiveRank {
   readonly rank: number;
   /** ns in all that it waited for others. */
   readonly waiting: Nanos;
-  /** How often it entered last. */
+  /** How often it entered last, by more than clocks can be off. */
   readonly lastIn: number;
   /** Collectives of which its part is missing. */
   readonly missing: number;
@@ -93,7 +93,8 @@ export interface CollectiveRecord {
   readonly entrySkew: Nanos;
   /** In order of process. */
   readonly waiting: readonly { readonly rank: number; readonly waiting: Nanos }[];
-  readonly lastIn: number;
+  /** The rank that entered last; undefined where clocks do not tell. */
+  readonly lastIn: number | undefined;
   readonly transfer: Nanos | undefined;
   readonly epsilon: Nanos | undefined;
   readonly isDistinguishable: boolean;
