@@ -106,10 +106,10 @@ describe('bad input', () => {
   });
 
   it('shows an example in the help of every command, and what the exit codes mean', async () => {
-    for (const name of ['run', 'serve', 'merge', 'table', 'dump', 'doctor']) {
+    for (const name of ['run', 'serve', 'merge', 'table', 'dump', 'doctor', 'report', 'simulate']) {
       const { stdout, code } = await runCommand([name, '--help']);
       expect(code).toBe(0);
-      expect(stdout).toMatch(new RegExp(`^Example:\\n {2}ranktrace ${name} `, 'm'));
+      expect(stdout).toMatch(new RegExp(`^Examples?:\\n {2}ranktrace ${name} `, 'm'));
     }
     expect((await runCommand(['--help'])).stdout).toContain('Exit codes: 0 ok, 1 a finding or a failed check, 2 bad usage or input');
   });

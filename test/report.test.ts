@@ -1,7 +1,7 @@
 // `ranktrace report` and `ranktrace doctor RUN` as a person uses them: a job that hangs, and is killed; a simulated cluster with a straggler, and
 // with a clock that nobody can align; a PyTorch job's files; a Zipkin file.
 
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
@@ -88,6 +88,12 @@ describe('a simulated cluster', () => {
     const { code, stdout } = await runCommand(['doctor', run]);
     expect(code).toBe(0);
     expect(stdout).toMatch(/^rank 3 +node-1 .* at (19|20)\.\d s$/m);
+    // The trace says so itself.
+    const text = join(directory, 'stepped.txt');
+    await runCommand(['merge', run, '-o', text]);
+    const trace = readFileSync(text, 'utf8');
+    expect(trace).toMatch(/rank 3 .*clock ±\d\.\d{3} ms, stepped at (19|20)\.\d{3} s/);
+    expect(trace).toMatch(/clock .*, shown up to 0\.\d{3} ms late from /);
   });
 });
 

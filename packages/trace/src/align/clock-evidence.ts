@@ -23,6 +23,9 @@ export interface SharedEvents {
   /** Remote calls by the client's span id, as the client saw them and as the server did. */
   readonly clients: ReadonlyMap<string, Interval>;
   readonly servers: ReadonlyMap<string, Interval>;
+  /** Sends, by what names them to both sides: when the data went off, and when it was there. */
+  readonly sends: ReadonlyMap<string, number>;
+  readonly receives: ReadonlyMap<string, number>;
   /** Starts of steps, by number: they are about the same for all ranks, and prove nothing. */
   readonly steps: ReadonlyMap<number, number>;
 }

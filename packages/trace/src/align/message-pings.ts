@@ -8,7 +8,7 @@
 // A collective's ranks leave it together, so T(exit') − exit is the offset, give or take how far apart they leave.
 
 import { nanosPerSecond } from '@ranktrace/protocol';
-import type { Interval, SharedEvents } from './clock-evidence.ts';
+import type { Interval } from './clock-evidence.ts';
 import type { ClockModel } from './clock-model.ts';
 import type { Host } from './fit-clocks.ts';
 import type { HostPing } from './host-pings.ts';
@@ -44,7 +44,47 @@ export function messagePings(host: Host, other: Host, model: ClockModel): HostPi
   for (const { own, other: theirs } of commonOf(host, other, model, 'servers', 'clients')) {
     add(own.end, theirs.end - own.end, own.start, theirs.start - own.start);
   }
+  for (const { upper, lower } of sendPairs(host, other, model)) add(upper.at, upper.limit, lower.at, lower.limit);
   return pings.filter(({ lower, upper }) => lower <= upper).sort((a, b) => a.at - b.at || a.lower - b.lower || a.upper - b.upper);
+}
+
+/** What one send says about a host's offset, from its time on the host's clock. */
+interface OneSided {
+  readonly at: number;
+  readonly limit: number;
+}
+
+/** Sends to the other host bound the offset from above, those from it from below: each with the nearest of the other direction. */
+function sendPairs(host: Host, other: Host, model: ClockModel): { upper: OneSided; lower: OneSided }[] {
+  const uppers = oneSided(host, 'sends', other, 'receives', model);
+  const lowers = oneSided(host, 'receives', other, 'sends', model);
+  if (lowers.length === 0) return [];
+  let near = 0;
+  return uppers.map((upper) => {
+    const apart = (index: number): number => Math.abs((lowers[index] as OneSided).at - upper.at);
+    while (near + 1 < lowers.length && apart(near + 1) <= apart(near)) near++;
+    return { upper, lower: lowers[near] as OneSided };
+  });
+}
+
+/** In order of time. */
+function oneSided(host: Host, kind: 'sends' | 'receives', other: Host, otherKind: 'sends' | 'receives', model: ClockModel): OneSided[] {
+  const theirs = times(other, otherKind);
+  const found: OneSided[] = [];
+  for (const [key, at] of times(host, kind)) {
+    const same = theirs.get(key);
+    if (same !== undefined) found.push({ at, limit: model.toTrace(same) - at });
+  }
+  return found.sort((a, b) => a.at - b.at);
+}
+
+/** A host's sends or receives on its own clock. */
+function times({ ranks, epoch }: Host, kind: 'sends' | 'receives'): ReadonlyMap<string, number> {
+  const found = new Map<string, number>();
+  for (const { shared, epoch: own } of ranks) {
+    for (const [key, time] of shared?.[kind] ?? []) found.set(key, time + Number(own - epoch));
+  }
+  return found;
 }
 
 /** Offsets by the exits that both share, a window each; empty when they share none. */
@@ -96,16 +136,12 @@ export function stepOffset(host: Host, other: Host, model: ClockModel): number |
   return shifts.length === 0 ? undefined : Math.round(medianOf(shifts));
 }
 
+type IntervalKind = 'collectives' | 'clients' | 'servers';
+
 const isUnknown = ({ ranks }: Host): boolean => ranks.some(({ hostUnknown }) => hostUnknown === true);
 
 /** Events that `host` has under `kind` and `other` under `otherKind`. */
-function commonOf(
-  host: Host,
-  other: Host,
-  model: ClockModel,
-  kind: Exclude<keyof SharedEvents, 'steps'>,
-  otherKind: Exclude<keyof SharedEvents, 'steps'>,
-): Common[] {
+function commonOf(host: Host, other: Host, model: ClockModel, kind: IntervalKind, otherKind: IntervalKind): Common[] {
   const theirs = intervals(other, otherKind);
   const common: Common[] = [];
   if (theirs.size === 0) return common;
@@ -117,7 +153,7 @@ function commonOf(
 }
 
 /** A host's events on its own clock: of a collective the latest entry and the earliest exit of its ranks. */
-function intervals({ ranks, epoch }: Host, kind: Exclude<keyof SharedEvents, 'steps'>): ReadonlyMap<string, Interval> {
+function intervals({ ranks, epoch }: Host, kind: IntervalKind): ReadonlyMap<string, Interval> {
   const found = new Map<string, Interval>();
   for (const { shared, epoch: own } of ranks) {
     const shift = Number(own - epoch);

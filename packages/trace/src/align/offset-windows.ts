@@ -29,10 +29,11 @@ export interface WindowOffset {
 const widthMin = 1000;
 /** Windows on either side whose best pings say how the clock drifts. */
 const reach = 5;
-/** ns that the middle of a ping is off by anyhow. */
+/** ns that the middle of a ping is off by anyhow, and beside it this part of what the best of them leaves open. */
 const noiseNs = 3000;
-/** Pings that a window of its own needs for a slope, when there is none next to it. */
-const ownSlopePings = 8;
+const openPart = 16;
+/** Of drifts among clocks: oscillators are specified to ±20–50 ppm. */
+const driftDeviation = 20e-6;
 
 /**
  * Cuts `pings`, in order of time, into windows of `length` ns on a fixed grid and measures each by the mean of its `best` best. `ahead`: windows
@@ -76,7 +77,7 @@ function closestOf(pings: readonly HostPing[], from: number, to: number): HostPi
   return best;
 }
 
-/** By the best ping of each window around, the more it counts the less it leaves open; of a window alone, by the best of its halves. */
+/** By the best ping of each window around; of a window alone, by the best of its halves. */
 function slopeAround(
   pings: readonly HostPing[],
   windows: readonly Window[],
@@ -84,13 +85,23 @@ function slopeAround(
   place: number,
   ahead: number,
 ): number {
-  if (windows.length === 1) return slopeWithin(pings);
+  if (windows.length === 1) {
+    const half = pings.length >> 1;
+    return half === 0 ? 0 : slopeThrough([closestOf(pings, 0, half), closestOf(pings, half, pings.length)]);
+  }
   // The first ones have none before them.
-  const around = closest.slice(Math.max(0, place - reach), Math.max(place + ahead, reach) + 1);
-  const least = Math.min(...around.map(widthOf));
+  return slopeThrough(closest.slice(Math.max(0, place - reach), Math.max(place + ahead, reach) + 1));
+}
+
+/**
+ * The likeliest slope: a ping counts the more the less it leaves open beyond the best of them, and a clock is known to drift by some 20 ppm, so
+ * that few pings, or a short time, invent no other drift.
+ */
+function slopeThrough(pings: readonly HostPing[]): number {
+  const least = Math.min(...pings.map(widthOf));
   let [weights, at, offset] = [0, 0, 0];
-  const weighted = around.map((ping) => {
-    const weight = 1 / (Math.max(0, widthOf(ping) - least) / 2 + noiseNs) ** 2;
+  const weighted = pings.map((ping) => {
+    const weight = 1 / (Math.max(0, widthOf(ping) - least) / 2 + least / openPart + noiseNs) ** 2;
     weights += weight;
     at += weight * ping.at;
     offset += weight * middleOf(ping);
@@ -103,14 +114,7 @@ function slopeAround(
     product += weight * (ping.at - at) * (middleOf(ping) - offset);
     square += weight * (ping.at - at) ** 2;
   }
-  return square === 0 ? 0 : product / square;
-}
-
-function slopeWithin(pings: readonly HostPing[]): number {
-  if (pings.length < ownSlopePings) return 0;
-  const half = pings.length >> 1;
-  const [a, b] = [closestOf(pings, 0, half), closestOf(pings, half, pings.length)];
-  return b.at === a.at ? 0 : (middleOf(b) - middleOf(a)) / (b.at - a.at);
+  return product / (square + 1 / driftDeviation ** 2);
 }
 
 const widthOf = ({ upper, lower }: HostPing): number => upper - lower;

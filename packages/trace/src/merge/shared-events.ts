@@ -7,7 +7,7 @@
 import { type Batch, type EventTable, spanState, type TableName } from '@ranktrace/protocol';
 import type { Interval, SharedEvents } from '../align/clock-evidence.ts';
 import { limits } from '../limits.ts';
-import { isBarrierLike } from '../match/collective-kind.ts';
+import { isBarrierLike, pairOf } from '../match/collective-kind.ts';
 import type { BatchSource } from './batch-source.ts';
 
 const tables: readonly TableName[] = ['collectives', 'rpcs', 'steps'];
@@ -17,17 +17,26 @@ export function* sharedEvents(source: BatchSource): Generator<void, SharedEvents
   const collectives = new KeptEvents<Interval>();
   const clients = new KeptEvents<Interval>();
   const servers = new KeptEvents<Interval>();
+  const [sends, receives] = [new KeptEvents<number>(), new KeptEvents<number>()];
   const steps = new KeptEvents<number, number>();
   for (let index = 0; index < source.count; index++) {
     const batch = source.batch(index, tables);
     if (batch === undefined) continue;
     addCollectives(batch, collectives);
+    addSends(batch, source.rank, sends, receives);
     addCalls(batch, clients, servers);
     const { columns, length } = batch.tables.steps;
     for (let row = 0; row < length; row++) steps.add(columns.step[row] as number, columns.start[row] as number);
     yield;
   }
-  return { collectives: collectives.kept, clients: clients.kept, servers: servers.kept, steps: steps.kept };
+  return {
+    collectives: collectives.kept,
+    clients: clients.kept,
+    servers: servers.kept,
+    sends: sends.kept,
+    receives: receives.kept,
+    steps: steps.kept,
+  };
 }
 
 function addCollectives({ tables: { collectives }, strings }: Batch, kept: KeptEvents<Interval>): void {
@@ -37,6 +46,25 @@ function addCollectives({ tables: { collectives }, strings }: Batch, kept: KeptE
     if (!isBarrierLike(strings[columns.op[row] as number] as string)) continue;
     const group = strings[columns.group[row] as number] as string;
     kept.add(`${columns.sequence[row]} ${group}`, intervalAt(collectives, row));
+  }
+}
+
+/** A send is over there when the receive ends; that it went off is sure from its begin on. */
+function addSends(
+  { tables: { collectives }, strings }: Batch,
+  rank: number,
+  sends: KeptEvents<number>,
+  receives: KeptEvents<number>,
+): void {
+  const { columns, length } = collectives;
+  for (let row = 0; row < length; row++) {
+    const pair = pairOf(rank, (columns.peer[row] as number) - 1, strings[columns.op[row] as number] as string);
+    if (pair === undefined || pair[0] === pair[1] || columns.state[row] === spanState.open) continue;
+    const group = strings[columns.group[row] as number] as string;
+    const { start, end } = intervalAt(collectives, row);
+    const key = `${pair[0]} ${pair[1]} ${columns.sequence[row]} ${group}`;
+    if (pair[0] === rank) sends.add(key, start);
+    else receives.add(key, end);
   }
 }
 

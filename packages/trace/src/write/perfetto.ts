@@ -14,7 +14,7 @@
 // What the reader needs of the order: on one lane, a span comes before those inside it, and a `close` before a span that starts at its end.
 // Field numbers: perfetto-fields.ts. Invariant: nothing is allocated per event whose strings are known and that has no arguments.
 
-import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink, WriteBytes } from '../trace-sink.ts';
+import type { Alignment, ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink, WriteBytes } from '../trace-sink.ts';
 import { type ArgumentVisitor, hasArguments, visitArguments } from './event-arguments.ts';
 import * as field from './perfetto-fields.ts';
 import { type InternedUse, PerfettoLane } from './perfetto-lane.ts';
@@ -281,6 +281,7 @@ class PerfettoWriter implements TraceSink {
         pid: process.pid,
         alignment: process.alignment.method,
         boundNs: process.alignment.bound,
+        ...clockFacts(process.alignment),
         ...prefixed('metadata', Object.fromEntries(process.metadata)),
       });
     }
@@ -330,6 +331,18 @@ function describe(process: TraceProcess): string {
   const facts = [...process.metadata].map(([key, value]) => `${key}: ${value}`);
   const life = `host ${process.host}, pid ${process.pid}, incarnation ${process.incarnation}, ${alignmentText(process.alignment)}`;
   return [life, ...facts].join('\n');
+}
+
+/** Stretches that are told one by one. */
+const stretchesMax = 64;
+
+/** Where a clock stepped, and the stretches in which events are shown later than it says: text, for facts have no lists. */
+function clockFacts({ clockSteps = [], shifted = [] }: Alignment): Facts {
+  const stretches = shifted.slice(0, stretchesMax).map(({ from, until, most }) => `${from}–${until} +${Math.ceil(most)}`);
+  return {
+    ...(clockSteps.length === 0 ? {} : { clockStepsNs: clockSteps.join(' ') }),
+    ...(shifted.length === 0 ? {} : { shiftedNs: stretches.join(' '), shiftedStretches: shifted.length }),
+  };
 }
 
 function writeNumber(out: ProtobufBuffer, value: number): void {

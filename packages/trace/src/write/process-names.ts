@@ -1,6 +1,6 @@
 // How processes and lanes are called in every format.
 
-import { type Nanos, nanosPerMs } from '@ranktrace/protocol';
+import { type Nanos, nanos, nanosPerMs, nanosPerSecond } from '@ranktrace/protocol';
 import type { Alignment, TraceHeader, TraceLane, TraceProcess } from '../trace-sink.ts';
 
 /**
@@ -32,12 +32,28 @@ export function countRestarts(header: TraceHeader): ReadonlyMap<TraceProcess, nu
   return restarts;
 }
 
-/** `clock exact`, `clock ±0.012 ms` or `clock unaligned`. */
-export function alignmentText({ method, bound }: Alignment): string {
-  if (method !== 'sampled') return `clock ${method}`;
-  return bound === undefined ? 'clock sampled' : `clock ±${milliseconds(bound)} ms`;
+/**
+ * `clock exact`, `clock ±0.012 ms`, `clock ±0.050 ms by messages`, `clock as recorded ±0.030 ms` or `clock unaligned`; with
+ * `, stepped at 12.400 s` and `, shown up to 0.275 ms late from 12.000 s on` where that was.
+ */
+export function alignmentText({ method, bound, clockSteps = [], shifted = [] }: Alignment): string {
+  const within = bound === undefined ? '' : ` ±${milliseconds(bound)} ms`;
+  const how = {
+    exact: ' exact',
+    unaligned: ' unaligned',
+    sampled: within || ' sampled',
+    messages: `${within} by messages`,
+    shared: ` as recorded${within}`,
+  };
+  const seconds = (time: number): string => `${(time / nanosPerSecond).toFixed(3)} s`;
+  const steps = clockSteps.length === 0 ? '' : `, stepped at ${clockSteps.slice(0, stepsShown).map(seconds).join(', ')}`;
+  const [first] = shifted;
+  const most = nanos(Math.max(0, ...shifted.map((stretch) => stretch.most)));
+  const late = first === undefined ? '' : `, shown up to ${milliseconds(most)} ms late from ${seconds(first.from)} on`;
+  return `clock${how[method]}${steps}${late}`;
 }
 
+const stepsShown = 5;
 const milliseconds = (length: Nanos): string => (length / nanosPerMs).toFixed(3);
 
 /** Shown name of a lane, with the system's thread number where there is one: `main · tid 4242`. */
