@@ -5,7 +5,7 @@
 //   ·  ·  · ·  ·  ·  ·   │ ·  ·
 //   ───────── line ──────┴───────
 //
-// With less history (five windows at least) the line is known less well, and the limit grows by that. What is larger than all ways is proven: a
+// With less history (six windows at least) the line is known less well, and the limit grows by that. What is larger than all ways is proven: a
 // ping contradicts all before it, at any believable drift.
 //
 // Invariant: at most `stepsMax` steps; a clock that seems to step more often does something else, and its bound says so.
@@ -21,7 +21,7 @@ const windowLength = 2 * nanosPerSecond;
 const bestPings = 2;
 /** Windows of the line, windows between (the step may lie inside of them), and windows after. */
 const before = 23;
-const beforeMin = 5;
+const beforeMin = 6;
 const between = 2;
 const after = 4;
 /** A step is this many times what the line leaves over, and at least this many ns. */
@@ -29,7 +29,8 @@ const madFactor = 8;
 const stepMin = 15_000;
 /** MAD of a normal distribution is this part of its deviation. */
 const madOfDeviation = 1.4826;
-const deviationMin = 1000;
+const deviationMin = 2000;
+const openParts = 4;
 /** ns that a proof must be passed by: readings are exact to less. */
 const proofSlack = 2000;
 const stepsMax = 64;
@@ -140,6 +141,9 @@ function lineThrough(windows: readonly WindowOffset[]) {
   const slope = square === 0 ? 0 : product / square;
   const at = (time: number): number => mean + slope * (time - meanAt);
   const deviation = madOfDeviation * medianOf(windows.map((window) => Math.abs(window.offset - at(window.at))));
+  // A few windows may lie on a line by chance: what they leave open beyond the best of them says how far off they can be.
+  const least = Math.min(...windows.map(({ width }) => width));
+  const open = medianOf(windows.map(({ width }) => width - least)) / openParts;
   // How much less well the line is known at a time than its windows are, against one through all that are wanted.
   const opennessAt = (count: number, time: number, spread: number): number => Math.sqrt(1 + 1 / count + (time - meanAt) ** 2 / spread);
   const full = windowLength ** 2 * ((before ** 3 - before) / 12);
@@ -147,5 +151,5 @@ function lineThrough(windows: readonly WindowOffset[]) {
     const reach = (before / 2 + between + after) * windowLength;
     return Math.max(1, opennessAt(windows.length, time, square) / opennessAt(before, meanAt + reach, full));
   };
-  return { at, deviation: Math.max(deviation, deviationMin), openness };
+  return { at, deviation: Math.max(deviation, open, deviationMin), openness };
 }

@@ -140,6 +140,13 @@ describe('a merge of several hosts', () => {
     expect(reversed(run.events)).toMatchObject({ collectives: 0, calls: 0 });
   });
 
+  it.each([-400, 150, 3000])('shows nothing before its cause where a clock steps by %i µs', (micros) => {
+    const run = merged({ ranks: 8, hosts: 4, seconds: 60, seed: 9, rpcsPerSecond: 40, clockSteps: [{ host: 2, seconds: 35, micros }] });
+    expect(run.processes[5]?.alignment.clockSteps?.length).toBe(1);
+    expect(reversed(run.events)).toMatchObject({ collectives: 0, calls: 0 });
+    expect(run.header.clockConflicts?.every(({ isAtStep }) => isAtStep)).toBe(true);
+  });
+
   it('survives that much is lost', () => {
     const run = merged({ ranks: 8, hosts: 4, seconds: 60, seed: 7, lost: 0.2 });
     expect(reversed(run.events)).toMatchObject({ collectives: 0, calls: 0 });
