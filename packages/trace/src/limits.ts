@@ -35,6 +35,8 @@ export const limits = {
   openSpansMax: 131_072,
   /** Collectives that somebody is inside of at the end, and that the report tells of: those that wait longest. */
   openCollectivesMax: 100,
+  /** Corrections of clocks: knots of 10 s times hosts, 4 bytes each. A month of 128 hosts fits. */
+  clockCorrectionsMax: 33_554_432,
   /** Events of each kind by which a source without pings is aligned, about 100 bytes each. */
   sharedEventsMax: 16_384,
   /** Halves of remote calls that wait for their other half, about 1 KiB each. */

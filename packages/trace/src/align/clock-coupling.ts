@@ -12,6 +12,7 @@
 // constraint per pair of hosts that came near to being violated.
 
 import { nanosPerSecond } from '@ranktrace/protocol';
+import { limits } from '../limits.ts';
 import { medianOf } from './median.ts';
 import type { OffsetLimits } from './offset-envelope.ts';
 import { axis, type Solution, solveConstraints } from './solve-constraints.ts';
@@ -38,13 +39,8 @@ export interface ClockConflict {
   readonly isAtStep: boolean;
 }
 
-export interface CouplingOptions {
-  /** Distance of knots, ns. Default 10 s. */
-  readonly knotNs?: number;
-  /** Default true. */
-  readonly usesExits?: boolean;
-}
-
+/** Distance of knots, ns. */
+const knotNs = 10 * nanosPerSecond;
 /** Every constraint is to hold by this, ns: more than roundings and the two ends of a message between knots can take. */
 const marginNs = 200;
 /**
@@ -61,12 +57,10 @@ const rounds = 60;
 
 export class ClockCoupling {
   #hosts: CoupledHosts;
-  readonly #knotNs: number;
-  readonly #usesExits: boolean;
   readonly #open = new Map<number, Knot>();
-  /** Solved knots: the first's number, and per host one correction each. */
-  #first = 0;
-  readonly #solved: Float64Array[] = [];
+  /** Solved knots: their numbers, ascending, and per host one correction each; linear from one to the next. */
+  readonly #indexes: number[] = [];
+  readonly #solved: Float32Array[] = [];
   #exitStart: Float64Array;
   #hasExits = false;
   /** Where clocks contradict each other, in order of time. */
@@ -76,10 +70,8 @@ export class ClockCoupling {
   /** Those that came when their knots had been solved: not used. */
   late = 0;
 
-  constructor(hosts: CoupledHosts, { knotNs = 10 * nanosPerSecond, usesExits = true }: CouplingOptions = {}) {
+  constructor(hosts: CoupledHosts) {
     this.#hosts = hosts;
-    this.#knotNs = knotNs;
-    this.#usesExits = usesExits;
     this.#exitStart = new Float64Array(hosts.count);
   }
 
@@ -107,7 +99,7 @@ export class ClockCoupling {
     const firstExit = Math.min(...exits);
     if (!Number.isFinite(lastEntry) || !Number.isFinite(firstExit)) return;
     this.#advance(Math.min(lastEntry, firstExit));
-    if (this.#usesExits && !hosts.some((host) => this.#isAtStep(host, lastEntry))) this.#noteExits(group, hosts, exits);
+    if (!hosts.some((host) => this.#isAtStep(host, lastEntry))) this.#noteExits(group, hosts, exits);
     let reach = 0;
     for (const host of hosts) reach = Math.max(reach, this.#reach(host, lastEntry));
     if (lastEntry - firstExit + 2 * reach < 0) return;
@@ -130,17 +122,26 @@ export class ClockCoupling {
 
   /** Axis times of the knots that are solved. */
   get knots(): Float64Array {
-    return Float64Array.from(this.#solved, (_, place) => (this.#first + place) * this.#knotNs);
+    return Float64Array.from(this.#indexes, (index) => index * knotNs);
   }
 
   /** The correction of `host` at `time` on the axis, ns: linear between knots, constant beyond. */
   correction(host: number, time: number): number {
-    if (this.#solved.length === 0) return 0;
-    const place = Math.min(Math.max(time / this.#knotNs - this.#first, 0), this.#solved.length - 1);
-    const left = Math.floor(place);
-    const before = (this.#solved[left] as Float64Array)[host] as number;
-    const after = (this.#solved[Math.min(left + 1, this.#solved.length - 1)] as Float64Array)[host] as number;
-    return before + (place - left) * (after - before);
+    const indexes = this.#indexes;
+    const last = indexes.length - 1;
+    if (last < 0) return 0;
+    const place = time / knotNs;
+    let [low, high] = [0, last];
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if ((indexes[middle] as number) <= place) low = middle;
+      else high = middle - 1;
+    }
+    const before = (this.#solved[low] as Float32Array)[host] as number;
+    const left = indexes[low] as number;
+    if (low === last || place <= left) return before;
+    const share = (place - left) / ((indexes[low + 1] as number) - left);
+    return before + share * (((this.#solved[low + 1] as Float32Array)[host] as number) - before);
   }
 
   #isAtStep(host: number, time: number): boolean {
@@ -154,8 +155,14 @@ export class ClockCoupling {
     return Math.max(-lower, upper, 0);
   }
 
+  /** Whether there is no room for more knots: the last one then holds for the rest. */
+  get #isFull(): boolean {
+    return this.#indexes.length * this.#hosts.count >= limits.clockCorrectionsMax;
+  }
+
   #isSolved(index: number): boolean {
-    return this.#solved.length > 0 && index < this.#first + this.#solved.length;
+    const last = this.#indexes.at(-1);
+    return last !== undefined && (index <= last || this.#isFull);
   }
 
   #knotAt(index: number): Knot {
@@ -174,9 +181,9 @@ export class ClockCoupling {
     }
     const isAtStep = this.#isAtStep(from, begin) || this.#isAtStep(to, begin);
     const key = from * this.#hosts.count + to;
-    const last = Math.floor(end / this.#knotNs) + 1;
+    const last = Math.floor(end / knotNs) + 1;
     // A call that takes minutes says nothing tight.
-    for (let index = Math.max(Math.floor(begin / this.#knotNs), last - 3); index <= last; index++) {
+    for (let index = Math.max(Math.floor(begin / knotNs), last - 3); index <= last; index++) {
       if (this.#isSolved(index)) {
         this.late++;
         continue;
@@ -190,7 +197,7 @@ export class ClockCoupling {
 
   #noteExits(group: string, hosts: readonly number[], exits: readonly number[]): void {
     const middle = medianOf(exits);
-    const index = Math.round(middle / this.#knotNs);
+    const index = Math.round(middle / knotNs);
     if (this.#isSolved(index)) {
       this.late++;
       return;
@@ -214,7 +221,7 @@ export class ClockCoupling {
 
   /** Solves the knots that nothing at or after `time` can touch: collectives and messages come in order of time, to within half a knot. */
   #advance(time: number): void {
-    const until = Math.floor(time / this.#knotNs) - 2;
+    const until = Math.floor(time / knotNs) - 2;
     for (const knot of this.#open.keys()) if (knot < until) this.#solveUpTo(until);
   }
 
@@ -225,7 +232,7 @@ export class ClockCoupling {
   #solve(index: number): void {
     const { least, leastAtSteps, exits } = this.#knotAt(index);
     this.#open.delete(index);
-    const time = index * this.#knotNs;
+    const time = index * knotNs;
     const fitted = this.#fitExits(exits, time);
     for (const [host, value] of fitted) this.#exitStart[host] = value;
     if (fitted.size > 0 && !this.#hasExits) {
@@ -291,10 +298,14 @@ export class ClockCoupling {
   }
 
   #keep(index: number, corrections: Float64Array): void {
-    if (this.#solved.length === 0) this.#first = index;
+    const last = this.#indexes.at(-1);
     // Knots without evidence go on as the one before.
-    while (this.#first + this.#solved.length < index) this.#solved.push((this.#solved.at(-1) as Float64Array).slice());
-    this.#solved.push(corrections);
+    if (last !== undefined && index > last + 1) {
+      this.#indexes.push(index - 1);
+      this.#solved.push((this.#solved.at(-1) as Float32Array).slice());
+    }
+    this.#indexes.push(index);
+    this.#solved.push(Float32Array.from(corrections));
   }
 
   /**
