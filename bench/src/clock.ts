@@ -56,6 +56,7 @@ export async function clock(): Promise<Figure[]> {
     ]),
     ...stepFigures(),
     ...costFigures(),
+    balancedFigure(),
   ];
 }
 
@@ -162,6 +163,27 @@ function stepFigures(): Figure[] {
       target: { at: 'most', value: 0, of: 'value' },
     }),
   ];
+}
+
+/** The same where ranks are balanced: all enter within microseconds, so that every pair of hosts constrains each other in every collective. */
+function balancedFigure(): Figure {
+  const hosts = Array.from({ length: 128 }, (_, host) => host);
+  const coupling = new ClockCoupling({ count: hosts.length, reference: -1, limits: () => ({ lower: -150_000, upper: 150_000 }) });
+  const collectives = 500;
+  const began = performance.now();
+  for (let collective = 0; collective < collectives; collective++) {
+    const time = collective * 20e6;
+    const entries = hosts.map((host) => time - 1000 * ((host * 7) % 13));
+    coupling.collective(
+      'world',
+      hosts,
+      entries,
+      hosts.map((host) => time + 60_000 + 1000 * ((host * 5) % 11)),
+    );
+  }
+  coupling.end();
+  const value = ((performance.now() - began) / (collectives * 8 * hosts.length)) * 1e6;
+  return figure({ name: 'coupling of 1024 balanced ranks', value, unit: 'ms per million messages' });
 }
 
 /** Time per million messages (a call's way, or a rank's part of a collective), by how many ranks there are. */

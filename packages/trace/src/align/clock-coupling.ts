@@ -15,6 +15,7 @@ import { nanosPerSecond } from '@ranktrace/protocol';
 import { limits } from '../limits.ts';
 import { medianOf } from './median.ts';
 import type { OffsetLimits } from './offset-envelope.ts';
+import { PairMaxima } from './pair-maxima.ts';
 import { axis, type Solution, solveConstraints } from './solve-constraints.ts';
 
 export interface CoupledHosts {
@@ -62,7 +63,6 @@ export class ClockCoupling {
   readonly #indexes: number[] = [];
   readonly #solved: Float32Array[] = [];
   #exitStart: Float64Array;
-  #hasExits = false;
   /** Where clocks contradict each other, in order of time. */
   readonly conflicts: ClockConflict[] = [];
   /** Messages, and pairs of a collective's hosts, that cannot be what they seem, for pings prove otherwise: not used. */
@@ -86,7 +86,13 @@ export class ClockCoupling {
     this.#advance(Math.min(sent, received));
     const missing = sent - received;
     const reach = this.#reach(from, sent) + this.#reach(to, received);
-    if (missing + reach >= 0) this.#require(from, to, missing, reach, Math.min(sent, received), Math.max(sent, received));
+    if (missing > reach) {
+      this.refuted++;
+    } else if (missing + reach >= 0) {
+      const [begin, end] = [Math.min(sent, received), Math.max(sent, received)];
+      const isAtStep = this.#isAtStep(from, begin) || this.#isAtStep(to, begin);
+      for (const needed of this.#neededAt(begin, end, isAtStep)) needed.raise(from, to, missing);
+    }
   }
 
   /**
@@ -99,18 +105,20 @@ export class ClockCoupling {
     const firstExit = Math.min(...exits);
     if (!Number.isFinite(lastEntry) || !Number.isFinite(firstExit)) return;
     this.#advance(Math.min(lastEntry, firstExit));
-    if (!hosts.some((host) => this.#isAtStep(host, lastEntry))) this.#noteExits(group, hosts, exits);
+    const isAtStep = hosts.some((host) => this.#isAtStep(host, lastEntry));
+    if (!isAtStep) this.#noteExits(group, hosts, exits);
     let reach = 0;
-    for (const host of hosts) reach = Math.max(reach, this.#reach(host, lastEntry));
-    if (lastEntry - firstExit + 2 * reach < 0) return;
+    for (const host of hosts) reach = Math.max(reach, 2 * this.#reach(host, lastEntry));
+    if (lastEntry - firstExit + reach < 0) return;
+    const needed = this.#neededAt(lastEntry, lastEntry, isAtStep);
     for (let a = 0; a < hosts.length; a++) {
       const entry = entries[a] as number;
-      if (entry - firstExit + 2 * reach < 0) continue;
+      if (entry - firstExit + reach < 0) continue;
       for (let b = 0; b < hosts.length; b++) {
         const missing = entry - (exits[b] as number);
-        if (a !== b && missing + 2 * reach >= 0) {
-          this.#require(hosts[a] as number, hosts[b] as number, missing, 2 * reach, lastEntry, lastEntry);
-        }
+        if (a === b || missing + reach < 0) continue;
+        if (missing > reach) this.refuted++;
+        else for (const least of needed) least.raise(hosts[a] as number, hosts[b] as number, missing);
       }
     }
   }
@@ -168,19 +176,16 @@ export class ClockCoupling {
   #knotAt(index: number): Knot {
     let knot = this.#open.get(index);
     if (knot === undefined) {
-      knot = { least: new Map(), leastAtSteps: new Map(), exits: new Map() };
+      const { count } = this.#hosts;
+      knot = { least: new PairMaxima(count), leastAtSteps: new PairMaxima(count), exits: new Map() };
       this.#open.set(index, knot);
     }
     return knot;
   }
 
-  #require(from: number, to: number, missing: number, reach: number, begin: number, end: number): void {
-    if (missing > reach) {
-      this.refuted++;
-      return;
-    }
-    const isAtStep = this.#isAtStep(from, begin) || this.#isAtStep(to, begin);
-    const key = from * this.#hosts.count + to;
+  /** Where what happened in [begin, end] counts: the knots around it, which are mostly two. */
+  #neededAt(begin: number, end: number, isAtStep: boolean): PairMaxima[] {
+    const found: PairMaxima[] = [];
     const last = Math.floor(end / knotNs) + 1;
     // A call that takes minutes says nothing tight.
     for (let index = Math.max(Math.floor(begin / knotNs), last - 3); index <= last; index++) {
@@ -189,10 +194,9 @@ export class ClockCoupling {
         continue;
       }
       const knot = this.#knotAt(index);
-      const least = isAtStep ? knot.leastAtSteps : knot.least;
-      const known = least.get(key);
-      if (known === undefined || known < missing) least.set(key, missing);
+      found.push(isAtStep ? knot.leastAtSteps : knot.least);
     }
+    return found;
   }
 
   #noteExits(group: string, hosts: readonly number[], exits: readonly number[]): void {
@@ -235,14 +239,9 @@ export class ClockCoupling {
     const time = index * knotNs;
     const fitted = this.#fitExits(exits, time);
     for (const [host, value] of fitted) this.#exitStart[host] = value;
-    if (fitted.size > 0 && !this.#hasExits) {
-      // What exits say first holds for the time before.
-      this.#hasExits = true;
-      for (const earlier of this.#solved) for (const [host, value] of fitted) earlier[host] = (earlier[host] as number) + value;
-    }
     const start = this.#exitStart.map((value, host) => this.#allowed(host, time, value));
     const sure = this.#solution(time, start, [least]);
-    const all = leastAtSteps.size === 0 ? sure : this.#solution(time, start, [least, leastAtSteps]);
+    const all = leastAtSteps.isEmpty ? sure : this.#solution(time, start, [least, leastAtSteps]);
     const isLikely =
       all.slack <= sure.slack && all.corrections.every((value, host) => Math.abs(value - (sure.corrections[host] as number)) <= atStepMax);
     const { corrections, slack, cycle } = isLikely ? all : sure;
@@ -252,13 +251,12 @@ export class ClockCoupling {
   }
 
   /** What stays reversed at a step, because nobody knows on which side it was. */
-  #tellStep(time: number, leastAtSteps: ReadonlyMap<number, number>, corrections: Float64Array): void {
+  #tellStep(time: number, leastAtSteps: PairMaxima, corrections: Float64Array): void {
     let [slack, hosts] = [0, [] as number[]];
-    for (const [key, missing] of leastAtSteps) {
-      const [from, to] = [Math.floor(key / this.#hosts.count), key % this.#hosts.count];
+    leastAtSteps.each((from, to, missing) => {
       const reversedBy = missing + marginNs - (corrections[to] as number) + (corrections[from] as number);
       if (reversedBy > slack) [slack, hosts] = [reversedBy, [from, to]];
-    }
+    });
     if (slack > 0) this.conflicts.push({ time, hosts, slack, isAtStep: true });
   }
 
@@ -269,8 +267,8 @@ export class ClockCoupling {
     return Math.max(Math.min(lower, 0), Math.min(value, Math.max(upper, 0)));
   }
 
-  #solution(time: number, start: Float64Array, needs: readonly ReadonlyMap<number, number>[]): Solution {
-    const { reference, count } = this.#hosts;
+  #solution(time: number, start: Float64Array, needs: readonly PairMaxima[]): Solution {
+    const { reference } = this.#hosts;
     const constraints = { from: [] as number[], to: [] as number[], least: [] as number[], isProof: [] as boolean[] };
     const add = (from: number, to: number, value: number, isProof: boolean): void => {
       constraints.from.push(from === reference ? axis : from);
@@ -280,11 +278,10 @@ export class ClockCoupling {
     };
     const touched = new Set<number>();
     for (const least of needs) {
-      for (const [key, missing] of least) {
-        const [from, to] = [Math.floor(key / count), key % count];
+      least.each((from, to, missing) => {
         add(from, to, missing + marginNs, false);
         touched.add(from).add(to);
-      }
+      });
     }
     if (touched.size === 0) return { corrections: start, slack: 0, cycle: [] };
     for (const host of touched) {
@@ -337,10 +334,10 @@ export class ClockCoupling {
 }
 
 interface Knot {
-  /** By from · count + to: the largest correction[to] − correction[from] that is needed. */
-  readonly least: Map<number, number>;
+  /** From one host to another: the largest correction[to] − correction[from] that is needed. */
+  readonly least: PairMaxima;
   /** The same by what touches a clock about where it stepped. */
-  readonly leastAtSteps: Map<number, number>;
+  readonly leastAtSteps: PairMaxima;
   /** By group and host. */
   readonly exits: Map<string, Map<number, Deviations>>;
 }
