@@ -9,58 +9,39 @@
 //             slow ─────────────────┤                        open, then closed with an argument
 
 import { nanos, traceTime } from '@ranktrace/protocol';
-import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink } from '@ranktrace/trace';
+import type { ProcessTotals, TraceEvent, TraceLane, TraceProcess, TraceSink } from '@ranktrace/trace';
+import {
+  droppedCounts,
+  processTotals,
+  sampled,
+  traceEvent,
+  traceHeader,
+  traceLane,
+  traceProcess,
+  unaligned,
+} from '../../packages/trace/src/testing/trace-events.ts';
 
 const us = 1000;
 const unixEpoch = 1_766_000_000_123_456_789n;
 const collectiveFlow = 0xdead_beef_0000_0007n;
 const rpcFlow = 0x00f0_67aa_0ba9_02b7n;
 
-const plain: TraceEvent = {
-  kind: 'span',
-  state: 'whole',
-  lane: undefined as unknown as TraceLane,
-  start: traceTime(0),
-  length: nanos(0),
-  name: '',
-  category: '',
-  value: 0,
-  step: 0,
-  phases: undefined,
-  overhead: nanos(0),
-  isAsync: false,
-  group: '',
-  sequence: 0,
-  bytes: 0,
-  peerRank: -1,
-  side: '',
-  peer: '',
-  status: '',
-  traceId: '',
-  spanId: '',
-  parentSpanId: '',
-  flow: undefined,
-  arguments: undefined,
-};
-
 /** A name that no writer may stumble over. */
 export const hostileName = 'a"b\\c\n\u2028</script>é漢🚀\ud800{}';
 
 function processOf(index: number, rank: number, about: Partial<TraceProcess> = {}): TraceProcess {
-  const alignment = { method: 'exact', bound: nanos(0) } as const;
-  const incarnation = `a-${index}`;
-  const identity = { index, rank, incarnation, host: `boot-${rank}`, hostName: `host-${rank}`, pid: 4000 + index, metadata: new Map() };
-  return { ...identity, alignment, ...about };
+  const names = { incarnation: `a-${index}`, host: `boot-${rank}`, hostName: `host-${rank}`, pid: 4000 + index };
+  return traceProcess({ index, rank, ...names, ...about });
 }
 
 const rank0 = processOf(1, 0, { metadata: new Map([['torch', '2.9']]) });
-const rank1 = processOf(2, 1, { alignment: { method: 'sampled', bound: nanos(12_345) } });
-const rank1Again = processOf(3, 1, { alignment: { method: 'unaligned', bound: undefined } });
+const rank1 = processOf(2, 1, { alignment: sampled(12_345) });
+const rank1Again = processOf(3, 1, { alignment: unaligned });
 
-const header: TraceHeader = { run: 'small', worldSize: 2, unixEpoch, processes: [rank0, rank1, rank1Again] };
+const header = traceHeader([rank0, rank1, rank1Again], { run: 'small', worldSize: 2, unixEpoch });
 
 function laneOf(index: number, process: TraceProcess, kind: TraceLane['kind'], name: string, about: Partial<TraceLane> = {}): TraceLane {
-  return { index, process, kind, name, tid: 0, overflow: 0, unit: '', ...about };
+  return traceLane({ index, process, kind, name, ...about });
 }
 
 const steps0 = laneOf(1, rank0, 'steps', 'ProfilerSteps');
@@ -73,7 +54,7 @@ const overflow0 = laneOf(7, rank0, 'thread', 'main (2)', { tid: 77, overflow: 1 
 
 /** One event of the trace: µs here, ns for the sink. */
 function at(lane: TraceLane, startUs: number, lengthUs: number, name: string, about: Partial<TraceEvent> = {}): TraceEvent {
-  return { ...plain, lane, start: traceTime(startUs * us), length: nanos(lengthUs * us), name, ...about };
+  return traceEvent({ lane, start: traceTime(startUs * us), length: nanos(lengthUs * us), name, ...about });
 }
 
 const collective = { kind: 'collective', category: 'nccl', group: 'dp', sequence: 7, bytes: 4096, flow: collectiveFlow } as const;
@@ -114,16 +95,13 @@ export const events: readonly TraceEvent[] = [
   at(steps0, 0, 4000, 'ProfilerStep#0', { kind: 'step', step: 0, phases: new Map([['forward', nanos(1_000_000)]]) }),
 ];
 
-const totals: readonly ProcessTotals[] = header.processes.map((process) => ({
-  process,
-  batches: 3,
-  missing: process === rank1 ? 1 : 0,
-  dropped: { events: 5, arguments: 0, names: 0, batches: 0 },
-  late: 0,
-  counts: { span: 9, instant: 2, counter: 2, step: 1, collective: 2, rpc: 2 },
-  recorded: undefined,
-  ended: process !== rank1,
-}));
+const totals: readonly ProcessTotals[] = header.processes.map((process) =>
+  processTotals({
+    ...{ process, batches: 3, missing: process === rank1 ? 1 : 0, dropped: droppedCounts({ events: 5 }) },
+    counts: { span: 9, instant: 2, counter: 2, step: 1, collective: 2, rpc: 2 },
+    ended: process !== rank1,
+  }),
+);
 
 /** Tells all of it to `sink`. */
 export function writeSmallCluster(sink: TraceSink): void {

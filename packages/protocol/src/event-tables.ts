@@ -165,7 +165,7 @@ export class EventTable<N extends TableName> {
   constructor(name: N, capacity = 16) {
     this.name = name;
     this.#capacity = capacity;
-    this.columns = allocateColumns(name, capacity);
+    this.columns = capacity === 0 ? noColumns(name) : allocateColumns(name, capacity);
   }
 
   /** A table over columns that are already there; all of them hold at least `length` rows. */
@@ -220,6 +220,18 @@ export class EventTable<N extends TableName> {
 function allocateColumns<N extends TableName>(name: N, capacity: number): Columns<N> {
   const columns: Record<string, Float64Array | Uint32Array | Uint8Array> = {};
   for (const [column, type] of Object.entries(tableColumns[name])) columns[column] = allocateColumn(type as ColumnType, capacity);
+  return columns as Columns<N>;
+}
+
+const empty = new Map<TableName, Columns<TableName>>();
+
+/** Columns without room, shared: most tables of most batches have no rows, and a hundred arrays for each would cost more than its events. */
+function noColumns<N extends TableName>(name: N): Columns<N> {
+  let columns = empty.get(name);
+  if (columns === undefined) {
+    columns = Object.freeze(allocateColumns(name, 0)) as Columns<TableName>;
+    empty.set(name, columns);
+  }
   return columns as Columns<N>;
 }
 

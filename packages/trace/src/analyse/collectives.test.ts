@@ -2,23 +2,21 @@ import { readFileSync } from 'node:fs';
 import { nanos, traceTime } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
 import { collectiveKind } from '../match/collective-kind.ts';
-import type { Alignment, TraceEvent, TraceHeader, TraceLane, TraceProcess } from '../trace-sink.ts';
+import { exact, sampled, traceEvent, traceHeader, traceLane, traceProcess, unaligned } from '../testing/trace-events.ts';
+import type { Alignment, TraceEvent, TraceHeader, TraceProcess } from '../trace-sink.ts';
 import { type CollectiveLine, CollectiveSink, type CollectiveSummary, otherGroups } from './collectives.ts';
 
 const us = 1e3;
 const ms = 1e6;
-const exact: Alignment = { method: 'exact', bound: nanos(0) };
-const sampled = (bound: number): Alignment => ({ method: 'sampled', bound: nanos(bound) });
-const unaligned: Alignment = { method: 'unaligned', bound: undefined };
 
 /** Ranks 0, 1, … each on a host of its own, or all on one where there is one alignment. */
 function headerOf(ranks: number, alignments: readonly Alignment[] = [exact]): TraceHeader {
-  const processes = Array.from({ length: ranks }, (_, rank): TraceProcess => {
+  const processes = Array.from({ length: ranks }, (_, rank) => {
     const host = `boot-${alignments.length === 1 ? 0 : rank}`;
     const alignment = alignments[rank] ?? (alignments[0] as Alignment);
-    return { index: rank + 1, rank, incarnation: 'a', host, hostName: host, pid: 1, alignment, metadata: new Map() };
+    return traceProcess({ index: rank + 1, rank, host, hostName: host, alignment });
   });
-  return { run: 'r', worldSize: ranks, unixEpoch: undefined, processes };
+  return traceHeader(processes);
 }
 
 interface Part {
@@ -35,13 +33,11 @@ interface Part {
 
 function eventOf(header: TraceHeader, { rank, op, group, sequence, entry, exit, bytes = 0, peer = -1 }: Part): TraceEvent {
   const process = header.processes[rank] as TraceProcess;
-  const lane: TraceLane = { index: rank + 1, process, kind: 'thread', name: 'main', tid: 0, overflow: 0, unit: '' };
-  return {
-    ...{ kind: 'collective', state: exit === undefined ? 'open' : 'whole', lane, name: op, category: 'collective' },
-    ...{ start: traceTime(entry), length: nanos((exit ?? entry) - entry), group, sequence, bytes, peerRank: peer },
-    ...{ value: 0, step: 0, overhead: nanos(0), isAsync: false, phases: undefined, side: '', peer: '', status: '' },
-    ...{ traceId: '', spanId: '', parentSpanId: '', flow: undefined, arguments: undefined },
-  };
+  return traceEvent({
+    ...{ kind: 'collective', state: exit === undefined ? 'open' : 'whole', name: op, category: 'collective' },
+    ...{ lane: traceLane({ index: rank + 1, process }), start: traceTime(entry), length: nanos((exit ?? entry) - entry) },
+    ...{ group, sequence, bytes, peerRank: peer },
+  });
 }
 
 function summaryOf(header: TraceHeader, parts: readonly Part[]): CollectiveSummary {

@@ -1,24 +1,21 @@
-import { type Nanos, nanos } from '@ranktrace/protocol';
+import type { Nanos } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
-import type { Alignment, ProcessTotals, TraceHeader, TraceProcess } from '../trace-sink.ts';
+import { exact, processTotals, sampled, traceHeader, traceProcess, unaligned } from '../testing/trace-events.ts';
+import type { Alignment, ProcessTotals, TraceHeader } from '../trace-sink.ts';
 import { findCompleteness, worstBound } from './findings.ts';
 
-const noneDropped = { events: 0, arguments: 0, names: 0, batches: 0 };
 const counts = { span: 100, instant: 2, counter: 3, step: 4, collective: 5, rpc: 6 };
-const exact: Alignment = { method: 'exact', bound: nanos(0) };
-const sampled = (bound: number): Alignment => ({ method: 'sampled', bound: nanos(bound) });
-const unaligned: Alignment = { method: 'unaligned', bound: undefined };
 
 /** Totals of a rank that lost nothing, but for what is given. */
 function rankOf(rank: number, about: Partial<ProcessTotals> & { readonly alignment?: Alignment } = {}): ProcessTotals {
   const { alignment = exact, ...totals } = about;
-  const names = { incarnation: 'a', host: `boot-${rank}`, hostName: `host-${rank}`, pid: 4000 + rank };
-  const process: TraceProcess = { index: rank + 1, rank, ...names, alignment, metadata: new Map() };
-  return { process, batches: 9, missing: 0, dropped: noneDropped, late: 0, counts, recorded: counts, ended: true, ...totals };
+  const process = traceProcess({ index: rank + 1, rank, host: `boot-${rank}`, hostName: `host-${rank}`, pid: 4000 + rank, alignment });
+  return processTotals({ process, batches: 9, counts, recorded: counts, ...totals });
 }
 
 function headerOf(totals: readonly ProcessTotals[], worldSize: number): TraceHeader {
-  return { run: 'r', worldSize, unixEpoch: undefined, processes: totals.map(({ process }) => process) };
+  const processes = totals.map(({ process }) => process);
+  return traceHeader(processes, { worldSize });
 }
 
 function check(totals: readonly ProcessTotals[], expected: readonly string[], worldSize = totals.length): void {

@@ -2,15 +2,11 @@ import { nanos, traceTime } from '@ranktrace/protocol';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Lanes } from '../merge/lanes.ts';
-import type { TraceEvent, TraceLane, TraceProcess } from '../trace-sink.ts';
+import { traceEvent, traceLane } from '../testing/trace-events.ts';
+import type { TraceEvent, TraceLane } from '../trace-sink.ts';
 import { KeyAveragesSink } from './key-averages.ts';
 
-const alignment = { method: 'exact', bound: nanos(0) } as const;
-const process: TraceProcess = { index: 1, rank: 0, incarnation: 'a', host: 'h', hostName: 'h', pid: 1, alignment, metadata: new Map() };
-
-function laneOf(index: number): TraceLane {
-  return { index, process, kind: 'thread', name: `lane ${index}`, tid: index, overflow: 0, unit: '' };
-}
+const laneOf = (index: number): TraceLane => traceLane({ index, name: `lane ${index}`, tid: index });
 
 function eventOf(
   lane: TraceLane,
@@ -20,24 +16,7 @@ function eventOf(
   start: number,
   end: number,
 ): TraceEvent {
-  const times = { start: traceTime(start), length: nanos(end - start) };
-  const nothing = {
-    category: '',
-    value: 0,
-    step: 0,
-    phases: undefined,
-    overhead: nanos(0),
-    isAsync: false,
-    group: '',
-    sequence: 0,
-    bytes: 0,
-    peerRank: -1,
-    side: '',
-    peer: '',
-    status: '',
-  };
-  const noIds = { traceId: '', spanId: '', parentSpanId: '', flow: undefined, arguments: undefined };
-  return { kind, state, lane, name, ...times, ...nothing, ...noIds };
+  return traceEvent({ kind, state, lane, name, start: traceTime(start), length: nanos(end - start) });
 }
 
 /** Lines `[lane N] [KIND] NAME START-END`, `open NAME START-` and `close NAME START-END`, in the order a merge writes them. */

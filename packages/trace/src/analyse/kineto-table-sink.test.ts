@@ -3,24 +3,20 @@
 import { nanos, traceTime } from '@ranktrace/protocol';
 import { expect, test } from 'vitest';
 import type { KinetoTable } from '../read/kineto-table.ts';
+import { traceEvent, traceHeader, traceLane, traceProcess } from '../testing/trace-events.ts';
 import type { TraceEvent, TraceLane, TraceProcess } from '../trace-sink.ts';
 import { averagesTable } from '../write/averages-table.ts';
 import { functionAverages } from './function-averages.ts';
 import { functionEvents } from './function-events.ts';
 import { type KinetoTableOptions, KinetoTableSink } from './kineto-table-sink.ts';
 
-const processOf = (index: number, rank: number, incarnation: string): TraceProcess => ({
-  ...{ index, rank, incarnation, host: 'boot', hostName: 'host', pid: 100 + index },
-  alignment: { method: 'exact', bound: nanos(0) },
-  metadata: new Map(),
-});
+const processOf = (index: number, rank: number, incarnation: string): TraceProcess =>
+  traceProcess({ index, rank, incarnation, pid: 100 + index });
 const first = processOf(1, 0, 'a-1');
 const second = processOf(2, 1, 'a-1');
 const restarted = processOf(3, 1, 'b-1');
-const laneOf = (process: TraceProcess, index: number, about: Partial<TraceLane> = {}): TraceLane => ({
-  ...{ index, process, kind: 'thread', name: 'main', tid: process.pid, overflow: 0, unit: '' },
-  ...about,
-});
+const laneOf = (process: TraceProcess, index: number, about: Partial<TraceLane> = {}): TraceLane =>
+  traceLane({ process, index, tid: process.pid, ...about });
 const main = laneOf(first, 1);
 const lanes = [
   main,
@@ -33,28 +29,13 @@ const lanes = [
 ];
 
 function event(name: string, start: number, length: number, about: Partial<TraceEvent> = {}): TraceEvent {
-  return {
-    ...{ kind: 'span', state: 'whole', lane: main, start: traceTime(start), length: nanos(length), name, category: '', value: 0, step: 0 },
-    ...{
-      overhead: nanos(0),
-      isAsync: false,
-      phases: undefined,
-      group: '',
-      sequence: 0,
-      bytes: 0,
-      peerRank: -1,
-      side: '',
-      peer: '',
-      status: '',
-    },
-    ...{ traceId: '', spanId: '', parentSpanId: '', flow: undefined, arguments: undefined },
-    ...about,
-  };
+  return traceEvent({ lane: main, name, start: traceTime(start), length: nanos(length), ...about });
 }
 
 function tableOf(events: readonly TraceEvent[], options: KinetoTableOptions = {}, hasWallClock = true): KinetoTable {
   const sink = new KinetoTableSink(options);
-  sink.begin({ run: 'r', worldSize: 2, unixEpoch: hasWallClock ? 1_000_000n : undefined, processes: [first, second, restarted] });
+  const unixEpoch = hasWallClock ? 1_000_000n : undefined;
+  sink.begin(traceHeader([first, second, restarted], { worldSize: 2, unixEpoch }));
   for (const lane of lanes) sink.lane(lane);
   for (const one of events) sink.event(one);
   sink.end([]);

@@ -3,17 +3,15 @@
 import { nanos, traceTime } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
 import { limits } from '../limits.ts';
-import type { ProcessTotals, TraceEvent, TraceLane, TraceProcess } from '../trace-sink.ts';
+import { processTotals, traceEvent, traceHeader, traceLane, traceProcess } from '../testing/trace-events.ts';
+import type { TraceEvent, TraceProcess } from '../trace-sink.ts';
 import { OpenWorkSink, type OpenWorkSummary } from './open-work.ts';
 
 const s = (seconds: number) => traceTime(seconds * 1e9);
 
 /** Lives of ranks, in order of index. */
 const processesOf = (ranks: readonly number[]): TraceProcess[] =>
-  ranks.map((rank, place) => ({
-    ...{ index: place + 1, rank, incarnation: `life-${place}`, host: 'boot', hostName: 'node', pid: 40 + place },
-    ...{ alignment: { method: 'exact', bound: nanos(0) }, metadata: new Map() },
-  }));
+  ranks.map((rank, place) => traceProcess({ index: place + 1, rank, incarnation: `life-${place}`, hostName: 'node', pid: 40 + place }));
 
 type State = TraceEvent['state'];
 
@@ -21,14 +19,8 @@ type State = TraceEvent['state'];
 function event(life: number, state: State, name: string, start: number, about: Partial<TraceEvent> & { line?: string; end?: number } = {}) {
   const { line = 'main', end = start, ...fields } = about;
   return (processes: readonly TraceProcess[]): TraceEvent => {
-    const index = life * 10 + line.length;
-    const lane: TraceLane = { index, process: processes[life] as TraceProcess, kind: 'thread', name: line, tid: 0, overflow: 0, unit: '' };
-    return {
-      ...{ kind: 'span', state, lane, name, category: '', start: s(start), length: nanos((end - start) * 1e9) },
-      ...{ value: 0, step: 0, overhead: nanos(0), isAsync: false, phases: undefined, group: '', sequence: 0, bytes: 0, peerRank: -1 },
-      ...{ side: '', peer: '', status: '', traceId: '', spanId: '', parentSpanId: '', flow: undefined, arguments: undefined },
-      ...fields,
-    };
+    const lane = traceLane({ index: life * 10 + line.length, process: processes[life] as TraceProcess, name: line });
+    return traceEvent({ state, lane, name, start: s(start), length: nanos((end - start) * 1e9), ...fields });
   };
 }
 
@@ -46,24 +38,12 @@ function summaryOf(
 ): OpenWorkSummary {
   const processes = processesOf(ranks);
   const sink = new OpenWorkSink();
-  sink.begin({ run: 'r', worldSize, unixEpoch: undefined, processes });
+  sink.begin(traceHeader(processes, { worldSize }));
   for (const make of events) sink.event(make(processes));
-  const none = { events: 0, arguments: 0, names: 0, batches: 0 };
-  const counts = { span: 0, instant: 0, counter: 0, step: 0, collective: 0, rpc: 0 };
   sink.end(
-    processes.map((process, place): ProcessTotals => {
+    processes.map((process, place) => {
       const heard = until[place] === undefined ? {} : { until: s(until[place]) };
-      return {
-        process,
-        batches: 1,
-        missing: 0,
-        dropped: none,
-        late: 0,
-        counts,
-        recorded: undefined,
-        ended: ended.includes(place),
-        ...heard,
-      };
+      return processTotals({ process, ended: ended.includes(place), ...heard });
     }),
   );
   return sink.summary;

@@ -1,56 +1,30 @@
 import { type Nanos, nanos, traceTime } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
-import type { Alignment, TraceEvent, TraceHeader, TraceLane, TraceProcess } from '../trace-sink.ts';
+import { exact, sampled, traceEvent, traceHeader, traceLane, traceProcess, unaligned } from '../testing/trace-events.ts';
+import type { Alignment, TraceEvent, TraceHeader, TraceProcess } from '../trace-sink.ts';
 import { type LengthQuantiles, otherRoutes, type RpcRoute, RpcSink, type RpcSummary } from './rpcs.ts';
 
 const ms = 1e6;
-const exact: Alignment = { method: 'exact', bound: nanos(0) };
-const sampled = (bound: number): Alignment => ({ method: 'sampled', bound: nanos(bound) });
-const unaligned: Alignment = { method: 'unaligned', bound: undefined };
 
 /** Ranks 0, 1, … each on a host of its own, unless `oneHost`. */
 function headerOf(alignments: readonly Alignment[], oneHost = false): TraceHeader {
-  const processes = alignments.map((alignment, rank): TraceProcess => {
+  const processes = alignments.map((alignment, rank) => {
     const host = `boot-${oneHost ? 0 : rank}`;
-    return { index: rank + 1, rank, incarnation: 'a', host, hostName: host, pid: 1, alignment, metadata: new Map() };
+    return traceProcess({ index: rank + 1, rank, host, hostName: host, alignment });
   });
-  return { run: 'r', worldSize: processes.length, unixEpoch: undefined, processes };
+  return traceHeader(processes);
 }
-
-const none = {
-  kind: 'rpc',
-  state: 'whole',
-  category: 'rpc',
-  value: 0,
-  step: 0,
-  overhead: nanos(0),
-  isAsync: false,
-  phases: undefined,
-  group: '',
-  sequence: 0,
-  bytes: 0,
-  peerRank: -1,
-  peer: '',
-  status: 'ok',
-  traceId: 't',
-  parentSpanId: '',
-  flow: undefined,
-  arguments: undefined,
-} as const;
 
 type Rpc = Pick<TraceEvent, 'side' | 'spanId'> & Partial<TraceEvent>;
 
 /** An event of a rank, from and to in ms. */
 const rpc = (rank: number, from: number, to: number, about: Rpc): [number, TraceEvent] => [
   rank,
-  {
-    ...none,
-    name: 'Push',
-    lane: undefined as unknown as TraceLane,
-    start: traceTime(from * ms),
-    length: nanos((to - from) * ms),
+  traceEvent({
+    ...{ kind: 'rpc', name: 'Push', category: 'rpc', status: 'ok', traceId: 't' },
+    ...{ start: traceTime(from * ms), length: nanos((to - from) * ms) },
     ...about,
-  },
+  }),
 ];
 
 const client = (rank: number, from: number, to: number, spanId: string, about: Partial<TraceEvent> = {}): [number, TraceEvent] =>
@@ -61,7 +35,7 @@ const server = (rank: number, from: number, to: number, caller: string, about: P
 function summaryOf(header: TraceHeader, events: readonly [number, TraceEvent][]): RpcSummary {
   const sink = new RpcSink();
   sink.begin(header);
-  for (const [rank, event] of events) sink.event({ ...event, lane: { process: header.processes[rank] } as TraceLane });
+  for (const [rank, event] of events) sink.event({ ...event, lane: traceLane({ process: header.processes[rank] as TraceProcess }) });
   sink.end();
   return sink.summary;
 }

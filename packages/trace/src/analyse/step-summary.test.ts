@@ -1,40 +1,24 @@
-import { type Nanos, nanos, traceTime } from '@ranktrace/protocol';
+import { type Nanos, nanos } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
+import { traceEvent, traceLane, traceProcess } from '../testing/trace-events.ts';
 import type { TraceEvent, TraceLane } from '../trace-sink.ts';
 import { quantile, StepSummarySink, stepsMax } from './step-summary.ts';
 
 const lanes = new Map<number, TraceLane>();
 
 function laneOf(rank: number): TraceLane {
-  const alignment = { method: 'exact', bound: nanos(0) } as const;
-  const process = {
-    index: rank + 1,
-    rank,
-    incarnation: 'a',
-    host: 'h',
-    hostName: 'h',
-    pid: 1,
-    alignment,
-    metadata: new Map<string, string>(),
-  };
-  const lane = lanes.get(rank) ?? { index: rank + 1, process, kind: 'steps', name: 'ProfilerSteps', tid: 0, overflow: 0, unit: '' };
+  const index = rank + 1;
+  const lane = lanes.get(rank) ?? traceLane({ index, process: traceProcess({ index, rank }), kind: 'steps', name: 'ProfilerSteps' });
   lanes.set(rank, lane);
   return lane;
 }
 
 function stepOf(rank: number, step: number, length: number, phases: Readonly<Record<string, number>> = {}): TraceEvent {
-  const times = { start: traceTime(0), length: nanos(length) };
-  const nothing = { category: '', value: 0, group: '', sequence: 0, bytes: 0, peerRank: -1, side: '', peer: '', status: '' };
-  const noIds = { traceId: '', spanId: '', parentSpanId: '', flow: undefined, arguments: undefined };
   const entries = Object.entries(phases).map(([name, time]): [string, Nanos] => [name, nanos(time)]);
-  const about = {
-    step,
-    overhead: nanos(0),
-    isAsync: false,
-    name: `ProfilerStep#${step}`,
+  return traceEvent({
+    ...{ kind: 'step', lane: laneOf(rank), length: nanos(length), step, name: `ProfilerStep#${step}` },
     phases: entries.length > 0 ? new Map(entries) : undefined,
-  };
-  return { kind: 'step', state: 'whole', lane: laneOf(rank), ...times, ...nothing, ...noIds, ...about };
+  });
 }
 
 /** Lines `rank R step N LENGTH [phase=time …]`. */

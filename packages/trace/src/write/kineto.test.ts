@@ -11,22 +11,14 @@ import { functionEvents } from '../analyse/function-events.ts';
 import { KinetoTableSink } from '../analyse/kineto-table-sink.ts';
 import { TraceError } from '../errors.ts';
 import { readKineto } from '../read/kineto.ts';
-import type { ProcessTotals, TraceEvent, TraceLane, TraceProcess, TraceSink } from '../trace-sink.ts';
+import { droppedCounts, eventCounts, processTotals, traceEvent, traceHeader, traceLane, traceProcess } from '../testing/trace-events.ts';
+import type { TraceEvent, TraceLane, TraceProcess, TraceSink } from '../trace-sink.ts';
 import { type KinetoWriterOptions, kinetoWriter } from './kineto.ts';
 
 const unixEpoch = 1_795_000_000_123_456_789n;
-const process: TraceProcess = {
-  index: 1,
-  rank: 3,
-  incarnation: 'a-1',
-  host: 'boot',
-  hostName: 'host-a',
-  pid: 4242,
-  alignment: { method: 'exact', bound: nanos(0) },
-  metadata: new Map(),
-};
+const process = traceProcess({ rank: 3, incarnation: 'a-1', hostName: 'host-a', pid: 4242 });
 const other: TraceProcess = { ...process, index: 2, rank: 4, pid: 5000 };
-const main: TraceLane = { index: 1, process, kind: 'thread', name: 'main', tid: 4242, overflow: 0, unit: '' };
+const main = traceLane({ process, tid: 4242 });
 const overflow: TraceLane = { ...main, index: 2, name: 'main (2)', overflow: 1 };
 const worker: TraceLane = { ...main, index: 3, name: 'loader', tid: 4250 };
 const steps: TraceLane = { ...main, index: 4, kind: 'steps', name: 'ProfilerSteps', tid: 0 };
@@ -35,39 +27,17 @@ const collector: TraceLane = { ...main, index: 6, name: 'gc', tid: 0 };
 const elsewhere: TraceLane = { ...main, index: 7, process: other };
 const lanes = [main, overflow, worker, steps, counter, collector, elsewhere];
 
-const totals: ProcessTotals = {
-  process,
-  batches: 2,
-  missing: 1,
-  dropped: { events: 5, arguments: 0, names: 0, batches: 0 },
-  late: 0,
-  counts: { span: 1, instant: 0, counter: 0, step: 0, collective: 0, rpc: 0 },
-  recorded: undefined,
-  ended: true,
-};
+const totals = processTotals({ process, batches: 2, missing: 1, dropped: droppedCounts({ events: 5 }), counts: eventCounts({ span: 1 }) });
 
 type Arguments = Readonly<Record<string, string | number>>;
 
 /** An event of the main thread; ns. */
 function event(name: string, start: number, length: number, given: Arguments = {}, about: Partial<TraceEvent> = {}): TraceEvent {
-  return {
-    ...{ kind: 'span', state: 'whole', lane: main, start: traceTime(start), length: nanos(length), name, category: '', value: 0, step: 0 },
-    ...{
-      overhead: nanos(0),
-      isAsync: false,
-      phases: undefined,
-      group: '',
-      sequence: 0,
-      bytes: 0,
-      peerRank: -1,
-      side: '',
-      peer: '',
-      status: '',
-    },
-    ...{ traceId: '', spanId: '', parentSpanId: '', flow: undefined },
+  return traceEvent({
+    ...{ lane: main, name, start: traceTime(start), length: nanos(length) },
     arguments: Object.keys(given).length === 0 ? undefined : new Map(Object.entries(given)),
     ...about,
-  };
+  });
 }
 
 const op = (name: string, start: number, length: number, given: Arguments = {}, about: Partial<TraceEvent> = {}): TraceEvent =>
@@ -124,7 +94,7 @@ const run: readonly TraceEvent[] = [
 ];
 
 function feed(sink: TraceSink, events: readonly TraceEvent[]): void {
-  sink.begin({ run: 'r', worldSize: 8, unixEpoch, processes: [process, other] });
+  sink.begin(traceHeader([process, other], { worldSize: 8, unixEpoch }));
   for (const lane of lanes) sink.lane(lane);
   // One object filled anew each time, as the merge does it.
   const reused = {} as TraceEvent;

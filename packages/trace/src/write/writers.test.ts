@@ -1,61 +1,39 @@
 import { nanos, traceTime } from '@ranktrace/protocol';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { ProcessTotals, TraceEvent, TraceLane, TraceProcess, TraceSink, WriteBytes } from '../trace-sink.ts';
+import {
+  droppedCounts,
+  eventCounts,
+  processTotals,
+  sampled,
+  traceEvent,
+  traceHeader,
+  traceLane,
+  traceProcess,
+} from '../testing/trace-events.ts';
+import type { TraceEvent, TraceLane, TraceSink, WriteBytes } from '../trace-sink.ts';
 import { chromeWriter } from './chrome.ts';
 import { dumpWriter } from './dump.ts';
 import { perfettoWriter } from './perfetto.ts';
 
-const process: TraceProcess = {
-  index: 1,
-  rank: 3,
-  incarnation: 'a-1',
-  host: 'boot',
-  hostName: 'host-a',
-  pid: 4242,
-  alignment: { method: 'sampled', bound: nanos(12_000) },
+const process = traceProcess({
+  ...{ rank: 3, incarnation: 'a-1', hostName: 'host-a', pid: 4242 },
+  alignment: sampled(12_000),
   metadata: new Map([['torch', '2.9']]),
-};
-const main: TraceLane = { index: 1, process, kind: 'thread', name: 'main', tid: 77, overflow: 0, unit: '' };
+});
+const main = traceLane({ process, tid: 77 });
 const memory: TraceLane = { ...main, index: 2, kind: 'counter', name: 'memory', tid: 0, unit: 'MB' };
-const totals: ProcessTotals = {
-  process,
-  batches: 2,
-  missing: 1,
-  dropped: { events: 5, arguments: 0, names: 0, batches: 0 },
-  late: 0,
-  counts: { span: 1, instant: 0, counter: 0, step: 0, collective: 0, rpc: 0 },
-  recorded: undefined,
-  ended: true,
-};
-
-const nothing = {
-  category: '',
-  value: 0,
-  step: 0,
-  phases: undefined,
-  overhead: nanos(0),
-  isAsync: false,
-  group: '',
-  sequence: 0,
-  bytes: 0,
-  peerRank: -1,
-  side: '',
-  peer: '',
-  status: '',
-};
-const noIds = { traceId: '', spanId: '', parentSpanId: '', flow: undefined, arguments: undefined };
+const totals = processTotals({ process, batches: 2, missing: 1, dropped: droppedCounts({ events: 5 }), counts: eventCounts({ span: 1 }) });
 
 /** An event of rank 3's main thread, ns. */
 function event(name: string, start: number, length: number, about: Partial<TraceEvent> = {}): TraceEvent {
-  const times = { start: traceTime(start), length: nanos(length) };
-  return { kind: 'span', state: 'whole', lane: main, name, ...times, ...nothing, ...noIds, ...about };
+  return traceEvent({ lane: main, name, start: traceTime(start), length: nanos(length), ...about });
 }
 
 function bytesOf(writer: (write: WriteBytes) => TraceSink, events: Iterable<TraceEvent>): Uint8Array {
   const chunks: Uint8Array[] = [];
   const sink = writer((chunk) => chunks.push(chunk.slice()));
-  sink.begin({ run: 'r', worldSize: 4, unixEpoch: 1_766_000_000_123_456_789n, processes: [process] });
+  sink.begin(traceHeader([process], { worldSize: 4, unixEpoch: 1_766_000_000_123_456_789n }));
   sink.lane(main);
   sink.lane(memory);
   for (const one of events) sink.event(one);
