@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ClockCoupling, type CoupledHosts } from './clock-coupling.ts';
+import { LastResort } from './last-resort.ts';
 import { axis } from './solve-constraints.ts';
 
 const second = 1e9;
@@ -162,6 +163,35 @@ describe('a coupling', () => {
         for (const time of solved) expect(correctionsAt(part, 4, time)).toEqual(correctionsAt(whole, 4, time));
       }),
       { seed: 9, numRuns: 20 },
+    );
+  });
+
+  it('ends, with finite corrections, whatever times it is told (seed 11)', () => {
+    const time = fc.oneof(fc.double(), fc.integer({ min: -1e12, max: 1e12 }), fc.constantFrom(2 ** 53, -(2 ** 53), 1e308, Number.NaN));
+    const host = fc.nat({ max: 2 });
+    const message = fc.tuple(host, time, host, time);
+    const collective = fc.tuple(
+      fc.string({ maxLength: 2 }),
+      fc.array(time, { minLength: 3, maxLength: 3 }),
+      fc.array(time, { minLength: 3, maxLength: 3 }),
+    );
+    fc.assert(
+      fc.property(fc.array(message), fc.array(collective), fc.double(), (messages, collectives, open) => {
+        const coupling = new ClockCoupling(hostsOf(3, Math.abs(open)));
+        for (const [from, sent, to, received] of messages) coupling.message(from, sent, to, received);
+        for (const [group, entries, exits] of collectives) coupling.collective(group, [0, 1, 2], entries, exits);
+        coupling.end();
+        const resort = new LastResort(3, coupling.conflicts);
+        for (const [from, sent, to, received] of messages) resort.message(from, sent, to, received);
+        resort.end();
+        for (const at of [-1e12, 0, 1e12]) {
+          for (const of of [0, 1, 2]) {
+            expect(Number.isFinite(coupling.correction(of, at))).toBe(true);
+            expect(resort.shift(of, at)).toBeGreaterThanOrEqual(0);
+          }
+        }
+      }),
+      { seed: 11, numRuns: 300 },
     );
   });
 });

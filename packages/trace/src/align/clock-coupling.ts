@@ -13,6 +13,7 @@
 
 import { nanosPerSecond } from '@ranktrace/protocol';
 import { limits } from '../limits.ts';
+import { isExact } from './host-pings.ts';
 import { medianOf } from './median.ts';
 import type { OffsetLimits } from './offset-envelope.ts';
 import { PairMaxima } from './pair-maxima.ts';
@@ -82,7 +83,7 @@ export class ClockCoupling {
 
   /** Host `from` did something at `sent` before host `to` did something at `received`; ns on the axis. */
   message(from: number, sent: number, to: number, received: number): void {
-    if (from === to || !Number.isFinite(sent) || !Number.isFinite(received)) return;
+    if (from === to || !isExact(sent) || !isExact(received)) return;
     this.#advance(Math.min(sent, received));
     const missing = sent - received;
     const reach = this.#reach(from, sent) + this.#reach(to, received);
@@ -103,7 +104,7 @@ export class ClockCoupling {
     if (hosts.length < 2) return;
     const lastEntry = Math.max(...entries);
     const firstExit = Math.min(...exits);
-    if (!Number.isFinite(lastEntry) || !Number.isFinite(firstExit)) return;
+    if (![...entries, ...exits].every(isExact)) return;
     this.#advance(Math.min(lastEntry, firstExit));
     const isAtStep = hosts.some((host) => this.#isAtStep(host, lastEntry));
     if (!isAtStep) this.#noteExits(group, hosts, exits);

@@ -29,7 +29,7 @@ export function isPossible({ sent, received, remoteReceived, remoteSent }: Clock
 }
 
 /** Beyond 2^53 ns (104 days) a double no longer holds every ns: such times belong to no run. Also false for NaN. */
-const isExact = (time: number): boolean => Math.abs(time) <= Number.MAX_SAFE_INTEGER;
+export const isExact = (time: number): boolean => Math.abs(time) <= Number.MAX_SAFE_INTEGER;
 
 /** The believable pings of one host's ranks to `reference`; times after `epoch` on the host's clock, after `origin` on the reference's. */
 export function hostPings(ranks: readonly ClockEvidence[], epoch: bigint, reference: string, origin: bigint): HostPing[] {

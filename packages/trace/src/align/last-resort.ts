@@ -49,6 +49,7 @@ export class LastResort {
   /** As `ClockCoupling.message`, on the axis of the corrected clocks. */
   message(from: number, sent: number, to: number, received: number): void {
     const reversedBy = sent - received;
+    if (!Number.isFinite(reversedBy)) return;
     // What is in order by more than all shifts together can reach stays so; what is reversed by more than slack allows was refuted by pings.
     if (from === to || -reversedBy > this.#slack * this.#shifts.length || reversedBy > 2 * this.#slack + marginNs) return;
     if (!this.reaches(received, received)) return;

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ClockCoupling } from './clock-coupling.ts';
 import type { ClockEvidence, SharedEvents } from './clock-evidence.ts';
@@ -140,5 +141,33 @@ describe('hosts without pings', () => {
     expect(methodsOf(clocks)).toEqual(['exact', 'unaligned']);
     expect(errorOf(clocks)).toBe(0);
     expect(clocks.fitted().clocks[1]?.model.alignment.bound).toBeUndefined();
+  });
+
+  it('are placed somewhere, whatever they claim to share (seed 13)', () => {
+    const time = fc.oneof(
+      fc.double(),
+      fc.integer({ min: 0, max: 1e10 }),
+      fc.constantFrom(2 ** 53, -1, 1e308, Number.NaN, Number.POSITIVE_INFINITY),
+    );
+    const key = fc.constantFrom('a', 'b', 'c', 'd');
+    const intervals = fc.array(fc.tuple(key, fc.record({ start: time, end: time }))).map((entries) => new Map(entries));
+    const moments = fc.array(fc.tuple(key, time)).map((entries) => new Map(entries));
+    const steps = fc.array(fc.tuple(fc.nat({ max: 3 }), time)).map((entries) => new Map(entries));
+    const shared = fc.record({ collectives: intervals, clients: intervals, servers: intervals, sends: moments, receives: moments, steps });
+    const hostUnknown = fc.boolean();
+    fc.assert(
+      fc.property(fc.array(fc.tuple(shared, hostUnknown, fc.bigInt({ min: 0n, max: 10n ** 20n })), { maxLength: 5 }), (given) => {
+        const ranks = given.map(([what, isUnknown, epoch], rank) => ({
+          ...rankOf(rank, what, epoch),
+          ...(isUnknown ? { hostUnknown: true } : {}),
+        }));
+        const { clocks } = new ClusterClocks(ranks).fitted();
+        for (const { clock, model } of clocks) {
+          expect(Number.isInteger(clock.toTrace(0))).toBe(true);
+          expect(model.alignment.bound ?? 0).toBeGreaterThanOrEqual(0);
+        }
+      }),
+      { seed: 13, numRuns: 500 },
+    );
   });
 });

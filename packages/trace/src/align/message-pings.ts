@@ -11,7 +11,7 @@ import { nanosPerSecond } from '@ranktrace/protocol';
 import type { Interval } from './clock-evidence.ts';
 import type { ClockModel } from './clock-model.ts';
 import type { Host } from './fit-clocks.ts';
-import type { HostPing } from './host-pings.ts';
+import { type HostPing, isExact } from './host-pings.ts';
 import { medianOf } from './median.ts';
 import type { WindowOffset } from './offset-windows.ts';
 
@@ -19,6 +19,8 @@ import type { WindowOffset } from './offset-windows.ts';
 const exitSpread = 20_500;
 /** Exits so near to each other say one offset, ns. */
 const exitWindowNs = 2 * nanosPerSecond;
+/** What takes longer says nothing about clocks, ns. */
+const longestNs = 3600 * nanosPerSecond;
 /** Times the median deviation of exits that a difference of clocks must pass to be one. */
 const spreads = 3;
 
@@ -33,7 +35,7 @@ export function messagePings(host: Host, other: Host, model: ClockModel): HostPi
   const pings: HostPing[] = [];
   const add = (upperAt: number, upper: number, lowerAt: number, lower: number): void => {
     const ping = { at: Math.round((upperAt + lowerAt) / 2), lower: lower - 1, upper: upper + 1, way: Math.abs(lowerAt - upperAt) };
-    if (Object.values(ping).every((value) => Math.abs(value) <= Number.MAX_SAFE_INTEGER)) pings.push(ping);
+    if (Object.values(ping).every(isExact)) pings.push(ping);
   };
   for (const { own, other: theirs } of commonOf(host, other, model, 'collectives', 'collectives')) {
     add(own.start, theirs.end - own.start, own.end, theirs.start - own.end);
@@ -82,7 +84,8 @@ function oneSided(host: Host, kind: 'sends' | 'receives', other: Host, otherKind
 function times({ ranks, epoch }: Host, kind: 'sends' | 'receives'): ReadonlyMap<string, number> {
   const found = new Map<string, number>();
   for (const { shared, epoch: own } of ranks) {
-    for (const [key, time] of shared?.[kind] ?? []) found.set(key, time + Number(own - epoch));
+    const shift = Number(own - epoch);
+    for (const [key, time] of shared?.[kind] ?? []) if (isExact(time + shift)) found.set(key, time + shift);
   }
   return found;
 }
@@ -163,14 +166,18 @@ function intervals({ ranks, epoch }: Host, kind: IntervalKind): ReadonlyMap<stri
       found.set(key, held === undefined ? { start: from, end: to } : { start: Math.max(held.start, from), end: Math.min(held.end, to) });
     }
   }
-  for (const [key, { start, end }] of found) if (end < start || !(end - start < nanosPerSecond * 3600)) found.delete(key);
+  for (const [key, { start, end }] of found)
+    if (!isExact(start) || !isExact(end) || end < start || end - start > longestNs) found.delete(key);
   return found;
 }
 
 function stepsOf({ ranks, epoch }: Host): ReadonlyMap<number, number> {
   const found = new Map<number, number>();
   for (const { shared, epoch: own } of ranks) {
-    for (const [step, start] of shared?.steps ?? []) if (!found.has(step)) found.set(step, start + Number(own - epoch));
+    for (const [step, start] of shared?.steps ?? []) {
+      const at = start + Number(own - epoch);
+      if (isExact(at) && !found.has(step)) found.set(step, at);
+    }
   }
   return found;
 }

@@ -1,8 +1,8 @@
 // The largest value seen for each ordered pair of hosts. A matrix where hosts are few enough: in a balanced cluster each collective touches all
 // pairs, which a Map makes a hundred times as dear.
 
-/** Hosts above which only pairs that were seen take memory: their matrix would take 32 MB. */
-const denseMax = 2048;
+/** Hosts above which only pairs that were seen take memory: their matrix would take over 8 MB. */
+const denseMax = 1024;
 
 export class PairMaxima {
   readonly #count: number;
