@@ -184,7 +184,7 @@ export class EventTable<N extends TableName> {
   /** Adds one row and gives its index. The caller keeps to `full`. */
   append(row: Row<N>): number {
     const index = this.length;
-    if (index === this.#capacity) this.#grow();
+    if (index === this.#capacity) this.grow();
     const types = tableColumns[this.name] as Record<string, ColumnType>;
     const columns = this.columns as Record<string, Float64Array | Uint32Array | Uint8Array>;
     const fields = row as Record<string, number | Uint8Array>;
@@ -204,7 +204,8 @@ export class EventTable<N extends TableName> {
     this.length = 0;
   }
 
-  #grow(): void {
+  /** Makes twice the room: for who writes columns without `append`. `columns` are new ones then. */
+  grow(): void {
     const capacity = Math.max(16, this.#capacity * 2);
     const grown = allocateColumns(this.name, capacity) as Record<string, Float64Array | Uint32Array | Uint8Array>;
     const old = this.columns as Record<string, Float64Array | Uint32Array | Uint8Array>;

@@ -16,7 +16,6 @@ export {
 } from './batch.ts';
 export { ProtocolError, type ProtocolErrorCode } from './errors.ts';
 export {
-  allocateColumn,
   type Columns,
   type ColumnType,
   createEventTables,

@@ -5,7 +5,6 @@
 // In a taken batch spans, collectives and rpcs are sorted by (track, start, −length): outer before inner. Argument rows follow their events.
 
 import {
-  allocateColumn,
   type Batch,
   type ColumnType,
   createEventTables,
@@ -118,7 +117,7 @@ export class BatchBuilder {
     this.#grow(rowBytes.spans);
     const spans = this.tables.spans;
     const row = spans.length;
-    if (row === spans.columns.start.length) growColumns(spans);
+    if (row === spans.columns.start.length) spans.grow();
     const columns = spans.columns;
     columns.start[row] = start;
     columns.length[row] = length;
@@ -148,7 +147,7 @@ export class BatchBuilder {
     this.#grow(rowBytes.ops);
     const { ops } = this.tables;
     const at = ops.length;
-    if (at === ops.columns.row.length) growColumns(ops);
+    if (at === ops.columns.row.length) ops.grow();
     const { columns } = ops;
     columns.row[at] = row;
     columns.signature[at] = signature;
@@ -167,7 +166,7 @@ export class BatchBuilder {
     this.#grow(rowBytes.memory);
     const { memory } = this.tables;
     const at = memory.length;
-    if (at === memory.columns.time.length) growColumns(memory);
+    if (at === memory.columns.time.length) memory.grow();
     const { columns } = memory;
     columns.time[at] = time;
     columns.track[at] = track;
@@ -204,17 +203,6 @@ export class BatchBuilder {
   #grow(bytes: number): void {
     this.#bytes += bytes;
     if (this.#bytes >= recordingLimits.batchBytesFull) this.#full = true;
-  }
-}
-
-/** Twice the room. Only for tables that are never appended to by `EventTable.append`, which keeps its own count of the room. */
-function growColumns(table: EventTable<'spans'> | EventTable<'ops'> | EventTable<'memory'>): void {
-  const columns = table.columns as unknown as Record<string, Float64Array | Uint32Array | Uint8Array>;
-  const room = Math.max(64, table.length * 2);
-  for (const [name, type] of Object.entries(tableColumns[table.name])) {
-    const grown = allocateColumn(type, room);
-    grown.set(columns[name] as never);
-    columns[name] = grown;
   }
 }
 
