@@ -1,10 +1,11 @@
 // `ranktrace report` and `ranktrace doctor RUN` as a person uses them: a job that hangs, and is killed; a simulated cluster with a straggler, and
 // with a clock that nobody can align; a PyTorch job's files; a Zipkin file.
 
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
+import { gzipSync } from 'node:zlib';
 import { afterAll, describe, expect, it } from 'vitest';
 import { startRanks } from './setup/rank-programs.ts';
 import { repository, runCommand } from './setup/ranktrace-command.ts';
@@ -123,6 +124,18 @@ describe('files of others', () => {
   it('says in one line what it cannot read', async () => {
     const several = await runCommand(['report', join(data, 'clock/zipkin/skew.json'), join(data, 'clock/zipkin/yelp.json')]);
     expect([several.code, several.stderr.trim().split('\n').length]).toEqual([2, 1]);
+    // A copy that broke off, and a bomb: 200 MB of blanks in 200 KB.
+    const zipped = gzipSync(readFileSync(join(data, 'clock/zipkin/yelp.json')));
+    const bomb = gzipSync(Buffer.concat([Buffer.from('[{"traceId":"1","id":"2"},'), Buffer.alloc(200_000_000, ' '), Buffer.from('{}]')]));
+    for (const [name, bytes] of [
+      ['torn.json.gz', zipped.subarray(0, zipped.length / 2)],
+      ['bomb.json.gz', bomb],
+    ] as const) {
+      writeFileSync(join(directory, name), bytes);
+      const { code, stderr } = await runCommand(['report', join(directory, name)]);
+      expect([code, stderr.trim().split('\n').length], stderr).toEqual([2, 1]);
+      expect(stderr).toContain(`${name}": its gzip stream is broken, ends too early or unfolds to over 134217728 bytes`);
+    }
     const nothing = await runCommand(['report', join(directory, 'nothing')]);
     expect(nothing.code).toBe(2);
     expect(nothing.stderr.trim().split('\n').length).toBe(1);

@@ -1,6 +1,6 @@
 // A Zipkin file (version 2 JSON, also .gz) as input: the calls between services, without any rank of ours.
 
-import { closeSync, openSync, readFileSync, readSync } from 'node:fs';
+import { closeSync, openSync, readFileSync, readSync, statSync } from 'node:fs';
 import { constants, gunzipSync } from 'node:zlib';
 import { type BatchSource, looksLikeZipkin, readZipkin, TraceError } from '@ranktrace/trace';
 import { CliError } from './errors.ts';
@@ -8,8 +8,8 @@ import { formatCount } from './format.ts';
 import { isProfile } from './kineto-inputs.ts';
 import { say } from './say.ts';
 
-/** Bytes that a gzip stream may unfold to: a Zipkin file is held as a whole. */
-const unzippedMax = 256 * 1024 * 1024;
+/** Bytes of a file, zipped or not: it is held as a whole. That the trace package takes (`zipkinBytesMax`). */
+const bytesMax = 128 * 1024 * 1024;
 
 /** The sources of the Zipkin file that `paths` name; undefined when the first of them is none. Throws CliError `bad_usage` for several. */
 export function openZipkinFile(paths: readonly string[]): readonly BatchSource[] | undefined {
@@ -18,13 +18,26 @@ export function openZipkinFile(paths: readonly string[]): readonly BatchSource[]
   if (!looksLikeZipkin(beginningOf(path))) return undefined;
   if (paths.length > 1) throw new CliError('bad_usage', `"${path}" is a Zipkin file: give one of them alone, got ${paths.length} inputs`);
   try {
-    const bytes = readFileSync(path);
-    const { sources, skipped } = readZipkin(isGzip(bytes) ? gunzipSync(bytes, { maxOutputLength: unzippedMax }) : bytes);
+    const { sources, skipped } = readZipkin(contentOf(path));
     if (skipped > 0) say(`"${path}": ${formatCount(skipped)} entries are no spans that can be placed`);
     return sources;
   } catch (error) {
     if (error instanceof TraceError) throw new TraceError(error.code, `"${path}": ${error.message}`, { cause: error });
     throw error;
+  }
+}
+
+/** The whole file, unzipped. Throws CliError `bad_input` for one that is too large to be held, or whose gzip stream is broken. */
+function contentOf(path: string): Uint8Array {
+  const { size } = statSync(path);
+  if (size > bytesMax) throw new CliError('bad_input', `Cannot read "${path}": a Zipkin file may have ${bytesMax} bytes, got ${size}`);
+  const bytes = readFileSync(path);
+  if (!isGzip(bytes)) return bytes;
+  try {
+    return gunzipSync(bytes, { maxOutputLength: bytesMax });
+  } catch (cause) {
+    const why = `its gzip stream is broken, ends too early or unfolds to over ${bytesMax} bytes`;
+    throw new CliError('bad_input', `Cannot read "${path}": ${why}`, { cause });
   }
 }
 
@@ -37,7 +50,7 @@ function beginningOf(path: string): Uint8Array {
   const file = openSync(path, 'r');
   try {
     const beginning = bytes.subarray(0, readSync(file, bytes));
-    return isGzip(beginning) ? gunzipSync(beginning, { finishFlush: constants.Z_SYNC_FLUSH, maxOutputLength: unzippedMax }) : beginning;
+    return isGzip(beginning) ? gunzipSync(beginning, { finishFlush: constants.Z_SYNC_FLUSH, maxOutputLength: bytesMax }) : beginning;
   } catch {
     return bytes.subarray(0, 0);
   } finally {
