@@ -9,12 +9,15 @@ import {
   decodeBatchHeader,
   decodeMessage,
   streamConfig,
+  streamName,
 } from '@ranktrace/protocol';
 import { connect, type NatsConnection } from 'nats';
 import { expect, test } from 'vitest';
 import { startNatsServer } from '../../../test/setup/nats-server.ts';
 import { checkNats } from './jetstream-ingest.ts';
+import { aggregatorLimits as limits } from './limits.ts';
 import { type Aggregator, type AggregatorOptions, startAggregator } from './service.ts';
+import { storeId } from './store-id.ts';
 import { type BatchShape, makeBatch, makeHeader } from './testing/make-batch.ts';
 import { temporaryDirectory } from './testing/temporary-directory.ts';
 import { waitUntil } from './testing/wait-until.ts';
@@ -123,6 +126,28 @@ test('goes on by itself when the server comes back', { timeout: 60_000 }, async 
   await server.restart();
   await publish(rank, { sequence: 1 });
   await waitUntil('the second is stored', () => stored(aggregator) === 2);
+  await rank.close();
+});
+
+test('what was on its way to an aggregator that died comes at once, not after the time that the server waits for its acknowledgement', async () => {
+  await using server = await startNatsServer();
+  using directory = temporaryDirectory();
+  const rank = await connect({ servers: server.url });
+  const first = await start(directory.path, server.url);
+  await publish(rank, { sequence: 0 });
+  await waitUntil('the first is stored', () => stored(first) === 1);
+  await first[Symbol.asyncDispose]();
+  for (let sequence = 1; sequence < 5; sequence++) await publish(rank, { sequence });
+  // Another reader in its name takes them and dies with them.
+  const name = `aggregator-${storeId(directory.path)}`;
+  const messages = await (await rank.jetstream().consumers.get(streamName, name)).fetch({ max_messages: 4, expires: 2000 });
+  let taken = 0;
+  for await (const _ of messages) if (++taken === 4) break;
+  await using second = await start(directory.path, server.url);
+  const began = performance.now();
+  await waitUntil('the others are stored', () => stored(second) === 5, limits.natsAckWaitMs / 2);
+  expect(performance.now() - began).toBeLessThan(limits.natsAckWaitMs / 2);
+  expectAll(second, 1, 5);
   await rank.close();
 });
 

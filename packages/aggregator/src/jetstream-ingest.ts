@@ -7,6 +7,12 @@
 // server costs a redelivery and nothing else. The consumer's name holds the output directory's id: another directory is another reader of
 // the stream and gets everything, the same one goes on where it was.
 //
+//   stream  |  acknowledged, flushed  |  acknowledged just now  |  delivered, nobody knows  |  to come  |
+//                                     ^ #flushed                ^ ack floor
+//
+// At every start and after every break the consumer is made anew: at the ack floor, for what was on its way would only come again after ack_wait;
+// after a break at #flushed, for a killed server loses its last moments and gives their numbers to other batches.
+//
 // Works with nats-server 2.9: one filter subject, no stream compression.
 
 import { readFileSync } from 'node:fs';
@@ -32,6 +38,7 @@ import {
   connect,
   credsAuthenticator,
   DebugEvents,
+  DeliverPolicy,
   Events,
   type JsMsg,
   type Msg,
@@ -87,6 +94,11 @@ export class JetStreamIngest {
   #messages: ConsumerMessages | undefined;
   #consuming: Promise<void> = Promise.resolve();
   #redelivered = 0;
+  /** The connection broke: the consumer must begin anew. */
+  #broken = false;
+  /** The last stream sequence taken at two moments, ms: what was taken before the first is flushed by the server. */
+  #flushed = 0;
+  #taken = { sequence: 0, at: 0 };
 
   private constructor(options: JetStreamIngestOptions) {
     this.#options = options;
@@ -139,6 +151,7 @@ export class JetStreamIngest {
     let said = '';
     while (!this.#stop.signal.aborted) {
       try {
+        if (this.#broken) consumer = undefined;
         consumer ??= await this.#prepare();
         await this.#fetch(consumer);
         retryMs = limits.natsRetryMs;
@@ -165,6 +178,7 @@ export class JetStreamIngest {
 
   #take(message: JsMsg): void {
     if (message.redelivered) this.#redelivered++;
+    this.#note(message.seq);
     const taken = this.#options.ingest(message.data);
     if (taken.result === 'unavailable') {
       this.#options.onNotice(`Batches wait in NATS: ${taken.reason}`);
@@ -175,6 +189,13 @@ export class JetStreamIngest {
     } else message.ack();
   }
 
+  #note(sequence: number): void {
+    const now = performance.now();
+    if (now - this.#taken.at < limits.natsFlushMs) return;
+    this.#flushed = this.#taken.sequence;
+    this.#taken = { sequence, at: now };
+  }
+
   async #prepare(): Promise<Consumer> {
     const connection = await this.#connect();
     try {
@@ -182,7 +203,9 @@ export class JetStreamIngest {
       await ensureStream(manager);
       const { run, storeId } = this.#options;
       const durable = run === undefined ? `aggregator-${storeId}` : `aggregator-${storeId}-${run}`;
+      const after = await this.#endConsumer(manager, durable);
       await manager.consumers.add(streamName, {
+        ...(after > 0 && { deliver_policy: DeliverPolicy.StartSequence, opt_start_seq: after + 1 }),
         durable_name: durable,
         ack_policy: AckPolicy.Explicit,
         ack_wait: nanos(limits.natsAckWaitMs),
@@ -190,12 +213,25 @@ export class JetStreamIngest {
         inactive_threshold: nanos(limits.natsConsumerIdleMs),
         filter_subject: run === undefined ? batchSubjects : batchSubjects.replace('*', checkRunName(run)),
       });
+      this.#broken = false;
       return await connection.jetstream().consumers.get(streamName, durable);
     } catch (cause) {
       if (cause instanceof AggregatorError) throw cause;
       const off = systemCode(cause) === '503';
       const what = off ? 'its JetStream is off; start it with deploy/nats.conf or -js' : messageOf(cause);
       throw new AggregatorError('nats_refused', `Cannot use NATS at ${this.#servers}: ${what}`, { cause });
+    }
+  }
+
+  /** Ends the consumer of before, ours or of an earlier life; the stream sequence after which to go on, 0 where there was none. */
+  async #endConsumer(manager: Manager, durable: string): Promise<number> {
+    try {
+      const { ack_floor } = await manager.consumers.info(streamName, durable);
+      await manager.consumers.delete(streamName, durable);
+      return this.#broken ? Math.min(ack_floor.stream_seq, this.#flushed) : ack_floor.stream_seq;
+    } catch (error) {
+      if (systemCode(error) !== '404') throw error;
+      return 0;
     }
   }
 
@@ -213,6 +249,7 @@ export class JetStreamIngest {
     for await (const status of connection.status()) {
       if (status.type === Events.Disconnect) {
         this.#options.onNotice(`NATS at ${this.#servers} is gone; trying again`);
+        this.#broken = true;
         this.#messages?.stop(); // a fetch that waits for a server that forgot it
       } else if (status.type === Events.Reconnect) this.#options.onNotice(`NATS at ${this.#servers} is back`);
       else if (status.type === Events.Error) this.#options.onNotice(`NATS at ${this.#servers}: ${String(status.data)}`);

@@ -59,6 +59,8 @@ export const aggregatorLimits = {
   natsFetchExpiresMs: 2000,
   natsAckPendingMax: 512,
   natsAckWaitMs: 30_000,
+  /** What a server acknowledged so long ago is on its disk; what is younger may be gone when it is killed, and is read again then. */
+  natsFlushMs: 5_000,
   /** The server forgets our consumer when nobody used it for so long; a new one starts at the beginning and deduplication does the rest. */
   natsConsumerIdleMs: 7 * 24 * 3600 * 1000,
   /** `flushRanks` waits until no batch came for `flushQuietMs`, but no longer than `flushWaitMsMax`. */
