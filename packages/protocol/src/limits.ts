@@ -29,4 +29,12 @@ export const limits = {
   hostCharsMax: 256,
   /** Batches a client may have sent and not yet seen acknowledged. */
   inFlightBatchesMax: 16,
+  /** Tracks that one request of the page may name; none names all. */
+  viewTracksMax: 8192,
+  /** Tiles that one request may ask for. */
+  viewTilesMax: 512,
+  /** Names that a search finds, and that may be looked for. */
+  viewNamesFoundMax: 1024,
+  /** A name as it is shown; its whole text is in the details. */
+  viewNameCharsMax: 200,
 } as const;

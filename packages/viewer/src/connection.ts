@@ -1,0 +1,168 @@
+// The page's line to the service: requests with answers, tiles, and what a run gains, over one WebSocket that comes back by itself.
+//
+//   closed ──► connecting ──► open ──► closed …      0.25 s, 0.5 s, … 8 s between attempts
+//
+// A request made while the line is down waits for it; one that is under way when it breaks is rejected with `ConnectionLost`, as the service
+// forgot it. Whoever follows a run opens it again on `up`.
+
+import type { Tile, ViewMessage, ViewRequest } from '@ranktrace/protocol';
+import { decodeTiles } from '@ranktrace/protocol';
+import { signal } from '@preact/signals';
+
+type WithoutId<T> = T extends unknown ? Omit<T, 'id'> : never;
+/** A request as it is asked: its number is given here. */
+export type Asked = WithoutId<ViewRequest>;
+/** A message that nobody asked for. */
+export type Told = Extract<ViewMessage, { type: 'runs' | 'grown' }>;
+
+export class ConnectionLost extends Error {
+  constructor() {
+    super('The connection to ranktrace was lost');
+    this.name = 'ConnectionLost';
+  }
+}
+
+/** What the service answered instead: its code and one line. */
+export class RequestRefused extends Error {
+  readonly code: string;
+
+  constructor(code: string, message: string) {
+    super(message);
+    this.name = 'RequestRefused';
+    this.code = code;
+  }
+}
+
+export interface RequestOptions {
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (done: number, total: number) => void;
+  readonly onTiles?: (tiles: readonly Tile[]) => void;
+}
+
+interface Pending extends RequestOptions {
+  readonly resolve: (answer: unknown) => void;
+  readonly reject: (error: Error) => void;
+}
+
+const retryMsMin = 250;
+const retryMsMax = 8000;
+
+export class Connection {
+  readonly state = signal<'connecting' | 'open' | 'closed'>('connecting');
+  readonly #url: string;
+  readonly #pending = new Map<number, Pending>();
+  readonly #listeners = new Set<(told: Told) => void>();
+  readonly #ups = new Set<() => void>();
+  #waiting: string[] = [];
+  #socket: WebSocket | undefined;
+  #next = 1;
+  #retryMs = retryMsMin;
+
+  constructor(url: string) {
+    this.#url = url;
+    this.#connect();
+  }
+
+  /** The answer to a request. Rejects with RequestRefused, ConnectionLost, or the signal's reason. */
+  request<Answer>(asked: Asked, options: RequestOptions = {}): Promise<Answer> {
+    const id = this.#next++;
+    return new Promise<Answer>((resolve, reject) => {
+      const { signal: abort } = options;
+      if (abort?.aborted === true) return reject(abort.reason as Error);
+      const giveUp = (): void => {
+        this.#pending.delete(id);
+        this.#send(JSON.stringify({ id: this.#next++, type: 'cancel', request: id }));
+        reject(abort?.reason as Error);
+      };
+      abort?.addEventListener('abort', giveUp, { once: true });
+      const settled = (): void => abort?.removeEventListener('abort', giveUp);
+      this.#pending.set(id, {
+        ...options,
+        resolve: (answer) => {
+          settled();
+          resolve(answer as Answer);
+        },
+        reject: (error) => {
+          settled();
+          reject(error);
+        },
+      });
+      this.#send(JSON.stringify({ id, ...asked }));
+    });
+  }
+
+  /** Calls `listener` with what nobody asked for, until the returned function is called. */
+  listen(listener: (told: Told) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Calls `listener` whenever the line is there (again), at once if it is. */
+  onUp(listener: () => void): () => void {
+    this.#ups.add(listener);
+    if (this.state.value === 'open') listener();
+    return () => this.#ups.delete(listener);
+  }
+
+  #connect(): void {
+    this.state.value = 'connecting';
+    const socket = new WebSocket(this.#url);
+    socket.binaryType = 'arraybuffer';
+    this.#socket = socket;
+    socket.addEventListener('open', () => {
+      this.#retryMs = retryMsMin;
+      this.state.value = 'open';
+      const waiting = this.#waiting;
+      this.#waiting = [];
+      for (const text of waiting) socket.send(text);
+      for (const up of this.#ups) up();
+    });
+    socket.addEventListener('message', ({ data }) => this.#receive(data));
+    socket.addEventListener('close', () => {
+      this.state.value = 'closed';
+      // What waits to be sent is asked when the line is back; what was sent is lost.
+      const unsent = new Set(this.#waiting.map((text) => (JSON.parse(text) as { id: number }).id));
+      for (const [id, pending] of [...this.#pending]) {
+        if (unsent.has(id)) continue;
+        this.#pending.delete(id);
+        pending.reject(new ConnectionLost());
+      }
+      setTimeout(() => this.#connect(), this.#retryMs);
+      this.#retryMs = Math.min(2 * this.#retryMs, retryMsMax);
+    });
+  }
+
+  #send(text: string): void {
+    if (this.#socket?.readyState === WebSocket.OPEN) this.#socket.send(text);
+    else this.#waiting.push(text);
+  }
+
+  #receive(data: string | ArrayBuffer): void {
+    if (typeof data !== 'string') {
+      const { request, tiles } = decodeTiles(new Uint8Array(data));
+      this.#pending.get(request)?.onTiles?.(tiles);
+      return;
+    }
+    const message = JSON.parse(data) as ViewMessage;
+    switch (message.type) {
+      case 'runs':
+      case 'grown':
+        for (const listener of this.#listeners) listener(message);
+        return;
+      case 'progress':
+        this.#pending.get(message.id)?.onProgress?.(message.done, message.total);
+        return;
+      case 'answer':
+        this.#take(message.id)?.resolve(message.answer);
+        return;
+      case 'error':
+        this.#take(message.id)?.reject(new RequestRefused(message.code, message.message));
+    }
+  }
+
+  #take(id: number): Pending | undefined {
+    const pending = this.#pending.get(id);
+    this.#pending.delete(id);
+    return pending;
+  }
+}

@@ -1,0 +1,138 @@
+// One run as the page follows it: its model, kept up to date, and questions about it.
+//
+// The model is asked for anew whenever the line comes back; of another epoch, everything that was kept of the run is void (`onReset`).
+
+import { type ReadonlySignal, signal } from '@preact/signals';
+import type {
+  AreaTable,
+  EventDetails,
+  EventPlace,
+  FlameNode,
+  Links,
+  Overview,
+  RunGrowth,
+  RunModel,
+  SearchResult,
+  Tile,
+  TileKey,
+} from '@ranktrace/protocol';
+import type { Connection, RequestOptions } from './connection.ts';
+
+export interface Area {
+  readonly from: number;
+  readonly until: number;
+  /** Empty: all. */
+  readonly tracks: readonly number[];
+}
+
+export class RunClient {
+  readonly run: string;
+  readonly #connection: Connection;
+  readonly #model = signal<RunModel | undefined>(undefined);
+  readonly #problem = signal<string | undefined>(undefined);
+  readonly #resets = new Set<() => void>();
+  readonly #stop: (() => void)[];
+
+  constructor(connection: Connection, run: string) {
+    this.#connection = connection;
+    this.run = run;
+    this.#stop = [
+      connection.listen((told) => {
+        if (told.type === 'grown' && told.run === run) this.#grow(told);
+      }),
+      connection.onUp(() => void this.#open()),
+    ];
+  }
+
+  /** Undefined until the service has told it. A new object at each change. */
+  get model(): ReadonlySignal<RunModel | undefined> {
+    return this.#model;
+  }
+
+  /** Why there is no model, for a person. */
+  get problem(): ReadonlySignal<string | undefined> {
+    return this.#problem;
+  }
+
+  /** Calls `listener` when what was kept of the run is void. */
+  onReset(listener: () => void): () => void {
+    this.#resets.add(listener);
+    return () => this.#resets.delete(listener);
+  }
+
+  close(): void {
+    for (const stop of this.#stop) stop();
+    this.#connection.request({ type: 'close', run: this.run }).catch(() => undefined);
+  }
+
+  /** The tiles come in one or several parts; the promise is for the last. */
+  tiles(tiles: readonly TileKey[], onTiles: (tiles: readonly Tile[]) => void, abort?: AbortSignal): Promise<void> {
+    return this.#connection.request(
+      { type: 'tiles', run: this.run, tiles: [...tiles] },
+      { onTiles, ...(abort === undefined ? {} : { signal: abort }) },
+    );
+  }
+
+  event(track: number, event: number): Promise<EventDetails> {
+    return this.#connection.request({ type: 'event', run: this.run, track, event });
+  }
+
+  links(area: Area, abort?: AbortSignal): Promise<Links> {
+    return this.#connection.request({ type: 'links', run: this.run, ...mutable(area) }, abort === undefined ? {} : { signal: abort });
+  }
+
+  area(area: Area, options?: RequestOptions): Promise<AreaTable> {
+    return this.#connection.request({ type: 'area', run: this.run, ...mutable(area) }, options);
+  }
+
+  flame(area: Area, options?: RequestOptions): Promise<FlameNode> {
+    return this.#connection.request({ type: 'flame', run: this.run, ...mutable(area) }, options);
+  }
+
+  search(text: string, abort?: AbortSignal): Promise<SearchResult> {
+    return this.#connection.request({ type: 'search', run: this.run, text }, abort === undefined ? {} : { signal: abort });
+  }
+
+  find(names: readonly number[], tracks: readonly number[], time: number, direction: 'next' | 'previous'): Promise<EventPlace | null> {
+    return this.#connection.request({ type: 'find', run: this.run, names: [...names], tracks: [...tracks], time, direction });
+  }
+
+  overview(bins: number, range: { readonly fromStep?: number; readonly toStep?: number } = {}): Promise<Overview> {
+    return this.#connection.request({ type: 'overview', run: this.run, bins, ...range });
+  }
+
+  async #open(): Promise<void> {
+    try {
+      const model = await this.#connection.request<RunModel>({ type: 'open', run: this.run });
+      const before = this.#model.peek();
+      if (before !== undefined && before.epoch !== model.epoch) for (const reset of this.#resets) reset();
+      this.#problem.value = undefined;
+      this.#model.value = model;
+    } catch (error) {
+      this.#problem.value = (error as Error).message;
+    }
+  }
+
+  #grow(growth: RunGrowth): void {
+    const before = this.#model.peek();
+    // Of a state that we do not have: the answer to `open` that is on its way has it.
+    if (before === undefined || before.epoch !== growth.epoch || growth.namesFrom > before.names.length) return;
+    const { type, namesFrom, ...rest } = growth;
+    this.#model.value = {
+      ...rest,
+      names: [...before.names.slice(0, namesFrom), ...growth.names],
+      processes: merged(before.processes, growth.processes, ({ index }) => index),
+      tracks: merged(before.tracks, growth.tracks, ({ track }) => track),
+      groups: merged(before.groups, growth.groups, ({ axis, group }) => `${axis} ${group}`),
+    };
+  }
+}
+
+const mutable = ({ from, until, tracks }: Area) => ({ from, until, tracks: [...tracks] });
+
+function merged<Item, Key>(before: readonly Item[], changed: readonly Item[], keyOf: (item: Item) => Key): readonly Item[] {
+  if (changed.length === 0) return before;
+  const items = new Map(before.map((item) => [keyOf(item), item]));
+  for (const item of changed) items.set(keyOf(item), item);
+  return [...items.values()];
+}
