@@ -1,10 +1,10 @@
-// What `npm test` runs: build, format and lint, every test. The last line is always `N passed, N failed`; a build or a lint that fails
-// counts as one failure each and shows why.
+// What `npm test` runs: build (code and page), format and lint, every test. The last line is always `N passed, N failed`; a build or a lint
+// that fails counts as one failure each and shows why.
 
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const repository = fileURLToPath(new URL('..', import.meta.url));
@@ -15,14 +15,15 @@ let passed = 0;
 let failed = 0;
 
 for (const [what, program, args] of [
-  ['build', 'tsc', ['--build']],
-  ['format and lint', 'biome', ['check', '--max-diagnostics=50', '.']],
+  ['build', 'npm', ['run', '--silent', 'build']],
+  ['format and lint', bin('biome'), ['check', '--max-diagnostics=50', '.']],
 ]) {
-  console.log(`${what}: ${program} ${args.join(' ')}`);
-  const { status, error } = spawnSync(bin(program), args, options);
+  const line = `${basename(program)} ${args.join(' ')}`;
+  console.log(`${what}: ${line}`);
+  const { status, error } = spawnSync(program, args, options);
   if (status === 0) continue;
   failed++;
-  console.log(`FAILED ${what}: ${program} ended with ${error?.message ?? status}`);
+  console.log(`FAILED ${what}: ${line} ended with ${error?.message ?? status}`);
 }
 
 const folder = mkdtempSync(join(tmpdir(), 'ranktrace-test-'));

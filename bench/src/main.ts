@@ -13,6 +13,7 @@ const benches: Record<string, () => Promise<{ run: () => Promise<Figure[]> }>> =
   table: async () => ({ run: (await import('./table.ts')).table }),
   clock: async () => ({ run: (await import('./clock.ts')).clock }),
   merge: async () => ({ run: (await import('./merge.ts')).merge }),
+  viewer: async () => ({ run: (await import('./viewer.ts')).viewer }),
 };
 
 const document = new URL('../../docs/benchmarks.md', import.meta.url);

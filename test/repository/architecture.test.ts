@@ -12,7 +12,7 @@ const allowed: Readonly<Record<string, readonly (string | RegExp)[]>> = {
   trace: ['@ranktrace/protocol', 'pbf'],
   sdk: ['@ranktrace/protocol', '@ranktrace/trace', 'nats', 'ws', 'zod', node, /^@tensorflow\//],
   aggregator: ['@ranktrace/protocol', '@ranktrace/trace', 'nats', 'ws', 'zod', node],
-  viewer: ['@ranktrace/protocol', '@ranktrace/trace'],
+  viewer: ['@ranktrace/protocol', 'preact', '@preact/signals', 'uplot'],
   cli: [
     '@ranktrace/protocol',
     '@ranktrace/trace',
@@ -39,6 +39,9 @@ const testSources = packageNames
   .flatMap((name) => filesBelow(`packages/${name}/src`))
   .concat(filesBelow('test'))
   .filter((path) => /\.tsx?$/.test(path));
+
+/** Everything that goes into the page. */
+const pageFiles = filesBelow('packages/viewer').filter((path) => /\.(tsx?|css|html|svg)$/.test(path));
 
 /** Lines `path: what` for every violation, so that a failure is a list to work through. */
 const violations = (paths: readonly string[], find: (text: string, path: string) => readonly string[]): string[] =>
@@ -87,7 +90,7 @@ describe('imports', () => {
     expect(wrong).toEqual([]);
   });
 
-  test('relative imports stay inside their package and name a file that exists', () => {
+  test('relative imports stay inside their package and name a file that exists, styles and pictures too', () => {
     const wrong = violations(sources, (text, path) => {
       const root = path.split('/').slice(0, 3).join('/');
       return importsOf(text)
@@ -189,6 +192,21 @@ describe('shape', () => {
       (text) => withoutComments(text).match(/['"]node:[^'"]*['"]|\/\/\/\s*<reference[^>]*>|\bDate\.now\b|\bMath\.random\b/g) ?? [],
     );
     expect(wrong).toEqual([]);
+  });
+
+  test('the page makes no markup out of text, runs no text, and names no other host', () => {
+    const unsafe = /\b(innerHTML|outerHTML|insertAdjacentHTML|dangerouslySetInnerHTML|document\.write|eval\(|new Function|srcdoc)\b/g;
+    const remote = /['"`(](?:https?:|wss?:)?\/\/[a-z][^'"`)]*/gi;
+    const namespace = /^['"]http:\/\/www\.w3\.org\/2000\/svg$/;
+    const wrong = violations(pageFiles, (text) => {
+      const code = withoutComments(text);
+      return [...(code.match(unsafe) ?? []), ...(code.match(remote) ?? []).filter((address) => !namespace.test(address))];
+    });
+    expect(wrong).toEqual([]);
+  });
+
+  test('what the page is made of is named in kebab-case: styles and pictures, too', () => {
+    expect(pageFiles.filter((path) => !/^[a-z0-9]+(-[a-z0-9]+)*(\.(test|config|d))?\.[a-z]+$/.test(posix.basename(path)))).toEqual([]);
   });
 
   test.for(packageNames)('%s has a README that begins with its name', (name) => {

@@ -1,4 +1,4 @@
-// Before any test: builds dist once (child processes and worker threads run it) and finds the real parts the suite stands on.
+// Before any test: builds dist and the page once (child processes, worker threads and browsers run them) and finds the real parts the suite stands on.
 //
 // A part that is missing is installed where that is ours to do (root on Debian or Ubuntu); anywhere else the run stops with one line
 // that names what to install. A test never skips because a part is missing.
@@ -22,6 +22,7 @@ interface Part {
 
 const parts: readonly Part[] = [
   { variable: 'NATS_SERVER_BIN', names: ['nats-server'], folders: ['/usr/sbin', '/usr/local/bin'], package: 'nats-server' },
+  { variable: 'CHROMIUM_BIN', names: ['chromium', 'chromium-browser', 'google-chrome'], folders: ['/usr/bin'], package: 'chromium' },
   { variable: 'PYTHON_BIN', names: ['python3'], folders: ['/usr/bin', '/usr/local/bin'], package: 'python3' },
 ];
 
@@ -31,14 +32,17 @@ export default function setup(): void {
 }
 
 /**
- * `tsc --build`, unless the caller has just done it (test/run.mjs sets RANKTRACE_TEST_NO_BUILD=1). A type error is shown but does not stop
- * the run: tsc writes dist all the same, so dist is never stale, and `npm test` and `npm run check` count the error as a failure.
+ * `npm run build`, unless the caller has just done it (test/run.mjs sets RANKTRACE_TEST_NO_BUILD=1). A type error is shown but does not stop
+ * the run: tsc writes dist all the same, so dist is never stale, and `npm test` and `npm run check` count the error as a failure. The page is
+ * then built here: it needs no types.
  */
 function build(): void {
   if (process.env.RANKTRACE_TEST_NO_BUILD === '1') return;
-  const { status, stdout, stderr } = spawnSync('node_modules/.bin/tsc', ['--build'], { cwd: repository, encoding: 'utf8' });
-  if (status !== 0)
-    process.stderr.write(`tsc --build ended with ${status} before the tests; dist was written with these errors:\n${stdout}${stderr}`);
+  const options = { cwd: repository, encoding: 'utf8' } as const;
+  const { status, stdout, stderr } = spawnSync('npm', ['run', '--silent', 'build'], options);
+  if (status === 0) return;
+  process.stderr.write(`npm run build ended with ${status} before the tests; dist was written with these errors:\n${stdout}${stderr}`);
+  spawnSync('node_modules/.bin/vite', ['build', 'packages/viewer'], { ...options, stdio: 'inherit' });
 }
 
 /** The program's path: from its variable, from PATH, from its usual folders. */

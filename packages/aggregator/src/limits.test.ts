@@ -11,5 +11,9 @@ test('limits fit each other', () => {
   expect(limits.natsAckPendingMax).toBeGreaterThanOrEqual(limits.natsFetchMessagesMax);
   expect(limits.natsAckWaitMs).toBeGreaterThan(limits.natsFetchExpiresMs);
   expect(limits.lockStaleMs).toBeGreaterThan(5 * limits.syncIntervalMs);
+  // A page that reads is never taken for one that does not: it has several pings' time.
+  expect(limits.viewSilenceMsMax).toBeGreaterThan(3 * limits.pingIntervalMs);
+  expect(limits.viewSendBufferBytesMax).toBeGreaterThan(2 * limits.viewFrameBytesMax);
+  expect(limits.viewSliceMs).toBeLessThan(limits.viewProgressIntervalMs);
   expect(limits.readAheadTotalBytesMax).toBeGreaterThanOrEqual(limits.readAheadBytesMax);
 });

@@ -50,6 +50,27 @@ export const aggregatorLimits = {
   pingIntervalMs: 15_000,
   /** For peers to close in good order at the end. */
   closeGraceMs: 1000,
+  /** The built page, read whole at the start. */
+  pageFilesMax: 256,
+  pageBytesMax: 64 * 1024 * 1024,
+  /** Pages that are connected at once. */
+  viewPagesMax: 256,
+  /** Runs that one page may have open. */
+  viewRunsPerPageMax: 16,
+  /** Requests of one page that have no answer yet; what comes beyond is refused. */
+  viewRequestsPerPageMax: 32,
+  /** What all pages together take of the thread at once; then ranks, and everybody else, have their turn. */
+  viewSliceMs: 8,
+  /** Between two tellings of how far a request is. */
+  viewProgressIntervalMs: 200,
+  /** One frame of tiles, and one part of a longer message; a single larger tile is one message of several parts. */
+  viewFrameBytesMax: 512 * 1024,
+  /** What a page has not read yet: above, it is answered nothing; at twice that, it is not read from either. */
+  viewSendBufferBytesMax: 4 * 1024 * 1024,
+  /** Between two tellings of what a run has gained, or of which runs there are. */
+  viewGrowthIntervalMs: 250,
+  /** A page that reads nothing for so long, not even a ping, is closed. */
+  viewSilenceMsMax: 60_000,
   natsConnectTimeoutMs: 3000,
   /** Between two tries after a NATS error. */
   natsRetryMs: 250,
@@ -66,4 +87,21 @@ export const aggregatorLimits = {
   /** `flushRanks` waits until no batch came for `flushQuietMs`, but no longer than `flushWaitMsMax`. */
   flushQuietMs: 250,
   flushWaitMsMax: 3000,
+  /** How often a run that pages look at is asked for new batches. */
+  viewFollowMs: 250,
+  /** Clocks of a live run are fitted, and the run is analysed, no more often than this; and no more often than takes `1 / viewWorkShare` of the time. */
+  viewAlignMs: 2_000,
+  viewAnalyseMs: 10_000,
+  viewWorkShare: 10,
+  /** A run of which nothing came for so long is shown as over, though ranks did not say goodbye. */
+  viewSilentMs: 60_000,
+  /** A timeline stays this long when the last page has left. */
+  viewIdleMs: 30_000,
+  /** Timelines held at a time. */
+  viewRunsMax: 16,
+  /** What a page is told of a process: metadata (entries, characters of a value), times of its bound, clock steps and shifted stretches. */
+  viewMetadataMax: 64,
+  viewMetadataCharsMax: 512,
+  viewBoundsMax: 256,
+  viewMarksMax: 1024,
 } as const;

@@ -41,6 +41,8 @@ interface RankState {
 
 interface RunState {
   worldSize: number;
+  /** When its last batch came, ms. */
+  lastBatchAt: number;
   readonly ranks: Map<number, RankState>;
 }
 
@@ -53,6 +55,7 @@ export class LiveState {
     const { header } = batch;
     const run = this.#run(header.run);
     run.worldSize = Math.max(run.worldSize, header.worldSize);
+    run.lastBatchAt = performance.now();
     const rank = rankOf(run, header);
     if (header.incarnation > rank.latest.incarnation) {
       rank.latest = header;
@@ -90,6 +93,11 @@ export class LiveState {
     return { type: 'status', runs, quarantined };
   }
 
+  /** When the last batch of a run came, ms of `performance.now`; −Infinity for a run that is not known. */
+  lastBatchAt(run: string): number {
+    return this.#runs.get(run)?.lastBatchAt ?? Number.NEGATIVE_INFINITY;
+  }
+
   /** The last finished steps of a rank, oldest first; empty for a rank that is not known. */
   steps(run: string, rank: number): StepSummary[] {
     return [...(this.#runs.get(run)?.ranks.get(rank)?.steps.summaries() ?? [])];
@@ -109,7 +117,7 @@ export class LiveState {
   #run(name: string): RunState {
     let run = this.#runs.get(name);
     if (run === undefined) {
-      run = { worldSize: 1, ranks: new Map() };
+      run = { worldSize: 1, lastBatchAt: Number.NEGATIVE_INFINITY, ranks: new Map() };
       this.#runs.set(name, run);
     }
     return run;

@@ -2,6 +2,7 @@
 
 import type { ControlMessage, LiveMessage } from '@ranktrace/protocol';
 import { AggregatorError } from './errors.ts';
+import { HttpService, type ListenOptions } from './http-service.ts';
 import type { IngestResult } from './ingest.ts';
 import { JetStreamIngest, type NatsConnectOptions } from './jetstream-ingest.ts';
 import { aggregatorLimits as limits } from './limits.ts';
@@ -10,7 +11,8 @@ import { isRunName } from './run-directory.ts';
 import type { RunStore } from './run-store.ts';
 import type { StepSummary } from './step-ring.ts';
 import { storeId } from './store-id.ts';
-import { type ListenOptions, WebSocketIngest } from './web-socket-ingest.ts';
+import { StoredRuns } from './view/view-runs.ts';
+import { WebSocketIngest } from './web-socket-ingest.ts';
 
 export interface AggregatorOptions {
   /** Output directory: one directory per run below it. */
@@ -23,6 +25,8 @@ export interface AggregatorOptions {
   readonly nats?: NatsConnectOptions | undefined;
   /** Take this run only. */
   readonly run?: string | undefined;
+  /** Directory of the built page, to show the runs; without it there is none. */
+  readonly page?: string | undefined;
   /** Told in one line what an operator should know: a torn tail that was cut, NATS gone and back, a full disk. */
   readonly onNotice?: ((notice: string) => void) | undefined;
 }
@@ -72,7 +76,7 @@ export async function startAggregator(options: AggregatorOptions): Promise<Aggre
 }
 
 async function open(options: AggregatorOptions, opened: AsyncDisposables): Promise<Aggregator> {
-  const { out, listen = {}, token, nats, run } = options;
+  const { out, listen = {}, token, nats, run, page } = options;
   const onNotice = withoutRepeats(options.onNotice ?? (() => undefined));
   const pipeline = createPipeline({ out, run, onNotice });
   opened.add(() => pipeline.quarantine.close());
@@ -83,11 +87,13 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
   const syncing = setInterval(() => void pipeline.stores.sync(new Date()), limits.syncIntervalMs).unref();
   opened.add(() => clearInterval(syncing));
 
-  let refusedFrames = (): number => 0;
-  const status = (): LiveMessage => pipeline.live.status(pipeline.quarantine.count + pipeline.stores.quarantined + refusedFrames());
-  const webSocket = await WebSocketIngest.listen({ listen, token, ingest: pipeline.ingest, status, onNotice });
-  refusedFrames = () => webSocket.broken;
+  const webSocket = new WebSocketIngest({ ingest: pipeline.ingest, onNotice });
   opened.add(() => webSocket.close());
+  const status = (): LiveMessage => pipeline.live.status(pipeline.quarantine.count + pipeline.stores.quarantined + webSocket.broken);
+  const view = page === undefined ? undefined : new StoredRuns(out, pipeline.stores, pipeline.live, onNotice);
+  opened.add(() => view?.[Symbol.asyncDispose]());
+  const http = await HttpService.listen({ listen, token, status, ingest: webSocket, page, view, onNotice });
+  opened.add(() => http.close());
 
   const runs = (): string[] => pipeline.stores.runs();
   let jetStream: JetStreamIngest | undefined;
@@ -99,7 +105,7 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
     webSocket.broadcast(message);
     jetStream?.broadcast(message);
   };
-  const { address } = webSocket;
+  const { address } = http;
   return {
     address,
     status,

@@ -2,9 +2,9 @@
 //
 // The merge is synchronous; it gives way to the event loop every few milliseconds, so that a service goes on ingesting meanwhile.
 
-import { setImmediate } from 'node:timers/promises';
 import { type Batch, decodeBatch, type TableName } from '@ranktrace/protocol';
 import { type BatchSource, type MergeProgress, mergeRun, type ProcessTotals, type TraceSink, teeSink } from '@ranktrace/trace';
+import { driveSteps } from './drive-steps.ts';
 import { inflate } from './inflate.ts';
 import { createTraceWriter, TraceFile, traceFormatOf } from './trace-file.ts';
 
@@ -25,8 +25,6 @@ export interface MergeOptions {
   readonly signal?: AbortSignal;
 }
 
-const breatheEveryMs = 10;
-
 /** What can be merged: a life of a rank as stored bytes, or as batches already. */
 export type MergeSource = StoredSource | BatchSource;
 
@@ -37,19 +35,9 @@ export async function mergeStored(
   options: MergeOptions = {},
   drained?: () => Promise<void>,
 ): Promise<readonly ProcessTotals[]> {
-  const readable = sources.map((source) => ('batch' in source ? source : batchSource(source, options.onUnreadable)));
-  const merge = mergeRun(readable, teeSink(...sinks));
-  let breathed = performance.now();
-  for (;;) {
-    const step = merge.next();
-    if (step.done === true) return step.value;
-    if (performance.now() - breathed < breatheEveryMs) continue;
-    options.onProgress?.(step.value);
-    await drained?.();
-    await setImmediate();
-    options.signal?.throwIfAborted();
-    breathed = performance.now();
-  }
+  const readable = sources.map((source) => readableSource(source, options.onUnreadable));
+  const { onProgress, signal } = options;
+  return await driveSteps(mergeRun(readable, teeSink(...sinks)), { onProgress, signal, between: drained });
 }
 
 /** Merges stored batches into a trace file, and into `sinks` beside it. */
@@ -71,7 +59,9 @@ export async function writeTrace(
   }
 }
 
-function batchSource(source: StoredSource, onUnreadable: MergeOptions['onUnreadable']): BatchSource {
+/** A source as batches; one that cannot be read or decoded is skipped and told. */
+export function readableSource(source: MergeSource, onUnreadable: MergeOptions['onUnreadable']): BatchSource {
+  if ('batch' in source) return source;
   const { rank, incarnation, count, missing } = source;
   const batch = (index: number, only?: readonly TableName[]): Batch | undefined => {
     try {

@@ -12,6 +12,7 @@ import { checkCommand, run } from './commands/run.ts';
 import { serve } from './commands/serve.ts';
 import { describeSimulate, simulate } from './commands/simulate.ts';
 import { sortKeys, table } from './commands/table.ts';
+import { view } from './commands/view.ts';
 import { CliError } from './errors.ts';
 import { natsOptions } from './nats-options.ts';
 import { say } from './say.ts';
@@ -31,6 +32,7 @@ export async function runProgram(argv: readonly string[], environment: NodeJS.Pr
     .addHelpText('after', exitCodes);
   const out = ['--out <dir>', 'directory of the run store', 'ranktrace-out'] as const;
   const json = ['--json', 'print data instead of text'] as const;
+  const noOpen = ['--no-open', 'do not open the browser'] as const;
   const whichRun = new Option('--run <name>', 'the run, where the input holds several').argParser(runName);
   const servers = new Option('--nats <urls>', 'NATS servers with JetStream, comma-separated; credentials come from RANKTRACE_NATS_*');
 
@@ -43,21 +45,38 @@ export async function runProgram(argv: readonly string[], environment: NodeJS.Pr
     .option('--name <run>', 'name of the run (default: run-<date>-<time>)', runName)
     .option('--trace <file>', 'trace file: .pftrace, .json or .txt, also .gz (default: <out>/<run>/trace.pftrace)')
     .option(...out)
+    .option('--view', 'serve the page of the run while it trains and after, until Ctrl-C')
+    .option(...noOpen)
     .option(...json)
     .addOption(servers)
-    .addHelpText('after', example('ranktrace run --ranks 4 -- node train.js'))
+    .addHelpText('after', examples('ranktrace run --ranks 4 -- node train.js', 'ranktrace run --ranks 4 --view -- node train.js'))
     .action(async (command: string[], options) =>
       done(await run(checkCommand(command), { ...options, nats: natsOptions(options.nats, environment), environment })),
     );
   program
     .command('serve')
-    .description('run the aggregator as a service, until Ctrl-C')
-    .option('--listen <host:port>', 'where ranks connect', '127.0.0.1:7400')
+    .description('run the aggregator as a service, with the page of its runs, until Ctrl-C')
+    .option('--listen <host:port>', 'where ranks and browsers connect', '127.0.0.1:7400')
     .option(...out)
     .addOption(servers)
     .addHelpText('after', example('ranktrace serve --listen 127.0.0.1:7400 --nats nats://localhost:4222'))
     .action(async (options) =>
       done(await serve({ ...options, token: environment.RANKTRACE_TOKEN, nats: natsOptions(options.nats, environment) })),
+    );
+  program
+    .command('view')
+    .description('look at recorded runs in the browser: overview, timeline, two runs side by side; until Ctrl-C')
+    .argument('<input...>', 'run directories, spools or segment files; the torch.profiler files of a job; .pftrace files')
+    .addOption(new Option('--run <name>', 'this run of those that the run directories hold (default: all of them)').argParser(runName))
+    .option('--listen <host:port>', 'where browsers connect', '127.0.0.1:0')
+    .option('--token <token>', 'what browsers must show; needed anywhere but on loopback (default: RANKTRACE_TOKEN)', token)
+    .option(...noOpen)
+    .addHelpText(
+      'after',
+      examples('ranktrace view ranktrace-out/night-42', 'ranktrace view rank*.json.gz', 'ranktrace view before/ after/'),
+    )
+    .action(async (inputs: string[], options) =>
+      done(await view(inputs, { ...options, token: options.token ?? environment.RANKTRACE_TOKEN, environment })),
     );
   program
     .command('merge')
@@ -158,6 +177,11 @@ function whole(min: number, max: number): (text: string) => number {
     if (/^\d+$/.test(text) && value >= min && value <= max) return value;
     throw new InvalidArgumentError(`It must be a whole number from ${min} to ${max}.`);
   };
+}
+
+function token(text: string): string {
+  if (text !== '') return text;
+  throw new InvalidArgumentError('It must not be empty.');
 }
 
 function runName(text: string): string {

@@ -1,9 +1,10 @@
 // A Zipkin file (version 2 JSON, also .gz) as input: the calls between services, without any rank of ours.
 
-import { closeSync, openSync, readFileSync, readSync, statSync } from 'node:fs';
-import { constants, gunzipSync } from 'node:zlib';
+import { readFileSync, statSync } from 'node:fs';
+import { gunzipSync } from 'node:zlib';
 import { type BatchSource, looksLikeZipkin, readZipkin, TraceError } from '@ranktrace/trace';
 import { CliError } from './errors.ts';
+import { beginningOf, isGzip } from './file-beginning.ts';
 import { formatCount } from './format.ts';
 import { isProfile } from './kineto-inputs.ts';
 import { say } from './say.ts';
@@ -38,22 +39,5 @@ function contentOf(path: string): Uint8Array {
   } catch (cause) {
     const why = `its gzip stream is broken, ends too early or unfolds to over ${bytesMax} bytes`;
     throw new CliError('bad_input', `Cannot read "${path}": ${why}`, { cause });
-  }
-}
-
-const beginningBytes = 65_536;
-const isGzip = (bytes: Uint8Array): boolean => bytes[0] === 0x1f && bytes[1] === 0x8b;
-
-/** The first bytes, unzipped; none of what is broken: whoever else reads it says so. */
-function beginningOf(path: string): Uint8Array {
-  const bytes = new Uint8Array(beginningBytes);
-  const file = openSync(path, 'r');
-  try {
-    const beginning = bytes.subarray(0, readSync(file, bytes));
-    return isGzip(beginning) ? gunzipSync(beginning, { finishFlush: constants.Z_SYNC_FLUSH, maxOutputLength: bytesMax }) : beginning;
-  } catch {
-    return bytes.subarray(0, 0);
-  } finally {
-    closeSync(file);
   }
 }

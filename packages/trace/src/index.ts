@@ -50,7 +50,23 @@ export {
 export { QuantileSketch } from './analyse/quantile-sketch.ts';
 export type { RecordingWindow } from './analyse/rank-recording.ts';
 export { type LengthQuantiles, type RpcParty, type RpcRoute, RpcSink, type RpcSummary } from './analyse/rpcs.ts';
+export { analyseRun, analysisSink, type RunAnalysis, type RunAnalysisOptions, type RunAnalysisSink } from './analyse/run-analysis.ts';
 export { quantile, type RankSummary, type RunSummary, type StepSummary, StepSummarySink } from './analyse/step-summary.ts';
+export { type DetectorOptions, DetectorPlan, defaultDetectorOptions, shortSeriesOptions } from './detect/detector-options.ts';
+export { contextKeyOf, type DetectorState, SeriesDetector } from './detect/series-detector.ts';
+export {
+  type ChangeConfidence,
+  type Drift,
+  type Improvement,
+  type LevelChange,
+  type Rebaselined,
+  type Regression,
+  type StepTag,
+  type StepTimeFinding,
+  type StepTimeIncident,
+  stepTags,
+  type WentAway,
+} from './detect/step-time-finding.ts';
 export { TraceError, type TraceErrorCode } from './errors.ts';
 export { type CollectiveKind, collectiveKind, isBarrierLike, pairOf } from './match/collective-kind.ts';
 export {
@@ -68,13 +84,16 @@ export {
   type RpcMatcherOptions,
   rpcHalfOf,
 } from './match/rpc-matcher.ts';
+export { type AlignedRun, RunAlignment } from './merge/align-run.ts';
 export type { BatchSource } from './merge/batch-source.ts';
 export { BatchMerger } from './merge/merge-batches.ts';
-export { type MergeProgress, mergeRun } from './merge/merge-run.ts';
+export { type MergeProgress, mergeRun, processOf } from './merge/merge-run.ts';
 export { teeSink } from './merge/tee-sink.ts';
 export { KinetoReader, type KinetoReaderOptions, readKineto } from './read/kineto.ts';
 export { type KinetoFile, type KinetoProcess, kinetoExtent, kinetoSource } from './read/kineto-source.ts';
 export { KinetoTable } from './read/kineto-table.ts';
+export type { PerfettoSkipped } from './read/perfetto-events.ts';
+export { type PerfettoTrace, readPerfetto } from './read/perfetto-trace.ts';
 export { readZipkin, type ZipkinFile } from './read/zipkin-source.ts';
 export { looksLikeZipkin } from './read/zipkin-spans.ts';
 export { type ClusterObserver, ClusterSimulation } from './simulate/cluster-simulation.ts';
@@ -94,6 +113,16 @@ export {
   stragglingPhases,
 } from './simulate/simulation-options.ts';
 export type { TrueCollective } from './simulate/training-loop.ts';
+export { type BlockStore, MemoryBlocks } from './timeline/block-store.ts';
+export type { NameTable } from './timeline/name-table.ts';
+export { type OverviewRequest, overviewOf, type StepsOfProcess } from './timeline/overview.ts';
+export { ProcessTimeline } from './timeline/process-timeline.ts';
+export { displayName, displayText } from './timeline/shown-name.ts';
+export { StepBudget, StepHistory } from './timeline/step-history.ts';
+export { Timeline, type TimelineOptions, type ViewProgress } from './timeline/timeline.ts';
+export { identityClock, type TimelineClock } from './timeline/timeline-clock.ts';
+export { timelineSink } from './timeline/timeline-sink.ts';
+export { TrackTimeline } from './timeline/track-timeline.ts';
 export type {
   Alignment,
   ClockConflictAt,

@@ -5,9 +5,9 @@
 // A request made while the line is down waits for it; one that is under way when it breaks is rejected with `ConnectionLost`, as the service
 // forgot it. Whoever follows a run opens it again on `up`.
 
+import { signal } from '@preact/signals';
 import type { Tile, ViewMessage, ViewRequest } from '@ranktrace/protocol';
 import { decodeTiles } from '@ranktrace/protocol';
-import { signal } from '@preact/signals';
 
 type WithoutId<T> = T extends unknown ? Omit<T, 'id'> : never;
 /** A request as it is asked: its number is given here. */

@@ -4,6 +4,7 @@
 //   spool → merge → trace and summary
 //
 // Like torchrun: the first rank that fails ends the others, and its exit code is passed on. The trace of what ran is written in any case.
+// With --view the page of the run is served from before the first rank starts until Ctrl-C, also when the ranks have long ended.
 
 import { access, constants, rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
@@ -20,6 +21,8 @@ import { CliError } from '../errors.ts';
 import { formatBytes } from '../format.ts';
 import { abortOnInterrupt } from '../interrupt.ts';
 import { mergeAndReport } from '../merge-inputs.ts';
+import { openBrowser, pageAddress } from '../open-browser.ts';
+import { pageDirectory } from '../page-directory.ts';
 import { formatReport, reportData } from '../print-summary.ts';
 import { RankProcesses } from '../rank-processes.ts';
 import { showRunStatus } from '../run-status.ts';
@@ -32,6 +35,9 @@ export interface RunOptions {
   readonly nats?: NatsConnectOptions | undefined;
   readonly trace?: string | undefined;
   readonly json?: boolean | undefined;
+  readonly view?: boolean | undefined;
+  /** Whether to open the browser, with `view`, on a terminal. */
+  readonly open: boolean;
   /** What the children inherit. */
   readonly environment: NodeJS.ProcessEnv;
 }
@@ -49,14 +55,21 @@ export async function run(command: readonly string[], options: RunOptions): Prom
   const path = options.trace ?? join(out, name, 'trace.pftrace');
   // Before hours of training, not after them.
   await checkTracePath(options.trace);
+  const page = options.view === true ? pageDirectory() : undefined;
   using interrupt = abortOnInterrupt();
   await using aggregator = await startAggregator({
     out,
     listen: { host: '127.0.0.1', port: 0 },
     nats: options.nats,
     run: name,
+    page,
     onNotice: say,
   });
+  const view = pageAddress(aggregator.address, undefined);
+  if (page !== undefined) {
+    say(`view: ${view}`);
+    if (options.open && process.stdout.isTTY === true) openBrowser(view, options.environment);
+  }
   const url = options.nats?.servers[0] ?? aggregator.address.replace(/^http/, 'ws');
   const ranks = await RankProcesses.start(command, {
     ranks: options.ranks,
@@ -71,11 +84,14 @@ export async function run(command: readonly string[], options: RunOptions): Prom
     output: options.json === true ? process.stderr : process.stdout,
   });
   const status = showRunStatus(aggregator, name, options.ranks);
+  let ranksRun = true;
   void interrupt.asked.then(() => {
+    if (!ranksRun) return;
     say('stopping the ranks; the trace follows (Ctrl-C again to end at once)');
     ranks.stop('SIGINT');
   });
   const exit = await ranks.ended;
+  ranksRun = false;
   await lastBatches(aggregator, name, ranks.started, options.nats === undefined ? quietMs : quietNatsMs);
   status.stop();
   if (await takeSpool(aggregator, name, spool)) await rm(spool, { recursive: true, force: true });
@@ -90,12 +106,18 @@ export async function run(command: readonly string[], options: RunOptions): Prom
     say(`no trace written: ${(error as Error).message}; its batches are stored: ranktrace merge ${join(out, name)} -o FILE`);
     return undefined;
   });
-  if (report === undefined) return exit.code === 0 ? 2 : exit.code;
-  if (options.json === true)
-    process.stdout.write(`${JSON.stringify({ ...(reportData(report) as object), trace: path, exitCode: exit.code })}\n`);
-  else process.stdout.write(`\n${formatReport(report)}\n\ntrace: ${path} (${formatBytes(report.bytes)}; open it at ui.perfetto.dev)\n`);
-  if (exit.code !== 0) say(exit.reason);
-  return exit.code;
+  if (report !== undefined) {
+    const written = { ...(reportData(report) as object), trace: path, exitCode: exit.code };
+    const opens = `open it at ui.perfetto.dev, or: ranktrace view ${join(options.out, name)}`;
+    const text = `\n${formatReport(report)}\n\ntrace: ${path} (${formatBytes(report.bytes)}; ${opens})`;
+    process.stdout.write(`${options.json === true ? JSON.stringify(written) : text}\n`);
+    if (exit.code !== 0) say(exit.reason);
+  }
+  if (page !== undefined && !interrupt.signal.aborted) {
+    say(`view: still at ${view} (Ctrl-C ends it)`);
+    await interrupt.asked;
+  }
+  return report === undefined && exit.code === 0 ? 2 : exit.code;
 }
 
 /** All servers of a cluster, not the first alone, and a user that stood in a URL. */

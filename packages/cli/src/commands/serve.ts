@@ -1,4 +1,5 @@
-// `ranktrace serve`: the aggregator as a service, until Ctrl-C. A run gets its trace when its ranks have ended, the others at the end.
+// `ranktrace serve`: the aggregator as a service, until Ctrl-C, with the page of all its runs. A run gets its trace when its ranks have ended,
+// the others at the end.
 
 import { join } from 'node:path';
 import { type Aggregator, type NatsConnectOptions, startAggregator } from '@ranktrace/aggregator';
@@ -6,6 +7,7 @@ import { CliError } from '../errors.ts';
 import { formatBytes, formatCount } from '../format.ts';
 import { abortOnInterrupt } from '../interrupt.ts';
 import { mergeAndReport } from '../merge-inputs.ts';
+import { findPageDirectory } from '../page-directory.ts';
 import { say } from '../say.ts';
 
 export interface ServeOptions {
@@ -17,16 +19,20 @@ export interface ServeOptions {
 
 export async function serve(options: ServeOptions): Promise<number> {
   using interrupt = abortOnInterrupt();
+  const page = findPageDirectory();
   await using aggregator = await startAggregator({
     out: options.out,
     listen: parseListen(options.listen),
     token: options.token,
     nats: options.nats,
+    page,
     onNotice: say,
   });
   say(
     `listening on ${aggregator.address}, storing in "${options.out}"${options.nats === undefined ? '' : `, reading ${options.nats.servers.join(', ')}`}`,
   );
+  // The token itself is the operator's to add: this line ends in logs.
+  if (page !== undefined) say(`view: ${aggregator.address}/${options.token === undefined ? '' : '?token=…'}`);
   const traces = new RunTraces(aggregator, options.out);
   const stopWatching = aggregator.subscribe(() => traces.writeComplete());
   await interrupt.asked;

@@ -30,7 +30,12 @@ export type { ClockEvidence, ClockSample } from './clock-evidence.ts';
 
 export interface FittedClocks {
   /** One per evidence, in its order. */
-  readonly clocks: readonly { readonly clock: RankClock; readonly model: ClockModel }[];
+  readonly clocks: readonly {
+    readonly clock: RankClock;
+    readonly model: ClockModel;
+    /** RankTime 0 on the host's clock, ns. */
+    readonly epoch: number;
+  }[];
   /** Unix time in ns at TraceTime 0. */
   readonly unixEpoch: bigint | undefined;
 }
@@ -137,7 +142,8 @@ export class ClusterClocks {
     const clocks = this.#evidence.map((rank) => {
       const host = this.#hostOf.get(rank) as number;
       const model = models[host] as ClockModel;
-      return { model, clock: model.forRank(Number(rank.epoch - (this.#hosts[host] as Host).epoch)) };
+      const epoch = Number(rank.epoch - (this.#hosts[host] as Host).epoch);
+      return { model, epoch, clock: model.forRank(epoch) };
     });
     return { clocks, unixEpoch: this.#unixEpoch };
   }

@@ -3,7 +3,7 @@
 
 import { rankTime } from '@ranktrace/protocol';
 import type { FittedClocks } from '../align/fit-clocks.ts';
-import type { ProcessTotals, TraceProcess, TraceSink } from '../trace-sink.ts';
+import type { Alignment, ProcessTotals, TraceProcess, TraceSink } from '../trace-sink.ts';
 import { type AlignedRun, type MergeProgress, RunAlignment } from './align-run.ts';
 import type { BatchSource } from './batch-source.ts';
 import { BatchMerger } from './merge-batches.ts';
@@ -25,11 +25,7 @@ function* mergeAligned(
 ): Generator<MergeProgress, readonly ProcessTotals[]> {
   const clockAt = (index: number) => clocks[index] as FittedClocks['clocks'][number];
   const merger = new BatchMerger(sink);
-  const processes = surveys.map(({ header, metadata, evidence }, index): TraceProcess => {
-    const { rank, incarnation, hostName, pid } = header;
-    const host = evidence.hostUnknown === true ? ({ host: `unknown ${index}`, hostUnknown: true } as const) : { host: header.host };
-    return { index: index + 1, rank, incarnation, ...host, hostName, pid, alignment: clockAt(index).model.alignment, metadata };
-  });
+  const processes = surveys.map((survey, index) => processOf(survey, index, clockAt(index).model.alignment));
   const first = surveys[0]?.header;
   sink.begin({ run: first?.run ?? '', worldSize: first?.worldSize ?? 0, unixEpoch, processes, clockConflicts: conflicts });
   for (const [index, process] of processes.entries()) merger.add(process, clockAt(index).clock, (surveys[index] as Survey).heldBack > 0);
@@ -56,4 +52,11 @@ function* mergeAligned(
   });
   sink.end(totals);
   return totals;
+}
+
+/** A surveyed life of a rank as traces name it; `index` in the order of surveys. */
+export function processOf({ header, metadata, evidence }: Survey, index: number, alignment: Alignment): TraceProcess {
+  const { rank, incarnation, hostName, pid } = header;
+  const host = evidence.hostUnknown === true ? ({ host: `unknown ${index}`, hostUnknown: true } as const) : { host: header.host };
+  return { index: index + 1, rank, incarnation, ...host, hostName, pid, alignment, metadata };
 }

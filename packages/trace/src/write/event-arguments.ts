@@ -8,7 +8,8 @@ export interface ArgumentVisitor {
   text(key: string, value: string): void;
 }
 
-const ownKeys: Readonly<Record<TraceEvent['kind'], readonly string[]>> = {
+/** Keys of arguments that say what is special about a kind of event. */
+export const ownKeys: Readonly<Record<TraceEvent['kind'], readonly string[]>> = {
   span: [],
   instant: [],
   counter: [],

@@ -79,6 +79,18 @@ export class LaneOrder {
   }
 }
 
+/** Kind and overflow of the lane that `LaneOrder` gave this rank; undefined where it gave none. */
+export function laneOfRank(rank: number): Pick<TraceLane, 'kind' | 'overflow'> | undefined {
+  const kind = kindOrder[Math.floor(rank / 2 ** 28)];
+  return kind === undefined ? undefined : { kind, overflow: rank % 2 ** 8 };
+}
+
+/** Name and thread number that `laneName` made one text of. */
+export function laneOfName(text: string): Pick<TraceLane, 'name' | 'tid'> {
+  const [, name, tid] = /^(.*) · tid (\d+)$/s.exec(text) ?? [];
+  return name === undefined ? { name: text, tid: 0 } : { name, tid: Number(tid) };
+}
+
 function overflows(lane: TraceLane, own: TraceLane): boolean {
   return own.process === lane.process && own.kind === lane.kind && own.tid === lane.tid && lane.name.startsWith(`${own.name} (`);
 }

@@ -1,0 +1,74 @@
+// A headless Chromium to measure the page in, and what is measured of it: frames on the main thread, from frame to frame, and memory.
+//
+//   requestAnimationFrame ─► the page's work ─► style, layout, paint ─► next task
+//   |◄──────────────── frame ──────────────────────────────────────►|
+
+import { type Browser, type BrowserContext, type CDPSession, chromium, type Page } from 'playwright-core';
+
+const flags = ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--no-first-run', '--disable-background-networking'];
+
+export interface MeasuredTab extends AsyncDisposable {
+  readonly page: Page;
+  readonly tools: CDPSession;
+}
+
+export function launchChromium(): Promise<Browser> {
+  return chromium.launch({ executablePath: process.env.CHROMIUM_BIN ?? '/usr/bin/chromium', headless: true, args: flags });
+}
+
+/** A new tab; `watch` runs in it before anything else of each document. */
+export async function openTab(browser: Browser, watch?: string): Promise<MeasuredTab> {
+  const context: BrowserContext = await browser.newContext({ viewport: { width: 1280, height: 720 } });
+  const page = await context.newPage();
+  if (watch !== undefined) await page.addInitScript(watch);
+  const tools = await context.newCDPSession(page);
+  return { page, tools, [Symbol.asyncDispose]: () => context.close() };
+}
+
+/** What frames took while something was done, ms each. */
+export interface Frames {
+  /** From the frame's beginning to the first task after it: script, style, layout and paint. */
+  readonly work: readonly number[];
+  /** From one frame's beginning to the next one's. */
+  readonly interval: readonly number[];
+}
+
+/** Measures every frame until `act` resolves. */
+export async function framesWhile(page: Page, act: () => Promise<void>): Promise<Frames> {
+  await page.evaluate(startMeasuring);
+  await act();
+  return (await page.evaluate('window.benchFrames.stop()')) as Frames;
+}
+
+/** A string, for it runs in the page. First of the frame's callbacks, as it asks for the next frame before the page does. */
+const startMeasuring = `(() => {
+  const work = [];
+  const interval = [];
+  const channel = new MessageChannel();
+  let began = 0;
+  let running = true;
+  channel.port1.onmessage = () => work.push(performance.now() - began);
+  const frame = () => {
+    const now = performance.now();
+    if (began > 0) interval.push(now - began);
+    began = now;
+    if (!running) return;
+    requestAnimationFrame(frame);
+    channel.port2.postMessage(0);
+  };
+  requestAnimationFrame(frame);
+  window.benchFrames = { stop: () => ((running = false), { work, interval }) };
+})()`;
+
+/** Bytes of JavaScript objects and of the buffers behind them, after garbage was collected. */
+export async function heapBytes(tools: CDPSession): Promise<number> {
+  await tools.send('HeapProfiler.collectGarbage');
+  const usage = (await tools.send('Runtime.getHeapUsage')) as { usedSize: number; backingStorageSize?: number };
+  return usage.usedSize + (usage.backingStorageSize ?? 0);
+}
+
+/** The value below which a share of the values lies. */
+export function quantile(values: readonly number[], share: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? Number.NaN;
+}

@@ -1,0 +1,8 @@
+// What a WebSocket close frame says: it has room for 123 bytes.
+
+/** `reason` as plain ASCII that fits a close frame. */
+export const closeReason = (reason: string): string =>
+  Buffer.from(reason)
+    .subarray(0, 120)
+    .toString('latin1')
+    .replace(/[^ -~]/g, '?');

@@ -1,0 +1,192 @@
+// One port for everything: people and probes over HTTP, ranks and pages over WebSockets.
+//
+//   GET /healthz      200 "ok"                      always open, says nothing
+//   GET /status       status message (protocol)
+//   WS  /v1/ingest    ranks                         web-socket-ingest.ts
+//   WS  /v1/view      pages                         view/view-socket.ts
+//   GET …             the page                      page-files.ts
+//
+// Who may is decided in page-access.ts, before anything else. Every answer carries headers that let a page load and reach nothing but this
+// port, be framed by nobody, and tell nobody where it is: what a trace is named cannot make a browser do anything.
+
+import { createServer, type IncomingMessage, type OutgoingHttpHeaders, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { encodeMessage, type LiveMessage } from '@ranktrace/protocol';
+import { AggregatorError, messageOf, systemCode } from './errors.ts';
+import { aggregatorLimits as limits } from './limits.ts';
+import { Access, isLoopback, type Refusal } from './page-access.ts';
+import { PageFiles } from './page-files.ts';
+import type { ViewRuns } from './view/run-view.ts';
+import { ViewSockets } from './view/view-sockets.ts';
+import type { WebSocketIngest } from './web-socket-ingest.ts';
+
+export interface ListenOptions {
+  /** Default 127.0.0.1. Anything but loopback needs a token. */
+  readonly host?: string | undefined;
+  /** 0 (default) = any free port. */
+  readonly port?: number | undefined;
+}
+
+export interface HttpServiceOptions {
+  readonly listen: ListenOptions;
+  /** What ranks and people must send as `Authorization: Bearer …`; a page comes in by `/?token=…` too. */
+  readonly token?: string | undefined;
+  /** What `GET /status` answers; without it there is no such path. */
+  readonly status?: (() => LiveMessage) | undefined;
+  /** Takes the ranks; closed with the service. Without it there is no `/v1/ingest`. */
+  readonly ingest?: WebSocketIngest | undefined;
+  /** Directory of the built page. Without it there is none. */
+  readonly page?: string | undefined;
+  /** What pages look at. Without it there is no `/v1/view`. */
+  readonly view?: ViewRuns | undefined;
+  /** Told in one line what an operator should know. */
+  readonly onNotice: (notice: string) => void;
+}
+
+/** A way in over WebSockets. */
+interface Entrance {
+  readonly sockets: WebSocketIngest | ViewSockets;
+  readonly connectionsMax: number;
+  readonly refusal: (request: IncomingMessage) => Refusal | undefined;
+}
+
+interface Answer {
+  /** Default 200. */
+  readonly code?: number;
+  readonly body: string | Uint8Array;
+  /** Default: plain text that is kept nowhere. */
+  readonly headers?: OutgoingHttpHeaders;
+}
+
+const securityHeaders = {
+  'content-security-policy':
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; " +
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+} as const;
+
+export class HttpService {
+  readonly #options: HttpServiceOptions;
+  readonly #access: Access;
+  readonly #files: PageFiles | undefined;
+  readonly #entrances = new Map<string, Entrance>();
+  readonly #server: Server;
+
+  private constructor(options: HttpServiceOptions, files: PageFiles | undefined) {
+    this.#options = options;
+    this.#files = files;
+    const access = new Access(options.token);
+    this.#access = access;
+    const { ingest, view, onNotice } = options;
+    if (ingest !== undefined) {
+      const refusal = (request: IncomingMessage): Refusal | undefined => access.rankRefusal(request);
+      this.#entrances.set('/v1/ingest', { sockets: ingest, connectionsMax: limits.connectionsMax, refusal });
+    }
+    if (view !== undefined) {
+      const refusal = (request: IncomingMessage): Refusal | undefined => access.pageRefusal(request);
+      const sockets = new ViewSockets({ runs: view, onNotice });
+      this.#entrances.set('/v1/view', { sockets, connectionsMax: limits.viewPagesMax, refusal });
+    }
+    const { requestMsMax: headersTimeout, requestMsMax: requestTimeout } = limits;
+    const timeouts = { headersTimeout, requestTimeout, connectionsCheckingInterval: limits.requestMsMax / 2 };
+    this.#server = createServer(timeouts, (request, response) => this.#answer(request, response));
+    this.#server.maxConnections = limits.connectionsMax + limits.viewPagesMax + limits.requestsMax;
+    this.#server.on('upgrade', (request, socket, head) => this.#upgrade(request, socket, head));
+  }
+
+  /** Listens; throws AggregatorError `token_required`, `port_in_use`, `listen_failed`, or `bad_option` where `page` is no page. */
+  static async listen(options: HttpServiceOptions): Promise<HttpService> {
+    const { host = '127.0.0.1', port = 0 } = options.listen;
+    if (!isLoopback(host) && !options.token) {
+      throw new AggregatorError(
+        'token_required',
+        `Cannot listen on ${host}:${port}: other hosts can reach it, so it needs a token (--token)`,
+      );
+    }
+    const service = new HttpService(options, options.page === undefined ? undefined : new PageFiles(options.page));
+    try {
+      await new Promise<void>((resolve, reject) => {
+        service.#server.once('error', reject).listen({ host, port }, resolve);
+      });
+    } catch (cause) {
+      for (const { sockets } of service.#entrances.values()) sockets.close();
+      const inUse = systemCode(cause) === 'EADDRINUSE';
+      const what = inUse ? 'another program uses that port; choose another with --listen' : messageOf(cause);
+      throw new AggregatorError(inUse ? 'port_in_use' : 'listen_failed', `Cannot listen on ${host}:${port}: ${what}`, { cause });
+    }
+    service.#server.removeAllListeners('error').on('error', (error) => options.onNotice(`HTTP server: ${error.message}`));
+    return service;
+  }
+
+  /** Where it listens, `http://<host>:<port>`. */
+  get address(): string {
+    const { address, family, port } = this.#server.address() as AddressInfo;
+    return family === 'IPv6' ? `http://[${address}]:${port}` : `http://${address}:${port}`;
+  }
+
+  /** Takes no more, lets peers close in good order for a moment, then ends; the ranks' sockets too. */
+  async close(): Promise<void> {
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    for (const { sockets } of this.#entrances.values()) sockets.close();
+    this.#server.closeIdleConnections();
+    const end = setTimeout(() => {
+      for (const { sockets } of this.#entrances.values()) sockets.terminate();
+      this.#server.closeAllConnections();
+    }, limits.closeGraceMs);
+    await closed;
+    clearTimeout(end);
+  }
+
+  #answer(request: IncomingMessage, response: ServerResponse): void {
+    const { code = 200, body, headers } = this.#answerTo(request);
+    response.writeHead(code, { 'content-type': 'text/plain', 'cache-control': 'no-store', ...securityHeaders, ...headers }).end(body);
+  }
+
+  #answerTo(request: IncomingMessage): Answer {
+    const path = pathOf(request);
+    if (request.method !== 'GET') return { code: 405, body: 'only GET\n', headers: { allow: 'GET' } };
+    if (path === '/healthz') return { body: 'ok\n' };
+    const entry = this.#access.pageEntry(request);
+    if (entry !== undefined) return { code: 303, body: '', headers: { location: entry.location, 'set-cookie': entry.cookie } };
+    const refusal = this.#access.pageRefusal(request);
+    if (refusal !== undefined) {
+      const { code, reason } = refusal;
+      return { code, body: `${reason}\n`, ...(code === 401 ? { headers: { 'www-authenticate': 'Bearer' } } : {}) };
+    }
+    const { status } = this.#options;
+    if (path === '/status' && status !== undefined) {
+      return { body: encodeMessage(status()), headers: { 'content-type': 'application/json' } };
+    }
+    const file = this.#files?.get(path);
+    if (file !== undefined) return { body: file.bytes, headers: { 'content-type': file.type, 'cache-control': file.cacheControl } };
+    return { code: 404, body: path === '/' ? 'not found: this service has no page\n' : 'not found\n' };
+  }
+
+  #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    socket.on('error', () => undefined);
+    const entrance = this.#entrances.get(pathOf(request));
+    const refusal = entrance === undefined ? { code: 404, reason: 'not found' } : refusalOf(entrance, request);
+    if (refusal === undefined) entrance?.sockets.accept(request, socket, head);
+    else refuseUpgrade(socket, refusal);
+  }
+}
+
+function refusalOf({ sockets, connectionsMax, refusal }: Entrance, request: IncomingMessage): Refusal | undefined {
+  const refused = refusal(request);
+  if (refused !== undefined || sockets.connections < connectionsMax) return refused;
+  return { code: 503, reason: `more than ${connectionsMax} connections` };
+}
+
+const pathOf = (request: IncomingMessage): string => request.url?.split('?', 1)[0] ?? '';
+
+function refuseUpgrade(socket: Duplex, { code, reason }: Refusal): void {
+  const body = `${reason}\n`;
+  // An upgraded socket is no longer the HTTP server's: a peer that never closes its side would hold it, and our end, forever.
+  socket.once('finish', () => socket.destroy());
+  setTimeout(() => socket.destroy(), limits.closeGraceMs).unref();
+  socket.end(`HTTP/1.1 ${code} Refused\r\nconnection: close\r\ncontent-type: text/plain\r\ncontent-length: ${body.length}\r\n\r\n${body}`);
+}

@@ -1,0 +1,49 @@
+// Questions about a run that is open, each answered by its timeline. All are generators, those that take long by yielding how far they are: whoever
+// drives them decides when to breathe, and gives them up by not going on.
+
+import type { ViewRequest } from '@ranktrace/protocol';
+import type { Timeline, ViewProgress } from '@ranktrace/trace';
+import type { RunView } from './run-view.ts';
+import { ViewError } from './view-error.ts';
+
+/** A request that needs nothing but the run. */
+export type RunQuestion = Extract<ViewRequest, { type: 'event' | 'links' | 'area' | 'flame' | 'search' | 'find' | 'overview' }>;
+
+/** Answers one; throws ViewError `bad_request`, `no_such_track`, `no_such_event`. */
+export function* answerQuestion(view: RunView, question: RunQuestion): Generator<ViewProgress, unknown> {
+  const { timeline } = view;
+  if ('tracks' in question) checkTracks(timeline, question.tracks);
+  if ('from' in question && question.until < question.from) {
+    throw new ViewError('bad_request', `Cannot answer "${question.type}": until (${question.until}) is before from (${question.from})`);
+  }
+  switch (question.type) {
+    case 'event':
+      return eventOf(timeline, question.track, question.event);
+    case 'links':
+      return timeline.links(question.from, question.until, question.tracks);
+    case 'area':
+      return yield* timeline.area(question.from, question.until, question.tracks);
+    case 'flame':
+      return yield* timeline.flame(question.from, question.until, question.tracks);
+    case 'search':
+      return timeline.search(question.text);
+    case 'find':
+      return yield* timeline.find(question.names, question.tracks, question.time, question.direction);
+    case 'overview':
+      return view.overview(question);
+  }
+}
+
+/** Throws ViewError `no_such_track` unless the run has them all. */
+export function checkTracks(timeline: Timeline, tracks: readonly number[]): void {
+  for (const track of tracks) {
+    if (timeline.track(track) === undefined) throw new ViewError('no_such_track', `Cannot show track ${track}: the run has no such track`);
+  }
+}
+
+function eventOf(timeline: Timeline, track: number, event: number): unknown {
+  checkTracks(timeline, [track]);
+  const details = timeline.event(track, event);
+  if (details === undefined) throw new ViewError('no_such_event', `Cannot show event ${event} of track ${track}: there is no such event`);
+  return details;
+}

@@ -1,0 +1,56 @@
+// The blocks of a timeline in a file without a name: it is gone when it is closed, or when the process is.
+
+import { closeSync, mkdtempSync, openSync, readSync, rmSync, writeSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { BlockStore } from '@ranktrace/trace';
+import { AggregatorError, messageOf } from '../errors.ts';
+
+export class BlockFile implements BlockStore, Disposable {
+  readonly #file: number;
+  #end = 0;
+
+  /** Throws AggregatorError `store_write_failed` when there is no room for temporary files. */
+  constructor() {
+    const directory = mkdtempSync(join(tmpdir(), 'ranktrace-view-'));
+    try {
+      this.#file = openSync(join(directory, 'blocks'), 'w+', 0o600);
+    } finally {
+      rmSync(directory, { recursive: true, force: true });
+    }
+  }
+
+  /** Bytes written. */
+  get bytes(): number {
+    return this.#end;
+  }
+
+  write(bytes: Uint8Array): number {
+    const place = this.#end;
+    this.overwrite(place, bytes);
+    this.#end += bytes.length;
+    return place;
+  }
+
+  overwrite(place: number, bytes: Uint8Array): void {
+    try {
+      for (let done = 0; done < bytes.length; ) done += writeSync(this.#file, bytes, done, bytes.length - done, place + done);
+    } catch (cause) {
+      throw new AggregatorError('store_write_failed', `Cannot keep the timeline in "${tmpdir()}": ${messageOf(cause)}`, { cause });
+    }
+  }
+
+  read(place: number, length: number): Uint8Array {
+    const bytes = new Uint8Array(length);
+    for (let done = 0; done < length; ) {
+      const read = readSync(this.#file, bytes, done, length - done, place + done);
+      if (read === 0) throw new RangeError(`No block of ${length} bytes at ${place}: the file ends at ${this.#end}`);
+      done += read;
+    }
+    return bytes;
+  }
+
+  [Symbol.dispose](): void {
+    closeSync(this.#file);
+  }
+}

@@ -1,0 +1,122 @@
+import type { AreaTable } from '@ranktrace/protocol';
+import { type BatchSource, simulatedCluster } from '@ranktrace/trace';
+import { describe, expect, it } from 'vitest';
+import { driveSteps } from '../drive-steps.ts';
+import { waitUntil } from '../testing/wait-until.ts';
+import { type FollowedRun, followStore } from './follow-store.ts';
+import { ViewedRun } from './viewed-run.ts';
+
+const cluster = { ranks: 4, hosts: 2, seconds: 20, stepMs: 100, seed: 7 };
+
+/** `source` with only the batches at these places of it. */
+function only(source: BatchSource, places: readonly number[]): BatchSource {
+  const most = Math.max(-1, ...places);
+  return {
+    rank: source.rank,
+    incarnation: source.incarnation,
+    count: places.length,
+    missing: most + 1 - places.length,
+    batch: (index, tables) => source.batch(places[index] as number, tables),
+  };
+}
+
+const first = (source: BatchSource, count: number): BatchSource =>
+  only(
+    source,
+    Array.from({ length: Math.min(count, source.count) }, (_, at) => at),
+  );
+
+const noNotice = (notice: string): void => {
+  throw new Error(notice);
+};
+
+/** Everything that pages can see of a run: tables of names, tiles of three levels, gaps, steps. */
+async function shown(viewed: ViewedRun): Promise<unknown> {
+  const { timeline } = viewed;
+  const tables: unknown[] = [];
+  for (const track of timeline.tracks) {
+    const table: AreaTable = await driveSteps(timeline.area(timeline.from, timeline.until, [track.id]));
+    const tiles = [20, 26, 34].map((level) => timeline.tile({ track: track.id, level, index: 0 }));
+    const { rank } = track.process.process;
+    tables.push({
+      rank,
+      name: track.lane.name,
+      events: track.events,
+      rows: table.rows.map(({ place: _, ...row }) => row),
+      tiles: tiles.map(withoutKeys),
+    });
+  }
+  const byName = (a: unknown, b: unknown): number => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1);
+  const { ranks, percentiles, slowest } = viewed.overview({ bins: 50 });
+  return { tables: tables.sort(byName), ranks: ranks.map(({ process: _, ...rank }) => rank), percentiles, slowest };
+}
+
+/** Names by their text, and neither versions nor numbers of names. */
+const withoutKeys = (tile: unknown): unknown => {
+  const { track: _, version: __, name: ___, ...rest } = tile as Record<string, unknown>;
+  return rest;
+};
+
+/** Follows a run whose sources are each of `states` in turn, the last of them whole. */
+async function followed(states: readonly (readonly BatchSource[])[], viewed: ViewedRun): Promise<void> {
+  let at = 0;
+  const run: FollowedRun = { isFixed: true, sources: () => states[at] as readonly BatchSource[], isWhole: () => at === states.length - 1 };
+  const stop = new AbortController();
+  const following = followStore(run, viewed, stop.signal, noNotice);
+  for (; at < states.length - 1; at++) {
+    const batches = (states[at] as readonly BatchSource[]).reduce((sum, { count }) => sum + count, 0);
+    await waitUntil(`state ${at} is read`, () => viewed.about.read === 2 * batches, 20_000);
+  }
+  await following;
+}
+
+describe('a run that is followed', () => {
+  const { sources } = simulatedCluster(cluster);
+  const whole = async (): Promise<unknown> => {
+    using viewed = new ViewedRun('demo');
+    await followed([sources], viewed);
+    return await shown(viewed);
+  };
+
+  it('is in the end what it is when it is read at once', async () => {
+    using viewed = new ViewedRun('demo');
+    const parts = [0.2, 0.5, 0.9].map((share) => sources.map((source) => first(source, Math.floor(share * source.count))));
+    await followed([...parts, sources], viewed);
+    expect(await shown(viewed)).toEqual(await whole());
+    expect(viewed.about).toMatchObject({ live: false, worldSize: 4 });
+    expect(viewed.model().processes.map(({ rank, ended, alignment }) => [rank, ended, alignment.method])).toEqual([
+      [0, true, 'sampled'],
+      [1, true, 'sampled'],
+      [2, true, 'sampled'],
+      [3, true, 'sampled'],
+    ]);
+  });
+
+  it('is the same when batches come late and fill a gap, and the gap is shown meanwhile', async () => {
+    using viewed = new ViewedRun('demo');
+    const rank = sources[1] as BatchSource;
+    const places = Array.from({ length: rank.count - 1 }, (_, at) => at).filter((at) => at < 10 || at > 14);
+    const gapped = sources.map((source) => (source === rank ? only(rank, places) : first(source, source.count - 1)));
+    let gaps: unknown;
+    viewed.onGrown(() => {
+      gaps ??= viewed.model().processes.find((process) => process.rank === 1 && process.gaps.length > 0)?.gaps;
+    });
+    await followed([gapped, sources], viewed);
+    expect(gaps).toMatchObject([{ batches: 5, events: 0 }]);
+    expect(viewed.model().processes.every((process) => process.gaps.length === 0 && process.missing === 0)).toBe(true);
+    expect(await shown(viewed)).toEqual(await whole());
+  });
+
+  it('tells pages what they have not, whenever they ask', async () => {
+    using viewed = new ViewedRun('demo');
+    const before = viewed.growth(undefined);
+    expect(before?.growth).toMatchObject({ processes: [], tracks: [] });
+    await followed([sources], viewed);
+    const grown = viewed.growth(before?.cursor);
+    const { type, namesFrom, ...model } = viewed.growth(undefined)?.growth ?? {};
+    expect(grown?.growth.processes).toHaveLength(4);
+    expect(model).toEqual(viewed.model());
+    await waitUntil('it is analysed', () => viewed.overview({ bins: 1 }).analysed);
+    expect(viewed.growth(viewed.growth(grown?.cursor)?.cursor ?? grown?.cursor)).toBeUndefined();
+  });
+});

@@ -1,0 +1,155 @@
+// A run's batches into its timeline, as they come: clocks first, then events, then what is to be said of the whole.
+//
+//   sources ──► align ──► index ──► grown ──► (more came? again)
+//                                      └──► whole: analyse
+//
+// While ranks go on, clocks are those of a growing run (RunAlignment.update), fitted at most every so often; once the run is whole they are
+// fitted from scratch, as in its trace file.
+
+import { setTimeout as wait } from 'node:timers/promises';
+import {
+  type AlignedRun,
+  analyseRun,
+  type BatchSource,
+  type MergeProgress,
+  processOf,
+  RunAlignment,
+  type TimelineClock,
+} from '@ranktrace/trace';
+import { driveSteps } from '../drive-steps.ts';
+import { messageOf } from '../errors.ts';
+import { aggregatorLimits as limits } from '../limits.ts';
+import { type MergeSource, readableSource } from '../write-trace.ts';
+import { RankIndex } from './rank-index.ts';
+import type { ViewedRun } from './viewed-run.ts';
+
+export interface FollowedRun {
+  /** All lives of all ranks as they are now. */
+  sources(): readonly MergeSource[];
+  /** Whether nothing more is expected. */
+  isWhole(): boolean;
+  /** Whether it is what it is: files that nobody writes. */
+  readonly isFixed: boolean;
+}
+
+/** Follows until `signal` aborts, or all is read of a run that is fixed. */
+export async function followStore(
+  followed: FollowedRun,
+  viewed: ViewedRun,
+  signal: AbortSignal,
+  onNotice: (notice: string) => void,
+): Promise<void> {
+  const reader = new StoreReader(viewed, signal, onNotice);
+  let seen = '';
+  while (!signal.aborted) {
+    const sources = followed.sources().map((source) => readableSource(source, undefined));
+    const isWhole = followed.isWhole();
+    const state = `${sources.length} ${sources.reduce((sum, { count }) => sum + count, 0)} ${isWhole}`;
+    if (state !== seen) await reader.read(sources, isWhole);
+    seen = state;
+    if (followed.isFixed && isWhole) return;
+    await wait(limits.viewFollowMs, undefined, { signal, ref: false }).catch(() => undefined);
+  }
+}
+
+class StoreReader {
+  readonly #viewed: ViewedRun;
+  readonly #signal: AbortSignal;
+  readonly #onNotice: (notice: string) => void;
+  readonly #ranks = new Map<string, RankIndex>();
+  #alignment = new RunAlignment();
+  /** When clocks may be fitted again, ms. */
+  #alignAfter = 0;
+  #analyseAfter = 0;
+  #isAnalysing = false;
+  #isAnalysisWanted = false;
+  #missing = 0;
+
+  constructor(viewed: ViewedRun, signal: AbortSignal, onNotice: (notice: string) => void) {
+    this.#viewed = viewed;
+    this.#signal = signal;
+    this.#onNotice = onNotice;
+  }
+
+  async read(sources: readonly BatchSource[], isWhole: boolean): Promise<void> {
+    const batches = sources.reduce((sum, { count }) => sum + count, 0);
+    // Each is read for its clocks and for its events.
+    const progress: MergeProgress = { done: 0, total: batches };
+    const tell = (done: number): void => this.#viewed.grown({ read: Math.min(done, 2 * batches), total: 2 * batches, live: !isWhole });
+    const isNew = sources.some((source) => source.count > 0 && !this.#ranks.has(keyOf(source)));
+    if (isWhole || isNew || performance.now() >= this.#alignAfter) {
+      const began = performance.now();
+      await this.#align(sources, isWhole, progress, () => tell(Math.min(progress.done, batches)));
+      this.#alignAfter = performance.now() + Math.max(limits.viewAlignMs, limits.viewWorkShare * (performance.now() - began));
+    }
+    for (const source of sources) {
+      const rank = this.#ranks.get(keyOf(source));
+      if (rank === undefined) continue;
+      await driveSteps(rank.follow(source, isWhole), { signal: this.#signal, onProgress: () => tell(batches + this.#indexed()) });
+    }
+    tell(2 * batches);
+    this.#analyse(sources, isWhole);
+  }
+
+  async #align(sources: readonly BatchSource[], isWhole: boolean, progress: MergeProgress, onProgress: () => void): Promise<void> {
+    // Batches that filled a gap stand where others stood: what was read of the run by their places no longer holds.
+    const missing = sources.reduce((sum, source) => sum + source.missing, 0);
+    if (isWhole || missing < this.#missing) this.#alignment = new RunAlignment();
+    this.#missing = missing;
+    const steps = isWhole ? this.#alignment.finish(sources, progress) : this.#alignment.update(sources, progress);
+    this.#place(await driveSteps(steps, { signal: this.#signal, onProgress }));
+    if (isWhole) this.#alignment = new RunAlignment();
+  }
+
+  #place({ surveys, fitted, conflicts }: AlignedRun): void {
+    const { timeline } = this.#viewed;
+    for (const [at, survey] of surveys.entries()) {
+      const { clock, model, epoch } = fitted.clocks[at] as (typeof fitted.clocks)[number];
+      const axis: TimelineClock = { toTrace: (own) => clock.toTrace(own), toOwn: (time) => model.toHost(time) - epoch };
+      const key = keyOf(survey.source);
+      const known = this.#ranks.get(key);
+      const process = processOf(survey, known?.timeline.index ?? timeline.processes.length, model.alignment);
+      if (known === undefined) this.#ranks.set(key, new RankIndex(timeline.addProcess(process, axis)));
+      else known.timeline.setClock(axis, process);
+    }
+    this.#viewed.grown({
+      worldSize: surveys.reduce((most, { header }) => Math.max(most, header.worldSize), 1),
+      unixEpoch: fitted.unixEpoch?.toString() ?? null,
+      clockConflicts: conflicts.slice(0, limits.viewMarksMax).map(({ time, hosts, slack }) => ({ time, hosts, slack })),
+    });
+  }
+
+  /** A whole merge beside the reading, so not often: while the run is live it may take a tenth of the time. */
+  #analyse(sources: readonly BatchSource[], isWhole: boolean): void {
+    if (this.#isAnalysing || (!isWhole && performance.now() < this.#analyseAfter)) {
+      this.#isAnalysisWanted ||= isWhole;
+      return;
+    }
+    this.#isAnalysing = true;
+    this.#isAnalysisWanted = false;
+    const began = performance.now();
+    const done = (): void => {
+      this.#isAnalysing = false;
+      this.#analyseAfter = performance.now() + Math.max(limits.viewAnalyseMs, limits.viewWorkShare * (performance.now() - began));
+      if (this.#isAnalysisWanted && !this.#signal.aborted) this.#analyse(sources, true);
+    };
+    driveSteps(analyseRun(sources), { signal: this.#signal }).then(
+      (analysis) => {
+        this.#viewed.analysed(analysis, isWhole);
+        done();
+      },
+      (error: unknown) => {
+        if (!this.#signal.aborted) this.#onNotice(`run ${this.#viewed.run}: not analysed: ${messageOf(error)}`);
+        done();
+      },
+    );
+  }
+
+  #indexed(): number {
+    let read = 0;
+    for (const rank of this.#ranks.values()) read += rank.read;
+    return read;
+  }
+}
+
+const keyOf = ({ rank, incarnation }: BatchSource): string => `${rank} ${incarnation}`;

@@ -1,0 +1,133 @@
+// One life of a rank into its timeline, batch by batch, on its own clock: a rank that is stuck holds up nobody, and fitting the clocks anew
+// moves nothing that was indexed.
+//
+// Batches come in order of sequence. What comes later than its place (a gap that was filled, detail that was held back until it was asked for)
+// makes this rank be read again from the start, in the order of time.
+
+import { type Batch, type EventTable, rankTime, traceTime } from '@ranktrace/protocol';
+import { BatchMerger, type BatchSource, type ProcessTimeline, type RankClock } from '@ranktrace/trace';
+
+interface Placed {
+  readonly index: number;
+  readonly since: number;
+}
+
+const ownClock: RankClock = { exact: 0, toTrace: (time) => traceTime(time) };
+
+export class RankIndex {
+  readonly timeline: ProcessTimeline;
+  #merger: BatchMerger;
+  /** Batches read, by their place in `#order`, or in the source where that is undefined. */
+  #read = 0;
+  #order: readonly Placed[] | undefined;
+  #missing = 0;
+  #sequence = -1;
+  /** No event of a later batch starts before this, unless it says so. */
+  #promised = Number.NEGATIVE_INFINITY;
+  #dropped = 0;
+  #hasEnded = false;
+
+  constructor(timeline: ProcessTimeline) {
+    this.timeline = timeline;
+    this.#merger = this.#begin(false);
+  }
+
+  /** Batches that are in the timeline. */
+  get read(): number {
+    return this.#read;
+  }
+
+  /** Reads what is new in `source`, the same one as it is now; yields after each batch. `isWhole`: nothing is to follow. */
+  *follow(source: BatchSource, isWhole: boolean): Generator<void> {
+    const isChanged = source.count > this.#read;
+    if (isChanged && (source.missing < this.#missing || this.#hasEnded)) this.#restart(undefined);
+    this.#missing = source.missing;
+    while (this.#read < source.count) {
+      const placed = this.#order?.[this.#read];
+      const batch = source.batch(placed?.index ?? this.#read);
+      this.#read++;
+      if (batch === undefined) continue;
+      const { since = this.#promised } = batch.header;
+      if (this.#order === undefined && since < this.#promised) {
+        this.#restart(inOrderOfTime(source));
+        continue;
+      }
+      this.#take(batch, placed?.since ?? since);
+      yield;
+    }
+    // What comes from here on is read by its sequence again.
+    this.#order = undefined;
+    if (isWhole) this.#end();
+  }
+
+  #take(batch: Batch, since: number): void {
+    const { header } = batch;
+    this.#noteLosses(batch);
+    this.#merger.push(0, batch, rankTime(since));
+    this.#merger.advance();
+    this.timeline.advance(since);
+    this.#promised = Math.max(this.#promised, header.watermark);
+    if (header.last) this.#end();
+  }
+
+  #noteLosses({ header, tables }: Batch): void {
+    const { sequence, dropped, watermark } = header;
+    const from = Number.isFinite(this.#promised) ? this.#promised : 0;
+    if (sequence > this.#sequence + 1 && this.#order === undefined) {
+      const until = earliest(tables.spans, tables.steps, from, watermark);
+      this.timeline.lost(from, until, sequence - this.#sequence - 1, 0);
+    }
+    if (dropped.events > this.#dropped) this.timeline.lost(from, Math.max(from, watermark), 0, dropped.events - this.#dropped);
+    this.#dropped = Math.max(this.#dropped, dropped.events);
+    this.#sequence = Math.max(this.#sequence, sequence);
+  }
+
+  #end(): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    this.#merger.finish(0);
+    this.#merger.advance();
+    this.timeline.end();
+  }
+
+  #restart(order: readonly Placed[] | undefined): void {
+    this.timeline.clear();
+    this.#merger = this.#begin(order !== undefined);
+    this.#order = order;
+    this.#read = 0;
+    this.#sequence = -1;
+    this.#promised = Number.NEGATIVE_INFINITY;
+    this.#dropped = 0;
+    this.#hasEnded = false;
+  }
+
+  #begin(heldBack: boolean): BatchMerger {
+    const merger = new BatchMerger(this.timeline.sink());
+    merger.add(this.timeline.process, ownClock, heldBack);
+    return merger;
+  }
+}
+
+/** A source's batches in order of the time before which none of their events, nor of later ones, starts. */
+function inOrderOfTime(source: BatchSource): Placed[] {
+  const placed: Placed[] = [];
+  let promised = Number.NEGATIVE_INFINITY;
+  for (let index = 0; index < source.count; index++) {
+    const header = source.batch(index, [])?.header;
+    placed.push({ index, since: header?.since ?? promised });
+    if (header !== undefined) promised = Math.max(promised, header.watermark);
+  }
+  return placed.sort((a, b) => a.since - b.since || a.index - b.index);
+}
+
+/** When something is first known to have been recorded after `from`; at the latest `until`. */
+function earliest(spans: EventTable<'spans'>, steps: EventTable<'steps'>, from: number, until: number): number {
+  let first = Math.max(from, until);
+  for (const { columns, length } of [spans, steps]) {
+    for (let row = 0; row < length; row++) {
+      const start = columns.start[row] as number;
+      if (start >= from && start < first) first = start;
+    }
+  }
+  return first;
+}

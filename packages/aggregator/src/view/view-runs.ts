@@ -1,0 +1,213 @@
+// The runs that pages can look at: those of a service's output directory, or inputs that were named. A run is read when somebody opens it, by
+// one reader for all pages, and forgotten some time after the last has left.
+
+import { join } from 'node:path';
+import type { RunLine } from '@ranktrace/protocol';
+import { analysisSink, type PerfettoTrace, teeSink, timelineSink } from '@ranktrace/trace';
+import { type BatchLog, openBatchLog } from '../batch-log.ts';
+import { driveSteps } from '../drive-steps.ts';
+import { messageOf } from '../errors.ts';
+import { aggregatorLimits as limits } from '../limits.ts';
+import type { LiveState } from '../live-state.ts';
+import type { RunStores } from '../run-stores.ts';
+import type { MergeSource } from '../write-trace.ts';
+import { type FollowedRun, followStore } from './follow-store.ts';
+import type { RunView, ViewRuns } from './run-view.ts';
+import { ViewError } from './view-error.ts';
+import { ViewedRun } from './viewed-run.ts';
+
+/** A run to look at that is in files. */
+export type ViewInput =
+  | { readonly run: string; readonly sources: readonly MergeSource[] }
+  | { readonly run: string; readonly perfetto: () => PerfettoTrace };
+
+/** Something that can be read into a `ViewedRun`. */
+interface Readable extends Disposable {
+  /** Resolves when nothing more is to be read, or `signal` aborts. */
+  read(viewed: ViewedRun, signal: AbortSignal): Promise<void>;
+}
+
+interface OpenRun {
+  readonly viewed: ViewedRun;
+  readonly stop: AbortController;
+  readonly reading: Promise<void>;
+  readonly readable: Readable;
+  pages: number;
+  forget: NodeJS.Timeout | undefined;
+}
+
+abstract class OpenRuns implements ViewRuns, AsyncDisposable {
+  readonly #open = new Map<string, OpenRun>();
+  protected readonly onNotice: (notice: string) => void;
+
+  constructor(onNotice: (notice: string) => void) {
+    this.onNotice = onNotice;
+  }
+
+  abstract list(): RunLine[];
+  abstract onChange(listener: () => void): () => void;
+  /** Undefined when there is no such run. */
+  protected abstract readable(run: string): Readable | undefined;
+
+  async open(run: string): Promise<RunView & Disposable> {
+    const open = this.#open.get(run) ?? this.#begin(run);
+    open.pages++;
+    clearTimeout(open.forget);
+    let isReleased = false;
+    const release = (): void => {
+      if (isReleased) return;
+      isReleased = true;
+      if (--open.pages > 0) return;
+      open.forget = setTimeout(() => void this.#end(run), limits.viewIdleMs).unref();
+    };
+    const { viewed } = open;
+    return {
+      timeline: viewed.timeline,
+      model: () => viewed.model(),
+      growth: (cursor) => viewed.growth(cursor),
+      overview: (request) => viewed.overview(request),
+      onGrown: (listener) => viewed.onGrown(listener),
+      [Symbol.dispose]: release,
+    };
+  }
+
+  /** How much of a run that is open is read; its unit is the run's own. */
+  progress(run: string): { readonly read: number; readonly total: number } {
+    const { read = 0, total = 0 } = this.#open.get(run)?.viewed.about ?? {};
+    return { read, total };
+  }
+
+  /** Resolves when the run, which is open, is read to its end. */
+  async read(run: string): Promise<void> {
+    await this.#open.get(run)?.reading;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([...this.#open.keys()].map((run) => this.#end(run)));
+  }
+
+  #begin(run: string): OpenRun {
+    const readable = this.readable(run);
+    if (readable === undefined) throw new ViewError('no_such_run', `There is no run "${run}"`);
+    for (const [name, { pages }] of this.#open) if (this.#open.size >= limits.viewRunsMax && pages === 0) void this.#end(name);
+    if (this.#open.size >= limits.viewRunsMax) throw new ViewError('too_many', `${limits.viewRunsMax} runs are being looked at already`);
+    const viewed = new ViewedRun(run);
+    const stop = new AbortController();
+    const reading = readable.read(viewed, stop.signal).catch((error: unknown) => {
+      if (!stop.signal.aborted) this.onNotice(`run ${run}: cannot be shown any further: ${messageOf(error)}`);
+    });
+    const open: OpenRun = { viewed, stop, reading, readable, pages: 0, forget: undefined };
+    this.#open.set(run, open);
+    return open;
+  }
+
+  async #end(run: string): Promise<void> {
+    const open = this.#open.get(run);
+    if (open === undefined) return;
+    this.#open.delete(run);
+    clearTimeout(open.forget);
+    open.stop.abort();
+    await open.reading;
+    open.readable[Symbol.dispose]();
+    open.viewed[Symbol.dispose]();
+  }
+}
+
+/** The runs of a service, while they grow and after. */
+export class StoredRuns extends OpenRuns {
+  readonly #out: string;
+  readonly #stores: RunStores;
+  readonly #live: LiveState;
+
+  constructor(out: string, stores: RunStores, live: LiveState, onNotice: (notice: string) => void) {
+    super(onNotice);
+    this.#out = out;
+    this.#stores = stores;
+    this.#live = live;
+  }
+
+  list(): RunLine[] {
+    const live = new Map(this.#live.status(0).runs.map((run) => [run.run, run]));
+    return this.#stores.runs().map((run) => {
+      const known = live.get(run);
+      return known === undefined
+        ? { run, worldSize: 0, ranks: 0 }
+        : { run, worldSize: known.worldSize, ranks: known.ranks.length, live: !this.#isWhole(run) };
+    });
+  }
+
+  onChange(listener: () => void): () => void {
+    return this.#live.subscribe(listener);
+  }
+
+  protected readable(run: string): Readable | undefined {
+    if (this.#stores.peek(run) === undefined && !this.#stores.runs().includes(run)) return undefined;
+    let log: BatchLog | undefined;
+    const followed: FollowedRun = {
+      isFixed: false,
+      isWhole: () => this.#isWhole(run),
+      sources: () => {
+        const store = this.#stores.peek(run);
+        if (store !== undefined) return store.sources();
+        log ??= openBatchLog(join(this.#out, run));
+        return log.run(run).sources();
+      },
+    };
+    return {
+      read: (viewed, signal) => followStore(followed, viewed, signal, this.onNotice),
+      [Symbol.dispose]: () => log?.close(),
+    };
+  }
+
+  /** Whether all ranks have said goodbye, or nobody sends any more. */
+  #isWhole(run: string): boolean {
+    const known = this.#live.status(0).runs.find((one) => one.run === run);
+    if (known === undefined) return true;
+    if (known.ranks.length >= known.worldSize && known.ranks.every(({ ended }) => ended)) return true;
+    return performance.now() - this.#live.lastBatchAt(run) > limits.viewSilentMs;
+  }
+}
+
+/** Runs in files that nobody writes. */
+export class FileRuns extends OpenRuns {
+  readonly #inputs: ReadonlyMap<string, ViewInput>;
+
+  constructor(inputs: readonly ViewInput[], onNotice: (notice: string) => void) {
+    super(onNotice);
+    this.#inputs = new Map(inputs.map((input) => [input.run, input]));
+  }
+
+  list(): RunLine[] {
+    return [...this.#inputs.values()].map((input) => {
+      const ranks = 'sources' in input ? new Set(input.sources.map(({ rank }) => rank)).size : 0;
+      return { run: input.run, worldSize: ranks, ranks, live: false };
+    });
+  }
+
+  onChange(): () => void {
+    return () => undefined;
+  }
+
+  protected readable(run: string): Readable | undefined {
+    const input = this.#inputs.get(run);
+    if (input === undefined) return undefined;
+    return {
+      read: (viewed, signal) =>
+        'sources' in input
+          ? followStore({ isFixed: true, isWhole: () => true, sources: () => input.sources }, viewed, signal, this.onNotice)
+          : readTrace(input.perfetto(), viewed, signal),
+      [Symbol.dispose]: () => undefined,
+    };
+  }
+}
+
+/** A trace file into a timeline: its times are the axis already. */
+async function readTrace(trace: PerfettoTrace, viewed: ViewedRun, signal: AbortSignal): Promise<void> {
+  const { header } = trace;
+  viewed.grown({ worldSize: header.worldSize, unixEpoch: header.unixEpoch?.toString() ?? null, live: false });
+  const analysis = analysisSink();
+  const steps = trace.events(teeSink(timelineSink(viewed.timeline), analysis));
+  await driveSteps(steps, { signal, onProgress: ({ done, total }) => viewed.grown({ read: done, total }) });
+  viewed.grown({ read: 1, total: 1 });
+  viewed.analysed(analysis.analysis, true);
+}

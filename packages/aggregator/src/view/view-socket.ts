@@ -1,0 +1,263 @@
+// One page: what it asks is checked, taken in turns with all other pages, and answered; what its runs gain is told unasked.
+//
+//   message ──► check ──► under way ──► room in the outlet ──► turn ≤ viewSliceMs ──► …again… ──► answer
+//                │ too many, not valid: an error at once                  │ cancelled, run closed, page gone: given up
+//
+// Invariant: what a page costs is bounded by its requests under way, its open runs, and its outlet, whatever it sends and however little it
+// reads. A request is given up only between turns, so a view is never disposed while it works.
+
+import {
+  decodeMessage,
+  encodeTiles,
+  type Tile,
+  type TileKey,
+  tileBytes,
+  type ViewErrorCode,
+  type ViewMessage,
+  type ViewRequest,
+  viewRequestSchema,
+} from '@ranktrace/protocol';
+import type { RawData, WebSocket } from 'ws';
+import { closeReason } from '../close-reason.ts';
+import { messageOf } from '../errors.ts';
+import { aggregatorLimits as limits } from '../limits.ts';
+import { answerQuestion, checkTracks, type RunQuestion } from './answer-question.ts';
+import { FollowedRuns } from './followed-runs.ts';
+import { PageOutlet } from './page-outlet.ts';
+import type { RunView, ViewRuns } from './run-view.ts';
+import { StateFeed } from './state-feed.ts';
+import type { Turns } from './turns.ts';
+import { ViewError } from './view-error.ts';
+
+export interface ViewSocketOptions {
+  readonly socket: WebSocket;
+  readonly runs: ViewRuns;
+  readonly turns: Turns;
+  /** Told in one line of what could not be answered. */
+  readonly onNotice: (notice: string) => void;
+}
+
+/** A request that has its turn, or several. */
+type TakenRequest = Exclude<ViewRequest, { type: 'cancel' | 'close' }>;
+
+interface Underway {
+  readonly id: number;
+  /** The run it is about; undefined: none. */
+  readonly run: string | undefined;
+  isGivenUp: boolean;
+}
+
+export class ViewSocket {
+  readonly #options: ViewSocketOptions;
+  readonly #outlet: PageOutlet;
+  readonly #underway = new Map<number, Underway>();
+  readonly #runs: FollowedRuns;
+  #list: StateFeed | undefined;
+  #heardAt = performance.now();
+
+  constructor(options: ViewSocketOptions) {
+    this.#options = options;
+    const { socket, runs, onNotice } = options;
+    this.#outlet = new PageOutlet(socket);
+    this.#runs = new FollowedRuns({
+      runs,
+      feed: (make, listen) => this.#feed(make, listen),
+      onClose: (run) => this.#giveUp((underway) => underway.run === run),
+    });
+    socket.on('message', (data, isBinary) => this.#receive(data, isBinary));
+    socket.on('ping', (data) => {
+      if (socket.bufferedAmount < limits.viewSendBufferBytesMax) socket.pong(data);
+    });
+    socket.on('pong', () => {
+      this.#heardAt = performance.now();
+    });
+    socket.on('error', (error) => onNotice(`A page was closed: ${error.message}`));
+    socket.on('close', () => this.#end());
+  }
+
+  /** When the page last gave a sign that it reads, `performance.now()`. */
+  get readAt(): number {
+    return Math.max(this.#heardAt, this.#outlet.tookAt);
+  }
+
+  #receive(data: RawData, isBinary: boolean): void {
+    const { socket } = this.#options;
+    if (socket.readyState !== socket.OPEN) return;
+    // What a page says is no sign that it reads what waits for it.
+    if (this.#outlet.buffered === 0) this.#heardAt = performance.now();
+    if (isBinary) {
+      socket.close(1003, 'only text');
+      return;
+    }
+    const request = this.#decode(String(data));
+    if (request === undefined) return;
+    const { id } = request;
+    if (request.type === 'cancel') this.#giveUp((underway) => underway.id === request.request);
+    else if (this.#underway.has(id)) this.#refuse(id, 'bad_request', `Cannot take request ${id}: another with this number is under way`);
+    else if (request.type === 'close') {
+      this.#runs.close(request.run);
+      this.#tell({ id, type: 'answer', answer: {} });
+    } else if (this.#underway.size < limits.viewRequestsPerPageMax) void this.#take(request);
+    else this.#refuse(id, 'too_many', `Cannot take request ${id}: ${limits.viewRequestsPerPageMax} are under way`);
+  }
+
+  /** A valid request; undefined for anything else, which was answered. */
+  #decode(text: string): ViewRequest | undefined {
+    try {
+      return decodeMessage(viewRequestSchema, text);
+    } catch (error) {
+      const id = idIn(text);
+      if (id === undefined) this.#options.socket.close(1008, closeReason(messageOf(error)));
+      else this.#refuse(id, 'bad_request', messageOf(error));
+      return undefined;
+    }
+  }
+
+  async #take(request: TakenRequest): Promise<void> {
+    const { id, type } = request;
+    const underway: Underway = { id, run: 'run' in request ? request.run : undefined, isGivenUp: false };
+    this.#underway.set(id, underway);
+    try {
+      const answer = (await this.#answer(request, underway)) ?? null;
+      this.#tell({ id, type: 'answer', answer });
+    } catch (error) {
+      if (error instanceof ViewError) this.#refuse(id, error.code, error.message);
+      else {
+        const message = `Cannot answer "${type}"${underway.run === undefined ? '' : ` about run "${underway.run}"`}: ${messageOf(error)}`;
+        this.#options.onNotice(message);
+        this.#refuse(id, 'failed', message);
+      }
+    }
+    this.#underway.delete(id);
+  }
+
+  async #answer(request: TakenRequest, underway: Underway): Promise<unknown> {
+    switch (request.type) {
+      case 'runs':
+        return await this.#openList(underway);
+      case 'open':
+        return await this.#runs.open(request.run, () => this.#turn(underway));
+      case 'tiles':
+        return await this.#tiles(await this.#runs.view(request.run), request.tiles, underway);
+      default:
+        return await this.#question(await this.#runs.view(request.run), request, underway);
+    }
+  }
+
+  async #openList(underway: Underway): Promise<unknown> {
+    await this.#turn(underway);
+    const { runs } = this.#options;
+    const list = runs.list();
+    if (this.#list === undefined) {
+      let told = JSON.stringify(list);
+      const make = (): ViewMessage | undefined => {
+        const runs = this.#options.runs.list();
+        const text = JSON.stringify(runs);
+        if (text === told) return undefined;
+        told = text;
+        return { type: 'runs', runs };
+      };
+      this.#list = this.#feed(make, (listener) => runs.onChange(listener));
+    }
+    return list;
+  }
+
+  #feed(make: () => ViewMessage | undefined, listen: (changed: () => void) => () => void): StateFeed {
+    const { socket, onNotice } = this.#options;
+    const onError = (error: unknown): void => {
+      onNotice(`A page was closed, as what it follows cannot be told: ${messageOf(error)}`);
+      socket.close(1011, 'what the page follows cannot be told');
+    };
+    return new StateFeed({ outlet: this.#outlet, turn: () => this.#turn(), make, listen, onError });
+  }
+
+  async #tiles(view: RunView, keys: readonly TileKey[], underway: Underway): Promise<unknown> {
+    checkTracks(
+      view.timeline,
+      keys.map(({ track }) => track),
+    );
+    let next = 0;
+    while (next < keys.length) {
+      await this.#turn(underway);
+      const until = performance.now() + limits.viewSliceMs;
+      const tiles: Tile[] = [];
+      let bytes = 0;
+      while (next < keys.length && performance.now() < until) {
+        const tile = view.timeline.tile(keys[next] as TileKey);
+        next++;
+        if (tile === undefined) continue;
+        if (tiles.length > 0 && bytes + tileBytes(tile) > limits.viewFrameBytesMax) this.#sendTiles(underway, tiles.splice(0));
+        bytes = tiles.length === 0 ? tileBytes(tile) : bytes + tileBytes(tile);
+        tiles.push(tile);
+      }
+      this.#sendTiles(underway, tiles);
+    }
+    return {};
+  }
+
+  #sendTiles({ id }: Underway, tiles: readonly Tile[]): void {
+    if (tiles.length > 0) void this.#outlet.send(encodeTiles(id, tiles));
+  }
+
+  async #question(view: RunView, question: RunQuestion, underway: Underway): Promise<unknown> {
+    const steps = answerQuestion(view, question);
+    let toldAt = performance.now();
+    try {
+      for (;;) {
+        await this.#turn(underway);
+        const until = performance.now() + limits.viewSliceMs;
+        let step = steps.next();
+        while (step.done !== true && performance.now() < until) step = steps.next();
+        if (step.done === true) return step.value;
+        if (performance.now() - toldAt < limits.viewProgressIntervalMs) continue;
+        toldAt = performance.now();
+        this.#tell({ id: underway.id, type: 'progress', done: step.value.done, total: step.value.total });
+      }
+    } finally {
+      steps.return(undefined);
+    }
+  }
+
+  /** Begins a turn of this page: what follows without `await` has the thread. Throws ViewError `cancelled` when `underway` is given up. */
+  async #turn(underway?: Underway): Promise<void> {
+    do {
+      await this.#outlet.drained();
+      await this.#options.turns.turn(this);
+      if (underway?.isGivenUp === true) throw new ViewError('cancelled', `Request ${underway.id} was given up`);
+    } while (this.#outlet.isFull);
+  }
+
+  #giveUp(which: (underway: Underway) => boolean): void {
+    for (const underway of this.#underway.values()) if (which(underway)) underway.isGivenUp = true;
+  }
+
+  #refuse(id: number, code: ViewErrorCode, message: string): void {
+    this.#tell({ id, type: 'error', code, message });
+  }
+
+  /** A page that does not read its answers, which it must have asked for without an end, is not read from until it does. */
+  #tell(message: ViewMessage): void {
+    const { socket } = this.#options;
+    void this.#outlet.send(JSON.stringify(message));
+    if (socket.isPaused || this.#outlet.buffered < 2 * limits.viewSendBufferBytesMax) return;
+    socket.pause();
+    void this.#outlet.drained().then(() => socket.resume());
+  }
+
+  #end(): void {
+    this.#outlet.end();
+    this.#giveUp(() => true);
+    this.#list?.[Symbol.dispose]();
+    this.#runs.end();
+  }
+}
+
+/** The number of a request that is not valid, so that its answer finds whoever asked. */
+function idIn(text: string): number | undefined {
+  try {
+    const { id } = JSON.parse(text) as { id?: unknown };
+    return typeof id === 'number' && Number.isInteger(id) && id >= 0 && id < 2 ** 32 ? id : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,71 @@
+// The pages' way in: one WebSocket per page, at `/v1/view` of http-service.ts. What they may say is in protocol's view-messages.ts.
+
+import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { limits as messageLimits } from '@ranktrace/protocol';
+import { type WebSocket, WebSocketServer } from 'ws';
+import { aggregatorLimits as limits } from '../limits.ts';
+import type { ViewRuns } from './run-view.ts';
+import { Turns } from './turns.ts';
+import { ViewSocket } from './view-socket.ts';
+
+export interface ViewSocketsOptions {
+  readonly runs: ViewRuns;
+  /** Told in one line of what could not be answered, and of what broke a connection. */
+  readonly onNotice: (notice: string) => void;
+  /** A page that reads nothing for so long is closed; default `viewSilenceMsMax`. */
+  readonly silenceMsMax?: number | undefined;
+}
+
+export class ViewSockets {
+  readonly #options: ViewSocketsOptions;
+  readonly #sockets: WebSocketServer;
+  readonly #pages = new Map<WebSocket, ViewSocket>();
+  readonly #turns = new Turns();
+  readonly #silenceMsMax: number;
+  readonly #pinging: NodeJS.Timeout;
+
+  constructor(options: ViewSocketsOptions) {
+    this.#options = options;
+    this.#silenceMsMax = options.silenceMsMax ?? limits.viewSilenceMsMax;
+    this.#sockets = new WebSocketServer({
+      noServer: true,
+      maxPayload: messageLimits.messageBytesMax,
+      perMessageDeflate: false,
+      // Answered by the page's socket, within its bound.
+      autoPong: false,
+    });
+    this.#pinging = setInterval(() => this.#ping(), Math.min(limits.pingIntervalMs, this.#silenceMsMax / 4)).unref();
+  }
+
+  get connections(): number {
+    return this.#pages.size;
+  }
+
+  /** Makes a connection of a request to upgrade that may have it. */
+  accept(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    this.#sockets.handleUpgrade(request, socket, head, (webSocket) => {
+      const { runs, onNotice } = this.#options;
+      this.#pages.set(webSocket, new ViewSocket({ socket: webSocket, runs, turns: this.#turns, onNotice }));
+      webSocket.on('close', () => this.#pages.delete(webSocket));
+    });
+  }
+
+  /** Asks every page to close. */
+  close(): void {
+    clearInterval(this.#pinging);
+    for (const socket of this.#pages.keys()) socket.close(1001, 'the service ends');
+  }
+
+  /** Ends the connections that are still there. */
+  terminate(): void {
+    for (const socket of this.#pages.keys()) socket.terminate();
+  }
+
+  #ping(): void {
+    for (const [socket, page] of this.#pages) {
+      if (performance.now() - page.readAt > this.#silenceMsMax) socket.terminate();
+      else if (socket.readyState === socket.OPEN) socket.ping();
+    }
+  }
+}

@@ -1,0 +1,71 @@
+// A run that pages look at: its timeline, and what is said of it. Whoever reads the run (follow-store.ts, a trace file) fills it.
+
+import { randomUUID } from 'node:crypto';
+import type { Overview, RunGrowth, RunModel } from '@ranktrace/protocol';
+import { overviewOf, type RunAnalysis, Timeline } from '@ranktrace/trace';
+import { BlockFile } from './block-file.ts';
+import { ModelLog, type RunAbout } from './model-log.ts';
+import type { GrowthCursor, OverviewRequest, RunView } from './run-view.ts';
+
+export class ViewedRun implements RunView, Disposable {
+  readonly run: string;
+  readonly timeline: Timeline;
+  readonly #blocks: BlockFile;
+  readonly #log: ModelLog;
+  readonly #listeners = new Set<() => void>();
+  #about: RunAbout = { worldSize: 1, unixEpoch: null, live: true, read: 0, total: 0, clockConflicts: [] };
+  #analysis: RunAnalysis | undefined;
+  #isAnalysed = false;
+
+  /** Throws AggregatorError `store_write_failed`. */
+  constructor(run: string) {
+    this.run = run;
+    this.#blocks = new BlockFile();
+    this.timeline = new Timeline({ blocks: this.#blocks });
+    this.#log = new ModelLog(run, randomUUID(), this.timeline);
+  }
+
+  get about(): RunAbout {
+    return this.#about;
+  }
+
+  /** Bytes of the timeline on disk. */
+  get bytes(): number {
+    return this.#blocks.bytes;
+  }
+
+  /** Something came; `about`: what of the run itself is new. */
+  grown(about: Partial<RunAbout> = {}): void {
+    this.#about = { ...this.#about, ...about };
+    for (const listener of this.#listeners) listener();
+  }
+
+  /** `isWhole`: of all that there is. */
+  analysed(analysis: RunAnalysis, isWhole: boolean): void {
+    this.#analysis = analysis;
+    this.#isAnalysed = isWhole;
+    this.grown();
+  }
+
+  model(): RunModel {
+    return this.#log.model(this.#about);
+  }
+
+  growth(cursor: GrowthCursor | undefined): { growth: RunGrowth; cursor: GrowthCursor } | undefined {
+    return this.#log.growth(cursor, this.#about);
+  }
+
+  overview(request: OverviewRequest): Overview {
+    return overviewOf(this.timeline.processes, request, this.#analysis, this.#isAnalysed);
+  }
+
+  onGrown(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  [Symbol.dispose](): void {
+    this.#listeners.clear();
+    this.#blocks[Symbol.dispose]();
+  }
+}

@@ -1,0 +1,71 @@
+// Showing runs that are in files: the page, and nothing that takes batches.
+
+import { AggregatorError } from './errors.ts';
+import { HttpService, type ListenOptions } from './http-service.ts';
+import { FileRuns, type ViewInput } from './view/view-runs.ts';
+
+export interface ViewerOptions {
+  /** What to show, each run by a name of its own. */
+  readonly inputs: readonly ViewInput[];
+  /** Default a free port of 127.0.0.1. */
+  readonly listen?: ListenOptions | undefined;
+  /** What pages must bring along; needed to listen anywhere but on loopback. */
+  readonly token?: string | undefined;
+  /** Directory of the built page. */
+  readonly page: string;
+  readonly onNotice?: ((notice: string) => void) | undefined;
+  /** How much of the inputs is indexed; unit: batches or bytes, read for their clocks and for their events. */
+  readonly onProgress?: ((done: number, total: number) => void) | undefined;
+}
+
+export interface Viewer extends AsyncDisposable {
+  /** `http://<host>:<port>` */
+  readonly address: string;
+  /** Resolves when all inputs are indexed. Pages may be opened before: they fill as it goes. */
+  readonly indexed: Promise<void>;
+}
+
+/**
+ * Shows runs to pages until it is disposed. Throws AggregatorError `bad_option`, `port_in_use`, `listen_failed`, `token_required`.
+ *
+ * @example
+ * await using viewer = await startViewer({ inputs: [{ run: 'demo', sources: log.run('demo').sources() }], page });
+ */
+export async function startViewer({
+  inputs,
+  listen = {},
+  token,
+  page,
+  onNotice = () => undefined,
+  onProgress,
+}: ViewerOptions): Promise<Viewer> {
+  if (new Set(inputs.map(({ run }) => run)).size < inputs.length) {
+    throw new AggregatorError('bad_option', `Cannot show ${inputs.length} runs: each must have a name of its own`);
+  }
+  const runs = new FileRuns(inputs, onNotice);
+  let http: HttpService;
+  try {
+    http = await HttpService.listen({ listen, token, page, view: runs, onNotice });
+  } catch (error) {
+    await runs[Symbol.asyncDispose]();
+    throw error;
+  }
+  // Held open from the start, so that the first page finds them indexed.
+  const views = await Promise.all(inputs.map(({ run }) => runs.open(run)));
+  const tell = (): void => {
+    const progress = inputs.map(({ run }) => runs.progress(run));
+    onProgress?.(sumOf(progress.map(({ read }) => read)), sumOf(progress.map(({ total }) => total)));
+  };
+  for (const view of views) view.onGrown(tell);
+  return {
+    address: http.address,
+    indexed: Promise.all(inputs.map(({ run }) => runs.read(run))).then(() => undefined),
+    async [Symbol.asyncDispose]() {
+      await http.close();
+      for (const view of views) view[Symbol.dispose]();
+      await runs[Symbol.asyncDispose]();
+    },
+  };
+}
+
+const sumOf = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0);

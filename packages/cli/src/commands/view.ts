@@ -1,0 +1,54 @@
+// `ranktrace view INPUT…`: the page of recorded runs in the browser, until Ctrl-C.
+//
+//   open the inputs → serve the page → say where, open the browser → index, as the page is looked at already → wait for Ctrl-C
+
+import { startViewer } from '@ranktrace/aggregator';
+import { abortOnInterrupt } from '../interrupt.ts';
+import { openBrowser, pageAddress } from '../open-browser.ts';
+import { pageDirectory } from '../page-directory.ts';
+import { showProgress } from '../progress.ts';
+import { say } from '../say.ts';
+import { openViewInputs } from '../view-inputs.ts';
+import { parseListen } from './serve.ts';
+
+export interface ViewOptions {
+  readonly run?: string | undefined;
+  readonly listen: string;
+  readonly token?: string | undefined;
+  /** Whether to open the browser, on a terminal. */
+  readonly open: boolean;
+  /** Where the desktop says that it is there. */
+  readonly environment: NodeJS.ProcessEnv;
+}
+
+export async function view(paths: readonly string[], options: ViewOptions): Promise<number> {
+  const page = pageDirectory();
+  const listen = parseListen(options.listen);
+  using opened = await openViewInputs(paths, options.run);
+  using interrupt = abortOnInterrupt();
+  const progress = showProgress('indexing');
+  await using viewer = await startViewer({
+    inputs: opened.inputs,
+    listen,
+    token: options.token,
+    page,
+    onNotice: say,
+    onProgress: (done, total) => progress.update(done, total),
+  });
+  const [first, second, ...others] = opened.inputs;
+  const areCompared = paths.length > 1 && second !== undefined && others.length === 0;
+  const address = pageAddress(viewer.address, options.token, areCompared ? `#/compare?run=${first?.run}&other=${second.run}` : '');
+  const isTerminal = process.stdout.isTTY === true;
+  say(`view: ${address} (Ctrl-C ends it)`);
+  if (!isTerminal) process.stdout.write(`${address}\n`);
+  else if (options.open) openBrowser(address, options.environment);
+  const started = performance.now();
+  try {
+    await Promise.race([viewer.indexed, interrupt.asked]);
+  } finally {
+    progress.stop();
+  }
+  if (!interrupt.signal.aborted) say(`indexed in ${((performance.now() - started) / 1000).toFixed(1)} s`);
+  await interrupt.asked;
+  return 0;
+}

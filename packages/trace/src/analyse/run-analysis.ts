@@ -1,0 +1,250 @@
+// What a person should look at first in a run, each with its ranks and the time to jump to: where it hangs, which rank keeps the others
+// waiting and in which phase, remote calls that fail, and what is missing or uncertain. Made of the analyses that the reports are made of, on one
+// merge.
+//
+// Invariant: a finding says what was seen, in whole sentences, and never more often than `findingsPerKindMax` of one kind.
+
+import { nanosPerMs, nanosPerSecond, type Overview, type ViewFinding } from '@ranktrace/protocol';
+import type { BatchSource } from '../merge/batch-source.ts';
+import { type MergeProgress, mergeRun } from '../merge/merge-run.ts';
+import { teeSink } from '../merge/tee-sink.ts';
+import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } from '../trace-sink.ts';
+import { type Finding, findCompleteness } from './findings.ts';
+import { type OpenCollective, type OpenRank, OpenWorkSink, type OpenWorkSummary } from './open-work.ts';
+import { RpcSink, type RpcSummary } from './rpcs.ts';
+import { type RankSummary, type RunSummary, StepSummarySink } from './step-summary.ts';
+import { type WaitingOfRank, WaitingSink } from './waiting.ts';
+
+/** The findings of a run, alerts first, and who kept others waiting, those that were waited for longest first. */
+export interface RunAnalysis {
+  readonly findings: readonly ViewFinding[];
+  readonly waiting: Overview['waiting'];
+}
+
+export interface RunAnalysisOptions {
+  /** The run goes on: a rank that did not end is no loss, and work that is open is not yet a hang. */
+  readonly isLive?: boolean;
+}
+
+/** Analyses a whole run in one merge; yields after every batch. */
+export function* analyseRun(sources: readonly BatchSource[], options: RunAnalysisOptions = {}): Generator<MergeProgress, RunAnalysis> {
+  const sink = analysisSink(options);
+  yield* mergeRun(sources, sink);
+  return sink.analysis;
+}
+
+/** The same of whatever else tells a sink, such as a trace file. */
+export function analysisSink(options: RunAnalysisOptions = {}): RunAnalysisSink {
+  return new RunAnalysisSink(options);
+}
+
+/** More of one kind are one finding with the ranks of all of them. */
+const findingsPerKindMax = 8;
+
+export class RunAnalysisSink implements TraceSink {
+  readonly #isLive: boolean;
+  readonly #steps = new StepSummarySink();
+  readonly #waiting = new WaitingSink();
+  readonly #rpcs = new RpcSink();
+  readonly #openWork = new OpenWorkSink();
+  readonly #all = teeSink(this.#steps, this.#waiting, this.#rpcs, this.#openWork);
+  #header: TraceHeader | undefined;
+  #totals: readonly ProcessTotals[] = [];
+  #from = Number.POSITIVE_INFINITY;
+  #until = Number.NEGATIVE_INFINITY;
+
+  constructor({ isLive = false }: RunAnalysisOptions) {
+    this.#isLive = isLive;
+  }
+
+  begin(header: TraceHeader): void {
+    this.#header = header;
+    this.#all.begin(header);
+  }
+
+  lane(lane: TraceLane): void {
+    this.#all.lane(lane);
+  }
+
+  event(event: TraceEvent): void {
+    this.#from = Math.min(this.#from, event.start);
+    this.#until = Math.max(this.#until, event.start + event.length);
+    this.#all.event(event);
+  }
+
+  end(totals: readonly ProcessTotals[]): void {
+    this.#totals = totals;
+    this.#all.end(totals);
+  }
+
+  /** After `end`. */
+  get analysis(): RunAnalysis {
+    if (this.#header === undefined) return { findings: [], waiting: [] };
+    const [steps, waiting, openWork] = [this.#steps.summary, this.#waiting.summary, this.#openWork.summary];
+    const findings = [
+      ...hangs(openWork, steps, this.#isLive),
+      ...keepingOthersWaiting(waiting, steps, Math.max(0, this.#until - this.#from)),
+      ...failingCalls(this.#rpcs.summary),
+      ...completeness(this.#header, this.#totals, openWork, this.#isLive),
+    ];
+    const bySeverity = severities.flatMap((severity) => findings.filter((finding) => finding.severity === severity));
+    return {
+      findings: fewOfAKind(bySeverity),
+      waiting: waiting.map(({ rank, lastIn, waitedFor, waits }) => ({ rank, lastIn, waitedFor, waits })),
+    };
+  }
+}
+
+const severities: readonly ViewFinding['severity'][] = ['alert', 'warning', 'note'];
+
+const severityOf: Readonly<Record<Finding['kind'], ViewFinding['severity']>> = {
+  rank_lost: 'alert',
+  rank_missing: 'alert',
+  data_loss: 'warning',
+  clock_unaligned: 'warning',
+  clock_conflict: 'warning',
+  clock_step: 'note',
+  detail_shed: 'note',
+};
+
+/** How long a collective has to be open to be called a hang: a run that goes on may still come out of it. */
+const hangNsMin = { live: 10 * nanosPerSecond, ended: nanosPerSecond } as const;
+/** And so many times a long step. */
+const hangStepsMin = 5;
+
+function hangs({ until, collectives }: OpenWorkSummary, { p95 = undefined }: RunSummary, isLive: boolean): ViewFinding[] {
+  if (until === undefined) return [];
+  const least = Math.max(isLive ? hangNsMin.live : hangNsMin.ended, hangStepsMin * (p95 ?? 0));
+  return collectives
+    .map((collective) => ({ collective, since: collective.inside[0]?.since ?? until }))
+    .filter(({ since }) => until - since >= least)
+    .map(({ collective, since }): ViewFinding => {
+      const ranks = collective.missing.length > 0 ? collective.missing : collective.inside.map(({ rank }) => rank);
+      return { severity: 'alert', kind: 'hang', text: hangText(collective, until - since), ranks, from: since, until };
+    });
+}
+
+function hangText({ group, op, sequence, inside, left, missing }: OpenCollective, length: number): string {
+  const name = `${op} ${sequence} of group ${group}`;
+  const who = rankList(inside.map(({ rank }) => rank));
+  const others = [
+    ...(missing.length > 0 ? [`${rankList(missing)} never entered it`] : []),
+    ...(left.length > 0 ? [`${rankList(left)} left it`] : []),
+  ];
+  return `${who} ${inside.length === 1 ? 'is' : 'are'} inside of ${name} for ${seconds(length)}${others.length > 0 ? `; ${others.join(', ')}` : ''}`;
+}
+
+/** A rank is told of when others waited for it more than by chance, by so many standard deviations, … */
+const deviationsMin = 3;
+/** … and by so much of the time of all its steps, even without its longest waits. */
+const waitedShareMin = 0.01;
+/** A phase is named when it is longer than the others' by this share of what they wait. */
+const phaseShareMin = 0.3;
+
+/** `length`: of the whole trace, ns. */
+function keepingOthersWaiting(waiting: readonly WaitingOfRank[], steps: RunSummary, length: number): ViewFinding[] {
+  const findings: ViewFinding[] = [];
+  for (const { rank, collectives, lastIn, deviations, byChance, waitedFor, waitedOften, worst } of waiting) {
+    const own = steps.ranks.find((summary) => summary.rank === rank);
+    const time = own === undefined ? length : own.steps * own.mean;
+    if (worst === undefined || deviations < deviationsMin || Math.min(waitedFor - byChance, waitedOften) < waitedShareMin * time) continue;
+    const per = own === undefined ? waitedFor : waitedFor / own.steps;
+    const often = `last in ${lastIn} of ${collectives} collectives whose last rank is known`;
+    const share = `${((100 * waitedFor) / time).toFixed(0)} %`;
+    const wait = own === undefined ? `${ms(per)} in all, ${share} of the time` : `${ms(per)} a step, ${share} of it`;
+    const phase = own === undefined ? '' : slowPhase(own, steps.ranks, per);
+    const text = `rank ${rank} keeps the others waiting: ${often}; they waited ${wait}${phase}`;
+    findings.push({ severity: 'warning', kind: 'straggler', text, ranks: [rank], ...worst });
+  }
+  return findings;
+}
+
+/** In which phase a rank is longer than the others' median by most. */
+function slowPhase(own: RankSummary, ranks: readonly RankSummary[], wait: number): string {
+  let [most, slowest] = [phaseShareMin * wait, ''];
+  for (const [name, length] of own.phases) {
+    const others = ranks.filter(({ rank }) => rank !== own.rank).map(({ phases }) => phases.get(name) ?? 0);
+    const more = length - middleOf(others);
+    if (others.length > 0 && more > most) [most, slowest] = [more, name];
+  }
+  return slowest === '' ? '' : `. Its ${slowest} takes ${ms(most)} a step more than the others'`;
+}
+
+function middleOf(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return ((sorted[(sorted.length - 1) >> 1] ?? 0) + (sorted[sorted.length >> 1] ?? 0)) / 2;
+}
+
+function failingCalls({ routes }: RpcSummary): ViewFinding[] {
+  const methods = [...new Set(routes.map(({ method }) => method))].map((method) => {
+    const ofMethod = routes.filter((route) => route.method === method);
+    const sum = (count: 'calls' | 'errors'): number => ofMethod.reduce((total, route) => total + route[count], 0);
+    const failed = ofMethod.filter(({ errors }) => errors > 0);
+    const ranks = new Set(
+      failed.flatMap(({ source, destination }) => [source.rank, destination.rank]).filter((rank) => rank !== undefined),
+    );
+    return { method, calls: sum('calls'), errors: sum('errors'), ranks: [...ranks].sort((a, b) => a - b) };
+  });
+  return methods
+    .filter(({ errors }) => errors > 0)
+    .sort((a, b) => b.errors - a.errors)
+    .map(({ method, calls, errors, ranks }): ViewFinding => {
+      return { severity: 'note', kind: 'failed_calls', text: `${errors} of ${calls} calls of ${method} failed`, ranks };
+    });
+}
+
+/** What is missing or uncertain, with where that shows. */
+function completeness(header: TraceHeader, totals: readonly ProcessTotals[], openWork: OpenWorkSummary, isLive: boolean): ViewFinding[] {
+  return findCompleteness(header, totals)
+    .filter(({ kind }) => !(isLive && kind === 'rank_lost'))
+    .map(({ kind, ranks, text }): ViewFinding => {
+      const lost = kind === 'rank_lost' ? openWork.ranks.find(({ rank }) => rank === ranks[0]) : undefined;
+      const place = lost === undefined ? clockPlace(kind, ranks, header) : { from: lost.lastStep?.end ?? lost.until, until: lost.until };
+      return { severity: severityOf[kind], kind, text: lost === undefined ? text : `${text}${insideOf(lost)}`, ranks, ...place };
+    });
+}
+
+/** What a rank was inside of when it was last heard of. */
+function insideOf({ open, until }: OpenRank): string {
+  const [longest] = open;
+  if (longest === undefined) return '';
+  const path = [...longest.around, longest.name].slice(-3).join(' › ');
+  return `, inside of ${path} for ${seconds(until - longest.since)}`;
+}
+
+/** How far about a clock's step or a conflict to look, ns: they are known to within 10 s. */
+const clockMargin = 10 * nanosPerSecond;
+
+function clockPlace(kind: Finding['kind'], ranks: readonly number[], header: TraceHeader): { from?: number; until?: number } {
+  let time: number | undefined;
+  if (kind === 'clock_step') {
+    time = header.processes.find(({ rank, alignment }) => ranks.includes(rank) && alignment.clockSteps !== undefined)?.alignment
+      .clockSteps?.[0];
+  } else if (kind === 'clock_conflict') {
+    const conflicts = (header.clockConflicts ?? []).filter(({ isAtStep }) => !isAtStep);
+    time = conflicts.sort((a, b) => b.slack - a.slack)[0]?.time;
+  }
+  return time === undefined ? {} : { from: time - clockMargin, until: time + clockMargin };
+}
+
+/** Of each kind the first few, and one more for the rest of them. */
+function fewOfAKind(findings: readonly ViewFinding[]): ViewFinding[] {
+  return [...new Set(findings.map(({ kind }) => kind))].flatMap((kind) => {
+    const ofKind = findings.filter((finding) => finding.kind === kind);
+    if (ofKind.length <= findingsPerKindMax) return ofKind;
+    const [shown, rest] = [ofKind.slice(0, findingsPerKindMax - 1), ofKind.slice(findingsPerKindMax - 1)];
+    const { severity } = rest[0] as ViewFinding;
+    const ranks = [...new Set(rest.flatMap((finding) => finding.ranks))].sort((a, b) => a - b);
+    return [...shown, { severity, kind, text: `${rest.length} more like these, of ${rankList(ranks)}`, ranks }];
+  });
+}
+
+const ranksShown = 8;
+
+function rankList(ranks: readonly number[]): string {
+  const more = ranks.length > ranksShown ? ` and ${ranks.length - ranksShown} more` : '';
+  return `rank${ranks.length === 1 ? '' : 's'} ${ranks.slice(0, ranksShown).join(', ')}${more}`;
+}
+
+const ms = (length: number): string => `${(length / nanosPerMs).toFixed(length < nanosPerMs ? 3 : 1)} ms`;
+const seconds = (length: number): string => (length < nanosPerSecond ? ms(length) : `${(length / nanosPerSecond).toFixed(1)} s`);

@@ -1,0 +1,116 @@
+// Robust statistics of a few dozen numbers, sorted in place: what a detector asks at the end of each block.
+//
+// Invariant: nothing here allocates. The caller owns the scratch space.
+
+/** Numbers in a typed array of either width. */
+export type NumberArray = Float32Array | Float64Array;
+
+/** Sorts the first `count` numbers: insertion, which is quickest for so few. */
+export function sortNumbers(values: NumberArray, count: number): void {
+  for (let at = 1; at < count; at++) {
+    const value = values[at] as number;
+    let to = at;
+    for (; to > 0 && (values[to - 1] as number) > value; to--) values[to] = values[to - 1] as number;
+    values[to] = value;
+  }
+}
+
+/** The median of `from` … `to` − 1, which are left alone; at least one. `scratch` holds them sorted afterwards. */
+export function medianOfRange(values: NumberArray, from: number, to: number, scratch: Float64Array): number {
+  for (let at = from; at < to; at++) scratch[at - from] = values[at] as number;
+  sortNumbers(scratch, to - from);
+  return middleOf(scratch, to - from);
+}
+
+/**
+ * Standard deviation that the median distance from `center` stands for (× 1.4826, right for normal noise). Takes what `medianOfRange` left
+ * sorted in `scratch`, and turns it into distances.
+ */
+export function deviationOfSorted(scratch: Float64Array, count: number, center: number): number {
+  for (let at = 0; at < count; at++) scratch[at] = Math.abs((scratch[at] as number) - center);
+  sortNumbers(scratch, count);
+  return 1.4826 * middleOf(scratch, count);
+}
+
+/** Mean of the middle half of the first `count` numbers: isolated spikes fall out on either side. Sorts them. */
+export function midmean(values: NumberArray, count: number): number {
+  sortNumbers(values, count);
+  const cut = count >> 2;
+  let sum = 0;
+  for (let at = cut; at < count - cut; at++) sum += values[at] as number;
+  return sum / (count - 2 * cut);
+}
+
+function middleOf(sorted: NumberArray, count: number): number {
+  const middle = count >> 1;
+  return count % 2 === 1 ? (sorted[middle] as number) : ((sorted[middle - 1] as number) + (sorted[middle] as number)) / 2;
+}
+
+/** How one shape fits a stretch: what it leaves unexplained, and where it breaks. */
+export interface ShapeFit {
+  /** Sum of squared residuals. */
+  squares: number;
+  /** The first number of the second piece. */
+  at: number;
+}
+
+/** Two levels, the second from a place between `first` and `last` on, over `from` … `to` − 1: the best such step (least squares). */
+export function fitStep(values: NumberArray, from: number, to: number, first: number, last: number, fit: ShapeFit): void {
+  let [sum, squares] = [0, 0];
+  const origin = values[from] as number;
+  for (let at = from; at < to; at++) {
+    const value = (values[at] as number) - origin;
+    sum += value;
+    squares += value * value;
+  }
+  fit.squares = Number.POSITIVE_INFINITY;
+  fit.at = last;
+  let left = 0;
+  for (let at = from; at <= last; at++) {
+    if (at >= first && at > from) {
+      const right = sum - left;
+      const rest = squares - (left * left) / (at - from) - (right * right) / (to - at);
+      if (rest < fit.squares) {
+        fit.squares = rest;
+        fit.at = at;
+      }
+    }
+    left += (values[at] as number) - origin;
+  }
+}
+
+/**
+ * A level, and from a place on a straight rise, over `from` … `to` − 1: the best such ramp (least squares). As many parameters as a step,
+ * so the two compare by what they leave.
+ */
+export function fitRamp(values: NumberArray, from: number, to: number, fit: ShapeFit): void {
+  const count = to - from;
+  let [sum, squares] = [0, 0];
+  const origin = values[from] as number;
+  for (let at = from; at < to; at++) {
+    const value = (values[at] as number) - origin;
+    sum += value;
+    squares += value * value;
+  }
+  const variation = squares - (sum * sum) / count;
+  fit.squares = variation;
+  fit.at = from;
+  // From the end: how far what lies behind the place rises, times its values.
+  let [behind, weighted] = [0, 0];
+  for (let at = to - 1; at >= from; at--) {
+    // The place moves one back: everything behind it lies one further up the rise.
+    weighted += behind;
+    behind += (values[at] as number) - origin;
+    const length = to - 1 - at;
+    if (length < 1) continue;
+    const risen = (length * (length + 1)) / 2;
+    const risenSquares = (length * (length + 1) * (2 * length + 1)) / 6;
+    const together = weighted - (risen * sum) / count;
+    const own = risenSquares - (risen * risen) / count;
+    const rest = variation - (together * together) / own;
+    if (rest < fit.squares) {
+      fit.squares = rest;
+      fit.at = at;
+    }
+  }
+}

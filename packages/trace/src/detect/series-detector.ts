@@ -1,0 +1,486 @@
+// Finds lasting changes of one series of step times: the "dyadic block GLR" of step-time-regression, §4.
+//
+//   steps    ││││││││ ││││││││ ││││││││ …        ln of each; the midmean of a block's is its level: spikes fall out
+//   blocks   ▁ ▁ ▂ ▁ ▁ ▁ ▂ ▁ ▁ ▁ ▁ ▁ ▅ ▅ ▆ ▅
+//            |      reference       | recent  |  for recent = 2, 4, 8, … 64 blocks; T = difference of medians over its standard error
+//
+// A change counts when |T| and its size pass for `confirmBlocks` blocks in a row. Then the blocks before it are forgotten: the new level is what
+// the next change is measured against. What is open, though, is closed by the level before it, and slow rises are measured against the golden
+// baseline: the level of the first stable blocks, which follows only downwards.
+//
+//   values  | blocks, oldest first … | first-step distances of the last 32 | steps of the open block |
+//           0                        spansAt                               stepsAt
+//
+// Invariant: a step allocates nothing; a series needs less than 1 KB, whatever comes.
+// Invariant: what a detector says depends on the steps since its last new baseline alone, so one restored from `state()` goes on as if nothing
+// had been. Values are stored with 24 bits (a share of 10⁻⁶), also in the state.
+
+import { TraceError } from '../errors.ts';
+import { deviationOfSorted, fitRamp, fitStep, medianOfRange, midmean } from './block-statistics.ts';
+import { detectLimits } from './detect-limits.ts';
+import { DetectorPlan } from './detector-options.ts';
+import type { LevelChange, StepTag, StepTimeFinding, StepTimeIncident } from './step-time-finding.ts';
+
+const onsetBlocks = detectLimits.detectOnsetBlocksMax;
+/** Standard error of a median over that of a mean, for normal noise: √(π/2). */
+const medianError = 1.2533;
+const normal95 = 1.96;
+
+/** What is open, with levels as logarithms. */
+interface OpenIncident {
+  readonly kind: 'regression' | 'drift';
+  readonly onsetStep: number;
+  readonly before: number;
+  /** The level reported last, and the slowest one. */
+  level: number;
+  slowest: number;
+  /** What a change had to be. */
+  readonly changeMin: number;
+  /** Blocks back at the level before, and the first of their steps. */
+  returned: number;
+  returnedStep: number;
+}
+
+/** Everything a detector knows, as JSON can hold it. */
+export interface DetectorState {
+  readonly version: 1;
+  readonly context: number | undefined;
+  readonly blockFactor: 1 | 2;
+  readonly blocks: readonly number[];
+  readonly spans: readonly number[];
+  readonly steps: readonly number[];
+  readonly blockStep: number;
+  readonly previousBlockStep: number;
+  readonly lastStep: number;
+  /** Blocks of warm-up so far, and how many in a row were calm; −1 when it is over. */
+  readonly warmedUp: number;
+  readonly calm: number;
+  readonly pending: number;
+  readonly drifting: number;
+  readonly golden: number | undefined;
+  readonly goldenNoise: number;
+  readonly hasDrifted: boolean;
+  readonly tagged: number;
+  readonly skipped: number;
+  readonly incident: OpenIncident | undefined;
+}
+
+export class SeriesDetector {
+  readonly #plan: DetectorPlan;
+  readonly #values: Float32Array;
+  #size = 0;
+  #filled = 0;
+  /** 2 once the series was found noisy. */
+  #blockFactor: 1 | 2 = 1;
+  #context: number | undefined = undefined;
+  #blockStep = 0;
+  #previousBlockStep = 0;
+  #lastStep = 0;
+  #warmedUp = 0;
+  #calm = 0;
+  /** Blocks in a row that spoke for slower (> 0) or for faster (< 0). */
+  #pending = 0;
+  /** Blocks in a row that were too far above the golden baseline. */
+  #drifting = 0;
+  #golden: number | undefined = undefined;
+  #goldenNoise = 0;
+  #hasDrifted = false;
+  #incident: OpenIncident | undefined = undefined;
+  #tagged = 0;
+  #skipped = 0;
+
+  /** `plan` may be shared by any number of detectors. */
+  constructor(plan: DetectorPlan = new DetectorPlan()) {
+    this.#plan = plan;
+    this.#values = new Float32Array(plan.valuesLength);
+  }
+
+  /**
+   * A detector that goes on where `state` was taken. The plan must have the same settings.
+   * @throws TraceError `bad_option` when it cannot be a state of such a detector
+   */
+  static restore(state: DetectorState, plan: DetectorPlan = new DetectorPlan()): SeriesDetector {
+    const detector = new SeriesDetector(plan);
+    detector.#restore(state);
+    return detector;
+  }
+
+  /** Steps dropped because of their tag. */
+  get tagged(): number {
+    return this.#tagged;
+  }
+
+  /** Steps whose time was none. */
+  get skipped(): number {
+    return this.#skipped;
+  }
+
+  /** Whether there is a reference to compare with. */
+  get isReady(): boolean {
+    return this.#warmedUp < 0 && this.#size >= this.#plan.referenceBlocksMin + 2;
+  }
+
+  /** What is open. */
+  get incident(): StepTimeIncident | undefined {
+    const incident = this.#incident;
+    if (incident === undefined) return undefined;
+    const { kind, onsetStep, before, slowest } = incident;
+    return { kind, onsetStep, before: Math.exp(before), slowest: Math.exp(slowest) };
+  }
+
+  /**
+   * Takes one step: its number, its time (any unit, > 0), the key of what decides how long a step should take (`contextKeyOf`), and its tag where
+   * it is no ordinary step. Gives what that made certain.
+   * @example detector.add(412, 228.1e6, contextKeyOf('batch=512 world=64'))
+   */
+  add(step: number, time: number, context = 0, tag?: StepTag): StepTimeFinding | undefined {
+    let finding: StepTimeFinding | undefined;
+    if (context !== this.#context) {
+      if (this.#context !== undefined) finding = this.#forget(step, 'context');
+      this.#context = context;
+    }
+    if (tag !== undefined) {
+      this.#tagged++;
+      return finding;
+    }
+    if (!(time > 0 && time < Number.POSITIVE_INFINITY && Number.isSafeInteger(step))) {
+      this.#skipped++;
+      return finding;
+    }
+    const { stepsAt, options } = this.#plan;
+    if (this.#filled === 0) this.#blockStep = step;
+    this.#lastStep = step;
+    this.#values[stepsAt + this.#filled++] = Math.log(time);
+    // A context changes with the first step of a block alone, so there is one finding at most.
+    return this.#filled < options.blockSteps * this.#blockFactor ? finding : (this.#endBlock() ?? finding);
+  }
+
+  /** Takes what comes from now on for a new baseline: the change was wanted. */
+  rebaseline(): StepTimeFinding | undefined {
+    return this.#forget(this.#lastStep, 'asked');
+  }
+
+  /** What `restore` needs. */
+  state(): DetectorState {
+    const { spansAt, stepsAt } = this.#plan;
+    return {
+      version: 1,
+      context: this.#context,
+      blockFactor: this.#blockFactor,
+      blocks: Array.from(this.#values.subarray(0, this.#size)),
+      spans: Array.from(this.#values.subarray(spansAt, stepsAt)),
+      steps: Array.from(this.#values.subarray(stepsAt, stepsAt + this.#filled)),
+      blockStep: this.#blockStep,
+      previousBlockStep: this.#previousBlockStep,
+      lastStep: this.#lastStep,
+      warmedUp: this.#warmedUp,
+      calm: this.#calm,
+      pending: this.#pending,
+      drifting: this.#drifting,
+      golden: this.#golden,
+      goldenNoise: this.#goldenNoise,
+      hasDrifted: this.#hasDrifted,
+      tagged: this.#tagged,
+      skipped: this.#skipped,
+      incident: this.#incident === undefined ? undefined : { ...this.#incident },
+    };
+  }
+
+  #restore(state: DetectorState): void {
+    const { spansAt, stepsAt, blocksMax, options } = this.#plan;
+    const refuse = (what: string): never => {
+      throw new TraceError('bad_option', `Cannot restore a step-time detector: ${what}`);
+    };
+    if (state.version !== 1) refuse(`its state must have version 1, got ${String(state.version)}`);
+    if (state.blockFactor !== 1 && state.blockFactor !== 2) refuse(`blockFactor must be 1 or 2, got ${String(state.blockFactor)}`);
+    if (state.blocks.length > blocksMax) refuse(`it holds ${state.blocks.length} blocks, these settings keep ${blocksMax}`);
+    if (state.spans.length !== onsetBlocks) refuse(`it must hold ${onsetBlocks} spans, got ${state.spans.length}`);
+    const stepsMax = options.blockSteps * state.blockFactor;
+    if (state.steps.length >= stepsMax) refuse(`it holds ${state.steps.length} steps of a block of ${stepsMax}`);
+    this.#values.set(state.blocks);
+    this.#values.set(state.spans, spansAt);
+    this.#values.set(state.steps, stepsAt);
+    this.#size = state.blocks.length;
+    this.#filled = state.steps.length;
+    this.#blockFactor = state.blockFactor;
+    this.#context = state.context;
+    this.#blockStep = state.blockStep;
+    this.#previousBlockStep = state.previousBlockStep;
+    this.#lastStep = state.lastStep;
+    this.#warmedUp = state.warmedUp;
+    this.#calm = state.calm;
+    this.#pending = state.pending;
+    this.#drifting = state.drifting;
+    this.#golden = state.golden;
+    this.#goldenNoise = state.goldenNoise;
+    this.#hasDrifted = state.hasDrifted;
+    this.#tagged = state.tagged;
+    this.#skipped = state.skipped;
+    this.#incident = state.incident === undefined ? undefined : { ...state.incident };
+  }
+
+  /** As at the beginning, but for the counts. */
+  #forget(step: number, reason: 'context' | 'asked'): StepTimeFinding | undefined {
+    const incident = this.#incident;
+    this.#size = 0;
+    this.#filled = 0;
+    this.#blockFactor = 1;
+    this.#warmedUp = 0;
+    this.#calm = 0;
+    this.#pending = 0;
+    this.#drifting = 0;
+    this.#golden = undefined;
+    this.#goldenNoise = 0;
+    this.#hasDrifted = false;
+    this.#incident = undefined;
+    return incident === undefined ? undefined : { kind: 'rebaselined', step, openedStep: incident.onsetStep, reason };
+  }
+
+  #endBlock(): StepTimeFinding | undefined {
+    const { stepsAt, scratch, options } = this.#plan;
+    const count = this.#filled;
+    for (let at = 0; at < count; at++) scratch[at] = this.#values[stepsAt + at] as number;
+    const level = Math.fround(midmean(scratch, count));
+    this.#filled = 0;
+    if (this.#warmedUp >= 0 && !this.#warmUp(level)) return undefined;
+    this.#append(level);
+    if (this.#golden === undefined && this.#size === options.referenceBlocks) this.#setGolden();
+    return this.#returnOf(level) ?? this.#changeOf() ?? this.#driftOf();
+  }
+
+  /** Whether warm-up ended before this block. Until then only the last block is kept. */
+  #warmUp(level: number): boolean {
+    const { warmUpBlocks, warmUpBlocksMax, warmUpShare } = this.#plan.options;
+    const isCalm = this.#size > 0 && Math.abs(level - (this.#values[0] as number)) < warmUpShare;
+    this.#calm = isCalm ? this.#calm + 1 : 0;
+    this.#warmedUp++;
+    this.#size = 0;
+    if (this.#calm >= warmUpBlocks || this.#warmedUp > warmUpBlocksMax) {
+      this.#warmedUp = -1;
+      return true;
+    }
+    this.#append(level);
+    return false;
+  }
+
+  #append(level: number): void {
+    const { blocksMax, spansAt, stepsAt } = this.#plan;
+    const values = this.#values;
+    if (this.#size === blocksMax) {
+      values.copyWithin(0, 1, blocksMax);
+      this.#size--;
+    }
+    values[this.#size++] = level;
+    values.copyWithin(spansAt, spansAt + 1, stepsAt);
+    values[stepsAt - 1] = this.#blockStep - this.#previousBlockStep;
+    this.#previousBlockStep = this.#blockStep;
+  }
+
+  /** The first stable blocks. Where they are noisy, blocks are twice as long from here on; those that are there become pairs. */
+  #setGolden(): void {
+    const { scratch, options } = this.#plan;
+    const golden = medianOfRange(this.#values, 0, this.#size, scratch);
+    const noise = deviationOfSorted(scratch, this.#size, golden);
+    this.#golden = golden;
+    this.#goldenNoise = Math.max(noise, options.noiseFloor);
+    if (noise > options.noisyShare && this.#blockFactor === 1) this.#doubleBlocks();
+  }
+
+  #doubleBlocks(): void {
+    const { spansAt, stepsAt } = this.#plan;
+    const values = this.#values;
+    this.#blockFactor = 2;
+    this.#pending = 0;
+    if (this.#size % 2 === 1) values.copyWithin(0, 1, this.#size--);
+    this.#size /= 2;
+    for (let at = 0; at < this.#size; at++) {
+      values[at] = ((values[2 * at] as number) + (values[2 * at + 1] as number)) / 2;
+    }
+    // The last pair begins one block earlier than the last block.
+    this.#previousBlockStep -= values[stepsAt - 1] as number;
+    for (let to = stepsAt - 1, from = stepsAt - 2; to >= spansAt; to--, from -= 2) {
+      values[to] = from > spansAt ? (values[from] as number) + (values[from - 1] as number) : (values[to + 1] as number);
+    }
+  }
+
+  /** Whether what is open is over. */
+  #returnOf(level: number): StepTimeFinding | undefined {
+    const incident = this.#incident;
+    if (incident === undefined) return undefined;
+    const { options, scratch } = this.#plan;
+    const target = Math.max(incident.before, this.#golden ?? incident.before);
+    if (level > target + incident.changeMin) incident.returned = 0;
+    else if (level <= target + incident.changeMin / 2) {
+      if (incident.returned === 0) incident.returnedStep = this.#blockStep;
+      incident.returned++;
+    }
+    if (incident.returned < options.returnBlocks) return undefined;
+    const held = Math.min(this.#size, options.returnBlocks);
+    const after = medianOfRange(this.#values, this.#size - held, this.#size, scratch);
+    const noise = Math.max(deviationOfSorted(scratch, held, after), options.noiseFloor);
+    this.#incident = undefined;
+    this.#hasDrifted = false;
+    this.#keepLast(held);
+    const change = this.#change(incident.returnedStep, incident.level, after, noise, held, options.referenceBlocks);
+    return { kind: 'went_away', ...change, openedStep: incident.onsetStep };
+  }
+
+  /** A change of level, once it is confirmed. */
+  #changeOf(): StepTimeFinding | undefined {
+    const { windows, referenceBlocksMin, options, scratch } = this.#plan;
+    const { referenceBlocks, noiseFloor, thresholdT, holdT, changeMinQuiet, confirmBlocks } = options;
+    const values = this.#values;
+    const size = this.#size;
+    let [bestT, bestWindow, bestNoise, bestMin] = [0, 0, 0, 0];
+    let held: number | undefined;
+    for (const window of windows) {
+      const count = Math.min(referenceBlocks, size - window);
+      if (count < referenceBlocksMin) break;
+      const recent = window === 2 ? undefined : medianOfRange(values, size - window, size, scratch);
+      const reference = medianOfRange(values, size - window - count, size - window, scratch);
+      if (count === referenceBlocks) held = reference;
+      const change = (recent ?? this.#nearerOfTwo(reference)) - reference;
+      if (Math.abs(change) < changeMinQuiet) continue;
+      const noise = Math.max(deviationOfSorted(scratch, count, reference), noiseFloor);
+      const changeMin = this.#changeMin(noise);
+      if (Math.abs(change) < changeMin) continue;
+      const t = change / (medianError * noise * Math.sqrt(1 / window + 1 / count));
+      if (Math.abs(t) >= holdT && Math.abs(t) > Math.abs(bestT))
+        [bestT, bestWindow, bestNoise, bestMin] = [t, window, noise, changeMin];
+    }
+    // The golden baseline follows what became faster and stayed so.
+    if (held !== undefined && this.#golden !== undefined && held < this.#golden) this.#golden = held;
+    if (bestWindow === 0) {
+      this.#pending = 0;
+      return undefined;
+    }
+    this.#pending = bestT > 0 ? Math.max(0, this.#pending) + 1 : Math.min(0, this.#pending) - 1;
+    if (Math.abs(this.#pending) < confirmBlocks || Math.abs(bestT) < thresholdT) return undefined;
+    return this.#judge(bestWindow, bestT > 0, bestNoise, bestMin);
+  }
+
+  /** The one of the last two blocks that differs less; no difference where they lie on either side. */
+  #nearerOfTwo(reference: number): number {
+    const [a, b] = [this.#values[this.#size - 2] as number, this.#values[this.#size - 1] as number];
+    if (a > reference && b > reference) return Math.min(a, b);
+    return a < reference && b < reference ? Math.max(a, b) : reference;
+  }
+
+  /** The least change that is told where blocks scatter so. */
+  #changeMin(noise: number): number {
+    const { quietShare, changeMinQuiet, changeMin, noiseFactor } = this.#plan.options;
+    return noise <= quietShare ? changeMinQuiet : Math.max(changeMin, noiseFactor * noise);
+  }
+
+  /** What a confirmed change of the last `window` blocks is. */
+  #judge(window: number, isSlower: boolean, noise: number, changeMin: number): StepTimeFinding | undefined {
+    const { options, scratch, step, ramp } = this.#plan;
+    const values = this.#values;
+    const size = this.#size;
+    const from = Math.max(0, size - window - options.referenceBlocks);
+    const earliest = Math.max(from + this.#plan.referenceBlocksMin, size - 2 * window - options.confirmBlocks);
+    fitStep(values, from, size, earliest, size - 2, step);
+    if (isSlower && window >= options.driftBlocks) {
+      fitRamp(values, from, size, ramp);
+      // A rise: nothing is forgotten, and the golden baseline decides.
+      if (ramp.squares < step.squares) return undefined;
+    }
+    const held = size - step.at;
+    const after = medianOfRange(values, step.at, size, scratch);
+    const count = Math.min(options.referenceBlocks, step.at);
+    const before = medianOfRange(values, step.at - count, step.at, scratch);
+    const onsetStep = this.#firstStepOf(held);
+    this.#pending = 0;
+    this.#drifting = 0;
+    this.#keepLast(held);
+    const incident = this.#incident;
+    const change = this.#change(onsetStep, before, after, noise, held, count);
+    if (!isSlower) {
+      if (incident === undefined) return { kind: 'improvement', ...change };
+      incident.level = after;
+      const target = Math.max(incident.before, this.#golden ?? incident.before);
+      return after <= target + incident.changeMin / 2 ? undefined : { kind: 'improvement', ...change };
+    }
+    if (incident === undefined) {
+      // Back up from a stretch too short for a baseline of its own.
+      if (this.#golden !== undefined && after < this.#golden + changeMin / 2) return undefined;
+      if (this.#golden === undefined) {
+        this.#golden = before;
+        this.#goldenNoise = noise;
+      }
+      this.#open('regression', onsetStep, before, after, changeMin);
+      return { kind: 'regression', ...change, isFurther: false };
+    }
+    incident.level = after;
+    if (after < incident.slowest + changeMin) return undefined;
+    incident.slowest = after;
+    return { kind: 'regression', ...change, isFurther: true };
+  }
+
+  /** A slow rise, once for each baseline. */
+  #driftOf(): StepTimeFinding | undefined {
+    const { options, scratch, ramp } = this.#plan;
+    const { driftBlocks, driftMin, noiseFactor, confirmBlocks, referenceBlocks } = options;
+    const golden = this.#golden;
+    const size = this.#size;
+    if (golden === undefined || this.#hasDrifted || size < driftBlocks) return undefined;
+    const incident = this.#incident;
+    const base = incident === undefined ? golden : Math.max(golden, incident.slowest);
+    const after = medianOfRange(this.#values, size - driftBlocks, size, scratch);
+    if (after - base < Math.max(Math.log1p(driftMin), noiseFactor * this.#goldenNoise)) {
+      this.#drifting = 0;
+      return undefined;
+    }
+    if (++this.#drifting < confirmBlocks) return undefined;
+    this.#drifting = 0;
+    this.#hasDrifted = true;
+    fitRamp(this.#values, 0, size, ramp);
+    const onsetStep = this.#firstStepOf(size - ramp.at);
+    if (incident === undefined) this.#open('drift', onsetStep, golden, after, this.#changeMin(this.#goldenNoise));
+    else incident.level = incident.slowest = after;
+    const change = this.#change(onsetStep, base, after, this.#goldenNoise, driftBlocks, referenceBlocks);
+    return { kind: 'drift', ...change, isFurther: incident !== undefined };
+  }
+
+  #open(kind: 'regression' | 'drift', onsetStep: number, before: number, level: number, changeMin: number): void {
+    this.#incident = { kind, onsetStep, before, level, slowest: level, changeMin, returned: 0, returnedStep: 0 };
+  }
+
+  /** Only the last `count` blocks count from here on. */
+  #keepLast(count: number): void {
+    this.#values.copyWithin(0, this.#size - count, this.#size);
+    this.#size = count;
+  }
+
+  /** The first step of the block `back` blocks from the end: 1 is the last one. */
+  #firstStepOf(back: number): number {
+    const { stepsAt } = this.#plan;
+    let step = this.#previousBlockStep;
+    const known = Math.min(back - 1, onsetBlocks);
+    for (let at = 0; at < known; at++) step -= this.#values[stepsAt - 1 - at] as number;
+    const mean = (this.#previousBlockStep - step) / Math.max(1, known);
+    return Math.round(step - mean * (back - 1 - known));
+  }
+
+  #change(onsetStep: number, before: number, after: number, noise: number, held: number, count: number): LevelChange {
+    const error = medianError * noise * Math.sqrt(1 / held + 1 / count);
+    const change = after - before;
+    const [low, high] = [Math.expm1(change - normal95 * error), Math.expm1(change + normal95 * error)];
+    return {
+      step: this.#lastStep,
+      onsetStep,
+      change: Math.expm1(change),
+      before: Math.exp(before),
+      after: Math.exp(after),
+      confidence: { t: change / error, low, high },
+    };
+  }
+}
+
+/** A number that stands for what decides how long a step takes (batch size, sequence length, world size, build, …): equal texts, equal numbers. */
+export function contextKeyOf(text: string): number {
+  // FNV-1a over UTF-16 units (Fowler, Noll, Vo), kept to 31 bits: a small integer in every engine. 0 is kept for "none".
+  let hash = 0x811c9dc5;
+  for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
+  return ((hash >>> 1) % 0x3fffffff) + 1;
+}

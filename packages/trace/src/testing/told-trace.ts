@@ -1,0 +1,31 @@
+// A Perfetto trace as tests look at it: everything that reading it tells a sink.
+
+import type { PerfettoSkipped } from '../read/perfetto-events.ts';
+import { readPerfetto } from '../read/perfetto-trace.ts';
+import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane } from '../trace-sink.ts';
+
+/** Everything a sink was told. */
+export interface ToldTrace {
+  readonly header: TraceHeader;
+  readonly calls: (TraceLane | TraceEvent)[];
+  readonly totals: readonly ProcessTotals[];
+  readonly skipped: PerfettoSkipped;
+}
+
+/** Reads the trace in `chunks`. */
+export function toldTrace(chunks: readonly Uint8Array[]): ToldTrace {
+  const trace = readPerfetto(() => chunks);
+  const calls: (TraceLane | TraceEvent)[] = [];
+  let totals: readonly ProcessTotals[] = [];
+  const events = trace.events({
+    begin: () => {},
+    lane: (lane) => calls.push(lane),
+    event: (event) => calls.push({ ...event }),
+    end: (told) => {
+      totals = told;
+    },
+  });
+  let step = events.next();
+  while (step.done !== true) step = events.next();
+  return { header: trace.header, calls, totals, skipped: step.value };
+}

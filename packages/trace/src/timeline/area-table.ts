@@ -1,0 +1,120 @@
+// What lies in an area of the timeline, by name: how often, how long, and how long without the spans inside.
+//
+// Events of a track come parents first, so a span's own time is what is left when each span is taken off the one around it. Steps count under one
+// name; what is cut by the area's edge counts with what is inside.
+// Invariant: totals of a name are sums over events, within the area; nothing is estimated.
+
+import type { AreaRow, AreaTable } from '@ranktrace/protocol';
+import { CounterTrack } from './counter-track.ts';
+import { placeOf } from './event-place.ts';
+import type { IndexParts } from './index-parts.ts';
+import { kindIndex, kindMask, kindOf } from './span-log.ts';
+import { SpanTrack } from './span-track.ts';
+import type { ViewProgress } from './timeline.ts';
+import { timelineLimits } from './timeline-limits.ts';
+import { TrackWindow } from './track-rows.ts';
+import type { TrackTimeline } from './track-timeline.ts';
+
+/** Shown name of all steps together. */
+const stepName = 'ProfilerStep';
+
+interface Line {
+  readonly name: string;
+  readonly kind: AreaRow['kind'];
+  count: number;
+  total: number;
+  self: number;
+  shortest: number;
+  longest: number;
+  ranks: number;
+  lastRank: number;
+  place: { readonly track: SpanTrack; readonly event: number };
+}
+
+export function* areaTable(
+  parts: IndexParts,
+  tracks: readonly TrackTimeline[],
+  from: number,
+  until: number,
+): Generator<ViewProgress, AreaTable> {
+  const windows = tracks.filter((track) => track instanceof SpanTrack).map((track) => new TrackWindow(track, from, until));
+  const total = windows.reduce((sum, window) => sum + window.rows, 0);
+  const lines = new Map<number, Line>();
+  let [done, events] = [0, 0];
+  for (const window of windows) {
+    const { track } = window;
+    const { rank } = track.process.process;
+    // The span seen last on each line, its end, and where it is counted.
+    const around: { line: Line; until: number }[] = [];
+    for (let block = 0; block < track.log.blocks; block++) {
+      if (!window.holds(block)) continue;
+      window.visit(block, (columns, row, event, start, end) => {
+        const kind = (columns.kind[row] as number) & kindMask;
+        const name = columns.name[row] as number;
+        const key = kind === kindIndex.step ? -1 : name * 8 + kind;
+        let line = lines.get(key);
+        if (line === undefined) {
+          line = newLine(key === -1 ? stepName : parts.names.text(name), kind, { track, event });
+          lines.set(key, line);
+        }
+        const size = end - start;
+        events++;
+        line.count++;
+        line.total += size;
+        line.self += size;
+        if (size < line.shortest) line.shortest = size;
+        if (size > line.longest) {
+          line.longest = size;
+          line.place = { track, event };
+        }
+        if (line.lastRank !== rank) {
+          line.lastRank = rank;
+          line.ranks++;
+        }
+        if (kind === kindIndex.instant) return;
+        const depth = columns.depth[row] as number;
+        const parent = depth === 0 ? undefined : around[depth - 1];
+        if (parent !== undefined && parent.until > start) parent.line.self -= Math.min(end, parent.until) - start;
+        around[depth] = { line, until: end };
+      });
+      done += track.log.rowsOf(block);
+      yield { done, total };
+    }
+  }
+  const counters: AreaTable['counters'][number][] = [];
+  for (const track of tracks) {
+    if (!(track instanceof CounterTrack)) continue;
+    const summary = track.summary(from, until);
+    if (summary !== undefined) counters.push({ track: track.id, ...summary });
+    yield { done, total };
+  }
+  const sorted = [...lines.values()].sort((a, b) => b.total - a.total || b.count - a.count || (a.name < b.name ? -1 : 1));
+  const told = sorted.slice(0, timelineLimits.timelineAreaRowsMax);
+  const rest = sorted.slice(told.length);
+  return {
+    events,
+    from,
+    until,
+    rows: told.map((line) => rowOf(parts, line)),
+    counters,
+    leftOut: rest.reduce((sum, line) => sum + line.count, 0),
+  };
+}
+
+const newLine = (name: string, kind: number, place: Line['place']): Line => ({
+  name,
+  kind: kindOf(kind),
+  count: 0,
+  total: 0,
+  self: 0,
+  shortest: Number.POSITIVE_INFINITY,
+  longest: Number.NEGATIVE_INFINITY,
+  ranks: 0,
+  lastRank: -1,
+  place,
+});
+
+function rowOf(parts: IndexParts, { lastRank: _, place: { track, event }, ...line }: Line): AreaRow {
+  const block = track.log.blockOf(event);
+  return { ...line, self: Math.max(0, line.self), place: placeOf(parts.names, track, block, event - track.log.first(block)) };
+}

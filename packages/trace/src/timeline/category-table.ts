@@ -1,0 +1,20 @@
+// Categories of events by a 16-bit index; 0 is none, and what further ones get when there are too many.
+
+import { timelineLimits } from './timeline-limits.ts';
+
+export class CategoryTable {
+  readonly #texts: string[] = [''];
+  readonly #indexes = new Map<string, number>([['', 0]]);
+
+  indexOf(category: string): number {
+    const known = this.#indexes.get(category);
+    if (known !== undefined) return known;
+    if (this.#texts.length >= timelineLimits.timelineCategoriesMax) return 0;
+    this.#indexes.set(category, this.#texts.length);
+    return this.#texts.push(category) - 1;
+  }
+
+  text(index: number): string {
+    return this.#texts[index] ?? '';
+  }
+}

@@ -1,0 +1,107 @@
+import { describe, expect, it } from 'vitest';
+import { traceProcess } from '../testing/trace-events.ts';
+import { overviewOf, type StepsOfProcess } from './overview.ts';
+import { StepBudget, StepHistory } from './step-history.ts';
+import { stepLimits } from './step-limits.ts';
+
+const phases = ['data_load', 'forward'];
+
+/** A rank whose step N begins at 1000 · N of its own clock and takes what `lengthOf` says, a quarter of it in data_load, half in forward. */
+function rankOf(
+  rank: number,
+  steps: number,
+  lengthOf: (step: number) => number,
+  about: { budget?: StepBudget; ahead?: number } = {},
+): StepsOfProcess {
+  const history = new StepHistory(about.budget);
+  for (let step = 0; step < steps; step++) {
+    const length = lengthOf(step);
+    history.add(step, step * 1000, length, new Map(phases.map((name, at) => [name, length / (at === 0 ? 4 : 2)])));
+  }
+  const toTrace = (own: number): number => own - (about.ahead ?? 0);
+  return { process: traceProcess({ index: rank + 1, rank }), index: rank + 1, clock: { toTrace }, steps: history };
+}
+
+describe('overviewOf', () => {
+  it('tells who is slow, in which phase', () => {
+    const overview = overviewOf([rankOf(0, 4, () => 100), rankOf(1, 4, () => 200), rankOf(2, 4, () => 120)], { bins: 8 });
+    expect(overview).toMatchObject({ fromStep: 0, toStep: 3, steps: 4, bins: [0, 1, 2, 3], times: [0, 1000, 2000, 3000] });
+    expect(overview).toMatchObject({ slowest: [200, 200, 200, 200], median: [120, 120, 120, 120], fastest: [100, 100, 100, 100] });
+    expect(overview.percentiles).toEqual({ p50: 200, p90: 200, p95: 200, p99: 200 });
+    expect(overview.phases).toEqual(['forward', 'data_load', 'other']);
+    expect(overview.ranks.map(({ rank, mean, phases }) => [rank, mean, phases])).toEqual([
+      [0, 100, [50, 25, 25]],
+      [1, 200, [100, 50, 50]],
+      [2, 120, [60, 30, 30]],
+    ]);
+    expect(overview).toMatchObject({ findings: [], waiting: [], analysed: false });
+  });
+
+  it('puts steps into as many bins as are asked for, with the longest step of each', () => {
+    const overview = overviewOf([rankOf(0, 10, (step) => (step === 5 ? 900 : 100))], { bins: 4 });
+    expect(overview.bins).toEqual([0, 3, 6, 9]);
+    expect(overview.ranks[0]?.cells).toEqual([100, 367, 100, 100]);
+    expect(overview.ranks[0]?.peaks).toEqual([100, 900, 100, 100]);
+    expect(overview.times).toEqual([0, 3000, 6000, 9000]);
+    expect(overview.percentiles?.p50).toBe(100);
+  });
+
+  it('shows a range of steps alone', () => {
+    const overview = overviewOf([rankOf(0, 100, (step) => step), rankOf(1, 50, (step) => 2 * step)], { fromStep: 45, toStep: 54, bins: 5 });
+    expect(overview).toMatchObject({ fromStep: 45, toStep: 54, steps: 10, bins: [45, 47, 49, 51, 53] });
+    expect(overview.ranks.map(({ steps, mean, p50 }) => [steps, mean, p50])).toEqual([
+      [10, 49.5, 49.5],
+      [5, 94, 94],
+    ]);
+    expect(overview.slowest).toEqual([91, 95, 98, 52, 54]);
+    expect(overview.ranks[1]?.cells.slice(3)).toEqual([null, null]);
+    expect(overview.percentiles?.p99).toBeCloseTo(97.82, 6);
+  });
+
+  it('compares ranks whose bins are of different widths', () => {
+    const small = (): StepBudget => new StepBudget(0);
+    const steps = 4 * stepLimits.stepBinsPerProcessMin;
+    const overview = overviewOf([rankOf(0, 100, () => 100), rankOf(1, steps, () => 200, { budget: small() })], { bins: 1000 });
+    expect(overview.bins.length).toBe(steps / 4);
+    expect(overview.bins[1]).toBe(4);
+    expect(overview).toMatchObject({ steps, percentiles: { p50: 200, p99: 200 } });
+    expect(overview.ranks[0]?.cells.slice(24, 26)).toEqual([100, null]);
+    expect(overview.fastest.slice(24, 26)).toEqual([100, 200]);
+  });
+
+  it('begins a bin when the first rank does, by the clocks', () => {
+    const overview = overviewOf([rankOf(0, 2, () => 1), rankOf(1, 2, () => 1, { ahead: 40 })], { bins: 2 });
+    expect(overview.times).toEqual([-40, 960]);
+  });
+
+  it('says nothing of no steps', () => {
+    const nothing = { steps: 0, bins: [], times: [], slowest: [], percentiles: null, ranks: [], phases: [] };
+    expect(overviewOf([], { bins: 10 })).toMatchObject(nothing);
+    expect(overviewOf([rankOf(0, 0, () => 1)], { bins: 10 })).toMatchObject(nothing);
+    expect(overviewOf([rankOf(0, 3, () => 1)], { fromStep: 7, bins: 10 })).toMatchObject(nothing);
+  });
+
+  it('keeps the times of bins in a gap of the steps in order', () => {
+    const history = new StepHistory();
+    for (const step of [0, 1, 8, 9]) history.add(step, step * 10, 1, undefined);
+    const overview = overviewOf([{ process: traceProcess(), index: 1, clock: { toTrace: (own) => own }, steps: history }], { bins: 5 });
+    expect(overview.times).toEqual([0, 80, 80, 80, 80]);
+    expect(overview.slowest).toEqual([1, null, null, null, 1]);
+    expect(overview.steps).toBe(4);
+  });
+
+  it('tells fewer bins of many ranks', () => {
+    const ranks = Array.from({ length: 300 }, (_, rank) => rankOf(rank, 2000, () => 1));
+    const overview = overviewOf(ranks, { bins: 2048 });
+    expect(overview.bins.length * 300).toBeLessThanOrEqual(stepLimits.overviewCellsMax);
+    expect(overview.bins.length).toBeGreaterThan(600);
+  });
+
+  it('survives steps of any number', () => {
+    const history = new StepHistory();
+    for (const step of [0, 1, Number.MAX_SAFE_INTEGER]) history.add(step, 0, 1, undefined);
+    const overview = overviewOf([{ process: traceProcess(), index: 1, clock: { toTrace: (own) => own }, steps: history }], { bins: 100 });
+    expect(overview.bins.length).toBeLessThanOrEqual(100);
+    expect(overview.ranks[0]).toMatchObject({ steps: 3, mean: 1 });
+  });
+});

@@ -1,0 +1,256 @@
+// The first page of a run: the step time of the cluster and of every rank over its steps, in as many bins as a page can show.
+//
+//   StepHistory of rank 0   │ │ │ │ │ │ │ │ │ │ │ │ │      1 step a bin
+//   StepHistory of rank 1   │   │   │   │   │   │   │      2 steps a bin: it ran longer
+//   unit                    │   │   │   │   │   │   │      the coarsest of them: in it ranks compare
+//   bin                     │           │           │      some units, as many as it takes to need no more than `request.bins`
+//
+// A cluster's step is as long as its slowest rank's. Where a unit is one step all of this is exact; where it is more, a rank's mean over the
+// unit stands for its steps.
+
+import type { Overview, OverviewRank } from '@ranktrace/protocol';
+import type { RunAnalysis } from '../analyse/run-analysis.ts';
+import type { TraceProcess } from '../trace-sink.ts';
+import { otherPhase, type StepHistory } from './step-history.ts';
+import { stepLimits } from './step-limits.ts';
+
+/** The steps of one process, and how its times become trace times. */
+export interface StepsOfProcess {
+  readonly process: TraceProcess;
+  /** ViewProcess.index. */
+  readonly index: number;
+  readonly clock: { toTrace(own: number): number };
+  readonly steps: StepHistory;
+}
+
+export interface OverviewRequest {
+  /** The first and the last step asked for; all of them by default. */
+  readonly fromStep?: number | undefined;
+  readonly toStep?: number | undefined;
+  /** As many bins at most. */
+  readonly bins: number;
+}
+
+/** More units than this become wider ones. */
+const unitsMax = 2 ** 20;
+
+/**
+ * The overview of `processes`, in order of rank; those without steps in the range are not in it. `analysis` gives findings and who waited;
+ * `isCurrent`: it is of all that is there now.
+ */
+export function overviewOf(
+  processes: readonly StepsOfProcess[],
+  request: OverviewRequest,
+  analysis?: RunAnalysis,
+  isCurrent: boolean = analysis !== undefined,
+): Overview {
+  const grid = gridOf(processes, request);
+  const cluster = new ClusterSteps(grid);
+  const rows = (grid.bins === 0 ? [] : processes)
+    .map((of) => rowOf(of, grid, cluster))
+    .filter((row) => row !== undefined)
+    .sort((a, b) => a.rank - b.rank || a.process - b.process);
+  const phases = phasesOf(rows);
+  const ranks = rows.map(({ phaseTotals, ...row }): OverviewRank => ({ ...row, phases: meanPhases(row, phaseTotals, phases) }));
+  const { slowest, median, fastest } = clusterOf(ranks, grid.bins);
+  return {
+    fromStep: grid.from,
+    toStep: grid.to,
+    steps: cluster.steps,
+    bins: Array.from({ length: grid.bins }, (_, bin) => grid.from + bin * grid.width),
+    times: cluster.times(),
+    slowest,
+    median,
+    fastest,
+    percentiles: cluster.percentiles(),
+    ranks,
+    phases,
+    findings: analysis?.findings ?? [],
+    waiting: analysis?.waiting ?? [],
+    analysed: isCurrent,
+  };
+}
+
+/** How steps are divided: all widths are multiples of the unit, which is a power of two. */
+interface Grid {
+  readonly from: number;
+  readonly to: number;
+  readonly unit: number;
+  readonly units: number;
+  readonly width: number;
+  readonly bins: number;
+}
+
+function gridOf(processes: readonly StepsOfProcess[], { fromStep = 0, toStep = Number.POSITIVE_INFINITY, bins }: OverviewRequest): Grid {
+  let [least, greatest, unit] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 1];
+  for (const { steps } of processes) {
+    if (steps.range === undefined) continue;
+    least = Math.min(least, steps.range[0]);
+    greatest = Math.max(greatest, steps.range[1]);
+    unit = Math.max(unit, steps.binSteps);
+  }
+  const [first, to] = [Math.max(least, fromStep), Math.min(greatest, toStep)];
+  if (first > to) return { from: 0, to: 0, unit, units: 0, width: 1, bins: 0 };
+  while ((to - first) / unit >= unitsMax) unit *= 2;
+  const from = Math.floor(first / unit) * unit;
+  const units = Math.floor((to - from) / unit) + 1;
+  const binsMax = Math.max(1, Math.min(bins, Math.floor(stepLimits.overviewCellsMax / processes.length)));
+  const unitsPerBin = Math.ceil(units / binsMax);
+  return { from, to, unit, units, width: unit * unitsPerBin, bins: Math.ceil(units / unitsPerBin) };
+}
+
+/** What is known of the cluster's steps, unit by unit. */
+class ClusterSteps {
+  readonly #grid: Grid;
+  /** Mean step of the slowest rank, ns; and steps, by unit. */
+  readonly #slowest: Float64Array;
+  readonly #steps: Float64Array;
+  /** When each bin begins, by bin. */
+  readonly #starts: Float64Array;
+
+  constructor(grid: Grid) {
+    this.#grid = grid;
+    this.#slowest = new Float64Array(grid.units);
+    this.#steps = new Float64Array(grid.units);
+    this.#starts = new Float64Array(grid.bins).fill(Number.POSITIVE_INFINITY);
+  }
+
+  add(unit: number, count: number, total: number): void {
+    this.#slowest[unit] = Math.max(this.#slowest[unit] as number, total / count);
+    this.#steps[unit] = Math.max(this.#steps[unit] as number, Math.min(count, this.#grid.unit));
+  }
+
+  begins(bin: number, time: number): void {
+    this.#starts[bin] = Math.min(this.#starts[bin] as number, time);
+  }
+
+  get steps(): number {
+    return this.#steps.reduce((sum, steps) => sum + steps, 0);
+  }
+
+  /** A bin without steps begins where the next one does. */
+  times(): number[] {
+    const times = Array.from(this.#starts, Math.round);
+    for (let bin = times.length - 2; bin >= 0; bin--) if (!Number.isFinite(times[bin])) times[bin] = times[bin + 1] as number;
+    for (let bin = 0; bin < times.length; bin++) if (!Number.isFinite(times[bin])) times[bin] = times[bin - 1] ?? 0;
+    return times;
+  }
+
+  percentiles(): Overview['percentiles'] {
+    const [p50, p90, p95, p99] = weightedQuantiles(this.#slowest, this.#steps, [0.5, 0.9, 0.95, 0.99]) ?? [];
+    return p50 === undefined || p90 === undefined || p95 === undefined || p99 === undefined ? null : { p50, p90, p95, p99 };
+  }
+}
+
+type Row = Omit<OverviewRank, 'phases'> & { readonly phaseTotals: ReadonlyMap<string, number> };
+
+function rowOf({ process, index, clock, steps }: StepsOfProcess, grid: Grid, cluster: ClusterSteps): Row | undefined {
+  const { from, to, unit, width, bins } = grid;
+  const [counts, totals, peaks] = [new Float64Array(bins), new Float64Array(bins), new Float64Array(bins)];
+  const [means, weights]: [number[], number[]] = [[], []];
+  let [all, sum, longest] = [0, 0, 0];
+  let [current, countOfUnit, totalOfUnit] = [-1, 0, 0];
+  const closeUnit = (): void => {
+    if (countOfUnit > 0) cluster.add(current, countOfUnit, totalOfUnit);
+    [countOfUnit, totalOfUnit] = [0, 0];
+  };
+  steps.visit(from, to, (step, start, count, total, most) => {
+    const bin = Math.floor((step - from) / width);
+    const here = Math.floor((step - from) / unit);
+    if (here !== current) {
+      closeUnit();
+      current = here;
+    }
+    countOfUnit += count;
+    totalOfUnit += total;
+    if (counts[bin] === 0) cluster.begins(bin, clock.toTrace(start));
+    counts[bin] = (counts[bin] as number) + count;
+    totals[bin] = (totals[bin] as number) + total;
+    peaks[bin] = Math.max(peaks[bin] as number, most);
+    all += count;
+    sum += total;
+    longest = Math.max(longest, most);
+    means.push(total / count);
+    weights.push(count);
+  });
+  closeUnit();
+  if (all === 0) return undefined;
+  // Over all steps the lengths themselves are known, which bins of many steps hide.
+  const quantiles = all === steps.count ? steps.lengths.quantiles([0.5, 0.95]) : weightedQuantiles(means, weights, [0.5, 0.95]);
+  const known = (bin: number, value: number): number | null => (counts[bin] === 0 ? null : Math.round(value));
+  return {
+    rank: process.rank,
+    process: index,
+    steps: all,
+    mean: sum / all,
+    p50: quantiles?.[0] ?? 0,
+    p95: quantiles?.[1] ?? 0,
+    longest,
+    phaseTotals: steps.phaseTotals(from, to),
+    cells: Array.from(totals, (total, bin) => known(bin, total / (counts[bin] as number))),
+    peaks: Array.from(peaks, (peak, bin) => known(bin, peak)),
+  };
+}
+
+/** Names of the phases in which most time went, over all ranks; last what none of them covers. */
+function phasesOf(rows: readonly Row[]): string[] {
+  const totals = new Map<string, number>();
+  for (const { phaseTotals } of rows) {
+    for (const [name, total] of phaseTotals) totals.set(name, (totals.get(name) ?? 0) + total);
+  }
+  if (totals.size === 0) return [];
+  const bySize = [...totals].sort(([, a], [, b]) => b - a).map(([name]) => name);
+  return [...bySize.slice(0, stepLimits.stepPhasesMax), otherPhase];
+}
+
+function meanPhases(
+  { steps, mean }: { steps: number; mean: number },
+  totals: ReadonlyMap<string, number>,
+  names: readonly string[],
+): number[] {
+  if (names.length === 0) return [];
+  const named = names.slice(0, -1).map((name) => (totals.get(name) ?? 0) / steps);
+  // Phases that ran at the same time may add up to more than the step; then nothing is left over.
+  return [...named, Math.max(0, mean - named.reduce((sum, length) => sum + length, 0))];
+}
+
+function clusterOf(ranks: readonly OverviewRank[], bins: number): Pick<Overview, 'slowest' | 'median' | 'fastest'> {
+  const cluster: Record<'slowest' | 'median' | 'fastest', (number | null)[]> = { slowest: [], median: [], fastest: [] };
+  for (let bin = 0; bin < bins; bin++) {
+    const means = ranks.map(({ cells }) => cells[bin] ?? null).filter((mean) => mean !== null);
+    means.sort((a, b) => a - b);
+    const middle = (means.length - 1) / 2;
+    const median = ((means[Math.floor(middle)] ?? 0) + (means[Math.ceil(middle)] ?? 0)) / 2;
+    cluster.slowest.push(means.at(-1) ?? null);
+    cluster.median.push(means.length === 0 ? null : median);
+    cluster.fastest.push(means[0] ?? null);
+  }
+  return cluster;
+}
+
+/** Values at `shares` of the way through all, each value as often as its weight says (whole numbers, 0: not at all); undefined without any. */
+function weightedQuantiles(values: ArrayLike<number>, weights: ArrayLike<number>, shares: readonly number[]): number[] | undefined {
+  const order = Array.from(values, (_, place) => place)
+    .filter((place) => (weights[place] as number) > 0)
+    .sort((a, b) => (values[a] as number) - (values[b] as number));
+  if (order.length === 0) return undefined;
+  let all = 0;
+  const upTo = order.map((place) => {
+    all += weights[place] as number;
+    return all;
+  });
+  const at = (rank: number): number => {
+    let [low, high] = [0, upTo.length - 1];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((upTo[middle] as number) > rank) high = middle;
+      else low = middle + 1;
+    }
+    return values[order[low] as number] as number;
+  };
+  return shares.map((share) => {
+    const place = (all - 1) * share;
+    const [below, above] = [at(Math.floor(place)), at(Math.ceil(place))];
+    return below + (above - below) * (place - Math.floor(place));
+  });
+}

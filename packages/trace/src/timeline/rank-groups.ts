@@ -1,0 +1,57 @@
+// Which ranks were seen doing collectives in which group, and of which parallel axis a group is by its name.
+
+import type { ViewGroup } from '@ranktrace/protocol';
+import { displayName } from './shown-name.ts';
+import { timelineLimits } from './timeline-limits.ts';
+
+const isRestOfName = /[\s\d_:.#/,;|()[\]{}<>=-]/;
+
+/** The parallel axis of a group's name: what stands before its number or its ranks: `tp 3`, `tp3`, `dp_0`, `tp [0, 1]` → `tp`, `tp`, `dp`, `tp`. */
+export function axisOf(group: string): string {
+  let end = group.length;
+  while (end > 0 && isRestOfName.test(group[end - 1] as string)) end--;
+  return end === 0 ? 'group' : group.slice(0, end);
+}
+
+/** The axis of a group that all ranks are in. */
+export const worldAxis = 'world';
+
+export class RankGroups {
+  /** Grows whenever a rank is seen in a group for the first time. */
+  revision = 0;
+  readonly #ranks = new Map<string, Set<number>>();
+  #members = 0;
+
+  see(group: string, rank: number): void {
+    let ranks = this.#ranks.get(group);
+    if (ranks === undefined) {
+      if (this.#ranks.size >= timelineLimits.timelineGroupsMax) return;
+      ranks = new Set();
+      this.#ranks.set(group, ranks);
+    }
+    if (ranks.has(rank) || this.#members >= timelineLimits.timelineGroupRanksMax) return;
+    ranks.add(rank);
+    this.#members++;
+    this.revision++;
+  }
+
+  /** Ranks seen in a group. */
+  ranksOf(group: string): ReadonlySet<number> | undefined {
+    return this.#ranks.get(group);
+  }
+
+  /** All of them, in order of axis and group; `ranks`: how many the run has. */
+  shown(ranks: number): ViewGroup[] {
+    const groups = [...this.#ranks].map(([group, members]) => ({
+      axis: members.size >= ranks ? worldAxis : displayName(axisOf(group)),
+      group: displayName(group),
+      ranks: [...members].sort((a, b) => a - b),
+    }));
+    return groups.sort((a, b) => compare(a.axis, b.axis) || compareGroups(a.group, b.group));
+  }
+}
+
+const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
+
+/** `tp 2` before `tp 10`. */
+const compareGroups = (a: string, b: string): number => a.length - b.length || compare(a, b);

@@ -1,0 +1,16 @@
+// Names that hold a text, the ones that took longest first.
+
+import { limits, type SearchResult } from '@ranktrace/protocol';
+import type { NameTable } from './name-table.ts';
+
+export function searchNames(names: NameTable, text: string): SearchResult {
+  const wanted = text.toLowerCase();
+  const found: { name: number; count: number; total: number }[] = [];
+  for (let name = 0; name < names.length; name++) {
+    const count = names.countOf(name);
+    if (count > 0 && names.text(name).toLowerCase().includes(wanted)) found.push({ name, count, total: names.totalOf(name) });
+  }
+  found.sort((a, b) => b.total - a.total || b.count - a.count || a.name - b.name);
+  const told = found.slice(0, limits.viewNamesFoundMax);
+  return { names: told, leftOut: found.length - told.length };
+}

@@ -1,0 +1,221 @@
+// Levels of detail of a span track: per grain, items in which events shorter than it are merged with their neighbours of the same depth.
+//
+//   events   ▌▌▐ ▌ ▐███████▌ ▌▌
+//   level k  ▐██▌  ▐███████▌ ▐▌      cells of the grain: |      |      |      |
+//   level k+1 …                      fed with what level k gives out
+//
+// A level holds back one item per depth, to which the next short event of the same cell is added; what it gives out is written to its log, and
+// goes to the next level. So every event is, for each level at or above the one it entered at, in that level's log or held back at or below it,
+// exactly once.
+// Instants are merged with instants only: they lie on the line of the spans that come after them.
+// Invariant: an item of more than one event starts and its last event starts in one cell, and no event in it is as long as the grain.
+
+import type { BlockCache } from './block-cache.ts';
+import { BlockLog, type ColumnsOf } from './block-log.ts';
+import { coarsestLevel, grainOf } from './level-grains.ts';
+import { instantKind } from './span-log.ts';
+
+/** `busy`: ns that its events cover; `longest`: ns of the longest, which `name`, `event` and `kind` are of. */
+const itemColumns = {
+  start: 'f64',
+  length: 'f64',
+  busy: 'f32',
+  longest: 'f32',
+  count: 'u32',
+  name: 'u32',
+  event: 'u32',
+  depth: 'u8',
+  kind: 'u8',
+} as const;
+
+export type ItemColumns = ColumnsOf<typeof itemColumns>;
+
+/** Takes items one by one; times own, ns. */
+export type TakeItem = (
+  start: number,
+  end: number,
+  busy: number,
+  longest: number,
+  count: number,
+  name: number,
+  event: number,
+  depth: number,
+  kind: number,
+) => void;
+
+/** What is held back of one depth: fields of a slot in `#held`. */
+const field = { start: 0, end: 1, busy: 2, longest: 3, count: 4, name: 5, event: 6, kind: 7, cell: 8, size: 9 } as const;
+
+class SpanLevel {
+  readonly log: BlockLog<typeof itemColumns>;
+  readonly #grain: number;
+  readonly #levels: SpanLevels;
+  readonly #level: number;
+  /** Slots of spans at 2 · depth, of instants at 2 · depth + 1. */
+  #held = new Float64Array(8 * field.size);
+
+  constructor(levels: SpanLevels, level: number, cache: BlockCache) {
+    this.#levels = levels;
+    this.#level = level;
+    this.#grain = grainOf(level);
+    this.log = new BlockLog(cache, itemColumns);
+  }
+
+  add(
+    start: number,
+    end: number,
+    busy: number,
+    longest: number,
+    count: number,
+    name: number,
+    event: number,
+    depth: number,
+    kind: number,
+  ): void {
+    const slot = 2 * depth + (kind === instantKind ? 1 : 0);
+    let at = slot * field.size;
+    if (at >= this.#held.length) this.#grow(slot);
+    const held = this.#held;
+    const isHeld = (held[at + field.count] as number) > 0;
+    if (longest >= this.#grain) {
+      if (isHeld) this.#release(at, depth);
+      this.#give(start, end, busy, longest, count, name, event, depth, kind);
+      return;
+    }
+    const cell = Math.floor(start / this.#grain);
+    if (isHeld && held[at + field.cell] === cell) {
+      if (start < (held[at] as number)) held[at] = start;
+      if (end > (held[at + field.end] as number)) held[at + field.end] = end;
+      held[at + field.busy] = (held[at + field.busy] as number) + busy;
+      held[at + field.count] = (held[at + field.count] as number) + count;
+      if (longest <= (held[at + field.longest] as number)) return;
+    } else {
+      if (isHeld) this.#release(at, depth);
+      held[at] = start;
+      held[at + field.end] = end;
+      held[at + field.busy] = busy;
+      held[at + field.count] = count;
+      held[at + field.cell] = cell;
+    }
+    held[at + field.longest] = longest;
+    held[at + field.name] = name;
+    held[at + field.event] = event;
+    at += field.kind;
+    held[at] = kind;
+  }
+
+  /** Tells what is held back. */
+  visitHeld(take: TakeItem): void {
+    const held = this.#held;
+    for (let at = 0; at < held.length; at += field.size) {
+      if (held[at + field.count] === 0) continue;
+      const number = (of: keyof typeof field): number => held[at + field[of]] as number;
+      const depth = Math.floor(at / field.size / 2);
+      take(
+        number('start'),
+        number('end'),
+        number('busy'),
+        number('longest'),
+        number('count'),
+        number('name'),
+        number('event'),
+        depth,
+        number('kind'),
+      );
+    }
+  }
+
+  #release(at: number, depth: number): void {
+    const held = this.#held;
+    this.#give(
+      held[at] as number,
+      held[at + field.end] as number,
+      held[at + field.busy] as number,
+      held[at + field.longest] as number,
+      held[at + field.count] as number,
+      held[at + field.name] as number,
+      held[at + field.event] as number,
+      depth,
+      held[at + field.kind] as number,
+    );
+    held[at + field.count] = 0;
+  }
+
+  #give(
+    start: number,
+    end: number,
+    busy: number,
+    longest: number,
+    count: number,
+    name: number,
+    event: number,
+    depth: number,
+    kind: number,
+  ): void {
+    const { log } = this;
+    const row = log.next();
+    const { columns } = log;
+    columns.start[row] = start;
+    columns.length[row] = end - start;
+    columns.busy[row] = busy;
+    columns.longest[row] = longest;
+    columns.count[row] = count;
+    columns.name[row] = name;
+    columns.event[row] = event;
+    columns.depth[row] = depth;
+    columns.kind[row] = kind;
+    log.cover(start, end);
+    if (++log.rows >= this.#levels.blockRows) log.finish();
+    if (this.#level < coarsestLevel) {
+      this.#levels.level(this.#level + 1).add(start, end, busy, longest, count, name, event, depth, kind);
+    }
+  }
+
+  #grow(slot: number): void {
+    const grown = new Float64Array(Math.max(2 * this.#held.length, (slot + 1) * field.size));
+    grown.set(this.#held);
+    this.#held = grown;
+  }
+}
+
+export class SpanLevels {
+  /** Rows at which a level's block is finished. */
+  blockRows = 512;
+  readonly #cache: BlockCache;
+  readonly #levels: (SpanLevel | undefined)[] = [];
+
+  constructor(cache: BlockCache) {
+    this.#cache = cache;
+  }
+
+  /** The level, begun if there was none. */
+  level(level: number): SpanLevel {
+    let found = this.#levels[level];
+    if (found === undefined) {
+      found = new SpanLevel(this, level, this.#cache);
+      this.#levels[level] = found;
+    }
+    return found;
+  }
+
+  /** The coarsest level there is whose grain is at most `grain` ns; undefined when there is none. */
+  coarsestWithin(grain: number): number | undefined {
+    let found: number | undefined;
+    for (const [level, one] of this.#levels.entries()) {
+      if (one === undefined) continue;
+      if (grainOf(level) > grain) break;
+      found = level;
+    }
+    return found;
+  }
+
+  /** Blocks of one level. */
+  log(level: number): BlockLog<typeof itemColumns> | undefined {
+    return this.#levels[level]?.log;
+  }
+
+  /** What the levels up to this one hold back. */
+  visitHeld(level: number, take: TakeItem): void {
+    for (let each = 0; each <= level; each++) this.#levels[each]?.visitHeld(take);
+  }
+}

@@ -1,0 +1,262 @@
+// A line of spans and instants: events in blocks, levels of detail above them, and what has not ended yet.
+//
+//   event ─► nesting (depth) ─► span log ──full block──► levels
+//                 open ──────► open spans ──close──────► row patched, levels
+//
+// Levels know an event once its block is finished; what is in the unfinished block is read row by row, and what has not ended is shown from the
+// list of open spans alone.
+
+import { type SpanTile, type TileKey, tileWidth } from '@ranktrace/protocol';
+import { pairOf } from '../match/collective-kind.ts';
+import type { TraceEvent, TraceLane } from '../trace-sink.ts';
+import { hasArguments, visitArguments } from '../write/event-arguments.ts';
+import type { IndexParts } from './index-parts.ts';
+import { levelFor } from './level-grains.ts';
+import { Nesting } from './nesting.ts';
+import type { ProcessTimeline } from './process-timeline.ts';
+import { SpanLevels } from './span-levels.ts';
+import { asyncBit, farSideBit, instantKind, kindIndex, kindMask, pairBit, SpanLog } from './span-log.ts';
+import { type OpenItem, spanTile } from './span-tile.ts';
+import { timelineLimits } from './timeline-limits.ts';
+import { TrackTimeline } from './track-timeline.ts';
+
+interface OpenSpan extends OpenItem {
+  /** Its line in the nesting, which may be deeper than shown; −1 when it was not remembered. */
+  readonly line: number;
+}
+
+/** Finished blocks looked through for the depth of an event that comes late. */
+const lateBlocks = 8;
+/** Around a window on the own clock: a clock's way back is exact to within rounding. */
+const slackNs = 4;
+
+const flow64 = new BigUint64Array(1);
+const flow32 = new Uint32Array(flow64.buffer);
+
+export class SpanTrack extends TrackTimeline {
+  log: SpanLog;
+  #levels: SpanLevels;
+  #nesting = new Nesting();
+  #open: OpenSpan[] = [];
+  #depth = 1;
+  /** Start of the last event that was not late. */
+  #last = Number.NEGATIVE_INFINITY;
+
+  constructor(id: number, process: ProcessTimeline, lane: TraceLane, parts: IndexParts) {
+    super(id, process, lane, parts);
+    this.log = new SpanLog(parts.cache);
+    this.#levels = new SpanLevels(parts.cache);
+  }
+
+  override get events(): number {
+    return this.log.length;
+  }
+
+  override get depth(): number {
+    return this.#depth;
+  }
+
+  override get range(): readonly [number, number] {
+    return [0, 0];
+  }
+
+  /** What has not ended, in order of start. */
+  get open(): readonly OpenItem[] {
+    return this.#open;
+  }
+
+  override add(event: TraceEvent): void {
+    const start: number = event.start;
+    const given: number = event.length;
+    const size = given > 0 && given < Number.MAX_VALUE ? given : 0;
+    if (event.state === 'close' && this.#close(event, size)) return;
+    const { names } = this.parts;
+    const isInstant = event.kind === 'instant';
+    const isOpen = event.state === 'open' && this.#open.length < timelineLimits.timelineOpenSpansMax;
+    const name = names.indexOf(event.name);
+    const isAltered = names.isAltered;
+    names.count(name, 1, isOpen ? 0 : size);
+    const end = isOpen ? Number.POSITIVE_INFINITY : start + size;
+    const line = start < this.#last ? this.#lateLine(start, end) : this.#nesting.at(start);
+    if (start > this.#last) this.#last = start;
+    const isRemembered = !isInstant && end > this.#last && this.#nesting.push(line, end);
+    const depth = Math.min(line, timelineLimits.timelineDepthMax);
+    if (depth >= this.#depth) this.#depth = depth + 1;
+    const { log } = this;
+    const row = log.next();
+    const { columns } = log;
+    const kind = this.#kindOf(event);
+    columns.start[row] = start;
+    columns.length[row] = isOpen ? Number.NaN : size;
+    columns.name[row] = name;
+    columns.category[row] = this.parts.categories.indexOf(event.category);
+    columns.depth[row] = depth;
+    columns.kind[row] = kind;
+    columns.detail[row] = isAltered || hasArguments(event) ? this.#tell(event, isAltered) : 0;
+    this.#setFlow(row, event.flow);
+    log.cover(start, isOpen ? start : end);
+    if (isOpen) {
+      log.openRows++;
+      const number = log.length;
+      this.#open.push({ start, name, event: number, depth, kind: kind & kindMask, line: isRemembered ? line : -1 });
+    }
+    if (++log.rows >= this.parts.blockRows) this.#finishBlock();
+  }
+
+  override tile(key: TileKey): SpanTile {
+    const { process } = this;
+    const { clock } = process;
+    const from = key.index * tileWidth(key.level);
+    const until = from + tileWidth(key.level);
+    const items = this.parts.items;
+    items.begin(clock.toOwn(from) - slackNs, clock.toOwn(until) + slackNs);
+    this.#collect(clock.toOwn(from) - slackNs, clock.toOwn(until) + slackNs, 2 ** key.level);
+    return spanTile(key, items, clock, process.version, process.isCompleteUntil(until), this.#open, process.now);
+  }
+
+  override clear(): void {
+    const { log } = this;
+    for (let block = 0; block < log.blocks; block++) {
+      const { name, length } = log.read(block);
+      for (let row = 0; row < log.rowsOf(block); row++) this.parts.names.count(name[row] as number, -1, -((length[row] as number) || 0));
+    }
+    this.log = new SpanLog(this.parts.cache);
+    this.#levels = new SpanLevels(this.parts.cache);
+    this.#nesting = new Nesting();
+    this.#open = [];
+    this.#last = Number.NEGATIVE_INFINITY;
+  }
+
+  /** Puts what overlaps a window into `items`, merged to no more than `grain`. */
+  #collect(from: number, until: number, grain: number): void {
+    const { items } = this.parts;
+    const level = this.#levels.coarsestWithin(grain);
+    if (level !== undefined) {
+      const log = this.#levels.log(level);
+      for (let block = 0; log !== undefined && block < log.blocks; block++) {
+        if (log.from(block) < until && log.until(block) >= from) items.addItems(log.read(block), log.rowsOf(block));
+      }
+      this.#levels.visitHeld(level, items.take);
+    }
+    const { log } = this;
+    for (let block = 0; block < log.blocks; block++) {
+      if (log.from(block) >= until || log.until(block) < from) continue;
+      if (level === undefined || log.entryOf(block) > level) items.addSpans(log.read(block), log.rowsOf(block), log.first(block));
+    }
+  }
+
+  #kindOf(event: TraceEvent): number {
+    let kind = kindIndex[event.kind];
+    if (event.isAsync) kind |= asyncBit;
+    if (event.kind === 'rpc' && event.side === 'server') kind |= farSideBit;
+    if (event.kind === 'collective' && event.peerRank >= 0) {
+      const { rank } = this.process.process;
+      kind |= pairBit | (pairOf(rank, event.peerRank, event.name)?.[1] === rank ? farSideBit : 0);
+    }
+    return kind;
+  }
+
+  #tell(event: TraceEvent, isAltered: boolean): number {
+    const { details } = this.parts;
+    details.begin();
+    if (isAltered) details.text('name', event.name);
+    if (event.kind === 'step' && event.overhead > 0) details.number('overheadNs', event.overhead);
+    visitArguments(event, details);
+    return details.end();
+  }
+
+  #setFlow(row: number, flow: bigint | undefined): void {
+    const { columns } = this.log;
+    if (flow === undefined) {
+      columns.flowHigh[row] = columns.flowLow[row] = 0;
+      return;
+    }
+    flow64[0] = flow;
+    columns.flowLow[row] = flow32[0] as number;
+    columns.flowHigh[row] = flow32[1] as number;
+    this.log.flowRows++;
+  }
+
+  /** A line on which nothing that is remembered overlaps an event that comes after later ones. */
+  #lateLine(start: number, end: number): number {
+    const { log } = this;
+    let line = end > this.#last ? this.#nesting.at(this.#last) : 0;
+    for (let block = log.blocks - 1; block >= 0 && block >= log.finished - lateBlocks; block--) {
+      if (log.from(block) >= end) continue;
+      const { start: starts, length, depth, kind } = log.read(block);
+      for (let row = log.rowsOf(block) - 1; row >= 0; row--) {
+        if ((starts[row] as number) >= end || (depth[row] as number) < line || ((kind[row] as number) & kindMask) === instantKind) continue;
+        if (!((starts[row] as number) + (length[row] as number) <= start)) line = (depth[row] as number) + 1;
+      }
+    }
+    return line;
+  }
+
+  /** Tells the levels what the unfinished block holds, and writes it. */
+  #finishBlock(): void {
+    const { log } = this;
+    const level = levelFor((log.greatest - log.least) / log.rows);
+    const finest = this.#levels.level(level);
+    this.#levels.blockRows = Math.max(16, this.parts.blockRows >> 3);
+    const { start, length, name, depth, kind } = log.columns;
+    const first = log.first(log.finished);
+    for (let row = 0; row < log.rows; row++) {
+      const size = length[row] as number;
+      if (Number.isNaN(size)) continue;
+      const from = start[row] as number;
+      finest.add(
+        from,
+        from + size,
+        size,
+        size,
+        1,
+        name[row] as number,
+        first + row,
+        depth[row] as number,
+        (kind[row] as number) & kindMask,
+      );
+    }
+    log.finishInto(level);
+  }
+
+  /** Gives an open span its end; false when there is none that it could be of. */
+  #close(event: TraceEvent, size: number): boolean {
+    const kind = kindIndex[event.kind];
+    const name = this.parts.names.indexOf(event.name);
+    const isAltered = this.parts.names.isAltered;
+    const isStart = (open: OpenSpan): boolean => open.start === event.start && open.kind === kind;
+    let at = this.#open.findLastIndex((open) => isStart(open) && open.name === name);
+    if (at < 0) at = this.#open.findLastIndex(isStart);
+    const open = this.#open[at];
+    if (open === undefined) return false;
+    this.#open.splice(at, 1);
+    this.parts.names.count(open.name, 0, size);
+    const end = open.start + size;
+    if (open.line >= 0) this.#nesting.setEnd(open.line, end);
+    const { log } = this;
+    const block = log.blockOf(open.event);
+    const row = open.event - log.first(block);
+    const known = log.read(block).detail[row] as number;
+    log.patch(block, row, 'length', size);
+    if (isAltered || hasArguments(event)) log.patch(block, row, 'detail', this.#tellMore(event, isAltered, known));
+    log.extend(block, end);
+    if (block < log.finished) {
+      this.#levels.level(log.entryOf(block)).add(open.start, end, size, size, 1, open.name, open.event, open.depth, open.kind);
+    } else log.openRows--;
+    return true;
+  }
+
+  /** What a span's end says of it, and what its begin said beside. */
+  #tellMore(event: TraceEvent, isAltered: boolean, known: number): number {
+    const told = this.#tell(event, isAltered);
+    if (known === 0) return told;
+    const { details } = this.parts;
+    const merged = new Map([...details.details(known), ...details.details(told)]);
+    details.begin();
+    for (const [key, value] of merged) {
+      if (typeof value === 'number') details.number(key, value);
+      else details.text(key, value);
+    }
+    return details.end();
+  }
+}

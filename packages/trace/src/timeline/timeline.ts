@@ -1,0 +1,156 @@
+// A run to look at: every process's events on its own clock, found by track, time and level of detail, told in trace time.
+//
+//   Timeline ── processes (one life of a rank, its clock) ── tracks ── blocks on a store + levels of detail
+//       └── names, details, groups: shared by all
+//
+// Invariant: memory per event is bounded by what a block's description takes; everything else lies in the store.
+
+import type { AreaTable, EventDetails, EventPlace, FlameNode, Links, SearchResult, Tile, TileKey, ViewGroup } from '@ranktrace/protocol';
+import type { TraceProcess } from '../trace-sink.ts';
+import { areaTable } from './area-table.ts';
+import type { BlockStore } from './block-store.ts';
+import { eventDetails } from './event-details.ts';
+import { findEvents } from './find-events.ts';
+import { flameTree } from './flame-tree.ts';
+import { IndexParts } from './index-parts.ts';
+import { linksBetween } from './links.ts';
+import type { NameTable } from './name-table.ts';
+import { ProcessTimeline } from './process-timeline.ts';
+import { searchNames } from './search-names.ts';
+import { identityClock, type TimelineClock } from './timeline-clock.ts';
+import { timelineLimits } from './timeline-limits.ts';
+import type { TrackTimeline } from './track-timeline.ts';
+
+export interface TimelineOptions {
+  readonly blocks: BlockStore;
+  /** Bytes of blocks that are kept decoded; default `timelineCacheBytesMax`. */
+  readonly cacheBytesMax?: number;
+  /** Events of a block at most; default `timelineBlockRowsMax`. */
+  readonly blockRowsMax?: number;
+}
+
+/** How far a long answer is: `done` of about `total` events looked at. */
+export interface ViewProgress {
+  readonly done: number;
+  readonly total: number;
+}
+
+export class Timeline {
+  readonly #parts: IndexParts;
+  readonly #processes: ProcessTimeline[] = [];
+  readonly #tracks: TrackTimeline[] = [];
+
+  constructor({
+    blocks,
+    cacheBytesMax = timelineLimits.timelineCacheBytesMax,
+    blockRowsMax = timelineLimits.timelineBlockRowsMax,
+  }: TimelineOptions) {
+    this.#parts = new IndexParts(blocks, cacheBytesMax, blockRowsMax);
+  }
+
+  /** By `ProcessTimeline.index`. */
+  get processes(): readonly ProcessTimeline[] {
+    return this.#processes;
+  }
+
+  /** By `TrackTimeline.id`. */
+  get tracks(): readonly TrackTimeline[] {
+    return this.#tracks;
+  }
+
+  /** Shown names by index. */
+  get names(): NameTable {
+    return this.#parts.names;
+  }
+
+  /** First start of an event, trace time; 0 without events. */
+  get from(): number {
+    let from = Number.POSITIVE_INFINITY;
+    for (const process of this.#processes) if (Number.isFinite(process.from)) from = Math.min(from, process.clock.toTrace(process.from));
+    return Number.isFinite(from) ? from : 0;
+  }
+
+  /** Up to when something is known of some process, trace time; 0 without events. */
+  get until(): number {
+    let until = Number.NEGATIVE_INFINITY;
+    for (const process of this.#processes)
+      if (Number.isFinite(process.until)) until = Math.max(until, process.clock.toTrace(process.until));
+    return Number.isFinite(until) ? until : 0;
+  }
+
+  /** Grows whenever `groups()` gives something else. */
+  get groupsRevision(): number {
+    return this.#parts.groups.revision + this.#processes.length;
+  }
+
+  /** Adds a process (one life of a rank). Its events come in times of its own clock, which `clock` maps; the identity by default. */
+  addProcess(process: TraceProcess, clock: TimelineClock = identityClock): ProcessTimeline {
+    const added = new ProcessTimeline(this.#processes.length, process, clock, this.#parts, (create) => {
+      if (this.#tracks.length >= timelineLimits.timelineTracksMax) return undefined;
+      const track = create(this.#tracks.length);
+      this.#tracks.push(track);
+      this.#parts.shareAmong(this.#tracks.length);
+      return track;
+    });
+    this.#processes.push(added);
+    return added;
+  }
+
+  track(id: number): TrackTimeline | undefined {
+    return this.#tracks[id];
+  }
+
+  /** Which ranks were seen in which group of collectives. */
+  groups(): ViewGroup[] {
+    const ranks = new Set(this.#processes.map(({ process }) => process.rank));
+    return this.#parts.groups.shown(ranks.size);
+  }
+
+  /** What one track shows; undefined when there is no such track. */
+  tile(key: TileKey): Tile | undefined {
+    return this.#tracks[key.track]?.tile(key);
+  }
+
+  /** All that is known of one event; undefined when there is none of this number. */
+  event(track: number, event: number): EventDetails | undefined {
+    const found = this.#tracks[track];
+    return found === undefined ? undefined : eventDetails(this.#parts, this.#tracks, found, event);
+  }
+
+  /** Arrows between events of these tracks that overlap a window of trace time. No `tracks`: all. */
+  links(from: number, until: number, tracks: readonly number[]): Links {
+    return linksBetween(this.#chosen(tracks), from, until);
+  }
+
+  /** What lies between two times on these tracks, by name. No `tracks`: all. */
+  area(from: number, until: number, tracks: readonly number[]): Generator<ViewProgress, AreaTable> {
+    return areaTable(this.#parts, this.#chosen(tracks), from, until);
+  }
+
+  /** The same as a call tree. */
+  flame(from: number, until: number, tracks: readonly number[]): Generator<ViewProgress, FlameNode> {
+    return flameTree(this.#parts, this.#chosen(tracks), from, until);
+  }
+
+  /** Names that hold `text`, whatever the case, with how often they were seen. */
+  search(text: string): SearchResult {
+    return searchNames(this.#parts.names, text);
+  }
+
+  /** The next event of one of these names that starts after `time`, or the last one before it. No `tracks`: all. */
+  find(
+    names: readonly number[],
+    tracks: readonly number[],
+    time: number,
+    direction: 'next' | 'previous',
+  ): Generator<ViewProgress, EventPlace | undefined> {
+    return findEvents(this.#parts, this.#chosen(tracks), names, time, direction);
+  }
+
+  /** In order of rank, so that what is counted by rank can be counted in passing. */
+  #chosen(tracks: readonly number[]): TrackTimeline[] {
+    const chosen =
+      tracks.length === 0 ? [...this.#tracks] : [...new Set(tracks)].map((id) => this.#tracks[id]).filter((track) => track !== undefined);
+    return chosen.sort((a, b) => a.process.process.rank - b.process.process.rank || a.process.index - b.process.index || a.id - b.id);
+  }
+}

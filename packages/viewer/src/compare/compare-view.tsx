@@ -1,0 +1,223 @@
+// Two runs against each other: A is the run that is chosen, B the other one. First what is different, then both timelines below each other.
+//
+//   ┌ step time: A and B over the same steps ──────────────┐ ┌ percentiles: A, B, difference ┐
+//   ├ phases per rank, A above B, what changed most on top ┤ └───────────────────────────────┘
+//   ├ names: A, B, difference ─────────────────────────────┤
+//
+// Steps of A and B are the same by their numbers, or counted from each run's first. Zooming into steps narrows everything to them.
+
+import { batch } from '@preact/signals';
+import type { JSX } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { Card } from '../overview/card.tsx';
+import { binsFor, stepsText, timeOfStep } from '../overview/step-bins.ts';
+import { type FollowedOverview, type StepRange, useOverview } from '../overview/use-overview.ts';
+import type { RunClient } from '../run-client.ts';
+import { Tabset } from '../tabset.tsx';
+import { useWidth } from '../use-width.ts';
+import { chooseRun, type JumpTarget, jump, type ViewState } from '../view-state.ts';
+import { ComparedNames } from './compared-names.tsx';
+import { ComparedPhases } from './compared-phases.tsx';
+import { ComparedSteps } from './compared-steps.tsx';
+import { ComparedTimes } from './compared-times.tsx';
+import { commonSteps } from './differences.ts';
+import './compare.css';
+
+export interface CompareProps {
+  readonly a: RunClient;
+  readonly b: RunClient;
+  readonly state: ViewState;
+  readonly timeline: (client: RunClient) => JSX.Element;
+}
+
+type Tab = 'differences' | 'timelines';
+type Alignment = 'number' | 'first';
+
+const tabs = [
+  { key: 'differences', title: 'Differences' },
+  { key: 'timelines', title: 'Timelines' },
+] as const;
+
+export function CompareView({ a, b, state, timeline }: CompareProps): JSX.Element {
+  const page = useRef<HTMLDivElement>(null);
+  const width = useWidth(page);
+  const [tab, setTab] = useState<Tab>('differences');
+  const [alignment, setAlignment] = useState<Alignment>('number');
+  /** As A counts steps. */
+  const [range, setRange] = useState<StepRange>({});
+  const ranks = Math.max(a.model.value?.processes.length ?? 0, b.model.value?.processes.length ?? 0);
+  const bins = width === 0 ? 0 : binsFor(ranks, width * 0.6);
+  const [wholeA, wholeB] = [useFirstStep(a, bins), useFirstStep(b, bins)];
+  const offset = alignment === 'first' && wholeA !== undefined && wholeB !== undefined ? wholeB - wholeA : 0;
+  const ofA = useOverview(a, bins, range);
+  const ofB = useOverview(b, bins, shifted(range, offset));
+  const align = (
+    <label class="compare-align">
+      Same steps are those with
+      <select value={alignment} onChange={({ currentTarget }) => setAlignment(currentTarget.value as Alignment)}>
+        <option value="number">the same number</option>
+        <option value="first">the same distance from the first</option>
+      </select>
+    </label>
+  );
+  return (
+    <div ref={page} class="compare">
+      <Tabset label="Comparison" tabs={tabs} shown={tab} onShow={setTab} aside={<Sides a={a} b={b} align={align} />}>
+        {tab === 'differences' ? (
+          <Differences a={a} b={b} state={state} ofA={ofA} ofB={ofB} offset={offset} range={range} onRange={setRange} />
+        ) : (
+          <Timelines a={a} b={b} state={state} ofA={ofA} ofB={ofB} offset={offset} timeline={timeline} />
+        )}
+      </Tabset>
+    </div>
+  );
+}
+
+/** The number of a run's first step, from the first overview of all its steps. */
+function useFirstStep(client: RunClient, bins: number): number | undefined {
+  const { overview } = useOverview(client, bins === 0 ? 0 : 1);
+  return overview === undefined || overview.steps === 0 ? undefined : overview.fromStep;
+}
+
+const shifted = ({ fromStep, toStep }: StepRange, offset: number): StepRange => ({
+  ...(fromStep === undefined ? {} : { fromStep: Math.max(0, fromStep + offset) }),
+  ...(toStep === undefined ? {} : { toStep: Math.max(0, toStep + offset) }),
+});
+
+const Sides = ({ a, b, align }: { a: RunClient; b: RunClient; align: JSX.Element }): JSX.Element => (
+  <p class="compare-sides">
+    <span class="compare-side is-a">
+      <b>A</b> {a.run}
+    </span>
+    <span class="compare-side is-b">
+      <b>B</b> {b.run}
+    </span>
+    {align}
+  </p>
+);
+
+interface BothProps {
+  readonly a: RunClient;
+  readonly b: RunClient;
+  readonly state: ViewState;
+  readonly ofA: FollowedOverview;
+  readonly ofB: FollowedOverview;
+  readonly offset: number;
+}
+
+function Differences(props: BothProps & { readonly range: StepRange; readonly onRange: (range: StepRange) => void }): JSX.Element {
+  const { a, b, state, ofA, ofB, offset, range, onRange } = props;
+  const problem = ofA.problem ?? ofB.problem ?? a.problem.value ?? b.problem.value;
+  if (problem !== undefined) return <p class="compare-empty">{problem}</p>;
+  if (ofA.overview === undefined || ofB.overview === undefined) return <p class="compare-empty">Reading both runs …</p>;
+  const [overviewA, overviewB] = [ofA.overview, ofB.overview];
+  const isZoomed = range.fromStep !== undefined;
+  const common = commonSteps(overviewA, overviewB, offset);
+  const go = (side: 'a' | 'b', target: JumpTarget): void => {
+    // The timeline is that of the chosen run: B is then compared with A.
+    if (side === 'b') {
+      chooseRun(state, b.run);
+      state.other.value = a.run;
+    }
+    jump(state, target);
+  };
+  return (
+    <div class="compare-page">
+      <p class="compare-range">
+        {isZoomed ? stepsText(range.fromStep ?? 0, range.toStep ?? 0) : 'All steps of both.'}
+        {isZoomed && (
+          <button type="button" onClick={() => onRange({})}>
+            Show all steps
+          </button>
+        )}
+        {!isZoomed && common !== undefined && !isSame(common, overviewA, overviewB, offset) && (
+          <button type="button" onClick={() => onRange(common)}>
+            Only {stepsText(common.fromStep, common.toStep)}, which both have
+          </button>
+        )}
+        {!isZoomed && common === undefined && overviewA.steps > 0 && overviewB.steps > 0 && (
+          <span class="muted">They have no step in common.</span>
+        )}
+      </p>
+      <div class="compare-columns">
+        <Card title="Step time" aside="median rank">
+          <ComparedSteps a={overviewA} b={overviewB} offset={offset} onRange={onRange} onGo={go} />
+        </Card>
+        <Card title="How long a step takes">
+          <ComparedTimes a={overviewA} b={overviewB} />
+        </Card>
+      </div>
+      <Card title="What a step is made of" aside="mean per rank, what changed most on top">
+        <ComparedPhases a={overviewA} b={overviewB} onGo={go} />
+      </Card>
+      <Card title="Names">
+        <ComparedNames {...props} />
+      </Card>
+    </div>
+  );
+}
+
+const isSame = (
+  { fromStep, toStep }: { readonly fromStep: number; readonly toStep: number },
+  a: { readonly fromStep: number; readonly toStep: number },
+  b: { readonly fromStep: number; readonly toStep: number },
+  offset: number,
+): boolean => fromStep === a.fromStep && toStep === a.toStep && fromStep + offset === b.fromStep && toStep + offset === b.toStep;
+
+function Timelines({ a, b, state, ofA, ofB, offset, timeline }: BothProps & Pick<CompareProps, 'timeline'>): JSX.Element {
+  const common = ofA.overview === undefined || ofB.overview === undefined ? undefined : commonSteps(ofA.overview, ofB.overview, offset);
+  const [step, setStep] = useState<number | undefined>(undefined);
+  const at = step ?? common?.fromStep;
+  const alignAt = (number: number): void => {
+    const [timeA, timeB] = [ofA.overview && timeOfStep(ofA.overview, number), ofB.overview && timeOfStep(ofB.overview, number + offset)];
+    if (timeA !== undefined && timeB !== undefined) state.otherShift.value = timeB - timeA;
+  };
+  // Both show the same length of time, though one may be longer.
+  const model = a.model.value;
+  useEffect(() => {
+    if (model === undefined || state.from.peek() !== undefined) return;
+    batch(() => {
+      state.from.value = model.from;
+      state.until.value = Math.max(model.until, model.from + 1);
+    });
+  }, [model === undefined]);
+  // Both begin with the same step, unless a person has moved them.
+  useEffect(() => {
+    if (state.otherShift.peek() === 0 && common !== undefined) alignAt(common.fromStep);
+  }, [common === undefined, offset]);
+  return (
+    <div class="compare-timelines">
+      {common !== undefined && at !== undefined && (
+        <form
+          class="compare-at"
+          onSubmit={(event) => {
+            event.preventDefault();
+            alignAt(at);
+          }}
+        >
+          <label>
+            Step{' '}
+            <input
+              type="number"
+              min={common.fromStep}
+              max={common.toStep}
+              value={at}
+              onInput={({ currentTarget }) => setStep(currentTarget.valueAsNumber)}
+              onKeyDown={(event) => event.stopPropagation()}
+            />{' '}
+            of both
+          </label>
+          <button type="submit">Put below each other</button>
+        </form>
+      )}
+      {[
+        { client: a, side: 'A' },
+        { client: b, side: 'B' },
+      ].map(({ client, side }) => (
+        <section key={side} class={`compare-timeline is-${side.toLowerCase()}`} aria-label={`Timeline of ${side}, ${client.run}`}>
+          {timeline(client)}
+        </section>
+      ))}
+    </div>
+  );
+}

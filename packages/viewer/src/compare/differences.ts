@@ -1,0 +1,158 @@
+// Two runs against each other: A is what it was, B is what it is now, and a difference is B − A.
+//
+//   A   steps   0 ├──────────────────────┤ 99        by number: step 50 above step 50
+//   B   steps        50 ├──────────────────────┤ 149     since the first: step 50 of A above step 100 of B (offset 50)
+//
+// Invariant: what one run does not have is undefined, never 0: nothing is compared with what was not measured.
+
+import type { AreaRow, Overview, OverviewRank } from '@ranktrace/protocol';
+import { binOfStep } from '../overview/step-bins.ts';
+
+/** B against A; `part` 0.1 is 10 % more. Undefined where either is missing; `part` also where A is 0. */
+export interface Difference {
+  readonly a: number | undefined;
+  readonly b: number | undefined;
+  readonly more: number | undefined;
+  readonly part: number | undefined;
+}
+
+export function differenceOf(a: number | undefined, b: number | undefined): Difference {
+  const more = a === undefined || b === undefined ? undefined : b - a;
+  return { a, b, more, part: more === undefined || a === undefined || a === 0 ? undefined : more / a };
+}
+
+/** What a difference of times means: less than 1 % is none. */
+export const verdictOf = ({ part, more }: Difference): 'slower' | 'faster' | 'same' | undefined => {
+  if (more === undefined) return undefined;
+  if (part !== undefined && Math.abs(part) < 0.01) return 'same';
+  return more > 0 ? 'slower' : more < 0 ? 'faster' : 'same';
+};
+
+export interface AlignedSteps {
+  /** Steps of A, or as A counts them. */
+  readonly steps: readonly number[];
+  readonly a: readonly (number | null)[];
+  readonly b: readonly (number | null)[];
+}
+
+type Series = Pick<Overview, 'bins' | 'toStep' | 'median'>;
+
+/** Both runs' median step time at every step at which a bin of either begins. `offset`: step of B minus the step of A it is compared with. */
+export function alignSteps(a: Series, b: Series, offset: number): AlignedSteps {
+  const steps = [...new Set([...a.bins, ...b.bins.map((step) => step - offset)])].sort((left, right) => left - right);
+  const at = (series: Series, step: number): number | null => {
+    const bin = binOfStep(series, step);
+    return bin === undefined ? null : (series.median[bin] ?? null);
+  };
+  return { steps, a: steps.map((step) => at(a, step)), b: steps.map((step) => at(b, step + offset)) };
+}
+
+/** Steps that both runs have, as A counts them: both ends are in it; undefined when there are none. */
+export function commonSteps(
+  a: Pick<Overview, 'fromStep' | 'toStep' | 'steps'>,
+  b: Pick<Overview, 'fromStep' | 'toStep' | 'steps'>,
+  offset: number,
+): { readonly fromStep: number; readonly toStep: number } | undefined {
+  const [fromStep, toStep] = [Math.max(a.fromStep, b.fromStep - offset), Math.min(a.toStep, b.toStep - offset)];
+  return a.steps === 0 || b.steps === 0 || fromStep > toStep ? undefined : { fromStep, toStep };
+}
+
+/** One rank of both runs, phases in the order of `phases`. */
+export interface RankPair {
+  readonly rank: number;
+  readonly a: OverviewRank | undefined;
+  readonly b: OverviewRank | undefined;
+  readonly phasesA: readonly number[];
+  readonly phasesB: readonly number[];
+  readonly mean: Difference;
+  /** The phase that changed most, and by how much (ns per step); undefined where a side is missing or no phase is known. */
+  readonly changed: { readonly phase: number; readonly more: number } | undefined;
+}
+
+export interface PhasePairs {
+  /** Names of both runs: A's in its order, then those of B alone; `other` last. */
+  readonly phases: readonly string[];
+  /** In order of how much they changed. */
+  readonly ranks: readonly RankPair[];
+}
+
+type Phased = Pick<Overview, 'phases' | 'ranks'>;
+
+export function pairPhases(a: Phased, b: Phased): PhasePairs {
+  const named = [...new Set([...a.phases, ...b.phases])];
+  const phases = [...named.filter((name) => name !== 'other'), ...named.filter((name) => name === 'other')];
+  const inOrder = ({ phases: own }: Phased, rank: OverviewRank | undefined): readonly number[] =>
+    phases.map((name) => rank?.phases[own.indexOf(name)] ?? 0);
+  const [ofA, ofB] = [byRank(a.ranks), byRank(b.ranks)];
+  const ranks = [...new Set([...ofA.keys(), ...ofB.keys()])].map((rank): RankPair => {
+    const [rankA, rankB] = [ofA.get(rank), ofB.get(rank)];
+    const [phasesA, phasesB] = [inOrder(a, rankA), inOrder(b, rankB)];
+    const pair = { rank, a: rankA, b: rankB, phasesA, phasesB, mean: differenceOf(rankA?.mean, rankB?.mean) };
+    return { ...pair, changed: rankA === undefined || rankB === undefined ? undefined : mostChanged(phasesA, phasesB) };
+  });
+  const weight = ({ changed, mean }: RankPair): number => Math.max(Math.abs(changed?.more ?? 0), Math.abs(mean.more ?? 0));
+  return { phases, ranks: ranks.sort((left, right) => weight(right) - weight(left) || left.rank - right.rank) };
+}
+
+/** One name in both runs; a name may be of several kinds. */
+export interface NamePair {
+  readonly name: string;
+  readonly kind: AreaRow['kind'];
+  readonly a: AreaRow | undefined;
+  readonly b: AreaRow | undefined;
+  /** ns, divided as asked. */
+  readonly total: Difference;
+  readonly self: Difference;
+  readonly count: Difference;
+}
+
+/**
+ * Names of both runs with their times divided by `dividers` (steps × ranks, to compare runs of other lengths; 1 for whole times), what changed
+ * most first. A name that one run does not have counts as 0 there: that it does not happen is what was measured.
+ */
+export function pairNames(
+  a: readonly AreaRow[],
+  b: readonly AreaRow[],
+  dividers: { readonly a: number; readonly b: number },
+): readonly NamePair[] {
+  const keyOf = ({ kind, name }: AreaRow): string => `${kind} ${name}`;
+  const [ofA, ofB] = [new Map(a.map((row) => [keyOf(row), row])), new Map(b.map((row) => [keyOf(row), row]))];
+  const pairs = [...new Map([...ofA, ...ofB])].map(([key, { name, kind }]): NamePair => {
+    const [rowA, rowB] = [ofA.get(key), ofB.get(key)];
+    const each = (measure: (row: AreaRow) => number): Difference =>
+      differenceOf((rowA === undefined ? 0 : measure(rowA)) / dividers.a, (rowB === undefined ? 0 : measure(rowB)) / dividers.b);
+    return {
+      name,
+      kind,
+      a: rowA,
+      b: rowB,
+      total: each(({ total }) => total),
+      self: each(({ self }) => self),
+      count: each(({ count }) => count),
+    };
+  });
+  return pairs.sort((left, right) => Math.abs(right.total.more ?? 0) - Math.abs(left.total.more ?? 0));
+}
+
+/** Steps of all ranks between two steps: what times of a whole run are divided by to be of one step of one rank. At least 1. */
+export const stepsOfRanks = (ranks: readonly OverviewRank[]): number =>
+  Math.max(
+    1,
+    ranks.reduce((sum, { steps }) => sum + steps, 0),
+  );
+
+function mostChanged(a: readonly number[], b: readonly number[]): RankPair['changed'] {
+  let changed: RankPair['changed'];
+  a.forEach((value, phase) => {
+    const more = (b[phase] ?? 0) - value;
+    if (changed === undefined || Math.abs(more) > Math.abs(changed.more)) changed = { phase, more };
+  });
+  return changed;
+}
+
+/** Of several lives of a rank, the one with the most steps. */
+function byRank(ranks: readonly OverviewRank[]): ReadonlyMap<number, OverviewRank> {
+  const found = new Map<number, OverviewRank>();
+  for (const rank of ranks) if (rank.steps > 0 && rank.steps > (found.get(rank.rank)?.steps ?? 0)) found.set(rank.rank, rank);
+  return found;
+}

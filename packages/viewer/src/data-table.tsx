@@ -1,0 +1,122 @@
+// A table that a person sorts by its headers and reads a page at a time: an HTML table, as a screen reader wants it, with a bounded number of
+// rows in the document however many there are.
+
+import type { ComponentChildren, JSX } from 'preact';
+import { useMemo, useState } from 'preact/hooks';
+import { formatCount } from './format.ts';
+import { nextOrder, type SortOrder, type SortValue, sortRows } from './sort-rows.ts';
+import './data-table.css';
+
+export interface Column<Row> {
+  readonly key: string;
+  readonly title: string;
+  /** What it means, shown when pointed at. */
+  readonly hint?: string;
+  /** Numbers stand at the right, and are first sorted from great to small. */
+  readonly isNumber?: boolean;
+  /** What to sort by; a column without is not sorted by. */
+  readonly sort?: (row: Row) => SortValue;
+  readonly show: (row: Row) => ComponentChildren;
+}
+
+export interface DataTableProps<Row> {
+  /** What the table is, for a screen reader. */
+  readonly caption: string;
+  readonly columns: readonly Column<Row>[];
+  readonly rows: readonly Row[];
+  readonly keyOf: (row: Row) => string;
+  readonly order: SortOrder;
+  readonly pageRows?: number;
+  /** Shown instead of rows when there are none. */
+  readonly empty: string;
+  readonly classOf?: (row: Row) => string;
+}
+
+/** Rows are put in order here; the caller filters. */
+export function DataTable<Row>(props: DataTableProps<Row>): JSX.Element {
+  const { caption, columns, rows, keyOf, pageRows = 50, empty, classOf } = props;
+  const [order, setOrder] = useState(props.order);
+  const [page, setPage] = useState(0);
+  const column = columns.find(({ key }) => key === order.by);
+  const sorted = useMemo(
+    () => (column?.sort === undefined ? rows : sortRows(rows, column.sort, order.direction)),
+    // Columns are made anew at each rendering; which one is sorted by is what counts.
+    [rows, order],
+  );
+  const pages = Math.max(1, Math.ceil(sorted.length / pageRows));
+  const at = Math.min(page, pages - 1);
+  const sortBy = ({ key, isNumber }: Column<Row>): void => {
+    setOrder(nextOrder(order, key, isNumber === true ? 'down' : 'up'));
+    setPage(0);
+  };
+  // Outside of the title, so that titles stand in line with what is below them.
+  const arrow = ({ key }: Column<Row>): JSX.Element => (
+    <span class="data-table-arrow" aria-hidden="true">
+      {key !== order.by ? '' : order.direction === 'up' ? '▲' : '▼'}
+    </span>
+  );
+  return (
+    <div class="data-table">
+      <div class="data-table-scroll">
+        <table>
+          <caption class="only-aloud">{caption}</caption>
+          <thead>
+            <tr>
+              {columns.map((one) => (
+                <th
+                  key={one.key}
+                  scope="col"
+                  class={one.isNumber === true ? 'is-number' : ''}
+                  {...(one.sort === undefined
+                    ? {}
+                    : { 'aria-sort': one.key === order.by ? (order.direction === 'up' ? 'ascending' : 'descending') : 'none' })}
+                >
+                  {one.sort === undefined ? (
+                    one.title
+                  ) : (
+                    <button type="button" class="data-table-sort" title={one.hint} onClick={() => sortBy(one)}>
+                      {one.isNumber === true && arrow(one)}
+                      {one.title}
+                      {one.isNumber !== true && arrow(one)}
+                    </button>
+                  )}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {sorted.slice(at * pageRows, (at + 1) * pageRows).map((row) => (
+              <tr key={keyOf(row)} class={classOf?.(row) ?? ''}>
+                {columns.map((one) => (
+                  <td key={one.key} class={one.isNumber === true ? 'is-number' : ''}>
+                    {one.show(row)}
+                  </td>
+                ))}
+              </tr>
+            ))}
+            {sorted.length === 0 && (
+              <tr>
+                <td colSpan={columns.length} class="data-table-empty">
+                  {empty}
+                </td>
+              </tr>
+            )}
+          </tbody>
+        </table>
+      </div>
+      {pages > 1 && (
+        <nav class="data-table-pages" aria-label={`Pages of ${caption}`}>
+          <button type="button" disabled={at === 0} onClick={() => setPage(at - 1)}>
+            Previous
+          </button>
+          <span aria-live="polite">
+            {formatCount(at * pageRows + 1)}–{formatCount(Math.min((at + 1) * pageRows, sorted.length))} of {formatCount(sorted.length)}
+          </span>
+          <button type="button" disabled={at === pages - 1} onClick={() => setPage(at + 1)}>
+            Next
+          </button>
+        </nav>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,28 @@
+// Starts the page: the line to the service it came from, the view that the address tells.
+
+import { render } from 'preact';
+import { App } from './app.tsx';
+import { Connection } from './connection.ts';
+import './theme.css';
+import './style.css';
+import { createTheme, ThemeProvider } from './theme.ts';
+import { followAddress } from './url-state.ts';
+import { createViewState } from './view-state.ts';
+
+const url = new URL('v1/view', location.href);
+url.protocol = url.protocol.replace('http', 'ws');
+url.hash = '';
+url.search = '';
+
+const state = createViewState();
+followAddress(state);
+const connection = new Connection(url.href);
+const theme = createTheme();
+const page = document.getElementById('page');
+if (page === null) throw new Error('The page has no element "page"');
+render(
+  <ThemeProvider value={theme}>
+    <App connection={connection} state={state} />
+  </ThemeProvider>,
+  page,
+);

@@ -1,0 +1,31 @@
+// The range of a chart of step times: from 0, so that twice as high is twice as long, unless everything differs by little; and not up to a first
+// step that takes a hundred times as long as all others.
+
+export interface ChartRange {
+  /** ns. */
+  readonly low: number;
+  readonly high: number;
+  /** Indexes of what lies above `high`. */
+  readonly beyond: readonly number[];
+}
+
+/** Beyond this many times the 95th percentile, a value does not set the scale. */
+const farTimes = 2.5;
+
+/** The range that shows `lines` (values by the same index; null where there is none). */
+export function chartRange(lines: readonly (readonly (number | null)[])[]): ChartRange {
+  const values = lines
+    .flat()
+    .filter((value) => value !== null)
+    .sort((a, b) => a - b);
+  const greatest = values.at(-1);
+  if (greatest === undefined || greatest <= 0) return { low: 0, high: 1, beyond: [] };
+  const usual = values[Math.floor((values.length - 1) * 0.95)] as number;
+  const top = greatest > farTimes * usual && usual > 0 ? 1.25 * usual : greatest;
+  const shownLow = values[0] as number;
+  // Below a fifth of the height, differences are too small to see on a scale from 0.
+  const low = top - shownLow < top / 5 ? Math.max(0, shownLow - (top - shownLow || 0.1 * top)) : 0;
+  const high = top + 0.06 * (top - low || top);
+  const beyond = new Set(lines.flatMap((line) => line.flatMap((value, at) => (value !== null && value > high ? [at] : []))));
+  return { low, high, beyond: [...beyond].sort((a, b) => a - b) };
+}

@@ -1,0 +1,63 @@
+// What was found in the run, the worst first: each leads to where it can be seen.
+
+import type { ViewFinding } from '@ranktrace/protocol';
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { formatCount } from '../format.ts';
+import './findings-list.css';
+
+export interface FindingsListProps {
+  readonly findings: readonly ViewFinding[];
+  /** Whether findings are of all that is there now. */
+  readonly analysed: boolean;
+  readonly onPick: (finding: ViewFinding) => void;
+}
+
+const severities = ['alert', 'warning', 'note'] as const;
+const signs = { alert: '✖', warning: '▲', note: '●' } as const;
+const spoken = { alert: 'Alert', warning: 'Warning', note: 'Note' } as const;
+const shownFirst = 5;
+
+export function FindingsList({ findings, analysed, onPick }: FindingsListProps): JSX.Element {
+  const [showsAll, setShowsAll] = useState(false);
+  const sorted = severities.flatMap((severity) => findings.filter((finding) => finding.severity === severity));
+  const shown = showsAll ? sorted : sorted.slice(0, shownFirst);
+  return (
+    <div class="findings">
+      {!analysed && <p class="muted">{findings.length === 0 ? 'Looking for causes …' : 'Still looking: more may be found.'}</p>}
+      {analysed && findings.length === 0 && <p class="findings-none">Nothing stands out, and nothing is missing.</p>}
+      <ul>
+        {shown.map((finding, at) => (
+          <li key={`${finding.kind} ${finding.ranks.join()} ${finding.from ?? ''} ${at}`}>
+            <Finding finding={finding} onPick={onPick} />
+          </li>
+        ))}
+      </ul>
+      {sorted.length > shownFirst && (
+        <button type="button" class="is-link" aria-expanded={showsAll} onClick={() => setShowsAll(!showsAll)}>
+          {showsAll ? 'Show fewer' : `Show all ${formatCount(sorted.length)}`}
+        </button>
+      )}
+    </div>
+  );
+}
+
+function Finding({ finding, onPick }: { finding: ViewFinding; onPick: (finding: ViewFinding) => void }): JSX.Element {
+  const { severity, text } = finding;
+  const content = (
+    <>
+      <span class="finding-sign" aria-hidden="true">
+        {signs[severity]}
+      </span>
+      <span class="only-aloud">{spoken[severity]}: </span>
+      <span class="finding-text">{text}</span>
+    </>
+  );
+  const leadsSomewhere = finding.ranks.length > 0 || finding.from !== undefined;
+  if (!leadsSomewhere) return <div class={`finding is-${severity}`}>{content}</div>;
+  return (
+    <button type="button" class={`finding is-${severity}`} title="Show in the timeline" onClick={() => onPick(finding)}>
+      {content}
+    </button>
+  );
+}

@@ -1,0 +1,338 @@
+// Rank × step: who was slower than the others, and when. Only what is scrolled into view is painted, so that thousands of ranks cost no more
+// than a screen of them; the picture of all cells (a pixel each) is made anew when the data changes, not when it is scrolled.
+
+import type { Overview, OverviewRank } from '@ranktrace/protocol';
+import type { JSX } from 'preact';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { cssColour, cssRgb } from '../css-colours.ts';
+import { type Column, DataTable } from '../data-table.tsx';
+import { formatCount, formatDuration, formatPercent } from '../format.ts';
+import { formatMorePart } from '../signed.ts';
+import { useTheme } from '../theme.ts';
+import { useWidth } from '../use-width.ts';
+import {
+  deviationsOf,
+  type HeatBaseline,
+  type HeatMeasure,
+  heatLimit,
+  heatRamp,
+  paintCells,
+  type SlowCell,
+  slowestCells,
+} from './heat-cells.ts';
+import { lastStepOf, stepsText } from './step-bins.ts';
+import { plotMargins } from './step-chart.tsx';
+import './heat-map.css';
+
+export interface HeatMapProps {
+  readonly overview: Overview;
+  /** In the order in which they are shown. */
+  readonly ranks: readonly OverviewRank[];
+  readonly onPick: (rank: number, bin: number) => void;
+  /** What a person chooses the order with. */
+  readonly orderChoice: JSX.Element;
+}
+
+interface Cell {
+  readonly row: number;
+  readonly bin: number;
+}
+
+const viewPx = 232;
+const rowSizes: readonly number[] = [1, 2, 3, 5, 8, 12, 18, 24];
+const tableCells = 50;
+
+export function HeatMap({ overview, ranks, onPick, orderChoice }: HeatMapProps): JSX.Element {
+  const [measure, setMeasure] = useState<HeatMeasure>('mean');
+  const [baseline, setBaseline] = useState<HeatBaseline>('step');
+  const [chosenSize, setRowSize] = useState<number | undefined>(undefined);
+  const [cell, setCell] = useState<Cell | undefined>(undefined);
+  const [isByKey, setIsByKey] = useState(false);
+  const [scroll, setScroll] = useState(0);
+  const [showsTable, setShowsTable] = useState(false);
+  const scroller = useRef<HTMLDivElement>(null);
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const width = useWidth(scroller);
+  const theme = useTheme().value;
+  const rows = useMemo(() => deviationsOf(overview, ranks, measure, baseline), [overview, ranks, measure, baseline]);
+  const limit = useMemo(() => heatLimit(rows), [rows]);
+  const fitting = rowSizes.findLast((size) => size * ranks.length <= viewPx) ?? 1;
+  const rowPx = chosenSize ?? fitting;
+  const height = Math.min(viewPx, rowPx * ranks.length);
+  const picture = useMemo(() => {
+    const { current } = scroller;
+    if (current === null || rows.length === 0 || overview.bins.length === 0) return undefined;
+    const ramp = heatRamp({
+      fast: cssRgb(current, '--heat-fast'),
+      equal: cssRgb(current, '--heat-0'),
+      slow: [cssRgb(current, '--heat-1'), cssRgb(current, '--heat-2'), cssRgb(current, '--heat-3')],
+      none: cssRgb(current, '--bg'),
+    });
+    return pictureOf(paintCells(rows, overview.bins.length, limit, ramp), overview.bins.length);
+    // `width` is 0 until there is an element to read colours from.
+  }, [rows, limit, theme, width > 0]);
+
+  useLayoutEffect(() => {
+    if (canvas.current === null || scroller.current === null || picture === undefined || width === 0) return;
+    paint({ canvas: canvas.current, style: scroller.current, picture, overview, ranks, width, height, rowPx, scroll, cell });
+  }, [picture, overview, ranks, width, height, rowPx, scroll, cell, theme]);
+  // A table that got shorter may have been scrolled further than it is now.
+  useEffect(() => setScroll(scroller.current?.scrollTop ?? 0), [ranks.length, rowPx]);
+
+  const cellAt = ({ clientX, clientY }: MouseEvent): Cell | undefined => {
+    const box = canvas.current?.getBoundingClientRect();
+    if (box === undefined) return undefined;
+    const step = overview.fromStep - 0.5 + ((clientX - box.left - plotMargins.left) / plotWidth(width)) * stepsShown(overview);
+    const row = Math.floor((clientY - box.top + scroll) / rowPx);
+    const bin = Math.floor((step + 0.5 - (overview.bins[0] ?? 0)) / binSteps(overview));
+    return row >= 0 && row < ranks.length && bin >= 0 && bin < overview.bins.length ? { row, bin } : undefined;
+  };
+  const move = (row: number, bin: number): void => {
+    const to = { row: clamp(row, ranks.length), bin: clamp(bin, overview.bins.length) };
+    setCell(to);
+    setIsByKey(true);
+    scrollIntoView(scroller.current, to.row * rowPx, rowPx);
+  };
+  const onKeyDown = (event: KeyboardEvent): void => {
+    const { row, bin } = cell ?? { row: 0, bin: 0 };
+    const far = event.shiftKey ? 10 : 1;
+    if (event.key === 'Enter' && cell !== undefined) pick(cell);
+    else if (event.key === 'ArrowUp') move(row - far, bin);
+    else if (event.key === 'ArrowDown') move(row + far, bin);
+    else if (event.key === 'ArrowLeft') move(row, bin - far);
+    else if (event.key === 'ArrowRight') move(row, bin + far);
+    else if (event.key === 'Home') move(row, 0);
+    else if (event.key === 'End') move(row, overview.bins.length - 1);
+    else return;
+    event.preventDefault();
+  };
+  const pick = ({ row, bin }: Cell): void => {
+    const rank = ranks[row];
+    if (rank !== undefined) onPick(rank.rank, bin);
+  };
+  const changeSize = (by: number): void => setRowSize(rowSizes[clamp(rowSizes.indexOf(rowPx) + by, rowSizes.length)]);
+  return (
+    <div class="heat-map">
+      <p class="heat-controls">
+        {orderChoice}
+        <label>
+          Cells
+          <select value={measure} onChange={({ currentTarget }) => setMeasure(currentTarget.value as HeatMeasure)}>
+            <option value="mean">mean step</option>
+            <option value="longest">longest step</option>
+          </select>
+        </label>
+        <label>
+          against
+          <select value={baseline} onChange={({ currentTarget }) => setBaseline(currentTarget.value as HeatBaseline)}>
+            <option value="step">median of the same steps</option>
+            <option value="run">median of all steps</option>
+          </select>
+        </label>
+        <span class="heat-sizes">
+          Rows
+          <button type="button" aria-label="Lower rows" disabled={rowPx === rowSizes[0]} onClick={() => changeSize(-1)}>
+            −
+          </button>
+          <button type="button" aria-label="Higher rows" disabled={rowPx === rowSizes.at(-1)} onClick={() => changeSize(1)}>
+            +
+          </button>
+        </span>
+      </p>
+      <div
+        ref={scroller}
+        class="heat-scroll"
+        role="application"
+        aria-label={`Heat map of ${ranks.length} ranks: arrow keys go from cell to cell, Enter opens one in the timeline`}
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: it has keys
+        tabIndex={0}
+        style={{ height: `${height}px` }}
+        onScroll={({ currentTarget }) => setScroll(currentTarget.scrollTop)}
+        onKeyDown={onKeyDown}
+        onPointerMove={(event) => {
+          setIsByKey(false);
+          setCell(cellAt(event));
+        }}
+        onPointerLeave={() => setCell(undefined)}
+        onClick={(event) => {
+          const clicked = cellAt(event);
+          if (clicked !== undefined) pick(clicked);
+        }}
+      >
+        <div style={{ height: `${rowPx * ranks.length}px` }}>
+          <canvas ref={canvas} class="heat-canvas" />
+        </div>
+      </div>
+      <div class="heat-foot">
+        <HeatLegend limit={limit} />
+        <span class="heat-reading" aria-live={isByKey ? 'polite' : 'off'}>
+          {cell === undefined ? '' : cellText(overview, ranks, rows, cell, measure)}
+        </span>
+        <button type="button" class="is-link" aria-expanded={showsTable} onClick={() => setShowsTable(!showsTable)}>
+          {showsTable ? 'Hide the table' : 'As a table'}
+        </button>
+      </div>
+      {showsTable && <SlowCells overview={overview} ranks={ranks} rows={rows} measure={measure} onPick={pick} />}
+    </div>
+  );
+}
+
+const HeatLegend = ({ limit }: { readonly limit: number }): JSX.Element => (
+  <span class="heat-legend">
+    <span>faster</span>
+    <span>−{formatPercent(limit)}</span>
+    <span class="heat-legend-scale" aria-hidden="true" />
+    <span>+{formatPercent(limit)}</span>
+    <span>slower</span>
+  </span>
+);
+
+interface SlowCellsProps extends Pick<HeatMapProps, 'overview' | 'ranks'> {
+  readonly rows: readonly Float32Array[];
+  readonly measure: HeatMeasure;
+  readonly onPick: (cell: Cell) => void;
+}
+
+/** The cells that are slowest: what the picture shows, for those who cannot see it, and for those who want the numbers. */
+function SlowCells({ overview, ranks, rows, measure, onPick }: SlowCellsProps): JSX.Element {
+  const cells = useMemo(() => slowestCells(rows, tableCells), [rows]);
+  const columns: readonly Column<SlowCell>[] = [
+    {
+      key: 'rank',
+      title: 'Rank',
+      sort: ({ row }) => ranks[row]?.rank,
+      show: (cell) => (
+        <button type="button" class="is-link" title="Show in the timeline" onClick={() => onPick(cell)}>
+          {ranks[cell.row]?.rank}
+        </button>
+      ),
+    },
+    { key: 'step', title: 'Steps', sort: ({ bin }) => bin, show: ({ bin }) => binName(overview, bin) },
+    {
+      key: 'length',
+      title: measure === 'mean' ? 'Mean step' : 'Longest step',
+      isNumber: true,
+      sort: ({ row, bin }) => lengthOf(ranks[row], bin, measure),
+      show: ({ row, bin }) => formatDuration(lengthOf(ranks[row], bin, measure)),
+    },
+    {
+      key: 'more',
+      title: 'Slower by',
+      isNumber: true,
+      sort: ({ deviation }) => deviation,
+      show: ({ deviation }) => formatMorePart(deviation),
+    },
+  ];
+  return (
+    <DataTable
+      caption={`The ${formatCount(tableCells)} slowest cells of the heat map`}
+      columns={columns}
+      rows={cells}
+      keyOf={({ row, bin }) => `${row}/${bin}`}
+      order={{ by: 'more', direction: 'down' }}
+      pageRows={10}
+      empty="No rank was slower than the others."
+    />
+  );
+}
+
+interface Painting {
+  readonly canvas: HTMLCanvasElement;
+  /** Where colours and the font come from. */
+  readonly style: HTMLElement;
+  readonly picture: HTMLCanvasElement;
+  readonly overview: Overview;
+  readonly ranks: readonly OverviewRank[];
+  readonly width: number;
+  readonly height: number;
+  readonly rowPx: number;
+  readonly scroll: number;
+  readonly cell: Cell | undefined;
+}
+
+function paint({ canvas, style, picture, overview, ranks, width, height, rowPx, scroll, cell }: Painting): void {
+  const ratio = devicePixelRatio;
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  canvas.style.width = `${width}px`;
+  canvas.style.height = `${height}px`;
+  const context = canvas.getContext('2d');
+  if (context === null) return;
+  context.scale(ratio, ratio);
+  const { left } = plotMargins;
+  const perStep = plotWidth(width) / stepsShown(overview);
+  const binPx = binSteps(overview) * perStep;
+  const leftOf = (bin: number): number => left + ((overview.bins[bin] ?? 0) - overview.fromStep) * perStep;
+  const [first, last] = [Math.floor(scroll / rowPx), Math.min(ranks.length, Math.ceil((scroll + height) / rowPx))];
+  const topOf = (row: number): number => row * rowPx - scroll;
+
+  context.save();
+  context.beginPath();
+  context.rect(left, 0, plotWidth(width), height);
+  context.clip();
+  context.imageSmoothingEnabled = false;
+  context.drawImage(picture, 0, first, picture.width, last - first, leftOf(0), topOf(first), picture.width * binPx, (last - first) * rowPx);
+  if (rowPx >= 8) {
+    context.fillStyle = cssColour(style, '--raised');
+    for (let row = first; row < last; row++) context.fillRect(left, topOf(row + 1) - 1, plotWidth(width), 1);
+  }
+  context.restore();
+
+  context.font = `11px ${getComputedStyle(style).fontFamily}`;
+  context.fillStyle = cssColour(style, '--muted');
+  context.textAlign = 'right';
+  context.textBaseline = 'middle';
+  const every = Math.ceil(14 / rowPx);
+  let before = Number.NEGATIVE_INFINITY;
+  for (let row = Math.ceil(first / every) * every; row < last; row += every) {
+    // The first and the last are moved in, where others leave them room.
+    const y = Math.max(6, Math.min(height - 6, topOf(row) + rowPx / 2));
+    if (y - before < 12) continue;
+    before = y;
+    context.fillText(`rank ${ranks[row]?.rank}`, left - 6, y);
+  }
+  if (cell === undefined) return;
+  context.strokeStyle = cssColour(style, '--text');
+  context.lineWidth = 1;
+  context.strokeRect(leftOf(cell.bin) - 0.5, topOf(cell.row) - 0.5, Math.max(binPx, 3) + 1, Math.max(rowPx, 3) + 1);
+}
+
+/** A canvas of one pixel per cell; undefined where the browser gives none. */
+function pictureOf(pixels: Uint32Array, bins: number): HTMLCanvasElement | undefined {
+  const canvas = document.createElement('canvas');
+  canvas.width = bins;
+  canvas.height = pixels.length / bins;
+  const context = canvas.getContext('2d');
+  if (context === null) return undefined;
+  context.putImageData(new ImageData(new Uint8ClampedArray(pixels.buffer as ArrayBuffer), bins), 0, 0);
+  return canvas;
+}
+
+const plotWidth = (width: number): number => Math.max(1, width - plotMargins.left - plotMargins.right);
+const stepsShown = ({ fromStep, toStep }: Overview): number => toStep - fromStep + 1;
+const binSteps = ({ bins, toStep }: Overview): number => Math.max(1, (bins[1] ?? toStep + 1) - (bins[0] ?? 0));
+const clamp = (value: number, length: number): number => Math.max(0, Math.min(length - 1, value));
+
+const binName = (overview: Overview, bin: number): string => stepsText(overview.bins[bin] ?? 0, lastStepOf(overview, bin));
+
+const lengthOf = (rank: OverviewRank | undefined, bin: number, measure: HeatMeasure): number =>
+  (measure === 'mean' ? rank?.cells[bin] : rank?.peaks[bin]) ?? Number.NaN;
+
+function cellText(
+  overview: Overview,
+  ranks: readonly OverviewRank[],
+  rows: readonly Float32Array[],
+  { row, bin }: Cell,
+  measure: HeatMeasure,
+): string {
+  const deviation = rows[row]?.[bin] ?? Number.NaN;
+  const where = `Rank ${ranks[row]?.rank ?? ''}, ${binName(overview, bin)}`;
+  if (Number.isNaN(deviation)) return `${where}: no step`;
+  return `${where}: ${formatDuration(lengthOf(ranks[row], bin, measure))}, ${formatMorePart(deviation)}`;
+}
+
+function scrollIntoView(scroller: HTMLElement | null, top: number, height: number): void {
+  if (scroller === null) return;
+  if (top < scroller.scrollTop) scroller.scrollTop = top;
+  else if (top + height > scroller.scrollTop + scroller.clientHeight) scroller.scrollTop = top + height - scroller.clientHeight;
+}

@@ -1,0 +1,305 @@
+// The first page of a run, to be read from the top left: how long steps take and who is slow, when, in what, and what was found.
+//
+//   sentence: how long a step takes, who stands out            figures: p50 p95 p99, steps, ranks
+//   ┌ step time over steps ───────────────────────┐ ┌ findings ─────────────┐
+//   ├ heat map rank × step ───────────────────────┤ ├ phases of each rank ──┤
+//   └─────────────────────────────────────────────┘ └ who is waited for ────┘
+//   table of all ranks
+//
+// Everything leads into the timeline (`jump`). The chart and the heat map have the same steps above each other.
+
+import type { Overview, OverviewRank, RunModel, ViewFinding } from '@ranktrace/protocol';
+import type { JSX } from 'preact';
+import { useMemo, useRef, useState } from 'preact/hooks';
+import { formatCount, formatDuration, formatPercent, formatRanks } from '../format.ts';
+import type { RunClient } from '../run-client.ts';
+import { useWidth } from '../use-width.ts';
+import { jump, type ViewState } from '../view-state.ts';
+import { Card } from './card.tsx';
+import { FindingsList } from './findings-list.tsx';
+import { HeatMap } from './heat-map.tsx';
+import { PhaseBars } from './phase-bars.tsx';
+import { RankTable } from './rank-table.tsx';
+import { headlineOf, rankPhases } from './slow-ranks.ts';
+import { binRange, binsFor, lastStepOf, slowestRankIn, stepsText } from './step-bins.ts';
+import { type ChartLine, StepChart } from './step-chart.tsx';
+import { type StepRange, useOverview } from './use-overview.ts';
+import { WaitingList } from './waiting-list.tsx';
+import './overview.css';
+
+export interface OverviewProps {
+  readonly client: RunClient;
+  readonly state: ViewState;
+}
+
+type RankOrder = 'slow' | 'rank' | 'host';
+
+/** Above so many ranks, those that stand out are on top of the heat map, as not all can be seen at once. */
+const ranksInOrderMax = 64;
+
+export function OverviewView({ client, state }: OverviewProps): JSX.Element {
+  const page = useRef<HTMLDivElement>(null);
+  const width = useWidth(page);
+  const [range, setRange] = useState<StepRange>({});
+  const model = client.model.value;
+  const bins = model === undefined || width === 0 ? 0 : binsFor(model.processes.length, width * 0.6);
+  const { overview, problem } = useOverview(client, bins, range);
+  return (
+    <div ref={page} class="overview">
+      {(problem ?? client.problem.value) !== undefined && (
+        <p class="overview-problem" role="alert">
+          {problem ?? client.problem.value}
+        </p>
+      )}
+      {model === undefined || overview === undefined ? (
+        <p class="overview-empty">Reading the run …</p>
+      ) : (
+        <Filled model={model} overview={overview} state={state} range={range} onRange={setRange} />
+      )}
+    </div>
+  );
+}
+
+interface FilledProps {
+  readonly model: RunModel;
+  readonly overview: Overview;
+  readonly state: ViewState;
+  readonly range: StepRange;
+  readonly onRange: (range: StepRange) => void;
+}
+
+function Filled({ model, overview, state, range, onRange }: FilledProps): JSX.Element {
+  const isZoomed = range.fromStep !== undefined;
+  const pickRank = (rank: number): void => jump(state, { ranks: [rank], ...timeOf(overview, isZoomed) });
+  const pickBin = (bin: number, rank: number | undefined): void => {
+    const at = binRange(overview, bin);
+    if (at !== undefined) jump(state, { ranks: rank === undefined ? [] : [rank], from: at.from, until: at.until, step: at.fromStep });
+  };
+  const pickFinding = ({ ranks, from, until }: ViewFinding): void =>
+    jump(state, { ranks, ...(from === undefined ? {} : { from, until: until ?? from + 1e6 }) });
+  const findings = (
+    <Card title="Findings" aside={overview.findings.length > 0 ? formatCount(overview.findings.length) : ''}>
+      <FindingsList findings={overview.findings} analysed={overview.analysed} onPick={pickFinding} />
+    </Card>
+  );
+  if (overview.bins.length === 0)
+    return (
+      <>
+        <p class="overview-empty">{noStepsText(model, range)}</p>
+        <p class="overview-ways">
+          {isZoomed && (
+            <button type="button" onClick={() => onRange({})}>
+              Show all steps
+            </button>
+          )}
+          <button type="button" onClick={() => jump(state, {})}>
+            Open the timeline
+          </button>
+        </p>
+        {findings}
+      </>
+    );
+  return (
+    <>
+      <Summary model={model} overview={overview} range={range} onRange={onRange} onPick={pickRank} />
+      <div class="overview-columns">
+        <div class="overview-column">
+          <Card title="Step time">
+            <StepTimes overview={overview} onRange={onRange} onPick={(bin) => pickBin(bin, slowestRankIn(overview.ranks, bin)?.rank)} />
+          </Card>
+          {overview.ranks.length > 1 && (
+            <Card title="Each rank against the others">
+              <RankHeat model={model} overview={overview} onPick={(rank, bin) => pickBin(bin, rank)} />
+            </Card>
+          )}
+        </div>
+        <div class="overview-column">
+          {findings}
+          <Card title="What a step is made of" aside="mean per rank, slowest on top">
+            <PhaseBars overview={overview} onPick={pickRank} />
+          </Card>
+          {overview.ranks.length > 1 && (
+            <Card title="Who is waited for">
+              <WaitingList waiting={overview.waiting} analysed={overview.analysed} onPick={pickRank} />
+            </Card>
+          )}
+        </div>
+      </div>
+      <Card title="Ranks">
+        <RankTable overview={overview} model={model} onPick={pickRank} />
+      </Card>
+    </>
+  );
+}
+
+interface SummaryProps extends Omit<FilledProps, 'state'> {
+  readonly onPick: (rank: number) => void;
+}
+
+function Summary({ model, overview, range, onRange, onPick }: SummaryProps): JSX.Element {
+  const { percentiles, steps, fromStep, toStep } = overview;
+  const isZoomed = range.fromStep !== undefined;
+  return (
+    <header class="overview-summary">
+      <Sentence overview={overview} onPick={onPick} />
+      <dl class="overview-figures">
+        <Figure
+          name="p50"
+          hint="Half of the steps are shorter. A step is as long as that of its slowest rank"
+          value={formatDuration(percentiles?.p50 ?? Number.NaN)}
+        />
+        <Figure name="p95" hint="95 of 100 steps are shorter" value={formatDuration(percentiles?.p95 ?? Number.NaN)} />
+        <Figure name="p99" hint="99 of 100 steps are shorter" value={formatDuration(percentiles?.p99 ?? Number.NaN)} />
+        <Figure name={isZoomed ? stepsText(fromStep, toStep) : 'steps'} value={formatCount(steps)} />
+        <Figure name="ranks" hint="With steps, of all that take part" value={ranksText(overview, model)} />
+        <Figure name={model.live ? 'live' : 'ended'} value={formatDuration(model.until - model.from)} />
+      </dl>
+      {isZoomed && (
+        <button type="button" class="overview-reset" onClick={() => onRange({})}>
+          Show all steps
+        </button>
+      )}
+    </header>
+  );
+}
+
+const Figure = ({ name, value, hint }: { name: string; value: string; hint?: string }): JSX.Element => (
+  <div title={hint}>
+    <dt>{name}</dt>
+    <dd>{value}</dd>
+  </div>
+);
+
+/** What to know in five seconds, as a sentence. */
+function Sentence({ overview, onPick }: { overview: Overview; onPick: (rank: number) => void }): JSX.Element {
+  const { tone, ranks, phase, part } = useMemo(() => headlineOf(overview), [overview]);
+  const first = ranks[0];
+  const p50 = overview.percentiles?.p50;
+  const pace = overview.steps === 1 ? 'The only step took' : 'A step takes';
+  const others = ranks.slice(1).map(({ rank }) => rank.rank);
+  return (
+    <p class={`overview-sentence is-${tone}`}>
+      {p50 !== undefined && (
+        <>
+          {pace} <b>{formatDuration(p50)}</b>.{' '}
+        </>
+      )}
+      {first !== undefined && (
+        <>
+          <button type="button" class="is-link" onClick={() => onPick(first.rank.rank)}>
+            Rank {first.rank.rank}
+          </button>{' '}
+          {others.length > 0 && (
+            <>and {others.length === 1 ? `rank ${others[0]}` : `${formatCount(others.length)} more (${formatRanks(others, 3)})`} </>
+          )}
+          {others.length > 0 ? 'are' : 'is'} slow{phase === undefined ? '' : ' in '}
+          {phase !== undefined && <b>{phase}</b>}: {others.length > 0 ? 'up to ' : ''}
+          {formatDuration(first.score)} more per step than the median rank, {formatPercent(part)} of a step.
+        </>
+      )}
+      {first === undefined && tone === 'alert' && 'No rank stands out in a phase, but there are findings.'}
+      {tone === 'good' && (overview.analysed ? 'No rank is slower than the others.' : 'No rank is slower than the others so far.')}
+    </p>
+  );
+}
+
+const lineShapes = [
+  { key: 'slowest', label: 'slowest rank', colour: '--series-2', width: 1.5 },
+  { key: 'median', label: 'median rank', colour: '--series-1', width: 2 },
+  { key: 'fastest', label: 'fastest rank', colour: '--series-3', width: 1.5 },
+] as const;
+
+function StepTimes({
+  overview,
+  onRange,
+  onPick,
+}: {
+  overview: Overview;
+  onRange: (range: StepRange) => void;
+  onPick: (bin: number) => void;
+}): JSX.Element {
+  const isOneRank = overview.ranks.length < 2;
+  const lines = useMemo(
+    () =>
+      isOneRank
+        ? [{ ...lineShapes[1], label: 'step time', values: overview.median }]
+        : lineShapes.map((line): ChartLine => ({ ...line, values: overview[line.key] })),
+    [overview, isOneRank],
+  );
+  const steps = useMemo(() => overview.bins.map((step, bin) => (step + lastStepOf(overview, bin)) / 2), [overview]);
+  const nameOf = (bin: number): string => stepsText(overview.bins[bin] ?? 0, lastStepOf(overview, bin));
+  const about = (bin: number): string => {
+    const slowest = isOneRank ? undefined : slowestRankIn(overview.ranks, bin);
+    return slowest === undefined ? '' : `, slowest: rank ${slowest.rank}`;
+  };
+  return (
+    <StepChart
+      label="Step time over steps: the slowest, the median and the fastest rank"
+      steps={steps}
+      fromStep={overview.fromStep}
+      toStep={overview.toStep}
+      lines={lines}
+      hasBand={!isOneRank}
+      height={168}
+      nameOf={nameOf}
+      about={about}
+      onPick={onPick}
+      onZoom={(fromStep, toStep) => onRange({ fromStep, toStep })}
+      onReset={() => onRange({})}
+    />
+  );
+}
+
+function RankHeat({
+  model,
+  overview,
+  onPick,
+}: {
+  model: RunModel;
+  overview: Overview;
+  onPick: (rank: number, bin: number) => void;
+}): JSX.Element {
+  const [chosen, setOrder] = useState<RankOrder | undefined>(undefined);
+  const order = chosen ?? (overview.ranks.length > ranksInOrderMax ? 'slow' : 'rank');
+  // Processes of a live run are told anew several times a second; here only their hosts count.
+  const ranks = useMemo(() => inOrder(overview, model, order), [overview, order, order === 'host' ? model : undefined]);
+  const choice = (
+    <label>
+      Order
+      <select value={order} onChange={({ currentTarget }) => setOrder(currentTarget.value as RankOrder)}>
+        <option value="slow">slowest on top</option>
+        <option value="rank">by rank</option>
+        <option value="host">by host</option>
+      </select>
+    </label>
+  );
+  return <HeatMap overview={overview} ranks={ranks} onPick={onPick} orderChoice={choice} />;
+}
+
+function inOrder(overview: Overview, { processes }: RunModel, order: RankOrder): readonly OverviewRank[] {
+  if (order === 'slow') return rankPhases(overview).map(({ rank }) => rank);
+  const byRank = [...overview.ranks].sort((a, b) => a.rank - b.rank || a.process - b.process);
+  if (order === 'rank') return byRank;
+  const hosts = new Map(processes.map(({ index, hostName, host }) => [index, `${hostName} ${host}`]));
+  // Stable: by rank within a host.
+  return byRank.sort((a, b) => (hosts.get(a.process) ?? '').localeCompare(hosts.get(b.process) ?? '', 'en', { numeric: true }));
+}
+
+/** The time of the steps that are shown, to look at a rank in; all of it unless zoomed. */
+function timeOf(overview: Overview, isZoomed: boolean): { readonly from?: number; readonly until?: number } {
+  const [first, last] = [binRange(overview, 0), binRange(overview, overview.bins.length - 1)];
+  return isZoomed && first !== undefined && last !== undefined ? { from: first.from, until: last.until } : {};
+}
+
+function ranksText({ ranks }: Overview, { worldSize }: RunModel): string {
+  const present = new Set(ranks.map(({ rank }) => rank)).size;
+  return worldSize > present ? `${formatCount(present)} of ${formatCount(worldSize)}` : formatCount(present);
+}
+
+function noStepsText({ live, processes, read, total }: RunModel, { fromStep, toStep }: StepRange): string {
+  if (fromStep !== undefined) return `No rank has ${stepsText(fromStep, toStep ?? fromStep)}.`;
+  if (processes.length === 0) return live ? 'No rank has said anything yet.' : 'There is nothing in this run.';
+  if (read < total) return `No steps so far: ${formatPercent(read / total)} of the run is read.`;
+  const how = 'Steps are what the training script marks with step().';
+  return live ? `No step has ended yet. ${how}` : `No steps were recorded: the timeline has what there is. ${how}`;
+}

@@ -1,0 +1,117 @@
+// What each rank's steps are made of, the ranks that stand out on top, below the median rank to compare them with.
+//
+//   median rank  ▇▇▇▇ forward ▇▇▇▇▇▇▇▇ backward ▇▇▇ all_reduce
+//   rank 3       ▇▇▇▇ forward ▇▇▇▇▇▇▇▇▇▇▇ backward ▏           +82 ms backward
+//
+// Of very many ranks, only the first are shown until a person asks for more.
+
+import type { Overview } from '@ranktrace/protocol';
+import type { JSX } from 'preact';
+import { useMemo, useState } from 'preact/hooks';
+import { formatCount, formatDuration } from '../format.ts';
+import { formatMoreTime } from '../signed.ts';
+import { isWaitingPhase, phaseMedians, type RankPhases, rankPhases } from './slow-ranks.ts';
+import './phase-bars.css';
+
+export interface PhaseBarsProps {
+  readonly overview: Overview;
+  readonly onPick: (rank: number) => void;
+}
+
+const shownFirst = 8;
+const shownMore = 32;
+
+export function PhaseBars({ overview, onPick }: PhaseBarsProps): JSX.Element {
+  const [shown, setShown] = useState(shownFirst);
+  const { phases } = overview;
+  const rows = useMemo(() => rankPhases(overview), [overview]);
+  if (phases.length === 0) return <p class="muted">No phases were recorded: steps are known only as a whole.</p>;
+  const medians = phaseMedians(overview);
+  const longest = Math.max(1, sum(medians), ...rows.map(({ rank }) => sum(rank.phases)));
+  return (
+    <div class="phase-bars">
+      <PhaseLegend phases={phases} />
+      <ol>
+        <li class="phase-row is-median">
+          <span class="phase-rank">median</span>
+          <PhaseBar phases={phases} values={medians} longest={longest} />
+          <span class="phase-excess">{formatDuration(sum(medians))}</span>
+        </li>
+        {rows.slice(0, shown).map((row) => (
+          <li key={`${row.rank.rank}/${row.rank.process}`}>
+            <button
+              type="button"
+              class={row.standsOut ? 'phase-row is-slow' : 'phase-row'}
+              title={breakdownText(phases, row)}
+              aria-label={`Rank ${row.rank.rank}: ${breakdownText(phases, row)}. Show in the timeline`}
+              onClick={() => onPick(row.rank.rank)}
+            >
+              <span class="phase-rank">rank {row.rank.rank}</span>
+              <PhaseBar phases={phases} values={row.rank.phases} longest={longest} />
+              <span class="phase-excess">{excessText(phases, row)}</span>
+            </button>
+          </li>
+        ))}
+      </ol>
+      {rows.length > shown && (
+        <button type="button" class="is-link" onClick={() => setShown(shown + shownMore)}>
+          Show {formatCount(Math.min(shownMore, rows.length - shown))} more of {formatCount(rows.length - shown)} ranks
+        </button>
+      )}
+    </div>
+  );
+}
+
+/** Which colour is which phase. */
+export const PhaseLegend = ({ phases }: { readonly phases: readonly string[] }): JSX.Element => (
+  <ul class="phase-legend">
+    {phases.map((name, at) => (
+      <li key={name}>
+        <span class="phase-mark" style={{ background: `var(${phaseColour(phases, at)})` }} />
+        {name}
+      </li>
+    ))}
+  </ul>
+);
+
+/** One bar: phases side by side, in ns of `longest`. */
+export function PhaseBar({
+  phases,
+  values,
+  longest,
+}: {
+  phases: readonly string[];
+  values: readonly number[];
+  longest: number;
+}): JSX.Element {
+  return (
+    <span class="phase-bar" aria-hidden="true">
+      {values.map((value, at) => (
+        <span
+          key={phases[at]}
+          class={isWaitingPhase(phases[at] ?? '') ? 'phase-part is-waiting' : 'phase-part'}
+          style={{ width: `${(100 * value) / longest}%`, '--phase': `var(${phaseColour(phases, at)})` }}
+        />
+      ))}
+    </span>
+  );
+}
+
+/** The phase's colour variable; `other` and what comes after the eighth are grey. */
+export const phaseColour = (phases: readonly string[], at: number): string =>
+  phases[at] === 'other' || at > 6 ? '--series-8' : `--series-${at + 1}`;
+
+const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
+
+function excessText(phases: readonly string[], { score, worst, standsOut }: RankPhases): string {
+  if (worst === undefined || !(score > 0)) return '';
+  const more = formatMoreTime(score);
+  return standsOut ? `${more} ${phases[worst]}` : more;
+}
+
+const breakdownText = (phases: readonly string[], { rank, excess }: RankPhases): string =>
+  phases.map((name, at) => `${name} ${formatDuration(rank.phases[at] ?? 0)}${moreText(excess[at] ?? 0, rank.mean)}`).join(', ');
+
+// What is less than a thousandth of a step is no difference that a person can use.
+const moreText = (more: number, step: number): string =>
+  Math.abs(more) < step / 1000 ? '' : ` (${formatMoreTime(more)} against the median rank)`;

@@ -1,0 +1,156 @@
+// All ranks in a table: how long their steps are, what they are made of, how well their times are known, and whether anything of them is lost.
+
+import type { Overview, OverviewRank, RunModel, ViewProcess } from '@ranktrace/protocol';
+import type { JSX } from 'preact';
+import { useId, useMemo, useState } from 'preact/hooks';
+import { type Column, DataTable } from '../data-table.tsx';
+import { formatBound, formatCount, formatDuration } from '../format.ts';
+import { formatMorePart } from '../signed.ts';
+import { rankFilter, wordFilter } from '../sort-rows.ts';
+import { medianOf } from './slow-ranks.ts';
+import './rank-table.css';
+
+export interface RankTableProps {
+  readonly overview: Overview;
+  readonly model: RunModel;
+  readonly onPick: (rank: number) => void;
+}
+
+interface RankRow {
+  readonly of: OverviewRank;
+  readonly process: ViewProcess | undefined;
+  /** Mean step against the median rank's: 0.1 is 10 % more. */
+  readonly more: number;
+}
+
+/** Phases that have columns of their own. */
+const phaseColumns = 5;
+
+export function RankTable({ overview, model, onPick }: RankTableProps): JSX.Element {
+  const [filter, setFilter] = useState('');
+  const filterId = useId();
+  const rows = useMemo(() => rowsOf(overview, model), [overview, model]);
+  const shown = useMemo(() => filtered(rows, filter), [rows, filter]);
+  return (
+    <div class="rank-table">
+      <p class="rank-table-filter">
+        <label for={filterId}>Filter</label>
+        <input
+          id={filterId}
+          type="search"
+          placeholder="ranks (0-7, 12) or host"
+          value={filter}
+          onInput={({ currentTarget }) => setFilter(currentTarget.value)}
+        />
+        <span class="muted" aria-live="polite">
+          {formatCount(shown.length)} of {formatCount(rows.length)}
+        </span>
+      </p>
+      <DataTable
+        caption="Ranks"
+        columns={columnsOf(overview, onPick)}
+        rows={shown}
+        keyOf={({ of }) => `${of.rank}/${of.process}`}
+        order={{ by: 'mean', direction: 'down' }}
+        pageRows={25}
+        empty="No rank matches the filter."
+      />
+    </div>
+  );
+}
+
+function rowsOf({ ranks }: Overview, { processes }: RunModel): readonly RankRow[] {
+  const byIndex = new Map(processes.map((process) => [process.index, process]));
+  const median = medianOf(ranks.filter(({ steps }) => steps > 0).map(({ mean }) => mean)) ?? Number.NaN;
+  return ranks.map((of) => ({ of, process: byIndex.get(of.process), more: of.steps > 0 ? of.mean / median - 1 : Number.NaN }));
+}
+
+function filtered(rows: readonly RankRow[], filter: string): readonly RankRow[] {
+  const isRank = rankFilter(filter);
+  if (isRank !== undefined) return rows.filter(({ of }) => isRank(of.rank));
+  const holds = wordFilter(filter);
+  return rows.filter(({ of, process }) => holds(`rank ${of.rank} ${process?.hostName ?? ''} ${process?.host ?? ''}`));
+}
+
+function columnsOf({ phases }: Overview, onPick: (rank: number) => void): readonly Column<RankRow>[] {
+  const time = (key: string, title: string, hint: string, nsOf: (row: RankRow) => number): Column<RankRow> => ({
+    key,
+    title,
+    hint,
+    isNumber: true,
+    sort: (row) => (row.of.steps > 0 ? nsOf(row) : undefined),
+    show: (row) => formatDuration(row.of.steps > 0 ? nsOf(row) : Number.NaN),
+  });
+  return [
+    {
+      key: 'rank',
+      title: 'Rank',
+      sort: ({ of }) => of.rank,
+      show: ({ of, process }) => (
+        <button type="button" class="is-link" title="Show in the timeline" onClick={() => onPick(of.rank)}>
+          {of.rank}
+          {process?.ended === false && <span class="only-aloud"> (running)</span>}
+        </button>
+      ),
+    },
+    {
+      key: 'host',
+      title: 'Host',
+      sort: ({ process }) => hostName(process),
+      show: ({ process }) => <HostName name={hostName(process) ?? '–'} />,
+    },
+    { key: 'steps', title: 'Steps', isNumber: true, sort: ({ of }) => of.steps, show: ({ of }) => formatCount(of.steps) },
+    time('mean', 'Mean', 'Mean length of a step', ({ of }) => of.mean),
+    {
+      key: 'more',
+      title: 'vs median',
+      hint: 'Mean step against that of the median rank',
+      isNumber: true,
+      sort: ({ more }) => more,
+      show: ({ more }) => formatMorePart(more),
+    },
+    time('p50', 'p50', 'Half of the steps are shorter', ({ of }) => of.p50),
+    time('p95', 'p95', '95 of 100 steps are shorter', ({ of }) => of.p95),
+    time('longest', 'Longest', 'The longest step', ({ of }) => of.longest),
+    {
+      key: 'bound',
+      title: 'Clock',
+      hint: 'How far its times can be off those of other hosts',
+      isNumber: true,
+      sort: ({ process }) => process?.alignment.bound ?? Number.POSITIVE_INFINITY,
+      show: ({ process }) => (process === undefined ? '–' : formatBound(process.alignment.bound)),
+    },
+    {
+      key: 'lost',
+      title: 'Lost',
+      hint: 'Batches that are missing, and events that the rank dropped',
+      isNumber: true,
+      sort: ({ process }) => (process?.missing ?? 0) + (process?.droppedEvents ?? 0),
+      show: ({ process }) => lostText(process),
+    },
+    {
+      key: 'state',
+      title: 'State',
+      sort: ({ process }) => (process?.ended === true ? 'ended' : 'running'),
+      show: ({ process }) => (process === undefined ? '–' : process.ended ? 'ended' : 'running'),
+    },
+    ...phases
+      .slice(0, phaseColumns)
+      .map((name, at) => time(`phase ${name}`, name, `Mean ${name} per step`, ({ of }) => of.phases[at] ?? 0)),
+  ];
+}
+
+const HostName = ({ name }: { readonly name: string }): JSX.Element => (
+  <span class="rank-table-host" title={name}>
+    {name}
+  </span>
+);
+
+const hostName = (process: ViewProcess | undefined): string | undefined => process?.hostName || process?.host || undefined;
+
+function lostText(process: ViewProcess | undefined): string {
+  if (process === undefined || (process.missing === 0 && process.droppedEvents === 0)) return '0';
+  const batches = process.missing > 0 ? [`${formatCount(process.missing)} batches`] : [];
+  const events = process.droppedEvents > 0 ? [`${formatCount(process.droppedEvents)} events`] : [];
+  return [...batches, ...events].join(', ');
+}

@@ -1,0 +1,87 @@
+import type { OverviewRank } from '@ranktrace/protocol';
+import { describe, expect, it } from 'vitest';
+import { headlineOf, isWaitingPhase, medianOf, phaseMedians, rankPhases } from './slow-ranks.ts';
+
+const ms = 1e6;
+const rank = (number: number, phases: readonly number[], steps = 10): OverviewRank => {
+  const mean = phases.reduce((sum, phase) => sum + phase, 0) * ms;
+  const of = { mean, p50: mean, p95: mean, longest: mean, cells: [], peaks: [] };
+  return { rank: number, process: number, steps, ...of, phases: phases.map((phase) => phase * ms) };
+};
+const phases = ['forward', 'backward', 'all_reduce', 'other'];
+
+describe('rankPhases', () => {
+  it('puts the rank on top that makes the others wait, though all steps are equally long', () => {
+    const overview = {
+      phases,
+      ranks: [rank(0, [100, 200, 90, 0]), rank(1, [101, 199, 90, 0]), rank(2, [100, 280, 10, 0]), rank(3, [99, 201, 90, 0])],
+    };
+    const [first, ...others] = rankPhases(overview);
+    expect([first?.rank.rank, first?.worst, first?.score, first?.standsOut]).toEqual([2, 1, 80 * ms, true]);
+    expect(others.map(({ standsOut }) => standsOut)).toEqual([false, false, false]);
+  });
+
+  it('blames the slower of two', () => {
+    const rows = rankPhases({ phases, ranks: [rank(0, [100, 200, 80, 0]), rank(1, [100, 280, 0, 0])] });
+    expect(rows.map(({ rank, standsOut }) => [rank.rank, standsOut])).toEqual([
+      [1, true],
+      [0, false],
+    ]);
+  });
+
+  it('compares whole steps where no phase is known', () => {
+    const rows = rankPhases({ phases: [], ranks: [0, 1, 2].map((at) => ({ ...rank(at, []), mean: at === 1 ? 150 * ms : 100 * ms })) });
+    expect(rows.map(({ rank, worst, score }) => [rank.rank, worst, score])).toEqual([
+      [1, undefined, 50 * ms],
+      [0, undefined, 0],
+      [2, undefined, 0],
+    ]);
+  });
+
+  it('lets nobody stand out by what ranks differ by anyway, by little, or alone', () => {
+    const noisy = [0, 20, 40, 60, 80, 100].map((more, at) => rank(at, [100 + more, 200, 0, 0]));
+    expect(rankPhases({ phases, ranks: noisy }).some(({ standsOut }) => standsOut)).toBe(false);
+    expect(rankPhases({ phases, ranks: [rank(0, [100, 0, 0, 0]), rank(1, [102, 0, 0, 0])] }).some(({ standsOut }) => standsOut)).toBe(
+      false,
+    );
+    expect(rankPhases({ phases, ranks: [rank(0, [100, 0, 0, 0])] }).some(({ standsOut }) => standsOut)).toBe(false);
+  });
+
+  it('leaves out ranks without steps', () => {
+    const overview = { phases, ranks: [rank(0, [100, 0, 0, 0]), rank(1, [0, 0, 0, 0], 0)] };
+    expect(rankPhases(overview).map(({ rank }) => rank.rank)).toEqual([0]);
+    expect(phaseMedians(overview)).toEqual([100 * ms, 0, 0, 0]);
+  });
+});
+
+describe('headlineOf', () => {
+  it('names the phase when it is the same for all', () => {
+    const usual = [0, 1, 2, 3, 4].map((at) => rank(at, [100, 200, 100, 0]));
+    const same = headlineOf({ findings: [], phases, ranks: [...usual, rank(5, [100, 300, 0, 0]), rank(6, [100, 280, 20, 0])] });
+    expect([same.tone, same.ranks.map(({ rank }) => rank.rank), same.phase, same.part]).toEqual(['alert', [5, 6], 'backward', 0.25]);
+    expect(
+      headlineOf({ findings: [], phases, ranks: [...usual, rank(5, [100, 300, 0, 0]), rank(6, [180, 200, 20, 0])] }).phase,
+    ).toBeUndefined();
+  });
+
+  it('leaves it to the findings when no rank stands out', () => {
+    const findings = [{ severity: 'alert', kind: 'hang', text: '', ranks: [1] }] as const;
+    const headline = headlineOf({ findings, phases, ranks: [rank(0, [1, 1, 1, 1]), rank(1, [1, 1, 1, 1])] });
+    expect([headline.tone, headline.ranks]).toEqual(['alert', []]);
+  });
+
+  it('is good when none stands out, and says nothing of one rank', () => {
+    expect(headlineOf({ findings: [], phases, ranks: [rank(0, [1, 1, 1, 1]), rank(1, [1, 1, 1, 1])] }).tone).toBe('good');
+    expect(headlineOf({ findings: [], phases, ranks: [rank(0, [1, 1, 1, 1])] }).tone).toBe('note');
+    expect(headlineOf({ findings: [], phases: [], ranks: [] }).tone).toBe('note');
+  });
+});
+
+it('knows phases that wait for others', () => {
+  expect(['all_reduce', 'nccl:AllReduce', 'barrier', 'recv', 'data wait', 'allgather'].every(isWaitingPhase)).toBe(true);
+  expect(['forward', 'backward', 'optimizer', 'data', 'other'].some(isWaitingPhase)).toBe(false);
+});
+
+it('takes the lower of two medians', () => {
+  expect([medianOf([]), medianOf([3]), medianOf([4, 1]), medianOf([3, 1, 2]), medianOf([Number.NaN, 5])]).toEqual([undefined, 3, 1, 2, 5]);
+});

@@ -1,0 +1,77 @@
+// The steps of an overview by its bins: which steps and which time a bin is, who was slowest in it, and how many bins to ask for.
+//
+//   bins     0        10        20        30      toStep 36
+//            ├────────┼─────────┼─────────┼──────┤         a bin ends where the next begins, the last at toStep (which is in it)
+//
+// Invariant: a bin's range of time is never empty, and lies within what the overview says.
+
+import type { Overview, OverviewRank } from '@ranktrace/protocol';
+
+/** Where a bin is: steps `fromStep` to `toStep` (both in it), trace time in ns. */
+export interface BinRange {
+  readonly fromStep: number;
+  readonly toStep: number;
+  readonly from: number;
+  readonly until: number;
+}
+
+/** Cells (ranks × bins) that one answer may have: with both means and peaks some 4 MB of JSON, read in less than a frame or two. */
+const cellsMax = 2 ** 17;
+const binsMin = 32;
+
+/** Bins to ask for: no more than the chart has pixels to show apart, fewer when there are many ranks. */
+export const binsFor = (ranks: number, widthPx: number): number =>
+  Math.max(binsMin, Math.min(512, Math.floor(widthPx / 2), Math.floor(cellsMax / Math.max(ranks, 1))));
+
+type Bins = Pick<Overview, 'bins' | 'times' | 'toStep' | 'slowest'>;
+
+/** The last step of a bin. */
+export const lastStepOf = ({ bins, toStep }: Pick<Overview, 'bins' | 'toStep'>, bin: number): number =>
+  Math.max(bins[bin] ?? 0, bin + 1 < bins.length ? (bins[bin + 1] as number) - 1 : toStep);
+
+/** Undefined where there is no such bin. */
+export function binRange(overview: Bins, bin: number): BinRange | undefined {
+  const { bins, times, slowest } = overview;
+  const [fromStep, from] = [bins[bin], times[bin]];
+  if (fromStep === undefined || from === undefined) return undefined;
+  const toStep = lastStepOf(overview, bin);
+  const next = times[bin + 1];
+  // The last bin, and one after which a rank began again: as long as its steps say.
+  const until = next !== undefined && next > from ? next : from + Math.max(1, (slowest[bin] ?? 0) * (toStep - fromStep + 1));
+  return { fromStep, toStep, from, until };
+}
+
+/** The bin that holds a step; undefined outside. */
+export function binOfStep(overview: Pick<Overview, 'bins' | 'toStep'>, step: number): number | undefined {
+  const { bins, toStep } = overview;
+  if (bins.length === 0 || step < (bins[0] as number) || step > Math.max(toStep, bins.at(-1) as number)) return undefined;
+  let [low, high] = [0, bins.length - 1];
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if ((bins[middle] as number) <= step) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
+/** When a step begins, ns of trace time: between the beginnings of its bin and the next as far as it is in it; undefined outside. */
+export function timeOfStep(overview: Bins, step: number): number | undefined {
+  const bin = binOfStep(overview, step);
+  const range = bin === undefined ? undefined : binRange(overview, bin);
+  if (range === undefined) return undefined;
+  return range.from + ((step - range.fromStep) / (range.toStep - range.fromStep + 1)) * (range.until - range.from);
+}
+
+/** The rank whose mean step in a bin is the longest. */
+export function slowestRankIn(ranks: readonly OverviewRank[], bin: number): OverviewRank | undefined {
+  let slowest: OverviewRank | undefined;
+  for (const rank of ranks) {
+    const cell = rank.cells[bin] ?? undefined;
+    if (cell !== undefined && (slowest === undefined || cell > (slowest.cells[bin] as number))) slowest = rank;
+  }
+  return slowest;
+}
+
+/** A bin's steps for a person: `step 12`, `steps 10–19`. */
+export const stepsText = (fromStep: number, toStep: number): string =>
+  fromStep === toStep ? `step ${fromStep}` : `steps ${fromStep}–${toStep}`;

@@ -1,0 +1,320 @@
+// Step times over the steps of a run as lines, one point per bin: pick a point to go there, drag to zoom into steps.
+//
+// uPlot draws; the legend, the reading at the cursor, the keys and the table beside it are HTML. The left gutter and the right margin are those
+// of the heat map below it, so that a step is at the same place in both.
+
+import type { ComponentChildren, JSX } from 'preact';
+import { useEffect, useId, useRef, useState } from 'preact/hooks';
+import uPlot from 'uplot';
+import 'uplot/dist/uPlot.min.css';
+import { cssColour } from '../css-colours.ts';
+import { type Column, DataTable } from '../data-table.tsx';
+import { formatDuration } from '../format.ts';
+import { useTheme } from '../theme.ts';
+import { useWidth } from '../use-width.ts';
+import { chartRange } from './chart-range.ts';
+import './step-chart.css';
+
+/** Pixels left of the first step and right of the last, here and in the heat map. */
+export const plotMargins = { left: 68, right: 12 } as const;
+
+export interface ChartLine {
+  readonly label: string;
+  /** ns by point; null where there is none. */
+  readonly values: readonly (number | null)[];
+  /** A variable of theme.css. */
+  readonly colour: string;
+  readonly width?: number;
+  readonly isDashed?: boolean;
+}
+
+export interface StepChartProps {
+  /** What is drawn, for a screen reader. */
+  readonly label: string;
+  /** Where each point stands: the middle of its steps, ascending. */
+  readonly steps: readonly number[];
+  /** First and last step that are shown. */
+  readonly fromStep: number;
+  readonly toStep: number;
+  readonly lines: readonly ChartLine[];
+  /** Fills between the first line and the last. */
+  readonly hasBand?: boolean;
+  readonly height: number;
+  /** A point's steps for a person. */
+  readonly nameOf: (point: number) => string;
+  /** More about a point, after its values. */
+  readonly about?: (point: number) => ComponentChildren;
+  readonly onPick?: (point: number) => void;
+  readonly onZoom?: (fromStep: number, toStep: number) => void;
+  readonly onReset?: () => void;
+}
+
+/** Pixels that a press may move and still be a click. */
+const clickPx = 4;
+
+export function StepChart(props: StepChartProps): JSX.Element {
+  const { label, steps, fromStep, toStep, lines, hasBand = false, height, nameOf, about } = props;
+  const holder = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | undefined>(undefined);
+  const latest = useRef(props);
+  latest.current = props;
+  const width = useWidth(holder);
+  const theme = useTheme().value;
+  const [at, setAt] = useState<number | undefined>(undefined);
+  const [isByKey, setIsByKey] = useState(false);
+  const [showsTable, setShowsTable] = useState(false);
+  const keysId = useId();
+  const shape = lines.map(({ label, colour, width = 1, isDashed = false }) => `${label} ${colour} ${width} ${isDashed}`).join('\n');
+  const { beyond } = chartRange(lines.map(({ values }) => values));
+
+  useEffect(() => {
+    const { current } = holder;
+    if (current === null || width === 0) return;
+    const chart = new uPlot(chartOptions(current, latest, width, height, hasBand, setAt), dataOf(latest.current), current);
+    plot.current = chart;
+    const stopClicks = followClicks(chart, latest);
+    return () => {
+      stopClicks();
+      plot.current = undefined;
+      chart.destroy();
+    };
+  }, [width, height, theme, shape, hasBand]);
+
+  useEffect(() => {
+    const chart = plot.current;
+    if (chart === undefined) return;
+    chart.setData(dataOf(latest.current));
+  }, [steps, lines, fromStep, toStep]);
+
+  const point = at !== undefined && at < steps.length ? at : undefined;
+  const onKeyDown = (event: KeyboardEvent): void => {
+    const chart = plot.current;
+    if (chart === undefined || !moveByKey(event, chart, latest.current, point)) return;
+    event.preventDefault();
+    setIsByKey(true);
+  };
+  return (
+    <div class="step-chart">
+      <ul class="step-chart-legend">
+        {lines.map((line) => (
+          <li key={line.label}>
+            <span
+              class={line.isDashed === true ? 'step-chart-mark is-dashed' : 'step-chart-mark'}
+              style={{ color: `var(${line.colour})` }}
+            />
+            {line.label}
+            <b>{point === undefined ? '' : formatDuration(line.values[point] ?? Number.NaN)}</b>
+          </li>
+        ))}
+      </ul>
+      <div
+        class="step-chart-plot"
+        role="application"
+        aria-label={label}
+        aria-describedby={keysId}
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: it has keys
+        tabIndex={0}
+        onKeyDown={onKeyDown}
+        onPointerMove={() => setIsByKey(false)}
+        onDblClick={() => props.onReset?.()}
+      >
+        {/* Preact puts nothing in here: it is uPlot's. */}
+        <div ref={holder} class="step-chart-holder" />
+      </div>
+      <p id={keysId} class="only-aloud">
+        Left and right arrows read step by step, Enter opens it in the timeline, plus zooms in, Escape shows all steps.
+      </p>
+      <p class="step-chart-foot">
+        <span class="step-chart-reading" aria-live={isByKey ? 'polite' : 'off'}>
+          {point === undefined ? beyond.length > 0 && `▲ ${beyondText(props, beyond)}` : nameOf(point)}
+          {point !== undefined && about?.(point)}
+          {isByKey && point !== undefined && (
+            <span class="only-aloud">
+              {lines.map(({ label, values }) => `, ${label} ${formatDuration(values[point] ?? Number.NaN)}`).join('')}
+            </span>
+          )}
+        </span>
+        <button type="button" class="is-link" aria-expanded={showsTable} onClick={() => setShowsTable(!showsTable)}>
+          {showsTable ? 'Hide the table' : 'As a table'}
+        </button>
+      </p>
+      {showsTable && <StepTable {...props} />}
+    </div>
+  );
+}
+
+/** What the chart shows as numbers. */
+function StepTable({ label, steps, lines, nameOf, onPick }: StepChartProps): JSX.Element {
+  const columns: readonly Column<number>[] = [
+    {
+      key: 'steps',
+      title: 'Steps',
+      sort: (point) => point,
+      show: (point) => (
+        <button type="button" class="is-link" title="Show in the timeline" onClick={() => onPick?.(point)}>
+          {nameOf(point)}
+        </button>
+      ),
+    },
+    ...lines.map(
+      (line): Column<number> => ({
+        key: line.label,
+        title: line.label,
+        isNumber: true,
+        sort: (point) => line.values[point] ?? undefined,
+        show: (point) => formatDuration(line.values[point] ?? Number.NaN),
+      }),
+    ),
+  ];
+  return (
+    <DataTable
+      caption={label}
+      columns={columns}
+      rows={steps.map((_, point) => point)}
+      keyOf={String}
+      order={{ by: 'steps', direction: 'up' }}
+      pageRows={12}
+      empty="No steps."
+    />
+  );
+}
+
+const dataOf = ({ steps, lines }: StepChartProps): uPlot.AlignedData => [[...steps], ...lines.map(({ values }) => [...values])];
+
+function beyondText({ lines, nameOf }: StepChartProps, beyond: readonly number[]): string {
+  const first = beyond[0] as number;
+  const most = Math.max(...lines.map(({ values }) => values[first] ?? 0));
+  const where = `${nameOf(first)}: ${formatDuration(most)}`;
+  return beyond.length === 1 ? `Beyond the chart: ${where}` : `Beyond the chart: ${where}, and ${beyond.length - 1} more`;
+}
+
+function chartOptions(
+  holder: HTMLElement,
+  latest: { readonly current: StepChartProps },
+  width: number,
+  height: number,
+  hasBand: boolean,
+  onCursor: (point: number | undefined) => void,
+): uPlot.Options {
+  const colour = (variable: string): string => cssColour(holder, variable);
+  const [text, line] = [colour('--muted'), colour('--line')];
+  const font = `11px ${getComputedStyle(holder).fontFamily}`;
+  const axis = { stroke: text, font, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1, size: 4 } };
+  const { lines } = latest.current;
+  return {
+    width,
+    height,
+    padding: [6, plotMargins.right, 0, 0],
+    legend: { show: false },
+    scales: {
+      x: { time: false, range: () => [latest.current.fromStep - 0.5, latest.current.toStep + 0.5] },
+      y: {
+        range: () => {
+          const { low, high } = chartRange(latest.current.lines.map(({ values }) => values));
+          return [low, high];
+        },
+      },
+    },
+    axes: [
+      { ...axis, size: 26, gap: 3, space: 70, incrs: stepIncrements },
+      {
+        ...axis,
+        size: plotMargins.left,
+        gap: 4,
+        space: 28,
+        values: (_, values) => values.map((value) => (value === 0 ? '0' : formatDuration(value))),
+      },
+    ],
+    series: [
+      {},
+      ...lines.map(({ label, colour: variable, width: lineWidth = 1.5, isDashed = false }) => ({
+        label,
+        stroke: colour(variable),
+        width: lineWidth,
+        ...(isDashed ? { dash: [5, 4] } : {}),
+        points: { show: (chart: uPlot) => chart.data[0].length <= 30, size: 5, fill: colour('--raised') },
+      })),
+    ],
+    ...(hasBand ? { bands: [{ series: [1, lines.length], fill: withAlpha(colour(lines[0]?.colour ?? '--accent'), 0.14) }] } : {}),
+    cursor: {
+      y: false,
+      drag: { x: true, y: false, setScale: false },
+      points: { size: 7, fill: (_, series) => colour(latest.current.lines[series - 1]?.colour ?? '--text') },
+    },
+    hooks: {
+      setCursor: [(chart) => onCursor(chart.cursor.idx ?? undefined)],
+      setSelect: [
+        (chart) => {
+          const { left, width: selected } = chart.select;
+          if (selected > clickPx) {
+            const [from, to] = [chart.posToVal(left, 'x'), chart.posToVal(left + selected, 'x')];
+            zoomTo(latest.current, from, to);
+          }
+          if (selected > 0) chart.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+        },
+      ],
+    },
+  };
+}
+
+/** Whole steps only: 1, 2, 5, 10 … between marks. */
+const stepIncrements = Array.from({ length: 12 }, (_, power) => [1, 2, 5].map((factor) => factor * 10 ** power)).flat();
+
+function zoomTo({ fromStep, toStep, onZoom }: StepChartProps, from: number, to: number): void {
+  const [first, last] = [Math.max(fromStep, Math.ceil(from)), Math.min(toStep, Math.floor(to))];
+  if (first <= last && (first > fromStep || last < toStep)) onZoom?.(first, last);
+}
+
+function followClicks(chart: uPlot, latest: { readonly current: StepChartProps }): () => void {
+  let pressedAt = Number.NaN;
+  const press = ({ clientX }: MouseEvent): void => {
+    pressedAt = clientX;
+  };
+  const release = ({ clientX, button }: MouseEvent): void => {
+    const point = chart.cursor.idx;
+    if (button === 0 && Math.abs(clientX - pressedAt) <= clickPx && point !== null && point !== undefined) latest.current.onPick?.(point);
+  };
+  chart.over.addEventListener('mousedown', press);
+  chart.over.addEventListener('mouseup', release);
+  return () => {
+    chart.over.removeEventListener('mousedown', press);
+    chart.over.removeEventListener('mouseup', release);
+  };
+}
+
+/** Whether the key was one of the chart's. */
+function moveByKey({ key, shiftKey }: KeyboardEvent, chart: uPlot, props: StepChartProps, point: number | undefined): boolean {
+  const last = props.steps.length - 1;
+  const go = (to: number): boolean => {
+    const next = Math.max(0, Math.min(last, to));
+    chart.setCursor({ left: chart.valToPos(props.steps[next] ?? 0, 'x'), top: 0 });
+    return true;
+  };
+  switch (key) {
+    case 'ArrowLeft':
+      return go((point ?? last + 1) - (shiftKey ? 10 : 1));
+    case 'ArrowRight':
+      return go((point ?? -1) + (shiftKey ? 10 : 1));
+    case 'Home':
+      return go(0);
+    case 'End':
+      return go(last);
+    case 'Enter':
+      if (point !== undefined) props.onPick?.(point);
+      return true;
+    case 'Escape':
+      props.onReset?.();
+      return true;
+    case '+':
+    case '=': {
+      const middle = props.steps[point ?? last >> 1] ?? 0;
+      const quarter = (props.toStep - props.fromStep) / 4;
+      zoomTo(props, middle - quarter, middle + quarter);
+      return true;
+    }
+    default:
+      return false;
+  }
+}
+
+const withAlpha = (rgb: string, alpha: number): string => rgb.replace(/^rgb\((.*)\)$/, `rgba($1, ${alpha})`);

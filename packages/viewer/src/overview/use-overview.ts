@@ -1,0 +1,60 @@
+// The overview of a run, kept up to date while the run grows: asked for again at most once a second.
+
+import { effect } from '@preact/signals';
+import type { Overview } from '@ranktrace/protocol';
+import { useEffect, useState } from 'preact/hooks';
+import { ConnectionLost } from '../connection.ts';
+import { pageTimers, Refresher } from '../refresh.ts';
+import type { RunClient } from '../run-client.ts';
+
+/** Steps to look at, both ends in it; undefined ends: all there are. */
+export interface StepRange {
+  readonly fromStep?: number;
+  readonly toStep?: number;
+}
+
+export interface FollowedOverview {
+  /** Undefined until the first answer. While other steps are asked for, that of the steps before. */
+  readonly overview: Overview | undefined;
+  /** The steps that `overview` was asked for. */
+  readonly of: StepRange;
+  /** Why there is none, or no newer one, for a person. */
+  readonly problem: string | undefined;
+}
+
+const everyMs = 1000;
+/** An analysis ends without anything else of the run changing. */
+const unanalysedMs = 2000;
+
+/** Follows the overview of `client`; with `bins` 0 it asks for nothing yet. */
+export function useOverview(client: RunClient, bins: number, { fromStep, toStep }: StepRange = {}): FollowedOverview {
+  const [followed, setFollowed] = useState<FollowedOverview>({ overview: undefined, of: {}, problem: undefined });
+  useEffect(() => {
+    if (bins === 0) return;
+    let isClosed = false;
+    let stopWaiting: (() => void) | undefined;
+    const refresher = new Refresher(async () => {
+      stopWaiting?.();
+      try {
+        const range = { ...(fromStep === undefined ? {} : { fromStep }), ...(toStep === undefined ? {} : { toStep }) };
+        const overview = await client.overview(bins, range);
+        if (isClosed) return;
+        setFollowed({ overview, of: range, problem: undefined });
+        if (!overview.analysed) stopWaiting = pageTimers.after(unanalysedMs, () => refresher.changed());
+      } catch (error) {
+        // When the line is back the model comes anew, and this is asked again.
+        if (!isClosed && !(error instanceof ConnectionLost)) setFollowed((before) => ({ ...before, problem: (error as Error).message }));
+      }
+    }, everyMs);
+    const stopFollowing = effect(() => {
+      if (client.model.value !== undefined) refresher.changed();
+    });
+    return () => {
+      isClosed = true;
+      stopFollowing();
+      stopWaiting?.();
+      refresher.close();
+    };
+  }, [client, bins, fromStep, toStep]);
+  return followed;
+}

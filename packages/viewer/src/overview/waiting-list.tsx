@@ -1,0 +1,66 @@
+// Who keeps others waiting: the ranks that come last into collectives, by how long the others wait for them.
+
+import type { Overview } from '@ranktrace/protocol';
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { formatCount, formatDuration, formatPercent } from '../format.ts';
+import './waiting-list.css';
+
+export interface WaitingListProps {
+  readonly waiting: Overview['waiting'];
+  readonly analysed: boolean;
+  readonly onPick: (rank: number) => void;
+}
+
+const shownFirst = 5;
+
+export function WaitingList({ waiting, analysed, onPick }: WaitingListProps): JSX.Element {
+  const [showsAll, setShowsAll] = useState(false);
+  const sorted = [...waiting].filter(({ waitedFor }) => waitedFor > 0).sort((a, b) => b.waitedFor - a.waitedFor);
+  if (sorted.length === 0) return <p class="muted">{analysed ? 'No collective in which the last rank can be told.' : 'Not known yet.'}</p>;
+  const whole = sorted.reduce((sum, { waitedFor }) => sum + waitedFor, 0);
+  const most = sorted[0]?.waitedFor ?? 1;
+  return (
+    <div class="waiting-list">
+      <table>
+        <caption class="only-aloud">Time that other ranks waited for a rank in collectives</caption>
+        <thead>
+          <tr>
+            <th scope="col">last in</th>
+            <th scope="col" class="is-number">
+              others waited
+            </th>
+            <th scope="col" class="is-number">
+              of all
+            </th>
+            <th scope="col" class="is-number" title="Collectives in which this rank was clearly the last">
+              times last
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {(showsAll ? sorted : sorted.slice(0, shownFirst)).map(({ rank, lastIn, waitedFor }) => (
+            <tr key={rank}>
+              <th scope="row">
+                <button type="button" class="is-link" title="Show in the timeline" onClick={() => onPick(rank)}>
+                  rank {rank}
+                </button>
+              </th>
+              <td class="is-number">
+                <span class="waiting-bar" style={{ width: `${(60 * waitedFor) / most}px` }} aria-hidden="true" />
+                {formatDuration(waitedFor)}
+              </td>
+              <td class="is-number">{formatPercent(waitedFor / whole)}</td>
+              <td class="is-number">{formatCount(lastIn)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {sorted.length > shownFirst && (
+        <button type="button" class="is-link" aria-expanded={showsAll} onClick={() => setShowsAll(!showsAll)}>
+          {showsAll ? 'Show fewer' : `Show all ${formatCount(sorted.length)}`}
+        </button>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,131 @@
+// Paints the items of one depth of one tile into a line of pixels.
+//
+//   x = (time − from) · scale, device pixels
+//   wider than a pixel: filled from edge to edge, one pixel of ground before the next when there is room for it
+//   narrower:           the pixel takes of the item's colour as much as it is busy, at least `leastSeen`: crowds look denser than single spans
+//
+// Items of one depth do not overlap, so both their starts and their ends are in order and a binary search finds the first one to paint.
+// Invariant: pixels outside of [clipFrom, clipUntil) of the part stay as they are, so parts beside each other join without a seam.
+
+import { itemKinds, openBit, type SpanTile } from '@ranktrace/protocol';
+import { mixed } from './palette.ts';
+
+/** Where the lines of a tile begin: items of depth d are those from `lines[d]` to before `lines[d + 1]`. */
+export function linesOf(tile: SpanTile): Uint32Array {
+  const { depth } = tile;
+  const deepest = depth.length === 0 ? -1 : (depth[depth.length - 1] as number);
+  const lines = new Uint32Array(deepest + 2);
+  let item = 0;
+  for (let line = 0; line <= deepest; line++) {
+    while (item < depth.length && (depth[item] as number) < line) item++;
+    lines[line] = item;
+  }
+  lines[deepest + 1] = depth.length;
+  return lines;
+}
+
+export interface LineView {
+  /** Time at the left edge. */
+  readonly from: number;
+  /** Device pixels per ns. */
+  readonly scale: number;
+  /** Device pixels. */
+  readonly width: number;
+}
+
+/** How a line's items are coloured: by the number of their name's colour, or for steps by parity. */
+export interface LineColours {
+  readonly table: Uint32Array;
+  readonly dimmed: Uint32Array;
+  /** Number in the table by name. */
+  readonly byName: (name: number) => number;
+  /** Whether a search means this name; undefined when nothing is searched. */
+  readonly means: ((name: number) => boolean) | undefined;
+}
+
+/** What to do beside painting: called for items that are wide enough for a text, and for instants. */
+export interface LineEvents {
+  readonly labelPxMin: number;
+  label(left: number, right: number, item: number, tile: SpanTile, isDimmed: boolean): void;
+  instant(x: number, item: number, tile: SpanTile): void;
+}
+
+const instantKind = itemKinds.indexOf('instant');
+const leastSeen = 0.32;
+
+/** The first item from `low` to before `high` that ends after `time`. */
+export function firstEndingAfter(tile: SpanTile, low: number, high: number, time: number): number {
+  const { start, length } = tile;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((start[middle] as number) + (length[middle] as number) <= time) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** Paints the items `first` to before `last` between two times. */
+export function paintLine(
+  line: Uint32Array,
+  tile: SpanTile,
+  first: number,
+  last: number,
+  clipFrom: number,
+  clipUntil: number,
+  view: LineView,
+  colours: LineColours,
+  events: LineEvents,
+): void {
+  const { start, length, busy, name, kind } = tile;
+  const { from, scale, width } = view;
+  const clipLeft = Math.max(0, (clipFrom - from) * scale);
+  const clipRight = Math.min(width, (clipUntil - from) * scale);
+  if (clipLeft >= clipRight) return;
+  const nsPerPx = 1 / scale;
+  for (let item = Math.max(first, firstEndingAfter(tile, first, last, clipFrom) - 1); item < last; item++) {
+    const begin = start[item] as number;
+    if (begin >= clipUntil) break;
+    const long = length[item] as number;
+    if (begin + long < clipFrom) continue;
+    const itemName = name[item] as number;
+    const itemKind = kind[item] as number;
+    const left = (begin - from) * scale;
+    if ((itemKind & ~openBit) === instantKind) {
+      if (left >= clipLeft && left < clipRight) events.instant(left, item, tile);
+      continue;
+    }
+    const isDimmed = colours.means !== undefined && !colours.means(itemName);
+    const colour = (isDimmed ? colours.dimmed : colours.table)[colours.byName(itemName)] as number;
+    const right = (begin + long - from) * scale;
+    const visibleLeft = left < clipLeft ? clipLeft : left;
+    const visibleRight = right > clipRight ? clipRight : right;
+    const x0 = visibleLeft | 0;
+    if (right - left < 1.25) {
+      const part = (busy[item] as number) / nsPerPx;
+      line[x0] = mixed(line[x0] as number, colour, part < leastSeen ? leastSeen : part > 1 ? 1 : part);
+      continue;
+    }
+    const wide = right - left;
+    const isMerged = (tile.count[item] as number) > 1;
+    const shade = isMerged ? Math.min(1, Math.max(0.4, (busy[item] as number) / long)) : 1;
+    const gap = wide >= 4 && right <= clipRight ? 1 : 0;
+    let x1 = (visibleRight | 0) - gap;
+    if (x1 <= x0) x1 = x0 + 1;
+    if (x1 > width) x1 = width;
+    if (shade === 1) line.fill(colour, x0, x1);
+    else for (let x = x0; x < x1; x++) line[x] = mixed(line[x] as number, colour, shade);
+    if ((itemKind & openBit) !== 0) fadeOut(line, x0, x1, colour);
+    // A text is written by the part in which the visible span begins.
+    if (wide < events.labelPxMin || (left < clipLeft && clipLeft > 0)) continue;
+    const textLeft = left < 0 ? 0 : left;
+    const textRight = right > width ? width : right;
+    if (textRight - textLeft >= events.labelPxMin) events.label(textLeft, textRight, item, tile, isDimmed);
+  }
+}
+
+// What has not ended has no end to show: its last pixels are every other column.
+function fadeOut(line: Uint32Array, x0: number, x1: number, colour: number): void {
+  for (let x = Math.max(x0, x1 - 24); x < x1; x++) {
+    if ((x1 - x) % 4 < 2) line[x] = mixed(colour, line[x + 2 < x1 ? x + 2 : x] === colour ? 0xff808080 : colour, 0.35);
+  }
+}

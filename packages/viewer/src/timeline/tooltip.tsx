@@ -1,0 +1,117 @@
+// What is under the pointer, in a few lines beside it. Names are text nodes, whatever they hold.
+
+import type { JSX } from 'preact';
+import { formatBound, formatCount, formatDuration, formatPercent, formatTime, formatValue } from '../format.ts';
+import { valueAt } from './hit.ts';
+import { zeroOf } from './ruler.ts';
+import type { Hover, TimelineSession } from './session.ts';
+import { lengthOf } from './viewport.ts';
+
+const widthMax = 340;
+
+export function Tooltip({ session, gutter }: { session: TimelineSession; gutter: number }): JSX.Element | null {
+  const hover = session.hover.value;
+  if (hover === undefined || session.marking.value !== undefined) return null;
+  const lines = linesOf(session, hover);
+  if (lines === undefined) return null;
+  const { width, height } = session.size.value;
+  const left = hover.x + 18 + widthMax > width ? Math.max(0, hover.x - 14 - widthMax) : hover.x + 18;
+  const isLeft = hover.x + 18 + widthMax > width;
+  const isAbove = hover.y > height - 140;
+  return (
+    <div
+      class={isLeft ? 'tooltip tooltip-left' : 'tooltip'}
+      role="presentation"
+      style={{ left: `${gutter + left}px`, [isAbove ? 'bottom' : 'top']: `${isAbove ? height - hover.y + 14 : hover.y + 18}px` }}
+    >
+      <div class="tooltip-box">{lines}</div>
+    </div>
+  );
+}
+
+function linesOf(session: TimelineSession, hover: Hover): JSX.Element | undefined {
+  const { row, item, time } = hover;
+  if (row === undefined) return undefined;
+  const window = session.window.peek();
+  const grain = lengthOf(window) / Math.max(1, session.size.peek().width);
+  const zero = zeroOf(session.extent.peek());
+  const gap = row.process?.gaps.find((each) => time >= each.from - 3 * grain && time <= each.until + 3 * grain);
+  if (gap !== undefined && item === undefined) {
+    return (
+      <>
+        <strong>Lost here</strong>
+        <div class="tooltip-line">
+          {gap.batches > 0 && `${formatCount(gap.batches)} ${gap.batches === 1 ? 'batch is' : 'batches are'} missing`}
+          {gap.batches > 0 && gap.events > 0 && ', '}
+          {gap.events > 0 && `the rank dropped ${formatCount(gap.events)} ${gap.events === 1 ? 'event' : 'events'}`}
+        </div>
+        <div class="tooltip-line muted">within {formatDuration(gap.until - gap.from)}</div>
+      </>
+    );
+  }
+  if (item !== undefined) {
+    const isMerged = item.count > 1;
+    return (
+      <>
+        <strong>{session.nameOf(item.name)}</strong>
+        {isMerged ? (
+          <div class="tooltip-line">
+            and {formatCount(item.count - 1)} more in {formatDuration(item.length)}
+            {item.length > 0 && <span class="muted"> · busy {formatPercent(Math.min(1, item.busy / item.length))}</span>}
+          </div>
+        ) : (
+          <div class="tooltip-line">
+            {item.kind === 'instant' ? 'instant' : formatDuration(item.length)}
+            {item.isOpen && <span class="muted"> so far, not ended</span>}
+          </div>
+        )}
+        <div class="tooltip-line muted">
+          {item.kind !== 'span' && item.kind !== 'instant' && `${item.kind} · `}
+          at {formatTime(item.start - zero, Math.min(grain, 1000))}
+        </div>
+      </>
+    );
+  }
+  if (row.kind === 'counter' && row.track !== undefined) {
+    const value = valueAt(session.partsOf(row.track), time);
+    if (value === undefined) return undefined;
+    return (
+      <>
+        <strong>{formatValue(value.last, row.track.unit)}</strong>
+        <div class="tooltip-line muted">
+          {row.label}
+          {value.count > 1 && ` · ${formatValue(value.low, row.track.unit)} to ${formatValue(value.high, row.track.unit)}`}
+        </div>
+      </>
+    );
+  }
+  if (row.hasBand) {
+    const band = session.bandOf(row);
+    if (band === undefined) return undefined;
+    let bin = -1;
+    while (bin + 1 < band.times.length && (band.times[bin + 1] as number) <= time) bin++;
+    const high = band.high[bin];
+    if (high === undefined || Number.isNaN(high)) return undefined;
+    return (
+      <>
+        <strong>Step time of {row.ranks.length} ranks</strong>
+        <div class="tooltip-line">
+          {formatDuration(band.low[bin] as number)} · median {formatDuration(band.median[bin] as number)} · {formatDuration(high)}
+        </div>
+      </>
+    );
+  }
+  const { process } = row;
+  const until = session.extent.peek().until;
+  if (process !== undefined && !process.ended && time > process.until && time <= until) {
+    return (
+      <>
+        <strong>Nothing told yet</strong>
+        <div class="tooltip-line muted">
+          rank {process.rank} is {formatDuration(until - process.until)} behind the newest ({formatBound(process.alignment.bound)})
+        </div>
+      </>
+    );
+  }
+  return undefined;
+}

@@ -1,0 +1,136 @@
+// The view in the address, after the #: the server never sees it, and a link opens the same view for somebody else.
+//
+//   #/timeline?run=train&from=1200000000&until=1300000000&group=host&fold=r3,r4&pin=t12&sel=12.345&area=1e9_2e9_12.13&q=nccl
+//
+// What cannot be read is left out; nothing in an address can make the page fail. Moving the window replaces the address, another page or run adds
+// one to the history, so that Back goes to what a person looked at before.
+
+import { batch, effect } from '@preact/signals';
+import { type PageName, pageNames, type ViewState } from './view-state.ts';
+
+/** Longer lists than these do not belong into a link. */
+const keysMax = 200;
+const keyPattern = /^[^,\n\r]{1,200}$/;
+const writeMs = 250;
+
+/** The part after the # that says what is seen; '' for what a page shows by itself. */
+export function formatAddress(state: ViewState): string {
+  const query = new URLSearchParams();
+  const put = (key: string, value: string | undefined): void => {
+    if (value !== undefined && value !== '') query.set(key, value);
+  };
+  const keys = (values: Iterable<string>): string => [...values].slice(0, keysMax).map(encodeURIComponent).join(',');
+  put('run', state.run.value);
+  put('other', state.other.value);
+  if (state.otherShift.value !== 0) put('shift', String(Math.round(state.otherShift.value)));
+  const [from, until] = [state.from.value, state.until.value];
+  if (!state.follow.value && from !== undefined && until !== undefined) {
+    put('from', shortTime(from, until - from));
+    put('until', shortTime(until, until - from));
+  }
+  if (state.grouping.value !== 'rank') put('group', state.grouping.value);
+  put('fold', keys(state.folded.value));
+  put('open', keys(state.unfolded.value));
+  put('pin', keys(state.pinned.value));
+  put('order', keys(state.order.value));
+  put('ranks', [...state.highlighted.value].slice(0, keysMax).join('.'));
+  const selected = state.selected.value;
+  if (selected !== undefined) put('sel', `${selected.track}.${selected.event}`);
+  const area = state.area.value;
+  if (area !== undefined) put('area', `${Math.round(area.from)}_${Math.round(area.until)}_${area.tracks.slice(0, keysMax).join('.')}`);
+  put('q', state.search.value);
+  const text = query.toString();
+  return `#/${state.page.value}${text === '' ? '' : `?${text}`}`;
+}
+
+/** Puts what an address says into the state. */
+export function readAddress(hash: string, state: ViewState): void {
+  const [path = '', text = ''] = hash.replace(/^#\/?/, '').split(/\?(.*)/s, 2);
+  const query = new URLSearchParams(text);
+  const get = (key: string): string | undefined => query.get(key) ?? undefined;
+  const keys = (key: string): string[] =>
+    (get(key) ?? '')
+      .split(',')
+      .slice(0, keysMax)
+      .map(decoded)
+      .filter((each) => keyPattern.test(each));
+  batch(() => {
+    if (pageNames.includes(path as PageName)) state.page.value = path as PageName;
+    state.run.value = get('run');
+    state.other.value = get('other');
+    state.otherShift.value = numberOf(get('shift')) ?? 0;
+    const [from, until] = [numberOf(get('from')), numberOf(get('until'))];
+    const isRange = from !== undefined && until !== undefined && from < until;
+    state.from.value = isRange ? from : undefined;
+    state.until.value = isRange ? until : undefined;
+    state.grouping.value = get('group')?.slice(0, 200) ?? 'rank';
+    state.folded.value = new Set(keys('fold'));
+    state.unfolded.value = new Set(keys('open'));
+    state.pinned.value = keys('pin');
+    state.order.value = keys('order');
+    state.highlighted.value = new Set(wholes(get('ranks') ?? ''));
+    const [track, event] = wholes(get('sel') ?? '');
+    state.selected.value = track === undefined || event === undefined ? undefined : { track, event };
+    const [areaFrom, areaUntil, tracks = ''] = (get('area') ?? '').split('_');
+    const [start, end] = [numberOf(areaFrom), numberOf(areaUntil)];
+    state.area.value =
+      start === undefined || end === undefined || !(start < end) ? undefined : { from: start, until: end, tracks: wholes(tracks) };
+    state.search.value = (get('q') ?? '').slice(0, 256);
+  });
+}
+
+/** Keeps the address and the state the same from now on. The returned function stops it. */
+export function followAddress(state: ViewState): () => void {
+  readAddress(location.hash, state);
+  let shown = `${state.page.value} ${state.run.value ?? ''} ${state.other.value ?? ''}`;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const write = (): void => {
+    timer = undefined;
+    const address = formatAddress(state);
+    if (address === location.hash) return;
+    const place = `${state.page.value} ${state.run.value ?? ''} ${state.other.value ?? ''}`;
+    if (place === shown) history.replaceState(null, '', address);
+    else history.pushState(null, '', address);
+    shown = place;
+  };
+  const stop = effect(() => {
+    formatAddress(state);
+    // Browsers refuse more than some hundred changes of the address in half a minute.
+    timer ??= setTimeout(write, writeMs);
+  });
+  const read = (): void => {
+    readAddress(location.hash, state);
+    shown = `${state.page.value} ${state.run.value ?? ''} ${state.other.value ?? ''}`;
+  };
+  addEventListener('popstate', read);
+  return () => {
+    stop();
+    clearTimeout(timer);
+    removeEventListener('popstate', read);
+  };
+}
+
+// As many digits as a window of that length needs to be the same to a tenth of a pixel.
+const shortTime = (time: number, length: number): string =>
+  length >= 1e6 ? String(Math.round(time)) : String(Number(time.toFixed(length >= 1000 ? 1 : 3)));
+
+const numberOf = (text: string | undefined): number | undefined => {
+  const value = text === undefined || text === '' ? Number.NaN : Number(text);
+  return Number.isFinite(value) && Math.abs(value) <= Number.MAX_SAFE_INTEGER ? value : undefined;
+};
+
+const wholes = (text: string): number[] =>
+  text
+    .split('.')
+    .slice(0, keysMax)
+    .filter((each) => /^\d{1,10}$/.test(each))
+    .map(Number)
+    .filter((each) => each < 2 ** 32);
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return '';
+  }
+}

@@ -1,0 +1,55 @@
+// One question that may take long: its progress, its answer, or why there is none; given up when nobody wants it any more.
+
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import type { RequestOptions } from './connection.ts';
+
+export interface Answer<Value> {
+  readonly value: Value | undefined;
+  /** Part that is done, 0 to 1, while it is asked. */
+  readonly progress: number | undefined;
+  /** Why there is no answer, for a person. */
+  readonly problem: string | undefined;
+  /** Gives it up. */
+  readonly stop: () => void;
+  /** Asks (again). */
+  readonly again: () => void;
+}
+
+interface Told<Value> {
+  readonly value?: Value;
+  readonly progress?: number;
+  readonly problem?: string;
+}
+
+/**
+ * Asks whenever `key` changes; with an undefined key it asks nothing. An answer to what was asked before is never shown for what is asked now.
+ *
+ * @example useAnswer((options) => client.area(area, options), `${area.from} ${area.until}`)
+ */
+export function useAnswer<Value>(ask: (options: RequestOptions) => Promise<Value>, key: string | undefined): Answer<Value> {
+  const [told, setTold] = useState<Told<Value>>({});
+  const [attempt, setAttempt] = useState(0);
+  const latest = useRef(ask);
+  latest.current = ask;
+  const abort = useRef<AbortController | undefined>(undefined);
+  useEffect(() => {
+    if (key === undefined) return setTold({});
+    const own = new AbortController();
+    abort.current = own;
+    const tell = (next: Told<Value>): void => {
+      if (!own.signal.aborted) setTold(next);
+    };
+    setTold({ progress: 0 });
+    latest
+      .current({ signal: own.signal, onProgress: (done, total) => tell({ progress: total > 0 ? done / total : 0 }) })
+      .then((value) => tell({ value }))
+      .catch((error: unknown) => tell({ problem: (error as Error).message }));
+    return () => own.abort();
+  }, [key, attempt]);
+  const stop = useCallback(() => {
+    abort.current?.abort();
+    setTold({ problem: 'Stopped.' });
+  }, []);
+  const again = useCallback(() => setAttempt((before) => before + 1), []);
+  return { value: told.value, progress: told.progress, problem: told.problem, stop, again };
+}

@@ -1,0 +1,135 @@
+// What a person looks at: the page, the run, the window of time, what is folded, pinned, selected. url-state.ts keeps it in the address, so
+// that a link shows another person the same; what is only of the moment (highlight, a target to go to) is not kept.
+//
+//   overview, compare, findings ──jump()──► target ──timeline, which knows the run──► from, until, revealed, highlighted
+//
+// Invariant: when `from` and `until` are known, from < until; both undefined is the whole run.
+
+import { batch, type Signal, signal } from '@preact/signals';
+import type { Area } from './run-client.ts';
+
+export type PageName = 'overview' | 'timeline' | 'compare';
+
+export const pageNames: readonly PageName[] = ['overview', 'timeline', 'compare'];
+
+/** One event: a track and its number there. */
+export interface Selection {
+  readonly track: number;
+  readonly event: number;
+}
+
+/** Where to go: whichever of these are known. Times in ns of the trace. */
+export interface JumpTarget {
+  readonly ranks?: readonly number[];
+  readonly from?: number;
+  readonly until?: number;
+  /** A step of the run; used where no time is given. */
+  readonly step?: number;
+  /** An event to select. */
+  readonly event?: Selection;
+}
+
+/** How the ranks are put together: one by one, by host, or by a parallel axis of `RunModel.groups`. */
+export type Grouping = 'rank' | 'host' | (string & {});
+
+export interface ViewState {
+  readonly page: Signal<PageName>;
+  readonly run: Signal<string | undefined>;
+  /** The run to compare with. */
+  readonly other: Signal<string | undefined>;
+  /** Compare: ns to add to a time of `run` to get the time of `other` that is shown beside it. */
+  readonly otherShift: Signal<number>;
+  /** The visible trace time, ns; undefined: all of it. */
+  readonly from: Signal<number | undefined>;
+  readonly until: Signal<number | undefined>;
+  /** Whether the window moves on with the newest data of a live run. */
+  readonly follow: Signal<boolean>;
+  readonly grouping: Signal<Grouping>;
+  /** Keys of rows (timeline/rows.ts) that are folded although they would be open, and open although they would be folded. */
+  readonly folded: Signal<ReadonlySet<string>>;
+  readonly unfolded: Signal<ReadonlySet<string>>;
+  /** Keys of rows kept at the top, in order. */
+  readonly pinned: Signal<readonly string[]>;
+  /** Keys of rows that a person has put in another order, first to last; others follow in theirs. */
+  readonly order: Signal<readonly string[]>;
+  readonly selected: Signal<Selection | undefined>;
+  /** A marked area of time and tracks, for the table and the flame graph. */
+  readonly area: Signal<Area | undefined>;
+  /** What is searched for; its spans are shown bright. */
+  readonly search: Signal<string>;
+  /** Ranks that a jump was about: marked, and never folded away. */
+  readonly highlighted: Signal<ReadonlySet<number>>;
+  /** Where to go; the timeline takes it away when it is there. */
+  readonly target: Signal<JumpTarget | undefined>;
+}
+
+export const createViewState = (): ViewState => ({
+  page: signal<PageName>('overview'),
+  run: signal<string | undefined>(undefined),
+  other: signal<string | undefined>(undefined),
+  otherShift: signal(0),
+  from: signal<number | undefined>(undefined),
+  until: signal<number | undefined>(undefined),
+  follow: signal(false),
+  grouping: signal<Grouping>('rank'),
+  folded: signal<ReadonlySet<string>>(new Set<string>()),
+  unfolded: signal<ReadonlySet<string>>(new Set<string>()),
+  pinned: signal<readonly string[]>([]),
+  order: signal<readonly string[]>([]),
+  selected: signal<Selection | undefined>(undefined),
+  area: signal<Area | undefined>(undefined),
+  search: signal(''),
+  highlighted: signal<ReadonlySet<number>>(new Set<number>()),
+  target: signal<JumpTarget | undefined>(undefined),
+});
+
+/**
+ * Goes to the timeline, shows and marks those ranks, and zooms to the range with 20 % around it.
+ *
+ * @example jump(state, { ranks: [3], from: 1e9, until: 1.2e9 })
+ */
+export function jump(state: ViewState, target: JumpTarget): void {
+  batch(() => {
+    state.page.value = 'timeline';
+    state.follow.value = false;
+    state.highlighted.value = new Set(target.ranks ?? []);
+    if (target.event !== undefined) state.selected.value = target.event;
+    const { from, until } = target;
+    if (from !== undefined && until !== undefined) showRange(state, from, until);
+    state.target.value = target;
+  });
+}
+
+/** Shows a range with 20 % of it on each side. */
+export function showRange(state: ViewState, from: number, until: number): void {
+  const margin = Math.max((until - from) * 0.2, 500);
+  batch(() => {
+    state.from.value = from - margin;
+    state.until.value = until + margin;
+  });
+}
+
+/** Another run: what was folded, selected and marked in the one before means nothing in it. */
+export function chooseRun(state: ViewState, run: string | undefined): void {
+  if (state.run.peek() === run) return;
+  batch(() => {
+    state.run.value = run;
+    state.from.value = undefined;
+    state.until.value = undefined;
+    forgetRows(state);
+  });
+}
+
+/** Forgets what speaks of rows and events of a run. */
+export function forgetRows(state: ViewState): void {
+  batch(() => {
+    state.folded.value = new Set();
+    state.unfolded.value = new Set();
+    state.pinned.value = [];
+    state.order.value = [];
+    state.selected.value = undefined;
+    state.area.value = undefined;
+    state.highlighted.value = new Set();
+    state.target.value = undefined;
+  });
+}

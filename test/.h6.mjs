@@ -1,0 +1,15 @@
+import { chromium } from 'playwright-core';
+import { spawn } from 'node:child_process';
+const args = process.argv.slice(3); const hash = process.argv[2];
+const c = spawn(process.execPath, ['packages/cli/dist/main.js','view','--no-open',...args],{stdio:['ignore','pipe','pipe']});
+let t=''; c.stderr.on('data',d=>{t+=d; process.stdout.write(d)});
+while(!t.includes('indexed')) await new Promise(r=>setTimeout(r,50));
+const url=/view: (\S+)/.exec(t)[1].replace(/#.*/,'');
+const b = await chromium.launch({executablePath:'/usr/bin/chromium', headless:true, args:['--no-sandbox','--disable-gpu']});
+const p = await b.newPage({viewport:{width:1280,height:720}});
+p.on('console',m=>console.log('console',m.type(),m.text())); p.on('pageerror',e=>console.log('ERR',e.stack));
+await p.goto(url+hash); await p.waitForTimeout(2500);
+await p.screenshot({path:'/tmp/h6-1.png'});
+if (process.env.SCRIPT) await (new Function('p', 'return (async()=>{'+process.env.SCRIPT+'})()'))(p);
+await p.screenshot({path:'/tmp/h6-2.png'});
+await b.close(); c.kill('SIGINT');

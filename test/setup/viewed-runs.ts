@@ -1,0 +1,36 @@
+// `ranktrace view` (or any command that serves the page) for one test, and stores made by hand for it to show.
+
+import { deflateRawSync } from 'node:zlib';
+import { RunStore } from '@ranktrace/aggregator';
+import { type Batch, encodeBatch } from '@ranktrace/protocol';
+import { type CommandResult, type StartedCommand, startCommand } from './ranktrace-command.ts';
+
+export interface ServedPage extends AsyncDisposable {
+  /** `http://127.0.0.1:PORT/` */
+  readonly address: string;
+  readonly command: StartedCommand;
+  /** Ctrl-C; resolves when the command has ended. */
+  end(): Promise<CommandResult>;
+}
+
+/** Starts `ranktrace view ARGS…`; resolves when the page is served. Everything is read when the command says "indexed". */
+export async function startView(args: readonly string[], environment: Record<string, string> = {}): Promise<ServedPage> {
+  return servedBy(startCommand(['view', '--no-open', ...args], environment));
+}
+
+/** Resolves when `command` has said where its page is. */
+export async function servedBy(command: StartedCommand): Promise<ServedPage> {
+  await command.said('view: http');
+  const address = /view: (http:\S+)/.exec(command.output())?.[1] as string;
+  const end = (): Promise<CommandResult> => {
+    command.child.kill('SIGINT');
+    return command.ended;
+  };
+  return { address, command, end, [Symbol.asyncDispose]: async () => void (await end()) };
+}
+
+/** Writes a run store `out/run` of these batches; their headers must name that run. */
+export async function storeRun(out: string, run: string, batches: Iterable<Batch>): Promise<void> {
+  await using store = new RunStore(out, run);
+  for (const batch of batches) store.append(encodeBatch(batch, deflateRawSync), batch.header);
+}

@@ -1,0 +1,122 @@
+// The page as a person uses it: what is on it, and what the mouse and the keys do to it. One place that knows the page's roles and names.
+
+import type { Locator } from 'playwright-core';
+import type { Tab } from './browser.ts';
+
+/** What a canvas shows, told from its pixels. */
+export interface Ink {
+  /** Part of the pixels that are not of the most frequent colour. */
+  readonly part: number;
+  readonly colours: number;
+}
+
+export class ViewerPage {
+  readonly tab: Tab;
+  /** Clicks that a person has made so far. */
+  clicks = 0;
+
+  constructor(tab: Tab) {
+    this.tab = tab;
+  }
+
+  /** One click of the mouse, where a person would aim: in the middle. */
+  async click(target: Locator, position?: { readonly x: number; readonly y: number }): Promise<void> {
+    this.clicks++;
+    await target.click(position === undefined ? {} : { position });
+  }
+
+  async show(view: 'Overview' | 'Timeline' | 'Compare'): Promise<void> {
+    await this.tab.page.getByRole('navigation', { name: 'Views' }).getByRole('button', { name: view }).click();
+  }
+
+  /** Goes where an address leads, as a link does: `#/timeline?run=…`. */
+  async goTo(hash: string): Promise<void> {
+    await this.tab.page.evaluate((to) => {
+      location.hash = to;
+    }, hash);
+  }
+
+  get sentence(): Locator {
+    return this.tab.page.locator('.overview-sentence');
+  }
+
+  /** A figure of the overview's head by its name. */
+  figure(name: string): Locator {
+    return this.tab.page
+      .locator('.overview-figures > div')
+      .filter({ has: this.tab.page.locator('dt', { hasText: name }) })
+      .locator('dd');
+  }
+
+  get findings(): Locator {
+    return this.tab.page.locator('.findings li');
+  }
+
+  get canvas(): Locator {
+    return this.tab.page.locator('.timeline-canvas').first();
+  }
+
+  /** Labels of the rows in view, from the top. */
+  get rows(): Locator {
+    return this.tab.page.locator('.row-label');
+  }
+
+  get panel(): Locator {
+    return this.tab.page.locator('.panel');
+  }
+
+  /** A line of the details by its name. */
+  fact(name: string): Locator {
+    return this.panel
+      .locator('.facts tr')
+      .filter({ has: this.tab.page.locator('th', { hasText: new RegExp(`^${name}$`) }) })
+      .locator('td');
+  }
+
+  /** Resolves when everything is read, and what is visible is drawn. */
+  async settled(): Promise<void> {
+    await this.tab.page.waitForFunction(
+      () =>
+        document.querySelector('.reading') === null &&
+        !document.querySelector('.run-status')?.textContent?.includes('reading') &&
+        (window.ranktraceFrames?.length ?? 0) > 0,
+      undefined,
+      { timeout: 60_000 },
+    );
+    await this.frames(3);
+  }
+
+  /** Resolves after so many frames. */
+  async frames(count: number): Promise<void> {
+    await this.tab.page.evaluate(async (left) => {
+      for (; left > 0; left--) await new Promise(requestAnimationFrame);
+    }, count);
+  }
+
+  ink(canvas: Locator = this.canvas): Promise<Ink> {
+    return canvas.evaluate((element) => {
+      const { width, height } = element as HTMLCanvasElement;
+      const { data } = (element as HTMLCanvasElement).getContext('2d')?.getImageData(0, 0, width, height) ?? {
+        data: new Uint8ClampedArray(0),
+      };
+      const pixels = new Uint32Array(data.buffer);
+      const counts = new Map<number, number>();
+      for (const pixel of pixels) counts.set(pixel, (counts.get(pixel) ?? 0) + 1);
+      return { part: 1 - Math.max(0, ...counts.values()) / Math.max(1, pixels.length), colours: counts.size };
+    });
+  }
+
+  /** Types into the search; resolves with how many events it means. */
+  async search(text: string): Promise<number> {
+    await this.tab.page.getByRole('searchbox', { name: 'Search names' }).fill(text);
+    const count = this.tab.page.locator('.search-count');
+    await count.waitFor();
+    await this.tab.page.waitForTimeout(400);
+    const shown = (await count.textContent()) ?? '';
+    return shown === 'none' ? 0 : Number(shown.replaceAll(/\D/g, ''));
+  }
+}
+
+declare global {
+  var ranktraceFrames: { readonly at: number; readonly script: number }[] | undefined;
+}
