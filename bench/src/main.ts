@@ -14,6 +14,7 @@ const benches: Record<string, () => Promise<{ run: () => Promise<Figure[]> }>> =
   clock: async () => ({ run: (await import('./clock.ts')).clock }),
   merge: async () => ({ run: (await import('./merge.ts')).merge }),
   viewer: async () => ({ run: (await import('./viewer.ts')).viewer }),
+  detect: async () => ({ run: (await import('./detect.ts')).detect }),
 };
 
 const document = new URL('../../docs/benchmarks.md', import.meta.url);

@@ -156,7 +156,7 @@ function saidBy(child: ChildProcess, wanted: RegExp): Promise<RegExpExecArray> {
 /** What the machine does without us. */
 async function idleFrames(browser: Browser): Promise<Frames> {
   await using tab = await openTab(browser);
-  return framesWhile(tab.page, () => tab.page.waitForTimeout(movedMs));
+  return await framesWhile(tab.page, () => tab.page.waitForTimeout(movedMs));
 }
 
 /** Times of single tiles over a socket, at all levels and places, ms. */

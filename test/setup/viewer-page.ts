@@ -25,6 +25,11 @@ export class ViewerPage {
     await target.click(position === undefined ? {} : { position });
   }
 
+  /** What a person reads there: every kind of space is one. */
+  async text(of: Locator): Promise<string> {
+    return ((await of.textContent()) ?? '').replaceAll(/\s+/g, ' ').trim();
+  }
+
   async show(view: 'Overview' | 'Timeline' | 'Compare'): Promise<void> {
     await this.tab.page.getByRole('navigation', { name: 'Views' }).getByRole('button', { name: view }).click();
   }
@@ -95,10 +100,12 @@ export class ViewerPage {
 
   ink(canvas: Locator = this.canvas): Promise<Ink> {
     return canvas.evaluate((element) => {
+      // Read from a copy: reading from the page's own would change how it is drawn.
       const { width, height } = element as HTMLCanvasElement;
-      const { data } = (element as HTMLCanvasElement).getContext('2d')?.getImageData(0, 0, width, height) ?? {
-        data: new Uint8ClampedArray(0),
-      };
+      const copy = new OffscreenCanvas(Math.max(1, width), Math.max(1, height)).getContext('2d', { willReadFrequently: true });
+      if (copy === null) throw new Error('There must be a canvas');
+      copy.drawImage(element as HTMLCanvasElement, 0, 0);
+      const { data } = copy.getImageData(0, 0, copy.canvas.width, copy.canvas.height);
       const pixels = new Uint32Array(data.buffer);
       const counts = new Map<number, number>();
       for (const pixel of pixels) counts.set(pixel, (counts.get(pixel) ?? 0) + 1);

@@ -4,6 +4,7 @@ import { AggregatorError } from '@ranktrace/aggregator';
 import { checkRunName, ProtocolError } from '@ranktrace/protocol';
 import { TraceError } from '@ranktrace/trace';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import { detect } from './commands/detect.ts';
 import { checkClocks, doctor } from './commands/doctor.ts';
 import { dump } from './commands/dump.ts';
 import { merge } from './commands/merge.ts';
@@ -123,6 +124,19 @@ export async function runProgram(argv: readonly string[], environment: NodeJS.Pr
     .addHelpText('after', example('ranktrace dump ranktrace-out/night-42 | head'))
     .action(async (inputs: string[], options) => done(await dump(inputs, options)));
   program
+    .command('detect')
+    .description('find lasting changes in a recorded series of step times: a .csv file of steps')
+    .argument('<file>', 'lines of step,time_ms[,context][,tag] under a line with these names; also .csv.gz')
+    .option('--column <what=name>', 'the column for step, time, context or tag, as in time=step_ms; may be given again', listed, [])
+    .option('--short', 'for a few hundred steps: ready after 70 steps instead of 180, a little less sure')
+    .option('--fail', 'exit with 1 when a regression or a drift is open at the end')
+    .option(...json)
+    .addHelpText(
+      'after',
+      examples('ranktrace detect steps.csv', 'ranktrace detect log.csv.gz --column time=step_ms --column tag=in_eval --fail'),
+    )
+    .action(async (file: string, options) => done(await detect(file, options)));
+  program
     .command('doctor')
     .description('check what a run needs: Node, clock, output directory, GPU, NATS; or how well the clocks of a recorded run are aligned')
     .argument('[input...]', 'a recorded run, whose clocks to check instead: directories, spools, segment or torch.profiler files')
@@ -168,6 +182,8 @@ function exitCodeOf(error: unknown): number {
   if (error instanceof Error) process.stderr.write(`${error.stack ?? ''}\n`);
   return 1;
 }
+
+const listed = (text: string, before: readonly string[]): readonly string[] => [...before, text];
 
 const positive = (max: number): ((text: string) => number) => whole(1, max);
 

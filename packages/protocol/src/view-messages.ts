@@ -15,11 +15,23 @@ import { z } from 'zod';
 import { limits } from './limits.ts';
 
 const run = z.string().min(1).max(limits.runNameCharsMax);
-const track = z.number().int().min(0).max(2 ** 32 - 1);
+const track = z
+  .number()
+  .int()
+  .min(0)
+  .max(2 ** 32 - 1);
 const tracks = z.array(track).max(limits.viewTracksMax);
-const event = z.number().int().min(0).max(2 ** 32 - 1);
+const event = z
+  .number()
+  .int()
+  .min(0)
+  .max(2 ** 32 - 1);
 const time = z.number().min(-Number.MAX_SAFE_INTEGER).max(Number.MAX_SAFE_INTEGER);
-const id = z.number().int().min(0).max(2 ** 32 - 1);
+const id = z
+  .number()
+  .int()
+  .min(0)
+  .max(2 ** 32 - 1);
 
 /** From the page. `id` comes back in the answer. Empty `tracks`: all of the run. */
 export const viewRequestSchema = z.discriminatedUnion('type', [

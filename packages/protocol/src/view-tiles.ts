@@ -8,6 +8,7 @@
 // A tile at `level` covers 2^(level + 10) ns from index · 2^(level + 10) on; its grain is 2^level ns. What is shorter than the grain is merged
 // with its neighbours of the same depth into one item: `count` events, `busy` ns of them covered, named and numbered as the longest of them. Longer
 // spans stay single and keep their exact times, also where they reach beyond the tile.
+// `name` is an index into RunModel.names; with `stepBit`, it is the step of the number below it: steps of a month would be millions of names.
 // Invariant: decoding what was encoded gives the same; decoding anything else throws ProtocolError `bad_message`, in bounded time.
 
 import { ProtocolError } from './errors.ts';
@@ -17,6 +18,13 @@ export const tileGrains = 1024;
 /** What an item is; `openBit` on top when it has not ended. */
 export const itemKinds = ['span', 'instant', 'counter', 'step', 'collective', 'rpc'] as const;
 export const openBit = 0x80;
+
+/** In a name's number: the rest is a step's. */
+export const stepBit = 0x8000_0000;
+
+/** The text behind a name's number: `ProfilerStep#N`, or what `names` has; undefined where that has none. */
+export const nameText = (names: readonly string[], name: number): string | undefined =>
+  name >= stepBit ? `ProfilerStep#${name - stepBit}` : names[name];
 
 export interface TileKey {
   readonly track: number;
@@ -63,7 +71,7 @@ const completeFlag = 1;
 const counterFlag = 2;
 const spanBytes = 34;
 const counterBytes = 36;
-const padded = (bytes: number): number => (bytes + 7) & ~7;
+const padded = (bytes: number): number => Math.ceil(bytes / 8) * 8;
 
 /** The ns that a tile of this level covers. */
 export const tileWidth = (level: number): number => 2 ** level * tileGrains;
@@ -120,7 +128,15 @@ export function decodeTiles(bytes: Uint8Array): { readonly request: number; read
     const columns = new ColumnReader(bytes, at + tileHeaderBytes, items);
     tiles.push(
       isCounter
-        ? { type: 'counter', ...about, time: columns.f64(), last: columns.f64(), low: columns.f64(), high: columns.f64(), count: columns.u32() }
+        ? {
+            type: 'counter',
+            ...about,
+            time: columns.f64(),
+            last: columns.f64(),
+            low: columns.f64(),
+            high: columns.f64(),
+            count: columns.u32(),
+          }
         : {
             type: 'spans',
             ...about,

@@ -52,7 +52,9 @@ export type { RecordingWindow } from './analyse/rank-recording.ts';
 export { type LengthQuantiles, type RpcParty, type RpcRoute, RpcSink, type RpcSummary } from './analyse/rpcs.ts';
 export { analyseRun, analysisSink, type RunAnalysis, type RunAnalysisOptions, type RunAnalysisSink } from './analyse/run-analysis.ts';
 export { quantile, type RankSummary, type RunSummary, type StepSummary, StepSummarySink } from './analyse/step-summary.ts';
+export { detectLimits } from './detect/detect-limits.ts';
 export { type DetectorOptions, DetectorPlan, defaultDetectorOptions, shortSeriesOptions } from './detect/detector-options.ts';
+export { type SeriesColumn, type SeriesColumnNames, SeriesCsvReader, type SeriesRowVisitor, seriesColumns } from './detect/series-csv.ts';
 export { contextKeyOf, type DetectorState, SeriesDetector } from './detect/series-detector.ts';
 export {
   type ChangeConfidence,

@@ -20,7 +20,8 @@ export function App({ connection, state }: { connection: Connection; state: View
   const runs = useRuns(connection, state);
   const client = useRunClient(connection, state.run.value);
   const isCompare = state.page.value === 'compare';
-  const other = useRunClient(connection, isCompare ? state.other.value : undefined);
+  // A run has nothing to be compared with in itself.
+  const other = useRunClient(connection, isCompare && state.other.value !== state.run.value ? state.other.value : undefined);
   const otherState = useMemo(() => createOtherState(state), [state]);
   const isHelpOpen = useSignal(false);
 
@@ -54,7 +55,7 @@ export function App({ connection, state }: { connection: Connection; state: View
         {isCompare && (
           <RunPicker
             label="with"
-            runs={runs}
+            runs={runs?.filter(({ run }) => run !== state.run.value)}
             chosen={state.other.value}
             onChoose={(run) => {
               state.other.value = run;

@@ -52,7 +52,6 @@ export function DetailsPanel({ session }: { session: TimelineSession }): JSX.Ele
             <h3>Stack</h3>
             <ol class="stack">
               {details.stack.map((line, at) => (
-                // biome-ignore lint/suspicious/noArrayIndexKey: a stack may hold the same line twice
                 <li key={at}>{line}</li>
               ))}
             </ol>
@@ -82,7 +81,6 @@ function Facts({ session, details, model }: { session: TimelineSession; details:
       <table class="facts">
         <tbody>
           {[...facts, ...details.fields].map(([name, value], at) => (
-            // biome-ignore lint/suspicious/noArrayIndexKey: two fields may have one name
             <tr key={at}>
               <th scope="row">{name}</th>
               <td>{name === 'bytes' && /^\d{4,15}$/.test(value) ? `${formatBytes(Number(value))} (${value})` : value}</td>

@@ -120,7 +120,11 @@ export class RunClient {
     const { type, namesFrom, ...rest } = growth;
     this.#model.value = {
       ...rest,
-      names: [...before.names.slice(0, namesFrom), ...growth.names],
+      // A run may have a million names, and most growth brings none.
+      names:
+        growth.names.length === 0 && namesFrom === before.names.length
+          ? before.names
+          : [...before.names.slice(0, namesFrom), ...growth.names],
       processes: merged(before.processes, growth.processes, ({ index }) => index),
       tracks: merged(before.tracks, growth.tracks, ({ track }) => track),
       groups: merged(before.groups, growth.groups, ({ axis, group }) => `${axis} ${group}`),

@@ -78,7 +78,7 @@ export function SearchBox({ session }: { session: TimelineSession }): JSX.Elemen
         <div class="search-list">
           {names.length === 0 && <p class="muted">No name holds “{matches.text}”.</p>}
           {names.map(({ name, count, total: time }) => (
-            <button type="button" key={name} onClick={() => void session.nextMatch('next', name)}>
+            <button type="button" class="search-hit" key={name} onClick={() => void session.nextMatch('next', name)}>
               <span class="search-name">{session.nameOf(name)}</span>
               <span class="muted">
                 {formatCount(count)} × · {formatDuration(time)}

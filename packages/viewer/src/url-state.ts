@@ -19,7 +19,11 @@ export function formatAddress(state: ViewState): string {
   const put = (key: string, value: string | undefined): void => {
     if (value !== undefined && value !== '') query.set(key, value);
   };
-  const keys = (values: Iterable<string>): string => [...values].slice(0, keysMax).map(encodeURIComponent).join(',');
+  const keys = (values: Iterable<string>): string =>
+    [...values]
+      .slice(0, keysMax)
+      .map((key) => key.replace(/[%,]/g, encodeURIComponent))
+      .join(',');
   put('run', state.run.value);
   put('other', state.other.value);
   if (state.otherShift.value !== 0) put('shift', String(Math.round(state.otherShift.value)));

@@ -133,7 +133,7 @@ class StoreReader {
       this.#analyseAfter = performance.now() + Math.max(limits.viewAnalyseMs, limits.viewWorkShare * (performance.now() - began));
       if (this.#isAnalysisWanted && !this.#signal.aborted) this.#analyse(sources, true);
     };
-    driveSteps(analyseRun(sources), { signal: this.#signal }).then(
+    driveSteps(analyseRun(sources, { isLive: !isWhole }), { signal: this.#signal }).then(
       (analysis) => {
         this.#viewed.analysed(analysis, isWhole);
         done();

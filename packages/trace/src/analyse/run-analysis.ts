@@ -209,7 +209,8 @@ function insideOf({ open, until }: OpenRank): string {
   const [longest] = open;
   if (longest === undefined) return '';
   const path = [...longest.around, longest.name].slice(-3).join(' › ');
-  return `, inside of ${path} for ${seconds(until - longest.since)}`;
+  // A span may be told of as it begins, after all that is promised.
+  return `, inside of ${path}${until > longest.since ? ` for ${seconds(until - longest.since)}` : ''}`;
 }
 
 /** How far about a clock's step or a conflict to look, ns: they are known to within 10 s. */

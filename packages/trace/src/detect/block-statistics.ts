@@ -32,6 +32,13 @@ export function deviationOfSorted(scratch: Float64Array, count: number, center: 
   return 1.4826 * middleOf(scratch, count);
 }
 
+/** Standard deviation of the first `count` numbers (two or more) by how far neighbours differ: a slow rise is no noise. */
+export function deviationOfNeighbours(values: NumberArray, count: number, scratch: Float64Array): number {
+  for (let at = 1; at < count; at++) scratch[at - 1] = Math.abs((values[at] as number) - (values[at - 1] as number));
+  sortNumbers(scratch, count - 1);
+  return (1.4826 / Math.SQRT2) * middleOf(scratch, count - 1);
+}
+
 /** Mean of the middle half of the first `count` numbers: isolated spikes fall out on either side. Sorts them. */
 export function midmean(values: NumberArray, count: number): number {
   sortNumbers(values, count);

@@ -6,7 +6,7 @@ export const detectLimits = {
   /** Blocks that a series remembers: reference and widest recent window together. */
   detectBlocksMax: 256,
   /** The last blocks whose first step numbers are known exactly; an onset further back is told from the mean steps of a block. */
-  detectOnsetBlocksMax: 32,
+  detectOnsetBlocksMax: 16,
   /** Characters of one line of a recorded series. */
   seriesLineCharsMax: 65_536,
   /** Columns of a recorded series. */

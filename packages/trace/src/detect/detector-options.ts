@@ -34,6 +34,8 @@ export interface DetectorOptions {
   readonly noiseFloor: number;
   /** Slow rises are told when they pass the golden baseline by this. */
   readonly driftMin: number;
+  /** The same while something is open: by how much a slow rise must pass the slowest level reported. */
+  readonly driftFurtherMin: number;
   /** The shortest window in which a rise may be a ramp instead of a step. */
   readonly driftBlocks: number;
   /** Blocks back at the old level with which an incident is over. */
@@ -58,6 +60,7 @@ export const defaultDetectorOptions: DetectorOptions = {
   noiseFactor: 3,
   noiseFloor: 0.002,
   driftMin: 0.05,
+  driftFurtherMin: 0.2,
   driftBlocks: 16,
   returnBlocks: 16,
 };
@@ -71,6 +74,9 @@ export const shortSeriesOptions: DetectorOptions = {
   confirmBlocks: 2,
 };
 
+/** Single levels that a series remembers: golden baseline and its noise; of what is open: before, last, slowest, least change. */
+export const levelsOfSeries = 6;
+
 /** Checked settings and scratch space, shared by any number of series: a series by itself stays below 1 KB. */
 export class DetectorPlan {
   readonly options: DetectorOptions;
@@ -80,9 +86,10 @@ export class DetectorPlan {
   readonly referenceBlocksMin: number;
   /** Blocks that a series keeps. */
   readonly blocksMax: number;
-  /** Where block values, first steps and the steps of the open block lie in a series' memory. */
+  /** Where block values, first-step distances, the steps of the open block and single levels lie in a series' memory. */
   readonly spansAt: number;
   readonly stepsAt: number;
+  readonly levelsAt: number;
   readonly valuesLength: number;
   readonly scratch: Float64Array;
   readonly step: ShapeFit = { squares: 0, at: 0 };
@@ -102,7 +109,8 @@ export class DetectorPlan {
     this.blocksMax = referenceBlocks + windowBlocksMax;
     this.spansAt = this.blocksMax;
     this.stepsAt = this.spansAt + detectLimits.detectOnsetBlocksMax;
-    this.valuesLength = this.stepsAt + 2 * blockSteps;
+    this.levelsAt = this.stepsAt + 2 * blockSteps;
+    this.valuesLength = this.levelsAt + levelsOfSeries;
     this.scratch = new Float64Array(Math.max(this.blocksMax, 2 * blockSteps));
   }
 }
@@ -127,7 +135,16 @@ function checkOptions(options: DetectorOptions): DetectorOptions {
   whole('warmUpBlocksMax', options.warmUpBlocks, 65_536);
   whole('driftBlocks', 2, options.windowBlocksMax);
   whole('returnBlocks', 1, 65_536);
-  for (const name of ['warmUpShare', 'quietShare', 'noisyShare', 'changeMinQuiet', 'changeMin', 'driftMin', 'noiseFactor'] as const) {
+  for (const name of [
+    'warmUpShare',
+    'quietShare',
+    'noisyShare',
+    'changeMinQuiet',
+    'changeMin',
+    'driftMin',
+    'driftFurtherMin',
+    'noiseFactor',
+  ] as const) {
     share(name);
   }
   share('noiseFloor', 1e-6);

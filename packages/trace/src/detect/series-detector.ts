@@ -8,34 +8,33 @@
 // the next change is measured against. What is open, though, is closed by the level before it, and slow rises are measured against the golden
 // baseline: the level of the first stable blocks, which follows only downwards.
 //
-//   values  | blocks, oldest first … | first-step distances of the last 32 | steps of the open block |
-//           0                        spansAt                               stepsAt
+//   values  | blocks, oldest first … | first-step distances of the last 16 | steps of the open block | single levels |
+//           0                        spansAt                               stepsAt                   levelsAt
 //
 // Invariant: a step allocates nothing; a series needs less than 1 KB, whatever comes.
 // Invariant: what a detector says depends on the steps since its last new baseline alone, so one restored from `state()` goes on as if nothing
 // had been. Values are stored with 24 bits (a share of 10⁻⁶), also in the state.
 
 import { TraceError } from '../errors.ts';
-import { deviationOfSorted, fitRamp, fitStep, medianOfRange, midmean } from './block-statistics.ts';
+import { deviationOfNeighbours, deviationOfSorted, fitRamp, fitStep, medianOfRange, midmean } from './block-statistics.ts';
 import { detectLimits } from './detect-limits.ts';
-import { DetectorPlan } from './detector-options.ts';
+import { DetectorPlan, levelsOfSeries } from './detector-options.ts';
 import type { LevelChange, StepTag, StepTimeFinding, StepTimeIncident } from './step-time-finding.ts';
 
 const onsetBlocks = detectLimits.detectOnsetBlocksMax;
 /** Standard error of a median over that of a mean, for normal noise: √(π/2). */
 const medianError = 1.2533;
 const normal95 = 1.96;
+/** Blocks that a change must leave for the level before it. */
+const leastBefore = 4;
 
-/** What is open, with levels as logarithms. */
+/** Places of single levels, as logarithms; NaN where there is none. */
+const [goldenAt, goldenNoiseAt, beforeAt, levelAt, slowestAt, changeMinAt] = [0, 1, 2, 3, 4, 5] as const;
+
+/** What is open. Its levels (before it, reported last, slowest) and the least change it had to be are among the single levels. */
 interface OpenIncident {
   readonly kind: 'regression' | 'drift';
   readonly onsetStep: number;
-  readonly before: number;
-  /** The level reported last, and the slowest one. */
-  level: number;
-  slowest: number;
-  /** What a change had to be. */
-  readonly changeMin: number;
   /** Blocks back at the level before, and the first of their steps. */
   returned: number;
   returnedStep: number;
@@ -57,8 +56,8 @@ export interface DetectorState {
   readonly calm: number;
   readonly pending: number;
   readonly drifting: number;
-  readonly golden: number | undefined;
-  readonly goldenNoise: number;
+  /** Golden baseline and its noise; of what is open: before, last, slowest, least change. */
+  readonly levels: readonly (number | undefined)[];
   readonly hasDrifted: boolean;
   readonly tagged: number;
   readonly skipped: number;
@@ -82,8 +81,6 @@ export class SeriesDetector {
   #pending = 0;
   /** Blocks in a row that were too far above the golden baseline. */
   #drifting = 0;
-  #golden: number | undefined = undefined;
-  #goldenNoise = 0;
   #hasDrifted = false;
   #incident: OpenIncident | undefined = undefined;
   #tagged = 0;
@@ -92,7 +89,7 @@ export class SeriesDetector {
   /** `plan` may be shared by any number of detectors. */
   constructor(plan: DetectorPlan = new DetectorPlan()) {
     this.#plan = plan;
-    this.#values = new Float32Array(plan.valuesLength);
+    this.#values = new Float32Array(plan.valuesLength).fill(Number.NaN, plan.levelsAt);
   }
 
   /**
@@ -124,8 +121,8 @@ export class SeriesDetector {
   get incident(): StepTimeIncident | undefined {
     const incident = this.#incident;
     if (incident === undefined) return undefined;
-    const { kind, onsetStep, before, slowest } = incident;
-    return { kind, onsetStep, before: Math.exp(before), slowest: Math.exp(slowest) };
+    const { kind, onsetStep } = incident;
+    return { kind, onsetStep, before: Math.exp(this.#level(beforeAt)), slowest: Math.exp(this.#level(slowestAt)) };
   }
 
   /**
@@ -162,7 +159,7 @@ export class SeriesDetector {
 
   /** What `restore` needs. */
   state(): DetectorState {
-    const { spansAt, stepsAt } = this.#plan;
+    const { spansAt, stepsAt, levelsAt } = this.#plan;
     return {
       version: 1,
       context: this.#context,
@@ -177,8 +174,7 @@ export class SeriesDetector {
       calm: this.#calm,
       pending: this.#pending,
       drifting: this.#drifting,
-      golden: this.#golden,
-      goldenNoise: this.#goldenNoise,
+      levels: Array.from(this.#values.subarray(levelsAt), (level) => (Number.isNaN(level) ? undefined : level)),
       hasDrifted: this.#hasDrifted,
       tagged: this.#tagged,
       skipped: this.#skipped,
@@ -187,7 +183,7 @@ export class SeriesDetector {
   }
 
   #restore(state: DetectorState): void {
-    const { spansAt, stepsAt, blocksMax, options } = this.#plan;
+    const { spansAt, stepsAt, levelsAt, blocksMax, options } = this.#plan;
     const refuse = (what: string): never => {
       throw new TraceError('bad_option', `Cannot restore a step-time detector: ${what}`);
     };
@@ -200,6 +196,8 @@ export class SeriesDetector {
     this.#values.set(state.blocks);
     this.#values.set(state.spans, spansAt);
     this.#values.set(state.steps, stepsAt);
+    // JSON knows no undefined in a list: null is none, too.
+    for (let at = 0; at < levelsOfSeries; at++) this.#values[levelsAt + at] = state.levels[at] ?? Number.NaN;
     this.#size = state.blocks.length;
     this.#filled = state.steps.length;
     this.#blockFactor = state.blockFactor;
@@ -211,8 +209,6 @@ export class SeriesDetector {
     this.#calm = state.calm;
     this.#pending = state.pending;
     this.#drifting = state.drifting;
-    this.#golden = state.golden;
-    this.#goldenNoise = state.goldenNoise;
     this.#hasDrifted = state.hasDrifted;
     this.#tagged = state.tagged;
     this.#skipped = state.skipped;
@@ -229,8 +225,7 @@ export class SeriesDetector {
     this.#calm = 0;
     this.#pending = 0;
     this.#drifting = 0;
-    this.#golden = undefined;
-    this.#goldenNoise = 0;
+    this.#values.fill(Number.NaN, this.#plan.levelsAt);
     this.#hasDrifted = false;
     this.#incident = undefined;
     return incident === undefined ? undefined : { kind: 'rebaselined', step, openedStep: incident.onsetStep, reason };
@@ -244,7 +239,7 @@ export class SeriesDetector {
     this.#filled = 0;
     if (this.#warmedUp >= 0 && !this.#warmUp(level)) return undefined;
     this.#append(level);
-    if (this.#golden === undefined && this.#size === options.referenceBlocks) this.#setGolden();
+    if (Number.isNaN(this.#level(goldenAt)) && this.#size === options.referenceBlocks) this.#setGolden();
     return this.#returnOf(level) ?? this.#changeOf() ?? this.#driftOf();
   }
 
@@ -280,9 +275,9 @@ export class SeriesDetector {
   #setGolden(): void {
     const { scratch, options } = this.#plan;
     const golden = medianOfRange(this.#values, 0, this.#size, scratch);
-    const noise = deviationOfSorted(scratch, this.#size, golden);
-    this.#golden = golden;
-    this.#goldenNoise = Math.max(noise, options.noiseFloor);
+    const noise = deviationOfNeighbours(this.#values, this.#size, scratch);
+    this.#setLevel(goldenAt, golden);
+    this.#setLevel(goldenNoiseAt, Math.max(noise, options.noiseFloor));
     if (noise > options.noisyShare && this.#blockFactor === 1) this.#doubleBlocks();
   }
 
@@ -308,9 +303,10 @@ export class SeriesDetector {
     const incident = this.#incident;
     if (incident === undefined) return undefined;
     const { options, scratch } = this.#plan;
-    const target = Math.max(incident.before, this.#golden ?? incident.before);
-    if (level > target + incident.changeMin) incident.returned = 0;
-    else if (level <= target + incident.changeMin / 2) {
+    const changeMin = this.#level(changeMinAt);
+    const target = this.#returnLevel;
+    if (level > target + changeMin) incident.returned = 0;
+    else if (level <= target + changeMin / 2) {
       if (incident.returned === 0) incident.returnedStep = this.#blockStep;
       incident.returned++;
     }
@@ -321,7 +317,7 @@ export class SeriesDetector {
     this.#incident = undefined;
     this.#hasDrifted = false;
     this.#keepLast(held);
-    const change = this.#change(incident.returnedStep, incident.level, after, noise, held, options.referenceBlocks);
+    const change = this.#change(incident.returnedStep, this.#level(levelAt), after, noise, held, options.referenceBlocks);
     return { kind: 'went_away', ...change, openedStep: incident.onsetStep };
   }
 
@@ -332,7 +328,7 @@ export class SeriesDetector {
     const values = this.#values;
     const size = this.#size;
     let [bestT, bestWindow, bestNoise, bestMin] = [0, 0, 0, 0];
-    let held: number | undefined;
+    let held = Number.NaN;
     for (const window of windows) {
       const count = Math.min(referenceBlocks, size - window);
       if (count < referenceBlocksMin) break;
@@ -345,11 +341,10 @@ export class SeriesDetector {
       const changeMin = this.#changeMin(noise);
       if (Math.abs(change) < changeMin) continue;
       const t = change / (medianError * noise * Math.sqrt(1 / window + 1 / count));
-      if (Math.abs(t) >= holdT && Math.abs(t) > Math.abs(bestT))
-        [bestT, bestWindow, bestNoise, bestMin] = [t, window, noise, changeMin];
+      if (Math.abs(t) >= holdT && Math.abs(t) > Math.abs(bestT)) [bestT, bestWindow, bestNoise, bestMin] = [t, window, noise, changeMin];
     }
     // The golden baseline follows what became faster and stayed so.
-    if (held !== undefined && this.#golden !== undefined && held < this.#golden) this.#golden = held;
+    if (held !== undefined && held < this.#level(goldenAt)) this.#setLevel(goldenAt, held);
     if (bestWindow === 0) {
       this.#pending = 0;
       return undefined;
@@ -378,7 +373,7 @@ export class SeriesDetector {
     const values = this.#values;
     const size = this.#size;
     const from = Math.max(0, size - window - options.referenceBlocks);
-    const earliest = Math.max(from + this.#plan.referenceBlocksMin, size - 2 * window - options.confirmBlocks);
+    const earliest = Math.max(from + leastBefore, size - 2 * (window + options.confirmBlocks));
     fitStep(values, from, size, earliest, size - 2, step);
     if (isSlower && window >= options.driftBlocks) {
       fitRamp(values, from, size, ramp);
@@ -397,37 +392,41 @@ export class SeriesDetector {
     const change = this.#change(onsetStep, before, after, noise, held, count);
     if (!isSlower) {
       if (incident === undefined) return { kind: 'improvement', ...change };
-      incident.level = after;
-      const target = Math.max(incident.before, this.#golden ?? incident.before);
-      return after <= target + incident.changeMin / 2 ? undefined : { kind: 'improvement', ...change };
+      this.#setLevel(levelAt, after);
+      return after <= this.#returnLevel + this.#level(changeMinAt) / 2 ? undefined : { kind: 'improvement', ...change };
     }
     if (incident === undefined) {
       // Back up from a stretch too short for a baseline of its own.
-      if (this.#golden !== undefined && after < this.#golden + changeMin / 2) return undefined;
-      if (this.#golden === undefined) {
-        this.#golden = before;
-        this.#goldenNoise = noise;
+      const golden = this.#level(goldenAt);
+      if (after < golden + changeMin / 2) return undefined;
+      if (Number.isNaN(golden)) {
+        this.#setLevel(goldenAt, before);
+        this.#setLevel(goldenNoiseAt, noise);
       }
       this.#open('regression', onsetStep, before, after, changeMin);
       return { kind: 'regression', ...change, isFurther: false };
     }
-    incident.level = after;
-    if (after < incident.slowest + changeMin) return undefined;
-    incident.slowest = after;
+    this.#setLevel(levelAt, after);
+    // Somebody was told already: small steps on top are part of it, such as a planned growth in steps has.
+    const furtherMin = Math.max(options.changeMin, changeMin);
+    if (after - before < furtherMin || after < this.#level(slowestAt) + furtherMin) return undefined;
+    this.#setLevel(slowestAt, after);
     return { kind: 'regression', ...change, isFurther: true };
   }
 
   /** A slow rise, once for each baseline. */
   #driftOf(): StepTimeFinding | undefined {
     const { options, scratch, ramp } = this.#plan;
-    const { driftBlocks, driftMin, noiseFactor, confirmBlocks, referenceBlocks } = options;
-    const golden = this.#golden;
+    const { driftBlocks, driftMin, driftFurtherMin, noiseFactor, confirmBlocks, referenceBlocks } = options;
+    const golden = this.#level(goldenAt);
+    const noise = this.#level(goldenNoiseAt);
     const size = this.#size;
-    if (golden === undefined || this.#hasDrifted || size < driftBlocks) return undefined;
+    if (Number.isNaN(golden) || this.#hasDrifted || size < driftBlocks) return undefined;
     const incident = this.#incident;
-    const base = incident === undefined ? golden : Math.max(golden, incident.slowest);
+    const base = incident === undefined ? golden : Math.max(golden, this.#level(slowestAt));
     const after = medianOfRange(this.#values, size - driftBlocks, size, scratch);
-    if (after - base < Math.max(Math.log1p(driftMin), noiseFactor * this.#goldenNoise)) {
+    const least = Math.log1p(incident === undefined ? driftMin : driftFurtherMin);
+    if (after - base < Math.max(least, noiseFactor * noise)) {
       this.#drifting = 0;
       return undefined;
     }
@@ -436,14 +435,34 @@ export class SeriesDetector {
     this.#hasDrifted = true;
     fitRamp(this.#values, 0, size, ramp);
     const onsetStep = this.#firstStepOf(size - ramp.at);
-    if (incident === undefined) this.#open('drift', onsetStep, golden, after, this.#changeMin(this.#goldenNoise));
-    else incident.level = incident.slowest = after;
-    const change = this.#change(onsetStep, base, after, this.#goldenNoise, driftBlocks, referenceBlocks);
+    if (incident === undefined) this.#open('drift', onsetStep, golden, after, this.#changeMin(noise));
+    else {
+      this.#setLevel(levelAt, after);
+      this.#setLevel(slowestAt, after);
+    }
+    const change = this.#change(onsetStep, base, after, noise, driftBlocks, referenceBlocks);
     return { kind: 'drift', ...change, isFurther: incident !== undefined };
   }
 
   #open(kind: 'regression' | 'drift', onsetStep: number, before: number, level: number, changeMin: number): void {
-    this.#incident = { kind, onsetStep, before, level, slowest: level, changeMin, returned: 0, returnedStep: 0 };
+    this.#incident = { kind, onsetStep, returned: 0, returnedStep: 0 };
+    this.#setLevel(beforeAt, before);
+    this.#setLevel(levelAt, level);
+    this.#setLevel(slowestAt, level);
+    this.#setLevel(changeMinAt, changeMin);
+  }
+
+  /** What steps must come back to: the golden baseline, or the level before where that had risen unnoticed. */
+  get #returnLevel(): number {
+    return Math.max(this.#level(beforeAt), this.#level(goldenAt));
+  }
+
+  #level(which: number): number {
+    return this.#values[this.#plan.levelsAt + which] as number;
+  }
+
+  #setLevel(which: number, level: number): void {
+    this.#values[this.#plan.levelsAt + which] = level;
   }
 
   /** Only the last `count` blocks count from here on. */

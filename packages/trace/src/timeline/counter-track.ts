@@ -112,14 +112,20 @@ export class CounterTrack extends TrackTimeline {
     const items = new CounterItems(clock, from, until);
     const [ownFrom, ownUntil] = [clock.toOwn(from) - 4, clock.toOwn(until) + 4];
     this.#collect(items, ownFrom, ownUntil, 2 ** key.level);
-    return counterTile(key, items, this.#valueBefore(ownFrom), version, this.process.isCompleteUntil(until));
+    return counterTile(
+      key,
+      items,
+      this.#valueBefore(ownFrom + 8, (own) => clock.toTrace(own) < from),
+      version,
+      this.process.isCompleteUntil(until),
+    );
   }
 
   /** Least, greatest and mean value between two trace times, by how long each held; undefined when nothing is known there. */
   summary(from: number, until: number): { readonly low: number; readonly high: number; readonly mean: number } | undefined {
     const { clock } = this.process;
     const [start, end] = [clock.toOwn(from), Math.min(clock.toOwn(until), Math.max(this.process.until, clock.toOwn(from)))];
-    const before = this.#valueBefore(start);
+    const before = this.#valueBefore(start, (own) => own < start);
     let [low, high] = [before?.low ?? Number.POSITIVE_INFINITY, before?.high ?? Number.NEGATIVE_INFINITY];
     let [held, since, area, covered] = [before?.last, start, 0, 0];
     const { log } = this;
@@ -180,24 +186,21 @@ export class CounterTrack extends TrackTimeline {
     }
   }
 
-  /** The latest value before a time. */
-  #valueBefore(time: number): CounterItem | undefined {
+  /** The latest value of those that `isBefore` takes; all of them lie before `time`. */
+  #valueBefore(time: number, isBefore: (own: number) => boolean): CounterItem | undefined {
     const { log } = this;
-    let [best, latest] = [-1, Number.NEGATIVE_INFINITY];
-    for (let block = 0; block < log.blocks; block++) {
-      if (log.from(block) >= time || Math.min(log.until(block), time) < latest) continue;
-      best = block;
-      latest = Math.min(log.until(block), time);
+    let found: CounterItem | undefined;
+    for (let block = log.blocks - 1; block >= 0; block--) {
+      if (log.from(block) >= time || (found !== undefined && log.until(block) <= found.time)) continue;
+      const { time: times, value } = log.read(block);
+      for (let row = 0; row < log.rowsOf(block); row++) {
+        const at = times[row] as number;
+        if ((found !== undefined && at < found.time) || !isBefore(at)) continue;
+        const last = value[row] as number;
+        found = { time: at, last, low: last, high: last, count: 1 };
+      }
     }
-    if (best < 0) return undefined;
-    const { time: times, value } = log.read(best);
-    let found = -1;
-    for (let row = 0; row < log.rowsOf(best); row++) {
-      const at = times[row] as number;
-      if (at < time && (found < 0 || at >= (times[found] as number))) found = row;
-    }
-    const last = value[found] as number;
-    return found < 0 ? undefined : { time: times[found] as number, last, low: last, high: last, count: 1 };
+    return found;
   }
 
   #finishBlock(): void {

@@ -1,9 +1,12 @@
-// What events are told with beside their columns, as JSON, one after the other in chunks on the store; found by a number that a column holds.
+// What events are told with beside their columns, one after the other in chunks on the store; found by a number that a column holds.
 //
 //   number = chunk · 2^20 + place in it + 1        0: none
-//   entry    u32 bytes   JSON [key, value, key, value, …]; a value is a number, a text, or [number] of a long text that many events share
+//   entry    u32 bytes   pair …
+//   pair     u16 key (keyInline: text of the key)   u8 tag   value: f64 · i32 · text · f64 number of a text that stands elsewhere
+//   text     u32 bytes   UTF-8
 //
-// Invariant: memory holds one chunk, a number per chunk, and the long texts of late, up to `timelineTextCharsMax` characters.
+// Long texts (stacks, shapes, whole names) are written where they come first; later ones refer to that.
+// Invariant: memory holds one chunk, a number per chunk, the keys, and the long texts of late, up to `timelineTextCharsMax` characters.
 
 import { decodeUtf8 } from '../read/decode-utf8.ts';
 import { ByteBuffer } from '../write/byte-buffer.ts';
@@ -15,94 +18,158 @@ export type Detail = readonly [key: string, value: string | number];
 const chunkShift = 2 ** 20;
 const lengthBytes = 4;
 /** Texts from this length on are written once. */
-const sharedChars = 48;
+const sharedChars = 32;
+/** In place of a key's index: its text follows. */
+const keyInline = 65_535;
+const tag = { f64: 0, i32: 1, text: 2, elsewhere: 3 } as const;
+/** About what a pair takes beside its texts. */
+const pairChars = 8;
 
 export class DetailStore extends ByteBuffer {
   readonly #store: BlockStore;
   /** Place of each chunk that is on the store. */
   readonly #places: number[];
+  readonly #keys: string[] = [];
+  readonly #keyIndexes = new Map<string, number>();
+  /** Numbers of long texts. */
   readonly #shared = new Map<string, number>();
   #sharedChars = 0;
-  #pairs: (string | number | readonly number[])[] = [];
-  #chars = 0;
+  #view: DataView;
+  /** Where the entry that is being told begins, and how many characters it may still take. */
+  #from = 0;
+  #charsLeft = 0;
 
   constructor(store: BlockStore) {
     const places: number[] = [];
     super((chunk) => places.push(store.write(chunk)));
     this.#store = store;
     this.#places = places;
+    this.#view = new DataView(this.bytes.buffer);
   }
 
   /** Begins the details of one event. */
   begin(): void {
-    this.#pairs = [];
-    this.#chars = 0;
+    this.next();
+    this.#from = this.at;
+    this.#charsLeft = timelineLimits.timelineDetailCharsMax;
+    this.reserve(lengthBytes);
+    this.at += lengthBytes;
   }
 
   number(key: string, value: number): void {
-    this.#push(key, Number.isFinite(value) ? value : String(value), 16);
+    if (!this.#key(key, 0)) return;
+    const isSmall = (value | 0) === value && !Object.is(value, -0);
+    this.byte(isSmall ? tag.i32 : tag.f64);
+    if (isSmall) this.#view.setInt32(this.at, value, true);
+    else this.#view.setFloat64(this.at, value, true);
+    this.at += isSmall ? 4 : 8;
   }
 
   text(key: string, value: string): void {
-    this.#push(key, value.length < sharedChars ? value : [this.#share(value)], Math.min(value.length, sharedChars));
+    const known = value.length < sharedChars ? undefined : this.#shared.get(value);
+    if (!this.#key(key, known === undefined ? value.length : 0)) return;
+    if (known !== undefined) {
+      this.byte(tag.elsewhere);
+      this.#view.setFloat64(this.at, known, true);
+      this.at += 8;
+      return;
+    }
+    this.byte(tag.text);
+    if (value.length >= sharedChars) this.#remember(value, this.#places.length * chunkShift + this.at + 1);
+    this.#text(value);
   }
 
   /** Writes what was told since `begin`; gives its number, 0 for nothing. */
   end(): number {
-    return this.#pairs.length === 0 ? 0 : this.#append(JSON.stringify(this.#pairs));
+    const from = this.#from;
+    if (this.at === from + lengthBytes) {
+      this.at = from;
+      return 0;
+    }
+    this.#view.setUint32(from, this.at - from - lengthBytes, true);
+    return this.#places.length * chunkShift + from + 1;
   }
 
   /** What a number stands for. */
   details(number: number): Detail[] {
     if (number === 0) return [];
-    const pairs = JSON.parse(this.#textAt(number)) as (string | number | [number])[];
+    const bytes = this.#bytesAt(number);
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     const details: Detail[] = [];
-    for (let at = 0; at + 1 < pairs.length; at += 2) {
-      const value = pairs[at + 1] as string | number | [number];
-      details.push([pairs[at] as string, Array.isArray(value) ? this.#textAt(value[0]) : value]);
+    let at = 0;
+    const text = (): string => {
+      const from = at + lengthBytes;
+      at = from + view.getUint32(at, true);
+      return decodeUtf8(bytes, from, at);
+    };
+    while (at < bytes.length) {
+      const index = view.getUint16(at, true);
+      at += 2;
+      const key = index === keyInline ? text() : (this.#keys[index] as string);
+      const kind = view.getUint8(at++);
+      if (kind === tag.text) {
+        details.push([key, text()]);
+        continue;
+      }
+      const value = kind === tag.i32 ? view.getInt32(at, true) : view.getFloat64(at, true);
+      at += kind === tag.i32 ? 4 : 8;
+      if (kind !== tag.elsewhere) {
+        details.push([key, value]);
+        continue;
+      }
+      const shared = this.#bytesAt(value);
+      details.push([key, decodeUtf8(shared, 0, shared.length)]);
     }
     return details;
   }
 
-  #push(key: string, value: string | number | readonly number[], chars: number): void {
-    this.#chars += key.length + chars;
-    if (this.#chars <= timelineLimits.timelineDetailCharsMax) this.#pairs.push(key, value);
+  protected override grown(bytes: Uint8Array<ArrayBuffer>): void {
+    super.grown(bytes);
+    this.#view = new DataView(bytes.buffer);
   }
 
-  #share(text: string): number {
-    const known = this.#shared.get(text);
-    if (known !== undefined) return known;
-    this.#sharedChars += text.length + 32;
+  /** Writes a key, with room for a fixed-size value; false when the event has had its share with `chars` more. */
+  #key(key: string, chars: number): boolean {
+    let index = this.#keyIndexes.get(key);
+    if (index === undefined && this.#keys.length < timelineLimits.timelineDetailKeysMax) {
+      index = this.#keys.push(key) - 1;
+      this.#keyIndexes.set(key, index);
+    }
+    const cost = pairChars + chars + (index === undefined ? key.length : 0);
+    if (cost > this.#charsLeft) return false;
+    this.#charsLeft -= cost;
+    this.reserve(2);
+    this.#view.setUint16(this.at, index ?? keyInline, true);
+    this.at += 2;
+    if (index === undefined) this.#text(key);
+    return true;
+  }
+
+  #text(text: string): void {
+    const from = this.at;
+    this.reserve(lengthBytes);
+    this.at += lengthBytes;
+    this.utf8(text);
+    this.#view.setUint32(from, this.at - from - lengthBytes, true);
+  }
+
+  #remember(text: string, number: number): void {
+    this.#sharedChars += text.length + sharedChars;
     if (this.#sharedChars > timelineLimits.timelineTextCharsMax) {
       this.#shared.clear();
       this.#sharedChars = text.length;
     }
-    const number = this.#append(text.slice(0, timelineLimits.timelineDetailCharsMax));
     this.#shared.set(text, number);
-    return number;
   }
 
-  #append(text: string): number {
-    this.next();
-    const number = this.#places.length * chunkShift + this.at + 1;
-    this.reserve(lengthBytes);
-    const from = this.at;
-    this.at += lengthBytes;
-    this.utf8(text);
-    new DataView(this.bytes.buffer).setUint32(from, this.at - from - lengthBytes, true);
-    return number;
-  }
-
-  #textAt(number: number): string {
+  /** The bytes behind the length that a number points at. */
+  #bytesAt(number: number): Uint8Array {
     const chunk = Math.floor((number - 1) / chunkShift);
     const from = (number - 1) % chunkShift;
     const place = this.#places[chunk];
-    if (place === undefined) {
-      const length = new DataView(this.bytes.buffer).getUint32(from, true);
-      return decodeUtf8(this.bytes, from + lengthBytes, from + lengthBytes + length);
-    }
+    if (place === undefined) return this.bytes.slice(from + lengthBytes, from + lengthBytes + this.#view.getUint32(from, true));
     const head = this.#store.read(place + from, lengthBytes);
     const length = new DataView(head.buffer, head.byteOffset).getUint32(0, true);
-    return decodeUtf8(this.#store.read(place + from + lengthBytes, length), 0, length);
+    return this.#store.read(place + from + lengthBytes, length);
   }
 }

@@ -1,6 +1,6 @@
 // The next event of some names: blocks that cannot hold a nearer one than the best so far are not read.
 
-import type { EventPlace } from '@ranktrace/protocol';
+import { type EventPlace, stepBit } from '@ranktrace/protocol';
 import { placeOf } from './event-place.ts';
 import type { IndexParts } from './index-parts.ts';
 import { SpanTrack } from './span-track.ts';
@@ -16,7 +16,11 @@ export function* findEvents(
   direction: 'next' | 'previous',
 ): Generator<ViewProgress, EventPlace | undefined> {
   const isWanted = new Uint8Array(table.length);
-  for (const name of names) if (name < isWanted.length) isWanted[name] = 1;
+  const steps = new Set<number>();
+  for (const name of names) {
+    if (name >= stepBit) steps.add(name);
+    else if (name < isWanted.length) isWanted[name] = 1;
+  }
   const spans = tracks.filter((track) => track instanceof SpanTrack);
   const total = spans.reduce((sum, track) => sum + track.events, 0);
   const isNext = direction === 'next';
@@ -41,7 +45,7 @@ export function* findEvents(
       let found = -1;
       let foundAt = 0;
       for (let row = 0; row < log.rowsOf(block); row++) {
-        if (isWanted[name[row] as number] !== 1) continue;
+        if (isWanted[name[row] as number] !== 1 && !(steps.size > 0 && steps.has(name[row] as number))) continue;
         const at = clock.toTrace(start[row] as number);
         if (!isNearer(at) || (found >= 0 && (isNext ? at >= foundAt : at <= foundAt))) continue;
         found = row;

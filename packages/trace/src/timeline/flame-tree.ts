@@ -69,7 +69,7 @@ export function* flameTree(
       yield { done, total };
     }
   }
-  root.total = -root.self;
+  root.total = 0 - root.self;
   root.self = 0;
   return told(parts, root);
 }

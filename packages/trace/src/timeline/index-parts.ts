@@ -6,6 +6,7 @@ import { CategoryTable } from './category-table.ts';
 import { DetailStore } from './detail-store.ts';
 import { NameTable } from './name-table.ts';
 import { RankGroups } from './rank-groups.ts';
+import { StepBudget } from './step-history.ts';
 import { TileItems } from './tile-items.ts';
 import { timelineLimits } from './timeline-limits.ts';
 
@@ -18,6 +19,7 @@ export class IndexParts {
   readonly categories = new CategoryTable();
   readonly details: DetailStore;
   readonly groups = new RankGroups();
+  readonly steps = new StepBudget();
   /** Scratch of one tile. */
   readonly items = new TileItems();
   /** Rows at which a block is finished: fewer the more tracks there are. */

@@ -2,6 +2,7 @@
 //
 // Invariant: no more than `timelineNamesMax` names; index 0 is the stand-in for all that came later.
 
+import { nameText, stepBit } from '@ranktrace/protocol';
 import { displayName } from './shown-name.ts';
 import { timelineLimits } from './timeline-limits.ts';
 
@@ -24,7 +25,7 @@ export class NameTable {
 
   /** The shown name; '' when there is none of this index. */
   text(index: number): string {
-    return this.#texts[index] ?? '';
+    return nameText(this.#texts, index) ?? '';
   }
 
   /** Index of the shown name of `name`, added if it is new. */
@@ -35,8 +36,16 @@ export class NameTable {
     return this.#altered.get(name) ?? this.#add(name);
   }
 
+  /** The number of a step's name, which takes no room here; of one that is named otherwise, as `indexOf`. */
+  ofStep(name: string, step: number): number {
+    if (!(step >= 0 && step < stepBit) || name !== `ProfilerStep#${step}`) return this.indexOf(name);
+    this.isAltered = false;
+    return stepBit + step;
+  }
+
   /** Counts events of a name, and ns of them. */
   count(index: number, events: number, length: number): void {
+    if (index >= stepBit) return;
     (this.#counts[index] as number) += events;
     (this.#totals[index] as number) += length;
   }

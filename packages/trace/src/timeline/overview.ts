@@ -147,6 +147,8 @@ type Row = Omit<OverviewRank, 'phases'> & { readonly phaseTotals: ReadonlyMap<st
 function rowOf({ process, index, clock, steps }: StepsOfProcess, grid: Grid, cluster: ClusterSteps): Row | undefined {
   const { from, to, unit, width, bins } = grid;
   const [counts, totals, peaks] = [new Float64Array(bins), new Float64Array(bins), new Float64Array(bins)];
+  // Over all steps the lengths themselves are known, which bins of many steps hide.
+  const isWhole = steps.range !== undefined && from <= steps.range[0] && steps.range[1] <= to;
   const [means, weights]: [number[], number[]] = [[], []];
   let [all, sum, longest] = [0, 0, 0];
   let [current, countOfUnit, totalOfUnit] = [-1, 0, 0];
@@ -170,13 +172,13 @@ function rowOf({ process, index, clock, steps }: StepsOfProcess, grid: Grid, clu
     all += count;
     sum += total;
     longest = Math.max(longest, most);
+    if (isWhole) return;
     means.push(total / count);
     weights.push(count);
   });
   closeUnit();
   if (all === 0) return undefined;
-  // Over all steps the lengths themselves are known, which bins of many steps hide.
-  const quantiles = all === steps.count ? steps.lengths.quantiles([0.5, 0.95]) : weightedQuantiles(means, weights, [0.5, 0.95]);
+  const quantiles = isWhole ? steps.lengths.quantiles([0.5, 0.95]) : weightedQuantiles(means, weights, [0.5, 0.95]);
   const known = (bin: number, value: number): number | null => (counts[bin] === 0 ? null : Math.round(value));
   return {
     rank: process.rank,

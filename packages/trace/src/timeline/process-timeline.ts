@@ -24,7 +24,7 @@ export class ProcessTimeline {
   /** Key: its position in `Timeline.processes`. */
   readonly index: number;
   readonly tracks: TrackTimeline[] = [];
-  readonly steps = new StepHistory();
+  readonly steps: StepHistory;
   readonly #parts: IndexParts;
   readonly #createTrack: CreateTrack;
   /** Merges give lanes by identity. */
@@ -41,6 +41,8 @@ export class ProcessTimeline {
   #until = Number.NEGATIVE_INFINITY;
   #advanced = Number.NEGATIVE_INFINITY;
   #ended = false;
+  /** Whether something came before a time until which all was said to be there. */
+  #hasLate = false;
   #gaps: ViewGap[] = [];
   #missing = 0;
   #droppedEvents = 0;
@@ -54,6 +56,7 @@ export class ProcessTimeline {
     this.#clock = clock;
     this.#versionClock = clock;
     this.#parts = parts;
+    this.steps = new StepHistory(parts.steps);
     this.#createTrack = createTrack;
   }
 
@@ -139,6 +142,7 @@ export class ProcessTimeline {
       return;
     }
     track.add(event);
+    if (start < this.#advanced && event.kind !== 'step' && event.state !== 'close') this.#hasLate = true;
     if (start < this.#from) this.#from = start;
     const end = start + event.length;
     if (end > this.#until && end < Number.POSITIVE_INFINITY) this.#until = end;
@@ -149,6 +153,7 @@ export class ProcessTimeline {
 
   /** Nothing that starts before `own` is to come: what is before it is complete. */
   advance(own: number): void {
+    this.#voidIfLate();
     if (own > this.#advanced) this.#advanced = own;
     if (Number.isFinite(own) && own > this.#until) this.#until = own;
   }
@@ -198,13 +203,19 @@ export class ProcessTimeline {
 
   /** Nothing more is to come. */
   end(inGoodOrder = true): void {
+    this.#voidIfLate();
     this.#advanced = Number.POSITIVE_INFINITY;
     this.#ended = inGoodOrder;
   }
 
-  /** Whether nothing can come before a trace time. */
+  /** Whether nothing more is to come. */
+  get isOver(): boolean {
+    return this.#advanced === Number.POSITIVE_INFINITY;
+  }
+
+  /** Whether nothing can begin before a trace time. */
   isCompleteUntil(time: number): boolean {
-    return this.#advanced === Number.POSITIVE_INFINITY || (Number.isFinite(this.#advanced) && this.#clock.toTrace(this.#advanced) >= time);
+    return this.isOver || (Number.isFinite(this.#advanced) && this.#clock.toTrace(this.#advanced) >= time);
   }
 
   /** Forgets all events, gaps and steps: they are read again. Tracks keep their numbers. */
@@ -225,7 +236,7 @@ export class ProcessTimeline {
     this.#from = Number.POSITIVE_INFINITY;
     this.#until = Number.NEGATIVE_INFINITY;
     this.#advanced = Number.NEGATIVE_INFINITY;
-    this.#ended = false;
+    this.#ended = this.#hasLate = false;
     this.#versionClock = this.#clock;
     this.#version++;
   }
@@ -233,6 +244,13 @@ export class ProcessTimeline {
   /** Takes what a merge of this process alone says. How it ended and what it lost is told by `end` and `lost`. */
   sink(): TraceSink {
     return { begin: () => {}, lane: (lane) => this.lane(lane), event: (event) => this.event(event), end: () => {} };
+  }
+
+  /** Tiles that were said to be complete, and are not: once for all that came late since they were. */
+  #voidIfLate(): void {
+    if (!this.#hasLate) return;
+    this.#hasLate = false;
+    this.#version++;
   }
 
   #find(lane: TraceLane): TrackTimeline | undefined {

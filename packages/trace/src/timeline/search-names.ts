@@ -1,4 +1,4 @@
-// Names that hold a text, the ones that took longest first.
+// Names that hold a text, the ones that took longest first. Steps have no names of their own here: they are found by their number in the overview.
 
 import { limits, type SearchResult } from '@ranktrace/protocol';
 import type { NameTable } from './name-table.ts';

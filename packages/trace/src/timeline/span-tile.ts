@@ -50,7 +50,6 @@ export function spanTile(
   let [spanRow, instantRow] = [-1, -1];
   let [spanCell, instantCell] = [0, 0];
   let line = -1;
-  const pendingOpens = opens.slice();
   const put = (
     start: number,
     end: number,
@@ -114,7 +113,7 @@ export function spanTile(
     else [spanRow, spanCell] = [added, cell];
   }
   const end = clock.toTrace(now);
-  for (const open of pendingOpens) {
+  for (const open of opens) {
     const start = clock.toTrace(open.start);
     if (start >= until || Math.max(start, end) < from) continue;
     hasOpen = true;

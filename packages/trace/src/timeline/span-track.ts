@@ -41,6 +41,8 @@ export class SpanTrack extends TrackTimeline {
   #depth = 1;
   /** Start of the last event that was not late. */
   #last = Number.NEGATIVE_INFINITY;
+  /** Latest end that is known. */
+  #end = Number.NEGATIVE_INFINITY;
 
   constructor(id: number, process: ProcessTimeline, lane: TraceLane, parts: IndexParts) {
     super(id, process, lane, parts);
@@ -73,7 +75,7 @@ export class SpanTrack extends TrackTimeline {
     const { names } = this.parts;
     const isInstant = event.kind === 'instant';
     const isOpen = event.state === 'open' && this.#open.length < timelineLimits.timelineOpenSpansMax;
-    const name = names.indexOf(event.name);
+    const name = event.kind === 'step' ? names.ofStep(event.name, event.step) : names.indexOf(event.name);
     const isAltered = names.isAltered;
     names.count(name, 1, isOpen ? 0 : size);
     const end = isOpen ? Number.POSITIVE_INFINITY : start + size;
@@ -95,6 +97,7 @@ export class SpanTrack extends TrackTimeline {
     columns.detail[row] = isAltered || hasArguments(event) ? this.#tell(event, isAltered) : 0;
     this.#setFlow(row, event.flow);
     log.cover(start, isOpen ? start : end);
+    if (!isOpen && end > this.#end) this.#end = end;
     if (isOpen) {
       log.openRows++;
       const number = log.length;
@@ -111,7 +114,7 @@ export class SpanTrack extends TrackTimeline {
     const items = this.parts.items;
     items.begin(clock.toOwn(from) - slackNs, clock.toOwn(until) + slackNs);
     this.#collect(clock.toOwn(from) - slackNs, clock.toOwn(until) + slackNs, 2 ** key.level);
-    return spanTile(key, items, clock, process.version, process.isCompleteUntil(until), this.#open, process.now);
+    return spanTile(key, items, clock, process.version, this.#isCompleteUntil(until), this.#open, process.now);
   }
 
   override clear(): void {
@@ -124,7 +127,7 @@ export class SpanTrack extends TrackTimeline {
     this.#levels = new SpanLevels(this.parts.cache);
     this.#nesting = new Nesting();
     this.#open = [];
-    this.#last = Number.NEGATIVE_INFINITY;
+    this.#last = this.#end = Number.NEGATIVE_INFINITY;
   }
 
   /** Puts what overlaps a window into `items`, merged to no more than `grain`. */
@@ -143,6 +146,13 @@ export class SpanTrack extends TrackTimeline {
       if (log.from(block) >= until || log.until(block) < from) continue;
       if (level === undefined || log.entryOf(block) > level) items.addSpans(log.read(block), log.rowsOf(block), log.first(block));
     }
+  }
+
+  /** Steps come at their end: the next one begins where the last one ended. */
+  #isCompleteUntil(time: number): boolean {
+    const { process } = this;
+    if (this.lane.kind !== 'steps' || process.isOver) return process.isCompleteUntil(time);
+    return process.isCompleteUntil(time) && process.clock.toTrace(this.#end) >= time;
   }
 
   #kindOf(event: TraceEvent): number {
@@ -238,7 +248,8 @@ export class SpanTrack extends TrackTimeline {
     const row = open.event - log.first(block);
     const known = log.read(block).detail[row] as number;
     log.patch(block, row, 'length', size);
-    if (isAltered || hasArguments(event)) log.patch(block, row, 'detail', this.#tellMore(event, isAltered, known));
+    // What else an end may say: how a call went, and more arguments.
+    if (event.kind === 'rpc' || (event.arguments?.size ?? 0) > 0) log.patch(block, row, 'detail', this.#tellMore(event, isAltered, known));
     log.extend(block, end);
     if (block < log.finished) {
       this.#levels.level(log.entryOf(block)).add(open.start, end, size, size, 1, open.name, open.event, open.depth, open.kind);

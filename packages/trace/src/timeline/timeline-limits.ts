@@ -10,9 +10,9 @@ export const timelineLimits = {
   /** Unfinished blocks of all tracks together, about. */
   timelineUnfinishedBytesMax: 256 * 1024 * 1024,
   /** Tracks of a run; what happens on further ones is counted and left out. */
-  timelineTracksMax: 65_536,
+  timelineTracksMax: 32_768,
   /** Spans of one track that have not ended; further ones are shown as instants. */
-  timelineOpenSpansMax: 65_536,
+  timelineOpenSpansMax: 16_384,
   /** Spans inside of each other; deeper ones share the last line. */
   timelineDepthMax: 255,
   /** Spans around a place that a track remembers while it is read, whatever line they are shown on. */
@@ -23,6 +23,8 @@ export const timelineLimits = {
   timelineCategoriesMax: 65_535,
   /** Long texts and names remembered so that each is written once, about; then the memory of them begins anew. */
   timelineTextCharsMax: 16 * 1024 * 1024,
+  /** Distinct keys of details that are kept by number; further ones are written out each time. */
+  timelineDetailKeysMax: 4096,
   /** Everything that one event is told with beside its columns: what comes after is left out. */
   timelineDetailCharsMax: 131_072,
   /** Gaps of one process; when there are more, the last two become one. */

@@ -36,7 +36,7 @@ export function timelineSink(timeline: Timeline): TraceSink {
         if (until !== undefined) known.advance(until);
         known.end(ended);
       }
-      for (const known of processes.values()) if (!known.isCompleteUntil(Number.POSITIVE_INFINITY)) known.end(false);
+      for (const known of processes.values()) if (!known.isOver) known.end(false);
     },
   };
 }

@@ -38,7 +38,10 @@ interface Cell {
   readonly bin: number;
 }
 
-const viewPx = 232;
+/** Height of the map: with the chart above it fits a window of 720 px, and takes what a higher one has. */
+const viewPxMin = 232;
+const viewPxMax = 640;
+const otherPx = 490;
 const rowSizes: readonly number[] = [1, 2, 3, 5, 8, 12, 18, 24];
 const tableCells = 50;
 
@@ -56,6 +59,7 @@ export function HeatMap({ overview, ranks, onPick, orderChoice }: HeatMapProps):
   const theme = useTheme().value;
   const rows = useMemo(() => deviationsOf(overview, ranks, measure, baseline), [overview, ranks, measure, baseline]);
   const limit = useMemo(() => heatLimit(rows), [rows]);
+  const viewPx = Math.max(viewPxMin, Math.min(viewPxMax, innerHeight - otherPx));
   const fitting = rowSizes.findLast((size) => size * ranks.length <= viewPx) ?? 1;
   const rowPx = chosenSize ?? fitting;
   const height = Math.min(viewPx, rowPx * ranks.length);

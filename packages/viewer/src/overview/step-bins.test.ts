@@ -27,7 +27,7 @@ describe('bins of steps', () => {
   });
 
   it('are as many as pixels and ranks allow', () => {
-    expect([binsFor(4, 700), binsFor(4, 4000), binsFor(1024, 700), binsFor(100_000, 700), binsFor(0, 0)]).toEqual([350, 512, 128, 32, 32]);
+    expect([binsFor(4, 700), binsFor(4, 4000), binsFor(1024, 700), binsFor(100_000, 700), binsFor(0, 0)]).toEqual([320, 512, 128, 32, 32]);
   });
 });
 

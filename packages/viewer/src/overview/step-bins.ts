@@ -19,9 +19,14 @@ export interface BinRange {
 const cellsMax = 2 ** 17;
 const binsMin = 32;
 
-/** Bins to ask for: no more than the chart has pixels to show apart, fewer when there are many ranks. */
-export const binsFor = (ranks: number, widthPx: number): number =>
-  Math.max(binsMin, Math.min(512, Math.floor(widthPx / 2), Math.floor(cellsMax / Math.max(ranks, 1))));
+/**
+ * Bins to ask for: no more than the chart has pixels to show apart, fewer when there are many ranks, and in steps of `binsMin`, so that a
+ * window that is resized does not ask all the time.
+ */
+export function binsFor(ranks: number, widthPx: number): number {
+  const most = Math.min(512, widthPx / 2, cellsMax / Math.max(ranks, 1));
+  return Math.max(1, Math.floor(most / binsMin)) * binsMin;
+}
 
 type Bins = Pick<Overview, 'bins' | 'times' | 'toStep' | 'slowest'>;
 

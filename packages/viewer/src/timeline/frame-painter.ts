@@ -174,7 +174,8 @@ export class FramePainter {
       for (const { entry, from, until } of this.#parts) {
         const tile = entry.tile as SpanTile;
         if (tile.type !== 'spans') continue;
-        const itemLines = (entry.lines ??= linesOf(tile));
+        entry.lines ??= linesOf(tile);
+        const itemLines = entry.lines;
         if (depth + 1 >= itemLines.length) continue;
         const [first, last] = [itemLines[depth] as number, itemLines[depth + 1] as number];
         if (first === last) continue;

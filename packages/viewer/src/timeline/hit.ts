@@ -2,7 +2,7 @@
 
 import { itemKinds, openBit, type SpanTile } from '@ranktrace/protocol';
 import type { Part } from '../tile-cache.ts';
-import { firstEndingAfter, linesOf } from './span-line.ts';
+import { firstEndingAfter, linesOf, overlapMax } from './span-line.ts';
 
 /** An item of a tile, as much as the tile tells. */
 export interface Item {
@@ -28,15 +28,16 @@ export function itemAt(parts: readonly Part[], depth: number, time: number, reac
     const tile = entry.tile;
     if (tile === undefined || tile.type !== 'spans' || time + reach < from || time - reach > until) continue;
     const [first, last] = lineOf(tile, depth, entry);
-    for (let item = Math.max(first, firstEndingAfter(tile, first, last, time - reach) - 1); item < last; item++) {
+    for (let item = Math.max(first, firstEndingAfter(tile, first, last, time - reach) - overlapMax); item < last; item++) {
       const begin = tile.start[item] as number;
       if (begin > time + reach) break;
       const end = begin + (tile.length[item] as number);
       const isInstant = ((tile.kind[item] as number) & ~openBit) === instantKind;
+      if (isInstant && Math.abs(begin - time) > reach) continue;
       const away = isInstant
-        ? Math.abs(begin - time) / 2 - reach
+        ? Math.abs(begin - time) / 4 - 2 * reach
         : begin <= time && time < end
-          ? -reach / 2
+          ? -reach
           : Math.max(begin - time, time - end);
       if (away > reach || away >= bestAway) continue;
       best = itemOf(tile, item);

@@ -57,7 +57,8 @@ export function Minimap({ session }: { session: TimelineSession }): JSX.Element 
     <canvas
       ref={canvas}
       class="minimap"
-      aria-hidden="true"
+      role="img"
+      aria-label="Step time of the whole run, and the window that is shown"
       title="The whole run: drag to choose what is shown, double click for all"
       onPointerDown={(event) => {
         event.currentTarget.setPointerCapture(event.pointerId);

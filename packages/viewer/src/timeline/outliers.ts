@@ -2,28 +2,38 @@
 // one say what there is to see, and the rest is least, median and greatest step time over time.
 
 import type { Overview } from '@ranktrace/protocol';
+import { rankPhases } from '../overview/slow-ranks.ts';
 
-export type Representative = 'slowest' | 'slow' | 'median' | 'fastest';
+/** `slow`: clearly slower than the others in a phase of its own, not in waiting for them. */
+export type Representative = 'slow' | 'slowest' | 'median' | 'fastest';
 
-/** The slowest two, the median and the fastest by mean step; without steps, the first `ranks` stand for all. */
+const slowMax = 3;
+
+/**
+ * Of more than `openMax` ranks: those that are slow (at most three, else the slowest), the median and the fastest; without steps, the first two
+ * stand for all. Of fewer, which are all shown anyway, those that are slow.
+ */
 export function representativesOf(
-  overview: Pick<Overview, 'ranks'> | undefined,
+  overview: Pick<Overview, 'ranks' | 'phases'> | undefined,
   ranks: readonly number[],
-): ReadonlyMap<number, Representative> {
-  const found = new Map<number, Representative>();
-  const byStep = (overview?.ranks ?? []).filter(({ steps }) => steps > 0).sort((a, b) => a.mean - b.mean || a.rank - b.rank);
-  if (byStep.length < 4) {
-    for (const rank of [...new Set(ranks)].sort((a, b) => a - b).slice(0, 2)) found.set(rank, 'median');
+  openMax: number,
+): ReadonlyMap<number, Representative | undefined> {
+  const found = new Map<number, Representative | undefined>();
+  // The slowest first: by what they take more than the median rank in a phase that is not waiting, as all steps are equally long.
+  const bySlowness = overview === undefined ? [] : rankPhases(overview);
+  for (const { rank, standsOut } of bySlowness.slice(0, slowMax)) if (standsOut) found.set(rank.rank, 'slow');
+  if (ranks.length <= openMax) return found;
+  if (bySlowness.length < 4) {
+    for (const rank of [...new Set(ranks)].sort((a, b) => a - b).slice(0, 2)) found.set(rank, undefined);
     return found;
   }
-  const put = (place: number, as: Representative): void => {
-    const { rank } = byStep[place] as { rank: number };
-    if (!found.has(rank)) found.set(rank, as);
+  const put = (at: number, as: Representative): void => {
+    const rank = bySlowness[at]?.rank.rank;
+    if (rank !== undefined && !found.has(rank)) found.set(rank, as);
   };
-  put(byStep.length - 1, 'slowest');
-  put(0, 'fastest');
-  put(byStep.length >> 1, 'median');
-  put(byStep.length - 2, 'slow');
+  if (found.size === 0) put(0, 'slowest');
+  put(bySlowness.length - 1, 'fastest');
+  put(bySlowness.length >> 1, 'median');
   return found;
 }
 

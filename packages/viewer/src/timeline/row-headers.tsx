@@ -171,6 +171,7 @@ const lossOf = ({ missing, droppedEvents }: ViewProcess): string =>
 function titleOf(row: Row): string {
   if (row.process === undefined) return `${row.label}: ranks ${formatRanks(row.ranks)}`;
   const { process } = row;
+  if (row.kind === 'counters') return `${row.label} of rank ${process.rank}`;
   if (row.kind !== 'rank') {
     const { track } = row;
     return track === undefined

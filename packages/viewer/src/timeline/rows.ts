@@ -6,14 +6,15 @@
 //   track     thread, stream …        18 px for each line of nested spans
 //   counter   loss                    a step line
 //
-// Keys stay the same while a run grows: `g:host-a`, `r3` (`r3.2` for its second life), `t17`, `rest:host-a`.
+// Keys stay the same while a run grows: `g:host-a`, `r3` (`r3.2` for its second life), `t17`, `c:r3`, `rest:g:host-a`.
 // Invariant: rows lie one under the other without overlap, in order of `top`; pinned rows are laid out for themselves, from 0.
 
 import type { RunModel, ViewProcess, ViewTrack } from '@ranktrace/protocol';
+import { formatCount } from '../format.ts';
 import type { Grouping } from '../view-state.ts';
 import type { Representative } from './outliers.ts';
 
-export type RowKind = 'group' | 'rank' | 'rest' | 'track' | 'counter';
+export type RowKind = 'group' | 'rank' | 'rest' | 'track' | 'counters' | 'counter';
 
 export interface Row {
   readonly key: string;
@@ -55,7 +56,7 @@ export interface LayoutInput {
   /** Never folded away. */
   readonly highlighted: ReadonlySet<number>;
   /** By rank; those that stand for the others when there are many. */
-  readonly representatives: ReadonlyMap<number, Representative>;
+  readonly representatives: ReadonlyMap<number, Representative | undefined>;
 }
 
 export const lineHeight = 18;
@@ -64,6 +65,9 @@ const rankHeight = 28;
 const groupHeight = 26;
 const bandHeight = 46;
 const counterHeight = 38;
+const countersHeight = 21;
+/** As many counters of a rank are shown without being asked for. */
+const countersOpenMax = 2;
 /** More processes than these, and only those that stand out are open. */
 export const ranksOpenMax = 32;
 
@@ -105,7 +109,26 @@ export function layOut(input: LayoutInput): Layout {
       tag: rank.life === rank.lives ? input.representatives.get(process.rank) : undefined,
       siblings,
     });
-    if (!folded) for (const track of others) to.add(trackRow(track, process, indent + 1));
+    if (folded) return;
+    const counters = others.filter(({ kind }) => kind === 'counter');
+    const areMany = counters.length > countersOpenMax;
+    for (const track of others) if (!areMany || track.kind !== 'counter') to.add(trackRow(track, process, indent + 1));
+    if (!areMany) return;
+    const countersKey = `c:${key}`;
+    const areFolded = isFolded(countersKey, true);
+    to.add({
+      ...plain,
+      key: countersKey,
+      kind: 'counters',
+      height: countersHeight,
+      indent,
+      label: `${counters.length} counters`,
+      process,
+      ranks: [process.rank],
+      isFoldable: true,
+      isFolded: areFolded,
+    });
+    if (!areFolded) for (const track of counters) to.add(trackRow(track, process, indent + 1));
   };
 
   for (const group of groupsOf(ranks, input)) {
@@ -144,7 +167,7 @@ export function layOut(input: LayoutInput): Layout {
       kind: 'rest',
       height: folded ? bandHeight : groupHeight,
       indent,
-      label: shown.length === 0 ? `${rest.length} ranks` : `${rest.length} more ranks`,
+      label: `${formatCount(rest.length)} ${shown.length === 0 ? '' : 'more '}ranks`,
       ranks: rest.map(({ process }) => process.rank),
       isFoldable: true,
       isFolded: folded,

@@ -8,15 +8,26 @@
 // Invariant: after `dispose` nothing here asks or changes anything.
 
 import { batch, computed, effect, type ReadonlySignal, type Signal, signal } from '@preact/signals';
-import type { EventDetails, EventPlace, Links, Overview, RunModel, SearchResult, ViewProcess, ViewTrack } from '@ranktrace/protocol';
+import {
+  type EventDetails,
+  type EventPlace,
+  type Links,
+  nameText,
+  type Overview,
+  type RunModel,
+  type SearchResult,
+  stepBit,
+  type ViewProcess,
+  type ViewTrack,
+} from '@ranktrace/protocol';
 import type { RunClient } from '../run-client.ts';
 import { type Part, TileCache } from '../tile-cache.ts';
-import { showRange, type ViewState } from '../view-state.ts';
+import { type Grouping, showRange, type ViewState } from '../view-state.ts';
 import { levelOf, type NameColours, pinnedBottom, rulerHeight, stateOf } from './frame-painter.ts';
 import { type Item, itemAt, itemBeside, itemOver } from './hit.ts';
 import { type Band, bandOf, representativesOf } from './outliers.ts';
 import { colourOf } from './palette.ts';
-import { type Layout, layOut, lineHeight, type Row, rowAt, toggled } from './rows.ts';
+import { type Layout, layOut, lineHeight, type Row, ranksOpenMax, rowAt, toggled } from './rows.ts';
 import { clamped, fitted, followed, lengthOf, panned, type TimeWindow, timeAt, wholeWindow, zoomed } from './viewport.ts';
 
 /** What the pointer is over. */
@@ -36,6 +47,7 @@ export interface Matches {
   readonly names: ReadonlySet<number>;
 }
 
+const unfoldedMax = 12;
 const overviewBins = 512;
 const overviewMsMin = 2000;
 const linksDelayMs = 180;
@@ -86,6 +98,7 @@ export class TimelineSession {
   #overviewAt = Number.NEGATIVE_INFINITY;
   #overviewTimer: ReturnType<typeof setTimeout> | undefined;
   #isAskingOverview = false;
+  readonly #isOverviewSettled = signal(false);
   #noticeTimer: ReturnType<typeof setTimeout> | undefined;
   #wasLive = false;
   #isDisposed = false;
@@ -113,18 +126,20 @@ export class TimelineSession {
     const representatives = computed(() =>
       representativesOf(
         this.overview.value,
-        (this.client.model.value?.processes ?? []).map(({ rank }) => rank),
+        (model.value?.processes ?? []).map(({ rank }) => rank),
+        ranksOpenMax,
       ),
     );
     this.layout = computed(() =>
       layOut({
         model: model.value ?? { processes: [], tracks: [], groups: [] },
-        grouping: state.grouping.value,
+        grouping: this.#knownGrouping(model.value),
         folded: state.folded.value,
         unfolded: state.unfolded.value,
         pinned: state.pinned.value,
         order: state.order.value,
-        highlighted: state.highlighted.value,
+        // Of a finding about all ranks, not all can be unfolded.
+        highlighted: new Set([...state.highlighted.value].slice(0, unfoldedMax)),
         representatives: representatives.value,
       }),
     );
@@ -202,18 +217,18 @@ export class TimelineSession {
   }
 
   setFollow(isOn: boolean): void {
-    if (!isOn) {
-      this.state.follow.value = false;
-      return;
-    }
     const window = this.window.peek();
     const extent = this.extent.peek();
-    const length = Math.min(this.state.from.peek() === undefined ? followNs : lengthOf(window), lengthOf(wholeWindow(extent)));
-    const { from, until } = followed({ from: window.until - length, until: window.until }, extent);
     batch(() => {
+      this.state.follow.value = isOn;
+      if (!isOn) return;
+      // As long as a run is short, all of it is shown.
+      const isWhole = this.state.from.peek() === undefined;
+      if (isWhole && lengthOf(extent) <= followNs) return;
+      const length = isWhole ? followNs : Math.min(lengthOf(window), lengthOf(wholeWindow(extent)));
+      const { from, until } = followed({ from: 0, until: length }, extent);
       this.state.from.value = from;
       this.state.until.value = until;
-      this.state.follow.value = true;
     });
   }
 
@@ -296,7 +311,10 @@ export class TimelineSession {
   /** The selected event's neighbour, where the tiles that are drawn know of it. */
   step(direction: 'next' | 'previous' | 'up' | 'down'): void {
     const place = this.place.peek();
-    if (place === undefined) return this.#selectFirst();
+    if (place === undefined) {
+      this.#selectFirst();
+      return;
+    }
     const track = this.tracks.peek().get(place.track);
     if (track === undefined) return;
     if (direction === 'next' || direction === 'previous') {
@@ -317,7 +335,9 @@ export class TimelineSession {
       for (; depth >= 0 && depth < lines; depth += direction === 'down' ? 1 : -1) {
         const found = itemOver(parts, depth, place.start, place.start + place.length);
         const isNear = found !== undefined && (row.track.track !== place.track || overlaps(found, place));
-        if (isNear) return this.#selectAndShow(found);
+        if (!isNear) continue;
+        this.#selectAndShow(found);
+        return;
       }
     }
   }
@@ -415,7 +435,9 @@ export class TimelineSession {
       if (row.track === undefined || row.kind === 'counter') continue;
       const window = this.window.peek();
       const found = itemOver(this.partsOf(row.track), 0, window.from, window.until);
-      if (found !== undefined) return this.#selectAndShow(found);
+      if (found === undefined) continue;
+      this.#selectAndShow(found);
+      return;
     }
   }
 
@@ -430,7 +452,10 @@ export class TimelineSession {
       if (row !== undefined) return row;
       const closed =
         rows.find((each) => each.kind === 'rank' && each.process?.index === process.index && each.isFolded) ??
-        rows.find((each) => each.isFolded && each.kind !== 'rank' && each.ranks.includes(process.rank));
+        rows.find(
+          (each) => each.kind === 'counters' && each.process?.index === process.index && each.isFolded && found?.kind === 'counter',
+        ) ??
+        rows.find((each) => each.isFolded && (each.kind === 'group' || each.kind === 'rest') && each.ranks.includes(process.rank));
       if (closed === undefined) return undefined;
       if (closed.kind === 'rest') this.state.highlighted.value = new Set([...this.state.highlighted.peek(), process.rank]);
       else this.toggle(closed);
@@ -448,6 +473,7 @@ export class TimelineSession {
   }
 
   #colour(name: number): number {
+    if (name >= stepBit) return (colourOf('ProfilerStep#') | (name & 1 ? 0x80 : 0)) & 0b1001_1111;
     if (name >= this.#colourNumbers.length) {
       const grown = new Uint8Array(Math.max(1024, 2 * (name + 1)));
       grown.set(this.#colourNumbers);
@@ -478,6 +504,12 @@ export class TimelineSession {
       this.tilesCame.value++;
     });
     this.#overviewAt = Number.NEGATIVE_INFINITY;
+  }
+
+  // An axis that the run does not have (yet) groups nothing.
+  #knownGrouping(model: RunModel | undefined): Grouping {
+    const grouping = this.state.grouping.value;
+    return grouping === 'host' || model?.groups.some(({ axis }) => axis === grouping) === true ? grouping : 'rank';
   }
 
   #followSelection(): void {
@@ -517,7 +549,9 @@ export class TimelineSession {
     if (model === undefined) return;
     this.#askOverview();
     const isLive = model.live;
-    if (isLive && !this.#wasLive && this.state.from.peek() === undefined && this.state.target.peek() === undefined) this.setFollow(true);
+    const isWhole = this.state.from.peek() === undefined;
+    if (isLive && !this.#wasLive && isWhole && this.state.target.peek() === undefined) this.setFollow(true);
+    else if (isLive && isWhole && this.state.follow.peek()) this.setFollow(true);
     if (!isLive && this.#wasLive) this.state.follow.value = false;
     this.#wasLive = isLive;
   }
@@ -546,6 +580,7 @@ export class TimelineSession {
       )
       .finally(() => {
         this.#isAskingOverview = false;
+        this.#isOverviewSettled.value = true;
       });
   }
 
@@ -617,6 +652,8 @@ export class TimelineSession {
     const target = this.state.target.value;
     const model = this.client.model.value;
     if (target === undefined || model === undefined || this.size.value.height === 0) return;
+    // Which ranks stand out decides where the rows are.
+    if (!this.#isOverviewSettled.value && model.processes.length > ranksOpenMax) return;
     this.state.target.value = undefined;
     const first = target.ranks?.[0];
     const process = first === undefined ? undefined : model.processes.findLast(({ rank }) => rank === first);

@@ -52,6 +52,8 @@ export interface LineEvents {
 
 const instantKind = itemKinds.indexOf('instant');
 const leastSeen = 0.32;
+/** Instants and merged items may lie over their neighbours by a grain: the search goes back by so many. */
+export const overlapMax = 3;
 
 /** The first item from `low` to before `high` that ends after `time`. */
 export function firstEndingAfter(tile: SpanTile, low: number, high: number, time: number): number {
@@ -82,7 +84,7 @@ export function paintLine(
   const clipRight = Math.min(width, (clipUntil - from) * scale);
   if (clipLeft >= clipRight) return;
   const nsPerPx = 1 / scale;
-  for (let item = Math.max(first, firstEndingAfter(tile, first, last, clipFrom) - 1); item < last; item++) {
+  for (let item = Math.max(first, firstEndingAfter(tile, first, last, clipFrom) - overlapMax); item < last; item++) {
     const begin = start[item] as number;
     if (begin >= clipUntil) break;
     const long = length[item] as number;
@@ -97,35 +99,33 @@ export function paintLine(
     const isDimmed = colours.means !== undefined && !colours.means(itemName);
     const colour = (isDimmed ? colours.dimmed : colours.table)[colours.byName(itemName)] as number;
     const right = (begin + long - from) * scale;
-    const visibleLeft = left < clipLeft ? clipLeft : left;
-    const visibleRight = right > clipRight ? clipRight : right;
-    const x0 = visibleLeft | 0;
-    if (right - left < 1.25) {
-      const part = (busy[item] as number) / nsPerPx;
-      line[x0] = mixed(line[x0] as number, colour, part < leastSeen ? leastSeen : part > 1 ? 1 : part);
+    const wide = right - left;
+    if (wide < 1.25) {
+      // In the part in which it begins; what began before the window, in the first.
+      if (left < clipLeft && (clipLeft > 0 || right <= 0)) continue;
+      const x = Math.max(left, 0) | 0;
+      line[x] = mixed(line[x] as number, colour, Math.min(1, Math.max(leastSeen, (busy[item] as number) / nsPerPx)));
       continue;
     }
-    const wide = right - left;
     const isMerged = (tile.count[item] as number) > 1;
     const shade = isMerged ? Math.min(1, Math.max(0.4, (busy[item] as number) / long)) : 1;
-    const gap = wide >= 4 && right <= clipRight ? 1 : 0;
-    let x1 = (visibleRight | 0) - gap;
-    if (x1 <= x0) x1 = x0 + 1;
-    if (x1 > width) x1 = width;
-    if (shade === 1) line.fill(colour, x0, x1);
+    // First where it would be painted in a line without parts, then as much of that as is in this one.
+    const end = Math.max(Math.floor(right) - (wide >= 4 ? 1 : 0), Math.floor(left) + 1);
+    const x0 = Math.max(Math.floor(left), clipLeft | 0);
+    const x1 = Math.min(end, Math.ceil(clipRight));
+    if (shade === 1) line.fill(colour, x0, Math.max(x0, x1));
     else for (let x = x0; x < x1; x++) line[x] = mixed(line[x] as number, colour, shade);
-    if ((itemKind & openBit) !== 0) fadeOut(line, x0, x1, colour);
+    if ((itemKind & openBit) !== 0 && x1 === end) fadeOut(line, x0, x1, colour);
     // A text is written by the part in which the visible span begins.
     if (wide < events.labelPxMin || (left < clipLeft && clipLeft > 0)) continue;
-    const textLeft = left < 0 ? 0 : left;
-    const textRight = right > width ? width : right;
+    const textLeft = Math.max(left, 0);
+    const textRight = Math.min(right, width);
     if (textRight - textLeft >= events.labelPxMin) events.label(textLeft, textRight, item, tile, isDimmed);
   }
 }
 
-// What has not ended has no end to show: its last pixels are every other column.
+// What has not ended has no end to show: its last pixels are striped.
 function fadeOut(line: Uint32Array, x0: number, x1: number, colour: number): void {
-  for (let x = Math.max(x0, x1 - 24); x < x1; x++) {
-    if ((x1 - x) % 4 < 2) line[x] = mixed(colour, line[x + 2 < x1 ? x + 2 : x] === colour ? 0xff808080 : colour, 0.35);
-  }
+  const striped = mixed(colour, 0xff808080, 0.35);
+  for (let x = Math.max(x0, x1 - 24); x < x1; x++) if ((x1 - x) % 4 < 2) line[x] = striped;
 }

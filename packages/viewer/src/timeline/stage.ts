@@ -292,6 +292,7 @@ export class Stage {
         if (!row.isFolded) continue;
         const ranks = new Set(row.ranks);
         for (const track of session.tracks.peek().values()) {
+          if (row.kind === 'counters' && track.kind !== 'counter') continue;
           if (ranks.has(session.processes.peek().get(track.process)?.rank ?? -1)) found.add(track.track);
         }
       }

@@ -110,7 +110,9 @@ export function TimelineView({ client, state }: { client: RunClient; state: View
       if (target.closest('dialog, input, select, textarea, [contenteditable]') !== null) return false;
       if ((event.key === 'Enter' || event.key === ' ') && target.closest('button, a, [role="separator"]') !== null) return false;
       if (event.key.startsWith('Arrow') && target.closest('.panel, [role="separator"], table') !== null) return false;
-      return target === document.body || section.current?.contains(target) === true;
+      // Of two timelines beside each other, the first has the keys while nothing has the focus.
+      const isFirst = document.querySelector('.timeline') === section.current;
+      return (target === document.body && isFirst) || section.current?.contains(target) === true;
     };
     const down = (event: KeyboardEvent): void => {
       const action = actionOf(event);
@@ -163,10 +165,10 @@ export function TimelineView({ client, state }: { client: RunClient; state: View
               <RowHeaders session={session} list="rows" visible={visible} />
             </div>
           </div>
+          {/* biome-ignore lint/a11y/noInteractiveElementToNoninteractiveRole: it takes the keys that help-dialog.tsx lists */}
           <canvas
             ref={canvas}
             class="timeline-canvas"
-            // biome-ignore lint/a11y/noNoninteractiveTabindex: it takes the keys that help-dialog.tsx lists
             tabIndex={0}
             role="application"
             aria-label="Lanes of all ranks. Arrow keys select spans, W and S zoom, A and D move; question mark for all keys."
@@ -391,7 +393,6 @@ function Separator(props: {
       aria-orientation={props.orientation}
       aria-label={props.label}
       aria-valuenow={0}
-      // biome-ignore lint/a11y/noNoninteractiveTabindex: a separator that can be moved is a widget
       tabIndex={0}
       onPointerDown={(event) => {
         event.currentTarget.setPointerCapture(event.pointerId);

@@ -1,0 +1,154 @@
+// `ranktrace detect FILE.csv`: the regression detector over a recorded series of step times.
+
+import { createReadStream } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { pipeline } from 'node:stream/promises';
+import { createGunzip } from 'node:zlib';
+import {
+  contextKeyOf,
+  DetectorPlan,
+  detectLimits,
+  type SeriesColumn,
+  type SeriesColumnNames,
+  SeriesCsvReader,
+  SeriesDetector,
+  type StepTimeFinding,
+  seriesColumns,
+  shortSeriesOptions,
+} from '@ranktrace/trace';
+import { CliError } from '../errors.ts';
+import { isGzip } from '../file-beginning.ts';
+import { formatCount, formatNanos, printable } from '../format.ts';
+import { say } from '../say.ts';
+
+export interface DetectOptions {
+  readonly column?: readonly string[];
+  readonly short?: boolean;
+  readonly fail?: boolean;
+  readonly json?: boolean;
+}
+
+/** What one file holds. */
+interface Detected {
+  readonly detector: SeriesDetector;
+  readonly reader: SeriesCsvReader;
+  readonly findings: readonly StepTimeFinding[];
+  /** Findings beyond those that are kept. */
+  readonly more: number;
+}
+
+export async function detect(path: string, options: DetectOptions): Promise<number> {
+  const names = columnNames(options.column ?? []);
+  const detected = await detectIn(path, names, options.short === true);
+  const { detector, reader } = detected;
+  if (!reader.hasSteps) say(`${path} has no column of step numbers: rows are counted from 0`);
+  if (reader.skipped > 0) {
+    say(`${path}: ${reader.skipped} rows without a step number and a time were skipped, the first in line ${reader.firstSkippedLine}`);
+  }
+  if (!detector.isReady && detected.findings.length === 0) {
+    say(`${path} is too short to tell anything of its end${options.short ? '' : ': --short needs fewer steps'}`);
+  }
+  process.stdout.write(options.json ? `${JSON.stringify(asData(detected))}\n` : asText(detected));
+  return options.fail && detector.incident !== undefined ? 1 : 0;
+}
+
+async function detectIn(path: string, names: SeriesColumnNames, isShort: boolean): Promise<Detected> {
+  const detector = new SeriesDetector(new DetectorPlan(isShort ? shortSeriesOptions : {}));
+  const findings: StepTimeFinding[] = [];
+  let more = 0;
+  let [text, key] = ['', contextKeyOf('')];
+  const reader = new SeriesCsvReader((step, timeMs, context, tag) => {
+    if (context !== text) [text, key] = [context, contextKeyOf(context)];
+    const finding = detector.add(step, timeMs, key, tag);
+    if (finding === undefined) return;
+    if (findings.length < detectLimits.seriesFindingsMax) findings.push(finding);
+    else more++;
+  }, names);
+  const read = async (pieces: AsyncIterable<Buffer>): Promise<void> => {
+    const decoder = new TextDecoder();
+    for await (const piece of pieces) reader.push(decoder.decode(piece, { stream: true }));
+    reader.push(decoder.decode());
+    reader.end();
+  };
+  try {
+    if (await isZipped(path)) await pipeline(createReadStream(path), createGunzip(), read);
+    else await pipeline(createReadStream(path), read);
+  } catch (error) {
+    // One line that names the file, whatever was wrong with it.
+    throw new CliError('bad_input', `${path}: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
+  }
+  return { detector, reader, findings, more };
+}
+
+async function isZipped(path: string): Promise<boolean> {
+  const file = await open(path);
+  try {
+    const { buffer } = await file.read(Buffer.alloc(2), 0, 2, 0);
+    return isGzip(buffer);
+  } finally {
+    await file.close();
+  }
+}
+
+/** `time=step_ms` → the column's name. */
+function columnNames(given: readonly string[]): SeriesColumnNames {
+  const names: Partial<Record<SeriesColumn, string>> = {};
+  for (const text of given) {
+    const [, what, name] = /^([a-z]+)=(.+)$/.exec(text) ?? [];
+    const column = seriesColumns.find((one) => one === what);
+    if (column === undefined || name === undefined) {
+      throw new CliError('bad_usage', `--column must be ${seriesColumns.join('=NAME, ')}=NAME, got "${text}"`);
+    }
+    names[column] = name;
+  }
+  return names;
+}
+
+function asText({ detector, reader, findings, more }: Detected): string {
+  const lines = findings.map(inWords);
+  if (more > 0) lines.push(`(${formatCount(more)} more)`);
+  const { incident, tagged } = detector;
+  const counts = [`${formatCount(reader.rows)} steps`];
+  if (tagged > 0) counts.push(`${formatCount(tagged)} of them tagged and left out`);
+  const state =
+    incident === undefined
+      ? 'nothing is open'
+      : `a ${incident.kind} is open since step ${incident.onsetStep}, ${levels(incident)} at worst`;
+  return `${[...lines, `${counts.join(', ')}; ${state}`].map(printable).join('\n')}\n`;
+}
+
+const levels = ({ before, slowest }: { before: number; slowest: number }): string => `${milliseconds(before)} → ${milliseconds(slowest)}`;
+
+function inWords(finding: StepTimeFinding): string {
+  if (finding.kind === 'rebaselined') {
+    return `step ${finding.step}: new baseline (context), what was open since step ${finding.openedStep} is closed`;
+  }
+  const { step, kind, change, before, after, onsetStep, confidence } = finding;
+  const what = kind === 'went_away' ? `went away (open since step ${finding.openedStep})` : kind;
+  const further = 'isFurther' in finding && finding.isFurther ? ' further' : '';
+  const range = `${percent(confidence.low)} to ${percent(confidence.high)}`;
+  return `step ${step}: ${what}${further} ${percent(change)} (${milliseconds(before)} → ${milliseconds(after)}) since step ${onsetStep}, 95 %: ${range}`;
+}
+
+const milliseconds = (ms: number): string => formatNanos(ms * 1e6);
+const percent = (share: number): string => `${share < 0 ? '−' : '+'}${Math.abs(100 * share).toFixed(1)} %`;
+
+function asData({ detector, reader, findings, more }: Detected): unknown {
+  const { incident, tagged, isReady } = detector;
+  return {
+    steps: reader.rows,
+    tagged,
+    skippedRows: reader.skipped,
+    isReady,
+    findings: findings.map((finding) => {
+      if (finding.kind === 'rebaselined') return finding;
+      const { before, after, ...rest } = finding;
+      return { ...rest, beforeMs: before, afterMs: after };
+    }),
+    moreFindings: more,
+    open:
+      incident === undefined
+        ? undefined
+        : { kind: incident.kind, onsetStep: incident.onsetStep, beforeMs: incident.before, slowestMs: incident.slowest },
+  };
+}

@@ -1,0 +1,203 @@
+// What made steps longer (or shorter) between two windows: what an alert says. Levels are medians over each window, so that a window is kept as
+// a few numbers a rank, whatever its length.
+//
+//   Δ step  ≈  Δ own work of the ranks at the frontier  +  Δ transfer  +  Δ what rotates
+
+import type { BlameAlignment, BlameWindow } from './blame-window.ts';
+import { isDataPhase } from './data-phase.ts';
+import { frontierOf } from './frontier.ts';
+import { clockShareOf, transfersOf } from './network.ts';
+import { OwnWork } from './own-work.ts';
+import { deviation, mean, median } from './robust.ts';
+import type { Verdict } from './blame.ts';
+
+/** A window in a few numbers a rank: what `blameOf` compares. Lengths in ns per step. */
+export interface BlameLevels {
+  readonly steps: number;
+  /** Median over steps of the longest rank. */
+  readonly step: number;
+  readonly phases: readonly string[];
+  readonly ranks: readonly {
+    readonly rank: number;
+    readonly hostName: string;
+    readonly peers: string;
+    /** Median own work by phase, and its error (one deviation). */
+    readonly own: readonly number[];
+    readonly error: number;
+  }[];
+  /** Advance of the frontier by phase, mean. */
+  readonly frontier: readonly number[];
+  /** By communicator, mean of the ranks. */
+  readonly transfers: ReadonlyMap<string, number>;
+  /** Mean over steps of what the rank with most own work works more than the median of ranks. */
+  readonly spread: number;
+  readonly alignment: BlameAlignment;
+  /** See `Blame.alignment.uncertainty`. */
+  readonly uncertainty: number | undefined;
+}
+
+export interface BlameChange {
+  readonly kind: Exclude<Verdict, 'balanced'>;
+  /** ns by which the step is longer; below 0: shorter. */
+  readonly change: number;
+  /** As a share of the step before. */
+  readonly share: number;
+  readonly before: number;
+  readonly now: number;
+  readonly ranks: readonly number[];
+  /** The host that all of `ranks` are on, where it is one of several. */
+  readonly host: string | undefined;
+  readonly phase: string | undefined;
+  /** The group whose transfers take longer. */
+  readonly communicator: string | undefined;
+  /** Of the change, 0 … 1, that this explains. */
+  readonly shareOfChange: number;
+  readonly evidence: readonly string[];
+}
+
+/** A window as levels; undefined where it holds no steps. */
+export function levelsOf(window: BlameWindow): BlameLevels | undefined {
+  const { steps, ranks, phases, alignment } = window;
+  if (steps.length === 0) return undefined;
+  const own = new OwnWork(window);
+  const totals = ranks.map((_, rank) => own.total(rank));
+  const longest = steps.map(({ ranks: of }) => Math.max(...of.map(({ length }) => length)));
+  const spreads = steps.map((_, step) => {
+    const works = totals.map((total) => total[step] as number);
+    return Math.max(...works) - median(works);
+  });
+  return {
+    steps: steps.length,
+    step: median(longest),
+    phases,
+    ranks: ranks.map(({ rank, hostName, peers }, index) => ({
+      ...{ rank, hostName, peers },
+      own: phases.map((_, phase) => median(own.inPhase(index, phase))),
+      error: (1.2533 * deviation(totals[index] as Float64Array)) / Math.sqrt(steps.length),
+    })),
+    frontier: frontierOf(window).map(({ advance }) => advance),
+    transfers: transfersOf(window),
+    spread: mean(spreads),
+    alignment,
+    uncertainty: window.basis === 'phases' ? 0 : clockShareOf(window),
+  };
+}
+
+/** A cause explains a change when it accounts for this share of it. */
+const explainsMin = 0.5;
+/** A rank shifted when its own work changed by this share of the change, and by so many errors. */
+const shiftShareMin = 0.5;
+const shiftErrorsMin = 3;
+/** From this share of ranks on it is the cluster. */
+const clusterShareMin = 0.5;
+
+/** What the change from `before` to `now` is due to. */
+export function blameOf(before: BlameLevels, now: BlameLevels): BlameChange {
+  const change = now.step - before.step;
+  const base = { change, share: before.step > 0 ? change / before.step : 0, before: before.step, now: now.step };
+  const nobody = { ranks: [], host: undefined, phase: undefined, communicator: undefined };
+  const inconclusive = (text: string): BlameChange => ({ ...base, ...nobody, kind: 'inconclusive', shareOfChange: 0, evidence: [text] });
+  if (change === 0) return inconclusive('the step did not change');
+  const shifts = shiftsOf(before, now);
+  const share = (of: number): number => Math.min(1, Math.max(0, of / change));
+  const shifted = shifts.filter(({ total, error }) => share(total) >= shiftShareMin && Math.abs(total) > shiftErrorsMin * error);
+  if (shifts.length > 0 && shifted.length >= clusterShareMin * shifts.length && (shifted.length > 1 || shifts.length === 1)) {
+    return { ...base, ...nobody, ...ofMany(shifts, shifted, now, share) };
+  }
+  if (shifted.length > 0) return { ...base, ...nobody, ...ofSome(shifted, now, share) };
+  const [communicator, transfer] = largestChange(before.transfers, now.transfers);
+  const network = sum(now.transfers) - sum(before.transfers);
+  const spread = now.spread - before.spread;
+  if (share(network) >= explainsMin && share(network) >= share(spread)) {
+    const { uncertainty } = now;
+    if (uncertainty === undefined || Math.abs(network) <= uncertainty) {
+      const bound = uncertainty === undefined ? 'clocks are not aligned' : `clocks are known to ±${ms(uncertainty)} per step`;
+      return inconclusive(`transfers take ${ms(network)} more per step, but ${bound}`);
+    }
+    const evidence = [`transfers take ${ms(network)} more per step, ${ms(transfer)} of it in ${communicator}`];
+    return { ...base, ...nobody, kind: 'network', communicator, shareOfChange: share(network), evidence };
+  }
+  if (share(spread) >= explainsMin) {
+    const evidence = [`in each step some rank works ${ms(spread)} more than the others than it was before, not always the same`];
+    return { ...base, ...nobody, kind: 'rotating_imbalance', phase: frontierPhase(before, now), shareOfChange: share(spread), evidence };
+  }
+  return inconclusive('no rank, phase or communicator accounts for half of the change');
+}
+
+interface Shift {
+  readonly rank: number;
+  readonly hostName: string;
+  readonly peers: string;
+  readonly phase: string;
+  readonly inPhase: number;
+  readonly total: number;
+  readonly error: number;
+}
+
+function shiftsOf(before: BlameLevels, now: BlameLevels): Shift[] {
+  const was = new Map(before.ranks.map((about) => [about.rank, about]));
+  return now.ranks.flatMap(({ rank, hostName, peers, own, error }): Shift[] => {
+    const old = was.get(rank);
+    if (old === undefined) return [];
+    const more = now.phases.map((phase, at) => {
+      const place = before.phases.indexOf(phase);
+      return (own[at] as number) - (place < 0 ? 0 : (old.own[place] as number));
+    });
+    const total = more.reduce((all, length) => all + length, 0);
+    const largest = more.indexOf(total < 0 ? Math.min(...more) : Math.max(...more));
+    return [{ rank, hostName, peers, phase: now.phases[largest] as string, inPhase: more[largest] as number, total, error: Math.hypot(error, old.error) }];
+  });
+}
+
+function ofMany(shifts: readonly Shift[], shifted: readonly Shift[], now: BlameLevels, share: (of: number) => number) {
+  const phase = commonPhase(shifted);
+  const total = median(shifted.map(({ total }) => total));
+  const evidence = [`${shifted.length} of ${shifts.length} ranks work ${ms(total)} more per step, mostly in ${phase}`];
+  const stages = new Set(now.ranks.map(({ peers }) => peers));
+  const slow = new Set(shifted.map(({ peers }) => peers));
+  const isStage = stages.size > 1 && slow.size === 1 && shifts.filter(({ peers }) => slow.has(peers)).length === shifted.length;
+  const kind = isStage ? 'stage_imbalance' : isDataPhase(phase) ? 'data_loading' : 'cluster_wide';
+  return { kind, ranks: isStage ? shifted.map(({ rank }) => rank) : [], phase, shareOfChange: share(total), evidence } as const;
+}
+
+function ofSome(shifted: readonly Shift[], now: BlameLevels, share: (of: number) => number) {
+  const worst = [...shifted].sort((a, b) => Math.abs(b.total) - Math.abs(a.total));
+  const hosts = new Set(worst.map(({ hostName }) => hostName));
+  const allHosts = new Set(now.ranks.map(({ hostName }) => hostName));
+  const slow = new Set(worst.map(({ peers }) => peers));
+  const stages = new Set(now.ranks.map(({ peers }) => peers));
+  const isStage = stages.size > 1 && slow.size === 1 && worst.length > 1 && now.ranks.filter(({ peers }) => slow.has(peers)).length === worst.length;
+  const evidence = worst.slice(0, 5).map(({ rank, phase, inPhase, total }) => `rank ${rank} works ${ms(total)} more per step, ${ms(inPhase)} of it in ${phase}`);
+  return {
+    kind: isStage ? ('stage_imbalance' as const) : ('straggler' as const),
+    ranks: worst.map(({ rank }) => rank),
+    host: hosts.size === 1 && allHosts.size > 1 ? [...hosts][0] : undefined,
+    phase: worst[0]?.phase,
+    shareOfChange: share(worst[0]?.total ?? 0),
+    evidence,
+  };
+}
+
+function commonPhase(shifts: readonly Shift[]): string {
+  const sums = new Map<string, number>();
+  for (const { phase, inPhase } of shifts) sums.set(phase, (sums.get(phase) ?? 0) + Math.abs(inPhase));
+  return [...sums].sort(([, a], [, b]) => b - a)[0]?.[0] ?? '';
+}
+
+/** The phase by which the frontier advances more than before, most. */
+function frontierPhase(before: BlameLevels, now: BlameLevels): string | undefined {
+  const more = now.phases.map((phase, at) => (now.frontier[at] as number) - (before.frontier[before.phases.indexOf(phase)] ?? 0));
+  return now.phases[more.indexOf(Math.max(...more))];
+}
+
+function largestChange(before: ReadonlyMap<string, number>, now: ReadonlyMap<string, number>): readonly [string | undefined, number] {
+  let [name, most]: [string | undefined, number] = [undefined, 0];
+  for (const [key, length] of now) {
+    const more = length - (before.get(key) ?? 0);
+    if (Math.abs(more) > Math.abs(most)) [name, most] = [key, more];
+  }
+  return [name, most];
+}
+
+const sum = (lengths: ReadonlyMap<string, number>): number => [...lengths.values()].reduce((all, length) => all + length, 0);
+const ms = (ns: number): string => `${(ns / 1e6).toFixed(2)} ms`;

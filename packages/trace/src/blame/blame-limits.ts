@@ -1,0 +1,20 @@
+// Every bound of what blame may keep, with its unit last.
+
+export const blameLimits = {
+  /** Steps at full detail: the last ones. */
+  blameStepsMax: 256,
+  /** Pieces of all ranks' steps that are kept at full detail, about 150 bytes each; older steps go first. */
+  blamePiecesMax: 1_000_000,
+  /** Spans of one process that may turn out to be phases of its step; of further ones only the time of the phase is known, not its place. */
+  blameSpansPendingMax: 4096,
+  /** Collectives of one process since its last step; what comes after is work like any other. */
+  blameCollectivesPerStepMax: 16_384,
+  /** Stretches of one collective in which nothing else ran; further ones count as work. */
+  blameExposedMax: 64,
+  /** Names of phases; the time of further ones is in `other`. */
+  blamePhasesMax: 256,
+  /** Findings of one report, the most costly ones. */
+  blameFindingsMax: 16,
+  /** Lines of one rank's breakdown about whom and what it waited for; further ones share the last. */
+  blameWaitsPerRankMax: 32,
+} as const;

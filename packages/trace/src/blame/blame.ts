@@ -1,0 +1,216 @@
+// Who or what makes steps long, what it costs, and whether anybody is to blame at all.
+//
+//   window ─► own work ─► faults (excess against peers) ─► replays with them mended ─► findings ─► verdict
+//
+// A finding costs what a step would be shorter without it, all other faults mended: so a fault that hides behind a larger one is told with what
+// it will cost once that one is gone. What mending it alone would give now is its `gain`.
+//
+// Invariant: no verdict rests on a difference that clocks cannot carry. Own work is measured by one clock; of transfers and waits of several
+// hosts the bound is taken off before anything is said.
+
+import type { BlameChange } from './blame-change.ts';
+import { blameLimits } from './blame-limits.ts';
+import type { BlameAlignment, BlameWindow } from './blame-window.ts';
+import { breakdownOf, type RankBreakdown } from './breakdown.ts';
+import { isDataPhase } from './data-phase.ts';
+import { findFaults } from './find-faults.ts';
+import { type FrontierPhase, frontierOf } from './frontier.ts';
+import { OwnWork } from './own-work.ts';
+import { namesMeetings } from './phase-steps.ts';
+import { clockShareOf, networkOf } from './network.ts';
+import { Replay } from './replay.ts';
+
+export type Verdict =
+  | 'balanced'
+  | 'straggler'
+  | 'stage_imbalance'
+  | 'rotating_imbalance'
+  | 'cluster_wide'
+  | 'data_loading'
+  | 'network'
+  | 'inconclusive';
+
+export interface BlameFinding {
+  readonly kind: Exclude<Verdict, 'balanced'>;
+  /** Whose fault it is; empty where it is everybody's. */
+  readonly ranks: readonly number[];
+  /** In which phase mostly; undefined where that does not apply. */
+  readonly phase: string | undefined;
+  /** ms that a step would be shorter without it, all other faults mended. */
+  readonly costMsPerStep: number;
+  /** Of the mean step, 0 … 1. */
+  readonly shareOfStep: number;
+  /** ms that a step would be shorter now, if it alone were mended. */
+  readonly gainMsPerStep: number;
+  /** What was seen, in sentences. */
+  readonly evidence: readonly string[];
+}
+
+/** `ranks` at the median of their peers → the step would be this much shorter. */
+export interface WhatIf {
+  readonly ranks: readonly number[];
+  readonly stepMs: number;
+  /** Of the step, 0 … 1. */
+  readonly shorter: number;
+  /** Step as it is ÷ step then. */
+  readonly slowdown: number;
+}
+
+/** Of a rank against its peers. */
+export interface PeerExcess {
+  readonly rank: number;
+  readonly peers: string;
+  /** Own work more than the median of its peers', ns per step, and as a share of theirs. */
+  readonly excess: number;
+  readonly share: number;
+  /** Phase in which it is most. */
+  readonly phase: string;
+}
+
+export interface Blame {
+  readonly verdict: Verdict;
+  readonly findings: readonly BlameFinding[];
+  /** Steps that this rests on. */
+  readonly steps: { readonly count: number; readonly first: number | undefined; readonly last: number | undefined };
+  /** Mean length of them over the cluster, ns. */
+  readonly step: number;
+  readonly basis: BlameWindow['basis'];
+  readonly frontier: readonly FrontierPhase[];
+  readonly excess: readonly PeerExcess[];
+  readonly breakdown: readonly RankBreakdown[];
+  readonly whatIf: readonly WhatIf[];
+  readonly alignment: BlameAlignment & {
+    /** ns per step by which waits and transfers can be off in all; undefined where clocks are not aligned. */
+    readonly uncertainty: number | undefined;
+  };
+  /** How the last steps differ from those the run began with; undefined in a short run. */
+  readonly change: BlameChange | undefined;
+}
+
+export interface BlameContext {
+  /** Ranks of which nothing was heard. */
+  readonly missing?: readonly number[] | undefined;
+  readonly change?: BlameChange | undefined;
+}
+
+const nanosPerMs = 1e6;
+/** Fewer steps say nothing. */
+const stepsMin = 5;
+/** A finding costs at least this share of a step, and a verdict is one of at least that. */
+const findingShareMin = 0.01;
+const verdictShareMin = 0.02;
+/** Data loading and the network are told from this share of a step on, … */
+const shareToTell = 0.15;
+/** … and are the verdict from this on, for they take some time in any job. */
+const shareToJudge = 0.4;
+/** Time in collectives of unknown company beyond which nobody can say who waited for whom. */
+const unmatchedShareMax = 0.2;
+const changeShareMin = 0.03;
+
+export function blameOfWindow(window: BlameWindow, context: BlameContext = {}): Blame {
+  const breakdown = breakdownOf(window);
+  const { steps, ranks, phases } = window;
+  const replay = new Replay(window);
+  const own = new OwnWork(window);
+  const step = replay.meanStep((_rank, _step, _phase, length) => length);
+  const excesses = own.excesses(step);
+  const uncertainty = clockShareOf(window);
+  const base = {
+    steps: { count: steps.length, first: steps[0]?.step, last: steps.at(-1)?.step },
+    step,
+    basis: window.basis,
+    frontier: frontierOf(window),
+    excess: excesses.map(({ rank, total, phases: by, peers }): PeerExcess => {
+      const work = peers.reduce((sum, length) => sum + length, 0);
+      const { rank: number, peers: name } = ranks[rank] as (typeof ranks)[number];
+      const phase = phases[by.indexOf(Math.max(...by))] as string;
+      return { rank: number, peers: name, excess: total, share: work > 0 ? total / work : 0, phase };
+    }),
+    breakdown,
+    alignment: { ...window.alignment, uncertainty },
+    change: context.change,
+  };
+  const why = whyInconclusive(window, breakdown, context);
+  if (steps.length < stepsMin || ranks.length === 0 || step <= 0) {
+    return { ...base, verdict: 'inconclusive', findings: why.map(inconclusive), whatIf: [] };
+  }
+  const { faults, mended, mendedStep } = findFaults(window, own, replay, excesses, step);
+  const findings: BlameFinding[] = faults
+    .filter(({ cost }) => cost >= findingShareMin * step)
+    .map(({ kind, ranks: of, phase, cost, gain, evidence }) => {
+      return { kind, ranks: of, phase, ...costs(cost, step), gainMsPerStep: ms(gain), evidence };
+    });
+  const withoutData = replay.meanStep((rank, at, phase, length) => (isDataPhase(phases[phase] as string) ? 0 : mended(rank, at, phase, length)));
+  findings.push(...sharesOf(window, replay, mended, mendedStep, withoutData, step, uncertainty));
+  if (context.change !== undefined && context.change.kind === 'cluster_wide' && context.change.share >= changeShareMin) {
+    const { change, phase, evidence } = context.change;
+    findings.push({ kind: 'cluster_wide', ranks: [], phase, ...costs(change, step), gainMsPerStep: ms(change), evidence });
+  }
+  findings.sort((a, b) => b.costMsPerStep - a.costMsPerStep);
+  findings.length = Math.min(findings.length, blameLimits.blameFindingsMax);
+  const verdict = verdictOf(findings, why.length > 0);
+  if (verdict === 'inconclusive') findings.push(...why.map(inconclusive));
+  const whatIf = faults
+    .filter(({ kind, cost }) => (kind === 'straggler' || kind === 'stage_imbalance') && cost >= findingShareMin * step)
+    .map(({ ranks: of, atMedian }) => ({ ranks: of, stepMs: ms(atMedian), shorter: 1 - atMedian / step, slowdown: step / atMedian }));
+  return { ...base, verdict, findings, whatIf };
+}
+
+const ms = (ns: number): number => ns / nanosPerMs;
+const costs = (cost: number, step: number) => ({ costMsPerStep: ms(cost), shareOfStep: cost / step });
+
+const inconclusive = (text: string): BlameFinding => {
+  return { kind: 'inconclusive', ranks: [], phase: undefined, costMsPerStep: 0, shareOfStep: 0, gainMsPerStep: 0, evidence: [text] };
+};
+
+function whyInconclusive(window: BlameWindow, breakdown: readonly RankBreakdown[], { missing = [] }: BlameContext): string[] {
+  const { steps, ranks, phases, basis } = window;
+  const why: string[] = [];
+  if (steps.length < stepsMin) why.push(`only ${steps.length} steps were told by all ranks: at least ${stepsMin} are needed`);
+  if (ranks.length < 2) why.push('there are no two ranks to compare');
+  if (missing.length > 0) why.push(`nothing was heard of ${missing.length} ranks: what others waited for may be theirs`);
+  if (steps.length > 0 && basis === 'phases' && ranks.length > 1 && !namesMeetings(phases)) {
+    why.push('no collectives were recorded in these steps: waiting inside of a phase looks like work in it');
+  }
+  const total = breakdown.reduce((sum, { step }) => sum + step, 0);
+  const unmatched = breakdown.reduce((sum, { unmatched: time }) => sum + time, 0);
+  if (total > 0 && unmatched > unmatchedShareMax * total) {
+    why.push(`${Math.round((100 * unmatched) / total)} % of the time is in collectives of which a rank's part is missing`);
+  }
+  return why;
+}
+
+/** What takes a share of the step without anybody lagging behind: loading data, and the network. */
+function sharesOf(
+  window: BlameWindow,
+  replay: Replay,
+  mended: Parameters<Replay['meanStep']>[0],
+  mendedStep: number,
+  withoutData: number,
+  step: number,
+  uncertainty: number | undefined,
+): BlameFinding[] {
+  const found: BlameFinding[] = [];
+  const data = mendedStep - withoutData;
+  if (data >= shareToTell * mendedStep) {
+    const phase = window.phases.find(isDataPhase);
+    const evidence = [`no rank computes while "${phase}" runs: hidden behind the other phases it would cost nothing`];
+    found.push({ kind: 'data_loading', ranks: [], phase, ...costs(data, step), gainMsPerStep: ms(data), evidence });
+  }
+  const network = mendedStep - replay.meanStep(mended, 0);
+  if (network < shareToTell * mendedStep) return found;
+  const evidence = [...networkOf(window)];
+  const gain = { gainMsPerStep: ms(network) };
+  if (window.basis === 'pieces' && (uncertainty === undefined || network - uncertainty < shareToTell * mendedStep)) {
+    const bound = uncertainty === undefined ? 'clocks are not aligned' : `clocks are known to ±${ms(uncertainty).toFixed(2)} ms per step`;
+    evidence.push(`${bound}: waiting for a late rank and the network cannot be told apart`);
+    found.push({ kind: 'inconclusive', ranks: [], phase: undefined, ...costs(network, step), ...gain, evidence });
+  } else found.push({ kind: 'network', ranks: [], phase: undefined, ...costs(network, step), ...gain, evidence });
+  return found;
+}
+
+function verdictOf(findings: readonly BlameFinding[], isUncertain: boolean): Verdict {
+  const least = ({ kind }: BlameFinding): number => (kind === 'data_loading' || kind === 'network' || kind === 'inconclusive' ? shareToJudge : verdictShareMin);
+  const worst = findings.find((finding) => finding.shareOfStep >= least(finding));
+  return worst?.kind ?? (isUncertain ? 'inconclusive' : 'balanced');
+}

@@ -1,0 +1,115 @@
+// One rank's step, cut into pieces: its phases and its collectives, as they lie on one line, become what `BlameWindow` is made of.
+//
+//   step        ├──────────────────────────────────────────────────────────────┤
+//   phases         ├─ data ─┤├──── forward ────┤├──────── backward ────────┤
+//   collectives                                       ├───────────────┤
+//                                                          ^ last entry of any rank
+//   pieces      other│ data  │ forward         │ backward │w│transfer  │ backw.│other
+//
+// Where two collectives run at once (a send with a receive), waiting for the one that is late counts. Of phases at one time, the one that began
+// first counts until it ends.
+
+import type { Meeting, Piece } from './blame-window.ts';
+
+/** A phase where it ran; times in ns on the axis of `start`. */
+export interface PlacedPhase {
+  readonly phase: number;
+  readonly from: number;
+  readonly until: number;
+}
+
+/** A rank's part of a collective. */
+export interface StepCollective {
+  readonly entry: number;
+  /** Undefined: still inside. */
+  readonly exit: number | undefined;
+  /** Undefined: nobody knows who else took part. */
+  readonly meeting: Meeting | undefined;
+  /** Until when it waited for the last to come. */
+  readonly waitedUntil: number;
+  /** How much later than the first it left; undefined: it left without waiting for the last. */
+  readonly lag: number | undefined;
+  /** The stretches in which the rank did nothing else, ascending; undefined: all of it. */
+  readonly exposed: readonly (readonly [from: number, until: number])[] | undefined;
+}
+
+/** The pieces of the step [start, start + length]; their lengths add up to `length` in whole ns. */
+export function cutStep(
+  start: number,
+  length: number,
+  placed: readonly PlacedPhase[],
+  collectives: readonly StepCollective[],
+  otherPhase: number,
+): Piece[] {
+  const end = Math.round(length);
+  const at = (time: number): number => Math.min(end, Math.max(0, Math.round(time - start)));
+  const cuts = new Set([0, end]);
+  for (const { from, until } of placed) cuts.add(at(from)).add(at(until));
+  for (const { entry, exit = Number.POSITIVE_INFINITY, waitedUntil, exposed } of collectives) {
+    cuts.add(at(entry)).add(at(exit)).add(at(waitedUntil));
+    for (const [from, until] of exposed ?? []) cuts.add(at(from)).add(at(until));
+  }
+  const times = [...cuts].sort((a, b) => a - b);
+  const entering = [...collectives].sort((a, b) => a.entry - b.entry);
+  const phases = [...placed].sort((a, b) => a.from - b.from || b.until - a.until);
+  const pieces: Piece[] = [];
+  let active: StepCollective[] = [];
+  let [nextEntry, nextPhase] = [0, 0];
+  for (const [index, from] of times.entries()) {
+    active = leaveAt(active, from, at, end, pieces, length + start);
+    for (let next = entering[nextEntry]; next !== undefined && at(next.entry) <= from; next = entering[++nextEntry]) {
+      if (next.entry >= start && next.meeting !== undefined && next.entry <= start + length) pieces.push({ kind: 'enter', meeting: next.meeting });
+      active.push(next);
+    }
+    active = leaveAt(active, from, at, end, pieces, length + start);
+    const until = times[index + 1];
+    if (until === undefined) break;
+    while (nextPhase < phases.length && at((phases[nextPhase] as PlacedPhase).until) <= from) nextPhase++;
+    const candidate = phases[nextPhase];
+    const phase = candidate !== undefined && at(candidate.from) <= from ? candidate.phase : otherPhase;
+    addPiece(pieces, pieceOf(active, from, until - from, phase, at));
+  }
+  return pieces;
+}
+
+/** Those of `active` that have not ended at `time`. */
+function leaveAt(
+  active: StepCollective[],
+  time: number,
+  at: (time: number) => number,
+  end: number,
+  pieces: Piece[],
+  stepEnd: number,
+): StepCollective[] {
+  return active.filter(({ exit, meeting, lag }) => {
+    if (exit === undefined || at(exit) > time || (exit > stepEnd && time === end)) return true;
+    if (meeting !== undefined && lag !== undefined) pieces.push({ kind: 'leave', meeting, lag });
+    return false;
+  });
+}
+
+function pieceOf(active: readonly StepCollective[], from: number, length: number, phase: number, at: (time: number) => number): Piece {
+  let late: StepCollective | undefined;
+  let inside: StepCollective | undefined;
+  for (const collective of active) {
+    if (!isExposed(collective, from, at)) continue;
+    if (collective.meeting !== undefined && at(collective.waitedUntil) > from) {
+      if (late === undefined || collective.waitedUntil > late.waitedUntil) late = collective;
+    }
+    if (inside === undefined || (inside.meeting === undefined && collective.meeting !== undefined)) inside = collective;
+  }
+  if (late?.meeting !== undefined) return { kind: 'wait', phase, length, meeting: late.meeting };
+  if (inside === undefined) return { kind: 'own', phase, length };
+  return inside.meeting === undefined ? { kind: 'unmatched', phase, length } : { kind: 'transfer', phase, length, meeting: inside.meeting };
+}
+
+const isExposed = ({ exposed }: StepCollective, time: number, at: (time: number) => number): boolean =>
+  exposed === undefined || exposed.some(([from, until]) => at(from) <= time && time < at(until));
+
+/** Pieces of one kind that follow each other are one. */
+function addPiece(pieces: Piece[], piece: Piece): void {
+  const last = pieces.at(-1);
+  if (last !== undefined && last.kind === 'own' && piece.kind === 'own' && last.phase === piece.phase) {
+    pieces[pieces.length - 1] = { ...last, length: last.length + piece.length };
+  } else pieces.push(piece);
+}

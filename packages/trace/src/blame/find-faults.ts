@@ -1,0 +1,220 @@
+// The faults of a window and what each costs, by replays in which they are mended.
+//
+//   straggler            one rank works longer than its peers, step for step (a host, where all of its ranks do, in the same phase)
+//   stage_imbalance      all ranks of a stage work longer than those of the other stages
+//   rotating_imbalance   no rank is slower than its peers for long, but in each step some rank is: data, lengths of sequences, jitter
+//
+// To mend a rank is to scale its slow phases to its peers' median; a stage, to the median of the other stages; rotation, to give each piece of
+// work in a step and phase the length that its peers have at the median.
+
+import { blameLimits } from './blame-limits.ts';
+import type { BlameWindow } from './blame-window.ts';
+import type { Excess, OwnWork } from './own-work.ts';
+import type { NewLength, Replay } from './replay.ts';
+import { median } from './robust.ts';
+
+export interface Fault {
+  readonly kind: 'straggler' | 'stage_imbalance' | 'rotating_imbalance';
+  /** Rank numbers. */
+  readonly ranks: readonly number[];
+  readonly phase: string | undefined;
+  /** ns per step: without it, all others mended. */
+  readonly cost: number;
+  /** ns per step: without it alone. */
+  readonly gain: number;
+  /** ns: the step with it alone mended. */
+  readonly atMedian: number;
+  readonly evidence: readonly string[];
+}
+
+export interface Faults {
+  readonly faults: readonly Fault[];
+  /** Everything mended but what rotates. */
+  readonly mended: NewLength;
+  readonly mendedStep: number;
+}
+
+/** A fault before its cost is known. `factors`: by rank index and phase; 1 where absent. */
+interface Suspect {
+  readonly kind: 'straggler' | 'stage_imbalance';
+  readonly ranks: readonly number[];
+  readonly phase: number;
+  readonly excess: number;
+  readonly factors: ReadonlyMap<number, Float64Array>;
+  readonly evidence: readonly string[];
+}
+
+const stageShareMin = 0.05;
+/** Rotation is told from this share of the step on: a little of it is in any cluster. */
+const rotationShareMin = 0.08;
+/** More stragglers than this with the same phase are one finding. */
+const togetherMin = 5;
+
+export function findFaults(window: BlameWindow, own: OwnWork, replay: Replay, excesses: readonly Excess[], step: number): Faults {
+  const slow = stragglers(window, own, excesses);
+  const suspects = [...slow, ...slowStages(window, own, slow)].sort((a, b) => b.excess - a.excess).slice(0, blameLimits.blameFindingsMax);
+  const mended = mend(suspects);
+  const mendedStep = replay.meanStep(mended);
+  const faults = suspects.map((suspect): Fault => {
+    const { kind, ranks, phase, evidence } = suspect;
+    const cost = replay.meanStep(mend(suspects.filter((other) => other !== suspect))) - mendedStep;
+    const atMedian = replay.meanStep(mend([suspect]));
+    const gain = step - atMedian;
+    const isHidden = gain < cost / 2;
+    const hidden = isHidden ? [`hidden behind a larger fault: mending it alone gives ${ms(gain)} per step now`] : [];
+    const numbers = ranks.map((rank) => (window.ranks[rank] as BlameWindow['ranks'][number]).rank);
+    return { kind, ranks: numbers, phase: window.phases[phase], cost, gain, atMedian, evidence: [...evidence, ...hidden] };
+  });
+  const rotation = rotationOf(window, own, replay, mended, mendedStep, step);
+  return { faults: rotation === undefined ? faults : [...faults, rotation], mended, mendedStep };
+}
+
+function mend(suspects: readonly Suspect[]): NewLength {
+  if (suspects.length === 0) return (_rank, _step, _phase, length) => length;
+  return (rank, _step, phase, length) => {
+    let mended = length;
+    for (const { factors } of suspects) mended *= factors.get(rank)?.[phase] ?? 1;
+    return mended;
+  };
+}
+
+function stragglers(window: BlameWindow, own: OwnWork, excesses: readonly Excess[]): Suspect[] {
+  const slow = excesses.filter((excess) => excess.slow.length > 0);
+  const suspects: Suspect[] = [];
+  for (const together of grouped(window, slow)) {
+    const [first] = together as [Excess, ...Excess[]];
+    const phase = first.slow[0] as number;
+    const factors = new Map(together.map((excess) => [excess.rank, factorsOf(own, excess)]));
+    const evidence = together.slice(0, togetherMin).map((excess) => excessText(window, excess));
+    const hosts = new Set(together.map(({ rank }) => window.ranks[rank]?.hostName));
+    if (together.length > 1 && hosts.size === 1) evidence.unshift(`all ranks of host ${[...hosts][0]} are slow`);
+    const excess = Math.max(...together.map(({ slow: phases, phases: by }) => phases.reduce((sum, at) => sum + (by[at] as number), 0)));
+    suspects.push({ kind: 'straggler', ranks: together.map(({ rank }) => rank), phase, excess, factors, evidence });
+  }
+  return suspects;
+}
+
+/** Together: all ranks of a host where there are several hosts, and what would be a long list of the same phase. */
+function grouped({ ranks }: BlameWindow, slow: readonly Excess[]): Excess[][] {
+  const keyed = new Map<string, Excess[]>();
+  const hosts = new Map<string, number>();
+  for (const { host } of ranks) hosts.set(host, (hosts.get(host) ?? 0) + 1);
+  const hostOf = ({ rank }: Excess): string => ranks[rank]?.host ?? '';
+  const onHost = (excess: Excess): Excess[] => slow.filter((other) => hostOf(other) === hostOf(excess) && other.slow[0] === excess.slow[0]);
+  for (const excess of slow) {
+    const [phase] = excess.slow;
+    const isHost = hosts.size > 1 && (hosts.get(hostOf(excess)) ?? 0) > 1 && onHost(excess).length === hosts.get(hostOf(excess));
+    const isMany = slow.filter(({ slow: [other] }) => other === phase).length > togetherMin;
+    const key = isHost ? `host ${hostOf(excess)} ${phase}` : isMany ? `phase ${phase}` : `rank ${excess.rank}`;
+    const held = keyed.get(key);
+    if (held === undefined) keyed.set(key, [excess]);
+    else held.push(excess);
+  }
+  return [...keyed.values()];
+}
+
+function factorsOf(own: OwnWork, { rank, slow, phases }: Excess): Float64Array {
+  const factors = new Float64Array(own.phases).fill(1);
+  for (const phase of slow) {
+    const length = median(own.inPhase(rank, phase));
+    if (length > 0) factors[phase] = Math.max(0, 1 - (phases[phase] as number) / length);
+  }
+  return factors;
+}
+
+function excessText({ ranks, phases }: BlameWindow, { rank, slow, phases: by, peers }: Excess): string {
+  const parts = slow.slice(0, 3).map((phase) => {
+    const more = by[phase] as number;
+    return `${ms(more)} longer in ${phases[phase]} than the median of its peers (${ms((peers[phase] as number) + more)} against ${ms(peers[phase] as number)})`;
+  });
+  return `rank ${ranks[rank]?.rank} works ${parts.join(', ')}`;
+}
+
+function slowStages(window: BlameWindow, own: OwnWork, slow: readonly Suspect[]): Suspect[] {
+  const { groups } = own;
+  if (groups.size < 2) return [];
+  const mended = mend(slow);
+  const levels = new Map(
+    [...groups].map(([name, ranks]) => {
+      const inPhase = (phase: number): number => median(ranks.map((rank) => mended(rank, 0, phase, median(own.inPhase(rank, phase)))));
+      return [name, Float64Array.from({ length: own.phases }, (_, phase) => inPhase(phase))] as const;
+    }),
+  );
+  const suspects: Suspect[] = [];
+  for (const [name, level] of levels) {
+    const others = [...levels].filter(([other]) => other !== name).map(([, other]) => other);
+    const usual = level.map((_, phase) => median(others.map((other) => other[phase] as number)));
+    const [work, usualWork] = [level, usual].map((by) => by.reduce((sum, length) => sum + length, 0)) as [number, number];
+    if (work - usualWork <= stageShareMin * usualWork) continue;
+    const more = level.map((length, phase) => length - (usual[phase] as number));
+    const phase = more.indexOf(Math.max(...more));
+    const factors = level.map((length, at) => (length > 0 ? (usual[at] as number) / length : 1));
+    const ranks = groups.get(name) ?? [];
+    const lone = ranks.length === 1 ? ['it has one rank: whether stage or rank is slow cannot be told'] : [];
+    const evidence = [`${name || 'the stage'} works ${ms(work)} per step, the other stages ${ms(usualWork)} at the median`, ...lone];
+    suspects.push({ kind: 'stage_imbalance', ranks, phase, excess: work - usualWork, factors: new Map(ranks.map((rank) => [rank, factors])), evidence });
+  }
+  return suspects;
+}
+
+function rotationOf(
+  window: BlameWindow,
+  own: OwnWork,
+  replay: Replay,
+  mended: NewLength,
+  mendedStep: number,
+  step: number,
+): Fault | undefined {
+  const even = evenWork(window, own, mended);
+  const cost = mendedStep - replay.meanStep(even.newLength);
+  if (cost < rotationShareMin * mendedStep) return undefined;
+  const leader = even.led.indexOf(Math.max(...even.led));
+  const share = (even.led[leader] as number) / Math.max(1, own.steps);
+  const evidence = [
+    `in each step some rank works ${(100 * even.spread).toFixed(1)} % longer than the median of its peers (median over steps), not always the same`,
+    `rank ${window.ranks[leader]?.rank} is the one most often: in ${Math.round(100 * share)} % of the steps`,
+  ];
+  const phase = window.phases[even.phase];
+  return { kind: 'rotating_imbalance', ranks: [], phase, cost, gain: cost, atMedian: step - cost, evidence };
+}
+
+/** Work as it would be, were all ranks of a group alike in each step and phase; how far it is from that, and where. */
+function evenWork(window: BlameWindow, own: OwnWork, mended: NewLength) {
+  const { steps, phases } = own;
+  const count = new Float64Array(window.ranks.length * phases * steps);
+  const at = (rank: number, phase: number, step: number): number => (rank * phases + phase) * steps + step;
+  for (const [step, { ranks }] of window.steps.entries()) {
+    for (const [rank, { pieces }] of ranks.entries()) {
+      for (const piece of pieces) if (piece.kind === 'own') count[at(rank, piece.phase, step)] = (count[at(rank, piece.phase, step)] as number) + 1;
+    }
+  }
+  const length = new Float64Array(count.length);
+  const spreads: number[] = [];
+  const led = new Uint32Array(window.ranks.length);
+  const byPhase = new Float64Array(phases);
+  for (let step = 0; step < steps; step++) {
+    let [most, leader] = [0, 0];
+    for (const ranks of own.groups.values()) {
+      const totals = new Float64Array(ranks.length);
+      for (let phase = 0; phase < phases; phase++) {
+        const works = ranks.map((rank) => mended(rank, step, phase, own.of(rank, phase, step)));
+        const middle = median(works);
+        byPhase[phase] = (byPhase[phase] as number) + Math.max(...works) - middle;
+        for (const [index, rank] of ranks.entries()) {
+          totals[index] = (totals[index] as number) + (works[index] as number);
+          length[at(rank, phase, step)] = middle / Math.max(1, count[at(rank, phase, step)] as number);
+        }
+      }
+      const middle = median(totals);
+      for (const [index, total] of totals.entries()) {
+        if (middle > 0 && total / middle - 1 > most) [most, leader] = [total / middle - 1, ranks[index] as number];
+      }
+    }
+    spreads.push(most);
+    led[leader] = (led[leader] as number) + 1;
+  }
+  const newLength: NewLength = (rank, step, phase) => length[at(rank, phase, step)] as number;
+  return { newLength, spread: median(spreads), led, phase: byPhase.indexOf(Math.max(...byPhase)) };
+}
+
+const ms = (ns: number): string => `${(ns / 1e6).toFixed(Math.abs(ns) < 1e6 ? 3 : 2)} ms`;

@@ -1,0 +1,51 @@
+// The frontier of a step (StageFrontier, arXiv 2606.06751): how far the rank that is furthest behind has come after each phase.
+//
+//   F_s = max over ranks of the time up to the end of phase s        a_s = F_s − F_{s−1}        Σ a_s = the longest rank's step
+//
+// It needs no clocks at all, and says in which phase time goes by for the cluster as a whole. Waiting is in it.
+
+import type { BlameWindow } from './blame-window.ts';
+
+export interface FrontierPhase {
+  readonly phase: string;
+  /** ns per step by which the frontier advances, mean over the steps. */
+  readonly advance: number;
+  /** The rank that is at the frontier after this phase in most steps, and in which share of them. */
+  readonly leader: number;
+  readonly leaderShare: number;
+}
+
+/** In order of phases; the sum of the advances is the mean of the steps' longest ranks. */
+export function frontierOf(window: BlameWindow): FrontierPhase[] {
+  const { ranks, phases, steps } = window;
+  const advances = new Float64Array(phases.length);
+  const led = phases.map(() => new Uint32Array(ranks.length));
+  for (const step of steps) {
+    const spent = step.ranks.map(({ pieces }) => {
+      const lengths = new Float64Array(phases.length);
+      for (const piece of pieces) if ('phase' in piece) lengths[piece.phase] = (lengths[piece.phase] as number) + piece.length;
+      return lengths;
+    });
+    const reached = new Float64Array(ranks.length);
+    let before = 0;
+    for (const phase of phases.keys()) {
+      let leader = 0;
+      for (const [rank, lengths] of spent.entries()) {
+        reached[rank] = (reached[rank] as number) + (lengths[phase] as number);
+        if ((reached[rank] as number) > (reached[leader] as number)) leader = rank;
+      }
+      const frontier = reached[leader] as number;
+      advances[phase] = (advances[phase] as number) + frontier - before;
+      before = frontier;
+      const count = led[phase] as Uint32Array;
+      count[leader] = (count[leader] as number) + 1;
+    }
+  }
+  return phases.map((phase, index) => {
+    const counts = led[index] as Uint32Array;
+    const leader = counts.indexOf(Math.max(...counts));
+    const share = steps.length === 0 ? 0 : (counts[leader] as number) / steps.length;
+    const rank = ranks[leader]?.rank ?? -1;
+    return { phase, advance: steps.length === 0 ? 0 : (advances[index] as number) / steps.length, leader: rank, leaderShare: share };
+  });
+}

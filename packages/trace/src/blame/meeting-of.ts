@@ -1,0 +1,51 @@
+// A matched collective, or a send and its receive, as a meeting: who came last, until when each rank waited for that, and how long the data took.
+//
+// Where clocks are aligned, times of ranks are compared. Where they are not, lengths alone speak: the rank that was inside for the shortest
+// time came last, and all of what it was inside for is transfer.
+
+import { isBarrierLike } from '../match/collective-kind.ts';
+import { collectiveKind } from '../match/collective-kind.ts';
+import type { CollectivePart, MatchedCollective } from '../match/collective-matcher.ts';
+import type { TraceProcess } from '../trace-sink.ts';
+import { collectiveTiming } from '../analyse/collective-timing.ts';
+import type { Meeting } from './blame-window.ts';
+
+export interface MeetingPart {
+  readonly part: CollectivePart;
+  readonly waitedUntil: number;
+  /** Undefined: it left without waiting for the last. */
+  readonly lag: number | undefined;
+}
+
+/** Undefined where a part is missing, or somebody is still inside. */
+export function meetingOf(
+  matched: MatchedCollective,
+  processOf: (member: number) => TraceProcess | undefined,
+): { readonly meeting: Meeting; readonly parts: readonly MeetingPart[] } | undefined {
+  const { parts, missing, pair, group, op: called } = matched;
+  if (missing.length > 0 || (pair !== undefined && parts.length < 2) || parts.some(({ exit }) => exit === undefined)) return undefined;
+  const { epsilon } = collectiveTiming(matched, processOf);
+  const op = collectiveKind(called) ?? called;
+  const name = pair === undefined ? `${op} ${group}` : `send ${pair[0]} → ${pair[1]} ${group}`;
+  const inside = parts.map(({ entry, exit }) => (exit as number) - entry);
+  const shortest = Math.min(...inside);
+  if (epsilon === undefined) {
+    const last = parts[inside.indexOf(shortest)] as CollectivePart;
+    const meeting = { name, lastRank: last.rank, transfer: shortest, epsilon };
+    const waits = parts.map((part) => ({ part, waitedUntil: (part.exit as number) - shortest, lag: 0 }));
+    return { meeting, parts: waits };
+  }
+  const last = parts.reduce((latest, part) => (part.entry > latest.entry ? part : latest));
+  // A sender may be done as soon as its data is buffered: what counts is when the receiver has it.
+  const receiver = pair === undefined ? undefined : parts.find(({ rank, op }) => rank === pair[1] && collectiveKind(op) !== 'send');
+  const firstExit = (receiver?.exit ?? Math.min(...parts.map(({ exit }) => exit as number))) as number;
+  const apart = Math.max(0, firstExit - last.entry);
+  const transfer = pair === undefined && isBarrierLike(called) ? Math.min(apart, shortest) : apart;
+  const meeting = { name, lastRank: last.rank, transfer, epsilon };
+  const waits = parts.map((part): MeetingPart => {
+    const exit = part.exit as number;
+    const left = exit < last.entry - epsilon;
+    return { part, waitedUntil: Math.min(exit, last.entry), lag: left ? undefined : Math.max(0, exit - last.entry - transfer) };
+  });
+  return { meeting, parts: waits };
+}

@@ -1,0 +1,44 @@
+// What waits and transfers of a window rest on: which communicators move data for how long, and by how much clocks may be off in that.
+
+import type { BlameWindow, Meeting } from './blame-window.ts';
+import { mean } from './robust.ts';
+
+const shown = 3;
+
+/** The communicators that data is on its way in for longest, as sentences. */
+export function networkOf(window: BlameWindow): string[] {
+  const names = [...transfersOf(window)].sort(([, a], [, b]) => b - a);
+  return names.slice(0, shown).map(([name, length]) => `${name}: ${(length / 1e6).toFixed(2)} ms per step of transfer, after the last rank came`);
+}
+
+/** ns per step and rank that data of each communicator is on its way. */
+export function transfersOf({ steps, ranks }: BlameWindow): Map<string, number> {
+  const names = new Map<string, number>();
+  for (const step of steps) {
+    for (const { pieces } of step.ranks) {
+      for (const piece of pieces) {
+        if (piece.kind === 'transfer') names.set(piece.meeting.name, (names.get(piece.meeting.name) ?? 0) + piece.length);
+      }
+    }
+  }
+  const count = Math.max(1, steps.length * ranks.length);
+  return new Map([...names].map(([name, length]) => [name, length / count]));
+}
+
+/** ns per step by which waits and transfers may be off: what clocks may be off in each meeting, summed; undefined where they are not aligned. */
+export function clockShareOf({ steps, ranks }: BlameWindow): number | undefined {
+  const sums: number[] = [];
+  for (const rank of ranks.keys()) {
+    let sum = 0;
+    for (const step of steps) {
+      const seen = new Set<Meeting>();
+      for (const piece of step.ranks[rank]?.pieces ?? []) if (piece.kind === 'transfer' && piece.length > 0) seen.add(piece.meeting);
+      for (const { epsilon } of seen) {
+        if (epsilon === undefined) return undefined;
+        sum += epsilon;
+      }
+    }
+    sums.push(sum / Math.max(1, steps.length));
+  }
+  return mean(sums);
+}

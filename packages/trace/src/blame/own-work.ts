@@ -1,0 +1,134 @@
+// Own work as a table, rank × phase × step, and how much more of it a rank does than its peers.
+//
+// A rank's excess in a phase is the median over steps of what it took more than the median of its peers took in the same step: one slow step,
+// or one slow peer, moves neither. It counts when it is more than
+//
+//   2 % of what peers work in a step, 1 % of the step,
+//   6 times the deviation of the peers' own excesses from each other (ranks are never quite alike),
+//   5 times its own error, 1.2533 · deviation over steps / √steps (a median's).
+
+import type { BlameWindow } from './blame-window.ts';
+import { deviation, median, mediansOfOthers } from './robust.ts';
+
+/** What a rank works more than its peers; ns per step. */
+export interface Excess {
+  /** Index in `BlameWindow.ranks`. */
+  readonly rank: number;
+  /** Of all phases together. */
+  readonly total: number;
+  /** By phase. */
+  readonly phases: Float64Array;
+  /** Phases whose excess counts; all in which it works longer where only the sum counts. */
+  readonly slow: readonly number[];
+  /** Median own work of its peers, by phase. */
+  readonly peers: Float64Array;
+}
+
+const shareOfWorkMin = 0.02;
+const shareOfStepMin = 0.01;
+const spreadsMin = 6;
+const errorsMin = 5;
+
+export class OwnWork {
+  readonly #window: BlameWindow;
+  /** By rank, phase, step. */
+  readonly #own: Float64Array;
+  readonly steps: number;
+  readonly phases: number;
+
+  constructor(window: BlameWindow) {
+    this.#window = window;
+    this.steps = window.steps.length;
+    this.phases = window.phases.length;
+    this.#own = new Float64Array(window.ranks.length * this.phases * this.steps);
+    for (const [step, { ranks }] of window.steps.entries()) {
+      for (const [rank, { pieces }] of ranks.entries()) {
+        for (const piece of pieces) if (piece.kind === 'own') this.#own[this.#at(rank, piece.phase) + step] = this.of(rank, piece.phase, step) + piece.length;
+      }
+    }
+  }
+
+  /** ns. */
+  of(rank: number, phase: number, step: number): number {
+    return this.#own[this.#at(rank, phase) + step] as number;
+  }
+
+  /** Of all steps, by step. */
+  inPhase(rank: number, phase: number): Float64Array {
+    return this.#own.subarray(this.#at(rank, phase), this.#at(rank, phase) + this.steps);
+  }
+
+  /** Of all phases, by step. */
+  total(rank: number): Float64Array {
+    const total = new Float64Array(this.steps);
+    for (let phase = 0; phase < this.phases; phase++) {
+      for (const [step, length] of this.inPhase(rank, phase).entries()) total[step] = (total[step] as number) + length;
+    }
+    return total;
+  }
+
+  /** Indexes of ranks by their `peers`. */
+  get groups(): ReadonlyMap<string, readonly number[]> {
+    const groups = new Map<string, number[]>();
+    for (const [rank, { peers }] of this.#window.ranks.entries()) {
+      const group = groups.get(peers);
+      if (group === undefined) groups.set(peers, [rank]);
+      else group.push(rank);
+    }
+    return groups;
+  }
+
+  /** Of the ranks that have peers; `step`: the cluster's, ns. */
+  excesses(step: number): Excess[] {
+    return [...this.groups.values()].filter(({ length }) => length > 1).flatMap((ranks) => this.#excessesAmong(ranks, step));
+  }
+
+  #excessesAmong(ranks: readonly number[], step: number): Excess[] {
+    const inPhases = Array.from({ length: this.phases }, (_, phase) => this.#against(ranks.map((rank) => this.inPhase(rank, phase))));
+    const inAll = this.#against(ranks.map((rank) => this.total(rank)));
+    return ranks.map((rank, index) => {
+      const of = ({ more }: Comparison): number => more[index] as number;
+      const work = inAll.others[index] as number;
+      const least = Math.max(shareOfWorkMin * work, shareOfStepMin * step);
+      const counts = (comparison: Comparison): boolean => of(comparison) > Math.max(least, comparison.noise[index] as number);
+      const phases = Float64Array.from(inPhases, of);
+      let slow = [...phases.keys()].filter((phase) => counts(inPhases[phase] as Comparison));
+      if (slow.length === 0 && counts(inAll)) slow = [...phases.keys()].filter((phase) => (phases[phase] as number) > 0);
+      slow.sort((a, b) => (phases[b] as number) - (phases[a] as number));
+      return { rank, total: of(inAll), phases, slow, peers: Float64Array.from(inPhases, ({ others }) => others[index] as number) };
+    });
+  }
+
+  /** `series`: of each rank, by step. */
+  #against(series: readonly Float64Array[]): Comparison {
+    const { steps } = this;
+    const more = series.map(() => new Float64Array(steps));
+    const others = series.map(() => new Float64Array(steps));
+    const values = new Float64Array(series.length);
+    for (let step = 0; step < steps; step++) {
+      for (const [rank, own] of series.entries()) values[rank] = own[step] as number;
+      for (const [rank, other] of mediansOfOthers(values).entries()) {
+        (others[rank] as Float64Array)[step] = other;
+        (more[rank] as Float64Array)[step] = (values[rank] as number) - other;
+      }
+    }
+    const excess = Float64Array.from(more, median);
+    const noise = excess.map((_, rank) => {
+      const spread = deviation(excess.filter((_, other) => other !== rank));
+      const error = (1.2533 * deviation(more[rank] as Float64Array)) / Math.sqrt(steps);
+      return Math.max(spreadsMin * spread, errorsMin * error);
+    });
+    return { more: excess, others: Float64Array.from(others, median), noise };
+  }
+
+  #at(rank: number, phase: number): number {
+    return (rank * this.phases + phase) * this.steps;
+  }
+}
+
+/** By rank of a group, ns per step. */
+interface Comparison {
+  readonly more: Float64Array;
+  readonly others: Float64Array;
+  readonly noise: Float64Array;
+}

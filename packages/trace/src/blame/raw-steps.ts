@@ -1,0 +1,163 @@
+// Steps as they were recorded → the window that blame is computed from: ranks and steps of which all is there, cut into pieces.
+
+import { boundAt } from '../analyse/epsilon.ts';
+import { type TraceProcess, } from '../trace-sink.ts';
+import { traceTime } from '@ranktrace/protocol';
+import { type BlameAlignment, type BlameRank, type BlameStep, type BlameWindow, otherPhase, type Piece, type RankStep } from './blame-window.ts';
+import { cutStep, type StepCollective } from './cut-step.ts';
+import { phaseSteps } from './phase-steps.ts';
+
+/** A rank's part of a collective; its meeting comes when the other ranks' parts have. */
+export interface RawCollective {
+  readonly lane: number;
+  readonly entry: number;
+  exit: number | undefined;
+  meeting: StepCollective['meeting'];
+  waitedUntil: number;
+  lag: number | undefined;
+  exposed: [from: number, until: number][] | undefined;
+}
+
+/** A rank's step, times in ns of trace time. */
+export interface RawStep {
+  readonly start: number;
+  readonly length: number;
+  /** From the end of the step before. */
+  readonly gap: number;
+  readonly phases: ReadonlyMap<string, number> | undefined;
+  /** Spans of its phases, as far as they were recorded. */
+  readonly placed: readonly { readonly name: string; readonly from: number; readonly until: number }[];
+  readonly collectives: readonly RawCollective[];
+}
+
+/** One step, by process index. */
+export interface RawRanks {
+  readonly step: number;
+  readonly ranks: ReadonlyMap<number, RawStep>;
+}
+
+/** Steps with collectives that are enough to leave out those without. */
+const detailedStepsMin = 4;
+
+/** `phases`: their names in order; `groups`: ranks that meet in parts of the world, where stages are told apart by that alone. */
+export function windowOf(
+  processes: readonly TraceProcess[],
+  phases: readonly string[],
+  raw: readonly RawRanks[],
+  { groups }: { readonly groups: readonly ReadonlySet<number>[] },
+): BlameWindow {
+  const taking = processesTaking(processes, raw);
+  const whole = raw.filter(({ ranks }) => taking.every(({ index }) => ranks.has(index)));
+  const isDetailed = ({ ranks }: RawRanks): boolean =>
+    taking.length > 0 && taking.every(({ index }) => ranks.get(index)?.collectives.some(({ meeting }) => meeting !== undefined));
+  const detailed = whole.filter(isDetailed);
+  const basis = detailed.length >= Math.min(detailedStepsMin, whole.length) && detailed.length > 0 ? 'pieces' : 'phases';
+  const names = [...phases.filter((name) => name !== otherPhase), otherPhase];
+  const ranks = ranksOf(taking, groups);
+  const alignment = alignmentOf(taking);
+  const chosen = basis === 'pieces' ? detailed : whole;
+  if (basis === 'phases') return { ranks, phases: names, steps: phaseSteps(chosen, taking, names), basis, alignment };
+  const numbers = new Map(names.map((name, index) => [name, index]));
+  const steps = chosen.map(({ step, ranks: byProcess }, index): BlameStep => {
+    const follows = index > 0 && chosen[index - 1]?.step === step - 1;
+    return { step, follows, ranks: taking.map((process) => rankStep(byProcess.get(process.index) as RawStep, numbers)) };
+  });
+  return { ranks, phases: names, steps, basis, alignment };
+}
+
+/** Of each rank the life with most of these steps, of the ranks that have at least half as many as the one with most. */
+function processesTaking(processes: readonly TraceProcess[], raw: readonly RawRanks[]): TraceProcess[] {
+  const counts = new Map<number, number>();
+  for (const { ranks } of raw) for (const index of ranks.keys()) counts.set(index, (counts.get(index) ?? 0) + 1);
+  const count = ({ index }: TraceProcess): number => counts.get(index) ?? 0;
+  const most = Math.max(0, ...counts.values());
+  const byRank = new Map<number, TraceProcess>();
+  for (const process of processes) {
+    const known = byRank.get(process.rank);
+    if (count(process) * 2 >= most && most > 0 && (known === undefined || count(process) > count(known))) byRank.set(process.rank, process);
+  }
+  return [...byRank.values()].sort((a, b) => a.rank - b.rank);
+}
+
+function rankStep({ start, length, gap, phases, placed, collectives }: RawStep, numbers: ReadonlyMap<string, number>): RankStep {
+  const other = numbers.get(otherPhase) as number;
+  const lying = placed.map(({ name, from, until }) => ({ phase: numbers.get(name) ?? other, from, until }));
+  const pieces = cutStep(start, length, lying, collectives, other);
+  return { length: Math.round(length), gap, pieces: withUnplaced(pieces, phases, numbers, other) };
+}
+
+/** Time of phases whose spans were not recorded is own work of theirs, taken from where nothing else is known. */
+function withUnplaced(
+  pieces: readonly Piece[],
+  phases: ReadonlyMap<string, number> | undefined,
+  numbers: ReadonlyMap<string, number>,
+  other: number,
+): readonly Piece[] {
+  const left = new Map<number, number>();
+  for (const [name, length] of phases ?? []) {
+    const phase = numbers.get(name);
+    if (phase !== undefined && phase !== other) left.set(phase, length);
+  }
+  for (const piece of pieces) {
+    if ('phase' in piece) left.set(piece.phase, 0);
+  }
+  const missing = [...left].filter(([, length]) => length > 0).map(([phase, length]) => ({ phase, length: Math.round(length) }));
+  if (missing.length === 0) return pieces;
+  return pieces.flatMap((piece): readonly Piece[] => {
+    if (piece.kind !== 'own' || piece.phase !== other) return [piece];
+    const made: Piece[] = [];
+    let rest = piece.length;
+    for (const one of missing) {
+      const length = Math.min(rest, one.length);
+      if (length <= 0) continue;
+      made.push({ kind: 'own', phase: one.phase, length });
+      one.length -= length;
+      rest -= length;
+    }
+    return rest > 0 ? [...made, { ...piece, length: rest }] : made;
+  });
+}
+
+const stageKeys = ['stage', 'pipeline_stage', 'pipeline_parallel_rank', 'pp_rank', 'simulated.stage'] as const;
+const roleKeys = ['role', 'job_role'] as const;
+
+/** Ranks of a stage and a role do the same work: by what they say of themselves, else by whom they meet without the rest of the world. */
+function ranksOf(processes: readonly TraceProcess[], groups: readonly ReadonlySet<number>[]): BlameRank[] {
+  const said = ({ metadata }: TraceProcess, keys: readonly string[]): string =>
+    keys.map((key) => metadata.get(key)).find((value) => value !== undefined) ?? '';
+  const isSaid = processes.some((process) => said(process, stageKeys) !== '');
+  const met = isSaid ? new Map<number, number>() : connected(groups);
+  return processes.map((process) => {
+    const { rank, host, hostName } = process;
+    const stage = isSaid ? said(process, stageKeys) : (met.get(rank)?.toString() ?? '');
+    const role = said(process, roleKeys);
+    const peers = [...(stage === '' ? [] : [`stage ${stage}`]), ...(role === '' ? [] : [role])].join(', ');
+    return { rank, host, hostName, peers };
+  });
+}
+
+/** Rank → the least rank that it meets, directly or through others. */
+function connected(groups: readonly ReadonlySet<number>[]): Map<number, number> {
+  const least = new Map<number, number>();
+  const find = (rank: number): number => {
+    let at = rank;
+    for (let up = least.get(at) ?? at; up !== at; up = least.get(at) ?? at) at = up;
+    return at;
+  };
+  for (const group of groups) {
+    const [first] = group;
+    for (const rank of group) {
+      const [a, b] = [find(rank), find(first as number)];
+      least.set(Math.max(a, b), Math.min(a, b));
+      least.set(rank, least.get(rank) ?? rank);
+    }
+  }
+  return new Map([...least.keys()].map((rank) => [rank, find(rank)]));
+}
+
+function alignmentOf(processes: readonly TraceProcess[]): BlameAlignment {
+  const bounds = processes.map((process) => ({ rank: process.rank, bound: boundAt(process, traceTime(0)) === undefined ? undefined : process.alignment.bound }));
+  const unaligned = bounds.filter(({ bound }) => bound === undefined).map(({ rank }) => rank);
+  const bound = unaligned.length > 0 ? undefined : Math.max(0, ...bounds.map(({ bound }) => bound ?? 0));
+  return { bound, unaligned };
+}

@@ -1,0 +1,53 @@
+// Medians and their like: what a few outliers do not move.
+
+/** The median of values in ascending order; 0 of none. */
+export function medianOfSorted(sorted: ArrayLike<number>): number {
+  const { length } = sorted;
+  return length === 0 ? 0 : ((sorted[(length - 1) >> 1] as number) + (sorted[length >> 1] as number)) / 2;
+}
+
+/** The median; 0 of none. */
+export const median = (values: ArrayLike<number>): number => medianOfSorted(Float64Array.from(values).sort());
+
+/** Median distance to the median, made comparable to a normal distribution's deviation. */
+export function deviation(values: ArrayLike<number>): number {
+  const middle = median(values);
+  return 1.4826 * median(Float64Array.from(values, (value) => Math.abs(value - middle)));
+}
+
+/** Of each value, the median of all others. */
+export function mediansOfOthers(values: Float64Array): Float64Array {
+  const { length } = values;
+  const order = Uint32Array.from(values, (_, index) => index).sort((a, b) => (values[a] as number) - (values[b] as number));
+  const sorted = Float64Array.from(order, (index) => values[index] as number);
+  const others = new Float64Array(length);
+  const without = (place: number, left: number): number => sorted[left < place ? left : left + 1] as number;
+  const [low, high] = [(length - 2) >> 1, (length - 1) >> 1];
+  for (const [place, index] of order.entries()) {
+    others[index] = length < 2 ? 0 : (without(place, low) + without(place, high)) / 2;
+  }
+  return others;
+}
+
+/** Mean; 0 of none. */
+export function mean(values: ArrayLike<number>): number {
+  let sum = 0;
+  for (let index = 0; index < values.length; index++) sum += values[index] as number;
+  return values.length === 0 ? 0 : sum / values.length;
+}
+
+/** `total` in whole numbers proportional to `sizes` (≥ 0): the largest remainders get what rounding leaves. Their sum is `total`. */
+export function shareOut(total: number, sizes: readonly number[]): number[] {
+  const sum = sizes.reduce((all, size) => all + size, 0);
+  if (sum <= 0) return sizes.map((_, index) => (index === 0 ? total : 0));
+  const exact = sizes.map((size) => (size / sum) * total);
+  const shares = exact.map(Math.floor);
+  let left = total - shares.reduce((all, share) => all + share, 0);
+  const byRemainder = exact.map((value, index) => ({ index, rest: value - Math.floor(value) })).sort((a, b) => b.rest - a.rest);
+  for (const { index } of byRemainder) {
+    if (left <= 0) break;
+    shares[index] = (shares[index] as number) + 1;
+    left--;
+  }
+  return shares;
+}

@@ -1,0 +1,230 @@
+// Collects what blame needs from the merge that writes the trace: steps, their phases where they ran, and collectives of all ranks.
+//
+//   spans of phases ─┐
+//   collectives ─────┼─► what came since the rank's last step ─► step of the rank ─► the last steps of all ranks ─► BlameWindow
+//   steps (at end) ──┘        (matched with the other ranks' parts meanwhile)
+//
+// Memory: `blameLimits`: the last steps at full detail; of the run's beginning what `blameOf` needs to compare with.
+
+import type { MatchedCollective } from '../match/collective-matcher.ts';
+import { CollectiveMatcher } from '../match/collective-matcher.ts';
+import type { TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../trace-sink.ts';
+import { type Blame, blameOfWindow } from './blame.ts';
+import { blameLimits as limits } from './blame-limits.ts';
+import type { BlameWindow } from './blame-window.ts';
+import { ExposedTime } from './exposed-time.ts';
+import { meetingOf } from './meeting-of.ts';
+import { type RawCollective, type RawStep, windowOf } from './raw-steps.ts';
+import { type BlameLevels, blameOf, levelsOf } from './blame-change.ts';
+
+interface Candidate {
+  readonly lane: number;
+  readonly name: string;
+  readonly from: number;
+  readonly until: number;
+}
+
+interface Process {
+  readonly about: TraceProcess;
+  readonly exposed: ExposedTime;
+  spans: Candidate[];
+  collectives: RawCollective[];
+  /** Collectives that are open or not matched yet. */
+  readonly waiting: Map<string, RawCollective>;
+  steps: number;
+  lastEnd: number;
+}
+
+export interface StepBlameOptions {
+  /** Default `blameLimits.blameStepsMax`. */
+  readonly stepsMax?: number;
+}
+
+/** Steps at the beginning that are not what a run goes on like, and how many after them it is compared with. */
+const warmUpSteps = 8;
+const baselineSteps = 64;
+/** A change is looked for in runs of so many steps. */
+const changeStepsMin = 2 * baselineSteps + warmUpSteps;
+/** Names of phases are learnt in the first steps. */
+const learningSteps = 2;
+
+export class StepBlameSink implements TraceSink {
+  readonly #stepsMax: number;
+  readonly #matcher = new CollectiveMatcher((matched) => this.#meet(matched));
+  readonly #processes = new Map<number, Process>();
+  /** Of names of phases, in order of first sight. */
+  readonly #phases = new Set<string>();
+  /** By step number, then process index. */
+  readonly #steps = new Map<number, Map<number, RawStep>>();
+  #pieces = 0;
+  #forgotten = 0;
+  #forgottenUpTo = Number.NEGATIVE_INFINITY;
+  #baseline: BlameLevels | undefined;
+  #header: TraceHeader | undefined;
+  #hasSends = false;
+  /** Ranks that met in groups smaller than the world: who does the same work where nobody says it. */
+  readonly #groups = new Map<string, Set<number>>();
+
+  constructor({ stepsMax = limits.blameStepsMax }: StepBlameOptions = {}) {
+    this.#stepsMax = stepsMax;
+  }
+
+  begin(header: TraceHeader): void {
+    this.#header = header;
+    for (const about of header.processes) {
+      const process = { about, exposed: new ExposedTime(), spans: [], collectives: [], waiting: new Map(), steps: 0 };
+      this.#processes.set(about.index, { ...process, lastEnd: Number.NaN });
+    }
+  }
+
+  lane(): void {}
+
+  event(event: TraceEvent): void {
+    const process = this.#processes.get(event.lane.process.index);
+    if (process === undefined) return;
+    if (event.kind === 'span') this.#span(process, event);
+    else if (event.kind === 'collective') this.#collective(process, event);
+    else if (event.kind === 'step') this.#step(process, event);
+  }
+
+  end(): void {
+    this.#matcher.end();
+  }
+
+  /** The last steps, as far as all ranks have told them. */
+  get window(): BlameWindow {
+    return this.#windowOf([...this.#steps.keys()].sort((a, b) => a - b));
+  }
+
+  /** Of the last steps, and how they differ from the run's beginning. */
+  get blame(): Blame {
+    const numbers = [...this.#steps.keys()].sort((a, b) => a - b);
+    const window = this.#windowOf(numbers);
+    const seen = numbers.length + this.#forgotten;
+    const before =
+      this.#baseline ??
+      (seen < changeStepsMin ? undefined : levelsOf(this.#windowOf(numbers.slice(warmUpSteps, warmUpSteps + baselineSteps))));
+    const now = before === undefined ? undefined : levelsOf(this.#windowOf(numbers.slice(-baselineSteps)));
+    const missing = this.#missingRanks();
+    return blameOfWindow(window, { missing, change: before && now && blameOf(before, now) });
+  }
+
+  #missingRanks(): number[] {
+    const seen = new Set((this.#header?.processes ?? []).map(({ rank }) => rank));
+    return Array.from({ length: this.#header?.worldSize ?? 0 }, (_, rank) => rank).filter((rank) => !seen.has(rank));
+  }
+
+  #span(process: Process, { lane, state, start, length, name, category }: TraceEvent): void {
+    if (state === 'open') return;
+    if (lane.kind === 'thread' && (process.steps < learningSteps || this.#phases.has(name))) {
+      if (process.spans.length < limits.blameSpansPendingMax) {
+        process.spans.push({ lane: lane.index, name, from: start, until: start + length });
+      }
+    }
+    process.exposed.span(lane, category, start, start + length);
+  }
+
+  #collective(process: Process, event: TraceEvent): void {
+    const { lane, state, start, length, name: op, group, sequence, peerRank: peer, bytes } = event;
+    const { index: member, rank } = lane.process;
+    const key = `${sequence} ${start} ${group}`;
+    const exit = state === 'open' ? undefined : start + length;
+    if (state === 'close') {
+      const open = process.waiting.get(key);
+      if (open !== undefined) open.exit = exit;
+    } else if (process.collectives.length < limits.blameCollectivesPerStepMax) {
+      const raw: RawCollective = { lane: lane.index, entry: start, exit, meeting: undefined, waitedUntil: start, lag: undefined, exposed: undefined };
+      process.collectives.push(raw);
+      process.waiting.set(key, raw);
+      process.exposed.collective(lane, raw);
+    }
+    if (lane.kind === 'thread' && state !== 'open' && process.spans.length < limits.blameSpansPendingMax) {
+      process.spans.push({ lane: lane.index, name: op, from: start, until: start + length });
+    }
+    if (state === 'close') this.#matcher.close(member, group, sequence, peer, op, start + length);
+    else this.#matcher.add({ member, rank, op, group, sequence, peer, bytes, entry: start, exit });
+  }
+
+  #meet(matched: MatchedCollective): void {
+    const met = meetingOf(matched, (member) => this.#processes.get(member)?.about);
+    const { sequence, group, pair, parts } = matched;
+    if (pair !== undefined) this.#hasSends = true;
+    else if (parts.length > 1 && parts.length < (this.#header?.worldSize ?? 0)) {
+      const ranks = this.#groups.get(group) ?? new Set();
+      if (this.#groups.size < limits.blamePhasesMax || this.#groups.has(group)) this.#groups.set(group, ranks);
+      for (const { rank } of parts) ranks.add(rank);
+    }
+    for (const [place, { member, entry }] of parts.entries()) {
+      const waiting = this.#processes.get(member)?.waiting;
+      const key = `${sequence} ${entry} ${group}`;
+      const raw = waiting?.get(key);
+      if (raw === undefined) continue;
+      waiting?.delete(key);
+      const part = met?.parts[place];
+      if (met === undefined || part === undefined) continue;
+      raw.meeting = met.meeting;
+      raw.waitedUntil = part.waitedUntil;
+      raw.lag = part.lag;
+    }
+  }
+
+  #step(process: Process, { step, start, length, phases }: TraceEvent): void {
+    const end = start + length;
+    for (const name of phases?.keys() ?? []) if (this.#phases.size < limits.blamePhasesMax) this.#phases.add(name);
+    process.steps++;
+    const gap = start - process.lastEnd;
+    process.lastEnd = end;
+    const spans = process.spans.filter(({ from, until, name }) => from >= start && until <= end && phases?.has(name));
+    const collectives = process.collectives.filter(({ entry, exit = Number.POSITIVE_INFINITY }) => entry < end && exit > start);
+    process.spans = process.spans.filter(({ until }) => until > end);
+    process.collectives = process.collectives.filter(({ exit = Number.POSITIVE_INFINITY }) => exit > end);
+    process.exposed.until(end);
+    const lane = laneOf(spans);
+    process.exposed.stepLane = lane ?? process.exposed.stepLane;
+    const placed = spans.filter((span) => span.lane === lane);
+    const isNear = gap >= 0 && gap < length;
+    this.#keep(step, process.about.index, { start, length, gap: isNear ? gap : 0, phases: phases ? new Map(phases) : undefined, placed, collectives });
+  }
+
+  #keep(number: number, process: number, raw: RawStep): void {
+    if (number <= this.#forgottenUpTo) return;
+    let step = this.#steps.get(number);
+    if (step === undefined) {
+      step = new Map();
+      this.#steps.set(number, step);
+    }
+    this.#pieces += sizeOf(raw) - sizeOf(step.get(process));
+    step.set(process, raw);
+    while (this.#steps.size > 1 && (this.#steps.size > this.#stepsMax || this.#pieces > limits.blamePiecesMax)) this.#forgetOldest();
+  }
+
+  #forgetOldest(): void {
+    const numbers = [...this.#steps.keys()].sort((a, b) => a - b);
+    // What a run began with is compared with what it is: kept before it goes.
+    if (this.#baseline === undefined && numbers.length >= changeStepsMin) {
+      this.#baseline = levelsOf(this.#windowOf(numbers.slice(warmUpSteps, warmUpSteps + baselineSteps)));
+    }
+    const oldest = numbers[0] as number;
+    for (const raw of this.#steps.get(oldest)?.values() ?? []) this.#pieces -= sizeOf(raw);
+    this.#steps.delete(oldest);
+    this.#forgotten++;
+    this.#forgottenUpTo = Math.max(this.#forgottenUpTo, oldest);
+  }
+
+  #windowOf(numbers: readonly number[]): BlameWindow {
+    const processes = [...this.#processes.values()].map(({ about }) => about);
+    return windowOf(processes, [...this.#phases], numbers.map((step) => ({ step, ranks: this.#steps.get(step) ?? new Map() })), {
+      groups: this.#hasSends ? [...this.#groups.values()] : [],
+    });
+  }
+}
+
+const sizeOf = (raw: RawStep | undefined): number =>
+  raw === undefined ? 0 : 1 + raw.placed.length + (raw.phases?.size ?? 0) + 4 * raw.collectives.length;
+
+/** The line that a step's phases are on: that with most time of spans called like them. */
+function laneOf(spans: readonly Candidate[]): number | undefined {
+  const time = new Map<number, number>();
+  for (const { lane, from, until } of spans) time.set(lane, (time.get(lane) ?? 0) + until - from);
+  return [...time].sort(([a, x], [b, y]) => y - x || a - b)[0]?.[0];
+}

@@ -1,0 +1,238 @@
+import { describe, expect, it } from 'vitest';
+import { TraceError } from '../errors.ts';
+import { Random } from '../simulate/random.ts';
+import { DetectorPlan, shortSeriesOptions } from './detector-options.ts';
+import { contextKeyOf, type DetectorState, SeriesDetector } from './series-detector.ts';
+import type { StepTimeFinding } from './step-time-finding.ts';
+
+const plan = new DetectorPlan();
+const seeds = [1, 2, 3, 4, 5, 6, 7, 8];
+
+/** Step times: a level, noise, and now and then a step that takes three times as long. */
+function noisy(seed: number, steps: number, factorAt: (step: number) => number = () => 1, noise = 0.01): number[] {
+  const random = new Random(seed, 'steps', noise);
+  return Array.from({ length: steps }, (_, step) => {
+    const warm = step < 3 ? 20 : 1;
+    const spike = random.chance(0.02) ? 3 : 1;
+    return 200 * warm * spike * factorAt(step) * random.lognormal(1, noise);
+  });
+}
+
+function found(times: readonly number[], detector = new SeriesDetector(plan)): StepTimeFinding[] {
+  return times.flatMap((time, step) => detector.add(step, time) ?? []);
+}
+
+const kinds = (findings: readonly StepTimeFinding[]): string[] => findings.map(({ kind }) => kind);
+const from =
+  (onset: number, factor: number, until = Number.POSITIVE_INFINITY) =>
+  (step: number): number =>
+    step >= onset && step < until ? factor : 1;
+
+describe.each(seeds)('a series of steps (seed %i)', (seed) => {
+  it.each([0.002, 0.01, 0.03, 0.1])('says nothing of stationary noise of %d', (noise) => {
+    expect(found(noisy(seed, 20_000, undefined, noise))).toEqual([]);
+  });
+
+  it('finds +3 % within 40 steps, says how much and since when, and says it once', () => {
+    const onset = 900 + seed;
+    const detector = new SeriesDetector(plan);
+    const findings = found(noisy(seed, 4000, from(onset, 1.03)), detector);
+    expect(kinds(findings)).toEqual(['regression']);
+    const [regression] = findings as [Extract<StepTimeFinding, { kind: 'regression' }>];
+    expect(regression.step - onset).toBeLessThan(40);
+    expect(Math.abs(regression.onsetStep - onset)).toBeLessThanOrEqual(8);
+    expect(Math.abs(regression.change - 0.03)).toBeLessThan(0.012);
+    expect(regression.after / regression.before - 1).toBeCloseTo(regression.change, 9);
+    expect(regression.confidence.low).toBeLessThan(regression.change);
+    expect(regression.confidence.high).toBeGreaterThan(regression.change);
+    expect(regression.isFurther).toBe(false);
+    expect(detector.incident).toEqual({
+      kind: 'regression',
+      onsetStep: regression.onsetStep,
+      before: regression.before,
+      slowest: regression.after,
+    });
+  });
+
+  it('says when it went away', () => {
+    const detector = new SeriesDetector(plan);
+    const findings = found(noisy(seed, 4000, from(1000, 1.06, 2000)), detector);
+    expect(kinds(findings)).toEqual(['regression', 'went_away']);
+    const [regression, away] = findings as [
+      Extract<StepTimeFinding, { kind: 'regression' }>,
+      Extract<StepTimeFinding, { kind: 'went_away' }>,
+    ];
+    expect(away.openedStep).toBe(regression.onsetStep);
+    expect(Math.abs(away.onsetStep - 2000)).toBeLessThanOrEqual(16);
+    expect(away.step).toBeLessThan(2000 + 20 * 8);
+    expect(away.change).toBeLessThan(-0.04);
+    expect(detector.incident).toBeUndefined();
+  });
+
+  it('tells a further regression, and no small step on top', () => {
+    const levels = (step: number): number => (step < 1000 ? 1 : step < 2000 ? 1.05 : step < 3000 ? 1.07 : 1.15);
+    const findings = found(noisy(seed, 4000, levels)) as Extract<StepTimeFinding, { kind: 'regression' }>[];
+    expect(findings.map(({ kind, isFurther }) => [kind, isFurther])).toEqual([
+      ['regression', false],
+      ['regression', true],
+    ]);
+    expect(findings[1]?.onsetStep).toBeGreaterThan(2980);
+  });
+
+  it('does not tell again what only comes and goes while it is open', () => {
+    const flapping = (step: number): number => (step < 1000 ? 1 : Math.floor(step / 300) % 2 === 0 ? 1.12 : 1.06);
+    expect(kinds(found(noisy(seed, 6000, flapping))).filter((kind) => kind !== 'improvement').length).toBeLessThanOrEqual(2);
+  });
+
+  it('notes an improvement, and takes it for the new baseline once it has held', () => {
+    const findings = found(noisy(seed, 4000, (step) => (step < 1000 ? 1 : step < 2500 ? 0.9 : 1)));
+    expect(kinds(findings)).toEqual(['improvement', 'regression']);
+    expect(findings[0]).toMatchObject({ change: expect.closeTo(-0.1, 1) });
+    // Back from a short one: no regression.
+    expect(kinds(found(noisy(seed, 4000, from(1000, 0.9, 1090))))).not.toContain('regression');
+  });
+
+  it('tells a slow rise once, as a drift, at 5 %', () => {
+    const findings = found(noisy(seed, 12_000, (step) => 1 + 0.2 * Math.min(1, Math.max(0, (step - 1000) / 10_000))));
+    expect(kinds(findings)).toEqual(['drift']);
+    const [drift] = findings as [Extract<StepTimeFinding, { kind: 'drift' }>];
+    // 5 % are reached at step 3500.
+    expect(Math.abs(drift.step - 3550)).toBeLessThan(350);
+    expect(Math.abs(drift.change - 0.05)).toBeLessThan(0.01);
+  });
+
+  it('takes a new context for a new baseline', () => {
+    const detector = new SeriesDetector(plan);
+    const [small, large] = [contextKeyOf('batch=256'), contextKeyOf('batch=512')];
+    const times = noisy(seed, 4000, (step) => (step < 1000 ? 1 : step < 2000 ? 1.8 : step < 3000 ? 1.8 * 1.05 : 1));
+    const findings = times.flatMap((time, step) => detector.add(step, time, step < 1000 || step >= 3000 ? small : large) ?? []);
+    expect(kinds(findings)).toEqual(['regression', 'rebaselined']);
+    expect(findings[0]).toMatchObject({ onsetStep: expect.closeTo(2000, -1.3) });
+    expect(findings[1]).toMatchObject({ step: 3000, reason: 'context' });
+  });
+
+  it('drops steps with a tag and steps without a time', () => {
+    const detector = new SeriesDetector(plan);
+    const findings: StepTimeFinding[] = [];
+    let step = 0;
+    for (const [index, time] of noisy(seed, 3000).entries()) {
+      if (index % 3 === 0) findings.push(...[detector.add(step++, time * 5, 0, 'eval')].filter((one) => one !== undefined));
+      if (index % 10 === 0) for (const bad of [0, -1, Number.NaN, Number.POSITIVE_INFINITY]) detector.add(step++, bad);
+      const finding = detector.add(step++, time);
+      if (finding !== undefined) findings.push(finding);
+    }
+    expect(findings).toEqual([]);
+    expect([detector.tagged, detector.skipped]).toEqual([1000, 1200]);
+  });
+
+  it('restored from its state anywhere goes on as if nothing had been', () => {
+    const levels = (step: number): number =>
+      step < 700 ? 1 : step < 1400 ? 1.05 : step < 2200 ? 1.15 : step < 3000 ? 1 : 1 + (step - 3000) / 20_000;
+    // Noise above 1 %: blocks are doubled on the way.
+    for (const noise of [0.01, 0.06]) {
+      const times = noisy(seed, 5000, levels, noise);
+      const whole = new SeriesDetector(plan);
+      let restarted = new SeriesDetector(plan);
+      const random = new Random(seed, 'restart');
+      for (const [step, time] of times.entries()) {
+        const number = step + (step > 2500 ? 40 : 0);
+        const want = whole.add(number, time, 1);
+        expect(restarted.add(number, time, 1)).toEqual(want);
+        if (random.chance(0.02)) restarted = SeriesDetector.restore(JSON.parse(JSON.stringify(restarted.state())) as DetectorState, plan);
+      }
+      expect(restarted.state()).toEqual(whole.state());
+      expect(restarted.incident).toEqual(whole.incident);
+    }
+  });
+});
+
+describe('a detector', () => {
+  it('knows the step numbers of the onset where some are missing', () => {
+    const detector = new SeriesDetector(plan);
+    const times = noisy(1, 2000, from(1200, 1.1));
+    const findings = times.flatMap((time, step) => detector.add(1000 * step, time) ?? []);
+    expect(findings).toMatchObject([{ kind: 'regression', onsetStep: 1_200_000 }]);
+  });
+
+  it('begins anew when asked', () => {
+    const detector = new SeriesDetector(plan);
+    const times = noisy(1, 4000, from(1200, 1.1));
+    expect(kinds(found(times.slice(0, 2000), detector))).toEqual(['regression']);
+    expect(detector.rebaseline()).toMatchObject({ kind: 'rebaselined', step: 1999, reason: 'asked' });
+    expect(detector.incident).toBeUndefined();
+    expect(detector.isReady).toBe(false);
+    expect(found(times.slice(2000), detector)).toEqual([]);
+    expect(detector.isReady).toBe(true);
+    expect(detector.rebaseline()).toBeUndefined();
+  });
+
+  it('is ready after 70 steps with the settings for short series', () => {
+    const short = new SeriesDetector(new DetectorPlan(shortSeriesOptions));
+    found(noisy(1, 72), short);
+    expect(short.isReady).toBe(true);
+    expect(kinds(found(noisy(2, 250, from(120, 1.05)), new SeriesDetector(new DetectorPlan(shortSeriesOptions))))).toEqual(['regression']);
+  });
+
+  it('reads any unit: the same in ns as in s', () => {
+    const times = noisy(3, 3000, from(1200, 1.1));
+    const [inNanos] = found(times.map((time) => time * 1e6));
+    const [inSeconds] = found(times.map((time) => time / 1e3));
+    expect(inNanos).toMatchObject({ step: inSeconds?.step, kind: 'regression' });
+    expect((inNanos as { before: number }).before / (inSeconds as { before: number }).before / 1e9).toBeCloseTo(1, 4);
+  });
+
+  it('survives whatever comes (seed 9)', () => {
+    const random = new Random(9, 'anything');
+    const times = [1e-300, 1e300, 5e-324, 1, 200, 200, 200, 0, -0, Number.NaN, Number.MAX_VALUE];
+    const detector = new SeriesDetector(plan);
+    for (let index = 0; index < 50_000; index++) {
+      const step = random.chance(0.01) ? random.whole(2 ** 52) : index;
+      const time = random.chance(0.2) ? (times[random.whole(times.length)] as number) : random.lognormal(200, 0.5);
+      const finding = detector.add(step, time, random.chance(0.0005) ? index : 0, random.chance(0.1) ? 'checkpoint' : undefined);
+      if (finding !== undefined && finding.kind !== 'rebaselined') expect(Number.isFinite(finding.onsetStep)).toBe(true);
+    }
+    const state = detector.state();
+    expect(state.blocks.length).toBeLessThanOrEqual(plan.blocksMax);
+    expect(state.blocks.every(Number.isFinite)).toBe(true);
+  });
+
+  it('says what is wrong with its settings, and with a state that is not one of theirs', () => {
+    const codeOf = (make: () => unknown): string => {
+      try {
+        make();
+      } catch (error) {
+        if (error instanceof TraceError) return `${error.code}: ${error.message}`;
+        throw error;
+      }
+      return 'fine';
+    };
+    const state = new SeriesDetector(plan).state();
+    expect([
+      codeOf(() => new DetectorPlan({ blockSteps: 0 })),
+      codeOf(() => new DetectorPlan({ changeMin: Number.NaN })),
+      codeOf(() => new DetectorPlan({ thresholdT: 0 })),
+      codeOf(() => SeriesDetector.restore({ ...state, version: 2 as 1 }, plan)),
+      codeOf(() => SeriesDetector.restore({ ...state, blocks: new Array(97).fill(1) }, plan)),
+      codeOf(() => SeriesDetector.restore({ ...state, steps: new Array(8).fill(1) }, plan)),
+      codeOf(() => SeriesDetector.restore(state, plan)),
+    ]).toMatchInlineSnapshot(`
+      [
+        "bad_option: Cannot detect with blockSteps 0: it must be a whole number from 1 to 32",
+        "bad_option: Cannot detect with changeMin NaN: it must be more than 0 and less than 10",
+        "bad_option: Cannot detect with thresholdT 0: it must be more than 0 and less than 1e6",
+        "bad_option: Cannot restore a step-time detector: its state must have version 1, got 2",
+        "bad_option: Cannot restore a step-time detector: it holds 97 blocks, these settings keep 96",
+        "bad_option: Cannot restore a step-time detector: it holds 8 steps of a block of 8",
+        "fine",
+      ]
+    `);
+  });
+
+  it('gives equal keys to equal contexts only', () => {
+    const texts = Array.from({ length: 2000 }, (_, index) => `batch=${index % 50} sequence=${Math.floor(index / 50)}`);
+    const keys = new Set(texts.map(contextKeyOf));
+    expect(keys.size).toBe(texts.length);
+    expect(contextKeyOf('a')).toBe(contextKeyOf('a'));
+    expect([...keys].every((key) => Number.isInteger(key) && key > 0 && key < 2 ** 31)).toBe(true);
+  });
+});

@@ -1,0 +1,227 @@
+import { type AreaTable, type FlameNode, nanos, traceTime } from '@ranktrace/protocol';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { traceEvent, traceLane, traceProcess } from '../testing/trace-events.ts';
+import { MemoryBlocks } from './block-store.ts';
+import { Timeline } from './timeline.ts';
+
+interface Given {
+  readonly rank: number;
+  readonly start: number;
+  readonly length: number;
+  readonly name: string;
+}
+
+/** With what the timeline gave it. */
+interface Placed extends Given {
+  readonly track: number;
+  readonly event: number;
+  readonly depth: number;
+}
+
+const lanes = [0, 1, 2].map((rank) => {
+  const process = traceProcess({ index: rank + 1, rank, host: `h${rank}` });
+  return traceLane({ process });
+});
+
+function build(given: readonly Given[]): { timeline: Timeline; placed: Placed[] } {
+  const timeline = new Timeline({ blocks: new MemoryBlocks(), blockRowsMax: 16, cacheBytesMax: 2000 });
+  const processes = lanes.map(({ process }) => timeline.addProcess(process));
+  for (const [rank, lane] of lanes.entries()) processes[rank]?.lane(lane);
+  const numbers = [0, 0, 0];
+  const placed = given.map((one) => {
+    const lane = lanes[one.rank];
+    processes[one.rank]?.event(
+      traceEvent({ ...(lane && { lane }), name: one.name, start: traceTime(one.start), length: nanos(one.length) }),
+    );
+    const event = numbers[one.rank] as number;
+    numbers[one.rank] = event + 1;
+    return { ...one, track: one.rank, event, depth: 0 };
+  });
+  for (const process of processes) process.end();
+  return { timeline, placed: placed.map((one) => ({ ...one, depth: timeline.event(one.track, one.event)?.depth ?? -1 })) };
+}
+
+const events = fc
+  .array(
+    fc.record({
+      rank: fc.integer({ min: 0, max: 2 }),
+      gap: fc.integer({ min: 0, max: 60 }),
+      length: fc.oneof({ weight: 6, arbitrary: fc.integer({ min: 0, max: 200 }) }, fc.integer({ min: 0, max: 5000 })),
+      name: fc.constantFrom('a', 'b', 'c'),
+    }),
+    { minLength: 1, maxLength: 250, size: 'max' },
+  )
+  .map((shapes) => {
+    let start = 0;
+    return shapes.map(({ gap, ...rest }): Given => {
+      start += gap;
+      return { start, ...rest };
+    });
+  });
+
+const window = fc.tuple(fc.integer({ min: -100, max: 8000 }), fc.integer({ min: 1, max: 8000 }));
+
+function run<T>(steps: Generator<unknown, T>): T {
+  let step = steps.next();
+  while (step.done !== true) step = steps.next();
+  return step.value;
+}
+
+/** The events in a window, cut to it. */
+const cut = (placed: readonly Placed[], from: number, until: number) =>
+  placed
+    .filter(({ start, length }) => start < until && (start + length > from || start >= from))
+    .map((one) => ({ ...one, cutFrom: Math.max(one.start, from), cutUntil: Math.min(one.start + one.length, until) }));
+
+type Cut = ReturnType<typeof cut>[number];
+
+/** What lies right around an event: the last span of the line above that has not ended. */
+const parentOf = (all: readonly Cut[], one: Cut): Cut | undefined => {
+  const above = all.filter(({ track, depth, event }) => track === one.track && depth === one.depth - 1 && event < one.event).at(-1);
+  return above !== undefined && above.cutUntil > one.cutFrom ? above : undefined;
+};
+
+const covered = (inner: Cut, outer: Cut): number => Math.min(inner.cutUntil, outer.cutUntil) - inner.cutFrom;
+
+function expectedTable(placed: readonly Placed[], from: number, until: number) {
+  const all = cut(placed, from, until);
+  const names = [...new Set(all.map(({ name }) => name))];
+  return names.map((name) => {
+    const of = all.filter((one) => one.name === name);
+    const sizes = of.map(({ cutFrom, cutUntil }) => cutUntil - cutFrom);
+    const inside = all.reduce((sum, one) => {
+      const parent = parentOf(all, one);
+      return parent?.name === name ? sum + covered(one, parent) : sum;
+    }, 0);
+    const total = sizes.reduce((sum, size) => sum + size, 0);
+    return {
+      name,
+      kind: 'span',
+      count: of.length,
+      total,
+      self: Math.max(0, total - inside),
+      shortest: Math.min(...sizes),
+      longest: Math.max(...sizes),
+      ranks: new Set(of.map(({ rank }) => rank)).size,
+    };
+  });
+}
+
+const byName = (a: { name: string }, b: { name: string }): number => (a.name < b.name ? -1 : 1);
+
+describe('area', () => {
+  it('is what the events in it add up to, name by name (seed 31)', () => {
+    fc.assert(
+      fc.property(events, window, (given, [from, size]) => {
+        const { timeline, placed } = build(given);
+        const table: AreaTable = run(timeline.area(from, from + size, []));
+        expect(table.rows.map(({ place: _, ...row }) => row).sort(byName)).toEqual(expectedTable(placed, from, from + size).sort(byName));
+        expect(table.events).toBe(cut(placed, from, from + size).length);
+        for (const { place, name } of table.rows) {
+          expect(placed.find(({ track, event }) => track === place.track && event === place.event)?.name).toBe(name);
+        }
+      }),
+      { seed: 31, numRuns: 60 },
+    );
+  });
+
+  it('is of the tracks asked for', () => {
+    const { timeline } = build([0, 1, 2].map((rank) => ({ rank, start: 0, length: 10, name: `n${rank}` })));
+    expect(run(timeline.area(0, 100, [1])).rows.map(({ name }) => name)).toEqual(['n1']);
+  });
+
+  it('counts steps under one name, and says so of none of their numbers', () => {
+    const timeline = new Timeline({ blocks: new MemoryBlocks() });
+    const process = timeline.addProcess(traceProcess());
+    const lane = traceLane({ kind: 'steps', name: 'ProfilerSteps' });
+    for (const step of [1, 2, 3]) {
+      process.event(
+        traceEvent({ lane, kind: 'step', step, name: `ProfilerStep#${step}`, start: traceTime(step * 100), length: nanos(100) }),
+      );
+    }
+    expect(run(timeline.area(0, 1000, [])).rows).toMatchObject([{ name: 'ProfilerStep', kind: 'step', count: 3, total: 300 }]);
+  });
+});
+
+describe('flame', () => {
+  it('puts every span under what it lies in, and times add up (seed 32)', () => {
+    fc.assert(
+      fc.property(events, window, (given, [from, size]) => {
+        const { timeline, placed } = build(given);
+        const all = cut(placed, from, from + size);
+        const expected = new Map<string, number>();
+        const pathOf = (one: Cut): string => {
+          const parent = parentOf(all, one);
+          return `${parent === undefined ? '' : pathOf(parent)}/${one.name}`;
+        };
+        for (const one of all) {
+          const parent = parentOf(all, one);
+          const path = pathOf(one);
+          expected.set(path, (expected.get(path) ?? 0) + (parent === undefined ? one.cutUntil - one.cutFrom : covered(one, parent)));
+        }
+        const found = new Map<string, number>();
+        const visit = (node: FlameNode, path: string): void => {
+          for (const child of node.children) {
+            found.set(`${path}/${child.name}`, child.total);
+            visit(child, `${path}/${child.name}`);
+          }
+        };
+        const root = run(timeline.flame(from, from + size, []));
+        visit(root, '');
+        expect(found).toEqual(expected);
+        expect(root.total).toBe(root.children.reduce((sum, { total }) => sum + total, 0));
+      }),
+      { seed: 32, numRuns: 60 },
+    );
+  });
+});
+
+describe('find', () => {
+  it('gives the nearest event of the names before and after a time (seed 33)', () => {
+    fc.assert(
+      fc.property(events, fc.integer({ min: -10, max: 8000 }), fc.constantFrom('a', 'b', 'none'), (given, time, name) => {
+        const { timeline, placed } = build(given);
+        const index = timeline.search(name).names[0]?.name ?? 0;
+        const starts = placed.filter((one) => one.name === name).map(({ start }) => start);
+        const after = starts.filter((start) => start > time);
+        const before = starts.filter((start) => start < time);
+        expect(run(timeline.find([index], [], time, 'next'))?.start).toBe(after.length === 0 ? undefined : Math.min(...after));
+        expect(run(timeline.find([index], [], time, 'previous'))?.start).toBe(before.length === 0 ? undefined : Math.max(...before));
+      }),
+      { seed: 33, numRuns: 60 },
+    );
+  });
+});
+
+describe('search', () => {
+  it('finds names whatever their case, those that took longest first', () => {
+    const { timeline } = build([
+      { rank: 0, start: 0, length: 10, name: 'aten::mm' },
+      { rank: 0, start: 20, length: 50, name: 'aten::addmm' },
+      { rank: 1, start: 20, length: 50, name: 'aten::addmm' },
+      { rank: 1, start: 200, length: 5, name: 'copy' },
+    ]);
+    const found = timeline.search('MM');
+    expect(found.names.map(({ name, count, total }) => [timeline.names.text(name), count, total])).toEqual([
+      ['aten::addmm', 2, 100],
+      ['aten::mm', 1, 10],
+    ]);
+    expect(found.leftOut).toBe(0);
+  });
+});
+
+describe('names', () => {
+  it('that are hostile, long or many cost no more than their bound', () => {
+    const { timeline } = build([
+      { rank: 0, start: 0, length: 10, name: '\u202e<script>' },
+      { rank: 0, start: 20, length: 10, name: `${'x'.repeat(4096)}\ud800` },
+      { rank: 0, start: 40, length: 10, name: '__proto__' },
+      { rank: 0, start: 60, length: 10, name: '' },
+    ]);
+    expect([1, 3, 4].map((index) => timeline.names.text(index))).toEqual(['\\u202e<script>', '__proto__', '']);
+    expect(timeline.names.text(2).length).toBe(200);
+    expect(timeline.event(0, 0)?.fields).toEqual([['name', '\\u202e<script>']]);
+    expect(timeline.names.text(99)).toBe('');
+  });
+});

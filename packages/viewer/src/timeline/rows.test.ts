@@ -1,0 +1,140 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { modelOf, viewProcess, viewTrack } from './model.fixture.ts';
+import type { Representative } from './outliers.ts';
+import { type LayoutInput, layOut, movedOrder, type Row, rowAt, rowsBetween, toggled } from './rows.ts';
+
+const input = (about: Partial<LayoutInput> = {}): LayoutInput => ({
+  model: modelOf(2),
+  grouping: 'rank',
+  folded: new Set(),
+  unfolded: new Set(),
+  pinned: [],
+  order: [],
+  highlighted: new Set(),
+  representatives: new Map(),
+  ...about,
+});
+
+const keys = (rows: readonly Row[]): string => rows.map(({ key, indent }) => '·'.repeat(indent) + key).join(' ');
+
+test('a rank has its steps in its own row, then threads, then counters', () => {
+  const { rows } = layOut(input());
+  expect(keys(rows)).toBe('r0 ·t1 ·t2 r1 ·t4 ·t5');
+  expect(rows[0]?.track?.track).toBe(0);
+  expect(rows.map(({ height }) => height)).toEqual([28, 39, 38, 28, 39, 38]);
+});
+
+test('more than two counters are folded into one row', () => {
+  const model = modelOf(1);
+  const counters = [7, 8].map((track) => viewTrack(track, 0, 'counter', { tid: track }));
+  const many = input({ model: { ...model, tracks: [...model.tracks, ...counters] } });
+  expect(keys(layOut(many).rows)).toBe('r0 ·t1 c:r0');
+  expect(layOut(many).rows[2]).toMatchObject({ label: '3 counters', isFolded: true });
+  expect(keys(layOut({ ...many, unfolded: new Set(['c:r0']) }).rows)).toBe('r0 ·t1 c:r0 ·t2 ·t7 ·t8');
+});
+
+test('a folded rank keeps its steps', () => {
+  const { rows } = layOut(input({ folded: new Set(['r0']) }));
+  expect(keys(rows)).toBe('r0 r1 ·t4 ·t5');
+  expect(rows[0]).toMatchObject({ isFolded: true, isFoldable: true, track: { kind: 'steps' } });
+});
+
+test('ranks are put together by host or by axis', () => {
+  const model = modelOf(6);
+  const folded = new Set(['r0', 'r1', 'r2', 'r3', 'r4', 'r5']);
+  expect(keys(layOut(input({ model, folded, grouping: 'host' })).rows)).toBe('g:h0 ·r0 ·r1 ·r2 ·r3 g:h1 ·r4 ·r5');
+  expect(keys(layOut(input({ model, folded, grouping: 'tp' })).rows)).toBe('g:tp 0 ·r0 ·r1 g:tp 1 ·r2 ·r3 g:tp 2 ·r4 ·r5');
+});
+
+test('what is in no group of an axis is not lost', () => {
+  const model = { ...modelOf(3), groups: [{ axis: 'tp', group: 'tp 0', ranks: [0, 1] }] };
+  const { rows } = layOut(input({ model, grouping: 'tp', folded: new Set(['r0', 'r1', 'r2']) }));
+  expect(keys(rows)).toBe('g:tp 0 ·r0 ·r1 g::none ·r2');
+});
+
+test('the second life of a rank is a row of its own', () => {
+  const model = {
+    processes: [viewProcess(0, { index: 1, incarnation: 'b' }), viewProcess(0)],
+    tracks: [viewTrack(0, 0, 'thread'), viewTrack(1, 1, 'thread')],
+    groups: [],
+  };
+  const { rows } = layOut(input({ model }));
+  expect(rows.map(({ key, label }) => `${key} ${label}`)).toEqual(['r0 Rank 0', 't0 thread', 'r0.2 Rank 0, life 2', 't1 thread']);
+});
+
+test('of many ranks those that stand out are open below a band of the others', () => {
+  const model = modelOf(100);
+  const representatives = new Map<number, Representative>([
+    [7, 'slow'],
+    [50, 'median'],
+  ]);
+  const many = input({ model, representatives, highlighted: new Set([99]) });
+  const { rows } = layOut(many);
+  expect(keys(rows)).toBe('rest:g r7 ·t22 ·t23 r50 ·t151 ·t152 r99 ·t298 ·t299');
+  expect(rows[0]).toMatchObject({ hasBand: true, label: '97 more ranks' });
+  expect(rows[0]?.ranks).toHaveLength(97);
+  const unfolded = layOut({ ...many, unfolded: new Set(['rest:g']) }).rows;
+  expect(unfolded.filter(({ kind }) => kind === 'rank')).toHaveLength(100);
+  expect(keys(unfolded.slice(0, 3))).toBe('rest:g ·r0 ·r1');
+});
+
+test('groups of many ranks are folded to a band unless one of them stands out', () => {
+  const many = input({ model: modelOf(40), grouping: 'host', representatives: new Map([[5, 'slow' as const]]) });
+  const { rows } = layOut(many);
+  expect(keys(rows.slice(0, 6))).toBe('g:h0 g:h1 ·rest:g:h1 ·r5 ··t16 ··t17');
+  expect(rows[0]).toMatchObject({ isFolded: true, hasBand: true });
+});
+
+test('pinned ranks and lanes are at the top, and stay where they are', () => {
+  const { pinned, rows, pinnedHeight } = layOut(input({ pinned: ['t4', 'r0', 'gone'] }));
+  expect(keys(pinned)).toBe('t4 r0 ·t1 ·t2');
+  expect(pinned[0]?.label).toBe('Rank 1 · thread');
+  expect(pinnedHeight).toBe(39 + 28 + 39 + 38);
+  expect(keys(rows)).toBe('r0 ·t1 ·t2 r1 ·t4 ·t5');
+});
+
+test('a rank can be moved among those beside it', () => {
+  const folded = new Set(['r0', 'r1', 'r2']);
+  const before = layOut(input({ model: modelOf(3), folded }));
+  const order = movedOrder([], before.rows[0]?.siblings ?? [], 'r2', 'r0');
+  expect(keys(layOut(input({ model: modelOf(3), folded, order })).rows)).toBe('r2 r0 r1');
+  expect(movedOrder(order, ['r2', 'r0', 'r1'], 'r2', 'elsewhere')).toBe(order);
+});
+
+test('folding and unfolding undo each other', () => {
+  const [first] = layOut(input()).rows;
+  const once = toggled(first as Row, new Set(), new Set());
+  const [folded] = layOut(input(once)).rows;
+  expect(folded?.isFolded).toBe(true);
+  const twice = toggled(folded as Row, once.folded, once.unfolded);
+  expect(layOut(input(twice)).rows[0]?.isFolded).toBe(false);
+});
+
+test('rows lie one below the other, and are found by height (seed 11)', () => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 0, max: 60 }),
+      fc.constantFrom('rank', 'host', 'tp', 'nothing'),
+      fc.uniqueArray(fc.constantFrom('r0', 'r1', 'g:h0', 'g:tp 0', 'rest:g')),
+      fc.uniqueArray(fc.constantFrom('r2', 'g:h1', 'rest:g', 'rest:g:h0')),
+      fc.nat({ max: 4000 }),
+      (ranks, grouping, folded, unfolded, y) => {
+        const { rows, height } = layOut(input({ model: modelOf(ranks), grouping, folded: new Set(folded), unfolded: new Set(unfolded) }));
+        let top = 0;
+        for (const row of rows) {
+          expect(row.top).toBe(top);
+          top += row.height;
+        }
+        expect(height).toBe(top);
+        const at = rowAt(rows, y);
+        if (y >= height) expect(at).toBe(-1);
+        else expect(rows[at]?.top).toBeLessThanOrEqual(y);
+        const [first, last] = rowsBetween(rows, y, y + 300);
+        expect(rows.slice(first, last)).toEqual(rows.filter((row) => row.top + row.height > y && row.top < y + 300));
+        expect(new Set(rows.map(({ key }) => key)).size).toBe(rows.length);
+      },
+    ),
+    { seed: 11, numRuns: 200 },
+  );
+});

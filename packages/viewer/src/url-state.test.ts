@@ -1,0 +1,108 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { formatAddress, readAddress } from './url-state.ts';
+import { createViewState, type ViewState } from './view-state.ts';
+
+const valuesOf = (state: ViewState): Record<string, unknown> =>
+  Object.fromEntries(
+    Object.entries(state)
+      .filter(([key]) => key !== 'target' && key !== 'follow')
+      .map(([key, signal]) => [key, (signal as { peek(): unknown }).peek()]),
+  );
+
+const key = fc.string({ minLength: 1, maxLength: 20 }).filter((text) => !/[,\n\r]/.test(text) && text.isWellFormed());
+const keys = fc.uniqueArray(key, { maxLength: 5 });
+const number = fc.nat({ max: 2 ** 31 });
+
+test('an address brings back what was seen (seed 5)', () => {
+  fc.assert(
+    fc.property(
+      fc.record({
+        page: fc.constantFrom('overview' as const, 'timeline' as const, 'compare' as const),
+        run: fc.option(key, { nil: undefined }),
+        range: fc.option(fc.tuple(fc.integer({ min: -1e9, max: 1e15 }), fc.integer({ min: 1e6, max: 1e12 })), { nil: undefined }),
+        folded: keys,
+        unfolded: keys,
+        pinned: keys,
+        order: keys,
+        ranks: fc.uniqueArray(number, { maxLength: 5 }),
+        selected: fc.option(fc.record({ track: number, event: number }), { nil: undefined }),
+        area: fc.option(fc.tuple(number, fc.integer({ min: 1, max: 1e9 }), fc.uniqueArray(number, { maxLength: 5 })), { nil: undefined }),
+        search: fc.string({ maxLength: 30 }).filter((text) => text.isWellFormed()),
+      }),
+      (seen) => {
+        const state = createViewState();
+        state.page.value = seen.page;
+        state.run.value = seen.run;
+        state.from.value = seen.range?.[0];
+        state.until.value = seen.range === undefined ? undefined : seen.range[0] + seen.range[1];
+        state.folded.value = new Set(seen.folded);
+        state.unfolded.value = new Set(seen.unfolded);
+        state.pinned.value = seen.pinned;
+        state.order.value = seen.order;
+        state.highlighted.value = new Set(seen.ranks);
+        state.selected.value = seen.selected;
+        if (seen.area !== undefined) state.area.value = { from: seen.area[0], until: seen.area[0] + seen.area[1], tracks: seen.area[2] };
+        state.search.value = seen.search;
+        const other = createViewState();
+        readAddress(formatAddress(state), other);
+        expect(valuesOf(other)).toEqual(valuesOf(state));
+      },
+    ),
+    { seed: 5, numRuns: 200 },
+  );
+});
+
+test('whatever an address holds, the state is one that can be shown (seed 6)', () => {
+  const word = fc.constantFrom(
+    'from',
+    'until',
+    'sel',
+    'area',
+    'fold',
+    'ranks',
+    'page',
+    'run',
+    'shift',
+    'q',
+    '=',
+    '&',
+    '?',
+    '.',
+    '_',
+    '%',
+    '%2',
+    '-1',
+    '1e400',
+    '9',
+  );
+  fc.assert(
+    fc.property(fc.array(fc.oneof(word, fc.string()), { maxLength: 30 }), (words) => {
+      const state = createViewState();
+      readAddress(`#/timeline?${words.join('')}`, state);
+      const [from, until] = [state.from.peek(), state.until.peek()];
+      expect(from === undefined ? until === undefined : until !== undefined && from < until).toBe(true);
+      expect(Number.isFinite(state.otherShift.peek())).toBe(true);
+      const area = state.area.peek();
+      if (area !== undefined) expect(area.from).toBeLessThan(area.until);
+      formatAddress(state);
+    }),
+    { seed: 6, numRuns: 500 },
+  );
+});
+
+test('a window of nanoseconds is the same again', () => {
+  const state = createViewState();
+  state.page.value = 'timeline';
+  [state.from.value, state.until.value] = [5_000_000_000.125, 5_000_000_060.5];
+  const address = formatAddress(state);
+  const other = createViewState();
+  readAddress(address, other);
+  expect([other.from.peek(), other.until.peek()]).toEqual([5_000_000_000.125, 5_000_000_060.5]);
+});
+
+test('a run that is followed is not tied to a window', () => {
+  const state = createViewState();
+  [state.from.value, state.until.value, state.follow.value] = [0, 1e9, true];
+  expect(formatAddress(state)).toBe('#/overview');
+});

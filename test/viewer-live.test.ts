@@ -1,0 +1,120 @@
+// The page of a run that grows, in a real Chromium: from the first rank's first word to the last one's goodbye, with a rank that comes late and
+// a service that is killed and comes back under the open page.
+
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { type StartedBrowser, startBrowser } from './setup/browser.ts';
+import { freePort } from './setup/nats-server.ts';
+import { startRanks } from './setup/rank-programs.ts';
+import { startCommand } from './setup/ranktrace-command.ts';
+import { servedBy } from './setup/viewed-runs.ts';
+import { ViewerPage } from './setup/viewer-page.ts';
+
+const directory = mkdtempSync(join(tmpdir(), 'ranktrace-live-'));
+let browser: StartedBrowser;
+beforeAll(async () => {
+  browser = await startBrowser();
+});
+afterAll(async () => {
+  await browser?.[Symbol.asyncDispose]();
+  rmSync(directory, { recursive: true });
+});
+
+async function open(address: string): Promise<ViewerPage & AsyncDisposable> {
+  const tab = await browser.open(address);
+  return Object.assign(new ViewerPage(tab), { [Symbol.asyncDispose]: () => tab[Symbol.asyncDispose]() });
+}
+
+const wait = (page: ViewerPage, text: string): Promise<unknown> =>
+  page.tab.page.waitForFunction((wanted) => document.querySelector('header.top')?.textContent?.includes(wanted), text, { timeout: 60_000 });
+
+const stepsShown = async (page: ViewerPage): Promise<number> => Number((await page.text(page.figure('steps'))).replaceAll(/\D/g, ''));
+
+async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
+  const deadline = performance.now() + 60_000;
+  while (!(await isSo())) {
+    if (performance.now() > deadline) throw new Error(`It must come to this within a minute: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
+
+it('the demo, live from start to end: ranks appear, steps grow, the window moves on, and in the end everything is there', async () => {
+  const steps = 1500;
+  const train = [process.execPath, 'examples/mnist-data-parallel/dist/train.js', '--max-steps', String(steps)];
+  const command = startCommand(['run', '--ranks', '2', '--view', '--name', 'demo', '--out', directory, '--', ...train]);
+  await using view = await servedBy(command);
+  await using page = await open(view.address);
+  await wait(page, 'live');
+  await until('the first steps are shown', async () => (await page.sentence.count()) > 0 && (await stepsShown(page)) > 0);
+  const early = await stepsShown(page);
+  await until('there are more steps', async () => (await stepsShown(page)) > early);
+  await page.show('Timeline');
+  await until('both ranks have lanes', async () => (await page.rows.allTextContents()).filter((row) => /^Rank \d$/.test(row)).length === 2);
+  const corner = page.tab.page.locator('.corner');
+  const before = await corner.textContent();
+  await until('the window moves on', async () => (await corner.textContent()) !== before);
+  await page.tab.picture('live');
+  await command.said('view: still at');
+  await until('it is over', async () => !(await page.text(page.tab.page.locator('header.top'))).includes('live'));
+  await page.show('Overview');
+  await until('all steps are shown', async () => (await stepsShown(page)) === steps);
+  await page.tab.page.getByText('Looking for causes').waitFor({ state: 'detached' });
+  expect(await page.text(page.figure('ranks'))).toBe('2');
+  await page.show('Timeline');
+  await page.settled();
+  expect(await page.search('backward')).toBeGreaterThanOrEqual(2 * steps);
+  expect(page.tab.problems).toEqual([]);
+  expect((await view.end()).code).toBe(0);
+});
+
+it('a rank that comes late is missing, then there', async () => {
+  await using service = await servedBy(startCommand(['serve', '--listen', '127.0.0.1:0', '--out', join(directory, 'late')]));
+  const url = service.address.replace('http', 'ws').replace(/\/$/, '');
+  const environment = { RANKTRACE_URL: url, RANKTRACE_RUN: 'late', WORLD_SIZE: '2' };
+  await using page = await open(service.address);
+  await page.tab.page.getByText('No runs yet').waitFor();
+  const program = ['test/programs/steps.mjs', '1000', '10'];
+  const [first] = await startRanks(1, program, { ...environment, RANK: '0' });
+  // The page that was there before the run opens it by itself.
+  await wait(page, 'live');
+  await until('it says who is missing', async () => /1 ranks? missing/.test(await page.text(page.tab.page.locator('header.top'))));
+  const [second] = await startRanks(1, program, { ...environment, RANK: '1' });
+  await page.show('Timeline');
+  await until('its lanes are there', async () => (await page.rows.allTextContents()).includes('Rank 1'));
+  expect(await page.text(page.tab.page.locator('header.top'))).not.toContain('missing');
+  for (const rank of [first, second]) rank?.child.kill('SIGKILL');
+  expect(page.tab.problems).toEqual([]);
+});
+
+it('a service that is killed under an open page: the page says so, comes back by itself, and misses nothing', async () => {
+  const port = await freePort();
+  const out = join(directory, 'restart');
+  const serve = () => servedBy(startCommand(['serve', '--listen', `127.0.0.1:${port}`, '--out', out]));
+  const steps = 600;
+  const before = await serve();
+  const environment = {
+    RANKTRACE_URL: `ws://127.0.0.1:${port}`,
+    RANKTRACE_RUN: 'restart',
+    RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool'),
+  };
+  const ranks = await startRanks(2, ['test/programs/steps.mjs', String(steps), '10'], environment);
+  await using page = await open(before.address);
+  await until('the first steps are shown', async () => (await page.sentence.count()) > 0 && (await stepsShown(page)) > 20);
+  before.command.child.kill('SIGKILL');
+  await before.command.ended;
+  await wait(page, 'trying again');
+  const known = await stepsShown(page);
+  await using _after = await serve();
+  await until('the line is back', async () => !(await page.text(page.tab.page.locator('header.top'))).includes('connect'));
+  await until('it goes on', async () => (await stepsShown(page)) > known);
+  await Promise.all(ranks.map(({ ended }) => ended));
+  await until('all steps are shown', async () => (await stepsShown(page)) === steps);
+  await page.show('Timeline');
+  await page.settled();
+  expect(await page.search('inner')).toBe(2 * steps);
+  expect(await page.text(page.tab.page.locator('header.top'))).not.toMatch(/lost|missing/);
+  // The browser itself logs each attempt that failed.
+  expect(page.tab.problems.filter((problem) => !/WebSocket connection to .* failed/.test(problem))).toEqual([]);
+});
