@@ -148,14 +148,22 @@ export class Bocpd implements BaselineDetector {
         ((degrees + 1) / 2) * Math.log1p((z * z) / degrees);
       const joint = (this.#p[at] as number) * Math.exp(logDensity);
       changed += joint * hazard;
-      if (at + 1 >= count) continue;
       const grown = joint * (1 - hazard);
       all += grown;
-      this.#p[at + 1] = grown;
-      this.#mean[at + 1] = (weight * average + time) / (weight + 1);
-      this.#scale[at + 1] = scale + (weight * (time - average) ** 2) / (2 * (weight + 1));
-      this.#weight[at + 1] = weight + 1;
-      this.#shape[at + 1] = shape + 0.5;
+      // The longest stands for all that are longer: what outgrows it joins it, and its statistics forget as fast as they learn.
+      if (at === this.#runLengthMax - 1) {
+        this.#p[at] = grown;
+        this.#mean[at] = (weight * average + time) / (weight + 1);
+        this.#scale[at] = (scale + (weight * (time - average) ** 2) / (2 * (weight + 1))) * (shape / (shape + 0.5));
+      } else if (at + 1 < this.#count && at + 1 === this.#runLengthMax - 1) {
+        this.#p[at + 1] = (this.#p[at + 1] as number) + grown;
+      } else {
+        this.#p[at + 1] = grown;
+        this.#mean[at + 1] = (weight * average + time) / (weight + 1);
+        this.#scale[at + 1] = scale + (weight * (time - average) ** 2) / (2 * (weight + 1));
+        this.#weight[at + 1] = weight + 1;
+        this.#shape[at + 1] = shape + 0.5;
+      }
     }
     this.#p[0] = changed;
     this.#setPrior();

@@ -9,11 +9,12 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { deflateRawSync } from 'node:zlib';
 import { RunStore } from '@ranktrace/aggregator';
-import { decodeTiles, encodeBatch, type RunModel, tileWidth } from '@ranktrace/protocol';
-import type { Browser } from 'playwright-core';
+import { decodeTiles, encodeBatch, type Overview, type RunModel, tileWidth } from '@ranktrace/protocol';
+import type { Browser, Page } from 'playwright-core';
 import { WebSocket } from 'ws';
 import { type Frames, framesWhile, heapBytes, launchChromium, openTab, quantile } from './chromium.ts';
 import { type Figure, figure } from './figure.ts';
@@ -24,6 +25,7 @@ const dense = { ranks: 64, events: 10_000_000 };
 const wide = { ranks: 1024, steps: 300 };
 const movedMs = 2500;
 const tilesAsked = 400;
+const pictureMsMax = 60_000;
 
 export async function viewer(): Promise<Figure[]> {
   const directory = mkdtempSync(join(tmpdir(), 'ranktrace-bench-'));
@@ -56,6 +58,7 @@ async function figuresOf(browser: Browser, idle: Frames, run: string, { ranks, e
   const size = `${(events / 1e6).toFixed(1)} M events, ${ranks} ranks`;
   await using service = await startService(store);
   const first = await firstPictures(browser, service.address, run);
+  const analysed = await analysedSeconds(service.address, run);
   const moved = await movement(browser, service.address, run);
   const tiles = await tileTimes(service.address, run);
   const loop = { name: 'empty frame loop', value: quantile(idle.interval, 0.95) };
@@ -94,6 +97,7 @@ async function figuresOf(browser: Browser, idle: Frames, run: string, { ranks, e
       unit: 'MiB',
       target: { at: 'most', value: 300, of: 'value' },
     }),
+    figure({ name: `looking for causes, after indexing and the first pictures (${size})`, value: analysed, unit: 's' }),
     figure({ name: `peak memory of the service (${size})`, value: service.peakBytes() / 2 ** 20, unit: 'MiB' }),
   ];
 }
@@ -159,8 +163,12 @@ async function idleFrames(browser: Browser): Promise<Frames> {
   return await framesWhile(tab.page, () => tab.page.waitForTimeout(movedMs));
 }
 
-/** Times of single tiles over a socket, at all levels and places, ms. */
-async function tileTimes(address: string, run: string): Promise<number[]> {
+/** A page without a browser: what it asks, and the answers. */
+interface Asker extends Disposable {
+  ask(request: object): Promise<unknown>;
+}
+
+async function openSocket(address: string, run: string): Promise<Asker> {
   const socket = new WebSocket(new URL('/v1/view', address.replace(/^http/, 'ws')));
   const waiting = new Map<number, (answer: unknown) => void>();
   await new Promise((resolve, reject) => socket.once('open', resolve).once('error', reject));
@@ -171,29 +179,42 @@ async function tileTimes(address: string, run: string): Promise<number[]> {
     if (type === 'answer') waiting.get(id)?.(answer);
   });
   let id = 0;
-  const ask = (request: object): Promise<unknown> =>
-    new Promise((resolve) => {
-      waiting.set(++id, resolve);
-      socket.send(JSON.stringify({ id, run, ...request }));
-    });
-  try {
-    const model = (await ask({ type: 'open' })) as RunModel;
-    const tracks = model.tracks.filter(({ kind }) => kind !== 'counter');
-    const times: number[] = [];
-    for (let asked = 0; asked < tilesAsked; asked++) {
-      // Golden-ratio steps: spread over tracks, levels and times, the same each time.
-      const spread = (asked * 0.618033988749895) % 1;
-      const level = 6 + (asked % 24);
-      const time = model.from + spread * (model.until - model.from);
-      const track = tracks[Math.floor(((asked * 0.754877666) % 1) * tracks.length)]?.track;
-      const started = performance.now();
-      await ask({ type: 'tiles', tiles: [{ track, level, index: Math.floor(time / tileWidth(level)) }] });
-      times.push(performance.now() - started);
-    }
-    return times;
-  } finally {
-    socket.close();
+  return {
+    ask: (request) =>
+      new Promise((resolve) => {
+        waiting.set(++id, resolve);
+        socket.send(JSON.stringify({ id, run, ...request }));
+      }),
+    [Symbol.dispose]: () => socket.close(),
+  };
+}
+
+/** Seconds until the service has also looked for causes, which it does after it has indexed. */
+async function analysedSeconds(address: string, run: string): Promise<number> {
+  using socket = await openSocket(address, run);
+  const started = performance.now();
+  await socket.ask({ type: 'open' });
+  while (!((await socket.ask({ type: 'overview', bins: 1 })) as Overview).analysed) await setTimeout(100);
+  return (performance.now() - started) / 1000;
+}
+
+/** Times of single tiles over a socket, at all levels and places, ms. */
+async function tileTimes(address: string, run: string): Promise<number[]> {
+  using socket = await openSocket(address, run);
+  const model = (await socket.ask({ type: 'open' })) as RunModel;
+  const tracks = model.tracks.filter(({ kind }) => kind !== 'counter');
+  const times: number[] = [];
+  for (let asked = 0; asked < tilesAsked; asked++) {
+    // Golden-ratio steps: spread over tracks, levels and times, the same each time.
+    const spread = (asked * 0.618033988749895) % 1;
+    const level = 6 + (asked % 24);
+    const time = model.from + spread * (model.until - model.from);
+    const track = tracks[Math.floor(((asked * 0.754877666) % 1) * tracks.length)]?.track;
+    const started = performance.now();
+    await socket.ask({ type: 'tiles', tiles: [{ track, level, index: Math.floor(time / tileWidth(level)) }] });
+    times.push(performance.now() - started);
   }
+  return times;
 }
 
 interface FirstPictures {
@@ -209,8 +230,7 @@ async function firstPictures(browser: Browser, address: string, run: string): Pr
   const timeOf = async (path: string, seen: string): Promise<number> => {
     await using tab = await openTab(browser, watchPictures);
     await tab.page.goto(`${address}#/${path}?run=${run}`);
-    const time = await tab.page.waitForFunction(`window.benchPictures.${seen}(${settledMs})`, undefined, { timeout: 60_000 });
-    return ((await time.jsonValue()) as number) / 1000;
+    return (await nonZero(tab.page, `window.benchPictures.${seen}(${settledMs})`)) / 1000;
   };
   return { overview: await timeOf('overview', 'overview'), timeline: await timeOf('timeline', 'timeline') };
 }
@@ -262,7 +282,7 @@ async function movement(browser: Browser, address: string, run: string): Promise
   await using tab = await openTab(browser);
   const { page, tools } = tab;
   await page.goto(`${address}#/timeline?run=${run}`);
-  await page.waitForFunction('(window.ranktraceFrames ?? []).length > 0');
+  await nonZero(page, '(window.ranktraceFrames ?? []).length');
   await page.waitForTimeout(1000);
   await page.getByRole('application').first().focus();
   const began = (await page.evaluate('performance.now()')) as number;
@@ -277,6 +297,16 @@ async function movement(browser: Browser, address: string, run: string): Promise
   const zoomOut = await framesWhile(page, () => hold('s', movedMs / 2));
   const script = (await page.evaluate(`window.ranktraceFrames.filter(({ at }) => at >= ${began}).map(({ script }) => script)`)) as number[];
   return { pan: joined(right, left), zoom: joined(zoomIn, zoomOut), script, heap: await heapBytes(tools) };
+}
+
+/** The value of an expression in the page as soon as it is not 0. `page.waitForFunction` would be stopped by the page's own security policy. */
+async function nonZero(page: Page, expression: string): Promise<number> {
+  for (let waited = 0; waited < pictureMsMax; waited += 50) {
+    const value = (await page.evaluate(expression)) as number;
+    if (value !== 0) return value;
+    await page.waitForTimeout(50);
+  }
+  throw new Error(`The page must show something within ${pictureMsMax} ms`);
 }
 
 const joined = (a: Frames, b: Frames): Frames => ({ work: [...a.work, ...b.work], interval: [...a.interval, ...b.interval] });

@@ -3,6 +3,7 @@
 import { writeFileSync } from 'node:fs';
 import { posix } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { keyHelp } from '../../packages/viewer/src/timeline/keys.ts';
 import { limitFilesOf, limitsPage } from './limits-page.ts';
 import { exists, filesBelow, packageNames, read, repository } from './source-files.ts';
 
@@ -96,6 +97,22 @@ describe('docs/batch-format.md', () => {
     expect(fields).toContain('watermark');
     const documented = rowNames(section('docs/batch-format.md', 'Batch'));
     expect(documented).toEqual([...fields, 'encoding', 'size', 'body'].sort());
+  });
+});
+
+describe('docs/viewer.md', () => {
+  test('has every key of the page, and what it does', () => {
+    const rows = [...section('docs/viewer.md', 'Keys').matchAll(/^\| (`.*`) \| (.*) \|$/gm)].map(([, keys = '', text]) => [
+      [...keys.matchAll(/`([^`]+)`/g)].map(([, key]) => key),
+      text,
+    ]);
+    expect(rows).toEqual(keyHelp.map(({ keys, text }) => [keys, text]));
+  });
+
+  test('has a picture of each main view', () => {
+    const pictures = [...read('docs/viewer.md').matchAll(/^!\[[^\]]+\]\((images\/[^)]+)\)/gm)].map(([, path]) => `docs/${path}`);
+    expect(pictures.length).toBeGreaterThan(5);
+    expect(pictures.filter((path) => !exists(path))).toEqual([]);
   });
 });
 

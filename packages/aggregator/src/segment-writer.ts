@@ -102,7 +102,7 @@ export class SegmentWriter {
     this.#dirty = false;
     const rolled = this.#rolled;
     this.#rolled = [];
-    const results = await Promise.allSettled(rolled.map(flushToDisk));
+    const results = await Promise.allSettled(rolled.map((file) => flushToDisk(file)));
     for (const file of rolled) closeSync(file);
     if (this.#file !== undefined) results.push(...(await Promise.allSettled([flushToDisk(this.#file)])));
     const failed = results.find((result) => result.status === 'rejected');

@@ -127,7 +127,7 @@ export async function runProgram(argv: readonly string[], environment: NodeJS.Pr
     .command('detect')
     .description('find lasting changes in a recorded series of step times: a .csv file of steps')
     .argument('<file>', 'lines of step,time_ms[,context][,tag] under a line with these names; also .csv.gz')
-    .option('--column <what=name>', 'the column for step, time, context or tag, as in time=step_ms; may be given again', listed, [])
+    .option('--column <what=name>', 'the column for step, time, context or tag, as in time=step_ms; may be given again', listed)
     .option('--short', 'for a few hundred steps: ready after 70 steps instead of 180, a little less sure')
     .option('--fail', 'exit with 1 when a regression or a drift is open at the end')
     .option(...json)
@@ -183,7 +183,7 @@ function exitCodeOf(error: unknown): number {
   return 1;
 }
 
-const listed = (text: string, before: readonly string[]): readonly string[] => [...before, text];
+const listed = (text: string, before: readonly string[] = []): readonly string[] => [...before, text];
 
 const positive = (max: number): ((text: string) => number) => whole(1, max);
 

@@ -52,10 +52,26 @@ export type { RecordingWindow } from './analyse/rank-recording.ts';
 export { type LengthQuantiles, type RpcParty, type RpcRoute, RpcSink, type RpcSummary } from './analyse/rpcs.ts';
 export { analyseRun, analysisSink, type RunAnalysis, type RunAnalysisOptions, type RunAnalysisSink } from './analyse/run-analysis.ts';
 export { quantile, type RankSummary, type RunSummary, type StepSummary, StepSummarySink } from './analyse/step-summary.ts';
+export {
+  type Blame,
+  type BlameContext,
+  type BlameFinding,
+  blameOfWindow,
+  type PeerExcess,
+  type WhatIf,
+} from './blame/blame.ts';
+export { type BlameChange, type BlameLevels, blameOf, levelsOf } from './blame/blame-change.ts';
+export type { BlameAlignment, BlameRank, BlameStep, BlameWindow } from './blame/blame-window.ts';
+export type { RankBreakdown, WaitedFor } from './blame/breakdown.ts';
+export type { FrontierPhase } from './blame/frontier.ts';
+export { type StepBlameOptions, StepBlameSink } from './blame/step-blame-sink.ts';
+export type { Verdict } from './blame/verdict.ts';
+export { contextKeyOf } from './detect/context-key.ts';
 export { detectLimits } from './detect/detect-limits.ts';
 export { type DetectorOptions, DetectorPlan, defaultDetectorOptions, shortSeriesOptions } from './detect/detector-options.ts';
+export type { DetectorState } from './detect/detector-state.ts';
 export { type SeriesColumn, type SeriesColumnNames, SeriesCsvReader, type SeriesRowVisitor, seriesColumns } from './detect/series-csv.ts';
-export { contextKeyOf, type DetectorState, SeriesDetector } from './detect/series-detector.ts';
+export { SeriesDetector } from './detect/series-detector.ts';
 export {
   type ChangeConfidence,
   type Drift,

@@ -166,7 +166,9 @@ function RunPicker(props: {
         {!isKnown && <option value={props.chosen ?? ''}>{props.chosen ?? '–'}</option>}
         {runs.map(({ run, ranks, live }) => (
           <option key={run} value={run}>
-            {run} · {formatCount(ranks)} {ranks === 1 ? 'rank' : 'ranks'}
+            {run}
+            {/* Of a run that nobody has looked into, nothing is known yet. */}
+            {ranks > 0 ? ` · ${formatCount(ranks)} ${ranks === 1 ? 'rank' : 'ranks'}` : ''}
             {live === true ? ' · live' : ''}
           </option>
         ))}

@@ -3,6 +3,7 @@
 import type { EventDetails, RunModel } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { formatBound, formatBytes, formatCount, formatDuration, formatRanks, formatTime, formatWallClock } from './format.ts';
+import { fitSelection, goTo, markSelection, selectSameName } from './timeline/navigate.ts';
 import { zeroOf } from './timeline/ruler.ts';
 import type { TimelineSession } from './timeline/session.ts';
 
@@ -28,18 +29,18 @@ export function DetailsPanel({ session }: { session: TimelineSession }): JSX.Ele
         {details.open && <span class="badge badge-warning">has not ended</span>}
         {merged > 1 && <span class="muted">the longest of {formatCount(merged)} drawn as one: zoom in to tell them apart</span>}
         <span class="spring" />
-        <button type="button" title="Zoom to it (F)" onClick={() => session.fitSelection()}>
+        <button type="button" title="Zoom to it (F)" onClick={() => fitSelection(session)}>
           Zoom to it
         </button>
         <span class="button-group">
-          <button type="button" title="The one of the same name before ([)" onClick={() => void session.sameName('previous')}>
+          <button type="button" title="The one of the same name before ([)" onClick={() => void selectSameName(session, 'previous')}>
             ← same
           </button>
-          <button type="button" title="The one of the same name after (])" onClick={() => void session.sameName('next')}>
+          <button type="button" title="The one of the same name after (])" onClick={() => void selectSameName(session, 'next')}>
             same →
           </button>
         </span>
-        <button type="button" title="Sum up its time (M)" onClick={() => session.areaOfSelection()}>
+        <button type="button" title="Sum up its time (M)" onClick={() => markSelection(session)}>
           Sum up
         </button>
         <CloseButton session={session} />
@@ -122,7 +123,7 @@ function Partners({ session, details }: { session: TimelineSession; details: Eve
                   {isThis ? (
                     `${each.rank}`
                   ) : (
-                    <button type="button" class="link" onClick={() => session.goTo(each)}>
+                    <button type="button" class="link" onClick={() => goTo(session, each)}>
                       {each.rank}
                     </button>
                   )}

@@ -3,6 +3,7 @@
 import { useSignal } from '@preact/signals';
 import type { JSX } from 'preact';
 import { formatCount, formatDuration } from './format.ts';
+import { selectMatch } from './timeline/navigate.ts';
 import type { TimelineSession } from './timeline/session.ts';
 
 const namesShownMax = 12;
@@ -39,7 +40,7 @@ export function SearchBox({ session }: { session: TimelineSession }): JSX.Elemen
         onKeyDown={(event) => {
           if (event.key === 'Enter') {
             event.preventDefault();
-            void session.nextMatch(event.shiftKey ? 'previous' : 'next');
+            void selectMatch(session, event.shiftKey ? 'previous' : 'next');
           } else if (event.key === 'Escape') {
             event.preventDefault();
             if (text === '') event.currentTarget.blur();
@@ -58,7 +59,7 @@ export function SearchBox({ session }: { session: TimelineSession }): JSX.Elemen
               aria-label="The one before"
               title="The one before (Shift+Enter)"
               disabled={total === 0}
-              onClick={() => void session.nextMatch('previous')}
+              onClick={() => void selectMatch(session, 'previous')}
             >
               ‹
             </button>
@@ -67,7 +68,7 @@ export function SearchBox({ session }: { session: TimelineSession }): JSX.Elemen
               aria-label="The next one"
               title="The next one (Enter)"
               disabled={total === 0}
-              onClick={() => void session.nextMatch('next')}
+              onClick={() => void selectMatch(session, 'next')}
             >
               ›
             </button>
@@ -78,7 +79,7 @@ export function SearchBox({ session }: { session: TimelineSession }): JSX.Elemen
         <div class="search-list">
           {names.length === 0 && <p class="muted">No name holds “{matches.text}”.</p>}
           {names.map(({ name, count, total: time }) => (
-            <button type="button" class="search-hit" key={name} onClick={() => void session.nextMatch('next', name)}>
+            <button type="button" class="search-hit" key={name} onClick={() => void selectMatch(session, 'next', name)}>
               <span class="search-name">{session.nameOf(name)}</span>
               <span class="muted">
                 {formatCount(count)} × · {formatDuration(time)}

@@ -1,7 +1,7 @@
 import type { Tile, TileKey } from '@ranktrace/protocol';
 import { expect, test, vi } from 'vitest';
+import { spanTile } from './testing/span-tile.ts';
 import { type Part, TileCache, type TileSource, tileCacheLimits } from './tile-cache.ts';
-import { spanTile } from './timeline/spans.fixture.ts';
 
 interface Asked {
   readonly keys: readonly TileKey[];

@@ -1,8 +1,10 @@
-// `ranktrace report INPUT…`: where the time of a run went, between its ranks: steps, clocks, collectives, remote calls, and what never ended.
+// `ranktrace report INPUT…`: where the time of a run went, between its ranks: steps, who is to blame, clocks, collectives, remote calls, and what
+// never ended.
 
-import { CollectiveSink, clockReport, OpenWorkSink, RpcSink } from '@ranktrace/trace';
+import { CollectiveSink, clockReport, OpenWorkSink, RpcSink, StepBlameSink } from '@ranktrace/trace';
 import { abortOnInterrupt } from '../interrupt.ts';
 import { mergeAndReport, openMergeInputs } from '../merge-inputs.ts';
+import { blameData, formatBlame } from '../print-blame.ts';
 import { clocksData, formatClocks } from '../print-clocks.ts';
 import { collectivesData, formatCollectives } from '../print-collectives.ts';
 import { formatOpenWork, openWorkData } from '../print-open-work.ts';
@@ -12,13 +14,19 @@ import { formatReport, reportData } from '../print-summary.ts';
 export async function report(inputs: readonly string[], options: { run?: string; json?: boolean }): Promise<number> {
   using opened = await openMergeInputs(inputs, options.run);
   using interrupt = abortOnInterrupt();
-  const [collectives, rpcs, openWork] = [new CollectiveSink(), new RpcSink(), new OpenWorkSink()];
-  const merged = await mergeAndReport(opened.sources, undefined, [collectives, rpcs, openWork], interrupt.signal);
+  const [collectives, rpcs, openWork, steps] = [new CollectiveSink(), new RpcSink(), new OpenWorkSink(), new StepBlameSink()];
+  const merged = await mergeAndReport(opened.sources, undefined, [collectives, rpcs, openWork, steps], interrupt.signal);
+  const { blame } = steps;
   const clocks = clockReport(merged.totals);
   const { clockConflicts } = merged.header;
   if (options.json === true) {
+    const { findings } = blame;
     const data = {
       ...(reportData(merged) as object),
+      verdict: blame.verdict,
+      // Blame first, then what is known to be missing: each with `kind` and `ranks`.
+      findings: [...findings, ...merged.findings],
+      blame: blameData(blame),
       clocks: clocksData(clocks, clockConflicts),
       collectives: collectivesData(collectives.summary),
       remoteCalls: rpcsData(rpcs.summary),
@@ -29,6 +37,7 @@ export async function report(inputs: readonly string[], options: { run?: string;
   }
   const blocks = [
     formatReport(merged),
+    formatBlame(blame),
     formatClocks(clocks, clockConflicts),
     formatCollectives(collectives.summary),
     formatRpcs(rpcs.summary),

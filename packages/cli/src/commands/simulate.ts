@@ -46,6 +46,7 @@ export interface SimulateOptions {
   readonly rpcsPerSecond: number;
   readonly tensorParallel: number;
   readonly pipeline: number;
+  readonly transferScale: number;
   readonly out: string;
   readonly run?: string;
   readonly json?: boolean;
@@ -207,6 +208,7 @@ export function describeSimulate(command: Command, runName: (text: string) => st
     .option('--rpcs-per-second <n>', 'remote calls between ranks, in the whole cluster', number, 60)
     .option('--tensor-parallel <n>', 'ranks that share the work of each layer', number, 1)
     .option('--pipeline <n>', 'stages that send each other activations and gradients', number, 1)
+    .option('--transfer-scale <n>', 'collectives and sends take so many times as long once all are there', number, 1)
     .option('--out <dir>', 'directory of the run store', 'ranktrace-out')
     .option('--run <name>', 'name of the run (default: simulated-<seed>)', runName)
     .option('--json', 'print data instead of text')

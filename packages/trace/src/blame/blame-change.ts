@@ -8,8 +8,9 @@ import { isDataPhase } from './data-phase.ts';
 import { frontierOf } from './frontier.ts';
 import { clockShareOf, transfersOf } from './network.ts';
 import { OwnWork } from './own-work.ts';
+import { namesMeetings } from './phase-steps.ts';
 import { deviation, mean, median } from './robust.ts';
-import type { Verdict } from './blame.ts';
+import type { Verdict } from './verdict.ts';
 
 /** A window in a few numbers a rank: what `blameOf` compares. Lengths in ns per step. */
 export interface BlameLevels {
@@ -34,6 +35,8 @@ export interface BlameLevels {
   readonly alignment: BlameAlignment;
   /** See `Blame.alignment.uncertainty`. */
   readonly uncertainty: number | undefined;
+  /** Only phases are known, and none of them is a collective: ranks may wait inside of any. */
+  readonly hidesWaits: boolean;
 }
 
 export interface BlameChange {
@@ -80,8 +83,11 @@ export function levelsOf(window: BlameWindow): BlameLevels | undefined {
     spread: mean(spreads),
     alignment,
     uncertainty: window.basis === 'phases' ? 0 : clockShareOf(window),
+    hidesWaits: window.basis === 'phases' && ranks.length > 1 && !namesMeetings(phases),
   };
 }
+
+const asLevels = (window: BlameWindow | BlameLevels): BlameLevels | undefined => ('basis' in window ? levelsOf(window) : window);
 
 /** A cause explains a change when it accounts for this share of it. */
 const explainsMin = 0.5;
@@ -91,18 +97,25 @@ const shiftErrorsMin = 3;
 /** From this share of ranks on it is the cluster. */
 const clusterShareMin = 0.5;
 
-/** What the change from `before` to `now` is due to. */
-export function blameOf(before: BlameLevels, now: BlameLevels): BlameChange {
-  const change = now.step - before.step;
-  const base = { change, share: before.step > 0 ? change / before.step : 0, before: before.step, now: now.step };
+/** What the change from `before` to `now` is due to: for an alert, the windows before and after its onset. */
+export function blameOf(windowBefore: BlameWindow | BlameLevels, windowNow: BlameWindow | BlameLevels): BlameChange {
+  const [before, now] = [asLevels(windowBefore), asLevels(windowNow)];
+  const change = (now?.step ?? 0) - (before?.step ?? 0);
+  const base = { change, share: before && before.step > 0 ? change / before.step : 0, before: before?.step ?? 0, now: now?.step ?? 0 };
   const nobody = { ranks: [], host: undefined, phase: undefined, communicator: undefined };
   const inconclusive = (text: string): BlameChange => ({ ...base, ...nobody, kind: 'inconclusive', shareOfChange: 0, evidence: [text] });
+  if (before === undefined || now === undefined) return inconclusive('there are no steps that all ranks told, before or now');
   if (change === 0) return inconclusive('the step did not change');
   const shifts = shiftsOf(before, now);
   const share = (of: number): number => Math.min(1, Math.max(0, of / change));
   const shifted = shifts.filter(({ total, error }) => share(total) >= shiftShareMin && Math.abs(total) > shiftErrorsMin * error);
   if (shifts.length > 0 && shifted.length >= clusterShareMin * shifts.length && (shifted.length > 1 || shifts.length === 1)) {
-    return { ...base, ...nobody, ...ofMany(shifts, shifted, now, share) };
+    const many = ofMany(shifts, shifted, now, share);
+    // All ranks are longer by the same where all wait for one inside of a phase.
+    if (many.kind === 'cluster_wide' && (now.hidesWaits || before.hidesWaits)) {
+      return inconclusive(`${many.evidence[0]}: no collectives were recorded, so they may wait for one of them there`);
+    }
+    return { ...base, ...nobody, ...many };
   }
   if (shifted.length > 0) return { ...base, ...nobody, ...ofSome(shifted, now, share) };
   const [communicator, transfer] = largestChange(before.transfers, now.transfers);
@@ -118,7 +131,7 @@ export function blameOf(before: BlameLevels, now: BlameLevels): BlameChange {
     return { ...base, ...nobody, kind: 'network', communicator, shareOfChange: share(network), evidence };
   }
   if (share(spread) >= explainsMin) {
-    const evidence = [`in each step some rank works ${ms(spread)} more than the others than it was before, not always the same`];
+    const evidence = [`the rank that works longest in a step, not always the same, does so by ${ms(spread)} more than before`];
     return { ...base, ...nobody, kind: 'rotating_imbalance', phase: frontierPhase(before, now), shareOfChange: share(spread), evidence };
   }
   return inconclusive('no rank, phase or communicator accounts for half of the change');
@@ -145,7 +158,17 @@ function shiftsOf(before: BlameLevels, now: BlameLevels): Shift[] {
     });
     const total = more.reduce((all, length) => all + length, 0);
     const largest = more.indexOf(total < 0 ? Math.min(...more) : Math.max(...more));
-    return [{ rank, hostName, peers, phase: now.phases[largest] as string, inPhase: more[largest] as number, total, error: Math.hypot(error, old.error) }];
+    return [
+      {
+        rank,
+        hostName,
+        peers,
+        phase: now.phases[largest] as string,
+        inPhase: more[largest] as number,
+        total,
+        error: Math.hypot(error, old.error),
+      },
+    ];
   });
 }
 
@@ -166,8 +189,11 @@ function ofSome(shifted: readonly Shift[], now: BlameLevels, share: (of: number)
   const allHosts = new Set(now.ranks.map(({ hostName }) => hostName));
   const slow = new Set(worst.map(({ peers }) => peers));
   const stages = new Set(now.ranks.map(({ peers }) => peers));
-  const isStage = stages.size > 1 && slow.size === 1 && worst.length > 1 && now.ranks.filter(({ peers }) => slow.has(peers)).length === worst.length;
-  const evidence = worst.slice(0, 5).map(({ rank, phase, inPhase, total }) => `rank ${rank} works ${ms(total)} more per step, ${ms(inPhase)} of it in ${phase}`);
+  const isStage =
+    stages.size > 1 && slow.size === 1 && worst.length > 1 && now.ranks.filter(({ peers }) => slow.has(peers)).length === worst.length;
+  const evidence = worst
+    .slice(0, 5)
+    .map(({ rank, phase, inPhase, total }) => `rank ${rank} works ${ms(total)} more per step, ${ms(inPhase)} of it in ${phase}`);
   return {
     kind: isStage ? ('stage_imbalance' as const) : ('straggler' as const),
     ranks: worst.map(({ rank }) => rank),

@@ -68,6 +68,8 @@ export interface BlameWindow {
   readonly phases: readonly string[];
   /** Ascending; every rank is in every one. */
   readonly steps: readonly BlameStep[];
+  /** Steps that took so much longer than the others (warm-up, checkpoints) that they say nothing of them: not in `steps`. */
+  readonly leftOut: number;
   /** `pieces`: from collectives. `phases`: only lengths of phases are known, and where ranks wait is inferred from them. */
   readonly basis: 'pieces' | 'phases';
   readonly alignment: BlameAlignment;

@@ -15,20 +15,11 @@ import { breakdownOf, type RankBreakdown } from './breakdown.ts';
 import { isDataPhase } from './data-phase.ts';
 import { findFaults } from './find-faults.ts';
 import { type FrontierPhase, frontierOf } from './frontier.ts';
+import { clockShareOf, networkOf } from './network.ts';
 import { OwnWork } from './own-work.ts';
 import { namesMeetings } from './phase-steps.ts';
-import { clockShareOf, networkOf } from './network.ts';
 import { Replay } from './replay.ts';
-
-export type Verdict =
-  | 'balanced'
-  | 'straggler'
-  | 'stage_imbalance'
-  | 'rotating_imbalance'
-  | 'cluster_wide'
-  | 'data_loading'
-  | 'network'
-  | 'inconclusive';
+import type { Verdict } from './verdict.ts';
 
 export interface BlameFinding {
   readonly kind: Exclude<Verdict, 'balanced'>;
@@ -71,7 +62,13 @@ export interface Blame {
   readonly verdict: Verdict;
   readonly findings: readonly BlameFinding[];
   /** Steps that this rests on. */
-  readonly steps: { readonly count: number; readonly first: number | undefined; readonly last: number | undefined };
+  readonly steps: {
+    readonly count: number;
+    readonly first: number | undefined;
+    readonly last: number | undefined;
+    /** See `BlameWindow.leftOut`. */
+    readonly leftOut: number;
+  };
   /** Mean length of them over the cluster, ns. */
   readonly step: number;
   readonly basis: BlameWindow['basis'];
@@ -99,10 +96,10 @@ const stepsMin = 5;
 /** A finding costs at least this share of a step, and a verdict is one of at least that. */
 const findingShareMin = 0.01;
 const verdictShareMin = 0.02;
-/** Data loading and the network are told from this share of a step on, … */
-const shareToTell = 0.15;
-/** … and are the verdict from this on, for they take some time in any job. */
-const shareToJudge = 0.4;
+/** Data loading and the network are told from this share of a step on (what XProf calls highly input-bound), … */
+const shareToTell = 0.2;
+/** … and are the verdict from this on, for they take some time in any job (XProf suggests to look at collectives from 30 % on). */
+const shareToJudge = 0.35;
 /** Time in collectives of unknown company beyond which nobody can say who waited for whom. */
 const unmatchedShareMax = 0.2;
 const changeShareMin = 0.03;
@@ -116,7 +113,7 @@ export function blameOfWindow(window: BlameWindow, context: BlameContext = {}): 
   const excesses = own.excesses(step);
   const uncertainty = clockShareOf(window);
   const base = {
-    steps: { count: steps.length, first: steps[0]?.step, last: steps.at(-1)?.step },
+    steps: { count: steps.length, first: steps[0]?.step, last: steps.at(-1)?.step, leftOut: window.leftOut },
     step,
     basis: window.basis,
     frontier: frontierOf(window),
@@ -140,7 +137,9 @@ export function blameOfWindow(window: BlameWindow, context: BlameContext = {}): 
     .map(({ kind, ranks: of, phase, cost, gain, evidence }) => {
       return { kind, ranks: of, phase, ...costs(cost, step), gainMsPerStep: ms(gain), evidence };
     });
-  const withoutData = replay.meanStep((rank, at, phase, length) => (isDataPhase(phases[phase] as string) ? 0 : mended(rank, at, phase, length)));
+  const withoutData = replay.meanStep((rank, at, phase, length) =>
+    isDataPhase(phases[phase] as string) ? 0 : mended(rank, at, phase, length),
+  );
   findings.push(...sharesOf(window, replay, mended, mendedStep, withoutData, step, uncertainty));
   if (context.change !== undefined && context.change.kind === 'cluster_wide' && context.change.share >= changeShareMin) {
     const { change, phase, evidence } = context.change;
@@ -168,7 +167,10 @@ function whyInconclusive(window: BlameWindow, breakdown: readonly RankBreakdown[
   const why: string[] = [];
   if (steps.length < stepsMin) why.push(`only ${steps.length} steps were told by all ranks: at least ${stepsMin} are needed`);
   if (ranks.length < 2) why.push('there are no two ranks to compare');
-  if (missing.length > 0) why.push(`nothing was heard of ${missing.length} ranks: what others waited for may be theirs`);
+  if (missing.length > 0) {
+    const who = missing.length === 1 ? `rank ${missing[0]}` : `${missing.length} ranks`;
+    why.push(`nothing was heard of ${who}: what others waited for may be ${missing.length === 1 ? 'its' : 'their'} doing`);
+  }
   if (steps.length > 0 && basis === 'phases' && ranks.length > 1 && !namesMeetings(phases)) {
     why.push('no collectives were recorded in these steps: waiting inside of a phase looks like work in it');
   }
@@ -194,7 +196,7 @@ function sharesOf(
   const data = mendedStep - withoutData;
   if (data >= shareToTell * mendedStep) {
     const phase = window.phases.find(isDataPhase);
-    const evidence = [`no rank computes while "${phase}" runs: hidden behind the other phases it would cost nothing`];
+    const evidence = [`"${phase}" is part of every step: loaded ahead, while other phases run, it would cost nothing`];
     found.push({ kind: 'data_loading', ranks: [], phase, ...costs(data, step), gainMsPerStep: ms(data), evidence });
   }
   const network = mendedStep - replay.meanStep(mended, 0);
@@ -210,7 +212,8 @@ function sharesOf(
 }
 
 function verdictOf(findings: readonly BlameFinding[], isUncertain: boolean): Verdict {
-  const least = ({ kind }: BlameFinding): number => (kind === 'data_loading' || kind === 'network' || kind === 'inconclusive' ? shareToJudge : verdictShareMin);
+  const least = ({ kind }: BlameFinding): number =>
+    kind === 'data_loading' || kind === 'network' || kind === 'inconclusive' ? shareToJudge : verdictShareMin;
   const worst = findings.find((finding) => finding.shareOfStep >= least(finding));
   return worst?.kind ?? (isUncertain ? 'inconclusive' : 'balanced');
 }

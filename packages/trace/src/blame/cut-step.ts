@@ -58,7 +58,8 @@ export function cutStep(
   for (const [index, from] of times.entries()) {
     active = leaveAt(active, from, at, end, pieces, length + start);
     for (let next = entering[nextEntry]; next !== undefined && at(next.entry) <= from; next = entering[++nextEntry]) {
-      if (next.entry >= start && next.meeting !== undefined && next.entry <= start + length) pieces.push({ kind: 'enter', meeting: next.meeting });
+      if (next.entry >= start && next.meeting !== undefined && next.entry <= start + length)
+        pieces.push({ kind: 'enter', meeting: next.meeting });
       active.push(next);
     }
     active = leaveAt(active, from, at, end, pieces, length + start);

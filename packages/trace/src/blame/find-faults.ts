@@ -52,7 +52,7 @@ const togetherMin = 5;
 
 export function findFaults(window: BlameWindow, own: OwnWork, replay: Replay, excesses: readonly Excess[], step: number): Faults {
   const slow = stragglers(window, own, excesses);
-  const suspects = [...slow, ...slowStages(window, own, slow)].sort((a, b) => b.excess - a.excess).slice(0, blameLimits.blameFindingsMax);
+  const suspects = [...slow, ...slowStages(own, slow)].sort((a, b) => b.excess - a.excess).slice(0, blameLimits.blameFindingsMax);
   const mended = mend(suspects);
   const mendedStep = replay.meanStep(mended);
   const faults = suspects.map((suspect): Fault => {
@@ -61,7 +61,7 @@ export function findFaults(window: BlameWindow, own: OwnWork, replay: Replay, ex
     const atMedian = replay.meanStep(mend([suspect]));
     const gain = step - atMedian;
     const isHidden = gain < cost / 2;
-    const hidden = isHidden ? [`hidden behind a larger fault: mending it alone gives ${ms(gain)} per step now`] : [];
+    const hidden = isHidden ? [`hidden behind another fault: mending it alone gives ${ms(Math.max(0, gain))} per step now`] : [];
     const numbers = ranks.map((rank) => (window.ranks[rank] as BlameWindow['ranks'][number]).rank);
     return { kind, ranks: numbers, phase: window.phases[phase], cost, gain, atMedian, evidence: [...evidence, ...hidden] };
   });
@@ -130,7 +130,7 @@ function excessText({ ranks, phases }: BlameWindow, { rank, slow, phases: by, pe
   return `rank ${ranks[rank]?.rank} works ${parts.join(', ')}`;
 }
 
-function slowStages(window: BlameWindow, own: OwnWork, slow: readonly Suspect[]): Suspect[] {
+function slowStages(own: OwnWork, slow: readonly Suspect[]): Suspect[] {
   const { groups } = own;
   if (groups.size < 2) return [];
   const mended = mend(slow);
@@ -152,7 +152,14 @@ function slowStages(window: BlameWindow, own: OwnWork, slow: readonly Suspect[])
     const ranks = groups.get(name) ?? [];
     const lone = ranks.length === 1 ? ['it has one rank: whether stage or rank is slow cannot be told'] : [];
     const evidence = [`${name || 'the stage'} works ${ms(work)} per step, the other stages ${ms(usualWork)} at the median`, ...lone];
-    suspects.push({ kind: 'stage_imbalance', ranks, phase, excess: work - usualWork, factors: new Map(ranks.map((rank) => [rank, factors])), evidence });
+    suspects.push({
+      kind: 'stage_imbalance',
+      ranks,
+      phase,
+      excess: work - usualWork,
+      factors: new Map(ranks.map((rank) => [rank, factors])),
+      evidence,
+    });
   }
   return suspects;
 }
@@ -185,7 +192,8 @@ function evenWork(window: BlameWindow, own: OwnWork, mended: NewLength) {
   const at = (rank: number, phase: number, step: number): number => (rank * phases + phase) * steps + step;
   for (const [step, { ranks }] of window.steps.entries()) {
     for (const [rank, { pieces }] of ranks.entries()) {
-      for (const piece of pieces) if (piece.kind === 'own') count[at(rank, piece.phase, step)] = (count[at(rank, piece.phase, step)] as number) + 1;
+      for (const piece of pieces)
+        if (piece.kind === 'own') count[at(rank, piece.phase, step)] = (count[at(rank, piece.phase, step)] as number) + 1;
     }
   }
   const length = new Float64Array(count.length);

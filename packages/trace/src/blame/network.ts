@@ -8,7 +8,9 @@ const shown = 3;
 /** The communicators that data is on its way in for longest, as sentences. */
 export function networkOf(window: BlameWindow): string[] {
   const names = [...transfersOf(window)].sort(([, a], [, b]) => b - a);
-  return names.slice(0, shown).map(([name, length]) => `${name}: ${(length / 1e6).toFixed(2)} ms per step of transfer, after the last rank came`);
+  return names
+    .slice(0, shown)
+    .map(([name, length]) => `${name}: ${(length / 1e6).toFixed(2)} ms per step of transfer, after the last rank came`);
 }
 
 /** ns per step and rank that data of each communicator is on its way. */

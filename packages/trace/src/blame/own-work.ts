@@ -43,7 +43,8 @@ export class OwnWork {
     this.#own = new Float64Array(window.ranks.length * this.phases * this.steps);
     for (const [step, { ranks }] of window.steps.entries()) {
       for (const [rank, { pieces }] of ranks.entries()) {
-        for (const piece of pieces) if (piece.kind === 'own') this.#own[this.#at(rank, piece.phase) + step] = this.of(rank, piece.phase, step) + piece.length;
+        for (const piece of pieces)
+          if (piece.kind === 'own') this.#own[this.#at(rank, piece.phase) + step] = this.of(rank, piece.phase, step) + piece.length;
       }
     }
   }

@@ -7,8 +7,8 @@
 import { isBarrierLike } from '../match/collective-kind.ts';
 import type { TraceProcess } from '../trace-sink.ts';
 import type { BlameStep, Meeting, Piece, RankStep } from './blame-window.ts';
-import { median } from './robust.ts';
 import type { RawRanks, RawStep } from './raw-steps.ts';
+import { median } from './robust.ts';
 
 /** Ranks that come out of a phase so much closer together than they went in met in it … */
 const closerMax = 0.5;
@@ -20,7 +20,14 @@ export function phaseSteps(raw: readonly RawRanks[], processes: readonly TracePr
   const steps = raw.map(({ step, ranks }) => {
     return { step, ranks: processes.map(({ index }) => lengthsOf(ranks.get(index) as RawStep, phases)) };
   });
-  const meets = phases.map((name, phase) => isBarrierLike(name) || catchesUp(steps.map(({ ranks }) => ranks), phase));
+  const meets = phases.map(
+    (name, phase) =>
+      isBarrierLike(name) ||
+      catchesUp(
+        steps.map(({ ranks }) => ranks),
+        phase,
+      ),
+  );
   return steps.map(({ step, ranks }, index) => {
     const follows = index > 0 && steps[index - 1]?.step === step - 1;
     return { step, follows, ranks: withWaits(ranks, phases, meets, processes) };

@@ -1,11 +1,20 @@
 // Steps as they were recorded → the window that blame is computed from: ranks and steps of which all is there, cut into pieces.
 
-import { boundAt } from '../analyse/epsilon.ts';
-import { type TraceProcess, } from '../trace-sink.ts';
 import { traceTime } from '@ranktrace/protocol';
-import { type BlameAlignment, type BlameRank, type BlameStep, type BlameWindow, otherPhase, type Piece, type RankStep } from './blame-window.ts';
+import { boundAt } from '../analyse/epsilon.ts';
+import type { TraceProcess } from '../trace-sink.ts';
+import {
+  type BlameAlignment,
+  type BlameRank,
+  type BlameStep,
+  type BlameWindow,
+  otherPhase,
+  type Piece,
+  type RankStep,
+} from './blame-window.ts';
 import { cutStep, type StepCollective } from './cut-step.ts';
 import { phaseSteps } from './phase-steps.ts';
+import { median } from './robust.ts';
 
 /** A rank's part of a collective; its meeting comes when the other ranks' parts have. */
 export interface RawCollective {
@@ -47,7 +56,9 @@ export function windowOf(
   { groups }: { readonly groups: readonly ReadonlySet<number>[] },
 ): BlameWindow {
   const taking = processesTaking(processes, raw);
-  const whole = raw.filter(({ ranks }) => taking.every(({ index }) => ranks.has(index)));
+  const told = raw.filter(({ ranks }) => taking.every(({ index }) => ranks.has(index)));
+  const whole = withoutOutliers(told);
+  const leftOut = told.length - whole.length;
   const isDetailed = ({ ranks }: RawRanks): boolean =>
     taking.length > 0 && taking.every(({ index }) => ranks.get(index)?.collectives.some(({ meeting }) => meeting !== undefined));
   const detailed = whole.filter(isDetailed);
@@ -56,13 +67,25 @@ export function windowOf(
   const ranks = ranksOf(taking, groups);
   const alignment = alignmentOf(taking);
   const chosen = basis === 'pieces' ? detailed : whole;
-  if (basis === 'phases') return { ranks, phases: names, steps: phaseSteps(chosen, taking, names), basis, alignment };
+  if (basis === 'phases') return { ranks, phases: names, steps: phaseSteps(chosen, taking, names), leftOut, basis, alignment };
   const numbers = new Map(names.map((name, index) => [name, index]));
   const steps = chosen.map(({ step, ranks: byProcess }, index): BlameStep => {
     const follows = index > 0 && chosen[index - 1]?.step === step - 1;
     return { step, follows, ranks: taking.map((process) => rankStep(byProcess.get(process.index) as RawStep, numbers)) };
   });
-  return { ranks, phases: names, steps, basis, alignment };
+  return { ranks, phases: names, steps, leftOut, basis, alignment };
+}
+
+/** A step that takes so many times as long as the median one is another kind of step, … */
+const outlierMin = 2.5;
+/** … unless more than this share of them is. */
+const outlierShareMax = 0.125;
+
+function withoutOutliers(raw: readonly RawRanks[]): RawRanks[] {
+  const longest = raw.map(({ ranks }) => Math.max(0, ...[...ranks.values()].map(({ length }) => length)));
+  const most = outlierMin * median(longest);
+  const usual = raw.filter((_, index) => (longest[index] as number) <= most);
+  return raw.length - usual.length > Math.max(1, outlierShareMax * raw.length) ? [...raw] : usual;
 }
 
 /** Of each rank the life with most of these steps, of the ranks that have at least half as many as the one with most. */
@@ -156,7 +179,10 @@ function connected(groups: readonly ReadonlySet<number>[]): Map<number, number> 
 }
 
 function alignmentOf(processes: readonly TraceProcess[]): BlameAlignment {
-  const bounds = processes.map((process) => ({ rank: process.rank, bound: boundAt(process, traceTime(0)) === undefined ? undefined : process.alignment.bound }));
+  const bounds = processes.map((process) => ({
+    rank: process.rank,
+    bound: boundAt(process, traceTime(0)) === undefined ? undefined : process.alignment.bound,
+  }));
   const unaligned = bounds.filter(({ bound }) => bound === undefined).map(({ rank }) => rank);
   const bound = unaligned.length > 0 ? undefined : Math.max(0, ...bounds.map(({ bound }) => bound ?? 0));
   return { bound, unaligned };

@@ -5,7 +5,7 @@
 //
 // Invariant: with lengths as measured, times are as measured, but for clocks' errors and for ranks that left before the last came.
 
-import type { BlameWindow, Meeting, Piece } from './blame-window.ts';
+import type { BlameStep, BlameWindow, Meeting, Piece, RankStep } from './blame-window.ts';
 
 /** New length of the own work of rank `rank` (index) in step `step` (index) and phase `phase`, measured as `length` ns. */
 export type NewLength = (rank: number, step: number, phase: number, length: number) => number;
@@ -39,7 +39,8 @@ export class Replay {
     }
   }
 
-  /** Mean length of a step of the cluster, ns; `transfers`: what transfers take of what they took. */
+  /** Mean length of a step of the cluster, ns; `transfers`: what transfers take of what they took,
+   * and how much later than the first ranks leave. */
   meanStep(newLength: NewLength, transfers = 1): number {
     const { steps } = this.#window;
     let total = 0;
@@ -85,7 +86,7 @@ export class Replay {
           blocked.add(piece.meeting);
           return false;
         }
-        clocks[rank] = Math.max(clock, about.latest + piece.meeting.transfer * transfers + piece.lag);
+        clocks[rank] = Math.max(clock, about.latest + (piece.meeting.transfer + piece.lag) * transfers);
       }
       return true;
     };
@@ -100,7 +101,7 @@ export class Replay {
       }
       const place = places[rank] as { step: number; piece: number };
       for (; place.step < until; place.step++, place.piece = 0) {
-        const { pieces, gap } = steps[place.step]?.ranks[rank] as { pieces: readonly Piece[]; gap: number };
+        const { pieces, gap } = (steps[place.step] as BlameStep).ranks[rank] as RankStep;
         if (place.piece === 0 && place.step > from) clocks[rank] = (clocks[rank] as number) + gap;
         let piece = pieces[place.piece];
         while (piece !== undefined && pass(rank, place.step, piece)) piece = pieces[++place.piece];

@@ -10,12 +10,12 @@ import type { MatchedCollective } from '../match/collective-matcher.ts';
 import { CollectiveMatcher } from '../match/collective-matcher.ts';
 import type { TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../trace-sink.ts';
 import { type Blame, blameOfWindow } from './blame.ts';
+import { type BlameLevels, blameOf, levelsOf } from './blame-change.ts';
 import { blameLimits as limits } from './blame-limits.ts';
 import type { BlameWindow } from './blame-window.ts';
 import { ExposedTime } from './exposed-time.ts';
 import { meetingOf } from './meeting-of.ts';
 import { type RawCollective, type RawStep, windowOf } from './raw-steps.ts';
-import { type BlameLevels, blameOf, levelsOf } from './blame-change.ts';
 
 interface Candidate {
   readonly lane: number;
@@ -102,8 +102,9 @@ export class StepBlameSink implements TraceSink {
     const window = this.#windowOf(numbers);
     const seen = numbers.length + this.#forgotten;
     const before =
-      this.#baseline ??
-      (seen < changeStepsMin ? undefined : levelsOf(this.#windowOf(numbers.slice(warmUpSteps, warmUpSteps + baselineSteps))));
+      seen < changeStepsMin
+        ? undefined
+        : (this.#baseline ?? levelsOf(this.#windowOf(numbers.slice(warmUpSteps, warmUpSteps + baselineSteps))));
     const now = before === undefined ? undefined : levelsOf(this.#windowOf(numbers.slice(-baselineSteps)));
     const missing = this.#missingRanks();
     return blameOfWindow(window, { missing, change: before && now && blameOf(before, now) });
@@ -133,9 +134,19 @@ export class StepBlameSink implements TraceSink {
       const open = process.waiting.get(key);
       if (open !== undefined) open.exit = exit;
     } else if (process.collectives.length < limits.blameCollectivesPerStepMax) {
-      const raw: RawCollective = { lane: lane.index, entry: start, exit, meeting: undefined, waitedUntil: start, lag: undefined, exposed: undefined };
+      const raw: RawCollective = {
+        lane: lane.index,
+        entry: start,
+        exit,
+        meeting: undefined,
+        waitedUntil: start,
+        lag: undefined,
+        exposed: undefined,
+      };
       process.collectives.push(raw);
       process.waiting.set(key, raw);
+      // Those that the matcher gave up are never told.
+      if (process.waiting.size > limits.blameCollectivesPerStepMax) process.waiting.delete(process.waiting.keys().next().value as string);
       process.exposed.collective(lane, raw);
     }
     if (lane.kind === 'thread' && state !== 'open' && process.spans.length < limits.blameSpansPendingMax) {
@@ -183,7 +194,14 @@ export class StepBlameSink implements TraceSink {
     process.exposed.stepLane = lane ?? process.exposed.stepLane;
     const placed = spans.filter((span) => span.lane === lane);
     const isNear = gap >= 0 && gap < length;
-    this.#keep(step, process.about.index, { start, length, gap: isNear ? gap : 0, phases: phases ? new Map(phases) : undefined, placed, collectives });
+    this.#keep(step, process.about.index, {
+      start,
+      length,
+      gap: isNear ? gap : 0,
+      phases: phases ? new Map(phases) : undefined,
+      placed,
+      collectives,
+    });
   }
 
   #keep(number: number, process: number, raw: RawStep): void {
@@ -201,7 +219,7 @@ export class StepBlameSink implements TraceSink {
   #forgetOldest(): void {
     const numbers = [...this.#steps.keys()].sort((a, b) => a - b);
     // What a run began with is compared with what it is: kept before it goes.
-    if (this.#baseline === undefined && numbers.length >= changeStepsMin) {
+    if (this.#baseline === undefined && this.#forgotten === 0) {
       this.#baseline = levelsOf(this.#windowOf(numbers.slice(warmUpSteps, warmUpSteps + baselineSteps)));
     }
     const oldest = numbers[0] as number;
@@ -213,9 +231,14 @@ export class StepBlameSink implements TraceSink {
 
   #windowOf(numbers: readonly number[]): BlameWindow {
     const processes = [...this.#processes.values()].map(({ about }) => about);
-    return windowOf(processes, [...this.#phases], numbers.map((step) => ({ step, ranks: this.#steps.get(step) ?? new Map() })), {
-      groups: this.#hasSends ? [...this.#groups.values()] : [],
-    });
+    return windowOf(
+      processes,
+      [...this.#phases],
+      numbers.map((step) => ({ step, ranks: this.#steps.get(step) ?? new Map() })),
+      {
+        groups: this.#hasSends ? [...this.#groups.values()] : [],
+      },
+    );
   }
 }
 

@@ -63,7 +63,8 @@ export interface ShapeFit {
 
 /** Two levels, the second from a place between `first` and `last` on, over `from` … `to` − 1: the best such step (least squares). */
 export function fitStep(values: NumberArray, from: number, to: number, first: number, last: number, fit: ShapeFit): void {
-  let [sum, squares] = [0, 0];
+  let sum = 0;
+  let squares = 0;
   const origin = values[from] as number;
   for (let at = from; at < to; at++) {
     const value = (values[at] as number) - origin;
@@ -92,7 +93,8 @@ export function fitStep(values: NumberArray, from: number, to: number, first: nu
  */
 export function fitRamp(values: NumberArray, from: number, to: number, fit: ShapeFit): void {
   const count = to - from;
-  let [sum, squares] = [0, 0];
+  let sum = 0;
+  let squares = 0;
   const origin = values[from] as number;
   for (let at = from; at < to; at++) {
     const value = (values[at] as number) - origin;
@@ -103,7 +105,8 @@ export function fitRamp(values: NumberArray, from: number, to: number, fit: Shap
   fit.squares = variation;
   fit.at = from;
   // From the end: how far what lies behind the place rises, times its values.
-  let [behind, weighted] = [0, 0];
+  let behind = 0;
+  let weighted = 0;
   for (let at = to - 1; at >= from; at--) {
     // The place moves one back: everything behind it lies one further up the rise.
     weighted += behind;

@@ -74,8 +74,8 @@ export const shortSeriesOptions: DetectorOptions = {
   confirmBlocks: 2,
 };
 
-/** Single levels that a series remembers: golden baseline and its noise; of what is open: before, last, slowest, least change. */
-export const levelsOfSeries = 6;
+/** Single levels that a series remembers: golden baseline and its noise; of what is open: before, slowest, least change. */
+export const levelsOfSeries = 5;
 
 /** Checked settings and scratch space, shared by any number of series: a series by itself stays below 1 KB. */
 export class DetectorPlan {

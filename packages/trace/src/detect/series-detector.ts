@@ -11,14 +11,14 @@
 //   values  | blocks, oldest first … | first-step distances of the last 16 | steps of the open block | single levels |
 //           0                        spansAt                               stepsAt                   levelsAt
 //
-// Invariant: a step allocates nothing; a series needs less than 1 KB, whatever comes.
+// Invariant: a step makes no object (the engine boxes a few numbers at a block's end: 14 bytes a step); a series needs less than 1 KB, whatever comes.
 // Invariant: what a detector says depends on the steps since its last new baseline alone, so one restored from `state()` goes on as if nothing
 // had been. Values are stored with 24 bits (a share of 10⁻⁶), also in the state.
 
-import { TraceError } from '../errors.ts';
 import { deviationOfNeighbours, deviationOfSorted, fitRamp, fitStep, medianOfRange, midmean } from './block-statistics.ts';
 import { detectLimits } from './detect-limits.ts';
 import { DetectorPlan, levelsOfSeries } from './detector-options.ts';
+import { checkState, type DetectorState, type OpenIncident } from './detector-state.ts';
 import type { LevelChange, StepTag, StepTimeFinding, StepTimeIncident } from './step-time-finding.ts';
 
 const onsetBlocks = detectLimits.detectOnsetBlocksMax;
@@ -29,40 +29,7 @@ const normal95 = 1.96;
 const leastBefore = 4;
 
 /** Places of single levels, as logarithms; NaN where there is none. */
-const [goldenAt, goldenNoiseAt, beforeAt, levelAt, slowestAt, changeMinAt] = [0, 1, 2, 3, 4, 5] as const;
-
-/** What is open. Its levels (before it, reported last, slowest) and the least change it had to be are among the single levels. */
-interface OpenIncident {
-  readonly kind: 'regression' | 'drift';
-  readonly onsetStep: number;
-  /** Blocks back at the level before, and the first of their steps. */
-  returned: number;
-  returnedStep: number;
-}
-
-/** Everything a detector knows, as JSON can hold it. */
-export interface DetectorState {
-  readonly version: 1;
-  readonly context: number | undefined;
-  readonly blockFactor: 1 | 2;
-  readonly blocks: readonly number[];
-  readonly spans: readonly number[];
-  readonly steps: readonly number[];
-  readonly blockStep: number;
-  readonly previousBlockStep: number;
-  readonly lastStep: number;
-  /** Blocks of warm-up so far, and how many in a row were calm; −1 when it is over. */
-  readonly warmedUp: number;
-  readonly calm: number;
-  readonly pending: number;
-  readonly drifting: number;
-  /** Golden baseline and its noise; of what is open: before, last, slowest, least change. */
-  readonly levels: readonly (number | undefined)[];
-  readonly hasDrifted: boolean;
-  readonly tagged: number;
-  readonly skipped: number;
-  readonly incident: OpenIncident | undefined;
-}
+const [goldenAt, goldenNoiseAt, beforeAt, slowestAt, changeMinAt] = [0, 1, 2, 3, 4] as const;
 
 export class SeriesDetector {
   readonly #plan: DetectorPlan;
@@ -183,16 +150,8 @@ export class SeriesDetector {
   }
 
   #restore(state: DetectorState): void {
-    const { spansAt, stepsAt, levelsAt, blocksMax, options } = this.#plan;
-    const refuse = (what: string): never => {
-      throw new TraceError('bad_option', `Cannot restore a step-time detector: ${what}`);
-    };
-    if (state.version !== 1) refuse(`its state must have version 1, got ${String(state.version)}`);
-    if (state.blockFactor !== 1 && state.blockFactor !== 2) refuse(`blockFactor must be 1 or 2, got ${String(state.blockFactor)}`);
-    if (state.blocks.length > blocksMax) refuse(`it holds ${state.blocks.length} blocks, these settings keep ${blocksMax}`);
-    if (state.spans.length !== onsetBlocks) refuse(`it must hold ${onsetBlocks} spans, got ${state.spans.length}`);
-    const stepsMax = options.blockSteps * state.blockFactor;
-    if (state.steps.length >= stepsMax) refuse(`it holds ${state.steps.length} steps of a block of ${stepsMax}`);
+    const { spansAt, stepsAt, levelsAt } = this.#plan;
+    checkState(state, this.#plan);
     this.#values.set(state.blocks);
     this.#values.set(state.spans, spansAt);
     this.#values.set(state.steps, stepsAt);
@@ -317,7 +276,7 @@ export class SeriesDetector {
     this.#incident = undefined;
     this.#hasDrifted = false;
     this.#keepLast(held);
-    const change = this.#change(incident.returnedStep, this.#level(levelAt), after, noise, held, options.referenceBlocks);
+    const change = this.#change(incident.returnedStep, this.#level(slowestAt), after, noise, held, options.referenceBlocks);
     return { kind: 'went_away', ...change, openedStep: incident.onsetStep };
   }
 
@@ -327,7 +286,10 @@ export class SeriesDetector {
     const { referenceBlocks, noiseFloor, thresholdT, holdT, changeMinQuiet, confirmBlocks } = options;
     const values = this.#values;
     const size = this.#size;
-    let [bestT, bestWindow, bestNoise, bestMin] = [0, 0, 0, 0];
+    let bestT = 0;
+    let bestWindow = 0;
+    let bestNoise = 0;
+    let bestMin = 0;
     let held = Number.NaN;
     for (const window of windows) {
       const count = Math.min(referenceBlocks, size - window);
@@ -341,7 +303,11 @@ export class SeriesDetector {
       const changeMin = this.#changeMin(noise);
       if (Math.abs(change) < changeMin) continue;
       const t = change / (medianError * noise * Math.sqrt(1 / window + 1 / count));
-      if (Math.abs(t) >= holdT && Math.abs(t) > Math.abs(bestT)) [bestT, bestWindow, bestNoise, bestMin] = [t, window, noise, changeMin];
+      if (Math.abs(t) < holdT || Math.abs(t) <= Math.abs(bestT)) continue;
+      bestT = t;
+      bestWindow = window;
+      bestNoise = noise;
+      bestMin = changeMin;
     }
     // The golden baseline follows what became faster and stayed so.
     if (held !== undefined && held < this.#level(goldenAt)) this.#setLevel(goldenAt, held);
@@ -356,7 +322,8 @@ export class SeriesDetector {
 
   /** The one of the last two blocks that differs less; no difference where they lie on either side. */
   #nearerOfTwo(reference: number): number {
-    const [a, b] = [this.#values[this.#size - 2] as number, this.#values[this.#size - 1] as number];
+    const a = this.#values[this.#size - 2] as number;
+    const b = this.#values[this.#size - 1] as number;
     if (a > reference && b > reference) return Math.min(a, b);
     return a < reference && b < reference ? Math.max(a, b) : reference;
   }
@@ -384,6 +351,8 @@ export class SeriesDetector {
     const after = medianOfRange(values, step.at, size, scratch);
     const count = Math.min(options.referenceBlocks, step.at);
     const before = medianOfRange(values, step.at - count, step.at, scratch);
+    // Seen from where it breaks it may be too small after all: what comes decides.
+    if (Math.abs(after - before) < changeMin) return undefined;
     const onsetStep = this.#firstStepOf(held);
     this.#pending = 0;
     this.#drifting = 0;
@@ -392,7 +361,6 @@ export class SeriesDetector {
     const change = this.#change(onsetStep, before, after, noise, held, count);
     if (!isSlower) {
       if (incident === undefined) return { kind: 'improvement', ...change };
-      this.#setLevel(levelAt, after);
       return after <= this.#returnLevel + this.#level(changeMinAt) / 2 ? undefined : { kind: 'improvement', ...change };
     }
     if (incident === undefined) {
@@ -406,7 +374,6 @@ export class SeriesDetector {
       this.#open('regression', onsetStep, before, after, changeMin);
       return { kind: 'regression', ...change, isFurther: false };
     }
-    this.#setLevel(levelAt, after);
     // Somebody was told already: small steps on top are part of it, such as a planned growth in steps has.
     const furtherMin = Math.max(options.changeMin, changeMin);
     if (after - before < furtherMin || after < this.#level(slowestAt) + furtherMin) return undefined;
@@ -436,10 +403,7 @@ export class SeriesDetector {
     fitRamp(this.#values, 0, size, ramp);
     const onsetStep = this.#firstStepOf(size - ramp.at);
     if (incident === undefined) this.#open('drift', onsetStep, golden, after, this.#changeMin(noise));
-    else {
-      this.#setLevel(levelAt, after);
-      this.#setLevel(slowestAt, after);
-    }
+    else this.#setLevel(slowestAt, after);
     const change = this.#change(onsetStep, base, after, noise, driftBlocks, referenceBlocks);
     return { kind: 'drift', ...change, isFurther: incident !== undefined };
   }
@@ -447,7 +411,6 @@ export class SeriesDetector {
   #open(kind: 'regression' | 'drift', onsetStep: number, before: number, level: number, changeMin: number): void {
     this.#incident = { kind, onsetStep, returned: 0, returnedStep: 0 };
     this.#setLevel(beforeAt, before);
-    this.#setLevel(levelAt, level);
     this.#setLevel(slowestAt, level);
     this.#setLevel(changeMinAt, changeMin);
   }
@@ -494,12 +457,4 @@ export class SeriesDetector {
       confidence: { t: change / error, low, high },
     };
   }
-}
-
-/** A number that stands for what decides how long a step takes (batch size, sequence length, world size, build, …): equal texts, equal numbers. */
-export function contextKeyOf(text: string): number {
-  // FNV-1a over UTF-16 units (Fowler, Noll, Vo), kept to 31 bits: a small integer in every engine. 0 is kept for "none".
-  let hash = 0x811c9dc5;
-  for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
-  return ((hash >>> 1) % 0x3fffffff) + 1;
 }

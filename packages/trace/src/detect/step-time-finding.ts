@@ -45,7 +45,7 @@ export interface Improvement extends LevelChange {
   readonly kind: 'improvement';
 }
 
-/** What was open is over: steps are as fast again as before it, or nearly. `before` is the slow level. */
+/** What was open is over: steps are as fast again as before it, or nearly. `before` is the slowest level reported. */
 export interface WentAway extends LevelChange {
   readonly kind: 'went_away';
   /** The first step of what is over. */

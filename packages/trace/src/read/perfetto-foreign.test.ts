@@ -247,7 +247,7 @@ describe('a trace of somebody else', () => {
         }
       });
     };
-    const packets = [
+    const packets: Packet[] = [
       ...who,
       snapshot,
       event(5100, instant, on(2, 'boottime')),

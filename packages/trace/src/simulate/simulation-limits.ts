@@ -16,6 +16,8 @@ export const simulationLimits = {
   simulatedClockStepsMax: 10_000,
   simulatedStragglersMax: 10_000,
   simulatedStragglerMsMax: 600_000,
+  /** A network so much slower than it is. */
+  simulatedTransferScaleMax: 100_000,
   simulatedRpcsPerSecondMax: 100_000,
   /** Share of what may be lost: above, hardly anything would be left to look at. */
   simulatedLostShareMax: 0.9,

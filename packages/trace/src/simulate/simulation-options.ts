@@ -58,6 +58,8 @@ export interface ClusterOptions {
   readonly tensorParallel?: number | undefined;
   /** Stages that hand each other activations and gradients, by send and recv; default 1. */
   readonly pipeline?: number | undefined;
+  /** Collectives and sends take so many times as long once all are there; default 1. */
+  readonly transferScale?: number | undefined;
   /** ms between two batches of a rank; default 1000. */
   readonly flushMs?: number | undefined;
 }
@@ -82,6 +84,7 @@ export interface ResolvedCluster {
   readonly rpcsPerSecond: number;
   readonly tensorParallel: number;
   readonly pipeline: number;
+  readonly transferScale: number;
   readonly flushMs: number;
 }
 
@@ -123,6 +126,7 @@ export function resolveCluster(options: ClusterOptions, nameOf: (option: Option)
     rpcsPerSecond: check.within('rpcsPerSecond', options.rpcsPerSecond ?? 60, 0, limits.simulatedRpcsPerSecondMax),
     tensorParallel,
     pipeline,
+    transferScale: check.within('transferScale', options.transferScale ?? 1, 0, limits.simulatedTransferScaleMax),
     flushMs: check.within('flushMs', options.flushMs ?? 1000, limits.simulatedFlushMsMin, limits.simulatedFlushMsMax),
   };
 }

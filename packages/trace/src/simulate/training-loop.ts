@@ -174,7 +174,7 @@ export class TrainingLoop {
     const parts: TrueCollective['parts'][number][] = [];
     for (const rank of group.members) {
       const about = { op, group: group.name, sequence, bytes, peer: -1 };
-      const part = this.#leave(rank, last + ns, about, isPhase);
+      const part = this.#leave(rank, last + ns * this.#cluster.transferScale, about, isPhase);
       if (this.#onCollective !== undefined) parts.push(part);
     }
     this.#onCollective?.({ group: group.name, sequence, op, bytes, parts });
@@ -186,7 +186,7 @@ export class TrainingLoop {
       const destination = destinations[index] as number;
       this.#pause(source);
       this.#pause(destination);
-      const ready = Math.max(this.now[source] as number, this.now[destination] as number) + activations.ns;
+      const ready = Math.max(this.now[source] as number, this.now[destination] as number) + activations.ns * this.#cluster.transferScale;
       const pair = source * this.#ranks.length + destination;
       const sequence = this.#pairs.get(pair) ?? 0;
       this.#pairs.set(pair, sequence + 1);

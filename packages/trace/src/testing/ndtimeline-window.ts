@@ -59,7 +59,7 @@ export function ndtimelineWindow(csv: string): BlameWindow {
   const numbers = new Map(phases.map((name, index) => [name, index]));
   const read = [...steps].sort(([a], [b]) => a - b).map(([step, ops]) => stepOf(step, ops, workers, numbers));
   const ranks = workers.map(({ rank, stage }) => ({ rank, host: `host ${rank}`, hostName: `host ${rank}`, peers: `stage ${stage}` }));
-  return { ranks, phases, steps: read, basis: 'pieces', alignment: { bound: 0, unaligned: [] } };
+  return { ranks, phases, steps: read, leftOut: 0, basis: 'pieces', alignment: { bound: 0, unaligned: [] } };
 }
 
 function stepOf(step: number, ops: readonly Op[], workers: readonly Worker[], phases: ReadonlyMap<string, number>): BlameStep {

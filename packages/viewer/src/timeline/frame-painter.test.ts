@@ -1,13 +1,18 @@
 import type { CounterTile, Tile, TileKey } from '@ranktrace/protocol';
 import { expect, test } from 'vitest';
+import { type FixtureItem, spanTile } from '../testing/span-tile.ts';
+import { modelOf, viewProcess } from '../testing/view-model.ts';
 import { TileCache } from '../tile-cache.ts';
-import { type Frame, FramePainter, fillColumns, levelOf, rulerHeight } from './frame-painter.ts';
-import { modelOf, viewProcess } from './model.fixture.ts';
-import { palettes } from './palette.ts';
+import { fillColumns } from './counter-columns.ts';
+import { type Frame, FramePainter, levelOf, rulerHeight } from './frame-painter.ts';
+import { NameColourTable } from './name-colours.ts';
+import { colourOf, palettes } from './palette.ts';
 import { layOut } from './rows.ts';
-import { type FixtureItem, spanTile } from './spans.fixture.ts';
 
 const palette = palettes.light;
+const names = ['a', 'b', 'forward', 'ProfilerStep#3', 'c', 'backward'];
+const colour = (name: string): number | undefined => palette.spans[colourOf(name)];
+const dimmedColour = (name: string): number | undefined => palette.dimmed[colourOf(name)];
 
 /** A frame of a run of one rank: steps in track 0, spans in track 1, a counter in track 2; 1000 ns on 100 pixels. */
 async function paint(items: Readonly<Record<number, readonly FixtureItem[]>>, about: Partial<Frame> = {}, process = viewProcess(0)) {
@@ -36,7 +41,7 @@ async function paint(items: Readonly<Record<number, readonly FixtureItem[]>>, ab
     scrollTop: 0,
     until: 1000,
     palette,
-    colours: { span: (name) => name, step: (name) => name % 2 },
+    colours: new NameColourTable(() => names),
     means: undefined,
     bandOf: () => undefined,
     ...about,
@@ -61,10 +66,10 @@ test('spans lie in their lane, at their depth, at their time', async () => {
   expect(at(20, rulerHeight + 14)).toBe(palette.steps[1]);
   expect(at(60, rulerHeight + 14)).toBe(palette.header);
   expect(at(5, firstLine)).toBe(palette.background);
-  expect(at(15, firstLine)).toBe(palette.spans[2]);
-  expect(at(25, firstLine + 18)).toBe(palette.spans[5]);
+  expect(at(15, firstLine)).toBe(colour('forward'));
+  expect(at(25, firstLine + 18)).toBe(colour('backward'));
   expect(at(35, firstLine + 18)).toBe(palette.background);
-  const labels = painter.labels.slice(0, painter.labelCount).map(({ name, left, right }) => `${name}: ${left}–${right}`);
+  const labels = painter.texts.labels.slice(0, painter.texts.labelCount).map(({ name, left, right }) => `${name}: ${left}–${right}`);
   expect(labels).toEqual(['3: 0–50', '2: 10–50']);
 });
 
@@ -78,8 +83,8 @@ test('what a search does not mean is dimmed', async () => {
     },
     { means: (name) => name === 5 },
   );
-  expect(at(15, firstLine)).toBe(palette.dimmed[2]);
-  expect(at(35, firstLine)).toBe(palette.spans[5]);
+  expect(at(15, firstLine)).toBe(dimmedColour('forward'));
+  expect(at(35, firstLine)).toBe(colour('backward'));
 });
 
 test('a gap is hatched over all lanes of its rank', async () => {

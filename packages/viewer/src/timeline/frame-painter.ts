@@ -12,11 +12,13 @@
 
 import { type CounterTile, type SpanTile, tileWidth, type ViewProcess, type ViewTrack } from '@ranktrace/protocol';
 import type { Part, TileCache, TrackState } from '../tile-cache.ts';
+import { emptyColumns, fillColumns } from './counter-columns.ts';
+import { FrameTexts, LineSink } from './frame-texts.ts';
 import type { Band } from './outliers.ts';
-import { mixed, type Palette } from './palette.ts';
+import type { Palette } from './palette.ts';
 import { Pixels } from './pixels.ts';
 import { type Layout, lineHeight, type Row, rowsBetween } from './rows.ts';
-import { type LineColours, type LineEvents, linesOf, paintLine } from './span-line.ts';
+import { type LineColours, linesOf, paintLine } from './span-line.ts';
 import { lengthOf, type TimeWindow } from './viewport.ts';
 
 export interface Frame {
@@ -41,22 +43,7 @@ export interface NameColours {
   step(name: number): number;
 }
 
-/** A text to write, in CSS pixels. */
-export interface Label {
-  left: number;
-  right: number;
-  middle: number;
-  name: number;
-  isDimmed: boolean;
-  isStep: boolean;
-  clipTop: number;
-  clipBottom: number;
-}
-
 export const rulerHeight = 26;
-/** More texts than these nobody reads at once, and each costs. */
-const labelsMax = 700;
-const labelPxMin = 28;
 const slotsMax = 64;
 /** Slots beside the visible ones that are fetched ahead. */
 const ahead = 1;
@@ -73,14 +60,11 @@ export const stateOf = (track: ViewTrack, process: ViewProcess): TrackState => (
 
 export class FramePainter {
   pixels = new Pixels(1, 1);
-  /** The first `labelCount` are of this frame; objects are used again. */
-  readonly labels: Label[] = [];
-  labelCount = 0;
+  readonly texts = new FrameTexts();
   #line = new Uint32Array(1);
-  #columns: { last: Float64Array; low: Float64Array; high: Float64Array } = emptyColumns(1);
+  #columns = emptyColumns(1);
   readonly #cache: TileCache;
   readonly #parts: Part[] = [];
-  readonly #markers: { x: number; y: number; colour: number }[] = [];
 
   constructor(cache: TileCache) {
     this.#cache = cache;
@@ -94,7 +78,7 @@ export class FramePainter {
       this.#line = new Uint32Array(columns);
       this.#columns = emptyColumns(columns);
     }
-    this.labelCount = 0;
+    this.texts.clear();
     this.pixels.unclip();
     this.pixels.data.fill(palette.background);
     this.#cache.begin();
@@ -121,14 +105,15 @@ export class FramePainter {
       const isHeader = row.kind === 'rank' || row.kind === 'group' || row.kind === 'rest';
       if (isHeader) pixels.rect(0, y0, pixels.width, y1, palette.header);
       if (row.process !== undefined) this.#beyond(frame, row.process, y0, y1);
-      this.#markers.length = 0;
+      this.texts.markers.length = 0;
       if (row.hasBand) this.#band(frame, row, y0, y1);
       if (row.track !== undefined && row.process !== undefined) {
         if (row.kind === 'counter') this.#counter(frame, row.track, row.process, y0, y1);
         else this.#spans(frame, row, row.track, row.process, top, clipTop, clipBottom);
       }
       if (row.process !== undefined) this.#gaps(frame, row.process, y0, y1);
-      for (const { x, y, colour } of this.#markers) pixels.marker(x, y, Math.round(7 * ratio), colour);
+      if (row.kind === 'rank' && row.process !== undefined) this.#clockSteps(frame, row.process, y0, y1);
+      for (const { x, y, colour } of this.texts.markers) pixels.marker(x, y, Math.round(7 * ratio), colour);
       pixels.rect(0, y1 - Math.max(1, Math.floor(ratio)), pixels.width, y1, isHeader ? palette.separatorStrong : palette.separator);
     }
   }
@@ -157,11 +142,11 @@ export class FramePainter {
     const isSteps = row.kind === 'rank';
     const view = { from: window.from, scale: (width * ratio) / lengthOf(window), width: pixels.width };
     const lineColours: LineColours = isSteps
-      ? { table: palette.steps, dimmed: palette.steps, byName: colours.step, means: undefined }
-      : { table: palette.spans, dimmed: palette.dimmed, byName: colours.span, means };
+      ? { table: palette.steps, dimmed: palette.steps, byName: (name) => colours.step(name), means: undefined }
+      : { table: palette.spans, dimmed: palette.dimmed, byName: (name) => colours.span(name), means };
     const [pad, tall, lines] = isSteps ? [4, row.height - 9, 1] : [1, lineHeight - 1, Math.max(1, track.depth)];
     const ground = isSteps ? palette.header : palette.background;
-    const sink = new LineSink(this, frame, isSteps, clipTop, clipBottom);
+    const sink = new LineSink(this.texts, frame, isSteps, clipTop, clipBottom);
     for (let depth = 0; depth < lines; depth++) {
       const lineTop = top + pad + depth * lineHeight;
       if (lineTop + tall < clipTop || lineTop > clipBottom) continue;
@@ -253,6 +238,16 @@ export class FramePainter {
     }
   }
 
+  // Where a rank's clock was set: times before and after are mapped apart.
+  #clockSteps({ window, width, ratio, palette }: Frame, process: ViewProcess, y0: number, y1: number): void {
+    const scale = (width * ratio) / lengthOf(window);
+    for (const time of process.alignment.clockSteps) {
+      if (time < window.from || time > window.until) continue;
+      const x = Math.floor((time - window.from) * scale);
+      this.pixels.rect(x, y0, x + Math.max(2, Math.round(2 * ratio)), y1, palette.clockStep);
+    }
+  }
+
   // Where a rank has not told anything yet although others have.
   #beyond(frame: Frame, process: ViewProcess, y0: number, y1: number): void {
     const [x0, x1] = beyondOf(frame, process);
@@ -263,122 +258,11 @@ export class FramePainter {
     const [x0, x1] = beyondOf(frame, process);
     if (x0 < x1) line.fill(frame.palette.unknown, Math.max(0, x0), Math.max(0, x1));
   }
-
-  /** For LineSink: one more text, if there is room for it. */
-  addLabel(
-    left: number,
-    right: number,
-    middle: number,
-    name: number,
-    isDimmed: boolean,
-    isStep: boolean,
-    clipTop: number,
-    clipBottom: number,
-  ): void {
-    if (this.labelCount >= labelsMax) return;
-    const label = this.labels[this.labelCount];
-    if (label === undefined) this.labels.push({ left, right, middle, name, isDimmed, isStep, clipTop, clipBottom });
-    else {
-      label.left = left;
-      label.right = right;
-      label.middle = middle;
-      label.name = name;
-      label.isDimmed = isDimmed;
-      label.isStep = isStep;
-      label.clipTop = clipTop;
-      label.clipBottom = clipBottom;
-    }
-    this.labelCount++;
-  }
-
-  addMarker(x: number, y: number, colour: number): void {
-    const before = this.#markers.at(-1);
-    if (before === undefined || before.y !== y || (before.x | 0) !== (x | 0)) this.#markers.push({ x, y, colour });
-  }
 }
 
 /** Where pinned rows end, CSS pixels: they never take more than 60 % of the height. */
 export const pinnedBottom = (layout: Layout, height: number): number =>
   layout.pinned.length === 0 ? rulerHeight : rulerHeight + Math.min(layout.pinnedHeight + 2, Math.max(0, (height - rulerHeight) * 0.6));
-
-/** What holds in each column of pixels: the value at its end, and the least and greatest in it. */
-export function fillColumns(
-  tile: CounterTile,
-  from: number,
-  scale: number,
-  clipLeft: number,
-  clipRight: number,
-  columns: { readonly last: Float64Array; readonly low: Float64Array; readonly high: Float64Array },
-): void {
-  const { time, last, low, high } = tile;
-  for (let item = 0; item < time.length; item++) {
-    const x = ((time[item] as number) - from) * scale;
-    const next = item + 1 < time.length ? ((time[item + 1] as number) - from) * scale : clipRight;
-    if (next < clipLeft) continue;
-    if (x >= clipRight) break;
-    const value = last[item] as number;
-    const at = Math.floor(x);
-    if (at >= clipLeft) {
-      const [least, most] = [low[item] as number, high[item] as number];
-      columns.low[at] = Number.isNaN(columns.low[at] as number) ? least : Math.min(columns.low[at] as number, least);
-      columns.high[at] = Number.isNaN(columns.high[at] as number) ? most : Math.max(columns.high[at] as number, most);
-      columns.last[at] = value;
-    }
-    const [x0, x1] = [Math.max(clipLeft, at + 1), Math.min(clipRight, Math.ceil(next))];
-    if (x0 >= x1) continue;
-    columns.last.fill(value, x0, x1);
-    columns.low.fill(value, x0, x1);
-    columns.high.fill(value, x0, x1);
-  }
-}
-
-class LineSink implements LineEvents {
-  readonly labelPxMin: number;
-  readonly #painter: FramePainter;
-  readonly #frame: Frame;
-  readonly #isStep: boolean;
-  readonly #clipTop: number;
-  readonly #clipBottom: number;
-  #top = 0;
-  #tall = 0;
-
-  constructor(painter: FramePainter, frame: Frame, isStep: boolean, clipTop: number, clipBottom: number) {
-    this.#painter = painter;
-    this.#frame = frame;
-    this.#isStep = isStep;
-    this.#clipTop = clipTop;
-    this.#clipBottom = clipBottom;
-    this.labelPxMin = (isStep ? 18 : labelPxMin) * frame.ratio;
-  }
-
-  at(top: number, tall: number): void {
-    this.#top = top;
-    this.#tall = tall;
-  }
-
-  label(left: number, right: number, item: number, tile: SpanTile, isDimmed: boolean): void {
-    const { ratio } = this.#frame;
-    const middle = this.#top + this.#tall / 2;
-    this.#painter.addLabel(
-      left / ratio,
-      right / ratio,
-      middle,
-      tile.name[item] as number,
-      isDimmed,
-      this.#isStep,
-      this.#clipTop,
-      this.#clipBottom,
-    );
-  }
-
-  instant(x: number, item: number, tile: SpanTile): void {
-    const { palette, colours, means, ratio } = this.#frame;
-    const name = tile.name[item] as number;
-    const isDimmed = means !== undefined && !means(name);
-    const colour = mixed(palette.instant, palette.spans[colours.span(name)] as number, 0.35);
-    this.#painter.addMarker(x, Math.round((this.#top + this.#tall) * ratio), isDimmed ? palette.separatorStrong : colour);
-  }
-}
 
 function beyondOf({ window, width, ratio, until }: Frame, process: ViewProcess): readonly [number, number] {
   if (process.ended) return [0, 0];
@@ -386,8 +270,4 @@ function beyondOf({ window, width, ratio, until }: Frame, process: ViewProcess):
   const x0 = Math.max(0, Math.ceil((process.until - window.from) * scale));
   const x1 = Math.min(Math.round(width * ratio), Math.floor((until - window.from) * scale));
   return [x0, x1];
-}
-
-function emptyColumns(width: number): { last: Float64Array; low: Float64Array; high: Float64Array } {
-  return { last: new Float64Array(width), low: new Float64Array(width), high: new Float64Array(width) };
 }

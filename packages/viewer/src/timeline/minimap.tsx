@@ -25,7 +25,7 @@ export function Minimap({ session }: { session: TimelineSession }): JSX.Element 
     const stop = effect(() => {
       void session.window.value;
       void session.extent.value;
-      void session.overview.value;
+      void session.overview.now.value;
       void session.size.value;
       void theme.value;
       frame ||= requestAnimationFrame(() => {
@@ -106,7 +106,7 @@ function draw(canvas: HTMLCanvasElement, session: TimelineSession, palette: (typ
   context.fillStyle = css(palette.background);
   context.fillRect(0, 0, width, height);
   const whole = wholeWindow(session.extent.peek());
-  const overview = session.overview.peek();
+  const overview = session.overview.now.peek();
   if (overview !== undefined)
     drawSteps(context, overview, whole, width, session.extent.peek().until, css(palette.bandRange), css(palette.bandMedian));
   const window = session.window.peek();

@@ -21,6 +21,7 @@ export interface Palette {
   readonly unknown: number;
   readonly gap: number;
   readonly gapLine: number;
+  readonly clockStep: number;
   readonly counter: number;
   readonly counterBand: number;
   readonly counterLine: number;
@@ -102,6 +103,7 @@ export const palettes: Readonly<Record<ThemeName, Palette>> = {
     unknown: pixelOf('#f3f3f0'),
     gap: pixelOf('#faf1f0'),
     gapLine: pixelOf('#e0a3a5'),
+    clockStep: pixelOf('#d9822b'),
     counter: pixelOf('#d6e6fb'),
     counterBand: pixelOf('#b0cdf4'),
     counterLine: pixelOf('#3b76d6'),
@@ -132,6 +134,7 @@ export const palettes: Readonly<Record<ThemeName, Palette>> = {
     unknown: pixelOf('#1b1b1b'),
     gap: pixelOf('#1f191d'),
     gapLine: pixelOf('#7a464c'),
+    clockStep: pixelOf('#f0a35a'),
     counter: pixelOf('#1d2c45'),
     counterBand: pixelOf('#2f4a78'),
     counterLine: pixelOf('#6ea8ff'),

@@ -49,6 +49,7 @@ function RowHeader({
   };
   const classes = ['row-header', `row-${row.kind}`];
   if (isMarked) classes.push('row-marked');
+  if (row.kind === 'rank' && row.process?.alignment.method === 'unaligned') classes.push('row-unaligned');
   if (isOver.value) classes.push('row-over');
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: dragging is a second way; alt+up and alt+down on the button do the same

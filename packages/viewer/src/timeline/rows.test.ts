@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { modelOf, viewProcess, viewTrack } from './model.fixture.ts';
+import { modelOf, viewProcess, viewTrack } from '../testing/view-model.ts';
 import type { Representative } from './outliers.ts';
 import { type LayoutInput, layOut, movedOrder, type Row, rowAt, rowsBetween, toggled } from './rows.ts';
 

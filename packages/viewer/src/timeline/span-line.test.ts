@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { type FixtureItem, spanTile } from '../testing/span-tile.ts';
 import { mixed } from './palette.ts';
 import { firstEndingAfter, type LineColours, type LineEvents, linesOf, paintLine } from './span-line.ts';
-import { type FixtureItem, spanTile } from './spans.fixture.ts';
 
 const ground = 0xff000000;
 const inks = Uint32Array.of(0xffffffff, 0xff0000ff, 0xff00ff00);

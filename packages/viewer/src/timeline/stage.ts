@@ -73,7 +73,7 @@ export class Stage {
           session.links,
           session.matches,
           session.marking,
-          session.overview,
+          session.overview.now,
           session.state.area,
           session.state.follow,
           theme,
@@ -154,7 +154,7 @@ export class Stage {
       palette: palettes[this.#theme.peek()],
       colours: session.colours,
       means: matches === undefined ? undefined : (name) => matches.names.has(name),
-      bandOf: (row) => session.bandOf(row),
+      bandOf: (row) => session.overview.bandOf(row),
     };
     this.#canvasPainter.paint(frame, zeroOf(session.extent.peek()));
     this.#onFrame();

@@ -13,20 +13,21 @@ import type { JSX } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks';
 import { AreaPanel } from '../area-panel.tsx';
 import { DetailsPanel } from '../details-panel.tsx';
-import { formatCount, formatDuration, formatTime, formatWallClock } from '../format.ts';
+import { formatDuration } from '../format.ts';
 import type { RunClient } from '../run-client.ts';
-import { SearchBox } from '../search-box.tsx';
 import { useTheme } from '../theme.ts';
-import type { Grouping, ViewState } from '../view-state.ts';
+import type { ViewState } from '../view-state.ts';
 import { pinnedBottom, rulerHeight } from './frame-painter.ts';
 import { actionOf, heldActions, type KeyAction } from './keys.ts';
 import { Minimap } from './minimap.tsx';
+import { fitSelection, markSelection, selectBeside, selectSameName } from './navigate.ts';
 import { RowHeaders } from './row-headers.tsx';
-import { zeroOf } from './ruler.ts';
+import { Separator } from './separator.tsx';
 import { TimelineSession } from './session.ts';
 import { Stage } from './stage.ts';
+import { TimelineBar } from './timeline-bar.tsx';
+import { Corner, EmptyNote, LiveRegion } from './timeline-notes.tsx';
 import { Tooltip } from './tooltip.tsx';
-import { lengthOf } from './viewport.ts';
 
 const panelHeightMin = 90;
 const gutterMin = 140;
@@ -86,19 +87,20 @@ export function TimelineView({ client, state }: { client: RunClient; state: View
   useEffect(() => {
     const act = (action: KeyAction): void => {
       const run: Partial<Record<KeyAction, () => void>> = {
-        next: () => session.step('next'),
-        previous: () => session.step('previous'),
-        up: () => session.step('up'),
-        down: () => session.step('down'),
-        fit: () => session.fitSelection(),
+        next: () => selectBeside(session, 'next'),
+        previous: () => selectBeside(session, 'previous'),
+        up: () => selectBeside(session, 'up'),
+        down: () => selectBeside(session, 'down'),
+        fit: () => fitSelection(session),
         whole: () => session.showWhole(),
-        area: () => session.areaOfSelection(),
+        area: () => markSelection(session),
         clear: () => session.clear(),
-        nextSame: () => void session.sameName('next'),
-        previousSame: () => void session.sameName('previous'),
+        nextSame: () => void selectSameName(session, 'next'),
+        previousSame: () => void selectSameName(session, 'previous'),
         pin: () => {
           const place = session.place.peek();
-          if (place !== undefined) session.togglePin(`t${place.track}`);
+          const row = session.layout.peek().rows.find((each) => each.track?.track === place?.track);
+          if (place !== undefined && row !== undefined) session.togglePin(row.key);
         },
         follow: () => session.setFollow(!state.follow.peek()),
         search: () => section.current?.querySelector<HTMLInputElement>('.search input')?.focus(),
@@ -211,7 +213,7 @@ export function TimelineView({ client, state }: { client: RunClient; state: View
                     Marked area <span class="muted">{formatDuration(area.until - area.from)}</span>
                   </h2>
                   <span class="spring" />
-                  <button type="button" onClick={() => session.fitSelection()}>
+                  <button type="button" onClick={() => fitSelection(session)}>
                     Zoom to it
                   </button>
                   <button type="button" class="panel-close" aria-label="Close" title="Close (Esc)" onClick={() => session.clear()}>
@@ -229,196 +231,5 @@ export function TimelineView({ client, state }: { client: RunClient; state: View
         </>
       )}
     </section>
-  );
-}
-
-function TimelineBar({ session }: { session: TimelineSession }): JSX.Element {
-  const { state, client } = session;
-  const model = client.model.value;
-  const axes = [...new Set((model?.groups ?? []).map(({ axis }) => axis))].filter((axis) => axis !== 'world').sort();
-  const options: readonly (readonly [Grouping, string])[] = [
-    ['rank', 'Rank'],
-    ['host', 'Host'],
-    ...axes.map((axis) => [axis, axis] as const),
-  ];
-  return (
-    <div class="timeline-bar">
-      <label class="field">
-        <span>Group by</span>
-        <select
-          value={state.grouping.value}
-          onChange={(event) => {
-            state.grouping.value = event.currentTarget.value;
-          }}
-        >
-          {options.map(([value, text]) => (
-            <option key={value} value={value}>
-              {text}
-            </option>
-          ))}
-        </select>
-      </label>
-      <span class="button-group">
-        <button type="button" aria-label="Zoom out" title="Zoom out (S)" onClick={() => session.zoomAt(1.6, session.size.peek().width / 2)}>
-          −
-        </button>
-        <button
-          type="button"
-          aria-label="Zoom in"
-          title="Zoom in (W)"
-          onClick={() => session.zoomAt(1 / 1.6, session.size.peek().width / 2)}
-        >
-          +
-        </button>
-        <button type="button" title="Show the whole run (0)" onClick={() => session.showWhole()}>
-          All
-        </button>
-      </span>
-      {model?.live === true && (
-        <button
-          type="button"
-          class="follow"
-          aria-pressed={state.follow.value}
-          title="Move on with the newest data (L)"
-          onClick={() => session.setFollow(!state.follow.peek())}
-        >
-          <span class="live-dot" aria-hidden="true" />
-          {state.follow.value ? 'Following' : 'Follow'}
-        </button>
-      )}
-      <Reading session={session} />
-      <span class="spring" />
-      <SearchBox session={session} />
-    </div>
-  );
-}
-
-function Reading({ session }: { session: TimelineSession }): JSX.Element | null {
-  const model = session.client.model.value;
-  if (model === undefined || model.read >= model.total) {
-    return session.isLoading.value ? <span class="reading muted">loading …</span> : null;
-  }
-  return (
-    <span class="reading">
-      <progress max={model.total} value={model.read} aria-label="Reading the run" />
-      <span class="muted">
-        read {formatCount(model.read)} of {formatCount(model.total)} batches
-      </span>
-    </span>
-  );
-}
-
-// The corner above the headers says when the window begins, by the clock on the wall, and how long it is.
-function Corner({ session }: { session: TimelineSession }): JSX.Element {
-  const window = session.window.value;
-  const model = session.client.model.value;
-  const clock = model === undefined ? undefined : formatWallClock(model.unixEpoch, window.from);
-  const zero = zeroOf(session.extent.value);
-  const grain = lengthOf(window) / 100;
-  return (
-    <div class="corner" title={`The window begins at ${clock ?? formatTime(window.from - zero, grain)}`}>
-      <span>{clock ?? formatTime(window.from - zero, grain)}</span>
-      <span>{formatDuration(lengthOf(window))}</span>
-    </div>
-  );
-}
-
-function EmptyNote({ session }: { session: TimelineSession }): JSX.Element | null {
-  const model = session.client.model.value;
-  const problem = session.client.problem.value;
-  if (problem !== undefined && model === undefined) {
-    return (
-      <div class="empty" role="alert">
-        <strong>This run cannot be shown</strong>
-        <span>{problem}</span>
-      </div>
-    );
-  }
-  if (model === undefined) {
-    return (
-      <div class="empty" role="status">
-        <span class="muted">Opening {session.client.run} …</span>
-      </div>
-    );
-  }
-  if (model.processes.length === 0) {
-    return (
-      <div class="empty" role="status">
-        <strong>{model.read < model.total ? 'Reading …' : 'Nothing recorded yet'}</strong>
-        <span>
-          {model.read < model.total ? 'The first ranks appear in a moment.' : 'Ranks appear here as soon as they send something.'}
-        </span>
-      </div>
-    );
-  }
-  if (model.tracks.length === 0) {
-    return (
-      <div class="empty" role="status">
-        <strong>No events yet</strong>
-        <span>
-          {model.processes.length} of {model.worldSize} ranks are there, none has recorded anything.
-        </span>
-      </div>
-    );
-  }
-  return null;
-}
-
-// Says the selected span to who cannot see it.
-function LiveRegion({ session }: { session: TimelineSession }): JSX.Element {
-  const details = session.details.value;
-  const process = details === undefined ? undefined : session.processes.value.get(session.tracks.value.get(details.track)?.process ?? -1);
-  return (
-    <div class="only-aloud" aria-live="polite">
-      {details !== undefined &&
-        `${details.name}, ${details.kind}, ${formatDuration(details.length)}${details.open ? ' so far' : ''}${process === undefined ? '' : `, rank ${process.rank}`}`}
-    </div>
-  );
-}
-
-/** A line between two parts that can be dragged, or moved with the arrow keys. */
-function Separator(props: {
-  class: string;
-  orientation: 'horizontal' | 'vertical';
-  label: string;
-  onMove: (x: number, y: number) => void;
-}): JSX.Element {
-  const last = useRef<readonly [number, number] | undefined>(undefined);
-  const stepPx = 24;
-  return (
-    // biome-ignore lint/a11y/useSemanticElements: a rule that can be moved is no <hr>
-    <div
-      class={props.class}
-      role="separator"
-      aria-orientation={props.orientation}
-      aria-label={props.label}
-      aria-valuenow={0}
-      tabIndex={0}
-      onPointerDown={(event) => {
-        event.currentTarget.setPointerCapture(event.pointerId);
-        last.current = [event.clientX, event.clientY];
-      }}
-      onPointerMove={(event) => {
-        if (last.current === undefined) return;
-        props.onMove(event.clientX - last.current[0], event.clientY - last.current[1]);
-        last.current = [event.clientX, event.clientY];
-      }}
-      onPointerUp={() => {
-        last.current = undefined;
-      }}
-      onKeyDown={(event) => {
-        const by: Readonly<Record<string, readonly [number, number]>> = {
-          ArrowLeft: [-stepPx, 0],
-          ArrowRight: [stepPx, 0],
-          ArrowUp: [0, -stepPx],
-          ArrowDown: [0, stepPx],
-        };
-        const move = by[event.key];
-        if (move === undefined) return;
-        event.preventDefault();
-        event.stopPropagation();
-        props.onMove(...move);
-      }}
-    />
   );
 }

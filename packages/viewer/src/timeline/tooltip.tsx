@@ -1,5 +1,6 @@
 // What is under the pointer, in a few lines beside it. Names are text nodes, whatever they hold.
 
+import type { ViewGap } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { formatBound, formatCount, formatDuration, formatPercent, formatTime, formatValue } from '../format.ts';
 import { valueAt } from './hit.ts';
@@ -36,15 +37,12 @@ function linesOf(session: TimelineSession, hover: Hover): JSX.Element | undefine
   const grain = lengthOf(window) / Math.max(1, session.size.peek().width);
   const zero = zeroOf(session.extent.peek());
   const gap = row.process?.gaps.find((each) => time >= each.from - 3 * grain && time <= each.until + 3 * grain);
+  const step = row.kind === 'rank' ? row.process?.alignment.clockSteps.find((each) => Math.abs(each - time) <= 4 * grain) : undefined;
   if (gap !== undefined && item === undefined) {
     return (
       <>
         <strong>Lost here</strong>
-        <div class="tooltip-line">
-          {gap.batches > 0 && `${formatCount(gap.batches)} ${gap.batches === 1 ? 'batch is' : 'batches are'} missing`}
-          {gap.batches > 0 && gap.events > 0 && ', '}
-          {gap.events > 0 && `the rank dropped ${formatCount(gap.events)} ${gap.events === 1 ? 'event' : 'events'}`}
-        </div>
+        <div class="tooltip-line">{lossOf(gap)}</div>
         <div class="tooltip-line muted">within {formatDuration(gap.until - gap.from)}</div>
       </>
     );
@@ -69,6 +67,8 @@ function linesOf(session: TimelineSession, hover: Hover): JSX.Element | undefine
           {item.kind !== 'span' && item.kind !== 'instant' && `${item.kind} · `}
           at {formatTime(item.start - zero, Math.min(grain, 1000))}
         </div>
+        {gap !== undefined && <div class="tooltip-line warning">lost here: {lossOf(gap)}</div>}
+        {step !== undefined && <div class="tooltip-line warning">its clock was set at {formatTime(step - zero, 1e6)}</div>}
       </>
     );
   }
@@ -86,7 +86,7 @@ function linesOf(session: TimelineSession, hover: Hover): JSX.Element | undefine
     );
   }
   if (row.hasBand) {
-    const band = session.bandOf(row);
+    const band = session.overview.bandOf(row);
     if (band === undefined) return undefined;
     let bin = -1;
     while (bin + 1 < band.times.length && (band.times[bin + 1] as number) <= time) bin++;
@@ -115,3 +115,11 @@ function linesOf(session: TimelineSession, hover: Hover): JSX.Element | undefine
   }
   return undefined;
 }
+
+const lossOf = ({ batches, events }: ViewGap): string =>
+  [
+    batches > 0 ? `${formatCount(batches)} ${batches === 1 ? 'batch is' : 'batches are'} missing` : '',
+    events > 0 ? `the rank dropped ${formatCount(events)} ${events === 1 ? 'event' : 'events'}` : '',
+  ]
+    .filter((each) => each !== '')
+    .join(', ');

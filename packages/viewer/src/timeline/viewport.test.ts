@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { clamped, eased, fitted, followed, lengthOf, timeAt, wholeWindow, windowNsMin, xAt, zoomed } from './viewport.ts';
+import { clamped, eased, fitted, followed, lengthOf, timeAt, wholeWindow, windowNsMin, windowOf, xAt, zoomed } from './viewport.ts';
 
 const time = fc.double({ min: -1e15, max: 1e15, noNaN: true });
 
@@ -27,6 +27,22 @@ test('zooming keeps the time under the pointer', () => {
 
 test('a window that is inside stays as it is', () => {
   expect(clamped({ from: 10, until: 500 }, { from: 0, until: 1e6 })).toEqual({ from: 10, until: 500 });
+});
+
+test('a window that is wider than the run shows all of it, others reach a little beyond it', () => {
+  const extent = { from: 0, until: 1000e6 };
+  expect(clamped({ from: 900e6, until: 2200e6 }, extent)).toEqual({ from: 0, until: 1300e6 });
+  expect(clamped({ from: 5000e6, until: 5100e6 }, extent)).toEqual({ from: 910e6, until: 1010e6 });
+});
+
+test('an address may ask for any window, but it must be one', () => {
+  expect(windowOf(5e12, 6e12)).toEqual({ from: 5e12, until: 6e12 });
+  expect([windowOf(5, 5), windowOf(6, 5), windowOf(undefined, 5), windowOf(Number.NaN, 5)]).toEqual([
+    undefined,
+    undefined,
+    undefined,
+    undefined,
+  ]);
 });
 
 test('what is no window becomes the whole', () => {

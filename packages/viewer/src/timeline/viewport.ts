@@ -3,7 +3,7 @@
 //   |· · · · · ·[ from ───────── until ]· · · · ·|        times in ns of the trace, pixels from the left edge of the drawing
 //   extent.from                             extent.until
 //
-// Invariant: every function gives a window of at least `windowNsMin` that overlaps the extent.
+// Invariant: what `clamped` gives is at least `windowNsMin` long and overlaps the extent.
 
 export interface TimeWindow {
   readonly from: number;
@@ -14,6 +14,7 @@ export interface TimeWindow {
 export const windowNsMin = 20;
 /** How much of a run's length may be seen beside it, as a part of it. */
 const margin = 0.02;
+const beyondMax = 0.1;
 
 export const lengthOf = ({ from, until }: TimeWindow): number => until - from;
 
@@ -23,7 +24,13 @@ export function wholeWindow(extent: TimeWindow): TimeWindow {
   return { from: extent.from - length * margin, until: extent.from + length * (1 + margin) };
 }
 
-/** A window as near to the wanted one as there may be. */
+/** The window that an address or another timeline asks for, wherever it lies; undefined when it is none. */
+export function windowOf(from: number | undefined, until: number | undefined): TimeWindow | undefined {
+  if (from === undefined || until === undefined || !(until - from >= windowNsMin / 2) || !Number.isFinite(until - from)) return undefined;
+  return { from, until };
+}
+
+/** A window as near to the wanted one as a person may move it. */
 export function clamped(window: TimeWindow, extent: TimeWindow): TimeWindow {
   const whole = wholeWindow(extent);
   const most = lengthOf(whole) * 1.5;
@@ -35,8 +42,10 @@ export function clamped(window: TimeWindow, extent: TimeWindow): TimeWindow {
     length = Math.min(Math.max(length, windowNsMin), most);
     from = middle - length / 2;
   }
-  // At least a fifth of the window shows something of the extent.
-  from = Math.min(Math.max(from, extent.from - length * 0.8), Math.max(extent.until, extent.from + 1000) - length * 0.2);
+  // A window that is wider than the extent shows all of it; others reach a tenth beyond it.
+  const until = Math.max(extent.until, extent.from + 1000);
+  const beyond = Math.max(length * beyondMax, length - (until - extent.from));
+  from = Math.min(Math.max(from, extent.from - beyond), until + beyond - length);
   return { from, until: from + length };
 }
 

@@ -1,0 +1,134 @@
+// The report's part about blame: the verdict, findings with what each costs, where each rank's step went, and the bounds that this rests on.
+
+import type { Blame, BlameFinding, RankBreakdown, Verdict, WaitedFor } from '@ranktrace/trace';
+import { formatCount, formatNanos, formatTable, printable } from './format.ts';
+
+const phasesShown = 5;
+const ranksShown = 16;
+const frontierShown = 8;
+
+const inWords: Readonly<Record<Verdict, string>> = {
+  balanced: 'nobody is to blame: no rank is slower than its peers, step for step',
+  straggler: 'few ranks work longer than their peers, and the others wait for them',
+  stage_imbalance: 'a stage works longer than the others',
+  rotating_imbalance: 'in each step some rank works longer, not always the same',
+  cluster_wide: 'all ranks work longer than when the run began',
+  data_loading: 'getting the next batch is not hidden behind computing',
+  network: 'data is on its way for a large part of the step',
+  inconclusive: 'what was recorded does not tell',
+};
+
+/** The part as text, without a final line end; '' for a run without steps. */
+export function formatBlame(blame: Blame): string {
+  const { verdict, findings, steps } = blame;
+  if (steps.count === 0) return '';
+  const range = steps.first === steps.last ? `step ${steps.first}` : `steps ${steps.first} to ${steps.last}`;
+  const leftOut = steps.leftOut === 0 ? '' : `, without ${formatCount(steps.leftOut)} over 2.5 times the median`;
+  const based = `${formatCount(steps.count)} of ${range}, ${formatNanos(blame.step)} each${leftOut}`;
+  const lines = [`verdict: ${verdict}: ${inWords[verdict]} (${based})`];
+  lines.push(...findings.flatMap(findingLines), ...blame.whatIf.map(whatIfLine), ...changeLines(blame));
+  const blocks = [lines.join('\n')];
+  if (blame.breakdown.length > 0) blocks.push(breakdownTable(blame));
+  blocks.push([frontierLine(blame), boundLine(blame)].filter((line) => line !== '').join('\n'));
+  return blocks.join('\n\n');
+}
+
+/** The part as data, but for the verdict and the findings: lengths in ns, or in ms where the name says so; what is not known is left out. */
+export function blameData({ step, steps, basis, whatIf, frontier, excess, breakdown, alignment, change }: Blame): unknown {
+  return {
+    ...{ steps, basis, whatIf },
+    stepNs: step,
+    breakdown: breakdown.map(({ step: stepNs, own, waits, transfer, unmatched, other, ...rank }) => ({
+      ...{ ...rank, stepNs, ownNs: Object.fromEntries(own) },
+      waitingNs: waits.reduce((sum, { length }) => sum + length, 0),
+      waits: waits.map(({ length, ...wait }) => ({ ...wait, lengthNs: length })),
+      ...{ transferNs: transfer, unmatchedNs: unmatched, otherNs: other },
+    })),
+    frontier: frontier.map(({ advance, ...phase }) => ({ ...phase, advanceNs: advance })),
+    excess: excess.map(({ excess: length, ...rank }) => ({ ...rank, excessNs: length })),
+    alignment: { boundNs: alignment.bound, uncertaintyNsPerStep: alignment.uncertainty, unaligned: alignment.unaligned },
+    ...(change === undefined ? {} : { change: changeData(change) }),
+  };
+}
+
+function changeData({ change, before, now, ...about }: NonNullable<Blame['change']>): unknown {
+  return { ...about, changeNs: change, beforeNs: before, nowNs: now };
+}
+
+function findingLines({ kind, ranks, phase, costMsPerStep, shareOfStep, evidence }: BlameFinding): string[] {
+  const who = ranks.length === 0 ? '' : `: ${rankList(ranks)}`;
+  const where = phase === undefined ? '' : ` in ${printable(phase)}`;
+  const cost = costMsPerStep > 0 ? `: ${formatNanos(costMsPerStep * 1e6)} per step, ${percent(shareOfStep)} of it` : '';
+  return [`  ${kind}${who}${where}${cost}`, ...evidence.map((sentence) => `    ${printable(sentence)}`)];
+}
+
+function whatIfLine({ ranks, stepMs, shorter, slowdown }: Blame['whatIf'][number]): string {
+  const then = `step ${shorter > 0.0005 ? '−' : ''}${percent(Math.max(0, shorter))}, to ${formatNanos(stepMs * 1e6)}`;
+  return `  what if ${rankList(ranks)} at the median of its peers: ${then} (${slowdown.toFixed(2)} times as fast)`;
+}
+
+function changeLines({ change }: Blame): string[] {
+  if (change === undefined || Math.abs(change.share) < 0.02) return [];
+  const { before, now, share, kind, ranks, phase, communicator, evidence } = change;
+  const who = ranks.length > 0 ? ` ${rankList(ranks)}` : '';
+  const where = communicator ?? phase;
+  const cause = `${kind}${who}${where === undefined ? '' : ` in ${printable(where)}`}`;
+  const length = `${formatNanos(before)} when the run began, ${formatNanos(now)} at its end`;
+  return [
+    `  change: ${share > 0 ? '+' : '−'}${percent(Math.abs(share))} (${length}): ${cause}`,
+    ...evidence.map((text) => `    ${printable(text)}`),
+  ];
+}
+
+function breakdownTable({ breakdown }: Blame): string {
+  const sizes = new Map<string, number>();
+  for (const { own } of breakdown) for (const [name, length] of own) sizes.set(name, (sizes.get(name) ?? 0) + length);
+  const shown = [...sizes]
+    .sort(([, a], [, b]) => b - a)
+    .slice(0, phasesShown)
+    .map(([name]) => name);
+  const worst = [...breakdown].sort((a, b) => ownOf(b) - ownOf(a)).slice(0, ranksShown);
+  const listed = breakdown.filter((rank) => worst.includes(rank));
+  const rows = listed.map((rank) => {
+    const rest = [...rank.own].reduce((sum, [name, length]) => (shown.includes(name) ? sum : sum + length), rank.other);
+    const waiting = rank.waits.reduce((sum, { length }) => sum + length, 0);
+    const own = shown.map((name) => formatNanos(rank.own.get(name) ?? 0));
+    const lengths = [waiting, rank.transfer + rank.unmatched, rest].map(formatNanos);
+    return [`rank ${rank.rank}`, formatNanos(rank.step), ...own, ...lengths, waitText(rank.waits)];
+  });
+  const head = ['own work per step', 'step', ...shown, 'waits', 'transfer', 'other', 'waits for'];
+  const text = formatTable([head, ...rows], [false, ...Array(shown.length + 4).fill(true), false]);
+  const more = breakdown.length - listed.length;
+  return more > 0 ? `${text}\n(the ${listed.length} of ${breakdown.length} ranks that work longest; all of them with --json)` : text;
+}
+
+const ownOf = ({ own }: RankBreakdown): number => [...own.values()].reduce((sum, length) => sum + length, 0);
+
+function waitText([most]: readonly WaitedFor[]): string {
+  if (most === undefined) return '-';
+  return most.rank < 0 ? '(several)' : `rank ${most.rank} in ${most.name}`;
+}
+
+function frontierLine({ frontier }: Blame): string {
+  const phases = frontier.filter(({ advance }) => advance > 0).slice(0, frontierShown);
+  if (phases.length === 0) return '';
+  const parts = phases.map(({ phase, advance, leader, leaderShare }) => {
+    return `${printable(phase)} ${formatNanos(advance)}${leaderShare > 0.5 ? ` (rank ${leader})` : ''}`;
+  });
+  return `slowest rank by phase: ${parts.join(', ')}`;
+}
+
+function boundLine({ basis, alignment: { bound, uncertainty, unaligned } }: Blame): string {
+  if (basis === 'phases') return 'rests on lengths of phases alone: no collectives of all ranks were recorded in these steps';
+  if (unaligned.length > 0)
+    return `rests on clocks that are not all aligned (${rankList(unaligned)}): waits there come of lengths alone; own work needs no clocks`;
+  const waits = uncertainty === undefined || uncertainty === 0 ? '' : `, waits and transfers to ± ${formatNanos(uncertainty)} per step`;
+  return `rests on clocks known to ± ${formatNanos(bound ?? 0)}${waits}; own work needs no clocks`;
+}
+
+const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
+
+function rankList(ranks: readonly number[]): string {
+  const more = ranks.length > 8 ? ` and ${ranks.length - 8} more` : '';
+  return `rank${ranks.length === 1 ? '' : 's'} ${ranks.slice(0, 8).join(', ')}${more}`;
+}

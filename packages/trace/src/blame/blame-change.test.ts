@@ -1,0 +1,73 @@
+import { describe, expect, it } from 'vitest';
+import { workedWindow } from '../testing/worked-window.ts';
+import { type BlameChange, blameOf } from './blame-change.ts';
+import type { BlameWindow } from './blame-window.ts';
+
+const even = 'data 4, forward 10, backward 20, all_reduce 1, optimizer 3';
+const four = [even, even, even, even];
+const about = (rank: number) => ({ host: `h${rank >> 1}`, hostName: `node-${rank >> 1}` });
+const before = workedWindow(four, { about });
+
+/** Kind, ranks, host, phase or communicator, change, share of it. */
+function said({ kind, ranks, host, phase, communicator, change, shareOfChange }: BlameChange): string {
+  const where = [ranks.join('+'), host, communicator ?? phase].filter((part) => part !== undefined && part !== '');
+  return `${kind} ${where.join(' ')}: ${(change / 1e6).toFixed(1)} ms, ${Math.round(100 * shareOfChange)} %`;
+}
+
+const check = (now: BlameWindow, expected: string, from = before): void => expect(said(blameOf(from, now))).toBe(expected);
+
+describe('what a change is due to', () => {
+  it('is one rank, in one phase, on one host', () => {
+    check(
+      workedWindow([even, even.replace('forward 10', 'forward 16'), even, even], { about }),
+      'straggler 1 node-0 forward: 6.0 ms, 100 %',
+    );
+  });
+
+  it('is a host', () => {
+    const slow = even.replace('backward 20', 'backward 26');
+    const six = workedWindow([...four, even, even], { about });
+    check(workedWindow([even, even, slow, slow, even, even], { about }), 'straggler 2+3 node-1 backward: 6.0 ms, 100 %', six);
+  });
+
+  it('is a stage', () => {
+    const staged = (rank: number) => ({ peers: `stage ${rank >> 1}` });
+    const slow = even.replace('backward 20', 'backward 26');
+    const now = workedWindow([even, even, slow, slow], { about: staged });
+    check(now, 'stage_imbalance 2+3 backward: 6.0 ms, 100 %', workedWindow(four, { about: staged }));
+  });
+
+  it('is the cluster, its loading of data, or its network', () => {
+    const all = (from: string, to: string): BlameWindow =>
+      workedWindow(
+        four.map((line) => line.replace(from, to)),
+        { about },
+      );
+    check(all('backward 20', 'backward 24'), 'cluster_wide backward: 4.0 ms, 100 %');
+    check(all('data 4', 'data 9'), 'data_loading data: 5.0 ms, 100 %');
+    check(all('all_reduce 1', 'all_reduce 8'), 'network all_reduce world: 7.0 ms, 100 %');
+  });
+
+  it('is what rotates', () => {
+    const length = (ms: number, rank: number, phase: string, step: number): number =>
+      phase === 'backward' && step % 4 === rank ? ms + 8 : ms;
+    check(workedWindow(four, { about, length, steps: 12 }), 'rotating_imbalance backward: 8.0 ms, 100 %');
+  });
+
+  it('is told of a step that gets shorter, too', () => {
+    check(
+      workedWindow(
+        four.map((line) => line.replace('backward 20', 'backward 15')),
+        { about },
+      ),
+      'cluster_wide backward: -5.0 ms, 100 %',
+    );
+  });
+
+  it('is not the network where clocks do not carry it, and nothing where nothing changed', () => {
+    const slow = four.map((line) => line.replace('all_reduce 1', 'all_reduce 8'));
+    for (const epsilon of [9e6, undefined]) check(workedWindow(slow, { about, epsilon }), 'inconclusive : 7.0 ms, 0 %');
+    check(before, 'inconclusive : 0.0 ms, 0 %');
+    check(workedWindow(four, { steps: 0 }), 'inconclusive : -38.0 ms, 0 %');
+  });
+});

@@ -1,0 +1,53 @@
+// Ranks that send steps and phases alone, as outside of recorded windows.
+
+import { nanos, traceTime } from '@ranktrace/protocol';
+import { expect, it } from 'vitest';
+import { traceEvent, traceHeader, traceLane, traceProcess } from '../testing/trace-events.ts';
+import { StepBlameSink } from './step-blame-sink.ts';
+
+const ms = 1e6;
+
+/** `lines`: each rank's phases in a step, `data 4, forward 5`, the same in every step; others than those wait at the end of the last. */
+function blameOfPhases(lines: readonly string[], steps = 20) {
+  const sink = new StepBlameSink();
+  const processes = lines.map((_, rank) => traceProcess({ index: rank + 1, rank }));
+  sink.begin(traceHeader(processes));
+  for (let step = 0; step < steps; step++) {
+    for (const [rank, line] of lines.entries()) {
+      const phases = new Map(line.split(', ').map((part) => [part.split(' ')[0] as string, nanos(Number(part.split(' ')[1]) * ms)]));
+      const length = nanos([...phases.values()].reduce((sum, phase) => sum + phase, 0));
+      const lane = traceLane({ index: rank + 1, kind: 'steps', process: processes[rank] as (typeof processes)[number] });
+      sink.event(traceEvent({ kind: 'step', lane, start: traceTime(step * length), length, step, phases }));
+    }
+  }
+  sink.end();
+  return sink.blame;
+}
+
+it('finds the straggler by the collective that the others are inside of longer', () => {
+  const late = 'data 4, forward 14, all_reduce 1, optimizer 2';
+  const early = 'data 4, forward 5, all_reduce 10, optimizer 2';
+  const blame = blameOfPhases([early, late, early]);
+  expect(blame.basis).toBe('phases');
+  expect(blame.verdict).toBe('straggler');
+  expect(blame.findings[0]).toMatchObject({ kind: 'straggler', ranks: [1], phase: 'forward' });
+  expect(blame.findings[0]?.costMsPerStep).toBeCloseTo(9);
+  expect(blame.breakdown[0]).toMatchObject({ transfer: 1 * ms, waits: [{ rank: 1, name: 'all_reduce', length: 9 * ms }] });
+});
+
+it('finds it where a phase lets the others catch up, though nothing says that they meet in it', () => {
+  const late = 'data 16, forward 5, backward 10, optimizer 2';
+  const early = 'data 4, forward 5, backward 22, optimizer 2';
+  const blame = blameOfPhases([early, early, late, early]);
+  expect(blame.findings[0]).toMatchObject({ kind: 'straggler', ranks: [2], phase: 'data' });
+  expect(blame.findings[0]?.costMsPerStep).toBeCloseTo(12);
+});
+
+it('is balanced where collectives are known, and inconclusive where ranks may wait inside of any phase', () => {
+  const even = 'data 2, forward 5, all_reduce 1, optimizer 2';
+  expect(blameOfPhases([even, even, even]).verdict).toBe('balanced');
+  const hidden = 'data 4, forward 5, backward 10, optimizer 2';
+  const blame = blameOfPhases([hidden, hidden, hidden]);
+  expect(blame.verdict).toBe('inconclusive');
+  expect(blame.findings[0]?.evidence[0]).toMatch(/^no collectives were recorded in these steps/);
+});

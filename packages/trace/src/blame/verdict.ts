@@ -1,0 +1,18 @@
+/** What makes steps long, all in all. */
+export type Verdict =
+  /** Nobody is to blame. */
+  | 'balanced'
+  /** Few ranks work longer than their peers. */
+  | 'straggler'
+  /** A stage of the pipeline works longer than the others. */
+  | 'stage_imbalance'
+  /** In each step some rank works longer, not always the same. */
+  | 'rotating_imbalance'
+  /** All ranks work longer than they did. */
+  | 'cluster_wide'
+  /** Getting the next batch is not hidden behind computing. */
+  | 'data_loading'
+  /** Data is on its way for a large part of the step. */
+  | 'network'
+  /** What was recorded does not tell. */
+  | 'inconclusive';

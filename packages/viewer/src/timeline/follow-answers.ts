@@ -1,0 +1,126 @@
+// What is asked because of what is seen: details of the selection, arrows of what is in view, names of the search. Each of these keeps a signal of the
+// session up to date until the returned function is called; an answer that is no longer wanted changes nothing.
+
+import { batch, computed, effect } from '@preact/signals';
+import type { ViewTrack } from '@ranktrace/protocol';
+import type { TimelineSession } from './session.ts';
+
+/** The view must have been at rest for so long before its arrows are asked for. */
+const linksDelayMs = 180;
+const tracksAskedMax = 512;
+const searchDelayMs = 120;
+
+/** `session.details` of `state.selected`; asked again as the run grows while the event has not ended. */
+export function followSelection(session: TimelineSession): () => void {
+  const { state, client } = session;
+  const isReady = computed(() => client.model.value !== undefined);
+  const isOpen = computed(() => session.details.value?.open === true);
+  return effect(() => {
+    const selected = state.selected.value;
+    if (!isReady.value) return;
+    if (isOpen.value) void client.model.value;
+    if (selected === undefined) {
+      batch(() => {
+        session.details.value = undefined;
+        session.detailsProblem.value = undefined;
+        session.place.value = undefined;
+      });
+      return;
+    }
+    const before = session.details.peek();
+    if (before !== undefined && (before.track !== selected.track || before.event !== selected.event)) session.details.value = undefined;
+    const isStill = (): boolean => !session.isDisposed && state.selected.peek() === selected;
+    client.event(selected.track, selected.event).then(
+      (details) => {
+        if (!isStill()) return;
+        batch(() => {
+          session.details.value = details;
+          session.detailsProblem.value = undefined;
+          session.place.value = details;
+        });
+      },
+      (error: Error) => {
+        if (isStill()) session.detailsProblem.value = error.message;
+      },
+    );
+  });
+}
+
+/** `session.links` of the lanes in view. */
+export function followLinks(session: TimelineSession): () => void {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let abort: AbortController | undefined;
+  const giveUp = (): void => {
+    clearTimeout(timer);
+    abort?.abort(new DOMException('moved on', 'AbortError'));
+    abort = undefined;
+  };
+  const ask = (): void => {
+    const { height } = session.size.peek();
+    const top = session.scrollTop.peek();
+    const tracks = session.layout
+      .peek()
+      .rows.filter((row) => row.kind === 'track' && row.top < top + height && row.top + row.height > top)
+      .map((row) => (row.track as ViewTrack).track)
+      .slice(0, tracksAskedMax);
+    if (tracks.length === 0) {
+      session.links.value = undefined;
+      return;
+    }
+    const mine = new AbortController();
+    abort = mine;
+    session.client.links({ ...session.window.peek(), tracks }, mine.signal).then(
+      (links) => {
+        if (!mine.signal.aborted) session.links.value = links;
+      },
+      () => undefined,
+    );
+  };
+  const stop = effect(() => {
+    void session.window.value;
+    void session.scrollTop.value;
+    void session.layout.value;
+    const isReady = session.client.model.value !== undefined && session.size.value.width > 0;
+    giveUp();
+    if (isReady) timer = setTimeout(ask, linksDelayMs);
+  });
+  return () => {
+    stop();
+    giveUp();
+  };
+}
+
+/** `session.matches` of `state.search`; searched again when the run has got more names. */
+export function followSearch(session: TimelineSession): () => void {
+  const names = computed(() => session.client.model.value?.names.length);
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let abort: AbortController | undefined;
+  const giveUp = (): void => {
+    clearTimeout(timer);
+    abort?.abort(new DOMException('moved on', 'AbortError'));
+    abort = undefined;
+  };
+  const stop = effect(() => {
+    const text = session.state.search.value.trim();
+    const isReady = names.value !== undefined;
+    giveUp();
+    if (text === '' || !isReady) {
+      session.matches.value = undefined;
+      return;
+    }
+    timer = setTimeout(() => {
+      const mine = new AbortController();
+      abort = mine;
+      session.client.search(text, mine.signal).then(
+        (result) => {
+          if (!mine.signal.aborted) session.matches.value = { text, result, names: new Set(result.names.map(({ name }) => name)) };
+        },
+        () => undefined,
+      );
+    }, searchDelayMs);
+  });
+  return () => {
+    stop();
+    giveUp();
+  };
+}

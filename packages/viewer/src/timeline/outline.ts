@@ -1,0 +1,25 @@
+// The frame around an event that is selected, pointed at, or a partner of the selected one.
+
+import type { Frame } from './frame-painter.ts';
+import { lineHeight, type Row } from './rows.ts';
+import { xAt } from './viewport.ts';
+
+/** Draws a frame around an event; instants and what is very short get one of 3 px. `offset` moves the row's top into the drawing. */
+export function outline(
+  context: CanvasRenderingContext2D,
+  { window, width }: Frame,
+  row: Row,
+  offset: number,
+  { start, length, depth }: { readonly start: number; readonly length: number; readonly depth: number },
+  colour: string,
+  thick: number,
+): void {
+  const left = Math.max(-4, xAt(window, width, start));
+  const right = Math.min(width + 4, xAt(window, width, start + length));
+  if (right < 0 || left > width) return;
+  const [top, tall] = row.kind === 'rank' ? [row.top + 4, row.height - 9] : [row.top + 1 + depth * lineHeight, lineHeight - 1];
+  const wide = Math.max(3, right - left);
+  context.strokeStyle = colour;
+  context.lineWidth = thick;
+  context.strokeRect(left - (wide === 3 ? 1.5 : 0) + thick / 2 - 1, top + offset + thick / 2 - 1, wide - thick + 2, tall - thick + 2);
+}

@@ -1,0 +1,83 @@
+// The bar above the lanes: how ranks are put together, zoom, following a live run, how much of the run is read, search.
+
+import type { JSX } from 'preact';
+import { formatCount } from '../format.ts';
+import { SearchBox } from '../search-box.tsx';
+import type { Grouping } from '../view-state.ts';
+import type { TimelineSession } from './session.ts';
+
+export function TimelineBar({ session }: { session: TimelineSession }): JSX.Element {
+  const { state, client } = session;
+  const model = client.model.value;
+  const axes = [...new Set((model?.groups ?? []).map(({ axis }) => axis))].filter((axis) => axis !== 'world').sort();
+  const options: readonly (readonly [Grouping, string])[] = [
+    ['rank', 'Rank'],
+    ['host', 'Host'],
+    ...axes.map((axis) => [axis, axis] as const),
+  ];
+  return (
+    <div class="timeline-bar">
+      <label class="field">
+        <span>Group by</span>
+        <select
+          value={state.grouping.value}
+          onChange={(event) => {
+            state.grouping.value = event.currentTarget.value;
+          }}
+        >
+          {options.map(([value, text]) => (
+            <option key={value} value={value}>
+              {text}
+            </option>
+          ))}
+        </select>
+      </label>
+      <span class="button-group">
+        <button type="button" aria-label="Zoom out" title="Zoom out (S)" onClick={() => session.zoomAt(1.6, session.size.peek().width / 2)}>
+          −
+        </button>
+        <button
+          type="button"
+          aria-label="Zoom in"
+          title="Zoom in (W)"
+          onClick={() => session.zoomAt(1 / 1.6, session.size.peek().width / 2)}
+        >
+          +
+        </button>
+        <button type="button" title="Show the whole run (0)" onClick={() => session.showWhole()}>
+          All
+        </button>
+      </span>
+      {model?.live === true && (
+        <button
+          type="button"
+          class="follow"
+          aria-pressed={state.follow.value}
+          title="Move on with the newest data (L)"
+          onClick={() => session.setFollow(!state.follow.peek())}
+        >
+          <span class="live-dot" aria-hidden="true" />
+          {state.follow.value ? 'Following' : 'Follow'}
+        </button>
+      )}
+      <Reading session={session} />
+      <span class="spring" />
+      <SearchBox session={session} />
+    </div>
+  );
+}
+
+function Reading({ session }: { session: TimelineSession }): JSX.Element | null {
+  const model = session.client.model.value;
+  if (model === undefined || model.read >= model.total) {
+    return session.isLoading.value ? <span class="reading muted">loading …</span> : null;
+  }
+  return (
+    <span class="reading">
+      <progress max={model.total} value={model.read} aria-label="Reading the run" />
+      <span class="muted">
+        read {formatCount(model.read)} of {formatCount(model.total)} batches
+      </span>
+    </span>
+  );
+}

@@ -1,0 +1,76 @@
+// What the timeline says in words: when the window begins, why there is nothing to see, what is selected.
+
+import type { JSX } from 'preact';
+import { formatDuration, formatTime, formatWallClock } from '../format.ts';
+import { zeroOf } from './ruler.ts';
+import type { TimelineSession } from './session.ts';
+import { lengthOf } from './viewport.ts';
+
+/** The corner above the headers says when the window begins, by the clock on the wall, and how long it is. */
+export function Corner({ session }: { session: TimelineSession }): JSX.Element {
+  const window = session.window.value;
+  const model = session.client.model.value;
+  const clock = model === undefined ? undefined : formatWallClock(model.unixEpoch, window.from);
+  const zero = zeroOf(session.extent.value);
+  const grain = lengthOf(window) / 100;
+  return (
+    <div class="corner" title={`The window begins at ${clock ?? formatTime(window.from - zero, grain)}`}>
+      <span>{clock ?? formatTime(window.from - zero, grain)}</span>
+      <span>{formatDuration(lengthOf(window))}</span>
+    </div>
+  );
+}
+
+/** In the middle of the lanes, where there are none. */
+export function EmptyNote({ session }: { session: TimelineSession }): JSX.Element | null {
+  const model = session.client.model.value;
+  const problem = session.client.problem.value;
+  if (problem !== undefined && model === undefined) {
+    return (
+      <div class="empty" role="alert">
+        <strong>This run cannot be shown</strong>
+        <span>{problem}</span>
+      </div>
+    );
+  }
+  if (model === undefined) {
+    return (
+      <div class="empty" role="status">
+        <span class="muted">Opening {session.client.run} …</span>
+      </div>
+    );
+  }
+  if (model.processes.length === 0) {
+    return (
+      <div class="empty" role="status">
+        <strong>{model.read < model.total ? 'Reading …' : 'Nothing recorded yet'}</strong>
+        <span>
+          {model.read < model.total ? 'The first ranks appear in a moment.' : 'Ranks appear here as soon as they send something.'}
+        </span>
+      </div>
+    );
+  }
+  if (model.tracks.length === 0) {
+    return (
+      <div class="empty" role="status">
+        <strong>No events yet</strong>
+        <span>
+          {model.processes.length} of {model.worldSize} ranks are there, none has recorded anything.
+        </span>
+      </div>
+    );
+  }
+  return null;
+}
+
+/** Says the selected span to who cannot see it. */
+export function LiveRegion({ session }: { session: TimelineSession }): JSX.Element {
+  const details = session.details.value;
+  const process = details === undefined ? undefined : session.processes.value.get(session.tracks.value.get(details.track)?.process ?? -1);
+  return (
+    <div class="only-aloud" aria-live="polite">
+      {details !== undefined &&
+        `${details.name}, ${details.kind}, ${formatDuration(details.length)}${details.open ? ' so far' : ''}${process === undefined ? '' : `, rank ${process.rank}`}`}
+    </div>
+  );
+}
