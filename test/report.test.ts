@@ -57,7 +57,7 @@ describe('a simulated cluster', () => {
   it('shows its straggler, its clocks and its calls', async () => {
     const run = await simulated('straggler', '--ranks', '16', '--hosts', '4', '--seconds', '12', '--straggler', '5:backward:+60');
     const { collectives, clocks, remoteCalls, findings } = await report(run);
-    expect(findings).toEqual([]);
+    expect(findings).toMatchObject([{ kind: 'straggler', ranks: [5], phase: 'backward' }]);
     const [allReduce] = collectives.collectives;
     const last = [...allReduce.perRank].sort((a: { lastIn: number }, b: { lastIn: number }) => b.lastIn - a.lastIn)[0];
     expect(last).toMatchObject({ rank: 5 });
@@ -84,7 +84,8 @@ describe('a simulated cluster', () => {
 
   it('says which host’s clock stepped, and passes: each side is aligned', async () => {
     const run = await simulated('stepped', '--ranks', '4', '--hosts', '2', '--seconds', '40', '--clock-step', '1@20:400');
-    const { findings } = await report(run);
+    const { verdict, findings } = await report(run);
+    expect(verdict).toBe('balanced');
     expect(findings.map(({ kind }: { kind: string }) => kind)).toEqual(['clock_step']);
     const { code, stdout } = await runCommand(['doctor', run]);
     expect(code).toBe(0);
@@ -95,6 +96,52 @@ describe('a simulated cluster', () => {
     const trace = readFileSync(text, 'utf8');
     expect(trace).toMatch(/rank 3 .*clock ±\d\.\d{3} ms, stepped at (19|20)\.\d{3} s/);
     expect(trace).toMatch(/clock .*, shown up to 0\.\d{3} ms late from /);
+  });
+});
+
+describe('who is to blame', () => {
+  interface Breakdown {
+    readonly stepNs: number;
+    readonly ownNs: Readonly<Record<string, number>>;
+    readonly waits: readonly { readonly rank: number; readonly lengthNs: number }[];
+    readonly transferNs: number;
+    readonly unmatchedNs: number;
+    readonly otherNs: number;
+  }
+
+  const job = (name: string): string => join(data, 'kineto/ddp-4rank', name);
+
+  it.each([
+    ['rank1_forward', 1, 'forward', 9],
+    ['rank2_data_load', 2, 'data_load', 12],
+  ])('%s: the rank, the phase and the cost that were planted', async (name, rank, phase, ms) => {
+    const { verdict, findings, blame } = await report(job(name));
+    expect(verdict).toBe('straggler');
+    expect(findings[0]).toMatchObject({ kind: 'straggler', ranks: [rank], phase });
+    expect(Math.abs(findings[0].costMsPerStep / ms - 1)).toBeLessThan(0.25);
+    expect(findings[0].shareOfStep).toBeCloseTo((findings[0].costMsPerStep * 1e6) / blame.stepNs, 6);
+    expect(blame.whatIf[0].ranks).toEqual([rank]);
+    for (const { stepNs, ownNs, waits, transferNs, unmatchedNs, otherNs } of blame.breakdown as readonly Breakdown[]) {
+      const parts = [...Object.values(ownNs), ...waits.map(({ lengthNs }) => lengthNs), transferNs, unmatchedNs, otherNs];
+      expect(parts.reduce((sum, part) => sum + part, 0)).toBe(stepNs);
+    }
+    const { stdout } = await runCommand(['report', job(name)]);
+    expect(stdout).toMatch(new RegExp(`^  straggler: rank ${rank} in ${phase}: [\\d.]+ ms per step, [\\d.]+ % of it$`, 'm'));
+    expect(stdout).toMatch(new RegExp(`^  what if rank ${rank} at the median of its peers: step −[\\d.]+ %`, 'm'));
+  });
+
+  it('balanced: nobody', async () => {
+    const { verdict, findings } = await report(job('balanced'));
+    expect(verdict).toBe('balanced');
+    expect(findings.map(({ kind }: { kind: string }) => kind)).not.toContain('straggler');
+    expect((await runCommand(['report', job('balanced')])).stdout).toMatch(/^verdict: balanced: nobody is to blame/m);
+  });
+
+  it('a network that is slow, which no rank is to blame for', async () => {
+    const run = await simulated('network', '--ranks', '8', '--hosts', '2', '--seconds', '10', '--transfer-scale', '300');
+    const { verdict, findings } = await report(run);
+    expect(verdict).toBe('network');
+    expect(findings).toMatchObject([{ kind: 'network', ranks: [] }]);
   });
 });
 

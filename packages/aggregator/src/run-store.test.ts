@@ -256,3 +256,17 @@ test('goes on by itself when a full disk has room again, also where a new segmen
   expect(append(other, {})).toBe('stored');
   expect(readdirSync(join(directory.path, 'other')).sort()).toEqual(['lock', 'run.json', 'segments']);
 });
+
+test('puts segments that are full on the disk with the next sync, and closes them', async () => {
+  using directory = temporaryDirectory();
+  const openFiles = (): number => readdirSync('/proc/self/fd').length;
+  await using store = new RunStore(directory.path, 'demo', { segmentBytesMax: 600 });
+  append(store, { sequence: 0 });
+  await store.sync(new Date());
+  const before = openFiles();
+  for (const sequence of [1, 2, 3]) append(store, { sequence });
+  await store.sync(new Date());
+  expect(readdirSync(join(directory.path, 'demo', 'segments'))).toHaveLength(4);
+  // Those that were read from may stay open, those that were written may not: one is.
+  expect(openFiles()).toBe(before);
+});

@@ -93,11 +93,29 @@ export async function runProgram(argv: readonly string[], environment: NodeJS.Pr
     .action(async (inputs: string[], options) => done(await merge(inputs, options)));
   program
     .command('report')
-    .description('where the time of a run went between its ranks: steps, clocks, collectives, remote calls, what never ended')
+    .description(
+      'where the time of a run went between its ranks, and who is to blame: steps, clocks, collectives, remote calls, what never ended',
+    )
     .argument('<input...>', 'run directories, spools or segment files; or the torch.profiler files of a job')
     .addOption(whichRun)
     .option(...json)
-    .addHelpText('after', examples('ranktrace report ranktrace-out/night-42', 'ranktrace report rank*.json.gz --json | jq .collectives'))
+    .addHelpText(
+      'after',
+      `
+The verdict is one of
+  balanced            no rank is slower than its peers
+  straggler           few ranks work longer than their peers (same stage and role), step for step
+  stage_imbalance     a stage of the pipeline works longer than the others
+  rotating_imbalance  in each step some rank works longer, not always the same
+  cluster_wide        all ranks work longer than when the run began
+  data_loading        getting the next batch takes a large part of the step
+  network             data is on its way for a large part of the step
+  inconclusive        what was recorded does not tell, or clocks are not known well enough
+A finding costs what steps would be shorter without it, once all others are mended.
+With --json: verdict, findings (kind, ranks, phase, costMsPerStep, shareOfStep, evidence) and blame (breakdown per
+rank, whose parts add up to the step; frontier, excess, whatIf, alignment). Data loss is among the findings.`,
+    )
+    .addHelpText('after', examples('ranktrace report ranktrace-out/night-42', 'ranktrace report rank*.json.gz --json | jq .findings'))
     .action(async (inputs: string[], options) => done(await report(inputs, options)));
   program
     .command('table')

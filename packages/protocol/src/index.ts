@@ -1,4 +1,6 @@
 // Everything that crosses a process boundary, and nothing else.
+
+export { type Alert, type AlertRule, alertRules, alertSchema } from './alert-messages.ts';
 export {
   type Batch,
   type BatchHeader,

@@ -65,7 +65,7 @@ export async function run(command: readonly string[], options: RunOptions): Prom
     page,
     onNotice: say,
   });
-  const view = pageAddress(aggregator.address, undefined);
+  const view = pageAddress(aggregator.address, undefined, `#/overview?run=${name}`);
   if (page !== undefined) {
     say(`view: ${view}`);
     if (options.open && process.stdout.isTTY === true) openBrowser(view, options.environment);

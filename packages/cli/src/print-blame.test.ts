@@ -1,0 +1,76 @@
+import type { Blame, BlameFinding, RankBreakdown } from '@ranktrace/trace';
+import { expect, it } from 'vitest';
+import { blameData, formatBlame } from './print-blame.ts';
+
+const straggler: BlameFinding = {
+  ...{ kind: 'straggler', ranks: [1], phase: 'forward' },
+  ...{ costMsPerStep: 9, shareOfStep: 0.25, gainMsPerStep: 9 },
+  evidence: ['rank 1 works 9.00 ms longer in forward than the median of its peers (14.00 ms against 5.00 ms)'],
+};
+
+const rank = (number: number, forward: number, waits: RankBreakdown['waits'], transfer: number): RankBreakdown => ({
+  ...{ rank: number, hostName: 'node', step: 36e6 },
+  own: new Map([
+    ['data', 4e6],
+    ['forward', forward],
+  ]),
+  ...{ waits, transfer, unmatched: 0, other: 18e6 - transfer },
+});
+
+const blame: Blame = {
+  verdict: 'straggler',
+  findings: [straggler],
+  steps: { count: 12, first: 4, last: 15, leftOut: 1 },
+  ...{ step: 36e6, basis: 'pieces' },
+  frontier: [
+    { phase: 'data', advance: 4e6, leader: 0, leaderShare: 0.4 },
+    { phase: 'forward', advance: 14e6, leader: 1, leaderShare: 1 },
+  ],
+  excess: [{ rank: 1, peers: '', excess: 9e6, share: 0.8, phase: 'forward' }],
+  breakdown: [rank(0, 5e6, [{ rank: 1, name: 'all_reduce world', length: 9e6 }], 2e6), rank(1, 14e6, [], 2e6)],
+  whatIf: [{ ranks: [1], stepMs: 27, shorter: 0.25, slowdown: 36 / 27 }],
+  alignment: { bound: 30_000, unaligned: [], uncertainty: 60_000 },
+  change: undefined,
+};
+
+it('says the verdict, what each fault costs, and where steps go', () => {
+  expect(formatBlame(blame)).toBe(`\
+verdict: straggler: few ranks work longer than their peers, and the others wait for them (12 of steps 4 to 15, 36.0 ms each, without 1 over 2.5 times the median)
+  straggler: rank 1 in forward: 9.00 ms per step, 25.0 % of it
+    rank 1 works 9.00 ms longer in forward than the median of its peers (14.00 ms against 5.00 ms)
+  what if rank 1 at the median of its peers: step −25.0 %, to 27.0 ms (1.33 times as fast)
+
+own work per step     step  forward     data    waits  transfer    other  waits for
+rank 0             36.0 ms  5.00 ms  4.00 ms  9.00 ms   2.00 ms  16.0 ms  rank 1 in all_reduce world
+rank 1             36.0 ms  14.0 ms  4.00 ms     0 ns   2.00 ms  16.0 ms  -
+
+slowest rank by phase: data 4.00 ms, forward 14.0 ms (rank 1)
+rests on clocks known to ± 30.0 µs, waits and transfers to ± 60.0 µs per step; own work needs no clocks`);
+});
+
+it('says what it cannot rest on', () => {
+  const unaligned = { ...blame, alignment: { bound: undefined, unaligned: [1], uncertainty: undefined } };
+  expect(formatBlame(unaligned)).toMatch(/rests on clocks that are not all aligned \(rank 1\): waits there come of lengths alone/);
+  expect(formatBlame({ ...blame, basis: 'phases' })).toMatch(/rests on lengths of phases alone/);
+  expect(formatBlame({ ...blame, steps: { count: 0, first: undefined, last: undefined, leftOut: 0 } })).toBe('');
+});
+
+it('says how the run changed, and keeps what a trace calls things from the terminal', () => {
+  const change = {
+    ...({ kind: 'network', change: 5e6, share: 0.16, before: 31e6, now: 36e6, ranks: [], host: undefined } as const),
+    ...{ phase: undefined, communicator: 'all_reduce \u001b[31m', shareOfChange: 0.9, evidence: ['transfers take 5.00 ms more per step'] },
+  };
+  const text = formatBlame({ ...blame, change });
+  expect(text).toContain('  change: +16.0 % (31.0 ms when the run began, 36.0 ms at its end): network in all_reduce ·[31m');
+  expect(text).not.toContain('\u001b');
+});
+
+it('gives the same as data, whose parts add up to the step', () => {
+  const data = JSON.parse(JSON.stringify(blameData(blame)));
+  expect(Object.keys(data)).toEqual(['steps', 'basis', 'whatIf', 'stepNs', 'breakdown', 'frontier', 'excess', 'alignment']);
+  expect(data.breakdown[0]).toEqual({
+    ...{ rank: 0, hostName: 'node', stepNs: 36e6, ownNs: { data: 4e6, forward: 5e6 }, waitingNs: 9e6 },
+    waits: [{ rank: 1, name: 'all_reduce world', lengthNs: 9e6 }],
+    ...{ transferNs: 2e6, unmatchedNs: 0, otherNs: 16e6 },
+  });
+});
