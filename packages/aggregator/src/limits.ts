@@ -102,6 +102,6 @@ export const aggregatorLimits = {
   /** What a page is told of a process: metadata (entries, characters of a value), times of its bound, clock steps and shifted stretches. */
   viewMetadataMax: 64,
   viewMetadataCharsMax: 512,
-  viewBoundsMax: 256,
+  viewBoundsMax: 64,
   viewMarksMax: 1024,
 } as const;

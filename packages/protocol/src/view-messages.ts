@@ -59,15 +59,19 @@ export const viewRequestSchema = z.discriminatedUnion('type', [
   z.strictObject({ id, type: z.literal('flame'), run, from: time, until: time, tracks }),
   /** Names that hold `text`, case-insensitive; answers SearchResult. */
   z.strictObject({ id, type: z.literal('search'), run, text: z.string().min(1).max(256) }),
-  /** The next event of one of these names (indexes of RunModel.names) before or after a time; answers EventPlace or null. */
+  /**
+   * The next event of one of these names (indexes of RunModel.names; none: of any) before or after a time; answers EventPlace or null. Of
+   * this depth where there is any, else of any depth.
+   */
   z.strictObject({
     id,
     type: z.literal('find'),
     run,
-    names: z.array(z.number().int().min(0)).min(1).max(limits.viewNamesFoundMax),
+    names: z.array(z.number().int().min(0)).max(limits.viewNamesFoundMax),
     tracks,
     time,
     direction: z.enum(['next', 'previous']),
+    depth: z.number().int().min(0).max(255).optional(),
   }),
   /** Steps, ranks and findings; answers Overview. Without a range: all steps. */
   z.strictObject({
@@ -155,7 +159,7 @@ export interface ViewAlignment {
   readonly method: 'exact' | 'sampled' | 'messages' | 'shared' | 'unaligned';
   /** ± ns at the worst time; null when unaligned. */
   readonly bound: number | null;
-  /** (time, ± ns) at up to 256 times, where it changes. */
+  /** (time, ± ns) from when on it is another by more than a tenth; empty where `bound` is all that is known. */
   readonly bounds: readonly (readonly [number, number])[];
   readonly clockSteps: readonly number[];
   readonly shifted: readonly { readonly from: number; readonly until: number; readonly most: number }[];

@@ -93,8 +93,16 @@ export class RunClient {
     return this.#connection.request({ type: 'search', run: this.run, text }, abort === undefined ? {} : { signal: abort });
   }
 
-  find(names: readonly number[], tracks: readonly number[], time: number, direction: 'next' | 'previous'): Promise<EventPlace | null> {
-    return this.#connection.request({ type: 'find', run: this.run, names: [...names], tracks: [...tracks], time, direction });
+  /** Without `names`: of any; of `depth` where there is any. */
+  find(
+    names: readonly number[],
+    tracks: readonly number[],
+    time: number,
+    direction: 'next' | 'previous',
+    depth?: number,
+  ): Promise<EventPlace | null> {
+    const of = { names: [...names], tracks: [...tracks], time, direction, ...(depth === undefined ? {} : { depth }) };
+    return this.#connection.request({ type: 'find', run: this.run, ...of });
   }
 
   overview(bins: number, range: { readonly fromStep?: number; readonly toStep?: number } = {}): Promise<Overview> {

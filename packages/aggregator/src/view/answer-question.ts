@@ -28,7 +28,7 @@ export function* answerQuestion(view: RunView, question: RunQuestion): Generator
     case 'search':
       return timeline.search(question.text);
     case 'find':
-      return yield* timeline.find(question.names, question.tracks, question.time, question.direction);
+      return yield* timeline.find(question.names, question.tracks, question.time, question.direction, question.depth);
     case 'overview':
       return view.overview(question);
   }

@@ -58,6 +58,7 @@ class StoreReader {
   readonly #onNotice: (notice: string) => void;
   readonly #ranks = new Map<string, RankIndex>();
   #alignment = new RunAlignment();
+  #aligned: AlignedRun | undefined;
   /** When clocks may be fitted again, ms. */
   #alignAfter = 0;
   #analyseAfter = 0;
@@ -88,7 +89,7 @@ class StoreReader {
       await driveSteps(rank.follow(source, isWhole), { signal: this.#signal, onProgress: () => tell(batches + this.#indexed()) });
     }
     tell(2 * batches);
-    this.#analyse(sources, isWhole);
+    this.#analyse(isWhole);
   }
 
   async #align(sources: readonly BatchSource[], isWhole: boolean, progress: MergeProgress, onProgress: () => void): Promise<void> {
@@ -97,7 +98,8 @@ class StoreReader {
     if (isWhole || missing < this.#missing) this.#alignment = new RunAlignment();
     this.#missing = missing;
     const steps = isWhole ? this.#alignment.finish(sources, progress) : this.#alignment.update(sources, progress);
-    this.#place(await driveSteps(steps, { signal: this.#signal, onProgress }));
+    this.#aligned = await driveSteps(steps, { signal: this.#signal, onProgress });
+    this.#place(this.#aligned);
     if (isWhole) this.#alignment = new RunAlignment();
   }
 
@@ -120,7 +122,9 @@ class StoreReader {
   }
 
   /** A whole merge beside the reading, so not often: while the run is live it may take a tenth of the time. */
-  #analyse(sources: readonly BatchSource[], isWhole: boolean): void {
+  #analyse(isWhole: boolean): void {
+    const aligned = this.#aligned;
+    if (aligned === undefined) return;
     if (this.#isAnalysing || (!isWhole && performance.now() < this.#analyseAfter)) {
       this.#isAnalysisWanted ||= isWhole;
       return;
@@ -131,9 +135,9 @@ class StoreReader {
     const done = (): void => {
       this.#isAnalysing = false;
       this.#analyseAfter = performance.now() + Math.max(limits.viewAnalyseMs, limits.viewWorkShare * (performance.now() - began));
-      if (this.#isAnalysisWanted && !this.#signal.aborted) this.#analyse(sources, true);
+      if (this.#isAnalysisWanted && !this.#signal.aborted) this.#analyse(true);
     };
-    driveSteps(analyseRun(sources, { isLive: !isWhole }), { signal: this.#signal }).then(
+    driveSteps(analyseRun(aligned, { isLive: !isWhole }), { signal: this.#signal }).then(
       (analysis) => {
         this.#viewed.analysed(analysis, isWhole);
         done();

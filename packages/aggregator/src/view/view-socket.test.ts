@@ -316,6 +316,7 @@ test('questions about a run are answered by its timeline', () => {
     const names = search.names.map(({ name }) => name);
     expect(await page.ask({ ...found, names })).toMatchObject({ name: 'even', start: 502_000 });
     expect(await page.ask({ ...found, names, time: 1e12 })).toBeNull();
+    expect(await page.ask({ ...found, names: [], tracks: [track], depth: 0 })).toMatchObject({ name: 'odd', start: 501_000, depth: 0 });
     expect(await page.ask({ type: 'flame', run: 'demo', from: 0, until: 1e9, tracks: [track] })).toMatchObject({ total: 900_000 });
   });
 });

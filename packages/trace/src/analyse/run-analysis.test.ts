@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import { nanos, traceTime, type ViewFinding } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
+import { RunAlignment } from '../merge/align-run.ts';
 import type { BatchSource } from '../merge/batch-source.ts';
 import { readKineto } from '../read/kineto.ts';
 import { kinetoSource } from '../read/kineto-source.ts';
@@ -33,10 +34,14 @@ function recorded(folder: string): BatchSource[] {
 }
 
 function analysisOf(sources: readonly BatchSource[]): RunAnalysis {
-  const analysing = analyseRun(sources);
-  let step = analysing.next();
-  while (step.done !== true) step = analysing.next();
-  return step.value;
+  return ended(analyseRun(ended(new RunAlignment().finish(sources, { done: 0, total: 0 }))));
+}
+
+function ended<Result>(steps: Generator<unknown, Result>): Result {
+  for (;;) {
+    const step = steps.next();
+    if (step.done === true) return step.value;
+  }
 }
 
 const simulated = (options: ClusterOptions): RunAnalysis =>

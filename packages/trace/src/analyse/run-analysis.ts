@@ -5,8 +5,8 @@
 // Invariant: a finding says what was seen, in whole sentences, and never more often than `findingsPerKindMax` of one kind.
 
 import { nanosPerMs, nanosPerSecond, type Overview, type ViewFinding } from '@ranktrace/protocol';
-import type { BatchSource } from '../merge/batch-source.ts';
-import { type MergeProgress, mergeRun } from '../merge/merge-run.ts';
+import type { AlignedRun } from '../merge/align-run.ts';
+import { type MergeProgress, mergeAligned } from '../merge/merge-run.ts';
 import { teeSink } from '../merge/tee-sink.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } from '../trace-sink.ts';
 import { type Finding, findCompleteness } from './findings.ts';
@@ -26,10 +26,11 @@ export interface RunAnalysisOptions {
   readonly isLive?: boolean;
 }
 
-/** Analyses a whole run in one merge; yields after every batch. */
-export function* analyseRun(sources: readonly BatchSource[], options: RunAnalysisOptions = {}): Generator<MergeProgress, RunAnalysis> {
+/** Analyses a run, as far as it was aligned, in one merge; yields after every batch. */
+export function* analyseRun(run: AlignedRun, options: RunAnalysisOptions = {}): Generator<MergeProgress, RunAnalysis> {
   const sink = analysisSink(options);
-  yield* mergeRun(sources, sink);
+  const total = run.surveys.reduce((sum, { batches }) => sum + batches, 0);
+  yield* mergeAligned(run, sink, { done: 0, total });
   return sink.analysis;
 }
 

@@ -92,7 +92,7 @@ export interface BlameContext {
 
 const nanosPerMs = 1e6;
 /** Fewer steps say nothing. */
-const stepsMin = 5;
+const stepsMin = 3;
 /** A finding costs at least this share of a step, and a verdict is one of at least that. */
 const findingShareMin = 0.01;
 const verdictShareMin = 0.02;

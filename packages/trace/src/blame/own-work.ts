@@ -5,10 +5,12 @@
 //
 //   2 % of what peers work in a step, 1 % of the step,
 //   6 times the deviation of the peers' own excesses from each other (ranks are never quite alike),
-//   5 times its own error, 1.2533 · deviation over steps / √steps (a median's).
+//   5 times its own error, 1.2533 · deviation over steps / √steps (a median's),
+//   and the same of all peers together, times more the fewer steps and peers that rests on: of few values the deviation is itself uncertain,
+//   so for d = (steps − 1) · (peers − 1) degrees of freedom it is 5 · (1 + 5 / d + 20 / d²) times, about Student's t at 10⁻⁵.
 
 import type { BlameWindow } from './blame-window.ts';
-import { deviation, median, mediansOfOthers } from './robust.ts';
+import { deviation, mean, median, mediansOfOthers } from './robust.ts';
 
 /** What a rank works more than its peers; ns per step. */
 export interface Excess {
@@ -114,10 +116,13 @@ export class OwnWork {
       }
     }
     const excess = Float64Array.from(more, median);
+    const off = mean(more.map((values, rank) => mean(values.map((value) => Math.abs(value - (excess[rank] as number))))));
+    const freedom = Math.max(1, (steps - 1) * (series.length - 1));
+    const common = (errorsMin * (1 + 5 / freedom + 20 / freedom ** 2) * 1.2533 ** 2 * off) / Math.sqrt(steps);
     const noise = excess.map((_, rank) => {
       const spread = deviation(excess.filter((_, other) => other !== rank));
       const error = (1.2533 * deviation(more[rank] as Float64Array)) / Math.sqrt(steps);
-      return Math.max(spreadsMin * spread, errorsMin * error);
+      return Math.max(spreadsMin * spread, errorsMin * error, common);
     });
     return { more: excess, others: Float64Array.from(others, median), noise };
   }

@@ -18,7 +18,8 @@ export function* mergeRun(sources: readonly BatchSource[], sink: TraceSink): Gen
   return yield* mergeAligned(yield* new RunAlignment().finish(sources, progress), sink, progress);
 }
 
-function* mergeAligned(
+/** Merges a run whose clocks are known. */
+export function* mergeAligned(
   { surveys, fitted: { clocks, unixEpoch }, conflicts }: AlignedRun,
   sink: TraceSink,
   progress: MergeProgress,

@@ -1,33 +1,35 @@
-// The next event of some names: blocks that cannot hold a nearer one than the best so far are not read.
+// The next event, of some names or of any: blocks that cannot hold a nearer one than the best so far are not read.
 
 import { type EventPlace, stepBit } from '@ranktrace/protocol';
 import { placeOf } from './event-place.ts';
 import type { IndexParts } from './index-parts.ts';
+import type { NameTable } from './name-table.ts';
 import { SpanTrack } from './span-track.ts';
 import type { ViewProgress } from './timeline.ts';
 import type { TrackTimeline } from './track-timeline.ts';
 
-/** The first event of one of `names` that starts after `time` (trace, ns) on these tracks, or the last one that starts before it. */
+/**
+ * The first event of one of `names` that starts after `time` (trace, ns) on these tracks, or the last one that starts before it. Without
+ * `names` any event is meant. With a `depth`, the first one of that depth, however far it is; of another only where there is none.
+ */
 export function* findEvents(
   { names: table }: IndexParts,
   tracks: readonly TrackTimeline[],
   names: readonly number[],
   time: number,
   direction: 'next' | 'previous',
+  depth?: number,
 ): Generator<ViewProgress, EventPlace | undefined> {
-  const isWanted = new Uint8Array(table.length);
-  const steps = new Set<number>();
-  for (const name of names) {
-    if (name >= stepBit) steps.add(name);
-    else if (name < isWanted.length) isWanted[name] = 1;
-  }
+  const isWanted = wantedNames(table, names);
   const spans = tracks.filter((track) => track instanceof SpanTrack);
   const total = spans.reduce((sum, track) => sum + track.events, 0);
   const isNext = direction === 'next';
+  const isNearer = (start: number, than: number | undefined): boolean =>
+    isNext ? start > time && (than === undefined || start < than) : start < time && (than === undefined || start > than);
   let done = 0;
   let best: EventPlace | undefined;
-  const isNearer = (start: number): boolean =>
-    isNext ? start > time && (best === undefined || start < best.start) : start < time && (best === undefined || start > best.start);
+  // Of another depth than the one that is asked for.
+  let other: EventPlace | undefined;
   for (const track of spans) {
     const { log } = track;
     const { clock } = track.process;
@@ -41,19 +43,31 @@ export function* findEvents(
         ? last <= time || (best !== undefined && first >= best.start)
         : first >= time || (best !== undefined && last <= best.start);
       if (isOutside) continue;
-      const { name, start } = log.read(block);
-      let found = -1;
-      let foundAt = 0;
+      const { name, start, depth: depths } = log.read(block);
+      let [found, otherFound] = [-1, -1];
+      let [foundAt, otherAt] = [best?.start, other?.start];
       for (let row = 0; row < log.rowsOf(block); row++) {
-        if (isWanted[name[row] as number] !== 1 && !(steps.size > 0 && steps.has(name[row] as number))) continue;
+        if (!isWanted(name[row] as number)) continue;
         const at = clock.toTrace(start[row] as number);
-        if (!isNearer(at) || (found >= 0 && (isNext ? at >= foundAt : at <= foundAt))) continue;
-        found = row;
-        foundAt = at;
+        if (depth === undefined || depths[row] === depth) {
+          if (isNearer(at, foundAt)) [found, foundAt] = [row, at];
+        } else if (best === undefined && isNearer(at, otherAt)) [otherFound, otherAt] = [row, at];
       }
       if (found >= 0) best = placeOf(table, track, block, found);
+      else if (otherFound >= 0) other = placeOf(table, track, block, otherFound);
       yield { done, total };
     }
   }
-  return best;
+  return best ?? other;
+}
+
+function wantedNames(table: NameTable, names: readonly number[]): (name: number) => boolean {
+  if (names.length === 0) return () => true;
+  const isWanted = new Uint8Array(table.length);
+  const steps = new Set<number>();
+  for (const name of names) {
+    if (name >= stepBit) steps.add(name);
+    else if (name < isWanted.length) isWanted[name] = 1;
+  }
+  return (name) => isWanted[name] === 1 || (steps.size > 0 && steps.has(name));
 }

@@ -192,6 +192,34 @@ describe('find', () => {
       { seed: 33, numRuns: 60 },
     );
   });
+
+  it('gives the nearest event of any name, of the depth asked for while there is one (seed 34)', () => {
+    fc.assert(
+      fc.property(events, fc.integer({ min: -10, max: 8000 }), fc.integer({ min: 0, max: 3 }), (given, time, depth) => {
+        const { timeline, placed } = build(given);
+        const own = placed.filter(({ track }) => track === 1);
+        const nearest = (starts: readonly number[], direction: 'next' | 'previous'): number | undefined =>
+          direction === 'next'
+            ? starts.filter((start) => start > time).sort((a, b) => a - b)[0]
+            : starts.filter((start) => start < time).sort((a, b) => b - a)[0];
+        for (const direction of ['next', 'previous'] as const) {
+          const any = nearest(
+            own.map(({ start }) => start),
+            direction,
+          );
+          const same = nearest(
+            own.filter((one) => one.depth === depth).map(({ start }) => start),
+            direction,
+          );
+          expect(run(timeline.find([], [1], time, direction))?.start).toBe(any);
+          const found = run(timeline.find([], [1], time, direction, depth));
+          expect(found?.start).toBe(same ?? any);
+          if (same !== undefined) expect(found?.depth).toBe(depth);
+        }
+      }),
+      { seed: 34, numRuns: 60 },
+    );
+  });
 });
 
 describe('search', () => {

@@ -137,14 +137,15 @@ export class Timeline {
     return searchNames(this.#parts.names, text);
   }
 
-  /** The next event of one of these names that starts after `time`, or the last one before it. No `tracks`: all. */
+  /** The next event of one of these names that starts after `time`, or the last one before it. No `names`: any; no `tracks`: all. */
   find(
     names: readonly number[],
     tracks: readonly number[],
     time: number,
     direction: 'next' | 'previous',
+    depth?: number,
   ): Generator<ViewProgress, EventPlace | undefined> {
-    return findEvents(this.#parts, this.#chosen(tracks), names, time, direction);
+    return findEvents(this.#parts, this.#chosen(tracks), names, time, direction, depth);
   }
 
   /** In order of rank, so that what is counted by rank can be counted in passing. */
