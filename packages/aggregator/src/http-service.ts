@@ -2,6 +2,7 @@
 //
 //   GET /healthz      200 "ok"                      always open, says nothing
 //   GET /status       status message (protocol)
+//   GET /metrics      for Prometheus                metrics/metrics.ts
 //   WS  /v1/ingest    ranks                         web-socket-ingest.ts
 //   WS  /v1/view      pages                         view/view-socket.ts
 //   GET …             the page                      page-files.ts
@@ -15,6 +16,7 @@ import type { Duplex } from 'node:stream';
 import { encodeMessage, type LiveMessage } from '@ranktrace/protocol';
 import { AggregatorError, messageOf, systemCode } from './errors.ts';
 import { aggregatorLimits as limits } from './limits.ts';
+import type { Metrics } from './metrics/metrics.ts';
 import { Access, isLoopback, type Refusal } from './page-access.ts';
 import { PageFiles } from './page-files.ts';
 import type { ViewRuns } from './view/run-view.ts';
@@ -34,6 +36,8 @@ export interface HttpServiceOptions {
   readonly token?: string | undefined;
   /** What `GET /status` answers; without it there is no such path. */
   readonly status?: (() => LiveMessage) | undefined;
+  /** What `GET /metrics` answers; without it there is no such path. */
+  readonly metrics?: Pick<Metrics, 'text' | 'contentType'> | undefined;
   /** Takes the ranks; closed with the service. Without it there is no `/v1/ingest`. */
   readonly ingest?: WebSocketIngest | undefined;
   /** Directory of the built page. Without it there is none. */
@@ -93,7 +97,7 @@ export class HttpService {
     }
     const { requestMsMax: headersTimeout, requestMsMax: requestTimeout } = limits;
     const timeouts = { headersTimeout, requestTimeout, connectionsCheckingInterval: limits.requestMsMax / 2 };
-    this.#server = createServer(timeouts, (request, response) => this.#answer(request, response));
+    this.#server = createServer(timeouts, (request, response) => void this.#answer(request, response));
     this.#server.maxConnections = limits.connectionsMax + limits.viewPagesMax + limits.requestsMax;
     this.#server.on('upgrade', (request, socket, head) => this.#upgrade(request, socket, head));
   }
@@ -141,12 +145,12 @@ export class HttpService {
     clearTimeout(end);
   }
 
-  #answer(request: IncomingMessage, response: ServerResponse): void {
-    const { code = 200, body, headers } = this.#answerTo(request);
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { code = 200, body, headers } = await this.#answerTo(request);
     response.writeHead(code, { 'content-type': 'text/plain', 'cache-control': 'no-store', ...securityHeaders, ...headers }).end(body);
   }
 
-  #answerTo(request: IncomingMessage): Answer {
+  async #answerTo(request: IncomingMessage): Promise<Answer> {
     const path = pathOf(request);
     if (request.method !== 'GET') return { code: 405, body: 'only GET\n', headers: { allow: 'GET' } };
     if (path === '/healthz') return { body: 'ok\n' };
@@ -157,9 +161,12 @@ export class HttpService {
       const { code, reason } = refusal;
       return { code, body: `${reason}\n`, ...(code === 401 ? { headers: { 'www-authenticate': 'Bearer' } } : {}) };
     }
-    const { status } = this.#options;
+    const { status, metrics } = this.#options;
     if (path === '/status' && status !== undefined) {
       return { body: encodeMessage(status()), headers: { 'content-type': 'application/json' } };
+    }
+    if (path === '/metrics' && metrics !== undefined) {
+      return { body: await metrics.text(), headers: { 'content-type': metrics.contentType } };
     }
     const file = this.#files?.get(path);
     if (file !== undefined) return { body: file.bytes, headers: { 'content-type': file.type, 'cache-control': file.cacheControl } };

@@ -12,6 +12,7 @@ import { messageOf } from './errors.ts';
 import { inflate } from './inflate.ts';
 import { aggregatorLimits as limits } from './limits.ts';
 import type { LiveState } from './live-state.ts';
+import type { Metrics } from './metrics/metrics.ts';
 import type { Quarantine } from './quarantine.ts';
 import { countsOf, type Replays } from './replays.ts';
 import type { RunStores } from './run-stores.ts';
@@ -31,6 +32,7 @@ export interface IngestParts {
   readonly stores: RunStores;
   readonly live: LiveState;
   readonly replays: Replays;
+  readonly metrics?: Pick<Metrics, 'answered' | 'stored'> | undefined;
   /** For what does not name a run. */
   readonly quarantine: Quarantine;
   /** When set, other runs are refused. */
@@ -38,12 +40,12 @@ export interface IngestParts {
 }
 
 /** The ingest stage over its parts. */
-export function createIngest({ stores, live, replays, quarantine, run }: IngestParts): Ingest {
+export function createIngest({ stores, live, replays, metrics, quarantine, run }: IngestParts): Ingest {
   const refuse = (bytes: Uint8Array, batch: string, where: Quarantine, error: unknown): IngestResult => {
     where.add(bytes);
     return { result: 'refused', batch, reason: reasonOf(error) };
   };
-  return (bytes) => {
+  const take: Ingest = (bytes) => {
     let header: BatchHeader;
     try {
       header = decodeBatchHeader(bytes);
@@ -69,10 +71,16 @@ export function createIngest({ stores, live, replays, quarantine, run }: IngestP
       const result = store.append(bytes, header);
       // A replay that is still under way finds the batch in the store.
       if (result === 'stored' && !replays.isRunning(header.run)) live.update(decoded, countsOf(store, header));
+      if (result === 'stored') metrics?.stored(decoded, bytes.length);
       return { result, batch };
     } catch (error) {
       return { result: 'unavailable', batch, reason: reasonOf(error) };
     }
+  };
+  return (bytes) => {
+    const answer = take(bytes);
+    metrics?.answered(answer);
+    return answer;
   };
 }
 

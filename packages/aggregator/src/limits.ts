@@ -104,4 +104,17 @@ export const aggregatorLimits = {
   viewMetadataCharsMax: 512,
   viewBoundsMax: 64,
   viewMarksMax: 1024,
+  /** Runs, ranks of a run and phases of a run that have series of their own in `/metrics`; the rest shares `other`. */
+  metricsRunsMax: 64,
+  metricsRanksMax: 256,
+  metricsPhasesMax: 32,
+  /** Characters of a label. */
+  metricsLabelCharsMax: 128,
+  /** Runs, and ranks of a run, of which metrics are kept at all. */
+  metricsRunsKeptMax: 256,
+  metricsRanksKeptMax: 4096,
+  /** Steps of a rank that "the last steps" are in metrics. */
+  metricsStepsMax: 32,
+  /** A run of which no batch came for so long is no longer in `/metrics`. */
+  metricsIdleMs: 600_000,
 } as const;

@@ -6,6 +6,7 @@
 import { join } from 'node:path';
 import { createIngest, type Ingest } from './ingest.ts';
 import { LiveState } from './live-state.ts';
+import type { Metrics } from './metrics/metrics.ts';
 import { Quarantine } from './quarantine.ts';
 import { Replays } from './replays.ts';
 import { quarantineName } from './run-directory.ts';
@@ -16,6 +17,7 @@ export interface PipelineOptions {
   readonly out: string;
   /** Take this run only. */
   readonly run?: string | undefined;
+  readonly metrics?: Metrics | undefined;
   readonly onNotice: (notice: string) => void;
 }
 
@@ -28,11 +30,11 @@ export interface Pipeline {
 }
 
 /** The stages, connected. Throws AggregatorError `store_write_failed` when the output directory cannot be made. */
-export function createPipeline({ out, run, onNotice }: PipelineOptions): Pipeline {
+export function createPipeline({ out, run, metrics, onNotice }: PipelineOptions): Pipeline {
   const live = new LiveState();
   const replays = new Replays(live, onNotice);
   const stores = new RunStores({ out, onNotice, onOpen: (store) => replays.start(store), onClose: (name) => live.forget(name) });
   const quarantine = new Quarantine(join(out, quarantineName));
-  const ingest = createIngest({ stores, live, replays, quarantine, run });
+  const ingest = createIngest({ stores, live, replays, metrics, quarantine, run });
   return { ingest, stores, live, replays, quarantine };
 }

@@ -6,6 +6,7 @@ import { HttpService, type ListenOptions } from './http-service.ts';
 import type { IngestResult } from './ingest.ts';
 import { JetStreamIngest, type NatsConnectOptions } from './jetstream-ingest.ts';
 import { aggregatorLimits as limits } from './limits.ts';
+import { Metrics } from './metrics/metrics.ts';
 import { createPipeline, type Pipeline } from './pipeline.ts';
 import { isRunName } from './run-directory.ts';
 import type { RunStore } from './run-store.ts';
@@ -78,7 +79,8 @@ export async function startAggregator(options: AggregatorOptions): Promise<Aggre
 async function open(options: AggregatorOptions, opened: AsyncDisposables): Promise<Aggregator> {
   const { out, listen = {}, token, nats, run, page } = options;
   const onNotice = withoutRepeats(options.onNotice ?? (() => undefined));
-  const pipeline = createPipeline({ out, run, onNotice });
+  const metrics = new Metrics({ status: () => status() });
+  const pipeline = createPipeline({ out, run, metrics, onNotice });
   opened.add(() => pipeline.quarantine.close());
   opened.add(() => pipeline.stores.close());
   // A service for one run says at once that somebody else writes it, or what it already has.
@@ -92,7 +94,7 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
   const status = (): LiveMessage => pipeline.live.status(pipeline.quarantine.count + pipeline.stores.quarantined + webSocket.broken);
   const view = page === undefined ? undefined : new StoredRuns(out, pipeline.stores, pipeline.live, onNotice);
   opened.add(() => view?.[Symbol.asyncDispose]());
-  const http = await HttpService.listen({ listen, token, status, ingest: webSocket, page, view, onNotice });
+  const http = await HttpService.listen({ listen, token, status, metrics, ingest: webSocket, page, view, onNotice });
   opened.add(() => http.close());
 
   const runs = (): string[] => pipeline.stores.runs();

@@ -121,6 +121,9 @@ export type TableName = keyof TableColumns;
  */
 export const recordedKey = 'ranktrace.recorded';
 
+/** Metadata key of a rank's answer to `record`: JSON text of `Captured` (messages.ts). That of the last request stays. */
+export const capturedKey = 'ranktrace.captured';
+
 /** Beginning of the metadata keys that say what is not recorded any more, because recording took too much of the steps, and why. */
 export const shedKey = 'ranktrace.shed.';
 

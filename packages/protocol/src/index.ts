@@ -20,6 +20,7 @@ export { ProtocolError, type ProtocolErrorCode } from './errors.ts';
 export {
   type Columns,
   type ColumnType,
+  capturedKey,
   createEventTables,
   EventTable,
   type EventTables,
@@ -34,7 +35,9 @@ export {
 } from './event-tables.ts';
 export { limits } from './limits.ts';
 export {
+  type Captured,
   type ControlMessage,
+  capturedSchema,
   controlMessageSchema,
   decodeMessage,
   encodeMessage,
@@ -43,6 +46,7 @@ export {
   type RankMessage,
   type RankStatus,
   rankMessageSchema,
+  readCaptured,
 } from './messages.ts';
 export { crc32, decodeFrameHeader, encodeFrameHeader, frameHeaderBytes, isSegment, segmentMagic } from './segment.ts';
 export {

@@ -27,6 +27,8 @@ export const limits = {
   runNameCharsMax: 64,
   rankMax: 65_535,
   hostCharsMax: 256,
+  /** Steps above cannot be asked for by number: ranks keep the number in 32 bits. */
+  capturedStepMax: 2_147_483_646,
   /** Batches a client may have sent and not yet seen acknowledged. */
   inFlightBatchesMax: 16,
   /** Tracks that one request of the page may name; none names all. */

@@ -9,6 +9,7 @@ import {
   type LiveMessage,
   liveMessageSchema,
   rankMessageSchema,
+  readCaptured,
 } from './messages.ts';
 
 const control: readonly ControlMessage[] = [
@@ -16,6 +17,8 @@ const control: readonly ControlMessage[] = [
   { type: 'ack', batch: 'night-42.3.0192f3a1-7c.17' },
   { type: 'refused', batch: 'night-42.3.0192f3a1-7c.17', reason: 'bad_table: column spans.start' },
   { type: 'flush' },
+  { type: 'pull', run: 'night-42', fromStep: 3 },
+  { type: 'record', run: 'night-42', fromStep: 100, toStep: 2_147_483_646 },
 ];
 
 const live: LiveMessage = {
@@ -93,6 +96,22 @@ test('a long message is refused before it is parsed, a deep one as well', () => 
   expect(refusal(() => decodeMessage(rankMessageSchema, ' '.repeat(limits.messageBytesMax + 1)))).toMatch(/^oversized: .*65537/);
   const deep = '['.repeat(limits.messageBytesMax / 2) + ']'.repeat(limits.messageBytesMax / 2);
   expect(refusal(() => decodeMessage(rankMessageSchema, deep))).toMatch(/^bad_message/);
+});
+
+test("a rank's answer to `record` is read with care", () => {
+  const captured = { fromStep: 100, toStep: 109, firstStep: null, lastStep: null };
+  expect(readCaptured(JSON.stringify(captured))).toEqual(captured);
+  for (const text of [
+    '',
+    '{',
+    'null',
+    '[]',
+    '{}',
+    JSON.stringify({ ...captured, toStep: 2 ** 31 }),
+    JSON.stringify({ ...captured, more: 1 }),
+  ]) {
+    expect(readCaptured(text)).toBeUndefined();
+  }
 });
 
 test('a status of 65,536 ranks with long host names is a message', () => {

@@ -7,6 +7,9 @@ import { droppedSchema } from './batch.ts';
 import { ProtocolError } from './errors.ts';
 import { limits } from './limits.ts';
 
+/** Ranks keep it in a word of shared memory. */
+const capturedStep = z.number().int().min(0).max(limits.capturedStepMax);
+
 const nanosText = z.string().regex(/^\d{1,20}$/);
 
 /** From a rank to the aggregator. `id` comes back in the answer. */
@@ -42,7 +45,23 @@ export const controlMessageSchema = z.discriminatedUnion('type', [
     fromStep: z.number().int().min(0).optional(),
     toStep: z.number().int().min(0).optional(),
   }),
+  /**
+   * Record the steps from `fromStep` to `toStep`, both included, at full detail, whatever the schedule says: all ranks the same ones. A rank
+   * answers with the metadata `capturedKey` once they are over; one that is past some of them sends what its flight recorder has of those.
+   * Sent again until it is answered; a rank of another run ignores it.
+   */
+  z.strictObject({ type: z.literal('record'), run: z.string().max(limits.runNameCharsMax), fromStep: capturedStep, toStep: capturedStep }),
 ]);
+
+/** What a rank has of the steps that it was asked to record (`record`), as the JSON text of the metadata `capturedKey`. */
+export const capturedSchema = z.strictObject({
+  /** As in the message that asked. */
+  fromStep: capturedStep,
+  toStep: capturedStep,
+  /** The steps of these that are there at full detail, both included; null: none. */
+  firstStep: capturedStep.nullable(),
+  lastStep: capturedStep.nullable(),
+});
 
 /** State of one rank as the aggregator sees it now. */
 export const rankStatusSchema = z.strictObject({
@@ -71,11 +90,21 @@ export const liveMessageSchema = z.strictObject({
 
 export type RankMessage = z.infer<typeof rankMessageSchema>;
 export type ControlMessage = z.infer<typeof controlMessageSchema>;
+export type Captured = z.infer<typeof capturedSchema>;
 export type RankStatus = z.infer<typeof rankStatusSchema>;
 export type LiveMessage = z.infer<typeof liveMessageSchema>;
 
 /** A message as text. */
 export const encodeMessage = (message: RankMessage | ControlMessage | LiveMessage): string => JSON.stringify(message);
+
+/** What a rank said under `capturedKey`; undefined where that is no answer. */
+export function readCaptured(text: string): Captured | undefined {
+  try {
+    return capturedSchema.safeParse(JSON.parse(text)).data;
+  } catch {
+    return undefined;
+  }
+}
 
 /** The message behind `text`; throws ProtocolError `bad_message` or `oversized`. A status may be far larger than the others. */
 export function decodeMessage<T>(schema: z.ZodType<T>, text: string): T {

@@ -6,7 +6,7 @@ import type { JSX } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { CompareView } from './compare/compare-view.tsx';
 import type { Connection } from './connection.ts';
-import { formatCount } from './format.ts';
+import { formatMany } from './format.ts';
 import { HelpDialog } from './help-dialog.tsx';
 import { OverviewView } from './overview/overview-view.tsx';
 import { RunClient } from './run-client.ts';
@@ -168,7 +168,7 @@ function RunPicker(props: {
           <option key={run} value={run}>
             {run}
             {/* Of a run that nobody has looked into, nothing is known yet. */}
-            {ranks > 0 ? ` · ${formatCount(ranks)} ${ranks === 1 ? 'rank' : 'ranks'}` : ''}
+            {ranks > 0 ? ` · ${formatMany(ranks, 'rank')}` : ''}
             {live === true ? ' · live' : ''}
           </option>
         ))}
@@ -199,12 +199,10 @@ function RunStatus({ client }: { client: RunClient }): JSX.Element | null {
         </span>
       )}
       {model.read < model.total && <span class="muted">reading {Math.floor((100 * model.read) / Math.max(1, model.total))} %</span>}
-      {ranks < model.worldSize && <span class="badge badge-warning">{model.worldSize - ranks} ranks missing</span>}
+      {ranks < model.worldSize && <span class="badge badge-warning">{formatMany(model.worldSize - ranks, 'rank')} missing</span>}
       {lost > 0 && <span class="badge badge-alert">something was lost</span>}
       {model.clockConflicts.length > 0 && <span class="badge badge-warning">clocks contradict each other</span>}
-      <span class="muted">
-        {formatCount(ranks)} {ranks === 1 ? 'rank' : 'ranks'}
-      </span>
+      <span class="muted">{formatMany(ranks, 'rank')}</span>
     </span>
   );
 }

@@ -6,7 +6,7 @@ import { useId, useMemo, useState } from 'preact/hooks';
 import { AnswerState } from './answer-state.tsx';
 import { type Column, DataTable } from './data-table.tsx';
 import { FlameGraph } from './flame-graph.tsx';
-import { formatCount, formatDuration, formatPercent, formatTime, formatValue } from './format.ts';
+import { formatCount, formatDuration, formatMany, formatPercent, formatTime, formatValue } from './format.ts';
 import type { Area, RunClient } from './run-client.ts';
 import { wordFilter } from './sort-rows.ts';
 import { Tabset } from './tabset.tsx';
@@ -39,8 +39,8 @@ export function AreaPanel({ client, area, state }: AreaPanelProps): JSX.Element 
   const head = (
     <p class="area-head">
       {formatTime(area.from, grain)} – {formatTime(area.until, grain)},{' '}
-      {area.tracks.length === 0 ? 'all tracks' : tracksText(area.tracks.length)}
-      {table.value !== undefined && `, ${formatCount(table.value.events)} events`}
+      {area.tracks.length === 0 ? 'all tracks' : formatMany(area.tracks.length, 'track')}
+      {table.value !== undefined && `, ${formatMany(table.value.events, 'event')}`}
     </p>
   );
   return (
@@ -63,8 +63,6 @@ export function AreaPanel({ client, area, state }: AreaPanelProps): JSX.Element 
   );
 }
 
-const tracksText = (tracks: number): string => (tracks === 1 ? '1 track' : `${formatCount(tracks)} tracks`);
-
 function Names({ table, model, state }: { table: AreaTable; model: RunModel | undefined; state: ViewState }): JSX.Element {
   const [filter, setFilter] = useState('');
   const filterId = useId();
@@ -85,9 +83,11 @@ function Names({ table, model, state }: { table: AreaTable; model: RunModel | un
           onKeyDown={(event) => event.stopPropagation()}
         />
         <span class="muted" aria-live="polite">
-          {formatCount(shown.length)} of {formatCount(table.rows.length)} names
+          {formatCount(shown.length)} of {formatMany(table.rows.length, 'name')}
         </span>
-        {table.leftOut > 0 && <span class="area-left-out">▲ {formatCount(table.leftOut)} events are not in it: there are too many</span>}
+        {table.leftOut > 0 && (
+          <span class="area-left-out">▲ {formatMany(table.leftOut, 'event is', 'events are')} not in it: there are too many</span>
+        )}
       </p>
       <DataTable
         caption="Names in the marked area"

@@ -4,6 +4,7 @@ import {
   formatBytes,
   formatCount,
   formatDuration,
+  formatMany,
   formatNumber,
   formatPercent,
   formatRanks,
@@ -84,4 +85,9 @@ test('ranks are told as ranges', () => {
   expect(formatRanks([3, 1, 2, 7, 0])).toBe('0–3, 7');
   expect(formatRanks([4, 5])).toBe('4, 5');
   expect(formatRanks([0, 2, 4, 6], 2)).toBe('0, 2, … (4 in all)');
+});
+
+test('counts one thing as one', () => {
+  expect([formatMany(1, 'rank'), formatMany(0, 'rank'), formatMany(1234, 'rank')]).toEqual(['1 rank', '0 ranks', '1,234 ranks']);
+  expect([formatMany(1, 'batch', 'batches'), formatMany(2, 'batch', 'batches')]).toEqual(['1 batch', '2 batches']);
 });

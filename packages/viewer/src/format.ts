@@ -27,6 +27,13 @@ export function formatCount(count: number): string {
   return scaled(count, 1000, ['', 'k', 'M', 'G', 'T']);
 }
 
+/**
+ * So many of something: `1 rank`, `12 ranks`.
+ *
+ * @example formatMany(2, 'batch', 'batches') // '2 batches'
+ */
+export const formatMany = (count: number, one: string, many = `${one}s`): string => `${formatCount(count)} ${count === 1 ? one : many}`;
+
 /** A length of time in ns: `850 ns`, `12.3 µs`, `1.23 ms`, `4.56 s`, `2 min 5 s`. */
 export function formatDuration(ns: number): string {
   if (!Number.isFinite(ns)) return dash;

@@ -2,7 +2,7 @@
 
 import { useSignal } from '@preact/signals';
 import type { JSX } from 'preact';
-import { formatCount, formatDuration } from './format.ts';
+import { formatCount, formatDuration, formatMany } from './format.ts';
 import { selectMatch } from './timeline/navigate.ts';
 import type { TimelineSession } from './timeline/session.ts';
 
@@ -86,7 +86,7 @@ export function SearchBox({ session }: { session: TimelineSession }): JSX.Elemen
               </span>
             </button>
           ))}
-          {others > 0 && <p class="muted">and {formatCount(others)} more names</p>}
+          {others > 0 && <p class="muted">and {formatMany(others, 'more name')}</p>}
         </div>
       )}
     </search>

@@ -165,6 +165,8 @@ const inconclusive = (text: string): BlameFinding => {
 function whyInconclusive(window: BlameWindow, breakdown: readonly RankBreakdown[], { missing = [] }: BlameContext): string[] {
   const { steps, ranks, phases, basis } = window;
   const why: string[] = [];
+  // Without any steps there is nothing to judge, and nothing wrong with that.
+  if (ranks.length === 0) return why;
   if (steps.length < stepsMin) why.push(`only ${steps.length} steps were told by all ranks: at least ${stepsMin} are needed`);
   if (ranks.length < 2) why.push('there are no two ranks to compare');
   if (missing.length > 0) {

@@ -5,9 +5,9 @@
 //
 //   2 % of what peers work in a step, 1 % of the step,
 //   6 times the deviation of the peers' own excesses from each other (ranks are never quite alike),
-//   5 times its own error, 1.2533 · deviation over steps / √steps (a median's),
+//   6 times its own error, 1.2533 · deviation over steps / √steps (a median's),
 //   and the same of all peers together, times more the fewer steps and peers that rests on: of few values the deviation is itself uncertain,
-//   so for d = (steps − 1) · (peers − 1) degrees of freedom it is 5 · (1 + 5 / d + 20 / d²) times, about Student's t at 10⁻⁵.
+//   so for d = (steps − 1) · (peers − 1) degrees of freedom it is 6 · (1 + 5 / d + 20 / d²) times, beyond Student's t at 10⁻⁵.
 
 import type { BlameWindow } from './blame-window.ts';
 import { deviation, mean, median, mediansOfOthers } from './robust.ts';
@@ -29,7 +29,7 @@ export interface Excess {
 const shareOfWorkMin = 0.02;
 const shareOfStepMin = 0.01;
 const spreadsMin = 6;
-const errorsMin = 5;
+const errorsMin = 6;
 
 export class OwnWork {
   readonly #window: BlameWindow;

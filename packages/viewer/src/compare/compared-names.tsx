@@ -7,7 +7,7 @@ import type { JSX } from 'preact';
 import { useId, useMemo, useState } from 'preact/hooks';
 import { AnswerState } from '../answer-state.tsx';
 import { type Column, DataTable } from '../data-table.tsx';
-import { formatCount, formatDuration, formatNumber } from '../format.ts';
+import { formatCount, formatDuration, formatMany, formatNumber } from '../format.ts';
 import { binRange } from '../overview/step-bins.ts';
 import type { FollowedOverview, StepRange } from '../overview/use-overview.ts';
 import type { RunClient } from '../run-client.ts';
@@ -68,7 +68,7 @@ export function ComparedNames({ a, b, ofA, ofB, offset, range }: ComparedNamesPr
         <input id={filterId} type="search" value={filter} onInput={({ currentTarget }) => setFilter(currentTarget.value)} />
         {shown !== undefined && pairs !== undefined && (
           <span class="muted" aria-live="polite">
-            {formatCount(shown.length)} of {formatCount(pairs.length)} names
+            {formatCount(shown.length)} of {formatMany(pairs.length, 'name')}
           </span>
         )}
         {(a.model.value?.live === true || b.model.value?.live === true) && (
@@ -76,7 +76,9 @@ export function ComparedNames({ a, b, ofA, ofB, offset, range }: ComparedNamesPr
             Add up again
           </button>
         )}
-        {leftOut > 0 && <span class="compare-left-out">▲ {formatCount(leftOut)} events are not in it: there are too many</span>}
+        {leftOut > 0 && (
+          <span class="compare-left-out">▲ {formatMany(leftOut, 'event is', 'events are')} not in it: there are too many</span>
+        )}
       </p>
       <Waiting answer={namesA} name="A" />
       <Waiting answer={namesB} name="B" />

@@ -3,7 +3,7 @@
 import type { Overview } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
-import { formatCount, formatDuration } from '../format.ts';
+import { formatCount, formatDuration, formatMany } from '../format.ts';
 import { PhaseBar, PhaseLegend } from '../overview/phase-bars.tsx';
 import { formatMoreTime } from '../signed.ts';
 import type { JumpTarget } from '../view-state.ts';
@@ -55,7 +55,7 @@ export function ComparedPhases({ a, b, onGo }: ComparedPhasesProps): JSX.Element
       </table>
       {ranks.length > shown && (
         <button type="button" class="is-link" onClick={() => setShown(shown + shownMore)}>
-          Show {formatCount(Math.min(shownMore, ranks.length - shown))} more of {formatCount(ranks.length - shown)} ranks
+          Show {formatCount(Math.min(shownMore, ranks.length - shown))} more of {formatMany(ranks.length - shown, 'rank')}
         </button>
       )}
     </div>

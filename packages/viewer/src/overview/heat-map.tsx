@@ -6,7 +6,7 @@ import type { JSX } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { cssColour, cssRgb } from '../css-colours.ts';
 import { type Column, DataTable } from '../data-table.tsx';
-import { formatCount, formatDuration, formatPercent } from '../format.ts';
+import { formatCount, formatDuration, formatMany, formatPercent } from '../format.ts';
 import { formatMorePart } from '../signed.ts';
 import { useTheme } from '../theme.ts';
 import { useWidth } from '../use-width.ts';
@@ -147,7 +147,7 @@ export function HeatMap({ overview, ranks, onPick, orderChoice }: HeatMapProps):
         ref={scroller}
         class="heat-scroll"
         role="application"
-        aria-label={`Heat map of ${ranks.length} ranks: arrow keys go from cell to cell, Enter opens one in the timeline`}
+        aria-label={`Heat map of ${formatMany(ranks.length, 'rank')}: arrow keys go from cell to cell, Enter opens one in the timeline`}
         // biome-ignore lint/a11y/noNoninteractiveTabindex: it has keys
         tabIndex={0}
         style={{ height: `${height}px` }}

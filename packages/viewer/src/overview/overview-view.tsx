@@ -20,7 +20,7 @@ import { FindingsList } from './findings-list.tsx';
 import { HeatMap } from './heat-map.tsx';
 import { PhaseBars } from './phase-bars.tsx';
 import { RankTable } from './rank-table.tsx';
-import { headlineOf, rankPhases } from './slow-ranks.ts';
+import { type Headline, headlineOf, rankPhases } from './slow-ranks.ts';
 import { binRange, binsFor, lastStepOf, slowestRankIn, stepsText } from './step-bins.ts';
 import { type ChartLine, StepChart } from './step-chart.tsx';
 import { type StepRange, useOverview } from './use-overview.ts';
@@ -172,11 +172,10 @@ const Figure = ({ name, value, hint }: { name: string; value: string; hint?: str
 
 /** What to know in five seconds, as a sentence. */
 function Sentence({ overview, onPick }: { overview: Overview; onPick: (rank: number) => void }): JSX.Element {
-  const { tone, ranks, phase, part } = useMemo(() => headlineOf(overview), [overview]);
-  const first = ranks[0];
+  const headline = useMemo(() => headlineOf(overview), [overview]);
+  const { tone, ranks } = headline;
   const p50 = overview.percentiles?.p50;
   const pace = overview.steps === 1 ? 'The only step took' : 'A step takes';
-  const others = ranks.slice(1).map(({ rank }) => rank.rank);
   return (
     <p class={`overview-sentence is-${tone}`}>
       {p50 !== undefined && (
@@ -184,22 +183,40 @@ function Sentence({ overview, onPick }: { overview: Overview; onPick: (rank: num
           {pace} <b>{formatDuration(p50)}</b>.{' '}
         </>
       )}
-      {first !== undefined && (
-        <>
-          <button type="button" class="is-link" onClick={() => onPick(first.rank.rank)}>
-            Rank {first.rank.rank}
-          </button>{' '}
-          {others.length > 0 && (
-            <>and {others.length === 1 ? `rank ${others[0]}` : `${formatCount(others.length)} more (${formatRanks(others, 3)})`} </>
-          )}
-          {others.length > 0 ? 'are' : 'is'} slow{phase === undefined ? '' : ' in '}
-          {phase !== undefined && <b>{phase}</b>}: {others.length > 0 ? 'up to ' : ''}
-          {formatDuration(first.score)} more per step than the median rank, {formatPercent(part)} of a step.
-        </>
-      )}
-      {first === undefined && tone === 'alert' && 'No rank stands out in a phase, but there are findings.'}
+      {ranks.length > 0 && <Blame headline={headline} onPick={onPick} />}
+      {ranks.length === 0 && tone === 'alert' && 'No rank stands out in a phase, but there are findings.'}
       {tone === 'good' && (overview.analysed ? 'No rank is slower than the others.' : 'No rank is slower than the others so far.')}
     </p>
+  );
+}
+
+function Blame({ headline, onPick }: { headline: Headline; onPick: (rank: number) => void }): JSX.Element {
+  const { ranks, phase, more, part, waitedPart } = headline;
+  const first = ranks[0]?.rank.rank ?? 0;
+  const others = ranks.slice(1).map(({ rank }) => rank.rank);
+  const isOne = others.length === 0;
+  const waiting = waitedPart === undefined ? '' : `${formatPercent(waitedPart)} of all waiting is for ${isOne ? 'it' : 'them'}`;
+  return (
+    <>
+      <button type="button" class="is-link" onClick={() => onPick(first)}>
+        Rank {first}
+      </button>{' '}
+      {others.length > 0 && (
+        <>and {others.length === 1 ? `rank ${others[0]}` : `${formatCount(others.length)} more (${formatRanks(others, 3)})`} </>
+      )}
+      {more === undefined ? (
+        <>
+          {isOne ? 'keeps' : 'keep'} the others waiting{waiting === '' ? '' : `: ${waiting}`}.
+        </>
+      ) : (
+        <>
+          {isOne ? 'is' : 'are'} slow{phase === undefined ? '' : ' in '}
+          {phase !== undefined && <b>{phase}</b>}: {isOne ? '' : 'up to '}
+          {formatDuration(more)} more per step than the median rank, {formatPercent(part)} of a step.
+          {waiting === '' ? '' : ` ${waiting}.`}
+        </>
+      )}
+    </>
   );
 }
 

@@ -8,7 +8,7 @@
 import type { Overview } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
-import { formatCount, formatDuration } from '../format.ts';
+import { formatCount, formatDuration, formatMany } from '../format.ts';
 import { formatMoreTime } from '../signed.ts';
 import { isWaitingPhase, phaseMedians, type RankPhases, rankPhases } from './slow-ranks.ts';
 import './phase-bars.css';
@@ -55,7 +55,7 @@ export function PhaseBars({ overview, onPick }: PhaseBarsProps): JSX.Element {
       </ol>
       {rows.length > shown && (
         <button type="button" class="is-link" onClick={() => setShown(shown + shownMore)}>
-          Show {formatCount(Math.min(shownMore, rows.length - shown))} more of {formatCount(rows.length - shown)} ranks
+          Show {formatCount(Math.min(shownMore, rows.length - shown))} more of {formatMany(rows.length - shown, 'rank')}
         </button>
       )}
     </div>
@@ -103,7 +103,8 @@ export const phaseColour = (phases: readonly string[], at: number): string =>
 
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 
-function excessText(phases: readonly string[], { score, worst, standsOut }: RankPhases): string {
+function excessText(phases: readonly string[], { score, worst, isNoticeable, standsOut }: RankPhases): string {
+  if (standsOut && !isNoticeable) return 'others wait';
   if (worst === undefined || !(score > 0)) return '';
   const more = formatMoreTime(score);
   return standsOut ? `${more} ${phases[worst]}` : more;

@@ -4,7 +4,7 @@ import type { Overview, OverviewRank, RunModel, ViewProcess } from '@ranktrace/p
 import type { JSX } from 'preact';
 import { useId, useMemo, useState } from 'preact/hooks';
 import { type Column, DataTable } from '../data-table.tsx';
-import { formatBound, formatCount, formatDuration } from '../format.ts';
+import { formatBound, formatCount, formatDuration, formatMany } from '../format.ts';
 import { formatMorePart } from '../signed.ts';
 import { rankFilter, wordFilter } from '../sort-rows.ts';
 import { medianOf } from './slow-ranks.ts';
@@ -150,7 +150,7 @@ const hostName = (process: ViewProcess | undefined): string | undefined => proce
 
 function lostText(process: ViewProcess | undefined): string {
   if (process === undefined || (process.missing === 0 && process.droppedEvents === 0)) return '0';
-  const batches = process.missing > 0 ? [`${formatCount(process.missing)} batches`] : [];
-  const events = process.droppedEvents > 0 ? [`${formatCount(process.droppedEvents)} events`] : [];
+  const batches = process.missing > 0 ? [formatMany(process.missing, 'batch', 'batches')] : [];
+  const events = process.droppedEvents > 0 ? [formatMany(process.droppedEvents, 'event')] : [];
   return [...batches, ...events].join(', ');
 }

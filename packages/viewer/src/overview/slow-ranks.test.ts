@@ -1,4 +1,4 @@
-import type { OverviewRank } from '@ranktrace/protocol';
+import type { Overview, OverviewRank } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
 import { headlineOf, isWaitingPhase, medianOf, phaseMedians, rankPhases } from './slow-ranks.ts';
 
@@ -52,6 +52,50 @@ describe('rankPhases', () => {
     expect(rankPhases(overview).map(({ rank }) => rank.rank)).toEqual([0]);
     expect(phaseMedians(overview)).toEqual([100 * ms, 0, 0, 0]);
   });
+});
+
+describe('who keeps others waiting', () => {
+  const straggler = (...ranks: number[]) => ({ severity: 'warning', kind: 'straggler', text: '', ranks }) as const;
+  const waits = (...parts: number[]): Overview['waiting'] =>
+    parts.map((part, at) => ({ rank: at, lastIn: 1, waits: 1, waitedFor: part * ms }));
+  // Rank 3 is longest in what nobody knows, rank 2 in a phase, and it is rank 1 that all wait for.
+  const ranks = [rank(0, [100, 200, 80, 20]), rank(1, [120, 200, 0, 80]), rank(2, [100, 260, 20, 20]), rank(3, [100, 200, 0, 100])];
+  const waiting = waits(5, 87, 8, 0);
+  const blamed = (about: Partial<Overview>) => {
+    const headline = headlineOf({ phases, ranks, findings: [], waiting, analysed: true, ...about });
+    return [headline.ranks.map(({ rank }) => rank.rank), headline.phase, headline.more, headline.waitedPart];
+  };
+
+  it('is blamed, and nobody else, in the headline and in the bars', () => {
+    expect(blamed({ findings: [straggler(1)] })).toEqual([[1], 'forward', 20 * ms, 0.87]);
+    const rows = rankPhases({ phases, ranks, findings: [straggler(1)], waiting, analysed: true });
+    expect(rows.filter(({ standsOut }) => standsOut).map(({ rank }) => rank.rank)).toEqual([1]);
+    expect(rows[0]?.rank.rank).toBe(1);
+  });
+
+  it('is told of without a phase when it is long in none, and the one waited for most comes first', () => {
+    const even = [0, 1, 2, 3].map((at) => rank(at, [100, 200, 50, 0]));
+    expect(blamed({ ranks: even, findings: [straggler(2), straggler(1)] })).toEqual([[1, 2], undefined, undefined, 0.95]);
+  });
+
+  it('has no say while nothing is analysed; phases have', () => {
+    expect(blamed({ waiting: [], analysed: false })[0]).toEqual([2, 1]);
+  });
+
+  it('takes away the blame of a rank that is hardly waited for', () => {
+    expect(blamed({})[0]).toEqual([1]);
+    expect(blamed({ waiting: waits(20, 20, 50, 10) })[0]).toEqual([2]);
+  });
+
+  it('is an alert also where it has no steps in what is looked at', () => {
+    const headline = headlineOf({ phases, ranks: [rank(0, [100, 200, 80, 20]), rank(2, [100, 200, 80, 20])], findings: [straggler(1)] });
+    expect([headline.tone, headline.ranks]).toEqual(['alert', []]);
+  });
+});
+
+it('never blames what nobody knows', () => {
+  const overview = { phases, ranks: [0, 1, 2, 3].map((at) => rank(at, [100, 200, 50, at === 2 ? 90 : 10])) };
+  expect(rankPhases(overview).some(({ standsOut }) => standsOut)).toBe(false);
 });
 
 describe('headlineOf', () => {

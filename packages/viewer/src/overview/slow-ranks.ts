@@ -5,7 +5,11 @@
 //   all_reduce      90       88       91       11       90   none: it is the one that nobody has to wait for
 //
 // Steps of ranks that wait for each other are all equally long, so the length of a step blames nobody; phases do. Phases that are themselves
-// waiting (collectives, barriers) are shown but never blamed: the rank that is long in them waits for another.
+// waiting (collectives, barriers) are shown but never blamed: the rank that is long in them waits for another. Nor is `other`, of which nobody
+// knows what it is.
+//
+// Who comes last into collectives is known better than that (RunAnalysis): where it says that a rank keeps the others waiting, it is that one
+// and nobody else; where it has looked and found no such rank, one that is hardly waited for is not slow, whatever its phases say.
 //
 // Invariant: the median of an even number is the lower one. Of two ranks, the slower one then has an excess, and the faster one has none.
 
@@ -16,18 +20,28 @@ export interface RankPhases {
   readonly rank: OverviewRank;
   /** ns per step that it takes more (or less) than the median rank, by `Overview.phases`. */
   readonly excess: readonly number[];
-  /** The phase to blame: greatest excess of those that are not waiting; undefined where no phase is known. */
+  /** The phase to blame: greatest excess of those that are neither waiting nor `other`; undefined where no phase is known. */
   readonly worst: number | undefined;
   /** ns per step: excess in `worst`, or of the whole step where no phase is known. */
   readonly score: number;
-  /** Whether that is more than ranks differ by anyway. */
+  /** Whether that is enough to be worth a person's time. */
+  readonly isNoticeable: boolean;
+  /** Whether it keeps the others waiting; where nobody is known to, whether it is slower than ranks differ by anyway. */
   readonly standsOut: boolean;
+  /** Part of all waiting in collectives that was for this rank; undefined while that is not known. */
+  readonly waitedPart: number | undefined;
 }
+
+/** What of an overview says who is slow; without an analysis, only phases do. */
+export type Blamed = Pick<Overview, 'phases' | 'ranks'> & Partial<Pick<Overview, 'findings' | 'waiting' | 'analysed'>>;
 
 /** Least excess that is worth a person's time, as a part of the median step. */
 const noticeablePart = 0.03;
 /** A rank stands out beyond this many times the median distance of ranks from the median (three standard deviations of a normal one). */
 const deviations = 3 * 1.4826;
+
+/** What the named phases do not cover (`Overview.phases`). */
+const otherPhase = 'other';
 
 const waitingPhase = /wait|idle|barrier|sync|comm|nccl|gloo|all_?(reduce|gather|to_?all)|reduce_?scatter|broadcast|recv|send|bubble/i;
 
@@ -44,25 +58,47 @@ export function medianOf(values: readonly number[]): number | undefined {
 export const phaseMedians = ({ phases, ranks }: Pick<Overview, 'phases' | 'ranks'>): readonly number[] =>
   phases.map((_, at) => medianOf(ranks.filter(hasSteps).map((rank) => rank.phases[at] ?? 0)) ?? 0);
 
-/** All ranks that have steps, those to look at first on top: by score, then by rank. */
-export function rankPhases(overview: Pick<Overview, 'phases' | 'ranks'>): readonly RankPhases[] {
+/** All ranks that have steps, those to look at first on top: who stands out, those that were waited for longest, by score, by rank. */
+export function rankPhases(overview: Blamed): readonly RankPhases[] {
   const ranks = overview.ranks.filter(hasSteps);
   const medians = phaseMedians(overview);
   const meanMedian = medianOf(ranks.map(({ mean }) => mean)) ?? 0;
-  const blamed = overview.phases.flatMap((name, at) => (isWaitingPhase(name) ? [] : [at]));
+  const blamed = overview.phases.flatMap((name, at) => (isWaitingPhase(name) || name === otherPhase ? [] : [at]));
   const spread = medians.map((median, at) => medianOf(ranks.map(({ phases }) => Math.abs((phases[at] ?? 0) - median))) ?? 0);
   const meanSpread = medianOf(ranks.map(({ mean }) => Math.abs(mean - meanMedian))) ?? 0;
   const noticeable = noticeablePart * meanMedian;
+  const stragglers = stragglersOf(overview);
+  const parts = waitedParts(overview);
+  const isContradicted = (rank: number): boolean =>
+    overview.analysed === true && parts.size > 0 && (parts.get(rank) ?? 0) < 1 / Math.max(1, ranks.length);
   const rows = ranks.map((rank): RankPhases => {
     const excess = medians.map((median, at) => (rank.phases[at] ?? 0) - median);
     let worst: number | undefined;
     for (const at of blamed) if (worst === undefined || (excess[at] as number) > (excess[worst] as number)) worst = at;
     const score = worst === undefined ? rank.mean - meanMedian : (excess[worst] as number);
     const usual = worst === undefined ? meanSpread : (spread[worst] as number);
-    return { rank, excess, worst, score, standsOut: ranks.length > 1 && score > noticeable && score > deviations * usual };
+    const isNoticeable = score > noticeable;
+    const standsOut =
+      stragglers.size > 0
+        ? stragglers.has(rank.rank)
+        : ranks.length > 1 && isNoticeable && score > deviations * usual && !isContradicted(rank.rank);
+    const waitedPart = parts.size > 0 ? (parts.get(rank.rank) ?? 0) : undefined;
+    return { rank, excess, worst, score, isNoticeable, standsOut, waitedPart };
   });
+  const waited = ({ standsOut, waitedPart = 0 }: RankPhases): number => (standsOut && stragglers.size > 0 ? waitedPart : 0);
   // Those that stand out come first whatever the size of what is usual in other phases.
-  return rows.sort((a, b) => Number(b.standsOut) - Number(a.standsOut) || b.score - a.score || a.rank.rank - b.rank.rank);
+  return rows.sort(
+    (a, b) => Number(b.standsOut) - Number(a.standsOut) || waited(b) - waited(a) || b.score - a.score || a.rank.rank - b.rank.rank,
+  );
+}
+
+/** Ranks of which the analysis says that they keep others waiting. */
+const stragglersOf = ({ findings = [] }: Blamed): ReadonlySet<number> =>
+  new Set(findings.filter(({ kind }) => kind === 'straggler').flatMap(({ ranks }) => ranks));
+
+function waitedParts({ waiting = [] }: Blamed): ReadonlyMap<number, number> {
+  const whole = waiting.reduce((sum, { waitedFor }) => sum + waitedFor, 0);
+  return new Map(whole > 0 ? waiting.map(({ rank, waitedFor }) => [rank, waitedFor / whole]) : []);
 }
 
 /** What a person should know in one sentence. It is an alert without ranks when only the findings say so. */
@@ -71,26 +107,37 @@ export interface Headline {
   readonly ranks: readonly RankPhases[];
   /** Phase in which those ranks are slow; undefined where none is known, or they differ in it. */
   readonly phase: string | undefined;
-  /** Part of the median step that the slowest of them takes more. */
+  /** ns per step that the slowest of them takes more in its phase; undefined where that is not worth telling. */
+  readonly more: number | undefined;
+  /** The same as part of the median step. */
   readonly part: number;
+  /** Part of all waiting in collectives that was for these ranks, where they are known to keep others waiting. */
+  readonly waitedPart: number | undefined;
 }
 
 /** Which ranks stand out, and where. */
-export function headlineOf(overview: Pick<Overview, 'phases' | 'ranks' | 'findings'>): Headline {
+export function headlineOf(overview: Blamed & Pick<Overview, 'findings'>): Headline {
   const all = rankPhases(overview);
   const ranks = all.filter(({ standsOut }) => standsOut);
   const first = ranks[0];
   const median = medianOf(all.map(({ rank }) => rank.mean)) ?? 0;
+  const areStragglers = stragglersOf(overview).size > 0;
   if (first === undefined) {
-    const hasAlert = overview.findings.some(({ severity }) => severity === 'alert');
-    return { tone: hasAlert ? 'alert' : all.length > 1 ? 'good' : 'note', ranks, phase: undefined, part: 0 };
+    const hasAlert = areStragglers || overview.findings.some(({ severity }) => severity === 'alert');
+    const tone = hasAlert ? 'alert' : all.length > 1 ? 'good' : 'note';
+    return { tone, ranks, phase: undefined, more: undefined, part: 0, waitedPart: undefined };
   }
-  const isOne = ranks.every(({ worst }) => worst === first.worst);
+  const isOne = first.isNoticeable && ranks.every(({ worst, isNoticeable }) => isNoticeable && worst === first.worst);
+  const most = Math.max(...ranks.map(({ score }) => score));
+  const isKnown = ranks.some(({ isNoticeable }) => isNoticeable);
+  const waitedPart = ranks.reduce((sum, rank) => sum + (rank.waitedPart ?? 0), 0);
   return {
     tone: 'alert',
     ranks,
     phase: isOne && first.worst !== undefined ? overview.phases[first.worst] : undefined,
-    part: median > 0 ? first.score / median : 0,
+    more: isKnown ? most : undefined,
+    part: median > 0 && isKnown ? most / median : 0,
+    waitedPart: areStragglers && waitedPart > 0 ? waitedPart : undefined,
   };
 }
 

@@ -3,6 +3,7 @@
 // Order: pixels, grid, texts, searched-for dimming is in the pixels already, arrows, selection, marked area, ruler, cursor.
 
 import { formatTime } from '../format.ts';
+import { cutText } from './cut-text.ts';
 import { type Frame, type FramePainter, pinnedBottom, rulerHeight } from './frame-painter.ts';
 import { LinkPainter } from './link-painter.ts';
 import { outline } from './outline.ts';
@@ -20,6 +21,7 @@ export class CanvasPainter {
   readonly #painter: FramePainter;
   /** Widths of whole texts, CSS pixels; names repeat. */
   readonly #widths = new Map<string, number>();
+  readonly #charWidth = (char: string): number => this.#widthOf(char);
   readonly #linkPainter: LinkPainter;
   #image: ImageData | undefined;
 
@@ -101,14 +103,9 @@ export class CanvasPainter {
     return width;
   }
 
-  // Cut by the mean width of its own characters: measuring each cut would cost more than the text is worth.
+  // By the widths of its characters: measuring each cut would cost more than the text is worth.
   #cutText(text: string, room: number): string {
-    const width = this.#widthOf(text);
-    if (width <= room) return text;
-    const chars = Math.floor((room / width) * text.length * 0.96) - 1;
-    if (chars < 2) return '';
-    const end = /[\ud800-\udbff]/.test(text[chars - 1] as string) ? chars - 1 : chars;
-    return `${text.slice(0, end)}…`;
+    return this.#widthOf(text) <= room ? text : cutText(text, room, this.#charWidth);
   }
 
   #ruler({ width, window, palette }: Frame, zero: number): void {

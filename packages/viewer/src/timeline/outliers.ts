@@ -2,9 +2,9 @@
 // one say what there is to see, and the rest is least, median and greatest step time over time.
 
 import type { Overview } from '@ranktrace/protocol';
-import { rankPhases } from '../overview/slow-ranks.ts';
+import { type Blamed, rankPhases } from '../overview/slow-ranks.ts';
 
-/** `slow`: clearly slower than the others in a phase of its own, not in waiting for them. */
+/** `slow`: it keeps the others waiting, or is clearly slower than they are in a phase of its own. */
 export type Representative = 'slow' | 'slowest' | 'median' | 'fastest';
 
 const slowMax = 3;
@@ -14,12 +14,12 @@ const slowMax = 3;
  * stand for all. Of fewer, which are all shown anyway, those that are slow.
  */
 export function representativesOf(
-  overview: Pick<Overview, 'ranks' | 'phases'> | undefined,
+  overview: Blamed | undefined,
   ranks: readonly number[],
   openMax: number,
 ): ReadonlyMap<number, Representative | undefined> {
   const found = new Map<number, Representative | undefined>();
-  // The slowest first: by what they take more than the median rank in a phase that is not waiting, as all steps are equally long.
+  // The slowest first: by what the others wait for them, and by phases that are not waiting, as all steps are equally long.
   const bySlowness = overview === undefined ? [] : rankPhases(overview);
   for (const { rank, standsOut } of bySlowness.slice(0, slowMax)) if (standsOut) found.set(rank.rank, 'slow');
   if (ranks.length <= openMax) return found;

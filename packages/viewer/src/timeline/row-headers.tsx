@@ -4,7 +4,7 @@
 import { type ReadonlySignal, useComputed, useSignal } from '@preact/signals';
 import type { ViewProcess } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
-import { formatBound, formatCount, formatRanks, formatValue } from '../format.ts';
+import { formatBound, formatMany, formatRanks, formatValue } from '../format.ts';
 import { movedOrder, type Row, rowsBetween } from './rows.ts';
 import type { TimelineSession } from './session.ts';
 
@@ -163,24 +163,25 @@ const alignmentOf = ({ alignment }: ViewProcess): string =>
 
 const lossOf = ({ missing, droppedEvents }: ViewProcess): string =>
   [
-    missing > 0 ? `${formatCount(missing)} batches missing` : '',
-    droppedEvents > 0 ? `${formatCount(droppedEvents)} events dropped by the rank` : '',
+    missing > 0 ? `${formatMany(missing, 'batch', 'batches')} missing` : '',
+    droppedEvents > 0 ? `${formatMany(droppedEvents, 'event')} dropped by the rank` : '',
   ]
     .filter((each) => each !== '')
     .join(', ');
 
 function titleOf(row: Row): string {
-  if (row.process === undefined) return `${row.label}: ranks ${formatRanks(row.ranks)}`;
+  if (row.process === undefined) return `${row.label}: ${row.ranks.length === 1 ? 'rank' : 'ranks'} ${formatRanks(row.ranks)}`;
   const { process } = row;
   if (row.kind === 'counters') return `${row.label} of rank ${process.rank}`;
   if (row.kind !== 'rank') {
     const { track } = row;
     return track === undefined
       ? row.label
-      : `${track.name} · ${track.kind} ${track.tid} of rank ${process.rank} · ${formatCount(track.events)} events`;
+      : `${track.name} · ${track.kind} ${track.tid} of rank ${process.rank} · ${formatMany(track.events, 'event')}`;
   }
   const ended = process.ended ? 'ended' : 'has not ended';
   return `Rank ${process.rank} on ${process.hostName || process.host}, process ${process.pid}\n${alignmentOf(process)}\n${ended}${process.missing + process.droppedEvents > 0 ? `\n${lossOf(process)}` : ''}`;
 }
 
-const noteOf = (row: Row): string => (row.kind === 'group' ? `${row.ranks.length} ranks` : row.isFolded ? formatRanks(row.ranks, 3) : '');
+const noteOf = (row: Row): string =>
+  row.kind === 'group' ? formatMany(row.ranks.length, 'rank') : row.isFolded ? formatRanks(row.ranks, 3) : '';

@@ -10,7 +10,7 @@
 // Invariant: rows lie one under the other without overlap, in order of `top`; pinned rows are laid out for themselves, from 0.
 
 import type { RunModel, ViewProcess, ViewTrack } from '@ranktrace/protocol';
-import { formatCount } from '../format.ts';
+import { formatCount, formatMany } from '../format.ts';
 import type { Grouping } from '../view-state.ts';
 import type { Representative } from './outliers.ts';
 
@@ -122,7 +122,7 @@ export function layOut(input: LayoutInput): Layout {
       kind: 'counters',
       height: countersHeight,
       indent,
-      label: `${counters.length} counters`,
+      label: formatMany(counters.length, 'counter'),
       process,
       ranks: [process.rank],
       isFoldable: true,

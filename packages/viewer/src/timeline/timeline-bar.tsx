@@ -1,7 +1,7 @@
 // The bar above the lanes: how ranks are put together, zoom, following a live run, how much of the run is read, search.
 
 import type { JSX } from 'preact';
-import { formatCount } from '../format.ts';
+import { formatCount, formatMany } from '../format.ts';
 import { SearchBox } from '../search-box.tsx';
 import type { Grouping } from '../view-state.ts';
 import type { TimelineSession } from './session.ts';
@@ -76,7 +76,7 @@ function Reading({ session }: { session: TimelineSession }): JSX.Element | null 
     <span class="reading">
       <progress max={model.total} value={model.read} aria-label="Reading the run" />
       <span class="muted">
-        read {formatCount(model.read)} of {formatCount(model.total)} batches
+        read {formatCount(model.read)} of {formatMany(model.total, 'batch', 'batches')}
       </span>
     </span>
   );

@@ -1,7 +1,7 @@
 // What the timeline says in words: when the window begins, why there is nothing to see, what is selected.
 
 import type { JSX } from 'preact';
-import { formatDuration, formatTime, formatWallClock } from '../format.ts';
+import { formatDuration, formatMany, formatTime, formatWallClock } from '../format.ts';
 import { zeroOf } from './ruler.ts';
 import type { TimelineSession } from './session.ts';
 import { lengthOf } from './viewport.ts';
@@ -55,7 +55,8 @@ export function EmptyNote({ session }: { session: TimelineSession }): JSX.Elemen
       <div class="empty" role="status">
         <strong>No events yet</strong>
         <span>
-          {model.processes.length} of {model.worldSize} ranks are there, none has recorded anything.
+          {model.processes.length} of {formatMany(model.worldSize, 'rank')} {model.processes.length === 1 ? 'is' : 'are'} there, none has
+          recorded anything.
         </span>
       </div>
     );

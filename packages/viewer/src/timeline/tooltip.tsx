@@ -2,7 +2,7 @@
 
 import type { ViewGap } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
-import { formatBound, formatCount, formatDuration, formatPercent, formatTime, formatValue } from '../format.ts';
+import { formatBound, formatCount, formatDuration, formatMany, formatPercent, formatTime, formatValue } from '../format.ts';
 import { valueAt } from './hit.ts';
 import { zeroOf } from './ruler.ts';
 import type { Hover, TimelineSession } from './session.ts';
@@ -94,7 +94,7 @@ function linesOf(session: TimelineSession, hover: Hover): JSX.Element | undefine
     if (high === undefined || Number.isNaN(high)) return undefined;
     return (
       <>
-        <strong>Step time of {row.ranks.length} ranks</strong>
+        <strong>Step time of {formatMany(row.ranks.length, 'rank')}</strong>
         <div class="tooltip-line">
           {formatDuration(band.low[bin] as number)} · median {formatDuration(band.median[bin] as number)} · {formatDuration(high)}
         </div>
@@ -118,8 +118,8 @@ function linesOf(session: TimelineSession, hover: Hover): JSX.Element | undefine
 
 const lossOf = ({ batches, events }: ViewGap): string =>
   [
-    batches > 0 ? `${formatCount(batches)} ${batches === 1 ? 'batch is' : 'batches are'} missing` : '',
-    events > 0 ? `the rank dropped ${formatCount(events)} ${events === 1 ? 'event' : 'events'}` : '',
+    batches > 0 ? `${formatMany(batches, 'batch is', 'batches are')} missing` : '',
+    events > 0 ? `the rank dropped ${formatMany(events, 'event')}` : '',
   ]
     .filter((each) => each !== '')
     .join(', ');

@@ -1,0 +1,62 @@
+// An alert in words, as people read it in a log, in a chat and in Alertmanager.
+
+import type { Alert } from '@ranktrace/protocol';
+
+/** `firing: SUMMARY` or `resolved: SUMMARY (WHY)`, with the run in front. */
+export function alertLine(alert: Alert): string {
+  const why = alert.state === 'resolved' && alert.resolution !== null ? ` (${alert.resolution})` : '';
+  return `run ${alert.run}: ${alert.severity} ${alert.rule} ${alert.state}: ${alert.summary}${why}`;
+}
+
+/** What else is known, as name and text; only what is there. */
+export function alertFacts(alert: Alert): readonly (readonly [name: string, text: string])[] {
+  const { before, after, change, unit, onsetStep, onsetAt, confidence, cause, ranks, capture, resolution } = alert;
+  const facts: [string, string][] = [];
+  if (before !== null && after !== null) {
+    const by = change === null ? '' : ` (${signed(change)})`;
+    facts.push(['change', `${quantity(before, unit)} → ${quantity(after, unit)}${by}`]);
+  }
+  if (onsetStep !== null) facts.push(['since', `step ${onsetStep}${onsetAt === null ? '' : `, ${onsetAt}`}`]);
+  else if (onsetAt !== null) facts.push(['since', onsetAt]);
+  if (confidence !== null) {
+    facts.push(['confidence', `${signed(confidence.low)} to ${signed(confidence.high)}, T ${confidence.t.toFixed(1)}`]);
+  }
+  if (cause !== null) facts.push(['cause', cause.text]);
+  if (ranks.length > 0) facts.push(['ranks', rankList(ranks)]);
+  if (capture !== null) {
+    const missing = capture.ranksMissing.length === 0 ? '' : `; missing: rank ${rankList(capture.ranksMissing)}`;
+    facts.push(['capture', `${capture.path ?? capture.state}${missing}`]);
+  }
+  if (resolution !== null) facts.push(['resolution', resolution]);
+  return facts;
+}
+
+/** `before` or `after` of an alert as people write it: ns become ms, bytes MiB. */
+export function quantity(value: number, unit: Alert['unit']): string {
+  switch (unit) {
+    case 'ns':
+      return `${short(value / 1e6)} ms`;
+    case 'bytes':
+      return `${short(value / 1024 ** 2)} MiB`;
+    case 'share':
+      return `${short(value * 100)} %`;
+    case 'count':
+      return short(value);
+  }
+}
+
+const ranksShown = 16;
+
+/** `3, 5, 8`; of many the first sixteen, and how many more. */
+function rankList(ranks: readonly number[]): string {
+  const more = ranks.length - ranksShown;
+  return `${ranks.slice(0, ranksShown).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+}
+
+/** Three digits that count, and never an exponent. */
+function short(value: number): string {
+  const digits = Math.abs(value) >= 100 || Number.isInteger(value) ? 0 : Math.abs(value) >= 10 ? 1 : 2;
+  return value.toFixed(digits);
+}
+
+const signed = (share: number): string => `${share < 0 ? '−' : '+'}${(Math.abs(share) * 100).toFixed(1)} %`;

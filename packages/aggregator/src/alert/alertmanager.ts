@@ -1,0 +1,70 @@
+// Alertmanager, API v2: `POST /api/v2/alerts`.
+//
+// Alertmanager knows an alert by its labels, forgets it when it is not told again, and keeps nothing of it over its own restart. So what is open is
+// told every `resend`, with an end that lies a few resends ahead: when this service dies, incidents end by themselves, as they do with Prometheus.
+// The end of an incident is told with its own time as `endsAt`.
+//
+// Invariant: the labels of an incident never change, or Alertmanager would have two. Everything that may (numbers, cause, trace) is an annotation.
+
+import type { Alert } from '@ranktrace/protocol';
+import type { AlertOutput } from './alert-output.ts';
+import { alertFacts } from './alert-text.ts';
+import { deliveryLimits as limits } from './delivery-limits.ts';
+import { type Fetch, type HttpReceiver, postJson } from './http-post.ts';
+
+export interface AlertmanagerReceiver extends HttpReceiver {
+  /** Added to the labels of every alert. */
+  readonly labels: Readonly<Record<string, string>>;
+  readonly resendMs: number;
+}
+
+/** `postableAlert` of Alertmanager's OpenAPI description. */
+interface PostableAlert {
+  readonly labels: Record<string, string>;
+  readonly annotations: Record<string, string>;
+  readonly startsAt: string;
+  readonly endsAt: string;
+  readonly generatorURL?: string;
+}
+
+/** An output to one Alertmanager; of a cluster each member is an output of its own, as its manual asks for. */
+export function alertmanager(receiver: AlertmanagerReceiver, fetch: Fetch, nowMs: () => number): AlertOutput {
+  const post: NonNullable<AlertOutput['again']>['send'] = (alerts, signal) => {
+    const expiresMs = nowMs() + limits.alertmanagerMissedMax * receiver.resendMs;
+    const body = alerts.map((alert) => postableAlert(alert, receiver.labels, new Date(expiresMs)));
+    return postJson(receiver, '/api/v2/alerts', body, fetch, signal);
+  };
+  return { send: (alert, signal) => post([alert], signal), again: { everyMs: receiver.resendMs, send: post } };
+}
+
+/** An alert in Alertmanager's words; while it is open it ends at `expires`. */
+export function postableAlert(alert: Alert, labels: Readonly<Record<string, string>>, expires: Date): PostableAlert {
+  const { id, run, rule, severity, series, state, summary, firedAt, resolvedAt, link } = alert;
+  // An end before the beginning is refused, and a clock that was set back makes one.
+  const end = state === 'resolved' ? (resolvedAt ?? firedAt) : expires.toISOString();
+  return {
+    labels: {
+      ...labels,
+      alertname: alertName(rule),
+      run,
+      rule,
+      severity,
+      incident: id,
+      series: series.kind,
+      ...(series.rank === undefined ? {} : { rank: String(series.rank) }),
+      ...(series.phase === undefined ? {} : { phase: series.phase }),
+    },
+    annotations: { summary, ...Object.fromEntries(alertFacts(alert)), ...(link === null ? {} : { link }) },
+    startsAt: firedAt,
+    endsAt: Date.parse(end) < Date.parse(firedAt) ? firedAt : end,
+    ...(link === null ? {} : { generatorURL: link }),
+  };
+}
+
+/** `step_time` → `RanktraceStepTime`: Prometheus' own style, and apart from other people's alerts. */
+export function alertName(rule: Alert['rule']): string {
+  return `Ranktrace${rule
+    .split('_')
+    .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
+    .join('')}`;
+}

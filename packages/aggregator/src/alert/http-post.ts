@@ -1,0 +1,122 @@
+// One JSON document to one address. A failure says what an operator needs and no secret: of the address only the host, for paths of webhooks
+// are passwords.
+//
+//   2xx               delivered
+//   408 429 5xx       another try, after `retry-after` where it is given
+//   3xx, other 4xx    the same would happen again: no other try
+//   no answer         another try
+
+import { readFile } from 'node:fs/promises';
+import type { SendResult } from './alert-output.ts';
+import { sent } from './alert-output.ts';
+import { deliveryLimits as limits } from './delivery-limits.ts';
+
+/** Where and how a receiver is asked. Secrets that lie in files are read anew for each request: they are replaced in place. */
+export interface HttpReceiver {
+  readonly url?: string | undefined;
+  readonly urlFile?: string | undefined;
+  /** Sent as `Authorization: Bearer …`. */
+  readonly token?: string | undefined;
+  readonly tokenFile?: string | undefined;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly timeoutMs: number;
+}
+
+export type Fetch = typeof globalThis.fetch;
+
+/** Sends `body`; `path` is appended to the receiver's address. Never throws. */
+export async function postJson(
+  receiver: HttpReceiver,
+  path: string,
+  body: unknown,
+  fetch: Fetch,
+  signal: AbortSignal,
+): Promise<SendResult> {
+  let where = 'the receiver';
+  try {
+    const { url, headers } = await target(receiver, path);
+    where = url.host;
+    const response = await fetch(url, {
+      method: 'POST',
+      headers,
+      body: JSON.stringify(body),
+      // A redirected POST becomes a GET, or goes to a host that nobody configured.
+      redirect: 'manual',
+      signal: AbortSignal.any([signal, AbortSignal.timeout(receiver.timeoutMs)]),
+    });
+    const { status, ok } = response;
+    const said = await beginning(response, ok ? 0 : limits.outputAnswerBytesMax);
+    if (ok) return sent;
+    return { ok: false, reason: `${where} answered ${status}${said}`, retry: isPassing(status), afterMs: retryAfterMs(response) };
+  } catch (error) {
+    return { ok: false, reason: reasonOf(error, where, receiver.timeoutMs), retry: true };
+  }
+}
+
+async function target(receiver: HttpReceiver, path: string): Promise<{ url: URL; headers: Record<string, string> }> {
+  const address = receiver.url ?? (await readSecret(receiver.urlFile ?? ''));
+  const url = parseAddress(address);
+  if (url === undefined) throw new Error(`what "${receiver.urlFile}" holds is no http:// or https:// address`);
+  const headers: Record<string, string> = { 'content-type': 'application/json', 'user-agent': 'ranktrace', ...receiver.headers };
+  if (url.username !== '' || url.password !== '') {
+    const pair = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
+    headers.authorization = `Basic ${Buffer.from(pair).toString('base64')}`;
+    url.username = '';
+    url.password = '';
+  }
+  const token = receiver.token ?? (receiver.tokenFile === undefined ? undefined : await readSecret(receiver.tokenFile));
+  if (token !== undefined) headers.authorization = `Bearer ${token}`;
+  if (path !== '') url.pathname = `${url.pathname.replace(/\/+$/, '')}${path}`;
+  return { url, headers };
+}
+
+/** The text of a file with one secret in it. Throws with a line for an operator. */
+export async function readSecret(path: string): Promise<string> {
+  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    throw new Error(`cannot read "${path}": ${error.code ?? error.message}`, { cause: error });
+  });
+  const secret = text.trim();
+  if (secret !== '' && text.length <= limits.outputSecretBytesMax && !/[\r\n]/.test(secret)) return secret;
+  throw new Error(`"${path}" must hold one line of at most ${limits.outputSecretBytesMax} bytes`);
+}
+
+/** An http(s) address; undefined where it is none. */
+export function parseAddress(text: string): URL | undefined {
+  if (!URL.canParse(text)) return undefined;
+  const url = new URL(text);
+  return /^https?:$/.test(url.protocol) && url.hostname !== '' ? url : undefined;
+}
+
+const isPassing = (status: number): boolean => status === 408 || status === 429 || status >= 500;
+
+function retryAfterMs(response: Response): number | undefined {
+  const seconds = Number(response.headers.get('retry-after') ?? Number.NaN);
+  return Number.isFinite(seconds) && seconds >= 0 ? Math.min(seconds * 1000, limits.outputRetryMsMax) : undefined;
+}
+
+/** The first bytes of an answer as `: TEXT`, or '' where there are none; the rest is not waited for. */
+async function beginning(response: Response, bytesMax: number): Promise<string> {
+  const reader = response.body?.getReader();
+  if (reader === undefined) return '';
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  while (bytes < bytesMax) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    chunks.push(value);
+    bytes += value.length;
+  }
+  await reader.cancel().catch(() => undefined);
+  const text = Buffer.concat(chunks).subarray(0, bytesMax).toString('utf8').replaceAll(/\s+/g, ' ').trim();
+  return text === '' ? '' : `: ${text.slice(0, limits.outputReasonCharsMax)}`;
+}
+
+function reasonOf(error: unknown, where: string, timeoutMs: number): string {
+  if (!(error instanceof Error)) return `${where}: ${String(error)}`;
+  if (error.name === 'TimeoutError') return `${where} did not answer within ${timeoutMs / 1000} s`;
+  if (error.name === 'AbortError') return `${where} had not answered when the service ended`;
+  // undici says "fetch failed" and keeps what happened as the cause.
+  const { cause } = error;
+  const code = cause instanceof Error ? ('code' in cause ? String(cause.code) : cause.message) : undefined;
+  return code === undefined ? error.message : `cannot reach ${where}: ${code}`;
+}

@@ -1,0 +1,265 @@
+// What the service says to Prometheus: `GET /metrics`. docs/metrics.md explains every one; a test holds it to what is here.
+//
+//   stored batch ──► histograms, windows of the last steps          while it is taken in: a few numbers per step
+//   scrape       ──► gauges and totals from the windows and the live state
+//
+// Invariant: series are bounded by runs × (ranks + phases), each at most its limit; what finds no room is in `other`: the sum of counts, the
+// worst of everything else. A run of which nothing came for `metricsIdleMs` is no longer told, and leaves its room to another.
+// Invariant: nothing here throws into ingest: values are numbers, labels are text.
+
+import type { Alert, Batch, LiveMessage, RankStatus } from '@ranktrace/protocol';
+import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { hostId } from '../host-id.ts';
+import type { IngestResult } from '../ingest.ts';
+import { aggregatorLimits as limits } from '../limits.ts';
+import { MetricLabels, otherLabel } from './metric-labels.ts';
+import { RankMetrics, type ServiceClock, type StepVisitor } from './rank-metrics.ts';
+import { stepWindow } from './step-window.ts';
+
+/** How many alerts of a rule are in a state. */
+export interface AlertCount {
+  readonly rule: string;
+  readonly state: string;
+  readonly count: number;
+}
+
+/** Alerts by rule and state. */
+export function countAlerts(alerts: Iterable<Pick<Alert, 'rule' | 'state'>>): readonly AlertCount[] {
+  const counts = new Map<string, AlertCount>();
+  for (const { rule, state } of alerts) {
+    const key = `${rule} ${state}`;
+    counts.set(key, { rule, state, count: (counts.get(key)?.count ?? 0) + 1 });
+  }
+  return [...counts.values()];
+}
+
+export interface MetricsOptions {
+  readonly status: () => LiveMessage;
+  /** Alerts that are kept. */
+  readonly alerts?: (() => readonly AlertCount[]) | undefined;
+  /** Default: this host's. */
+  readonly clock?: ServiceClock | undefined;
+}
+
+/** 1 ms to 524 s, each twice the one before. */
+const stepBuckets = Array.from({ length: 20 }, (_, at) => 0.001 * 2 ** at);
+const lagBuckets = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 3600];
+
+interface RunMetrics {
+  readonly label: string;
+  readonly phases: MetricLabels;
+  readonly ranks: Map<number, RankMetrics>;
+  readonly visitor: StepVisitor;
+  /** ms of `performance.now`. */
+  lastBatchAt: number;
+}
+
+export class Metrics {
+  readonly #options: MetricsOptions;
+  readonly #clock: ServiceClock;
+  readonly #registry = new Registry();
+  readonly #runs = new Map<string, RunMetrics>();
+
+  readonly #batches = this.#counter('ranktrace_batches_total', 'Batches that came, by what became of them', ['result']);
+  readonly #bytes = this.#counter('ranktrace_batch_bytes_total', 'Bytes of stored batches, as they came', []);
+  readonly #quarantined = this.#counter('ranktrace_quarantined_batches_total', 'Batches that could not be read and were kept aside', []);
+  readonly #events = this.#counter('ranktrace_events_total', 'Events stored', ['run']);
+  readonly #lost = this.#counter('ranktrace_lost_total', 'What ranks recorded and the store does not have', ['run', 'what']);
+  readonly #cpu = this.#counter('ranktrace_process_cpu_seconds_total', 'CPU time of the service', []);
+  readonly #memory = this.#gauge('ranktrace_process_resident_bytes', 'Resident memory of the service', []);
+  readonly #steps = this.#histogram('ranktrace_step_duration_seconds', 'Steps of all ranks', ['run'], stepBuckets);
+  readonly #phases = this.#histogram('ranktrace_phase_duration_seconds', 'Phases of the steps of all ranks', ['run', 'phase'], stepBuckets);
+  readonly #lag = this.#histogram('ranktrace_ingest_lag_seconds', 'From recording to storing, by batch', ['run'], lagBuckets);
+  readonly #worldSize = this.#gauge('ranktrace_world_size', 'Ranks that a run is to have', ['run']);
+  readonly #ranks = this.#gauge('ranktrace_ranks', 'Ranks seen, by state', ['run', 'state']);
+  readonly #lastStep = this.#gauge('ranktrace_last_step', 'The last step that all ranks finished', ['run']);
+  readonly #clusterStep = this.#gauge('ranktrace_cluster_step_seconds', 'Median of the last steps, each as long as its slowest rank', [
+    'run',
+  ]);
+  readonly #excess = this.#gauge('ranktrace_rank_excess_seconds', 'Own work per step above that of the median rank', ['run', 'rank']);
+  readonly #clockBound = this.#gauge('ranktrace_clock_bound_seconds', 'Bound of a rank clock against the service', ['run', 'rank']);
+  readonly #unaligned = this.#gauge('ranktrace_clocks_unknown', 'Live ranks whose clock nothing relates to that of the service', ['run']);
+  readonly #ringFill = this.#gauge('ranktrace_ring_fill_ratio', 'Fullest state of the ring of a rank when last sampled', ['run', 'rank']);
+  readonly #silence = this.#gauge('ranktrace_rank_silence_seconds', 'Since the last batch of the live rank silent longest', ['run']);
+  readonly #overhead = this.#gauge('ranktrace_recording_overhead_ratio', 'What recording takes of the steps, on the worst rank', ['run']);
+  readonly #alerts = this.#gauge('ranktrace_alerts', 'Alerts kept, by rule and state', ['rule', 'state']);
+
+  constructor(options: MetricsOptions) {
+    this.#options = options;
+    this.#clock = options.clock ?? { host: hostId(), monotonicNs: () => process.hrtime.bigint() };
+  }
+
+  /** What `GET /metrics` says of its answer. */
+  get contentType(): string {
+    return this.#registry.contentType;
+  }
+
+  /** Name and help of every metric, in order of name. */
+  get all(): readonly { readonly name: string; readonly help: string }[] {
+    const all = this.#registry.getMetricsAsArray().map(({ name, help }) => ({ name, help }));
+    return all.sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  /** A batch was answered. */
+  answered({ result }: IngestResult): void {
+    this.#batches.inc({ result });
+  }
+
+  /** A batch of so many bytes is in the store. */
+  stored(batch: Batch, bytes: number): void {
+    const { run: name, rank: number } = batch.header;
+    this.#bytes.inc(bytes);
+    const run = this.#run(name);
+    run.lastBatchAt = performance.now();
+    let rank = run.ranks.get(number);
+    if (rank === undefined) {
+      if (run.ranks.size >= limits.metricsRanksKeptMax) return;
+      rank = new RankMetrics(this.#clock);
+      run.ranks.set(number, rank);
+    }
+    const lag = rank.add(batch, run.visitor);
+    if (lag !== undefined) this.#lag.observe({ run: run.label }, lag / 1e9);
+  }
+
+  /** The answer to a scrape. */
+  text(): Promise<string> {
+    this.#forgetIdle();
+    this.#collect();
+    return this.#registry.metrics();
+  }
+
+  #collect(): void {
+    const { status, alerts } = this.#options;
+    const { runs, quarantined } = status();
+    for (const metric of [this.#quarantined, this.#events, this.#lost, this.#cpu]) metric.reset();
+    for (const metric of this.#perRun) metric.reset();
+    this.#quarantined.inc(quarantined);
+    const { user, system } = process.cpuUsage();
+    this.#cpu.inc((user + system) / 1e6);
+    this.#memory.set(process.memoryUsage.rss());
+    const worst = new Worst();
+    for (const { run: name, worldSize, ranks } of runs) {
+      const run = this.#runs.get(name);
+      if (run !== undefined) this.#collectRun(run, worldSize, ranks, worst);
+    }
+    worst.set();
+    this.#alerts.reset();
+    for (const { rule, state, count } of alerts?.() ?? []) this.#alerts.inc({ rule, state }, count);
+  }
+
+  get #perRun(): readonly Gauge[] {
+    return [
+      ...[this.#worldSize, this.#ranks, this.#lastStep, this.#clusterStep, this.#excess, this.#clockBound],
+      ...[this.#unaligned, this.#ringFill, this.#silence, this.#overhead],
+    ];
+  }
+
+  #collectRun({ label: run, ranks }: RunMetrics, worldSize: number, statuses: readonly RankStatus[], worst: Worst): void {
+    const live = statuses.filter(({ ended }) => !ended);
+    this.#worldSize.inc({ run }, worldSize);
+    this.#ranks.inc({ run, state: 'live' }, live.length);
+    this.#ranks.inc({ run, state: 'ended' }, statuses.length - live.length);
+    const told = (live.length > 0 ? live : statuses).map(({ step }) => step);
+    if (run !== otherLabel && told.length > 0) this.#lastStep.set({ run }, Math.min(...told));
+    const lost = { events: 0, arguments: 0, names: 0, batches: 0, missing_batches: 0 };
+    let events = 0;
+    for (const { dropped, missing, events: stored } of statuses) {
+      events += stored;
+      lost.events += dropped.events;
+      lost.arguments += dropped.arguments;
+      lost.names += dropped.names;
+      lost.batches += dropped.batches;
+      lost.missing_batches += missing;
+    }
+    this.#events.inc({ run }, events);
+    for (const [what, count] of Object.entries(lost)) this.#lost.inc({ run, what }, count);
+
+    const { step, excess } = stepWindow(new Map([...ranks].map(([rank, about]) => [rank, about.steps()])));
+    if (step !== undefined) worst.of(this.#clusterStep, { run }, step / 1e9);
+    const isLive = new Set(live.map(({ rank }) => rank));
+    const labelled = [...ranks.keys()].sort((a, b) => a - b);
+    let unknown = 0;
+    for (const [place, number] of labelled.entries()) {
+      const about = ranks.get(number) as RankMetrics;
+      const rank = place < limits.metricsRanksMax ? String(number) : otherLabel;
+      const more = excess.get(number);
+      if (more !== undefined) worst.of(this.#excess, { run, rank }, more / 1e9);
+      if (about.ringFill !== undefined) worst.of(this.#ringFill, { run, rank }, about.ringFill);
+      if (about.overhead !== undefined) worst.of(this.#overhead, { run }, about.overhead);
+      if (about.clockBound !== undefined) worst.of(this.#clockBound, { run, rank }, about.clockBound / 1e9);
+      if (!isLive.has(number)) continue;
+      worst.of(this.#silence, { run }, about.silenceSeconds);
+      if (about.clockBound === undefined) unknown++;
+    }
+    this.#unaligned.inc({ run }, unknown);
+  }
+
+  #run(name: string): RunMetrics {
+    const known = this.#runs.get(name);
+    if (known !== undefined) return known;
+    if (this.#runs.size >= limits.metricsRunsKeptMax) this.#forgetOldest();
+    const label = [...this.#runs.values()].filter(({ label }) => label !== otherLabel).length < limits.metricsRunsMax ? name : otherLabel;
+    const phases = new MetricLabels(limits.metricsPhasesMax);
+    const visitor: StepVisitor = {
+      step: (length) => this.#steps.observe({ run: label }, length / 1e9),
+      phase: (phase, length) => this.#phases.observe({ run: label, phase: phases.labelOf(phase) }, length / 1e9),
+    };
+    // Phases of runs without a room of their own share it all.
+    const others: StepVisitor = { ...visitor, phase: (_, length) => this.#phases.observe({ run: label, phase: otherLabel }, length / 1e9) };
+    const run = { label, phases, ranks: new Map(), visitor: label === otherLabel ? others : visitor, lastBatchAt: performance.now() };
+    this.#runs.set(name, run);
+    return run;
+  }
+
+  #forgetIdle(): void {
+    const idle = performance.now() - limits.metricsIdleMs;
+    for (const [name, { lastBatchAt }] of this.#runs) if (lastBatchAt < idle) this.#forget(name);
+  }
+
+  #forgetOldest(): void {
+    const [oldest] = [...this.#runs].sort(([, a], [, b]) => a.lastBatchAt - b.lastBatchAt);
+    if (oldest !== undefined) this.#forget(oldest[0]);
+  }
+
+  #forget(name: string): void {
+    const about = this.#runs.get(name);
+    this.#runs.delete(name);
+    if (about === undefined || about.label === otherLabel) return;
+    const { label: run, phases } = about;
+    this.#steps.remove({ run });
+    this.#lag.remove({ run });
+    for (const phase of phases.all) this.#phases.remove({ run, phase });
+  }
+
+  #counter(name: string, help: string, labelNames: readonly string[]): Counter {
+    return new Counter({ name, help, labelNames, registers: [this.#registry] });
+  }
+
+  #gauge(name: string, help: string, labelNames: readonly string[]): Gauge {
+    return new Gauge({ name, help, labelNames, registers: [this.#registry] });
+  }
+
+  #histogram(name: string, help: string, labelNames: readonly string[], buckets: number[]): Histogram {
+    return new Histogram({ name, help, labelNames, buckets, registers: [this.#registry] });
+  }
+}
+
+/** The greatest value of each series, where several runs or ranks share one. */
+class Worst {
+  readonly #series = new Map<Gauge, Map<string, { readonly labels: Record<string, string>; readonly value: number }>>();
+
+  of(gauge: Gauge, labels: Record<string, string>, value: number): void {
+    let series = this.#series.get(gauge);
+    if (series === undefined) {
+      series = new Map();
+      this.#series.set(gauge, series);
+    }
+    const key = `${labels.rank ?? ''}/${labels.run ?? ''}`;
+    const known = series.get(key);
+    if (known === undefined || known.value < value) series.set(key, { labels, value });
+  }
+
+  set(): void {
+    for (const [gauge, series] of this.#series) for (const { labels, value } of series.values()) gauge.set(labels, value);
+  }
+}

@@ -1,0 +1,185 @@
+// What metrics need of one rank beside the live state: its last steps, when it spoke, how its clock relates to ours, how full its ring was.
+//
+//   slot      0     1     2   …  31            slot = how many steps came before, modulo metricsStepsMax
+//   step    [ 12 ][ 13 ][ 14 ] …               NaN: empty
+//   length, waited, overhead: ns               work = length − waited
+//
+// A clock sample proves that our clock is within ± half of its round trip of what its middle says, and by 50 ppm of its age further off
+// (docs/clock-alignment.md). The best one so far is kept. A rank of this host reads our clock: ± 0.
+
+import type { Batch, BatchHeader } from '@ranktrace/protocol';
+import { collectiveKind } from '@ranktrace/trace';
+import { aggregatorLimits as limits } from '../limits.ts';
+
+/** ns of drift per ns. */
+const driftMax = 50e-6;
+
+/** The rank's counter of how full its fullest ring was between two samples, %. */
+export const ringFillCounter = 'ring fill';
+
+const waiting = /wait|idle|barrier|sync|comm|nccl|gloo|bubble/i;
+
+/** Whether a phase is, by its name, spent waiting for other ranks. */
+const waits = (name: string): boolean => waiting.test(name) || collectiveKind(name) !== undefined;
+
+/** Our clocks, read together. */
+export interface ServiceClock {
+  /** Identity of our monotonic clock. */
+  readonly host: string;
+  /** ns on it. */
+  readonly monotonicNs: () => bigint;
+}
+
+/** What a step of this rank says to the histograms; ns. */
+export interface StepVisitor {
+  step(length: number): void;
+  phase(name: string, length: number): void;
+}
+
+/** One step of the window; ns. */
+export interface WindowStep {
+  readonly step: number;
+  readonly length: number;
+  /** What of it the rank worked, as far as phases tell. */
+  readonly work: number;
+}
+
+export class RankMetrics {
+  readonly #clock: ServiceClock;
+  readonly #steps = new Float64Array(limits.metricsStepsMax).fill(Number.NaN);
+  readonly #lengths = new Float64Array(limits.metricsStepsMax);
+  readonly #waited = new Float64Array(limits.metricsStepsMax);
+  readonly #overheads = new Float64Array(limits.metricsStepsMax);
+  #count = 0;
+  #incarnation = '';
+  /** ns of our clock at which the last batch came. */
+  #heardAt = 0n;
+  #isSameHost = false;
+  /** The best sample: half of its round trip, when it was taken by our clock, and our clock minus the rank's; ns. */
+  #best: { readonly half: number; readonly at: bigint; readonly offset: bigint } | undefined;
+  #ringFill: number | undefined;
+
+  constructor(clock: ServiceClock) {
+    this.#clock = clock;
+  }
+
+  /** Share of its ring that was full at most when last sampled; undefined where it does not say. */
+  get ringFill(): number | undefined {
+    return this.#ringFill;
+  }
+
+  /** Seconds since its last batch. */
+  get silenceSeconds(): number {
+    return Number(this.#clock.monotonicNs() - this.#heardAt) / 1e9;
+  }
+
+  /** ± ns of its clock against ours; undefined while nothing tells. */
+  get clockBound(): number | undefined {
+    if (this.#isSameHost) return 0;
+    return this.#best === undefined ? undefined : this.#boundOf(this.#best);
+  }
+
+  /** What of the last steps recording took; undefined without steps. */
+  get overhead(): number | undefined {
+    const [lengths, overheads] = [sumOf(this.#lengths), sumOf(this.#overheads)];
+    return lengths > 0 ? overheads / lengths : undefined;
+  }
+
+  /** The last steps, in any order. */
+  *steps(): Generator<WindowStep> {
+    for (const [slot, step] of this.#steps.entries()) {
+      const length = this.#lengths[slot] as number;
+      // A phase may come before its step.
+      if (!Number.isNaN(step) && length > 0) yield { step, length, work: Math.max(0, length - (this.#waited[slot] as number)) };
+    }
+  }
+
+  /** Takes a batch that was stored. Gives how long after the last of it was recorded it came, ns; undefined while clocks do not tell. */
+  add({ header, strings, tables }: Batch, visitor: StepVisitor): number | undefined {
+    const now = this.#clock.monotonicNs();
+    this.#heardAt = now;
+    if (header.incarnation > this.#incarnation) this.#begin(header);
+    if (header.incarnation < this.#incarnation) return undefined;
+    const { steps, phases, counters } = tables;
+    for (let row = 0; row < steps.length; row++) {
+      const slot = this.#slot(steps.columns.step[row] as number);
+      const length = steps.columns.length[row] as number;
+      if (!isLength(length)) continue;
+      this.#lengths[slot] = length;
+      this.#overheads[slot] = steps.columns.overhead[row] as number;
+      visitor.step(length);
+    }
+    for (let row = 0; row < phases.length; row++) {
+      const name = strings[phases.columns.name[row] as number] ?? '';
+      const length = phases.columns.length[row] as number;
+      if (!isLength(length)) continue;
+      if (waits(name)) {
+        const slot = this.#slot(phases.columns.step[row] as number);
+        this.#waited[slot] = (this.#waited[slot] as number) + length;
+      }
+      visitor.phase(name, length);
+    }
+    const ring = counters.length === 0 ? -1 : strings.indexOf(ringFillCounter);
+    if (ring > 0) {
+      for (let row = 0; row < counters.length; row++) {
+        if (counters.columns.name[row] === ring) this.#ringFill = Math.min(1, Math.max(0, (counters.columns.value[row] as number) / 100));
+      }
+    }
+    this.#addSamples(header, strings, tables);
+    return this.#lagOf(header, now);
+  }
+
+  #begin(header: BatchHeader): void {
+    this.#incarnation = header.incarnation;
+    this.#isSameHost = header.host === this.#clock.host;
+    this.#best = undefined;
+    this.#ringFill = undefined;
+    this.#steps.fill(Number.NaN);
+    this.#lengths.fill(0);
+    this.#waited.fill(0);
+    this.#overheads.fill(0);
+  }
+
+  #slot(step: number): number {
+    for (let back = 1; back <= limits.metricsStepsMax && back <= this.#count; back++) {
+      const slot = (this.#count - back) % limits.metricsStepsMax;
+      if (this.#steps[slot] === step) return slot;
+    }
+    const slot = this.#count++ % limits.metricsStepsMax;
+    this.#steps[slot] = step;
+    this.#lengths[slot] = 0;
+    this.#waited[slot] = 0;
+    this.#overheads[slot] = 0;
+    return slot;
+  }
+
+  #addSamples(header: BatchHeader, strings: readonly string[], { clockSamples: { columns, length } }: Batch['tables']): void {
+    const epoch = BigInt(header.epoch);
+    for (let row = 0; row < length && !this.#isSameHost; row++) {
+      if (strings[columns.host[row] as number] !== this.#clock.host) continue;
+      const hostEpoch = strings[columns.hostEpoch[row] as number] ?? '';
+      if (!/^\d{1,20}$/.test(hostEpoch)) continue;
+      const [sent, received] = [columns.sent[row] as number, columns.received[row] as number];
+      const [remoteReceived, remoteSent] = [columns.remoteReceived[row] as number, columns.remoteSent[row] as number];
+      const half = (received - sent - (remoteSent - remoteReceived)) / 2;
+      const middle = Math.round((remoteReceived - sent + remoteSent - received) / 2);
+      if (!isLength(half) || !Number.isSafeInteger(middle)) continue;
+      const offset = BigInt(hostEpoch) - epoch + BigInt(middle);
+      const sample = { half, at: BigInt(hostEpoch) + BigInt(Math.round(remoteSent)), offset };
+      if (this.#best === undefined || this.#boundOf(sample) <= this.#boundOf(this.#best)) this.#best = sample;
+    }
+  }
+
+  #boundOf({ half, at }: { readonly half: number; readonly at: bigint }): number {
+    return half + driftMax * Math.max(0, Number(this.#clock.monotonicNs() - at));
+  }
+
+  #lagOf(header: BatchHeader, now: bigint): number | undefined {
+    if (!this.#isSameHost && this.#best === undefined) return undefined;
+    const recorded = BigInt(header.epoch) + BigInt(header.watermark) + (this.#isSameHost ? 0n : (this.#best?.offset ?? 0n));
+    return Math.max(0, Number(now - recorded));
+  }
+}
+
+const isLength = (length: number): boolean => length >= 0 && length < Number.MAX_SAFE_INTEGER;
+const sumOf = (values: Float64Array): number => values.reduce((sum, value) => sum + value, 0);

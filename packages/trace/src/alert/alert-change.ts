@@ -1,0 +1,34 @@
+// What the engine says: an alert before somebody adds its cause, link and trace.
+
+import type { Alert } from '@ranktrace/protocol';
+
+/** Whose series changed together with the cluster's: what a cause rests on where blame finds none. */
+export interface AlertHint {
+  readonly ranks: readonly number[];
+  readonly phase: string | undefined;
+}
+
+export type EngineAlert = Omit<Alert, 'cause' | 'link' | 'capture'> & { readonly hint: AlertHint | null };
+
+/** `updated`: the same incident, told anew with other numbers or ranks. */
+export interface AlertChange {
+  readonly kind: 'fired' | 'updated' | 'resolved';
+  readonly alert: EngineAlert;
+}
+
+/** A mutable incident while it is open. */
+export type OpenAlert = { -readonly [Key in keyof EngineAlert]: EngineAlert[Key] };
+
+/** Collects what changed. */
+export type TellChange = (kind: AlertChange['kind'], alert: OpenAlert) => void;
+
+/** Closes `alert` and tells it. */
+export function resolveAlert(alert: OpenAlert, nowMs: number, resolution: string, tell: TellChange): void {
+  alert.state = 'resolved';
+  alert.resolvedAt = isoTime(nowMs);
+  alert.resolution = resolution;
+  tell('resolved', alert);
+}
+
+/** Unix ms as the text that alerts carry. */
+export const isoTime = (unixMs: number): string => new Date(unixMs).toISOString();

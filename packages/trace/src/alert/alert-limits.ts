@@ -1,0 +1,39 @@
+// Every bound of the alert rules, with its unit last.
+
+export const alertLimits = {
+  /** Steps of a run that some ranks have told and others not yet; beyond, the oldest is judged by those that told it. */
+  alertStepsPendingMax: 1024,
+  /** Ranks whose own work, memory and overhead are watched; of further ones only whether they live. */
+  alertRanksWatchedMax: 2048,
+  /** Phases that are watched, in order of first sight. */
+  alertPhasesMax: 32,
+  /** Steps for which a slower rank or phase waits for the cluster to become slower too, so that both are one alert. */
+  alertSettleSteps: 48,
+  /** Onsets of two series that lie so close are one. */
+  alertOnsetStepsApartMax: 64,
+  /** Ranks that fall silent, lose data, … within this time are one alert. */
+  alertJoinMs: 30_000,
+  /** Incidents of one rule that are open at once; what comes beyond joins the last. */
+  alertOpenPerRuleMax: 64,
+  /** Batches of a rank may come out of order: missing ones are lost after this time. */
+  alertMissingMs: 10_000,
+  /** The last steps that a limit is held against, and how many of them must be over it (or, to be over, at most). */
+  alertLimitSteps: 8,
+  alertLimitStepsOver: 6,
+  alertLimitStepsUnder: 2,
+  /** Steps over which what recording takes is averaged, and ms that they must have taken. */
+  alertOverheadSteps: 64,
+  alertOverheadMsMin: 1000,
+  /** Steps after which memory is looked at: caches fill before. */
+  alertMemoryWarmUpSteps: 50,
+  /** Counters of memory of one rank. */
+  alertMemoryCountersPerRankMax: 16,
+  /** Groups of ranks whose collectives are followed, and open parts of collectives of one rank. */
+  alertGroupsMax: 1024,
+  alertOpenCollectivesPerRankMax: 256,
+  /** A hang takes so many times as long as a step usually does, and so many times as long as the longest one took. */
+  alertHangSteps: 20,
+  alertHangLongestSteps: 3,
+  /** Ranks named in one summary. */
+  alertRanksNamedMax: 8,
+} as const;
