@@ -146,7 +146,14 @@ export class HttpService {
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { code = 200, body, headers } = await this.#answerTo(request);
+    const {
+      code = 200,
+      body,
+      headers,
+    } = await this.#answerTo(request).catch((error: unknown): Answer => {
+      this.#options.onNotice(`Cannot answer ${request.method} ${pathOf(request)}: ${messageOf(error)}`);
+      return { code: 500, body: 'this failed; the service said why where it runs\n' };
+    });
     response.writeHead(code, { 'content-type': 'text/plain', 'cache-control': 'no-store', ...securityHeaders, ...headers }).end(body);
   }
 

@@ -10,9 +10,9 @@ import { Collector } from './collector.ts';
 import { type OpenScope, Recorder } from './recorder.ts';
 import { recordingLimits } from './recording-limits.ts';
 import { cellBytes, createRing, RingWriter } from './ring.ts';
-import type { AttachedThread, Session } from './session.ts';
+import { type AttachedThread, controlBytes, type Session } from './session.ts';
 
-const session: Session = { id: 'a-1', control: new SharedArrayBuffer(8), epochNs: 0n, ringBytes: 0, hooks: undefined };
+const session: Session = { id: 'a-1', control: new SharedArrayBuffer(controlBytes), epochNs: 0n, ringBytes: 0, hooks: undefined };
 
 /** A collector whose clock is set by hand, and what it shipped. */
 class Rig {

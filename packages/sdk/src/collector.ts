@@ -4,7 +4,8 @@
 //               └──► detail ────────────────────────────────────────► encode ──► flight recorder ──pull──► shipper
 //
 // While detail is sent (no schedule, or its active steps), both are one builder, and the flight recorder keeps a copy.
-// // Invariants: sequence numbers have no gaps, also when a batch is dropped (the gap is what tells of it); the watermark never goes back;
+//
+// Invariants: sequence numbers have no gaps, also when a batch is dropped (the gap is what tells of it); the watermark never goes back;
 // drop counts never go back, also when a thread ends.
 
 import { hostname } from 'node:os';
@@ -12,6 +13,8 @@ import { deflateRawSync } from 'node:zlib';
 import {
   type BatchHeader,
   batchId,
+  type Captured,
+  capturedKey,
   type EncodedBody,
   encodeBatchOf,
   encodeBody,
@@ -21,11 +24,12 @@ import {
   recordedKey,
 } from '@ranktrace/protocol';
 import { BatchBuilder, noneRecorded, type RecordedCounts, Serials } from './batch-builder.ts';
+import { StepRequests } from './capture-slots.ts';
 import { FlightRecorder, type HeldBatch } from './flight-recorder.ts';
 import { recordingLimits } from './recording-limits.ts';
 import type { RingDrops } from './ring.ts';
 import { type Builders, type ReadAction, RingDrain } from './ring-drain.ts';
-import type { AttachedThread, Session } from './session.ts';
+import { type AttachedThread, captureWords, type Session } from './session.ts';
 import type { Shipper } from './shipper.ts';
 import { readWallClock } from './wall-clock.ts';
 
@@ -83,7 +87,10 @@ export class Collector {
   readonly #summary = new BatchBuilder(this.#serials);
   /** `detail` is `#summary` while detail is sent. */
   #builders: Builders = { summary: this.#summary, detail: this.#summary };
+  /** Since when all detail is sent without a break; RankTime, ns. */
+  #sendsSince = Number.NEGATIVE_INFINITY;
   readonly #flightRecorder: FlightRecorder;
+  readonly #requests: StepRequests;
   /** None yet: no time lies in it. */
   #results = { since: Number.POSITIVE_INFINITY, until: Number.NEGATIVE_INFINITY };
   readonly #threads = new Map<number, Thread>();
@@ -106,6 +113,7 @@ export class Collector {
   constructor(parts: CollectorParts) {
     this.#parts = parts;
     this.#flightRecorder = new FlightRecorder(parts.flightRecorderBytes);
+    this.#requests = new StepRequests(captureWords(parts.session));
   }
 
   /** Begins to drain a thread; once for each, however often it is announced. */
@@ -126,11 +134,13 @@ export class Collector {
     const waited = nowMs - this.#flushedMs;
     const due = waited >= (this.#isEmpty ? recordingLimits.heartbeatIntervalMs : this.#parts.flushIntervalMs);
     if (due) this.#cut(drained, false);
+    if (this.#requests.open.length > 0 && this.#answerRequests(false)) this.flush();
   }
 
   /** Ships what there is now. */
   flush(last = false): void {
     const complete = this.#drainAll();
+    if (last) this.#answerRequests(true);
     // After the last batch nothing comes, so there is nothing to stay behind of.
     this.#cut(last ? this.#now() : complete, last);
   }
@@ -145,11 +155,20 @@ export class Collector {
     }
   }
 
+  /**
+   * Records these steps, both included, at full detail and ships them; once they are over, says which of them are there (`capturedKey`).
+   * What is over already comes from the flight recorder, as far as it goes back. Asked for again, it does nothing more.
+   */
+  record(fromStep: number, toStep: number): void {
+    if (fromStep > toStep || this.#requests.ask(fromStep, toStep)) return;
+    this.#answer({ fromStep, toStep, firstStep: null, lastStep: null });
+    this.flush();
+  }
+
   /** Ships what the flight recorder holds of these steps, both included; by default all that was not shipped. */
   pull(fromStep = 0, toStep = Number.POSITIVE_INFINITY): void {
     this.flush();
-    const steps = this.#threads.get(this.#parts.mainThread)?.drain.recentSteps ?? [];
-    const wanted = steps.filter(({ step }) => step >= fromStep && step <= toStep);
+    const wanted = this.#recentSteps.filter(({ step }) => step >= fromStep && step <= toStep);
     const from = fromStep === 0 ? Number.NEGATIVE_INFINITY : (wanted[0]?.start ?? Number.POSITIVE_INFINITY);
     const to = toStep === Number.POSITIVE_INFINITY ? toStep : (wanted.at(-1)?.end ?? Number.NEGATIVE_INFINITY);
     for (const { body, since, recorded } of this.#flightRecorder.takeUnsent(from, to)) {
@@ -162,6 +181,50 @@ export class Collector {
     this.flush();
     const { since, until } = this.#results;
     return { ...this.#flightRecorder.between(since, until), since, until: Math.min(until, this.#now()) };
+  }
+
+  /** The last finished steps, oldest first. */
+  get #recentSteps(): RingDrain['recentSteps'] {
+    return this.#threads.get(this.#parts.mainThread)?.drain.recentSteps ?? [];
+  }
+
+  /** Answers requests whose steps are over, all of them when nothing follows; whether there were any. Late ones get what is held. */
+  #answerRequests(last: boolean): boolean {
+    const newest = this.#recentSteps.at(-1)?.step ?? -1;
+    let answers = false;
+    for (const request of this.#requests.open) {
+      const { fromStep, toStep } = request;
+      const isOver = last || newest >= toStep;
+      // The training thread looks at requests when it steps: steps that were over before it looked are not its own to record.
+      const began = request.began ?? (isOver ? Math.max(fromStep, newest + 1) : undefined);
+      if (began === undefined) continue;
+      const pastTo = Math.min(began - 1, toStep, last ? newest : toStep);
+      if (fromStep <= pastTo && newest >= pastTo && request.heldFrom === undefined) {
+        request.heldFrom = this.#heldFrom(fromStep, pastTo) ?? null;
+        this.pull(fromStep, pastTo);
+      }
+      if (!isOver) continue;
+      const lastStep = Math.min(newest, toStep);
+      const firstStep = request.heldFrom ?? Math.max(began, fromStep);
+      const range = firstStep <= lastStep ? { firstStep, lastStep } : { firstStep: null, lastStep: null };
+      this.#answer({ fromStep, toStep, ...range });
+      answers = true;
+    }
+    return answers;
+  }
+
+  #answer(captured: Captured): void {
+    this.#requests.answered(captured.fromStep, captured.toStep);
+    this.#summary.append('metadata', { key: this.#summary.string(capturedKey), value: this.#summary.string(JSON.stringify(captured)) });
+  }
+
+  /** The first of these steps from which on all is held, or was sent; undefined: none. */
+  #heldFrom(fromStep: number, toStep: number): number | undefined {
+    if (this.#sendsSince === Number.NEGATIVE_INFINITY) return fromStep;
+    const isThere = (start: number): boolean =>
+      start >= this.#sendsSince ||
+      (this.#parts.flightRecorderSteps > 0 && this.#flightRecorder.between(start, Number.POSITIVE_INFINITY).complete);
+    return this.#recentSteps.find(({ step, start }) => step >= fromStep && step <= toStep && isThere(start))?.step;
   }
 
   get #isEmpty(): boolean {
@@ -217,14 +280,15 @@ export class Collector {
   }
 
   /** From here on detail is sent, or held back. */
-  #change({ sends, begins, time }: ReadAction): void {
+  #change({ sends, begins, ends, time }: ReadAction): void {
     const isSending = this.#builders.detail === this.#summary;
     if (sends !== isSending) {
+      this.#sendsSince = sends ? time : Number.POSITIVE_INFINITY;
       this.#builders = { summary: this.#summary, detail: sends ? this.#summary : new BatchBuilder(this.#serials, true) };
       if (sends) for (const { drain } of this.#threads.values()) drain.announceOpen(this.#summary);
     }
     if (begins) this.#results = { since: time, until: Number.POSITIVE_INFINITY };
-    else if (!sends && this.#results.until > time) this.#results = { ...this.#results, until: time };
+    else if (ends && this.#results.until > time) this.#results = { ...this.#results, until: time };
   }
 
   /** Threads that ended without a word (`worker.terminate`): nothing follows what is in their rings now. Looked for once a heartbeat. */
@@ -311,8 +375,7 @@ export class Collector {
 
   /** Keeps the last steps, and what results are about. */
   #forgetOld(): void {
-    const steps = this.#threads.get(this.#parts.mainThread)?.drain.recentSteps ?? [];
-    const oldest = this.#parts.flightRecorderSteps === 0 ? this.#watermark : (steps[0]?.start ?? Number.NEGATIVE_INFINITY);
+    const oldest = this.#parts.flightRecorderSteps === 0 ? this.#watermark : (this.#recentSteps[0]?.start ?? Number.NEGATIVE_INFINITY);
     this.#flightRecorder.forgetBefore(oldest, this.#results.since, this.#results.until);
   }
 

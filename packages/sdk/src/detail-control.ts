@@ -5,6 +5,7 @@
 //   shed      4    3      2       1      2      3     –       5              in this order, one more each time the budget is passed
 //
 // Nested spans, which the program names itself, go only when it is passed several times over.
+// Steps that an aggregator asks for by number are recorded as active ones are, and nothing of them is shed.
 // What was asked for by name is not shed: not in the active steps of a schedule, and without a schedule not when an option asks for
 // more about ops. Steps, and the spans right below them, are never shed.
 //
@@ -47,6 +48,7 @@ export interface Shed {
 export class DetailControl {
   readonly #parts: DetailControlParts;
   #active = false;
+  #captures = false;
   #switchedOff = 0;
   #shedBits = 0;
   #overheadMs = 0;
@@ -67,6 +69,17 @@ export class DetailControl {
     this.#apply();
   }
 
+  /** Whether the step was asked for by its number. */
+  get captures(): boolean {
+    return this.#captures;
+  }
+
+  set captures(captures: boolean) {
+    this.#captures = captures;
+    this.#overheadMs = this.#stepsMs = this.#steps = 0;
+    this.#apply();
+  }
+
   /** Switches `bits` off, or on again where they are wanted. */
   toggle(bits: number, on: boolean): void {
     this.#switchedOff = on ? this.#switchedOff & ~bits : this.#switchedOff | bits;
@@ -81,7 +94,7 @@ export class DetailControl {
   /** A step of `stepMs` ended of which recording took `overheadMs`; what had to be shed, when it did. */
   step(overheadMs: number, stepMs: number): Shed | undefined {
     const { budget, asked } = this.#parts;
-    if (budget >= 1 || (this.#active && asked)) return undefined;
+    if (budget >= 1 || this.#captures || (this.#active && asked)) return undefined;
     this.#overheadMs += overheadMs;
     this.#stepsMs += stepMs;
     this.#steps++;
@@ -107,7 +120,7 @@ export class DetailControl {
 
   #apply(): void {
     const { wanted, idle, asked, word } = this.#parts;
-    const bits = (this.#active ? wanted : idle) & ~this.#switchedOff;
-    word[0] = this.#active && asked ? bits : bits & ~this.#shedBits;
+    const bits = (this.#active || this.#captures ? wanted : idle) & ~this.#switchedOff;
+    word[0] = this.#captures || (this.#active && asked) ? bits : bits & ~this.#shedBits;
   }
 }

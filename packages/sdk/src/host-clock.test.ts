@@ -10,6 +10,7 @@ import { hostClock, parseTestClock, type TestClock } from './host-clock.ts';
 import { resolveOptions } from './options.ts';
 import { Recorder } from './recorder.ts';
 import { createRing, RingWriter } from './ring.ts';
+import { controlBytes } from './session.ts';
 import { originOf } from './thread-clock.ts';
 
 const text = 'offset_ns=17900000000,drift_ppm=-27.5,host=node-b';
@@ -55,7 +56,7 @@ test('epoch, events, counters and wall clock readings of a batch are on it, to t
   // True time: the thread's clock began at 5 s, RankTime 0 is at 6 s, things happen at 3600 s.
   let monotonic = 6_000_000_000n;
   const zero = 5_000_000_000n;
-  const session = { id: 'a-1', control: new SharedArrayBuffer(8), epochNs: monotonic, ringBytes: 0, hooks: undefined };
+  const session = { id: 'a-1', control: new SharedArrayBuffer(controlBytes), epochNs: monotonic, ringBytes: 0, hooks: undefined };
   const batches: Batch[] = [];
   const collector = new Collector({
     session: { ...session, epochNs: at(session.epochNs) },

@@ -4,6 +4,8 @@
 //
 //   NONE, WARMUP      the flight recorder alone has the detail; steps and their phases are sent
 //   RECORD            everything is sent, and is what `events()` and `keyAverages()` are about
+//
+// Steps that an aggregator asked for by number (capture-slots.ts) are sent, too, whatever the schedule says of them.
 
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
@@ -11,6 +13,7 @@ import { performance } from 'node:perf_hooks';
 import { BroadcastChannel, isMainThread, setEnvironmentData, threadId } from 'node:worker_threads';
 import { shedKey } from '@ranktrace/protocol';
 import type { Args } from './arguments.ts';
+import { AskedSteps } from './capture-slots.ts';
 import type { HeldResults } from './collector.ts';
 import { detail } from './detail.ts';
 import { DetailControl } from './detail-control.ts';
@@ -26,7 +29,7 @@ import { Recording, type RecordingAbout, writeResult } from './recording.ts';
 import { recordingLimits } from './recording-limits.ts';
 import { watchThread } from './sample/watch-thread.ts';
 import { defaultSchedule, type ProfilerAction, ProfilerActivity, schedule } from './schedule.ts';
-import { type ChannelMessage, channelName, controlBytes, detailWord, type Session } from './session.ts';
+import { type ChannelMessage, captureWords, channelName, controlBytes, detailWord, type Session } from './session.ts';
 import { ShipperLink } from './shipper-link.ts';
 import { checkSpoolRoot } from './spool.ts';
 import { tensorboardTraceHandler } from './tensorboard-trace-handler.ts';
@@ -43,6 +46,7 @@ interface Running {
   readonly link: ShipperLink;
   readonly channel: BroadcastChannel;
   readonly control: DetailControl;
+  readonly asked: AskedSteps;
   readonly cycle: ProfilerCycle;
   readonly hooks: TfjsHooks | undefined;
   readonly unwatch: () => void;
@@ -67,6 +71,8 @@ export class ProcessProfile implements Profile {
   #stopping: Promise<void> | undefined;
   #stepNum = 0;
   #action: ProfilerAction = 0;
+  /** Whether the schedule wants this step. */
+  #isActive = false;
   /** Whether the schedule did something in this step, which is no part of the next one. */
   #transited = false;
   #traceIdCallback: () => string;
@@ -132,6 +138,8 @@ export class ProcessProfile implements Profile {
     const shed = control.step(recorder.lastOverheadMs, recorder.lastStepMs);
     if (shed !== undefined) tellShed(recorder, shed.what, shed.share, running.options.overheadBudget);
     cycle.step();
+    // The program may have stopped us in its `onTraceReady`.
+    if (this.#running !== undefined) this.#capture(this.#running);
     if (!this.#transited) return;
     this.#transited = false;
     recorder.beginStep();
@@ -289,7 +297,18 @@ export class ProcessProfile implements Profile {
       unwatchThread();
     };
     const cycle = this.#cycle(options, recorder, control, hooks);
-    return { options, recorder, session, link, channel, control, cycle, hooks, unwatch, cancelExit };
+    const asked = new AskedSteps(captureWords(session));
+    return { options, recorder, session, link, channel, control, asked, cycle, hooks, unwatch, cancelExit };
+  }
+
+  /** Begins or ends the recording of what was asked for by step number: on all ranks at the same step. */
+  #capture({ recorder, control, asked, hooks }: Running): void {
+    const captures = asked.step(recorder.stepNum);
+    if (captures === control.captures) return;
+    control.captures = captures;
+    if (this.#isActive) return;
+    recorder.mark({ sends: captures, begins: false });
+    if (captures) hooks?.beginWindow();
   }
 
   #isScheduled(options: ResolvedOptions): boolean {
@@ -307,15 +326,15 @@ export class ProcessProfile implements Profile {
       },
       startTrace: () => {
         this.#transited = true;
-        control.active = true;
+        control.active = this.#isActive = true;
         this.#beginResults(options);
         recorder.mark({ sends: true, begins: true });
         hooks?.beginWindow();
       },
       stopTrace: () => {
         this.#transited = true;
-        recorder.mark({ sends: false, begins: false });
-        control.active = false;
+        recorder.mark({ sends: control.captures, begins: false, ends: true });
+        control.active = this.#isActive = false;
         this.#cycles.push(undefined);
         if (options.accEvents) this.#fetch();
       },

@@ -54,6 +54,8 @@ export interface ActionMark {
   readonly sends: boolean;
   /** Whether results (`events()`, `keyAverages()`) begin here. */
   readonly begins: boolean;
+  /** Whether they end here; default: where detail is not sent from here on. */
+  readonly ends?: boolean;
 }
 
 export interface CollectiveAbout {
@@ -157,6 +159,11 @@ export class Recorder {
 
   get on(): boolean {
     return this.#on;
+  }
+
+  /** Number of the step that runs. */
+  get stepNum(): number {
+    return this.#step;
   }
 
   /** What is wanted right now: bits of `detail`. */
@@ -487,13 +494,13 @@ export class Recorder {
   }
 
   /** What is to be done changes here. Published like a step: it may use the room that events leave free for them. */
-  mark({ sends, begins }: ActionMark): void {
+  mark({ sends, begins, ends = !sends }: ActionMark): void {
     if (!this.#on) return;
     if (!this.#ring.hasRoomForStep()) {
       this.#ring.dropEvent();
       return;
     }
-    this.#ring.put(recordKind.action, 0, this.#now(), sends ? 1 : 0, begins ? 1 : 0);
+    this.#ring.put(recordKind.action, 0, this.#now(), sends ? 1 : 0, begins ? 1 : ends ? 2 : 0);
     this.#ring.publish();
   }
 

@@ -36,6 +36,8 @@ export interface ReadAction {
   readonly sends: boolean;
   /** Whether results begin here. */
   readonly begins: boolean;
+  /** Whether they end here. */
+  readonly ends: boolean;
   readonly time: RankTime;
 }
 
@@ -215,7 +217,7 @@ export class RingDrain {
         this.#endStep(summary, this.#placed(summary, raw, promised), a, b);
         return;
       case recordKind.action:
-        this.#action = { sends: a === 1, begins: b === 1, time: rankTime(this.#time(raw)) };
+        this.#action = { sends: a === 1, begins: b === 1, ends: b === 2, time: rankTime(this.#time(raw)) };
         return;
       case recordKind.opEnd:
         this.#endOp(builder, this.#stack.pop(), this.#placed(builder, raw, promised), extra, name, a, b);

@@ -45,7 +45,7 @@ const word = { write: 0, droppedEvents: 1, droppedArguments: 2, droppedNames: 3,
  *   memoryCategory    what a buffer is; extra category, name address, a bytes, b device type
  *   engineMemory      what an engine holds; extra buffers, name tensors, a bytes
  *   pastSpan          a span that is over; extra category, a length in ms, b which of the thread's lines (`threadLine`)
- *   action            from here on detail is sent (a 1) or held back (a 0); b 1 where results begin
+ *   action            from here on detail is sent (a 1) or held back (a 0); b 1 where results begin, 2 where they end
  *   asyncOwner        the arguments that follow belong to the async span whose id is a
  */
 export const recordKind = {

@@ -10,6 +10,7 @@
 // shipper), and `attach` is heard by the shipper and, until it is up, by the main thread, which hands it on. All of it is idempotent.
 
 import type { MessagePort } from 'node:worker_threads';
+import { captureSlotsBytes } from './capture-slots.ts';
 import type { ResolvedOptions } from './options.ts';
 
 /** Values of the control word. */
@@ -21,7 +22,7 @@ export const channelName = 'ranktrace';
 export interface Session {
   /** Incarnation. */
   readonly id: string;
-  /** Two Int32: a `sessionState`, and bits of `detail` (detail.ts). */
+  /** Int32: a `sessionState`, bits of `detail` (detail.ts), and the steps that are asked for (capture-slots.ts). */
   readonly control: SharedArrayBuffer;
   /** Monotonic clock at RankTime 0, ns. */
   readonly epochNs: bigint;
@@ -32,10 +33,13 @@ export interface Session {
     | undefined;
 }
 
-export const controlBytes = 8;
+export const controlBytes = 8 + captureSlotsBytes;
 
 /** The session's word of `detail` bits. */
 export const detailWord = ({ control }: Session): Int32Array => new Int32Array(control, 4, 1);
+
+/** The session's words of steps that are asked for. */
+export const captureWords = ({ control }: Session): Int32Array => new Int32Array(control, 8);
 
 /** Whether nobody ships for the session any more. */
 export function hasEnded({ control }: Session): boolean {

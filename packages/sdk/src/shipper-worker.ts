@@ -25,6 +25,7 @@ function run({ session, main, options, pid }: ShipperStart): void {
       if (stopping) return;
       if (message.type === 'flush') collector.flush();
       if (message.type === 'pull' && message.run === options.run) collector.pull(message.fromStep, message.toStep);
+      if (message.type === 'record' && message.run === options.run) collector.record(message.fromStep, message.toStep);
     },
     notice,
   });

@@ -44,7 +44,7 @@ export interface ShipperIdentity {
 }
 
 export interface ShipperEvents {
-  /** A message that is for the recorder, not for the shipper: `flush`. */
+  /** A message that is for the recorder, not for the shipper: `flush`, `pull`, `record`. */
   control(message: ControlMessage): void;
   /** One line for a person; at most one of a kind in 10 s. */
   notice(line: string): void;

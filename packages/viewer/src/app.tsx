@@ -11,6 +11,7 @@ import { HelpDialog } from './help-dialog.tsx';
 import { OverviewView } from './overview/overview-view.tsx';
 import { RunClient } from './run-client.ts';
 import { type ThemeChoice, useThemeChoice } from './theme.ts';
+import { KeptSessions } from './timeline/kept-sessions.ts';
 import { TimelineView } from './timeline/timeline-view.tsx';
 import { chooseRun, createViewState, type PageName, pageNames, type ViewState } from './view-state.ts';
 
@@ -23,6 +24,7 @@ export function App({ connection, state }: { connection: Connection; state: View
   // A run has nothing to be compared with in itself.
   const other = useRunClient(connection, isCompare && state.other.value !== state.run.value ? state.other.value : undefined);
   const otherState = useMemo(() => createOtherState(state), [state]);
+  const sessions = useMemo(() => new KeptSessions(), []);
   const isHelpOpen = useSignal(false);
 
   useEffect(() => {
@@ -94,7 +96,7 @@ export function App({ connection, state }: { connection: Connection; state: View
         </button>
       </header>
       <main class="page-body">
-        <PageBody runs={runs} client={client} other={other} state={state} otherState={otherState} />
+        <PageBody runs={runs} client={client} other={other} state={state} otherState={otherState} sessions={sessions} />
       </main>
       <HelpDialog isOpen={isHelpOpen} />
     </>
@@ -107,12 +109,14 @@ function PageBody({
   other,
   state,
   otherState,
+  sessions,
 }: {
   runs: readonly RunLine[] | undefined;
   client: RunClient | undefined;
   other: RunClient | undefined;
   state: ViewState;
   otherState: ViewState;
+  sessions: KeptSessions;
 }): JSX.Element {
   if (client === undefined) {
     return (
@@ -132,7 +136,7 @@ function PageBody({
     case 'overview':
       return <OverviewView key={client.run} client={client} state={state} />;
     case 'timeline':
-      return <TimelineView key={client.run} client={client} state={state} />;
+      return <TimelineView key={client.run} session={sessions.of(client, state)} />;
     case 'compare':
       return other === undefined ? (
         <div class="empty" role="status">
@@ -145,7 +149,7 @@ function PageBody({
           a={client}
           b={other}
           state={state}
-          timeline={(each) => <TimelineView key={each.run} client={each} state={each === other ? otherState : state} />}
+          timeline={(each) => <TimelineView key={each.run} session={sessions.of(each, each === other ? otherState : state)} />}
         />
       );
   }

@@ -31,6 +31,7 @@ export class RunClient {
   readonly #model = signal<RunModel | undefined>(undefined);
   readonly #problem = signal<string | undefined>(undefined);
   readonly #resets = new Set<() => void>();
+  readonly #closes: (() => void)[] = [];
   readonly #stop: (() => void)[];
 
   constructor(connection: Connection, run: string) {
@@ -60,8 +61,14 @@ export class RunClient {
     return () => this.#resets.delete(listener);
   }
 
+  /** Calls `listener` when the run is no longer followed. */
+  onClose(listener: () => void): void {
+    this.#closes.push(listener);
+  }
+
   close(): void {
     for (const stop of this.#stop) stop();
+    for (const closed of this.#closes.splice(0)) closed();
     this.#connection.request({ type: 'close', run: this.run }).catch(() => undefined);
   }
 

@@ -51,6 +51,7 @@ export class RankMetrics {
   readonly #waited = new Float64Array(limits.metricsStepsMax);
   readonly #overheads = new Float64Array(limits.metricsStepsMax);
   #count = 0;
+  #newest = Number.NEGATIVE_INFINITY;
   #incarnation = '';
   /** ns of our clock at which the last batch came. */
   #heardAt = 0n;
@@ -105,9 +106,10 @@ export class RankMetrics {
       const slot = this.#slot(steps.columns.step[row] as number);
       const length = steps.columns.length[row] as number;
       if (!isLength(length)) continue;
+      visitor.step(length);
+      if (slot === undefined) continue;
       this.#lengths[slot] = length;
       this.#overheads[slot] = steps.columns.overhead[row] as number;
-      visitor.step(length);
     }
     for (let row = 0; row < phases.length; row++) {
       const name = strings[phases.columns.name[row] as number] ?? '';
@@ -115,7 +117,7 @@ export class RankMetrics {
       if (!isLength(length)) continue;
       if (waits(name)) {
         const slot = this.#slot(phases.columns.step[row] as number);
-        this.#waited[slot] = (this.#waited[slot] as number) + length;
+        if (slot !== undefined) this.#waited[slot] = (this.#waited[slot] as number) + length;
       }
       visitor.phase(name, length);
     }
@@ -134,13 +136,17 @@ export class RankMetrics {
     this.#isSameHost = header.host === this.#clock.host;
     this.#best = undefined;
     this.#ringFill = undefined;
+    this.#newest = Number.NEGATIVE_INFINITY;
     this.#steps.fill(Number.NaN);
     this.#lengths.fill(0);
     this.#waited.fill(0);
     this.#overheads.fill(0);
   }
 
-  #slot(step: number): number {
+  /** Where a step stands, or may; undefined for one older than the window. */
+  #slot(step: number): number | undefined {
+    if (step <= this.#newest - limits.metricsStepsMax) return undefined;
+    this.#newest = Math.max(this.#newest, step);
     for (let back = 1; back <= limits.metricsStepsMax && back <= this.#count; back++) {
       const slot = (this.#count - back) % limits.metricsStepsMax;
       if (this.#steps[slot] === step) return slot;

@@ -4,12 +4,14 @@
 //   412          200      202      280      202   78
 //   413          199      203      276      203   73     ► the median of these
 //
+// Steps that less than half of the ranks told are left out: the others are late, or ended before.
+//
 // Invariant: the median of an even number is the lower one. Of two ranks, the slower one then has an excess, and the faster one has none.
 
 import type { WindowStep } from './rank-metrics.ts';
 
 export interface StepWindow {
-  /** Median over steps of the slowest rank's; undefined without steps that all ranks told. ns. */
+  /** Median over steps of the slowest rank's; undefined without any. ns. */
   readonly step: number | undefined;
   /** By rank, ns per step; of those that have steps in common with others. */
   readonly excess: ReadonlyMap<number, number>;
@@ -36,7 +38,7 @@ export function stepWindow(ranks: ReadonlyMap<number, Iterable<WindowStep>>): St
   const longest: number[] = [];
   const excesses = new Map<number, number[]>();
   for (const { longest: length, work } of steps.values()) {
-    if (work.size < telling) continue;
+    if (2 * work.size < telling) continue;
     longest.push(length);
     if (work.size < 2) continue;
     const middle = lowerMedian([...work.values()]) ?? 0;

@@ -62,26 +62,28 @@ describe('who keeps others waiting', () => {
     const [finding, ...others] = stragglers(analysis);
     expect(others).toEqual([]);
     expect(finding).toMatchObject({ severity: 'warning', ranks: [fault.rank] });
-    const [, waited, phase, more] =
-      /they waited ([\d.]+) ms a step, .* Its (\w+) takes ([\d.]+) ms a step more/.exec(finding?.text ?? '') ?? [];
+    const [, phase, cost] = /^rank \d slow in (\w+), and the others wait: ([\d.]+) ms a step/.exec(finding?.text ?? '') ?? [];
     expect(phase).toBe(fault.phase);
-    expect(Math.abs(Number(more) - fault.ms)).toBeLessThan(0.5);
-    expect(Math.abs(Number(waited) - fault.ms)).toBeLessThan(1);
+    expect(Math.abs(Number(cost) - fault.ms)).toBeLessThan(1);
     // The place to jump to is one of its waits.
     const length = (finding?.until ?? 0) - (finding?.from ?? 0);
     expect(length).toBeGreaterThan(fault.ms * ms);
     expect(length).toBeLessThan(1.3 * fault.ms * ms);
   });
 
-  it('blames nobody in a balanced job', () => {
-    expect(analysisOf(recorded('balanced')).findings).toEqual([]);
+  it('blames nobody in a balanced job, though it says what its steps wait for', () => {
+    const { findings } = analysisOf(recorded('balanced'));
+    expect(findings.map(({ severity, kind, ranks }) => [severity, kind, ranks])).toEqual([
+      ['note', 'network', []],
+      ['note', 'data_loading', []],
+    ]);
   });
 
   it('names a straggler among ranks on many hosts, whose clocks are off', () => {
     const options = { ranks: 16, hosts: 4, stepMs: 50 };
     const slow = simulated({ ...options, stragglers: [{ rank: 6, phase: 'backward', ms: 8 }] });
     expect(stragglers(slow).map(({ ranks }) => ranks)).toEqual([[6]]);
-    expect(stragglers(slow)[0]?.text).toMatch(/^rank 6 keeps the others waiting: .* Its backward takes/);
+    expect(stragglers(slow)[0]?.text).toMatch(/^rank 6 slow in backward, and the others wait: /);
     expect(stragglers(simulated(options))).toEqual([]);
   });
 
@@ -92,7 +94,7 @@ describe('who keeps others waiting', () => {
     ] as const;
     const analysis = simulated({ ranks: 4, hosts: 1, stepMs: 50, stragglers: two });
     const found = stragglers(analysis).sort((a, b) => (a.ranks[0] ?? 0) - (b.ranks[0] ?? 0));
-    expect(found.map(({ ranks, text }) => [ranks, /Its (\w+) takes/.exec(text)?.[1]])).toEqual([
+    expect(found.map(({ ranks, text }) => [ranks, /slow in (\w+)/.exec(text)?.[1]])).toEqual([
       [[1], 'data'],
       [[2], 'optimizer'],
     ]);

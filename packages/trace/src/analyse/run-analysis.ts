@@ -5,6 +5,8 @@
 // Invariant: a finding says what was seen, in whole sentences, and never more often than `findingsPerKindMax` of one kind.
 
 import { nanosPerMs, nanosPerSecond, type Overview, type ViewFinding } from '@ranktrace/protocol';
+import type { Blame, BlameFinding } from '../blame/blame.ts';
+import { StepBlameSink } from '../blame/step-blame-sink.ts';
 import type { AlignedRun } from '../merge/align-run.ts';
 import { type MergeProgress, mergeAligned } from '../merge/merge-run.ts';
 import { teeSink } from '../merge/tee-sink.ts';
@@ -12,7 +14,7 @@ import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } fro
 import { type Finding, findCompleteness } from './findings.ts';
 import { type OpenCollective, type OpenRank, OpenWorkSink, type OpenWorkSummary } from './open-work.ts';
 import { RpcSink, type RpcSummary } from './rpcs.ts';
-import { type RankSummary, type RunSummary, StepSummarySink } from './step-summary.ts';
+import { type RunSummary, StepSummarySink } from './step-summary.ts';
 import { type WaitingOfRank, WaitingSink } from './waiting.ts';
 
 /** The findings of a run, alerts first, and who kept others waiting, those that were waited for longest first. */
@@ -48,11 +50,10 @@ export class RunAnalysisSink implements TraceSink {
   readonly #waiting = new WaitingSink();
   readonly #rpcs = new RpcSink();
   readonly #openWork = new OpenWorkSink();
-  readonly #all = teeSink(this.#steps, this.#waiting, this.#rpcs, this.#openWork);
+  readonly #blame = new StepBlameSink();
+  readonly #all = teeSink(this.#steps, this.#waiting, this.#rpcs, this.#openWork, this.#blame);
   #header: TraceHeader | undefined;
   #totals: readonly ProcessTotals[] = [];
-  #from = Number.POSITIVE_INFINITY;
-  #until = Number.NEGATIVE_INFINITY;
 
   constructor({ isLive = false }: RunAnalysisOptions) {
     this.#isLive = isLive;
@@ -68,8 +69,6 @@ export class RunAnalysisSink implements TraceSink {
   }
 
   event(event: TraceEvent): void {
-    this.#from = Math.min(this.#from, event.start);
-    this.#until = Math.max(this.#until, event.start + event.length);
     this.#all.event(event);
   }
 
@@ -84,7 +83,7 @@ export class RunAnalysisSink implements TraceSink {
     const [steps, waiting, openWork] = [this.#steps.summary, this.#waiting.summary, this.#openWork.summary];
     const findings = [
       ...hangs(openWork, steps, this.#isLive),
-      ...keepingOthersWaiting(waiting, steps, Math.max(0, this.#until - this.#from)),
+      ...blamed(this.#blame.blame, waiting),
       ...failingCalls(this.#rpcs.summary),
       ...completeness(this.#header, this.#totals, openWork, this.#isLive),
     ];
@@ -135,46 +134,35 @@ function hangText({ group, op, sequence, inside, left, missing }: OpenCollective
   return `${who} ${inside.length === 1 ? 'is' : 'are'} inside of ${name} for ${seconds(length)}${others.length > 0 ? `; ${others.join(', ')}` : ''}`;
 }
 
-/** A rank is told of when others waited for it more than by chance, by so many standard deviations, … */
-const deviationsMin = 3;
-/** … and by so much of the time of all its steps, even without its longest waits. */
-const waitedShareMin = 0.01;
-/** A phase is named when it is longer than the others' by this share of what they wait. */
-const phaseShareMin = 0.3;
-
-/** `length`: of the whole trace, ns. */
-function keepingOthersWaiting(waiting: readonly WaitingOfRank[], steps: RunSummary, length: number): ViewFinding[] {
-  const findings: ViewFinding[] = [];
-  for (const { rank, collectives, lastIn, deviations, byChance, waitedFor, waitedOften, worst } of waiting) {
-    const own = steps.ranks.find((summary) => summary.rank === rank);
-    const time = own === undefined ? length : own.steps * own.mean;
-    if (worst === undefined || deviations < deviationsMin || Math.min(waitedFor - byChance, waitedOften) < waitedShareMin * time) continue;
-    const per = own === undefined ? waitedFor : waitedFor / own.steps;
-    const often = `last in ${lastIn} of ${collectives} collectives whose last rank is known`;
-    const share = `${((100 * waitedFor) / time).toFixed(0)} %`;
-    const wait = own === undefined ? `${ms(per)} in all, ${share} of the time` : `${ms(per)} a step, ${share} of it`;
-    const phase = own === undefined ? '' : slowPhase(own, steps.ranks, per);
-    const text = `rank ${rank} keeps the others waiting: ${often}; they waited ${wait}${phase}`;
-    findings.push({ severity: 'warning', kind: 'straggler', text, ranks: [rank], ...worst });
-  }
-  return findings;
+/** What steps are to be charged to, worst first; it leads to the longest single wait for the rank that is named. */
+function blamed({ verdict, findings }: Blame, waiting: readonly WaitingOfRank[]): ViewFinding[] {
+  return findings
+    .filter(({ kind }) => kind !== 'inconclusive' || verdict === 'inconclusive')
+    .map(({ kind, ranks, phase, costMsPerStep, shareOfStep, evidence }): ViewFinding => {
+      const cost = `${costMsPerStep.toPrecision(3)} ms a step, ${(100 * shareOfStep).toFixed(0)} % of it`;
+      const what = blameText[kind](rankList(ranks), phase === undefined ? '' : ` in ${phase}`);
+      const isShared = kind === 'data_loading' || kind === 'network' || kind === 'inconclusive';
+      const place = waiting.find(({ rank }) => ranks.includes(rank))?.worst ?? {};
+      return {
+        severity: isShared && verdict !== kind ? 'note' : 'warning',
+        kind,
+        text: [`${what}: ${cost}`, ...evidence.slice(0, 1)].join('. '),
+        ranks,
+        ...place,
+      };
+    });
 }
 
-/** In which phase a rank is longer than the others' median by most. */
-function slowPhase(own: RankSummary, ranks: readonly RankSummary[], wait: number): string {
-  let [most, slowest] = [phaseShareMin * wait, ''];
-  for (const [name, length] of own.phases) {
-    const others = ranks.filter(({ rank }) => rank !== own.rank).map(({ phases }) => phases.get(name) ?? 0);
-    const more = length - middleOf(others);
-    if (others.length > 0 && more > most) [most, slowest] = [more, name];
-  }
-  return slowest === '' ? '' : `. Its ${slowest} takes ${ms(most)} a step more than the others'`;
-}
-
-function middleOf(values: readonly number[]): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  return ((sorted[(sorted.length - 1) >> 1] ?? 0) + (sorted[sorted.length >> 1] ?? 0)) / 2;
-}
+/** `who`: its ranks; `where`: ` in PHASE` or nothing. */
+const blameText: Readonly<Record<BlameFinding['kind'], (who: string, where: string) => string>> = {
+  straggler: (who, where) => `${who} slow${where}, and the others wait`,
+  stage_imbalance: (who, where) => `the stage of ${who} has more to do${where}`,
+  rotating_imbalance: (_, where) => `another rank is slow in each step${where}`,
+  cluster_wide: (_, where) => `all ranks became slower${where}`,
+  data_loading: (_, where) => `steps wait for data${where}`,
+  network: (_, where) => `steps wait for the network${where}`,
+  inconclusive: () => 'who waits for whom cannot be told',
+};
 
 function failingCalls({ routes }: RpcSummary): ViewFinding[] {
   const methods = [...new Set(routes.map(({ method }) => method))].map((method) => {

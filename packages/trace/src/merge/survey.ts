@@ -1,6 +1,6 @@
 // First pass over a source: who it is, what its clocks say, what it lost. Reads no events.
 
-import { type Batch, type BatchHeader, type Dropped, recordedKey, type TableName } from '@ranktrace/protocol';
+import { type Batch, type BatchHeader, capturedKey, type Dropped, recordedKey, type TableName } from '@ranktrace/protocol';
 import type { ClockEvidence, ClockSample } from '../align/fit-clocks.ts';
 import type { EventCounts } from '../trace-sink.ts';
 import type { BatchSource } from './batch-source.ts';
@@ -91,6 +91,7 @@ export class SourceSurvey {
     const since = Float64Array.from(this.#since);
     const metadata = new Map(this.#metadata);
     metadata.delete(recordedKey);
+    metadata.delete(capturedKey);
     return {
       source: this.#source,
       header,

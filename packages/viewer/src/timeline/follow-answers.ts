@@ -18,7 +18,7 @@ export function followSelection(session: TimelineSession): () => void {
   return effect(() => {
     const selected = state.selected.value;
     if (!isReady.value) return;
-    if (isOpen.value) void client.model.value;
+    if (isOpen.value && session.isShown.value) void client.model.value;
     if (selected === undefined) {
       batch(() => {
         session.details.value = undefined;
@@ -80,7 +80,7 @@ export function followLinks(session: TimelineSession): () => void {
     void session.window.value;
     void session.scrollTop.value;
     void session.layout.value;
-    const isReady = session.client.model.value !== undefined && session.size.value.width > 0;
+    const isReady = session.isShown.value && session.client.model.value !== undefined && session.size.value.width > 0;
     giveUp();
     if (isReady) timer = setTimeout(ask, linksDelayMs);
   });

@@ -20,7 +20,6 @@ export function goTo(session: TimelineSession, { track, event, start, length, de
   batch(() => {
     session.place.value = { track, event, start, length, depth };
     session.mergedCount.value = 1;
-    session.state.area.value = undefined;
     session.state.selected.value = { track, event };
   });
   reveal(session, { track, start, length, depth });
@@ -50,8 +49,11 @@ export function revealRow(session: TimelineSession, track: number, depth = 0): v
   else if (top + 3 * lineHeight > at + visible) session.scrollGoal.value = Math.max(0, top - visible / 2);
 }
 
-/** The selected event's neighbour, where the tiles that are drawn know of it; without a selection, the first lane's largest. */
-export function selectBeside(session: TimelineSession, direction: 'next' | 'previous' | 'up' | 'down'): void {
+/**
+ * The selected event's neighbour: where the tiles that are drawn know of it at once, else the next or previous one on its track, of its depth
+ * while there is any, from the service. Without a selection, the first lane's largest.
+ */
+export async function selectBeside(session: TimelineSession, direction: 'next' | 'previous' | 'up' | 'down'): Promise<void> {
   const place = session.place.peek();
   const found =
     place === undefined
@@ -60,11 +62,9 @@ export function selectBeside(session: TimelineSession, direction: 'next' | 'prev
         ? lanewards(session, place, direction)
         : sidewards(session, place, direction);
   if (found === undefined) {
-    session.say(
-      { next: 'Nothing after it near here', previous: 'Nothing before it near here', up: 'Nothing above', down: 'Nothing below' }[
-        direction
-      ],
-    );
+    if (direction === 'up' || direction === 'down') session.say(direction === 'up' ? 'Nothing above' : 'Nothing below');
+    else if (place === undefined) session.say('Nothing to select near here');
+    else await find(session, [], [place.track], place.start, direction, place.depth);
     return;
   }
   session.select(found);
@@ -77,7 +77,7 @@ export async function selectSameName(session: TimelineSession, direction: 'next'
   const details = session.details.peek();
   if (place === undefined || details === undefined) return;
   if (details.kind === 'step') {
-    selectBeside(session, direction);
+    await selectBeside(session, direction);
     return;
   }
   const name = session.model?.names.indexOf(details.name) ?? -1;
@@ -96,12 +96,13 @@ export async function selectMatch(session: TimelineSession, direction: 'next' | 
   await find(session, names, [], isSeen ? place.start : direction === 'next' ? window.from : window.until, direction);
 }
 
-/** Zooms to the marked area, else to the selected event, else to the whole run. */
+/** Zooms to the marked area or the selected event, whichever is shown below, else to the whole run. */
 export function fitSelection(session: TimelineSession): void {
   const area = session.state.area.peek();
   const place = session.place.peek();
-  if (area !== undefined) session.show(fitted(area.from, area.until));
-  else if (place !== undefined) session.show(fitted(place.start, place.start + place.length));
+  const panel = session.panel.peek();
+  if (panel === 'area' && area !== undefined) session.show(fitted(area.from, area.until));
+  else if (panel === 'details' && place !== undefined) session.show(fitted(place.start, place.start + place.length));
   else session.showWhole();
 }
 
@@ -146,10 +147,13 @@ async function find(
   tracks: readonly number[],
   time: number,
   direction: 'next' | 'previous',
+  depth?: number,
 ): Promise<void> {
+  const before = session.state.selected.peek();
   try {
-    const place = await session.client.find(names, tracks, time, direction);
-    if (session.isDisposed) return;
+    const place = await session.client.find(names, tracks, time, direction, depth);
+    // Another was chosen meanwhile.
+    if (session.isDisposed || session.state.selected.peek() !== before) return;
     if (place === null) session.say(direction === 'next' ? 'None later' : 'None earlier');
     else goTo(session, place);
   } catch (error) {

@@ -57,6 +57,8 @@ export interface Marking {
   readonly bottom: number;
 }
 
+export type Panel = 'details' | 'area';
+
 /** Of a finding about all ranks, so many are unfolded. */
 const unfoldedMax = 12;
 /** What a live run shows at first, when it has run longer. */
@@ -87,6 +89,10 @@ export class TimelineSession {
   readonly matches: Signal<Matches | undefined> = signal(undefined);
   /** An area while it is being drawn. */
   readonly marking: Signal<Marking | undefined> = signal(undefined);
+  /** Whether it is on the page: what nobody sees is not asked for. */
+  readonly isShown = signal(false);
+  /** What is shown below the lanes: of the selected event and the marked area, the one that was chosen last. */
+  readonly panel: ReadonlySignal<Panel | undefined>;
   /** Counts tiles that came: whoever draws depends on it. */
   readonly tilesCame = signal(0);
   readonly isLoading = signal(false);
@@ -99,6 +105,7 @@ export class TimelineSession {
   readonly processes: ReadonlySignal<ReadonlyMap<number, ViewProcess>>;
   readonly tracks: ReadonlySignal<ReadonlyMap<number, ViewTrack>>;
   readonly #stops: (() => void)[];
+  readonly #chosenPanel = signal<Panel>('area');
   #noticeTimer: ReturnType<typeof setTimeout> | undefined;
   #wasLive = false;
   #isDisposed = false;
@@ -134,7 +141,18 @@ export class TimelineSession {
         representatives: representativesOf(this.overview.now.value, ranks, ranksOpenMax),
       });
     });
+    this.panel = computed(() => {
+      const [hasArea, hasEvent] = [state.area.value !== undefined, state.selected.value !== undefined];
+      if (hasArea && hasEvent) return this.#chosenPanel.value;
+      return hasArea ? 'area' : hasEvent ? 'details' : undefined;
+    });
     this.#stops = [
+      effect(() => {
+        if (state.selected.value !== undefined) this.#chosenPanel.value = 'details';
+      }),
+      effect(() => {
+        if (state.area.value !== undefined) this.#chosenPanel.value = 'area';
+      }),
       client.onReset(() => this.#reset()),
       effect(() => this.#followModel()),
       effect(() => this.#followTarget()),
@@ -252,8 +270,11 @@ export class TimelineSession {
       this.place.value = item;
       this.mergedCount.value = item?.count ?? 1;
       this.state.selected.value = item === undefined ? undefined : { track: item.track, event: item.event };
-      if (item !== undefined) this.state.area.value = undefined;
     });
+  }
+
+  showPanel(panel: Panel): void {
+    this.#chosenPanel.value = panel;
   }
 
   /** Takes away what was chosen last: area, selection, search, marked ranks. */
@@ -303,7 +324,7 @@ export class TimelineSession {
   #followModel(): void {
     const model = this.client.model.value;
     if (model === undefined) return;
-    this.overview.ask();
+    if (this.isShown.value) this.overview.ask();
     const isWhole = this.state.from.peek() === undefined;
     const isFirst = !this.#wasLive && this.state.target.peek() === undefined;
     if (model.live && isWhole && (isFirst || this.state.follow.peek())) this.setFollow(true);

@@ -10,20 +10,19 @@
 
 import { useComputed, useSignal } from '@preact/signals';
 import type { JSX } from 'preact';
-import { useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import { AreaPanel } from '../area-panel.tsx';
 import { DetailsPanel } from '../details-panel.tsx';
 import { formatDuration } from '../format.ts';
-import type { RunClient } from '../run-client.ts';
+import { Tabset } from '../tabset.tsx';
 import { useTheme } from '../theme.ts';
-import type { ViewState } from '../view-state.ts';
 import { pinnedBottom, rulerHeight } from './frame-painter.ts';
 import { actionOf, heldActions, type KeyAction } from './keys.ts';
 import { Minimap } from './minimap.tsx';
 import { fitSelection, markSelection, selectBeside, selectSameName } from './navigate.ts';
 import { RowHeaders } from './row-headers.tsx';
 import { Separator } from './separator.tsx';
-import { TimelineSession } from './session.ts';
+import type { Panel, TimelineSession } from './session.ts';
 import { Stage } from './stage.ts';
 import { TimelineBar } from './timeline-bar.tsx';
 import { Corner, EmptyNote, LiveRegion } from './timeline-notes.tsx';
@@ -33,9 +32,8 @@ const panelHeightMin = 90;
 const gutterMin = 140;
 const gutterMax = 480;
 
-export function TimelineView({ client, state }: { client: RunClient; state: ViewState }): JSX.Element {
-  const session = useMemo(() => new TimelineSession(client, state), [client, state]);
-  useEffect(() => () => session.dispose(), [session]);
+export function TimelineView({ session }: { session: TimelineSession }): JSX.Element {
+  const { client, state } = session;
   const theme = useTheme();
   const section = useRef<HTMLElement>(null);
   const scroller = useRef<HTMLDivElement>(null);
@@ -64,6 +62,9 @@ export function TimelineView({ client, state }: { client: RunClient; state: View
     const observer = new ResizeObserver(measure);
     observer.observe(box);
     measure();
+    // Where it was when it was left.
+    box.scrollTop = session.scrollTop.peek();
+    session.isShown.value = true;
     const stopGutter = gutter.subscribe(measure);
     stage.current = new Stage(session, drawing, theme, () => {
       if (moved.current !== null) moved.current.style.transform = `translateY(${-session.scrollTop.peek()}px)`;
@@ -77,6 +78,9 @@ export function TimelineView({ client, state }: { client: RunClient; state: View
       session.scrollGoal.value = undefined;
     });
     return () => {
+      session.isShown.value = false;
+      session.hover.value = undefined;
+      session.marking.value = undefined;
       observer.disconnect();
       stopGutter();
       stopScroll();
@@ -87,10 +91,10 @@ export function TimelineView({ client, state }: { client: RunClient; state: View
   useEffect(() => {
     const act = (action: KeyAction): void => {
       const run: Partial<Record<KeyAction, () => void>> = {
-        next: () => selectBeside(session, 'next'),
-        previous: () => selectBeside(session, 'previous'),
-        up: () => selectBeside(session, 'up'),
-        down: () => selectBeside(session, 'down'),
+        next: () => void selectBeside(session, 'next'),
+        previous: () => void selectBeside(session, 'previous'),
+        up: () => void selectBeside(session, 'up'),
+        down: () => void selectBeside(session, 'down'),
         fit: () => fitSelection(session),
         whole: () => session.showWhole(),
         area: () => markSelection(session),
@@ -138,8 +142,7 @@ export function TimelineView({ client, state }: { client: RunClient; state: View
     };
   }, [session, state]);
 
-  const area = state.area.value;
-  const isPanelOpen = area !== undefined || state.selected.value !== undefined;
+  const panel = session.panel.value;
   return (
     <section class="timeline" ref={section} aria-label={`Timeline of ${client.run}`} style={{ '--gutter': `${gutter.value}px` }}>
       <TimelineBar session={session} />
@@ -194,7 +197,7 @@ export function TimelineView({ client, state }: { client: RunClient; state: View
         <div style={{ height: `${spacer.value}px` }} />
       </div>
       <LiveRegion session={session} />
-      {isPanelOpen && (
+      {panel !== undefined && (
         <>
           <Separator
             class="panel-grip"
@@ -206,30 +209,60 @@ export function TimelineView({ client, state }: { client: RunClient; state: View
             }}
           />
           <div class="panel" style={{ height: `${panelHeight.value}px` }}>
-            {area !== undefined ? (
-              <>
-                <div class="panel-head">
-                  <h2>
-                    Marked area <span class="muted">{formatDuration(area.until - area.from)}</span>
-                  </h2>
-                  <span class="spring" />
-                  <button type="button" onClick={() => fitSelection(session)}>
-                    Zoom to it
-                  </button>
-                  <button type="button" class="panel-close" aria-label="Close" title="Close (Esc)" onClick={() => session.clear()}>
-                    ×
-                  </button>
-                </div>
-                <div class="panel-body">
-                  <AreaPanel client={client} area={area} state={state} />
-                </div>
-              </>
-            ) : (
-              <DetailsPanel session={session} />
-            )}
+            <Panels session={session} shown={panel} />
           </div>
         </>
       )}
     </section>
+  );
+}
+
+const panelTabs = [
+  { key: 'details', title: 'Details' },
+  { key: 'area', title: 'Marked area' },
+] as const;
+
+/** What is known of the selected event, what lies in the marked area; of both, one at a time. */
+function Panels({ session, shown }: { session: TimelineSession; shown: Panel }): JSX.Element {
+  const { area, selected } = session.state;
+  const content = shown === 'area' ? <MarkedArea session={session} /> : <DetailsPanel session={session} />;
+  if (area.value === undefined || selected.value === undefined) return content;
+  return (
+    <Tabset label="Selected event and marked area" tabs={panelTabs} shown={shown} onShow={(panel) => session.showPanel(panel)}>
+      {content}
+    </Tabset>
+  );
+}
+
+function MarkedArea({ session }: { session: TimelineSession }): JSX.Element | null {
+  const { client, state } = session;
+  const area = state.area.value;
+  if (area === undefined) return null;
+  return (
+    <>
+      <div class="panel-head">
+        <h2>
+          Marked area <span class="muted">{formatDuration(area.until - area.from)}</span>
+        </h2>
+        <span class="spring" />
+        <button type="button" onClick={() => fitSelection(session)}>
+          Zoom to it
+        </button>
+        <button
+          type="button"
+          class="panel-close"
+          aria-label="Close"
+          title="Close (Esc)"
+          onClick={() => {
+            state.area.value = undefined;
+          }}
+        >
+          ×
+        </button>
+      </div>
+      <div class="panel-body">
+        <AreaPanel client={client} area={area} state={state} />
+      </div>
+    </>
   );
 }

@@ -1,0 +1,109 @@
+// Carries alerts to everybody who is configured to be told. Each output has a queue of its own: one that is slow or down delays nobody else.
+
+import type { Alert } from '@ranktrace/protocol';
+import { AggregatorError } from '../errors.ts';
+import type { AlertOutput } from './alert-output.ts';
+import { alertmanager } from './alertmanager.ts';
+import { deliveryLimits as limits } from './delivery-limits.ts';
+import type { Fetch } from './http-post.ts';
+import { logOutput } from './log-output.ts';
+import { type NatsPublish, natsOutput } from './nats-output.ts';
+import type { AlertOutputs, OutputConfig } from './output-config.ts';
+import { OutputQueue, type OutputStatus } from './output-queue.ts';
+import { webhook } from './webhook.ts';
+
+export interface AlertDeliveryOptions {
+  /** Told in one line what an operator should know; the alerts of a `log` output, too, unless `log` is given. */
+  readonly onNotice: (notice: string) => void;
+  readonly log?: ((line: string) => void) | undefined;
+  readonly fetch?: Fetch | undefined;
+  /** Needed by outputs of type `nats`. */
+  readonly publish?: NatsPublish | undefined;
+  /** Unix time, ms. */
+  readonly nowMs?: (() => number) | undefined;
+  /** Before the second try, ms; default `outputRetryMs`. */
+  readonly retryMs?: number | undefined;
+  /** For what waits at the end, ms; default `outputCloseMs`. */
+  readonly closeMs?: number | undefined;
+}
+
+interface Route {
+  readonly config: OutputConfig;
+  /** None where an alert is only counted. */
+  readonly queue: OutputQueue | undefined;
+}
+
+/**
+ * Delivers alerts to the outputs of a configuration: each once per state, in order, with bounded retries.
+ *
+ * @example
+ * const delivery = new AlertDelivery(config.outputs, { onNotice: console.error });
+ * const stop = aggregator.alerts.subscribe((alert) => delivery.deliver(alert));
+ */
+export class AlertDelivery {
+  readonly #routes: readonly Route[];
+  #exitCode: 0 | 1 = 0;
+
+  /** Throws AggregatorError `bad_option` where an output needs NATS and there is none. */
+  constructor(outputs: AlertOutputs, options: AlertDeliveryOptions) {
+    const ports = { nowMs: options.nowMs ?? Date.now, onNotice: options.onNotice };
+    const { retryMs = limits.outputRetryMs, closeMs = limits.outputCloseMs } = options;
+    this.#routes = outputs.map((config) => {
+      if (config.type === 'exit_code') return { config, queue: undefined };
+      const { name, perMinute, retryForMs, holdMs } = config;
+      return { config, queue: new OutputQueue({ name, perMinute, retryForMs, holdMs, retryMs, closeMs }, outputOf(config, options), ports) };
+    });
+  }
+
+  /** Tells `alert` to every output it is for. Never throws, never waits. */
+  deliver(alert: Alert): void {
+    for (const { config, queue } of this.#routes) {
+      if (!isFor(config, alert)) continue;
+      if (queue !== undefined) queue.offer(alert);
+      else if (alert.state === 'firing') this.#exitCode = 1;
+    }
+  }
+
+  /** An incident that an earlier life of the service told: receivers that remember are not told again. */
+  resume(alert: Alert): void {
+    for (const { config, queue } of this.#routes) if (isFor(config, alert)) queue?.resume(alert);
+  }
+
+  /** One line per output that sends, in the order of the configuration. */
+  status(): OutputStatus[] {
+    return this.#routes.flatMap(({ queue }) => (queue === undefined ? [] : [queue.status()]));
+  }
+
+  /** 1 when an alert fired that an `exit_code` output is for. */
+  get exitCode(): 0 | 1 {
+    return this.#exitCode;
+  }
+
+  /** Delivers what waits, all outputs at once, within `outputCloseMs`; what is then left is told and given up. */
+  async close(): Promise<void> {
+    await Promise.all(this.#routes.map(({ queue }) => queue?.close()));
+  }
+}
+
+function isFor(config: OutputConfig, { rule, severity, state }: Alert): boolean {
+  if (config.rules !== undefined && !config.rules.includes(rule)) return false;
+  if (config.severity === 'critical' && severity !== 'critical') return false;
+  return state === 'firing' || config.type === 'exit_code' || config.resolved;
+}
+
+function outputOf(
+  config: Exclude<OutputConfig, { type: 'exit_code' }>,
+  { onNotice, log = onNotice, fetch = globalThis.fetch, publish, nowMs = Date.now }: AlertDeliveryOptions,
+): AlertOutput {
+  switch (config.type) {
+    case 'log':
+      return logOutput(log);
+    case 'webhook':
+      return webhook(config, fetch);
+    case 'alertmanager':
+      return alertmanager(config, fetch, nowMs);
+    case 'nats':
+      if (publish !== undefined) return natsOutput(config.subject, publish);
+      throw new AggregatorError('bad_option', `Alert output "${config.name}" needs NATS: name its servers with --nats`);
+  }
+}

@@ -1,0 +1,84 @@
+// Which ranks are inside of collectives that others never entered, as far as ranks announce what is open.
+//
+// A rank has entered a collective of a group when it entered that one or a later one, so one number per rank and group is enough.
+
+import { alertLimits as limits } from './alert-limits.ts';
+
+/** One rank's part of a collective, as its batch told it. */
+export interface CollectiveFact {
+  readonly group: string;
+  readonly op: string;
+  readonly sequence: number;
+  readonly state: 'whole' | 'open' | 'close';
+}
+
+/** A collective that somebody has been inside of for long. */
+export interface StuckCollective {
+  readonly group: string;
+  readonly op: string;
+  readonly sequence: number;
+  readonly sinceMs: number;
+  readonly inside: readonly number[];
+  /** Ranks of the group that never entered. */
+  readonly missing: readonly number[];
+}
+
+interface OpenPart {
+  readonly group: string;
+  readonly op: string;
+  readonly sequence: number;
+  readonly sinceMs: number;
+}
+
+export class OpenCollectives {
+  /** By group, the highest sequence that each rank entered. */
+  readonly #entered = new Map<string, Map<number, number>>();
+  readonly #open = new Map<number, Map<string, OpenPart>>();
+
+  add(rank: number, { group, op, sequence, state }: CollectiveFact, nowMs: number): void {
+    this.#enter(rank, group, sequence);
+    if (state === 'whole') return;
+    const key = `${sequence} ${group}`;
+    let parts = this.#open.get(rank);
+    if (state === 'close') {
+      parts?.delete(key);
+      return;
+    }
+    if (parts === undefined) {
+      parts = new Map();
+      this.#open.set(rank, parts);
+    }
+    if (!parts.has(key) && parts.size < limits.alertOpenCollectivesPerRankMax) parts.set(key, { group, op, sequence, sinceMs: nowMs });
+  }
+
+  /** The rank began anew, or ended: it is inside of nothing. */
+  forget(rank: number): void {
+    this.#open.delete(rank);
+    for (const ranks of this.#entered.values()) ranks.delete(rank);
+  }
+
+  /** The collective that somebody has been inside of for longest, if that is since before `beforeMs`. */
+  stuck(beforeMs: number, everyRank: Iterable<number>): StuckCollective | undefined {
+    let oldest: OpenPart | undefined;
+    for (const parts of this.#open.values()) {
+      for (const part of parts.values()) if (part.sinceMs <= (oldest?.sinceMs ?? beforeMs)) oldest = part;
+    }
+    if (oldest === undefined) return undefined;
+    const { group, sequence } = oldest;
+    const entered = this.#entered.get(group);
+    const members = group === 'world' ? everyRank : (entered?.keys() ?? []);
+    const missing = [...members].filter((rank) => (entered?.get(rank) ?? -1) < sequence).sort((a, b) => a - b);
+    const inside = [...this.#open].filter(([, parts]) => parts.has(`${sequence} ${group}`)).map(([rank]) => rank);
+    return { ...oldest, inside: inside.sort((a, b) => a - b), missing };
+  }
+
+  #enter(rank: number, group: string, sequence: number): void {
+    let ranks = this.#entered.get(group);
+    if (ranks === undefined) {
+      if (this.#entered.size >= limits.alertGroupsMax) return;
+      ranks = new Map();
+      this.#entered.set(group, ranks);
+    }
+    if (sequence > (ranks.get(rank) ?? -1)) ranks.set(rank, sequence);
+  }
+}

@@ -1,0 +1,154 @@
+// One rule about ranks: ranks that get into the same trouble within a short time are one incident, told as one alert.
+//
+//   raise(3)  raise(5)      clear(3)           clear(5)
+//      └───────┴─ fired (3, 5) └─ updated (5)     └─ resolved
+//
+// Changes are told by `flush`, once for all ranks of a tick.
+//
+// Invariant: a rank is in one open incident of a rule at most.
+
+import type { Alert, AlertRule } from '@ranktrace/protocol';
+import { isoTime, type OpenAlert, resolveAlert, type TellChange } from './alert-change.ts';
+import { alertLimits as limits } from './alert-limits.ts';
+
+/** What an incident says of its ranks. */
+export interface RankTrouble {
+  readonly summary: string;
+  readonly before?: number;
+  readonly after?: number;
+}
+
+export interface RankRule {
+  readonly run: string;
+  readonly rule: AlertRule;
+  readonly severity: Alert['severity'];
+  readonly unit: Alert['unit'];
+  /** Of the ranks that are in it now; `all`: and those that were. */
+  readonly describe: (ranks: readonly number[], all: readonly number[]) => RankTrouble;
+  readonly tell: TellChange;
+}
+
+/** What tells one trouble of a rank from its next. */
+export interface Onset {
+  readonly key: string;
+  readonly step: number | null;
+}
+
+interface Incident {
+  readonly alert: OpenAlert;
+  readonly ranks: Set<number>;
+  readonly raisedMs: number;
+  isTold: boolean;
+  isChanged: boolean;
+  resolution: string;
+}
+
+/** An open incident as JSON can hold it. */
+export interface RankIncidentState {
+  readonly alert: OpenAlert;
+  readonly ranks: readonly number[];
+  readonly raisedMs: number;
+}
+
+export class RankIncidents {
+  readonly #rule: RankRule;
+  #open: Incident[] = [];
+
+  constructor(rule: RankRule) {
+    this.#rule = rule;
+  }
+
+  /** Ranks that are in trouble. */
+  get ranks(): Set<number> {
+    return new Set(this.#open.flatMap(({ ranks }) => [...ranks]));
+  }
+
+  has(rank: number): boolean {
+    return this.#open.some(({ ranks }) => ranks.has(rank));
+  }
+
+  raise(rank: number, nowMs: number, onset: Onset): void {
+    if (this.has(rank)) return;
+    const { run, rule, severity, unit } = this.#rule;
+    const last = this.#open.at(-1);
+    const joins = last !== undefined && (nowMs - last.raisedMs <= limits.alertJoinMs || this.#open.length >= limits.alertOpenPerRuleMax);
+    if (joins) {
+      last.ranks.add(rank);
+      last.isChanged = true;
+      return;
+    }
+    const alert: OpenAlert = {
+      id: `${run}/${rule}/rank-${rank}/${onset.key}`,
+      ...{ run, rule, severity, unit },
+      state: 'firing',
+      summary: '',
+      series: { kind: 'rank', rank },
+      firedAt: isoTime(nowMs),
+      resolvedAt: null,
+      resolution: null,
+      step: onset.step,
+      onsetStep: onset.step,
+      onsetAt: null,
+      before: null,
+      after: null,
+      change: null,
+      confidence: null,
+      ranks: [],
+      hint: null,
+    };
+    this.#open.push({ alert, ranks: new Set([rank]), raisedMs: nowMs, isTold: false, isChanged: false, resolution: '' });
+  }
+
+  /** The rank is out of it; the incident is over when all its ranks are. */
+  clear(rank: number, resolution: string): void {
+    for (const incident of this.#open) {
+      if (!incident.ranks.delete(rank)) continue;
+      incident.isChanged = true;
+      incident.resolution = resolution;
+    }
+  }
+
+  clearAll(resolution: string): void {
+    for (const rank of this.ranks) this.clear(rank, resolution);
+  }
+
+  /** Numbers of the incident that `rank` is in are others now. */
+  touch(rank: number): void {
+    for (const incident of this.#open) if (incident.ranks.has(rank)) incident.isChanged = true;
+  }
+
+  flush(nowMs: number): void {
+    for (const incident of this.#open) {
+      const { alert, ranks, isTold } = incident;
+      if (ranks.size === 0) {
+        if (isTold) resolveAlert(alert, nowMs, incident.resolution, this.#rule.tell);
+        continue;
+      }
+      if (isTold && !incident.isChanged) continue;
+      incident.isTold = true;
+      incident.isChanged = false;
+      const inOrder = [...ranks].sort((a, b) => a - b);
+      const all = [...new Set([...alert.ranks, ...inOrder])].sort((a, b) => a - b);
+      alert.ranks = all;
+      alert.series = all.length === 1 ? { kind: 'rank', rank: all[0] as number } : { kind: 'cluster' };
+      const { summary, before, after } = this.#rule.describe(inOrder, all);
+      alert.summary = summary;
+      alert.before = before ?? null;
+      alert.after = after ?? null;
+      this.#rule.tell(isTold ? 'updated' : 'fired', alert);
+    }
+    this.#open = this.#open.filter(({ ranks }) => ranks.size > 0);
+  }
+
+  state(): RankIncidentState[] {
+    return this.#open
+      .filter(({ isTold }) => isTold)
+      .map(({ alert, ranks, raisedMs }) => ({ alert: { ...alert }, ranks: [...ranks], raisedMs }));
+  }
+
+  restore(states: readonly RankIncidentState[]): void {
+    this.#open = states.map(({ alert, ranks, raisedMs }) => {
+      return { alert: { ...alert }, ranks: new Set(ranks), raisedMs, isTold: true, isChanged: false, resolution: '' };
+    });
+  }
+}

@@ -1,0 +1,85 @@
+// Steps of a cluster out of steps of its ranks, which come in batches of many steps, rank by rank.
+//
+//   rank 0  │ 7 8 9 10 11 │            told up to 11
+//   rank 1  │ 7 8 9 │                  told up to 9      steps up to 9 are whole: judged in order
+//
+// Invariant: a step is judged once, in ascending order. A rank that starts again from a lower step takes the others back with it.
+
+import type { StepTag } from '../detect/step-time-finding.ts';
+import { alertLimits as limits } from './alert-limits.ts';
+
+/** One step of one rank; lengths in ns. */
+export interface RankStepFact {
+  readonly step: number;
+  readonly length: number;
+  /** What of it recording took. */
+  readonly overhead: number;
+  readonly phases: ReadonlyMap<string, number>;
+  /** `contextKeyOf` what decides how long a step takes. */
+  readonly context: number;
+  readonly tag?: StepTag | undefined;
+}
+
+export class StepAssembly {
+  readonly #pending = new Map<number, Map<number, RankStepFact>>();
+  readonly #lastOf = new Map<number, number>();
+  #judged = -1;
+
+  /** The last step that a rank told; −1 before the first. */
+  lastOf(rank: number): number {
+    return this.#lastOf.get(rank) ?? -1;
+  }
+
+  /** Of steps that were judged already, nothing more is taken. */
+  add(rank: number, fact: RankStepFact): void {
+    const { step } = fact;
+    if (step > this.lastOf(rank)) this.#lastOf.set(rank, step);
+    if (step <= this.#judged) return;
+    let ranks = this.#pending.get(step);
+    if (ranks === undefined) {
+      ranks = new Map();
+      this.#pending.set(step, ranks);
+    }
+    ranks.set(rank, fact);
+  }
+
+  /** A rank's new life begins with `step`. */
+  restart(rank: number, step: number): void {
+    this.#lastOf.set(rank, step - 1);
+    if (step > this.#judged) return;
+    this.#judged = step - 1;
+    // What others told of their lives before is not what comes now.
+    this.#pending.clear();
+  }
+
+  /** Steps that all of `ranks` have told, and what is too much to wait for, in order. */
+  *whole(ranks: Iterable<number>): Generator<readonly [number, ReadonlyMap<number, RankStepFact>]> {
+    let upTo = Number.POSITIVE_INFINITY;
+    for (const rank of ranks) upTo = Math.min(upTo, this.lastOf(rank));
+    const isTooMany = this.#pending.size > limits.alertStepsPendingMax;
+    if (!isTooMany && !this.#hasUpTo(upTo)) return;
+    const steps = [...this.#pending.keys()].sort((a, b) => a - b);
+    const surplus = this.#pending.size - limits.alertStepsPendingMax;
+    for (const [index, step] of steps.entries()) {
+      if (step > upTo && index >= surplus) return;
+      const facts = this.#pending.get(step) as Map<number, RankStepFact>;
+      this.#pending.delete(step);
+      this.#judged = step;
+      yield [step, facts];
+    }
+  }
+
+  get judged(): number {
+    return this.#judged;
+  }
+
+  /** Goes on after `judged`. */
+  restore(judged: number): void {
+    this.#judged = judged;
+  }
+
+  #hasUpTo(step: number): boolean {
+    for (const pending of this.#pending.keys()) if (pending <= step) return true;
+    return false;
+  }
+}
