@@ -9,9 +9,9 @@ const node = /^node:/;
 /** Import direction: DESIGN.md's table. What is not named here may not be imported. */
 const allowed: Readonly<Record<string, readonly (string | RegExp)[]>> = {
   protocol: ['msgpackr', 'zod'],
-  trace: ['@ranktrace/protocol', 'pbf'],
+  trace: ['@ranktrace/protocol'],
   sdk: ['@ranktrace/protocol', '@ranktrace/trace', 'nats', 'ws', 'zod', node, /^@tensorflow\//],
-  aggregator: ['@ranktrace/protocol', '@ranktrace/trace', 'nats', 'ws', 'zod', node],
+  aggregator: ['@ranktrace/protocol', '@ranktrace/trace', 'nats', 'prom-client', 'ws', 'yaml', 'zod', node],
   viewer: ['@ranktrace/protocol', 'preact', '@preact/signals', 'uplot'],
   cli: [
     '@ranktrace/protocol',

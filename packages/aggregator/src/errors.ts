@@ -9,6 +9,8 @@ export type AggregatorErrorCode =
   | 'nats_unreachable'
   | 'nats_refused'
   | 'closed'
+  | 'nothing_captured'
+  | 'too_many_captures'
   | 'store_missing'
   | 'store_not_a_run'
   | 'store_unreadable'

@@ -84,6 +84,29 @@ export const aggregatorLimits = {
   natsFlushMs: 5_000,
   /** The server forgets our consumer when nobody used it for so long; a new one starts at the beginning and deduplication does the rest. */
   natsConsumerIdleMs: 7 * 24 * 3600 * 1000,
+  /** Answers to requests for steps (`captureSteps`) remembered per rank. */
+  answersPerRankMax: 8,
+  /** Captures of the service at once, and traces of one run that are kept: the oldest goes first. */
+  capturesAtOnceMax: 4,
+  capturesPerRunMax: 1000,
+  /** How far ahead of the furthest rank a capture begins, so that its request is there before. */
+  captureLeadMs: 500,
+  captureLeadStepsMax: 10_000,
+  /** While a capture waits: between two looks at the ranks, and between two requests to them to say how far they are. */
+  captureLookMs: 50,
+  captureAskMs: 1000,
+  /** A rank that says nothing for so long, though it is asked, is dead. */
+  captureSilenceMsMax: 5000,
+  /** When no rank that is waited for has finished a step for so long, nor for so many of their steps, they are late. */
+  captureStallMsMin: 10_000,
+  captureStallMsMax: 600_000,
+  captureStallSteps: 10,
+  captureWaitMsMax: 6 * 3600 * 1000,
+  /** What is read of a rank from before a capture, for its clock; and batches that are searched for its steps. */
+  captureClockMs: 30_000,
+  captureBatchesMax: 1_000_000,
+  /** What `POST /v1/capture` is asked with. */
+  captureRequestBytesMax: 4096,
   /** `flushRanks` waits until no batch came for `flushQuietMs`, but no longer than `flushWaitMsMax`. */
   flushQuietMs: 250,
   flushWaitMsMax: 3000,

@@ -7,13 +7,17 @@
 import {
   type Batch,
   type BatchHeader,
+  type Captured,
+  capturedKey,
   type Dropped,
   type LiveMessage,
   type RankStatus,
+  readCaptured,
   spanState,
   type TableName,
   tableNames,
 } from '@ranktrace/protocol';
+import { aggregatorLimits as limits } from './limits.ts';
 import { StepRing, type StepSummary } from './step-ring.ts';
 
 /** Tables whose rows are events; the others describe, measure clocks or hold arguments. */
@@ -30,8 +34,23 @@ interface IncarnationState extends StoredCounts {
   readonly sequence: number;
 }
 
+/** How far a rank is. */
+export interface RankProgress {
+  readonly rank: number;
+  readonly incarnation: string;
+  /** The last finished step, −1 before the first. */
+  readonly step: number;
+  readonly ended: boolean;
+  /** When its last batch came, ms of `performance.now`. */
+  readonly heardAt: number;
+  /** The last answers of this life to requests for steps, oldest first. */
+  readonly captured: readonly Captured[];
+}
+
 interface RankState {
   latest: BatchHeader;
+  heardAt: number;
+  captured: Captured[];
   ended: boolean;
   step: number;
   readonly incarnations: Map<string, IncarnationState>;
@@ -62,7 +81,9 @@ export class LiveState {
       rank.ended = false;
       rank.step = -1;
       rank.steps.restart();
+      rank.captured = [];
     }
+    rank.heardAt = run.lastBatchAt;
     // Batches of one incarnation may come out of order; `dropped` is cumulative, so the highest sequence has the truth.
     const before = rank.incarnations.get(header.incarnation);
     const isNewer = before === undefined || header.sequence > before.sequence;
@@ -70,6 +91,7 @@ export class LiveState {
     rank.incarnations.set(header.incarnation, { ...counts, dropped: newest.dropped, sequence: newest.sequence });
     const isLatest = header.incarnation === rank.latest.incarnation;
     if (isLatest && header.last) rank.ended = true;
+    if (isLatest) rank.captured = [...rank.captured, ...capturedOf(batch)].slice(-limits.answersPerRankMax);
     for (const name of tableNames) {
       const rows = eventRows(batch, name);
       if (rows > 0) rank.rows.set(name, (rank.rows.get(name) ?? 0) + rows);
@@ -103,6 +125,18 @@ export class LiveState {
     return [...(this.#runs.get(run)?.ranks.get(rank)?.steps.summaries() ?? [])];
   }
 
+  /** How far each rank of a run is, in no order; empty for a run that is not known. */
+  progress(run: string): RankProgress[] {
+    return [...(this.#runs.get(run)?.ranks.values() ?? [])].map(({ latest, step, ended, heardAt, captured }) => {
+      return { rank: latest.rank, incarnation: latest.incarnation, step, ended, heardAt, captured };
+    });
+  }
+
+  /** How many ranks a run has, as far as they said so. */
+  worldSize(run: string): number {
+    return this.#runs.get(run)?.worldSize ?? 0;
+  }
+
   /** Rows stored of each table, over all incarnations of a rank. Spans that were announced `open` count once. */
   rows(run: string, rank: number): ReadonlyMap<TableName, number> {
     return this.#runs.get(run)?.ranks.get(rank)?.rows ?? new Map();
@@ -127,10 +161,30 @@ export class LiveState {
 function rankOf(run: RunState, header: BatchHeader): RankState {
   let rank = run.ranks.get(header.rank);
   if (rank === undefined) {
-    rank = { latest: header, ended: false, step: -1, incarnations: new Map(), rows: new Map(), steps: new StepRing() };
+    rank = {
+      latest: header,
+      heardAt: run.lastBatchAt,
+      captured: [],
+      ended: false,
+      step: -1,
+      incarnations: new Map(),
+      rows: new Map(),
+      steps: new StepRing(),
+    };
     run.ranks.set(header.rank, rank);
   }
   return rank;
+}
+
+function capturedOf({ strings, tables }: Batch): Captured[] {
+  const { key, value } = tables.metadata.columns;
+  const captured: Captured[] = [];
+  for (let row = 0; row < tables.metadata.length; row++) {
+    if (strings[key[row] as number] !== capturedKey) continue;
+    const answer = readCaptured(strings[value[row] as number] ?? '');
+    if (answer !== undefined) captured.push(answer);
+  }
+  return captured;
 }
 
 function eventRows(batch: Batch, name: TableName): number {

@@ -124,6 +124,9 @@ export const recordedKey = 'ranktrace.recorded';
 /** Metadata key of a rank's answer to `record`: JSON text of `Captured` (messages.ts). That of the last request stays. */
 export const capturedKey = 'ranktrace.captured';
 
+/** Counter that a rank samples itself: how full the fullest ring of its threads was since the sample before, %. */
+export const ringFillCounter = 'ring fill';
+
 /** Beginning of the metadata keys that say what is not recorded any more, because recording took too much of the steps, and why. */
 export const shedKey = 'ranktrace.shed.';
 

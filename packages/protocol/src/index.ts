@@ -16,6 +16,7 @@ export {
   type Inflate,
   protocolVersion,
 } from './batch.ts';
+export { type CaptureRequest, type CaptureResult, captureRequestSchema, captureResultSchema } from './capture-messages.ts';
 export { ProtocolError, type ProtocolErrorCode } from './errors.ts';
 export {
   type Columns,
@@ -27,6 +28,7 @@ export {
   elementsPerRow,
   type Row,
   recordedKey,
+  ringFillCounter,
   shedKey,
   spanState,
   type TableName,

@@ -29,6 +29,8 @@ export const limits = {
   hostCharsMax: 256,
   /** Steps above cannot be asked for by number: ranks keep the number in 32 bits. */
   capturedStepMax: 2_147_483_646,
+  /** Steps of one capture. */
+  capturedStepsMax: 100_000,
   /** Batches a client may have sent and not yet seen acknowledged. */
   inFlightBatchesMax: 16,
   /** Tracks that one request of the page may name; none names all. */

@@ -2,15 +2,16 @@
 
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { inflateRawSync } from 'node:zlib';
-import { type Batch, decodeBatch, decodeBody, encodeBatch } from '@ranktrace/protocol';
+import { type Batch, type Captured, capturedKey, decodeBatch, decodeBody, encodeBatch, readCaptured } from '@ranktrace/protocol';
 import { mergeRun, type ProcessTotals, type TraceSink } from '@ranktrace/trace';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { AskedSteps } from './capture-slots.ts';
 import { Collector } from './collector.ts';
 import { type OpenScope, Recorder } from './recorder.ts';
 import { recordingLimits } from './recording-limits.ts';
 import { cellBytes, createRing, RingWriter } from './ring.ts';
-import { type AttachedThread, controlBytes, type Session } from './session.ts';
+import { type AttachedThread, captureWords, controlBytes, type Session } from './session.ts';
 
 const session: Session = { id: 'a-1', control: new SharedArrayBuffer(controlBytes), epochNs: 0n, ringBytes: 0, hooks: undefined };
 
@@ -243,6 +244,114 @@ describe('detail that is held back', () => {
   });
 });
 
+describe('steps that are asked for by number', () => {
+  /** A training thread whose schedule records nothing, `perStep` spans of 1 ms in each of its steps, 2 ms apart. */
+  class Training {
+    readonly rig = new Rig();
+    readonly recorder = this.rig.thread(0, 4096).recorder;
+    readonly #asked = new AskedSteps(captureWords(session));
+    readonly #work = this.recorder.name('work');
+    #captures = false;
+
+    constructor() {
+      this.recorder.mark({ sends: false, begins: false });
+      this.recorder.beginStep();
+    }
+
+    runTo(step: number): void {
+      while (this.recorder.stepNum < step) {
+        this.recorder.begin(this.#work);
+        this.rig.tick(4);
+        this.recorder.end();
+        this.rig.tick(6);
+        this.recorder.step();
+        const captures = this.#asked.step(this.recorder.stepNum);
+        if (captures !== this.#captures) this.recorder.mark({ sends: captures, begins: false });
+        this.#captures = captures;
+      }
+    }
+
+    answers(): (Captured | undefined)[] {
+      return this.rig.batches.flatMap(({ strings, tables: { metadata } }) =>
+        Array.from({ length: metadata.length }, (_, row) => row).flatMap((row) =>
+          strings[metadata.columns.key[row] as number] === capturedKey
+            ? [readCaptured(strings[metadata.columns.value[row] as number] as string)]
+            : [],
+        ),
+      );
+    }
+
+    /** Of the spans that were sent, the steps they lie in. */
+    steps(): number[] {
+      const starts = this.rig.batches.flatMap(({ tables: { spans } }) => [...spans.columns.start.subarray(0, spans.length)]);
+      return [...new Set(starts.map((start) => Math.floor((start - 1e9) / 1e7)))].sort((a, b) => a - b);
+    }
+  }
+
+  test('are sent, those alone, and answered for at once', () => {
+    const training = new Training();
+    training.runTo(20);
+    training.rig.collector.record(22, 25);
+    training.runTo(26);
+    training.rig.tick(20);
+    expect(training.answers()).toEqual([{ fromStep: 22, toStep: 25, firstStep: 22, lastStep: 25 }]);
+    training.runTo(60);
+    training.rig.collector.flush(true);
+    expect(training.steps()).toEqual([22, 23, 24, 25]);
+    expect(training.answers()).toHaveLength(1);
+  });
+
+  test('and are past in part: the rest of them comes from the flight recorder', () => {
+    const training = new Training();
+    training.runTo(23);
+    training.rig.collector.record(22, 25);
+    training.runTo(30);
+    expect(training.answers()).toEqual([{ fromStep: 22, toStep: 25, firstStep: 22, lastStep: 25 }]);
+    expect(training.steps()).toEqual(expect.arrayContaining([22, 23, 24, 25]));
+  });
+
+  test('and are over: as many as the flight recorder still has, without another step', () => {
+    const training = new Training();
+    training.runTo(30);
+    training.rig.tick(20);
+    training.rig.collector.record(20, 27);
+    training.rig.tick(20);
+    expect(training.answers()).toEqual([{ fromStep: 20, toStep: 27, firstStep: 26, lastStep: 27 }]);
+    training.rig.collector.record(3, 5);
+    training.rig.tick(20);
+    expect(training.answers().at(-1)).toEqual({ fromStep: 3, toStep: 5, firstStep: null, lastStep: null });
+  });
+
+  test('and do not all come: the last batch says how far it came', () => {
+    const training = new Training();
+    training.rig.collector.record(5, 100);
+    training.rig.collector.record(50, 100);
+    training.runTo(10);
+    training.recorder.close();
+    training.rig.collector.flush(true);
+    expect(training.answers()).toEqual([
+      { fromStep: 5, toStep: 100, firstStep: 5, lastStep: 9 },
+      { fromStep: 50, toStep: 100, firstStep: null, lastStep: null },
+    ]);
+  });
+
+  test('are there already where everything is sent', () => {
+    const rig = new Rig();
+    const { recorder } = rig.thread(0, 1024);
+    recorder.beginStep();
+    for (let step = 0; step < 50; step++) {
+      rig.tick(10);
+      recorder.step();
+    }
+    rig.tick(20);
+    rig.collector.record(3, 5);
+    rig.tick(20);
+    const { strings, tables } = rig.last;
+    const value = strings[tables.metadata.columns.value[0] as number] as string;
+    expect(readCaptured(value)).toEqual({ fromStep: 3, toStep: 5, firstStep: 3, lastStep: 5 });
+  });
+});
+
 test('however much is held, sent and pulled, every span is there once and whole (seed 11)', () => {
   const action = fc.oneof(
     fc.record({ do: fc.constant('span' as const), ms: fc.integer({ min: 0, max: 30 }) }),
@@ -296,4 +405,16 @@ test('however much is held, sent and pulled, every span is there once and whole 
     }),
     { seed: 11, numRuns: 300 },
   );
+});
+
+test('says how full the fullest ring was since it was asked last', () => {
+  const rig = new Rig();
+  const { recorder } = rig.thread(0);
+  rig.thread(1);
+  for (let at = 0; at < 15; at++) recorder.instant('x');
+  rig.tick(10);
+  // 15 records and the name of two cells, of 64.
+  expect(rig.collector.sampleRings()).toEqual({ name: 'ring fill', value: (100 * 17) / 64, unit: '%' });
+  rig.tick(10);
+  expect(rig.collector.sampleRings().value).toBe(0);
 });

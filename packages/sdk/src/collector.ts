@@ -22,6 +22,7 @@ import {
   ProtocolError,
   rankTime,
   recordedKey,
+  ringFillCounter,
 } from '@ranktrace/protocol';
 import { BatchBuilder, noneRecorded, type RecordedCounts, Serials } from './batch-builder.ts';
 import { StepRequests } from './capture-slots.ts';
@@ -143,6 +144,12 @@ export class Collector {
     if (last) this.#answerRequests(true);
     // After the last batch nothing comes, so there is nothing to stay behind of.
     this.#cut(last ? this.#now() : complete, last);
+  }
+
+  /** How full the fullest ring was since this was asked last. */
+  sampleRings(): Sample {
+    const fullest = [...this.#threads.values()].map(({ drain }) => drain.takeFullest());
+    return { name: ringFillCounter, value: 100 * Math.max(0, ...fullest), unit: '%' };
   }
 
   /** Counters sampled now. */

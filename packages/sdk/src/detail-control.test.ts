@@ -61,6 +61,19 @@ test('in active steps nothing goes that was asked for, and what went outside of 
   expect(bits()).toBe(allDetail & ~detail.stacks);
 });
 
+test('nothing of a step that was asked for by number goes, and what went before is back for it', () => {
+  const { control: given, bits } = control({ wanted: allDetail, idle: detail.spans });
+  given.active = true;
+  expect(shedOver(given, 2, 1)).toEqual(['stacks']);
+  given.active = false;
+  expect(bits()).toBe(detail.spans);
+  given.captures = true;
+  expect(bits()).toBe(allDetail);
+  expect(shedOver(given, 20, 50)).toEqual([]);
+  given.captures = false;
+  expect(bits()).toBe(detail.spans);
+});
+
 test('a budget of 1 is no bound', () => {
   expect(shedOver(control({ budget: 1 }).control, 60, 99)).toEqual([]);
 });

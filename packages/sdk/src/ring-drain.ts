@@ -73,6 +73,7 @@ export class RingDrain {
   #freed = 0;
   #action: ReadAction | undefined;
   #hasPauses = false;
+  #fullest = 0;
   /** Starts of the last finished steps, oldest first, with their numbers. */
   readonly recentSteps: { readonly step: number; readonly start: number; readonly end: number }[] = [];
   readonly #recentStepsMax: number;
@@ -101,6 +102,13 @@ export class RingDrain {
   /** Whether the thread has ended and everything of it was read. */
   get finished(): boolean {
     return this.#reader.closed && !this.#reader.refresh();
+  }
+
+  /** How full the ring was at most since this was asked last, 0 … 1. */
+  takeFullest(): number {
+    const fullest = this.#fullest;
+    this.#fullest = 0;
+    return fullest;
   }
 
   /** Whether nobody drains this ring or has drained it; from here on somebody does. */
@@ -141,6 +149,7 @@ export class RingDrain {
   drain(builders: Builders, promised: number): boolean {
     const reader = this.#reader;
     reader.refresh();
+    this.#fullest = Math.max(this.#fullest, reader.fill);
     const { summary, detail } = builders;
     // An event's arguments go into its batch: an instant is not told again, so later they would have no owner.
     while (!reader.done && this.#action === undefined && ((!summary.full && !detail.full) || isArgument(reader.kind))) {

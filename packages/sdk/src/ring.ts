@@ -274,6 +274,11 @@ export class RingReader {
     return this.#read !== this.#write;
   }
 
+  /** Share of the ring that is published and not read, as `refresh` saw it: 0 … 1. */
+  get fill(): number {
+    return ((this.#write - this.#read) | 0) / (this.#mask + 1);
+  }
+
   /** Whether everything seen by `refresh` has been read. */
   get done(): boolean {
     return this.#read === this.#write;

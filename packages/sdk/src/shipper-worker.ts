@@ -42,7 +42,12 @@ function run({ session, main, options, pid }: ShipperStart): void {
     threadEnded,
   });
   collector.attach(main);
-  const sampling = new Sampling(options, (samples) => collector.addSamples(samples), notice);
+  const sampling = new Sampling(
+    options,
+    (samples) => collector.addSamples(samples),
+    notice,
+    () => [collector.sampleRings()],
+  );
 
   const channel = new BroadcastChannel(channelName);
   const open = () => channel.postMessage({ type: 'open', session } satisfies ChannelMessage);

@@ -19,8 +19,8 @@ export interface AlertDeliveryOptions {
   readonly fetch?: Fetch | undefined;
   /** Needed by outputs of type `nats`. */
   readonly publish?: NatsPublish | undefined;
-  /** Unix time, ms. */
-  readonly nowMs?: (() => number) | undefined;
+  /** Unix time, ms; default the system's. */
+  readonly wallMs?: (() => number) | undefined;
   /** Before the second try, ms; default `outputRetryMs`. */
   readonly retryMs?: number | undefined;
   /** For what waits at the end, ms; default `outputCloseMs`. */
@@ -46,7 +46,7 @@ export class AlertDelivery {
 
   /** Throws AggregatorError `bad_option` where an output needs NATS and there is none. */
   constructor(outputs: AlertOutputs, options: AlertDeliveryOptions) {
-    const ports = { nowMs: options.nowMs ?? Date.now, onNotice: options.onNotice };
+    const ports = { nowMs: () => performance.now(), wallMs: options.wallMs ?? Date.now, onNotice: options.onNotice };
     const { retryMs = limits.outputRetryMs, closeMs = limits.outputCloseMs } = options;
     this.#routes = outputs.map((config) => {
       if (config.type === 'exit_code') return { config, queue: undefined };
@@ -93,7 +93,7 @@ function isFor(config: OutputConfig, { rule, severity, state }: Alert): boolean 
 
 function outputOf(
   config: Exclude<OutputConfig, { type: 'exit_code' }>,
-  { onNotice, log = onNotice, fetch = globalThis.fetch, publish, nowMs = Date.now }: AlertDeliveryOptions,
+  { onNotice, log = onNotice, fetch = globalThis.fetch, publish, wallMs = Date.now }: AlertDeliveryOptions,
 ): AlertOutput {
   switch (config.type) {
     case 'log':
@@ -101,7 +101,7 @@ function outputOf(
     case 'webhook':
       return webhook(config, fetch);
     case 'alertmanager':
-      return alertmanager(config, fetch, nowMs);
+      return alertmanager(config, fetch, wallMs);
     case 'nats':
       if (publish !== undefined) return natsOutput(config.subject, publish);
       throw new AggregatorError('bad_option', `Alert output "${config.name}" needs NATS: name its servers with --nats`);

@@ -33,6 +33,13 @@ export async function postJson(
   signal: AbortSignal,
 ): Promise<SendResult> {
   let where = 'the receiver';
+  // Not AbortSignal.any: each call would leave something behind in a signal that lives as long as the service.
+  const ending = new AbortController();
+  const end = (): void => ending.abort(new Error(`${where} had not answered when the service ended`));
+  const seconds = receiver.timeoutMs / 1000;
+  const timer = setTimeout(() => ending.abort(new Error(`${where} did not answer within ${seconds} s`)), receiver.timeoutMs);
+  signal.addEventListener('abort', end, { once: true });
+  if (signal.aborted) end();
   try {
     const { url, headers } = await target(receiver, path);
     where = url.host;
@@ -42,14 +49,17 @@ export async function postJson(
       body: JSON.stringify(body),
       // A redirected POST becomes a GET, or goes to a host that nobody configured.
       redirect: 'manual',
-      signal: AbortSignal.any([signal, AbortSignal.timeout(receiver.timeoutMs)]),
+      signal: ending.signal,
     });
     const { status, ok } = response;
     const said = await beginning(response, ok ? 0 : limits.outputAnswerBytesMax);
     if (ok) return sent;
     return { ok: false, reason: `${where} answered ${status}${said}`, retry: isPassing(status), afterMs: retryAfterMs(response) };
   } catch (error) {
-    return { ok: false, reason: reasonOf(error, where, receiver.timeoutMs), retry: true };
+    return { ok: false, reason: reasonOf(error, where), retry: true };
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', end);
   }
 }
 
@@ -111,12 +121,10 @@ async function beginning(response: Response, bytesMax: number): Promise<string> 
   return text === '' ? '' : `: ${text.slice(0, limits.outputReasonCharsMax)}`;
 }
 
-function reasonOf(error: unknown, where: string, timeoutMs: number): string {
+function reasonOf(error: unknown, where: string): string {
   if (!(error instanceof Error)) return `${where}: ${String(error)}`;
-  if (error.name === 'TimeoutError') return `${where} did not answer within ${timeoutMs / 1000} s`;
-  if (error.name === 'AbortError') return `${where} had not answered when the service ended`;
-  // undici says "fetch failed" and keeps what happened as the cause.
-  const { cause } = error;
+  // fetch says "fetch failed" and keeps what happened as the cause; what is aborted comes as we said it.
+  const cause = error instanceof TypeError ? error.cause : undefined;
   const code = cause instanceof Error ? ('code' in cause ? String(cause.code) : cause.message) : undefined;
   return code === undefined ? error.message : `cannot reach ${where}: ${code}`;
 }

@@ -8,6 +8,7 @@
 //
 // Invariant: one request at a time, so a resolution never overtakes the alert it belongs to.
 
+import { setTimeout as wait } from 'node:timers/promises';
 import type { Alert } from '@ranktrace/protocol';
 import type { AlertOutput, SendResult } from './alert-output.ts';
 import { deliveryLimits as limits } from './delivery-limits.ts';
@@ -27,8 +28,10 @@ export interface QueueSettings {
 }
 
 export interface QueuePorts {
-  /** Unix time, ms. */
+  /** A clock that is never set back, ms. */
   readonly nowMs: () => number;
+  /** Unix time, ms. */
+  readonly wallMs: () => number;
   /** Told in one line what an operator should know. */
   readonly onNotice: (notice: string) => void;
 }
@@ -152,12 +155,9 @@ export class OutputQueue {
   /** The end of the request in hand, or of a wait before the next one, whichever there is. */
   async #turn(): Promise<void> {
     if (this.#sending !== undefined) return this.#sending;
-    await new Promise<void>((resolve) => {
-      const { signal } = this.#stop;
-      const timer = setTimeout(resolve, Math.max(1, this.#nextAtMs() - this.#ports.nowMs()));
-      signal.addEventListener('abort', () => resolve(), { once: true });
-      if (signal.aborted) clearTimeout(timer);
-    });
+    const now = this.#ports.nowMs();
+    const { signal } = this.#stop;
+    await wait(Math.max(1, this.#nextAtMs(now) - now), undefined, { signal }).catch(() => undefined);
     this.#advance();
   }
 
@@ -211,7 +211,7 @@ export class OutputQueue {
     clearTimeout(this.#timer);
     if (this.#sending !== undefined || this.#stop.signal.aborted) return;
     const now = this.#ports.nowMs();
-    const at = this.#nextAtMs();
+    const at = this.#nextAtMs(now);
     if (at === Number.POSITIVE_INFINITY) return;
     if (at > now) {
       this.#timer = setTimeout(() => this.#advance(), Math.min(Math.ceil(at - now), 2 ** 30)).unref();
@@ -224,23 +224,24 @@ export class OutputQueue {
   }
 
   /** When something can be sent, ms. */
-  #nextAtMs(): number {
+  #nextAtMs(now: number): number {
     let at = Number.POSITIVE_INFINITY;
     for (const one of this.#waiting) at = Math.min(at, this.#isClosing ? one.sinceMs : one.notBeforeMs);
-    if (this.#waiting.length > 0) at = Math.max(at, this.#allowedFromMs());
+    if (this.#waiting.length > 0) at = Math.max(at, this.#allowedFromMs(now));
     return Math.max(Math.min(at, this.#againAtMs), this.#retryAtMs);
   }
 
   async #sendNext(now: number): Promise<void> {
     const { signal } = this.#stop;
-    const next = this.#allowedFromMs() > now ? undefined : this.#waiting.find((one) => this.#isClosing || one.notBeforeMs <= now);
+    const next = this.#allowedFromMs(now) > now ? undefined : this.#waiting.find((one) => this.#isClosing || one.notBeforeMs <= now);
     if (next === undefined) {
       const { again } = this.#output;
       if (again === undefined) return;
       this.#againAtMs = now + again.everyMs;
       const result = await again.send([...this.#open.values()], signal);
-      if (result.ok) this.#works();
-      else this.#fail(result);
+      if (result.ok) return this.#works();
+      this.#fail(result);
+      if (!result.retry) this.#say('again', `what is open cannot be told again: ${result.reason}`);
       return;
     }
     this.#allowed--;
@@ -249,7 +250,7 @@ export class OutputQueue {
     this.#inHand = undefined;
     if (result.ok) {
       this.#sent++;
-      this.#lastSentMs = this.#ports.nowMs();
+      this.#lastSentMs = this.#ports.wallMs();
       this.#remove(next);
       this.#works();
       return;
@@ -263,8 +264,7 @@ export class OutputQueue {
   }
 
   /** From when on the rate allows one more, ms. */
-  #allowedFromMs(): number {
-    const now = this.#ports.nowMs();
+  #allowedFromMs(now: number): number {
     const perMs = this.#settings.perMinute / 60_000;
     this.#allowed = Math.min(limits.outputBurst, this.#allowed + Math.max(0, now - this.#allowedAtMs) * perMs);
     this.#allowedAtMs = now;
@@ -288,14 +288,13 @@ export class OutputQueue {
     this.#isFailing = false;
     const lost = this.#lostWhileFailing;
     this.#lostWhileFailing = 0;
-    this.#saidAtMs.clear();
     this.#say('works', `it works again${lost === 0 ? '' : `; ${lost} alerts were lost meanwhile`}`);
   }
 
   #fail({ reason, retry, afterMs = 0 }: Extract<SendResult, { ok: false }>): void {
     const now = this.#ports.nowMs();
     this.#failures++;
-    this.#lastFailure = { reason, atMs: now };
+    this.#lastFailure = { reason, atMs: this.#ports.wallMs() };
     this.#isFailing = true;
     // What is refused says nothing about the next one; it has its turn at the usual rate.
     if (!retry) return;

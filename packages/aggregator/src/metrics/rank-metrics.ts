@@ -7,15 +7,12 @@
 // A clock sample proves that our clock is within ± half of its round trip of what its middle says, and by 50 ppm of its age further off
 // (docs/clock-alignment.md). The best one so far is kept. A rank of this host reads our clock: ± 0.
 
-import type { Batch, BatchHeader } from '@ranktrace/protocol';
+import { type Batch, type BatchHeader, ringFillCounter } from '@ranktrace/protocol';
 import { collectiveKind } from '@ranktrace/trace';
 import { aggregatorLimits as limits } from '../limits.ts';
 
 /** ns of drift per ns. */
 const driftMax = 50e-6;
-
-/** The rank's counter of how full its fullest ring was between two samples, %. */
-export const ringFillCounter = 'ring fill';
 
 const waiting = /wait|idle|barrier|sync|comm|nccl|gloo|bubble/i;
 

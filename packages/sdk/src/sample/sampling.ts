@@ -13,12 +13,18 @@ export class Sampling {
   readonly #timer: NodeJS.Timeout | undefined;
   #devices: { stop(): void } | undefined;
 
-  constructor(options: ResolvedOptions, add: (samples: readonly Sample[]) => void, notice: (line: string) => void) {
+  /** `own`: what the worker says of itself with each sample of the host. */
+  constructor(
+    options: ResolvedOptions,
+    add: (samples: readonly Sample[]) => void,
+    notice: (line: string) => void,
+    own: () => readonly Sample[],
+  ) {
     this.#options = options;
     this.#add = add;
     this.#notice = notice;
     if (options.sampleIntervalMs === 0) return;
-    this.#timer = setInterval(() => add(this.#host.sample()), options.sampleIntervalMs).unref();
+    this.#timer = setInterval(() => add([...this.#host.sample(), ...own()]), options.sampleIntervalMs).unref();
     if (options.devices) this.toggleDevices(true);
   }
 

@@ -10,7 +10,7 @@
 //   so for d = (steps − 1) · (peers − 1) degrees of freedom it is 6 · (1 + 5 / d + 20 / d²) times, beyond Student's t at 10⁻⁵.
 
 import type { BlameWindow } from './blame-window.ts';
-import { deviation, mean, median, mediansOfOthers } from './robust.ts';
+import { deviation, deviationsOfOthers, mean, median, mediansOfOthers } from './robust.ts';
 
 /** What a rank works more than its peers; ns per step. */
 export interface Excess {
@@ -119,10 +119,10 @@ export class OwnWork {
     const off = mean(more.map((values, rank) => mean(values.map((value) => Math.abs(value - (excess[rank] as number))))));
     const freedom = Math.max(1, (steps - 1) * (series.length - 1));
     const common = (errorsMin * (1 + 5 / freedom + 20 / freedom ** 2) * 1.2533 ** 2 * off) / Math.sqrt(steps);
+    const spreads = deviationsOfOthers(excess);
     const noise = excess.map((_, rank) => {
-      const spread = deviation(excess.filter((_, other) => other !== rank));
       const error = (1.2533 * deviation(more[rank] as Float64Array)) / Math.sqrt(steps);
-      return Math.max(spreadsMin * spread, errorsMin * error, common);
+      return Math.max(spreadsMin * (spreads[rank] as number), errorsMin * error, common);
     });
     return { more: excess, others: Float64Array.from(others, median), noise };
   }

@@ -29,6 +29,20 @@ export function mediansOfOthers(values: Float64Array): Float64Array {
   return others;
 }
 
+/** Of each value, the deviation of all others. Their medians are three different ones at most, so this costs a few sorts however many there are. */
+export function deviationsOfOthers(values: Float64Array): Float64Array {
+  const middles = mediansOfOthers(values);
+  const byMiddle = new Map<number, Float64Array>();
+  return Float64Array.from(middles, (middle, index) => {
+    let distances = byMiddle.get(middle);
+    if (distances === undefined) {
+      distances = mediansOfOthers(Float64Array.from(values, (value) => Math.abs(value - middle)));
+      byMiddle.set(middle, distances);
+    }
+    return 1.4826 * (distances[index] as number);
+  });
+}
+
 /** Mean; 0 of none. */
 export function mean(values: ArrayLike<number>): number {
   let sum = 0;

@@ -25,7 +25,7 @@ export function FindingsList({ findings, analysed, onPick }: FindingsListProps):
   return (
     <div class="findings">
       {!analysed && <p class="muted">{findings.length === 0 ? 'Looking for causes …' : 'Still looking: more may be found.'}</p>}
-      {analysed && findings.length === 0 && <p class="findings-none">Nothing stands out, and nothing is missing.</p>}
+      {analysed && findings.length === 0 && <p class="findings-none">No findings, and nothing is missing.</p>}
       <ul>
         {shown.map((finding, at) => (
           <li key={`${finding.kind} ${finding.ranks.join()} ${finding.from ?? ''} ${at}`}>

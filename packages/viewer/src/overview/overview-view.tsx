@@ -173,7 +173,7 @@ const Figure = ({ name, value, hint }: { name: string; value: string; hint?: str
 /** What to know in five seconds, as a sentence. */
 function Sentence({ overview, onPick }: { overview: Overview; onPick: (rank: number) => void }): JSX.Element {
   const headline = useMemo(() => headlineOf(overview), [overview]);
-  const { tone, ranks } = headline;
+  const { tone, cause, ranks } = headline;
   const p50 = overview.percentiles?.p50;
   const pace = overview.steps === 1 ? 'The only step took' : 'A step takes';
   return (
@@ -184,7 +184,8 @@ function Sentence({ overview, onPick }: { overview: Overview; onPick: (rank: num
         </>
       )}
       {ranks.length > 0 && <Blame headline={headline} onPick={onPick} />}
-      {ranks.length === 0 && tone === 'alert' && 'No rank stands out in a phase, but there are findings.'}
+      {cause !== undefined && `${cause.charAt(0).toUpperCase()}${cause.slice(1)}${cause.endsWith('.') ? '' : '.'}`}
+      {ranks.length === 0 && cause === undefined && tone === 'alert' && 'No rank stands out in a phase, but there are findings.'}
       {tone === 'good' && (overview.analysed ? 'No rank is slower than the others.' : 'No rank is slower than the others so far.')}
     </p>
   );

@@ -78,6 +78,14 @@ describe('who keeps others waiting', () => {
     expect(blamed({ ranks: even, findings: [straggler(2), straggler(1)] })).toEqual([[1, 2], undefined, undefined, 0.95]);
   });
 
+  it('is nobody alone where steps are charged to something else', () => {
+    const findings = [{ severity: 'warning', kind: 'network', text: 'steps wait for the network', ranks: [] }] as const;
+    const headline = headlineOf({ phases, ranks, findings, waiting, analysed: true });
+    expect([headline.tone, headline.cause, headline.ranks]).toEqual(['alert', 'steps wait for the network', []]);
+    expect(rankPhases({ phases, ranks, findings, waiting, analysed: true }).some(({ standsOut }) => standsOut)).toBe(false);
+    expect(blamed({ findings: [{ ...findings[0], severity: 'note' }] })[0]).toEqual([1]);
+  });
+
   it('has no say while nothing is analysed; phases have', () => {
     expect(blamed({ waiting: [], analysed: false })[0]).toEqual([2, 1]);
   });

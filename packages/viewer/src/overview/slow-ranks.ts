@@ -8,8 +8,8 @@
 // waiting (collectives, barriers) are shown but never blamed: the rank that is long in them waits for another. Nor is `other`, of which nobody
 // knows what it is.
 //
-// Who comes last into collectives is known better than that (RunAnalysis): where it says that a rank keeps the others waiting, it is that one
-// and nobody else; where it has looked and found no such rank, one that is hardly waited for is not slow, whatever its phases say.
+// The findings know better than that, as they rest on who comes last into collectives, too: where one says what steps are to be charged to, its
+// ranks stand out and no others. Where none does, a rank that is hardly waited for is not slow, whatever its phases say.
 //
 // Invariant: the median of an even number is the lower one. Of two ranks, the slower one then has an excess, and the faster one has none.
 
@@ -67,7 +67,7 @@ export function rankPhases(overview: Blamed): readonly RankPhases[] {
   const spread = medians.map((median, at) => medianOf(ranks.map(({ phases }) => Math.abs((phases[at] ?? 0) - median))) ?? 0);
   const meanSpread = medianOf(ranks.map(({ mean }) => Math.abs(mean - meanMedian))) ?? 0;
   const noticeable = noticeablePart * meanMedian;
-  const stragglers = stragglersOf(overview);
+  const charged = chargedOf(overview);
   const parts = waitedParts(overview);
   const isContradicted = (rank: number): boolean =>
     overview.analysed === true && parts.size > 0 && (parts.get(rank) ?? 0) < 1 / Math.max(1, ranks.length);
@@ -79,22 +79,35 @@ export function rankPhases(overview: Blamed): readonly RankPhases[] {
     const usual = worst === undefined ? meanSpread : (spread[worst] as number);
     const isNoticeable = score > noticeable;
     const standsOut =
-      stragglers.size > 0
-        ? stragglers.has(rank.rank)
+      charged !== undefined
+        ? charged.ranks.has(rank.rank)
         : ranks.length > 1 && isNoticeable && score > deviations * usual && !isContradicted(rank.rank);
     const waitedPart = parts.size > 0 ? (parts.get(rank.rank) ?? 0) : undefined;
     return { rank, excess, worst, score, isNoticeable, standsOut, waitedPart };
   });
-  const waited = ({ standsOut, waitedPart = 0 }: RankPhases): number => (standsOut && stragglers.size > 0 ? waitedPart : 0);
+  const waited = ({ standsOut, waitedPart = 0 }: RankPhases): number => (standsOut && charged !== undefined ? waitedPart : 0);
   // Those that stand out come first whatever the size of what is usual in other phases.
   return rows.sort(
     (a, b) => Number(b.standsOut) - Number(a.standsOut) || waited(b) - waited(a) || b.score - a.score || a.rank.rank - b.rank.rank,
   );
 }
 
-/** Ranks of which the analysis says that they keep others waiting. */
-const stragglersOf = ({ findings = [] }: Blamed): ReadonlySet<number> =>
-  new Set(findings.filter(({ kind }) => kind === 'straggler').flatMap(({ ranks }) => ranks));
+/** Kinds of findings that say what steps are to be charged to, other than single ranks. */
+const sharedCauses: ReadonlySet<string> = new Set(['stage_imbalance', 'rotating_imbalance', 'cluster_wide', 'data_loading', 'network']);
+
+interface Charged {
+  readonly ranks: ReadonlySet<number>;
+  /** What is slow, where it is not single ranks. */
+  readonly cause: string | undefined;
+}
+
+/** What the findings charge steps to; undefined where they say nothing about that. A note is no verdict. */
+function chargedOf({ findings = [] }: Blamed): Charged | undefined {
+  const stragglers = findings.filter(({ kind }) => kind === 'straggler').flatMap(({ ranks }) => ranks);
+  if (stragglers.length > 0) return { ranks: new Set(stragglers), cause: undefined };
+  const shared = findings.find(({ kind, severity }) => severity !== 'note' && sharedCauses.has(kind));
+  return shared === undefined ? undefined : { ranks: new Set(shared.ranks), cause: shared.text };
+}
 
 function waitedParts({ waiting = [] }: Blamed): ReadonlyMap<number, number> {
   const whole = waiting.reduce((sum, { waitedFor }) => sum + waitedFor, 0);
@@ -104,6 +117,8 @@ function waitedParts({ waiting = [] }: Blamed): ReadonlyMap<number, number> {
 /** What a person should know in one sentence. It is an alert without ranks when only the findings say so. */
 export interface Headline {
   readonly tone: 'alert' | 'good' | 'note';
+  /** What is slow in words of a finding, where it is not single ranks. */
+  readonly cause: string | undefined;
   readonly ranks: readonly RankPhases[];
   /** Phase in which those ranks are slow; undefined where none is known, or they differ in it. */
   readonly phase: string | undefined;
@@ -121,11 +136,12 @@ export function headlineOf(overview: Blamed & Pick<Overview, 'findings'>): Headl
   const ranks = all.filter(({ standsOut }) => standsOut);
   const first = ranks[0];
   const median = medianOf(all.map(({ rank }) => rank.mean)) ?? 0;
-  const areStragglers = stragglersOf(overview).size > 0;
-  if (first === undefined) {
-    const hasAlert = areStragglers || overview.findings.some(({ severity }) => severity === 'alert');
+  const charged = chargedOf(overview);
+  const cause = charged?.cause;
+  if (first === undefined || cause !== undefined) {
+    const hasAlert = charged !== undefined || overview.findings.some(({ severity }) => severity === 'alert');
     const tone = hasAlert ? 'alert' : all.length > 1 ? 'good' : 'note';
-    return { tone, ranks, phase: undefined, more: undefined, part: 0, waitedPart: undefined };
+    return { tone, cause, ranks: [], phase: undefined, more: undefined, part: 0, waitedPart: undefined };
   }
   const isOne = first.isNoticeable && ranks.every(({ worst, isNoticeable }) => isNoticeable && worst === first.worst);
   const most = Math.max(...ranks.map(({ score }) => score));
@@ -133,11 +149,12 @@ export function headlineOf(overview: Blamed & Pick<Overview, 'findings'>): Headl
   const waitedPart = ranks.reduce((sum, rank) => sum + (rank.waitedPart ?? 0), 0);
   return {
     tone: 'alert',
+    cause,
     ranks,
     phase: isOne && first.worst !== undefined ? overview.phases[first.worst] : undefined,
     more: isKnown ? most : undefined,
     part: median > 0 && isKnown ? most / median : 0,
-    waitedPart: areStragglers && waitedPart > 0 ? waitedPart : undefined,
+    waitedPart: charged !== undefined && waitedPart > 0 ? waitedPart : undefined,
   };
 }
 

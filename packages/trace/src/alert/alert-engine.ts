@@ -1,0 +1,453 @@
+// All rules over one run, fed with what an aggregator sees when batches arrive.
+//
+//   rank()  step()  counter()  collective()      for each batch, in this order
+//                     │
+//   changes(now)      ▼  steps that all ranks have told ──► step time, drift, limit       after each batch
+//   tick(now)            silence, hang, loss, clocks, run over                            about once a second
+//
+// Invariant: no clock: time is what callers say it is. Memory is bounded by `alertLimits`, whatever ranks send.
+// Invariant: an engine restored from `state()` goes on as if nothing had been, but for steps that some ranks have told and others not.
+
+import type { Alert, AlertRule } from '@ranktrace/protocol';
+import type { AlertChange, OpenAlert, TellChange } from './alert-change.ts';
+import { isoTime, resolveAlert } from './alert-change.ts';
+import { alertLimits as limits } from './alert-limits.ts';
+import { type AlertRules, defaultAlertRules } from './alert-rules.ts';
+import { bytesText, lengthText, nameText, ranksText } from './alert-text.ts';
+import { MemoryGrowth } from './memory-growth.ts';
+import { type CollectiveFact, OpenCollectives, type StuckCollective } from './open-collectives.ts';
+import { RankIncidents, type RankIncidentState, type RankTrouble } from './rank-incidents.ts';
+import { type RankStepFact, StepAssembly } from './step-assembly.ts';
+import { StepLimit, type StepLimitState } from './step-limit.ts';
+import { StepTimeRules, type StepTimeState } from './step-time-rules.ts';
+
+/** What the header of a batch, and the store, say of a rank. */
+export interface RankFact {
+  readonly host: string;
+  readonly incarnation: string;
+  /** It said goodbye. */
+  readonly ended: boolean;
+  /** Events and batches that it dropped since its start, over all its lives. */
+  readonly dropped: number;
+  /** Batches that are missing in the sequences of all its lives. */
+  readonly missing: number;
+  /** Clock pings in this batch. */
+  readonly clockSamples: number;
+}
+
+interface RankState {
+  host: string;
+  incarnation: string;
+  ended: boolean;
+  lastMs: number;
+  clockMs: number;
+  dropped: number;
+  missing: number;
+  /** The most that was missing, and since when there is more than was lost for sure. */
+  missingLost: number;
+  missingSinceMs: number;
+  lostAtMs: number;
+  /** Steps since `overhead` was judged: number, ns, ns of recording. */
+  steps: number;
+  length: number;
+  overhead: number;
+  overheadShare: number;
+  readonly memory: Map<string, MemoryGrowth>;
+}
+
+/** Everything an engine knows, as JSON can hold it. */
+export interface AlertEngineState {
+  readonly version: 1;
+  readonly run: string;
+  readonly judged: number;
+  readonly stepTime: StepTimeState;
+  readonly limit: StepLimitState | null;
+  readonly incidents: Readonly<Partial<Record<AlertRule, readonly RankIncidentState[]>>>;
+  readonly hang: OpenAlert | null;
+  readonly ranks: readonly (readonly [number, { readonly host: string; readonly incarnation: string; readonly ended: boolean; readonly lost: number }])[];
+}
+
+/** A run of which nothing came for so many times the heartbeat timeout is over. */
+const overFactor = 20;
+/** Below this share of the least growth, or of too much overhead, it is over. */
+const calmShare = 0.75;
+
+export class AlertEngine {
+  readonly #run: string;
+  readonly #rules: AlertRules;
+  readonly #assembly = new StepAssembly();
+  readonly #stepTime: StepTimeRules;
+  readonly #limit: StepLimit | undefined;
+  readonly #collectives = new OpenCollectives();
+  readonly #ranks = new Map<number, RankState>();
+  readonly #stopped: RankIncidents;
+  readonly #growing: RankIncidents;
+  readonly #losing: RankIncidents;
+  readonly #unaligned: RankIncidents;
+  readonly #recording: RankIncidents;
+  readonly #changes: AlertChange[] = [];
+  readonly #tell: TellChange = (kind, alert) => {
+    if (!this.#rules.off.includes(alert.rule)) this.#changes.push({ kind, alert: { ...alert, ranks: [...alert.ranks] } });
+  };
+  #hang: OpenAlert | undefined = undefined;
+  #nowMs = 0;
+  #lastStepMs = Number.NaN;
+  #lastBatchMs = 0;
+  #stepsJudged = 0;
+  /** The longest step, ns, but for the first ones. */
+  #longest = 0;
+
+  /** @throws TraceError `bad_option` */
+  constructor(run: string, rules: AlertRules = defaultAlertRules) {
+    this.#run = run;
+    this.#rules = rules;
+    this.#stepTime = new StepTimeRules(run, rules, this.#tell);
+    this.#limit = rules.stepTimeLimitMs === undefined ? undefined : new StepLimit(run, rules.stepTimeLimitMs, this.#tell);
+    const incidents = (
+      rule: AlertRule,
+      severity: Alert['severity'],
+      unit: Alert['unit'],
+      describe: (ranks: readonly number[], all: readonly number[]) => RankTrouble,
+    ): RankIncidents => new RankIncidents({ run, rule, severity, unit, describe, tell: this.#tell });
+    this.#stopped = incidents('rank_stopped', 'critical', 'count', (ranks) => this.#silence(ranks));
+    this.#growing = incidents('memory_growth', 'warning', 'bytes', (ranks) => this.#growth(ranks));
+    this.#losing = incidents('data_loss', 'warning', 'count', (ranks) => this.#loss(ranks));
+    this.#unaligned = incidents('clock_unaligned', 'warning', 'count', (ranks) => {
+      const few = `for ${seconds(rules.clockUnalignedMs)} no clock ping came of the host of ${ranksText(ranks)}`;
+      return { summary: `${few}: its times cannot be placed exactly`, after: ranks.length };
+    });
+    this.#recording = incidents('overhead', 'warning', 'share', (ranks) => this.#overhead(ranks));
+  }
+
+  /**
+   * An engine that goes on where `state` was taken, now; ranks have their time to be heard again.
+   * @throws TraceError `bad_option` when the state is of other settings
+   */
+  static restore(state: AlertEngineState, nowMs: number, rules: AlertRules = defaultAlertRules): AlertEngine {
+    const engine = new AlertEngine(state.run, rules);
+    engine.#restore(state, nowMs);
+    return engine;
+  }
+
+  /** A batch of a rank came. */
+  rank(rank: number, fact: RankFact, nowMs: number): void {
+    this.#nowMs = nowMs;
+    this.#lastBatchMs = nowMs;
+    const known = this.#ranks.get(rank);
+    if (known === undefined) this.#ranks.set(rank, newRank(fact, nowMs));
+    else if (fact.incarnation > known.incarnation) {
+      known.incarnation = fact.incarnation;
+      known.ended = false;
+      known.steps = 0;
+      known.memory.clear();
+      this.#collectives.forget(rank);
+    }
+    const state = this.#ranks.get(rank) as RankState;
+    state.lastMs = nowMs;
+    if (fact.incarnation === state.incarnation) {
+      state.host = fact.host;
+      if (fact.ended && !state.ended) {
+        state.ended = true;
+        this.#collectives.forget(rank);
+      }
+    }
+    if (fact.clockSamples > 0) state.clockMs = nowMs;
+    if (fact.dropped > state.dropped) {
+      state.lostAtMs = nowMs;
+      state.dropped = fact.dropped;
+    }
+    if (fact.missing <= state.missingLost) state.missingSinceMs = Number.NaN;
+    else if (Number.isNaN(state.missingSinceMs)) state.missingSinceMs = nowMs;
+    state.missing = fact.missing;
+    this.#stopped.clear(rank, state.ended ? 'the rank ended' : 'the rank is back');
+  }
+
+  /** The rank's batch tells that a step ended. */
+  step(rank: number, fact: RankStepFact): void {
+    const state = this.#ranks.get(rank);
+    if (state === undefined) return;
+    if (state.steps === 0 && fact.step <= this.#assembly.lastOf(rank)) this.#assembly.restart(rank, fact.step);
+    this.#assembly.add(rank, fact);
+    this.#lastStepMs = this.#nowMs;
+    state.steps++;
+    state.length += fact.length;
+    state.overhead += fact.overhead;
+    if (state.steps % limits.alertOverheadSteps === 0 && state.length >= limits.alertOverheadMsMin * 1e6) this.#judgeOverhead(rank, state);
+  }
+
+  /** A counter of memory, bytes: `name` tells it from others of the rank. */
+  counter(rank: number, name: string, value: number): void {
+    const state = this.#ranks.get(rank);
+    if (state === undefined) return;
+    let growth = state.memory.get(name);
+    if (growth === undefined) {
+      if (state.memory.size >= limits.alertMemoryCountersPerRankMax) return;
+      growth = new MemoryGrowth(this.#rules.memoryGrowthStepsMin);
+      state.memory.set(name, growth);
+    }
+    const step = this.#assembly.lastOf(rank);
+    if (!growth.add(step, value)) return;
+    const most = growthOf(state);
+    if (most >= this.#rules.memoryGrowthBytesMin) {
+      if (!this.#growing.has(rank)) this.#growing.raise(rank, this.#nowMs, { key: `${state.incarnation}-${growth.fromStep}`, step: growth.fromStep });
+    } else if (most < calmShare * this.#rules.memoryGrowthBytesMin) this.#growing.clear(rank, 'memory does not grow any more');
+  }
+
+  collective(rank: number, fact: CollectiveFact): void {
+    if (this.#ranks.has(rank)) this.#collectives.add(rank, fact, this.#nowMs);
+  }
+
+  /** Judges the steps that all ranks have told by now; gives what changed since the last call. */
+  changes(nowMs: number): AlertChange[] {
+    this.#nowMs = nowMs;
+    for (const [step, facts] of this.#assembly.whole(this.#going())) {
+      const { length, isOrdinary } = this.#stepTime.step(step, facts, nowMs);
+      if (isOrdinary) this.#limit?.step(step, length, nowMs);
+      if (++this.#stepsJudged > 3) this.#longest = Math.max(this.#longest, length);
+    }
+    return this.#changes.splice(0);
+  }
+
+  /** What time alone tells. Gives what changed since the last call. */
+  tick(nowMs: number): AlertChange[] {
+    this.#nowMs = nowMs;
+    for (const [rank, state] of this.#ranks) {
+      if (!state.ended && nowMs - state.lastMs >= this.#rules.rankStoppedMs) {
+        const step = this.#assembly.lastOf(rank);
+        this.#stopped.raise(rank, nowMs, { key: `${state.incarnation}-${step}`, step: step < 0 ? null : step });
+      }
+      this.#judgeLoss(rank, state);
+    }
+    this.#judgeClocks();
+    if (this.#isOver()) this.#close('the run ended');
+    else this.#judgeHang();
+    for (const incidents of this.#all) incidents.flush(nowMs);
+    return this.changes(nowMs);
+  }
+
+  state(): AlertEngineState {
+    const incidents: Partial<Record<AlertRule, readonly RankIncidentState[]>> = {};
+    for (const [rule, one] of this.#byRule()) incidents[rule] = one.state();
+    return {
+      version: 1,
+      run: this.#run,
+      judged: this.#assembly.judged,
+      stepTime: this.#stepTime.state(),
+      limit: this.#limit?.state() ?? null,
+      incidents,
+      hang: this.#hang === undefined ? null : { ...this.#hang },
+      ranks: [...this.#ranks].map(([rank, { host, incarnation, ended, dropped, missingLost }]) => {
+        return [rank, { host, incarnation, ended, lost: dropped + missingLost }];
+      }),
+    };
+  }
+
+  #restore({ judged, stepTime, limit, incidents, hang, ranks }: AlertEngineState, nowMs: number): void {
+    this.#assembly.restore(judged);
+    this.#stepTime.restore(stepTime);
+    if (limit !== null) this.#limit?.restore(limit);
+    for (const [rule, one] of this.#byRule()) one.restore(incidents[rule] ?? []);
+    this.#hang = hang === null ? undefined : { ...hang };
+    for (const [rank, { host, incarnation, ended, lost }] of ranks) {
+      const state = newRank({ host, incarnation, ended, dropped: lost, missing: 0, clockSamples: 0 }, nowMs);
+      state.dropped = lost;
+      this.#ranks.set(rank, state);
+    }
+    this.#lastBatchMs = nowMs;
+  }
+
+  get #all(): RankIncidents[] {
+    return [this.#stopped, this.#growing, this.#losing, this.#unaligned, this.#recording];
+  }
+
+  #byRule(): [AlertRule, RankIncidents][] {
+    const rules: AlertRule[] = ['rank_stopped', 'memory_growth', 'data_loss', 'clock_unaligned', 'overhead'];
+    return this.#all.map((incidents, at) => [rules[at] as AlertRule, incidents]);
+  }
+
+  /** Ranks whose steps are still to come. */
+  *#going(): Generator<number> {
+    const stopped = this.#stopped.ranks;
+    for (const [rank, { ended }] of this.#ranks) if (!ended && !stopped.has(rank)) yield rank;
+  }
+
+  #isOver(): boolean {
+    if (this.#ranks.size === 0) return false;
+    if ([...this.#ranks.values()].every(({ ended }) => ended)) return true;
+    return this.#nowMs - this.#lastBatchMs >= overFactor * this.#rules.rankStoppedMs;
+  }
+
+  #close(resolution: string): void {
+    for (const [step, facts] of this.#assembly.whole([])) this.#stepTime.step(step, facts, this.#nowMs);
+    this.#stepTime.close(this.#nowMs, resolution);
+    this.#limit?.close(this.#nowMs, resolution);
+    this.#endHang(resolution);
+    for (const incidents of this.#all) incidents.clearAll(resolution);
+  }
+
+  #silence(ranks: readonly number[]): RankTrouble {
+    const others = this.#ranks.size - ranks.length;
+    const steps = ranks.map((rank) => this.#assembly.lastOf(rank)).filter((step) => step >= 0);
+    const since = steps.length === 0 ? '' : `, after step ${Math.max(...steps)}`;
+    const rest = others === 0 ? 'nobody says anything' : `${others} of ${this.#ranks.size} ranks go on`;
+    return {
+      summary: `nothing was heard of ${ranksText(ranks)} for ${seconds(this.#rules.rankStoppedMs)}${since}; ${rest}`,
+      after: ranks.length,
+    };
+  }
+
+  #growth(ranks: readonly number[]): RankTrouble {
+    const growths = ranks.map((rank) => [rank, this.#ranks.get(rank)] as const).map(([, state]) => (state === undefined ? 0 : growthOf(state)));
+    const most = Math.max(...growths);
+    return { summary: `memory of ${ranksText(ranks)} grows by ${bytesText(most)} a step, and did not stop for ${this.#rules.memoryGrowthStepsMin} steps`, before: 0, after: most };
+  }
+
+  #loss(ranks: readonly number[]): RankTrouble {
+    const states = ranks.map((rank) => this.#ranks.get(rank)).filter((state) => state !== undefined);
+    const dropped = states.reduce((sum, one) => sum + one.dropped, 0);
+    const missing = states.reduce((sum, one) => sum + one.missingLost, 0);
+    const what = [...(dropped > 0 ? [`${dropped} events or batches were dropped`] : []), ...(missing > 0 ? [`${missing} batches are missing`] : [])];
+    return { summary: `data of ${ranksText(ranks)} is lost: ${what.join(', ')}`, before: 0, after: dropped + missing };
+  }
+
+  #overhead(ranks: readonly number[]): RankTrouble {
+    const most = Math.max(...ranks.map((rank) => this.#ranks.get(rank)?.overheadShare ?? 0));
+    const { overheadBudget: budget } = this.#rules;
+    const text = `recording takes ${(100 * most).toFixed(2)} % of the steps of ${ranksText(ranks)}`;
+    return { summary: `${text}, over the budget of ${(100 * budget).toFixed(2)} %`, before: budget, after: most };
+  }
+
+  #judgeOverhead(rank: number, state: RankState): void {
+    const { overheadBudget, overheadFactor } = this.#rules;
+    const share = state.overhead / state.length;
+    const most = overheadBudget * overheadFactor;
+    state.overheadShare = share;
+    state.length = 0;
+    state.overhead = 0;
+    if (share > most) {
+      const step = this.#assembly.lastOf(rank);
+      this.#recording.raise(rank, this.#nowMs, { key: `${state.incarnation}-${step}`, step });
+    } else if (share <= calmShare * most) this.#recording.clear(rank, `recording takes ${(100 * share).toFixed(2)} % again`);
+  }
+
+  #judgeLoss(rank: number, state: RankState): void {
+    if (this.#nowMs - state.missingSinceMs >= limits.alertMissingMs) {
+      state.missingLost = state.missing;
+      state.missingSinceMs = Number.NaN;
+      state.lostAtMs = this.#nowMs;
+    }
+    if (Number.isNaN(state.lostAtMs)) return;
+    if (this.#nowMs - state.lostAtMs >= this.#rules.dataLossQuietMs) {
+      this.#losing.clear(rank, `nothing more was lost for ${seconds(this.#rules.dataLossQuietMs)}`);
+      state.lostAtMs = Number.NaN;
+    } else if (!this.#losing.has(rank)) {
+      const lost = state.dropped + state.missingLost;
+      this.#losing.raise(rank, this.#nowMs, { key: `${state.incarnation}-${lost}`, step: null });
+    }
+  }
+
+  /** Hosts are told apart by clocks; where there is one, there is nothing to align. */
+  #judgeClocks(): void {
+    const lastOf = new Map<string, number>();
+    for (const { host, clockMs } of this.#ranks.values()) lastOf.set(host, Math.max(clockMs, lastOf.get(host) ?? 0));
+    for (const [rank, { host, ended, lastMs, incarnation }] of this.#ranks) {
+      const isSilent = this.#nowMs - lastMs >= this.#rules.clockUnalignedMs;
+      const isDue = lastOf.size > 1 && this.#nowMs - (lastOf.get(host) ?? 0) >= this.#rules.clockUnalignedMs;
+      if (isDue && !ended && !isSilent) this.#unaligned.raise(rank, this.#nowMs, { key: incarnation, step: null });
+      else if (!isDue) this.#unaligned.clear(rank, 'clock pings come again');
+    }
+  }
+
+  #judgeHang(): void {
+    const usualMs = this.#stepTime.usual / 1e6;
+    const leastMs = Math.max(this.#rules.hangMs, limits.alertHangSteps * usualMs, limits.alertHangLongestSteps * (this.#longest / 1e6));
+    const sinceStepMs = this.#nowMs - this.#lastStepMs;
+    const stopped = this.#stopped.ranks;
+    const going = [...this.#going()];
+    // Who waits for a rank that stopped is part of that alert.
+    const isStalled = going.length > 0 && this.#stepsJudged >= limits.alertLimitSteps && sinceStepMs >= leastMs && stopped.size === 0;
+    const everyRank = this.#ranks.keys();
+    const stuck = this.#collectives.stuck(this.#nowMs - leastMs, everyRank);
+    const isStuck = stuck !== undefined && !(stuck.missing.length > 0 && stuck.missing.every((rank) => stopped.has(rank)));
+    if (!isStalled && !isStuck) {
+      this.#endHang('steps go on');
+      return;
+    }
+    if (this.#hang !== undefined) return;
+    this.#hang = isStuck ? this.#hangIn(stuck) : this.#hangAfter(going, sinceStepMs);
+    this.#tell('fired', this.#hang);
+  }
+
+  #hangIn({ group, op, sequence, sinceMs, inside, missing }: StuckCollective): OpenAlert {
+    const name = `${nameText(op)} ${sequence} of group ${nameText(group)}`;
+    const who = missing.length > 0 ? `; ${ranksText(missing)} never entered it` : '; all ranks are in it';
+    const verb = inside.length === 1 ? 'is' : 'are';
+    const summary = `${ranksText(inside)} ${verb} inside of ${name} for ${seconds(this.#nowMs - sinceMs)}${who}`;
+    const ranks = missing.length > 0 ? missing : inside;
+    return this.#hangAlert('critical', summary, ranks, `${nameText(group)}-${sequence}`, isoTime(sinceMs));
+  }
+
+  #hangAfter(going: readonly number[], sinceMs: number): OpenAlert {
+    const last = going.map((rank) => this.#assembly.lastOf(rank));
+    const [first, furthest] = [Math.min(...last), Math.max(...last)];
+    const behind = first < furthest ? going.filter((_, at) => last[at] === first) : [];
+    const who = behind.length > 0 ? `; ${ranksText(behind)} did not come as far as the others` : '';
+    const usual = lengthText(this.#stepTime.usual);
+    const summary = `no rank has ended a step for ${seconds(sinceMs)}, after step ${furthest}; usually one takes ${usual}${who}`;
+    return this.#hangAlert('warning', summary, behind, `steps-${furthest}`, isoTime(this.#lastStepMs));
+  }
+
+  #hangAlert(severity: Alert['severity'], summary: string, ranks: readonly number[], onset: string, onsetAt: string): OpenAlert {
+    const step = Math.max(-1, ...[...this.#ranks.keys()].map((rank) => this.#assembly.lastOf(rank)));
+    return {
+      id: `${this.#run}/hang/cluster/${onset}`,
+      run: this.#run,
+      rule: 'hang',
+      state: 'firing',
+      severity,
+      summary,
+      series: { kind: 'cluster' },
+      firedAt: isoTime(this.#nowMs),
+      resolvedAt: null,
+      resolution: null,
+      step: step < 0 ? null : step,
+      onsetStep: step < 0 ? null : step + 1,
+      onsetAt,
+      unit: 'count',
+      before: null,
+      after: null,
+      change: null,
+      confidence: null,
+      ranks: [...ranks],
+      hint: null,
+    };
+  }
+
+  #endHang(resolution: string): void {
+    if (this.#hang === undefined) return;
+    const alert = this.#hang;
+    this.#hang = undefined;
+    resolveAlert(alert, this.#nowMs, resolution, this.#tell);
+  }
+}
+
+const growthOf = ({ memory }: RankState): number => Math.max(0, ...[...memory.values()].map(({ growth }) => growth ?? 0));
+const seconds = (ms: number): string => lengthText(ms * 1e6);
+
+function newRank({ host, incarnation, ended, missing }: RankFact, nowMs: number): RankState {
+  return {
+    ...{ host, incarnation, ended },
+    lastMs: nowMs,
+    clockMs: nowMs,
+    dropped: 0,
+    missing,
+    missingLost: 0,
+    missingSinceMs: Number.NaN,
+    lostAtMs: Number.NaN,
+    steps: 0,
+    length: 0,
+    overhead: 0,
+    overheadShare: 0,
+    memory: new Map(),
+  };
+}

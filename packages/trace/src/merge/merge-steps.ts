@@ -1,0 +1,86 @@
+// Some steps of a run alone: the merge of the whole, of which only what begins within these steps goes on to the sink.
+//
+//   rank 0    |  41  |##42##|##43##|  44  |           each rank's own steps, on its own clock: the same numbers, not the same times
+//   rank 1       |  41  |##42##|##43##|  44  |
+//
+// What began before, such as a span around the training, is not in it; what begins within the steps is there as long as it is.
+
+import { type RankTime, rankTime, type TraceTime } from '@ranktrace/protocol';
+import type { FittedClocks } from '../align/fit-clocks.ts';
+import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } from '../trace-sink.ts';
+import { type MergeProgress, RunAlignment } from './align-run.ts';
+import type { BatchSource } from './batch-source.ts';
+import { mergeAligned } from './merge-run.ts';
+
+/** Steps of one rank, and when they were: `until` is not included, and Infinity where the last one goes on. */
+export interface StepWindow {
+  readonly fromStep: number;
+  readonly toStep: number;
+  readonly from: RankTime;
+  readonly until: RankTime;
+}
+
+/** What to read of a rank, and its steps that are wanted. */
+export interface StepsSource extends BatchSource {
+  readonly windows: readonly StepWindow[];
+}
+
+/** Merges the wanted steps of all sources of one run into `sink`; yields after every batch. */
+export function* mergeSteps(sources: readonly StepsSource[], sink: TraceSink): Generator<MergeProgress, readonly ProcessTotals[]> {
+  const progress = { done: 0, total: 2 * sources.reduce((sum, source) => sum + source.count, 0) };
+  const run = yield* new RunAlignment().finish(sources, progress);
+  const windows = run.surveys.map((survey, index) => {
+    const { clock } = run.fitted.clocks[index] as FittedClocks['clocks'][number];
+    return (survey.source as StepsSource).windows.map(({ from, until, ...steps }) => ({
+      ...steps,
+      from: clock.toTrace(from),
+      until: Number.isFinite(until) ? clock.toTrace(rankTime(until)) : (Number.POSITIVE_INFINITY as TraceTime),
+    }));
+  });
+  return yield* mergeAligned(run, new StepsSink(sink, windows), progress);
+}
+
+interface TraceWindow {
+  readonly fromStep: number;
+  readonly toStep: number;
+  readonly from: TraceTime;
+  readonly until: TraceTime;
+}
+
+/** Hands on what lies in the windows of its process, and the lanes of that. */
+class StepsSink implements TraceSink {
+  readonly #sink: TraceSink;
+  readonly #windows: readonly (readonly TraceWindow[])[];
+  readonly #lanes = new Set<TraceLane>();
+
+  /** `windows`: by process, in the order of `TraceHeader.processes`. */
+  constructor(sink: TraceSink, windows: readonly (readonly TraceWindow[])[]) {
+    this.#sink = sink;
+    this.#windows = windows;
+  }
+
+  begin(header: TraceHeader): void {
+    this.#sink.begin(header);
+  }
+
+  lane(): void {
+    // Told with its first event.
+  }
+
+  event(event: TraceEvent): void {
+    const { lane, kind, step, start } = event;
+    const windows = this.#windows[lane.process.index - 1] as readonly TraceWindow[];
+    const isWanted = ({ fromStep, toStep, from, until }: TraceWindow): boolean =>
+      kind === 'step' ? step >= fromStep && step <= toStep : start >= from && start < until;
+    if (!windows.some(isWanted)) return;
+    if (!this.#lanes.has(lane)) {
+      this.#lanes.add(lane);
+      this.#sink.lane(lane);
+    }
+    this.#sink.event(event);
+  }
+
+  end(totals: readonly ProcessTotals[]): void {
+    this.#sink.end(totals);
+  }
+}
