@@ -15,6 +15,8 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
+    // Of what services say to each other, the page needs no schemas: without this, half of its script is a validator that never runs.
+    rolldownOptions: { treeshake: { moduleSideEffects: (id) => !/\/(protocol|zod|msgpackr)\//.test(id) } },
   },
   logLevel: 'warn',
 });

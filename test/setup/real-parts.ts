@@ -23,6 +23,13 @@ interface Part {
 const parts: readonly Part[] = [
   { variable: 'NATS_SERVER_BIN', names: ['nats-server'], folders: ['/usr/sbin', '/usr/local/bin'], package: 'nats-server' },
   { variable: 'CHROMIUM_BIN', names: ['chromium', 'chromium-browser', 'google-chrome'], folders: ['/usr/bin'], package: 'chromium' },
+  { variable: 'PROMTOOL_BIN', names: ['promtool'], folders: ['/usr/bin', '/usr/local/bin'], package: 'prometheus' },
+  {
+    variable: 'ALERTMANAGER_BIN',
+    names: ['prometheus-alertmanager', 'alertmanager'],
+    folders: ['/usr/bin', '/usr/local/bin'],
+    package: 'prometheus-alertmanager',
+  },
   { variable: 'PYTHON_BIN', names: ['python3'], folders: ['/usr/bin', '/usr/local/bin'], package: 'python3' },
 ];
 

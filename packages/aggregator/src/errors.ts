@@ -3,6 +3,7 @@
 /** Why the aggregator or its store cannot go on. Closed: every code is explained in docs/errors.md. */
 export type AggregatorErrorCode =
   | 'bad_option'
+  | 'bad_config'
   | 'port_in_use'
   | 'listen_failed'
   | 'token_required'

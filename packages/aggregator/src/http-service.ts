@@ -3,6 +3,8 @@
 //   GET /healthz      200 "ok"                      always open, says nothing
 //   GET /status       status message (protocol)
 //   GET /metrics      for Prometheus                metrics/metrics.ts
+//   GET /v1/alerts    alerts of all runs, or of ?run=…
+//   POST /v1/capture  the same steps of all ranks   capture/capture-requests.ts
 //   WS  /v1/ingest    ranks                         web-socket-ingest.ts
 //   WS  /v1/view      pages                         view/view-socket.ts
 //   GET …             the page                      page-files.ts
@@ -13,7 +15,8 @@
 import { createServer, type IncomingMessage, type OutgoingHttpHeaders, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { encodeMessage, type LiveMessage } from '@ranktrace/protocol';
+import { type Alert, encodeMessage, type LiveMessage } from '@ranktrace/protocol';
+import type { AnswerCapture } from './capture/capture-requests.ts';
 import { AggregatorError, messageOf, systemCode } from './errors.ts';
 import { aggregatorLimits as limits } from './limits.ts';
 import type { Metrics } from './metrics/metrics.ts';
@@ -38,6 +41,10 @@ export interface HttpServiceOptions {
   readonly status?: (() => LiveMessage) | undefined;
   /** What `GET /metrics` answers; without it there is no such path. */
   readonly metrics?: Pick<Metrics, 'text' | 'contentType'> | undefined;
+  /** What `GET /v1/alerts` answers; without it there is no such path. */
+  readonly alerts?: ((run?: string) => readonly Alert[]) | undefined;
+  /** What `POST /v1/capture` does; without it there is no such path. */
+  readonly capture?: AnswerCapture | undefined;
   /** Takes the ranks; closed with the service. Without it there is no `/v1/ingest`. */
   readonly ingest?: WebSocketIngest | undefined;
   /** Directory of the built page. Without it there is none. */
@@ -55,7 +62,7 @@ interface Entrance {
   readonly refusal: (request: IncomingMessage) => Refusal | undefined;
 }
 
-interface Answer {
+export interface Answer {
   /** Default 200. */
   readonly code?: number;
   readonly body: string | Uint8Array;
@@ -150,16 +157,18 @@ export class HttpService {
       code = 200,
       body,
       headers,
-    } = await this.#answerTo(request).catch((error: unknown): Answer => {
+    } = await this.#answerTo(request, response).catch((error: unknown): Answer => {
       this.#options.onNotice(`Cannot answer ${request.method} ${pathOf(request)}: ${messageOf(error)}`);
       return { code: 500, body: 'this failed; the service said why where it runs\n' };
     });
     response.writeHead(code, { 'content-type': 'text/plain', 'cache-control': 'no-store', ...securityHeaders, ...headers }).end(body);
   }
 
-  async #answerTo(request: IncomingMessage): Promise<Answer> {
+  async #answerTo(request: IncomingMessage, response: ServerResponse): Promise<Answer> {
     const path = pathOf(request);
-    if (request.method !== 'GET') return { code: 405, body: 'only GET\n', headers: { allow: 'GET' } };
+    const { status, metrics, capture, alerts } = this.#options;
+    const captures = request.method === 'POST' && path === '/v1/capture' ? capture : undefined;
+    if (request.method !== 'GET' && captures === undefined) return { code: 405, body: 'only GET\n', headers: { allow: 'GET' } };
     if (path === '/healthz') return { body: 'ok\n' };
     const entry = this.#access.pageEntry(request);
     if (entry !== undefined) return { code: 303, body: '', headers: { location: entry.location, 'set-cookie': entry.cookie } };
@@ -168,7 +177,11 @@ export class HttpService {
       const { code, reason } = refusal;
       return { code, body: `${reason}\n`, ...(code === 401 ? { headers: { 'www-authenticate': 'Bearer' } } : {}) };
     }
-    const { status, metrics } = this.#options;
+    if (captures !== undefined) return await captures(request, response);
+    if (path === '/v1/alerts' && alerts !== undefined) {
+      const run = new URL(request.url ?? '/', 'http://localhost').searchParams.get('run') ?? undefined;
+      return { body: JSON.stringify({ alerts: alerts(run) }), headers: { 'content-type': 'application/json' } };
+    }
     if (path === '/status' && status !== undefined) {
       return { body: encodeMessage(status()), headers: { 'content-type': 'application/json' } };
     }

@@ -1,6 +1,12 @@
 // The service: ingest, durable run store, live state, trace files; and the readers that other commands share with it.
+export { type ConfigCheck, checkConfig, defaultConfig, readConfig, type ServeConfig } from './alert/alert-config.ts';
+export { AlertDelivery, type AlertDeliveryOptions } from './alert/alert-delivery.ts';
+export { readAlertLog } from './alert/alert-log.ts';
+export type { AlertOutputs, OutputConfig } from './alert/output-config.ts';
+export type { OutputStatus } from './alert/output-queue.ts';
 export type { RunBatches } from './batch-index.ts';
 export { type BatchLog, openBatchLog } from './batch-log.ts';
+export type { CaptureSteps } from './capture/capture-steps.ts';
 export { AggregatorError, type AggregatorErrorCode } from './errors.ts';
 export { hostId } from './host-id.ts';
 export type { ListenOptions } from './http-service.ts';
@@ -12,6 +18,8 @@ export { RunStore, type RunStoreOptions } from './run-store.ts';
 export { type Aggregator, type AggregatorOptions, startAggregator } from './service.ts';
 export type { StepSummary } from './step-ring.ts';
 export { traceFormatOf } from './trace-file.ts';
+export { ViewClient } from './view/view-client.ts';
+export { ViewError } from './view/view-error.ts';
 export type { ViewInput } from './view/view-runs.ts';
 export { startViewer, type Viewer, type ViewerOptions } from './viewer.ts';
 export { type MergeOptions, type MergeSource, mergeStored, type StoredSource, writeTrace } from './write-trace.ts';

@@ -8,6 +8,7 @@
 // decoded, because the whole body was checked before.
 
 import { type Batch, type BatchHeader, batchId, decodeBatch, decodeBatchHeader } from '@ranktrace/protocol';
+import type { AlertService } from './alert/alert-service.ts';
 import { messageOf } from './errors.ts';
 import { inflate } from './inflate.ts';
 import { aggregatorLimits as limits } from './limits.ts';
@@ -33,6 +34,8 @@ export interface IngestParts {
   readonly live: LiveState;
   readonly replays: Replays;
   readonly metrics?: Pick<Metrics, 'answered' | 'stored'> | undefined;
+  /** Looks at what is stored now: of what was stored before, it knows already. */
+  readonly alerts?: Pick<AlertService, 'take'> | undefined;
   /** For what does not name a run. */
   readonly quarantine: Quarantine;
   /** When set, other runs are refused. */
@@ -40,7 +43,7 @@ export interface IngestParts {
 }
 
 /** The ingest stage over its parts. */
-export function createIngest({ stores, live, replays, metrics, quarantine, run }: IngestParts): Ingest {
+export function createIngest({ stores, live, replays, metrics, alerts, quarantine, run }: IngestParts): Ingest {
   const refuse = (bytes: Uint8Array, batch: string, where: Quarantine, error: unknown): IngestResult => {
     where.add(bytes);
     return { result: 'refused', batch, reason: reasonOf(error) };
@@ -71,6 +74,7 @@ export function createIngest({ stores, live, replays, metrics, quarantine, run }
       const result = store.append(bytes, header);
       // A replay that is still under way finds the batch in the store.
       if (result === 'stored' && !replays.isRunning(header.run)) live.update(decoded, countsOf(store, header));
+      if (result === 'stored') alerts?.take(decoded, countsOf(store, header));
       if (result === 'stored') metrics?.stored(decoded, bytes.length);
       return { result, batch };
     } catch (error) {

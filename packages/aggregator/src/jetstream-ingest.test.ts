@@ -14,7 +14,7 @@ import {
 import { connect, type NatsConnection } from 'nats';
 import { expect, test } from 'vitest';
 import { startNatsServer } from '../../../test/setup/nats-server.ts';
-import { checkNats } from './jetstream-ingest.ts';
+import { checkNats, JetStreamIngest } from './jetstream-ingest.ts';
 import { aggregatorLimits as limits } from './limits.ts';
 import { type Aggregator, type AggregatorOptions, startAggregator } from './service.ts';
 import { storeId } from './store-id.ts';
@@ -149,6 +149,40 @@ test('what was on its way to an aggregator that died comes at once, not after th
   expect(performance.now() - began).toBeLessThan(limits.natsAckWaitMs / 2);
   expectAll(second, 1, 5);
   await rank.close();
+});
+
+test('publishes text for whoever listens, and says when the server is out of reach', { timeout: 60_000 }, async () => {
+  await using server = await startNatsServer();
+  const ingest = await JetStreamIngest.start({
+    nats: { servers: [server.url] },
+    storeId: 'test',
+    ingest: () => ({ result: 'unavailable', batch: '', reason: 'nothing comes here' }),
+    runs: () => [],
+    onNotice: () => undefined,
+  });
+  const said: string[] = [];
+  const listener = await connect({ servers: server.url, maxReconnectAttempts: -1, reconnectTimeWait: 100 });
+  listener.subscribe('ranktrace.v1.*.alert', { callback: (_error, message) => said.push(message.string()) });
+  await listener.flush();
+  await ingest.publish('ranktrace.v1.demo.alert', 'one');
+  await waitUntil('it is heard', () => said.length === 1);
+  await server.kill9();
+  await waitUntil('it says that the server is gone', () =>
+    ingest.publish('ranktrace.v1.demo.alert', 'two').then(
+      () => false,
+      () => true,
+    ),
+  );
+  await server.restart();
+  await waitUntil('it works again', () =>
+    ingest.publish('ranktrace.v1.demo.alert', 'three').then(
+      () => true,
+      () => false,
+    ),
+  );
+  await waitUntil('it is heard again', () => said.includes('three'));
+  await ingest.close();
+  await listener.close();
 });
 
 test('another output directory is another reader and gets everything; one run can be asked for', async () => {

@@ -126,11 +126,24 @@ export class JetStreamIngest {
     return this.#redelivered;
   }
 
-  /** Publishes a control message to the ranks of every run. Ranks that are not connected miss it. */
+  /** Publishes a control message to the ranks of the run that it names, or of every run. Ranks that are not connected miss it. */
   broadcast(message: ControlMessage): void {
     const connection = this.#connection;
     if (connection === undefined || connection.isClosed()) return;
-    for (const run of this.#options.runs()) connection.publish(controlSubject(run), encodeMessage(message));
+    const runs = 'run' in message ? [message.run] : this.#options.runs();
+    for (const run of runs) connection.publish(controlSubject(run), encodeMessage(message));
+  }
+
+  /** Publishes text to whoever subscribes now. Resolves when the server has it; rejects while the server is out of reach. */
+  async publish(subject: string, text: string): Promise<void> {
+    const connection = this.#connection;
+    // A connection that is down keeps what is published and sends it later, beside what was tried again.
+    if (connection === undefined || connection.isClosed() || this.#broken) throw new Error(`no connection to NATS at ${this.#servers}`);
+    connection.publish(subject, text);
+    const late = wait(limits.natsConnectTimeoutMs, undefined, { ref: false }).then(() => {
+      throw new Error(`NATS at ${this.#servers} did not answer within ${limits.natsConnectTimeoutMs / 1000} s`);
+    });
+    await Promise.race([connection.flush(), late]);
   }
 
   /** Finishes the message in hand, sends its acknowledgement, disconnects. */

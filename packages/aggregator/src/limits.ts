@@ -71,6 +71,8 @@ export const aggregatorLimits = {
   viewGrowthIntervalMs: 250,
   /** A page that reads nothing for so long, not even a ping, is closed. */
   viewSilenceMsMax: 60_000,
+  /** What a service may answer a terminal at once (`ViewClient`); a run with a million names is told in one message. */
+  viewClientBytesMax: 256 * 1024 * 1024,
   natsConnectTimeoutMs: 3000,
   /** Between two tries after a NATS error. */
   natsRetryMs: 250,
@@ -86,24 +88,31 @@ export const aggregatorLimits = {
   natsConsumerIdleMs: 7 * 24 * 3600 * 1000,
   /** Answers to requests for steps (`captureSteps`) remembered per rank. */
   answersPerRankMax: 8,
-  /** Captures of the service at once, and traces of one run that are kept: the oldest goes first. */
+  /** Captures of the service at once; further ones are refused. */
   capturesAtOnceMax: 4,
+  /** Traces of captures that a run keeps; the oldest goes first. */
   capturesPerRunMax: 1000,
   /** How far ahead of the furthest rank a capture begins, so that its request is there before. */
   captureLeadMs: 500,
+  /** The same in steps, at most. */
   captureLeadStepsMax: 10_000,
-  /** While a capture waits: between two looks at the ranks, and between two requests to them to say how far they are. */
+  /** While a capture waits, between two looks at the ranks. */
   captureLookMs: 50,
+  /** Between two requests to the ranks of a capture, which they answer with how far they are. */
   captureAskMs: 1000,
   /** A rank that says nothing for so long, though it is asked, is dead. */
   captureSilenceMsMax: 5000,
-  /** When no rank that is waited for has finished a step for so long, nor for so many of their steps, they are late. */
-  captureStallMsMin: 10_000,
-  captureStallMsMax: 600_000,
+  /** When no rank that a capture waits for has finished a step for so long, they are late… */
+  captureStallMsMin: 15_000,
+  /** …where steps are long, for so many of them… */
   captureStallSteps: 10,
+  /** …but no longer than this, also where no step is known. */
+  captureStallMsMax: 600_000,
+  /** A capture that has not ended after so long does so with what there is. */
   captureWaitMsMax: 6 * 3600 * 1000,
-  /** What is read of a rank from before a capture, for its clock; and batches that are searched for its steps. */
+  /** What is read of a rank from before its steps and after, for its clock. */
   captureClockMs: 30_000,
+  /** Batches of a rank that are searched for its steps, newest first. */
   captureBatchesMax: 1_000_000,
   /** What `POST /v1/capture` is asked with. */
   captureRequestBytesMax: 4096,
@@ -131,13 +140,31 @@ export const aggregatorLimits = {
   metricsRunsMax: 64,
   metricsRanksMax: 256,
   metricsPhasesMax: 32,
+  /** Names of phases of a run that are remembered, with or without a series. */
+  metricsPhaseNamesMax: 1024,
   /** Characters of a label. */
   metricsLabelCharsMax: 128,
   /** Runs, and ranks of a run, of which metrics are kept at all. */
   metricsRunsKeptMax: 256,
   metricsRanksKeptMax: 4096,
   /** Steps of a rank that "the last steps" are in metrics. */
-  metricsStepsMax: 32,
+  metricsStepsMax: 128,
   /** A run of which no batch came for so long is no longer in `/metrics`. */
   metricsIdleMs: 600_000,
+  /** Between two looks for what time alone tells; after a longer pause of the service itself, ranks are heard first. */
+  alertTickMs: 1000,
+  alertTickLateMs: 5000,
+  /** The log of a run's alerts, and alerts of it that are told as they stand. */
+  alertLogBytesMax: 4 * 1024 * 1024,
+  alertsPerRunMax: 256,
+  /** What alerts rest on is saved when one changes, and so often. */
+  alertStateSaveMs: 30_000,
+  /** Steps before and after an onset that are read for its cause, and how long that may take; then it is told without. */
+  alertBlameSteps: 64,
+  alertCauseMsMax: 20_000,
+  /** A link to the timeline shows so much at least. */
+  alertPlaceMsMin: 1000,
+  /** Lives of a rank whose losses are summed up, and facts of it that decide how long steps take. */
+  alertLivesPerRankMax: 64,
+  alertContextFactsMax: 64,
 } as const;

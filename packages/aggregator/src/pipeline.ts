@@ -1,9 +1,10 @@
 // The table of contents: every stage a batch goes through, in its order.
 //
-//   ingest ──► store ──► live                      while the run runs, this file
+//   ingest ──► store ──► live, alerts              while the run runs, this file
 //              store ──► align ──► merge ──► write  when somebody wants the trace: write-trace.ts, over packages/trace
 
 import { join } from 'node:path';
+import type { AlertService } from './alert/alert-service.ts';
 import { createIngest, type Ingest } from './ingest.ts';
 import { LiveState } from './live-state.ts';
 import type { Metrics } from './metrics/metrics.ts';
@@ -18,6 +19,7 @@ export interface PipelineOptions {
   /** Take this run only. */
   readonly run?: string | undefined;
   readonly metrics?: Metrics | undefined;
+  readonly alerts?: Pick<AlertService, 'take' | 'forget'> | undefined;
   readonly onNotice: (notice: string) => void;
 }
 
@@ -30,11 +32,15 @@ export interface Pipeline {
 }
 
 /** The stages, connected. Throws AggregatorError `store_write_failed` when the output directory cannot be made. */
-export function createPipeline({ out, run, metrics, onNotice }: PipelineOptions): Pipeline {
+export function createPipeline({ out, run, metrics, alerts, onNotice }: PipelineOptions): Pipeline {
   const live = new LiveState();
   const replays = new Replays(live, onNotice);
-  const stores = new RunStores({ out, onNotice, onOpen: (store) => replays.start(store), onClose: (name) => live.forget(name) });
+  const onClose = (name: string): void => {
+    live.forget(name);
+    alerts?.forget(name);
+  };
+  const stores = new RunStores({ out, onNotice, onOpen: (store) => replays.start(store), onClose });
   const quarantine = new Quarantine(join(out, quarantineName));
-  const ingest = createIngest({ stores, live, replays, metrics, quarantine, run });
+  const ingest = createIngest({ stores, live, replays, metrics, alerts, quarantine, run });
   return { ingest, stores, live, replays, quarantine };
 }

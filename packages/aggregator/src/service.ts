@@ -1,12 +1,19 @@
 // The service: opens the pipeline and its ways in, in order; disposal closes them in reverse, so that nothing arrives at what is closed.
 
-import type { ControlMessage, LiveMessage } from '@ranktrace/protocol';
+import { join } from 'node:path';
+import type { Alert, ControlMessage, LiveMessage } from '@ranktrace/protocol';
+import type { ServeConfig } from './alert/alert-config.ts';
+import { AlertDelivery } from './alert/alert-delivery.ts';
+import { readAlertLog } from './alert/alert-log.ts';
+import { AlertService } from './alert/alert-service.ts';
+import { captureRequests } from './capture/capture-requests.ts';
+import { type CaptureSteps, StepCaptures } from './capture/capture-steps.ts';
 import { AggregatorError } from './errors.ts';
 import { HttpService, type ListenOptions } from './http-service.ts';
 import type { IngestResult } from './ingest.ts';
 import { JetStreamIngest, type NatsConnectOptions } from './jetstream-ingest.ts';
 import { aggregatorLimits as limits } from './limits.ts';
-import { Metrics } from './metrics/metrics.ts';
+import { countAlerts, Metrics } from './metrics/metrics.ts';
 import { createPipeline, type Pipeline } from './pipeline.ts';
 import { isRunName } from './run-directory.ts';
 import type { RunStore } from './run-store.ts';
@@ -28,6 +35,8 @@ export interface AggregatorOptions {
   readonly run?: string | undefined;
   /** Directory of the built page, to show the runs; without it there is none. */
   readonly page?: string | undefined;
+  /** What is alerted about and captured, and who is told of it (`readConfig`); by default nobody is told. */
+  readonly config?: ServeConfig | undefined;
   /** Told in one line what an operator should know: a torn tail that was cut, NATS gone and back, a full disk. */
   readonly onNotice?: ((notice: string) => void) | undefined;
 }
@@ -54,6 +63,15 @@ export interface Aggregator extends AsyncDisposable {
    * `flushRanks`. A rank that was not recording detail then has it in its trace all the same.
    */
   pullFlightRecorders(run: string, steps?: { readonly fromStep?: number; readonly toStep?: number }): Promise<void>;
+  /**
+   * Records `steps` steps of all ranks of a run at full detail, the same ones on each, from `fromStep` on (default: as soon as all can), and
+   * writes the trace of these alone, and of those that are to be pulled. Ranks that are late or dead are told, not waited for.
+   */
+  readonly captureSteps: CaptureSteps;
+  /** What was found of the runs that are open. */
+  readonly alerts: Pick<AlertService, 'alerts' | 'subscribe'>;
+  /** Who is told of alerts, and what came of it. */
+  readonly delivery: Pick<AlertDelivery, 'status' | 'exitCode'>;
 }
 
 /**
@@ -79,8 +97,22 @@ export async function startAggregator(options: AggregatorOptions): Promise<Aggre
 async function open(options: AggregatorOptions, opened: AsyncDisposables): Promise<Aggregator> {
   const { out, listen = {}, token, nats, run, page } = options;
   const onNotice = withoutRepeats(options.onNotice ?? (() => undefined));
-  const metrics = new Metrics({ status: () => status() });
-  const pipeline = createPipeline({ out, run, metrics, onNotice });
+  const { config } = options;
+  let jetStream: JetStreamIngest | undefined;
+  const alerts = new AlertService({
+    rules: config?.rules,
+    store: (name) => pipeline.stores.peek(name),
+    page: () => config?.page ?? (page === undefined ? undefined : http.address),
+    capture: config?.capture && { captureSteps: (...request) => captures.capture(...request), ...config.capture },
+    onResumed: (alert) => delivery.resume(alert),
+    onNotice,
+  });
+  // Before anything arrives: the first batch may already have something to tell.
+  const publish = nats && ((subject: string, text: string) => publishTo(jetStream, subject, text));
+  const delivery = new AlertDelivery(config?.outputs ?? [], { onNotice, log: options.onNotice, publish });
+  alerts.subscribe((alert) => delivery.deliver(alert));
+  const metrics = new Metrics({ status: () => status(), alerts: () => countAlerts(alerts.alerts()), outputs: () => delivery.status() });
+  const pipeline = createPipeline({ out, run, metrics, alerts, onNotice });
   opened.add(() => pipeline.quarantine.close());
   opened.add(() => pipeline.stores.close());
   // A service for one run says at once that somebody else writes it, or what it already has.
@@ -92,17 +124,37 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
   const webSocket = new WebSocketIngest({ ingest: pipeline.ingest, onNotice });
   opened.add(() => webSocket.close());
   const status = (): LiveMessage => pipeline.live.status(pipeline.quarantine.count + pipeline.stores.quarantined + webSocket.broken);
-  const view = page === undefined ? undefined : new StoredRuns(out, pipeline.stores, pipeline.live, onNotice);
-  opened.add(() => view?.[Symbol.asyncDispose]());
-  const http = await HttpService.listen({ listen, token, status, metrics, ingest: webSocket, page, view, onNotice });
+  const view = new StoredRuns(out, pipeline.stores, pipeline.live, onNotice);
+  opened.add(() => view[Symbol.asyncDispose]());
+  const captures = new StepCaptures({
+    live: pipeline.live,
+    store: (name) => storeOf(pipeline, name),
+    broadcast: (m) => broadcast(m),
+    onNotice,
+  });
+  const capture = captureRequests(pipeline.live, captures.capture);
+  // Of a run that is not open, what was written down.
+  const alertsOf = (name?: string): readonly Alert[] => {
+    const known = alerts.alerts(name);
+    if (name === undefined || known.length > 0) return known;
+    return pipeline.stores.runs().includes(name) ? readAlertLog(join(out, name)).alerts : [];
+  };
+  const http = await HttpService.listen({
+    ...{ listen, token, status, capture, metrics, page, view, onNotice },
+    alerts: alertsOf,
+    ingest: webSocket,
+  });
   opened.add(() => http.close());
+  opened.add(() => captures.close());
 
   const runs = (): string[] => pipeline.stores.runs();
-  let jetStream: JetStreamIngest | undefined;
   if (nats !== undefined) {
     jetStream = await JetStreamIngest.start({ nats, run, storeId: storeId(out), ingest: pipeline.ingest, runs, onNotice });
     opened.add(() => jetStream?.close());
   }
+  opened.add(() => delivery.close());
+  alerts.start();
+  opened.add(() => alerts[Symbol.asyncDispose]());
   const broadcast = (message: ControlMessage): void => {
     webSocket.broadcast(message);
     jetStream?.broadcast(message);
@@ -124,8 +176,16 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
       broadcast({ type: 'pull', run, ...steps });
       return quiet(pipeline);
     },
+    captureSteps: captures.capture,
+    alerts,
+    delivery,
     [Symbol.asyncDispose]: () => opened.dispose(),
   };
+}
+
+async function publishTo(jetStream: JetStreamIngest | undefined, subject: string, text: string): Promise<void> {
+  if (jetStream === undefined) throw new AggregatorError('closed', 'Cannot publish: NATS is not connected yet');
+  await jetStream.publish(subject, text);
 }
 
 /** A full disk says the same with each batch of each rank: once in `noticeIntervalMs` is enough. */

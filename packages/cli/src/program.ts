@@ -1,9 +1,12 @@
 // The command line: names, options and their help. What each command does stands in its own file.
 
 import { AggregatorError } from '@ranktrace/aggregator';
-import { checkRunName, ProtocolError } from '@ranktrace/protocol';
+import { checkRunName, limits, ProtocolError } from '@ranktrace/protocol';
 import { TraceError } from '@ranktrace/trace';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import { alerts } from './commands/alerts.ts';
+import { capture } from './commands/capture.ts';
+import { check, percentIn } from './commands/check.ts';
 import { detect } from './commands/detect.ts';
 import { checkClocks, doctor } from './commands/doctor.ts';
 import { dump } from './commands/dump.ts';
@@ -13,6 +16,7 @@ import { checkCommand, run } from './commands/run.ts';
 import { serve } from './commands/serve.ts';
 import { describeSimulate, simulate } from './commands/simulate.ts';
 import { sortKeys, table } from './commands/table.ts';
+import { top } from './commands/top.ts';
 import { view } from './commands/view.ts';
 import { CliError } from './errors.ts';
 import { natsOptions } from './nats-options.ts';
@@ -35,6 +39,7 @@ export async function runProgram(argv: readonly string[], environment: NodeJS.Pr
   const json = ['--json', 'print data instead of text'] as const;
   const noOpen = ['--no-open', 'do not open the browser'] as const;
   const whichRun = new Option('--run <name>', 'the run, where the input holds several').argParser(runName);
+  const url = ['--url <url>', 'where the service listens (RANKTRACE_TOKEN is what to show it)', 'http://127.0.0.1:7400'] as const;
   const servers = new Option('--nats <urls>', 'NATS servers with JetStream, comma-separated; credentials come from RANKTRACE_NATS_*');
 
   program
@@ -60,10 +65,32 @@ export async function runProgram(argv: readonly string[], environment: NodeJS.Pr
     .option('--listen <host:port>', 'where ranks and browsers connect', '127.0.0.1:7400')
     .option(...out)
     .addOption(servers)
-    .addHelpText('after', example('ranktrace serve --listen 127.0.0.1:7400 --nats nats://localhost:4222'))
+    .option('--config <file>', 'what to alert about and whom to tell, YAML: docs/alerting.md (default: all rules, told on stderr)')
+    .option('--check-config', 'say whether --config is right, line by line where it is not, and start nothing')
+    .addHelpText(
+      'after',
+      examples(
+        'ranktrace serve --listen 127.0.0.1:7400 --nats nats://localhost:4222',
+        'ranktrace serve --config alerts.yml --check-config',
+      ),
+    )
     .action(async (options) =>
       done(await serve({ ...options, token: environment.RANKTRACE_TOKEN, nats: natsOptions(options.nats, environment) })),
     );
+  program
+    .command('top')
+    .description('watch a run while it goes on: ranks, step times, phases, findings, alerts; lines of text where stdout is no terminal')
+    .option(...url)
+    .addOption(new Option('--run <name>', 'the run (default: the first that goes on)').argParser(runName))
+    .option('--interval <seconds>', 'between two looks', positive(3600), 1)
+    .option('--once', 'look once, print a line and end')
+    .addHelpText(
+      'after',
+      `
+Keys: q or Ctrl-C end it, n shows the next run, up and down scroll the ranks. NO_COLOR=1 leaves colours out.`,
+    )
+    .addHelpText('after', examples('ranktrace top', 'ranktrace top --url http://aggregator.example:7400 --run night-42'))
+    .action(async (options) => done(await top({ ...options, token: environment.RANKTRACE_TOKEN, environment })));
   program
     .command('view')
     .description('look at recorded runs in the browser: overview, timeline, two runs side by side; until Ctrl-C')
@@ -142,6 +169,37 @@ rank, whose parts add up to the step; frontier, excess, whatIf, alignment). Data
     .addHelpText('after', example('ranktrace dump ranktrace-out/night-42 | head'))
     .action(async (inputs: string[], options) => done(await dump(inputs, options)));
   program
+    .command('capture')
+    .description('record the next steps of a run that trains, the same ones on all ranks, and write their trace beside the run')
+    .requiredOption('--steps <n>', 'steps to record at full detail, whatever the schedule says', positive(limits.capturedStepsMax))
+    .option('--at-step <s>', 'the first of them (default: as soon as all ranks can)', whole(0, limits.capturedStepMax))
+    .option(...url)
+    .addOption(new Option('--run <name>', 'the run, where several go on').argParser(runName))
+    .option(...json)
+    .addHelpText(
+      'after',
+      `
+The service (ranktrace serve, or run) coordinates: its ranks record by step number, at the same steps. A rank that is
+past a step already gives what its flight recorder still has. Ranks that are late, ended or say nothing are not waited
+for; they are named, and the exit code is 1. The trace lies where the service runs: <out>/<run>/captures/.`,
+    )
+    .addHelpText('after', examples('ranktrace capture --steps 10', 'ranktrace capture --steps 5 --at-step 12000 --run night-42 --json'))
+    .action(async (options) => done(await capture({ ...options, token: environment.RANKTRACE_TOKEN })));
+  program
+    .command('alerts')
+    .description('list the alerts of a service that runs, or those that a run was stored with; exit with 1 while one is firing')
+    .argument('[directory]', 'a stored run, or a directory of runs; default: ask the service at --url')
+    .option(...url)
+    .addOption(new Option('--run <name>', 'of this run alone').argParser(runName))
+    .option(...json)
+    .addHelpText(
+      'after',
+      examples('ranktrace alerts --url http://aggregator.example:7400', 'ranktrace alerts ranktrace-out/night-42 --json'),
+    )
+    .action(async (directory: string | undefined, options) =>
+      done(await alerts(directory, { ...options, token: environment.RANKTRACE_TOKEN })),
+    );
+  program
     .command('detect')
     .description('find lasting changes in a recorded series of step times: a .csv file of steps')
     .argument('<file>', 'lines of step,time_ms[,context][,tag] under a line with these names; also .csv.gz')
@@ -154,6 +212,27 @@ rank, whose parts add up to the step; frontier, excess, whatIf, alignment). Data
       examples('ranktrace detect steps.csv', 'ranktrace detect log.csv.gz --column time=step_ms --column tag=in_eval --fail'),
     )
     .action(async (file: string, options) => done(await detect(file, options)));
+  program
+    .command('check')
+    .description('compare the steps of a run with those of a baseline, and fail when they are longer: for pipelines')
+    .argument('<input...>', 'the run: run directories, spools or segment files; or the torch.profiler files of a job')
+    .requiredOption('--baseline <input>', 'what it is compared with, of the same kinds; may be given again', listed)
+    .addOption(new Option('--fail-on <percent>', 'fail when steps are so much longer, or more').argParser(percent).default(0.03, '3%'))
+    .addOption(whichRun)
+    .addOption(new Option('--baseline-run <name>', 'the run, where the baseline holds several').argParser(runName))
+    .option(...json)
+    .addHelpText(
+      'after',
+      `
+Steps count as long as their slowest rank; warm-up is left out, and so are spikes such as checkpoints. The verdict is one of
+  slower        longer by --fail-on or more, and more than scatter explains: the exit code is 1
+  inconclusive  longer by --fail-on or more, but it may be scatter; more steps would tell
+  faster        shorter by as much, for sure
+  unchanged     neither
+Runs of the same code differ by a per cent or two of their own; --fail-on is there to allow for that.`,
+    )
+    .addHelpText('after', examples('ranktrace check ranktrace-out/pr-512 --baseline ranktrace-out/main --fail-on 3%'))
+    .action(async (inputs: string[], options) => done(await check(inputs, options)));
   program
     .command('doctor')
     .description('check what a run needs: Node, clock, output directory, GPU, NATS; or how well the clocks of a recorded run are aligned')
@@ -211,6 +290,12 @@ function whole(min: number, max: number): (text: string) => number {
     if (/^\d+$/.test(text) && value >= min && value <= max) return value;
     throw new InvalidArgumentError(`It must be a whole number from ${min} to ${max}.`);
   };
+}
+
+function percent(text: string): number {
+  const share = percentIn(text);
+  if (share !== undefined) return share;
+  throw new InvalidArgumentError('It must be a share of the step, such as 3% or 2.5%.');
 }
 
 function token(text: string): string {

@@ -48,7 +48,8 @@ export const controlMessageSchema = z.discriminatedUnion('type', [
   /**
    * Record the steps from `fromStep` to `toStep`, both included, at full detail, whatever the schedule says: all ranks the same ones. A rank
    * answers with the metadata `capturedKey` once they are over; one that is past some of them sends what its flight recorder has of those.
-   * Sent again until it is answered; a rank of another run ignores it.
+   * Sent again until it is answered, and each time the rank ships what there is, so that it is seen how far it came. A rank of another run
+   * ignores it.
    */
   z.strictObject({ type: z.literal('record'), run: z.string().max(limits.runNameCharsMax), fromStep: capturedStep, toStep: capturedStep }),
 ]);

@@ -3,6 +3,7 @@
 //   ranktrace.v1.<run>.batch.<rank>   JetStream: batches, one message each, Nats-Msg-Id = batchId
 //   ranktrace.v1.<run>.clock          request/reply: clock pings
 //   ranktrace.v1.<run>.control        publish: control messages to every rank of the run
+//   ranktrace.v1.<run>.alert          publish: alerts, unless another subject is configured
 //
 // A run name is a single token by its own grammar, so that no name can widen a subscription.
 

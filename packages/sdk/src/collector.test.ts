@@ -335,6 +335,20 @@ describe('steps that are asked for by number', () => {
     ]);
   });
 
+  test('and lie around active steps: results are of those alone', () => {
+    const rig = new Rig();
+    const { recorder } = rig.thread(0, 1024);
+    recorder.mark({ sends: true, begins: false });
+    rig.tick(10);
+    recorder.mark({ sends: true, begins: true });
+    rig.tick(10);
+    recorder.mark({ sends: true, begins: false, ends: true });
+    rig.tick(10);
+    recorder.mark({ sends: false, begins: false });
+    rig.tick(10);
+    expect(rig.collector.results()).toMatchObject({ since: 1.01e9, until: 1.02e9 });
+  });
+
   test('are there already where everything is sent', () => {
     const rig = new Rig();
     const { recorder } = rig.thread(0, 1024);

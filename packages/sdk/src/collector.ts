@@ -164,11 +164,12 @@ export class Collector {
 
   /**
    * Records these steps, both included, at full detail and ships them; once they are over, says which of them are there (`capturedKey`).
-   * What is over already comes from the flight recorder, as far as it goes back. Asked for again, it does nothing more.
+   * What is over already comes from the flight recorder, as far as it goes back. Each time it is asked, it ships what there is: who asks
+   * again wants to know how far this rank is.
    */
   record(fromStep: number, toStep: number): void {
-    if (fromStep > toStep || this.#requests.ask(fromStep, toStep)) return;
-    this.#answer({ fromStep, toStep, firstStep: null, lastStep: null });
+    const isTaken = fromStep > toStep || this.#requests.ask(fromStep, toStep);
+    if (!isTaken) this.#answer({ fromStep, toStep, firstStep: null, lastStep: null });
     this.flush();
   }
 

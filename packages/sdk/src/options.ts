@@ -401,7 +401,7 @@ export function resolveOptions(
     postProcessingTimeoutS: read<number | undefined>('postProcessingTimeoutS', undefined),
     traceOnly: traceOnly && !flags.withStack,
     fence: read('experimentalConfig.fence', false),
-    flightRecorderSteps: read('flightRecorderSteps', 32),
+    flightRecorderSteps: read('flightRecorderSteps', 128),
     flightRecorderBytes: read('flightRecorderBytes', 64 * 1024 * 1024),
     overheadBudget: read('overheadBudget', 0.005),
     sampleIntervalMs: read('sampleIntervalMs', 1000),

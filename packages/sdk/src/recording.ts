@@ -9,7 +9,7 @@
 import { writeFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { gzipSync, inflateRawSync } from 'node:zlib';
-import { type Batch, type BatchHeader, decodeBody, rankTime, type TableName } from '@ranktrace/protocol';
+import { type Batch, type BatchHeader, decodeBody, rankTime, type TableName, tableNames } from '@ranktrace/protocol';
 import {
   type BatchSource,
   type FunctionEvents,
@@ -138,7 +138,9 @@ export class Recording {
       dropped: { events: 0, arguments: 0, names: 0, batches: 0 },
     };
     const inflate = (bytes: Uint8Array, maxOutputLength: number): Uint8Array => inflateRawSync(bytes, { maxOutputLength });
-    return { header, ...decodeBody(body, inflate, only) };
+    // Without clock pings: they would put this rank on the aggregator's clock, some µs off the window that results are about.
+    const tables = (only ?? tableNames).filter((name) => name !== 'clockSamples');
+    return { header, ...decodeBody(body, inflate, tables) };
   }
 }
 

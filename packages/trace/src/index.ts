@@ -1,5 +1,11 @@
 // The pure heart: no clock, disk, socket or DOM.
 
+export type { AlertChange, AlertHint, EngineAlert } from './alert/alert-change.ts';
+export { AlertEngine, type AlertEngineState, type RankFact } from './alert/alert-engine.ts';
+export { alertLimits } from './alert/alert-limits.ts';
+export { type AlertRules, defaultAlertRules, resolveAlertRules } from './alert/alert-rules.ts';
+export type { CollectiveFact } from './alert/open-collectives.ts';
+export type { RankStepFact } from './alert/step-assembly.ts';
 export { type ClockConflict, ClockCoupling, type CoupledHosts } from './align/clock-coupling.ts';
 export { ClockModel, type RankClock } from './align/clock-model.ts';
 export { type ClockEvidence, type ClockSample, ClusterClocks, type FittedClocks, fitClocks } from './align/fit-clocks.ts';
@@ -52,6 +58,7 @@ export type { RecordingWindow } from './analyse/rank-recording.ts';
 export { type LengthQuantiles, type RpcParty, type RpcRoute, RpcSink, type RpcSummary } from './analyse/rpcs.ts';
 export { analyseRun, analysisSink, type RunAnalysis, type RunAnalysisOptions, type RunAnalysisSink } from './analyse/run-analysis.ts';
 export { quantile, type RankSummary, type RunSummary, type StepSummary, StepSummarySink } from './analyse/step-summary.ts';
+export { isWaitingPhase } from './analyse/waiting-phase.ts';
 export {
   type Blame,
   type BlameContext,
@@ -66,6 +73,7 @@ export type { RankBreakdown, WaitedFor } from './blame/breakdown.ts';
 export type { FrontierPhase } from './blame/frontier.ts';
 export { type StepBlameOptions, StepBlameSink } from './blame/step-blame-sink.ts';
 export type { Verdict } from './blame/verdict.ts';
+export { compareSeries, levelOfSeries, type SeriesComparison, type SeriesLevel, seriesStepsMin } from './detect/compare-series.ts';
 export { contextKeyOf } from './detect/context-key.ts';
 export { detectLimits } from './detect/detect-limits.ts';
 export { type DetectorOptions, DetectorPlan, defaultDetectorOptions, shortSeriesOptions } from './detect/detector-options.ts';
@@ -106,6 +114,7 @@ export { type AlignedRun, RunAlignment } from './merge/align-run.ts';
 export type { BatchSource } from './merge/batch-source.ts';
 export { BatchMerger } from './merge/merge-batches.ts';
 export { type MergeProgress, mergeRun, processOf } from './merge/merge-run.ts';
+export { mergeSteps, type StepsSource, type StepWindow } from './merge/merge-steps.ts';
 export { teeSink } from './merge/tee-sink.ts';
 export { KinetoReader, type KinetoReaderOptions, readKineto } from './read/kineto.ts';
 export { type KinetoFile, type KinetoProcess, kinetoExtent, kinetoSource } from './read/kineto-source.ts';

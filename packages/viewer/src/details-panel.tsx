@@ -2,7 +2,8 @@
 
 import type { EventDetails, RunModel } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
-import { formatBound, formatBytes, formatCount, formatDuration, formatRanks, formatTime, formatWallClock } from './format.ts';
+import { shownFields } from './detail-fields.ts';
+import { formatBound, formatCount, formatDuration, formatRanks, formatTime, formatWallClock } from './format.ts';
 import { fitSelection, goTo, markSelection, selectSameName } from './timeline/navigate.ts';
 import { zeroOf } from './timeline/ruler.ts';
 import type { TimelineSession } from './timeline/session.ts';
@@ -81,10 +82,10 @@ function Facts({ session, details, model }: { session: TimelineSession; details:
     <div class="details-part">
       <table class="facts">
         <tbody>
-          {[...facts, ...details.fields].map(([name, value], at) => (
+          {[...facts, ...shownFields(details)].map(([name, value], at) => (
             <tr key={at}>
               <th scope="row">{name}</th>
-              <td>{name === 'bytes' && /^\d{4,15}$/.test(value) ? `${formatBytes(Number(value))} (${value})` : value}</td>
+              <td>{value}</td>
             </tr>
           ))}
         </tbody>

@@ -33,10 +33,18 @@ export class RunClient {
   readonly #resets = new Set<() => void>();
   readonly #closes: (() => void)[] = [];
   readonly #stop: (() => void)[];
+  /** Resolves when the run was asked to be opened: the service refuses questions about runs that are not. */
+  readonly #opening: Promise<void>;
+  #isOpening: () => void = () => undefined;
+  /** The newest overview of all steps: two views may want the same. */
+  #overview: { readonly bins: number; readonly model: RunModel | undefined; readonly answer: Overview } | undefined;
 
   constructor(connection: Connection, run: string) {
     this.#connection = connection;
     this.run = run;
+    this.#opening = new Promise((resolve) => {
+      this.#isOpening = resolve;
+    });
     this.#stop = [
       connection.listen((told) => {
         if (told.type === 'grown' && told.run === run) this.#grow(told);
@@ -48,6 +56,11 @@ export class RunClient {
   /** Undefined until the service has told it. A new object at each change. */
   get model(): ReadonlySignal<RunModel | undefined> {
     return this.#model;
+  }
+
+  /** The newest overview of all steps that somebody asked for; undefined while there is none of this epoch. */
+  get overviewOfAll(): Overview | undefined {
+    return this.#overview?.answer;
   }
 
   /** Why there is no model, for a person. */
@@ -112,15 +125,29 @@ export class RunClient {
     return this.#connection.request({ type: 'find', run: this.run, ...of });
   }
 
-  overview(bins: number, range: { readonly fromStep?: number; readonly toStep?: number } = {}): Promise<Overview> {
-    return this.#connection.request({ type: 'overview', run: this.run, bins, ...range });
+  /** May be asked before there is a model: both are then on their way together. */
+  async overview(bins: number, range: { readonly fromStep?: number; readonly toStep?: number } = {}): Promise<Overview> {
+    await this.#opening;
+    const isWhole = range.fromStep === undefined && range.toStep === undefined;
+    const kept = this.#overview;
+    const model = this.#model.peek();
+    if (isWhole && kept?.bins === bins && kept.model === model && model !== undefined && kept.answer.analysed) return kept.answer;
+    const answer = await this.#connection.request<Overview>({ type: 'overview', run: this.run, bins, ...range });
+    // What was asked before the model is answered after it.
+    if (isWhole) this.#overview = { bins, model: model ?? this.#model.peek(), answer };
+    return answer;
   }
 
   async #open(): Promise<void> {
     try {
-      const model = await this.#connection.request<RunModel>({ type: 'open', run: this.run });
+      const opened = this.#connection.request<RunModel>({ type: 'open', run: this.run });
+      this.#isOpening();
+      const model = await opened;
       const before = this.#model.peek();
-      if (before !== undefined && before.epoch !== model.epoch) for (const reset of this.#resets) reset();
+      if (before !== undefined && before.epoch !== model.epoch) {
+        this.#overview = undefined;
+        for (const reset of this.#resets) reset();
+      }
       this.#problem.value = undefined;
       this.#model.value = model;
     } catch (error) {

@@ -9,7 +9,23 @@ import { type AlertRules, defaultAlertRules as defaults, resolveAlertRules } fro
 import { z } from 'zod';
 import { AggregatorError, systemCode } from '../errors.ts';
 import { ConfigDocument } from './config-document.ts';
-import { address, bytes, duration, durationText, listOf, mapOf, numberOf, oneOf, section, share, share100, switchable, text, truth, whole } from './config-values.ts';
+import {
+  address,
+  bytes,
+  duration,
+  durationText,
+  listOf,
+  mapOf,
+  numberOf,
+  oneOf,
+  section,
+  share,
+  share100,
+  switchable,
+  text,
+  truth,
+  whole,
+} from './config-values.ts';
 import { deliveryLimits as limits } from './delivery-limits.ts';
 import { parseAddress, readSecret } from './http-post.ts';
 import type { AlertOutputs, OutputConfig } from './output-config.ts';
@@ -69,7 +85,7 @@ const http = {
   urlFile: text('a file').optional(),
   token: text('a token of visible characters', /^[\x21-\x7e]+$/).optional(),
   tokenFile: text('a file').optional(),
-  headers: mapOf(headerName, 'names of headers')
+  headers: mapOf(headerName, 'header names of letters, digits and "-"')
     .refine((given) => Object.values(given).every((value) => /^[\x20-\x7e]*$/.test(value)), 'must have visible characters alone')
     .default({}),
   timeout: duration(10, limits.outputRequestMsMax).prefault(durationText(limits.outputRequestMs)),
@@ -85,14 +101,16 @@ const output = z
         type: z.literal('alertmanager'),
         ...paced(limits.outputPerMinuteMax),
         ...http,
-        labels: mapOf(/^[a-zA-Z_]\w*$/, 'names of labels').default({}),
+        labels: mapOf(/^[a-zA-Z_]\w*$/, 'label names of letters, digits and "_"').default({}),
         resend: duration(100, limits.alertmanagerResendMsMax).prefault(durationText(limits.alertmanagerResendMs)),
       }),
       section({
         type: z.literal('nats'),
         ...remote,
         ...ended,
-        subject: text('a subject without wildcards, such as ranktrace.v1.{run}.alert', /^[^\s.*>]+(\.[^\s.*>]+)*$/).default('ranktrace.v1.{run}.alert'),
+        subject: text('a subject without wildcards, such as ranktrace.v1.{run}.alert', /^[^\s.*>]+(\.[^\s.*>]+)*$/).default(
+          'ranktrace.v1.{run}.alert',
+        ),
       }),
       section({ type: z.literal('exit_code'), ...routed }),
     ],
@@ -102,7 +120,8 @@ const output = z
     if (given.type !== 'webhook' && given.type !== 'alertmanager') return;
     const { url, urlFile, token, tokenFile } = given;
     if ((url === undefined) === (urlFile === undefined)) context.addIssue({ code: 'custom', message: 'must have either url or urlFile' });
-    if (token !== undefined && tokenFile !== undefined) context.addIssue({ code: 'custom', message: 'must have either token or tokenFile' });
+    if (token !== undefined && tokenFile !== undefined)
+      context.addIssue({ code: 'custom', message: 'must have either token or tokenFile' });
   });
 
 const schema = section({
@@ -145,7 +164,8 @@ export async function checkConfig(path: string): Promise<ConfigCheck> {
 function readSource(path: string): { readonly text: string } | { readonly error: string } {
   try {
     const { size } = statSync(path);
-    if (size > limits.configBytesMax) return { error: `Cannot read "${path}": it must be at most ${limits.configBytesMax} bytes, it has ${size}` };
+    if (size > limits.configBytesMax)
+      return { error: `Cannot read "${path}": it must be at most ${limits.configBytesMax} bytes, it has ${size}` };
     return { text: readFileSync(path, 'utf8') };
   } catch (error) {
     const code = systemCode(error);
@@ -163,7 +183,8 @@ async function secretIssues(outputs: AlertOutputs): Promise<z.core.$ZodIssue[]> 
       const path = given[key];
       if (path === undefined) continue;
       const wrong = await readSecret(path).then(
-        (secret) => (key === 'urlFile' && parseAddress(secret) === undefined ? 'must hold an address that begins with http:// or https://' : undefined),
+        (secret) =>
+          key === 'urlFile' && parseAddress(secret) === undefined ? 'must hold an address that begins with http:// or https://' : undefined,
         (error: Error) => `must name a file that can be read: ${error.message}`,
       );
       if (wrong !== undefined) issues.push({ code: 'custom', path: ['outputs', index, key], message: wrong, input: path });

@@ -51,7 +51,10 @@ export class AlertDelivery {
     this.#routes = outputs.map((config) => {
       if (config.type === 'exit_code') return { config, queue: undefined };
       const { name, perMinute, retryForMs, holdMs } = config;
-      return { config, queue: new OutputQueue({ name, perMinute, retryForMs, holdMs, retryMs, closeMs }, outputOf(config, options), ports) };
+      return {
+        config,
+        queue: new OutputQueue({ name, perMinute, retryForMs, holdMs, retryMs, closeMs }, outputOf(config, options), ports),
+      };
     });
   }
 

@@ -4,7 +4,8 @@
 // told every `resend`, with an end that lies a few resends ahead: when this service dies, incidents end by themselves, as they do with Prometheus.
 // The end of an incident is told with its own time as `endsAt`.
 //
-// Invariant: the labels of an incident never change, or Alertmanager would have two. Everything that may (numbers, cause, trace) is an annotation.
+// Invariant: the labels of an incident stay what they were when it was first told, or Alertmanager would have two. Everything that changes (numbers,
+// cause, trace) is an annotation.
 
 import type { Alert } from '@ranktrace/protocol';
 import type { AlertOutput } from './alert-output.ts';
@@ -18,9 +19,11 @@ export interface AlertmanagerReceiver extends HttpReceiver {
   readonly resendMs: number;
 }
 
+type Labels = Readonly<Record<string, string>>;
+
 /** `postableAlert` of Alertmanager's OpenAPI description. */
 interface PostableAlert {
-  readonly labels: Record<string, string>;
+  readonly labels: Labels;
   readonly annotations: Record<string, string>;
   readonly startsAt: string;
   readonly endsAt: string;
@@ -29,31 +32,40 @@ interface PostableAlert {
 
 /** An output to one Alertmanager; of a cluster each member is an output of its own, as its manual asks for. */
 export function alertmanager(receiver: AlertmanagerReceiver, fetch: Fetch, nowMs: () => number): AlertOutput {
+  const labelsById = new Map<string, Labels>();
+  const labelsOf = (alert: Alert): Labels => {
+    const labels = labelsById.get(alert.id) ?? { ...receiver.labels, ...labelsFor(alert) };
+    labelsById.delete(alert.id);
+    labelsById.set(alert.id, labels);
+    const [oldest] = labelsById.keys();
+    if (labelsById.size > limits.outputIncidentsMax && oldest !== undefined) labelsById.delete(oldest);
+    return labels;
+  };
   const post: NonNullable<AlertOutput['again']>['send'] = (alerts, signal) => {
     const expiresMs = nowMs() + limits.alertmanagerMissedMax * receiver.resendMs;
-    const body = alerts.map((alert) => postableAlert(alert, receiver.labels, new Date(expiresMs)));
+    const body = alerts.map((alert) => postableAlert(alert, labelsOf(alert), new Date(expiresMs)));
     return postJson(receiver, '/api/v2/alerts', body, fetch, signal);
   };
   return { send: (alert, signal) => post([alert], signal), again: { everyMs: receiver.resendMs, send: post } };
 }
 
+/** What tells an incident from all others, and what people route by. */
+function labelsFor({ id, run, rule, severity, series }: Alert): Labels {
+  const { kind, rank, phase } = series;
+  return {
+    ...{ alertname: alertName(rule), run, rule, severity, incident: id, series: kind },
+    ...(rank === undefined ? {} : { rank: String(rank) }),
+    ...(phase === undefined ? {} : { phase }),
+  };
+}
+
 /** An alert in Alertmanager's words; while it is open it ends at `expires`. */
-export function postableAlert(alert: Alert, labels: Readonly<Record<string, string>>, expires: Date): PostableAlert {
-  const { id, run, rule, severity, series, state, summary, firedAt, resolvedAt, link } = alert;
+export function postableAlert(alert: Alert, labels: Labels, expires: Date): PostableAlert {
+  const { state, summary, firedAt, resolvedAt, link } = alert;
   // An end before the beginning is refused, and a clock that was set back makes one.
   const end = state === 'resolved' ? (resolvedAt ?? firedAt) : expires.toISOString();
   return {
-    labels: {
-      ...labels,
-      alertname: alertName(rule),
-      run,
-      rule,
-      severity,
-      incident: id,
-      series: series.kind,
-      ...(series.rank === undefined ? {} : { rank: String(series.rank) }),
-      ...(series.phase === undefined ? {} : { phase: series.phase }),
-    },
+    labels,
     annotations: { summary, ...Object.fromEntries(alertFacts(alert)), ...(link === null ? {} : { link }) },
     startsAt: firedAt,
     endsAt: Date.parse(end) < Date.parse(firedAt) ? firedAt : end,

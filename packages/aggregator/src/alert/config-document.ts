@@ -4,7 +4,7 @@ import { type Document, isMap, isNode, isScalar, LineCounter, parseDocument, typ
 import type { z } from 'zod';
 import { deliveryLimits as limits } from './delivery-limits.ts';
 
-/** Values that may be passwords: an error does not repeat them. */
+/** Values that may be passwords: an error does not repeat them, nor maps that may hold them. */
 const secret = /^(url|token|headers|authorization)$/i;
 
 const shownCharsMax = 60;
@@ -21,7 +21,8 @@ export class ConfigDocument {
     this.#name = name;
     this.#document = parseDocument(text, { lineCounter: this.#lines, prettyErrors: false, stringKeys: true });
     // A warning is a tag that nobody knows: it would be left out silently.
-    for (const error of [...this.#document.errors, ...this.#document.warnings]) this.#errors.push(this.#syntaxError(error));
+    const trouble = [...this.#document.errors, ...this.#document.warnings].map((error) => this.#syntaxError(error));
+    this.#errors.push(...new Set(trouble));
     if (this.#errors.length > 0) return;
     try {
       // Few aliases: a short file must not describe a large one.
@@ -43,14 +44,19 @@ export class ConfigDocument {
 
   /** Issues of a schema as lines `FILE:LINE: KEY what is allowed, got VALUE`, in the order of the file. */
   errorsOf(issues: readonly z.core.$ZodIssue[]): string[] {
-    const found = issues.flatMap((issue) => (issue.code === 'unrecognized_keys' ? this.#unknownKeys(issue) : [this.#wrongValue(issue)]));
+    // One key, one error: the first says what is allowed.
+    const first = issues.filter(({ path }, index) => issues.findIndex((one) => pathText(one.path) === pathText(path)) === index);
+    const found = first.flatMap((issue) => (issue.code === 'unrecognized_keys' ? this.#unknownKeys(issue) : [this.#wrongValue(issue)]));
     return found.sort((a, b) => a.line - b.line).map(({ line, text }) => `${this.#name}:${line}: ${text}`);
   }
 
   #wrongValue({ path, message }: z.core.$ZodIssue): { line: number; text: string } {
-    const value = path.reduce<unknown>((at, key) => (typeof at === 'object' && at !== null ? Reflect.get(at, key) : undefined), this.#value);
-    const got = value === undefined || path.some((key) => secret.test(String(key))) ? '' : `, got ${shown(value)}`;
-    return { line: this.#lineOf(path), text: `${pathText(path)} ${message}${got}` };
+    const value = path.reduce<unknown>(
+      (at, key) => (typeof at === 'object' && at !== null ? Reflect.get(at, key) : undefined),
+      this.#value,
+    );
+    const isShown = !(value === undefined || (typeof value === 'object' && value !== null) || path.some((key) => secret.test(String(key))));
+    return { line: this.#lineOf(path), text: `${pathText(path)} ${message}${isShown ? `, got ${shown(value)}` : ''}` };
   }
 
   #unknownKeys({ path, message, keys }: z.core.$ZodIssueUnrecognizedKeys): { line: number; text: string }[] {

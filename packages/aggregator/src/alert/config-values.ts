@@ -27,7 +27,8 @@ export const share = (min: number, max: number) =>
 
 /** Milliseconds in the largest unit that keeps them whole. */
 export function durationText(ms: number): string {
-  for (const unit of ['d', 'h', 'm', 's'] as const) if (ms >= msPerUnit[unit] && ms % msPerUnit[unit] === 0) return `${ms / msPerUnit[unit]}${unit}`;
+  for (const unit of ['d', 'h', 'm', 's'] as const)
+    if (ms >= msPerUnit[unit] && ms % msPerUnit[unit] === 0) return `${ms / msPerUnit[unit]}${unit}`;
   return `${ms}ms`;
 }
 
@@ -49,7 +50,10 @@ function quantity(what: string, units: Readonly<Record<string, number>>, min: nu
   });
 }
 
-export const whole = (min: number, max: number) => numberOf(min, max).int(`must be a whole number from ${min} to ${max}`);
+export function whole(min: number, max: number) {
+  const error = `must be a whole number from ${min} to ${max}`;
+  return z.number(error).int(error).min(min, error).max(max, error);
+}
 
 export function numberOf(min: number, max: number) {
   const error = `must be a number from ${min} to ${max}`;
@@ -80,13 +84,13 @@ export function listOf<Item extends z.ZodType>(item: Item, what: string, max: nu
   return z.array(item, error).max(max, error);
 }
 
-/** A map of texts whose keys are given by `key`. */
+/** A map of texts whose keys have the form `key`. */
 export function mapOf(key: RegExp, what: string) {
-  const error = `must be a map of at most ${limits.configEntriesMax} ${what}`;
+  const error = `must be a map of text by ${what}, at most ${limits.configEntriesMax}`;
   return z
     .record(z.string(), z.string('must be text').max(limits.configTextCharsMax), error)
     .refine((map) => Object.keys(map).length <= limits.configEntriesMax, error)
-    .refine((map) => Object.keys(map).every((name) => key.test(name)), `must have ${what} as keys, of the form ${key.source}`);
+    .refine((map) => Object.keys(map).every((name) => key.test(name)), error);
 }
 
 /** A map with these keys and no other. */
@@ -100,5 +104,5 @@ export function section<Shape extends z.core.$ZodLooseShape>(shape: Shape) {
 /** A section that is also turned on and off by `true` and `false`. */
 export function switchable<Shape extends z.core.$ZodLooseShape>(shape: Shape) {
   const whole = section({ enabled: truth().optional(), ...shape });
-  return z.preprocess((given) => (typeof given === 'boolean' ? { enabled: given } : given === undefined ? {} : given), whole);
+  return z.preprocess((given) => (typeof given === 'boolean' ? { enabled: given } : given), whole).prefault({});
 }

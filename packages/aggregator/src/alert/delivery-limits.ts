@@ -5,9 +5,11 @@ export const deliveryLimits = {
   configBytesMax: 256 * 1024,
   /** Errors of a configuration that are told at once. */
   configErrorsMax: 20,
+  /** One text in it: an address, a header, a label. */
   configTextCharsMax: 2048,
   /** Entries of a map in the configuration: headers, labels. */
   configEntriesMax: 64,
+  /** Who can be told of alerts. */
   outputsMax: 32,
   /** Alerts that wait for one output; above, the oldest is dropped and counted. */
   outputQueueMax: 256,
@@ -17,19 +19,25 @@ export const deliveryLimits = {
   outputOpenMax: 1024,
   /** For one request to be answered, unless the configuration says otherwise. */
   outputRequestMs: 10_000,
+  /** The longest time that a configuration may give it. */
   outputRequestMsMax: 120_000,
-  /** From the first failure to the next try, doubled each time. */
+  /** From the first failure to the next try, doubled each time up to `outputRetryMsMax`. */
   outputRetryMs: 1000,
+  /** Between two tries, and what a receiver may ask for. */
   outputRetryMsMax: 60_000,
   /** An alert that is older is given up after its next failure, unless the configuration says otherwise. */
   outputRetryForMs: 15 * 60_000,
+  /** The longest such time. */
   outputRetryForMsMax: 24 * 3600_000,
-  /** Alerts that one output sends at once, and how many it sends a minute, unless the configuration says otherwise. */
+  /** Alerts that one output sends at once; the others follow at its rate. */
   outputBurst: 10,
+  /** Alerts that an output sends a minute, unless the configuration says otherwise. */
   outputPerMinute: 30,
+  /** The highest such rate; that of the log and of Alertmanager. */
   outputPerMinuteMax: 6000,
   /** An alert waits so long for the trace of its steps, unless the configuration says otherwise. */
   outputHoldMs: 20_000,
+  /** The longest such time. */
   outputHoldMsMax: 600_000,
   /** What is read of a receiver's answer that is an error. */
   outputAnswerBytesMax: 1024,
@@ -43,6 +51,7 @@ export const deliveryLimits = {
   outputNoticeMs: 10_000,
   /** Between two tellings of what is open to Alertmanager, unless the configuration says otherwise. */
   alertmanagerResendMs: 60_000,
+  /** The longest such time. */
   alertmanagerResendMsMax: 600_000,
   /** Resends that may fail before Alertmanager takes an incident for over by itself. */
   alertmanagerMissedMax: 4,

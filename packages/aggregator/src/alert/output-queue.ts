@@ -68,8 +68,8 @@ export class OutputQueue {
   readonly #stop = new AbortController();
   #waiting: Waiting[] = [];
   #inHand: Waiting | undefined;
-  /** The last state told of each incident, oldest news first. */
-  readonly #told = new Map<string, Alert['state']>();
+  /** What was told last of each incident, oldest news first. */
+  readonly #told = new Map<string, Pick<Alert, 'state' | 'firedAt'>>();
   /** Incidents to be told again, for outputs that do so. */
   readonly #open = new Map<string, Alert>();
   #againAtMs = Number.POSITIVE_INFINITY;
@@ -101,11 +101,16 @@ export class OutputQueue {
   /** Takes an alert to tell, unless that was done. Never throws, never waits. */
   offer(alert: Alert): void {
     if (this.#isClosing) return;
-    const known = this.#told.get(alert.id);
+    const told = this.#told.get(alert.id);
+    // The same trouble at the same place may come again: it fires at another time.
+    const known = told?.firedAt === alert.firedAt ? told.state : undefined;
     const isUpdate = known === alert.state;
-    // What is over does not begin again: that would be another incident.
-    if (known === 'resolved') this.#repeated++;
-    else if (!isUpdate || this.#replace(alert)) this.#add(alert, isUpdate);
+    // What is over does not begin again.
+    if (known === 'resolved') {
+      this.#repeated++;
+      return;
+    }
+    if (!isUpdate || this.#replace(alert)) this.#add(alert, isUpdate);
     else this.#repeated++;
     this.#note(alert);
     this.#advance();
@@ -194,7 +199,7 @@ export class OutputQueue {
   #note(alert: Alert): void {
     const { again } = this.#output;
     this.#told.delete(alert.id);
-    this.#told.set(alert.id, alert.state);
+    this.#told.set(alert.id, { state: alert.state, firedAt: alert.firedAt });
     if (this.#told.size > limits.outputIncidentsMax) {
       const [oldest] = this.#told.keys();
       if (oldest !== undefined) this.#told.delete(oldest);

@@ -180,6 +180,21 @@ describe('metrics', () => {
     expect(seriesOf(await metrics.text(), 'ranktrace_cluster_step_seconds{run="demo"}')).toBeCloseTo(0.05);
   });
 
+  test('say what became of telling alerts, by output', async () => {
+    const about = { name: 'chat', state: 'failing', waiting: 2, sent: 5, failures: 3, lost: 1, repeated: 9 } as const;
+    const never = { lastSentAt: null, lastFailure: null, lastFailureAt: null };
+    const status = (): LiveMessage => ({ type: 'status', runs: [], quarantined: 0 });
+    const metrics = new Metrics({ status, outputs: () => [{ ...about, ...never }] });
+    await metrics.text();
+    const text = await metrics.text();
+    const counts = ['sent', 'failed', 'lost'].map((result) =>
+      seriesOf(text, `ranktrace_alert_deliveries_total{output="chat",result="${result}"}`),
+    );
+    expect(counts).toEqual([5, 3, 1]);
+    expect(seriesOf(text, 'ranktrace_alert_output_waiting{output="chat"}')).toBe(2);
+    expect(seriesOf(text, 'ranktrace_alert_output_failing{output="chat"}')).toBe(1);
+  });
+
   test('count alerts by rule and state', () => {
     expect(
       countAlerts([

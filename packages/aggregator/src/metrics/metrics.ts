@@ -8,12 +8,14 @@
 // Invariant: nothing here throws into ingest: values are numbers, labels are text.
 
 import type { Alert, Batch, LiveMessage, RankStatus } from '@ranktrace/protocol';
-import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { Counter, Gauge, Registry } from 'prom-client';
+import type { OutputStatus } from '../alert/output-queue.ts';
 import { hostId } from '../host-id.ts';
 import type { IngestResult } from '../ingest.ts';
 import { aggregatorLimits as limits } from '../limits.ts';
-import { MetricLabels, otherLabel } from './metric-labels.ts';
-import { RankMetrics, type ServiceClock, type StepVisitor } from './rank-metrics.ts';
+import { SeriesHistogram } from './histogram.ts';
+import { RankMetrics, type ServiceClock } from './rank-metrics.ts';
+import { otherLabel, RunSeries } from './run-series.ts';
 import { stepWindow } from './step-window.ts';
 
 /** How many alerts of a rule are in a state. */
@@ -33,10 +35,19 @@ export function countAlerts(alerts: Iterable<Pick<Alert, 'rule' | 'state'>>): re
   return [...counts.values()];
 }
 
+/** A metric, without its values. */
+export interface MetricAbout {
+  readonly name: string;
+  readonly type: 'counter' | 'gauge' | 'histogram';
+  readonly labels: readonly string[];
+}
+
 export interface MetricsOptions {
   readonly status: () => LiveMessage;
   /** Alerts that are kept. */
   readonly alerts?: (() => readonly AlertCount[]) | undefined;
+  /** What became of telling them. */
+  readonly outputs?: (() => readonly OutputStatus[]) | undefined;
   /** Default: this host's. */
   readonly clock?: ServiceClock | undefined;
 }
@@ -46,10 +57,8 @@ const stepBuckets = Array.from({ length: 20 }, (_, at) => 0.001 * 2 ** at);
 const lagBuckets = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 3600];
 
 interface RunMetrics {
-  readonly label: string;
-  readonly phases: MetricLabels;
+  readonly series: RunSeries;
   readonly ranks: Map<number, RankMetrics>;
-  readonly visitor: StepVisitor;
   /** ms of `performance.now`. */
   lastBatchAt: number;
 }
@@ -58,6 +67,7 @@ export class Metrics {
   readonly #options: MetricsOptions;
   readonly #clock: ServiceClock;
   readonly #registry = new Registry();
+  readonly #all: MetricAbout[] = [];
   readonly #runs = new Map<string, RunMetrics>();
 
   readonly #batches = this.#counter('ranktrace_batches_total', 'Batches that came, by what became of them', ['result']);
@@ -83,6 +93,12 @@ export class Metrics {
   readonly #silence = this.#gauge('ranktrace_rank_silence_seconds', 'Since the last batch of the live rank silent longest', ['run']);
   readonly #overhead = this.#gauge('ranktrace_recording_overhead_ratio', 'What recording takes of the steps, on the worst rank', ['run']);
   readonly #alerts = this.#gauge('ranktrace_alerts', 'Alerts kept, by rule and state', ['rule', 'state']);
+  readonly #deliveries = this.#counter('ranktrace_alert_deliveries_total', 'Alerts for an output, by what became of them', [
+    'output',
+    'result',
+  ]);
+  readonly #undelivered = this.#gauge('ranktrace_alert_output_waiting', 'Alerts that wait for an output', ['output']);
+  readonly #failing = this.#gauge('ranktrace_alert_output_failing', 'Whether the last try of an output failed', ['output']);
 
   constructor(options: MetricsOptions) {
     this.#options = options;
@@ -94,10 +110,9 @@ export class Metrics {
     return this.#registry.contentType;
   }
 
-  /** Name and help of every metric, in order of name. */
-  get all(): readonly { readonly name: string; readonly help: string }[] {
-    const all = this.#registry.getMetricsAsArray().map(({ name, help }) => ({ name, help }));
-    return all.sort((a, b) => (a.name < b.name ? -1 : 1));
+  /** Every metric, in the order of this file. */
+  get all(): readonly MetricAbout[] {
+    return this.#all;
   }
 
   /** A batch was answered. */
@@ -117,8 +132,8 @@ export class Metrics {
       rank = new RankMetrics(this.#clock);
       run.ranks.set(number, rank);
     }
-    const lag = rank.add(batch, run.visitor);
-    if (lag !== undefined) this.#lag.observe({ run: run.label }, lag / 1e9);
+    const lag = rank.add(batch, run.series);
+    if (lag !== undefined) run.series.lag.observe(lag / 1e9);
   }
 
   /** The answer to a scrape. */
@@ -129,7 +144,7 @@ export class Metrics {
   }
 
   #collect(): void {
-    const { status, alerts } = this.#options;
+    const { status, alerts, outputs } = this.#options;
     const { runs, quarantined } = status();
     for (const metric of [this.#quarantined, this.#events, this.#lost, this.#cpu]) metric.reset();
     for (const metric of this.#perRun) metric.reset();
@@ -145,6 +160,12 @@ export class Metrics {
     worst.set();
     this.#alerts.reset();
     for (const { rule, state, count } of alerts?.() ?? []) this.#alerts.inc({ rule, state }, count);
+    this.#deliveries.reset();
+    for (const { name: output, state, waiting, sent, failures, lost } of outputs?.() ?? []) {
+      for (const [result, count] of Object.entries({ sent, failed: failures, lost })) this.#deliveries.inc({ output, result }, count);
+      this.#undelivered.set({ output }, waiting);
+      this.#failing.set({ output }, state === 'failing' ? 1 : 0);
+    }
   }
 
   get #perRun(): readonly Gauge[] {
@@ -154,7 +175,7 @@ export class Metrics {
     ];
   }
 
-  #collectRun({ label: run, ranks }: RunMetrics, worldSize: number, statuses: readonly RankStatus[], worst: Worst): void {
+  #collectRun({ series: { label: run }, ranks }: RunMetrics, worldSize: number, statuses: readonly RankStatus[], worst: Worst): void {
     const live = statuses.filter(({ ended }) => !ended);
     this.#worldSize.inc({ run }, worldSize);
     this.#ranks.inc({ run, state: 'live' }, live.length);
@@ -198,15 +219,10 @@ export class Metrics {
     const known = this.#runs.get(name);
     if (known !== undefined) return known;
     if (this.#runs.size >= limits.metricsRunsKeptMax) this.#forgetOldest();
-    const label = [...this.#runs.values()].filter(({ label }) => label !== otherLabel).length < limits.metricsRunsMax ? name : otherLabel;
-    const phases = new MetricLabels(limits.metricsPhasesMax);
-    const visitor: StepVisitor = {
-      step: (length) => this.#steps.observe({ run: label }, length / 1e9),
-      phase: (phase, length) => this.#phases.observe({ run: label, phase: phases.labelOf(phase) }, length / 1e9),
-    };
-    // Phases of runs without a room of their own share it all.
-    const others: StepVisitor = { ...visitor, phase: (_, length) => this.#phases.observe({ run: label, phase: otherLabel }, length / 1e9) };
-    const run = { label, phases, ranks: new Map(), visitor: label === otherLabel ? others : visitor, lastBatchAt: performance.now() };
+    const labelled = [...this.#runs.values()].filter(({ series }) => series.label !== otherLabel).length;
+    const histograms = { steps: this.#steps, phases: this.#phases, lag: this.#lag };
+    const series = new RunSeries(labelled < limits.metricsRunsMax ? name : otherLabel, histograms);
+    const run = { series, ranks: new Map<number, RankMetrics>(), lastBatchAt: performance.now() };
     this.#runs.set(name, run);
     return run;
   }
@@ -222,25 +238,25 @@ export class Metrics {
   }
 
   #forget(name: string): void {
-    const about = this.#runs.get(name);
+    this.#runs.get(name)?.series.remove();
     this.#runs.delete(name);
-    if (about === undefined || about.label === otherLabel) return;
-    const { label: run, phases } = about;
-    this.#steps.remove({ run });
-    this.#lag.remove({ run });
-    for (const phase of phases.all) this.#phases.remove({ run, phase });
   }
 
   #counter(name: string, help: string, labelNames: readonly string[]): Counter {
+    this.#all.push({ name, type: 'counter', labels: labelNames });
     return new Counter({ name, help, labelNames, registers: [this.#registry] });
   }
 
   #gauge(name: string, help: string, labelNames: readonly string[]): Gauge {
+    this.#all.push({ name, type: 'gauge', labels: labelNames });
     return new Gauge({ name, help, labelNames, registers: [this.#registry] });
   }
 
-  #histogram(name: string, help: string, labelNames: readonly string[], buckets: number[]): Histogram {
-    return new Histogram({ name, help, labelNames, buckets, registers: [this.#registry] });
+  #histogram(name: string, help: string, labels: readonly string[], bounds: readonly number[]): SeriesHistogram {
+    this.#all.push({ name, type: 'histogram', labels });
+    const histogram = new SeriesHistogram(name, help, bounds);
+    histogram.registerIn(this.#registry);
+    return histogram;
   }
 }
 

@@ -1,23 +1,18 @@
 // What metrics need of one rank beside the live state: its last steps, when it spoke, how its clock relates to ours, how full its ring was.
 //
-//   slot      0     1     2   …  31            slot = how many steps came before, modulo metricsStepsMax
-//   step    [ 12 ][ 13 ][ 14 ] …               NaN: empty
+//   slot      0     1     2   …                slot = step modulo metricsStepsMax
+//   step    [128 ][129 ][ 2 ] …                NaN: empty
 //   length, waited, overhead: ns               work = length − waited
 //
 // A clock sample proves that our clock is within ± half of its round trip of what its middle says, and by 50 ppm of its age further off
 // (docs/clock-alignment.md). The best one so far is kept. A rank of this host reads our clock: ± 0.
 
 import { type Batch, type BatchHeader, ringFillCounter } from '@ranktrace/protocol';
-import { collectiveKind } from '@ranktrace/trace';
 import { aggregatorLimits as limits } from '../limits.ts';
+import type { RunSeries } from './run-series.ts';
 
 /** ns of drift per ns. */
 const driftMax = 50e-6;
-
-const waiting = /wait|idle|barrier|sync|comm|nccl|gloo|bubble/i;
-
-/** Whether a phase is, by its name, spent waiting for other ranks. */
-const waits = (name: string): boolean => waiting.test(name) || collectiveKind(name) !== undefined;
 
 /** Our clocks, read together. */
 export interface ServiceClock {
@@ -25,12 +20,6 @@ export interface ServiceClock {
   readonly host: string;
   /** ns on it. */
   readonly monotonicNs: () => bigint;
-}
-
-/** What a step of this rank says to the histograms; ns. */
-export interface StepVisitor {
-  step(length: number): void;
-  phase(name: string, length: number): void;
 }
 
 /** One step of the window; ns. */
@@ -47,8 +36,6 @@ export class RankMetrics {
   readonly #lengths = new Float64Array(limits.metricsStepsMax);
   readonly #waited = new Float64Array(limits.metricsStepsMax);
   readonly #overheads = new Float64Array(limits.metricsStepsMax);
-  #count = 0;
-  #newest = Number.NEGATIVE_INFINITY;
   #incarnation = '';
   /** ns of our clock at which the last batch came. */
   #heardAt = 0n;
@@ -93,7 +80,7 @@ export class RankMetrics {
   }
 
   /** Takes a batch that was stored. Gives how long after the last of it was recorded it came, ns; undefined while clocks do not tell. */
-  add({ header, strings, tables }: Batch, visitor: StepVisitor): number | undefined {
+  add({ header, strings, tables }: Batch, series: RunSeries): number | undefined {
     const now = this.#clock.monotonicNs();
     this.#heardAt = now;
     if (header.incarnation > this.#incarnation) this.#begin(header);
@@ -103,7 +90,7 @@ export class RankMetrics {
       const slot = this.#slot(steps.columns.step[row] as number);
       const length = steps.columns.length[row] as number;
       if (!isLength(length)) continue;
-      visitor.step(length);
+      series.steps.observe(length / 1e9);
       if (slot === undefined) continue;
       this.#lengths[slot] = length;
       this.#overheads[slot] = steps.columns.overhead[row] as number;
@@ -112,11 +99,11 @@ export class RankMetrics {
       const name = strings[phases.columns.name[row] as number] ?? '';
       const length = phases.columns.length[row] as number;
       if (!isLength(length)) continue;
-      if (waits(name)) {
-        const slot = this.#slot(phases.columns.step[row] as number);
-        if (slot !== undefined) this.#waited[slot] = (this.#waited[slot] as number) + length;
-      }
-      visitor.phase(name, length);
+      const phase = series.phase(name);
+      phase.series.observe(length / 1e9);
+      if (!phase.isWaiting) continue;
+      const slot = this.#slot(phases.columns.step[row] as number);
+      if (slot !== undefined) this.#waited[slot] = (this.#waited[slot] as number) + length;
     }
     const ring = counters.length === 0 ? -1 : strings.indexOf(ringFillCounter);
     if (ring > 0) {
@@ -133,7 +120,6 @@ export class RankMetrics {
     this.#isSameHost = header.host === this.#clock.host;
     this.#best = undefined;
     this.#ringFill = undefined;
-    this.#newest = Number.NEGATIVE_INFINITY;
     this.#steps.fill(Number.NaN);
     this.#lengths.fill(0);
     this.#waited.fill(0);
@@ -142,13 +128,10 @@ export class RankMetrics {
 
   /** Where a step stands, or may; undefined for one older than the window. */
   #slot(step: number): number | undefined {
-    if (step <= this.#newest - limits.metricsStepsMax) return undefined;
-    this.#newest = Math.max(this.#newest, step);
-    for (let back = 1; back <= limits.metricsStepsMax && back <= this.#count; back++) {
-      const slot = (this.#count - back) % limits.metricsStepsMax;
-      if (this.#steps[slot] === step) return slot;
-    }
-    const slot = this.#count++ % limits.metricsStepsMax;
+    const slot = step % limits.metricsStepsMax;
+    const known = this.#steps[slot] as number;
+    if (known === step) return slot;
+    if (known > step) return undefined;
     this.#steps[slot] = step;
     this.#lengths[slot] = 0;
     this.#waited[slot] = 0;

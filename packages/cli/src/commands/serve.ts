@@ -1,10 +1,18 @@
 // `ranktrace serve`: the aggregator as a service, until Ctrl-C, with the page of all its runs. A run gets its trace when its ranks have ended,
-// the others at the end.
+// the others at the end. With --check-config it starts nothing and says what is wrong with the configuration.
 
 import { join } from 'node:path';
-import { type Aggregator, type NatsConnectOptions, startAggregator } from '@ranktrace/aggregator';
+import {
+  type Aggregator,
+  checkConfig,
+  defaultConfig,
+  type NatsConnectOptions,
+  readConfig,
+  type ServeConfig,
+  startAggregator,
+} from '@ranktrace/aggregator';
 import { CliError } from '../errors.ts';
-import { formatBytes, formatCount } from '../format.ts';
+import { formatBytes, formatCount, printable } from '../format.ts';
 import { abortOnInterrupt } from '../interrupt.ts';
 import { mergeAndReport } from '../merge-inputs.ts';
 import { findPageDirectory } from '../page-directory.ts';
@@ -15,9 +23,14 @@ export interface ServeOptions {
   readonly out: string;
   readonly nats?: NatsConnectOptions | undefined;
   readonly token?: string | undefined;
+  /** The configuration file; without it, all rules as they are by default, told in the log. */
+  readonly config?: string | undefined;
+  readonly checkConfig?: boolean | undefined;
 }
 
 export async function serve(options: ServeOptions): Promise<number> {
+  if (options.checkConfig === true) return checkOnly(options);
+  const config = options.config === undefined ? defaultConfig() : await readConfig(options.config);
   using interrupt = abortOnInterrupt();
   const page = findPageDirectory();
   await using aggregator = await startAggregator({
@@ -26,6 +39,7 @@ export async function serve(options: ServeOptions): Promise<number> {
     token: options.token,
     nats: options.nats,
     page,
+    config,
     onNotice: say,
   });
   say(
@@ -39,7 +53,26 @@ export async function serve(options: ServeOptions): Promise<number> {
   say('finishing: asking the ranks for their last batches (Ctrl-C again to end at once)');
   stopWatching();
   await aggregator.flushRanks();
-  return (await traces.writeAll()) ? 0 : 1;
+  if (!(await traces.writeAll())) return 1;
+  return aggregator.delivery.exitCode;
+}
+
+/** Prints `ok`, or every error on a line of its own. */
+async function checkOnly({ config, nats }: ServeOptions): Promise<number> {
+  if (config === undefined) throw new CliError('bad_usage', '--check-config needs --config FILE');
+  const check = await checkConfig(config);
+  const errors = 'errors' in check ? check.errors : natsErrors(config, check.config, nats);
+  for (const line of errors) process.stderr.write(`${printable(line)}\n`);
+  if (errors.length > 0) return 2;
+  process.stdout.write('ok\n');
+  return 0;
+}
+
+function natsErrors(path: string, { outputs }: ServeConfig, nats: NatsConnectOptions | undefined): string[] {
+  if (nats !== undefined) return [];
+  return outputs
+    .filter(({ type }) => type === 'nats')
+    .map(({ name }) => `${path}: output "${name}" needs NATS: name its servers with --nats`);
 }
 
 /** The trace files of a service: one write at a time, and again when there is more than the last one had. */

@@ -16,7 +16,7 @@ import { type AlertRules, defaultAlertRules } from './alert-rules.ts';
 import { bytesText, lengthText, nameText, ranksText } from './alert-text.ts';
 import { MemoryGrowth } from './memory-growth.ts';
 import { type CollectiveFact, OpenCollectives, type StuckCollective } from './open-collectives.ts';
-import { RankIncidents, type RankIncidentState, type RankTrouble } from './rank-incidents.ts';
+import { type RankIncidentState, RankIncidents, type RankTrouble } from './rank-incidents.ts';
 import { type RankStepFact, StepAssembly } from './step-assembly.ts';
 import { StepLimit, type StepLimitState } from './step-limit.ts';
 import { StepTimeRules, type StepTimeState } from './step-time-rules.ts';
@@ -64,7 +64,16 @@ export interface AlertEngineState {
   readonly limit: StepLimitState | null;
   readonly incidents: Readonly<Partial<Record<AlertRule, readonly RankIncidentState[]>>>;
   readonly hang: OpenAlert | null;
-  readonly ranks: readonly (readonly [number, { readonly host: string; readonly incarnation: string; readonly ended: boolean; readonly lost: number }])[];
+  readonly ranks: readonly (readonly [
+    number,
+    {
+      readonly host: string;
+      readonly incarnation: string;
+      readonly ended: boolean;
+      readonly dropped: number;
+      readonly missingLost: number;
+    },
+  ])[];
 }
 
 /** A run of which nothing came for so many times the heartbeat timeout is over. */
@@ -93,6 +102,8 @@ export class AlertEngine {
   #nowMs = 0;
   #lastStepMs = Number.NaN;
   #lastBatchMs = 0;
+  /** Until when a rank was stopped. */
+  #explainedMs = Number.NEGATIVE_INFINITY;
   #stepsJudged = 0;
   /** The longest step, ns, but for the first ones. */
   #longest = 0;
@@ -168,6 +179,7 @@ export class AlertEngine {
     if (state === undefined) return;
     if (state.steps === 0 && fact.step <= this.#assembly.lastOf(rank)) this.#assembly.restart(rank, fact.step);
     this.#assembly.add(rank, fact);
+    this.#collectives.goesOn(rank, this.#nowMs);
     this.#lastStepMs = this.#nowMs;
     state.steps++;
     state.length += fact.length;
@@ -189,7 +201,8 @@ export class AlertEngine {
     if (!growth.add(step, value)) return;
     const most = growthOf(state);
     if (most >= this.#rules.memoryGrowthBytesMin) {
-      if (!this.#growing.has(rank)) this.#growing.raise(rank, this.#nowMs, { key: `${state.incarnation}-${growth.fromStep}`, step: growth.fromStep });
+      if (!this.#growing.has(rank))
+        this.#growing.raise(rank, this.#nowMs, { key: `${state.incarnation}-${growth.fromStep}`, step: growth.fromStep });
     } else if (most < calmShare * this.#rules.memoryGrowthBytesMin) this.#growing.clear(rank, 'memory does not grow any more');
   }
 
@@ -225,6 +238,13 @@ export class AlertEngine {
     return this.changes(nowMs);
   }
 
+  /** Ids of what is open. */
+  get open(): string[] {
+    const ids = this.#all.flatMap((incidents) => incidents.state().map(({ alert }) => alert.id));
+    for (const alert of [this.#hang, this.#limit?.state().alert]) if (alert !== undefined && alert !== null) ids.push(alert.id);
+    return [...ids, ...this.#stepTime.open];
+  }
+
   state(): AlertEngineState {
     const incidents: Partial<Record<AlertRule, readonly RankIncidentState[]>> = {};
     for (const [rule, one] of this.#byRule()) incidents[rule] = one.state();
@@ -237,7 +257,7 @@ export class AlertEngine {
       incidents,
       hang: this.#hang === undefined ? null : { ...this.#hang },
       ranks: [...this.#ranks].map(([rank, { host, incarnation, ended, dropped, missingLost }]) => {
-        return [rank, { host, incarnation, ended, lost: dropped + missingLost }];
+        return [rank, { host, incarnation, ended, dropped, missingLost }];
       }),
     };
   }
@@ -248,10 +268,9 @@ export class AlertEngine {
     if (limit !== null) this.#limit?.restore(limit);
     for (const [rule, one] of this.#byRule()) one.restore(incidents[rule] ?? []);
     this.#hang = hang === null ? undefined : { ...hang };
-    for (const [rank, { host, incarnation, ended, lost }] of ranks) {
-      const state = newRank({ host, incarnation, ended, dropped: lost, missing: 0, clockSamples: 0 }, nowMs);
-      state.dropped = lost;
-      this.#ranks.set(rank, state);
+    for (const [rank, { missingLost, ...about }] of ranks) {
+      const state = newRank({ ...about, missing: missingLost, clockSamples: 0 }, nowMs);
+      this.#ranks.set(rank, { ...state, dropped: about.dropped, missingLost });
     }
     this.#lastBatchMs = nowMs;
   }
@@ -297,16 +316,25 @@ export class AlertEngine {
   }
 
   #growth(ranks: readonly number[]): RankTrouble {
-    const growths = ranks.map((rank) => [rank, this.#ranks.get(rank)] as const).map(([, state]) => (state === undefined ? 0 : growthOf(state)));
+    const growths = ranks
+      .map((rank) => [rank, this.#ranks.get(rank)] as const)
+      .map(([, state]) => (state === undefined ? 0 : growthOf(state)));
     const most = Math.max(...growths);
-    return { summary: `memory of ${ranksText(ranks)} grows by ${bytesText(most)} a step, and did not stop for ${this.#rules.memoryGrowthStepsMin} steps`, before: 0, after: most };
+    return {
+      summary: `memory of ${ranksText(ranks)} grows by ${bytesText(most)} a step, and did not stop for ${this.#rules.memoryGrowthStepsMin} steps`,
+      before: 0,
+      after: most,
+    };
   }
 
   #loss(ranks: readonly number[]): RankTrouble {
     const states = ranks.map((rank) => this.#ranks.get(rank)).filter((state) => state !== undefined);
     const dropped = states.reduce((sum, one) => sum + one.dropped, 0);
     const missing = states.reduce((sum, one) => sum + one.missingLost, 0);
-    const what = [...(dropped > 0 ? [`${dropped} events or batches were dropped`] : []), ...(missing > 0 ? [`${missing} batches are missing`] : [])];
+    const what = [
+      ...(dropped > 0 ? [`${dropped} events or batches were dropped`] : []),
+      ...(missing > 0 ? [`${missing} batches are missing`] : []),
+    ];
     return { summary: `data of ${ranksText(ranks)} is lost: ${what.join(', ')}`, before: 0, after: dropped + missing };
   }
 
@@ -361,20 +389,23 @@ export class AlertEngine {
   #judgeHang(): void {
     const usualMs = this.#stepTime.usual / 1e6;
     const leastMs = Math.max(this.#rules.hangMs, limits.alertHangSteps * usualMs, limits.alertHangLongestSteps * (this.#longest / 1e6));
-    const sinceStepMs = this.#nowMs - this.#lastStepMs;
     const stopped = this.#stopped.ranks;
+    // Who waited for a rank that was stopped has time to go on when it is back.
+    if (stopped.size > 0) this.#explainedMs = this.#nowMs;
+    const sinceStepMs = this.#nowMs - this.#lastStepMs;
+    const hasTime = stopped.size === 0 && this.#nowMs - this.#explainedMs < leastMs;
     const going = [...this.#going()];
-    // Who waits for a rank that stopped is part of that alert.
-    const isStalled = going.length > 0 && this.#stepsJudged >= limits.alertLimitSteps && sinceStepMs >= leastMs && stopped.size === 0;
+    const isStalled = going.length > 0 && this.#stepsJudged >= limits.alertLimitSteps && sinceStepMs >= leastMs;
     const everyRank = this.#ranks.keys();
     const stuck = this.#collectives.stuck(this.#nowMs - leastMs, everyRank);
-    const isStuck = stuck !== undefined && !(stuck.missing.length > 0 && stuck.missing.every((rank) => stopped.has(rank)));
-    if (!isStalled && !isStuck) {
+    if (!isStalled && stuck === undefined) {
       this.#endHang('steps go on');
       return;
     }
-    if (this.#hang !== undefined) return;
-    this.#hang = isStuck ? this.#hangIn(stuck) : this.#hangAfter(going, sinceStepMs);
+    // Who waits for a rank that stopped is part of that alert.
+    const isExplained = stopped.size > 0 && (stuck === undefined || stuck.missing.every((rank) => stopped.has(rank)));
+    if (this.#hang !== undefined || isExplained || hasTime) return;
+    this.#hang = stuck !== undefined ? this.#hangIn(stuck) : this.#hangAfter(going, sinceStepMs);
     this.#tell('fired', this.#hang);
   }
 

@@ -7,8 +7,10 @@ export const alertLimits = {
   alertRanksWatchedMax: 2048,
   /** Phases that are watched, in order of first sight. */
   alertPhasesMax: 32,
+  /** Blocks of 8 steps after which a run is warm, however noisy it is: one on a busy host never becomes calm. */
+  alertWarmUpBlocks: 16,
   /** Steps for which a slower rank or phase waits for the cluster to become slower too, so that both are one alert. */
-  alertSettleSteps: 48,
+  alertSettleSteps: 96,
   /** Onsets of two series that lie so close are one. */
   alertOnsetStepsApartMax: 64,
   /** Ranks that fall silent, lose data, … within this time are one alert. */

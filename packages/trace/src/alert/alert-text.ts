@@ -2,8 +2,8 @@
 
 import { alertLimits } from './alert-limits.ts';
 
-/** `+7.4 %`. */
-export const percentText = (share: number): string => `${share < 0 ? '−' : '+'}${Math.abs(100 * share).toFixed(1)} %`;
+/** `7.4 %`. */
+export const percentText = (share: number): string => `${(100 * share).toFixed(1)} %`;
 
 /** `8.42 ms`, with three significant digits. */
 export function lengthText(ns: number): string {

@@ -51,6 +51,13 @@ export class OpenCollectives {
     if (!parts.has(key) && parts.size < limits.alertOpenCollectivesPerRankMax) parts.set(key, { group, op, sequence, sinceMs: nowMs });
   }
 
+  /** A step ended: what the rank was inside of before now does not keep it from going on, whether or not its end was told. */
+  goesOn(rank: number, nowMs: number): void {
+    const parts = this.#open.get(rank);
+    if (parts === undefined || parts.size === 0) return;
+    for (const [key, { sinceMs }] of parts) if (sinceMs < nowMs) parts.delete(key);
+  }
+
   /** The rank began anew, or ended: it is inside of nothing. */
   forget(rank: number): void {
     this.#open.delete(rank);

@@ -112,11 +112,6 @@ export class RankIncidents {
     for (const rank of this.ranks) this.clear(rank, resolution);
   }
 
-  /** Numbers of the incident that `rank` is in are others now. */
-  touch(rank: number): void {
-    for (const incident of this.#open) if (incident.ranks.has(rank)) incident.isChanged = true;
-  }
-
   flush(nowMs: number): void {
     for (const incident of this.#open) {
       const { alert, ranks, isTold } = incident;

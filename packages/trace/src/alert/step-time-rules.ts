@@ -20,7 +20,7 @@ import { isBarrierLike } from '../match/collective-kind.ts';
 import { type AlertHint, isoTime, type OpenAlert, resolveAlert, type TellChange } from './alert-change.ts';
 import { alertLimits as limits } from './alert-limits.ts';
 import type { AlertRules } from './alert-rules.ts';
-import { lengthText, nameText, percentText, ranksText } from './alert-text.ts';
+import { lengthText, nameText, percentText } from './alert-text.ts';
 import type { RankStepFact } from './step-assembly.ts';
 
 type About = Alert['series'];
@@ -75,7 +75,8 @@ export class StepTimeRules {
     this.#rules = rules;
     this.#tell = tell;
     const { stepTimeChangeMin: changeMin, driftChangeMin: driftMin } = rules;
-    this.#plan = new DetectorPlan({ changeMin, changeMinQuiet: changeMin / 2, driftMin });
+    const { alertWarmUpBlocks: warmUpBlocksMax } = limits;
+    this.#plan = new DetectorPlan({ changeMin, changeMinQuiet: changeMin / 2, driftMin, warmUpBlocksMax });
   }
 
   /** What a step usually takes, ns; 0 before the first. */
@@ -112,6 +113,11 @@ export class StepTimeRules {
     if (isOrdinary) this.#usual += (length - this.#usual) / (this.#usual === 0 ? 1 : usualSteps);
     this.#settle(step, nowMs);
     return { length, isOrdinary };
+  }
+
+  /** Ids of the alerts that are open. */
+  get open(): string[] {
+    return [...this.#told.values()].map(({ id }) => id);
   }
 
   /** Nothing more comes. */
@@ -162,13 +168,13 @@ export class StepTimeRules {
     const near = this.#settling.filter((one) => isNear(one.finding.onsetStep, finding.onsetStep));
     this.#settling = this.#settling.filter((one) => !near.includes(one));
     const hint = hintOf(series.about.kind === 'cluster' ? near : [lead, ...near], this.#ranks);
-    const isCritical = series.about.kind === 'cluster' && finding.change >= criticalShare && finding.kind === 'regression';
+    if (series.about.kind === 'cluster' && this.#promote(lead, hint)) return;
     const alert: OpenAlert = {
       id: `${this.#run}/${ruleOf(finding)}/${key(series)}/${finding.onsetStep}`,
       run: this.#run,
       rule: ruleOf(finding),
       state: 'firing',
-      severity: isCritical ? 'critical' : 'warning',
+      severity: severityOf(series.about, finding),
       summary: summaryOf(series.about, finding, finding.before),
       series: series.about,
       firedAt: isoTime(nowMs),
@@ -187,6 +193,26 @@ export class StepTimeRules {
     };
     this.#told.set(series.key, alert);
     this.#tell('fired', alert);
+  }
+
+  /** The alert of a rank or a phase becomes that of the cluster, where it is the same onset: the cluster's noise made it certain later. */
+  #promote({ series, finding }: Found, hint: AlertHint | null): boolean {
+    for (const [key, alert] of this.#told) {
+      if (alert.rule !== ruleOf(finding) || !isNear(alert.onsetStep ?? Number.NaN, finding.onsetStep)) continue;
+      this.#told.delete(key);
+      alert.hint = alert.hint ?? hint;
+      alert.series = series.about;
+      alert.severity = severityOf(series.about, finding);
+      alert.before = finding.before;
+      alert.after = finding.after;
+      alert.change = finding.change;
+      alert.confidence = { ...finding.confidence };
+      alert.summary = summaryOf(series.about, finding, finding.before);
+      this.#told.set(series.key, alert);
+      this.#tell('updated', alert);
+      return true;
+    }
+    return false;
   }
 
   /** Still slower: the same alert, from the level before all of it. */
@@ -278,6 +304,8 @@ export class StepTimeRules {
 }
 
 const key = (series: Series): string => nameText(series.key);
+const severityOf = ({ kind }: About, finding: Slower): Alert['severity'] =>
+  kind === 'cluster' && finding.kind === 'regression' && finding.change >= criticalShare ? 'critical' : 'warning';
 const isNear = (a: number, b: number): boolean => Math.abs(a - b) <= limits.alertOnsetStepsApartMax;
 const ruleOf = ({ kind }: Slower) => (kind === 'drift' ? 'step_time_drift' : 'step_time');
 
@@ -301,11 +329,7 @@ function hintOf(found: readonly Found[], ranks: number): AlertHint | null {
 
 function summaryOf(about: About, { kind, change, after, onsetStep }: Slower, before: number): string {
   const what =
-    about.kind === 'cluster'
-      ? 'steps take'
-      : about.kind === 'rank'
-        ? `${ranksText([about.rank as number])} works`
-        : `phase "${nameText(about.phase ?? '')}" takes`;
-  const slowly = kind === 'drift' ? ', little by little' : '';
-  return `${what} ${percentText(change)} longer${slowly}: ${lengthText(before)} → ${lengthText(after)} since step ${onsetStep}`;
+    about.kind === 'cluster' ? 'steps are' : about.kind === 'rank' ? `rank ${about.rank} is` : `phase "${nameText(about.phase ?? '')}" is`;
+  const slowly = kind === 'drift' ? ', little by little,' : '';
+  return `${what} ${percentText(change)} slower${slowly} since step ${onsetStep}: ${lengthText(before)} → ${lengthText(after)}`;
 }

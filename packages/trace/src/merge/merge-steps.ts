@@ -5,7 +5,7 @@
 //
 // What began before, such as a span around the training, is not in it; what begins within the steps is there as long as it is.
 
-import { type RankTime, rankTime, type TraceTime } from '@ranktrace/protocol';
+import { isBefore, type RankTime, type TraceTime, traceTime } from '@ranktrace/protocol';
 import type { FittedClocks } from '../align/fit-clocks.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } from '../trace-sink.ts';
 import { type MergeProgress, RunAlignment } from './align-run.ts';
@@ -34,7 +34,7 @@ export function* mergeSteps(sources: readonly StepsSource[], sink: TraceSink): G
     return (survey.source as StepsSource).windows.map(({ from, until, ...steps }) => ({
       ...steps,
       from: clock.toTrace(from),
-      until: Number.isFinite(until) ? clock.toTrace(rankTime(until)) : (Number.POSITIVE_INFINITY as TraceTime),
+      until: Number.isFinite(until) ? clock.toTrace(until) : traceTime(until),
     }));
   });
   return yield* mergeAligned(run, new StepsSink(sink, windows), progress);
@@ -71,7 +71,7 @@ class StepsSink implements TraceSink {
     const { lane, kind, step, start } = event;
     const windows = this.#windows[lane.process.index - 1] as readonly TraceWindow[];
     const isWanted = ({ fromStep, toStep, from, until }: TraceWindow): boolean =>
-      kind === 'step' ? step >= fromStep && step <= toStep : start >= from && start < until;
+      kind === 'step' ? step >= fromStep && step <= toStep : !isBefore(start, from) && isBefore(start, until);
     if (!windows.some(isWanted)) return;
     if (!this.#lanes.has(lane)) {
       this.#lanes.add(lane);

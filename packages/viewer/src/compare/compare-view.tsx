@@ -45,7 +45,8 @@ export function CompareView({ a, b, state, timeline }: CompareProps): JSX.Elemen
   const [alignment, setAlignment] = useState<Alignment>('number');
   /** As A counts steps. */
   const [range, setRange] = useState<StepRange>({});
-  const ranks = Math.max(a.model.value?.processes.length ?? 0, b.model.value?.processes.length ?? 0);
+  const [ranksA, ranksB] = [a.model.value?.processes.length, b.model.value?.processes.length];
+  const ranks = ranksA === undefined || ranksB === undefined ? undefined : Math.max(ranksA, ranksB);
   const bins = width === 0 ? 0 : binsFor(ranks, width * 0.6);
   const [wholeA, wholeB] = [useFirstStep(a, bins), useFirstStep(b, bins)];
   const offset = alignment === 'first' && wholeA !== undefined && wholeB !== undefined ? wholeB - wholeA : 0;

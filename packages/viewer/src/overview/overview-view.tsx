@@ -42,7 +42,7 @@ export function OverviewView({ client, state }: OverviewProps): JSX.Element {
   const width = useWidth(page);
   const [range, setRange] = useState<StepRange>({});
   const model = client.model.value;
-  const bins = model === undefined || width === 0 ? 0 : binsFor(model.processes.length, width * 0.6);
+  const bins = width === 0 ? 0 : binsFor(model?.processes.length, width * 0.6);
   const { overview, problem } = useOverview(client, bins, range);
   return (
     <div ref={page} class="overview">

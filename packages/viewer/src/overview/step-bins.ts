@@ -18,12 +18,15 @@ export interface BinRange {
 /** Cells (ranks × bins) that one answer may have: with both means and peaks some 4 MB of JSON, read in less than a frame or two. */
 const cellsMax = 2 ** 17;
 const binsMin = 32;
+/** What is asked while the number of ranks is not known: few enough for a thousand ranks, so that it need not be asked again for them. */
+export const firstBins = 128;
 
 /**
  * Bins to ask for: no more than the chart has pixels to show apart, fewer when there are many ranks, and in steps of `binsMin`, so that a
  * window that is resized does not ask all the time.
  */
-export function binsFor(ranks: number, widthPx: number): number {
+export function binsFor(ranks: number | undefined, widthPx: number): number {
+  if (ranks === undefined) return firstBins;
   const most = Math.min(512, widthPx / 2, cellsMax / Math.max(ranks, 1));
   return Math.max(1, Math.floor(most / binsMin)) * binsMin;
 }

@@ -32,6 +32,9 @@ export function useOverview(client: RunClient, bins: number, { fromStep, toStep 
   useEffect(() => {
     if (bins === 0) return;
     let isClosed = false;
+    let hasFailed = false;
+    let isFirst = true;
+    let isUnknown = true;
     let stopWaiting: (() => void) | undefined;
     const refresher = new Refresher(async () => {
       stopWaiting?.();
@@ -42,12 +45,25 @@ export function useOverview(client: RunClient, bins: number, { fromStep, toStep 
         setFollowed({ overview, of: range, problem: undefined });
         if (!overview.analysed) stopWaiting = pageTimers.after(unanalysedMs, () => refresher.changed());
       } catch (error) {
+        hasFailed = true;
+        // Why a run cannot be opened is told by its client.
+        if (client.model.peek() === undefined) return;
         // When the line is back the model comes anew, and this is asked again.
         if (!isClosed && !(error instanceof ConnectionLost)) setFollowed((before) => ({ ...before, problem: (error as Error).message }));
       }
     }, everyMs);
     const stopFollowing = effect(() => {
-      if (client.model.value !== undefined) refresher.changed();
+      const model = client.model.value;
+      if (isFirst) {
+        isFirst = false;
+        // Together with the model, if that is not there: the service answers both in turn.
+        refresher.changed();
+        isUnknown = model === undefined;
+        return;
+      }
+      const isToldAll = isUnknown && model !== undefined && !model.live && model.read === model.total && !hasFailed;
+      isUnknown = model === undefined;
+      if (!isToldAll) refresher.changed();
     });
     return () => {
       isClosed = true;

@@ -3,6 +3,7 @@
 // Order: pixels, grid, texts, searched-for dimming is in the pixels already, arrows, selection, marked area, ruler, cursor.
 
 import { formatTime } from '../format.ts';
+import { drawClockMarks } from './clock-mark-painter.ts';
 import { cutText } from './cut-text.ts';
 import { type Frame, type FramePainter, pinnedBottom, rulerHeight } from './frame-painter.ts';
 import { LinkPainter } from './link-painter.ts';
@@ -53,6 +54,7 @@ export class CanvasPainter {
     if (split > rulerHeight)
       this.#clipped(0, rulerHeight, width, split - rulerHeight, () => this.#selectionIn(frame, frame.layout.pinned, rulerHeight));
     this.#ruler(frame, zero);
+    drawClockMarks(context, this.#session.clockMarks.peek(), frame.window, width, rulerHeight, cssOf(frame.palette.clockStep));
     this.#cursor(frame, zero);
   }
 
@@ -152,6 +154,7 @@ export class CanvasPainter {
 
   #selection(frame: Frame, split: number): void {
     this.#linkPainter.partners(frame, split);
+    this.#linkPainter.hovered(frame, split);
     this.#selectionIn(frame, frame.layout.rows, split - frame.scrollTop);
     const hover = this.#session.hover.peek();
     const item = hover?.item;

@@ -1,27 +1,45 @@
-// The overview of a run as the timeline needs it: for the strip of the whole run, for who stands out, for bands of folded ranks. Asked again as the
-// run grows, at most every two seconds.
+// The overview of a run as the timeline needs it: for the strip of the whole run, for who stands out, for bands of folded ranks. Asked first
+// together with the model, and again as the run grows, at most every two seconds.
+//
+//   follow(undefined) ──► few bins, while nobody knows how many ranks there are
+//   follow(model)     ──► as many as those ranks can have, at once; the same number is not asked again of a run that is all there
+//
+// Invariant: an answer never takes the place of one that was asked later.
 
 import { type ReadonlySignal, type Signal, signal } from '@preact/signals';
-import type { Overview } from '@ranktrace/protocol';
+import type { Overview, RunModel } from '@ranktrace/protocol';
+import { binsFor } from '../overview/step-bins.ts';
+import { pageTimers, Refresher, type Timers } from '../refresh.ts';
 import type { RunClient } from '../run-client.ts';
 import { type Band, bandOf } from './outliers.ts';
 import type { Row } from './rows.ts';
 
-const bins = 512;
+/** Two pixels a bin on most screens. */
+const width = 1024;
 const askedMsMin = 2000;
+/** An analysis ends without anything else of the run changing; it says who is slow. */
+const unanalysedMs = 4000;
 
 export class FollowedOverview {
-  readonly #client: RunClient;
+  readonly #client: Pick<RunClient, 'overview' | 'overviewOfAll'>;
+  readonly #timers: Timers;
+  readonly #refresher: Refresher;
   readonly #now: Signal<Overview | undefined> = signal(undefined);
   readonly #isSettled = signal(false);
   readonly #bands = new Map<string, Band>();
-  #askedAt = Number.NEGATIVE_INFINITY;
-  #timer: ReturnType<typeof setTimeout> | undefined;
-  #isAsking = false;
+  #model: RunModel | undefined;
+  #bins = 0;
+  #asked = 0;
+  #answered = 0;
+  /** Whether the last answer was that there is none. */
+  #hasFailed = false;
+  #stopWaiting: (() => void) | undefined;
   #isDisposed = false;
 
-  constructor(client: RunClient) {
+  constructor(client: Pick<RunClient, 'overview' | 'overviewOfAll'>, timers: Timers = pageTimers) {
     this.#client = client;
+    this.#timers = timers;
+    this.#refresher = new Refresher(() => this.#ask(), askedMsMin, timers);
   }
 
   get now(): ReadonlySignal<Overview | undefined> {
@@ -33,33 +51,26 @@ export class FollowedOverview {
     return this.#isSettled;
   }
 
-  /** The run has grown: it is asked, now or when it may be. */
-  ask(): void {
-    if (this.#isDisposed || this.#isAsking || this.#timer !== undefined) return;
-    const wait = this.#askedAt + askedMsMin - performance.now();
-    if (wait > 0) {
-      this.#timer = setTimeout(() => {
-        this.#timer = undefined;
-        this.ask();
-      }, wait);
+  /** The run is to be opened (undefined), or this is it now. */
+  follow(model: RunModel | undefined): void {
+    const [before, bins] = [this.#model, binsFor(model?.processes.length, width)];
+    const isFirst = this.#bins === 0;
+    this.#model = model;
+    if (!isFirst && model !== undefined && model === before) return;
+    if (!isFirst && bins !== this.#bins) {
+      this.#bins = bins;
+      void this.#ask();
       return;
     }
-    this.#isAsking = true;
-    this.#askedAt = performance.now();
-    this.#client
-      .overview(bins)
-      .then(
-        (overview) => {
-          if (this.#isDisposed) return;
-          this.#bands.clear();
-          this.#now.value = overview;
-        },
-        () => undefined,
-      )
-      .finally(() => {
-        this.#isAsking = false;
-        this.#isSettled.value = true;
-      });
+    this.#bins = bins;
+    if (isFirst && this.#client.overviewOfAll !== undefined) {
+      // Of another view; until there is one of this one's own.
+      this.#now.value = this.#client.overviewOfAll;
+      this.#isSettled.value = true;
+    }
+    // Told together with the model, it is of all that the model tells.
+    const isToldAll = model !== undefined && before === undefined && !model.live && model.read === model.total;
+    if (isFirst || !isToldAll || this.#hasFailed) this.#refresher.changed();
   }
 
   /** The band of step times of a row that stands for several ranks. */
@@ -79,11 +90,30 @@ export class FollowedOverview {
   clear(): void {
     this.#bands.clear();
     this.#now.value = undefined;
-    this.#askedAt = Number.NEGATIVE_INFINITY;
+    this.#answered = this.#asked;
   }
 
   dispose(): void {
     this.#isDisposed = true;
-    clearTimeout(this.#timer);
+    this.#stopWaiting?.();
+    this.#refresher.close();
+  }
+
+  async #ask(): Promise<void> {
+    const asked = ++this.#asked;
+    this.#stopWaiting?.();
+    try {
+      const overview = await this.#client.overview(this.#bins);
+      if (this.#isDisposed || asked <= this.#answered) return;
+      this.#answered = asked;
+      this.#hasFailed = false;
+      this.#bands.clear();
+      this.#now.value = overview;
+      if (!overview.analysed) this.#stopWaiting = this.#timers.after(unanalysedMs, () => this.#refresher.changed());
+    } catch {
+      this.#hasFailed = true;
+    }
+    // Before the model there is nothing to settle.
+    if (!this.#isDisposed && (this.#model !== undefined || !this.#hasFailed)) this.#isSettled.value = true;
   }
 }

@@ -145,3 +145,16 @@ test('the level has a grain of at most a pixel, and at least half of one', () =>
   }
   expect(levelOf(0.01)).toBe(0);
 });
+
+test('time in which events are shifted is marked below the steps of their rank', async () => {
+  const alignment = { ...viewProcess(0).alignment, shifted: [{ from: 200, until: 400, most: 50 }] };
+  const { at } = await paint({}, {}, viewProcess(0, { alignment }));
+  const bottom = rulerHeight + 28 - 3;
+  expect([at(19, bottom), at(20, bottom), at(39, bottom), at(40, bottom)].map((pixel) => pixel === palette.clockStep)).toEqual([
+    false,
+    true,
+    true,
+    false,
+  ]);
+  expect(at(30, bottom - 4)).not.toBe(palette.clockStep);
+});

@@ -112,7 +112,10 @@ export class FramePainter {
         else this.#spans(frame, row, row.track, row.process, top, clipTop, clipBottom);
       }
       if (row.process !== undefined) this.#gaps(frame, row.process, y0, y1);
-      if (row.kind === 'rank' && row.process !== undefined) this.#clockSteps(frame, row.process, y0, y1);
+      if (row.kind === 'rank' && row.process !== undefined) {
+        this.#shifted(frame, row.process, y1);
+        this.#clockSteps(frame, row.process, y0, y1);
+      }
       for (const { x, y, colour } of this.texts.markers) pixels.marker(x, y, Math.round(7 * ratio), colour);
       pixels.rect(0, y1 - Math.max(1, Math.floor(ratio)), pixels.width, y1, isHeader ? palette.separatorStrong : palette.separator);
     }
@@ -245,6 +248,17 @@ export class FramePainter {
       if (time < window.from || time > window.until) continue;
       const x = Math.floor((time - window.from) * scale);
       this.pixels.rect(x, y0, x + Math.max(2, Math.round(2 * ratio)), y1, palette.clockStep);
+    }
+  }
+
+  // Where its events were shifted behind their causes, as clocks contradict each other: a line below its steps.
+  #shifted({ window, width, ratio, palette }: Frame, process: ViewProcess, y1: number): void {
+    const scale = (width * ratio) / lengthOf(window);
+    for (const { from, until } of process.alignment.shifted) {
+      if (until < window.from || from > window.until) continue;
+      const x0 = Math.max(0, Math.floor((from - window.from) * scale));
+      const x1 = Math.min(this.pixels.width, Math.max(x0 + Math.round(2 * ratio), Math.ceil((until - window.from) * scale)));
+      this.pixels.rect(x0, y1 - Math.round(4 * ratio), x1, y1 - Math.max(1, Math.floor(ratio)), palette.clockStep);
     }
   }
 

@@ -3,10 +3,12 @@
 //   collective   the others ├────waited────┤● the last one in        a line from the last one to each of the others
 //   call         caller ──► server … server ──► caller
 //
-// ± bounds are drawn at an event's start where the clocks leave open more than can be seen.
+// ± bounds are drawn at both ends of a collective or call that is selected or pointed at, where the clocks leave open more than can be seen.
 
 import type { ViewTrack } from '@ranktrace/protocol';
+import { boundAt } from './clock-marks.ts';
 import type { Frame } from './frame-painter.ts';
+import type { Item } from './hit.ts';
 import { outline } from './outline.ts';
 import { lineHeight, type Row } from './rows.ts';
 import type { TimelineSession } from './session.ts';
@@ -73,9 +75,26 @@ export class LinkPainter {
       }
       this.#dot(frame, split, { ...last, time: last.start });
     }
-    if (details.bound !== null) {
-      for (const each of all) this.#boundAt(frame, split, { ...each, time: each.start }, details.bound);
+    for (const each of all) this.#bounds(frame, split, each);
+  }
+
+  /** How sure the clocks are of both ends of the collective or call under the pointer, and of the arrows that it has in view. */
+  hovered(frame: Frame, split: number): void {
+    const hover = this.#session.hover.peek();
+    const item = hover?.item;
+    if (hover === undefined || item === undefined || hover.y < split || (item.kind !== 'collective' && item.kind !== 'rpc')) return;
+    this.#bounds(frame, split, item);
+    const isOfIt = ({ track, depth, time }: End): boolean =>
+      track === item.track && depth === item.depth && time >= item.start - 1 && time <= item.start + item.length + 1;
+    for (const { from, to } of this.#session.links.peek()?.links ?? []) {
+      if (!isOfIt(from) && !isOfIt(to)) continue;
+      for (const end of [from, to]) this.#boundAt(frame, split, end);
     }
+  }
+
+  #bounds(frame: Frame, split: number, { track, depth, start, length }: Pick<Item, 'track' | 'depth' | 'start' | 'length'>): void {
+    this.#boundAt(frame, split, { track, depth, time: start });
+    if (length > 0) this.#boundAt(frame, split, { track, depth, time: start + length });
   }
 
   /** Arrows of what is in view, when they are few enough to be read. */
@@ -127,7 +146,11 @@ export class LinkPainter {
   }
 
   // ± what the clocks leave open, where it can be seen.
-  #boundAt(frame: Frame, split: number, at: End, bound: number): void {
+  #boundAt(frame: Frame, split: number, at: End): void {
+    const session = this.#session;
+    const process = session.processes.peek().get(session.tracks.peek().get(at.track)?.process ?? -1);
+    const bound = process === undefined ? null : boundAt(process.alignment, at.time);
+    if (bound === null) return;
     const point = this.#pointOf(frame, split, at);
     const half = (bound / lengthOf(frame.window)) * frame.width;
     if (point === undefined || half < 1) return;

@@ -6,12 +6,15 @@ import type { Overview } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { useTheme } from '../theme.ts';
+import { drawClockMarks, markReachPx } from './clock-mark-painter.ts';
+import { marksAt } from './clock-marks.ts';
 import { palettes } from './palette.ts';
 import type { TimelineSession } from './session.ts';
 import { lengthOf, type TimeWindow, timeAt, wholeWindow, xAt } from './viewport.ts';
 
 const height = 40;
 const edgePx = 6;
+const hint = 'The whole run: drag to choose what is shown, double click for all';
 
 type Grip = { readonly kind: 'move' | 'from' | 'until' | 'new'; readonly time: number; readonly window: TimeWindow };
 
@@ -27,6 +30,7 @@ export function Minimap({ session }: { session: TimelineSession }): JSX.Element 
       void session.extent.value;
       void session.overview.now.value;
       void session.size.value;
+      void session.clockMarks.value;
       void theme.value;
       frame ||= requestAnimationFrame(() => {
         frame = 0;
@@ -59,7 +63,7 @@ export function Minimap({ session }: { session: TimelineSession }): JSX.Element 
       class="minimap"
       role="img"
       aria-label="Step time of the whole run, and the window that is shown"
-      title="The whole run: drag to choose what is shown, double click for all"
+      title={hint}
       onPointerDown={(event) => {
         event.currentTarget.setPointerCapture(event.pointerId);
         grip.current = { kind: kindOf(event), time: timeOf(event), window: session.window.peek() };
@@ -68,6 +72,9 @@ export function Minimap({ session }: { session: TimelineSession }): JSX.Element 
         const held = grip.current;
         if (held === undefined) {
           const kind = kindOf(event);
+          const reach = (lengthOf(wholeWindow(session.extent.peek())) / Math.max(1, event.currentTarget.clientWidth)) * markReachPx;
+          const marks = marksAt(session.clockMarks.peek(), timeOf(event), reach);
+          event.currentTarget.title = marks.length > 0 ? marks.join('\n') : hint;
           event.currentTarget.style.cursor = kind === 'move' ? 'grab' : kind === 'new' ? 'crosshair' : 'ew-resize';
           return;
         }
@@ -109,6 +116,7 @@ function draw(canvas: HTMLCanvasElement, session: TimelineSession, palette: (typ
   const overview = session.overview.now.peek();
   if (overview !== undefined)
     drawSteps(context, overview, whole, width, session.extent.peek().until, css(palette.bandRange), css(palette.bandMedian));
+  drawClockMarks(context, session.clockMarks.peek(), whole, width, height, css(palette.clockStep));
   const window = session.window.peek();
   const left = Math.max(0, xAt(whole, width, window.from));
   const right = Math.min(width, Math.max(xAt(whole, width, window.until), left + 2));

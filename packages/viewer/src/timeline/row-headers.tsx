@@ -4,7 +4,7 @@
 import { type ReadonlySignal, useComputed, useSignal } from '@preact/signals';
 import type { ViewProcess } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
-import { formatBound, formatMany, formatRanks, formatValue } from '../format.ts';
+import { formatBound, formatDuration, formatMany, formatRanks, formatValue } from '../format.ts';
 import { movedOrder, type Row, rowsBetween } from './rows.ts';
 import type { TimelineSession } from './session.ts';
 
@@ -137,6 +137,11 @@ function RankBadges({ process, row }: { process: ViewProcess; row: Row }): JSX.E
           lost
         </span>
       )}
+      {alignment.shifted.length > 0 && (
+        <span class="badge badge-warning" title={shiftsOf(process)}>
+          shifted
+        </span>
+      )}
       {alignment.method === 'unaligned' ? (
         <span class="badge badge-unaligned" title="Its clock could not be aligned with the others: its times are its own">
           unaligned
@@ -161,6 +166,11 @@ const methods: Readonly<Record<ViewProcess['alignment']['method'], string>> = {
 const alignmentOf = ({ alignment }: ViewProcess): string =>
   `${methods[alignment.method]}${alignment.bound === null ? '' : `, ${formatBound(alignment.bound)} at worst`}`;
 
+function shiftsOf({ alignment: { shifted } }: ViewProcess): string {
+  const most = Math.max(...shifted.map((stretch) => stretch.most));
+  return `Clocks contradict each other: in ${formatMany(shifted.length, 'stretch', 'stretches')} of its time, events are shifted behind their causes, by up to ${formatDuration(most)}`;
+}
+
 const lossOf = ({ missing, droppedEvents }: ViewProcess): string =>
   [
     missing > 0 ? `${formatMany(missing, 'batch', 'batches')} missing` : '',
@@ -180,7 +190,7 @@ function titleOf(row: Row): string {
       : `${track.name} · ${track.kind} ${track.tid} of rank ${process.rank} · ${formatMany(track.events, 'event')}`;
   }
   const ended = process.ended ? 'ended' : 'has not ended';
-  return `Rank ${process.rank} on ${process.hostName || process.host}, process ${process.pid}\n${alignmentOf(process)}\n${ended}${process.missing + process.droppedEvents > 0 ? `\n${lossOf(process)}` : ''}`;
+  return `Rank ${process.rank} on ${process.hostName || process.host}, process ${process.pid}\n${alignmentOf(process)}${process.alignment.shifted.length > 0 ? `\n${shiftsOf(process)}` : ''}\n${ended}${process.missing + process.droppedEvents > 0 ? `\n${lossOf(process)}` : ''}`;
 }
 
 const noteOf = (row: Row): string =>

@@ -22,6 +22,7 @@ import {
 import type { RunClient } from '../run-client.ts';
 import { type Part, TileCache } from '../tile-cache.ts';
 import type { Grouping, ViewState } from '../view-state.ts';
+import { type ClockMarks, clockMarks, noClockMarks } from './clock-marks.ts';
 import { followLinks, followSearch, followSelection } from './follow-answers.ts';
 import { FollowedOverview } from './followed-overview.ts';
 import { levelOf, pinnedBottom, rulerHeight, stateOf } from './frame-painter.ts';
@@ -104,6 +105,7 @@ export class TimelineSession {
   readonly layout: ReadonlySignal<Layout>;
   readonly processes: ReadonlySignal<ReadonlyMap<number, ViewProcess>>;
   readonly tracks: ReadonlySignal<ReadonlyMap<number, ViewTrack>>;
+  readonly clockMarks: ReadonlySignal<ClockMarks>;
   readonly #stops: (() => void)[];
   readonly #chosenPanel = signal<Panel>('area');
   #noticeTimer: ReturnType<typeof setTimeout> | undefined;
@@ -127,8 +129,9 @@ export class TimelineSession {
     this.window = computed(() => windowOf(state.from.value, state.until.value) ?? wholeWindow(this.extent.value));
     this.processes = computed(() => new Map((model.value?.processes ?? []).map((process) => [process.index, process])));
     this.tracks = computed(() => new Map((model.value?.tracks ?? []).map((track) => [track.track, track])));
+    this.clockMarks = computed(() => (model.value === undefined ? noClockMarks : clockMarks(model.value)));
     this.layout = computed(() => {
-      const now = model.value ?? { processes: [], tracks: [], groups: [] };
+      const now = this.#laidOut() ?? { processes: [], tracks: [], groups: [] };
       const ranks = now.processes.map(({ rank }) => rank);
       return layOut({
         model: now,
@@ -323,13 +326,19 @@ export class TimelineSession {
 
   #followModel(): void {
     const model = this.client.model.value;
+    if (this.isShown.value) this.overview.follow(model);
     if (model === undefined) return;
-    if (this.isShown.value) this.overview.ask();
     const isWhole = this.state.from.peek() === undefined;
     const isFirst = !this.#wasLive && this.state.target.peek() === undefined;
     if (model.live && isWhole && (isFirst || this.state.follow.peek())) this.setFollow(true);
     if (!model.live && this.#wasLive) this.state.follow.value = false;
     this.#wasLive = model.live;
+  }
+
+  // Of many ranks, which of them are shown is known with the overview: rows that would be gone in a moment are not laid out, nor asked for.
+  #laidOut(): RunModel | undefined {
+    const model = this.client.model.value;
+    return model !== undefined && model.processes.length > ranksOpenMax && !this.overview.isSettled.value ? undefined : model;
   }
 
   #followTarget(): void {

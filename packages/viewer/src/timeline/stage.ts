@@ -73,6 +73,7 @@ export class Stage {
           session.links,
           session.matches,
           session.marking,
+          session.clockMarks,
           session.overview.now,
           session.state.area,
           session.state.follow,

@@ -61,6 +61,13 @@ export function EmptyNote({ session }: { session: TimelineSession }): JSX.Elemen
       </div>
     );
   }
+  if (!session.overview.isSettled.value && session.layout.value.rows.length === 0) {
+    return (
+      <div class="empty" role="status">
+        <span class="muted">Looking for the ranks that stand out …</span>
+      </div>
+    );
+  }
   return null;
 }
 

@@ -3,6 +3,9 @@
 import type { ViewGap } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { formatBound, formatCount, formatDuration, formatMany, formatPercent, formatTime, formatValue } from '../format.ts';
+import { markReachPx } from './clock-mark-painter.ts';
+import { marksAt, shiftText, stretchAt } from './clock-marks.ts';
+import { rulerHeight } from './frame-painter.ts';
 import { valueAt } from './hit.ts';
 import { zeroOf } from './ruler.ts';
 import type { Hover, TimelineSession } from './session.ts';
@@ -32,12 +35,13 @@ export function Tooltip({ session, gutter }: { session: TimelineSession; gutter:
 
 function linesOf(session: TimelineSession, hover: Hover): JSX.Element | undefined {
   const { row, item, time } = hover;
-  if (row === undefined) return undefined;
   const window = session.window.peek();
   const grain = lengthOf(window) / Math.max(1, session.size.peek().width);
+  if (row === undefined) return hover.y < rulerHeight ? marksLines(session, time, markReachPx * grain) : undefined;
   const zero = zeroOf(session.extent.peek());
   const gap = row.process?.gaps.find((each) => time >= each.from - 3 * grain && time <= each.until + 3 * grain);
   const step = row.kind === 'rank' ? row.process?.alignment.clockSteps.find((each) => Math.abs(each - time) <= 4 * grain) : undefined;
+  const shift = row.kind === 'rank' ? stretchAt(row.process?.alignment.shifted ?? [], time, 2 * grain) : undefined;
   if (gap !== undefined && item === undefined) {
     return (
       <>
@@ -69,6 +73,7 @@ function linesOf(session: TimelineSession, hover: Hover): JSX.Element | undefine
         </div>
         {gap !== undefined && <div class="tooltip-line warning">lost here: {lossOf(gap)}</div>}
         {step !== undefined && <div class="tooltip-line warning">its clock was set at {formatTime(step - zero, 1e6)}</div>}
+        {shift !== undefined && <div class="tooltip-line warning">{shiftText(shift.most)}</div>}
       </>
     );
   }
@@ -101,6 +106,7 @@ function linesOf(session: TimelineSession, hover: Hover): JSX.Element | undefine
       </>
     );
   }
+  if (shift !== undefined) return <strong>{shiftText(shift.most)}</strong>;
   const { process } = row;
   const until = session.extent.peek().until;
   if (process !== undefined && !process.ended && time > process.until && time <= until) {
@@ -114,6 +120,21 @@ function linesOf(session: TimelineSession, hover: Hover): JSX.Element | undefine
     );
   }
   return undefined;
+}
+
+// What the ruler's marks mean.
+function marksLines(session: TimelineSession, time: number, reach: number): JSX.Element | undefined {
+  const lines = marksAt(session.clockMarks.peek(), time, reach);
+  if (lines.length === 0) return undefined;
+  return (
+    <>
+      {lines.map((line) => (
+        <div key={line} class="tooltip-line">
+          {line}
+        </div>
+      ))}
+    </>
+  );
 }
 
 const lossOf = ({ batches, events }: ViewGap): string =>

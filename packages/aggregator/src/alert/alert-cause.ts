@@ -1,0 +1,139 @@
+// Who is to blame for slower steps, and where on the timeline they are: a merge of the steps around the onset alone, out of the store.
+//
+//   │ before: 64 steps │ onset … the step with which it was certain │
+//     levels ──────────────► blameOf ◄───────────────────── levels
+
+import { type Alert, traceTime } from '@ranktrace/protocol';
+import {
+  type BatchSource,
+  type BlameChange,
+  blameOf,
+  type EngineAlert,
+  mergeSteps,
+  StepBlameSink,
+  type StepsSource,
+  type TraceEvent,
+  type TraceHeader,
+  type TraceSink,
+  teeSink,
+} from '@ranktrace/trace';
+import { stepsOf } from '../capture/step-windows.ts';
+import { driveSteps } from '../drive-steps.ts';
+import { aggregatorLimits as limits } from '../limits.ts';
+import { readableSource, type StoredSource } from '../write-trace.ts';
+
+/** Where an alert is: times of the run's axis, ns, and of the wall clock. */
+export interface AlertPlace {
+  readonly from: number;
+  readonly until: number;
+  readonly onsetAt: string | null;
+}
+
+export interface Explained {
+  readonly cause: Alert['cause'];
+  readonly place: AlertPlace | undefined;
+}
+
+/** Reads the steps around the onset of `alert`. Rejects with the signal's reason when it is aborted. */
+export async function explainAlert(alert: EngineAlert, stored: readonly StoredSource[], signal: AbortSignal): Promise<Explained> {
+  const { onsetStep, step } = alert;
+  if (onsetStep === null) return { cause: causeOfHint(alert), place: undefined };
+  const certain = Math.max(onsetStep, step ?? onsetStep);
+  const range = {
+    fromStep: Math.max(0, onsetStep - limits.alertBlameSteps),
+    toStep: Math.min(certain, onsetStep + limits.alertBlameSteps),
+  };
+  const sources: StepsSource[] = [];
+  for (const source of newestLives(stored)) {
+    const found = await driveSteps(stepsOf(source, [range]), { signal });
+    if (found !== undefined) sources.push(withMetadata(found, readableSource(source, undefined)));
+  }
+  if (sources.length === 0) return { cause: causeOfHint(alert), place: undefined };
+  const blame = new StepBlameSink({ stepsMax: 2 * limits.alertBlameSteps + 1 });
+  const places = new PlaceSink(onsetStep, range.toStep);
+  await driveSteps(mergeSteps(sources, teeSink(blame, places)), { signal });
+  return { cause: alert.unit === 'ns' ? causeIn(blame, alert, onsetStep) : null, place: places.place };
+}
+
+function causeIn(blame: StepBlameSink, alert: EngineAlert, onsetStep: number): Alert['cause'] {
+  const { window } = blame;
+  const before = { ...window, steps: window.steps.filter(({ step }) => step < onsetStep) };
+  const now = { ...window, steps: window.steps.filter(({ step }) => step >= onsetStep) };
+  const change = blameOf(before, now);
+  // What series of single ranks told is better than nothing.
+  if (change.kind === 'inconclusive') return causeOfHint(alert) ?? causeOf(change, []);
+  const hosts = window.ranks.filter(({ rank }) => change.ranks.includes(rank)).map(({ hostName }) => hostName);
+  return causeOf(change, [...new Set(hosts)]);
+}
+
+function causeOf({ kind, ranks, phase, shareOfChange, evidence }: BlameChange, hosts: readonly string[]): NonNullable<Alert['cause']> {
+  const text = evidence.join('; ').slice(0, 1024);
+  return { kind, ranks: [...ranks], hosts: [...hosts], phase: phase ?? null, share: kind === 'inconclusive' ? null : shareOfChange, text };
+}
+
+/** Of the ranks and the phase whose own series changed with the cluster's. */
+export function causeOfHint({ hint }: EngineAlert): Alert['cause'] {
+  if (hint === null) return null;
+  const { ranks, phase } = hint;
+  const who =
+    ranks.length > 0 ? `the own work of rank${ranks.length === 1 ? '' : 's'} ${ranks.join(', ')} became longer` : 'all ranks became slower';
+  const text = `${who}${phase === undefined ? '' : `, mostly in ${phase}`}`.slice(0, 1024);
+  return { kind: ranks.length > 0 ? 'straggler' : 'cluster_wide', ranks: [...ranks], hosts: [], phase: phase ?? null, share: null, text };
+}
+
+/** Of each rank the life that goes on. */
+function newestLives(stored: readonly StoredSource[]): StoredSource[] {
+  const newest = new Map<number, StoredSource>();
+  for (const source of stored) {
+    const known = newest.get(source.rank);
+    if (known === undefined || known.incarnation < source.incarnation) newest.set(source.rank, source);
+  }
+  return [...newest.values()];
+}
+
+/** What a rank said of itself at its beginning (its stage, its role) in front of the steps that are read. */
+function withMetadata(steps: StepsSource, whole: BatchSource): StepsSource {
+  if (steps.count === whole.count) return steps;
+  return {
+    ...steps,
+    count: steps.count + 1,
+    batch: (index, only) => (index === 0 ? whole.batch(0, ['metadata']) : steps.batch(index - 1, only)),
+  };
+}
+
+/** When the onset began and what is known of it ends. */
+class PlaceSink implements TraceSink {
+  readonly #onset: number;
+  readonly #last: number;
+  #unixEpoch: bigint | undefined;
+  #from = Number.POSITIVE_INFINITY;
+  #until = Number.NEGATIVE_INFINITY;
+
+  constructor(onset: number, last: number) {
+    this.#onset = onset;
+    this.#last = last;
+  }
+
+  begin({ unixEpoch }: TraceHeader): void {
+    this.#unixEpoch = unixEpoch;
+  }
+
+  lane(): void {}
+
+  event({ kind, step, start, length }: TraceEvent): void {
+    if (kind !== 'step') return;
+    this.#until = Math.max(this.#until, start + length);
+    if (step >= this.#onset && step <= this.#last) this.#from = Math.min(this.#from, start);
+  }
+
+  end(): void {}
+
+  /** A hang, or a rank that stopped, is after the last step that ended. */
+  get place(): AlertPlace | undefined {
+    if (!Number.isFinite(this.#until)) return undefined;
+    const from = traceTime(Math.round(Number.isFinite(this.#from) ? this.#from : this.#until));
+    const onset = this.#unixEpoch === undefined ? undefined : this.#unixEpoch + BigInt(from);
+    const onsetAt = onset === undefined ? null : new Date(Number(onset / 1_000_000n)).toISOString();
+    return { from, until: Math.round(Math.max(this.#until, from + limits.alertPlaceMsMin * 1e6)), onsetAt };
+  }
+}

@@ -1,0 +1,374 @@
+// Alerts of all runs: what ingest stored goes through each run's engine; what the engine says gets its cause and its place, is written down and
+// told.
+//
+//   stored batch ─► engine ─► fired ─► cause, link (store) ─► alerts.jsonl ─► listeners
+//   tick ─────────►    │                                   └─► capture ─► told again, with its trace
+//                      └────► alert-state.json             so that a service that restarts goes on where it was
+//
+// Invariant: nothing here throws into ingest, and nothing waits: causes and captures are made beside it, one of a run after the other.
+// Invariant: what is told of one alert is told in order, fired first and resolved last; of an alert that an earlier life of the service told,
+// nothing is told twice.
+
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { isAbsolute, join, relative } from 'node:path';
+import type { Alert, Batch } from '@ranktrace/protocol';
+import {
+  type AlertChange,
+  AlertEngine,
+  type AlertEngineState,
+  type AlertRules,
+  defaultAlertRules,
+  type EngineAlert,
+} from '@ranktrace/trace';
+import type { CaptureSteps } from '../capture/capture-steps.ts';
+import { messageOf, systemCode } from '../errors.ts';
+import { aggregatorLimits as limits } from '../limits.ts';
+import type { StoredCounts } from '../live-state.ts';
+import type { RunStore } from '../run-store.ts';
+import { type AlertPlace, causeOfHint, explainAlert } from './alert-cause.ts';
+import { AlertLog, readAlertLog } from './alert-log.ts';
+import { BatchFacts } from './batch-facts.ts';
+
+export interface AlertServiceOptions {
+  readonly rules?: AlertRules | undefined;
+  /** The store of a run, while it is open. */
+  readonly store: (run: string) => RunStore | undefined;
+  /** Address of the page, for links; undefined: there is none. */
+  readonly page: () => string | undefined;
+  /** Records the steps that an alert is about; without it alerts have no trace. */
+  readonly capture?: AlertCapture | undefined;
+  /** Told of what is open since an earlier life of the service, which told it. */
+  readonly onResumed?: ((alert: Alert) => void) | undefined;
+  readonly onNotice: (notice: string) => void;
+  /** Unix time, ms, that is never set back; default: the system's at the start, and what has passed since. */
+  readonly nowMs?: (() => number) | undefined;
+}
+
+export interface AlertCapture {
+  readonly captureSteps: CaptureSteps;
+  /** Steps before the onset, out of the flight recorders, and steps from now on. */
+  readonly stepsBefore: number;
+  readonly stepsAfter: number;
+}
+
+interface RunAlerts {
+  readonly run: string;
+  readonly directory: string;
+  readonly engine: AlertEngine;
+  readonly facts: BatchFacts;
+  readonly log: AlertLog;
+  /** As they stand, oldest first. */
+  readonly alerts: Map<string, Alert>;
+  /** One after the other. */
+  telling: Promise<void>;
+  isChanged: boolean;
+  savedMs: number;
+}
+
+const stateName = 'alert-state.json';
+
+export class AlertService implements AsyncDisposable {
+  readonly #options: AlertServiceOptions;
+  readonly #nowMs: () => number;
+  readonly #runs = new Map<string, RunAlerts>();
+  /** Runs whose alerts cannot be kept: said once. */
+  readonly #refused = new Set<string>();
+  readonly #listeners = new Set<(alert: Alert) => void>();
+  readonly #closed = new AbortController();
+  readonly #captures = new Set<Promise<void>>();
+  #timer: NodeJS.Timeout | undefined;
+  #tickedAt = performance.now();
+
+  constructor(options: AlertServiceOptions) {
+    this.#options = options;
+    const began = Date.now() - performance.now();
+    this.#nowMs = options.nowMs ?? (() => began + performance.now());
+  }
+
+  /** Looks about once a second for what time alone tells. */
+  start(): void {
+    this.#timer ??= setInterval(() => {
+      const late = performance.now() - this.#tickedAt > limits.alertTickLateMs;
+      this.#tickedAt = performance.now();
+      // Who slept himself has heard nobody: what waits in the sockets comes first.
+      if (!late) this.tick();
+    }, limits.alertTickMs).unref();
+  }
+
+  /** A batch was stored; `counts` are those of its incarnation, with it. Never throws. */
+  take(batch: Batch, counts: StoredCounts): void {
+    const { run } = batch.header;
+    try {
+      const alerts = this.#runs.get(run) ?? this.#open(run);
+      if (alerts === undefined) return;
+      const nowMs = this.#nowMs();
+      alerts.facts.feed(alerts.engine, batch, counts, nowMs);
+      alerts.isChanged = true;
+      this.#changed(alerts, alerts.engine.changes(nowMs));
+    } catch (error) {
+      this.#options.onNotice(`run ${run}: a batch is not looked at for alerts: ${messageOf(error)}`);
+    }
+  }
+
+  /** What time alone tells, of all runs. Never throws. */
+  tick(): void {
+    const nowMs = this.#nowMs();
+    for (const alerts of this.#runs.values()) {
+      try {
+        this.#changed(alerts, alerts.engine.tick(nowMs));
+        if (alerts.isChanged && nowMs - alerts.savedMs >= limits.alertStateSaveMs) this.#save(alerts);
+      } catch (error) {
+        this.#options.onNotice(`run ${alerts.run}: alerts: ${messageOf(error)}`);
+      }
+    }
+  }
+
+  /** A run was closed; its alerts stay on disk, and are taken up with its next batch. */
+  forget(run: string): void {
+    const alerts = this.#runs.get(run);
+    if (alerts === undefined) return;
+    this.#runs.delete(run);
+    this.#save(alerts);
+  }
+
+  /** Alerts of one run or of all that are open, as they stand, oldest first. */
+  alerts(run?: string): Alert[] {
+    const runs = run === undefined ? [...this.#runs.values()] : [this.#runs.get(run)];
+    return runs.flatMap((alerts) => [...(alerts?.alerts.values() ?? [])]).sort((a, b) => (a.firedAt < b.firedAt ? -1 : 1));
+  }
+
+  /** Calls `listener` each time something is told of an alert, until the returned function is called. */
+  subscribe(listener: (alert: Alert) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Resolves when everything is told that was found by now; captures go on. */
+  async settled(): Promise<void> {
+    await Promise.all([...this.#runs.values()].map(({ telling }) => telling));
+  }
+
+  /** Gives up what is being made, and saves what is known. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    clearInterval(this.#timer);
+    this.tick();
+    this.#closed.abort(new Error('the service ends'));
+    await this.settled();
+    await Promise.allSettled([...this.#captures]);
+    await this.settled();
+    for (const run of [...this.#runs.keys()]) this.forget(run);
+    this.#listeners.clear();
+  }
+
+  #open(run: string): RunAlerts | undefined {
+    const directory = this.#options.store(run)?.directory;
+    if (directory === undefined || this.#refused.has(run) || this.#closed.signal.aborted) return undefined;
+    const { rules = defaultAlertRules, onNotice } = this.#options;
+    const nowMs = this.#nowMs();
+    try {
+      const { alerts: known, unreadable } = readAlertLog(directory);
+      if (unreadable > 0) onNotice(`run ${run}: ${unreadable} lines of its alerts cannot be read and are left out`);
+      const alerts: RunAlerts = {
+        run,
+        directory,
+        engine: this.#restored(run, directory, rules, nowMs),
+        facts: new BatchFacts(),
+        log: new AlertLog(directory),
+        alerts: new Map(known.slice(-limits.alertsPerRunMax).map((alert) => [alert.id, alert])),
+        telling: Promise.resolve(),
+        isChanged: false,
+        savedMs: nowMs,
+      };
+      this.#runs.set(run, alerts);
+      this.#resolveUnknown(alerts, nowMs);
+      return alerts;
+    } catch (error) {
+      if (this.#refused.size < limits.runsOpenMax) this.#refused.add(run);
+      onNotice(`run ${run}: there are no alerts: ${messageOf(error)}`);
+      return undefined;
+    }
+  }
+
+  #restored(run: string, directory: string, rules: AlertRules, nowMs: number): AlertEngine {
+    const path = join(directory, stateName);
+    try {
+      const state = JSON.parse(readFileSync(path, 'utf8')) as AlertEngineState;
+      if (state.version === 1 && state.run === run) return AlertEngine.restore(state, nowMs, rules);
+    } catch (error) {
+      // Without one, or with one of other rules, everything is learnt anew.
+      if (systemCode(error) !== 'ENOENT') this.#options.onNotice(`"${path}" is left out: ${messageOf(error)}`);
+    }
+    return new AlertEngine(run, rules);
+  }
+
+  /** What is open in the log and nobody knows of any more would never be resolved. */
+  #resolveUnknown(alerts: RunAlerts, nowMs: number): void {
+    const open = new Set(alerts.engine.open);
+    for (const alert of [...alerts.alerts.values()]) {
+      if (alert.state !== 'firing') continue;
+      this.#options.onResumed?.(alert);
+      if (open.has(alert.id)) continue;
+      const resolution = 'the service was started again and does not see it any more';
+      const capture = alert.capture?.state === 'pending' ? failed(alert.capture, 'the service ended') : alert.capture;
+      this.#tell(alerts, { ...alert, state: 'resolved', resolvedAt: new Date(nowMs).toISOString(), resolution, capture });
+    }
+  }
+
+  #changed(alerts: RunAlerts, changes: readonly AlertChange[]): void {
+    if (changes.length === 0) return;
+    for (const change of changes) {
+      alerts.telling = alerts.telling
+        .then(() => this.#tellChange(alerts, change))
+        .catch((error: unknown) => this.#options.onNotice(`run ${alerts.run}: alert ${change.alert.id}: ${messageOf(error)}`));
+    }
+    this.#save(alerts);
+  }
+
+  async #tellChange(alerts: RunAlerts, { kind, alert }: AlertChange): Promise<void> {
+    const known = alerts.alerts.get(alert.id);
+    if (known === undefined) {
+      if (kind === 'fired') await this.#tellNew(alerts, alert);
+      return;
+    }
+    // A restarted service finds again what it had told already.
+    if (kind === 'fired' && known.state === 'firing') return;
+    const { hint: _, ...said } = alert;
+    const { cause, link, capture, onsetAt } = known;
+    const told: Alert = {
+      ...said,
+      summary: withCause(alert, cause),
+      onsetAt: onsetAt ?? said.onsetAt,
+      cause: cause ?? causeOfHint(alert),
+      link,
+      capture,
+    };
+    this.#tell(alerts, { ...told, ranks: told.cause === null || told.ranks.length > 0 ? told.ranks : told.cause.ranks });
+  }
+
+  async #tellNew(alerts: RunAlerts, alert: EngineAlert): Promise<void> {
+    const { cause, place } = await this.#explained(alerts, alert);
+    const { hint: _, ...said } = alert;
+    const { capture: captures } = this.#options;
+    const wantsCapture =
+      captures !== undefined && alert.onsetStep !== null && capturedRules.has(alert.rule) && !this.#closed.signal.aborted;
+    const told: Alert = {
+      ...said,
+      summary: withCause(alert, cause),
+      onsetAt: place?.onsetAt ?? said.onsetAt,
+      cause,
+      ranks: said.ranks.length > 0 ? said.ranks : [...(cause?.ranks ?? [])],
+      link: this.#link(alerts.run, place),
+      capture: wantsCapture ? pending : null,
+    };
+    this.#tell(alerts, told);
+    if (wantsCapture) this.#capture(alerts, told, captures);
+  }
+
+  async #explained(alerts: RunAlerts, alert: EngineAlert): Promise<Awaited<ReturnType<typeof explainAlert>>> {
+    const hinted = { cause: causeOfHint(alert), place: undefined };
+    const store = this.#options.store(alerts.run);
+    if (store === undefined || this.#closed.signal.aborted) return hinted;
+    const signal = AbortSignal.any([this.#closed.signal, AbortSignal.timeout(limits.alertCauseMsMax)]);
+    try {
+      return await explainAlert(alert, store.sources(), signal);
+    } catch (error) {
+      this.#options.onNotice(`run ${alerts.run}: the cause of alert ${alert.id} is not known: ${messageOf(error)}`);
+      return hinted;
+    }
+  }
+
+  #link(run: string, place: AlertPlace | undefined): string | null {
+    const page = this.#options.page();
+    if (page === undefined) return null;
+    const times = place === undefined ? '' : `&from=${place.from}&until=${place.until}`;
+    return `${page.replace(/\/+$/, '')}/#/timeline?run=${encodeURIComponent(run)}${times}`;
+  }
+
+  /** Beside everything else: the alert is told again when its trace is written. */
+  #capture(alerts: RunAlerts, { id, onsetStep, step }: Alert, { captureSteps, stepsBefore, stepsAfter }: AlertCapture): void {
+    const onset = onsetStep ?? 0;
+    const pull = { fromStep: Math.max(0, onset - stepsBefore), toStep: Math.max(onset, step ?? onset) };
+    const done = captureSteps(alerts.run, { pull, steps: stepsAfter }, this.#closed.signal).then(
+      ({ path, fromStep, toStep, ranks, late, dead, notes }): Alert['capture'] => ({
+        state: 'written',
+        path: isAbsolute(path) ? relative(alerts.directory, path) : path,
+        fromStep: Math.min(pull.fromStep, fromStep),
+        toStep,
+        ranks: [...ranks],
+        ranksMissing: [...late, ...dead].sort((a, b) => a - b),
+        text: notes.join('; ').slice(0, 1024),
+      }),
+      (error: unknown) => failed(pending, messageOf(error)),
+    );
+    const telling = done.then((capture) => {
+      const alert = alerts.alerts.get(id);
+      if (alert !== undefined) this.#tell(alerts, { ...alert, capture });
+    });
+    const ended: Promise<void> = telling.finally(() => this.#captures.delete(ended));
+    this.#captures.add(ended);
+  }
+
+  #tell(alerts: RunAlerts, alert: Alert): void {
+    alerts.alerts.set(alert.id, alert);
+    for (const [id, { state }] of alerts.alerts) {
+      if (alerts.alerts.size <= limits.alertsPerRunMax) break;
+      if (state === 'resolved' || alerts.alerts.size > 2 * limits.alertsPerRunMax) alerts.alerts.delete(id);
+    }
+    try {
+      alerts.log.append(alert, alerts.alerts.values());
+    } catch (error) {
+      this.#options.onNotice(`run ${alerts.run}: an alert is not written down: ${messageOf(error)}`);
+    }
+    for (const listener of this.#listeners) {
+      try {
+        listener(alert);
+      } catch (error) {
+        this.#options.onNotice(`alert ${alert.id} is not told to everybody: ${messageOf(error)}`);
+      }
+    }
+  }
+
+  #save(alerts: RunAlerts): void {
+    const path = join(alerts.directory, stateName);
+    const draft = `${path}.partial`;
+    alerts.isChanged = false;
+    alerts.savedMs = this.#nowMs();
+    try {
+      writeFileSync(draft, JSON.stringify(alerts.engine.state()));
+      renameSync(draft, path);
+    } catch (error) {
+      rmSync(draft, { force: true });
+      this.#options.onNotice(`"${path}" is not written: ${messageOf(error)}`);
+    }
+  }
+}
+
+/** Of the others the steps say nothing. */
+const capturedRules: ReadonlySet<Alert['rule']> = new Set(['step_time', 'step_time_drift', 'step_time_limit', 'rank_stopped', 'hang']);
+
+const pending: NonNullable<Alert['capture']> = {
+  state: 'pending',
+  path: null,
+  fromStep: null,
+  toStep: null,
+  ranks: [],
+  ranksMissing: [],
+  text: 'the steps are being recorded',
+};
+
+const failed = (capture: NonNullable<Alert['capture']>, text: string): Alert['capture'] => ({
+  ...capture,
+  state: 'failed',
+  text: text.slice(0, 1024),
+});
+
+/** The one line, and whose fault it is. */
+function withCause({ summary, unit }: EngineAlert, cause: Alert['cause']): string {
+  if (cause === null || unit !== 'ns' || cause.kind === 'inconclusive') return summary;
+  const { ranks, hosts, phase, kind } = cause;
+  const few = ranks.slice(0, 8).join(', ');
+  const who =
+    ranks.length === 0 ? kind.replaceAll('_', ' ') : `rank${ranks.length === 1 ? '' : 's'} ${few}${ranks.length > 8 ? ', …' : ''}`;
+  const where = hosts.length === 1 ? ` (${hosts[0]})` : '';
+  return `${summary}; ${who}${where}${phase === null ? '' : `, in ${phase}`}`.slice(0, 1024);
+}

@@ -1,0 +1,173 @@
+// What a stored batch says to the alert engine of its run.
+//
+//   header         who lives, what was lost
+//   metadata       what decides how long a step takes: the context, from this batch's steps on
+//   steps, phases  step times; a step with a phase of evaluation or of saving is no ordinary one
+//   counters       memory
+//   collectives    what is open, and how far each rank came
+//
+// Facts that set the context: `batch_size`, `sequence_length`, … (`contextNames`, in any spelling), and all that begin with `context.`.
+
+import { type Batch, capturedKey, spanState } from '@ranktrace/protocol';
+import { type AlertEngine, contextKeyOf, type StepTag } from '@ranktrace/trace';
+import { aggregatorLimits as limits } from '../limits.ts';
+import type { StoredCounts } from '../live-state.ts';
+
+/** Letters and digits of facts that decide how long a step takes. */
+const contextNames: ReadonlySet<string> = new Set([
+  ...['batchsize', 'globalbatchsize', 'localbatchsize', 'microbatchsize', 'microbatches', 'nummicrobatches'],
+  ...['gradientaccumulation', 'gradientaccumulationsteps', 'accumulationsteps', 'sequencelength', 'seqlength', 'seqlen', 'contextlength'],
+  ...['tensorparallel', 'tensorparallelsize', 'pipelineparallel', 'pipelineparallelsize', 'dataparallel', 'dataparallelsize'],
+  ...['precision', 'dtype', 'imagesize', 'build'],
+]);
+
+/** Counters of memory, as the SDK calls them. */
+const memoryCounters: ReadonlySet<string> = new Set(['rss', 'memory used']);
+
+const evalPhase = /^(eval(uat(e|ion|ing))?|valid(at(e|ion|ing))?)([^a-z]|$)/i;
+const checkpointPhase = /^((save_?)?checkpoint(ing)?|save([^a-z]|$))/i;
+
+interface Life {
+  readonly dropped: number;
+  readonly missing: number;
+  readonly sequence: number;
+}
+
+interface RankFacts {
+  readonly lives: Map<string, Life>;
+  readonly context: Map<string, string>;
+  worldSize: number;
+  key: number;
+}
+
+/** Feeds one engine. Bounded: lives and facts of a rank. */
+export class BatchFacts {
+  readonly #ranks = new Map<number, RankFacts>();
+
+  /** `counts`: of the batch's incarnation in the store. */
+  feed(engine: AlertEngine, batch: Batch, counts: StoredCounts, nowMs: number): void {
+    const { header, tables } = batch;
+    const { rank, incarnation } = header;
+    const facts = this.#factsOf(rank);
+    const { dropped, missing } = lossesOf(facts, batch, counts);
+    const clockSamples = tables.clockSamples.length;
+    engine.rank(rank, { host: header.host, incarnation, ended: header.last, dropped, missing, clockSamples }, nowMs);
+    readContext(facts, batch);
+    feedSteps(engine, batch, facts.key);
+    feedCounters(engine, batch);
+    feedCollectives(engine, batch);
+  }
+
+  #factsOf(rank: number): RankFacts {
+    let facts = this.#ranks.get(rank);
+    if (facts === undefined) {
+      facts = { lives: new Map(), context: new Map(), worldSize: 0, key: 0 };
+      this.#ranks.set(rank, facts);
+    }
+    return facts;
+  }
+}
+
+/** Over all lives of the rank; the oldest are forgotten with what they lost, so that the sum is never told twice. */
+function lossesOf(
+  { lives }: RankFacts,
+  { header }: Batch,
+  { missing }: StoredCounts,
+): { readonly dropped: number; readonly missing: number } {
+  const before = lives.get(header.incarnation);
+  const isNewer = before === undefined || header.sequence > before.sequence;
+  const dropped = isNewer ? header.dropped.events + header.dropped.batches : before.dropped;
+  lives.set(header.incarnation, { dropped, missing, sequence: isNewer ? header.sequence : before.sequence });
+  const [oldest] = lives.keys();
+  if (lives.size > limits.alertLivesPerRankMax && oldest !== undefined) lives.delete(oldest);
+  const sum = { dropped: 0, missing: 0 };
+  for (const life of lives.values()) {
+    sum.dropped += life.dropped;
+    sum.missing += life.missing;
+  }
+  return sum;
+}
+
+function readContext(facts: RankFacts, { header, strings, tables }: Batch): void {
+  const { columns, length } = tables.metadata;
+  let isNew = facts.worldSize !== header.worldSize;
+  facts.worldSize = header.worldSize;
+  for (let row = 0; row < length; row++) {
+    const name = strings[columns.key[row] as number] ?? '';
+    if (name === capturedKey || !isContext(name)) continue;
+    const value = strings[columns.value[row] as number] ?? '';
+    if (facts.context.get(name) === value) continue;
+    if (!facts.context.has(name) && facts.context.size >= limits.alertContextFactsMax) continue;
+    facts.context.set(name, value);
+    isNew = true;
+  }
+  if (isNew) facts.key = contextKeyOf(JSON.stringify([facts.worldSize, [...facts.context].sort(([a], [b]) => (a < b ? -1 : 1))]));
+}
+
+const isContext = (name: string): boolean => name.startsWith('context.') || contextNames.has(name.toLowerCase().replace(/[^a-z0-9]/g, ''));
+
+function feedSteps(engine: AlertEngine, { header, strings, tables }: Batch, context: number): void {
+  const { columns, length } = tables.steps;
+  if (length === 0) return;
+  const phasesOf = new Map<number, Map<string, number>>();
+  const phases = tables.phases.columns;
+  for (let row = 0; row < tables.phases.length; row++) {
+    const step = phases.step[row] as number;
+    const name = strings[phases.name[row] as number] ?? '';
+    let ofStep = phasesOf.get(step);
+    if (ofStep === undefined) {
+      ofStep = new Map();
+      phasesOf.set(step, ofStep);
+    }
+    if (ofStep.has(name) || ofStep.size < limits.phaseNamesPerRankMax)
+      ofStep.set(name, (ofStep.get(name) ?? 0) + (phases.length[row] as number));
+  }
+  for (let row = 0; row < length; row++) {
+    const step = columns.step[row] as number;
+    const named: ReadonlyMap<string, number> = phasesOf.get(step) ?? new Map();
+    const [stepLength, overhead] = [columns.length[row] as number, columns.overhead[row] as number];
+    engine.step(header.rank, { step, length: stepLength, overhead, phases: named, context, tag: tagOf(named) });
+  }
+}
+
+function tagOf(phases: ReadonlyMap<string, number>): StepTag | undefined {
+  for (const name of phases.keys()) {
+    if (evalPhase.test(name)) return 'eval';
+    if (checkpointPhase.test(name)) return 'checkpoint';
+  }
+  return undefined;
+}
+
+function feedCounters(engine: AlertEngine, { header, strings, tables }: Batch): void {
+  const { columns, length } = tables.counters;
+  for (let row = 0; row < length; row++) {
+    const name = strings[columns.name[row] as number] ?? '';
+    // Devices of one rank have tracks of their own.
+    if (memoryCounters.has(name)) engine.counter(header.rank, `${columns.track[row]} ${name}`, columns.value[row] as number);
+  }
+  const memory = tables.memory.columns;
+  const last = new Map<number, number>();
+  for (let row = 0; row < tables.memory.length; row++) last.set(memory.device[row] as number, memory.total[row] as number);
+  for (const [device, total] of last) engine.counter(header.rank, `live ${device}`, total);
+}
+
+function feedCollectives(engine: AlertEngine, { header, strings, tables }: Batch): void {
+  const { columns, length } = tables.collectives;
+  /** Of whole ones, the last of each group says how far the rank came. */
+  const lastOf = new Map<number, number>();
+  const tell = (row: number, state: 'whole' | 'open' | 'close'): void => {
+    const [group = '', op = ''] = [strings[columns.group[row] as number], strings[columns.op[row] as number]];
+    engine.collective(header.rank, { group, op, sequence: columns.sequence[row] as number, state });
+  };
+  for (let row = 0; row < length; row++) {
+    // Sends are numbered by pair.
+    if (columns.peer[row] !== 0) continue;
+    const state = columns.state[row];
+    if (state === spanState.whole) {
+      const group = columns.group[row] as number;
+      const last = lastOf.get(group);
+      if (last === undefined || (columns.sequence[row] as number) > (columns.sequence[last] as number)) lastOf.set(group, row);
+    } else tell(row, state === spanState.open ? 'open' : 'close');
+  }
+  for (const row of lastOf.values()) tell(row, 'whole');
+}

@@ -1,0 +1,281 @@
+// The same steps of all ranks in one trace, on demand.
+//
+//   who lives?  ──► record [from, to] ──► answers ──► write the trace of these steps
+//   flush, ≤ 1 s    again each second     or: dead, ended, stuck
+//
+// Ranks record by step number (the SDK's capture-slots.ts), so all that is needed of time is that the request is there before the step:
+// `from` lies a little ahead of the furthest rank. One that is past it all the same has the step in its flight recorder, mostly.
+// Nobody is waited for who does not go on: a rank that says nothing is dead after `captureSilenceMsMax`, and when none of those that are waited
+// for finishes a step for long, they are late. Both are told in the result; what is known of them is in the trace.
+
+import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import type { CaptureRequest, CaptureResult, ControlMessage } from '@ranktrace/protocol';
+import { mergeSteps, type StepsSource } from '@ranktrace/trace';
+import { driveSteps } from '../drive-steps.ts';
+import { AggregatorError, messageOf } from '../errors.ts';
+import { aggregatorLimits as limits } from '../limits.ts';
+import type { LiveState, RankProgress } from '../live-state.ts';
+import type { RunStore } from '../run-store.ts';
+import { guard } from '../segment-writer.ts';
+import { createTraceWriter, TraceFile } from '../trace-file.ts';
+import { type StepRange, stepsOf } from './step-windows.ts';
+
+/**
+ * Records steps of all ranks of a run and writes their trace. Throws AggregatorError `nothing_captured`, `too_many_captures`, `bad_option`,
+ * `closed`, and what opening the store or writing the file throws; rejects with the signal's reason when it is aborted.
+ */
+export type CaptureSteps = (run: string, request: Omit<CaptureRequest, 'run'>, signal?: AbortSignal) => Promise<CaptureResult>;
+
+export interface StepCapturesParts {
+  readonly live: LiveState;
+  /** The store of a run; throws AggregatorError `store_…`. */
+  readonly store: (run: string) => RunStore;
+  readonly broadcast: (message: ControlMessage) => void;
+  readonly onNotice: (notice: string) => void;
+}
+
+/** Where a capture lies in its run's directory. */
+export const capturesDirectory = (directory: string): string => join(directory, 'captures');
+
+/** One rank, as a capture ends. */
+interface Outcome {
+  readonly rank: number;
+  readonly is: 'whole' | 'late' | 'dead';
+  readonly note: string;
+}
+
+export class StepCaptures {
+  readonly #parts: StepCapturesParts;
+  readonly #closed = new AbortController();
+  readonly #running = new Set<Promise<unknown>>();
+
+  constructor(parts: StepCapturesParts) {
+    this.#parts = parts;
+  }
+
+  readonly capture: CaptureSteps = async (run, request, signal) => {
+    if (this.#closed.signal.aborted) throw closed();
+    if (this.#running.size >= limits.capturesAtOnceMax) {
+      throw new AggregatorError(
+        'too_many_captures',
+        `Cannot capture steps of run "${run}": ${this.#running.size} captures are running already`,
+      );
+    }
+    const ends = signal === undefined ? this.#closed.signal : AbortSignal.any([this.#closed.signal, signal]);
+    const capture = this.#capture(run, request, ends);
+    this.#running.add(capture);
+    try {
+      return await capture;
+    } finally {
+      this.#running.delete(capture);
+    }
+  };
+
+  /** Gives up what runs. */
+  async close(): Promise<void> {
+    this.#closed.abort(closed());
+    await Promise.allSettled([...this.#running]);
+  }
+
+  async #capture(run: string, request: Omit<CaptureRequest, 'run'>, signal: AbortSignal): Promise<CaptureResult> {
+    const { live, store } = this.#parts;
+    const { pull, steps } = request;
+    // Says so where there is no such run.
+    store(run);
+    const alive = await this.#whoLives(run, signal);
+    const fromStep = request.fromStep ?? this.#soon(run, alive);
+    const range = { fromStep, toStep: fromStep + steps - 1 };
+    // Steps that are over are asked for alike: their ranks have them in their flight recorders, and say which.
+    const ranges = pull === undefined ? [range] : [pull, range];
+    await this.#answers(run, ranges, signal);
+    const outcomes = outcomesOf(live, run, range);
+    const path = await this.#write(run, ranges, signal);
+    const ranks = (is: Outcome['is']): number[] => outcomes.flatMap((outcome) => (outcome.is === is ? [outcome.rank] : []));
+    const notes = outcomes.flatMap(({ is, note }) => (is === 'whole' ? [] : [note]));
+    if (pull !== undefined) notes.push(...pullNotes(live.progress(run), pull));
+    return { run, path, ...range, ranks: ranks('whole'), late: ranks('late'), dead: ranks('dead'), notes };
+  }
+
+  /** Ranks that say something when they are asked. Throws AggregatorError `nothing_captured` where all have ended. */
+  async #whoLives(run: string, signal: AbortSignal): Promise<ReadonlySet<number>> {
+    const { live, broadcast } = this.#parts;
+    const asked = performance.now();
+    const goOn = (): RankProgress[] => live.progress(run).filter(({ ended }) => !ended);
+    if (goOn().length === 0)
+      throw new AggregatorError('nothing_captured', `Cannot capture steps of run "${run}": none of its ranks goes on`);
+    broadcast({ type: 'flush' });
+    const heard = (): RankProgress[] => goOn().filter(({ heardAt }) => heardAt >= asked);
+    while (heard().length < goOn().length && performance.now() - asked < limits.captureAskMs) await pause(signal);
+    return new Set(heard().map(({ rank }) => rank));
+  }
+
+  /** A step that none of the ranks has reached when the request is there. */
+  #soon(run: string, alive: ReadonlySet<number>): number {
+    const ranks = this.#parts.live.progress(run);
+    const asked = ranks.filter(({ rank }) => alive.has(rank));
+    const newest = Math.max(-1, ...(asked.length > 0 ? asked : ranks).map(({ step }) => step));
+    const lead = Math.ceil(limits.captureLeadMs / Math.max(this.#stepMs(run), 0.01));
+    // `newest` is over, the one after it runs.
+    return newest + 2 + Math.min(lead, limits.captureLeadStepsMax);
+  }
+
+  /** Mean of the last steps of the rank whose are shortest; Infinity while there are none. */
+  #stepMs(run: string): number {
+    const { live } = this.#parts;
+    const means = live.progress(run).map(({ rank }) => {
+      const last = live.steps(run, rank).slice(-16);
+      return last.length === 0 ? Number.POSITIVE_INFINITY : last.reduce((sum, { length }) => sum + length, 0) / last.length / 1e6;
+    });
+    return Math.min(Number.POSITIVE_INFINITY, ...means);
+  }
+
+  /** Asks until each rank answered, or is not to be waited for any more. */
+  async #answers(run: string, ranges: readonly StepRange[], signal: AbortSignal): Promise<void> {
+    const { live, broadcast } = this.#parts;
+    const began = performance.now();
+    const stepMs = this.#stepMs(run);
+    const stallMs = Math.min(limits.captureStallMsMax, Math.max(limits.captureStallMsMin, limits.captureStallSteps * stepMs));
+    let moved = { key: '', at: began };
+    let askedAt = Number.NEGATIVE_INFINITY;
+    for (;;) {
+      const now = performance.now();
+      const waiting = live.progress(run).filter((rank) => isWaitedFor(rank, ranges, now));
+      const key = `${waiting.length} ranks, ${waiting.reduce((sum, { step }) => sum + step, 0)} steps`;
+      if (key !== moved.key) moved = { key, at: now };
+      const isStuck = waiting.length > 0 && now - moved.at > stallMs;
+      if (isStuck || now - began > limits.captureWaitMsMax) {
+        // What they are in the middle of is still in their flight recorders.
+        for (const range of ranges) broadcast({ type: 'pull', run, ...range });
+        await this.#quiet(run, signal);
+        return;
+      }
+      // An answer comes after what it is about.
+      if (waiting.length === 0) return;
+      if (now - askedAt >= limits.captureAskMs) {
+        askedAt = now;
+        // Again and again: a rank that was not connected has missed it, and the others say how far they are.
+        for (const range of ranges) broadcast({ type: 'record', run, ...range });
+      }
+      await pause(signal);
+    }
+  }
+
+  /** Until no batch of the run came for a moment: what was asked for last is there. */
+  async #quiet(run: string, signal: AbortSignal): Promise<void> {
+    const end = performance.now() + limits.flushWaitMsMax;
+    const begin = performance.now();
+    while (performance.now() < end && performance.now() - Math.max(begin, this.#parts.live.lastBatchAt(run)) < limits.flushQuietMs) {
+      await pause(signal);
+    }
+  }
+
+  async #write(run: string, ranges: readonly StepRange[], signal: AbortSignal): Promise<string> {
+    const store = this.#parts.store(run);
+    // Of each rank the life that goes on.
+    const latest = new Map<number, ReturnType<RunStore['sources']>[number]>();
+    for (const source of store.sources()) {
+      const other = latest.get(source.rank);
+      if (other === undefined || other.incarnation < source.incarnation) latest.set(source.rank, source);
+    }
+    const onUnreadable = (error: unknown): void => this.#parts.onNotice(`A batch is left out of a capture: ${messageOf(error)}`);
+    const sources: StepsSource[] = [];
+    for (const source of latest.values()) {
+      const found = await driveSteps(stepsOf(source, ranges, onUnreadable), { signal });
+      if (found !== undefined) sources.push(found);
+    }
+    const [from, to] = [Math.min(...ranges.map(({ fromStep }) => fromStep)), Math.max(...ranges.map(({ toStep }) => toStep))];
+    if (sources.length === 0) {
+      throw new AggregatorError('nothing_captured', `Cannot capture steps ${from} to ${to} of run "${run}": no rank has any of them`);
+    }
+    const directory = resolve(capturesDirectory(store.directory));
+    guard(directory, () => mkdirSync(directory, { recursive: true }));
+    this.#makeRoom(directory);
+    const path = freePath(join(directory, `steps-${from}-${to}`));
+    const file = new TraceFile(path);
+    try {
+      await driveSteps(mergeSteps(sources, createTraceWriter('perfetto', file.write)), { signal, between: () => file.drained() });
+      await file.commit();
+      return path;
+    } catch (error) {
+      await file.discard();
+      throw error;
+    }
+  }
+
+  /** The oldest captures make room for a new one. */
+  #makeRoom(directory: string): void {
+    const paths = readdirSync(directory)
+      .filter((name) => name.endsWith('.pftrace'))
+      .map((name) => ({ path: join(directory, name), at: statSync(join(directory, name)).mtimeMs }))
+      .sort((a, b) => a.at - b.at);
+    for (const { path } of paths.slice(0, Math.max(0, paths.length + 1 - limits.capturesPerRunMax))) {
+      rmSync(path, { force: true });
+      this.#parts.onNotice(`"${path}" was removed: a run keeps ${limits.capturesPerRunMax} captures`);
+    }
+  }
+}
+
+type Answer = RankProgress['captured'][number];
+
+function answerOf({ captured }: RankProgress, { fromStep, toStep }: StepRange): Answer | undefined {
+  return captured.find((answer) => answer.fromStep === fromStep && answer.toStep === toStep);
+}
+
+const isSilent = ({ heardAt }: RankProgress, now: number): boolean => now - heardAt > limits.captureSilenceMsMax;
+
+const isWaitedFor = (rank: RankProgress, ranges: readonly StepRange[], now: number): boolean =>
+  !rank.ended && !isSilent(rank, now) && ranges.some((range) => answerOf(rank, range) === undefined);
+
+const isWhole = (answer: Answer | undefined): boolean => answer?.firstStep === answer?.fromStep && answer?.lastStep === answer?.toStep;
+
+/** What of steps that were over before is not there, of ranks that said so. */
+function pullNotes(ranks: readonly RankProgress[], pull: StepRange): string[] {
+  const sorted = [...ranks].sort((a, b) => a.rank - b.rank);
+  return sorted.flatMap((progress) => {
+    const answer = answerOf(progress, pull);
+    if (answer === undefined || isWhole(answer)) return [];
+    const { firstStep, lastStep } = answer;
+    const there = firstStep === null ? 'none' : `steps ${firstStep} to ${lastStep}`;
+    return [`rank ${progress.rank}: of steps ${pull.fromStep} to ${pull.toStep} its flight recorder had ${there}`];
+  });
+}
+
+function outcomesOf(live: LiveState, run: string, range: StepRange): Outcome[] {
+  const now = performance.now();
+  const known = live.progress(run).map((rank) => outcomeOf(rank, range, now));
+  const seen = new Set(known.map(({ rank }) => rank));
+  const missing = Array.from({ length: live.worldSize(run) }, (_, rank) => rank).filter((rank) => !seen.has(rank));
+  const never = missing.map((rank): Outcome => ({ rank, is: 'dead', note: `rank ${rank}: nothing came from it yet` }));
+  return [...known, ...never].sort((a, b) => a.rank - b.rank);
+}
+
+function outcomeOf(progress: RankProgress, range: StepRange, now: number): Outcome {
+  const { rank, step, ended } = progress;
+  const answer = answerOf(progress, range);
+  if (answer !== undefined && isWhole(answer)) return { rank, is: 'whole', note: '' };
+  const some =
+    answer?.firstStep === undefined || answer.firstStep === null
+      ? 'it has none of the steps at full detail'
+      : `it has steps ${answer.firstStep} to ${answer.lastStep}`;
+  if (ended) return { rank, is: 'dead', note: `rank ${rank} ended after step ${step}: ${some}` };
+  if (answer !== undefined) return { rank, is: 'late', note: `rank ${rank} is late: ${some}` };
+  const seconds = Math.round((now - progress.heardAt) / 1000);
+  if (isSilent(progress, now)) return { rank, is: 'dead', note: `rank ${rank} says nothing for ${seconds} s, since step ${step}` };
+  return { rank, is: 'late', note: `rank ${rank} is stuck after step ${step}` };
+}
+
+/** `BASE.pftrace`, or with a number where there is one already. */
+function freePath(base: string): string {
+  for (let number = 1; ; number++) {
+    const path = number === 1 ? `${base}.pftrace` : `${base}-${number}.pftrace`;
+    // What another capture is writing has its name already.
+    if (!existsSync(path) && !existsSync(`${path}.partial`)) return path;
+  }
+}
+
+const pause = (signal: AbortSignal): Promise<unknown> =>
+  wait(limits.captureLookMs, undefined, { signal }).catch(() => signal.throwIfAborted());
+
+const closed = (): AggregatorError => new AggregatorError('closed', 'Cannot capture steps: the service ends');

@@ -1,0 +1,83 @@
+// When the steps of a capture were on one rank's clock, and which of its batches to read for them.
+//
+//   batches, by sequence     …  |  clock  |   the steps   |  clock  |  what was held back, alone  |
+//                               ^ first                           ^ end           ◄── searched from here, steps alone
+//
+// What is before costs a few header reads: watermarks never go back, so `first` is found by halving.
+
+import { decodeBatchHeader, isBefore, type RankTime, rankTime } from '@ranktrace/protocol';
+import type { StepsSource, StepWindow } from '@ranktrace/trace';
+import { aggregatorLimits as limits } from '../limits.ts';
+import { readableSource, type StoredSource } from '../write-trace.ts';
+
+/** Steps, both included. */
+export interface StepRange {
+  readonly fromStep: number;
+  readonly toStep: number;
+}
+
+/** What to read of one life of a rank for these steps; undefined where it has none of them. Yields after every batch. */
+export function* stepsOf(
+  stored: StoredSource,
+  ranges: readonly StepRange[],
+  onUnreadable?: (error: unknown) => void,
+): Generator<undefined, StepsSource | undefined> {
+  const source = readableSource(stored, onUnreadable);
+  const found = ranges.map((range) => ({ range, from: Number.POSITIVE_INFINITY, until: Number.NEGATIVE_INFINITY }));
+  const oldestWanted = Math.min(...ranges.map(({ fromStep }) => fromStep));
+  const heldBack: { readonly index: number; readonly since: RankTime }[] = [];
+  let newest = { step: -1, end: Number.NEGATIVE_INFINITY };
+  let oldest = Number.POSITIVE_INFINITY;
+  const end = Math.max(0, source.count - limits.captureBatchesMax);
+  for (let index = source.count - 1; index >= end && oldest >= oldestWanted; index--) {
+    const batch = source.batch(index, ['steps']);
+    yield;
+    if (batch === undefined) continue;
+    if (batch.header.since !== undefined) heldBack.push({ index, since: batch.header.since });
+    const { columns, length } = batch.tables.steps;
+    for (let row = 0; row < length; row++) {
+      const [step, start] = [columns.step[row] as number, columns.start[row] as number];
+      const over = start + (columns.length[row] as number);
+      oldest = Math.min(oldest, step);
+      if (step > newest.step) newest = { step, end: over };
+      for (const window of found) {
+        if (step < window.range.fromStep || step > window.range.toStep) continue;
+        window.from = Math.min(window.from, start);
+        window.until = Math.max(window.until, over);
+      }
+    }
+  }
+  const ended = source.count > 0 && decodeBatchHeader(stored.read(source.count - 1)).last;
+  const windows: StepWindow[] = found.flatMap(({ range, from, until }) => {
+    // The step that runs has no end yet: a rank that is stuck in it is what somebody wants to see.
+    const runsIn = !ended && newest.step + 1 >= range.fromStep && newest.step < range.toStep && Number.isFinite(newest.end);
+    if (runsIn) return [{ ...range, from: rankTime(Math.min(from, newest.end)), until: rankTime(Number.POSITIVE_INFINITY) }];
+    return Number.isFinite(from) ? [{ ...range, from: rankTime(from), until: rankTime(until) }] : [];
+  });
+  if (windows.length === 0) return undefined;
+  const clockNs = 1e6 * limits.captureClockMs;
+  const until = Math.max(...windows.map((window) => window.until));
+  const first = firstAfter(stored, rankTime(Math.min(...windows.map(({ from }) => from)) - clockNs));
+  const last = firstAfter(stored, rankTime(until + clockNs));
+  const indexes = Array.from({ length: last + 1 - first }, (_, index) => first + index);
+  for (const { index, since } of heldBack.reverse()) if (index > last && isBefore(since, rankTime(until))) indexes.push(index);
+  return {
+    rank: source.rank,
+    incarnation: source.incarnation,
+    count: indexes.length,
+    missing: 0,
+    batch: (index, only) => source.batch(indexes[index] as number, only),
+    windows,
+  };
+}
+
+/** Index of the first batch whose watermark is after `time`, or of the last one. */
+function firstAfter(stored: StoredSource, time: RankTime): number {
+  let [low, high] = [0, stored.count - 1];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (isBefore(time, decodeBatchHeader(stored.read(middle)).watermark)) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}

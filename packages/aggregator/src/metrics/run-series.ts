@@ -1,0 +1,67 @@
+// The histograms' series of one run: one for its steps, one for the wait of its batches, one for each phase, of which there is a bounded number: what
+// a trace calls its phases must not fill the memory of whoever scrapes.
+//
+// Invariant: a phase keeps its series for as long as the run is told; those that found no room share `other`.
+
+import { displayText, isWaitingPhase } from '@ranktrace/trace';
+import { aggregatorLimits as limits } from '../limits.ts';
+import type { HistogramSeries, SeriesHistogram } from './histogram.ts';
+
+/** The label of what found no room. */
+export const otherLabel = 'other';
+
+/** The histograms of all runs. */
+export interface RunHistograms {
+  readonly steps: SeriesHistogram;
+  readonly phases: SeriesHistogram;
+  readonly lag: SeriesHistogram;
+}
+
+/** What is known of a phase by its name. */
+export interface PhaseSeries {
+  readonly series: HistogramSeries;
+  /** Whether a rank waits in it for others. */
+  readonly isWaiting: boolean;
+}
+
+export class RunSeries {
+  /** Label of the run. */
+  readonly label: string;
+  readonly steps: HistogramSeries;
+  readonly lag: HistogramSeries;
+  readonly #histograms: RunHistograms;
+  /** By the phase's name. Names that have no room are kept for a while, too, so that each is not looked at anew. */
+  readonly #phases = new Map<string, PhaseSeries>();
+  readonly #own = new Set<HistogramSeries>();
+  readonly #phasesMax: number;
+
+  /** A run whose label is `other` shares all it has with others like it. */
+  constructor(label: string, histograms: RunHistograms) {
+    this.label = label;
+    this.#histograms = histograms;
+    this.steps = histograms.steps.series({ run: label });
+    this.lag = histograms.lag.series({ run: label });
+    this.#phasesMax = label === otherLabel ? 0 : limits.metricsPhasesMax;
+  }
+
+  phase(name: string): PhaseSeries {
+    const known = this.#phases.get(name);
+    if (known !== undefined) return known;
+    const label = this.#own.size < this.#phasesMax ? displayText(name, limits.metricsLabelCharsMax) : otherLabel;
+    const series = this.#histograms.phases.series({ run: this.label, phase: label });
+    if (label !== otherLabel) this.#own.add(series);
+    const phase = { series, isWaiting: isWaitingPhase(name) };
+    if (this.#phases.size < limits.metricsPhaseNamesMax) this.#phases.set(name, phase);
+    return phase;
+  }
+
+  /** Takes the series out of the histograms. */
+  remove(): void {
+    if (this.label === otherLabel) return;
+    const { steps, phases, lag } = this.#histograms;
+    steps.remove(this.steps);
+    lag.remove(this.lag);
+    for (const series of this.#own) phases.remove(series);
+    phases.remove(phases.series({ run: this.label, phase: otherLabel }));
+  }
+}

@@ -1,0 +1,88 @@
+// `ranktrace alerts [RUN-DIR]`: the alerts of a service, or of a run that was stored; 1 while one is firing.
+
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { readAlertLog } from '@ranktrace/aggregator';
+import { type Alert, alertSchema } from '@ranktrace/protocol';
+import { z } from 'zod';
+import { CliError } from '../errors.ts';
+import { formatTable, printable } from '../format.ts';
+import { say } from '../say.ts';
+import { askService } from '../service-request.ts';
+
+export interface AlertsOptions {
+  readonly url: string;
+  readonly run?: string | undefined;
+  readonly token?: string | undefined;
+  readonly json?: boolean | undefined;
+}
+
+const answerSchema = z.object({ alerts: z.array(alertSchema) });
+const answerMsMax = 10_000;
+
+export async function alerts(directory: string | undefined, options: AlertsOptions): Promise<number> {
+  const found = directory === undefined ? await ofService(options) : ofDirectory(directory, options.run);
+  const inOrder = found.toSorted((a, b) => (a.firedAt < b.firedAt ? -1 : 1));
+  process.stdout.write(options.json === true ? `${JSON.stringify({ alerts: inOrder })}\n` : asText(inOrder));
+  return inOrder.some(({ state }) => state === 'firing') ? 1 : 0;
+}
+
+async function ofService({ url, run, token }: AlertsOptions): Promise<readonly Alert[]> {
+  const path = `/v1/alerts${run === undefined ? '' : `?run=${encodeURIComponent(run)}`}`;
+  const { code, text } = await askService({ url, method: 'GET', path, token, signal: AbortSignal.timeout(answerMsMax) });
+  const answer = code === 200 ? answerSchema.safeParse(jsonOf(text)) : undefined;
+  if (answer?.success === true) return answer.data.alerts;
+  throw new CliError('bad_input', `${url} answered with something else (HTTP ${code}): is it a ranktrace service of this version?`);
+}
+
+/** The alerts of one run, or of the runs in an output directory. */
+function ofDirectory(directory: string, run: string | undefined): Alert[] {
+  const isRun = (path: string): boolean => existsSync(join(path, 'run.json'));
+  if (!existsSync(directory)) throw new CliError('bad_input', `${directory}: there is no such directory`);
+  const directories = isRun(directory)
+    ? [directory]
+    : readdirSync(directory, { withFileTypes: true })
+        .filter((entry) => entry.isDirectory() && (run === undefined || entry.name === run))
+        .map(({ name }) => join(directory, name))
+        .filter(isRun);
+  if (directories.length === 0)
+    throw new CliError('bad_input', `${directory} is no run${run === undefined ? '' : ` and holds no run "${run}"`}`);
+  return directories.flatMap((path) => {
+    const { alerts, unreadable } = readAlertLog(path);
+    if (unreadable > 0) say(`${path}: ${unreadable} lines of its alerts cannot be read and are left out`);
+    return alerts;
+  });
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function asText(found: readonly Alert[]): string {
+  if (found.length === 0) return 'no alerts\n';
+  const head = ['fired', 'state', 'severity', 'rule', 'run', 'what'];
+  const rows = found.map(({ firedAt, state, severity, rule, run, summary }) => [shortTime(firedAt), state, severity, rule, run, summary]);
+  const table = formatTable(
+    [head, ...rows],
+    head.map(() => false),
+  ).split('\n');
+  const lines = found.flatMap((alert, at) => [table[at + 1] ?? '', ...detailsOf(alert).map(([name, text]) => `  ${name}: ${text}`)]);
+  const firing = found.filter(({ state }) => state === 'firing').length;
+  return `${[table[0], ...lines, `${found.length} alerts, ${firing} firing`].join('\n')}\n`;
+}
+
+function detailsOf({ cause, resolvedAt, resolution, capture, link }: Alert): (readonly [string, string])[] {
+  return [
+    ...(cause === null ? [] : [['cause', `${cause.kind}: ${cause.text}`] as const]),
+    ...(resolvedAt === null ? [] : [['resolved', `${shortTime(resolvedAt)}, ${resolution ?? ''}`] as const]),
+    ...(capture === null ? [] : [['trace', capture.path ?? `${capture.state}: ${capture.text}`] as const]),
+    ...(link === null ? [] : [['timeline', link] as const]),
+  ].map(([name, text]) => [name, printable(text)] as const);
+}
+
+/** `2026-01-05 12:00:01`. */
+const shortTime = (iso: string): string => iso.slice(0, 19).replace('T', ' ');

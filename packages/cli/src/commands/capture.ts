@@ -1,0 +1,63 @@
+// `ranktrace capture --steps N`: the trace of the same steps on all ranks, recorded now. The service coordinates; the file lies with it.
+
+import { type CaptureResult, captureResultSchema } from '@ranktrace/protocol';
+import { CliError } from '../errors.ts';
+import { printable } from '../format.ts';
+import { abortOnInterrupt } from '../interrupt.ts';
+import { say } from '../say.ts';
+import { askService } from '../service-request.ts';
+
+export interface CaptureOptions {
+  readonly steps: number;
+  readonly atStep?: number;
+  readonly url: string;
+  readonly run?: string;
+  readonly json?: boolean;
+  readonly token?: string | undefined;
+}
+
+/** 0: all ranks recorded all of the steps; 1: some did not. */
+export async function capture({ steps, atStep, url, run, json, token }: CaptureOptions): Promise<number> {
+  using interrupt = abortOnInterrupt();
+  const body = { steps, ...(atStep !== undefined && { fromStep: atStep }), ...(run !== undefined && { run }) };
+  if (json !== true) say(`asking ${url} for ${steps} steps${atStep === undefined ? '' : ` from step ${atStep} on`} (Ctrl-C gives up)`);
+  const answer = await askService({ url, method: 'POST', path: '/v1/capture', token, body, signal: interrupt.signal });
+  if (answer.code !== 200) throw refusal(answer.text);
+  const result = captureResultSchema.safeParse(parsed(answer.text)).data;
+  if (result === undefined)
+    throw new CliError('bad_input', `${url} answered with something else: is it a ranktrace service of this version?`);
+  process.stdout.write(json === true ? `${JSON.stringify(result)}\n` : `${textOf(result)}\n`);
+  return result.late.length + result.dead.length === 0 ? 0 : 1;
+}
+
+function textOf({ run, path, fromStep, toStep, ranks, notes }: CaptureResult): string {
+  const who = ranks.length === 0 ? 'no rank has all of them' : `rank${ranks.length === 1 ? '' : 's'} ${ranges(ranks)}`;
+  const lines = [`run ${run}: steps ${fromStep} to ${toStep} of ${who}`, ...notes, `trace: ${path}`];
+  return lines.map(printable).join('\n');
+}
+
+/** `0-3, 5`. */
+function ranges(ranks: readonly number[]): string {
+  const found: [from: number, to: number][] = [];
+  for (const rank of [...ranks].sort((a, b) => a - b)) {
+    const last = found.at(-1);
+    if (last !== undefined && last[1] === rank - 1) last[1] = rank;
+    else found.push([rank, rank]);
+  }
+  return found.map(([from, to]) => (from === to ? `${from}` : `${from}-${to}`)).join(', ');
+}
+
+/** `bad_usage` or `failed` of what the service says why. */
+function refusal(text: string): CliError {
+  const { error, message } = (parsed(text) ?? {}) as { error?: unknown; message?: unknown };
+  const isInput = error === 'bad_option' || error === 'store_missing' || error === undefined;
+  return new CliError(isInput ? 'bad_input' : 'failed', typeof message === 'string' ? message : `The service refuses: ${text.trim()}`);
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,111 @@
+// `ranktrace top`: a run while it goes on, on a terminal; a line now and then where stdout is none.
+//
+//   terminal      other screen on ──► read ──► draw ──► wait: a second, a key, or another size ──► … ──► other screen off
+//   no terminal   read ──► one line ──► wait ──► …                                                until the run is over
+//
+// Invariant: the terminal is given back as it was, however this ends.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { CliError } from '../errors.ts';
+import { abortOnInterrupt } from '../interrupt.ts';
+import { stepsShown, type TopScreen, topLine, topLines } from './top-screen.ts';
+import { TopSource, type TopState } from './top-source.ts';
+
+export interface TopOptions {
+  readonly url: string;
+  readonly token?: string | undefined;
+  readonly run?: string | undefined;
+  /** Seconds between two looks. */
+  readonly interval: number;
+  /** One look. */
+  readonly once?: boolean;
+  /** Whether there is colour (NO_COLOR), which characters there are (LC_ALL, LC_CTYPE, LANG), what the terminal can (TERM). */
+  readonly environment: NodeJS.ProcessEnv;
+}
+
+const enter = '\u001b[?1049h\u001b[?25l';
+const leave = '\u001b[?25h\u001b[?1049l';
+const plainColumns = 80;
+
+export async function top(options: TopOptions): Promise<number> {
+  using interrupt = abortOnInterrupt();
+  using source = new TopSource({ url: options.url, token: options.token, signal: interrupt.signal });
+  const isTerminal = process.stdout.isTTY === true && options.environment.TERM !== 'dumb' && options.once !== true;
+  try {
+    return isTerminal ? await onTerminal(source, options, interrupt.signal) : await asLines(source, options, interrupt.signal);
+  } catch (error) {
+    if (interrupt.signal.aborted) return 0;
+    throw error;
+  }
+}
+
+async function asLines(source: TopSource, { run, interval, once = false }: TopOptions, signal: AbortSignal): Promise<number> {
+  let told = '';
+  for (let isFirst = true; ; isFirst = false) {
+    const state = await source.read(run, stepsShown(plainColumns));
+    if (once && state === undefined) throw new CliError('bad_input', 'There is no run that is open');
+    const line = state === undefined ? 'no run yet' : topLine(state);
+    if (isFirst || line !== told) process.stdout.write(`${once ? '' : `${clock()}  `}${line}\n`);
+    told = line;
+    const isOver = state !== undefined && state.ranks.length >= state.worldSize && state.ranks.every(({ ended }) => ended);
+    if (once || isOver) return 0;
+    await sleep(1000 * interval, undefined, { signal });
+  }
+}
+
+async function onTerminal(source: TopSource, options: TopOptions, signal: AbortSignal): Promise<number> {
+  const { stdin, stdout } = process;
+  const { environment, interval } = options;
+  const blocks = /utf-?8/i.test(environment.LC_ALL || environment.LC_CTYPE || environment.LANG || '');
+  const colour = !environment.NO_COLOR;
+  let { run } = options;
+  let [state, problem, scroll, isOver]: [TopState | undefined, string | undefined, number, boolean] = [undefined, undefined, 0, false];
+  let wake = new AbortController();
+
+  const draw = (): void => {
+    const [columns = plainColumns, rows = 24] = [stdout.columns, stdout.rows];
+    const screen: TopScreen = { columns, rows, colour, blocks, scroll, clock: clock(), problem };
+    const lines = topLines(state, screen).map((line) => `${line}\u001b[K`);
+    stdout.write(`\u001b[H${lines.join('\r\n')}\u001b[J`);
+  };
+  const onKey = (bytes: Buffer): void => {
+    const key = bytes.toString('latin1');
+    if (key === 'q' || key === '\u0003' || key === '\u001b') isOver = true;
+    else if (key === '\u001b[A' || key === 'k') scroll = Math.max(0, scroll - 1);
+    else if (key === '\u001b[B' || key === 'j') scroll = Math.min(Math.max(0, (state?.ranks.length ?? 1) - 1), scroll + 1);
+    else if (key === 'n' && state !== undefined) {
+      run = state.runs[(state.runs.indexOf(state.run) + 1) % state.runs.length];
+      scroll = 0;
+    } else return;
+    if (isOver || key === 'n') wake.abort();
+    else draw();
+  };
+
+  const hasKeys = stdin.isTTY === true;
+  stdout.write(enter);
+  if (hasKeys) stdin.setRawMode(true).on('data', onKey).resume();
+  stdout.on('resize', draw);
+  try {
+    for (let isFirst = true; !isOver && !signal.aborted; isFirst = false) {
+      wake = new AbortController();
+      try {
+        state = await source.read(run, stepsShown(stdout.columns ?? plainColumns));
+        problem = undefined;
+      } catch (error) {
+        // Whoever calls this with a wrong address wants to know it; a service that starts anew is waited for.
+        if (isFirst || !(error instanceof CliError)) throw error;
+        problem = error.message;
+      }
+      if (isOver || signal.aborted) break;
+      draw();
+      await sleep(1000 * interval, undefined, { signal: AbortSignal.any([signal, wake.signal]) }).catch(() => undefined);
+    }
+    return 0;
+  } finally {
+    stdout.off('resize', draw);
+    if (hasKeys) stdin.setRawMode(false).off('data', onKey).pause();
+    stdout.write(leave);
+  }
+}
+
+const clock = (): string => new Date().toTimeString().slice(0, 8);

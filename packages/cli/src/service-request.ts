@@ -1,0 +1,53 @@
+// One request to a service that runs (`ranktrace serve`), and its answer, however long that takes.
+//
+// Not by `fetch`: it gives up when an answer's first byte takes five minutes.
+
+import { type IncomingMessage, request as requestHttp } from 'node:http';
+import { request as requestHttps } from 'node:https';
+import { text } from 'node:stream/consumers';
+import { CliError } from './errors.ts';
+
+export interface ServiceRequest {
+  /** Where the service listens, as `http://HOST:PORT` (or `https://`). */
+  readonly url: string;
+  readonly method: 'GET' | 'POST';
+  readonly path: string;
+  readonly token: string | undefined;
+  /** Sent as JSON. */
+  readonly body?: unknown;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface ServiceAnswer {
+  readonly code: number;
+  readonly text: string;
+}
+
+/** Throws CliError `bad_usage` for a URL that is none, `bad_input` where nobody answers or the token is refused. */
+export async function askService({ url, method, path, token, body, signal }: ServiceRequest): Promise<ServiceAnswer> {
+  const where = serviceUrl(url, path);
+  const headers: Record<string, string> = { ...(token && { authorization: `Bearer ${token}` }) };
+  if (body !== undefined) headers['content-type'] = 'application/json';
+  const send = where.protocol === 'https:' ? requestHttps : requestHttp;
+  try {
+    const response = await new Promise<IncomingMessage>((resolve, reject) => {
+      const options = { method, headers, agent: false as const, ...(signal && { signal }) };
+      const sent = send(where, options, resolve).on('error', reject);
+      sent.end(body === undefined ? undefined : JSON.stringify(body));
+    });
+    const answer = { code: response.statusCode ?? 0, text: await text(response) };
+    if (answer.code !== 401 && answer.code !== 403) return answer;
+    throw new CliError('bad_input', `${url} refuses: ${answer.text.trim()} (RANKTRACE_TOKEN is what to show)`);
+  } catch (cause) {
+    if (cause instanceof CliError) throw cause;
+    if (signal?.aborted === true) throw new CliError('failed', 'Interrupted', { cause });
+    const { code, message } = cause as NodeJS.ErrnoException;
+    throw new CliError('bad_input', `No service answers at ${url}: ${code ?? message}; is "ranktrace serve" running there?`, { cause });
+  }
+}
+
+function serviceUrl(text: string, path: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url !== undefined && /^https?:$/.test(url.protocol)) return new URL(path, url);
+  throw new CliError('bad_usage', `--url must be where a service listens, such as http://127.0.0.1:7400, got "${text}"`);
+}

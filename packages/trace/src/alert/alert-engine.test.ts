@@ -1,0 +1,505 @@
+// The rules over simulated ranks, whose step times are noise around a level, and over recorded step times of real runs.
+
+import { readFileSync } from 'node:fs';
+import { gunzipSync } from 'node:zlib';
+import { describe, expect, it } from 'vitest';
+import { contextKeyOf } from '../detect/context-key.ts';
+import type { StepTag } from '../detect/step-time-finding.ts';
+import { TraceError } from '../errors.ts';
+import { Random } from '../simulate/random.ts';
+import type { AlertChange, EngineAlert } from './alert-change.ts';
+import { AlertEngine, type AlertEngineState, type RankFact } from './alert-engine.ts';
+import { type AlertRules, resolveAlertRules } from './alert-rules.ts';
+
+const seeds = [1, 2, 3, 4];
+const stepMs = 200;
+const began = Date.UTC(2026, 0, 5, 12);
+
+interface Shape {
+  readonly ranks?: number;
+  readonly rules?: Partial<AlertRules>;
+  readonly seed?: number;
+  /** Own work of a rank in a phase, ms, at a step. */
+  readonly work?: (rank: number, phase: 'data' | 'forward', step: number) => number;
+  /** ms of the all-reduce itself. */
+  readonly transfer?: (step: number) => number;
+  readonly context?: (step: number) => string;
+  readonly tag?: (step: number) => StepTag | undefined;
+  readonly overhead?: (rank: number, step: number) => number;
+  readonly hosts?: (rank: number) => string;
+}
+
+/** A job whose ranks meet at the end of each step; each tells of 5 steps at once, as batches do. */
+class Job {
+  engine: AlertEngine;
+  readonly told: AlertChange[] = [];
+  step = 0;
+  nowMs = began;
+  readonly ranks: number;
+  readonly silent = new Set<number>();
+  readonly lost = new Map<number, Partial<RankFact>>();
+  readonly #shape: Shape;
+  readonly #random: Random;
+
+  constructor(shape: Shape = {}) {
+    this.#shape = shape;
+    this.ranks = shape.ranks ?? 4;
+    this.#random = new Random(shape.seed ?? 1, 'job');
+    this.engine = new AlertEngine('night', resolveAlertRules(shape.rules));
+  }
+
+  fact(rank: number): RankFact {
+    const host = this.#shape.hosts?.(rank) ?? 'host-a';
+    return { host, incarnation: '0001', ended: false, dropped: 0, missing: 0, clockSamples: 1, ...this.lost.get(rank) };
+  }
+
+  run(steps: number): this {
+    for (const end = this.step + steps; this.step < end; ) this.#five();
+    return this;
+  }
+
+  /** Time goes on; ranks that are not silent send empty batches each second. */
+  wait(ms: number): this {
+    for (const end = this.nowMs + ms; this.nowMs < end; ) {
+      this.nowMs += 1000;
+      for (let rank = 0; rank < this.ranks; rank++) if (!this.silent.has(rank)) this.engine.rank(rank, this.fact(rank), this.nowMs);
+      this.#take(this.engine.tick(this.nowMs));
+    }
+    return this;
+  }
+
+  kinds(): string[] {
+    return this.told.filter(({ kind }) => kind !== 'updated').map(({ kind, alert }) => `${kind} ${alert.rule}`);
+  }
+
+  last(kind: AlertChange['kind'] = 'fired'): EngineAlert {
+    const change = this.told.findLast((one) => one.kind === kind);
+    if (change === undefined) throw new Error(`nothing was ${kind}`);
+    return change.alert;
+  }
+
+  #five(): void {
+    const { work = () => 80, transfer = () => 40, context = () => '', tag, overhead } = this.#shape;
+    this.nowMs += 5 * stepMs;
+    const facts = Array.from({ length: 5 }, (_, at) => {
+      const step = this.step + at;
+      const noise = (): number => this.#random.lognormal(1, 0.004);
+      const own = Array.from({ length: this.ranks }, (_, rank) => {
+        return { data: work(rank, 'data', step) * 0.25 * noise(), forward: work(rank, 'forward', step) * noise() };
+      });
+      const longest = Math.max(...own.map(({ data, forward }) => data + forward)) + transfer(step) * noise();
+      return { step, own, longest };
+    });
+    for (let rank = 0; rank < this.ranks; rank++) {
+      if (this.silent.has(rank)) continue;
+      this.engine.rank(rank, this.fact(rank), this.nowMs);
+      for (const { step, own, longest } of facts) {
+        const { data, forward } = own[rank] as (typeof own)[number];
+        const phases = new Map([
+          ['data', data * 1e6],
+          ['forward', forward * 1e6],
+          ['all_reduce', (longest - data - forward) * 1e6],
+        ]);
+        const about = { step, length: longest * 1e6, phases, context: contextKeyOf(context(step)), tag: tag?.(step) };
+        this.engine.step(rank, { ...about, overhead: overhead?.(rank, step) ?? 0 });
+      }
+      this.#take(this.engine.changes(this.nowMs));
+    }
+    this.step += 5;
+    this.#take(this.engine.tick(this.nowMs));
+  }
+
+  #take(changes: readonly AlertChange[]): void {
+    this.told.push(...changes);
+  }
+}
+
+describe.each(seeds)('slower steps (seed %i)', (seed) => {
+  it('says nothing while nothing changes', () => {
+    expect(new Job({ seed }).run(4000).told).toEqual([]);
+  });
+
+  it('tells one alert of a rank that slows the cluster, names rank and phase, and resolves it', () => {
+    const work: Shape['work'] = (rank, phase, step) => (rank === 2 && phase === 'forward' && step >= 600 && step < 1200 ? 92 : 80);
+    const job = new Job({ seed, work }).run(2000);
+    expect(job.kinds()).toEqual(['fired step_time', 'resolved step_time']);
+    const [fired, resolved] = [job.last('fired'), job.last('resolved')];
+    expect(fired).toMatchObject({ series: { kind: 'cluster' }, unit: 'ns', run: 'night', severity: 'warning' });
+    expect(Math.abs((fired.onsetStep ?? 0) - 600)).toBeLessThanOrEqual(8);
+    expect((fired.step ?? 0) - 600).toBeLessThan(45);
+    expect(fired.change).toBeCloseTo(12 / 140, 1);
+    expect((fired.after ?? 0) - (fired.before ?? 0)).toBeGreaterThan(9e6);
+    expect(fired.summary).toMatch(/^steps are \d\.\d % slower since step \d+: 14\d ms → 15\d ms$/);
+    // The rank's own work may be certain a block later.
+    const hints = job.told.filter(({ alert }) => alert.id === fired.id).map(({ alert }) => alert.hint);
+    expect(hints.find((hint) => hint !== null && hint.ranks.length > 0)).toEqual({ ranks: [2], phase: 'forward' });
+    expect(resolved).toMatchObject({ id: fired.id, state: 'resolved', resolution: expect.stringMatching(/^it went away: 14\d ms/) });
+    expect(Date.parse(resolved.resolvedAt ?? '')).toBeGreaterThan(Date.parse(fired.firedAt));
+  });
+
+  it('names nobody where all ranks are slower', () => {
+    const job = new Job({ seed, work: (_, phase, step) => (phase === 'forward' && step >= 600 ? 100 : 80) }).run(1200);
+    expect(job.kinds()).toEqual(['fired step_time']);
+    expect(job.last()).toMatchObject({ ranks: [], severity: 'critical' });
+    expect(job.told.at(-1)?.alert.hint).toMatchObject({ ranks: [], phase: 'forward' });
+  });
+
+  it('tells of a rank that is much slower but hides behind another, once it is clear that the cluster is not slower', () => {
+    const work: Shape['work'] = (rank, phase, step) => (phase === 'data' ? 80 : rank === 0 ? 120 : rank === 2 && step >= 600 ? 100 : 80);
+    const job = new Job({ seed, work }).run(1500);
+    expect(job.kinds()).toEqual(['fired step_time']);
+    expect(job.last()).toMatchObject({ series: { kind: 'rank', rank: 2 }, severity: 'warning', ranks: [2] });
+    expect(job.last().summary).toMatch(/^rank 2 is (19|20)\.\d % slower since step \d+: /);
+  });
+
+  it('is silent about a change of a rank that is little of a step', () => {
+    const work: Shape['work'] = (rank, phase, step) => (phase === 'data' ? (rank === 1 && step >= 600 ? 8 : 4) : rank === 0 ? 120 : 80);
+    expect(new Job({ seed, work }).run(1500).told).toEqual([]);
+  });
+
+  it('a planned change of the batch size is none: the context says so', () => {
+    const shape: Shape = {
+      seed,
+      work: (_rank, _phase, step) => (step >= 700 ? 150 : 80),
+      context: (step) => (step >= 700 ? 'batch=512' : 'batch=256'),
+    };
+    expect(new Job(shape).run(2000).told).toEqual([]);
+    // The same without a word is an alert.
+    expect(new Job({ ...shape, context: () => '' }).run(2000).kinds()).toEqual(['fired step_time']);
+  });
+
+  it('what is open when the context changes is resolved', () => {
+    const job = new Job({
+      seed,
+      work: (_rank, _phase, step) => (step >= 600 ? 100 : 80),
+      context: (step) => (step >= 1000 ? 'b' : 'a'),
+    }).run(1500);
+    expect(job.kinds()).toEqual(['fired step_time', 'resolved step_time']);
+    expect(job.last('resolved').resolution).toMatch(/^a new context since step 1000/);
+  });
+
+  it('evaluations and checkpoints with a tag are none', () => {
+    const isEval = (step: number): boolean => step % 100 >= 50 && step % 100 < 80;
+    const shape: Shape = {
+      seed,
+      work: (_rank, _phase, step) => (isEval(step) ? 200 : 80),
+      tag: (step) => (isEval(step) ? 'eval' : undefined),
+    };
+    expect(new Job(shape).run(3000).told).toEqual([]);
+  });
+
+  it('tells a slow rise once, as a drift', () => {
+    const job = new Job({ seed, transfer: (step) => 40 + Math.max(0, step - 600) * 0.005 }).run(4000);
+    expect(job.kinds()).toEqual(['fired step_time_drift']);
+    expect(job.last().change).toBeGreaterThan(0.04);
+  });
+
+  it('holds steps against an absolute limit, and resolves it', () => {
+    const job = new Job({
+      seed,
+      rules: { stepTimeLimitMs: 200, off: ['step_time'] },
+      transfer: (step) => (step >= 300 && step < 400 ? 120 : 40),
+    }).run(600);
+    expect(job.kinds()).toEqual(['fired step_time_limit', 'resolved step_time_limit']);
+    expect(job.last()).toMatchObject({ onsetStep: 300, severity: 'critical', before: 200e6 });
+    // A single long step is no alert.
+    expect(new Job({ seed, rules: { stepTimeLimitMs: 200 }, transfer: (step) => (step % 50 === 0 ? 400 : 40) }).run(600).told).toEqual([]);
+  });
+
+  it('restored it goes on as one that never stopped', () => {
+    const shape: Shape = { seed, work: (rank, phase, step) => (rank === 2 && phase === 'forward' && step >= 600 && step < 1500 ? 92 : 80) };
+    const [whole, parted] = [new Job(shape), new Job(shape)];
+    whole.run(2500);
+    for (const steps of [500, 110, 800, 200, 890]) {
+      parted.run(steps);
+      const state = JSON.parse(JSON.stringify(parted.engine.state())) as AlertEngineState;
+      parted.engine = AlertEngine.restore(state, parted.nowMs);
+    }
+    expect(parted.kinds()).toEqual(['fired step_time', 'resolved step_time']);
+    expect(parted.told.map(({ kind, alert }) => [kind, alert.id])).toEqual(whole.told.map(({ kind, alert }) => [kind, alert.id]));
+  });
+});
+
+describe('ranks', () => {
+  it('that say nothing are stopped, together one alert, until they are back', () => {
+    const job = new Job().run(300);
+    job.silent.add(1).add(3);
+    job.wait(29_000);
+    expect(job.told).toEqual([]);
+    job.wait(3000);
+    expect(job.kinds()).toEqual(['fired rank_stopped']);
+    expect(job.last()).toMatchObject({ ranks: [1, 3], severity: 'critical', series: { kind: 'cluster' }, step: 299 });
+    expect(job.last().summary).toBe('nothing was heard of ranks 1, 3 for 30.0 s, after step 299; 2 of 4 ranks go on');
+    job.wait(120_000);
+    expect(job.kinds()).toEqual(['fired rank_stopped']);
+    job.silent.clear();
+    job.wait(2000);
+    expect(job.kinds()).toEqual(['fired rank_stopped', 'resolved rank_stopped']);
+    expect(job.last('resolved')).toMatchObject({ resolution: 'the rank is back', ranks: [1, 3] });
+  });
+
+  it('that are all silent are one alert, and after long it is over', () => {
+    const job = new Job().run(100);
+    for (const rank of [0, 1, 2, 3]) job.silent.add(rank);
+    job.wait(40_000);
+    expect(job.kinds()).toEqual(['fired rank_stopped']);
+    expect(job.last().summary).toContain('nobody says anything');
+    job.wait(600_000);
+    expect(job.kinds()).toEqual(['fired rank_stopped', 'resolved rank_stopped']);
+  });
+
+  it('that said goodbye are not stopped, and with the last of them everything is over', () => {
+    const job = new Job({ work: (_rank, _phase, step) => (step >= 600 ? 100 : 80) }).run(900);
+    expect(job.kinds()).toEqual(['fired step_time']);
+    for (const rank of [0, 1, 2, 3]) job.lost.set(rank, { ended: true });
+    job.wait(1000);
+    for (const rank of [0, 1, 2, 3]) job.silent.add(rank);
+    job.wait(100_000);
+    expect(job.kinds()).toEqual(['fired step_time', 'resolved step_time']);
+    expect(job.last('resolved').resolution).toBe('the run ended');
+  });
+
+  it('that are started again from an earlier step are judged from there', () => {
+    const job = new Job().run(500);
+    job.step = 200;
+    for (const rank of [0, 1, 2, 3]) job.lost.set(rank, { incarnation: '0002' });
+    job.run(3000);
+    expect(job.told).toEqual([]);
+    expect(job.engine.state().judged).toBe(3199);
+  });
+
+  it('that lose data are told, and resolved when nothing more is lost', () => {
+    const job = new Job({ rules: { off: ['hang'] } }).run(100);
+    job.lost.set(1, { dropped: 12 });
+    job.wait(2000);
+    expect(job.kinds()).toEqual(['fired data_loss']);
+    expect(job.last()).toMatchObject({ ranks: [1], unit: 'count', after: 12 });
+    job.wait(70_000);
+    expect(job.kinds()).toEqual(['fired data_loss', 'resolved data_loss']);
+    // The next loss is another alert.
+    job.lost.set(1, { dropped: 13 });
+    job.wait(2000);
+    expect(job.kinds().at(-1)).toBe('fired data_loss');
+    expect(new Set(job.told.map(({ alert }) => alert.id)).size).toBe(2);
+  });
+
+  it('whose batches come out of order lose nothing, but for those that never come', () => {
+    const job = new Job().run(100);
+    job.lost.set(1, { missing: 2 });
+    job.wait(5000);
+    job.lost.set(1, { missing: 0 });
+    job.wait(30_000);
+    expect(job.told).toEqual([]);
+    job.lost.set(1, { missing: 1 });
+    job.wait(15_000);
+    expect(job.kinds()).toEqual(['fired data_loss']);
+    expect(job.last().summary).toBe('data of rank 1 is lost: 1 batches are missing');
+  });
+
+  it('on a host without clock pings are unaligned, where there are several hosts', () => {
+    const alone = new Job();
+    for (const rank of [0, 1, 2, 3]) alone.lost.set(rank, { clockSamples: 0 });
+    expect(
+      alone
+        .run(100)
+        .wait(100_000)
+        .kinds()
+        .filter((kind) => kind.includes('clock')),
+    ).toEqual([]);
+    const job = new Job({ hosts: (rank) => (rank < 2 ? 'host-a' : 'host-b'), rules: { off: ['hang'] } }).run(100);
+    job.lost.set(2, { clockSamples: 0 }).set(3, { clockSamples: 0 });
+    job.wait(65_000);
+    expect(job.kinds()).toEqual(['fired clock_unaligned']);
+    expect(job.last().ranks).toEqual([2, 3]);
+    job.lost.clear();
+    job.wait(2000);
+    expect(job.kinds().at(-1)).toBe('resolved clock_unaligned');
+  });
+
+  it('whose recording takes too much of the steps are told, and resolved', () => {
+    const job = new Job({ overhead: (rank, step) => (rank === 1 && step < 400 ? 3e6 : 0.2e6) }).run(300);
+    expect(job.kinds()).toEqual(['fired overhead']);
+    expect(job.last()).toMatchObject({ ranks: [1], unit: 'share', before: 0.005 });
+    expect(job.last().after).toBeCloseTo(3 / 140, 2);
+    job.run(300);
+    expect(job.kinds()).toEqual(['fired overhead', 'resolved overhead']);
+  });
+
+  it('whose memory grows step by step are told; garbage that is collected, and caches that fill, are not', () => {
+    const mib = 1024 * 1024;
+    const [leaking, collecting, filling] = [new Job(), new Job(), new Job()];
+    for (let at = 0; at < 200; at++) {
+      for (const job of [leaking, collecting, filling]) job.run(5);
+      const { step } = leaking;
+      leaking.engine.counter(2, 'rss', 4e9 + mib * (step < 600 ? 2 * step : 1200) + (step % 40) * mib);
+      collecting.engine.counter(2, 'rss', 4e9 + (step % 180) * 4 * mib);
+      filling.engine.counter(2, 'rss', 4e9 + Math.min(step, 150) * 10 * mib);
+    }
+    expect(leaking.kinds()).toEqual(['fired memory_growth', 'resolved memory_growth']);
+    expect(leaking.last()).toMatchObject({ ranks: [2], unit: 'bytes' });
+    expect(leaking.last().after).toBeGreaterThan(1.5 * mib);
+    expect(leaking.last().after).toBeLessThan(2.5 * mib);
+    expect(collecting.told).toEqual([]);
+    expect(filling.told).toEqual([]);
+  });
+});
+
+describe('a hang', () => {
+  it('is a collective that some ranks never entered; it is over when they do', () => {
+    const job = new Job().run(100);
+    const enter = (rank: number, state: 'open' | 'close'): void =>
+      job.engine.collective(rank, { group: 'world', op: 'all_reduce', sequence: 7, state });
+    for (const rank of [0, 1, 3]) enter(rank, 'open');
+    job.wait(50_000);
+    expect(job.told).toEqual([]);
+    job.wait(15_000);
+    expect(job.kinds()).toEqual(['fired hang']);
+    expect(job.last()).toMatchObject({ ranks: [2], severity: 'critical', onsetStep: 100 });
+    expect(job.last().summary).toMatch(/^ranks 0, 1, 3 are inside of all_reduce 7 of group world for 6\d\.\d s; rank 2 never entered it$/);
+    for (const rank of [0, 1, 3]) enter(rank, 'close');
+    job.run(10);
+    expect(job.kinds()).toEqual(['fired hang', 'resolved hang']);
+  });
+
+  it('is also that no step ends; who is behind is named', () => {
+    const job = new Job().run(100).wait(65_000);
+    expect(job.kinds()).toEqual(['fired hang']);
+    expect(job.last()).toMatchObject({ severity: 'warning', ranks: [] });
+    expect(job.last().summary).toMatch(/^no rank has ended a step for 6\d\.\d s, after step 99; usually one takes 14\d ms$/);
+    job.run(5);
+    expect(job.kinds()).toEqual(['fired hang', 'resolved hang']);
+  });
+
+  it('of those that wait for a rank that stopped is part of that alert', () => {
+    const job = new Job().run(100);
+    job.silent.add(2);
+    for (const rank of [0, 1, 3]) job.engine.collective(rank, { group: 'world', op: 'all_reduce', sequence: 7, state: 'open' });
+    job.wait(200_000);
+    expect(job.kinds()).toEqual(['fired rank_stopped']);
+  });
+
+  it('is no pause that such a run makes from time to time', () => {
+    const job = new Job({ transfer: (step) => (step === 50 ? 120_000 : 40) }).run(100).wait(200_000);
+    expect(job.told).toEqual([]);
+  });
+});
+
+describe('recorded runs', () => {
+  const data = new URL('../../../../../shared/data/steptime/', import.meta.url);
+  const rowsOf = (file: string): string[][] =>
+    gunzipSync(readFileSync(new URL(`${file}.csv.gz`, data)))
+      .toString()
+      .trim()
+      .split(/\r?\n/)
+      .slice(1)
+      .map((line) => line.split(','));
+  const fired = (
+    rows: readonly string[][],
+    timeColumn: number,
+    tagOf: (row: readonly string[]) => StepTag | undefined,
+    factorFrom?: number,
+  ): EngineAlert[] => {
+    const engine = new AlertEngine('recorded');
+    const told: AlertChange[] = [];
+    let nowMs = began;
+    for (const [at, row] of rows.entries()) {
+      const ms = Number(row[timeColumn]) * (factorFrom !== undefined && at >= factorFrom ? 1.05 : 1);
+      nowMs += ms;
+      engine.rank(0, { host: 'a', incarnation: '1', ended: false, dropped: 0, missing: 0, clockSamples: 1 }, nowMs);
+      engine.step(0, { step: at, length: ms * 1e6, overhead: 0, phases: new Map(), context: 0, tag: tagOf(row) });
+      told.push(...engine.changes(nowMs));
+    }
+    return told.filter(({ kind }) => kind === 'fired').map(({ alert }) => alert);
+  };
+  const byRun = (rows: readonly string[][]): Map<string, string[][]> => {
+    const runs = new Map<string, string[][]>();
+    for (const row of rows) {
+      const run = runs.get(row[0] as string);
+      if (run === undefined) runs.set(row[0] as string, [row]);
+      else run.push(row);
+    }
+    return runs;
+  };
+  const kinds = new Map(rowsOf('nanogpt_runs').map((row) => [row[0], row.at(-1)]));
+  const stationary = [...byRun(rowsOf('nanogpt_steps'))].filter(([run]) => kinds.get(run) === 'S');
+
+  it('of class S alert in the two runs alone that were slower for real', () => {
+    const alerted = stationary.filter(([, rows]) => fired(rows, 2, () => undefined).length > 0).map(([run]) => run);
+    expect(alerted).toEqual(['27', '29']);
+  });
+
+  it('of class S that become 5 % slower alert, about where it began', () => {
+    for (const [run, rows] of stationary.filter(([run]) => run !== '27' && run !== '29').slice(0, 8)) {
+      const [alert] = fired(rows, 2, () => undefined, 1000);
+      expect(alert, run).toMatchObject({ rule: 'step_time' });
+      expect(Math.abs((alert?.onsetStep ?? 0) - 1000), run).toBeLessThanOrEqual(16);
+    }
+  });
+
+  it('of MLPerf do not alert', () => {
+    for (const [run, rows] of byRun(rowsOf('mlperf_steps'))) {
+      expect(
+        fired(rows, 3, (row) => (row[4] === '1' ? 'eval' : undefined)),
+        run,
+      ).toEqual([]);
+    }
+  });
+});
+
+describe('an engine', () => {
+  it('holds no more than it may, whatever comes (seed 5)', () => {
+    const random = new Random(5, 'anything');
+    const engine = new AlertEngine('wild');
+    let nowMs = began;
+    for (let index = 0; index < 20_000; index++) {
+      const rank = random.whole(50);
+      nowMs += random.whole(2000);
+      const incarnation = String(random.whole(3));
+      engine.rank(
+        rank,
+        {
+          host: `h${random.whole(9)}`,
+          incarnation,
+          ended: random.chance(0.01),
+          dropped: random.whole(9),
+          missing: random.whole(3),
+          clockSamples: random.whole(2),
+        },
+        nowMs,
+      );
+      const step = random.chance(0.02) ? random.whole(2 ** 50) : index;
+      const phases = new Map([[`phase ${random.whole(500)}`, random.uniform(0, 1e9)]]);
+      engine.step(rank, {
+        step,
+        length: random.chance(0.1) ? Number.NaN : random.uniform(0, 1e9),
+        overhead: random.uniform(0, 1e7),
+        phases,
+        context: random.whole(3),
+      });
+      engine.counter(rank, `counter ${random.whole(99)}`, random.uniform(0, 1e12));
+      const state = random.chance(0.5) ? 'open' : random.chance(0.5) ? 'close' : 'whole';
+      engine.collective(rank, { group: `group ${random.whole(5000)}`, op: 'all_reduce', sequence: random.whole(1000), state });
+      for (const { alert } of [...engine.changes(nowMs), ...(index % 50 === 0 ? engine.tick(nowMs) : [])]) {
+        expect(alert.summary.length).toBeLessThan(1024);
+        expect(alert.id.length).toBeLessThanOrEqual(256);
+      }
+    }
+    expect(JSON.stringify(engine.state()).length).toBeLessThan(2e6);
+  });
+
+  it('says what is wrong with its rules', () => {
+    const codeOf = (rules: Partial<AlertRules>): string => {
+      try {
+        resolveAlertRules(rules);
+        return 'fine';
+      } catch (error) {
+        return error instanceof TraceError ? `${error.code}: ${error.message}` : 'another error';
+      }
+    };
+    expect([codeOf({}), codeOf({ rankStoppedMs: 1 }), codeOf({ off: ['nothing' as 'hang'] })]).toEqual([
+      'fine',
+      'bad_option: Cannot alert with rankStoppedMs 1: it must be 100 to 86400000',
+      expect.stringMatching(/^bad_option: Cannot turn off rule "nothing": it must be one of step_time, /),
+    ]);
+  });
+});

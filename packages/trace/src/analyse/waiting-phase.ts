@@ -1,0 +1,8 @@
+// Which phases of a step are spent waiting for other ranks, by their names: where nothing but the length of phases is known.
+
+import { collectiveKind } from '../match/collective-kind.ts';
+
+const waiting = /wait|idle|barrier|(?<!a)sync|comm|nccl|gloo|bubble/i;
+
+/** Whether a phase called `name` is waiting, or a collective, in which a rank waits for those that come later. */
+export const isWaitingPhase = (name: string): boolean => waiting.test(name) || collectiveKind(name) !== undefined;

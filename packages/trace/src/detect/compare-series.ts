@@ -1,0 +1,109 @@
+// Two recorded series of step times against each other, with the detector's statistics: what it does at the end of each block, once for whole runs.
+//
+//   steps    ││││││││ ││││││││ …     ln of each; the midmean of a block is its level: checkpoints and other spikes fall out
+//   blocks   ▅ ▂ ▁ ▁ ▁ ▂ ▁ ▁ ▁       warm-up, until blocks differ by less than warmUpShare, is left out
+//   series   median of its blocks, and their deviation
+//
+// T = difference of the medians over its standard error. One comparison needs less of it than a detector that looks after every block:
+// `holdT`, which the detector asks of one window, and not `thresholdT`.
+//
+// What differs between runs of the same code (placement, neighbours, clocks of the hardware) is no noise within a run: it is for the caller to
+// allow for, by how much slower a run may be.
+
+import { deviation, median } from '../blame/robust.ts';
+import { midmean } from './block-statistics.ts';
+import { type DetectorOptions, defaultDetectorOptions, shortSeriesOptions } from './detector-options.ts';
+import type { ChangeConfidence } from './step-time-finding.ts';
+
+/** Standard error of a median over that of a mean, for normal noise: √(π/2). */
+const medianError = 1.2533;
+const normal95 = 1.96;
+/** Blocks without which a series has no level. */
+const blocksMin = 4;
+/** Warm-up is never taken for more of a series than this. */
+const warmUpShareMax = 0.25;
+/** Steps from which blocks are as long as a detector's; shorter series have shorter ones. */
+const longSeriesSteps = 320;
+
+/** A series as a few numbers. */
+export interface SeriesLevel {
+  /** Median of the blocks, in the unit of the series. */
+  readonly level: number;
+  /** Deviation of the blocks, as a share. */
+  readonly noise: number;
+  /** Blocks it rests on, and steps in them. */
+  readonly blocks: number;
+  readonly steps: number;
+  /** Steps left out at the beginning. */
+  readonly warmUp: number;
+}
+
+export interface SeriesComparison {
+  readonly before: SeriesLevel;
+  readonly after: SeriesLevel;
+  /** after ÷ before − 1. */
+  readonly change: number;
+  readonly confidence: ChangeConfidence;
+  /** Whether T is large enough to believe that there is a difference at all. */
+  readonly isCertain: boolean;
+}
+
+/** The fewest steps that `levelOfSeries` gives a level for. */
+export const seriesStepsMin: number = blocksMin * shortSeriesOptions.blockSteps;
+
+/** The level of a series of step times (any unit, > 0; others are left out); undefined for fewer than `seriesStepsMin`. */
+export function levelOfSeries(times: readonly number[]): SeriesLevel | undefined {
+  const logs = times.filter((time) => time > 0 && time < Number.POSITIVE_INFINITY).map(Math.log);
+  const options = logs.length >= longSeriesSteps ? defaultDetectorOptions : shortSeriesOptions;
+  const { blockSteps, noiseFloor } = options;
+  const levels = blocksOf(logs, blockSteps);
+  const warmUp = warmUpOf(levels, options);
+  const used = levels.subarray(warmUp);
+  if (used.length < blocksMin) return undefined;
+  return {
+    level: Math.exp(median(used)),
+    noise: Math.max(deviation(used), noiseFloor),
+    blocks: used.length,
+    steps: used.length * blockSteps,
+    warmUp: warmUp * blockSteps,
+  };
+}
+
+/**
+ * How much longer the steps of one series take than those of another.
+ * @example compareSeries(levelOfSeries(baseline), levelOfSeries(run)).change >= 0.03
+ */
+export function compareSeries(before: SeriesLevel, after: SeriesLevel): SeriesComparison {
+  const change = Math.log(after.level / before.level);
+  const error = medianError * Math.sqrt(before.noise ** 2 / before.blocks + after.noise ** 2 / after.blocks);
+  const confidence = {
+    t: change / error,
+    low: Math.expm1(change - normal95 * error),
+    high: Math.expm1(change + normal95 * error),
+  };
+  return { before, after, change: Math.expm1(change), confidence, isCertain: Math.abs(confidence.t) >= defaultDetectorOptions.holdT };
+}
+
+/** Midmean of each whole block. */
+function blocksOf(logs: readonly number[], blockSteps: number): Float64Array {
+  const levels = new Float64Array(Math.floor(logs.length / blockSteps));
+  const scratch = new Float64Array(blockSteps);
+  for (let block = 0; block < levels.length; block++) {
+    for (let at = 0; at < blockSteps; at++) scratch[at] = logs[block * blockSteps + at] as number;
+    levels[block] = midmean(scratch, blockSteps);
+  }
+  return levels;
+}
+
+/** Blocks before the first ones in a row that differ little. Where none do, the series is noisy, and nothing is warm-up. */
+function warmUpOf(levels: Float64Array, { warmUpBlocks, warmUpShare }: DetectorOptions): number {
+  const most = Math.floor(levels.length * warmUpShareMax);
+  for (let first = 0; first <= most; first++) {
+    let calm = 0;
+    while (calm < warmUpBlocks && differs(levels, first + calm) < warmUpShare) calm++;
+    if (calm === warmUpBlocks || first + calm + 1 >= levels.length) return first;
+  }
+  return 0;
+}
+
+const differs = (levels: Float64Array, at: number): number => Math.abs((levels[at + 1] ?? Number.NaN) - (levels[at] as number));

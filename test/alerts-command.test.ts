@@ -1,0 +1,94 @@
+// Alerts as a person sees them: a service that ranks send to, `GET /v1/alerts`, `ranktrace alerts` of the service and of the stored run.
+
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { deflateRawSync } from 'node:zlib';
+import { type Aggregator, startAggregator } from '@ranktrace/aggregator';
+import { type Alert, createEventTables, encodeBatch, rankTime } from '@ranktrace/protocol';
+import { Random } from '@ranktrace/trace';
+import { afterAll, describe, expect, it } from 'vitest';
+import { runCommand } from './setup/ranktrace-command.ts';
+
+const out = mkdtempSync(join(tmpdir(), 'ranktrace-alerts-'));
+afterAll(() => rmSync(out, { recursive: true }));
+
+/** Two ranks, of which the second works longer in `forward` from step 400 on. */
+function train(aggregator: Aggregator, last: boolean): void {
+  const random = new Random(7, 'steps');
+  const noisy = (ms: number): number => Math.round(ms * 1e6 * random.lognormal(1, 0.003));
+  const starts = [0, 0];
+  for (let from = 0; from < 700; from += 10) {
+    const forward = [0, 1].map((rank) => Array.from({ length: 10 }, (_, at) => noisy(rank === 1 && from + at >= 400 ? 92 : 80)));
+    for (const rank of [0, 1]) {
+      const tables = createEventTables();
+      let start = starts[rank] as number;
+      for (let at = 0; at < 10; at++) {
+        const step = from + at;
+        const longest = Math.max(...forward.map((steps) => steps[at] as number)) + 20e6;
+        const own = forward[rank]?.[at] as number;
+        tables.steps.append({ start, length: longest, track: 1, step, overhead: 0 });
+        tables.phases.append({ step, name: 1, length: own, calls: 1 });
+        tables.phases.append({ step, name: 2, length: longest - own, calls: 1 });
+        start += longest;
+      }
+      starts[rank] = start;
+      const header = {
+        ...{ run: 'night', rank, worldSize: 2, incarnation: '0001', sequence: from / 10, host: 'host-a', hostName: 'a.example', pid: 7 },
+        ...{ epoch: '1000', watermark: rankTime(start), last: last && from === 690 },
+        dropped: { events: 0, arguments: 0, names: 0, batches: 0 },
+      };
+      aggregator.ingest(encodeBatch({ header, strings: ['', 'forward', 'all_reduce'], tables }, (body) => deflateRawSync(body)));
+    }
+  }
+}
+
+/** The next thing that is told. */
+const next = (aggregator: Aggregator): Promise<Alert> =>
+  new Promise((resolve) => {
+    const stop = aggregator.alerts.subscribe((alert) => {
+      stop();
+      resolve(alert);
+    });
+  });
+
+describe('ranktrace alerts', () => {
+  it('of a service, and of the run that it stored', async () => {
+    {
+      await using aggregator = await startAggregator({ out });
+      const nothing = await runCommand(['alerts', '--url', aggregator.address]);
+      expect(nothing).toMatchObject({ code: 0, stdout: 'no alerts\n' });
+      const told = next(aggregator);
+      train(aggregator, true);
+      const fired = await told;
+      expect(fired).toMatchObject({ rule: 'step_time', cause: { kind: 'straggler', ranks: [1], phase: 'forward' }, link: null });
+      const answer = (await (await fetch(`${aggregator.address}/v1/alerts?run=night`)).json()) as { alerts: Alert[] };
+      expect(answer.alerts.map(({ id }) => id)).toEqual([fired.id]);
+      expect(await (await fetch(`${aggregator.address}/v1/alerts?run=other`)).json()).toEqual({ alerts: [] });
+      const data = await runCommand(['alerts', '--url', aggregator.address, '--run', 'night', '--json']);
+      expect((JSON.parse(data.stdout) as { alerts: Alert[] }).alerts[0]?.id).toBe(fired.id);
+    }
+    // The ranks said goodbye.
+    const stored = await runCommand(['alerts', join(out, 'night')]);
+    expect(stored.stderr).toBe('');
+    expect(stored.stdout).toMatch(
+      /^fired +state +severity +rule +run +what\n\d{4}-\d\d-\d\d \d\d:\d\d:\d\d +resolved +critical +step_time +night +steps are 1\d\.\d % slower since step \d+: .*; rank 1 \(a\.example\), in forward\n {2}cause: straggler: rank 1 works 1\d\.\d\d ms more per step.*\n {2}resolved: .*, the run ended\n1 alerts, 0 firing\n$/,
+    );
+    expect(stored.code).toBe(0);
+    expect((await runCommand(['alerts', out, '--json'])).code).toBe(0);
+  });
+
+  it('says in one line what it cannot do', async () => {
+    for (const [args, message] of [
+      [['alerts', join(out, 'nothing')], /there is no such directory/],
+      [['alerts', tmpdir(), '--run', 'no-such-run'], /is no run and holds no run "no-such-run"/],
+      [['alerts', '--url', 'http://127.0.0.1:1'], /No service answers at http:\/\/127\.0\.0\.1:1/],
+      [['alerts', '--url', 'nowhere'], /--url must be/],
+    ] as const) {
+      const { code, stderr } = await runCommand(args);
+      expect(stderr).toMatch(message);
+      expect(stderr.trim().split('\n')).toHaveLength(1);
+      expect(code).toBe(2);
+    }
+  });
+});

@@ -1,0 +1,221 @@
+// Four ranks train, something happens to one of them, and somebody is told: real processes, a real Alertmanager, a real receiver of webhooks.
+
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { type Alert, alertSchema, type LiveMessage } from '@ranktrace/protocol';
+import { readPerfetto, type TraceEvent, type TraceHeader } from '@ranktrace/trace';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { startAlertmanager } from './setup/alertmanager.ts';
+import { type RankProgram, startRanks } from './setup/rank-programs.ts';
+import { type StartedCommand, startCommand } from './setup/ranktrace-command.ts';
+
+const run = 'job';
+const minute = 60_000;
+
+/** Takes what is sent to `/ranktrace` and to `/alertmanager`. */
+interface Receiver extends AsyncDisposable {
+  readonly url: string;
+  readonly alerts: Alert[];
+  /** What Alertmanager told of groups: status and labels of each alert. */
+  readonly notified: { readonly status: string; readonly labels: Record<string, string>; readonly annotations: Record<string, string> }[];
+}
+
+async function startReceiver(): Promise<Receiver> {
+  const alerts: Alert[] = [];
+  const notified: Receiver['notified'] = [];
+  const server: Server = createServer((request, response) => {
+    let body = '';
+    request.on('data', (data) => {
+      body += data;
+    });
+    request.on('end', () => {
+      const value = JSON.parse(body);
+      if (request.url === '/ranktrace') alerts.push(alertSchema.parse(value));
+      else notified.push(...value.alerts);
+      response.end();
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    alerts,
+    notified,
+    [Symbol.asyncDispose]: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+let directory: string;
+let ranks: RankProgram[] = [];
+let service: StartedCommand | undefined;
+
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'ranktrace-alerts-'));
+});
+afterEach(async () => {
+  for (const { child } of ranks) child.kill('SIGKILL');
+  await Promise.all(ranks.map(({ ended }) => ended));
+  service?.child.kill('SIGINT');
+  await service?.ended;
+  [ranks, service] = [[], undefined];
+  rmSync(directory, { recursive: true, force: true });
+});
+
+/** Starts the service and four ranks of slow-rank.mjs whose schedule records nothing; gives the service's address. */
+async function train(config: string, program: readonly string[]): Promise<string> {
+  const path = join(directory, 'alerts.yml');
+  writeFileSync(path, config);
+  service = startCommand(['serve', '--listen', '127.0.0.1:0', '--out', join(directory, 'out'), '--config', path]);
+  await service.said('listening on http');
+  const address = /listening on (http:\S+?),/.exec(service.output())?.[1] ?? '';
+  ranks = await startRanks(4, ['test/programs/slow-rank.mjs', '1000000', ...program], {
+    RANKTRACE_URL: address.replace('http', 'ws'),
+    RANKTRACE_RUN: run,
+    RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool'),
+    RANKTRACE_SCHEDULE: 'wait=1000000,warmup=1,active=1',
+  });
+  return address;
+}
+
+/** The last finished step of the rank that is furthest behind. */
+async function stepOf(address: string): Promise<number> {
+  const { runs } = (await (await fetch(`${address}/status`)).json()) as LiveMessage;
+  const known = runs.find((one) => one.run === run)?.ranks ?? [];
+  return known.length < 4 ? -1 : Math.min(...known.map(({ step }) => step));
+}
+
+async function until(what: string, isSo: () => boolean | Promise<boolean>, withinMs = minute): Promise<void> {
+  const deadline = performance.now() + withinMs;
+  while (!(await isSo())) {
+    if (performance.now() > deadline) throw new Error(`${what}: not within ${withinMs / 1000} s; the service said:\n${service?.output()}`);
+    await wait(50);
+  }
+}
+
+test(
+  'slow steps are told once, with who is slow in what, and with the trace of the onset; and when they are over',
+  async () => {
+    await using receiver = await startReceiver();
+    await using alertmanager = await startAlertmanager(`${receiver.url}/alertmanager`);
+    const outputs = [
+      `  - { type: webhook, url: "${receiver.url}/ranktrace" }`,
+      `  - { type: alertmanager, url: "${alertmanager.url}", resend: 1s }`,
+    ];
+    const address = await train(['outputs:', ...outputs].join('\n'), ['2', '700', '1200', '8']);
+    const told = (state: Alert['state']): Alert[] => receiver.alerts.filter((alert) => alert.rule === 'step_time' && alert.state === state);
+
+    await until('the alert', () => told('firing').length > 0, 2 * minute);
+    const [alert] = told('firing') as [Alert];
+    expect(alert.summary).toMatch(/steps are [\d.]+ % slower .*rank 2.*forward/);
+    expect(alert.cause).toMatchObject({ ranks: [2], phase: 'forward' });
+    expect(Math.abs((alert.onsetStep ?? 0) - 700)).toBeLessThanOrEqual(16);
+    expect((alert.after ?? 0) - (alert.before ?? 0)).toBeGreaterThan(6e6);
+    expect((alert.after ?? 0) - (alert.before ?? 0)).toBeLessThan(11e6);
+    expect(alert.link).toContain(`${address}/#/timeline?run=${run}`);
+    const active = (await alertmanager.alerts()).filter(({ labels }) => labels.run === run && labels.rule === 'step_time');
+    expect(active).toHaveLength(1);
+
+    // The trace of the slow steps: of all ranks, at full detail, from before the onset on, recorded before anybody knew.
+    expect(alert.capture).toMatchObject({ state: 'written', ranks: [0, 1, 2, 3], ranksMissing: [] });
+    const onset = onsetIn(join(directory, 'out', run, alert.capture?.path ?? ''), 700);
+    expect([...onset.keys()].sort()).toEqual([0, 1, 2, 3]);
+    for (const [rank, { length, at }] of onset) {
+      expect(at).toBeLessThan(Date.parse(alert.firedAt));
+      if (rank === 2) expect(length).toBeGreaterThan(15e6);
+      else expect(length).toBeLessThan(15e6);
+    }
+
+    await until('its end', () => told('resolved').length > 0, 2 * minute);
+    await until("Alertmanager's word of it", () =>
+      receiver.notified.some(({ status, labels }) => status === 'resolved' && labels.rule === 'step_time'),
+    );
+    expect(told('firing')).toHaveLength(1);
+    expect(told('resolved').map(({ id }) => id)).toEqual([alert.id]);
+    for (const { child } of ranks) child.kill('SIGTERM');
+  },
+  6 * minute,
+);
+
+/** `forward` of one step in a captured trace, by rank: its length, ns, and when it began, Unix ms. */
+function onsetIn(path: string, step: number): Map<number, { length: number; at: number }> {
+  const bytes = readFileSync(path);
+  const events: { rank: number; kind: string; name: string; step: number; start: number; length: number }[] = [];
+  let begun: TraceHeader | undefined;
+  const sink = {
+    begin: (given: TraceHeader) => {
+      begun = given;
+    },
+    lane: () => {},
+    event: ({ kind, name, lane, step: number, start, length }: TraceEvent) => {
+      events.push({ rank: lane.process.rank, kind, name, step: number, start, length });
+    },
+    end: () => {},
+  };
+  for (const _ of readPerfetto(() => [bytes]).events(sink));
+  const found = new Map<number, { length: number; at: number }>();
+  for (const one of events) {
+    if (one.kind !== 'step' || one.step !== step) continue;
+    const forward = events.find(
+      ({ rank, name, start }) => rank === one.rank && name === 'forward' && start >= one.start && start < one.start + one.length,
+    );
+    if (forward === undefined) continue;
+    found.set(one.rank, { length: forward.length, at: Number((begun?.unixEpoch ?? 0n) / 1_000_000n) + forward.start / 1e6 });
+  }
+  return found;
+}
+
+test(
+  'a killed rank is told of',
+  async () => {
+    await using receiver = await startReceiver();
+    const outputs = `outputs: [{ type: webhook, url: "${receiver.url}/ranktrace", hold: 0s }]`;
+    const address = await train(`rules: { rank_stopped: { after: 2s } }\n${outputs}`, ['-1', '0', '0', '0']);
+    await until('the first steps', async () => (await stepOf(address)) >= 100);
+    expect(receiver.alerts).toEqual([]);
+    ranks[1]?.child.kill('SIGKILL');
+    await until('the alert', () => receiver.alerts.some(({ rule }) => rule === 'rank_stopped'));
+    const stopped = receiver.alerts.filter(({ rule }) => rule === 'rank_stopped');
+    expect(stopped.map(({ state, severity, ranks }) => [state, severity, ranks])).toEqual([['firing', 'critical', [1]]]);
+    expect(stopped[0]?.summary).toContain('rank 1');
+  },
+  3 * minute,
+);
+
+test(
+  'a rank that is stopped is told of, and that it goes on',
+  async () => {
+    await using receiver = await startReceiver();
+    const outputs = `outputs: [{ type: webhook, url: "${receiver.url}/ranktrace", hold: 0s }]`;
+    const address = await train(`rules: { rank_stopped: { after: 2s } }\n${outputs}`, ['-1', '0', '0', '0']);
+    await until('the first steps', async () => (await stepOf(address)) >= 100);
+    const states = (): string[] =>
+      receiver.alerts.filter(({ rule }) => rule === 'rank_stopped').map(({ state, ranks }) => `${state} ${ranks}`);
+    ranks[3]?.child.kill('SIGSTOP');
+    await until('the alert', () => states().length > 0);
+    ranks[3]?.child.kill('SIGCONT');
+    await until('its end', () => states().length > 1);
+    expect(states()).toEqual(['firing 3', 'resolved 3']);
+  },
+  3 * minute,
+);
+
+test(
+  'a larger batch, as was planned, is nothing to be told of',
+  async () => {
+    await using receiver = await startReceiver();
+    const outputs = `outputs: [{ type: webhook, url: "${receiver.url}/ranktrace", hold: 0s }]`;
+    const address = await train(outputs, ['-1', '0', '0', '0', '500']);
+    await until('steps with the larger batch', async () => (await stepOf(address)) >= 900, 2 * minute);
+    // Other programs of the machine may make steps longer at any time; that is told rightly.
+    expect(receiver.alerts.filter(({ onsetStep }) => onsetStep === null || Math.abs(onsetStep - 500) <= 64)).toEqual([]);
+    for (const { child } of ranks) child.kill('SIGTERM');
+  },
+  3 * minute,
+);
