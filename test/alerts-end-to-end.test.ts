@@ -108,16 +108,19 @@ test(
       `  - { type: webhook, url: "${receiver.url}/ranktrace" }`,
       `  - { type: alertmanager, url: "${alertmanager.url}", resend: 1s }`,
     ];
-    const address = await train(['outputs:', ...outputs].join('\n'), ['2', '700', '1200', '8']);
-    const told = (state: Alert['state']): Alert[] => receiver.alerts.filter((alert) => alert.rule === 'step_time' && alert.state === state);
+    const address = await train(['rules: { step_time: { change: 50% } }', 'outputs:', ...outputs].join('\n'), ['2', '700', '1100', '24']);
+    // Other programs of the machine may make steps longer at any time; that is told rightly, and not looked at here.
+    const told = (state: Alert['state']): Alert[] =>
+      receiver.alerts.filter(
+        (alert) => alert.rule === 'step_time' && alert.state === state && Math.abs((alert.onsetStep ?? 0) - 700) <= 24,
+      );
 
     await until('the alert', () => told('firing').length > 0, 2 * minute);
     const [alert] = told('firing') as [Alert];
     expect(alert.summary).toMatch(/steps are [\d.]+ % slower .*rank 2.*forward/);
     expect(alert.cause).toMatchObject({ ranks: [2], phase: 'forward' });
-    expect(Math.abs((alert.onsetStep ?? 0) - 700)).toBeLessThanOrEqual(16);
-    expect((alert.after ?? 0) - (alert.before ?? 0)).toBeGreaterThan(6e6);
-    expect((alert.after ?? 0) - (alert.before ?? 0)).toBeLessThan(11e6);
+    expect((alert.after ?? 0) - (alert.before ?? 0)).toBeGreaterThan(18e6);
+    expect((alert.after ?? 0) - (alert.before ?? 0)).toBeLessThan(36e6);
     expect(alert.link).toContain(`${address}/#/timeline?run=${run}`);
     const active = (await alertmanager.alerts()).filter(({ labels }) => labels.run === run && labels.rule === 'step_time');
     expect(active).toHaveLength(1);
@@ -128,8 +131,8 @@ test(
     expect([...onset.keys()].sort()).toEqual([0, 1, 2, 3]);
     for (const [rank, { length, at }] of onset) {
       expect(at).toBeLessThan(Date.parse(alert.firedAt));
-      if (rank === 2) expect(length).toBeGreaterThan(15e6);
-      else expect(length).toBeLessThan(15e6);
+      if (rank === 2) expect(length).toBeGreaterThan(31e6);
+      else expect(length).toBeLessThan(28e6);
     }
 
     await until('its end', () => told('resolved').length > 0, 2 * minute);

@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
+import { startRanks } from './setup/rank-programs.ts';
 import { runCommand, startCommand } from './setup/ranktrace-command.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-config-'));
@@ -49,4 +50,26 @@ it('serve ends at once with 2 when its configuration is wrong, and runs when it 
   await right.said('listening on');
   right.child.kill('SIGINT');
   expect((await right.ended).code).toBe(0);
+});
+
+it('an alert is a line of the log, and with an exit_code output serve ends with 1', async () => {
+  const text = [
+    'page: https://ranktrace.example/',
+    'rules: { step_time_limit: { limit: 2ms } }',
+    'capture: false',
+    'outputs: [{ type: log }, { type: exit_code, rules: [step_time_limit] }]',
+  ].join('\n');
+  const service = startCommand(['serve', '--listen', '127.0.0.1:0', '--out', join(directory, 'limit'), '--config', config(text)]);
+  await service.said('listening on http://127.0.0.1:');
+  const [address = ''] = /http:\/\/127\.0\.0\.1:\d+/.exec(service.output()) ?? [];
+  const [rank] = await startRanks(1, ['test/programs/steps.mjs', '200', '5'], {
+    RANKTRACE_URL: address.replace('http', 'ws'),
+    RANKTRACE_RUN: 'limited',
+    RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool'),
+  });
+  await service.said('ranktrace: run limited: critical step_time_limit firing: steps take');
+  await service.said('ranktrace:   timeline: https://ranktrace.example/#/timeline?run=limited');
+  expect((await rank?.ended)?.code).toBe(0);
+  service.child.kill('SIGINT');
+  expect((await service.ended).code).toBe(1);
 });

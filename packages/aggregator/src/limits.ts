@@ -149,8 +149,9 @@ export const aggregatorLimits = {
   metricsRanksKeptMax: 4096,
   /** Steps of a rank that "the last steps" are in metrics. */
   metricsStepsMax: 128,
-  /** A run of which no batch came for so long is no longer in `/metrics`. */
+  /** A run that is over is no longer in `/metrics` when no batch came for so long; one whose ranks did not say goodbye, when it is silent for a day. */
   metricsIdleMs: 600_000,
+  metricsSilentMs: 24 * 3600 * 1000,
   /** Between two looks for what time alone tells; after a longer pause of the service itself, ranks are heard first. */
   alertTickMs: 1000,
   alertTickLateMs: 5000,

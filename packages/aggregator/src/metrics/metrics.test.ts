@@ -195,6 +195,21 @@ describe('metrics', () => {
     expect(seriesOf(text, 'ranktrace_alert_output_failing{output="chat"}')).toBe(1);
   });
 
+  test('leave out a run that is over, but for a while not one that fell silent', async () => {
+    let now = second;
+    const metrics = metricsAt(() => now, { runs: ['demo'] });
+    metrics.stored(batchOf({}, [{ step: 1, lengthMs: 100, phasesMs: { forward: 50 } }]), 10);
+    metrics.stored(batchOf({ run: 'closed' }, [{ step: 1, lengthMs: 100, phasesMs: { forward: 50 } }]), 10);
+    const told = async (run: string): Promise<number> =>
+      linesOf(await metrics.text(), 'ranktrace_').filter((line) => line.includes(run)).length;
+    expect(await told('closed')).toBeGreaterThan(20);
+    now += BigInt(limits.metricsIdleMs) * 1_000_000n + 1n;
+    expect(await told('closed')).toBe(0);
+    expect(seriesOf(await metrics.text(), 'ranktrace_rank_silence_seconds{run="demo"}')).toBeCloseTo(600);
+    now += BigInt(limits.metricsSilentMs) * 1_000_000n;
+    expect(await told('demo')).toBe(0);
+  });
+
   test('count alerts by rule and state', () => {
     expect(
       countAlerts([

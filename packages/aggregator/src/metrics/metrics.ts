@@ -4,7 +4,7 @@
 //   scrape       ──► gauges and totals from the windows and the live state
 //
 // Invariant: series are bounded by runs × (ranks + phases), each at most its limit; what finds no room is in `other`: the sum of counts, the
-// worst of everything else. A run of which nothing came for `metricsIdleMs` is no longer told, and leaves its room to another.
+// worst of everything else. A run that is over, and one that is silent for very long, is no longer told, and leaves its room to another.
 // Invariant: nothing here throws into ingest: values are numbers, labels are text.
 
 import type { Alert, Batch, LiveMessage, RankStatus } from '@ranktrace/protocol';
@@ -59,7 +59,7 @@ const lagBuckets = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 3600];
 interface RunMetrics {
   readonly series: RunSeries;
   readonly ranks: Map<number, RankMetrics>;
-  /** ms of `performance.now`. */
+  /** ms of our monotonic clock. */
   lastBatchAt: number;
 }
 
@@ -125,7 +125,7 @@ export class Metrics {
     const { run: name, rank: number } = batch.header;
     this.#bytes.inc(bytes);
     const run = this.#run(name);
-    run.lastBatchAt = performance.now();
+    run.lastBatchAt = this.#nowMs();
     let rank = run.ranks.get(number);
     if (rank === undefined) {
       if (run.ranks.size >= limits.metricsRanksKeptMax) return;
@@ -138,14 +138,14 @@ export class Metrics {
 
   /** The answer to a scrape. */
   text(): Promise<string> {
-    this.#forgetIdle();
-    this.#collect();
+    const status = this.#options.status();
+    this.#forgetIdle(status);
+    this.#collect(status);
     return this.#registry.metrics();
   }
 
-  #collect(): void {
-    const { status, alerts, outputs } = this.#options;
-    const { runs, quarantined } = status();
+  #collect({ runs, quarantined }: LiveMessage): void {
+    const { alerts, outputs } = this.#options;
     for (const metric of [this.#quarantined, this.#events, this.#lost, this.#cpu]) metric.reset();
     for (const metric of this.#perRun) metric.reset();
     this.#quarantined.inc(quarantined);
@@ -222,14 +222,22 @@ export class Metrics {
     const labelled = [...this.#runs.values()].filter(({ series }) => series.label !== otherLabel).length;
     const histograms = { steps: this.#steps, phases: this.#phases, lag: this.#lag };
     const series = new RunSeries(labelled < limits.metricsRunsMax ? name : otherLabel, histograms);
-    const run = { series, ranks: new Map<number, RankMetrics>(), lastBatchAt: performance.now() };
+    const run = { series, ranks: new Map<number, RankMetrics>(), lastBatchAt: this.#nowMs() };
     this.#runs.set(name, run);
     return run;
   }
 
-  #forgetIdle(): void {
-    const idle = performance.now() - limits.metricsIdleMs;
-    for (const [name, { lastBatchAt }] of this.#runs) if (lastBatchAt < idle) this.#forget(name);
+  /** A run that fell silent without a goodbye is what somebody is to be told of: it stays far longer than one that is over. */
+  #forgetIdle({ runs }: LiveMessage): void {
+    const unfinished = new Set(runs.filter(({ ranks }) => ranks.some(({ ended }) => !ended)).map(({ run }) => run));
+    for (const [name, { lastBatchAt }] of this.#runs) {
+      const idleMs = unfinished.has(name) ? limits.metricsSilentMs : limits.metricsIdleMs;
+      if (this.#nowMs() - lastBatchAt > idleMs) this.#forget(name);
+    }
+  }
+
+  #nowMs(): number {
+    return Number(this.#clock.monotonicNs()) / 1e6;
   }
 
   #forgetOldest(): void {

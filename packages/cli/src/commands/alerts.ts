@@ -4,7 +4,6 @@ import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { readAlertLog } from '@ranktrace/aggregator';
 import { type Alert, alertSchema } from '@ranktrace/protocol';
-import { z } from 'zod';
 import { CliError } from '../errors.ts';
 import { formatTable, printable } from '../format.ts';
 import { say } from '../say.ts';
@@ -17,7 +16,6 @@ export interface AlertsOptions {
   readonly json?: boolean | undefined;
 }
 
-const answerSchema = z.object({ alerts: z.array(alertSchema) });
 const answerMsMax = 10_000;
 
 export async function alerts(directory: string | undefined, options: AlertsOptions): Promise<number> {
@@ -30,8 +28,9 @@ export async function alerts(directory: string | undefined, options: AlertsOptio
 async function ofService({ url, run, token }: AlertsOptions): Promise<readonly Alert[]> {
   const path = `/v1/alerts${run === undefined ? '' : `?run=${encodeURIComponent(run)}`}`;
   const { code, text } = await askService({ url, method: 'GET', path, token, signal: AbortSignal.timeout(answerMsMax) });
-  const answer = code === 200 ? answerSchema.safeParse(jsonOf(text)) : undefined;
-  if (answer?.success === true) return answer.data.alerts;
+  const given = code === 200 ? (jsonOf(text) as { alerts?: unknown } | undefined)?.alerts : undefined;
+  const answer = alertSchema.array().safeParse(given);
+  if (answer.success) return answer.data;
   throw new CliError('bad_input', `${url} answered with something else (HTTP ${code}): is it a ranktrace service of this version?`);
 }
 

@@ -213,6 +213,9 @@ export class AlertEngine {
   /** Judges the steps that all ranks have told by now; gives what changed since the last call. */
   changes(nowMs: number): AlertChange[] {
     this.#nowMs = nowMs;
+    const slowest = this.#assembly.waitsFor;
+    // A thousand ranks are not looked through for each of their batches.
+    if (slowest !== undefined && this.#isGoing(slowest)) return this.#changes.splice(0);
     for (const [step, facts] of this.#assembly.whole(this.#going())) {
       const { length, isOrdinary } = this.#stepTime.step(step, facts, nowMs);
       if (isOrdinary) this.#limit?.step(step, length, nowMs);
@@ -288,6 +291,10 @@ export class AlertEngine {
   *#going(): Generator<number> {
     const stopped = this.#stopped.ranks;
     for (const [rank, { ended }] of this.#ranks) if (!ended && !stopped.has(rank)) yield rank;
+  }
+
+  #isGoing(rank: number): boolean {
+    return this.#ranks.get(rank)?.ended === false && !this.#stopped.has(rank);
   }
 
   #isOver(): boolean {

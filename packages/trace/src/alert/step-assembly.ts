@@ -24,6 +24,8 @@ export class StepAssembly {
   readonly #pending = new Map<number, Map<number, RankStepFact>>();
   readonly #lastOf = new Map<number, number>();
   #judged = -1;
+  /** Who keeps the others' steps waiting, and how far it came. */
+  #slowest: readonly [rank: number, last: number] | undefined = undefined;
 
   /** The last step that a rank told; −1 before the first. */
   lastOf(rank: number): number {
@@ -52,10 +54,22 @@ export class StepAssembly {
     this.#pending.clear();
   }
 
+  /** The rank without whose next step nothing more is whole; undefined where that may have changed. */
+  get waitsFor(): number | undefined {
+    if (this.#slowest === undefined || this.#pending.size > limits.alertStepsPendingMax) return undefined;
+    const [rank, last] = this.#slowest;
+    return this.lastOf(rank) === last ? rank : undefined;
+  }
+
   /** Steps that all of `ranks` have told, and what is too much to wait for, in order. */
   *whole(ranks: Iterable<number>): Generator<readonly [number, ReadonlyMap<number, RankStepFact>]> {
     let upTo = Number.POSITIVE_INFINITY;
-    for (const rank of ranks) upTo = Math.min(upTo, this.lastOf(rank));
+    this.#slowest = undefined;
+    for (const rank of ranks) {
+      const last = this.lastOf(rank);
+      if (last < upTo) this.#slowest = [rank, last];
+      upTo = Math.min(upTo, last);
+    }
     const isTooMany = this.#pending.size > limits.alertStepsPendingMax;
     if (!isTooMany && !this.#hasUpTo(upTo)) return;
     const steps = [...this.#pending.keys()].sort((a, b) => a - b);

@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import { gunzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
 import { Random } from '../simulate/random.ts';
 import { compareSeries, levelOfSeries, type SeriesLevel, seriesStepsMin } from './compare-series.ts';
@@ -71,5 +73,43 @@ describe('compareSeries', () => {
       if (confidence.low <= 0.03 && confidence.high >= 0.03) held++;
     }
     expect(held).toBeGreaterThanOrEqual(180);
+  });
+});
+
+describe('recorded runs that are stationary (modded-nanogpt, class S)', () => {
+  const lines = (name: string): string[][] => {
+    const bytes = readFileSync(new URL(`../../../../../shared/data/steptime/${name}.csv.gz`, import.meta.url));
+    const [, ...rows] = gunzipSync(bytes).toString().trim().split(/\r?\n/);
+    return rows.map((row) => row.split(','));
+  };
+  const stationary = new Set(lines('nanogpt_runs').flatMap((row) => (row.at(-1) === 'S' ? [row[0]] : [])));
+  const runs = new Map<string, number[]>();
+  for (const [run = '', , time] of lines('nanogpt_steps')) {
+    if (!stationary.has(run)) continue;
+    const times = runs.get(run);
+    if (times === undefined) runs.set(run, [Number(time)]);
+    else times.push(Number(time));
+  }
+
+  /** Pieces of 64 steps, 500 steps apart, the second `factor` times as long. */
+  function* pieces(factor: number): Generator<ReturnType<typeof compareSeries>> {
+    for (const times of runs.values()) {
+      for (let from = 500; from + 1000 < times.length; from += 997) {
+        const later = times.slice(from + 500, from + 564).map((time) => factor * time);
+        yield compareSeries(levelOf(times.slice(from, from + 64)), levelOf(later));
+      }
+    }
+  }
+
+  test('fail no check of +3 % as they are', () => {
+    const failed = [...pieces(1)].filter(({ change, isCertain }) => isCertain && change >= 0.03);
+    expect(runs.size).toBeGreaterThan(20);
+    expect(failed).toEqual([]);
+  });
+
+  test('all fail it when their steps are 5 % longer', () => {
+    const all = [...pieces(1.05)];
+    expect(all.length).toBeGreaterThan(150);
+    expect(all.filter(({ change, isCertain }) => isCertain && change >= 0.03).length).toBe(all.length);
   });
 });
