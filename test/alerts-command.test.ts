@@ -1,13 +1,15 @@
 // Alerts as a person sees them: a service that ranks send to, `GET /v1/alerts`, `ranktrace alerts` of the service and of the stored run.
 
+import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { deflateRawSync } from 'node:zlib';
 import { type Aggregator, startAggregator } from '@ranktrace/aggregator';
-import { type Alert, createEventTables, encodeBatch, rankTime } from '@ranktrace/protocol';
+import { type Alert, createEventTables, encodeBatch, type Overview, rankTime, type ViewMessage } from '@ranktrace/protocol';
 import { Random } from '@ranktrace/trace';
 import { afterAll, describe, expect, it } from 'vitest';
+import { WebSocket } from 'ws';
 import { runCommand } from './setup/ranktrace-command.ts';
 
 const out = mkdtempSync(join(tmpdir(), 'ranktrace-alerts-'));
@@ -43,6 +45,28 @@ function train(aggregator: Aggregator, last: boolean): void {
   }
 }
 
+/** The overview that a page is told. */
+async function pageOf(aggregator: Aggregator): Promise<Overview> {
+  const socket = new WebSocket(`${aggregator.address.replace('http', 'ws')}/v1/view`);
+  const messages: ViewMessage[] = [];
+  socket.on('message', (data) => messages.push(JSON.parse(String(data)) as ViewMessage));
+  await once(socket, 'open');
+  const ask = async (id: number, request: object): Promise<unknown> => {
+    socket.send(JSON.stringify({ id, ...request }));
+    for (;;) {
+      const answer = messages.find((message) => message.type === 'answer' && message.id === id);
+      if (answer?.type === 'answer') return answer.answer;
+      const refused = messages.find((message) => message.type === 'error');
+      if (refused !== undefined) throw new Error(JSON.stringify(refused));
+      await once(socket, 'message');
+    }
+  };
+  await ask(1, { type: 'open', run: 'night' });
+  const overview = (await ask(2, { type: 'overview', run: 'night', bins: 8 })) as Overview;
+  socket.terminate();
+  return overview;
+}
+
 /** The next thing that is told. */
 const next = (aggregator: Aggregator): Promise<Alert> =>
   new Promise((resolve) => {
@@ -65,6 +89,8 @@ describe('ranktrace alerts', () => {
       const answer = (await (await fetch(`${aggregator.address}/v1/alerts?run=night`)).json()) as { alerts: Alert[] };
       expect(answer.alerts.map(({ id }) => id)).toEqual([fired.id]);
       expect(await (await fetch(`${aggregator.address}/v1/alerts?run=other`)).json()).toEqual({ alerts: [] });
+      const view = (await pageOf(aggregator)).findings;
+      expect(view[0]).toMatchObject({ severity: 'alert', kind: 'step_time', text: fired.summary, ranks: [1] });
       const data = await runCommand(['alerts', '--url', aggregator.address, '--run', 'night', '--json']);
       expect((JSON.parse(data.stdout) as { alerts: Alert[] }).alerts[0]?.id).toBe(fired.id);
     }

@@ -8,6 +8,7 @@ import { type Aggregator, startAggregator } from '@ranktrace/aggregator';
 import type { CaptureResult } from '@ranktrace/protocol';
 import { readPerfetto, type TraceEvent } from '@ranktrace/trace';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { openTrace } from './oracle/trace-processor.ts';
 import { startNatsServer } from './setup/nats-server.ts';
 import { type RankProgram, startRanks } from './setup/rank-programs.ts';
 import { runCommand } from './setup/ranktrace-command.ts';
@@ -92,6 +93,13 @@ describe('over WebSocket', () => {
     const all = await aggregator.captureSteps(run, { steps: 10 });
     expect(all).toMatchObject({ run, ranks: [0, 1, 2, 3], late: [], dead: [], notes: [], toStep: all.fromStep + 9 });
     expectWhole(all, [0, 1, 2, 3]);
+    // Perfetto reads it without a complaint, flows between the ranks included.
+    using trace = await openTrace(readFileSync(all.path));
+    const count = async (sql: string): Promise<number> => Number((await trace.query(sql))[0]?.n);
+    expect(await count('select count(*) n from slice where name like "ProfilerStep#%"')).toBe(40);
+    expect(await count('select count(*) n from slice where name = "all_reduce"')).toBe(40);
+    expect(await count('select count(*) n from flow')).toBeGreaterThan(0);
+    expect(await count('select count(*) n from stats where severity in ("error", "data_loss") and value > 0')).toBe(0);
 
     ranks[2]?.child.kill('SIGSTOP');
     const before = performance.now();

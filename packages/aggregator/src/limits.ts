@@ -158,6 +158,8 @@ export const aggregatorLimits = {
   /** The log of a run's alerts, and alerts of it that are told as they stand. */
   alertLogBytesMax: 4 * 1024 * 1024,
   alertsPerRunMax: 256,
+  /** Alerts among the findings of a run's page. */
+  alertFindingsMax: 16,
   /** What alerts rest on is saved when one changes, and so often. */
   alertStateSaveMs: 30_000,
   /** Steps before and after an onset that are read for its cause, and how long that may take; then it is told without. */

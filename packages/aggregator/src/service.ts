@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { Alert, ControlMessage, LiveMessage } from '@ranktrace/protocol';
 import type { ServeConfig } from './alert/alert-config.ts';
 import { AlertDelivery } from './alert/alert-delivery.ts';
+import { alertFindings } from './alert/alert-findings.ts';
 import { readAlertLog } from './alert/alert-log.ts';
 import { AlertService } from './alert/alert-service.ts';
 import { captureRequests } from './capture/capture-requests.ts';
@@ -124,7 +125,7 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
   const webSocket = new WebSocketIngest({ ingest: pipeline.ingest, onNotice });
   opened.add(() => webSocket.close());
   const status = (): LiveMessage => pipeline.live.status(pipeline.quarantine.count + pipeline.stores.quarantined + webSocket.broken);
-  const view = new StoredRuns(out, pipeline.stores, pipeline.live, onNotice);
+  const view = new StoredRuns(out, pipeline.stores, pipeline.live, onNotice, (name) => alertFindings(alertsOf(name)));
   opened.add(() => view[Symbol.asyncDispose]());
   const captures = new StepCaptures({
     live: pipeline.live,
@@ -135,8 +136,7 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
   const capture = captureRequests(pipeline.live, captures.capture);
   // Of a run that is not open, what was written down.
   const alertsOf = (name?: string): readonly Alert[] => {
-    const known = alerts.alerts(name);
-    if (name === undefined || known.length > 0) return known;
+    if (name === undefined || alerts.has(name)) return alerts.alerts(name);
     return pipeline.stores.runs().includes(name) ? readAlertLog(join(out, name)).alerts : [];
   };
   const http = await HttpService.listen({

@@ -131,6 +131,11 @@ export class AlertService implements AsyncDisposable {
     this.#save(alerts);
   }
 
+  /** Whether batches of the run came in this life of the service: then `alerts` has them all. */
+  has(run: string): boolean {
+    return this.#runs.has(run);
+  }
+
   /** Alerts of one run or of all that are open, as they stand, oldest first. */
   alerts(run?: string): Alert[] {
     const runs = run === undefined ? [...this.#runs.values()] : [this.#runs.get(run)];

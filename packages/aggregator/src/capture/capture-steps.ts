@@ -6,7 +6,7 @@
 // Ranks record by step number (the SDK's capture-slots.ts), so all that is needed of time is that the request is there before the step:
 // `from` lies a little ahead of the furthest rank. One that is past it all the same has the step in its flight recorder, mostly.
 // Nobody is waited for who does not go on: a rank that says nothing is dead after `captureSilenceMsMax`, and when none of those that are waited
-// for finishes a step for long, they are late. Both are told in the result; what is known of them is in the trace.
+// for finishes a step for long, or one is past the steps and does not answer, they are late. Both are told in the result; what is known of them is in the trace.
 
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -34,6 +34,8 @@ export interface StepCapturesParts {
   readonly store: (run: string) => RunStore;
   readonly broadcast: (message: ControlMessage) => void;
   readonly onNotice: (notice: string) => void;
+  /** Instead of `captureSilenceMsMax`; for tests. */
+  readonly silenceMsMax?: number;
 }
 
 /** Where a capture lies in its run's directory. */
@@ -50,6 +52,8 @@ export class StepCaptures {
   readonly #parts: StepCapturesParts;
   readonly #closed = new AbortController();
   readonly #running = new Set<Promise<unknown>>();
+  /** Paths of traces that are being written. */
+  readonly #writing = new Set<string>();
 
   constructor(parts: StepCapturesParts) {
     this.#parts = parts;
@@ -90,7 +94,7 @@ export class StepCaptures {
     // Steps that are over are asked for alike: their ranks have them in their flight recorders, and say which.
     const ranges = pull === undefined ? [range] : [pull, range];
     await this.#answers(run, ranges, signal);
-    const outcomes = outcomesOf(live, run, range);
+    const outcomes = this.#outcomes(run, range);
     const path = await this.#write(run, ranges, signal);
     const ranks = (is: Outcome['is']): number[] => outcomes.flatMap((outcome) => (outcome.is === is ? [outcome.rank] : []));
     const notes = outcomes.flatMap(({ is, note }) => (is === 'whole' ? [] : [note]));
@@ -139,9 +143,16 @@ export class StepCaptures {
     const stallMs = Math.min(limits.captureStallMsMax, Math.max(limits.captureStallMsMin, limits.captureStallSteps * stepMs));
     let moved = { key: '', at: began };
     let askedAt = Number.NEGATIVE_INFINITY;
+    /** When a rank was seen to be past all of the steps, ms: a client that knows no `record` never answers. */
+    const past = new Map<number, number>();
+    const last = Math.max(...ranges.map(({ toStep }) => toStep));
     for (;;) {
       const now = performance.now();
-      const waiting = live.progress(run).filter((rank) => isWaitedFor(rank, ranges, now));
+      const ranks = live.progress(run);
+      for (const { rank, step } of ranks) if (step >= last && !past.has(rank)) past.set(rank, now);
+      const waiting = ranks.filter(
+        (rank) => isWaitedFor(rank, ranges) && now - Math.min(rank.heardAt, past.get(rank.rank) ?? now) <= this.#silenceMsMax,
+      );
       const key = `${waiting.length} ranks, ${waiting.reduce((sum, { step }) => sum + step, 0)} steps`;
       if (key !== moved.key) moved = { key, at: now };
       const isStuck = waiting.length > 0 && now - moved.at > stallMs;
@@ -192,7 +203,8 @@ export class StepCaptures {
     const directory = resolve(capturesDirectory(store.directory));
     guard(directory, () => mkdirSync(directory, { recursive: true }));
     this.#makeRoom(directory);
-    const path = freePath(join(directory, `steps-${from}-${to}`));
+    const path = this.#freePath(join(directory, `steps-${from}-${to}`));
+    this.#writing.add(path);
     const file = new TraceFile(path);
     try {
       await driveSteps(mergeSteps(sources, createTraceWriter('perfetto', file.write)), { signal, between: () => file.drained() });
@@ -201,6 +213,30 @@ export class StepCaptures {
     } catch (error) {
       await file.discard();
       throw error;
+    } finally {
+      this.#writing.delete(path);
+    }
+  }
+
+  #outcomes(run: string, range: StepRange): Outcome[] {
+    const { live } = this.#parts;
+    const now = performance.now();
+    const known = live.progress(run).map((rank) => outcomeOf(rank, range, now - rank.heardAt, now - rank.heardAt > this.#silenceMsMax));
+    const seen = new Set(known.map(({ rank }) => rank));
+    const missing = Array.from({ length: live.worldSize(run) }, (_, rank) => rank).filter((rank) => !seen.has(rank));
+    const never = missing.map((rank): Outcome => ({ rank, is: 'dead', note: `rank ${rank}: nothing came from it yet` }));
+    return [...known, ...never].sort((a, b) => a.rank - b.rank);
+  }
+
+  get #silenceMsMax(): number {
+    return this.#parts.silenceMsMax ?? limits.captureSilenceMsMax;
+  }
+
+  /** `BASE.pftrace`, or with a number where there is one already, or will be. */
+  #freePath(base: string): string {
+    for (let number = 1; ; number++) {
+      const path = number === 1 ? `${base}.pftrace` : `${base}-${number}.pftrace`;
+      if (!existsSync(path) && !this.#writing.has(path)) return path;
     }
   }
 
@@ -223,10 +259,8 @@ function answerOf({ captured }: RankProgress, { fromStep, toStep }: StepRange): 
   return captured.find((answer) => answer.fromStep === fromStep && answer.toStep === toStep);
 }
 
-const isSilent = ({ heardAt }: RankProgress, now: number): boolean => now - heardAt > limits.captureSilenceMsMax;
-
-const isWaitedFor = (rank: RankProgress, ranges: readonly StepRange[], now: number): boolean =>
-  !rank.ended && !isSilent(rank, now) && ranges.some((range) => answerOf(rank, range) === undefined);
+const isWaitedFor = (rank: RankProgress, ranges: readonly StepRange[]): boolean =>
+  !rank.ended && ranges.some((range) => answerOf(rank, range) === undefined);
 
 const isWhole = (answer: Answer | undefined): boolean => answer?.firstStep === answer?.fromStep && answer?.lastStep === answer?.toStep;
 
@@ -242,16 +276,8 @@ function pullNotes(ranks: readonly RankProgress[], pull: StepRange): string[] {
   });
 }
 
-function outcomesOf(live: LiveState, run: string, range: StepRange): Outcome[] {
-  const now = performance.now();
-  const known = live.progress(run).map((rank) => outcomeOf(rank, range, now));
-  const seen = new Set(known.map(({ rank }) => rank));
-  const missing = Array.from({ length: live.worldSize(run) }, (_, rank) => rank).filter((rank) => !seen.has(rank));
-  const never = missing.map((rank): Outcome => ({ rank, is: 'dead', note: `rank ${rank}: nothing came from it yet` }));
-  return [...known, ...never].sort((a, b) => a.rank - b.rank);
-}
-
-function outcomeOf(progress: RankProgress, range: StepRange, now: number): Outcome {
+/** `isSilent`: it says nothing for `silentMs`. */
+function outcomeOf(progress: RankProgress, range: StepRange, silentMs: number, isSilent: boolean): Outcome {
   const { rank, step, ended } = progress;
   const answer = answerOf(progress, range);
   if (answer !== undefined && isWhole(answer)) return { rank, is: 'whole', note: '' };
@@ -261,18 +287,10 @@ function outcomeOf(progress: RankProgress, range: StepRange, now: number): Outco
       : `it has steps ${answer.firstStep} to ${answer.lastStep}`;
   if (ended) return { rank, is: 'dead', note: `rank ${rank} ended after step ${step}: ${some}` };
   if (answer !== undefined) return { rank, is: 'late', note: `rank ${rank} is late: ${some}` };
-  const seconds = Math.round((now - progress.heardAt) / 1000);
-  if (isSilent(progress, now)) return { rank, is: 'dead', note: `rank ${rank} says nothing for ${seconds} s, since step ${step}` };
-  return { rank, is: 'late', note: `rank ${rank} is stuck after step ${step}` };
-}
-
-/** `BASE.pftrace`, or with a number where there is one already. */
-function freePath(base: string): string {
-  for (let number = 1; ; number++) {
-    const path = number === 1 ? `${base}.pftrace` : `${base}-${number}.pftrace`;
-    // What another capture is writing has its name already.
-    if (!existsSync(path) && !existsSync(`${path}.partial`)) return path;
-  }
+  const seconds = Math.round(silentMs / 1000);
+  if (isSilent) return { rank, is: 'dead', note: `rank ${rank} says nothing for ${seconds} s, since step ${step}` };
+  const note = step >= range.toStep ? 'does not say what it recorded' : `is stuck after step ${step}`;
+  return { rank, is: 'late', note: `rank ${rank} ${note}` };
 }
 
 const pause = (signal: AbortSignal): Promise<unknown> =>

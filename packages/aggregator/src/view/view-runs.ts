@@ -2,7 +2,7 @@
 // one reader for all pages, and forgotten some time after the last has left.
 
 import { join } from 'node:path';
-import type { RunLine } from '@ranktrace/protocol';
+import type { RunLine, ViewFinding } from '@ranktrace/protocol';
 import { analysisSink, type PerfettoTrace, teeSink, timelineSink } from '@ranktrace/trace';
 import { type BatchLog, openBatchLog } from '../batch-log.ts';
 import { driveSteps } from '../drive-steps.ts';
@@ -65,10 +65,18 @@ abstract class OpenRuns implements ViewRuns, AsyncDisposable {
       timeline: viewed.timeline,
       model: () => viewed.model(),
       growth: (cursor) => viewed.growth(cursor),
-      overview: (request) => viewed.overview(request),
+      overview: (request) => {
+        const overview = viewed.overview(request);
+        return { ...overview, findings: [...this.findings(run), ...overview.findings] };
+      },
       onGrown: (listener) => viewed.onGrown(listener),
       [Symbol.dispose]: release,
     };
+  }
+
+  /** What is found of a run beside what its analysis finds. */
+  protected findings(_run: string): readonly ViewFinding[] {
+    return [];
   }
 
   /** How much of a run that is open is read; its unit is the run's own. */
@@ -118,12 +126,20 @@ export class StoredRuns extends OpenRuns {
   readonly #out: string;
   readonly #stores: RunStores;
   readonly #live: LiveState;
+  readonly #findings: (run: string) => readonly ViewFinding[];
 
-  constructor(out: string, stores: RunStores, live: LiveState, onNotice: (notice: string) => void) {
+  constructor(
+    out: string,
+    stores: RunStores,
+    live: LiveState,
+    onNotice: (notice: string) => void,
+    findings: (run: string) => readonly ViewFinding[] = () => [],
+  ) {
     super(onNotice);
     this.#out = out;
     this.#stores = stores;
     this.#live = live;
+    this.#findings = findings;
   }
 
   list(): RunLine[] {
@@ -134,6 +150,10 @@ export class StoredRuns extends OpenRuns {
         ? { run, worldSize: 0, ranks: 0 }
         : { run, worldSize: known.worldSize, ranks: known.ranks.length, live: !this.#isWhole(run) };
     });
+  }
+
+  protected override findings(run: string): readonly ViewFinding[] {
+    return this.#findings(run);
   }
 
   onChange(listener: () => void): () => void {

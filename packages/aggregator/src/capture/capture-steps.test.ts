@@ -1,0 +1,157 @@
+// Captures of ranks that are made by hand: what they answer, and when they do not.
+
+import { mkdirSync, readdirSync, utimesSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Captured, type ControlMessage, capturedKey, createEventTables, encodeBatch, rankTime } from '@ranktrace/protocol';
+import { expect, test } from 'vitest';
+import { aggregatorLimits as limits } from '../limits.ts';
+import { createPipeline, type Pipeline } from '../pipeline.ts';
+import { makeHeader } from '../testing/make-batch.ts';
+import { temporaryDirectory } from '../testing/temporary-directory.ts';
+import { capturesDirectory, StepCaptures } from './capture-steps.ts';
+
+/** A rank that ships a step each time it is asked for anything. */
+class Rank {
+  readonly #pipeline: Pipeline;
+  readonly #rank: number;
+  #sequence = 0;
+
+  constructor(pipeline: Pipeline, rank: number) {
+    this.#pipeline = pipeline;
+    this.#rank = rank;
+    this.step();
+  }
+
+  get next(): number {
+    return this.#sequence;
+  }
+
+  step(answer?: Captured, last = false): void {
+    const sequence = this.#sequence++;
+    const tables = createEventTables();
+    tables.tracks.append({ track: 0, kind: 0, name: 0, tid: 0 });
+    tables.steps.append({ start: sequence * 1e6, length: 1e6, track: 0, step: sequence, overhead: 0 });
+    if (answer !== undefined) tables.metadata.append({ key: 1, value: 2 });
+    const strings = ['', ...(answer === undefined ? [] : [capturedKey, JSON.stringify(answer)])];
+    const header = makeHeader({ rank: this.#rank, worldSize: 2, sequence, watermark: rankTime((sequence + 1) * 1e6), last });
+    const { result } = this.#pipeline.ingest(encodeBatch({ header, strings, tables }, (body) => body));
+    expect(result).toBe('stored');
+  }
+}
+
+async function withRanks(
+  heard: (message: ControlMessage, ranks: readonly [Rank, Rank]) => void,
+  use: (captures: StepCaptures, ranks: readonly [Rank, Rank], directory: string) => Promise<void>,
+): Promise<void> {
+  using directory = temporaryDirectory();
+  const pipeline = createPipeline({ out: directory.path, onNotice: () => undefined });
+  const ranks = [new Rank(pipeline, 0), new Rank(pipeline, 1)] as const;
+  const captures = new StepCaptures({
+    live: pipeline.live,
+    store: (run) => pipeline.stores.get(run),
+    broadcast: (message) => heard(message, ranks),
+    onNotice: () => undefined,
+    silenceMsMax: 1500,
+  });
+  await use(captures, ranks, join(directory.path, 'demo'));
+  await captures.close();
+  pipeline.quarantine.close();
+  await pipeline.stores.close();
+}
+
+/** Answers at once, as if the steps were over. */
+const answering = (message: ControlMessage, rank: Rank): void => {
+  if (message.type !== 'record') {
+    rank.step();
+    return;
+  }
+  const { fromStep, toStep } = message;
+  while (rank.next <= toStep) rank.step();
+  rank.step({ fromStep, toStep, firstStep: fromStep, lastStep: toStep });
+};
+
+test('a client that does not know `record` is late, and is not waited for once it is past the steps', () =>
+  withRanks(
+    (message, [one, other]) => {
+      answering(message, one);
+      for (let step = 0; step < 100; step++) other.step();
+    },
+    async (captures) => {
+      const result = await captures.capture('demo', { fromStep: 20, steps: 3 });
+      expect(result).toMatchObject({
+        fromStep: 20,
+        toStep: 22,
+        ranks: [0],
+        late: [1],
+        dead: [],
+        notes: ['rank 1 does not say what it recorded'],
+      });
+    },
+  ));
+
+test('a rank that ends meanwhile, and one that is silent, are dead', () =>
+  withRanks(
+    (message, [one]) => {
+      if (message.type === 'record') one.step(undefined, true);
+      else one.step();
+    },
+    async (captures) => {
+      await expect(captures.capture('demo', { fromStep: 1000, steps: 3 })).rejects.toMatchObject({ code: 'nothing_captured' });
+    },
+  ));
+
+test('the same steps captured twice are two files, also at once; more at a time than there may be are refused', () =>
+  withRanks(
+    (message, ranks) => {
+      for (const rank of ranks) answering(message, rank);
+    },
+    async (captures, _ranks, directory) => {
+      const asked = Array.from({ length: limits.capturesAtOnceMax }, () => captures.capture('demo', { fromStep: 5, steps: 2 }));
+      await expect(captures.capture('demo', { steps: 2 })).rejects.toMatchObject({ code: 'too_many_captures' });
+      await Promise.all(asked);
+      const names = ['steps-5-6-2.pftrace', 'steps-5-6-3.pftrace', 'steps-5-6-4.pftrace', 'steps-5-6.pftrace'];
+      expect(readdirSync(capturesDirectory(directory)).sort()).toEqual(names);
+    },
+  ));
+
+test('the oldest capture makes room', () =>
+  withRanks(
+    (message, ranks) => {
+      for (const rank of ranks) answering(message, rank);
+    },
+    async (captures, _ranks, directory) => {
+      const folder = capturesDirectory(directory);
+      mkdirSync(folder, { recursive: true });
+      for (let file = 0; file < limits.capturesPerRunMax; file++) {
+        writeFileSync(join(folder, `steps-${file}.pftrace`), '');
+        utimesSync(join(folder, `steps-${file}.pftrace`), 1e9 + file, 1e9 + file);
+      }
+      await captures.capture('demo', { fromStep: 5, steps: 2 });
+      const names = readdirSync(folder);
+      expect(names).toHaveLength(limits.capturesPerRunMax);
+      expect([names.includes('steps-0.pftrace'), names.includes('steps-1.pftrace'), names.includes('steps-5-6.pftrace')]).toEqual([
+        false,
+        true,
+        true,
+      ]);
+    },
+  ));
+
+test('a capture that is given up leaves no file, nor one of a service that ends', () =>
+  withRanks(
+    (_message, ranks) => {
+      for (const rank of ranks) rank.step();
+    },
+    async (captures, _ranks, directory) => {
+      const abort = new AbortController();
+      const one = captures.capture('demo', { fromStep: 100_000, steps: 2 }, abort.signal);
+      const other = captures.capture('demo', { fromStep: 100_000, steps: 3 });
+      setTimeout(() => abort.abort(new Error('enough')), 50);
+      await expect(one).rejects.toThrow('enough');
+      const ends = expect(other).rejects.toMatchObject({ code: 'closed' });
+      await captures.close();
+      await ends;
+      await expect(captures.capture('demo', { steps: 2 })).rejects.toMatchObject({ code: 'closed' });
+      expect(readdirSync(directory)).not.toContain('captures');
+    },
+  ));
