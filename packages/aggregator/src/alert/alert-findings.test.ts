@@ -6,8 +6,8 @@ const link = 'http://127.0.0.1:7400/#/timeline?run=night-42&from=1&until=2';
 
 test('what is firing comes first, with its place on the timeline; what is over is a note', () => {
   const [old, slow, hang] = [
-    makeAlert({ id: 'old' }),
-    makeAlert({ id: 'slow' }),
+    makeAlert({ id: 'old', link }),
+    makeAlert({ id: 'slow', link }),
     makeAlert({ id: 'hang', rule: 'hang', summary: 'it hangs', link: null }),
   ];
   expect(alertFindings([resolved(old), slow, hang])).toEqual([

@@ -212,7 +212,7 @@ export class AlertService implements AsyncDisposable {
     for (const alert of [...alerts.alerts.values()]) {
       if (alert.state !== 'firing') continue;
       this.#options.onResumed?.(alert);
-      if (open.has(alert.id)) continue;
+      if (open.has(alert.id) && this.#options.rules?.off.includes(alert.rule) !== true) continue;
       const resolution = 'the service was started again and does not see it any more';
       const capture = alert.capture?.state === 'pending' ? failed(alert.capture, 'the service ended') : alert.capture;
       this.#tell(alerts, { ...alert, state: 'resolved', resolvedAt: new Date(nowMs).toISOString(), resolution, capture });

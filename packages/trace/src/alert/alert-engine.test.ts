@@ -370,6 +370,15 @@ describe('a hang', () => {
     expect(job.kinds()).toEqual(['fired hang', 'resolved hang']);
   });
 
+  it('is still one for a service that was started again', () => {
+    const job = new Job().run(100).wait(65_000);
+    job.engine = AlertEngine.restore(JSON.parse(JSON.stringify(job.engine.state())) as AlertEngineState, job.nowMs);
+    job.wait(100_000);
+    expect(job.kinds()).toEqual(['fired hang']);
+    job.run(5);
+    expect(job.kinds()).toEqual(['fired hang', 'resolved hang']);
+  });
+
   it('of those that wait for a rank that stopped is part of that alert', () => {
     const job = new Job().run(100);
     job.silent.add(2);

@@ -102,6 +102,8 @@ export class AlertEngine {
   #nowMs = 0;
   #lastStepMs = Number.NaN;
   #lastBatchMs = 0;
+  /** When the open hang fired; it is over with the first step that ends after that. */
+  #hangMs = Number.NEGATIVE_INFINITY;
   /** Until when a rank was stopped. */
   #explainedMs = Number.NEGATIVE_INFINITY;
   #stepsJudged = 0;
@@ -271,6 +273,7 @@ export class AlertEngine {
     if (limit !== null) this.#limit?.restore(limit);
     for (const [rule, one] of this.#byRule()) one.restore(incidents[rule] ?? []);
     this.#hang = hang === null ? undefined : { ...hang };
+    this.#hangMs = nowMs;
     for (const [rank, { missingLost, ...about }] of ranks) {
       const state = newRank({ ...about, missing: missingLost, clockSamples: 0 }, nowMs);
       this.#ranks.set(rank, { ...state, dropped: about.dropped, missingLost });
@@ -406,13 +409,14 @@ export class AlertEngine {
     const everyRank = this.#ranks.keys();
     const stuck = this.#collectives.stuck(this.#nowMs - leastMs, everyRank);
     if (!isStalled && stuck === undefined) {
-      this.#endHang('steps go on');
+      if (this.#lastStepMs > this.#hangMs) this.#endHang('steps go on');
       return;
     }
     // Who waits for a rank that stopped is part of that alert.
     const isExplained = stopped.size > 0 && (stuck === undefined || stuck.missing.every((rank) => stopped.has(rank)));
     if (this.#hang !== undefined || isExplained || hasTime) return;
     this.#hang = stuck !== undefined ? this.#hangIn(stuck) : this.#hangAfter(going, sinceStepMs);
+    this.#hangMs = this.#nowMs;
     this.#tell('fired', this.#hang);
   }
 

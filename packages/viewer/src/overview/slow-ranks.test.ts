@@ -83,16 +83,16 @@ describe('who keeps others waiting', () => {
     const headline = headlineOf({ phases, ranks, findings, waiting, analysed: true });
     expect([headline.tone, headline.cause, headline.ranks]).toEqual(['alert', 'steps wait for the network', []]);
     expect(rankPhases({ phases, ranks, findings, waiting, analysed: true }).some(({ standsOut }) => standsOut)).toBe(false);
-    expect(blamed({ findings: [{ ...findings[0], severity: 'note' }] })[0]).toEqual([1]);
+    expect(blamed({ findings: [{ ...findings[0], severity: 'note' }] })[0]).toEqual([]);
   });
 
   it('has no say while nothing is analysed; phases have', () => {
     expect(blamed({ waiting: [], analysed: false })[0]).toEqual([2, 1]);
   });
 
-  it('takes away the blame of a rank that is hardly waited for', () => {
-    expect(blamed({})[0]).toEqual([1]);
-    expect(blamed({ waiting: waits(20, 20, 50, 10) })[0]).toEqual([2]);
+  it('is nobody where the findings charge steps to nobody, whatever phases say', () => {
+    expect(blamed({})[0]).toEqual([]);
+    expect(blamed({ waiting: waits(20, 20, 50, 10) })[0]).toEqual([]);
   });
 
   it('is an alert also where it has no steps in what is looked at', () => {

@@ -8,8 +8,8 @@
 // waiting (collectives, barriers) are shown but never blamed: the rank that is long in them waits for another. Nor is `other`, of which nobody
 // knows what it is.
 //
-// The findings know better than that, as they rest on who comes last into collectives, too: where one says what steps are to be charged to, its
-// ranks stand out and no others. Where none does, a rank that is hardly waited for is not slow, whatever its phases say.
+// The findings know better than that, as they know who waits for whom: once they are there, the ranks that they charge steps to stand out and no
+// others, so that the page and `ranktrace report` say the same.
 //
 // Invariant: the median of an even number is the lower one. Of two ranks, the slower one then has an excess, and the faster one has none.
 
@@ -69,8 +69,6 @@ export function rankPhases(overview: Blamed): readonly RankPhases[] {
   const noticeable = noticeablePart * meanMedian;
   const charged = chargedOf(overview);
   const parts = waitedParts(overview);
-  const isContradicted = (rank: number): boolean =>
-    overview.analysed === true && parts.size > 0 && (parts.get(rank) ?? 0) < 1 / Math.max(1, ranks.length);
   const rows = ranks.map((rank): RankPhases => {
     const excess = medians.map((median, at) => (rank.phases[at] ?? 0) - median);
     let worst: number | undefined;
@@ -81,7 +79,7 @@ export function rankPhases(overview: Blamed): readonly RankPhases[] {
     const standsOut =
       charged !== undefined
         ? charged.ranks.has(rank.rank)
-        : ranks.length > 1 && isNoticeable && score > deviations * usual && !isContradicted(rank.rank);
+        : overview.analysed !== true && ranks.length > 1 && isNoticeable && score > deviations * usual;
     const waitedPart = parts.size > 0 ? (parts.get(rank.rank) ?? 0) : undefined;
     return { rank, excess, worst, score, isNoticeable, standsOut, waitedPart };
   });
