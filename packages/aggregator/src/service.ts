@@ -125,7 +125,9 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
   const webSocket = new WebSocketIngest({ ingest: pipeline.ingest, onNotice });
   opened.add(() => webSocket.close());
   const status = (): LiveMessage => pipeline.live.status(pipeline.quarantine.count + pipeline.stores.quarantined + webSocket.broken);
-  const view = new StoredRuns(out, pipeline.stores, pipeline.live, onNotice, (name) => alertFindings(alertsOf(name)));
+  const view = new StoredRuns(out, pipeline.stores, pipeline.live, onNotice, (name) =>
+    alertFindings(alertsOf(name), alerts.improvements(name)),
+  );
   opened.add(() => view[Symbol.asyncDispose]());
   const captures = new StepCaptures({
     live: pipeline.live,

@@ -4,6 +4,7 @@ export type { AlertChange, AlertHint, EngineAlert } from './alert/alert-change.t
 export { AlertEngine, type AlertEngineState, type RankFact } from './alert/alert-engine.ts';
 export { alertLimits } from './alert/alert-limits.ts';
 export { type AlertRules, defaultAlertRules, resolveAlertRules } from './alert/alert-rules.ts';
+export { lengthText, percentText } from './alert/alert-text.ts';
 export type { CollectiveFact } from './alert/open-collectives.ts';
 export type { RankStepFact } from './alert/step-assembly.ts';
 export { type ClockConflict, ClockCoupling, type CoupledHosts } from './align/clock-coupling.ts';

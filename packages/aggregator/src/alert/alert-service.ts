@@ -19,6 +19,7 @@ import {
   type AlertRules,
   defaultAlertRules,
   type EngineAlert,
+  type Improvement,
 } from '@ranktrace/trace';
 import type { CaptureSteps } from '../capture/capture-steps.ts';
 import { messageOf, systemCode } from '../errors.ts';
@@ -140,6 +141,11 @@ export class AlertService implements AsyncDisposable {
   alerts(run?: string): Alert[] {
     const runs = run === undefined ? [...this.#runs.values()] : [this.#runs.get(run)];
     return runs.flatMap((alerts) => [...(alerts?.alerts.values() ?? [])]).sort((a, b) => (a.firedAt < b.firedAt ? -1 : 1));
+  }
+
+  /** The last times that a run's steps became faster and stayed so, oldest first. */
+  improvements(run: string): readonly Improvement[] {
+    return this.#runs.get(run)?.engine.improvements ?? [];
   }
 
   /** Calls `listener` each time something is told of an alert, until the returned function is called. */

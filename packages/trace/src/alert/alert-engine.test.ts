@@ -455,6 +455,13 @@ describe('recorded runs', () => {
   });
 });
 
+it('notes that steps became faster, and wakes nobody for it', () => {
+  const job = new Job({ work: (_, __, step) => (step < 600 ? 80 : 70) }).run(1000);
+  expect(job.kinds()).toEqual([]);
+  expect(job.engine.improvements).toMatchObject([{ kind: 'improvement' }]);
+  expect(Math.abs((job.engine.improvements[0]?.onsetStep ?? 0) - 600)).toBeLessThanOrEqual(16);
+});
+
 describe('an engine', () => {
   it('holds no more than it may, whatever comes (seed 5)', () => {
     const random = new Random(5, 'anything');

@@ -9,6 +9,7 @@
 // Invariant: an engine restored from `state()` goes on as if nothing had been, but for steps that some ranks have told and others not.
 
 import type { Alert, AlertRule } from '@ranktrace/protocol';
+import type { Improvement } from '../detect/step-time-finding.ts';
 import type { AlertChange, OpenAlert, TellChange } from './alert-change.ts';
 import { isoTime, resolveAlert } from './alert-change.ts';
 import { alertLimits as limits } from './alert-limits.ts';
@@ -241,6 +242,11 @@ export class AlertEngine {
     else this.#judgeHang();
     for (const incidents of this.#all) incidents.flush(nowMs);
     return this.changes(nowMs);
+  }
+
+  /** The last times that the cluster's steps became faster and stayed so: notes, not alerts. Oldest first; forgotten with the process. */
+  get improvements(): readonly Improvement[] {
+    return this.#stepTime.improvements;
   }
 
   /** Ids of what is open. */

@@ -13,6 +13,8 @@ export const alertLimits = {
   alertSettleSteps: 96,
   /** Onsets of two series that lie so close are one. */
   alertOnsetStepsApartMax: 64,
+  /** Improvements of the cluster's steps that are remembered, the last ones. */
+  alertImprovementsMax: 8,
   /** Ranks that fall silent, lose data, … within this time are one alert. */
   alertJoinMs: 30_000,
   /** Incidents of one rule that are open at once; what comes beyond joins the last. */

@@ -15,10 +15,10 @@ import { contextKeyOf } from '../detect/context-key.ts';
 import { DetectorPlan } from '../detect/detector-options.ts';
 import type { DetectorState } from '../detect/detector-state.ts';
 import { SeriesDetector } from '../detect/series-detector.ts';
-import type { Drift, Regression, StepTimeFinding } from '../detect/step-time-finding.ts';
+import type { Drift, Improvement, Regression, StepTimeFinding } from '../detect/step-time-finding.ts';
 import { isBarrierLike } from '../match/collective-kind.ts';
 import { type AlertHint, isoTime, type OpenAlert, resolveAlert, type TellChange } from './alert-change.ts';
-import { alertLimits as limits } from './alert-limits.ts';
+import { alertLimits, alertLimits as limits } from './alert-limits.ts';
 import type { AlertRules } from './alert-rules.ts';
 import { lengthText, nameText, percentText } from './alert-text.ts';
 import type { RankStepFact } from './step-assembly.ts';
@@ -64,6 +64,7 @@ export class StepTimeRules {
   /** Alerts that are open, by the series they were told of. */
   readonly #told = new Map<string, OpenAlert>();
   /** Slower ranks and phases of which it is not yet clear whether the cluster is, too. */
+  #improvements: readonly Improvement[] = [];
   #settling: Found[] = [];
   #usual = 0;
   #contexts = '';
@@ -120,6 +121,11 @@ export class StepTimeRules {
     return [...this.#told.values()].map(({ id }) => id);
   }
 
+  /** The last times that the cluster's steps became faster and stayed so, oldest first. */
+  get improvements(): readonly Improvement[] {
+    return this.#improvements;
+  }
+
   /** Nothing more comes. */
   close(nowMs: number, resolution: string): void {
     for (const alert of this.#told.values()) resolveAlert(alert, nowMs, resolution, this.#tell);
@@ -144,7 +150,11 @@ export class StepTimeRules {
 
   #found(series: Series, finding: StepTimeFinding, nowMs: number): void {
     const { key, about } = series;
-    if (finding.kind === 'improvement') return;
+    if (finding.kind === 'improvement') {
+      // Nobody is woken for it.
+      if (about.kind === 'cluster') this.#improvements = [...this.#improvements, finding].slice(-limits.alertImprovementsMax);
+      return;
+    }
     const told = this.#told.get(key);
     if (finding.kind === 'went_away' || finding.kind === 'rebaselined') {
       this.#settling = this.#settling.filter((one) => one.series !== series);
