@@ -5,6 +5,9 @@
 //   changes(now)      ▼  steps that all ranks have told ──► step time, drift, limit       after each batch
 //   tick(now)            silence, hang, loss, clocks, run over                            about once a second
 //
+// The rules about ranks stay together because all of them read the one record that is kept of a rank; those with more of their own (step time, limit,
+// growth, collectives) are files beside this one.
+//
 // Invariant: no clock: time is what callers say it is. Memory is bounded by `alertLimits`, whatever ranks send.
 // Invariant: an engine restored from `state()` goes on as if nothing had been, but for steps that some ranks have told and others not.
 

@@ -18,7 +18,7 @@ import { SeriesDetector } from '../detect/series-detector.ts';
 import type { Drift, Improvement, Regression, StepTimeFinding } from '../detect/step-time-finding.ts';
 import { isBarrierLike } from '../match/collective-kind.ts';
 import { type AlertHint, isoTime, type OpenAlert, resolveAlert, type TellChange } from './alert-change.ts';
-import { alertLimits, alertLimits as limits } from './alert-limits.ts';
+import { alertLimits as limits } from './alert-limits.ts';
 import type { AlertRules } from './alert-rules.ts';
 import { lengthText, nameText, percentText } from './alert-text.ts';
 import type { RankStepFact } from './step-assembly.ts';
