@@ -178,7 +178,9 @@ test(
   'a killed rank is told of',
   async () => {
     await using receiver = await startReceiver();
-    const outputs = `outputs: [{ type: webhook, url: "${receiver.url}/ranktrace", hold: 0s }]`;
+    await using alertmanager = await startAlertmanager(`${receiver.url}/alertmanager`);
+    const webhook = `{ type: webhook, url: "${receiver.url}/ranktrace", hold: 0s }`;
+    const outputs = `outputs: [${webhook}, { type: alertmanager, url: "${alertmanager.url}", resend: 1s }]`;
     const address = await train(`rules: { rank_stopped: { after: 2s } }\n${outputs}`, ['-1', '0', '0', '0']);
     await until('the first steps', async () => (await stepOf(address)) >= 100);
     expect(receiver.alerts).toEqual([]);
@@ -187,6 +189,8 @@ test(
     const stopped = receiver.alerts.filter(({ rule }) => rule === 'rank_stopped');
     expect(stopped.map(({ state, severity, ranks }) => [state, severity, ranks])).toEqual([['firing', 'critical', [1]]]);
     expect(stopped[0]?.summary).toContain('rank 1');
+    const isActive = async (): Promise<boolean> => (await alertmanager.alerts()).some(({ labels }) => labels.rule === 'rank_stopped');
+    await until('Alertmanager has it', isActive);
   },
   3 * minute,
 );
@@ -195,7 +199,9 @@ test(
   'a rank that is stopped is told of, and that it goes on',
   async () => {
     await using receiver = await startReceiver();
-    const outputs = `outputs: [{ type: webhook, url: "${receiver.url}/ranktrace", hold: 0s }]`;
+    await using alertmanager = await startAlertmanager(`${receiver.url}/alertmanager`);
+    const webhook = `{ type: webhook, url: "${receiver.url}/ranktrace", hold: 0s }`;
+    const outputs = `outputs: [${webhook}, { type: alertmanager, url: "${alertmanager.url}", resend: 1s }]`;
     const address = await train(`rules: { rank_stopped: { after: 2s } }\n${outputs}`, ['-1', '0', '0', '0']);
     await until('the first steps', async () => (await stepOf(address)) >= 100);
     const states = (): string[] =>
@@ -205,6 +211,9 @@ test(
     ranks[3]?.child.kill('SIGCONT');
     await until('its end', () => states().length > 1);
     expect(states()).toEqual(['firing 3', 'resolved 3']);
+    const told = (): string[] => receiver.notified.filter(({ labels }) => labels.rule === 'rank_stopped').map(({ status }) => status);
+    await until("Alertmanager's word of its end", () => told().includes('resolved'));
+    expect(told()[0]).toBe('firing');
   },
   3 * minute,
 );
