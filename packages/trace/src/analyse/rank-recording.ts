@@ -11,6 +11,7 @@
 // Invariant: spans come out whole, each once; one that was announced as open comes at its end, or at the end of the window.
 // Invariant: times are whole ns; what is no number is counted (`outOfRange`), never written.
 
+import { isOverflowOf } from '../merge/lanes.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink } from '../trace-sink.ts';
 import { wellFormedJson } from '../write/json-buffer.ts';
 
@@ -123,7 +124,7 @@ export abstract class RankRecording implements TraceSink {
 
   lane(lane: TraceLane): void {
     if (lane.process.index !== this.#process?.index || lane.kind === 'counter' || lane.kind === 'steps') return;
-    const own = lane.overflow === 0 ? undefined : this.#tracks.findLast((track) => overflowsFrom(lane, track.lane));
+    const own = this.#tracks.findLast((track) => isOverflowOf(lane, track.lane));
     this.#trackOf[lane.index] = own ?? this.#addTrack(lane);
   }
 
@@ -229,10 +230,6 @@ export abstract class RankRecording implements TraceSink {
     return this.#hasIds ? 0 : ++this.#lastId;
   }
 }
-
-/** A lane does not say which track it overflows from; process, kind, tid and the name's beginning do. */
-const overflowsFrom = (lane: TraceLane, own: TraceLane): boolean =>
-  own.kind === lane.kind && own.tid === lane.tid && lane.name.startsWith(`${own.name} (`);
 
 const openKey = (event: TraceEvent, start: number): string => `${event.lane.index} ${start} ${event.name}`;
 

@@ -11,6 +11,8 @@ export const blameLimits = {
   blameCollectivesPerStepMax: 16_384,
   /** Stretches of one collective in which nothing else ran; further ones count as work. */
   blameExposedMax: 64,
+  /** Threads of one process whose lines are known to be theirs; of a further one, phases that lie on several lines are placed from one of them. */
+  blameThreadsMax: 1024,
   /** Names of phases; the time of further ones is in `other`. */
   blamePhasesMax: 256,
   /** Findings of one report, the most costly ones. */

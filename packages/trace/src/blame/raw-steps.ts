@@ -12,7 +12,7 @@ import {
   type Piece,
   type RankStep,
 } from './blame-window.ts';
-import { cutStep, type StepCollective } from './cut-step.ts';
+import { cutStep, type PlacedPhase, type StepCollective } from './cut-step.ts';
 import { phaseSteps } from './phase-steps.ts';
 import { median } from './robust.ts';
 
@@ -106,13 +106,14 @@ function rankStep({ start, length, gap, phases, placed, collectives }: RawStep, 
   const other = numbers.get(otherPhase) as number;
   const lying = placed.map(({ name, from, until }) => ({ phase: numbers.get(name) ?? other, from, until }));
   const pieces = cutStep(start, length, lying, collectives, other);
-  return { length: Math.round(length), gap, pieces: withUnplaced(pieces, phases, numbers, other) };
+  return { length: Math.round(length), gap, pieces: withUnplaced(pieces, phases, lying, numbers, other) };
 }
 
 /** Time of phases whose spans were not recorded is own work of theirs, taken from where nothing else is known. */
 function withUnplaced(
   pieces: readonly Piece[],
   phases: ReadonlyMap<string, number> | undefined,
+  placed: readonly PlacedPhase[],
   numbers: ReadonlyMap<string, number>,
   other: number,
 ): readonly Piece[] {
@@ -121,6 +122,7 @@ function withUnplaced(
     const phase = numbers.get(name);
     if (phase !== undefined && phase !== other) left.set(phase, length);
   }
+  for (const { phase } of placed) left.set(phase, 0);
   for (const piece of pieces) {
     if ('phase' in piece) left.set(piece.phase, 0);
   }

@@ -3,15 +3,18 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
+import type { BatchSource } from '../merge/batch-source.ts';
 import { mergeRun } from '../merge/merge-run.ts';
 import { readKineto } from '../read/kineto.ts';
 import { kinetoSource } from '../read/kineto-source.ts';
 import { simulatedCluster } from '../simulate/simulated-cluster.ts';
 import { type ClusterOptions, type StragglingPhase, stragglingPhases } from '../simulate/simulation-options.ts';
+import { ndtimelineBatches } from '../testing/ndtimeline-batches.ts';
 import { ndtimelineWindow } from '../testing/ndtimeline-window.ts';
 import type { TraceEvent } from '../trace-sink.ts';
 import { type Blame, blameOfWindow } from './blame.ts';
 import { blameOf } from './blame-change.ts';
+import type { BlameWindow, RankStep } from './blame-window.ts';
 import { StepBlameSink } from './step-blame-sink.ts';
 
 const data = new URL('../../../../../shared/data/', import.meta.url);
@@ -23,6 +26,9 @@ function expectExactParts({ breakdown }: Blame): void {
     expect(parts.reduce((sum, length) => sum + length, 0)).toBe(step);
   }
 }
+
+const piecesOf = ({ phases }: BlameWindow, { pieces }: RankStep): string[] =>
+  pieces.map((piece) => ('length' in piece ? `${piece.kind} ${phases[piece.phase]} ${piece.length}` : piece.kind));
 
 describe('four processes of PyTorch DDP', () => {
   function blameOfJob(name: string) {
@@ -61,8 +67,8 @@ describe('four processes of PyTorch DDP', () => {
 });
 
 describe('production jobs of ByteDance', () => {
-  const blameOfTrace = (name: string): Blame =>
-    blameOfWindow(ndtimelineWindow(gunzipSync(readFileSync(new URL(`ndtimeline/${name}/trace-${name}.csv.gz`, data))).toString()));
+  const csvOf = (name: string) => gunzipSync(readFileSync(new URL(`ndtimeline/${name}/trace-${name}.csv.gz`, data))).toString();
+  const blameOfTrace = (name: string): Blame => blameOfWindow(ndtimelineWindow(csvOf(name)));
 
   it('AR: worker (stage 0, dp 0), which makes steps 1.97 times as long', () => {
     const blame = blameOfTrace('AR');
@@ -85,6 +91,23 @@ describe('production jobs of ByteDance', () => {
     expect(blame.verdict).toBe('rotating_imbalance');
     expect(kindsOf(blame)).not.toContain('straggler');
     expectExactParts(blame);
+  });
+
+  it.each(['AR', 'SE'])('%s: batches of its workers, merged, are cut into the same pieces', (name) => {
+    const all = ndtimelineBatches(csvOf(name), name);
+    const sources = Array.from({ length: all[0]?.header.worldSize ?? 0 }, (_, rank): BatchSource => {
+      const batches = all.filter(({ header }) => header.rank === rank);
+      return { rank, incarnation: '0001', count: batches.length, missing: 0, batch: (index) => batches[index] };
+    });
+    const sink = new StepBlameSink();
+    for (const _ of mergeRun(sources, sink));
+    const direct = ndtimelineWindow(csvOf(name));
+    expect(sink.window.steps.map(({ step }) => step)).toEqual(direct.steps.map(({ step }) => step));
+    const { window } = sink;
+    for (const [index, { ranks }] of window.steps.entries()) {
+      const expected = direct.steps[index]?.ranks.map((rank) => piecesOf(direct, rank));
+      expect(ranks.map((rank) => piecesOf(window, rank))).toEqual(expected);
+    }
   });
 });
 

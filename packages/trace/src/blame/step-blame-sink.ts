@@ -8,7 +8,8 @@
 
 import type { MatchedCollective } from '../match/collective-matcher.ts';
 import { CollectiveMatcher } from '../match/collective-matcher.ts';
-import type { TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../trace-sink.ts';
+import { isOverflowOf } from '../merge/lanes.ts';
+import type { TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink } from '../trace-sink.ts';
 import { type Blame, blameOfWindow } from './blame.ts';
 import { type BlameLevels, blameOf, levelsOf } from './blame-change.ts';
 import { blameLimits as limits } from './blame-limits.ts';
@@ -18,7 +19,8 @@ import { meetingOf } from './meeting-of.ts';
 import { type RawCollective, type RawStep, windowOf } from './raw-steps.ts';
 
 interface Candidate {
-  readonly lane: number;
+  /** Of its track: phases that overlap by a little, as clocks and threads go, lie on several lanes of one. */
+  readonly track: number;
   readonly name: string;
   readonly from: number;
   readonly until: number;
@@ -27,6 +29,8 @@ interface Candidate {
 interface Process {
   readonly about: TraceProcess;
   readonly exposed: ExposedTime;
+  /** The own lines of its threads. */
+  readonly threads: TraceLane[];
   spans: Candidate[];
   collectives: RawCollective[];
   /** Collectives that are open or not matched yet. */
@@ -52,6 +56,8 @@ export class StepBlameSink implements TraceSink {
   readonly #stepsMax: number;
   readonly #matcher = new CollectiveMatcher((matched) => this.#meet(matched));
   readonly #processes = new Map<number, Process>();
+  /** Of overflow lanes the line that they overflow from. */
+  readonly #trackOf = new Map<number, number>();
   /** Of names of phases, in order of first sight. */
   readonly #phases = new Set<string>();
   /** By step number, then process index. */
@@ -72,12 +78,18 @@ export class StepBlameSink implements TraceSink {
   begin(header: TraceHeader): void {
     this.#header = header;
     for (const about of header.processes) {
-      const process = { about, exposed: new ExposedTime(), spans: [], collectives: [], waiting: new Map(), steps: 0 };
+      const process = { about, exposed: new ExposedTime(), threads: [], spans: [], collectives: [], waiting: new Map(), steps: 0 };
       this.#processes.set(about.index, { ...process, lastEnd: Number.NaN });
     }
   }
 
-  lane(): void {}
+  lane(lane: TraceLane): void {
+    const threads = this.#processes.get(lane.process.index)?.threads;
+    if (threads === undefined || lane.kind !== 'thread') return;
+    const own = threads.findLast((thread) => isOverflowOf(lane, thread));
+    if (own !== undefined) this.#trackOf.set(lane.index, own.index);
+    else if (threads.length < limits.blameThreadsMax) threads.push(lane);
+  }
 
   event(event: TraceEvent): void {
     const process = this.#processes.get(event.lane.process.index);
@@ -119,7 +131,7 @@ export class StepBlameSink implements TraceSink {
     if (state === 'open') return;
     if (lane.kind === 'thread' && (process.steps < learningSteps || this.#phases.has(name))) {
       if (process.spans.length < limits.blameSpansPendingMax) {
-        process.spans.push({ lane: lane.index, name, from: start, until: start + length });
+        process.spans.push({ track: this.#trackOf.get(lane.index) ?? lane.index, name, from: start, until: start + length });
       }
     }
     process.exposed.span(lane, category, start, start + length);
@@ -150,7 +162,7 @@ export class StepBlameSink implements TraceSink {
       process.exposed.collective(lane, raw);
     }
     if (lane.kind === 'thread' && state !== 'open' && process.spans.length < limits.blameSpansPendingMax) {
-      process.spans.push({ lane: lane.index, name: op, from: start, until: start + length });
+      process.spans.push({ track: this.#trackOf.get(lane.index) ?? lane.index, name: op, from: start, until: start + length });
     }
     if (state === 'close') this.#matcher.close(member, group, sequence, peer, op, start + length);
     else this.#matcher.add({ member, rank, op, group, sequence, peer, bytes, entry: start, exit });
@@ -190,9 +202,9 @@ export class StepBlameSink implements TraceSink {
     process.spans = process.spans.filter(({ until }) => until > end);
     process.collectives = process.collectives.filter(({ exit = Number.POSITIVE_INFINITY }) => exit > end);
     process.exposed.until(end);
-    const lane = laneOf(spans);
-    process.exposed.stepLane = lane ?? process.exposed.stepLane;
-    const placed = spans.filter((span) => span.lane === lane);
+    const track = trackOf(spans);
+    process.exposed.stepLane = track ?? process.exposed.stepLane;
+    const placed = spans.filter((span) => span.track === track);
     const isNear = gap >= 0 && gap < length;
     this.#keep(step, process.about.index, {
       start,
@@ -245,9 +257,9 @@ export class StepBlameSink implements TraceSink {
 const sizeOf = (raw: RawStep | undefined): number =>
   raw === undefined ? 0 : 1 + raw.placed.length + (raw.phases?.size ?? 0) + 4 * raw.collectives.length;
 
-/** The line that a step's phases are on: that with most time of spans called like them. */
-function laneOf(spans: readonly Candidate[]): number | undefined {
+/** The track that a step's phases are on: that with most time of spans called like them. */
+function trackOf(spans: readonly Candidate[]): number | undefined {
   const time = new Map<number, number>();
-  for (const { lane, from, until } of spans) time.set(lane, (time.get(lane) ?? 0) + until - from);
+  for (const { track, from, until } of spans) time.set(track, (time.get(track) ?? 0) + until - from);
   return [...time].sort(([a, x], [b, y]) => y - x || a - b)[0]?.[0];
 }

@@ -12,6 +12,15 @@
 
 import type { TraceLane } from '../trace-sink.ts';
 
+/** Whether `lane` is an overflow lane of the track whose own line `own` is; a lane does not say so, but process, kind, tid and the name's beginning do. */
+export const isOverflowOf = (lane: TraceLane, own: TraceLane): boolean =>
+  lane.overflow > 0 &&
+  own.overflow === 0 &&
+  own.process === lane.process &&
+  own.kind === lane.kind &&
+  own.tid === lane.tid &&
+  lane.name.startsWith(`${own.name} (`);
+
 /** An open span's place: where its end is written once it is known. */
 export interface LanePlace {
   readonly lane: TraceLane;

@@ -91,9 +91,13 @@ function meetingsOf(ops: readonly NdtimelineOp[], workers: readonly NdtimelineWo
     const hop = type === 'forward-send' || type === 'backward-recv' ? stage : stage - 1;
     if (type.endsWith('-send') || type.endsWith('-recv')) {
       meet(`${type.slice(0, -5)} ${hop} ${dp} ${op.sequence}`, `stages-${hop}-${hop + 1}`, op);
-    } else if (type === 'params-all-gather' || type === 'grads-reduce-scatter') meet(`${type} ${stage}`, `stage-${stage}`, op);
-    else if (type === 'embedding-grads-all-reduce' && (stage === 0 || stage === stages - 1)) meet(`${type} ${dp}`, `dp-${dp}`, op);
-    else if (type === 'optimizer-clip-main-grad') meet(type, 'world', op);
+    } else if (type === 'params-all-gather' || type === 'grads-reduce-scatter') {
+      meet(`${type} ${stage}`, `stage-${stage}`, op);
+    } else if (type === 'embedding-grads-all-reduce' && (stage === 0 || stage === stages - 1)) {
+      meet(`${type} ${dp}`, `embedding-dp-${dp}`, op);
+    } else if (type === 'optimizer-clip-main-grad') {
+      meet(type, 'world', op);
+    }
     if (/^(forward|backward|gc)/.test(type)) done[op.worker] = Math.max(done[op.worker] as number, op.until);
   }
   const after = ops.filter(({ type }) => type === 'layernorm-grads-all-reduce');

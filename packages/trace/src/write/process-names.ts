@@ -1,6 +1,7 @@
 // How processes and lanes are called in every format.
 
 import { type Nanos, nanos, nanosPerMs, nanosPerSecond } from '@ranktrace/protocol';
+import { isOverflowOf } from '../merge/lanes.ts';
 import type { Alignment, TraceHeader, TraceLane, TraceProcess } from '../trace-sink.ts';
 
 /**
@@ -73,8 +74,7 @@ export class LaneOrder {
   rank(lane: TraceLane): number {
     let line = lane;
     if (lane.overflow === 0) this.#own.push(lane);
-    // A lane does not say which track it overflows from; process, kind, tid and the name's beginning do.
-    else line = this.#own.findLast((own) => overflows(lane, own)) ?? lane;
+    else line = this.#own.findLast((own) => isOverflowOf(lane, own)) ?? lane;
     return kindOrder.indexOf(lane.kind) * 2 ** 28 + Math.min(line.index, 2 ** 20 - 1) * 2 ** 8 + Math.min(lane.overflow, 255);
   }
 }
@@ -89,8 +89,4 @@ export function laneOfRank(rank: number): Pick<TraceLane, 'kind' | 'overflow'> |
 export function laneOfName(text: string): Pick<TraceLane, 'name' | 'tid'> {
   const [, name, tid] = /^(.*) · tid (\d+)$/s.exec(text) ?? [];
   return name === undefined ? { name: text, tid: 0 } : { name, tid: Number(tid) };
-}
-
-function overflows(lane: TraceLane, own: TraceLane): boolean {
-  return own.process === lane.process && own.kind === lane.kind && own.tid === lane.tid && lane.name.startsWith(`${own.name} (`);
 }
