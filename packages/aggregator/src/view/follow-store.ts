@@ -137,7 +137,11 @@ class StoreReader {
       this.#analyseAfter = performance.now() + Math.max(limits.viewAnalyseMs, limits.viewWorkShare * (performance.now() - began));
       if (this.#isAnalysisWanted && !this.#signal.aborted) this.#analyse(true);
     };
-    driveSteps(analyseRun(aligned, { isLive: !isWhole }), { signal: this.#signal }).then(
+    // The first pictures come first.
+    const first = wait(limits.viewAnalyseDelayMs, undefined, { ref: false });
+    const between = (): Promise<void> => this.#viewed.givesWay();
+    const analysing = first.then(() => driveSteps(analyseRun(aligned, { isLive: !isWhole }), { signal: this.#signal, between }));
+    analysing.then(
       (analysis) => {
         this.#viewed.analysed(analysis, isWhole);
         done();

@@ -62,10 +62,17 @@ abstract class OpenRuns implements ViewRuns, AsyncDisposable {
     };
     const { viewed } = open;
     return {
-      timeline: viewed.timeline,
-      model: () => viewed.model(),
+      get timeline() {
+        viewed.touch();
+        return viewed.timeline;
+      },
+      model: () => {
+        viewed.touch();
+        return viewed.model();
+      },
       growth: (cursor) => viewed.growth(cursor),
       overview: (request) => {
+        viewed.touch();
         const overview = viewed.overview(request);
         return { ...overview, findings: [...this.findings(run), ...overview.findings] };
       },

@@ -1,8 +1,10 @@
 // A run that pages look at: its timeline, and what is said of it. Whoever reads the run (follow-store.ts, a trace file) fills it.
 
 import { randomUUID } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
 import type { Overview, RunGrowth, RunModel } from '@ranktrace/protocol';
 import { overviewOf, type RunAnalysis, Timeline } from '@ranktrace/trace';
+import { aggregatorLimits as limits } from '../limits.ts';
 import { BlockFile } from './block-file.ts';
 import { ModelLog, type RunAbout } from './model-log.ts';
 import type { GrowthCursor, OverviewRequest, RunView } from './run-view.ts';
@@ -14,6 +16,7 @@ export class ViewedRun implements RunView, Disposable {
   readonly #log: ModelLog;
   readonly #listeners = new Set<() => void>();
   #about: RunAbout = { worldSize: 1, unixEpoch: null, live: true, read: 0, total: 0, clockConflicts: [] };
+  #touchedAt = Number.NEGATIVE_INFINITY;
   #analysis: RunAnalysis | undefined;
   #isAnalysed = false;
 
@@ -32,6 +35,16 @@ export class ViewedRun implements RunView, Disposable {
   /** Bytes of the timeline on disk. */
   get bytes(): number {
     return this.#blocks.bytes;
+  }
+
+  /** A page asked for something. */
+  touch(): void {
+    this.#touchedAt = performance.now();
+  }
+
+  /** Resolves when no page asks for anything, or soon: who looks comes before what nobody has asked for. */
+  async givesWay(): Promise<void> {
+    if (performance.now() - this.#touchedAt < limits.viewBusyMs) await wait(limits.viewGiveWayMs, undefined, { ref: false });
   }
 
   /** Something came; `about`: what of the run itself is new. */
