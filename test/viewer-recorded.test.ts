@@ -64,6 +64,7 @@ describe('8 ranks on GPUs', () => {
     await heat.waitFor();
     await page.frames(10);
     expect((await page.ink(heat)).colours).toBeGreaterThan(8);
+    await page.analysed();
     await page.tab.picture('overview');
     expect(page.tab.problems).toEqual([]);
   });
@@ -178,6 +179,7 @@ describe('a planted straggler', () => {
     // Without a click: who, in what, and how much.
     await page.sentence.waitFor();
     expect(await page.text(page.sentence)).toContain(`Rank ${fault.rank} is slow in ${fault.phase}`);
+    await page.analysed();
     if (name === 'rank1_forward') await page.tab.picture('straggler');
     // To its lane, to one of its steps, to what was slow in it.
     await page.click(page.sentence.getByRole('button', { name: `Rank ${fault.rank}` }));
@@ -243,6 +245,7 @@ describe('1024 ranks', () => {
     );
     expect(await page.figure('ranks').textContent()).toMatch(/^1.?024$/);
     await page.frames(10);
+    await page.analysed();
     await page.tab.picture('overview-1024-ranks');
     await page.sentence.getByRole('button', { name: 'Rank 700' }).click();
     await page.settled();

@@ -91,6 +91,14 @@ export class ViewerPage {
     await this.frames(3);
   }
 
+  /** Resolves when the overview says what was found, or that nothing was. */
+  async analysed(): Promise<void> {
+    for (const text of ['Looking for causes', 'Still looking']) {
+      await this.tab.page.getByText(text).waitFor({ state: 'detached', timeout: 2 * 60_000 });
+    }
+    await this.frames(2);
+  }
+
   /** Resolves after so many frames. */
   async frames(count: number): Promise<void> {
     await this.tab.page.evaluate(async (left) => {

@@ -73,15 +73,16 @@ class StoreReader {
   }
 
   async read(sources: readonly BatchSource[], isWhole: boolean): Promise<void> {
+    const began = performance.now();
     const batches = sources.reduce((sum, { count }) => sum + count, 0);
     // Each is read for its clocks and for its events.
     const progress: MergeProgress = { done: 0, total: batches };
     const tell = (done: number): void => this.#viewed.grown({ read: Math.min(done, 2 * batches), total: 2 * batches, live: !isWhole });
     const isNew = sources.some((source) => source.count > 0 && !this.#ranks.has(keyOf(source)));
     if (isWhole || isNew || performance.now() >= this.#alignAfter) {
-      const began = performance.now();
+      const aligning = performance.now();
       await this.#align(sources, isWhole, progress, () => tell(Math.min(progress.done, batches)));
-      this.#alignAfter = performance.now() + Math.max(limits.viewAlignMs, limits.viewWorkShare * (performance.now() - began));
+      this.#alignAfter = performance.now() + Math.max(limits.viewAlignMs, limits.viewWorkShare * (performance.now() - aligning));
     }
     for (const source of sources) {
       const rank = this.#ranks.get(keyOf(source));
@@ -89,7 +90,7 @@ class StoreReader {
       await driveSteps(rank.follow(source, isWhole), { signal: this.#signal, onProgress: () => tell(batches + this.#indexed()) });
     }
     tell(2 * batches);
-    this.#analyse(isWhole);
+    this.#analyse(isWhole, performance.now() - began);
   }
 
   async #align(sources: readonly BatchSource[], isWhole: boolean, progress: MergeProgress, onProgress: () => void): Promise<void> {
@@ -122,7 +123,7 @@ class StoreReader {
   }
 
   /** A whole merge beside the reading, so not often: while the run is live it may take a tenth of the time. */
-  #analyse(isWhole: boolean): void {
+  #analyse(isWhole: boolean, readMs: number): void {
     const aligned = this.#aligned;
     if (aligned === undefined) return;
     if (this.#isAnalysing || (!isWhole && performance.now() < this.#analyseAfter)) {
@@ -135,10 +136,10 @@ class StoreReader {
     const done = (): void => {
       this.#isAnalysing = false;
       this.#analyseAfter = performance.now() + Math.max(limits.viewAnalyseMs, limits.viewWorkShare * (performance.now() - began));
-      if (this.#isAnalysisWanted && !this.#signal.aborted) this.#analyse(true);
+      if (this.#isAnalysisWanted && !this.#signal.aborted) this.#analyse(true, readMs);
     };
-    // The first pictures come first.
-    const first = wait(limits.viewAnalyseDelayMs, undefined, { ref: false });
+    // Where reading took long this will, too: the first pictures come first.
+    const first = wait(readMs < limits.viewAnalyseDelayMs ? 0 : limits.viewAnalyseDelayMs, undefined, { ref: false });
     const between = (): Promise<void> => this.#viewed.givesWay();
     const analysing = first.then(() => driveSteps(analyseRun(aligned, { isLive: !isWhole }), { signal: this.#signal, between }));
     analysing.then(
