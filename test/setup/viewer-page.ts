@@ -126,8 +126,13 @@ export class ViewerPage {
     await this.tab.page.getByRole('searchbox', { name: 'Search names' }).fill(text);
     const count = this.tab.page.locator('.search-count');
     await count.waitFor();
-    await this.tab.page.waitForTimeout(400);
-    const shown = (await count.textContent()) ?? '';
+    // The answer to what is typed, not to what stood there before; and names that come late are counted, too.
+    let shown = '';
+    for (let before: string | undefined; before !== shown; ) {
+      before = shown;
+      await this.tab.page.waitForTimeout(500);
+      shown = (await count.textContent()) ?? '';
+    }
     return shown === 'none' ? 0 : Number(shown.replaceAll(/\D/g, ''));
   }
 }

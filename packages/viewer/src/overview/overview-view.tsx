@@ -186,7 +186,7 @@ function Sentence({ overview, onPick }: { overview: Overview; onPick: (rank: num
       {ranks.length > 0 && <Blame headline={headline} onPick={onPick} />}
       {cause !== undefined && `${cause.charAt(0).toUpperCase()}${cause.slice(1)}${cause.endsWith('.') ? '' : '.'}`}
       {ranks.length === 0 && cause === undefined && tone === 'alert' && 'No rank stands out in a phase, but there are findings.'}
-      {tone === 'good' && (overview.analysed ? 'No rank is slower than the others.' : 'No rank is slower than the others so far.')}
+      {tone === 'good' && (overview.analysed ? 'No rank holds the others up.' : 'No rank is slower than the others so far.')}
     </p>
   );
 }
