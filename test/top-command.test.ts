@@ -5,6 +5,7 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { LiveMessage } from '@ranktrace/protocol';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { freePort } from './setup/nats-server.ts';
 import { type RankProgram, startRanks } from './setup/rank-programs.ts';
@@ -32,6 +33,11 @@ beforeAll(async () => {
     RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool'),
     RANKTRACE_SAMPLE_INTERVAL_MS: '200',
   });
+  const stepping = async (): Promise<number> => {
+    const { runs } = (await (await fetch(`${url}/status`)).json()) as LiveMessage;
+    return runs[0]?.ranks.filter(({ step }) => step >= 20).length ?? 0;
+  };
+  await expect.poll(stepping, { timeout: 60_000 }).toBe(3);
 });
 
 afterAll(async () => {

@@ -27,6 +27,10 @@ const enter = '\u001b[?1049h\u001b[?25l';
 const leave = '\u001b[?25h\u001b[?1049l';
 const plainColumns = 80;
 
+/** How often, and how long apart, `--once` looks for the steps of a run that the service has not read yet. */
+const onceTries = 20;
+const onceTryMs = 250;
+
 export async function top(options: TopOptions): Promise<number> {
   using interrupt = abortOnInterrupt();
   using source = new TopSource({ url: options.url, token: options.token, signal: interrupt.signal });
@@ -42,7 +46,12 @@ export async function top(options: TopOptions): Promise<number> {
 async function asLines(source: TopSource, { run, interval, once = false }: TopOptions, signal: AbortSignal): Promise<number> {
   let told = '';
   for (let isFirst = true; ; isFirst = false) {
-    const state = await source.read(run, stepsShown(plainColumns));
+    let state = await source.read(run, stepsShown(plainColumns));
+    // Who looks once shall see steps: a service reads a run when somebody looks.
+    for (let tries = 0; once && state !== undefined && state.overview === undefined && tries < onceTries; tries++) {
+      await sleep(onceTryMs, undefined, { signal });
+      state = await source.read(run, stepsShown(plainColumns));
+    }
     if (once && state === undefined) throw new CliError('bad_input', 'There is no run that is open');
     const line = state === undefined ? 'no run yet' : topLine(state);
     if (isFirst || line !== told) process.stdout.write(`${once ? '' : `${clock()}  `}${line}\n`);
