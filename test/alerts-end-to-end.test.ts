@@ -3,15 +3,15 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
+import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { type Alert, alertSchema, type LiveMessage } from '@ranktrace/protocol';
-import { readPerfetto, type TraceEvent, type TraceHeader } from '@ranktrace/trace';
-import { afterEach, beforeEach, expect, test } from 'vitest';
-import { startAlertmanager } from './setup/alertmanager.ts';
+import { type ProcessTotals, readPerfetto, type TraceEvent, type TraceHeader } from '@ranktrace/trace';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { type Alertmanager, startAlertmanager } from './setup/alertmanager.ts';
 import { type RankProgram, startRanks } from './setup/rank-programs.ts';
-import { type StartedCommand, startCommand } from './setup/ranktrace-command.ts';
+import { runCommand, type StartedCommand, startCommand } from './setup/ranktrace-command.ts';
 
 const run = 'job';
 const minute = 60_000;
@@ -146,74 +146,136 @@ test(
   6 * minute,
 );
 
-/** `forward` of one step in a captured trace, by rank: its length, ns, and when it began, Unix ms. */
-function onsetIn(path: string, step: number): Map<number, { length: number; at: number }> {
+/** A captured trace: its events, and where its processes were at the end. */
+function capturedIn(path: string) {
   const bytes = readFileSync(path);
-  const events: { rank: number; kind: string; name: string; step: number; start: number; length: number }[] = [];
+  const events: (Pick<TraceEvent, 'kind' | 'name' | 'step' | 'state' | 'start' | 'length' | 'sequence'> & { rank: number })[] = [];
   let begun: TraceHeader | undefined;
+  let totals: readonly ProcessTotals[] = [];
   const sink = {
     begin: (given: TraceHeader) => {
       begun = given;
     },
     lane: () => {},
-    event: ({ kind, name, lane, step: number, start, length }: TraceEvent) => {
-      events.push({ rank: lane.process.rank, kind, name, step: number, start, length });
+    event: ({ kind, name, lane, step, state, start, length, sequence }: TraceEvent) => {
+      events.push({ rank: lane.process.rank, kind, name, step, state, start, length, sequence });
     },
-    end: () => {},
+    end: (given: readonly ProcessTotals[]) => {
+      totals = given;
+    },
   };
   for (const _ of readPerfetto(() => [bytes]).events(sink));
+  const unixMs = (time: number): number => Number((begun?.unixEpoch ?? 0n) / 1_000_000n) + time / 1e6;
+  return { events, totals, unixMs };
+}
+
+/** `forward` of one step in a captured trace, by rank: its length, ns, and when it began, Unix ms. */
+function onsetIn(path: string, step: number): Map<number, { length: number; at: number }> {
+  const { events, unixMs } = capturedIn(path);
   const found = new Map<number, { length: number; at: number }>();
   for (const one of events) {
     if (one.kind !== 'step' || one.step !== step) continue;
     const forward = events.find(
       ({ rank, name, start }) => rank === one.rank && name === 'forward' && start >= one.start && start < one.start + one.length,
     );
-    if (forward === undefined) continue;
-    found.set(one.rank, { length: forward.length, at: Number((begun?.unixEpoch ?? 0n) / 1_000_000n) + forward.start / 1e6 });
+    if (forward !== undefined) found.set(one.rank, { length: forward.length, at: unixMs(forward.start) });
   }
   return found;
 }
 
-test(
-  'a killed rank is told of',
-  async () => {
-    await using receiver = await startReceiver();
-    await using alertmanager = await startAlertmanager(`${receiver.url}/alertmanager`);
-    const webhook = `{ type: webhook, url: "${receiver.url}/ranktrace", hold: 0s }`;
-    const outputs = `outputs: [${webhook}, { type: alertmanager, url: "${alertmanager.url}", resend: 1s }]`;
-    const address = await train(`rules: { rank_stopped: { after: 2s } }\n${outputs}`, ['-1', '0', '0', '0']);
-    await until('the first steps', async () => (await stepOf(address)) >= 100);
+describe('a rank that goes no further', () => {
+  /** In the middle of this step's `forward`, rank 1. */
+  const step = 100;
+  const program = ['1', String(step), String(step + 1), '60000'];
+
+  /** Trains until `halt` is called on rank 1, and gives what the webhook was told then: who, where, and the trace of the onset. */
+  async function halted(receiver: Receiver, alertmanager: Alertmanager, signal: NodeJS.Signals): Promise<Alert> {
+    const outputs = [
+      `  - { type: webhook, url: "${receiver.url}/ranktrace" }`,
+      `  - { type: alertmanager, url: "${alertmanager.url}", resend: 1s }`,
+    ];
+    const address = await train(['rules: { rank_stopped: { after: 2s } }', 'outputs:', ...outputs].join('\n'), program);
+    await until('the step before', async () => (await stepOf(address)) >= step - 1);
+    // The others wait, and every rank has said where it is.
+    await wait(1500);
     expect(receiver.alerts).toEqual([]);
-    ranks[1]?.child.kill('SIGKILL');
+    ranks[1]?.child.kill(signal);
     await until('the alert', () => receiver.alerts.some(({ rule }) => rule === 'rank_stopped'));
-    const stopped = receiver.alerts.filter(({ rule }) => rule === 'rank_stopped');
-    expect(stopped.map(({ state, severity, ranks }) => [state, severity, ranks])).toEqual([['firing', 'critical', [1]]]);
-    expect(stopped[0]?.summary).toContain('rank 1');
+    const [alert] = receiver.alerts.filter(({ rule }) => rule === 'rank_stopped') as [Alert];
+    expect(alert).toMatchObject({ state: 'firing', severity: 'critical', ranks: [1], step: step - 1, onsetStep: step });
+    expect(alert.summary).toContain(`after step ${step - 1}; rank 1 was in forward of step ${step}; ranks 0, 2, 3 wait in all_reduce`);
+    expect(alert.cause).toMatchObject({ kind: 'rank_stopped', ranks: [1], hosts: [hostname()], phase: 'forward' });
+    expect(alert.link).toContain(`${address}/#/timeline?run=${run}`);
     const isActive = async (): Promise<boolean> => (await alertmanager.alerts()).some(({ labels }) => labels.rule === 'rank_stopped');
     await until('Alertmanager has it', isActive);
-  },
-  3 * minute,
-);
 
-test(
-  'a rank that is stopped is told of, and that it goes on',
-  async () => {
+    // The steps before it of all ranks, those that go on at full detail; and the one in which it stopped, as far as it came.
+    expect(alert.capture).toMatchObject({ state: 'written', ranks: [0, 2, 3], ranksMissing: [1] });
+    const { events, totals, unixMs } = capturedIn(join(directory, 'out', run, alert.capture?.path ?? ''));
+    const before = [...Array(16).keys()].map((place) => step - 16 + place);
+    for (const rank of [0, 1, 2, 3]) {
+      const steps = events.filter((one) => one.kind === 'step' && one.rank === rank);
+      expect(steps.map((one) => one.step)).toEqual(before);
+      for (const { start } of steps) expect(unixMs(start)).toBeLessThan(Date.parse(alert.firedAt));
+    }
+    for (const rank of [0, 2, 3]) {
+      expect(events.filter(({ rank: of, name, length }) => of === rank && name === 'forward' && length > 0)).toHaveLength(16 + 1);
+      expect(events.filter(({ rank: of, name, state }) => of === rank && name === 'all_reduce' && state === 'open')).toHaveLength(1);
+    }
+    expect(totals.find(({ process }) => process.rank === 1)?.place).toMatchObject({ step, phase: { name: 'forward' } });
+
+    // The same of what is stored, by hand.
+    const report = await runCommand(['report', join(directory, 'out', run), '--json']);
+    const { openWork } = JSON.parse(report.stdout);
+    const inside = openWork.ranks.find(({ rank }: { rank: number }) => rank === 1).open;
+    expect(inside).toMatchObject([{ name: 'forward' }]);
+    const [collective] = openWork.collectives;
+    expect([collective.op, collective.missing, collective.inside.length]).toEqual(['all_reduce', [1], 3]);
+    return alert;
+  }
+
+  test('because it was killed is told of once, with the phase it was in and the trace', { timeout: 3 * minute }, async () => {
     await using receiver = await startReceiver();
     await using alertmanager = await startAlertmanager(`${receiver.url}/alertmanager`);
-    const webhook = `{ type: webhook, url: "${receiver.url}/ranktrace", hold: 0s }`;
-    const outputs = `outputs: [${webhook}, { type: alertmanager, url: "${alertmanager.url}", resend: 1s }]`;
-    const address = await train(`rules: { rank_stopped: { after: 2s } }\n${outputs}`, ['-1', '0', '0', '0']);
-    await until('the first steps', async () => (await stepOf(address)) >= 100);
-    const states = (): string[] =>
-      receiver.alerts.filter(({ rule }) => rule === 'rank_stopped').map(({ state, ranks }) => `${state} ${ranks}`);
-    ranks[3]?.child.kill('SIGSTOP');
-    await until('the alert', () => states().length > 0);
-    ranks[3]?.child.kill('SIGCONT');
-    await until('its end', () => states().length > 1);
-    expect(states()).toEqual(['firing 3', 'resolved 3']);
-    const told = (): string[] => receiver.notified.filter(({ labels }) => labels.rule === 'rank_stopped').map(({ status }) => status);
-    await until("Alertmanager's word of its end", () => told().includes('resolved'));
-    expect(told()[0]).toBe('firing');
+    await halted(receiver, alertmanager, 'SIGKILL');
+    expect(receiver.alerts.filter(({ rule }) => rule === 'rank_stopped')).toHaveLength(1);
+  });
+
+  test('because it was stopped is told of, and that it goes on', { timeout: 3 * minute }, async () => {
+    await using receiver = await startReceiver();
+    await using alertmanager = await startAlertmanager(`${receiver.url}/alertmanager`);
+    const { id } = await halted(receiver, alertmanager, 'SIGSTOP');
+    ranks[1]?.child.kill('SIGCONT');
+    const told = (): string[] =>
+      receiver.alerts.filter(({ rule }) => rule === 'rank_stopped').map(({ state, id, ranks }) => `${state} ${id} ${ranks}`);
+    await until('its end', () => told().length > 1);
+    expect(told()).toEqual([`firing ${id} 1`, `resolved ${id} 1`]);
+    const notified = (): string[] => receiver.notified.filter(({ labels }) => labels.rule === 'rank_stopped').map(({ status }) => status);
+    await until("Alertmanager's word of its end", () => notified().includes('resolved'));
+    expect(notified()[0]).toBe('firing');
+  });
+});
+
+test(
+  'a collective that one rank does not enter is told of, with what keeps it and the trace; and when it is over',
+  async () => {
+    await using receiver = await startReceiver();
+    const outputs = `outputs: [{ type: webhook, url: "${receiver.url}/ranktrace" }]`;
+    await train(`rules: { hang: { after: 3s } }\n${outputs}`, ['1', '100', '101', '15000']);
+    const told = (): Alert[] => receiver.alerts.filter(({ rule }) => rule === 'hang');
+    await until('the alert', () => told().length > 0);
+    const [alert] = told() as [Alert];
+    expect(alert.summary).toMatch(/^ranks 0, 2, 3 are inside of all_reduce \d+ of group world for [\d.]+ s; rank 1 never entered it$/);
+    expect(alert).toMatchObject({ state: 'firing', severity: 'critical', ranks: [1], onsetStep: 100 });
+    expect(alert.cause).toMatchObject({ kind: 'hang', ranks: [1], hosts: [hostname()], phase: 'forward' });
+    expect(alert.cause?.text).toContain('rank 1 is in forward of step 100');
+    expect(alert.capture).toMatchObject({ state: 'written', ranks: [0, 1, 2, 3], ranksMissing: [] });
+    const { events } = capturedIn(join(directory, 'out', run, alert.capture?.path ?? ''));
+    const open = events.filter(({ state }) => state === 'open').map(({ rank, name }) => `${rank} ${name}`);
+    expect(open.sort()).toEqual(['0 all_reduce', '1 forward', '2 all_reduce', '3 all_reduce']);
+
+    await until('its end', () => told().some(({ state }) => state === 'resolved'));
+    expect(told().map(({ id, state }) => `${state} ${id}`)).toEqual([`firing ${alert.id}`, `resolved ${alert.id}`]);
   },
   3 * minute,
 );

@@ -196,6 +196,16 @@ describe('over WebSocket', () => {
     const { steps, detailed, names } = read(captured.path);
     for (const rank of [0, 1]) expect([steps.get(rank), detailed.get(rank)]).toEqual([numbers(55, 59), numbers(55, 60)]);
     expect(names).toContain('all_reduce');
+
+    // By default a capture is of steps to come, and there are none; the last ones are there at once.
+    const args = ['--steps', '4', '--last', '--url', aggregator.address, '--json'];
+    const last = await runCommand(['capture', ...args]);
+    expect(last.code).toBe(0);
+    const lastSteps = JSON.parse(last.stdout) as CaptureResult;
+    expect(lastSteps).toMatchObject({ ranks: [0, 1], late: [], dead: [], fromStep: 56, toStep: 59 });
+    const found = read(lastSteps.path);
+    for (const rank of [0, 1]) expect([found.steps.get(rank), found.detailed.get(rank)]).toEqual([numbers(56, 59), numbers(56, 60)]);
+    expect(found.names).toContain('all_reduce');
   });
 
   test("the schedule's own steps, and results in the process, are as without it", { timeout: 60_000 }, async () => {

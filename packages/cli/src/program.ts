@@ -173,6 +173,12 @@ rank, whose parts add up to the step; frontier, excess, whatIf, alignment). Data
     .description('record the next steps of a run that trains, the same ones on all ranks, and write their trace beside the run')
     .requiredOption('--steps <n>', 'steps to record at full detail, whatever the schedule says', positive(limits.capturedStepsMax))
     .option('--at-step <s>', 'the first of them (default: as soon as all ranks can)', whole(0, limits.capturedStepMax))
+    .addOption(
+      new Option(
+        '--last',
+        'instead the last steps, and the one that runs, out of the flight recorders: of a job that hangs, too',
+      ).conflicts('atStep'),
+    )
     .option(...url)
     .addOption(new Option('--run <name>', 'the run, where several go on').argParser(runName))
     .option(...json)
@@ -183,7 +189,14 @@ The service (ranktrace serve, or run) coordinates: its ranks record by step numb
 past a step already gives what its flight recorder still has. Ranks that are late, ended or say nothing are not waited
 for; they are named, and the exit code is 1. The trace lies where the service runs: <out>/<run>/captures/.`,
     )
-    .addHelpText('after', examples('ranktrace capture --steps 10', 'ranktrace capture --steps 5 --at-step 12000 --run night-42 --json'))
+    .addHelpText(
+      'after',
+      examples(
+        'ranktrace capture --steps 10',
+        'ranktrace capture --steps 20 --last',
+        'ranktrace capture --steps 5 --at-step 12000 --run night-42 --json',
+      ),
+    )
     .action(async (options) => done(await capture({ ...options, token: environment.RANKTRACE_TOKEN })));
   program
     .command('alerts')

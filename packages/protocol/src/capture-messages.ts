@@ -15,6 +15,11 @@ export const captureRequestSchema = z.strictObject({
   steps: z.number().int().min(1).max(limits.capturedStepsMax),
   /** Steps, both included, that are over: what the flight recorders have of them comes into the trace, too. */
   pull: z.strictObject({ fromStep: step, toStep: step }).optional(),
+  /**
+   * Nothing is waited for: of these steps (default: the last ones) those that every rank has ended, out of the flight recorders, and the one
+   * that runs as far as it came. Of a job that hangs, or whose ranks stopped.
+   */
+  last: z.boolean().optional(),
 });
 
 export const captureResultSchema = z.strictObject({

@@ -124,6 +124,9 @@ export const recordedKey = 'ranktrace.recorded';
 /** Metadata key of a rank's answer to `record`: JSON text of `Captured` (messages.ts). That of the last request stays. */
 export const capturedKey = 'ranktrace.captured';
 
+/** Metadata key of where a rank is: JSON text of `Running` (messages.ts). The newest counts. */
+export const runningKey = 'ranktrace.running';
+
 /** Counter that a rank samples itself: how full the fullest ring of its threads was since the sample before, %. */
 export const ringFillCounter = 'ring fill';
 

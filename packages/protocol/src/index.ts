@@ -29,6 +29,7 @@ export {
   type Row,
   recordedKey,
   ringFillCounter,
+  runningKey,
   shedKey,
   spanState,
   type TableName,
@@ -47,8 +48,11 @@ export {
   liveMessageSchema,
   type RankMessage,
   type RankStatus,
+  type Running,
   rankMessageSchema,
   readCaptured,
+  readRunning,
+  runningSchema,
 } from './messages.ts';
 export { crc32, decodeFrameHeader, encodeFrameHeader, frameHeaderBytes, isSegment, segmentMagic } from './segment.ts';
 export {

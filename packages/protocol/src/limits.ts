@@ -31,6 +31,8 @@ export const limits = {
   capturedStepMax: 2_147_483_646,
   /** Steps of one capture. */
   capturedStepsMax: 100_000,
+  /** Groups of which a rank says how many collectives it entered. */
+  runningGroupsMax: 32,
   /** Batches a client may have sent and not yet seen acknowledged. */
   inFlightBatchesMax: 16,
   /** Tracks that one request of the page may name; none names all. */

@@ -10,6 +10,7 @@ import {
   liveMessageSchema,
   rankMessageSchema,
   readCaptured,
+  readRunning,
 } from './messages.ts';
 
 const control: readonly ControlMessage[] = [
@@ -112,6 +113,23 @@ test("a rank's answer to `record` is read with care", () => {
   ]) {
     expect(readCaptured(text)).toBeUndefined();
   }
+});
+
+test('where a rank says that it is is read with care', () => {
+  const place = { step: 300, phase: 'all_reduce', since: 12, collective: { op: 'all_reduce', group: 'world', sequence: 7, since: 12 } };
+  const stays = { ...place, entered: [['world', 7]] };
+  for (const known of [{ step: 0 }, place, stays]) expect(readRunning(JSON.stringify(known))).toEqual(known);
+  for (const wrong of [
+    {},
+    { ...place, step: -1 },
+    { ...place, phase: 'x'.repeat(limits.stringBytesMax + 1) },
+    { ...place, collective: { ...place.collective, sequence: 0.5 } },
+    { ...place, entered: Array(limits.runningGroupsMax + 1).fill(['world', 7]) },
+    { ...place, more: 1 },
+  ]) {
+    expect(readRunning(JSON.stringify(wrong))).toBeUndefined();
+  }
+  expect(readRunning('{')).toBeUndefined();
 });
 
 test('a status of 65,536 ranks with long host names is a message', () => {

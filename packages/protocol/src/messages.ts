@@ -64,6 +64,34 @@ export const capturedSchema = z.strictObject({
   lastStep: capturedStep.nullable(),
 });
 
+const sequence = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
+
+/**
+ * What the thread that steps is inside of, as the JSON text of the metadata `runningKey`: known of a rank that was killed, or that hangs, whatever
+ * it records. Told when it changes, a few times a second at most.
+ */
+export const runningSchema = z.strictObject({
+  /** The step that runs. */
+  step: capturedStep,
+  /** The phase of it, and since when it is inside of that; RankTime, ns. None: between phases. */
+  phase: z.string().max(limits.stringBytesMax).optional(),
+  since: z.number().int().optional(),
+  /** The collective that was entered last and not left. */
+  collective: z
+    .strictObject({
+      op: z.string().max(limits.stringBytesMax),
+      group: z.string().max(limits.stringBytesMax),
+      sequence,
+      since: z.number().int(),
+    })
+    .optional(),
+  /** By group, the last collective that was entered. Told once the rank has been at one place for a second. */
+  entered: z
+    .array(z.tuple([z.string().max(limits.stringBytesMax), sequence]))
+    .max(limits.runningGroupsMax)
+    .optional(),
+});
+
 /** State of one rank as the aggregator sees it now. */
 export const rankStatusSchema = z.strictObject({
   rank: z.number().int().min(0).max(limits.rankMax),
@@ -92,6 +120,7 @@ export const liveMessageSchema = z.strictObject({
 export type RankMessage = z.infer<typeof rankMessageSchema>;
 export type ControlMessage = z.infer<typeof controlMessageSchema>;
 export type Captured = z.infer<typeof capturedSchema>;
+export type Running = z.infer<typeof runningSchema>;
 export type RankStatus = z.infer<typeof rankStatusSchema>;
 export type LiveMessage = z.infer<typeof liveMessageSchema>;
 
@@ -99,9 +128,14 @@ export type LiveMessage = z.infer<typeof liveMessageSchema>;
 export const encodeMessage = (message: RankMessage | ControlMessage | LiveMessage): string => JSON.stringify(message);
 
 /** What a rank said under `capturedKey`; undefined where that is no answer. */
-export function readCaptured(text: string): Captured | undefined {
+export const readCaptured = (text: string): Captured | undefined => readFact(capturedSchema, text);
+
+/** What a rank said under `runningKey`; undefined where that is no such thing. */
+export const readRunning = (text: string): Running | undefined => readFact(runningSchema, text);
+
+function readFact<T>(schema: z.ZodType<T>, text: string): T | undefined {
   try {
-    return capturedSchema.safeParse(JSON.parse(text)).data;
+    return schema.safeParse(JSON.parse(text)).data;
   } catch {
     return undefined;
   }

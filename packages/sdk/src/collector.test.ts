@@ -2,7 +2,18 @@
 
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { inflateRawSync } from 'node:zlib';
-import { type Batch, type Captured, capturedKey, decodeBatch, decodeBody, encodeBatch, readCaptured } from '@ranktrace/protocol';
+import {
+  type Batch,
+  type Captured,
+  capturedKey,
+  decodeBatch,
+  decodeBody,
+  encodeBatch,
+  type Running,
+  readCaptured,
+  readRunning,
+  runningKey,
+} from '@ranktrace/protocol';
 import { mergeRun, type ProcessTotals, type TraceSink } from '@ranktrace/trace';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -164,6 +175,37 @@ describe('detail that is held back', () => {
     expect(names(rig.batches)).toEqual([]);
     const sum = (table: 'steps' | 'phases') => rig.batches.reduce((sum, { tables }) => sum + tables[table].length, 0);
     expect([sum('steps'), sum('phases')]).toEqual([100, 100]);
+  });
+
+  test('stays here, but not where the thread is: that goes out with what it is in the middle of', () => {
+    const rig = new Rig();
+    const { recorder } = rig.thread(0, 1024);
+    recorder.mark({ sends: false, begins: false });
+    recorder.beginStep();
+    steps(rig, recorder, 0, 3);
+    const told = (): (Running | undefined)[] => {
+      const batches = rig.batches.splice(0);
+      return batches.flatMap(({ strings, tables: { metadata } }) =>
+        [...metadata.columns.key.subarray(0, metadata.length)].flatMap((key, row) =>
+          strings[key] === runningKey ? [readRunning(strings[metadata.columns.value[row] as number] ?? '')] : [],
+        ),
+      );
+    };
+    told();
+    const forward = recorder.openScope('forward');
+    rig.tick(300);
+    const since = 1030e6;
+    expect(told()).toEqual([{ step: 3, phase: 'forward', since }]);
+    rig.tick(300);
+    expect(told()).toEqual([]);
+    // It stays there.
+    rig.tick(1000);
+    rig.tick(3000);
+    expect(told()).toEqual([{ step: 3, phase: 'forward', since, entered: [] }]);
+    if (forward !== undefined) recorder.closeScope(forward);
+    recorder.close();
+    rig.collector.flush(true);
+    expect(told()).toEqual([]);
   });
 
   test('is sent for the last steps when it is pulled, once, and merges into its own time', () => {

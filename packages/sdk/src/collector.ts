@@ -23,6 +23,7 @@ import {
   rankTime,
   recordedKey,
   ringFillCounter,
+  runningKey,
 } from '@ranktrace/protocol';
 import { BatchBuilder, noneRecorded, type RecordedCounts, Serials } from './batch-builder.ts';
 import { StepRequests } from './capture-slots.ts';
@@ -30,6 +31,7 @@ import { FlightRecorder, type HeldBatch } from './flight-recorder.ts';
 import { recordingLimits } from './recording-limits.ts';
 import type { RingDrops } from './ring.ts';
 import { type Builders, type ReadAction, RingDrain } from './ring-drain.ts';
+import { ToldPlace } from './running-place.ts';
 import { type AttachedThread, captureWords, type Session } from './session.ts';
 import type { Shipper } from './shipper.ts';
 import { readWallClock } from './wall-clock.ts';
@@ -92,6 +94,7 @@ export class Collector {
   #sendsSince = Number.NEGATIVE_INFINITY;
   readonly #flightRecorder: FlightRecorder;
   readonly #requests: StepRequests;
+  readonly #place = new ToldPlace();
   /** None yet: no time lies in it. */
   #results = { since: Number.POSITIVE_INFINITY, until: Number.NEGATIVE_INFINITY };
   readonly #threads = new Map<number, Thread>();
@@ -177,8 +180,12 @@ export class Collector {
   pull(fromStep = 0, toStep = Number.POSITIVE_INFINITY): void {
     this.flush();
     const wanted = this.#recentSteps.filter(({ step }) => step >= fromStep && step <= toStep);
-    const from = fromStep === 0 ? Number.NEGATIVE_INFINITY : (wanted[0]?.start ?? Number.POSITIVE_INFINITY);
-    const to = toStep === Number.POSITIVE_INFINITY ? toStep : (wanted.at(-1)?.end ?? Number.NEGATIVE_INFINITY);
+    const newest = this.#recentSteps.at(-1);
+    // The step that runs begins with the end of the newest, and has no end.
+    const runsIn = newest !== undefined && newest.step + 1 >= fromStep && newest.step < toStep;
+    const running = runsIn ? newest.end : undefined;
+    const from = fromStep === 0 ? Number.NEGATIVE_INFINITY : (wanted[0]?.start ?? running ?? Number.POSITIVE_INFINITY);
+    const to = toStep === Number.POSITIVE_INFINITY || runsIn ? Number.POSITIVE_INFINITY : (wanted.at(-1)?.end ?? Number.NEGATIVE_INFINITY);
     for (const { body, since, recorded } of this.#flightRecorder.takeUnsent(from, to)) {
       this.#send(body, recorded, since, false);
     }
@@ -334,6 +341,7 @@ export class Collector {
     this.#ended.length = 0;
     this.#addClocks();
     if (last) this.#addRecorded();
+    else this.#addPlace();
     const { reachesBack, recorded, serial } = this.#summary;
     const body = this.#encoded(this.#summary);
     const since = Math.min(promised, reachesBack);
@@ -403,6 +411,14 @@ export class Collector {
     addCounts(counts, this.#summary.recorded);
     for (const { drain } of this.#threads.values()) drain.countOpen(counts);
     this.#summary.append('metadata', { key: this.#summary.string(recordedKey), value: this.#summary.string(JSON.stringify(counts)) });
+  }
+
+  #addPlace(): void {
+    const drain = this.#threads.get(this.#parts.mainThread)?.drain;
+    const place = drain?.running;
+    if (drain === undefined || place === undefined) return;
+    const text = this.#place.next(place, drain.entered, this.#now() / 1e6);
+    if (text !== undefined) this.#summary.append('metadata', { key: this.#summary.string(runningKey), value: this.#summary.string(text) });
   }
 
   #addClocks(): void {

@@ -7,12 +7,13 @@
 // Invariant: draining stops before a batch could become too large, and where what to do changes: what was recorded before the change and
 // after it never share a batch.
 
-import { limits, type RankTime, rankTime, spanState } from '@ranktrace/protocol';
+import { limits, type RankTime, type Running, rankTime, spanState } from '@ranktrace/protocol';
 import type { BatchBuilder, RecordedCounts } from './batch-builder.ts';
 import { memoryCategories } from './memory-category.ts';
 import { appendArgument, OpenSpan, type SpanBegin, type SpanTable } from './open-span.ts';
 import { recordingLimits } from './recording-limits.ts';
 import { fixedName, fixedNames, type RingDrops, RingReader, recordKind } from './ring.ts';
+import { placeOf } from './running-place.ts';
 import { StepPhases } from './step-phases.ts';
 
 export interface RecordedThread {
@@ -77,6 +78,8 @@ export class RingDrain {
   /** Starts of the last finished steps, oldest first, with their numbers. */
   readonly recentSteps: { readonly step: number; readonly start: number; readonly end: number }[] = [];
   readonly #recentStepsMax: number;
+  /** By group, the last collective that was entered. */
+  readonly entered = new Map<string, number>();
 
   /** `recentStepsMax`: length of `recentSteps`. */
   constructor(thread: RecordedThread, recentStepsMax = 0) {
@@ -114,6 +117,11 @@ export class RingDrain {
   /** Whether nobody drains this ring or has drained it; from here on somebody does. */
   claim(): boolean {
     return this.#reader.claim();
+  }
+
+  /** What the thread is inside of, as far as it was read; undefined on one that counts no steps. */
+  get running(): Running | undefined {
+    return this.#step === undefined ? undefined : placeOf(this.#step.number, this.#openSpans());
   }
 
   /** Whether the thread has a line of its own for what interrupted it. */
@@ -288,6 +296,7 @@ export class RingDrain {
       bytes = this.#count(reader.second);
       peer = this.#count(reader.a, 1 + limits.rankMax);
       reader.next();
+      if (peer === 0) this.#enter(this.#names[extra] ?? '', sequence);
     } else if (kind !== recordKind.spanBegin) {
       ids = reader.takeBytes(32);
     }
@@ -315,6 +324,10 @@ export class RingDrain {
     if (id > 0) this.#async.set(id, span);
     else this.#stack.push(span);
     this.#owner = span;
+  }
+
+  #enter(group: string, sequence: number): void {
+    if (this.entered.has(group) || this.entered.size < limits.runningGroupsMax) this.entered.set(group, sequence);
   }
 
   #end(builder: BatchBuilder, span: OpenSpan | undefined, time: number, status: number): void {

@@ -155,6 +155,7 @@ export type {
   Alignment,
   ClockConflictAt,
   EventCounts,
+  ProcessPlace,
   ProcessTotals,
   TraceEvent,
   TraceHeader,

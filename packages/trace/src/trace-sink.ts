@@ -127,6 +127,16 @@ export interface TraceEvent {
 export type EventCounts = Readonly<Record<TraceEvent['kind'], number>>;
 
 /** What was merged and what is known to be missing, per process. */
+/** What a process was inside of when it was last heard of, as it said itself: known of steps that it did not record, too. */
+export interface ProcessPlace {
+  readonly step: number;
+  readonly phase: { readonly name: string; readonly since: TraceTime } | undefined;
+  /** The collective that it entered last and did not leave. */
+  readonly collective: { readonly op: string; readonly group: string; readonly sequence: number; readonly since: TraceTime } | undefined;
+  /** By group, the last collective that it entered. */
+  readonly entered: ReadonlyMap<string, number>;
+}
+
 export interface ProcessTotals {
   readonly process: TraceProcess;
   readonly batches: number;
@@ -140,6 +150,8 @@ export interface ProcessTotals {
   readonly recorded: EventCounts | undefined;
   /** Up to when it is known to have run: its last watermark. */
   readonly until?: TraceTime;
+  /** Undefined of one that ended in good order, or never said. */
+  readonly place?: ProcessPlace;
   /** Whether it ended in good order. */
   readonly ended: boolean;
 }

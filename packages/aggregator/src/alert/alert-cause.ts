@@ -52,7 +52,8 @@ export async function explainAlert(alert: EngineAlert, stored: readonly StoredSo
   const blame = new StepBlameSink({ stepsMax: 2 * limits.alertBlameSteps + 1 });
   const places = new PlaceSink(onsetStep, range.toStep);
   await driveSteps(mergeSteps(sources, teeSink(blame, places)), { signal });
-  return { cause: alert.unit === 'ns' ? causeIn(blame, alert, onsetStep) : null, place: places.place };
+  const cause = alert.unit === 'ns' ? causeIn(blame, alert, onsetStep) : causeOfHint(alert);
+  return { cause: cause && { ...cause, hosts: places.hostsOf(cause.ranks) }, place: places.place };
 }
 
 function causeIn(blame: StepBlameSink, alert: EngineAlert, onsetStep: number): Alert['cause'] {
@@ -61,20 +62,22 @@ function causeIn(blame: StepBlameSink, alert: EngineAlert, onsetStep: number): A
   const now = { ...window, steps: window.steps.filter(({ step }) => step >= onsetStep) };
   const change = blameOf(before, now);
   // What series of single ranks told is better than nothing.
-  if (change.kind === 'inconclusive') return causeOfHint(alert) ?? causeOf(change, []);
-  const hosts = window.ranks.filter(({ rank }) => change.ranks.includes(rank)).map(({ hostName }) => hostName);
-  return causeOf(change, [...new Set(hosts)]);
+  if (change.kind === 'inconclusive') return causeOfHint(alert) ?? causeOf(change);
+  return causeOf(change);
 }
 
-function causeOf({ kind, ranks, phase, shareOfChange, evidence }: BlameChange, hosts: readonly string[]): NonNullable<Alert['cause']> {
+function causeOf({ kind, ranks, phase, shareOfChange, evidence }: BlameChange): NonNullable<Alert['cause']> {
   const text = evidence.join('; ').slice(0, 1024);
-  return { kind, ranks: [...ranks], hosts: [...hosts], phase: phase ?? null, share: kind === 'inconclusive' ? null : shareOfChange, text };
+  return { kind, ranks: [...ranks], hosts: [], phase: phase ?? null, share: kind === 'inconclusive' ? null : shareOfChange, text };
 }
 
-/** Of the ranks and the phase whose own series changed with the cluster's. */
+/** Of the ranks and the phase whose own series changed with the cluster's, or that said where they are. */
 export function causeOfHint({ hint }: EngineAlert): Alert['cause'] {
   if (hint === null) return null;
-  const { ranks, phase } = hint;
+  const { ranks, phase, stop } = hint;
+  if (stop !== undefined) {
+    return { kind: stop.kind, ranks: [...ranks], hosts: [], phase: phase ?? null, share: null, text: stop.text.slice(0, 1024) };
+  }
   const who =
     ranks.length > 0 ? `the own work of rank${ranks.length === 1 ? '' : 's'} ${ranks.join(', ')} became longer` : 'all ranks became slower';
   const text = `${who}${phase === undefined ? '' : `, mostly in ${phase}`}`.slice(0, 1024);
@@ -103,6 +106,7 @@ function withMetadata(steps: StepsSource, whole: BatchSource): StepsSource {
 
 /** When the onset began and what is known of it ends. */
 class PlaceSink implements TraceSink {
+  #processes: TraceHeader['processes'] = [];
   readonly #onset: number;
   readonly #last: number;
   #unixEpoch: bigint | undefined;
@@ -114,8 +118,9 @@ class PlaceSink implements TraceSink {
     this.#last = last;
   }
 
-  begin({ unixEpoch }: TraceHeader): void {
+  begin({ unixEpoch, processes }: TraceHeader): void {
     this.#unixEpoch = unixEpoch;
+    this.#processes = processes;
   }
 
   lane(): void {}
@@ -127,6 +132,11 @@ class PlaceSink implements TraceSink {
   }
 
   end(): void {}
+
+  /** Names of the hosts of these ranks. */
+  hostsOf(ranks: readonly number[]): string[] {
+    return [...new Set(this.#processes.filter(({ rank }) => ranks.includes(rank)).map(({ hostName }) => hostName))];
+  }
 
   /** A hang, or a rank that stopped, is after the last step that ended. */
   get place(): AlertPlace | undefined {

@@ -249,7 +249,7 @@ export class AlertService implements AsyncDisposable {
       ...said,
       summary: withCause(alert, cause),
       onsetAt: onsetAt ?? said.onsetAt,
-      cause: cause ?? causeOfHint(alert),
+      cause: alert.hint?.stop === undefined ? (cause ?? causeOfHint(alert)) : withHosts(causeOfHint(alert), cause),
       link,
       capture,
     };
@@ -261,7 +261,7 @@ export class AlertService implements AsyncDisposable {
     const { hint: _, ...said } = alert;
     const { capture: captures } = this.#options;
     const wantsCapture =
-      captures !== undefined && alert.onsetStep !== null && capturedRules.has(alert.rule) && !this.#closed.signal.aborted;
+      captures !== undefined && alert.onsetStep !== null && rulesAboutSteps.has(alert.rule) && !this.#closed.signal.aborted;
     const told: Alert = {
       ...said,
       summary: withCause(alert, cause),
@@ -296,14 +296,18 @@ export class AlertService implements AsyncDisposable {
   }
 
   /** Beside everything else: the alert is told again when its trace is written. */
-  #capture(alerts: RunAlerts, { id, onsetStep, step }: Alert, { captureSteps, stepsBefore, stepsAfter }: AlertCapture): void {
+  #capture(alerts: RunAlerts, { id, rule, onsetStep, step }: Alert, { captureSteps, stepsBefore, stepsAfter }: AlertCapture): void {
     const onset = onsetStep ?? 0;
-    const pull = { fromStep: Math.max(0, onset - stepsBefore), toStep: Math.max(onset, step ?? onset) };
-    const done = captureSteps(alerts.run, { pull, steps: stepsAfter }, this.#closed.signal).then(
+    const first = Math.max(0, onset - stepsBefore);
+    // Where a job stands still, no step comes that could be waited for.
+    const request = rulesOfStops.has(rule)
+      ? { fromStep: first, steps: onset - first + stepsAfter, last: true }
+      : { pull: { fromStep: first, toStep: Math.max(onset, step ?? onset) }, steps: stepsAfter };
+    const done = captureSteps(alerts.run, request, this.#closed.signal).then(
       ({ path, fromStep, toStep, ranks, late, dead, notes }): Alert['capture'] => ({
         state: 'written',
         path: isAbsolute(path) ? relative(alerts.directory, path) : path,
-        fromStep: Math.min(pull.fromStep, fromStep),
+        fromStep: Math.min(first, fromStep),
         toStep,
         ranks: [...ranks],
         ranksMissing: [...late, ...dead].sort((a, b) => a - b),
@@ -354,8 +358,9 @@ export class AlertService implements AsyncDisposable {
   }
 }
 
+const rulesOfStops: ReadonlySet<Alert['rule']> = new Set(['rank_stopped', 'hang']);
 /** Of the others the steps say nothing. */
-const capturedRules: ReadonlySet<Alert['rule']> = new Set(['step_time', 'step_time_drift', 'step_time_limit', 'rank_stopped', 'hang']);
+const rulesAboutSteps: ReadonlySet<Alert['rule']> = new Set(['step_time', 'step_time_drift', 'step_time_limit', ...rulesOfStops]);
 
 const pending: NonNullable<Alert['capture']> = {
   state: 'pending',
@@ -372,6 +377,9 @@ const failed = (capture: NonNullable<Alert['capture']>, text: string): Alert['ca
   state: 'failed',
   text: text.slice(0, 1024),
 });
+
+/** Where more ranks stop, the cause is told anew. */
+const withHosts = (cause: Alert['cause'], known: Alert['cause']): Alert['cause'] => cause && { ...cause, hosts: known?.hosts ?? [] };
 
 /** The one line, and whose fault it is. */
 function withCause({ summary, unit }: EngineAlert, cause: Alert['cause']): string {

@@ -5,10 +5,11 @@
 //   steps, phases  step times; a step with a phase of evaluation or of saving is no ordinary one
 //   counters       memory
 //   collectives    what is open, and how far each rank came
+//   metadata       where the rank is at the end of the batch
 //
 // Facts that set the context: `batch_size`, `sequence_length`, … (`contextNames`, in any spelling), and all that begin with `context.`.
 
-import { type Batch, capturedKey, spanState } from '@ranktrace/protocol';
+import { type Batch, capturedKey, readRunning, runningKey, spanState } from '@ranktrace/protocol';
 import { type AlertEngine, contextKeyOf, type StepTag } from '@ranktrace/trace';
 import { aggregatorLimits as limits } from '../limits.ts';
 import type { StoredCounts } from '../live-state.ts';
@@ -56,6 +57,7 @@ export class BatchFacts {
     feedSteps(engine, batch, facts.key);
     feedCounters(engine, batch);
     feedCollectives(engine, batch);
+    if (facts.lives.get(incarnation)?.sequence === header.sequence) feedPlace(engine, batch);
   }
 
   #factsOf(rank: number): RankFacts {
@@ -94,7 +96,7 @@ function readContext(facts: RankFacts, { header, strings, tables }: Batch): void
   facts.worldSize = header.worldSize;
   for (let row = 0; row < length; row++) {
     const name = strings[columns.key[row] as number] ?? '';
-    if (name === capturedKey || !isContext(name)) continue;
+    if (name === capturedKey || name === runningKey || !isContext(name)) continue;
     const value = strings[columns.value[row] as number] ?? '';
     if (facts.context.get(name) === value) continue;
     if (!facts.context.has(name) && facts.context.size >= limits.alertContextFactsMax) continue;
@@ -170,4 +172,13 @@ function feedCollectives(engine: AlertEngine, { header, strings, tables }: Batch
     } else tell(row, state === spanState.open ? 'open' : 'close');
   }
   for (const row of lastOf.values()) tell(row, 'whole');
+}
+
+function feedPlace(engine: AlertEngine, { header, strings, tables }: Batch): void {
+  const { key, value } = tables.metadata.columns;
+  for (let row = 0; row < tables.metadata.length; row++) {
+    if (strings[key[row] as number] !== runningKey) continue;
+    const place = readRunning(strings[value[row] as number] ?? '');
+    if (place !== undefined) engine.isIn(header.rank, header.incarnation, place);
+  }
 }

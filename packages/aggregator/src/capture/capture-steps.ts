@@ -89,16 +89,40 @@ export class StepCaptures {
     // Says so where there is no such run.
     store(run);
     const alive = await this.#whoLives(run, signal);
+    if (request.last === true) return await this.#captureLast(run, this.#lastOf(run, alive, request), signal);
     const fromStep = request.fromStep ?? this.#soon(run, alive);
     const range = { fromStep, toStep: fromStep + steps - 1 };
     // Steps that are over are asked for alike: their ranks have them in their flight recorders, and say which.
     const ranges = pull === undefined ? [range] : [pull, range];
     await this.#answers(run, ranges, signal);
-    const outcomes = this.#outcomes(run, range);
     const path = await this.#write(run, ranges, signal);
+    return this.#result(run, path, range, pull === undefined ? [] : pullNotes(live.progress(run), pull));
+  }
+
+  /** Steps that are over, and after them the one that runs. */
+  async #captureLast(run: string, range: StepRange, signal: AbortSignal): Promise<CaptureResult> {
+    const { fromStep, toStep } = range;
+    if (fromStep <= toStep) await this.#answers(run, [range], signal);
+    const withRunning = { fromStep, toStep: toStep + 1 };
+    this.#parts.broadcast({ type: 'pull', run, ...withRunning });
+    await this.#quiet(run, signal);
+    const path = await this.#write(run, [withRunning], signal);
+    return this.#result(run, path, { fromStep, toStep: Math.max(fromStep, toStep) }, []);
+  }
+
+  /** Of the wanted steps those that are over on all ranks that live; none is over where the last is before the first. */
+  #lastOf(run: string, alive: ReadonlySet<number>, { fromStep, steps }: Pick<CaptureRequest, 'fromStep' | 'steps'>): StepRange {
+    const ranks = this.#parts.live.progress(run);
+    const asked = ranks.filter(({ rank }) => alive.has(rank));
+    const over = Math.min(...(asked.length > 0 ? asked : ranks).map(({ step }) => step));
+    const from = fromStep ?? Math.max(0, over - steps + 1);
+    return { fromStep: from, toStep: Math.min(from + steps - 1, over) };
+  }
+
+  #result(run: string, path: string, range: StepRange, more: readonly string[]): CaptureResult {
+    const outcomes = this.#outcomes(run, range);
     const ranks = (is: Outcome['is']): number[] => outcomes.flatMap((outcome) => (outcome.is === is ? [outcome.rank] : []));
-    const notes = outcomes.flatMap(({ is, note }) => (is === 'whole' ? [] : [note]));
-    if (pull !== undefined) notes.push(...pullNotes(live.progress(run), pull));
+    const notes = [...outcomes.flatMap(({ is, note }) => (is === 'whole' ? [] : [note])), ...more];
     return { run, path, ...range, ranks: ranks('whole'), late: ranks('late'), dead: ranks('dead'), notes };
   }
 

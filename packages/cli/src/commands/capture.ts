@@ -10,6 +10,7 @@ import { askService } from '../service-request.ts';
 export interface CaptureOptions {
   readonly steps: number;
   readonly atStep?: number;
+  readonly last?: boolean;
   readonly url: string;
   readonly run?: string;
   readonly json?: boolean;
@@ -17,10 +18,16 @@ export interface CaptureOptions {
 }
 
 /** 0: all ranks recorded all of the steps; 1: some did not. */
-export async function capture({ steps, atStep, url, run, json, token }: CaptureOptions): Promise<number> {
+export async function capture({ steps, atStep, last, url, run, json, token }: CaptureOptions): Promise<number> {
   using interrupt = abortOnInterrupt();
-  const body = { steps, ...(atStep !== undefined && { fromStep: atStep }), ...(run !== undefined && { run }) };
-  if (json !== true) say(`asking ${url} for ${steps} steps${atStep === undefined ? '' : ` from step ${atStep} on`} (Ctrl-C gives up)`);
+  const body = {
+    steps,
+    ...(atStep !== undefined && { fromStep: atStep }),
+    ...(last === true && { last }),
+    ...(run !== undefined && { run }),
+  };
+  const which = last === true ? `the last ${steps} steps` : `${steps} steps${atStep === undefined ? '' : ` from step ${atStep} on`}`;
+  if (json !== true) say(`asking ${url} for ${which} (Ctrl-C gives up)`);
   const answer = await askService({ url, method: 'POST', path: '/v1/capture', token, body, signal: interrupt.signal });
   if (answer.code !== 200) throw refusal(answer.text);
   const result = captureResultSchema.safeParse(parsed(answer.text)).data;

@@ -2,10 +2,12 @@
 
 import type { Alert } from '@ranktrace/protocol';
 
-/** Whose series changed together with the cluster's: what a cause rests on where blame finds none. */
+/** What a cause rests on where blame finds none: whose series changed together with the cluster's, or where ranks said that they are. */
 export interface AlertHint {
   readonly ranks: readonly number[];
   readonly phase: string | undefined;
+  /** Of what is not a change of lengths; its own words. */
+  readonly stop?: { readonly kind: 'rank_stopped' | 'hang'; readonly text: string };
 }
 
 export type EngineAlert = Omit<Alert, 'cause' | 'link' | 'capture'> & { readonly hint: AlertHint | null };

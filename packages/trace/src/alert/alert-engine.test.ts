@@ -361,6 +361,38 @@ describe('a hang', () => {
     expect(job.kinds()).toEqual(['fired hang', 'resolved hang']);
   });
 
+  it('is seen of ranks that record nothing, by where they say they are', () => {
+    const job = new Job().run(100);
+    const waits = { step: 100, collective: { op: 'all_reduce', group: 'dp', sequence: 7, since: 1 }, phase: 'backward', since: 0 };
+    // Rank 3 has left it already, which it says once it stays where it is.
+    job.engine.isIn(3, '0001', { step: 100, phase: 'optimizer', since: 2 });
+    for (const rank of [0, 1]) job.engine.isIn(rank, '0001', waits);
+    job.engine.isIn(2, '0001', { step: 100, phase: 'data', since: 0, entered: [['dp', 6]] });
+    job.wait(1000);
+    job.engine.isIn(3, '0001', { step: 100, phase: 'optimizer', since: 2, entered: [['dp', 7]] });
+    job.wait(65_000);
+    expect(job.kinds()).toEqual(['fired hang']);
+    expect(job.last().summary).toMatch(/^ranks 0, 1 are inside of all_reduce 7 of group dp for 6\d\.\d s; rank 2 never entered it$/);
+    const text = 'ranks 0, 1 are in backward of step 100; rank 2 is in data of step 100; rank 3 is in optimizer of step 100';
+    expect(job.last()).toMatchObject({ ranks: [2], hint: { ranks: [2], phase: 'data', stop: { kind: 'hang', text } } });
+    // What an earlier life of the rank says, comes late.
+    job.engine.isIn(0, '0000', { step: 3 });
+    expect(job.engine.open).toHaveLength(1);
+    job.run(5);
+    expect(job.kinds()).toEqual(['fired hang', 'resolved hang']);
+  });
+
+  it('is none of a rank that has gone on from where it was', () => {
+    const job = new Job().run(100);
+    for (let second = 0; second < 70; second++) {
+      const collective = { op: 'all_reduce', group: 'world', sequence: second, since: second };
+      for (const rank of [0, 1, 2, 3]) job.engine.isIn(rank, '0001', second % 2 === 0 ? { step: 100, collective } : { step: 100 });
+      job.wait(1000);
+    }
+    // The steps do not end, but nobody is in one collective.
+    expect(job.told.map(({ alert }) => alert.summary)).toEqual([expect.stringMatching(/^no rank has ended a step/)]);
+  });
+
   it('is also that no step ends; who is behind is named', () => {
     const job = new Job().run(100).wait(65_000);
     expect(job.kinds()).toEqual(['fired hang']);
@@ -382,9 +414,13 @@ describe('a hang', () => {
   it('of those that wait for a rank that stopped is part of that alert', () => {
     const job = new Job().run(100);
     job.silent.add(2);
+    job.engine.isIn(2, '0001', { step: 100, phase: 'forward', since: 0 });
     for (const rank of [0, 1, 3]) job.engine.collective(rank, { group: 'world', op: 'all_reduce', sequence: 7, state: 'open' });
     job.wait(200_000);
     expect(job.kinds()).toEqual(['fired rank_stopped']);
+    const where = 'rank 2 was in forward of step 100; ranks 0, 1, 3 wait in all_reduce 7 of group world';
+    expect(job.last()).toMatchObject({ step: 99, onsetStep: 100, hint: { ranks: [2], phase: 'forward', stop: { text: where } } });
+    expect(job.last().summary).toBe(`nothing was heard of rank 2 for 30.0 s, after step 99; ${where}`);
   });
 
   it('is no pause that such a run makes from time to time', () => {
@@ -460,6 +496,8 @@ it('notes that steps became faster, and wakes nobody for it', () => {
   expect(job.kinds()).toEqual([]);
   expect(job.engine.improvements).toMatchObject([{ kind: 'improvement' }]);
   expect(Math.abs((job.engine.improvements[0]?.onsetStep ?? 0) - 600)).toBeLessThanOrEqual(16);
+  const state = JSON.parse(JSON.stringify(job.engine.state())) as AlertEngineState;
+  expect(AlertEngine.restore(state, job.nowMs).improvements).toEqual(job.engine.improvements);
 });
 
 describe('an engine', () => {

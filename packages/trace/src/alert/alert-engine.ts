@@ -1,6 +1,6 @@
 // All rules over one run, fed with what an aggregator sees when batches arrive.
 //
-//   rank()  step()  counter()  collective()      for each batch, in this order
+//   rank()  step()  counter()  collective()  isIn()      for each batch, in this order
 //                     │
 //   changes(now)      ▼  steps that all ranks have told ──► step time, drift, limit       after each batch
 //   tick(now)            silence, hang, loss, clocks, run over                            about once a second
@@ -11,7 +11,7 @@
 // Invariant: no clock: time is what callers say it is. Memory is bounded by `alertLimits`, whatever ranks send.
 // Invariant: an engine restored from `state()` goes on as if nothing had been, but for steps that some ranks have told and others not.
 
-import type { Alert, AlertRule } from '@ranktrace/protocol';
+import type { Alert, AlertRule, Running } from '@ranktrace/protocol';
 import type { Improvement } from '../detect/step-time-finding.ts';
 import type { AlertChange, OpenAlert, TellChange } from './alert-change.ts';
 import { isoTime, resolveAlert } from './alert-change.ts';
@@ -21,6 +21,7 @@ import { bytesText, lengthText, nameText, ranksText } from './alert-text.ts';
 import { MemoryGrowth } from './memory-growth.ts';
 import { type CollectiveFact, OpenCollectives, type StuckCollective } from './open-collectives.ts';
 import { type RankIncidentState, RankIncidents, type RankTrouble } from './rank-incidents.ts';
+import { RankPlaces } from './rank-places.ts';
 import { type RankStepFact, StepAssembly } from './step-assembly.ts';
 import { StepLimit, type StepLimitState } from './step-limit.ts';
 import { StepTimeRules, type StepTimeState } from './step-time-rules.ts';
@@ -92,6 +93,7 @@ export class AlertEngine {
   readonly #stepTime: StepTimeRules;
   readonly #limit: StepLimit | undefined;
   readonly #collectives = new OpenCollectives();
+  readonly #places = new RankPlaces();
   readonly #ranks = new Map<number, RankState>();
   readonly #stopped: RankIncidents;
   readonly #growing: RankIncidents;
@@ -158,6 +160,7 @@ export class AlertEngine {
       known.steps = 0;
       known.memory.clear();
       this.#collectives.forget(rank);
+      this.#places.forget(rank);
     }
     const state = this.#ranks.get(rank) as RankState;
     state.lastMs = nowMs;
@@ -216,6 +219,15 @@ export class AlertEngine {
     if (this.#ranks.has(rank)) this.#collectives.add(rank, fact, this.#nowMs);
   }
 
+  /** Where the rank is at the end of its newest batch, as it says. */
+  isIn(rank: number, incarnation: string, place: Running): void {
+    const state = this.#ranks.get(rank);
+    if (state === undefined || state.ended || state.incarnation !== incarnation) return;
+    this.#places.set(rank, place);
+    this.#collectives.isIn(rank, place.collective, this.#nowMs);
+    for (const [group, sequence] of place.entered ?? []) this.#collectives.enter(rank, group, sequence);
+  }
+
   /** Judges the steps that all ranks have told by now; gives what changed since the last call. */
   changes(nowMs: number): AlertChange[] {
     this.#nowMs = nowMs;
@@ -236,7 +248,8 @@ export class AlertEngine {
     for (const [rank, state] of this.#ranks) {
       if (!state.ended && nowMs - state.lastMs >= this.#rules.rankStoppedMs) {
         const step = this.#assembly.lastOf(rank);
-        this.#stopped.raise(rank, nowMs, { key: `${state.incarnation}-${step}`, step: step < 0 ? null : step });
+        const steps = step < 0 ? { step: null } : { step, onsetStep: step + 1 };
+        this.#stopped.raise(rank, nowMs, { key: `${state.incarnation}-${step}`, ...steps });
       }
       this.#judgeLoss(rank, state);
     }
@@ -247,7 +260,7 @@ export class AlertEngine {
     return this.changes(nowMs);
   }
 
-  /** The last times that the cluster's steps became faster and stayed so: notes, not alerts. Oldest first; forgotten with the process. */
+  /** The last times that the cluster's steps became faster and stayed so: notes, not alerts. Oldest first. */
   get improvements(): readonly Improvement[] {
     return this.#stepTime.improvements;
   }
@@ -327,10 +340,14 @@ export class AlertEngine {
     const others = this.#ranks.size - ranks.length;
     const steps = ranks.map((rank) => this.#assembly.lastOf(rank)).filter((step) => step >= 0);
     const since = steps.length === 0 ? '' : `, after step ${Math.max(...steps)}`;
-    const rest = others === 0 ? 'nobody says anything' : `${others} of ${this.#ranks.size} ranks go on`;
+    const places = this.#places.texts(ranks, ['was', 'were']);
+    const stuck = this.#collectives.stuck(this.#nowMs, this.#ranks.keys());
+    const waits = stuck?.missing.some((rank) => ranks.includes(rank)) ? waitText(stuck) : undefined;
+    const rest = others === 0 ? 'nobody says anything' : (waits ?? `${others} of ${this.#ranks.size} ranks go on`);
     return {
-      summary: `nothing was heard of ${ranksText(ranks)} for ${seconds(this.#rules.rankStoppedMs)}${since}; ${rest}`,
+      summary: [`nothing was heard of ${ranksText(ranks)} for ${seconds(this.#rules.rankStoppedMs)}${since}`, ...places, rest].join('; '),
       after: ranks.length,
+      hint: this.#places.hint('rank_stopped', ranks, [...places, ...(waits === undefined ? [] : [waits])]),
     };
   }
 
@@ -450,6 +467,7 @@ export class AlertEngine {
 
   #hangAlert(severity: Alert['severity'], summary: string, ranks: readonly number[], onset: string, onsetAt: string): OpenAlert {
     const step = Math.max(-1, ...[...this.#ranks.keys()].map((rank) => this.#assembly.lastOf(rank)));
+    const alive = [...this.#ranks].flatMap(([rank, { ended }]) => (ended ? [] : [rank]));
     return {
       id: `${this.#run}/hang/cluster/${onset}`,
       run: this.#run,
@@ -470,7 +488,7 @@ export class AlertEngine {
       change: null,
       confidence: null,
       ranks: [...ranks],
-      hint: null,
+      hint: this.#places.hint('hang', ranks, this.#places.texts(alive, ['is', 'are'])),
     };
   }
 
@@ -481,6 +499,10 @@ export class AlertEngine {
     resolveAlert(alert, this.#nowMs, resolution, this.#tell);
   }
 }
+
+/** Who waits in what. */
+const waitText = ({ group, op, sequence, inside }: StuckCollective): string =>
+  `${ranksText(inside)} ${inside.length === 1 ? 'waits' : 'wait'} in ${nameText(op)} ${sequence} of group ${nameText(group)}`;
 
 const growthOf = ({ memory }: RankState): number => Math.max(0, ...[...memory.values()].map(({ growth }) => growth ?? 0));
 const seconds = (ms: number): string => lengthText(ms * 1e6);

@@ -38,6 +38,8 @@ export const alertLimits = {
   /** A hang takes so many times as long as a step usually does, and so many times as long as the longest one took. */
   alertHangSteps: 20,
   alertHangLongestSteps: 3,
+  /** Places that a stop or a hang tells of. */
+  alertPlacesToldMax: 4,
   /** Ranks named in one summary. */
   alertRanksNamedMax: 8,
 } as const;

@@ -28,6 +28,8 @@ interface OpenPart {
   readonly op: string;
   readonly sequence: number;
   readonly sinceMs: number;
+  /** Told as the rank's place alone, not as a span: it is over with that place. */
+  isPlace: boolean;
 }
 
 export class OpenCollectives {
@@ -36,19 +38,22 @@ export class OpenCollectives {
   readonly #open = new Map<number, Map<string, OpenPart>>();
 
   add(rank: number, { group, op, sequence, state }: CollectiveFact, nowMs: number): void {
-    this.#enter(rank, group, sequence);
+    this.enter(rank, group, sequence);
     if (state === 'whole') return;
     const key = `${sequence} ${group}`;
-    let parts = this.#open.get(rank);
-    if (state === 'close') {
-      parts?.delete(key);
-      return;
-    }
-    if (parts === undefined) {
-      parts = new Map();
-      this.#open.set(rank, parts);
-    }
-    if (!parts.has(key) && parts.size < limits.alertOpenCollectivesPerRankMax) parts.set(key, { group, op, sequence, sinceMs: nowMs });
+    if (state === 'close') this.#open.get(rank)?.delete(key);
+    else this.#begin(rank, key, { group, op, sequence, sinceMs: nowMs, isPlace: false }).isPlace = false;
+  }
+
+  /** Where the rank says that it is: inside of this collective, or of none that it did not record. */
+  isIn(rank: number, collective: Omit<CollectiveFact, 'state'> | undefined, nowMs: number): void {
+    const current = collective === undefined ? undefined : `${collective.sequence} ${collective.group}`;
+    const parts = this.#open.get(rank);
+    for (const [key, { isPlace }] of parts ?? []) if (isPlace && key !== current) parts?.delete(key);
+    if (collective === undefined || current === undefined) return;
+    const { group, op, sequence } = collective;
+    this.enter(rank, group, sequence);
+    this.#begin(rank, current, { group, op, sequence, sinceMs: nowMs, isPlace: true });
   }
 
   /** A step ended: what the rank was inside of before now does not keep it from going on, whether or not its end was told. */
@@ -79,7 +84,20 @@ export class OpenCollectives {
     return { ...oldest, inside: inside.sort((a, b) => a - b), missing };
   }
 
-  #enter(rank: number, group: string, sequence: number): void {
+  /** The part as it is known, from now on. */
+  #begin(rank: number, key: string, part: OpenPart): OpenPart {
+    let parts = this.#open.get(rank);
+    if (parts === undefined) {
+      parts = new Map();
+      this.#open.set(rank, parts);
+    }
+    const known = parts.get(key);
+    if (known === undefined && parts.size < limits.alertOpenCollectivesPerRankMax) parts.set(key, part);
+    return known ?? part;
+  }
+
+  /** The rank has entered all collectives of the group up to this one. */
+  enter(rank: number, group: string, sequence: number): void {
     let ranks = this.#entered.get(group);
     if (ranks === undefined) {
       if (this.#entered.size >= limits.alertGroupsMax) return;

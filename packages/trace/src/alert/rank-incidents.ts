@@ -8,7 +8,7 @@
 // Invariant: a rank is in one open incident of a rule at most.
 
 import type { Alert, AlertRule } from '@ranktrace/protocol';
-import { isoTime, type OpenAlert, resolveAlert, type TellChange } from './alert-change.ts';
+import { type AlertHint, isoTime, type OpenAlert, resolveAlert, type TellChange } from './alert-change.ts';
 import { alertLimits as limits } from './alert-limits.ts';
 
 /** What an incident says of its ranks. */
@@ -16,6 +16,7 @@ export interface RankTrouble {
   readonly summary: string;
   readonly before?: number;
   readonly after?: number;
+  readonly hint?: AlertHint | null;
 }
 
 export interface RankRule {
@@ -32,6 +33,8 @@ export interface RankRule {
 export interface Onset {
   readonly key: string;
   readonly step: number | null;
+  /** The first step concerned. Default: `step`. */
+  readonly onsetStep?: number;
 }
 
 interface Incident {
@@ -87,7 +90,7 @@ export class RankIncidents {
       resolvedAt: null,
       resolution: null,
       step: onset.step,
-      onsetStep: onset.step,
+      onsetStep: onset.onsetStep ?? onset.step,
       onsetAt: null,
       before: null,
       after: null,
@@ -126,8 +129,9 @@ export class RankIncidents {
       const all = [...new Set([...alert.ranks, ...inOrder])].sort((a, b) => a - b);
       alert.ranks = all;
       alert.series = all.length === 1 ? { kind: 'rank', rank: all[0] as number } : { kind: 'cluster' };
-      const { summary, before, after } = this.#rule.describe(inOrder, all);
+      const { summary, before, after, hint } = this.#rule.describe(inOrder, all);
       alert.summary = summary;
+      alert.hint = hint ?? null;
       alert.before = before ?? null;
       alert.after = after ?? null;
       this.#rule.tell(isTold ? 'updated' : 'fired', alert);

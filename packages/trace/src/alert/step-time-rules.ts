@@ -42,6 +42,8 @@ export interface StepTimeState {
   readonly series: readonly (readonly [About, DetectorState])[];
   readonly told: readonly (readonly [string, OpenAlert])[];
   readonly usual: number;
+  /** Not in states of older services. */
+  readonly improvements?: readonly Improvement[];
 }
 
 /** Severity of a cluster that is slower by more is critical. */
@@ -63,8 +65,8 @@ export class StepTimeRules {
   readonly #meets = new Map<string, boolean>();
   /** Alerts that are open, by the series they were told of. */
   readonly #told = new Map<string, OpenAlert>();
-  /** Slower ranks and phases of which it is not yet clear whether the cluster is, too. */
   #improvements: readonly Improvement[] = [];
+  /** Slower ranks and phases of which it is not yet clear whether the cluster is, too. */
   #settling: Found[] = [];
   #usual = 0;
   #contexts = '';
@@ -138,14 +140,16 @@ export class StepTimeRules {
       series: [...this.#series.values()].map(({ about, detector }) => [about, detector.state()]),
       told: [...this.#told].map(([key, alert]) => [key, { ...alert }]),
       usual: this.#usual,
+      improvements: this.#improvements,
     };
   }
 
   /** @throws TraceError `bad_option` when the states are not of such rules */
-  restore({ series, told, usual }: StepTimeState): void {
+  restore({ series, told, usual, improvements = [] }: StepTimeState): void {
     for (const [about, state] of series) this.#addSeries(about, SeriesDetector.restore(state, this.#plan));
     for (const [key, alert] of told) this.#told.set(key, { ...alert });
     this.#usual = usual;
+    this.#improvements = improvements;
   }
 
   #found(series: Series, finding: StepTimeFinding, nowMs: number): void {

@@ -4,7 +4,7 @@ import { nanos, traceTime } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
 import { limits } from '../limits.ts';
 import { processTotals, traceEvent, traceHeader, traceLane, traceProcess } from '../testing/trace-events.ts';
-import type { TraceEvent, TraceProcess } from '../trace-sink.ts';
+import type { ProcessPlace, TraceEvent, TraceProcess } from '../trace-sink.ts';
 import { OpenWorkSink, type OpenWorkSummary } from './open-work.ts';
 
 const s = (seconds: number) => traceTime(seconds * 1e9);
@@ -33,8 +33,14 @@ function summaryOf(
   {
     ended = [],
     until = {},
+    places = {},
     worldSize = ranks.length,
-  }: { ended?: readonly number[]; until?: Record<number, number>; worldSize?: number } = {},
+  }: {
+    ended?: readonly number[];
+    until?: Record<number, number>;
+    places?: Record<number, ProcessPlace>;
+    worldSize?: number;
+  } = {},
 ): OpenWorkSummary {
   const processes = processesOf(ranks);
   const sink = new OpenWorkSink();
@@ -43,7 +49,8 @@ function summaryOf(
   sink.end(
     processes.map((process, place) => {
       const heard = until[place] === undefined ? {} : { until: s(until[place]) };
-      return processTotals({ process, ended: ended.includes(place), ...heard });
+      const where = places[place] === undefined ? {} : { place: places[place] };
+      return processTotals({ process, ended: ended.includes(place), ...heard, ...where });
     }),
   );
   return sink.summary;
@@ -164,5 +171,47 @@ describe('collectives', () => {
     );
     expect(collectives.map(({ sequence }) => sequence)).toEqual(Array.from({ length: limits.openCollectivesMax }, (_, index) => index));
     expect(collectivesLeftOut).toBe(7);
+  });
+});
+
+describe('ranks that recorded nothing but say where they are', () => {
+  const inPhase = (step: number, name: string, since: number): ProcessPlace => ({
+    step,
+    phase: { name, since: s(since) },
+    collective: undefined,
+    entered: new Map([['dp', 6]]),
+  });
+  const waits = (since: number): ProcessPlace => ({
+    ...inPhase(9, 'backward', 4),
+    collective: { op: 'all_reduce', group: 'dp', sequence: 7, since: s(since) },
+    entered: new Map([['dp', 7]]),
+  });
+
+  it('are inside of that, and of the collective that others never entered', () => {
+    const places = {
+      0: waits(5),
+      1: waits(6),
+      2: inPhase(9, 'data', 3),
+      3: { ...inPhase(9, 'optimizer', 8), entered: new Map([['dp', 7]]) },
+    };
+    // Rank 0 was recorded: its span and its word are one. Ranks 2 and 3 have taken part in this group before.
+    const before = [0, 1, 2, 3].map((life) => collective(life, 'whole', 1, { group: 'dp', sequence: 6, end: 2 }));
+    const { ranks, collectives } = summaryOf([0, 1, 2, 3], [...before, collective(0, 'open', 5, { group: 'dp', sequence: 7 })], { places });
+    expect(collectives).toMatchObject([{ group: 'dp', sequence: 7, op: 'all_reduce', left: [3], missing: [2] }]);
+    expect(collectives[0]?.inside).toEqual([
+      { rank: 0, since: s(5) },
+      { rank: 1, since: s(6) },
+    ]);
+    expect(ranks.map(({ open }) => open.map(({ around, name, since }) => [...around, name, since]))).toEqual([
+      [['all_reduce', s(5)]],
+      [['backward', 'all_reduce', s(6)]],
+      [['data', s(3)]],
+      [['optimizer', s(8)]],
+    ]);
+  });
+
+  it('are inside of nothing once they ended, or began anew', () => {
+    const { ranks, collectives } = summaryOf([0, 0], [], { places: { 0: waits(5) }, ended: [1] });
+    expect([ranks, collectives]).toEqual([[], []]);
   });
 });

@@ -1,6 +1,8 @@
 // What ranks were inside of when the stream ended: where a job hangs. Per rank when it was last heard of, its last step and the spans that it
 // began and did not end; per collective that somebody is inside of, who has left it already and who never entered.
 //
+// Where a schedule records nothing, ranks still say what phase and what collective they are in (`ProcessTotals.place`): that stands for the spans.
+//
 // Of a rank that was started again only its newest life counts: what an earlier one was inside of ended with it. A rank that ended in good
 // order is inside of nothing: an end that never came was lost, as `data_loss` says, or nobody awaited it.
 //
@@ -9,7 +11,7 @@
 import { type TraceTime, traceTime } from '@ranktrace/protocol';
 import { limits } from '../limits.ts';
 import { CollectiveMatcher, type CollectivePart, type MatchedCollective } from '../match/collective-matcher.ts';
-import type { ProcessTotals, TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../trace-sink.ts';
+import type { ProcessPlace, ProcessTotals, TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../trace-sink.ts';
 
 /** The innermost open span of one line of a rank. */
 export interface OpenSpanSummary {
@@ -70,6 +72,8 @@ interface Life {
   lastStep: { readonly step: number; readonly end: TraceTime } | undefined;
   until: number;
   ended: boolean;
+  /** Of a rank that did not end. */
+  place: ProcessPlace | undefined;
 }
 
 /** The group that every rank of a run belongs to: the recorder's default. */
@@ -94,7 +98,7 @@ export class OpenWorkSink implements TraceSink {
   begin({ processes, worldSize }: TraceHeader): void {
     this.#worldSize = worldSize;
     for (const process of processes) {
-      const life: Life = { process, open: new Map(), lastStep: undefined, until: Number.NEGATIVE_INFINITY, ended: false };
+      const life: Life = { process, open: new Map(), lastStep: undefined, until: Number.NEGATIVE_INFINITY, ended: false, place: undefined };
       this.#lives[process.index] = life;
       const known = this.#current.get(process.rank);
       if (known === undefined || known.process.index < process.index) this.#current.set(process.rank, life);
@@ -115,11 +119,14 @@ export class OpenWorkSink implements TraceSink {
   }
 
   end(totals: readonly ProcessTotals[]): void {
-    for (const { process, until, ended } of totals) {
+    for (const { process, until, ended, place } of totals) {
       const life = this.#lives[process.index];
       if (life === undefined) continue;
       life.ended = ended;
       if (until !== undefined) life.until = until;
+      if (this.#current.get(process.rank) !== life) continue;
+      life.place = place;
+      this.#addUnrecorded(life);
     }
     this.#ending = true;
     this.#matcher.end();
@@ -172,6 +179,19 @@ export class OpenWorkSink implements TraceSink {
     else this.#matcher.add({ member, rank, op, group, sequence, peer, bytes, entry: start, exit });
   }
 
+  /** The collective that a rank says it is in, where its span was not recorded. */
+  #addUnrecorded({ process: { index: member, rank }, open, place }: Life): void {
+    if (place?.collective === undefined) return;
+    const { op, group, sequence, since } = place.collective;
+    for (const { event } of open.values()) if (event.kind === 'collective' && event.start === since && event.name === op) return;
+    this.#matcher.add({ member, rank, op, group, sequence, peer: -1, bytes: 0, entry: since, exit: undefined });
+  }
+
+  /** Whether the rank has been in that collective, or a later one, as it says itself. */
+  #hasEntered(rank: number, group: string, sequence: number): boolean {
+    return (this.#current.get(rank)?.place?.entered.get(group) ?? -1) >= sequence;
+  }
+
   #addOpen({ group, sequence, op, pair, parts, missing }: MatchedCollective): void {
     const isInside = ({ member, rank, exit }: CollectivePart): boolean => {
       const life = this.#current.get(rank);
@@ -185,12 +205,16 @@ export class OpenWorkSink implements TraceSink {
       return;
     }
     const inside = stuck.map(({ rank, entry }) => ({ rank, since: traceTime(entry) }));
-    const left = ranksInOrder(parts.filter((part) => !isInside(part)));
+    const left = new Set(parts.filter((part) => !isInside(part)).map(({ rank }) => rank));
     const came = new Set(parts.map(({ rank }) => rank));
     let absent = missing.map((member) => this.#lives[member]?.process.rank ?? -1);
     if (pair !== undefined) absent = parts.length < 2 ? [...new Set(pair)].filter((rank) => !came.has(rank)) : [];
     else if (group === everyone) absent = Array.from({ length: this.#worldSize }, (_, rank) => rank).filter((rank) => !came.has(rank));
-    this.#collectives.push({ group, sequence, op, pair, inside, left, missing: absent.sort((a, b) => a - b) });
+    if (pair === undefined) {
+      for (const rank of absent) if (this.#hasEntered(rank, group, sequence)) left.add(rank);
+      absent = absent.filter((rank) => !left.has(rank));
+    }
+    this.#collectives.push({ group, sequence, op, pair, inside, left: inOrder([...left]), missing: inOrder(absent) });
   }
 }
 
@@ -200,9 +224,9 @@ const openKey = (lane: number, start: number, name: string): string => `${lane} 
 
 const sinceOf = ({ inside }: OpenCollective): number => inside[0]?.since ?? 0;
 
-const ranksInOrder = (parts: readonly CollectivePart[]): number[] => [...new Set(parts.map(({ rank }) => rank))].sort((a, b) => a - b);
+const inOrder = (ranks: number[]): number[] => ranks.sort((a, b) => a - b);
 
-function openRank({ process, open, lastStep, until }: Life): OpenRank {
+function openRank({ process, open, lastStep, until, place }: Life): OpenRank {
   const { rank, hostName, pid } = process;
   const lines = new Map<number, OpenSpan[]>();
   for (const span of open.values()) {
@@ -215,6 +239,18 @@ function openRank({ process, open, lastStep, until }: Life): OpenRank {
     const { kind, name, start, lane } = (sorted.at(-1) as OpenSpan).event;
     return { lane: lane.name, kind, name, since: start, around: sorted.slice(-1 - aroundMax, -1).map(({ event }) => event.name) };
   });
+  if (innermost.length === 0 && place !== undefined) innermost.push(...unrecordedOf(place));
   const heard = traceTime(Number.isFinite(until) ? until : 0);
   return { rank, hostName, pid, until: heard, lastStep, open: innermost.sort((a, b) => a.since - b.since) };
+}
+
+/** The line of what was not recorded: that of the thread that steps. */
+const steppingLane = 'main';
+
+function unrecordedOf({ phase, collective }: ProcessPlace): OpenSpanSummary[] {
+  if (collective !== undefined) {
+    const around = phase === undefined || phase.name === collective.op ? [] : [phase.name];
+    return [{ lane: steppingLane, kind: 'collective', name: collective.op, since: collective.since, around }];
+  }
+  return phase === undefined ? [] : [{ lane: steppingLane, kind: 'span', name: phase.name, since: phase.since, around: [] }];
 }

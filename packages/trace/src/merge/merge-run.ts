@@ -1,9 +1,9 @@
 // A whole run: sources → clocks → merge → sink. Pure and synchronous, but a generator: whoever drives it decides when to breathe, shows the
 // progress and may stop at any point.
 
-import { rankTime } from '@ranktrace/protocol';
+import { type Running, rankTime, type TraceTime } from '@ranktrace/protocol';
 import type { FittedClocks } from '../align/fit-clocks.ts';
-import type { Alignment, ProcessTotals, TraceProcess, TraceSink } from '../trace-sink.ts';
+import type { Alignment, ProcessPlace, ProcessTotals, TraceProcess, TraceSink } from '../trace-sink.ts';
 import { type AlignedRun, type MergeProgress, RunAlignment } from './align-run.ts';
 import type { BatchSource } from './batch-source.ts';
 import { BatchMerger } from './merge-batches.ts';
@@ -47,12 +47,24 @@ export function* mergeAligned(
     yield progress;
   }
   const totals = merger.totals((index) => {
-    const { batches, dropped, recorded, ended, source, evidence } = surveys[index] as Survey;
-    const until = evidence.until === undefined ? {} : { until: clockAt(index).clock.toTrace(evidence.until) };
-    return { batches, missing: source.missing, dropped, recorded, ended, ...until };
+    const { batches, dropped, recorded, ended, source, evidence, running } = surveys[index] as Survey;
+    const { clock } = clockAt(index);
+    const until = evidence.until === undefined ? {} : { until: clock.toTrace(evidence.until) };
+    const place = ended || running === undefined ? {} : { place: placeOf(running, (time) => clock.toTrace(rankTime(time))) };
+    return { batches, missing: source.missing, dropped, recorded, ended, ...until, ...place };
   });
   sink.end(totals);
   return totals;
+}
+
+/** A place on the axis of the trace. */
+function placeOf({ step, phase, since, collective, entered = [] }: Running, toTrace: (time: number) => TraceTime): ProcessPlace {
+  return {
+    step,
+    phase: phase === undefined || since === undefined ? undefined : { name: phase, since: toTrace(since) },
+    collective: collective && { ...collective, since: toTrace(collective.since) },
+    entered: new Map(entered),
+  };
 }
 
 /** A surveyed life of a rank as traces name it; `index` in the order of surveys. */

@@ -1,6 +1,16 @@
 // First pass over a source: who it is, what its clocks say, what it lost. Reads no events.
 
-import { type Batch, type BatchHeader, capturedKey, type Dropped, recordedKey, type TableName } from '@ranktrace/protocol';
+import {
+  type Batch,
+  type BatchHeader,
+  capturedKey,
+  type Dropped,
+  type Running,
+  readRunning,
+  recordedKey,
+  runningKey,
+  type TableName,
+} from '@ranktrace/protocol';
 import type { ClockEvidence, ClockSample } from '../align/fit-clocks.ts';
 import type { EventCounts } from '../trace-sink.ts';
 import type { BatchSource } from './batch-source.ts';
@@ -12,6 +22,8 @@ export interface Survey {
   readonly metadata: ReadonlyMap<string, string>;
   readonly dropped: Dropped;
   readonly recorded: EventCounts | undefined;
+  /** Where the rank was when it was last heard of. */
+  readonly running: Running | undefined;
   readonly batches: number;
   readonly ended: boolean;
   /** How many batches came after their time. */
@@ -92,6 +104,7 @@ export class SourceSurvey {
     const metadata = new Map(this.#metadata);
     metadata.delete(recordedKey);
     metadata.delete(capturedKey);
+    metadata.delete(runningKey);
     return {
       source: this.#source,
       header,
@@ -107,6 +120,7 @@ export class SourceSurvey {
       metadata,
       dropped: last.dropped,
       recorded: readCounts(this.#metadata.get(recordedKey)),
+      running: readRunning(this.#metadata.get(runningKey) ?? ''),
       batches: this.#readable.length,
       ended: last.last,
       heldBack: this.#heldBack,

@@ -3,7 +3,7 @@
 // of a step, which spans were asynchronous, what the recorder counted.
 
 import { nanos, type TraceTime, traceTime } from '@ranktrace/protocol';
-import type { Alignment, EventCounts, ProcessTotals, TraceEvent, TraceLane, TraceProcess } from '../trace-sink.ts';
+import type { Alignment, EventCounts, ProcessPlace, ProcessTotals, TraceEvent, TraceLane, TraceProcess } from '../trace-sink.ts';
 import { ownKeys } from '../write/event-arguments.ts';
 import { laneOfName, laneOfRank } from '../write/process-names.ts';
 import type { Arguments } from './perfetto-track-event.ts';
@@ -78,7 +78,28 @@ export function totalsOfFacts(process: TraceProcess, facts: Arguments): ProcessT
     late: numberOf(facts, 'late', 0),
     counts: prefixed(facts, 'count', kinds),
     recorded: undefined,
+    ...(facts.has('place.step') ? { place: placeOfFacts(facts) } : {}),
     ended: facts.get('ended') === 'true',
+  };
+}
+
+function placeOfFacts(facts: Arguments): ProcessPlace {
+  const enteredPrefix = 'place.entered.';
+  const entered = new Map<string, number>();
+  for (const [key, value] of facts) if (key.startsWith(enteredPrefix)) entered.set(key.slice(enteredPrefix.length), Number(value));
+  const time = (key: string): TraceTime => traceTime(numberOf(facts, key, 0));
+  return {
+    step: numberOf(facts, 'place.step', 0),
+    phase: facts.has('place.phase') ? { name: textOf(facts, 'place.phase'), since: time('place.phaseSince') } : undefined,
+    collective: facts.has('place.op')
+      ? {
+          op: textOf(facts, 'place.op'),
+          group: textOf(facts, 'place.group'),
+          sequence: numberOf(facts, 'place.sequence', 0),
+          since: time('place.opSince'),
+        }
+      : undefined,
+    entered,
   };
 }
 

@@ -109,6 +109,15 @@ describe('a trace of ours', () => {
       { maxLength: 30 },
     ),
     totals: fc.record({ batches: fc.nat(), missing: fc.nat(), late: fc.nat(), ended: fc.boolean() }),
+    place: fc.option(
+      fc.record({
+        step: fc.nat(),
+        phase: fc.option(fc.record({ name: text, since: whole.map(traceTime) }), { nil: undefined }),
+        collective: fc.option(fc.record({ op: text, group: text, sequence: fc.nat(), since: whole.map(traceTime) }), { nil: undefined }),
+        entered: fc.dictionary(text, fc.nat(), { noNullPrototype: true }).map((groups) => new Map(Object.entries(groups))),
+      }),
+      { nil: undefined },
+    ),
     chunkBytes: fc.constantFrom(1, 7, 100, 1 << 20),
   });
 
@@ -165,6 +174,7 @@ describe('a trace of ours', () => {
         const totals = processes.map(
           (process): ProcessTotals => ({
             ...processTotals({ process, ...made.totals, counts: eventCounts({ span: 3 }), dropped: droppedCounts({ names: 2 }) }),
+            ...(made.place && { place: made.place }),
           }),
         );
         const chunks = written((sink) => {

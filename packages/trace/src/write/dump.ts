@@ -15,7 +15,16 @@
 // line is always one line. Category, arguments and flow stand only where there are some.
 
 import { nanosPerMs, nanosPerSecond } from '@ranktrace/protocol';
-import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink, WriteBytes } from '../trace-sink.ts';
+import type {
+  ProcessPlace,
+  ProcessTotals,
+  TraceEvent,
+  TraceHeader,
+  TraceLane,
+  TraceProcess,
+  TraceSink,
+  WriteBytes,
+} from '../trace-sink.ts';
 import { ByteBuffer } from './byte-buffer.ts';
 import { type ArgumentVisitor, hasArguments, visitArguments } from './event-arguments.ts';
 import { alignmentText, countRestarts } from './process-names.ts';
@@ -86,8 +95,9 @@ class DumpWriter implements TraceSink {
   }
 
   end(totals: readonly ProcessTotals[]): void {
-    for (const { process, batches, missing, late, ended, dropped, counts } of totals) {
+    for (const { process, batches, missing, late, ended, place, dropped, counts } of totals) {
       const parts = [`batches ${batches}`, `missing ${missing}`, `late ${late}`, `ended ${ended ? 'yes' : 'no'}`];
+      if (place !== undefined) parts.push(`in ${placeText(place)}`);
       this.#line('totals', this.#ranks.get(process) ?? '', ...parts, `dropped ${listed(dropped)}`, `counts ${listed(counts)}`);
     }
     this.#out.flush();
@@ -115,6 +125,14 @@ const pair = (key: string, value: string | number): string =>
   `${quoted(key)}=${typeof value === 'number' ? String(value) : JSON.stringify(value)}`;
 
 const braced = (pairs: readonly string[]): string[] => (pairs.length === 0 ? [] : [`{${pairs.join(', ')}}`]);
+
+/** `step 300, forward, all_reduce world#300`. */
+function placeText({ step, phase, collective }: ProcessPlace): string {
+  const parts = [`step ${step}`];
+  if (phase !== undefined) parts.push(quoted(phase.name));
+  if (collective !== undefined) parts.push(quoted(`${collective.op} ${collective.group}#${collective.sequence}`));
+  return parts.join(', ');
+}
 
 const listed = (counts: Readonly<Record<string, number>>): string =>
   Object.entries(counts)

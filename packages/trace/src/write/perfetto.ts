@@ -14,7 +14,17 @@
 // What the reader needs of the order: on one lane, a span comes before those inside it, and a `close` before a span that starts at its end.
 // Field numbers: perfetto-fields.ts. Invariant: nothing is allocated per event whose strings are known and that has no arguments.
 
-import type { Alignment, ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink, WriteBytes } from '../trace-sink.ts';
+import type {
+  Alignment,
+  ProcessPlace,
+  ProcessTotals,
+  TraceEvent,
+  TraceHeader,
+  TraceLane,
+  TraceProcess,
+  TraceSink,
+  WriteBytes,
+} from '../trace-sink.ts';
 import { type ArgumentVisitor, hasArguments, visitArguments } from './event-arguments.ts';
 import * as field from './perfetto-fields.ts';
 import { type InternedUse, PerfettoLane } from './perfetto-lane.ts';
@@ -287,8 +297,8 @@ class PerfettoWriter implements TraceSink {
     }
   }
 
-  #writeTotals({ process, batches, missing, dropped, late, counts, ended }: ProcessTotals): void {
-    const facts = { batches, missing, late, ended, outOfRange: this.#outOfRange.get(process) ?? 0 };
+  #writeTotals({ process, batches, missing, dropped, late, counts, ended, place }: ProcessTotals): void {
+    const facts = { batches, missing, late, ended, ...placeFacts(place), outOfRange: this.#outOfRange.get(process) ?? 0 };
     this.#writeFacts(process, 'totals', this.#last, { ...facts, ...prefixed('dropped', dropped), ...prefixed('count', counts) });
   }
 
@@ -319,6 +329,23 @@ class PerfettoWriter implements TraceSink {
 }
 
 type Facts = Readonly<Record<string, string | number | boolean | undefined>>;
+
+/** Where a process was when it was last heard of. */
+function placeFacts(place: ProcessPlace | undefined): Facts {
+  if (place === undefined) return {};
+  const { step, phase, collective, entered } = place;
+  return {
+    'place.step': step,
+    ...(phase && { 'place.phase': phase.name, 'place.phaseSince': phase.since }),
+    ...(collective && {
+      'place.op': collective.op,
+      'place.group': collective.group,
+      'place.sequence': collective.sequence,
+      'place.opSince': collective.since,
+    }),
+    ...prefixed('place.entered', Object.fromEntries(entered)),
+  };
+}
 
 const prefixed = (prefix: string, facts: Facts): Facts =>
   Object.fromEntries(Object.entries(facts).map(([key, value]) => [`${prefix}.${key}`, value]));

@@ -1,0 +1,42 @@
+// What each rank said last that it is inside of: where a job hangs, and where a rank was that was not heard of again.
+
+import type { Running } from '@ranktrace/protocol';
+import type { AlertHint } from './alert-change.ts';
+import { alertLimits as limits } from './alert-limits.ts';
+import { nameText, ranksText } from './alert-text.ts';
+
+export class RankPlaces {
+  readonly #places = new Map<number, Running>();
+
+  set(rank: number, place: Running): void {
+    this.#places.set(rank, place);
+  }
+
+  /** The rank began anew: nothing is known. */
+  forget(rank: number): void {
+    this.#places.delete(rank);
+  }
+
+  /** `rank 2 is in forward of step 300`: ranks at one place together, those that came least far first. `verbs`: of one rank, of several. */
+  texts(ranks: Iterable<number>, verbs: readonly [string, string]): string[] {
+    const groups = new Map<string, { readonly step: number; readonly ranks: number[] }>();
+    for (const rank of ranks) {
+      const place = this.#places.get(rank);
+      if (place === undefined) continue;
+      const where = `in ${place.phase === undefined ? '' : `${nameText(place.phase)} of `}step ${place.step}`;
+      const group = groups.get(where);
+      if (group === undefined) groups.set(where, { step: place.step, ranks: [rank] });
+      else group.ranks.push(rank);
+    }
+    const sorted = [...groups].sort(([, a], [, b]) => a.step - b.step).slice(0, limits.alertPlacesToldMax);
+    return sorted.map(([where, { ranks }]) => `${ranksText(ranks.sort((a, b) => a - b))} ${verbs[ranks.length === 1 ? 0 : 1]} ${where}`);
+  }
+
+  /** Whose fault a stop is: `ranks`, in the phase of the one that came least far. Null where nothing is known. */
+  hint(kind: 'rank_stopped' | 'hang', ranks: readonly number[], texts: readonly string[]): AlertHint | null {
+    if (texts.length === 0) return null;
+    const places = ranks.flatMap((rank) => this.#places.get(rank) ?? []);
+    const [first] = places.sort((a, b) => a.step - b.step);
+    return { ranks, phase: first?.phase, stop: { kind, text: texts.join('; ') } };
+  }
+}
