@@ -284,11 +284,12 @@ test(
   'a larger batch, as was planned, is nothing to be told of',
   async () => {
     await using receiver = await startReceiver();
+    // Steps become two thirds longer. Other programs of the machine may make them a little longer at any time; that would be told rightly.
+    const rules = 'rules: { step_time: { change: 30% }, step_time_drift: { change: 30% } }';
     const outputs = `outputs: [{ type: webhook, url: "${receiver.url}/ranktrace", hold: 0s }]`;
-    const address = await train(outputs, ['-1', '0', '0', '0', '500']);
+    const address = await train(`${rules}\n${outputs}`, ['-1', '0', '0', '0', '500']);
     await until('steps with the larger batch', async () => (await stepOf(address)) >= 900, 2 * minute);
-    // Other programs of the machine may make steps longer at any time; that is told rightly.
-    expect(receiver.alerts.filter(({ onsetStep }) => onsetStep === null || Math.abs(onsetStep - 500) <= 64)).toEqual([]);
+    expect(receiver.alerts.filter(({ rule }) => rule.startsWith('step_time'))).toEqual([]);
     for (const { child } of ranks) child.kill('SIGTERM');
   },
   3 * minute,
