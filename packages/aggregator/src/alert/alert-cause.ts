@@ -7,6 +7,7 @@ import { type Alert, traceTime } from '@ranktrace/protocol';
 import {
   type BatchSource,
   type BlameChange,
+  type BlameWindow,
   blameOf,
   type EngineAlert,
   mergeSteps,
@@ -52,12 +53,11 @@ export async function explainAlert(alert: EngineAlert, stored: readonly StoredSo
   const blame = new StepBlameSink({ stepsMax: 2 * limits.alertBlameSteps + 1 });
   const places = new PlaceSink(onsetStep, range.toStep);
   await driveSteps(mergeSteps(sources, teeSink(blame, places)), { signal });
-  const cause = alert.unit === 'ns' ? causeIn(blame, alert, onsetStep) : causeOfHint(alert);
+  const cause = alert.unit === 'ns' ? causeIn(await driveSteps(blame.cutting(), { signal }), alert, onsetStep) : causeOfHint(alert);
   return { cause: cause && { ...cause, hosts: places.hostsOf(cause.ranks) }, place: places.place };
 }
 
-function causeIn(blame: StepBlameSink, alert: EngineAlert, onsetStep: number): Alert['cause'] {
-  const { window } = blame;
+function causeIn(window: BlameWindow, alert: EngineAlert, onsetStep: number): Alert['cause'] {
   const before = { ...window, steps: window.steps.filter(({ step }) => step < onsetStep) };
   const now = { ...window, steps: window.steps.filter(({ step }) => step >= onsetStep) };
   const change = blameOf(before, now);

@@ -236,5 +236,5 @@ async function readTrace(trace: PerfettoTrace, viewed: ViewedRun, signal: AbortS
   const steps = trace.events(teeSink(timelineSink(viewed.timeline), analysis));
   await driveSteps(steps, { signal, onProgress: ({ done, total }) => viewed.grown({ read: done, total }) });
   viewed.grown({ read: 1, total: 1 });
-  viewed.analysed(analysis.analysis, true);
+  viewed.analysed(await driveSteps(analysis.analysing(undefined), { signal }), true);
 }

@@ -7,6 +7,7 @@
 import { nanosPerMs, nanosPerSecond, type Overview, type ViewFinding } from '@ranktrace/protocol';
 import type { Blame, BlameFinding } from '../blame/blame.ts';
 import { StepBlameSink } from '../blame/step-blame-sink.ts';
+import { finish } from '../finish.ts';
 import type { AlignedRun } from '../merge/align-run.ts';
 import { type MergeProgress, mergeAligned } from '../merge/merge-run.ts';
 import { teeSink } from '../merge/tee-sink.ts';
@@ -32,8 +33,9 @@ export interface RunAnalysisOptions {
 export function* analyseRun(run: AlignedRun, options: RunAnalysisOptions = {}): Generator<MergeProgress, RunAnalysis> {
   const sink = analysisSink(options);
   const total = run.surveys.reduce((sum, { batches }) => sum + batches, 0);
-  yield* mergeAligned(run, sink, { done: 0, total });
-  return sink.analysis;
+  const progress = { done: 0, total };
+  yield* mergeAligned(run, sink, progress);
+  return yield* sink.analysing(progress);
 }
 
 /** The same of whatever else tells a sink, such as a trace file. */
@@ -79,11 +81,19 @@ export class RunAnalysisSink implements TraceSink {
 
   /** After `end`. */
   get analysis(): RunAnalysis {
+    return finish(this.analysing(undefined));
+  }
+
+  /** The same; yields `progress` as often as it can. */
+  *analysing<Progress>(progress: Progress): Generator<Progress, RunAnalysis> {
     if (this.#header === undefined) return { findings: [], waiting: [] };
+    const judging = this.#blame.judging();
+    let judged = judging.next();
+    for (; judged.done !== true; judged = judging.next()) yield progress;
     const [steps, waiting, openWork] = [this.#steps.summary, this.#waiting.summary, this.#openWork.summary];
     const findings = [
       ...hangs(openWork, steps, this.#isLive),
-      ...blamed(this.#blame.blame, waiting),
+      ...blamed(judged.value, waiting),
       ...failingCalls(this.#rpcs.summary),
       ...completeness(this.#header, this.#totals, openWork, this.#isLive),
     ];

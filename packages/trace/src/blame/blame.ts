@@ -8,6 +8,7 @@
 // Invariant: no verdict rests on a difference that clocks cannot carry. Own work is measured by one clock; of transfers and waits of several
 // hosts the bound is taken off before anything is said.
 
+import { finish } from '../finish.ts';
 import type { BlameChange } from './blame-change.ts';
 import { blameLimits } from './blame-limits.ts';
 import type { BlameAlignment, BlameWindow } from './blame-window.ts';
@@ -104,13 +105,20 @@ const shareToJudge = 0.35;
 const unmatchedShareMax = 0.2;
 const changeShareMin = 0.03;
 
-export function blameOfWindow(window: BlameWindow, context: BlameContext = {}): Blame {
+export const blameOfWindow = (window: BlameWindow, context: BlameContext = {}): Blame => finish(judgeWindow(window, context));
+
+/** The same; yields between its parts. */
+export function* judgeWindow(window: BlameWindow, context: BlameContext = {}): Generator<void, Blame> {
   const breakdown = breakdownOf(window);
+  yield;
   const { steps, ranks, phases } = window;
   const replay = new Replay(window);
   const own = new OwnWork(window);
+  yield;
   const step = replay.meanStep((_rank, _step, _phase, length) => length);
-  const excesses = own.excesses(step);
+  yield;
+  const excesses = yield* own.excesses(step);
+  yield;
   const uncertainty = clockShareOf(window);
   const base = {
     steps: { count: steps.length, first: steps[0]?.step, last: steps.at(-1)?.step, leftOut: window.leftOut },
@@ -131,15 +139,16 @@ export function blameOfWindow(window: BlameWindow, context: BlameContext = {}): 
   if (steps.length < stepsMin || ranks.length === 0 || step <= 0) {
     return { ...base, verdict: 'inconclusive', findings: why.map(inconclusive), whatIf: [] };
   }
-  const { faults, mended, mendedStep } = findFaults(window, own, replay, excesses, step);
+  const { faults, mended, mendedStep } = yield* findFaults(window, own, replay, excesses, step);
+  yield;
   const findings: BlameFinding[] = faults
     .filter(({ cost }) => cost >= findingShareMin * step)
     .map(({ kind, ranks: of, phase, cost, gain, evidence }) => {
       return { kind, ranks: of, phase, ...costs(cost, step), gainMsPerStep: ms(gain), evidence };
     });
-  const withoutData = replay.meanStep((rank, at, phase, length) =>
-    isDataPhase(phases[phase] as string) ? 0 : mended(rank, at, phase, length),
-  );
+  const isData = phases.map(isDataPhase);
+  const withoutData = replay.meanStep((rank, at, phase, length) => (isData[phase] === true ? 0 : mended(rank, at, phase, length)));
+  yield;
   findings.push(...sharesOf(window, replay, mended, mendedStep, withoutData, step, uncertainty));
   if (context.change !== undefined && context.change.kind === 'cluster_wide' && context.change.share >= changeShareMin) {
     const { change, phase, evidence } = context.change;

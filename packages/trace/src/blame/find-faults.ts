@@ -50,22 +50,35 @@ const rotationShareMin = 0.08;
 /** More stragglers than this with the same phase are one finding. */
 const togetherMin = 5;
 
-export function findFaults(window: BlameWindow, own: OwnWork, replay: Replay, excesses: readonly Excess[], step: number): Faults {
+/** Yields after each replay. */
+export function* findFaults(
+  window: BlameWindow,
+  own: OwnWork,
+  replay: Replay,
+  excesses: readonly Excess[],
+  step: number,
+): Generator<void, Faults> {
   const slow = stragglers(window, own, excesses);
   const suspects = [...slow, ...slowStages(own, slow)].sort((a, b) => b.excess - a.excess).slice(0, blameLimits.blameFindingsMax);
   const mended = mend(suspects);
   const mendedStep = replay.meanStep(mended);
-  const faults = suspects.map((suspect): Fault => {
+  const faults: Fault[] = [];
+  for (const suspect of suspects) {
+    yield;
     const { kind, ranks, phase, evidence } = suspect;
     const cost = replay.meanStep(mend(suspects.filter((other) => other !== suspect))) - mendedStep;
+    yield;
     const atMedian = replay.meanStep(mend([suspect]));
     const gain = step - atMedian;
     const isHidden = gain < cost / 2;
     const hidden = isHidden ? [`hidden behind another fault: mending it alone gives ${ms(Math.max(0, gain))} per step now`] : [];
     const numbers = ranks.map((rank) => (window.ranks[rank] as BlameWindow['ranks'][number]).rank);
-    return { kind, ranks: numbers, phase: window.phases[phase], cost, gain, atMedian, evidence: [...evidence, ...hidden] };
-  });
-  const rotation = rotationOf(window, own, replay, mended, mendedStep, step);
+    faults.push({ kind, ranks: numbers, phase: window.phases[phase], cost, gain, atMedian, evidence: [...evidence, ...hidden] });
+  }
+  yield;
+  const even = evenWork(window, own, mended);
+  yield;
+  const rotation = rotationOf(window, even, mendedStep - replay.meanStep(even.newLength), mendedStep, step);
   return { faults: rotation === undefined ? faults : [...faults, rotation], mended, mendedStep };
 }
 
@@ -164,19 +177,10 @@ function slowStages(own: OwnWork, slow: readonly Suspect[]): Suspect[] {
   return suspects;
 }
 
-function rotationOf(
-  window: BlameWindow,
-  own: OwnWork,
-  replay: Replay,
-  mended: NewLength,
-  mendedStep: number,
-  step: number,
-): Fault | undefined {
-  const even = evenWork(window, own, mended);
-  const cost = mendedStep - replay.meanStep(even.newLength);
+function rotationOf(window: BlameWindow, even: EvenWork, cost: number, mendedStep: number, step: number): Fault | undefined {
   if (cost < rotationShareMin * mendedStep) return undefined;
   const leader = even.led.indexOf(Math.max(...even.led));
-  const share = (even.led[leader] as number) / Math.max(1, own.steps);
+  const share = (even.led[leader] as number) / Math.max(1, window.steps.length);
   const evidence = [
     `in each step some rank works ${(100 * even.spread).toFixed(1)} % longer than the median of its peers (median over steps), not always the same`,
     `rank ${window.ranks[leader]?.rank} is the one most often: in ${Math.round(100 * share)} % of the steps`,
@@ -184,6 +188,8 @@ function rotationOf(
   const phase = window.phases[even.phase];
   return { kind: 'rotating_imbalance', ranks: [], phase, cost, gain: cost, atMedian: step - cost, evidence };
 }
+
+type EvenWork = ReturnType<typeof evenWork>;
 
 /** Work as it would be, were all ranks of a group alike in each step and phase; how far it is from that, and where. */
 function evenWork(window: BlameWindow, own: OwnWork, mended: NewLength) {

@@ -81,13 +81,19 @@ export class OwnWork {
     return groups;
   }
 
-  /** Of the ranks that have peers; `step`: the cluster's, ns. */
-  excesses(step: number): Excess[] {
-    return [...this.groups.values()].filter(({ length }) => length > 1).flatMap((ranks) => this.#excessesAmong(ranks, step));
+  /** Of the ranks that have peers; `step`: the cluster's, ns. Yields after each phase of each group. */
+  *excesses(step: number): Generator<void, Excess[]> {
+    const found: Excess[] = [];
+    for (const ranks of this.groups.values()) if (ranks.length > 1) found.push(...(yield* this.#excessesAmong(ranks, step)));
+    return found;
   }
 
-  #excessesAmong(ranks: readonly number[], step: number): Excess[] {
-    const inPhases = Array.from({ length: this.phases }, (_, phase) => this.#against(ranks.map((rank) => this.inPhase(rank, phase))));
+  *#excessesAmong(ranks: readonly number[], step: number): Generator<void, Excess[]> {
+    const inPhases: Comparison[] = [];
+    for (let phase = 0; phase < this.phases; phase++) {
+      inPhases.push(this.#against(ranks.map((rank) => this.inPhase(rank, phase))));
+      yield;
+    }
     const inAll = this.#against(ranks.map((rank) => this.total(rank)));
     return ranks.map((rank, index) => {
       const of = ({ more }: Comparison): number => more[index] as number;

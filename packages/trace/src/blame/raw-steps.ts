@@ -48,13 +48,16 @@ export interface RawRanks {
 /** Steps with collectives that are enough to leave out those without. */
 const detailedStepsMin = 4;
 
-/** `phases`: their names in order; `groups`: ranks that meet in parts of the world, where stages are told apart by that alone. */
-export function windowOf(
+/**
+ * `phases`: their names in order; `groups`: ranks that meet in parts of the world, where stages are told apart by that alone. Yields after each
+ * step.
+ */
+export function* cutWindow(
   processes: readonly TraceProcess[],
   phases: readonly string[],
   raw: readonly RawRanks[],
   { groups }: { readonly groups: readonly ReadonlySet<number>[] },
-): BlameWindow {
+): Generator<void, BlameWindow> {
   const taking = processesTaking(processes, raw);
   const told = raw.filter(({ ranks }) => taking.every(({ index }) => ranks.has(index)));
   const whole = withoutOutliers(told);
@@ -69,10 +72,12 @@ export function windowOf(
   const chosen = basis === 'pieces' ? detailed : whole;
   if (basis === 'phases') return { ranks, phases: names, steps: phaseSteps(chosen, taking, names), leftOut, basis, alignment };
   const numbers = new Map(names.map((name, index) => [name, index]));
-  const steps = chosen.map(({ step, ranks: byProcess }, index): BlameStep => {
-    const follows = index > 0 && chosen[index - 1]?.step === step - 1;
-    return { step, follows, ranks: taking.map((process) => rankStep(byProcess.get(process.index) as RawStep, numbers)) };
-  });
+  const steps: BlameStep[] = [];
+  for (const { step, ranks: byProcess } of chosen) {
+    const follows = steps.at(-1)?.step === step - 1;
+    steps.push({ step, follows, ranks: taking.map((process) => rankStep(byProcess.get(process.index) as RawStep, numbers)) });
+    yield;
+  }
   return { ranks, phases: names, steps, leftOut, basis, alignment };
 }
 

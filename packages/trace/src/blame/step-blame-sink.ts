@@ -6,17 +6,18 @@
 //
 // Memory: `blameLimits`: the last steps at full detail; of the run's beginning what `blameOf` needs to compare with.
 
+import { finish } from '../finish.ts';
 import type { MatchedCollective } from '../match/collective-matcher.ts';
 import { CollectiveMatcher } from '../match/collective-matcher.ts';
 import { isOverflowOf } from '../merge/lanes.ts';
 import type { TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink } from '../trace-sink.ts';
-import { type Blame, blameOfWindow } from './blame.ts';
+import { type Blame, judgeWindow } from './blame.ts';
 import { type BlameLevels, blameOf, levelsOf } from './blame-change.ts';
 import { blameLimits as limits } from './blame-limits.ts';
 import type { BlameWindow } from './blame-window.ts';
 import { ExposedTime } from './exposed-time.ts';
 import { meetingOf } from './meeting-of.ts';
-import { type RawCollective, type RawStep, windowOf } from './raw-steps.ts';
+import { cutWindow, type RawCollective, type RawStep } from './raw-steps.ts';
 
 interface Candidate {
   /** Of its track: phases that overlap by a little, as clocks and threads go, lie on several lanes of one. */
@@ -105,21 +106,32 @@ export class StepBlameSink implements TraceSink {
 
   /** The last steps, as far as all ranks have told them. */
   get window(): BlameWindow {
-    return this.#windowOf([...this.#steps.keys()].sort((a, b) => a - b));
+    return finish(this.cutting());
+  }
+
+  /** The same; yields after each step. */
+  *cutting(): Generator<void, BlameWindow> {
+    return yield* this.#cut([...this.#steps.keys()].sort((a, b) => a - b));
   }
 
   /** Of the last steps, and how they differ from the run's beginning. */
   get blame(): Blame {
+    return finish(this.judging());
+  }
+
+  /** The same; yields as often as it can. */
+  *judging(): Generator<void, Blame> {
     const numbers = [...this.#steps.keys()].sort((a, b) => a - b);
-    const window = this.#windowOf(numbers);
+    const window = yield* this.#cut(numbers);
     const seen = numbers.length + this.#forgotten;
     const before =
       seen < changeStepsMin
         ? undefined
-        : (this.#baseline ?? levelsOf(this.#windowOf(numbers.slice(warmUpSteps, warmUpSteps + baselineSteps))));
-    const now = before === undefined ? undefined : levelsOf(this.#windowOf(numbers.slice(-baselineSteps)));
+        : (this.#baseline ?? levelsOf(yield* this.#cut(numbers.slice(warmUpSteps, warmUpSteps + baselineSteps))));
+    const now = before === undefined ? undefined : levelsOf(yield* this.#cut(numbers.slice(-baselineSteps)));
+    yield;
     const missing = this.#missingRanks();
-    return blameOfWindow(window, { missing, change: before && now && blameOf(before, now) });
+    return yield* judgeWindow(window, { missing, change: before && now && blameOf(before, now) });
   }
 
   #missingRanks(): number[] {
@@ -232,7 +244,7 @@ export class StepBlameSink implements TraceSink {
     const numbers = [...this.#steps.keys()].sort((a, b) => a - b);
     // What a run began with is compared with what it is: kept before it goes.
     if (this.#baseline === undefined && this.#forgotten === 0) {
-      this.#baseline = levelsOf(this.#windowOf(numbers.slice(warmUpSteps, warmUpSteps + baselineSteps)));
+      this.#baseline = levelsOf(finish(this.#cut(numbers.slice(warmUpSteps, warmUpSteps + baselineSteps))));
     }
     const oldest = numbers[0] as number;
     for (const raw of this.#steps.get(oldest)?.values() ?? []) this.#pieces -= sizeOf(raw);
@@ -241,9 +253,9 @@ export class StepBlameSink implements TraceSink {
     this.#forgottenUpTo = Math.max(this.#forgottenUpTo, oldest);
   }
 
-  #windowOf(numbers: readonly number[]): BlameWindow {
+  #cut(numbers: readonly number[]): Generator<void, BlameWindow> {
     const processes = [...this.#processes.values()].map(({ about }) => about);
-    return windowOf(
+    return cutWindow(
       processes,
       [...this.#phases],
       numbers.map((step) => ({ step, ranks: this.#steps.get(step) ?? new Map() })),
