@@ -124,6 +124,9 @@ export const aggregatorLimits = {
   /** Clocks of a live run are fitted, and the run is analysed, no more often than this; and no more often than takes `1 / viewWorkShare` of the time. */
   viewAlignMs: 2_000,
   viewAnalyseMs: 10_000,
+  /** Batches of a live run that are analysed, the last ones; and at least so many of each rank. */
+  viewAnalyseBatchesMax: 32_768,
+  viewAnalyseBatchesPerRank: 256,
   /** The analysis begins so long after what it is of was read; while pages ask for something (the last time within `viewBusyMs`), it rests this long between its slices. */
   viewAnalyseDelayMs: 1_000,
   viewBusyMs: 250,

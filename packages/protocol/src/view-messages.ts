@@ -299,6 +299,8 @@ export interface Overview {
   readonly waiting: readonly { readonly rank: number; readonly lastIn: number; readonly waitedFor: number; readonly waits: number }[];
   /** Whether findings and waiting are of all that is there now. */
   readonly analysed: boolean;
+  /** They are of what came after this trace time, of a long run that goes on; null: of the whole. */
+  readonly analysedSince: number | null;
 }
 
 export interface OverviewRank {

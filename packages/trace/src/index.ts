@@ -111,7 +111,7 @@ export {
   type RpcMatcherOptions,
   rpcHalfOf,
 } from './match/rpc-matcher.ts';
-export { type AlignedRun, RunAlignment } from './merge/align-run.ts';
+export { type AlignedRun, lastPartOf, RunAlignment } from './merge/align-run.ts';
 export type { BatchSource } from './merge/batch-source.ts';
 export { BatchMerger } from './merge/merge-batches.ts';
 export { type MergeProgress, mergeRun, processOf } from './merge/merge-run.ts';

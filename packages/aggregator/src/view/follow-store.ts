@@ -11,6 +11,8 @@ import {
   type AlignedRun,
   analyseRun,
   type BatchSource,
+  type BlameLevels,
+  lastPartOf,
   type MergeProgress,
   processOf,
   RunAlignment,
@@ -64,6 +66,7 @@ class StoreReader {
   #analyseAfter = 0;
   #isAnalysing = false;
   #isAnalysisWanted = false;
+  #beginning: BlameLevels | undefined;
   #missing = 0;
 
   constructor(viewed: ViewedRun, signal: AbortSignal, onNotice: (notice: string) => void) {
@@ -122,7 +125,7 @@ class StoreReader {
     });
   }
 
-  /** A whole merge beside the reading, so not often: while the run is live it may take a tenth of the time. */
+  /** A merge beside the reading, so not often: while the run is live it may take a tenth of the time, and is of the last part of a long one. */
   #analyse(isWhole: boolean, readMs: number): void {
     const aligned = this.#aligned;
     if (aligned === undefined) return;
@@ -141,9 +144,12 @@ class StoreReader {
     // Where reading took long this will, too: the first pictures come first.
     const first = wait(readMs < limits.viewAnalyseDelayMs ? 0 : limits.viewAnalyseDelayMs, undefined, { ref: false });
     const between = (): Promise<void> => this.#viewed.givesWay();
-    const analysing = first.then(() => driveSteps(analyseRun(aligned, { isLive: !isWhole }), { signal: this.#signal, between }));
+    const part = isWhole ? { ...aligned, since: undefined } : lastPartOf(aligned, analysedBatchesMax(aligned));
+    const options = { isLive: !isWhole, since: part.since, beginning: part.since === undefined ? undefined : this.#beginning };
+    const analysing = first.then(() => driveSteps(analyseRun(part, options), { signal: this.#signal, between }));
     analysing.then(
       (analysis) => {
+        this.#beginning = analysis.beginning;
         this.#viewed.analysed(analysis, isWhole);
         done();
       },
@@ -160,5 +166,9 @@ class StoreReader {
     return read;
   }
 }
+
+/** Enough steps of each rank, however many ranks there are. */
+const analysedBatchesMax = ({ surveys }: AlignedRun): number =>
+  Math.max(limits.viewAnalyseBatchesMax, surveys.length * limits.viewAnalyseBatchesPerRank);
 
 const keyOf = ({ rank, incarnation }: BatchSource): string => `${rank} ${incarnation}`;

@@ -21,7 +21,18 @@ const steps = (rank: number, backward: number): OverviewRank => ({
 });
 
 const overview = (backwards: readonly number[]): Overview => ({
-  ...{ fromStep: 1105, toStep: 1204, steps: 8, bins: [], times: [], median: [], fastest: [], waiting: [], analysed: true },
+  ...{
+    fromStep: 1105,
+    toStep: 1204,
+    steps: 8,
+    bins: [],
+    times: [],
+    median: [],
+    fastest: [],
+    waiting: [],
+    analysed: true,
+    analysedSince: null,
+  },
   slowest: [205, 205, 206, null, 205, 231, 231, 2000].map((length) => (length === null ? null : length * ms)),
   percentiles: { p50: 231 * ms, p90: 231 * ms, p95: 240 * ms, p99: 1990 * ms },
   ranks: backwards.map((backward, rank) => steps(rank, backward)),

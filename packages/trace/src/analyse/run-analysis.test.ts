@@ -2,7 +2,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import { nanos, traceTime, type ViewFinding } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
-import { RunAlignment } from '../merge/align-run.ts';
+import { finish } from '../finish.ts';
+import { type AlignedRun, lastPartOf, RunAlignment } from '../merge/align-run.ts';
 import type { BatchSource } from '../merge/batch-source.ts';
 import { readKineto } from '../read/kineto.ts';
 import { kinetoSource } from '../read/kineto-source.ts';
@@ -33,15 +34,10 @@ function recorded(folder: string): BatchSource[] {
   });
 }
 
-function analysisOf(sources: readonly BatchSource[]): RunAnalysis {
-  return ended(analyseRun(ended(new RunAlignment().finish(sources, { done: 0, total: 0 }))));
-}
+const aligned = (sources: readonly BatchSource[]): AlignedRun => finish(new RunAlignment().finish(sources, { done: 0, total: 0 }));
 
-function ended<Result>(steps: Generator<unknown, Result>): Result {
-  for (;;) {
-    const step = steps.next();
-    if (step.done === true) return step.value;
-  }
+function analysisOf(sources: readonly BatchSource[]): RunAnalysis {
+  return finish(analyseRun(aligned(sources)));
 }
 
 const simulated = (options: ClusterOptions): RunAnalysis =>
@@ -114,6 +110,41 @@ describe('who keeps others waiting', () => {
 
   it('blames nobody for a pipeline', () => {
     expect(stragglers(simulated({ ranks: 8, hosts: 1, pipeline: 4, stepMs: 50 }))).toEqual([]);
+  });
+});
+
+describe('the last part of a run', () => {
+  const job = { ranks: 4, hosts: 2, seconds: 40, rpcsPerSecond: 0, seed: 5, stepMs: 50 } as const;
+  const alignedJob = (options: Partial<ClusterOptions> = {}): AlignedRun => aligned(simulatedCluster({ ...job, ...options }).sources);
+
+  it('is the whole of a run that has no more, and about as many batches of a longer one', () => {
+    const run = alignedJob();
+    const count = (of: AlignedRun): number => of.surveys.reduce((sum, { order }) => sum + order.length, 0);
+    expect(lastPartOf(run, count(run))).toMatchObject({ surveys: run.surveys, since: undefined });
+    const part = lastPartOf(run, 100);
+    expect(Math.abs(count(part) - 100)).toBeLessThanOrEqual(2 * job.ranks);
+    const seconds = (part.since ?? 0) / 1e9;
+    expect(seconds).toBeGreaterThan(job.seconds - (1.2 * job.seconds * 100) / count(run));
+    expect(seconds).toBeLessThan(job.seconds);
+  });
+
+  it('has the findings of the whole, where nothing changed, and misses nothing', () => {
+    const run = alignedJob({ stragglers: [{ rank: 2, phase: 'backward', ms: 8 }] });
+    const part = lastPartOf(run, 200);
+    const { findings, since } = finish(analyseRun(part, { since: part.since }));
+    expect(since).toBe(part.since);
+    expect(findings.map(({ kind, ranks }) => [kind, ranks])).toEqual([['straggler', [2]]]);
+    for (const { from = 0 } of findings) expect(from).toBeGreaterThanOrEqual((since ?? 0) - 1e9);
+  });
+
+  it('is compared with what the run began with', () => {
+    const { beginning } = finish(analyseRun(alignedJob()));
+    const slower = alignedJob({ stepMs: 60 });
+    const part = lastPartOf(slower, 200);
+    const kinds = (options: RunAnalysisOptions): string[] =>
+      finish(analyseRun(part, { since: part.since, ...options })).findings.map(({ kind }) => kind);
+    expect(kinds({})).toEqual([]);
+    expect(kinds({ beginning })).toEqual(['cluster_wide']);
   });
 });
 
@@ -193,7 +224,7 @@ describe('what is missing or uncertain', () => {
   });
 
   it('is nothing before anything was told', () => {
-    expect(analysisSink().analysis).toEqual({ findings: [], waiting: [] });
+    expect(analysisSink().analysis).toMatchObject({ findings: [], waiting: [] });
   });
 
   it('tells calls that failed', () => {

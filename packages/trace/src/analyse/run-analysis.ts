@@ -4,8 +4,9 @@
 //
 // Invariant: a finding says what was seen, in whole sentences, and never more often than `findingsPerKindMax` of one kind.
 
-import { nanosPerMs, nanosPerSecond, type Overview, type ViewFinding } from '@ranktrace/protocol';
+import { nanosPerMs, nanosPerSecond, type Overview, type TraceTime, type ViewFinding } from '@ranktrace/protocol';
 import type { Blame, BlameFinding } from '../blame/blame.ts';
+import type { BlameLevels } from '../blame/blame-change.ts';
 import { StepBlameSink } from '../blame/step-blame-sink.ts';
 import { finish } from '../finish.ts';
 import type { AlignedRun } from '../merge/align-run.ts';
@@ -22,17 +23,25 @@ import { type WaitingOfRank, WaitingSink } from './waiting.ts';
 export interface RunAnalysis {
   readonly findings: readonly ViewFinding[];
   readonly waiting: Overview['waiting'];
+  /** They are of what came after this; undefined: of all. */
+  readonly since: TraceTime | undefined;
+  /** For the analysis of a later part. */
+  readonly beginning: BlameLevels | undefined;
 }
 
 export interface RunAnalysisOptions {
   /** The run goes on: a rank that did not end is no loss, and work that is open is not yet a hang. */
   readonly isLive?: boolean;
+  /** What is analysed begins here; undefined: with the run. */
+  readonly since?: TraceTime | undefined;
+  /** What the run began with, as an earlier analysis gave it. */
+  readonly beginning?: BlameLevels | undefined;
 }
 
 /** Analyses a run, as far as it was aligned, in one merge; yields after every batch. */
 export function* analyseRun(run: AlignedRun, options: RunAnalysisOptions = {}): Generator<MergeProgress, RunAnalysis> {
   const sink = analysisSink(options);
-  const total = run.surveys.reduce((sum, { batches }) => sum + batches, 0);
+  const total = run.surveys.reduce((sum, { order }) => sum + order.length, 0);
   const progress = { done: 0, total };
   yield* mergeAligned(run, sink, progress);
   return yield* sink.analysing(progress);
@@ -48,17 +57,21 @@ const findingsPerKindMax = 8;
 
 export class RunAnalysisSink implements TraceSink {
   readonly #isLive: boolean;
+  readonly #since: TraceTime | undefined;
   readonly #steps = new StepSummarySink();
   readonly #waiting = new WaitingSink();
   readonly #rpcs = new RpcSink();
   readonly #openWork = new OpenWorkSink();
-  readonly #blame = new StepBlameSink();
-  readonly #all = teeSink(this.#steps, this.#waiting, this.#rpcs, this.#openWork, this.#blame);
+  readonly #blame: StepBlameSink;
+  readonly #all: TraceSink;
   #header: TraceHeader | undefined;
   #totals: readonly ProcessTotals[] = [];
 
-  constructor({ isLive = false }: RunAnalysisOptions) {
+  constructor({ isLive = false, since, beginning }: RunAnalysisOptions) {
     this.#isLive = isLive;
+    this.#since = since;
+    this.#blame = new StepBlameSink({ beginning });
+    this.#all = teeSink(this.#steps, this.#waiting, this.#rpcs, this.#openWork, this.#blame);
   }
 
   begin(header: TraceHeader): void {
@@ -86,7 +99,7 @@ export class RunAnalysisSink implements TraceSink {
 
   /** The same; yields `progress` as often as it can. */
   *analysing<Progress>(progress: Progress): Generator<Progress, RunAnalysis> {
-    if (this.#header === undefined) return { findings: [], waiting: [] };
+    if (this.#header === undefined) return { findings: [], waiting: [], since: this.#since, beginning: undefined };
     const judging = this.#blame.judging();
     let judged = judging.next();
     for (; judged.done !== true; judged = judging.next()) yield progress;
@@ -101,6 +114,8 @@ export class RunAnalysisSink implements TraceSink {
     return {
       findings: fewOfAKind(bySeverity),
       waiting: waiting.map(({ rank, lastIn, waitedFor, waits }) => ({ rank, lastIn, waitedFor, waits })),
+      since: this.#since,
+      beginning: this.#blame.beginning,
     };
   }
 }

@@ -43,6 +43,8 @@ interface Process {
 export interface StepBlameOptions {
   /** Default `blameLimits.blameStepsMax`. */
   readonly stepsMax?: number;
+  /** What the run began with, where that is not told again. */
+  readonly beginning?: BlameLevels | undefined;
 }
 
 /** Steps at the beginning that are not what a run goes on like, and how many after them it is compared with. */
@@ -66,14 +68,15 @@ export class StepBlameSink implements TraceSink {
   #pieces = 0;
   #forgotten = 0;
   #forgottenUpTo = Number.NEGATIVE_INFINITY;
-  #baseline: BlameLevels | undefined;
+  #beginning: BlameLevels | undefined;
   #header: TraceHeader | undefined;
   #hasSends = false;
   /** Ranks that met in groups smaller than the world: who does the same work where nobody says it. */
   readonly #groups = new Map<string, Set<number>>();
 
-  constructor({ stepsMax = limits.blameStepsMax }: StepBlameOptions = {}) {
+  constructor({ stepsMax = limits.blameStepsMax, beginning }: StepBlameOptions = {}) {
     this.#stepsMax = stepsMax;
+    this.#beginning = beginning;
   }
 
   begin(header: TraceHeader): void {
@@ -123,15 +126,18 @@ export class StepBlameSink implements TraceSink {
   *judging(): Generator<void, Blame> {
     const numbers = [...this.#steps.keys()].sort((a, b) => a - b);
     const window = yield* this.#cut(numbers);
-    const seen = numbers.length + this.#forgotten;
-    const before =
-      seen < changeStepsMin
-        ? undefined
-        : (this.#baseline ?? levelsOf(yield* this.#cut(numbers.slice(warmUpSteps, warmUpSteps + baselineSteps))));
+    const isLong = this.#beginning !== undefined || numbers.length + this.#forgotten >= changeStepsMin;
+    if (isLong) this.#beginning ??= levelsOf(yield* this.#cut(numbers.slice(warmUpSteps, warmUpSteps + baselineSteps)));
+    const before = this.#beginning;
     const now = before === undefined ? undefined : levelsOf(yield* this.#cut(numbers.slice(-baselineSteps)));
     yield;
     const missing = this.#missingRanks();
     return yield* judgeWindow(window, { missing, change: before && now && blameOf(before, now) });
+  }
+
+  /** What the run began with, once it is judged or so long that steps are forgotten. */
+  get beginning(): BlameLevels | undefined {
+    return this.#beginning;
   }
 
   #missingRanks(): number[] {
@@ -243,8 +249,8 @@ export class StepBlameSink implements TraceSink {
   #forgetOldest(): void {
     const numbers = [...this.#steps.keys()].sort((a, b) => a - b);
     // What a run began with is compared with what it is: kept before it goes.
-    if (this.#baseline === undefined && this.#forgotten === 0) {
-      this.#baseline = levelsOf(finish(this.#cut(numbers.slice(warmUpSteps, warmUpSteps + baselineSteps))));
+    if (this.#beginning === undefined && this.#forgotten === 0) {
+      this.#beginning = levelsOf(finish(this.#cut(numbers.slice(warmUpSteps, warmUpSteps + baselineSteps))));
     }
     const oldest = numbers[0] as number;
     for (const raw of this.#steps.get(oldest)?.values() ?? []) this.#pieces -= sizeOf(raw);

@@ -8,7 +8,7 @@
 // Invariant: knots that are solved while a run grows are those that it has when it is merged from scratch. Where that cannot be (a host or a life
 // of a rank joined, detail came that had been held back, samples were thinned), coupling begins again.
 
-import { rankTime, type TableName, traceTime } from '@ranktrace/protocol';
+import { rankTime, type TableName, type TraceTime, traceTime } from '@ranktrace/protocol';
 import { ClockCoupling } from '../align/clock-coupling.ts';
 import type { ClockModel, RankClock } from '../align/clock-model.ts';
 import { ClusterClocks, type FittedClocks } from '../align/fit-clocks.ts';
@@ -33,6 +33,31 @@ export interface AlignedRun {
   /** Of each survey. */
   readonly fitted: FittedClocks;
   readonly conflicts: readonly ClockConflictAt[];
+}
+
+/**
+ * Of a run the last part, in which ranks have about `batchesMax` batches in all; the whole of one that has no more. Of a long run that goes on
+ * it tells how things are now at a cost that does not grow. `since`: its begin; undefined of the whole.
+ */
+export function lastPartOf(run: AlignedRun, batchesMax: number): AlignedRun & { readonly since: TraceTime | undefined } {
+  const { surveys, fitted } = run;
+  const clockAt = (at: number) => fitted.clocks[at] as FittedClocks['clocks'][number];
+  if (surveys.reduce((sum, { order }) => sum + order.length, 0) <= batchesMax) return { ...run, since: undefined };
+  const each = Math.ceil(batchesMax / surveys.length);
+  const begins = surveys.flatMap(({ order, watermarks }, at) => {
+    const first = order[Math.max(0, order.length - each)];
+    return first === undefined ? [] : [clockAt(at).clock.toTrace(rankTime(watermarks[first] as number))];
+  });
+  // The middle one: a rank that stopped long ago, or came late, does not say when.
+  const since = begins.sort((a, b) => a - b)[begins.length >> 1] ?? traceTime(0);
+  const parts = surveys.map((survey, at): Survey => {
+    const { model, epoch } = clockAt(at);
+    const own = model.toHost(since) - epoch;
+    const order = survey.order.filter((index) => (survey.watermarks[index] as number) >= own);
+    // What the recorder counted is all of it.
+    return { ...survey, order, recorded: undefined };
+  });
+  return { ...run, surveys: parts, since };
 }
 
 /** A host's own clock depends on what comes up to so much later, ns of its time: smoothing, the drift of the window after, steps. */

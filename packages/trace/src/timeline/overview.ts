@@ -68,6 +68,7 @@ export function overviewOf(
     findings: analysis?.findings ?? [],
     waiting: analysis?.waiting ?? [],
     analysed: isCurrent,
+    analysedSince: analysis?.since ?? null,
   };
 }
 

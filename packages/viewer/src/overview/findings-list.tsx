@@ -3,13 +3,15 @@
 import type { ViewFinding } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { formatCount } from '../format.ts';
+import { formatCount, formatDuration } from '../format.ts';
 import './findings-list.css';
 
 export interface FindingsListProps {
   readonly findings: readonly ViewFinding[];
   /** Whether findings are of all that is there now. */
   readonly analysed: boolean;
+  /** ns of the run after which they are; null: of all of it. */
+  readonly since: number | null;
   readonly onPick: (finding: ViewFinding) => void;
 }
 
@@ -18,13 +20,13 @@ const signs = { alert: '✖', warning: '▲', note: '●' } as const;
 const spoken = { alert: 'Alert', warning: 'Warning', note: 'Note' } as const;
 const shownFirst = 5;
 
-export function FindingsList({ findings, analysed, onPick }: FindingsListProps): JSX.Element {
+export function FindingsList({ findings, analysed, since, onPick }: FindingsListProps): JSX.Element {
   const [showsAll, setShowsAll] = useState(false);
   const sorted = severities.flatMap((severity) => findings.filter((finding) => finding.severity === severity));
   const shown = showsAll ? sorted : sorted.slice(0, shownFirst);
   return (
     <div class="findings">
-      {!analysed && <p class="muted">{findings.length === 0 ? 'Looking for causes …' : 'Still looking: more may be found.'}</p>}
+      {!analysed && <p class="muted">{lookingText(findings.length, since)}</p>}
       {analysed && findings.length === 0 && <p class="findings-none">No findings, and nothing is missing.</p>}
       <ul>
         {shown.map((finding, at) => (
@@ -40,6 +42,11 @@ export function FindingsList({ findings, analysed, onPick }: FindingsListProps):
       )}
     </div>
   );
+}
+
+function lookingText(found: number, since: number | null): string {
+  if (since !== null) return `Of what came after ${formatDuration(since)} of the run; of all of it once it has ended.`;
+  return found === 0 ? 'Looking for causes …' : 'Still looking: more may be found.';
 }
 
 function Finding({ finding, onPick }: { finding: ViewFinding; onPick: (finding: ViewFinding) => void }): JSX.Element {

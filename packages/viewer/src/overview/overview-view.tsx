@@ -79,7 +79,7 @@ function Filled({ model, overview, state, range, onRange }: FilledProps): JSX.El
     jump(state, { ranks, ...(from === undefined ? {} : { from, until: until ?? from + 1e6 }) });
   const findings = (
     <Card title="Findings" aside={overview.findings.length > 0 ? formatCount(overview.findings.length) : ''}>
-      <FindingsList findings={overview.findings} analysed={overview.analysed} onPick={pickFinding} />
+      <FindingsList findings={overview.findings} analysed={overview.analysed} since={overview.analysedSince} onPick={pickFinding} />
     </Card>
   );
   if (overview.bins.length === 0)
