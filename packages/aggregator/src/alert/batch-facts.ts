@@ -52,7 +52,8 @@ export class BatchFacts {
     const facts = this.#factsOf(rank);
     const { dropped, missing } = lossesOf(facts, batch, counts);
     const clockSamples = tables.clockSamples.length;
-    engine.rank(rank, { host: header.host, incarnation, ended: header.last, dropped, missing, clockSamples }, nowMs);
+    const { worldSize, host, last: ended } = header;
+    engine.rank(rank, { worldSize, host, incarnation, ended, dropped, missing, clockSamples }, nowMs);
     readContext(facts, batch);
     feedSteps(engine, batch, facts.key);
     feedCounters(engine, batch);

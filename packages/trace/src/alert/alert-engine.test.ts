@@ -17,6 +17,7 @@ const began = Date.UTC(2026, 0, 5, 12);
 
 interface Shape {
   readonly ranks?: number;
+  readonly worldSize?: number;
   readonly rules?: Partial<AlertRules>;
   readonly seed?: number;
   /** Own work of a rank in a phase, ms, at a step. */
@@ -50,7 +51,8 @@ class Job {
 
   fact(rank: number): RankFact {
     const host = this.#shape.hosts?.(rank) ?? 'host-a';
-    return { host, incarnation: '0001', ended: false, dropped: 0, missing: 0, clockSamples: 1, ...this.lost.get(rank) };
+    const worldSize = this.#shape.worldSize ?? this.ranks;
+    return { worldSize, host, incarnation: '0001', ended: false, dropped: 0, missing: 0, clockSamples: 1, ...this.lost.get(rank) };
   }
 
   run(steps: number): this {
@@ -236,6 +238,40 @@ describe('ranks', () => {
     job.wait(2000);
     expect(job.kinds()).toEqual(['fired rank_stopped', 'resolved rank_stopped']);
     expect(job.last('resolved')).toMatchObject({ resolution: 'the rank is back', ranks: [1, 3] });
+  });
+
+  it('that never come are told, unless that is most of them; and when they do', () => {
+    const job = new Job({ ranks: 3, worldSize: 4, rules: { off: ['hang'] } }).run(100);
+    for (const rank of [0, 1, 2]) {
+      const collective = { op: 'all_reduce', group: 'world', sequence: 0, since: 0 };
+      job.engine.isIn(rank, '0001', { step: 100, phase: 'backward', collective });
+    }
+    job.wait(40_000);
+    expect(job.told).toEqual([]);
+    job.wait(20_000);
+    expect(job.kinds()).toEqual(['fired rank_stopped']);
+    expect(job.last()).toMatchObject({ ranks: [3], onsetStep: null });
+    expect(job.last().summary).toBe('nothing was ever heard of rank 3; ranks 0, 1, 2 wait in all_reduce 0 of group world');
+    job.engine.rank(3, job.fact(3), job.nowMs);
+    job.wait(1000);
+    expect(job.kinds()).toEqual(['fired rank_stopped', 'resolved rank_stopped']);
+    expect(job.last('resolved').resolution).toBe('the rank came');
+    const alone = new Job({ ranks: 3, worldSize: 8 }).run(100);
+    expect(alone.run(1000).told).toEqual([]);
+  });
+
+  it('that a job which was started again does without are stopped no more', () => {
+    const job = new Job({ ranks: 4 }).run(100);
+    job.silent.add(3);
+    job.wait(40_000);
+    expect(job.kinds()).toEqual(['fired rank_stopped']);
+    // Nor by a service that was started again and has heard of nobody yet.
+    job.engine = AlertEngine.restore(JSON.parse(JSON.stringify(job.engine.state())) as AlertEngineState, job.nowMs);
+    expect(job.engine.tick(job.nowMs)).toEqual([]);
+    for (const rank of [0, 1, 2]) job.lost.set(rank, { incarnation: '0002', worldSize: 3 });
+    job.wait(40_000);
+    expect(job.kinds()).toEqual(['fired rank_stopped', 'resolved rank_stopped']);
+    expect(job.last('resolved').resolution).toBe('the job goes on without it');
   });
 
   it('that are all silent are one alert, and after long it is over', () => {
@@ -450,7 +486,7 @@ describe('recorded runs', () => {
     for (const [at, row] of rows.entries()) {
       const ms = Number(row[timeColumn]) * (factorFrom !== undefined && at >= factorFrom ? 1.05 : 1);
       nowMs += ms;
-      engine.rank(0, { host: 'a', incarnation: '1', ended: false, dropped: 0, missing: 0, clockSamples: 1 }, nowMs);
+      engine.rank(0, { worldSize: 1, host: 'a', incarnation: '1', ended: false, dropped: 0, missing: 0, clockSamples: 1 }, nowMs);
       engine.step(0, { step: at, length: ms * 1e6, overhead: 0, phases: new Map(), context: 0, tag: tagOf(row) });
       told.push(...engine.changes(nowMs));
     }
@@ -518,6 +554,7 @@ describe('an engine', () => {
           dropped: random.whole(9),
           missing: random.whole(3),
           clockSamples: random.whole(2),
+          worldSize: random.whole(100_000),
         },
         nowMs,
       );

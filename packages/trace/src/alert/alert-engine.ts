@@ -28,6 +28,7 @@ import { StepTimeRules, type StepTimeState } from './step-time-rules.ts';
 
 /** What the header of a batch, and the store, say of a rank. */
 export interface RankFact {
+  readonly worldSize: number;
   readonly host: string;
   readonly incarnation: string;
   /** It said goodbye. */
@@ -108,6 +109,9 @@ export class AlertEngine {
   #nowMs = 0;
   #lastStepMs = Number.NaN;
   #lastBatchMs = 0;
+  #firstBatchMs = Number.NaN;
+  /** Infinity: nobody has said. */
+  #worldSize = Number.POSITIVE_INFINITY;
   /** When the open hang fired; it is over with the first step that ends after that. */
   #hangMs = Number.NEGATIVE_INFINITY;
   /** Until when a rank was stopped. */
@@ -152,6 +156,8 @@ export class AlertEngine {
   rank(rank: number, fact: RankFact, nowMs: number): void {
     this.#nowMs = nowMs;
     this.#lastBatchMs = nowMs;
+    if (Number.isNaN(this.#firstBatchMs)) this.#firstBatchMs = nowMs;
+    this.#worldSize = fact.worldSize;
     const known = this.#ranks.get(rank);
     if (known === undefined) this.#ranks.set(rank, newRank(fact, nowMs));
     else if (fact.incarnation > known.incarnation) {
@@ -179,7 +185,7 @@ export class AlertEngine {
     if (fact.missing <= state.missingLost) state.missingSinceMs = Number.NaN;
     else if (Number.isNaN(state.missingSinceMs)) state.missingSinceMs = nowMs;
     state.missing = fact.missing;
-    this.#stopped.clear(rank, state.ended ? 'the rank ended' : 'the rank is back');
+    this.#stopped.clear(rank, state.ended ? 'the rank ended' : known === undefined ? 'the rank came' : 'the rank is back');
   }
 
   /** The rank's batch tells that a step ended. */
@@ -246,13 +252,16 @@ export class AlertEngine {
   tick(nowMs: number): AlertChange[] {
     this.#nowMs = nowMs;
     for (const [rank, state] of this.#ranks) {
-      if (!state.ended && nowMs - state.lastMs >= this.#rules.rankStoppedMs) {
+      if (!state.ended && rank < this.#worldSize && nowMs - state.lastMs >= this.#rules.rankStoppedMs) {
         const step = this.#assembly.lastOf(rank);
         const steps = step < 0 ? { step: null } : { step, onsetStep: step + 1 };
         this.#stopped.raise(rank, nowMs, { key: `${state.incarnation}-${step}`, ...steps });
       }
       this.#judgeLoss(rank, state);
     }
+    // Started again with fewer ranks.
+    for (const rank of this.#stopped.ranks) if (rank >= this.#worldSize) this.#stopped.clear(rank, 'the job goes on without it');
+    for (const rank of this.#absent()) this.#stopped.raise(rank, nowMs, { key: 'never', step: null });
     this.#judgeClocks();
     if (this.#isOver()) this.#close('the run ended');
     else this.#judgeHang();
@@ -297,7 +306,7 @@ export class AlertEngine {
     this.#hang = hang === null ? undefined : { ...hang };
     this.#hangMs = nowMs;
     for (const [rank, { missingLost, ...about }] of ranks) {
-      const state = newRank({ ...about, missing: missingLost, clockSamples: 0 }, nowMs);
+      const state = newRank({ ...about, missing: missingLost }, nowMs);
       this.#ranks.set(rank, { ...state, dropped: about.dropped, missingLost });
     }
     this.#lastBatchMs = nowMs;
@@ -310,6 +319,13 @@ export class AlertEngine {
   #byRule(): [AlertRule, RankIncidents][] {
     const rules: AlertRule[] = ['rank_stopped', 'memory_growth', 'data_loss', 'clock_unaligned', 'overhead'];
     return this.#all.map((incidents, at) => [rules[at] as AlertRule, incidents]);
+  }
+
+  /** Ranks that should have come by now. Where most of a job does not come, it is a part of it that is watched. */
+  #absent(): number[] {
+    const isDue = this.#nowMs - this.#firstBatchMs >= Math.max(2 * this.#rules.rankStoppedMs, limits.alertAbsentMsMin);
+    if (!isDue || this.#ranks.size >= this.#worldSize || 2 * this.#ranks.size < this.#worldSize) return [];
+    return Array.from({ length: this.#worldSize }, (_, rank) => rank).filter((rank) => !this.#ranks.has(rank));
   }
 
   /** Ranks whose steps are still to come. */
@@ -337,15 +353,20 @@ export class AlertEngine {
   }
 
   #silence(ranks: readonly number[]): RankTrouble {
-    const others = this.#ranks.size - ranks.length;
-    const steps = ranks.map((rank) => this.#assembly.lastOf(rank)).filter((step) => step >= 0);
+    const [gone, absent] = [ranks.filter((rank) => this.#ranks.has(rank)), ranks.filter((rank) => !this.#ranks.has(rank))];
+    const others = this.#ranks.size - gone.length;
+    const steps = gone.map((rank) => this.#assembly.lastOf(rank)).filter((step) => step >= 0);
     const since = steps.length === 0 ? '' : `, after step ${Math.max(...steps)}`;
+    const silent = `nothing was heard of ${ranksText(gone)} for ${seconds(this.#rules.rankStoppedMs)}${since}`;
+    const never = `nothing was ever heard of ${ranksText(absent)}`;
+    const what = [...(gone.length > 0 ? [silent] : []), ...(absent.length > 0 ? [never] : [])];
     const places = this.#places.texts(ranks, ['was', 'were']);
-    const stuck = this.#collectives.stuck(this.#nowMs, this.#ranks.keys());
+    const stuck = this.#collectives.stuck(this.#nowMs, [...this.#ranks.keys(), ...absent]);
     const waits = stuck?.missing.some((rank) => ranks.includes(rank)) ? waitText(stuck) : undefined;
-    const rest = others === 0 ? 'nobody says anything' : (waits ?? `${others} of ${this.#ranks.size} ranks go on`);
+    const all = this.#ranks.size + absent.length;
+    const rest = others === 0 ? 'nobody says anything' : (waits ?? `${others} of ${all} ranks go on`);
     return {
-      summary: [`nothing was heard of ${ranksText(ranks)} for ${seconds(this.#rules.rankStoppedMs)}${since}`, ...places, rest].join('; '),
+      summary: [...what, ...places, rest].join('; '),
       after: ranks.length,
       hint: this.#places.hint('rank_stopped', ranks, [...places, ...(waits === undefined ? [] : [waits])]),
     };
@@ -432,7 +453,7 @@ export class AlertEngine {
     const hasTime = stopped.size === 0 && this.#nowMs - this.#explainedMs < leastMs;
     const going = [...this.#going()];
     const isStalled = going.length > 0 && this.#stepsJudged >= limits.alertLimitSteps && sinceStepMs >= leastMs;
-    const everyRank = this.#ranks.keys();
+    const everyRank = [...this.#ranks.keys(), ...this.#absent()];
     const stuck = this.#collectives.stuck(this.#nowMs - leastMs, everyRank);
     if (!isStalled && stuck === undefined) {
       if (this.#lastStepMs > this.#hangMs) this.#endHang('steps go on');
@@ -507,7 +528,7 @@ const waitText = ({ group, op, sequence, inside }: StuckCollective): string =>
 const growthOf = ({ memory }: RankState): number => Math.max(0, ...[...memory.values()].map(({ growth }) => growth ?? 0));
 const seconds = (ms: number): string => lengthText(ms * 1e6);
 
-function newRank({ host, incarnation, ended, missing }: RankFact, nowMs: number): RankState {
+function newRank({ host, incarnation, ended, missing }: Omit<RankFact, 'worldSize' | 'clockSamples'>, nowMs: number): RankState {
   return {
     ...{ host, incarnation, ended },
     lastMs: nowMs,

@@ -15,6 +15,8 @@ export const alertLimits = {
   alertOnsetStepsApartMax: 64,
   /** Improvements of the cluster's steps that are remembered, the last ones. */
   alertImprovementsMax: 8,
+  /** Ranks of a job have at least this time to come, after the first. */
+  alertAbsentMsMin: 60_000,
   /** Ranks that fall silent, lose data, … within this time are one alert. */
   alertJoinMs: 30_000,
   /** Incidents of one rule that are open at once; what comes beyond joins the last. */
