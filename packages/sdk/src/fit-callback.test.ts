@@ -32,9 +32,10 @@ function compiled(): tf.Sequential {
 const data = (rows: number): [tf.Tensor, tf.Tensor] => [tf.ones([rows, 4]), tf.ones([rows, 1])];
 
 async function read() {
-  const { events, findings } = await readRun(join(directory, 'test'), 'test');
+  const { events, findings, processes } = await readRun(join(directory, 'test'), 'test');
   const names = (kind: string) => events.filter((event) => event.kind === kind).map(({ name }) => name);
-  return { events, findings, steps: names('step'), counters: names('counter').filter((name) => !name.startsWith('tf ')) };
+  const batchSize = processes[0]?.metadata.get('batch_size');
+  return { events, findings, batchSize, steps: names('step'), counters: names('counter').filter((name) => !name.startsWith('tf ')) };
 }
 const stepNames = (count: number) => Array.from({ length: count }, (_, step) => `ProfilerStep#${step}`);
 const times = (name: string, count: number) => Array.from({ length: count }, () => name);
@@ -43,8 +44,9 @@ test.for(['auto', 'batch', 'epoch', 'never', 5] as const)('every batch is a step
   const [xs, ys] = data(20);
   // 5 batches an epoch.
   await compiled().fit(xs, ys, { epochs: 3, batchSize: 4, verbose: 0, yieldEvery, callbacks: fitCallback(prof) });
-  const { steps, findings } = await read();
+  const { steps, findings, batchSize } = await read();
   expect(steps).toEqual(stepNames(15));
+  expect(batchSize).toBe('4');
   expect(prof.stepNum).toBe(15);
   expect(findings).toEqual([]);
 });
@@ -73,7 +75,8 @@ test('as a CustomCallback, and with fitDataset', async () => {
   const rows = tf.data.array(Array.from({ length: 6 }, () => ({ xs: [1, 2, 3, 4], ys: [1] }))).batch(2);
   const callback = new tf.CustomCallback(fitCallback(prof));
   await compiled().fitDataset(rows as never, { epochs: 2, verbose: 0, callbacks: [callback] });
-  expect((await read()).steps).toEqual(stepNames(6));
+  const { steps, batchSize } = await read();
+  expect([steps, batchSize]).toEqual([stepNames(6), undefined]);
 });
 
 test('a profile that runs already is not stopped', async () => {

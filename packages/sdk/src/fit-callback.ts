@@ -31,8 +31,8 @@ const namedEpochsMax = 4096;
 const notMetrics: ReadonlySet<string> = new Set(['batch', 'size']);
 
 /**
- * Callbacks that make each batch of `model.fit` or `fitDataset` a step of `prof`, each epoch a span, and loss and metrics counters (`loss` by batch,
- * `epoch loss` and `val_loss` by epoch). A profile that does not run is started when the training begins, and stopped when it ends; that start
+ * Callbacks that make each batch of `model.fit` or `fitDataset` a step of `prof`, each epoch a span, loss and metrics counters (`loss` by batch,
+ * `epoch loss` and `val_loss` by epoch), and `fit`'s batch size the fact `batch_size`, with which step times are compared. A profile that does not run is started when the training begins, and stopped when it ends; that start
  * may throw as `Profile.start` does.
  *
  * @example await model.fit(xs, ys, { epochs: 5, callbacks: fitCallback(profile()) });
@@ -46,7 +46,7 @@ export function fitCallback(prof: Profile): FitCallback {
     epochId = 0;
   };
   return {
-    onTrainBegin() {
+    onTrainBegin(this: unknown) {
       const before = threadRecorder();
       try {
         prof.start();
@@ -57,6 +57,8 @@ export function fitCallback(prof: Profile): FitCallback {
       }
       recorder = threadRecorder();
       isOurs = recorder !== before;
+      const batchSize = batchSizeOf(this);
+      if (batchSize !== undefined) prof.addMetadata('batch_size', String(batchSize));
     },
     onEpochBegin(epoch) {
       endEpoch();
@@ -78,6 +80,12 @@ export function fitCallback(prof: Profile): FitCallback {
       recorder = undefined;
     },
   };
+}
+
+/** What `fit` told the callback that tfjs makes of ours and calls it on; `fitDataset` does not know it. */
+function batchSizeOf(callback: unknown): number | undefined {
+  const { batchSize } = (callback as { readonly params?: { readonly batchSize?: unknown } } | undefined)?.params ?? {};
+  return typeof batchSize === 'number' && Number.isInteger(batchSize) ? batchSize : undefined;
 }
 
 function count(prof: Profile, logs: FitLogs | undefined, nameOf: (name: string) => string | undefined): void {
