@@ -10,9 +10,10 @@ import { setTimeout } from 'node:timers/promises';
 import { openBatchLog, RunStore, writeTrace } from '@ranktrace/aggregator';
 import { decodeBatchHeader } from '@ranktrace/protocol';
 import { afterAll, describe, expect, it } from 'vitest';
-import { freePort, startNatsServer } from './setup/nats-server.ts';
+import { startNatsServer } from './setup/nats-server.ts';
 import { startRanks } from './setup/rank-programs.ts';
 import { runCommand, type StartedCommand, startCommand } from './setup/ranktrace-command.ts';
+import { freePort } from './setup/server-process.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-faults-'));
 afterAll(() => rmSync(directory, { recursive: true }));

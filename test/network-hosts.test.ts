@@ -24,10 +24,11 @@ import {
   reversedIn,
   type Truth,
 } from './setup/known-truth.ts';
-import { freePort, startNatsServer } from './setup/nats-server.ts';
+import { startNatsServer } from './setup/nats-server.ts';
 import { type Network, type NetworkHost, openNetwork, type Way } from './setup/network-namespaces.ts';
 import { countable } from './setup/rank-programs.ts';
 import { startCommand } from './setup/ranktrace-command.ts';
+import { freePort } from './setup/server-process.ts';
 import { readRun } from './setup/trace-events.ts';
 
 declare module 'vitest' {

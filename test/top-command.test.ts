@@ -8,9 +8,9 @@ import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import type { LiveMessage } from '@ranktrace/protocol';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { freePort } from './setup/nats-server.ts';
 import { type RankProgram, startRanks } from './setup/rank-programs.ts';
 import { commandPath, repository, runCommand, type StartedCommand, startCommand } from './setup/ranktrace-command.ts';
+import { freePort } from './setup/server-process.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-top-'));
 let port: number;

@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type StartedBrowser, startBrowser } from './setup/browser.ts';
-import { freePort } from './setup/nats-server.ts';
 import { startRanks } from './setup/rank-programs.ts';
 import { startCommand } from './setup/ranktrace-command.ts';
+import { freePort } from './setup/server-process.ts';
 import { servedBy } from './setup/viewed-runs.ts';
 import { ViewerPage } from './setup/viewer-page.ts';
 

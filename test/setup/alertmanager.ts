@@ -2,15 +2,9 @@
 //
 // Invariant: disposing ends the process and removes its folder; nothing outlives the test.
 
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { freePort } from './nats-server.ts';
-
-const readyWithinMs = 20_000;
-const outputCharsMax = 64 * 1024;
+import { freePort, ServerProcess } from './server-process.ts';
 
 /** An alert as `GET /api/v2/alerts` gives it. */
 export interface GettableAlert {
@@ -35,8 +29,8 @@ export interface Alertmanager extends AsyncDisposable {
 export async function startAlertmanager(webhook: string): Promise<Alertmanager> {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
-  const directory = mkdtempSync(join(tmpdir(), 'ranktrace-alertmanager-'));
-  const config = join(directory, 'alertmanager.yml');
+  const server = new ServerProcess('alertmanager');
+  const config = join(server.directory, 'alertmanager.yml');
   writeFileSync(
     config,
     [
@@ -46,52 +40,15 @@ export async function startAlertmanager(webhook: string): Promise<Alertmanager> 
       `    webhook_configs: [{ url: ${JSON.stringify(webhook)}, send_resolved: true }]`,
     ].join('\n'),
   );
-  let log = '';
-  let child: ChildProcess | undefined;
-  const isRunning = (): boolean => child?.pid !== undefined && child.exitCode === null && child.signalCode === null;
-
-  const start = async (): Promise<void> => {
-    const args = [`--config.file=${config}`, `--storage.path=${join(directory, 'data')}`, `--web.listen-address=127.0.0.1:${port}`];
-    const started = spawn(process.env.ALERTMANAGER_BIN ?? 'prometheus-alertmanager', [...args, '--cluster.listen-address='], {
-      cwd: directory,
-      stdio: ['ignore', 'pipe', 'pipe'],
+  const paths = [`--config.file=${config}`, `--storage.path=${join(server.directory, 'data')}`];
+  const start = (): Promise<void> =>
+    server.start({
+      name: `Alertmanager on port ${port}`,
+      command: process.env.ALERTMANAGER_BIN ?? 'prometheus-alertmanager',
+      args: [...paths, `--web.listen-address=127.0.0.1:${port}`, '--cluster.listen-address='],
+      isReady: () => isReady(url),
     });
-    child = started;
-    // A test that is killed must not leave a server behind.
-    const endWithTest = () => started.kill('SIGKILL');
-    process.once('exit', endWithTest);
-    started.once('exit', () => process.off('exit', endWithTest));
-    started.once('error', (error) => {
-      log += `${error.message}\n`;
-    });
-    for (const stream of [started.stdout, started.stderr]) {
-      stream?.setEncoding('utf8').on('data', (text: string) => {
-        log = (log + text).slice(-outputCharsMax);
-      });
-    }
-    const deadline = performance.now() + readyWithinMs;
-    while (!(await isReady(url))) {
-      if (isRunning() && performance.now() < deadline) continue;
-      await stop();
-      throw new Error(`Cannot start Alertmanager on port ${port}: it must be ready within ${readyWithinMs} ms; it said:\n${log}`);
-    }
-  };
-
-  const stop = async (): Promise<void> => {
-    const ending = child;
-    if (ending === undefined || !isRunning()) return;
-    const gone = once(ending, 'exit');
-    ending.kill('SIGKILL');
-    await gone;
-  };
-
-  const remove = () => rmSync(directory, { recursive: true, force: true, maxRetries: 5 });
-  try {
-    await start();
-  } catch (error) {
-    remove();
-    throw error;
-  }
+  await start();
   return {
     url,
     async alerts() {
@@ -99,13 +56,10 @@ export async function startAlertmanager(webhook: string): Promise<Alertmanager> 
       return (await response.json()) as GettableAlert[];
     },
     async restart() {
-      await stop();
+      await server.stop('SIGKILL');
       await start();
     },
-    async [Symbol.asyncDispose]() {
-      await stop();
-      remove();
-    },
+    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
   };
 }
 

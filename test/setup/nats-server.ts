@@ -5,17 +5,13 @@
 //
 // Invariant: disposing ends the process and removes its folder; nothing outlives the test.
 
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { connect, createServer } from 'node:net';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { freePort, ServerProcess } from './server-process.ts';
 
 const repository = fileURLToPath(new URL('../..', import.meta.url));
-const readyWithinMs = 20_000;
-const outputCharsMax = 64 * 1024;
 
 export interface NatsServerOptions {
   /** A free one when left out. */
@@ -41,89 +37,33 @@ export interface NatsServer extends AsyncDisposable {
 /** Starts a server and waits until it takes connections; throws with its output when it does not within 20 s. */
 export async function startNatsServer(options: NatsServerOptions = {}): Promise<NatsServer> {
   const port = options.port ?? (await freePort());
-  const directory = mkdtempSync(join(tmpdir(), 'ranktrace-nats-'));
-  const storeDirectory = join(directory, 'ranktrace-nats');
-  const configFile = join(directory, 'nats.conf');
+  const server = new ServerProcess('nats');
+  const configFile = join(server.directory, 'nats.conf');
   writeFileSync(
     configFile,
     // What the quick start runs: its store lies where the server is started.
     `${readFileSync(`${repository}deploy/nats.conf`, 'utf8')}\n${options.config ?? ''}\n`,
   );
-
-  let log = '';
-  let child: ChildProcess | undefined;
-
-  const start = async (): Promise<void> => {
-    const started = spawn(process.env.NATS_SERVER_BIN ?? 'nats-server', ['-c', configFile, '-p', `${port}`], {
-      cwd: directory,
-
-      stdio: ['ignore', 'pipe', 'pipe'],
+  const start = (): Promise<void> =>
+    server.start({
+      name: `nats-server on port ${port}`,
+      command: process.env.NATS_SERVER_BIN ?? 'nats-server',
+      args: ['-c', configFile, '-p', `${port}`],
+      isReady: () => accepts(port),
     });
-    child = started;
-    // A test that is killed must not leave a server behind.
-    const endWithTest = () => started.kill('SIGKILL');
-    process.once('exit', endWithTest);
-    started.once('exit', () => process.off('exit', endWithTest));
-    started.once('error', (error) => {
-      log += `${error.message}\n`;
-    });
-    for (const stream of [started.stdout, started.stderr]) {
-      stream?.setEncoding('utf8').on('data', (text: string) => {
-        log = (log + text).slice(-outputCharsMax);
-      });
-    }
-    const deadline = performance.now() + readyWithinMs;
-    while (!(await accepts(port))) {
-      if (started.exitCode === null && started.signalCode === null && started.pid !== undefined && performance.now() < deadline) continue;
-      await stop('SIGKILL');
-      throw new Error(`Cannot start nats-server on port ${port}: it must take connections within ${readyWithinMs} ms; it said:\n${log}`);
-    }
-  };
-
-  const stop = async (signal: 'SIGTERM' | 'SIGKILL'): Promise<void> => {
-    const ending = child;
-    child = undefined;
-    if (ending === undefined || ending.pid === undefined || ending.exitCode !== null || ending.signalCode !== null) return;
-    const gone = once(ending, 'exit');
-    ending.kill(signal);
-    const impatience = setTimeout(() => ending.kill('SIGKILL'), 5_000);
-    await gone;
-    clearTimeout(impatience);
-  };
-
-  const remove = () => rmSync(directory, { recursive: true, force: true, maxRetries: 5 });
-  try {
-    await start();
-  } catch (error) {
-    remove();
-    throw error;
-  }
+  await start();
   return {
     port,
     url: `nats://127.0.0.1:${port}`,
-    storeDirectory,
-    output: () => log,
-    kill9: () => stop('SIGKILL'),
+    storeDirectory: join(server.directory, 'ranktrace-nats'),
+    output: () => server.output,
+    kill9: () => server.stop('SIGKILL'),
     async restart() {
-      await stop('SIGTERM');
+      await server.stop('SIGTERM');
       await start();
     },
-    async [Symbol.asyncDispose]() {
-      await stop('SIGTERM');
-      remove();
-    },
+    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
   };
-}
-
-/** A port nobody listens on right now. */
-export async function freePort(): Promise<number> {
-  const probe = createServer().listen(0, '127.0.0.1');
-  await once(probe, 'listening');
-  const address = probe.address();
-  probe.close();
-  await once(probe, 'close');
-  if (address === null || typeof address === 'string') throw new Error(`Cannot find a free port: the system answered ${String(address)}`);
-  return address.port;
 }
 
 /** Whether a NATS server greets on `port`: it speaks first, with its INFO line. Waits 50 ms after a refusal. */

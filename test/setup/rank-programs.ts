@@ -1,8 +1,8 @@
 // Rank processes started by hand, as a launcher on a cluster would: one command, N environments.
 
 import { type ChildProcess, spawn } from 'node:child_process';
-import { freePort } from './nats-server.ts';
 import { repository } from './ranktrace-command.ts';
+import { freePort } from './server-process.ts';
 
 export interface RankProgram {
   readonly child: ChildProcess;

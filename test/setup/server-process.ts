@@ -1,0 +1,89 @@
+// A server of somebody else's for one test: its own process and folder, ready when it answers.
+//
+// Invariant: ending it removes its folder, and nothing outlives the test.
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+const readyWithinMs = 20_000;
+const impatientAfterMs = 5000;
+const outputCharsMax = 64 * 1024;
+
+export interface ServerCommand {
+  readonly name: string;
+  readonly command: string;
+  readonly args: readonly string[];
+  /** Whether it answers now; waits a moment where it does not. */
+  readonly isReady: () => Promise<boolean>;
+}
+
+export class ServerProcess implements AsyncDisposable {
+  /** Stays the same over `stop` and `start`. */
+  readonly directory: string;
+  #log = '';
+  #child: ChildProcess | undefined;
+
+  constructor(name: string) {
+    this.directory = mkdtempSync(join(tmpdir(), `ranktrace-${name}-`));
+  }
+
+  /** What it has said so far (the last 64 Ki characters). */
+  get output(): string {
+    return this.#log;
+  }
+
+  /** Resolves when it is ready; throws with its output, and removes everything, when it is not within 20 s. */
+  async start({ name, command, args, isReady }: ServerCommand): Promise<void> {
+    const child = spawn(command, args, { cwd: this.directory, stdio: ['ignore', 'pipe', 'pipe'] });
+    this.#child = child;
+    // A test that is killed must not leave a server behind.
+    const endWithTest = () => child.kill('SIGKILL');
+    process.once('exit', endWithTest);
+    child.once('exit', () => process.off('exit', endWithTest));
+    child.once('error', ({ message }) => this.#said(`${message}\n`));
+    for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (text: string) => this.#said(text));
+    const deadline = performance.now() + readyWithinMs;
+    while (!(await isReady())) {
+      if (isRunning(child) && performance.now() < deadline) continue;
+      await this[Symbol.asyncDispose]();
+      throw new Error(`Cannot start ${name}: it must be ready within ${readyWithinMs} ms; it said:\n${this.#log}`);
+    }
+  }
+
+  /** Resolves when it is gone. */
+  async stop(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
+    const child = this.#child;
+    if (child === undefined || !isRunning(child)) return;
+    const gone = once(child, 'exit');
+    child.kill(signal);
+    const impatience = setTimeout(() => child.kill('SIGKILL'), impatientAfterMs);
+    await gone;
+    clearTimeout(impatience);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop('SIGTERM');
+    rmSync(this.directory, { recursive: true, force: true, maxRetries: 5 });
+  }
+
+  #said(text: string): void {
+    this.#log = (this.#log + text).slice(-outputCharsMax);
+  }
+}
+
+const isRunning = ({ pid, exitCode, signalCode }: ChildProcess): boolean => pid !== undefined && exitCode === null && signalCode === null;
+
+/** A port nobody listens on right now. */
+export async function freePort(): Promise<number> {
+  const probe = createServer().listen(0, '127.0.0.1');
+  await once(probe, 'listening');
+  const address = probe.address();
+  probe.close();
+  await once(probe, 'close');
+  if (address === null || typeof address === 'string') throw new Error(`Cannot find a free port: the system answered ${String(address)}`);
+  return address.port;
+}
