@@ -13,10 +13,13 @@ import {
   type LiveMessage,
   type RankStatus,
   readCaptured,
+  readRunning,
+  runningKey,
   spanState,
   type TableName,
   tableNames,
 } from '@ranktrace/protocol';
+import { metadataOf } from './batch-metadata.ts';
 import { aggregatorLimits as limits } from './limits.ts';
 import { StepRing, type StepSummary } from './step-ring.ts';
 
@@ -53,6 +56,8 @@ interface RankState {
   captured: Captured[];
   ended: boolean;
   step: number;
+  /** What it is in the middle of, and since when, ms of `performance.now`. */
+  inside: { readonly name: string; readonly since: number } | undefined;
   readonly incarnations: Map<string, IncarnationState>;
   readonly rows: Map<TableName, number>;
   readonly steps: StepRing;
@@ -82,6 +87,7 @@ export class LiveState {
       rank.step = -1;
       rank.steps.restart();
       rank.captured = [];
+      rank.inside = undefined;
     }
     rank.heardAt = run.lastBatchAt;
     // Batches of one incarnation may come out of order; `dropped` is cumulative, so the highest sequence has the truth.
@@ -91,6 +97,7 @@ export class LiveState {
     rank.incarnations.set(header.incarnation, { ...counts, dropped: newest.dropped, sequence: newest.sequence });
     const isLatest = header.incarnation === rank.latest.incarnation;
     if (isLatest && header.last) rank.ended = true;
+    if (isLatest && isNewer) rank.inside = insideOf(batch, rank.heardAt, rank.inside);
     if (isLatest) rank.captured = [...rank.captured, ...capturedOf(batch)].slice(-limits.answersPerRankMax);
     for (const name of tableNames) {
       const rows = eventRows(batch, name);
@@ -167,6 +174,7 @@ function rankOf(run: RunState, header: BatchHeader): RankState {
       captured: [],
       ended: false,
       step: -1,
+      inside: undefined,
       incarnations: new Map(),
       rows: new Map(),
       steps: new StepRing(),
@@ -176,16 +184,25 @@ function rankOf(run: RunState, header: BatchHeader): RankState {
   return rank;
 }
 
-function capturedOf({ strings, tables }: Batch): Captured[] {
-  const { key, value } = tables.metadata.columns;
-  const captured: Captured[] = [];
-  for (let row = 0; row < tables.metadata.length; row++) {
-    if (strings[key[row] as number] !== capturedKey) continue;
-    const answer = readCaptured(strings[value[row] as number] ?? '');
-    if (answer !== undefined) captured.push(answer);
+const capturedOf = (batch: Batch): Captured[] => [...metadataOf(batch, capturedKey)].flatMap((text) => readCaptured(text) ?? []);
+
+/** What a rank is in the middle of at the end of its newest batch; `before`: what it was before, where it says nothing new. */
+function insideOf(batch: Batch, heardAt: number, before: RankState['inside']): RankState['inside'] {
+  let inside = before;
+  for (const text of metadataOf(batch, runningKey)) {
+    const running = readRunning(text);
+    if (running === undefined) continue;
+    const { phase, since = 0, collective } = running;
+    const [name, from] = collective === undefined ? [phase, since] : [collective.op, collective.since];
+    // The newest batch ends about now.
+    const already = Math.max(0, (batch.header.watermark - from) / 1e6);
+    inside = name === undefined ? undefined : { name: name.slice(0, insideCharsMax), since: heardAt - already };
   }
-  return captured;
+  return inside;
 }
+
+/** As the status may tell. */
+const insideCharsMax = 64;
 
 function eventRows(batch: Batch, name: TableName): number {
   const { length, columns } = batch.tables[name];
@@ -208,7 +225,7 @@ function addSteps(rank: RankState, { strings, tables }: Batch, isLatest: boolean
   }
 }
 
-function rankStatus({ latest, ended, step, incarnations, rows }: RankState): RankStatus {
+function rankStatus({ latest, ended, step, inside, incarnations, rows }: RankState): RankStatus {
   const status = { batches: 0, missing: 0, dropped: { events: 0, arguments: 0, names: 0, batches: 0 } };
   for (const { batches, missing, dropped } of incarnations.values()) {
     status.batches += batches;
@@ -221,5 +238,7 @@ function rankStatus({ latest, ended, step, incarnations, rows }: RankState): Ran
   let events = 0;
   for (const name of eventTableNames) events += rows.get(name) ?? 0;
   const { rank, incarnation, host, hostName } = latest;
-  return { rank, incarnation, host, hostName, ...status, events, step, ended };
+  const where = ended ? undefined : inside;
+  const insideMs = where === undefined ? 0 : Math.max(0, Math.round(performance.now() - where.since));
+  return { rank, incarnation, host, hostName, ...status, events, step, ended, inside: where?.name ?? null, insideMs };
 }

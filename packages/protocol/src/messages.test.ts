@@ -41,6 +41,8 @@ const live: LiveMessage = {
           step: -1,
           dropped: { events: 0, arguments: 0, names: 0, batches: 0 },
           ended: false,
+          inside: 'backward',
+          insideMs: 12,
         },
       ],
     },
@@ -134,8 +136,21 @@ test('where a rank says that it is is read with care', () => {
 
 test('a status of 65,536 ranks with long host names is a message', () => {
   const dropped = { events: 123_456, arguments: 123_456, names: 123_456, batches: 123_456 };
-  const counts = { batches: 13_000_000, missing: 123_456, events: 1_234_567_890, step: 12_345_678, dropped, ended: false };
-  const names = { incarnation: 'x'.repeat(32), host: 'h'.repeat(limits.hostCharsMax), hostName: 'n'.repeat(limits.hostCharsMax) };
+  const counts = {
+    batches: 13_000_000,
+    missing: 123_456,
+    events: 1_234_567_890,
+    step: 12_345_678,
+    dropped,
+    ended: false,
+    insideMs: 123_456_789,
+  };
+  const names = {
+    incarnation: 'x'.repeat(32),
+    host: 'h'.repeat(limits.hostCharsMax),
+    hostName: 'n'.repeat(limits.hostCharsMax),
+    inside: 'i'.repeat(64),
+  };
   const ranks = Array.from({ length: limits.rankMax + 1 }, (_, rank) => ({ rank, ...names, ...counts }));
   const text = encodeMessage({ type: 'status', runs: [{ run: 'r', worldSize: ranks.length, ranks }], quarantined: 0 });
   expect(decodeMessage(liveMessageSchema, text).runs[0]?.ranks).toHaveLength(ranks.length);

@@ -107,6 +107,9 @@ export const rankStatusSchema = z.strictObject({
   dropped: droppedSchema,
   /** Whether the rank said goodbye. */
   ended: z.boolean(),
+  /** The collective, or the phase, that it is in the middle of, cut to 64 characters, and for how long already, ms; null: none that is known. */
+  inside: z.string().max(64).nullable(),
+  insideMs: z.number().min(0),
 });
 
 /** From the aggregator to people: what `GET /status` answers and the live feed repeats. */

@@ -11,6 +11,7 @@
 
 import { type Batch, capturedKey, readRunning, runningKey, spanState } from '@ranktrace/protocol';
 import { type AlertEngine, contextKeyOf, type StepTag } from '@ranktrace/trace';
+import { metadataOf } from '../batch-metadata.ts';
 import { aggregatorLimits as limits } from '../limits.ts';
 import type { StoredCounts } from '../live-state.ts';
 
@@ -175,11 +176,10 @@ function feedCollectives(engine: AlertEngine, { header, strings, tables }: Batch
   for (const row of lastOf.values()) tell(row, 'whole');
 }
 
-function feedPlace(engine: AlertEngine, { header, strings, tables }: Batch): void {
-  const { key, value } = tables.metadata.columns;
-  for (let row = 0; row < tables.metadata.length; row++) {
-    if (strings[key[row] as number] !== runningKey) continue;
-    const place = readRunning(strings[value[row] as number] ?? '');
-    if (place !== undefined) engine.isIn(header.rank, header.incarnation, place);
+function feedPlace(engine: AlertEngine, batch: Batch): void {
+  const { rank, incarnation } = batch.header;
+  for (const text of metadataOf(batch, runningKey)) {
+    const place = readRunning(text);
+    if (place !== undefined) engine.isIn(rank, incarnation, place);
   }
 }

@@ -1,4 +1,13 @@
-import { type Captured, capturedKey, createEventTables, decodeBatch, encodeBatch } from '@ranktrace/protocol';
+import {
+  type Captured,
+  capturedKey,
+  createEventTables,
+  decodeBatch,
+  encodeBatch,
+  type Running,
+  rankTime,
+  runningKey,
+} from '@ranktrace/protocol';
 import { expect, test } from 'vitest';
 import { inflate } from '../inflate.ts';
 import { aggregatorLimits as limits } from '../limits.ts';
@@ -6,11 +15,13 @@ import { LiveState } from '../live-state.ts';
 import { type BatchShape, makeHeader } from '../testing/make-batch.ts';
 
 /** A batch with these values of the answer's metadata. */
-function update(live: LiveState, header: BatchShape, ...values: string[]): void {
+const update = (live: LiveState, header: BatchShape, ...values: string[]): void => updateWith(live, header, capturedKey, values);
+
+function updateWith(live: LiveState, header: BatchShape, key: string, values: readonly string[]): void {
   const tables = createEventTables();
   for (const row of values.keys()) tables.metadata.append({ key: 1, value: 2 + row });
   tables.steps.append({ start: 0, length: 1, track: 0, step: header.sequence ?? 0, overhead: 0 });
-  const bytes = encodeBatch({ header: makeHeader(header), strings: ['', capturedKey, ...values], tables }, (body) => body);
+  const bytes = encodeBatch({ header: makeHeader(header), strings: ['', key, ...values], tables }, (body) => body);
   live.update(decodeBatch(bytes, inflate), { batches: 1, missing: 0 });
 }
 
@@ -40,4 +51,26 @@ test('how long ago a rank was heard is its own', () => {
   expect(heard.every((at) => at >= began && at <= performance.now())).toBe(true);
   expect(heard[1]).toBeGreaterThanOrEqual(heard[0] as number);
   expect(live.worldSize('demo')).toBe(4);
+});
+
+test('what a rank is in the middle of is that of its newest batch', () => {
+  const live = new LiveState();
+  const says = (header: BatchShape, ...places: Running[]): readonly [string | null, number] => {
+    const texts = places.map((place) => JSON.stringify(place));
+    updateWith(live, { watermark: rankTime(3_000_000_000), ...header }, runningKey, texts);
+    const [status] = live.status(0).runs[0]?.ranks ?? [];
+    return [status?.inside ?? null, status?.insideMs ?? Number.NaN];
+  };
+  const forward: Running = { step: 7, phase: 'forward', since: 1_000_000_000 };
+  expect(says({ sequence: 0 })).toEqual([null, 0]);
+  const [name, forMs] = says({ sequence: 1 }, forward);
+  expect([name, forMs >= 2000]).toEqual(['forward', true]);
+  // It says nothing new; an older batch comes late.
+  expect(says({ sequence: 3 })[0]).toBe('forward');
+  expect(says({ sequence: 2 }, { step: 6, phase: 'data', since: 0 })[0]).toBe('forward');
+  const collective = { op: 'x'.repeat(100), group: 'world', sequence: 1, since: 2_000_000_000 };
+  expect(says({ sequence: 4 }, { ...forward, collective })[0]).toBe('x'.repeat(64));
+  expect(says({ sequence: 5 }, { step: 8 })).toEqual([null, 0]);
+  expect(says({ sequence: 6 }, forward)[0]).toBe('forward');
+  expect(says({ sequence: 7, last: true })).toEqual([null, 0]);
 });

@@ -9,7 +9,19 @@ const plain: TopScreen = {
 };
 
 const status = (rank: number, more: Partial<RankStatus> = {}): RankStatus => ({
-  ...{ rank, incarnation: '1', host: 'h', hostName: `host-${rank >> 2}`, batches: 10, missing: 0, events: 100, step: 1204, ended: false },
+  ...{
+    rank,
+    incarnation: '1',
+    host: 'h',
+    hostName: `host-${rank >> 2}`,
+    batches: 10,
+    missing: 0,
+    events: 100,
+    step: 1204,
+    ended: false,
+    inside: 'forward',
+    insideMs: 80,
+  },
   dropped: { events: 0, arguments: 0, names: 0, batches: 0 },
   ...more,
 });
@@ -89,6 +101,22 @@ describe('the screen', () => {
       'alert critical  steps take 12.7 % longer since step 1180 (rank 2 works 26.0 ms more in backward)',
       '1 alerts resolved: ranktrace alerts',
       'note  clocks: aligned·within ± 3 µs',
+    ]);
+  });
+
+  test('says what a rank has been in the middle of for long', () => {
+    const ranks = [
+      { inside: 'all_reduce', insideMs: 252_000 },
+      { inside: 'load data', insideMs: 255_000 },
+      { insideMs: 2900 },
+      { inside: null },
+    ];
+    const lines = topLines(state({ ranks: ranks.map((about, rank) => status(rank, about)) }), plain).slice(6, 10);
+    expect(lines.map((line) => / {2}([a-z\d].*? in .*)$/.exec(line.slice(76))?.[1])).toEqual([
+      '252 s in all_reduce',
+      '255 s in load data',
+      'slow in backward',
+      undefined,
     ]);
   });
 

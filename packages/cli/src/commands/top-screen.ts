@@ -10,7 +10,15 @@
 //
 // A line is pieces of text with a style; it is cut to the width before it is painted. Without colour the same is said in letters.
 
-import type { Alert, Overview, OverviewRank, ViewFinding } from '@ranktrace/protocol';
+import {
+  type Alert,
+  nanosPerMs,
+  nanosPerSecond,
+  type Overview,
+  type OverviewRank,
+  type RankStatus,
+  type ViewFinding,
+} from '@ranktrace/protocol';
 import { isWaitingPhase } from '@ranktrace/trace';
 import { formatCount, formatNanos, printable } from '../format.ts';
 import type { TopState } from './top-source.ts';
@@ -39,6 +47,9 @@ const blockGlyphs = '▁▂▃▄▅▆▇█';
 const letterGlyphs = '_.-=+*%#';
 /** A rank stands out when it works longer than the median rank by this share of the step. */
 const noticeableShare = 0.03;
+/** A rank that is in the middle of one thing for so long, and for so many steps' time, is said to be. */
+const staysNsMin = 3 * nanosPerSecond;
+const staysSteps = 3;
 const hostCharsMax = 20;
 const phaseCharsMax = 14;
 
@@ -164,6 +175,12 @@ function lowerMedian(values: readonly number[]): number {
   return sorted[(sorted.length - 1) >> 1] ?? 0;
 }
 
+/** What a rank has been in the middle of for much longer than its steps take: `252 s in all_reduce`. */
+function staysText({ inside, insideMs }: RankStatus, stepNs = 0): string {
+  if (inside === null || insideMs * nanosPerMs < Math.max(staysNsMin, staysSteps * stepNs)) return '';
+  return `${formatNanos(insideMs * nanosPerMs)} in ${cut(printable(inside), phaseCharsMax)}`;
+}
+
 function rankLines({ ranks, overview }: TopState, { columns, scroll }: TopScreen, rows: number): Line[] {
   const works = new Map((overview === undefined ? [] : workOf(overview)).map((work, place) => [work.rank.rank, { ...work, place }]));
   const fits = ranks.length + 1 <= rows;
@@ -184,6 +201,7 @@ function rankLines({ ranks, overview }: TopState, { columns, scroll }: TopScreen
       rank.ended ? 'ended' : '',
       lost > 0 ? `lost ${formatCount(lost)}` : '',
       work?.standsOut ? `slow${inPhase(work.phase)}` : '',
+      staysText(rank, work?.rank.mean),
     ];
     return [
       String(rank.rank),

@@ -1,0 +1,9 @@
+import type { Batch } from '@ranktrace/protocol';
+
+/** What a batch says under `key`, in its order. */
+export function* metadataOf({ strings, tables }: Batch, key: string): Generator<string> {
+  const { columns, length } = tables.metadata;
+  for (let row = 0; row < length; row++) {
+    if (strings[columns.key[row] as number] === key) yield strings[columns.value[row] as number] ?? '';
+  }
+}
