@@ -1,3 +1,5 @@
+// Facts of a batch by their key.
+
 import type { Batch } from '@ranktrace/protocol';
 
 /** What a batch says under `key`, in its order. */

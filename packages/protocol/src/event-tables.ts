@@ -133,6 +133,13 @@ export const ringFillCounter = 'ring fill';
 /** Beginning of the metadata keys that say what is not recorded any more, because recording took too much of the steps, and why. */
 export const shedKey = 'ranktrace.shed.';
 
+/**
+ * Beginning of the metadata keys, with a number of the thread at the end, of how stacks of ops were found: JSON text of a map from `walked` (each
+ * looked at), `taken` (from steps before), `checked` (of the walked: what would have been taken), `wrong` (of those: another one) and `wrongExpected`
+ * (how many of the taken are, by that) to the number.
+ */
+export const stacksKey = 'ranktrace.stacks.';
+
 /** Table names in schema order: the index is the number that `numberArguments.table` carries. */
 export const tableNames = Object.keys(tableColumns) as readonly TableName[];
 

@@ -32,6 +32,7 @@ export {
   runningKey,
   shedKey,
   spanState,
+  stacksKey,
   type TableName,
   tableColumns,
   tableNames,

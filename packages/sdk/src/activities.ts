@@ -20,7 +20,7 @@ const hostKinds: Readonly<Record<string, number>> = {
 export interface DetailFlags {
   readonly recordShapes: boolean;
   readonly profileMemory: boolean;
-  readonly withStack: boolean;
+  readonly withStack: boolean | 'walk';
   readonly withFlops: boolean;
   readonly withModules: boolean;
 }
@@ -47,7 +47,7 @@ function opBits({ recordShapes, profileMemory, withStack, withFlops, withModules
   return (
     (recordShapes || withFlops ? detail.shapes : 0) |
     (profileMemory ? detail.memory : 0) |
-    (withStack ? detail.stacks : 0) |
+    (withStack !== false ? detail.stacks : 0) |
     (withFlops ? detail.flops : 0) |
     (withModules ? detail.modules : 0)
   );

@@ -40,6 +40,13 @@ export const limits = {
   /** Clock samples kept until the next batch takes them; the oldest go first. */
   clockSamplesMax: 64,
 
+  /** By default a rank sends a batch this often… */
+  flushIntervalMsDefault: 200,
+  /** …less often where all ranks of the job would send more than so many a second… */
+  flushesPerSecondMax: 320,
+  /** …but at least this often. */
+  flushIntervalMsLargeMax: 1000,
+
   /** Ranges of the options. */
   flushIntervalMsMin: 10,
   flushIntervalMsMax: 60_000,

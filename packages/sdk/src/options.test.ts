@@ -53,6 +53,16 @@ test('nothing given: rank 0 of 1, files, documented defaults', () => {
   );
 });
 
+test.each([
+  [1, 200],
+  [64, 200],
+  [128, 400],
+  [1024, 1000],
+])('%i ranks send a batch every %i ms', (worldSize, ms) => {
+  expect(resolveOptions({ rank: 0, worldSize }, {}).flushIntervalMs).toBe(ms);
+  expect(resolveOptions({ rank: 0, worldSize, flushIntervalMs: 50 }, {}).flushIntervalMs).toBe(50);
+});
+
 test.each<[string, ProfileOptions, Environment, [number, number, number]]>([
   ['torchrun', {}, { RANK: '3', WORLD_SIZE: '8', LOCAL_RANK: '1', SLURM_PROCID: '0', SLURM_NTASKS: '1' }, [3, 8, 1]],
   ['Slurm', {}, { SLURM_PROCID: '5', SLURM_NTASKS: '6', SLURM_LOCALID: '2' }, [5, 6, 2]],
@@ -95,6 +105,24 @@ test('a NATS URL gives its credentials away and is clean afterwards', () => {
     { url: 'nats://head:4222', nats: { servers: ['nats://head:4222'], user: 'ann', pass: 'p@ss' } },
   );
   check({ nats: { servers: ['nats://a:1', 'nats://b:2'] } }, {}, { transport: 'nats', url: 'nats://a:1' });
+});
+
+test('stacks are off, taken from steps before, or each looked at', () => {
+  for (const [given, withStack] of [
+    [undefined, false],
+    [true, true],
+    ['walk', 'walk'],
+  ] as const)
+    check({ withStack: given }, {}, { withStack });
+  for (const [text, withStack] of [
+    ['1', true],
+    ['walk', 'walk'],
+    ['false', false],
+  ] as const)
+    check({}, { RANKTRACE_WITH_STACK: text }, { withStack });
+  expect(() => resolveOptions({ withStack: 'run' as 'walk' }, {}, now)).toThrow(
+    /option withStack: it must be true, false or "walk", got "run"/,
+  );
 });
 
 test('every option has a variable, and every variable sets its option', () => {

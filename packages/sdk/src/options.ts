@@ -41,7 +41,7 @@ export interface ProfileOptions {
   readonly url?: string | undefined;
   /** Output directory when there is no `url`. Default `ranktrace-out`. */
   readonly directory?: string | undefined;
-  /** A batch is sent at least this often, ms. Default 200. */
+  /** A batch is sent at least this often, ms. Default 200; of more than 64 ranks, `worldSize` / 64 times that, up to 1000. */
   readonly flushIntervalMs?: number | undefined;
   /** Shared memory between a training thread and the shipper, bytes. Default 4 MiB. */
   readonly ringBytes?: number | undefined;
@@ -66,8 +66,11 @@ export interface ProfileOptions {
   readonly recordShapes?: boolean | undefined;
   /** Allocations and frees. */
   readonly profileMemory?: boolean | undefined;
-  /** Where in the user's code an op was called. */
-  readonly withStack?: boolean | undefined;
+  /**
+   * Where in the user's code an op was called. With `true`, an op of a step that repeats the ones before has the stack that was found there
+   * before, checked now and then; with `'walk'` each stack is looked at, some 10 to 20 µs an op.
+   */
+  readonly withStack?: boolean | 'walk' | undefined;
   /** Floating point operations; records shapes too. */
   readonly withFlops?: boolean | undefined;
   /** Inside which layers of tf.layers an op ran. */
@@ -132,7 +135,7 @@ export interface ResolvedOptions {
   readonly devices: boolean;
   readonly recordShapes: boolean;
   readonly profileMemory: boolean;
-  readonly withStack: boolean;
+  readonly withStack: boolean | 'walk';
   readonly withFlops: boolean;
   readonly withModules: boolean;
   readonly accEvents: boolean;
@@ -184,6 +187,9 @@ const flag = {
   schema: z.union([z.boolean(), z.enum(['0', '1', 'false', 'true']).transform((text) => text === '1' || text === 'true')]),
   wanted: 'true or false',
 } satisfies Pick<Rule, 'schema' | 'wanted'>;
+/** `true` with more effort, or a flag. */
+const flagOr = (word: string) =>
+  ({ schema: z.union([flag.schema, z.literal(word)]), wanted: `true, false or "${word}"` }) satisfies Pick<Rule, 'schema' | 'wanted'>;
 const number = (from: number, to: number): Pick<Rule, 'schema' | 'wanted'> => ({
   schema: z
     .union([
@@ -273,7 +279,7 @@ const rules = {
   },
   recordShapes: { variable: 'RANKTRACE_RECORD_SHAPES', ...flag },
   profileMemory: { variable: 'RANKTRACE_PROFILE_MEMORY', ...flag },
-  withStack: { variable: 'RANKTRACE_WITH_STACK', ...flag },
+  withStack: { variable: 'RANKTRACE_WITH_STACK', ...flagOr('walk') },
   withFlops: { variable: 'RANKTRACE_WITH_FLOPS', ...flag },
   withModules: { variable: 'RANKTRACE_WITH_MODULES', ...flag },
   accEvents: { variable: 'RANKTRACE_ACC_EVENTS', ...flag },
@@ -363,12 +369,12 @@ export function resolveOptions(
   const flags = {
     recordShapes: read('recordShapes', false),
     profileMemory: read('profileMemory', false),
-    withStack: read('withStack', false),
+    withStack: read<boolean | 'walk'>('withStack', false),
     withFlops: read('withFlops', false),
     withModules: read('withModules', false),
   };
   const traceOnly = read('experimentalConfig.traceOnly', false);
-  if (traceOnly && flags.withStack) notices.push('experimentalConfig.traceOnly is off: withStack needs results in the process');
+  if (traceOnly && flags.withStack !== false) notices.push('experimentalConfig.traceOnly is off: withStack needs results in the process');
 
   return {
     run,
@@ -378,7 +384,7 @@ export function resolveOptions(
     transport,
     url: url ?? servers?.[0],
     directory,
-    flushIntervalMs: read('flushIntervalMs', 200),
+    flushIntervalMs: read('flushIntervalMs', flushIntervalOf(worldSize)),
     ringBytes: read('ringBytes', 4 * 1024 * 1024),
     exitDeadlineMs: read('exitDeadlineMs', 2000),
     spoolBytesMax: read('spoolBytesMax', 256 * 1024 * 1024),
@@ -399,7 +405,7 @@ export function resolveOptions(
     accEvents: read('accEvents', false),
     tensorboardDirectory: read<string | undefined>('tensorboardDirectory', undefined),
     postProcessingTimeoutS: read<number | undefined>('postProcessingTimeoutS', undefined),
-    traceOnly: traceOnly && !flags.withStack,
+    traceOnly: traceOnly && flags.withStack === false,
     fence: read('experimentalConfig.fence', false),
     flightRecorderSteps: read('flightRecorderSteps', 128),
     flightRecorderBytes: read('flightRecorderBytes', 64 * 1024 * 1024),
@@ -421,6 +427,12 @@ function testClockOf(value: string | undefined): TestClock | undefined {
     .refine((clock) => clock !== undefined);
   const rule = { variable: 'RANKTRACE_TEST_CLOCK', schema, wanted: testClockSyntax };
   return check(rule, { value, source: `variable ${rule.variable}` }) as TestClock;
+}
+
+/** Small where it can be, so that what is seen is new. */
+function flushIntervalOf(worldSize: number): number {
+  const { flushIntervalMsDefault, flushIntervalMsLargeMax, flushesPerSecondMax } = limits;
+  return Math.min(flushIntervalMsLargeMax, Math.max(flushIntervalMsDefault, Math.round((1000 * worldSize) / flushesPerSecondMax)));
 }
 
 /** Its arguments; undefined without one, and for a function, which stays where it is. */

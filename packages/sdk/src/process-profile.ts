@@ -195,7 +195,7 @@ export class ProcessProfile implements Profile {
   exportStacks(path: string, metric = 'self_cpu_time_total'): void {
     const recording = this.#results('stacks');
     if (recording.about.switches.with_stack !== '1') {
-      throw new SdkError('bad_option', 'Cannot export stacks: none were recorded; option withStack must be true');
+      throw new SdkError('bad_option', 'Cannot export stacks: none were recorded; option withStack must be on');
     }
     writeResult(path, stacksText(recording.events, metric));
   }
@@ -288,7 +288,7 @@ export class ProcessProfile implements Profile {
     });
     const { tf } = this.#options;
     const hooks = session.hooks === undefined ? undefined : hookTfjs(recorder, { ...session.hooks, tf });
-    if (options.withStack) recorder.stacks = hooks?.stacks;
+    if (options.withStack !== false) recorder.stacks = hooks?.stacks;
     // After the hooks: its own hook lies around theirs, and goes first.
     const unwatchSteps = this.#isStandIn ? awaitSteps(() => this.step()) : () => {};
     const unwatchThread = options.sampleIntervalMs === 0 ? () => {} : watchThread(recorder, options.sampleIntervalMs);
@@ -463,7 +463,7 @@ function aboutOf(options: ResolvedOptions, session: Session, steps: boolean): Om
   const given = {
     record_shapes: recordShapes || withFlops,
     profile_memory: profileMemory,
-    with_stack: withStack,
+    with_stack: withStack !== false,
     with_flops: withFlops,
     with_modules: withModules,
   };

@@ -90,9 +90,6 @@ export interface AsyncBegin {
 
 const asyncKinds = { span: recordKind.spanBegin, client: recordKind.rpcClientBegin, server: recordKind.rpcServerBegin } as const;
 
-/** Kineto's name of the argument. */
-const callStack = 'Call stack';
-
 /** `a` of a begin record that may become async. */
 const undecided = -1;
 const failed = 1;
@@ -140,8 +137,10 @@ export class Recorder {
   #stepBegan = 0;
   lastOverheadMs = 0;
   /** Where the program's own spans are called, too, while stacks are wanted. */
-  stacks: { capture(): string } | undefined;
-  /** Where the last memory record ended in the ring, and the time of its burst. */
+  stacks: { captureAt(event: string, module: string): { readonly text: string; id: number } } | undefined;
+  /** When the span begun last began. */
+  #began = 0;
+  /** Where the last memory record, or an op's begin, ended in the ring, and the time of its burst. */
   #burstEnd = -1;
   #burstTime = 0;
   lastStepMs = 0;
@@ -204,7 +203,10 @@ export class Recorder {
   /** Begins an op; as `begin`, and `endOp` must follow. Whether ops are wanted (`detail`) is the caller's to ask. */
   beginOp(name: number): boolean {
     // Shown with its end: publishing waits until the cell's cache line is here, and an op that does not end shows by the span around it.
-    return this.#on && this.#begin(name, fixedName.op, false);
+    if (!this.#on || !this.#begin(name, fixedName.op, false)) return false;
+    this.#burstEnd = this.#ring.staged;
+    this.#burstTime = this.#began;
+    return true;
   }
 
   /**
@@ -225,7 +227,8 @@ export class Recorder {
   /**
    * A buffer of `bytes` was allocated, or freed when it is below 0; `total` bytes are live then. `deviceType`: 0 host memory, 1 a device's.
    * Such records come in bursts (the end of a `tf.tidy` frees dozens): those with nothing else between them share one reading of the
-   * clock, and the shipper sees them with the next record of another kind.
+   * clock, and the shipper sees them with the next record of another kind. The first of an op has the time of its begin: a backend makes
+   * the buffer of an output before it computes what goes there, though the engine tells of it after.
    */
   memory(bytes: number, total: number, address: number, deviceType: 0 | 1): void {
     const ring = this.#ring;
@@ -280,9 +283,8 @@ export class Recorder {
   copied<T>(name: number, bytes: number, promise: Promise<T>, stack = ''): Promise<T> {
     if (!this.#on) return promise;
     const id = ++this.#lastId;
-    const stackKey = stack === '' ? -1 : this.#names.id(callStack);
     const prepared: Argument[] = [{ key: fixedName.bytes, value: bytes }];
-    if (stackKey >= 0) prepared.push({ key: stackKey, value: stack });
+    if (stack !== '') prepared.push({ key: fixedName.callStack, value: stack });
     const accepted = this.#putBegin(
       recordKind.spanBegin,
       fixedName.dataCopy,
@@ -330,12 +332,10 @@ export class Recorder {
     if (((this.#detail[0] as number) & wanted) === 0) return fn();
     const from = --this.#unmeasured > 0 ? 0 : this.#now();
     const id = this.#names.id(name);
-    if (this.stacks !== undefined && ((this.#detail[0] as number) & detail.stacks) !== 0) {
-      const stack = this.stacks.capture();
-      if (stack !== '') return this.#recordInContext(id, { ...args, [callStack]: stack }, fn, from);
-    }
-    if (args === undefined && this.#returned[id] === values && fn.constructor !== AsyncFunction) return this.#recordSync(id, fn, from);
-    return this.#recordInContext(id, args, fn, from);
+    const stack = this.stacks === undefined || ((this.#detail[0] as number) & detail.stacks) === 0 ? 0 : this.#stackAt(name);
+    if (args === undefined && this.#returned[id] === values && fn.constructor !== AsyncFunction)
+      return this.#recordSync(id, stack, fn, from);
+    return this.#recordInContext(id, stack, args, fn, from);
   }
 
   /**
@@ -536,7 +536,9 @@ export class Recorder {
       return false;
     }
     const parent = this.#contextUsed && this.#depth === 0 ? this.#parent() : 0;
-    if (!this.#ring.beginSpan(recordKind.spanBegin | (category << 8), name, this.#now(), parent, publishes)) return false;
+    const time = this.#now();
+    if (!this.#ring.beginSpan(recordKind.spanBegin | (category << 8), name, time, parent, publishes)) return false;
+    this.#began = time;
     this.#depth++;
     return true;
   }
@@ -559,14 +561,36 @@ export class Recorder {
   }
 
   /** Apart from `record`, whose every call would else pay for what this closure captures. */
-  #recordInContext<T>(name: number, args: Args | undefined, fn: () => T, from: number): T {
+  #recordInContext<T>(name: number, stack: number, args: Args | undefined, fn: () => T, from: number): T {
     const prepared = args === undefined ? undefined : prepareArguments(args, this.#names, this.#ring);
-    const begin = (id: number, parent: number) => this.#putBegin(recordKind.spanBegin, 0, name, id, parent, undefined, prepared);
+    const begin = (id: number, parent: number) => {
+      const accepted = this.#putBegin(recordKind.spanBegin, 0, name, id, parent, undefined, prepared);
+      if (accepted && stack !== 0) this.#putStack(stack);
+      return accepted;
+    };
     return this.#call(name, undefined, fn, begin, from);
   }
 
-  #recordSync<T>(name: number, fn: () => T, from: number): T {
-    const accepted = this.#begin(name, 0, true);
+  /** The id of the stack at the span `name` that begins now; 0 for none. */
+  #stackAt(name: string): number {
+    const stack = this.stacks?.captureAt(name, '');
+    if (stack === undefined) return 0;
+    if (stack.id < 0) stack.id = this.#names.id(stack.text);
+    if (stack.id >= 0) return stack.id;
+    this.#ring.dropArgument();
+    return 0;
+  }
+
+  /** Of the span that began last. */
+  #putStack(stack: number): void {
+    if (this.#ring.hasRoom(1)) this.#ring.put(recordKind.nameArgument, fixedName.callStack, 0, stack, 0);
+    else this.#ring.dropArgument();
+    this.#ring.publish();
+  }
+
+  #recordSync<T>(name: number, stack: number, fn: () => T, from: number): T {
+    const accepted = this.#begin(name, 0, stack === 0);
+    if (accepted && stack !== 0) this.#putStack(stack);
     if (from > 0) this.#measured(from);
     let result: T;
     try {
@@ -725,7 +749,6 @@ const numberOf = (value: unknown) => (typeof value === 'number' ? value : Number
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {
   if (typeof value !== 'object' || value === null) return false;
-  if (value instanceof Promise) return true;
   try {
     return typeof (value as { then?: unknown }).then === 'function';
   } catch {

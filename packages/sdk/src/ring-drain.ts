@@ -50,7 +50,8 @@ const tables: Record<number, SpanTable> = {
   [recordKind.rpcClientBegin]: 'rpcs',
   [recordKind.rpcServerBegin]: 'rpcs',
 };
-const isArgument = (kind: number) => kind === recordKind.numberArgument || kind === recordKind.stringArgument;
+const isArgument = (kind: number) =>
+  kind === recordKind.numberArgument || kind === recordKind.stringArgument || kind === recordKind.nameArgument;
 const decoder = new TextDecoder();
 
 export class RingDrain {
@@ -275,6 +276,9 @@ export class RingDrain {
         return;
       case recordKind.stringArgument:
         this.#addArgument(builder, name, decoder.decode(reader.takeBytes(a)));
+        return;
+      case recordKind.nameArgument:
+        this.#addArgument(builder, name, this.#names[a] ?? '');
         return;
       case recordKind.defineName:
         this.#names[name] = decoder.decode(reader.takeBytes(a));

@@ -36,6 +36,7 @@ const word = { write: 0, droppedEvents: 1, droppedArguments: 2, droppedNames: 3,
  *                     b ms that its recording took of this thread
  *   numberArgument    of the record before; name key, a value
  *   stringArgument    of the record before; name key, a byte length; then cells of UTF-8
+ *   nameArgument      of the record before; name key, a id of the name that is its text
  *   defineName        name id, a byte length; then cells of UTF-8
  *   metadata          name key, a byte length; then cells of UTF-8
  *   endArgument       of the innermost span on the stack; name key, a value
@@ -71,12 +72,13 @@ export const recordKind = {
   asyncOwner: 20,
   memoryCategory: 21,
   engineMemory: 22,
+  nameArgument: 23,
 } as const;
 
 /** Names every thread has from the start; defined ones follow. */
-export const fixedNames = ['', '(too many names)', 'cpu_op', 'data_copy', 'gc', 'Bytes', 'Bytes freed'] as const;
+export const fixedNames = ['', '(too many names)', 'cpu_op', 'data_copy', 'gc', 'Bytes', 'Bytes freed', 'Call stack'] as const;
 /** Their ids. */
-export const fixedName = { none: 0, tooMany: 1, op: 2, dataCopy: 3, gc: 4, bytes: 5, bytesFreed: 6 } as const;
+export const fixedName = { none: 0, tooMany: 1, op: 2, dataCopy: 3, gc: 4, bytes: 5, bytesFreed: 6, callStack: 7 } as const;
 
 /** The lines of one recording thread: what it runs, and what interrupts it. */
 export const threadLine = { own: 0, gc: 1 } as const;

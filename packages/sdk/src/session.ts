@@ -29,7 +29,7 @@ export interface Session {
   readonly ringBytes: number;
   /** How the engine of tfjs is recorded in each thread that has one; undefined where ops are not wanted. */
   readonly hooks:
-    | { readonly fence: boolean; readonly withMemory: boolean; readonly withModules: boolean; readonly withStack: boolean }
+    | { readonly fence: boolean; readonly withMemory: boolean; readonly withModules: boolean; readonly withStack: boolean | 'walk' }
     | undefined;
 }
 

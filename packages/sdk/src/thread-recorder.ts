@@ -61,7 +61,7 @@ function listen(): void {
       attached = made.thread;
       hooks?.remove();
       hooks = session.hooks === undefined ? undefined : new TfjsHooks(made.recorder, session.hooks);
-      if (session.hooks?.withStack === true) made.recorder.stacks = hooks?.stacks;
+      if (hooks !== undefined && session.hooks?.withStack !== false) made.recorder.stacks = hooks.stacks;
     }
     // Again, too: the shipper that says `open` may have missed the first one.
     post(attached);

@@ -3,10 +3,12 @@
 // The engine is a global of the process, so ops need nothing from the program. Layers and optimizers are classes of whichever package the
 // training code loaded; it is looked for in the first steps, or given.
 
+import { threadId } from 'node:worker_threads';
+import { stacksKey } from '@ranktrace/protocol';
 import { detail } from '../detail.ts';
 import { awaitEngine } from './await-engine.ts';
 import { CallStacks } from './call-stack.ts';
-import { EngineHooks } from './engine-hooks.ts';
+import { EngineHooks, KnownOps } from './engine-hooks.ts';
 import { findTfjs, type TfjsNamespace } from './find-tfjs.ts';
 import { installLayerModules, ModuleStack } from './layer-modules.ts';
 import type { OpRecorder } from './op-recorder.ts';
@@ -20,7 +22,8 @@ export interface AttachTfjsOptions {
   readonly withMemory: boolean;
   /** Whether the hierarchy of layers is wanted, and stacks, which layers make cheaper. */
   readonly withModules: boolean;
-  readonly withStack: boolean;
+  /** `'walk'`: each is looked at. */
+  readonly withStack: boolean | 'walk';
 }
 
 /** Steps in which the package is looked for: looking through all loaded modules takes some 0.1 ms. */
@@ -30,16 +33,21 @@ export class TfjsHooks {
   readonly #recorder: OpRecorder;
   readonly #options: AttachTfjsOptions;
   readonly #modules = new ModuleStack();
+  readonly #known: KnownOps;
   /** Of this thread. */
-  readonly stacks = new CallStacks();
+  readonly stacks: CallStacks;
   readonly #removals: (() => void)[] = [];
   #engine: ConstructorParameters<typeof EngineHooks>[0] | undefined;
   #hooks: EngineHooks | undefined;
   #looks = 0;
+  /** Of stacks, as told last. */
+  #wrongTold = 0;
 
   constructor(recorder: OpRecorder, options: AttachTfjsOptions) {
     this.#recorder = recorder;
     this.#options = options;
+    this.#known = new KnownOps(recorder);
+    this.stacks = new CallStacks({ predicts: options.withStack !== 'walk' });
     this.#removals.push(awaitEngine((engine) => this.#found(engine)));
     this.#look();
   }
@@ -53,6 +61,7 @@ export class TfjsHooks {
   endStep(): void {
     this.#follow();
     this.#hooks?.endStep();
+    if (this.#options.withStack === true) this.#beginStep();
     if (this.#looks < lookedFor) this.#look();
   }
 
@@ -64,6 +73,7 @@ export class TfjsHooks {
 
   /** Takes every hook out; the last one first. */
   remove(): void {
+    this.#tellStacks();
     for (let remove = this.#removals.pop(); remove !== undefined; remove = this.#removals.pop()) remove();
     this.#hooks?.remove();
     this.#hooks = this.#engine = undefined;
@@ -87,12 +97,25 @@ export class TfjsHooks {
 
   #hook(engine: ConstructorParameters<typeof EngineHooks>[0]): EngineHooks {
     const { fence, withMemory } = this.#options;
-    return new EngineHooks(engine, this.#recorder, { fence, withMemory, modules: this.#modules, stacks: this.stacks });
+    return new EngineHooks(engine, this.#recorder, { fence, withMemory, modules: this.#modules, stacks: this.stacks, known: this.#known });
+  }
+
+  #beginStep(): void {
+    this.stacks.beginStep();
+    if (this.stacks.counts?.wrong !== this.#wrongTold) this.#tellStacks();
+  }
+
+  /** How far stacks can be trusted. */
+  #tellStacks(): void {
+    const { counts } = this.stacks;
+    if (counts === undefined || counts.taken + counts.walked === 0) return;
+    this.#wrongTold = counts.wrong;
+    this.#recorder.addMetadata(`${stacksKey}${threadId}`, JSON.stringify(counts));
   }
 
   #look(): void {
     const { tf, withModules, withStack } = this.#options;
-    if (!withModules && !withStack) {
+    if (!withModules && withStack === false) {
       this.#looks = lookedFor;
       return;
     }
@@ -101,7 +124,7 @@ export class TfjsHooks {
     if (found === undefined) return;
     this.#looks = lookedFor;
     const isWanted = (): boolean => (this.#recorder.detail & detail.stacks) !== 0;
-    if (withStack) this.#removals.push(holdInOptimizers(found, this.stacks, isWanted));
-    this.#removals.push(installLayerModules(found, this.#modules, withStack ? this.stacks : undefined, isWanted));
+    if (withStack !== false) this.#removals.push(holdInOptimizers(found, this.stacks, isWanted));
+    this.#removals.push(installLayerModules(found, this.#modules, withStack !== false ? this.stacks : undefined, isWanted));
   }
 }

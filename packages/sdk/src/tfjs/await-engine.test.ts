@@ -5,6 +5,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, afterEach, beforeEach, expect, test } from 'vitest';
+import { fixedStack } from '../testing/fixed-stack.ts';
 import { OpRecording } from '../testing/op-recording.ts';
 import { awaitEngine } from './await-engine.ts';
 import type { EngineTensor, TfjsEngine } from './engine.ts';
@@ -97,7 +98,7 @@ test('two copies of tfjs share the engine: the ops of both are recorded', async 
   const recording = new OpRecording();
   removals.push(
     awaitEngine((engine) => {
-      const stacks = { capture: () => '', hold: () => undefined };
+      const stacks = fixedStack('');
       const hooks = new EngineHooks(engine, recording, { modules: { path: '' }, stacks });
       removals.push(() => hooks.remove());
     }),

@@ -26,9 +26,17 @@ const address = Symbol('address');
 const told = Symbol('category');
 type NumberedBuffer = BufferInfo & { [address]?: number; [told]?: number };
 
+/** What buffers carry, so that whoever records them next must go on with it. */
+export interface BufferNumbers {
+  /** Buffers are numbered as they are first seen, from 1 on. */
+  lastAddress: number;
+  /** Results began so many times. */
+  window: number;
+}
+
 /** Variables that optimizers make have no name but the engine's number, and are not to be trained; or are powers, which are scalars [optimizers/*.js]. */
 const isOptimizerState = (name: string, { trainable, shape }: EngineVariable): boolean =>
-  /^\d+$/.test(name) && (!trainable || shape.length === 0);
+  (!trainable || shape.length === 0) && /^\d+$/.test(name);
 
 export class BufferMemory {
   /** Bytes allocated and freed so far. */
@@ -39,8 +47,7 @@ export class BufferMemory {
   readonly #engine: TfjsEngine;
   readonly #recorder: OpRecorder;
   readonly #overhead: OverheadSampler;
-  /** Buffers are numbered as they are first seen, from 1 on. */
-  #lastAddress = 0;
+  readonly #numbers: BufferNumbers;
   #total: number;
   /** `engine.state.numBytes` less `#total`, when recording stopped. */
   #shared = 0;
@@ -49,11 +56,11 @@ export class BufferMemory {
   #backend: EngineBackend | undefined;
   #deviceType: 0 | 1 = 0;
   #isOn = true;
-  #window = 0;
   readonly #isBackward: () => boolean;
 
-  /** `isBackward`: whether a gradient is being computed. */
-  constructor(engine: TfjsEngine, recorder: OpRecorder, overhead: OverheadSampler, isBackward: () => boolean) {
+  /** `isBackward`: whether a gradient is being computed. `numbers`: those of the buffers seen so far. */
+  constructor(engine: TfjsEngine, recorder: OpRecorder, overhead: OverheadSampler, isBackward: () => boolean, numbers: BufferNumbers) {
+    this.#numbers = numbers;
     this.#isBackward = isBackward;
     this.#engine = engine;
     this.#recorder = recorder;
@@ -98,7 +105,7 @@ export class BufferMemory {
 
   /** Results begin: readers will know nothing of what was told before. */
   beginWindow(): void {
-    this.#window++;
+    this.#numbers.window++;
     this.categorizeVariables();
   }
 
@@ -122,9 +129,9 @@ export class BufferMemory {
 
   #tell(info: NumberedBuffer, category: number): void {
     const known = info[told] ?? 0;
-    if (known >> 3 === this.#window && (known & 7) >= category) return;
-    info[told] = (this.#window << 3) | category;
-    info[address] ??= ++this.#lastAddress;
+    if (known >> 3 === this.#numbers.window && (known & 7) >= category) return;
+    info[told] = (this.#numbers.window << 3) | category;
+    info[address] ??= ++this.#numbers.lastAddress;
     this.#recorder.memoryCategory(info[address], category, bufferBytes(info), this.#deviceTypeOf(info.backend));
   }
 
@@ -155,7 +162,7 @@ export class BufferMemory {
     const bytes = bufferBytes(info);
     if (bytes === 0) return;
     this.allocated += bytes;
-    info[address] = ++this.#lastAddress;
+    info[address] = ++this.#numbers.lastAddress;
     this.#record(info, bytes);
     if (this.#isBackward()) this.#tell(info, memoryCategory.autogradDetail);
   }
@@ -164,7 +171,7 @@ export class BufferMemory {
     const bytes = bufferBytes(info);
     if (bytes === 0) return;
     this.freed += bytes;
-    info[address] ??= ++this.#lastAddress;
+    info[address] ??= ++this.#numbers.lastAddress;
     this.#record(info, -bytes);
   }
 

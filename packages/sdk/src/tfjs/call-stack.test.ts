@@ -262,10 +262,11 @@ test('an op in the middle of an exception of the program leaves its stack alone'
 });
 
 test('a held stack is the answer until what was held before is held again', () => {
-  const outer = stacks.hold('a');
-  const inner = stacks.hold('b');
+  const [a, b] = ['a', 'b'].map((text) => ({ text, id: -1 }));
+  const outer = stacks.hold(a);
+  const inner = stacks.hold(b);
   expect(stacks.capture()).toBe('b');
-  expect(stacks.hold(inner)).toBe('b');
+  expect(stacks.hold(inner)).toBe(b);
   expect(stacks.capture()).toBe('a');
   stacks.hold(outer);
   expect(framesIn(program.trainStep(capture))).toHaveLength(3);

@@ -7,8 +7,8 @@
 //
 // What it costs, and where that goes. V8 walks the stack at about 0.3 µs a frame, and tfjs is deep: 45 frames between an op in a layer and
 // the training code. Nothing in JavaScript makes that walk cheaper, so the rest is made small (a frame is formatted once, a stack is a
-// node of a tree, keyed by script and position, and keeps its text) and the walk is spared where its answer is known: between `hold`s and
-// in code that was seen to call nothing of the user's (`enter`).
+// node of a tree, keyed by script and position, and keeps its text) and the walk is spared where its answer is known: between `hold`s, in
+// code that was seen to call nothing of the user's (`enter`), and where a step repeats the one before (stack-predictor.ts).
 //
 //        main ── trainStep ── minimize ── loss ── mul         each node: the frame, and the text from here outwards
 //                         │            └─ accuracy ── mean    (a dropped frame is a node with its caller's text)
@@ -24,6 +24,7 @@
 
 import { limits } from '@ranktrace/protocol';
 import { pathOf, SourcePositions } from './source-positions.ts';
+import { type StackCounts, StackPredictor } from './stack-predictor.ts';
 
 const framesMax = 256;
 const scriptsMax = 4096;
@@ -37,54 +38,94 @@ const ownPackage = /\/node_modules\/@ranktrace\/sdk\//;
 const testFile = /\.test\.[jt]s$/;
 const tfjsFile = /\/node_modules\/@tensorflow\//;
 
+export interface CallStackOptions {
+  /** Whether stacks may be taken from the steps before (`captureAt`). Default true. */
+  readonly predicts?: boolean;
+}
+
+/** A stack that was found. */
+export interface FoundStack {
+  /** '' for none. */
+  readonly text: string;
+  /** Of `recorder.name`; −1 when it is not named yet. */
+  id: number;
+}
+
 export class CallStacks {
   readonly #positions = new SourcePositions();
-  /** Whether code of a kind, as the layer that it runs for, was seen to run ops with no user's frame between. */
-  readonly #kinds = new WeakMap<object, boolean>();
+  readonly #predictor: StackPredictor<FoundStack> | undefined;
+  /** Code of a kind, as the layer that it runs for. */
+  readonly #kinds = new WeakMap<object, Kind>();
+  #lastKind = 0;
   /** By script: whether it is no user's. */
   readonly #foreign = new Map<string, boolean>();
   readonly #scopes: Scope[] = [];
   #root = new StackNode();
   #nodes = 0;
   #textChars = 0;
-  #held: string | undefined;
+  #held: FoundStack | undefined;
   #trial: Trial | undefined;
   /** Stacks at the calls that go on, see `follow`. */
-  readonly #followed: { readonly stack: string }[] = [];
+  readonly #followed: { readonly stack: FoundStack }[] = [];
+  readonly #none: FoundStack = { text: '', id: 0 };
+
+  constructor({ predicts = true }: CallStackOptions = {}) {
+    this.#predictor = predicts ? new StackPredictor() : undefined;
+  }
+
+  /** What was done for stacks so far; undefined where each is walked. */
+  get counts(): StackCounts | undefined {
+    return this.#predictor?.counts;
+  }
+
+  /** A step begins. */
+  beginStep(): void {
+    this.#predictor?.begin();
+  }
+
+  /** An event of the step, of which the stack is not asked for. */
+  pass(event: string | number, module: string): void {
+    this.#predictor?.pass(event, module);
+  }
+
+  /**
+   * `capture` for an event of the step, named as stack-predictor.ts has it: where steps repeat themselves it is the stack that was there
+   * before, and nobody looks.
+   */
+  captureAt(event: string | number, module: string): FoundStack {
+    const predictor = this.#predictor;
+    predictor?.pass(event, module);
+    if (this.#held !== undefined) return this.#held;
+    // A trial is to see what is.
+    if (predictor === undefined || this.#trial !== undefined) return this.#look();
+    const known = predictor.take();
+    if (known !== undefined) return this.#orFollowed(known);
+    const walked = this.#walk();
+    predictor.learn(walked);
+    return this.#orFollowed(walked);
+  }
 
   /**
    * The stack of the caller, without its frames inside of this SDK; '' where there is no other. The same stack gives the same string.
    * At most 256 frames are looked at, and the outermost are left out where the text would be over `limits.stringBytesMax` bytes.
    */
   capture(): string {
-    if (this.#held !== undefined) return this.#held;
-    const text = this.#walk();
-    const trial = this.#trial;
-    if (trial !== undefined) {
-      trial.seen = true;
-      if (text !== trial.entry) trial.pure = false;
-    }
-    return text;
+    return this.#look().text;
   }
 
   /**
-   * From now on `capture` answers `stack` without looking; `undefined`: it looks. Returns what was held before, to be held again when the
-   * code of which the stack is known has run. For synchronous code that calls nothing of the user's: the inside of a named kernel, the
+   * From now on `captureAt` and `capture` answer `stack` without looking; `undefined`: they look. Returns what was held before, to be held again
+   * when the code of which the stack is known has run. For synchronous code that calls nothing of the user's: the inside of a named kernel, the
    * gradient of one, the update of an optimizer.
    *
    * @example
    * const before = stacks.hold(stack);
    * try { return run(); } finally { stacks.hold(before); }
    */
-  hold(stack: string | undefined): string | undefined {
+  hold(stack: FoundStack | undefined): FoundStack | undefined {
     const before = this.#held;
     this.#held = stack;
     return before;
-  }
-
-  /** Whether the stack is known here, so that nothing of the user's is called: neither is it by the gradient of what runs now. */
-  get isHeld(): boolean {
-    return this.#held !== undefined;
   }
 
   /**
@@ -93,12 +134,15 @@ export class CallStacks {
    * captured once, at entry. Without a kind nothing is assumed.
    */
   enter(kind?: object): void {
-    const pure = kind === undefined ? false : this.#kinds.get(kind);
+    const about = kind === undefined ? undefined : this.#aboutKind(kind);
+    const pure = about === undefined ? false : about.isPure;
+    let entry = this.#none;
+    if (about !== undefined && pure === true) entry = this.captureAt(about.event, '');
     // An outer trial must see where inner code begins: a user's frame between the two shows here.
-    const entry = pure !== false || this.#trial !== undefined ? this.capture() : '';
+    else if (pure === undefined || this.#trial !== undefined) entry = this.#look();
     this.#scopes.push({ held: this.#held, trial: this.#trial });
     this.#held = pure === true ? entry : undefined;
-    this.#trial = kind !== undefined && pure === undefined ? { kind, entry, seen: false, pure: true } : undefined;
+    this.#trial = about !== undefined && pure === undefined ? { kind: about, entry, seen: false, pure: true } : undefined;
   }
 
   /** Ends what was entered last; nothing when nothing was. */
@@ -106,7 +150,7 @@ export class CallStacks {
     const scope = this.#scopes.pop();
     if (scope === undefined) return;
     const trial = this.#trial;
-    if (trial?.seen) this.#kinds.set(trial.kind, trial.pure);
+    if (trial?.seen) trial.kind.isPure = trial.pure;
     this.#held = scope.held;
     this.#trial = scope.trial;
   }
@@ -116,7 +160,7 @@ export class CallStacks {
    * this call: tfjs is compiled such that V8 loses the callers of `model.fit` after its first `await`.
    */
   follow<T>(run: () => T): T {
-    const call = { stack: this.capture() };
+    const call = { stack: this.#look() };
     const end = () => {
       const at = this.#followed.indexOf(call);
       if (at >= 0) this.#followed.splice(at, 1);
@@ -133,7 +177,33 @@ export class CallStacks {
     }
   }
 
-  #walk(): string {
+  #look(): FoundStack {
+    if (this.#held !== undefined) return this.#held;
+    this.#predictor?.countWalk();
+    const stack = this.#orFollowed(this.#walk());
+    const trial = this.#trial;
+    if (trial !== undefined) {
+      trial.seen = true;
+      if (stack.text !== trial.entry.text) trial.pure = false;
+    }
+    return stack;
+  }
+
+  #aboutKind(kind: object): Kind {
+    let about = this.#kinds.get(kind);
+    if (about === undefined) {
+      about = { event: ++this.#lastKind, isPure: undefined };
+      this.#kinds.set(kind, about);
+    }
+    return about;
+  }
+
+  /** What was captured where `walked` was walked: of calls that go on, where no frame of the training code is left, they are known by `follow`. */
+  #orFollowed(walked: FoundStack): FoundStack {
+    return walked === this.#none ? (this.#followed.at(-1)?.stack ?? walked) : walked;
+  }
+
+  #walk(): FoundStack {
     const sites = callSites();
     let node = this.#root;
     try {
@@ -145,9 +215,9 @@ export class CallStacks {
         node = node.child(position, script) ?? this.#addFrame(node, position, script, site);
       }
     } catch {
-      return ''; // No site of V8's: another library's substitute.
+      return this.#none; // No site of V8's: another library's substitute.
     }
-    return node.depth === 0 ? (this.#followed.at(-1)?.stack ?? '') : (node.text ?? this.#writeText(node));
+    return node.depth === 0 ? this.#none : (node.found ?? this.#write(node));
   }
 
   /** Whether all frames of `script` are dropped. */
@@ -170,7 +240,7 @@ export class CallStacks {
     return `${path}(${line}): ${name}`.replace(/;/g, ',').replace(/[\r\n]+/g, ' ');
   }
 
-  #writeText(end: StackNode): string {
+  #write(end: StackNode): FoundStack {
     const frames: string[] = [];
     let bytes = -1;
     for (let node: StackNode | undefined = end; node?.frame !== undefined; node = node.caller) {
@@ -181,8 +251,8 @@ export class CallStacks {
     const text = frames.join(';');
     this.#textChars += text.length;
     if (this.#textChars > textCharsMax) this.#startAfresh();
-    end.text = text;
-    return text;
+    end.found = { text, id: -1 };
+    return end.found;
   }
 
   #startAfresh(): void {
@@ -193,13 +263,20 @@ export class CallStacks {
 }
 
 interface Scope {
-  readonly held: string | undefined;
+  readonly held: FoundStack | undefined;
   readonly trial: Trial | undefined;
 }
 
+interface Kind {
+  /** Names its beginning to the predictor. */
+  readonly event: number;
+  /** Whether it was seen to run ops with no user's frame between; undefined until then. */
+  isPure: boolean | undefined;
+}
+
 interface Trial {
-  readonly kind: object;
-  readonly entry: string;
+  readonly kind: Kind;
+  readonly entry: FoundStack;
   seen: boolean;
   pure: boolean;
 }
@@ -217,7 +294,7 @@ class StackNode {
   caller: StackNode | undefined;
   /** Kept frames from here outwards. */
   depth = 0;
-  text: string | undefined;
+  found: FoundStack | undefined;
   #position = -1;
   #script = '';
   /** Asked for last, so the likeliest next: it is asked first, before the map. */

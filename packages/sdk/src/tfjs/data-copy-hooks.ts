@@ -9,6 +9,7 @@
 import { detail } from '../detail.ts';
 import { memoryCategory } from '../memory-category.ts';
 import type { BufferMemory } from './buffer-memory.ts';
+import type { FoundStack } from './call-stack.ts';
 import { bufferBytes, type TfjsEngine, tensorBytes } from './engine.ts';
 import { idOrNone, type OpRecorder } from './op-recorder.ts';
 import type { OverheadSampler } from './overhead-sampler.ts';
@@ -23,8 +24,10 @@ export function installDataCopyHooks(
   recorder: OpRecorder,
   memory: BufferMemory,
   overhead: OverheadSampler,
-  stacks: { capture(): string },
+  stacks: { captureAt(event: string, module: string): FoundStack },
 ): () => void {
+  const upload: Copy = { name: 'tensor.upload', id: -1 };
+  const dataSync: Copy = { name: 'tensor.dataSync', id: -1 };
   let isOn = true;
   const isWanted = () => isOn && (recorder.detail & detail.ops) !== 0;
   const bytesOf = (dataId: object) => {
@@ -32,22 +35,24 @@ export function installDataCopyHooks(
     return info === undefined ? 0 : bufferBytes(info);
   };
   // Gradients bring in constants of their own: nobody's line of code is to blame for them.
-  const stack = () => ((recorder.detail & detail.stacks) === 0 || memory.isBackward ? '' : stacks.capture());
-  const begin = (name: string) => {
+  const stack = (name: string) => ((recorder.detail & detail.stacks) === 0 || memory.isBackward ? undefined : stacks.captureAt(name, ''));
+  const begin = (copy: Copy) => {
     const began = overhead.begin();
-    const accepted = recorder.beginCopy(recorder.name(name));
+    if (copy.id < 0) copy.id = recorder.name(copy.name);
+    const accepted = recorder.beginCopy(copy.id);
     overhead.end(began);
     return accepted;
   };
-  const end = (bytes: number) => {
+  const end = (copy: Copy, bytes: number) => {
     const began = overhead.begin();
-    const text = stack();
-    recorder.endCopy(bytes, text === '' ? 0 : idOrNone(recorder.name(text)));
+    const found = stack(copy.name);
+    if (found !== undefined && found.id < 0) found.id = recorder.name(found.text);
+    recorder.endCopy(bytes, found === undefined ? 0 : idOrNone(found.id));
     overhead.end(began);
   };
 
   const removeMake = override(engine, 'makeTensor', (make) => (values, shape, dtype, backend) => {
-    const accepted = isWanted() && begin('tensor.upload');
+    const accepted = isWanted() && begin(upload);
     let bytes = 0;
     try {
       const tensor = make.call(engine, values, shape, dtype, backend);
@@ -59,7 +64,7 @@ export function installDataCopyHooks(
       if (accepted) bytes = tensor.dtype === 'string' ? bytesOf(tensor.dataId) : tensorBytes(tensor);
       return tensor;
     } finally {
-      if (accepted) end(bytes);
+      if (accepted) end(upload, bytes);
     }
   });
 
@@ -67,11 +72,11 @@ export function installDataCopyHooks(
     if (!isWanted()) return readSync.call(engine, dataId);
     // Asked before: the buffer may move to another backend meanwhile.
     const bytes = bytesOf(dataId);
-    if (!begin('tensor.dataSync')) return readSync.call(engine, dataId);
+    if (!begin(dataSync)) return readSync.call(engine, dataId);
     try {
       return readSync.call(engine, dataId);
     } finally {
-      end(bytes);
+      end(dataSync, bytes);
     }
   });
 
@@ -79,7 +84,7 @@ export function installDataCopyHooks(
     if (!isWanted()) return read.call(engine, dataId);
     // Backends may copy before they return their promise, so the copy begins with one of ours, which then follows theirs.
     const { promise, follow } = promiseToFollow();
-    const copied = recorder.copied(recorder.name('tensor.data'), bytesOf(dataId), promise, stack());
+    const copied = recorder.copied(recorder.name('tensor.data'), bytesOf(dataId), promise, stack('tensor.data')?.text);
     try {
       follow(read.call(engine, dataId));
     } catch (error) {
@@ -96,6 +101,12 @@ export function installDataCopyHooks(
     removeReadSync();
     removeMake();
   };
+}
+
+interface Copy {
+  readonly name: string;
+  /** Of `recorder.name`; −1 when it is not named yet. */
+  id: number;
 }
 
 /** A promise that does what is given to `follow` later. */

@@ -3,6 +3,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { MathBackendCPU } from '@tensorflow/tfjs-backend-cpu';
 import { afterEach, beforeAll, expect, test } from 'vitest';
+import { fixedStack } from '../testing/fixed-stack.ts';
 import { OpRecording } from '../testing/op-recording.ts';
 import type { TfjsEngine } from './engine.ts';
 import { EngineHooks } from './engine-hooks.ts';
@@ -22,7 +23,7 @@ const removals: (() => void)[] = [];
 
 function hook(): OpRecording {
   const recording = new OpRecording();
-  const stacks = { capture: () => '', hold: () => undefined };
+  const stacks = fixedStack('');
   const hooks = new EngineHooks(engine, recording, { fence: true, modules: { path: '' }, stacks });
   removals.push(() => hooks.remove());
   return recording;

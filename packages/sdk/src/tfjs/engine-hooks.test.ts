@@ -4,7 +4,9 @@ import * as tf from '@tensorflow/tfjs';
 import '@tensorflow/tfjs-backend-wasm';
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { allDetail, detail } from '../detail.ts';
+import { fixedStack } from '../testing/fixed-stack.ts';
 import { OpRecording } from '../testing/op-recording.ts';
+import type { FoundStack } from './call-stack.ts';
 import type { TfjsEngine } from './engine.ts';
 import { type EngineHookOptions, EngineHooks } from './engine-hooks.ts';
 import { installLayerModules, ModuleStack } from './layer-modules.ts';
@@ -21,7 +23,7 @@ afterEach(() => {
 
 function hook(options: Partial<EngineHookOptions> = {}) {
   const recording = new OpRecording();
-  const stacks = { capture: () => 'train.ts(1): step', hold: () => undefined };
+  const stacks = fixedStack('train.ts(1): step');
   const hooks = new EngineHooks(engine, recording, { modules: { path: '' }, stacks, ...options });
   const remove = () => hooks.remove();
   removals.push(remove);
@@ -522,10 +524,11 @@ describe('whatever the backend', () => {
 
   test('kernels inside of a named kernel have its stack, without looking', () => {
     let captures = 0;
-    let held: string | undefined;
+    let held: FoundStack | undefined;
     const stacks = {
-      capture: () => held ?? `a.ts(${++captures}): f`,
-      hold: (stack: string | undefined) => {
+      ...fixedStack(''),
+      captureAt: () => held ?? { text: `a.ts(${++captures}): f`, id: -1 },
+      hold: (stack: FoundStack | undefined) => {
         const before = held;
         held = stack;
         return before;

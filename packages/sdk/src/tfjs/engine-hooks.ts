@@ -13,16 +13,17 @@
 
 import { detail } from '../detail.ts';
 import { memoryCategory } from '../memory-category.ts';
-import { BufferMemory } from './buffer-memory.ts';
+import { BufferMemory, type BufferNumbers } from './buffer-memory.ts';
+import type { FoundStack } from './call-stack.ts';
 import { installDataCopyHooks } from './data-copy-hooks.ts';
 import { DeviceFence } from './device-fence.ts';
 import { deviceTypeOf, type EngineTensor, type KernelCall, type TfjsEngine } from './engine.ts';
 import { kernelFlops } from './kernel-flops.ts';
+import { type OpName, OpNames } from './op-names.ts';
 import { idOrNone, type OpRecorder } from './op-recorder.ts';
-import { type OpName, OpSignatures } from './op-signatures.ts';
+import { OpSignatures } from './op-signatures.ts';
 import { OverheadSampler } from './overhead-sampler.ts';
 import { override } from './override.ts';
-import type { KernelFlops } from './signature-text.ts';
 import { TapeLinks } from './tape-links.ts';
 
 export interface EngineHookOptions {
@@ -33,26 +34,33 @@ export interface EngineHookOptions {
   /** Layers that run now: `Outer/Inner`, '' for none. */
   readonly modules: { readonly path: string };
   readonly stacks: OpStacks;
-  /** Default: `kernelFlops`. */
-  readonly flopsOf?: KernelFlops;
+  /** What hooks before these learnt: hooks come off while ops are not wanted. Default: nothing yet. */
+  readonly known?: KnownOps;
   /** Clock, ms, for the cost of recording. Default: `performance.now`. */
   readonly now?: () => number;
 }
 
-/** `CallStacks` (call-stack.ts). */
-export interface OpStacks {
-  /** Where in the user's code the caller was called; '' when none of it is on the stack. */
-  capture(): string;
-  /** `capture` answers `stack` until what was held before, which is returned, is held again. */
-  hold(stack: string | undefined): string | undefined;
+/** What hooks learn of a thread's ops. */
+export class KnownOps {
+  readonly names = new OpNames();
+  readonly signatures: OpSignatures;
+  readonly buffers: BufferNumbers = { lastAddress: 0, window: 0 };
+
+  constructor(recorder: OpRecorder) {
+    this.signatures = new OpSignatures(recorder, kernelFlops);
+  }
 }
 
-/** Distinct ops: kernels, and custom gradients by scope, whose names a program may make up as it goes; further ones share one. */
-const opsMax = 4096;
-/** Scopes that the engine itself opens, which say nothing about what runs in them. */
-const unnamedScopes: readonly string[] = ['', 'unnamed scope', 'forward', 'backward'];
-const customGradient = 'customGrad';
-const otherOps = '(other ops)';
+/** `CallStacks` (call-stack.ts). */
+export interface OpStacks {
+  /** Where in the user's code the caller, which runs op or copy `event`, was called; its text is '' when none of it is on the stack. */
+  captureAt(event: string, module: string): FoundStack;
+  /** The same event, of which nobody asks where. */
+  pass(event: string, module: string): void;
+  /** `capture` answers `stack` until what was held before, which is returned, is held again. */
+  hold(stack: FoundStack | undefined): FoundStack | undefined;
+}
+
 const described = detail.shapes | detail.flops;
 
 /** Hooks into an engine, from the moment it is made until `remove`. */
@@ -64,14 +72,11 @@ export class EngineHooks {
   readonly #overhead: OverheadSampler;
   readonly #memory: BufferMemory;
   readonly #links: TapeLinks;
+  readonly #names: OpNames;
   readonly #signatures: OpSignatures;
   readonly #fence: DeviceFence | undefined;
   readonly #runKernelFunc: TfjsEngine['runKernelFunc'];
   readonly #removals: readonly (() => void)[];
-  readonly #kernels = new Map<string, OpName>();
-  /** Custom gradients, by their scope. */
-  readonly #scopes = new Map<string, OpName>();
-  readonly #otherOp: OpName = { text: otherOps, code: opsMax, id: -1 };
   #backendTold = '';
   #modulePath = '';
   #moduleId = 0;
@@ -84,8 +89,10 @@ export class EngineHooks {
     this.#now = options.now ?? (() => performance.now());
     this.#overhead = new OverheadSampler(recorder, this.#now);
     this.#links = new TapeLinks(engine);
-    this.#memory = new BufferMemory(engine, recorder, this.#overhead, () => this.#links.isBackward);
-    this.#signatures = new OpSignatures(recorder, options.flopsOf ?? kernelFlops);
+    const { known = new KnownOps(recorder) } = options;
+    this.#names = known.names;
+    this.#signatures = known.signatures;
+    this.#memory = new BufferMemory(engine, recorder, this.#overhead, () => this.#links.isBackward, known.buffers);
     this.#runKernelFunc = engine.runKernelFunc;
     this.#fence = options.fence === true ? new DeviceFence(engine, this.#runKernelFunc, this.#memory) : undefined;
     this.#removals = [
@@ -153,28 +160,35 @@ export class EngineHooks {
     const links = this.#links;
     const memory = this.#memory;
     const began = overhead.begin();
-    const op = call.kernelName === undefined ? this.#opOfScope(engine.state.activeScope?.name ?? '') : this.#opOfKernel(call.kernelName);
+    const op =
+      call.kernelName === undefined ? this.#names.ofScope(engine.state.activeScope?.name ?? '') : this.#names.ofKernel(call.kernelName);
     if (op.id < 0) op.id = recorder.name(op.text);
     const module = (wanted & detail.modules) === 0 ? 0 : this.#idOfModule();
     const outer = links.sequence;
     const sequence = links.next();
     links.sequence = sequence;
     // A backward op has the stack of its forward op, which readers know by the sequence: looking for it here would show the engine's loop.
-    const stackText = (wanted & detail.stacks) === 0 || sequence < 0 ? '' : this.#options.stacks.capture();
-    const stack = stackText === '' ? 0 : idOrNone(recorder.name(stackText));
+    const found = (wanted & detail.stacks) === 0 ? undefined : this.#stackOf(op, sequence);
+    if (found !== undefined && found.id < 0) found.id = recorder.name(found.text);
+    const stack = found === undefined ? 0 : idOrNone(found.id);
+    // Kernels call nothing of the user's: ops inside of a named one have its stack.
+    const holds = found !== undefined && found.text !== '' && call.kernelName !== undefined;
+    const heldBefore = holds ? this.#options.stacks.hold(found) : undefined;
     const { allocated, freed } = memory;
     let outputs: EngineTensor | EngineTensor[] | undefined;
     const isRecorded = recorder.beginOp(op.id);
     const kernelBegan = began === 0 ? 0 : this.#now();
     let kernelTime = 0;
     try {
-      outputs = stackText === '' || call.kernelName === undefined ? this.#run(call) : this.#runWithStack(call, stackText);
+      outputs = this.#runKernelFunc.call(engine, call);
+      this.#fence?.wait(outputs);
       return outputs;
     } finally {
       if (began !== 0) kernelTime = this.#now() - kernelBegan;
+      if (holds) this.#options.stacks.hold(heldBefore);
       links.sequence = outer;
       if (isRecorded) {
-        const isDescribed = (wanted & described) !== 0 && op !== this.#otherOp;
+        const isDescribed = (wanted & described) !== 0 && op !== this.#names.other;
         const signature = isDescribed ? this.#signatures.id(op, call, outputs, engine.backendName ?? '', wanted) : 0;
         if ((wanted & detail.memory) === 0) recorder.endOp(signature, stack, module, sequence, 0, 0);
         else recorder.endOp(signature, stack, module, sequence, memory.allocated - allocated, memory.freed - freed);
@@ -183,41 +197,11 @@ export class EngineHooks {
     }
   }
 
-  #run(call: KernelCall): EngineTensor | EngineTensor[] {
-    const outputs = this.#runKernelFunc.call(this.#engine, call);
-    this.#fence?.wait(outputs);
-    return outputs;
-  }
-
-  /** Kernels call nothing of the user's: ops inside of one have its stack. */
-  #runWithStack(call: KernelCall, stack: string): EngineTensor | EngineTensor[] {
-    const { stacks } = this.#options;
-    const before = stacks.hold(stack);
-    try {
-      return this.#run(call);
-    } finally {
-      stacks.hold(before);
-    }
-  }
-
-  #opOfKernel(kernel: string): OpName {
-    return this.#kernels.get(kernel) ?? this.#add(this.#kernels, kernel, kernel);
-  }
-
-  /** A custom gradient is called by the op or the `tf.tidy` around it. */
-  #opOfScope(scope: string): OpName {
-    const known = this.#scopes.get(scope);
-    if (known !== undefined) return known;
-    // tfjs-core appends it to tell ops from kernels [ops/operation.js, OP_SCOPE_SUFFIX].
-    return this.#add(this.#scopes, scope, unnamedScopes.includes(scope) ? customGradient : scope.replace(/__op$/, ''));
-  }
-
-  #add(ops: Map<string, OpName>, key: string, text: string): OpName {
-    const code = this.#kernels.size + this.#scopes.size;
-    if (code >= opsMax) return this.#otherOp;
-    const op = { text, code, id: -1 };
-    ops.set(key, op);
-    return op;
+  #stackOf(op: OpName, sequence: number): FoundStack | undefined {
+    const { stacks, modules } = this.#options;
+    if (sequence >= 0) return stacks.captureAt(op.text, modules.path);
+    stacks.pass(op.text, modules.path);
+    return undefined;
   }
 
   /** The same path stays for many ops. */

@@ -3,7 +3,8 @@ import { describe, expect, test } from 'vitest';
 import { detail } from '../detail.ts';
 import { OpRecording } from '../testing/op-recording.ts';
 import type { KernelCall } from './engine.ts';
-import { type OpName, OpSignatures } from './op-signatures.ts';
+import type { OpName } from './op-names.ts';
+import { OpSignatures } from './op-signatures.ts';
 import { signatureText } from './signature-text.ts';
 
 const wanted = detail.shapes | detail.flops;

@@ -16,6 +16,7 @@
 
 import { detail } from '../detail.ts';
 import type { KernelCall } from './engine.ts';
+import type { OpName } from './op-names.ts';
 import { idOrNone, type OpRecorder } from './op-recorder.ts';
 import { describedAttributes, type KernelFlops, type KernelOutputs, signatureText } from './signature-text.ts';
 
@@ -39,15 +40,6 @@ const mark = { absent: -1, list: -2, end: -3, integer: -4, number: -5, text: -6,
 const dtypeCodes: readonly string[] = ['float32', 'int32', 'bool', 'string', 'complex64'];
 const attributeCodes: ReadonlyMap<string, number> = new Map(describedAttributes.map((name, index) => [name, index]));
 const described = detail.shapes | detail.flops;
-
-/** A kernel or a custom gradient. */
-export interface OpName {
-  readonly text: string;
-  /** Number that no other op has. */
-  readonly code: number;
-  /** Of `recorder.name`; −1 when it is not named yet. */
-  id: number;
-}
 
 export class OpSignatures {
   readonly #recorder: OpRecorder;

@@ -9,7 +9,7 @@ export function holdInOptimizers(tf: object, stacks: CallStacks, wanted: () => b
   const held = (original: Method): Method =>
     function (...args) {
       if (!wanted()) return original.apply(this, args);
-      const before = stacks.hold(stacks.capture());
+      const before = stacks.hold(stacks.captureAt('applyGradients', ''));
       try {
         return original.apply(this, args);
       } finally {

@@ -63,6 +63,21 @@ describe('findings', () => {
     ]);
   });
 
+  it('tell of stacks that were taken and are likely to be wrong, over the threads of a rank', () => {
+    const found = (...threads: string[]) => {
+      const totals = rankOf(0);
+      const metadata = new Map(threads.map((text, thread) => [`ranktrace.stacks.${thread}`, text]));
+      return [{ ...totals, process: { ...totals.process, metadata } }];
+    };
+    const counts = (taken: number, checked: number, wrong: number) =>
+      JSON.stringify({ walked: 500, taken, checked, wrong, wrongExpected: 127 * wrong });
+    check(found(counts(30_000, 240, 0)), []);
+    check(found(counts(30_000, 240, 2), counts(9000, 60, 1)), [
+      "stacks_uncertain [0] rank 0: 39000 stacks were taken from the steps before, and 3 of 300 that were checked were others: some 381 are likely to be wrong; option withStack: 'walk' looks at each",
+    ]);
+    for (const text of ['', '{}', '{"taken":-1,"checked":1,"wrong":1}', counts(0.5, 1, 2)]) check(found(text), []);
+  });
+
   it('compare nothing where the recorder’s own counts never came', () => {
     check([rankOf(0, { recorded: undefined, ended: false })], ['rank_lost [0] rank 0 (pid 4000) stopped without saying goodbye']);
   });

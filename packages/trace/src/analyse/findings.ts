@@ -1,11 +1,20 @@
 // What a merge knows about its own completeness, as sentences a person can act on: findings of kind `data_loss`, `detail_shed`,
-// `rank_lost`, `rank_missing`, `clock_unaligned`, `clock_step`, `clock_conflict`. Blame for slow steps rests on these: a verdict over incomplete data has to say so.
+// `rank_lost`, `rank_missing`, `stacks_uncertain`, `clock_unaligned`, `clock_step`, `clock_conflict`. Blame for slow steps rests on these: a verdict over incomplete data has to say so.
 
-import { type Nanos, shedKey } from '@ranktrace/protocol';
+import { type Nanos, shedKey, stacksKey } from '@ranktrace/protocol';
+import { readCounts } from '../counts-text.ts';
 import type { EventCounts, ProcessTotals, TraceHeader } from '../trace-sink.ts';
 
 export interface Finding {
-  readonly kind: 'data_loss' | 'detail_shed' | 'rank_lost' | 'rank_missing' | 'clock_unaligned' | 'clock_step' | 'clock_conflict';
+  readonly kind:
+    | 'data_loss'
+    | 'detail_shed'
+    | 'rank_lost'
+    | 'rank_missing'
+    | 'stacks_uncertain'
+    | 'clock_unaligned'
+    | 'clock_step'
+    | 'clock_conflict';
   readonly ranks: readonly number[];
   readonly text: string;
 }
@@ -46,6 +55,7 @@ export function findCompleteness(header: TraceHeader, totals: readonly ProcessTo
       const before = shed.get(what);
       shed.set(what, { ranks: [...(before?.ranks ?? []), rank], why: before?.why ?? why });
     }
+    findings.push(...stackFindings(rank, process.metadata));
     if (!ended)
       findings.push({ kind: 'rank_lost', ranks: [rank], text: `rank ${rank} (pid ${process.pid}) stopped without saying goodbye` });
     if (process.alignment.method === 'unaligned') {
@@ -62,6 +72,22 @@ export function findCompleteness(header: TraceHeader, totals: readonly ProcessTo
   const absent = Array.from({ length: header.worldSize }, (_, rank) => rank).filter((rank) => !seen.has(rank));
   if (absent.length > 0) findings.push({ kind: 'rank_missing', ranks: absent, text: `nothing was heard of ${rankList(absent)}` });
   return findings;
+}
+
+/** Stacks that were taken without a look, as far as checks found that some were wrong. Counts come from outside. */
+function stackFindings(rank: number, metadata: ReadonlyMap<string, string>): Finding[] {
+  let [taken, checked, wrong, expected] = [0, 0, 0, 0];
+  for (const [key, text] of metadata) {
+    const counts = key.startsWith(stacksKey) ? readCounts(text, ['taken', 'checked', 'wrong', 'wrongExpected']) : undefined;
+    if (counts === undefined) continue;
+    taken += counts.taken;
+    checked += counts.checked;
+    wrong += counts.wrong;
+    expected += counts.wrongExpected;
+  }
+  if (wrong === 0) return [];
+  const text = `rank ${rank}: ${taken} stacks were taken from the steps before, and ${wrong} of ${checked} that were checked were others: some ${expected} are likely to be wrong; option withStack: 'walk' looks at each`;
+  return [{ kind: 'stacks_uncertain', ranks: [rank], text }];
 }
 
 /** Clocks that stepped, once a host, and clocks that contradict each other. */

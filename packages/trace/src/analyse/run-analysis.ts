@@ -128,6 +128,7 @@ const severityOf: Readonly<Record<Finding['kind'], ViewFinding['severity']>> = {
   data_loss: 'warning',
   clock_unaligned: 'warning',
   clock_conflict: 'warning',
+  stacks_uncertain: 'warning',
   clock_step: 'note',
   detail_shed: 'note',
 };

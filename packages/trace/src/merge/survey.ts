@@ -12,6 +12,7 @@ import {
   type TableName,
 } from '@ranktrace/protocol';
 import type { ClockEvidence, ClockSample } from '../align/fit-clocks.ts';
+import { readCounts } from '../counts-text.ts';
 import type { EventCounts } from '../trace-sink.ts';
 import type { BatchSource } from './batch-source.ts';
 
@@ -40,6 +41,9 @@ export interface Survey {
 
 /** Clock samples kept per rank: four hours of all that are sent, 16 MB of memory at most. */
 const samplesMax = 65_536;
+
+/** Of which the recorder tells its own counts. */
+const eventKinds: readonly (keyof EventCounts)[] = ['span', 'instant', 'counter', 'step', 'collective', 'rpc'];
 
 const surveyed: readonly TableName[] = ['clockSamples', 'wallClocks', 'metadata'];
 
@@ -119,7 +123,7 @@ export class SourceSurvey {
       },
       metadata,
       dropped: last.dropped,
-      recorded: readCounts(this.#metadata.get(recordedKey)),
+      recorded: readCounts(this.#metadata.get(recordedKey), eventKinds),
       running: readRunning(this.#metadata.get(runningKey) ?? ''),
       batches: this.#readable.length,
       ended: last.last,
@@ -139,23 +143,6 @@ function inOrder(readable: Uint32Array, since: Float64Array): Uint32Array {
     if (at(place) < at(place - 1)) return readable.sort((a, b) => (since[a] as number) - (since[b] as number) || a - b);
   }
   return readable;
-}
-
-/** The recorder's own counts, as JSON text of a map from kind to count; from outside, so checked. */
-function readCounts(text: string | undefined): EventCounts | undefined {
-  if (text === undefined) return undefined;
-  const counts = { span: 0, instant: 0, counter: 0, step: 0, collective: 0, rpc: 0 };
-  try {
-    const given = JSON.parse(text) as Record<string, unknown> | null;
-    for (const kind of Object.keys(counts) as (keyof typeof counts)[]) {
-      const count = given?.[kind];
-      if (typeof count !== 'number' || !Number.isSafeInteger(count) || count < 0) return undefined;
-      counts[kind] = count;
-    }
-    return counts;
-  } catch {
-    return undefined;
-  }
 }
 
 /** Of every two neighbours the one with the shorter way stays: a run of any length keeps as many, spread over all of it. */

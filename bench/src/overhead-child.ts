@@ -1,0 +1,68 @@
+// One profile of the benchmark `overhead`, in a process of its own: options as JSON text in, what the steps took back to the parent.
+//
+//   steps        | 1200 not counted: compiling, shedding, learning | 10 without | 10 recorded | 10 without | …
+//   of each ten    the first two are not counted
+
+import { type ProfileOptions, ProfilerActivity, profile, recordFunction } from '@ranktrace/sdk';
+import { DigitTraining } from './digit-training.ts';
+import { median } from './figure.ts';
+
+/** Medians, ms. */
+export interface MeasuredProfile {
+  readonly without: number;
+  readonly recorded: number;
+  /** |1 − ratio| of two halves of the steps without recording. */
+  readonly noise: number;
+  /** What a step's own calls take, the work inside them left out: four phases and the step's end. */
+  readonly phases: number;
+}
+
+const warmUpSteps = 1200;
+const steps = warmUpSteps + 1200;
+const stepsPerTurn = 10;
+const uncountedPerTurn = 2;
+
+/** Steps with and without recording in turn. */
+async function measure(training: DigitTraining, options: ProfileOptions): Promise<Omit<MeasuredProfile, 'phases'>> {
+  const prof = profile(options).start();
+  const times = { recorded: [] as number[], without: [[], []] as [number[], number[]] };
+  for (let step = 0; step < steps; step++) {
+    const turn = Math.floor(step / stepsPerTurn);
+    const isRecorded = turn % 2 === 1;
+    const isCounted = step >= warmUpSteps && step % stepsPerTurn >= uncountedPerTurn;
+    if (step % stepsPerTurn === 0 && step >= warmUpSteps) prof.toggleCollectionDynamic(isRecorded, [ProfilerActivity.CPU]);
+    const started = performance.now();
+    training.step();
+    if (isRecorded || step < warmUpSteps) prof.step();
+    const took = performance.now() - started;
+    if (isCounted) (isRecorded ? times.recorded : times.without[(turn >> 1) & 1 ? 1 : 0]).push(took);
+    // As a loop that awaits its all-reduce does.
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  await prof.stop();
+  const [even, odd] = times.without;
+  return { recorded: median(times.recorded), without: median([...even, ...odd]), noise: Math.abs(median(even) / median(odd) - 1) };
+}
+
+/** ms per step, in a loop of nothing else. */
+async function phasesMs(options: ProfileOptions): Promise<number> {
+  const prof = profile(options).start();
+  const nothing = (): void => {};
+  const means: number[] = [];
+  for (let round = 0; round < 11; round++) {
+    const started = performance.now();
+    for (let step = 0; step < 1000; step++) {
+      for (const phase of ['data', 'forward', 'backward', 'optimizer']) recordFunction(phase, nothing);
+      prof.step();
+    }
+    means.push((performance.now() - started) / 1000);
+    await new Promise((resolve) => setTimeout(resolve, 25));
+  }
+  await prof.stop();
+  return median(means);
+}
+
+const options = JSON.parse(process.argv[2] as string) as ProfileOptions;
+const measured = await measure(await DigitTraining.prepare(), options);
+process.send?.({ ...measured, phases: await phasesMs(options) } satisfies MeasuredProfile);
+process.disconnect?.();

@@ -1,0 +1,45 @@
+// The ops that a thread runs, by kernel or by the scope of a custom gradient.
+
+/** A kernel or a custom gradient. */
+export interface OpName {
+  readonly text: string;
+  /** Number that no other op has. */
+  readonly code: number;
+  /** Of `recorder.name`; −1 when it is not named yet. */
+  id: number;
+}
+
+/** Distinct ops: kernels, and custom gradients by scope, whose names a program may make up as it goes; further ones share one. */
+const opsMax = 4096;
+/** Scopes that the engine itself opens, which say nothing about what runs in them. */
+const unnamedScopes: readonly string[] = ['', 'unnamed scope', 'forward', 'backward'];
+const customGradient = 'customGrad';
+const otherOps = '(other ops)';
+
+export class OpNames {
+  readonly #kernels = new Map<string, OpName>();
+  /** Custom gradients, by their scope. */
+  readonly #scopes = new Map<string, OpName>();
+  /** Stands for those that are over the bound. */
+  readonly other: OpName = { text: otherOps, code: opsMax, id: -1 };
+
+  ofKernel(kernel: string): OpName {
+    return this.#kernels.get(kernel) ?? this.#add(this.#kernels, kernel, kernel);
+  }
+
+  /** A custom gradient is called by the op or the `tf.tidy` around it. */
+  ofScope(scope: string): OpName {
+    const known = this.#scopes.get(scope);
+    if (known !== undefined) return known;
+    // tfjs-core appends it to tell ops from kernels [ops/operation.js, OP_SCOPE_SUFFIX].
+    return this.#add(this.#scopes, scope, unnamedScopes.includes(scope) ? customGradient : scope.replace(/__op$/, ''));
+  }
+
+  #add(ops: Map<string, OpName>, key: string, text: string): OpName {
+    const code = this.#kernels.size + this.#scopes.size;
+    if (code >= opsMax) return this.other;
+    const op = { text, code, id: -1 };
+    ops.set(key, op);
+    return op;
+  }
+}
