@@ -91,13 +91,13 @@ export class DetailControl {
     this.#parts.word[0] = 0;
   }
 
-  /** A step of `stepMs` ended of which recording took `overheadMs`; what had to be shed, when it did. */
-  step(overheadMs: number, stepMs: number): Shed | undefined {
+  /** `steps` ended that took `stepMs`, of which recording took `overheadMs`; what had to be shed, when it did. */
+  step(overheadMs: number, stepMs: number, steps = 1): Shed | undefined {
     const { budget, asked } = this.#parts;
     if (budget >= 1 || this.#captures || (this.#active && asked)) return undefined;
     this.#overheadMs += overheadMs;
     this.#stepsMs += stepMs;
-    this.#steps++;
+    this.#steps += steps;
     if (this.#steps < recordingLimits.budgetStepsMin || this.#stepsMs < recordingLimits.budgetMsMin) return undefined;
     const share = this.#overheadMs / this.#stepsMs;
     this.#overheadMs = this.#stepsMs = this.#steps = 0;

@@ -75,6 +75,11 @@ export class ProcessProfile implements Profile {
   #isActive = false;
   /** Whether the schedule did something in this step, which is no part of the next one. */
   #transited = false;
+  /** What was wanted when the hooks looked last. */
+  #detailSeen = -1;
+  /** Steps until it is judged what recording takes, and what the recorder had counted when that was judged last, ms. */
+  #untilJudged: number = recordingLimits.budgetStepsMin;
+  #judged = { overheadMs: 0, stepsMs: 0 };
   #traceIdCallback: () => string;
   #traceId = '';
   #about: Omit<RecordingAbout, 'metadata' | 'traceId'> | undefined;
@@ -132,17 +137,23 @@ export class ProcessProfile implements Profile {
   step(): void {
     const running = this.#running;
     if (running === undefined) return;
-    const { recorder, control, cycle, hooks } = running;
+    // Between two steps of training the processor has forgotten all of this: each function and object that is touched costs some 0.3 µs. So what
+    // has nothing to do is not asked.
+    const { recorder, cycle, hooks } = running;
     recorder.step();
-    hooks?.endStep();
-    const shed = control.step(recorder.lastOverheadMs, recorder.lastStepMs);
-    if (shed !== undefined) tellShed(recorder, shed.what, shed.share, running.options.overheadBudget);
+    const { detail: wanted } = recorder;
+    if (hooks !== undefined && ((wanted & detail.ops) !== 0 || wanted !== this.#detailSeen)) {
+      this.#detailSeen = wanted;
+      hooks.endStep();
+    }
+    if (--this.#untilJudged === 0) this.#judge(running);
     cycle.step();
     // The program may have stopped us in its `onTraceReady`.
     if (this.#running !== undefined) this.#capture(this.#running);
     if (!this.#transited) return;
     this.#transited = false;
     recorder.beginStep();
+    this.#judgeFrom(recorder);
   }
 
   addMetadata(key: string, value: string): void {
@@ -301,11 +312,26 @@ export class ProcessProfile implements Profile {
     return { options, recorder, session, link, channel, control, asked, cycle, hooks, unwatch, cancelExit };
   }
 
+  /** Sheds detail where recording took too much of the last steps. */
+  #judge({ recorder, control, options }: Running): void {
+    const { overheadMs, stepsMs } = this.#judged;
+    const shed = control.step(recorder.overheadMs - overheadMs, recorder.stepsMs - stepsMs, recordingLimits.budgetStepsMin);
+    if (shed !== undefined) tellShed(recorder, shed.what, shed.share, options.overheadBudget);
+    this.#judgeFrom(recorder);
+  }
+
+  /** What is recorded changes here: what it took before says nothing of it. */
+  #judgeFrom({ overheadMs, stepsMs }: Recorder): void {
+    this.#judged = { overheadMs, stepsMs };
+    this.#untilJudged = recordingLimits.budgetStepsMin;
+  }
+
   /** Begins or ends the recording of what was asked for by step number: on all ranks at the same step. */
   #capture({ recorder, control, asked, hooks }: Running): void {
     const captures = asked.step(recorder.stepNum);
     if (captures === control.captures) return;
     control.captures = captures;
+    this.#judgeFrom(recorder);
     if (this.#isActive) return;
     recorder.mark({ sends: captures, begins: false });
     if (captures) hooks?.beginWindow();

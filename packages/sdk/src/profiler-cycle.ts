@@ -12,7 +12,7 @@
 // Invariants: from outside, S and X take turns. After `start` nothing here throws: the training loop does not end because of its profiler.
 
 import { SdkError } from './errors.ts';
-import { ProfilerAction, type Schedule } from './schedule.ts';
+import { defaultSchedule, ProfilerAction, type Schedule } from './schedule.ts';
 
 /** What a cycle drives. Each is called in the training thread, one after the other. */
 export interface ProfilerCycleParts {
@@ -72,11 +72,13 @@ export class ProfilerCycle {
   /** Of the step that runs; undefined before the first `start`. */
   #action: ProfilerAction | undefined;
   #running = false;
+  readonly #isSteady: boolean;
   /** Whose code runs below us: it may call back. */
   #inside: 'schedule' | 'transition' | undefined;
 
   constructor(parts: ProfilerCycleParts) {
     this.#parts = parts;
+    this.#isSteady = parts.schedule === defaultSchedule;
   }
 
   /** Steps counted, over all starts: the number of the step that runs. In `traceReady` the next one runs already, but at a stop. */
@@ -112,6 +114,11 @@ export class ProfilerCycle {
 
   /** The next step begins. Gives its action. */
   step(): ProfilerAction {
+    // Nobody's schedule: each step is recorded as the one before.
+    if (this.#isSteady && this.#running && this.#inside === undefined) {
+      this.#stepNum++;
+      return ProfilerAction.RECORD;
+    }
     if (!this.#running) return this.currentAction;
     if (this.#inside !== undefined) {
       this.#warnOnce('A step from inside of the schedule or of onTraceReady is not counted');

@@ -132,10 +132,12 @@ export class Recorder {
   #step = 0;
   /** Begins until the next one is measured. */
   #unmeasured = measuredEvery;
-  /** ms that recording took of this thread in this step, and took in the last one; and how long that was. */
+  /** ms that recording took of this thread in this step. */
   #overhead = 0;
   #stepBegan = 0;
-  lastOverheadMs = 0;
+  /** ms of all steps so far, and what recording took of them. */
+  stepsMs = 0;
+  overheadMs = 0;
   /** Where the program's own spans are called, too, while stacks are wanted. */
   stacks: { captureAt(event: string, module: string): { readonly text: string; id: number } } | undefined;
   /** When the span begun last began. */
@@ -143,7 +145,6 @@ export class Recorder {
   /** Where the last memory record, or an op's begin, ended in the ring, and the time of its burst. */
   #burstEnd = -1;
   #burstTime = 0;
-  lastStepMs = 0;
 
   constructor({ ring, now, context, idBase, clockCost = 0, detail: word = new Int32Array([allDetail]) }: RecorderParts) {
     this.#clockCost = clockCost;
@@ -523,8 +524,10 @@ export class Recorder {
     const time = this.#now();
     this.#ring.put(recordKind.step, 0, time, number, this.#overhead);
     this.#ring.publish();
-    this.lastOverheadMs = this.#overhead;
-    this.lastStepMs = time - this.#stepBegan;
+    if (number >= 0) {
+      this.stepsMs += time - this.#stepBegan;
+      this.overheadMs += this.#overhead;
+    }
     this.#stepBegan = time;
     this.#overhead = 0;
   }
