@@ -1,18 +1,17 @@
 // One profile of the benchmark `overhead`, in a process of its own: options as JSON text in, what the steps took back to the parent.
 //
-//   steps        | 1200 not counted: compiling, shedding, learning | 10 without | 10 recorded | 10 without | …
-//   of each ten    the first two are not counted
+//   steps        | 1200 not counted: compiling, shedding, learning | 10 without | 10 recorded | 10 without | 10 recorded | …
+//   of each ten    the first two are not counted: the median of the others     └─ extra ──┴── between its neighbours
 
 import { type ProfileOptions, ProfilerActivity, profile, recordFunction } from '@ranktrace/sdk';
 import { DigitTraining } from './digit-training.ts';
 import { median } from './figure.ts';
 
-/** Medians, ms. */
+/** ms. */
 export interface MeasuredProfile {
-  readonly without: number;
-  readonly recorded: number;
-  /** |1 − ratio| of two halves of the steps without recording. */
-  readonly noise: number;
+  /** By turn with recording: what a step took between the turns before and after, and how much more with recording. */
+  readonly without: readonly number[];
+  readonly extra: readonly number[];
   /** What a step's own calls take, the work inside them left out: four phases and the step's end. */
   readonly phases: number;
 }
@@ -25,7 +24,8 @@ const uncountedPerTurn = 2;
 /** Steps with and without recording in turn. */
 async function measure(training: DigitTraining, options: ProfileOptions): Promise<Omit<MeasuredProfile, 'phases'>> {
   const prof = profile(options).start();
-  const times = { recorded: [] as number[], without: [[], []] as [number[], number[]] };
+  const turns: number[] = [];
+  let counted: number[] = [];
   for (let step = 0; step < steps; step++) {
     const turn = Math.floor(step / stepsPerTurn);
     const isRecorded = turn % 2 === 1;
@@ -35,13 +35,24 @@ async function measure(training: DigitTraining, options: ProfileOptions): Promis
     training.step();
     if (isRecorded || step < warmUpSteps) prof.step();
     const took = performance.now() - started;
-    if (isCounted) (isRecorded ? times.recorded : times.without[(turn >> 1) & 1 ? 1 : 0]).push(took);
+    if (isCounted) counted.push(took);
+    if (isCounted && step % stepsPerTurn === stepsPerTurn - 1) {
+      turns.push(median(counted));
+      counted = [];
+    }
     // As a loop that awaits its all-reduce does.
     await new Promise((resolve) => setImmediate(resolve));
   }
   await prof.stop();
-  const [even, odd] = times.without;
-  return { recorded: median(times.recorded), without: median([...even, ...odd]), noise: Math.abs(median(even) / median(odd) - 1) };
+  const without: number[] = [];
+  const extra: number[] = [];
+  // The first turn is without.
+  for (let at = 1; at + 1 < turns.length; at += 2) {
+    const between = ((turns[at - 1] as number) + (turns[at + 1] as number)) / 2;
+    without.push(between);
+    extra.push((turns[at] as number) - between);
+  }
+  return { without, extra };
 }
 
 /** ms per step, in a loop of nothing else. */

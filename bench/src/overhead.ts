@@ -1,10 +1,9 @@
 // What profiling adds to a training step: the example's own step (real digits, tfjs wasm, batch 32), ten steps with recording and ten without in
-// turn (overhead-child.ts), so that a machine that gets slower or faster meanwhile slows both; a ratio is that of their medians. The shipper
-// works on in both. What two halves of the steps without recording differ by is the noise.
+// turn (overhead-child.ts): what recording adds is how much longer a turn is than those before and after it, so that a machine that gets slower or
+// faster meanwhile slows all three. The shipper works on in both.
 //
-// Each profile runs in a fresh process: what V8 learnt and what lies on the heap from one mode would leak into the next. Each figure is that of
-// the median of seven profiles, by ratio, and modes take turns: in one of some twenty the recorded steps, and they alone, take a few percent
-// more, as where the system puts the shipper's thread beside the training's.
+// Each profile runs in a fresh process: what V8 learnt and what lies on the heap from one mode would leak into the next. A figure is the median
+// over all turns of seven profiles, with the standard error of that median, and modes take turns.
 
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -42,11 +41,12 @@ export async function overhead(): Promise<Figure[]> {
     rmSync(directory, { recursive: true, force: true });
   }
   const step = (name: string, mode: Mode, most: number): Figure => {
-    const { recorded, without } = medianProfile(measured[mode]);
+    const { without, extra } = pooled(measured[mode]);
     const baseline = { name: 'the same step without recording', value: without };
-    return figure({ name, value: recorded, unit: 'ms', baseline, target: { at: 'most', value: most, of: 'ratio' } });
+    return figure({ name, value: without + extra, unit: 'ms', baseline, target: { at: 'most', value: most, of: 'ratio' } });
   };
-  const { noise, without } = medianProfile(measured.alwaysOn);
+  const errors = Object.values(measured).map((profiles) => pooled(profiles).error);
+  const { without } = pooled(measured.alwaysOn);
   const phases = median(measured.alwaysOn.map((profile) => profile.phases));
   return [
     step('training step, always-on profile', 'alwaysOn', 1.005),
@@ -54,14 +54,17 @@ export async function overhead(): Promise<Figure[]> {
     step('training step, FLOPs and modules as well', 'allOptions', 1.02),
     step('training step, the stack of each op as well', 'allOptionsAndStacks', 1.02),
     figure({ name: 'of a step, what recording its spans costs in a loop of nothing else', value: (100 * phases) / without, unit: '%' }),
-    figure({ name: 'noise: halves of the steps without recording differ by', value: 100 * noise, unit: '%' }),
+    figure({ name: 'noise: the largest standard error of these, of a step', value: (100 * Math.max(...errors)) / without, unit: '%' }),
   ];
 }
 
-/** The one whose ratio is the median. */
-function medianProfile(profiles: readonly MeasuredProfile[]): MeasuredProfile {
-  const ratio = ({ recorded, without }: MeasuredProfile): number => recorded / without;
-  return [...profiles].sort((a, b) => ratio(a) - ratio(b))[profiles.length >> 1] as MeasuredProfile;
+/** Over the turns of all profiles, ms: medians, and the standard error of what recording adds. */
+function pooled(profiles: readonly MeasuredProfile[]): { readonly without: number; readonly extra: number; readonly error: number } {
+  const extras = profiles.flatMap(({ extra }) => extra);
+  const extra = median(extras);
+  const deviation = 1.4826 * median(extras.map((one) => Math.abs(one - extra)));
+  // A median's is larger than a mean's by the root of π / 2.
+  return { without: median(profiles.flatMap(({ without }) => without)), extra, error: (1.2533 * deviation) / Math.sqrt(extras.length) };
 }
 
 async function measureProfile(options: ProfileOptions, directory: string): Promise<MeasuredProfile> {
