@@ -188,7 +188,7 @@ describe('a rank that goes no further', () => {
   const step = 100;
   const program = ['1', String(step), String(step + 1), '60000'];
 
-  /** Trains until `halt` is called on rank 1, and gives what the webhook was told then: who, where, and the trace of the onset. */
+  /** Trains until rank 1 gets `signal` in that step, and gives what the webhook was told then: who, where, and the trace of the onset. */
   async function halted(receiver: Receiver, alertmanager: Alertmanager, signal: NodeJS.Signals): Promise<Alert> {
     const outputs = [
       `  - { type: webhook, url: "${receiver.url}/ranktrace" }`,

@@ -146,7 +146,7 @@ export function ownClocksOf(path: string, { run, zero, truths, clocks }: KnownRu
 const endOf = ({ start, length }: ReadEvent): typeof start => (start + length) as typeof start;
 
 /** What the clock shows at `monotonic`, ns. */
-const shownBy = ({ offsetNs, ppm }: KnownClock, monotonic: bigint): bigint =>
+export const shownBy = ({ offsetNs, ppm }: KnownClock, monotonic: bigint): bigint =>
   monotonic + offsetNs + (monotonic * BigInt(Math.round(ppm * 1000))) / 1_000_000_000n;
 
 const spread = (values: readonly number[]): number => Math.max(...values) - Math.min(...values);

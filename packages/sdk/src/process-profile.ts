@@ -11,7 +11,6 @@ import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { BroadcastChannel, isMainThread, setEnvironmentData, threadId } from 'node:worker_threads';
-import { shedKey } from '@ranktrace/protocol';
 import type { Args } from './arguments.ts';
 import { AskedSteps } from './capture-slots.ts';
 import type { HeldResults } from './collector.ts';
@@ -21,6 +20,7 @@ import { SdkError } from './errors.ts';
 import { EventList, KeyAverages, type KeyAveragesOptions, stacksText } from './event-list.ts';
 import { writeMemoryTimeline } from './memory-timeline.ts';
 import { type ProfileOptions, type ResolvedOptions, resolveOptions } from './options.ts';
+import { OverheadJudge } from './overhead-judge.ts';
 import { onProcessEnd } from './process-exit.ts';
 import type { Profile, ProfileCallbacks } from './profile.ts';
 import { ProfilerCycle } from './profiler-cycle.ts';
@@ -46,6 +46,7 @@ interface Running {
   readonly link: ShipperLink;
   readonly channel: BroadcastChannel;
   readonly control: DetailControl;
+  readonly judge: OverheadJudge;
   readonly asked: AskedSteps;
   readonly cycle: ProfilerCycle;
   readonly hooks: TfjsHooks | undefined;
@@ -77,9 +78,8 @@ export class ProcessProfile implements Profile {
   #transited = false;
   /** What was wanted when the hooks looked last. */
   #detailSeen = -1;
-  /** Steps until it is judged what recording takes, and what the recorder had counted when that was judged last, ms. */
+  /** Steps until it is judged what recording takes. */
   #untilJudged: number = recordingLimits.budgetStepsMin;
-  #judged = { overheadMs: 0, stepsMs: 0 };
   #traceIdCallback: () => string;
   #traceId = '';
   #about: Omit<RecordingAbout, 'metadata' | 'traceId'> | undefined;
@@ -146,14 +146,14 @@ export class ProcessProfile implements Profile {
       this.#detailSeen = wanted;
       hooks.endStep();
     }
-    if (--this.#untilJudged === 0) this.#judge(running);
+    if (--this.#untilJudged === 0) this.#untilJudged = running.judge.judge();
     cycle.step();
     // The program may have stopped us in its `onTraceReady`.
     if (this.#running !== undefined) this.#capture(this.#running);
     if (!this.#transited) return;
     this.#transited = false;
     recorder.beginStep();
-    this.#judgeFrom(recorder);
+    this.#untilJudged = running.judge.restart();
   }
 
   addMetadata(key: string, value: string): void {
@@ -309,29 +309,16 @@ export class ProcessProfile implements Profile {
     };
     const cycle = this.#cycle(options, recorder, control, hooks);
     const asked = new AskedSteps(captureWords(session));
-    return { options, recorder, session, link, channel, control, asked, cycle, hooks, unwatch, cancelExit };
-  }
-
-  /** Sheds detail where recording took too much of the last steps. */
-  #judge({ recorder, control, options }: Running): void {
-    const { overheadMs, stepsMs } = this.#judged;
-    const shed = control.step(recorder.overheadMs - overheadMs, recorder.stepsMs - stepsMs, recordingLimits.budgetStepsMin);
-    if (shed !== undefined) tellShed(recorder, shed.what, shed.share, options.overheadBudget);
-    this.#judgeFrom(recorder);
-  }
-
-  /** What is recorded changes here: what it took before says nothing of it. */
-  #judgeFrom({ overheadMs, stepsMs }: Recorder): void {
-    this.#judged = { overheadMs, stepsMs };
-    this.#untilJudged = recordingLimits.budgetStepsMin;
+    const judge = new OverheadJudge(recorder, control, options.overheadBudget);
+    return { options, recorder, session, link, channel, control, judge, asked, cycle, hooks, unwatch, cancelExit };
   }
 
   /** Begins or ends the recording of what was asked for by step number: on all ranks at the same step. */
-  #capture({ recorder, control, asked, hooks }: Running): void {
+  #capture({ recorder, control, judge, asked, hooks }: Running): void {
     const captures = asked.step(recorder.stepNum);
     if (captures === control.captures) return;
     control.captures = captures;
-    this.#judgeFrom(recorder);
+    this.#untilJudged = judge.restart();
     if (this.#isActive) return;
     recorder.mark({ sends: captures, begins: false });
     if (captures) hooks?.beginWindow();
@@ -476,13 +463,6 @@ function hookTfjs(...parts: ConstructorParameters<typeof TfjsHooks>): TfjsHooks 
 const asText = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value));
 
 const warn = (text: string): void => process.emitWarning(text, 'RanktraceWarning');
-
-function tellShed(recorder: Recorder, what: string, share: number, budget: number): void {
-  const percent = (value: number): string => `${(100 * value).toFixed(2)} %`;
-  recorder.instant('detail shed', { what, overhead: share, budget });
-  recorder.addMetadata(`${shedKey}${what}`, `recording took ${percent(share)} of the steps, over the budget of ${percent(budget)}`);
-  warn(`${what} are not recorded any more: recording took ${percent(share)} of the steps, over overheadBudget, ${percent(budget)}`);
-}
 
 function aboutOf(options: ResolvedOptions, session: Session, steps: boolean): Omit<RecordingAbout, 'metadata' | 'traceId'> {
   const { run, rank, worldSize, recordShapes, profileMemory, withStack, withFlops, withModules, postProcessingTimeoutS } = options;
