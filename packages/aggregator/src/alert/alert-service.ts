@@ -18,6 +18,7 @@ import {
   type AlertEngineState,
   type AlertRules,
   defaultAlertRules,
+  displayName,
   type EngineAlert,
   type Improvement,
 } from '@ranktrace/trace';
@@ -381,13 +382,16 @@ const failed = (capture: NonNullable<Alert['capture']>, text: string): Alert['ca
 /** Where more ranks stop, the cause is told anew. */
 const withHosts = (cause: Alert['cause'], known: Alert['cause']): Alert['cause'] => cause && { ...cause, hosts: known?.hosts ?? [] };
 
+/** As alerts may say (`alertSchema`). */
+const summaryCharsMax = 1024;
+
 /** The one line, and whose fault it is. */
 function withCause({ summary, unit }: EngineAlert, cause: Alert['cause']): string {
-  if (cause === null || unit !== 'ns' || cause.kind === 'inconclusive') return summary;
+  if (cause === null || unit !== 'ns' || cause.kind === 'inconclusive') return summary.slice(0, summaryCharsMax);
   const { ranks, hosts, phase, kind } = cause;
   const few = ranks.slice(0, 8).join(', ');
   const who =
     ranks.length === 0 ? kind.replaceAll('_', ' ') : `rank${ranks.length === 1 ? '' : 's'} ${few}${ranks.length > 8 ? ', …' : ''}`;
   const where = hosts.length === 1 ? ` (${hosts[0]})` : '';
-  return `${summary}; ${who}${where}${phase === null ? '' : `, in ${phase}`}`.slice(0, 1024);
+  return `${summary}; ${who}${where}${phase === null ? '' : `, in ${displayName(phase)}`}`.slice(0, summaryCharsMax);
 }

@@ -418,6 +418,24 @@ describe('a hang', () => {
     expect(job.kinds()).toEqual(['fired hang', 'resolved hang']);
   });
 
+  it('is told in one line of bounded length, whatever ranks call things', () => {
+    const job = new Job({ ranks: 64 }).run(100);
+    const name = `a\n\u001b[2J${'x'.repeat(4000)}`;
+    const collective = { op: name, group: name, sequence: 7, since: 0 };
+    for (let rank = 0; rank < 63; rank++) job.engine.isIn(rank, '0001', { step: 90 + (rank % 9), phase: `${rank % 9}${name}`, collective });
+    job.engine.isIn(63, '0001', { step: 99, phase: name });
+    job.wait(70_000);
+    for (const text of [job.last().summary, job.last().hint?.stop?.text ?? '']) {
+      expect(text).not.toMatch(/\p{C}/u);
+      expect(text.length).toBeGreaterThan(100);
+      expect(text.length).toBeLessThanOrEqual(1024);
+    }
+    job.silent.add(3).add(63);
+    job.wait(40_000);
+    const stopped = job.last();
+    expect([stopped.rule, stopped.summary.length <= 1024, /\p{C}/u.test(stopped.summary)]).toEqual(['rank_stopped', true, false]);
+  });
+
   it('is none of a rank that has gone on from where it was', () => {
     const job = new Job().run(100);
     for (let second = 0; second < 70; second++) {

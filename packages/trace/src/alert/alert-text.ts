@@ -1,5 +1,6 @@
 // Numbers and ranks as an alert's one line says them.
 
+import { displayText } from '../timeline/shown-name.ts';
 import { alertLimits } from './alert-limits.ts';
 
 /** `7.4 %`. */
@@ -31,8 +32,10 @@ export function ranksText(ranks: readonly number[]): string {
   return `rank${ranks.length === 1 ? '' : 's'} ${shown}${more > 0 ? ` and ${more} more` : ''}`;
 }
 
-/** Of a name that a trace holds, what fits in a line. */
-export const nameText = (name: string): string => (name.length > 64 ? `${name.slice(0, 63)}…` : name);
+/** Of a name that a rank gave, what fits in a line, and nothing that ends one or moves a cursor. */
+export const nameText = (name: string): string => displayText(name, nameCharsMax);
+
+const nameCharsMax = 64;
 
 function significant(value: number): string {
   const size = Math.abs(value);

@@ -19,7 +19,7 @@ export type WritableEvent = { -readonly [K in keyof TraceEvent]: TraceEvent[K] }
 /** A number among facts; `otherwise` where there is none. */
 function numberOf(facts: Arguments, key: string, otherwise: number): number {
   const value = facts.get(key);
-  return typeof value === 'number' ? value : otherwise;
+  return typeof value === 'number' && Number.isFinite(value) ? value : otherwise;
 }
 
 const textOf = (facts: Arguments, key: string): string => String(facts.get(key) ?? '');
