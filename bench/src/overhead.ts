@@ -1,6 +1,6 @@
-// What profiling adds to a training step: the example's own step (real digits, tfjs wasm, batch 32), ten steps with recording and ten without in
-// turn (overhead-child.ts): what recording adds is how much longer a turn is than those before and after it, so that a machine that gets slower or
-// faster meanwhile slows all three. The shipper works on in both.
+// What profiling adds to a training step: the example's own step (real digits, tfjs wasm, batch 32), some ten steps with recording and some
+// ten without in turn (overhead-child.ts): what recording adds is how much longer a turn is than those before and after it, so that a machine
+// that gets slower or faster meanwhile slows all three. The shipper works on in both.
 //
 // Each profile runs in a fresh process: what V8 learnt and what lies on the heap from one mode would leak into the next. A figure is the median
 // over all turns of seven profiles, with the standard error of that median, and modes take turns.
@@ -45,6 +45,14 @@ export async function overhead(): Promise<Figure[]> {
     const baseline = { name: 'the same step without recording', value: without };
     return figure({ name, value: without + extra, unit: 'ms', baseline, target: { at: 'most', value: most, of: 'ratio' } });
   };
+  const accounts = (mode: Mode): Figure => {
+    const accounted = mean(measured[mode].flatMap((profile) => profile.accounted));
+    return figure({
+      name: `of what that takes, what the recorder says it takes: ${mode}`,
+      value: accounted / pooled(measured[mode]).extra,
+      unit: '×',
+    });
+  };
   const errors = Object.values(measured).map((profiles) => pooled(profiles).error);
   const { without } = pooled(measured.alwaysOn);
   const phases = median(measured.alwaysOn.map((profile) => profile.phases));
@@ -53,10 +61,13 @@ export async function overhead(): Promise<Figure[]> {
     step('training step, every op with shapes and memory', 'everything', 1.02),
     step('training step, FLOPs and modules as well', 'allOptions', 1.02),
     step('training step, the stack of each op as well', 'allOptionsAndStacks', 1.02),
+    ...(Object.keys(modes) as Mode[]).map(accounts),
     figure({ name: 'of a step, what recording its spans costs in a loop of nothing else', value: (100 * phases) / without, unit: '%' }),
     figure({ name: 'noise: the largest standard error of these, of a step', value: (100 * Math.max(...errors)) / without, unit: '%' }),
   ];
 }
+
+const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
 
 /** Over the turns of all profiles, ms: medians, and the standard error of what recording adds. */
 function pooled(profiles: readonly MeasuredProfile[]): { readonly without: number; readonly extra: number; readonly error: number } {

@@ -474,3 +474,17 @@ test('says how full the fullest ring was since it was asked last', () => {
   rig.tick(10);
   expect(rig.collector.sampleRings().value).toBe(0);
 });
+
+test('what a step took to record counts in the step that it began', () => {
+  const rig = new Rig();
+  const { recorder } = rig.thread(0);
+  recorder.beginStep();
+  rig.tick(10);
+  recorder.step();
+  rig.tick(2);
+  recorder.countSinceStep();
+  expect([recorder.stepsMs, recorder.overheadMs]).toEqual([10, 0]);
+  rig.tick(8);
+  recorder.step();
+  expect([recorder.stepsMs, recorder.overheadMs]).toEqual([20, 2]);
+});

@@ -150,7 +150,10 @@ export class ProcessProfile implements Profile {
     cycle.step();
     // The program may have stopped us in its `onTraceReady`.
     if (this.#running !== undefined) this.#capture(this.#running);
-    if (!this.#transited) return;
+    if (!this.#transited) {
+      recorder.countSinceStep();
+      return;
+    }
     this.#transited = false;
     recorder.beginStep();
     this.#untilJudged = running.judge.restart();

@@ -321,6 +321,11 @@ export class Recorder {
     else this.#ring.dropName();
   }
 
+  /** What was done since the step ended was recording, all of it: it counts in the step that runs. */
+  countSinceStep(): void {
+    if (this.#on) this.#overhead += this.#now() - this.#stepBegan;
+  }
+
   /** Adds time that this thread spent on recording elsewhere, ms. */
   addOverhead(ms: number): void {
     this.#overhead += ms;

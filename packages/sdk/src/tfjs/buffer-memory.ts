@@ -73,18 +73,28 @@ export class BufferMemory {
   install(): () => void {
     const engine = this.#engine;
     const removeTrack = override(engine, 'trackTensor', (track) => (tensor, backend) => {
+      const overhead = this.#overhead;
+      const began = overhead.begin();
       if (!this.#isWanted()) return track.call(engine, tensor, backend);
       const { state } = engine;
       const { numDataBuffers } = state;
+      const entered = overhead.reading(began);
       track.call(engine, tensor, backend);
+      const left = overhead.reading(began);
       // A string's bytes are known once `makeTensor` has written them: `stringWritten`.
       if (state.numDataBuffers !== numDataBuffers) this.#allocated(state.tensorInfo.get(tensor.dataId));
+      overhead.end(began, entered, left);
     });
     const removeRemove = override(engine, 'removeDataId', (remove) => (dataId, backend) => {
+      const overhead = this.#overhead;
+      const began = overhead.begin();
       if (!this.#isWanted()) return remove.call(engine, dataId, backend);
       const info = engine.state.tensorInfo.get(dataId);
+      const entered = overhead.reading(began);
       remove.call(engine, dataId, backend);
+      const left = overhead.reading(began);
       if (info !== undefined && info.backend === backend) this.#freed(info);
+      overhead.end(began, entered, left);
     });
     return () => {
       this.#isOn = false;
@@ -176,10 +186,8 @@ export class BufferMemory {
   }
 
   #record(info: NumberedBuffer, bytes: number): void {
-    const began = this.#overhead.begin();
     this.#total += bytes;
     this.#recorder.memory(bytes, this.#total, info[address] as number, this.#deviceTypeOf(info.backend));
-    this.#overhead.end(began);
   }
 
   #deviceTypeOf(backend: EngineBackend): 0 | 1 {

@@ -37,25 +37,24 @@ export function installDataCopyHooks(
   // Gradients bring in constants of their own: nobody's line of code is to blame for them.
   const stack = (name: string) => ((recorder.detail & detail.stacks) === 0 || memory.isBackward ? undefined : stacks.captureAt(name, ''));
   const begin = (copy: Copy) => {
-    const began = overhead.begin();
     if (copy.id < 0) copy.id = recorder.name(copy.name);
-    const accepted = recorder.beginCopy(copy.id);
-    overhead.end(began);
-    return accepted;
+    return recorder.beginCopy(copy.id);
   };
   const end = (copy: Copy, bytes: number) => {
-    const began = overhead.begin();
     const found = stack(copy.name);
     if (found !== undefined && found.id < 0) found.id = recorder.name(found.text);
     recorder.endCopy(bytes, found === undefined ? 0 : idOrNone(found.id));
-    overhead.end(began);
   };
 
   const removeMake = override(engine, 'makeTensor', (make) => (values, shape, dtype, backend) => {
+    const began = overhead.begin();
     const accepted = isWanted() && begin(upload);
     let bytes = 0;
+    const entered = overhead.reading(began);
+    let left = entered;
     try {
       const tensor = make.call(engine, values, shape, dtype, backend);
+      left = overhead.reading(began);
       if (tensor.dtype === 'string') memory.stringWritten(tensor.dataId);
       // What the program itself brings in; ops and gradients make their constants, too.
       if (accepted && shape.length > 0 && engine.state.kernelDepth === 0 && engine.state.gradientDepth === 0) {
@@ -65,26 +64,34 @@ export function installDataCopyHooks(
       return tensor;
     } finally {
       if (accepted) end(upload, bytes);
+      overhead.end(began, entered, left);
     }
   });
 
   const removeReadSync = override(engine, 'readSync', (readSync) => (dataId) => {
+    const began = overhead.begin();
     if (!isWanted()) return readSync.call(engine, dataId);
     // Asked before: the buffer may move to another backend meanwhile.
     const bytes = bytesOf(dataId);
     if (!begin(dataSync)) return readSync.call(engine, dataId);
+    const entered = overhead.reading(began);
+    let left = entered;
     try {
       return readSync.call(engine, dataId);
     } finally {
+      left = overhead.reading(began);
       end(dataSync, bytes);
+      overhead.end(began, entered, left);
     }
   });
 
   const removeRead = override(engine, 'read', (read) => (dataId) => {
+    const began = overhead.begin();
     if (!isWanted()) return read.call(engine, dataId);
     // Backends may copy before they return their promise, so the copy begins with one of ours, which then follows theirs.
     const { promise, follow } = promiseToFollow();
     const copied = recorder.copied(recorder.name('tensor.data'), bytesOf(dataId), promise, stack('tensor.data')?.text);
+    const entered = overhead.reading(began);
     try {
       follow(read.call(engine, dataId));
     } catch (error) {
@@ -92,6 +99,7 @@ export function installDataCopyHooks(
       follow(undefined);
       throw error;
     }
+    overhead.end(began, entered, overhead.reading(began));
     return copied;
   });
 

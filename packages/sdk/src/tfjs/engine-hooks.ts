@@ -68,7 +68,6 @@ export class EngineHooks {
   readonly #engine: TfjsEngine;
   readonly #recorder: OpRecorder;
   readonly #options: EngineHookOptions;
-  readonly #now: () => number;
   readonly #overhead: OverheadSampler;
   readonly #memory: BufferMemory;
   readonly #links: TapeLinks;
@@ -86,9 +85,8 @@ export class EngineHooks {
     this.#engine = engine;
     this.#recorder = recorder;
     this.#options = options;
-    this.#now = options.now ?? (() => performance.now());
-    this.#overhead = new OverheadSampler(recorder, this.#now);
-    this.#links = new TapeLinks(engine);
+    this.#overhead = new OverheadSampler(recorder, options.now ?? (() => performance.now()));
+    this.#links = new TapeLinks(engine, this.#overhead);
     const { known = new KnownOps(recorder) } = options;
     this.#names = known.names;
     this.#signatures = known.signatures;
@@ -141,25 +139,28 @@ export class EngineHooks {
   }
 
   #keepGradients(result: ReturnType<TfjsEngine['gradients']>): ReturnType<TfjsEngine['gradients']> {
-    if (this.#isOn) for (const grad of result.grads) if (grad != null) this.#memory.categorize(grad.dataId, memoryCategory.gradient);
+    if (!this.#isOn) return result;
+    const began = this.#overhead.begin();
+    for (const grad of result.grads) if (grad != null) this.#memory.categorize(grad.dataId, memoryCategory.gradient);
+    this.#overhead.end(began);
     return result;
   }
 
   #runOp(call: KernelCall): EngineTensor | EngineTensor[] {
-    const recorder = this.#recorder;
-    const wanted = recorder.detail;
+    const began = this.#overhead.begin();
+    const wanted = this.#recorder.detail;
     if (!this.#isOn || (wanted & detail.ops) === 0) return this.#runKernelFunc.call(this.#engine, call);
     if (this.#fence?.isWaiting) return this.#runKernelFunc.call(this.#engine, call);
-    return this.#recordOp(call, wanted);
+    return this.#recordOp(call, wanted, began);
   }
 
-  #recordOp(call: KernelCall, wanted: number): EngineTensor | EngineTensor[] {
+  /** `began`: of the sampler. */
+  #recordOp(call: KernelCall, wanted: number, began: number): EngineTensor | EngineTensor[] {
     const recorder = this.#recorder;
     const engine = this.#engine;
     const overhead = this.#overhead;
     const links = this.#links;
     const memory = this.#memory;
-    const began = overhead.begin();
     const op =
       call.kernelName === undefined ? this.#names.ofScope(engine.state.activeScope?.name ?? '') : this.#names.ofKernel(call.kernelName);
     if (op.id < 0) op.id = recorder.name(op.text);
@@ -177,14 +178,14 @@ export class EngineHooks {
     const { allocated, freed } = memory;
     let outputs: EngineTensor | EngineTensor[] | undefined;
     const isRecorded = recorder.beginOp(op.id);
-    const kernelBegan = began === 0 ? 0 : this.#now();
-    let kernelTime = 0;
+    const entered = overhead.reading(began);
+    let left = entered;
     try {
       outputs = this.#runKernelFunc.call(engine, call);
       this.#fence?.wait(outputs);
       return outputs;
     } finally {
-      if (began !== 0) kernelTime = this.#now() - kernelBegan;
+      left = overhead.reading(began);
       if (holds) this.#options.stacks.hold(heldBefore);
       links.sequence = outer;
       if (isRecorded) {
@@ -193,7 +194,7 @@ export class EngineHooks {
         if ((wanted & detail.memory) === 0) recorder.endOp(signature, stack, module, sequence, 0, 0);
         else recorder.endOp(signature, stack, module, sequence, memory.allocated - allocated, memory.freed - freed);
       }
-      if (began !== 0) overhead.end(began, kernelTime);
+      overhead.end(began, entered, left);
     }
   }
 

@@ -1,5 +1,9 @@
-// What recording itself costs the training thread, from a sample: one call in 31 is measured and counts for all. What is measured reads the
-// clock more often than the rest does, so the price of a reading, found when this begins, is taken off again.
+// What recording itself costs the training thread, from a sample: one call in 31 is measured and counts for all.
+//
+//   hook called │ begin   what is ours   reading │ the engine's own work │ reading   what is ours   end │ returns
+//
+// From the first line of a hook on: the kernels before it have driven what it needs out of the caches, so the first touch of it costs most.
+// What is measured reads the clock more often than the rest does, so the price of a reading, found when this begins, is taken off again.
 
 import type { OpRecorder } from './op-recorder.ts';
 
@@ -33,11 +37,16 @@ export class OverheadSampler {
     return this.#now();
   }
 
-  /** Ends what `begin` answered `began` for. `inside`: time since then that was not ours, ms, and was found by two more readings. */
-  end(began: number, inside?: number): void {
+  /** The clock, ms, in a call that is measured (`began` is not 0); else 0. */
+  reading(began: number): number {
+    return began === 0 ? 0 : this.#now();
+  }
+
+  /** Ends what `begin` answered `began` for. From one `reading` to the other it was not ours: `entered` and `left`, ms, 0 for none. */
+  end(began: number, entered = 0, left = 0): void {
     if (began === 0) return;
-    const readings = inside === undefined ? 1 : 2;
-    const time = this.#now() - began - (inside ?? 0) - readings * this.#readingTime;
+    const readings = entered === 0 ? 1 : 2;
+    const time = this.#now() - began - (left - entered) - readings * this.#readingTime;
     if (time > 0) this.#recorder.addOverhead(Math.min(time, timeMsMax) * sampledEvery);
   }
 }

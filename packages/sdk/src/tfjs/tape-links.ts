@@ -10,19 +10,22 @@
 // Invariant: results, exceptions and what tfjs says in its error messages are those of the unwrapped functions.
 
 import type { EngineTensor, GradientThunks, TapeNode, TfjsEngine } from './engine.ts';
+import type { OverheadSampler } from './overhead-sampler.ts';
 import { override } from './override.ts';
 
 export class TapeLinks {
   /** Sequence of the op that runs now: > 0 its own, < 0 it belongs to the backward of −sequence, 0 none. Set and put back by who runs ops. */
   sequence = 0;
   readonly #engine: TfjsEngine;
+  readonly #overhead: OverheadSampler;
   #last = 0;
   /** Number of the forward op whose backward runs now, 0 for none. */
   #backwardOf = 0;
   #isOn = true;
 
-  constructor(engine: TfjsEngine) {
+  constructor(engine: TfjsEngine, overhead: OverheadSampler) {
     this.#engine = engine;
+    this.#overhead = overhead;
   }
 
   /** Whether a gradient is being computed. */
@@ -44,14 +47,19 @@ export class TapeLinks {
   install(saved: (tensor: EngineTensor) => void): () => void {
     const engine = this.#engine;
     const remove = override(engine, 'addTapeNode', (add) => (...args) => {
+      if (!this.#isOn) return add.apply(engine, args);
+      const overhead = this.#overhead;
+      const began = overhead.begin();
       const tape = engine.state.activeTape;
       const length = tape?.length;
+      const entered = overhead.reading(began);
       add.apply(engine, args);
-      if (this.#isOn) for (const tensor of args[4] ?? []) saved(tensor);
+      const left = overhead.reading(began);
+      for (const tensor of args[4] ?? []) saved(tensor);
       // Inside of an op this may be the node of a clone that the op saves for its gradient: part of the same op.
       const forward = this.#backwardOf !== 0 ? this.#backwardOf : this.sequence;
-      if (!this.#isOn || forward <= 0 || tape === null || tape.length === length) return;
-      this.#link(tape.at(-1), forward);
+      if (forward > 0 && tape !== null && tape.length !== length) this.#link(tape.at(-1), forward);
+      overhead.end(began, entered, left);
     });
     return () => {
       this.#isOn = false;
