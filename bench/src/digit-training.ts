@@ -1,6 +1,5 @@
 // The example's model and loop (examples/mnist-data-parallel), a step at a time: real digits, batch 32, four phases that it names itself.
 
-import { recordFunction } from '@ranktrace/sdk';
 import * as tf from '@tensorflow/tfjs';
 import { Digits } from '../../examples/mnist-data-parallel/dist/digits.js';
 import { Perceptron } from '../../examples/mnist-data-parallel/dist/perceptron.js';
@@ -26,12 +25,13 @@ export class DigitTraining {
     return new DigitTraining(await Digits.load());
   }
 
-  step(): void {
+  /** `record`: `recordFunction`, or for a program that knows no profiler what just calls. */
+  step(record: <T>(phase: string, run: () => T) => T): void {
     const chosen = this.#batches[this.#next++ % this.#batches.length] as Uint32Array;
-    const batch = recordFunction('data', () => this.#digits.batch(chosen));
-    const activations = recordFunction('forward', () => this.#model.forward(batch));
-    recordFunction('backward', () => this.#model.backward(batch, activations, this.#gradients));
-    recordFunction('optimizer', () => this.#model.update(this.#gradients));
+    const batch = record('data', () => this.#digits.batch(chosen));
+    const activations = record('forward', () => this.#model.forward(batch));
+    record('backward', () => this.#model.backward(batch, activations, this.#gradients));
+    record('optimizer', () => this.#model.update(this.#gradients));
     tf.dispose([batch.images, batch.labels, activations.hidden, activations.probabilities]);
   }
 }

@@ -1,6 +1,6 @@
 // What profiling adds to a training step: the example's own step (real digits, tfjs wasm, batch 32), some ten steps with recording and some
 // ten without in turn (overhead-child.ts): what recording adds is how much longer a turn is than those before and after it, so that a machine
-// that gets slower or faster meanwhile slows all three. The shipper works on in both.
+// that gets slower or faster meanwhile slows all three. Without recording, the step calls nothing of the SDK; the shipper works on in both.
 //
 // Each profile runs in a fresh process: what V8 learnt and what lies on the heap from one mode would leak into the next. A figure is the median
 // over all turns of seven profiles, with the standard error of that median, and modes take turns.

@@ -36,8 +36,6 @@ export interface RecorderParts {
   readonly context: AsyncLocalStorage<SpanContext>;
   /** Ids of this thread's async spans lie above this; unique within the process. */
   readonly idBase: number;
-  /** What reading the clock takes, ms: a measured call reads it once more than others. Default 0. */
-  readonly clockCost?: number;
   /** One word that all threads of the process share: bits of `detail`. Default: everything, for ever. */
   readonly detail?: Int32Array;
 }
@@ -101,10 +99,7 @@ const unknown = 0;
 const values = 1;
 const promises = 2;
 
-/**
- * One begin in so many is measured, from its first line to its last, and counts for all, and for their ends, which take no longer: measuring
- * every call would cost more than recording.
- */
+/** One begin in so many is measured, from its first line to its last, and counts for all, and so are ends: to measure each would cost more. */
 const measuredEvery = 63;
 
 /** A call that took longer was interrupted by something else; counted in full it would stand for many that were not. */
@@ -118,7 +113,6 @@ export class Recorder {
   readonly #context: AsyncLocalStorage<SpanContext>;
   readonly #names: NameTable;
   #detail: Int32Array;
-  readonly #clockCost: number;
   readonly #returned = new Uint8Array(recordingLimits.namesMax + 1);
   readonly #sequences = new Map<string, number>();
   /** Scopes open in this turn, outermost first. */
@@ -130,8 +124,9 @@ export class Recorder {
   /** Open spans of this turn that lie on the stack, above the innermost context. */
   #depth = 0;
   #step = 0;
-  /** Begins until the next one is measured. */
-  #unmeasured = measuredEvery;
+  /** Begins, and ends, until the next one is measured. */
+  #beginsUnmeasured = measuredEvery;
+  #endsUnmeasured = measuredEvery;
   /** ms that recording took of this thread in this step. */
   #overhead = 0;
   #stepBegan = 0;
@@ -146,8 +141,7 @@ export class Recorder {
   #burstEnd = -1;
   #burstTime = 0;
 
-  constructor({ ring, now, context, idBase, clockCost = 0, detail: word = new Int32Array([allDetail]) }: RecorderParts) {
-    this.#clockCost = clockCost;
+  constructor({ ring, now, context, idBase, detail: word = new Int32Array([allDetail]) }: RecorderParts) {
     this.#detail = word;
     this.#ring = ring;
     this.#now = now;
@@ -187,10 +181,9 @@ export class Recorder {
   begin(name: number, category = 0): boolean {
     // When recording is off, nothing is wanted: one check.
     if (((this.#detail[0] as number) & (this.#depth === 0 ? detail.spans : detail.nestedSpans)) === 0) return false;
-    if (--this.#unmeasured > 0) return this.#begin(name, category, true);
-    const from = this.#now();
+    const from = --this.#beginsUnmeasured > 0 ? 0 : this.#beginMeasured();
     const accepted = this.#begin(name, category, true);
-    this.#measured(from);
+    if (from > 0) this.#measured(from);
     return accepted;
   }
 
@@ -199,6 +192,7 @@ export class Recorder {
     const time = this.#now();
     this.#depth--;
     this.#ring.endSpan(time);
+    if (--this.#endsUnmeasured === 0) this.#endMeasured(time);
   }
 
   /** Begins an op; as `begin`, and `endOp` must follow. Whether ops are wanted (`detail`) is the caller's to ask. */
@@ -336,7 +330,7 @@ export class Recorder {
     if (!this.#on) return fn();
     const wanted = this.#depth === 0 ? detail.spans : detail.nestedSpans;
     if (((this.#detail[0] as number) & wanted) === 0) return fn();
-    const from = --this.#unmeasured > 0 ? 0 : this.#now();
+    const from = --this.#beginsUnmeasured > 0 ? 0 : this.#beginMeasured();
     const id = this.#names.id(name);
     const stack = this.stacks === undefined || ((this.#detail[0] as number) & detail.stacks) === 0 ? 0 : this.#stackAt(name);
     if (args === undefined && this.#returned[id] === values && fn.constructor !== AsyncFunction)
@@ -352,11 +346,13 @@ export class Recorder {
     if (!this.#on) return undefined;
     const wanted = this.#depth === 0 ? detail.spans : detail.nestedSpans;
     if (((this.#detail[0] as number) & wanted) === 0) return undefined;
+    const from = --this.#beginsUnmeasured > 0 ? 0 : this.#beginMeasured();
     const parent = this.#contextUsed && this.#depth === 0 ? this.#parent() : 0;
     if (!this.#putBegin(recordKind.spanBegin, 0, this.#names.id(name), undecided, parent, undefined, undefined)) return undefined;
     this.#depth++;
     const scope = { id: 0 };
     if (this.#scopes.push(scope) === 1) queueMicrotask(() => this.#leaveTurn());
+    if (from > 0) this.#measured(from);
     return scope;
   }
 
@@ -551,11 +547,27 @@ export class Recorder {
     return true;
   }
 
-  /** Counts what began at `from` and ends now, for itself and the calls that were not measured. */
+  #beginMeasured(): number {
+    this.#beginsUnmeasured = measuredEvery;
+    return this.#now();
+  }
+
+  /** Counts the begin from `from` until now, without the reading of the clock that other begins do without. */
   #measured(from: number): void {
-    const took = this.#now() - from - this.#clockCost;
-    if (took > 0) this.#overhead += Math.min(took, tookMsMax) * 2 * measuredEvery;
-    this.#unmeasured = measuredEvery;
+    const until = this.#now();
+    const reading = this.#now() - until;
+    this.#count(until - from - reading);
+  }
+
+  /** Counts the end that read the clock at `time`, which was its own reading. */
+  #endMeasured(time: number): void {
+    this.#endsUnmeasured = measuredEvery;
+    this.#count(this.#now() - time);
+  }
+
+  /** Counts a call that took so many ms, for itself and those that were not measured. */
+  #count(took: number): void {
+    if (took > 0) this.#overhead += Math.min(took, tookMsMax) * measuredEvery;
   }
 
   #rpc<T>(kind: number, method: string, peer: string | undefined, trace: TraceContext, parentSpan: Uint8Array | undefined, fn: () => T): T {
@@ -732,6 +744,7 @@ export class Recorder {
     this.#ring.useKept();
     this.#ring.put(kind | (status << 8), 0, time, id, 0);
     this.#ring.publish();
+    if (--this.#endsUnmeasured === 0) this.#endMeasured(time);
   }
 
   #putArguments(args: readonly Argument[] | undefined): void {

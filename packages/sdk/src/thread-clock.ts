@@ -22,13 +22,6 @@ export function calibrateZero(now: () => number, monotonicNs: () => bigint): big
   return ((low ?? 0n) + (high ?? 0n)) / 2n;
 }
 
-/** What one call of `now` takes, in its own unit. */
-export function clockCostOf(now: () => number): number {
-  const from = now();
-  for (let reading = 0; reading < readings; reading++) now();
-  return (now() - from) / (readings + 1);
-}
-
 /** This thread's `now()`, ms, at RankTime 0, which is `epochNs` on the monotonic clock. */
 export function originOf(zeroNs: bigint, epochNs: bigint): number {
   return Number(epochNs - zeroNs) / 1e6;

@@ -12,7 +12,7 @@ import { Recorder, type SpanContext } from './recorder.ts';
 import { createRing, RingWriter } from './ring.ts';
 import { type AttachedThread, type ChannelMessage, channelName, detailWord, hasEnded, type Session } from './session.ts';
 import { TfjsHooks } from './tfjs/attach-tfjs.ts';
-import { calibrateZero, clockCostOf, originOf } from './thread-clock.ts';
+import { calibrateZero, originOf } from './thread-clock.ts';
 
 let active: Recorder | undefined;
 let listening = false;
@@ -36,7 +36,6 @@ export function createRecorder(session: Session, name: string): { recorder: Reco
     context: new AsyncLocalStorage<SpanContext>(),
     // Ids are doubles: 2^13 threads of 2^40 spans each.
     idBase: (threadId % 8192) * 2 ** 40,
-    clockCost: clockCostOf(() => performance.now()),
     detail: detailWord(session),
   });
   const origin = originOf(

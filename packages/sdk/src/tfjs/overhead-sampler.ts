@@ -3,21 +3,18 @@
 //   hook called │ begin   what is ours   reading │ the engine's own work │ reading   what is ours   end │ returns
 //
 // From the first line of a hook on: the kernels before it have driven what it needs out of the caches, so the first touch of it costs most.
-// What is measured reads the clock more often than the rest does, so the price of a reading, found when this begins, is taken off again.
+// What is measured reads the clock more often than the rest does, so the price of a reading, found by one more, is taken off again.
 
 import type { OpRecorder } from './op-recorder.ts';
 
 /** Odd, and no small multiple: ops, allocations and frees come in patterns of two, three or four, and each must have its turn. */
 const sampledEvery = 31;
-const calibrationReadings = 256;
 /** What took longer was interrupted by something else; counted in full it would stand for many that were not. Looking at a stack takes most. */
 const timeMsMax = 0.05;
 
 export class OverheadSampler {
   readonly #recorder: OpRecorder;
   readonly #now: () => number;
-  /** ms */
-  readonly #readingTime: number;
   /** Calls until the next one is measured. */
   #unmeasured = sampledEvery;
 
@@ -25,9 +22,6 @@ export class OverheadSampler {
   constructor(recorder: OpRecorder, now: () => number) {
     this.#recorder = recorder;
     this.#now = now;
-    const began = now();
-    for (let reading = 0; reading < calibrationReadings; reading++) now();
-    this.#readingTime = (now() - began) / calibrationReadings;
   }
 
   /** The clock, ms, when what begins now is to be measured; else 0. */
@@ -45,8 +39,9 @@ export class OverheadSampler {
   /** Ends what `begin` answered `began` for. From one `reading` to the other it was not ours: `entered` and `left`, ms, 0 for none. */
   end(began: number, entered = 0, left = 0): void {
     if (began === 0) return;
-    const readings = entered === 0 ? 1 : 2;
-    const time = this.#now() - began - (left - entered) - readings * this.#readingTime;
+    const ended = this.#now();
+    const reading = this.#now() - ended;
+    const time = ended - began - (left - entered) - (entered === 0 ? 1 : 2) * reading;
     if (time > 0) this.#recorder.addOverhead(Math.min(time, timeMsMax) * sampledEvery);
   }
 }
