@@ -47,7 +47,7 @@ export interface CallStackOptions {
 export interface FoundStack {
   /** '' for none. */
   readonly text: string;
-  /** Of `recorder.name`; −1 when it is not named yet. */
+  /** Of `recorder.name`; −1 when it is not named yet, 0 for none. */
   id: number;
 }
 

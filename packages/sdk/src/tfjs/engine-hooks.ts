@@ -173,7 +173,7 @@ export class EngineHooks {
     if (found !== undefined && found.id < 0) found.id = recorder.name(found.text);
     const stack = found === undefined ? 0 : idOrNone(found.id);
     // Kernels call nothing of the user's: ops inside of a named one have its stack.
-    const holds = found !== undefined && found.text !== '' && call.kernelName !== undefined;
+    const holds = found !== undefined && found.id !== 0 && call.kernelName !== undefined;
     const heldBefore = holds ? this.#options.stacks.hold(found) : undefined;
     const { allocated, freed } = memory;
     let outputs: EngineTensor | EngineTensor[] | undefined;

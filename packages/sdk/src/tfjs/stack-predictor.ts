@@ -20,6 +20,9 @@
 // until a check meets one, which then stands for as many as lie between two checks: so the number of all is estimated. Whoever needs each
 // right walks each (`withStack: 'walk'`).
 //
+// Nodes are rows of flat arrays in the order in which they were first met, so that the path of a step is read in one sequence: the kernels of
+// the step before have driven the tree out of the caches, and nodes that each point to the next would be waited for one after the other.
+//
 // Bounds: a path of at most `depthMax` events, a tree of at most `nodesMax` nodes, which starts afresh over that; over the depth, as in a
 // program without steps, every stack is walked.
 //
@@ -55,12 +58,30 @@ export interface StackCounts {
   readonly wrongExpected: number;
 }
 
+/**
+ * A node's numbers: the node passed after it last, which is the likeliest next and mostly the only one (0: none), how often the same stack was
+ * walked there in a row until now and takes to be known, in which generation, events from the step's begin up to here, and the node of the
+ * same event in another module (0: none).
+ */
+const field = { next: 0, walks: 1, wanted: 2, generation: 3, depth: 4, beside: 5 } as const;
+/** Eight: a node lies in one line of the cache. */
+const fieldCount = 8;
+const rootNode = 0;
+/** While the path is over a bound. */
+const noNode = -1;
+const never = 0x7fff_ffff;
+
 /** `S`: the stacks, which are equal when their texts are. */
 export class StackPredictor<S extends { readonly text: string }> {
-  #root = new PathNode<S>('', '', 0);
-  /** What ran last; undefined while the path is over a bound. */
-  #node: PathNode<S> | undefined = this.#root;
-  #nodes = 0;
+  #fields = new Int32Array(64 * fieldCount);
+  /** Of each node: its event and module, and the stack walked last. */
+  readonly #events: (string | number)[] = [''];
+  readonly #modules: string[] = [''];
+  readonly #stacks: (S | undefined)[] = [undefined];
+  /** Nodes by the event above, then by event: of those after which more than one came. */
+  readonly #branches = new Map<number, Map<string | number, number>>();
+  /** What ran last. */
+  #node = rootNode;
   #generation = 0;
   #untilCheck: number;
   #gapMax = gapsMin;
@@ -83,22 +104,24 @@ export class StackPredictor<S extends { readonly text: string }> {
 
   /** A step begins. */
   begin(): void {
-    this.#node = this.#root;
+    this.#node = rootNode;
   }
 
   /** `event` happens in `module`: an op, a copy, a span, by a name or number that says what it is. */
   pass(event: string | number, module: string): void {
     const node = this.#node;
-    if (node !== undefined) this.#node = node.last?.isOf(event, module) === true ? node.last : this.#descend(node, event, module);
+    if (node === noNode) return;
+    const next = this.#fields[node * fieldCount + field.next] as number;
+    this.#node = next !== 0 && this.#isOf(next, event, module) ? next : this.#descend(node, event, module);
   }
 
   /** The stack where the event passed last happens, as far as it is known and not to be checked: then it counts as taken. */
   take(): S | undefined {
     const node = this.#node;
-    if (node === undefined || node.generation !== this.#generation || node.walks < node.walksWanted) return undefined;
+    if (node === noNode || !this.#isKnown(node)) return undefined;
     if (--this.#untilCheck <= 0) return undefined;
     this.#taken++;
-    return node.stack;
+    return this.#stacks[node];
   }
 
   /** A stack was walked, not one that `take` was asked for. */
@@ -110,29 +133,86 @@ export class StackPredictor<S extends { readonly text: string }> {
   learn(stack: S): void {
     this.#walked++;
     const node = this.#node;
-    if (node === undefined) return;
+    if (node === noNode) return;
+    const fields = this.#fields;
+    const at = node * fieldCount;
+    const before = this.#stacks[node];
     // A tree of stacks that began afresh (call-stack.ts) has the same ones as new objects.
-    const isEqual = node.stack === stack || node.stack?.text === stack.text;
-    if (node.generation === this.#generation && node.walks >= node.walksWanted) {
+    const isEqual = before === stack || before?.text === stack.text;
+    if (this.#isKnown(node)) {
       this.#checked++;
       this.#judge(isEqual);
       if (isEqual) return;
       this.#generation++;
-      node.doubt(afterWrong);
-    } else if (!isEqual && node.walks > 0) node.doubt(afterDifference);
-    node.walks = isEqual && node.generation === this.#generation ? node.walks + 1 : 1;
-    node.generation = this.#generation;
-    node.stack = stack;
+      this.#doubt(node, afterWrong);
+    } else if (!isEqual && (fields[at + field.walks] as number) > 0) this.#doubt(node, afterDifference);
+    const goesOn = isEqual && fields[at + field.generation] === this.#generation;
+    fields[at + field.walks] = goesOn ? (fields[at + field.walks] as number) + 1 : 1;
+    fields[at + field.generation] = this.#generation;
+    this.#stacks[node] = stack;
   }
 
-  #descend(node: PathNode<S>, event: string | number, module: string): PathNode<S> | undefined {
-    const known = node.child(event, module);
-    if (known !== undefined) return known;
-    if (node.depth >= depthMax) return undefined;
-    if (++this.#nodes <= nodesMax) return node.add(event, module);
-    this.#root = new PathNode('', '', 0);
-    this.#nodes = 0;
-    return undefined;
+  #isOf(node: number, event: string | number, module: string): boolean {
+    return this.#events[node] === event && this.#modules[node] === module;
+  }
+
+  #isKnown(node: number): boolean {
+    const fields = this.#fields;
+    const at = node * fieldCount;
+    return (
+      fields[at + field.generation] === this.#generation && (fields[at + field.walks] as number) >= (fields[at + field.wanted] as number)
+    );
+  }
+
+  /** Takes `times` as many equal walks from here on. */
+  #doubt(node: number, times: number): void {
+    const at = node * fieldCount + field.wanted;
+    const wanted = (this.#fields[at] as number) * times;
+    this.#fields[at] = wanted > walksMax ? never : wanted;
+  }
+
+  #descend(node: number, event: string | number, module: string): number {
+    const fields = this.#fields;
+    let known = this.#branches.get(node)?.get(event) ?? 0;
+    while (known !== 0 && !this.#isOf(known, event, module)) known = fields[known * fieldCount + field.beside] as number;
+    if (known !== 0) {
+      fields[node * fieldCount + field.next] = known;
+      return known;
+    }
+    if ((fields[node * fieldCount + field.depth] as number) >= depthMax) return noNode;
+    if (this.#stacks.length <= nodesMax) return this.#add(node, event, module);
+    this.#fields = new Int32Array(64 * fieldCount);
+    for (const list of [this.#events, this.#modules, this.#stacks]) list.length = 1;
+    this.#branches.clear();
+    return noNode;
+  }
+
+  #add(above: number, event: string | number, module: string): number {
+    const node = this.#stacks.length;
+    this.#events.push(event);
+    this.#modules.push(module);
+    this.#stacks.push(undefined);
+    if ((node + 1) * fieldCount > this.#fields.length) {
+      const grown = new Int32Array(2 * this.#fields.length);
+      grown.set(this.#fields);
+      this.#fields = grown;
+    }
+    const fields = this.#fields;
+    const next = fields[above * fieldCount + field.next] as number;
+    const at = node * fieldCount;
+    if (next !== 0) {
+      let branches = this.#branches.get(above);
+      if (branches === undefined) {
+        branches = new Map([[this.#events[next] as string | number, next]]);
+        this.#branches.set(above, branches);
+      }
+      fields[at + field.beside] = branches.get(event) ?? 0;
+      branches.set(event, node);
+    }
+    fields[at + field.wanted] = walksMin;
+    fields[at + field.depth] = (fields[above * fieldCount + field.depth] as number) + 1;
+    fields[above * fieldCount + field.next] = node;
+    return node;
   }
 
   #judge(isRight: boolean): void {
@@ -152,58 +232,5 @@ export class StackPredictor<S extends { readonly text: string }> {
     bits ^= bits << 5;
     this.#random = bits;
     return 1 + ((bits >>> 0) % this.#gapMax);
-  }
-}
-
-/** An event after those above it. */
-class PathNode<S> {
-  readonly #event: string | number;
-  readonly #module: string;
-  /** Events from the step's begin up to here. */
-  readonly depth: number;
-  /** Walked last, and how often the same in a row until then, in its generation. */
-  stack: S | undefined;
-  walks = 0;
-  walksWanted = walksMin;
-  generation = 0;
-  /** Passed last, so the likeliest next; mostly the only one. */
-  last: PathNode<S> | undefined;
-  /** Where there is more than one. */
-  #children: Map<string | number, PathNode<S>> | undefined;
-  /** The same event in another module. */
-  #beside: PathNode<S> | undefined;
-
-  constructor(event: string | number, module: string, depth: number) {
-    this.#event = event;
-    this.#module = module;
-    this.depth = depth;
-  }
-
-  isOf(event: string | number, module: string): boolean {
-    return this.#event === event && this.#module === module;
-  }
-
-  child(event: string | number, module: string): PathNode<S> | undefined {
-    let node = this.#children?.get(event);
-    while (node !== undefined && !node.isOf(event, module)) node = node.#beside;
-    if (node !== undefined) this.last = node;
-    return node;
-  }
-
-  add(event: string | number, module: string): PathNode<S> {
-    const node = new PathNode<S>(event, module, this.depth + 1);
-    if (this.last !== undefined) {
-      this.#children ??= new Map([[this.last.#event, this.last]]);
-      node.#beside = this.#children.get(event);
-      this.#children.set(event, node);
-    }
-    this.last = node;
-    return node;
-  }
-
-  /** Takes `times` as many equal walks from here on. */
-  doubt(times: number): void {
-    this.walksWanted *= times;
-    if (this.walksWanted > walksMax) this.walksWanted = Number.POSITIVE_INFINITY;
   }
 }
