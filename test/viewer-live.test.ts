@@ -114,6 +114,17 @@ it('a service that is killed under an open page: the page says so, comes back by
   await page.show('Timeline');
   await page.settled();
   expect(await page.search('inner')).toBe(2 * steps);
+  // A step by its number, as torch writes it, and one that there is not.
+  const window = () => new URLSearchParams(new URL(page.tab.page.url()).hash.split('?')[1]);
+  expect(await page.search('ProfilerStep#300')).toBe(0);
+  await page.tab.page.keyboard.press('Enter');
+  await until('the step is shown', async () => {
+    const length = Number(window().get('until')) - Number(window().get('from'));
+    return length > 10e6 && length < 1e9;
+  });
+  await page.search('step 600');
+  await page.tab.page.keyboard.press('Enter');
+  await page.tab.page.getByText('There is no step 600 in this run').waitFor();
   expect(await page.text(page.tab.page.locator('header.top'))).not.toMatch(/lost|missing/);
   // The browser itself logs each attempt that failed.
   expect(page.tab.problems.filter((problem) => !/WebSocket connection to .* failed/.test(problem))).toEqual([]);

@@ -35,7 +35,7 @@ test('nothing given: rank 0 of 1, files, documented defaults', () => {
     {},
     {},
     {
-      run: 'run-20261121-074943',
+      run: `run-20261121-074943-${process.pid}`,
       rank: 0,
       worldSize: 1,
       localRank: 0,
@@ -79,7 +79,7 @@ test.each<[string, ProfileOptions, Environment, string]>([
   ['variable', {}, { RANKTRACE_RUN: 'theirs', SLURM_JOB_ID: '7' }, 'theirs'],
   ['Slurm job', {}, { SLURM_JOB_ID: '4711', TORCHELASTIC_RUN_ID: 'x' }, '4711'],
   ['torchrun id, made fit', {}, { TORCHELASTIC_RUN_ID: 'my job/№ 1' }, 'my-job-1'],
-  ['torchrun without an id says none', {}, { TORCHELASTIC_RUN_ID: 'none' }, 'run-20261121-074943'],
+  ['torchrun without an id says none', {}, { TORCHELASTIC_RUN_ID: 'none', WORLD_SIZE: '2', RANK: '0' }, 'run-20261121-074943'],
   ['Open MPI job', {}, { PMIX_NAMESPACE: 'prterun-h-12@1' }, 'prterun-h-12-1'],
 ])('run name: %s', (_name, options, environment, run) => check(options, environment, { run }));
 

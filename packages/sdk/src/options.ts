@@ -356,7 +356,7 @@ export function resolveOptions(
     ? (check({ ...rules.rank }, { value: environment[launcher.localRank], source: `variable ${launcher.localRank}` }) as number)
     : 0;
 
-  const run = read<string | undefined>('run', undefined) ?? jobName(environment) ?? timestampName(now);
+  const run = read<string | undefined>('run', undefined) ?? jobName(environment) ?? madeUpName(now, worldSize);
   if (worldSize > 1 && choose('run') === undefined && jobName(environment) === undefined) {
     notices.push(`no run name: this rank made up "${run}" and other ranks may choose another; set option run or variable RANKTRACE_RUN`);
   }
@@ -491,7 +491,8 @@ function jobName(environment: Environment): string | undefined {
   return job?.replaceAll(/[^A-Za-z0-9_-]+/g, '-').slice(0, protocolLimits.runNameCharsMax);
 }
 
-/** `run-20261121-074943`, UTC. */
-function timestampName(now: Date): string {
-  return `run-${now.toISOString().slice(0, 19).replaceAll(/[-:]/g, '').replace('T', '-')}`;
+/** `run-20261121-074943`, UTC; of a rank alone with its process, `run-20261121-074943-4711`: another may start in the same second. */
+function madeUpName(now: Date, worldSize: number): string {
+  const second = now.toISOString().slice(0, 19).replaceAll(/[-:]/g, '').replace('T', '-');
+  return worldSize > 1 ? `run-${second}` : `run-${second}-${process.pid}`;
 }

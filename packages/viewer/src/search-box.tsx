@@ -1,12 +1,15 @@
-// Search by name: what is meant stays bright on the timeline, Enter goes to the next one, the list says which names there are.
+// Search by name: what is meant stays bright on the timeline, Enter goes to the next one, the list says which names there are. `step 12` means the
+// step, where nothing has that name.
 
 import { useSignal } from '@preact/signals';
 import type { JSX } from 'preact';
 import { formatCount, formatDuration, formatMany } from './format.ts';
-import { selectMatch } from './timeline/navigate.ts';
+import { selectMatch, showStep } from './timeline/navigate.ts';
 import type { TimelineSession } from './timeline/session.ts';
 
 const namesShownMax = 12;
+/** As people and torch write steps. */
+const stepPattern = /^\s*(?:#|step\s*#?|ProfilerStep#)\s*(\d{1,9})\s*$/i;
 
 export function SearchBox({ session }: { session: TimelineSession }): JSX.Element {
   const { state } = session;
@@ -15,6 +18,8 @@ export function SearchBox({ session }: { session: TimelineSession }): JSX.Elemen
   const text = state.search.value;
   const total = matches?.result.names.reduce((sum, { count }) => sum + count, 0) ?? 0;
   const names = matches?.result.names.slice(0, namesShownMax) ?? [];
+  const [, number] = stepPattern.exec(text) ?? [];
+  const step = number === undefined ? undefined : Number(number);
   const others = (matches?.result.names.length ?? 0) + (matches?.result.leftOut ?? 0) - names.length;
   return (
     <search
@@ -29,8 +34,8 @@ export function SearchBox({ session }: { session: TimelineSession }): JSX.Elemen
       <input
         type="search"
         value={text}
-        placeholder="Search names  /"
-        aria-label="Search names"
+        placeholder="Search names, step 12  /"
+        aria-label="Search names and steps"
         maxLength={256}
         spellcheck={false}
         autocomplete="off"
@@ -40,7 +45,8 @@ export function SearchBox({ session }: { session: TimelineSession }): JSX.Elemen
         onKeyDown={(event) => {
           if (event.key === 'Enter') {
             event.preventDefault();
-            void selectMatch(session, event.shiftKey ? 'previous' : 'next');
+            if (step !== undefined && total === 0) void showStep(session, step);
+            else void selectMatch(session, event.shiftKey ? 'previous' : 'next');
           } else if (event.key === 'Escape') {
             event.preventDefault();
             if (text === '') event.currentTarget.blur();
@@ -77,7 +83,13 @@ export function SearchBox({ session }: { session: TimelineSession }): JSX.Elemen
       )}
       {isOpen.value && matches !== undefined && (
         <div class="search-list">
-          {names.length === 0 && <p class="muted">No name holds “{matches.text}”.</p>}
+          {step !== undefined && (
+            <button type="button" class="search-hit" onClick={() => void showStep(session, step)}>
+              <span class="search-name">Step {step}</span>
+              <span class="muted">on all ranks</span>
+            </button>
+          )}
+          {names.length === 0 && step === undefined && <p class="muted">No name holds “{matches.text}”.</p>}
           {names.map(({ name, count, total: time }) => (
             <button type="button" class="search-hit" key={name} onClick={() => void selectMatch(session, 'next', name)}>
               <span class="search-name">{session.nameOf(name)}</span>

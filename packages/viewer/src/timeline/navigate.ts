@@ -130,12 +130,15 @@ export function goToTarget(session: TimelineSession, target: JumpTarget): boolea
   return true;
 }
 
-async function showStep(session: TimelineSession, step: number): Promise<void> {
+/** Shows the time of a step, as long as it took on the slowest rank. */
+export async function showStep(session: TimelineSession, step: number): Promise<void> {
   try {
     const overview = await session.client.overview(1, { fromStep: step, toStep: step });
     const [start] = overview.times;
     const length = overview.slowest[0] ?? overview.median[0] ?? undefined;
-    if (start !== undefined && length !== undefined && !session.isDisposed) showRange(session.state, start, start + length);
+    if (session.isDisposed) return;
+    if (start === undefined || length === undefined) session.say(`There is no step ${step} in this run`);
+    else showRange(session.state, start, start + length);
   } catch (error) {
     session.say((error as Error).message);
   }
