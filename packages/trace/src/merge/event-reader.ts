@@ -44,8 +44,8 @@ const states = { [spanState.whole]: 'whole', [spanState.open]: 'open', [spanStat
 
 export class EventReader {
   readonly event = new MutableEvent();
-  #phasesOf: Batch | undefined;
-  #phases = new Map<number, Map<string, Nanos>>();
+  /** By step. Batches of many ranks take turns. */
+  readonly #phases = new WeakMap<Batch, ReadonlyMap<number, ReadonlyMap<string, Nanos>>>();
 
   /** Fills `event` from a row, all but its lane. */
   read(batch: Batch, name: EventTableName, row: number, clock: RankClock, args: ArgumentIndex): void {
@@ -160,22 +160,28 @@ export class EventReader {
   }
 
   #phasesOfStep(batch: Batch, step: number): ReadonlyMap<string, Nanos> | undefined {
-    if (this.#phasesOf !== batch) {
-      this.#phasesOf = batch;
-      this.#phases = new Map();
-      const { columns, length } = batch.tables.phases;
-      for (let row = 0; row < length; row++) {
-        const number = columns.step[row] as number;
-        let phases = this.#phases.get(number);
-        if (phases === undefined) {
-          phases = new Map();
-          this.#phases.set(number, phases);
-        }
-        phases.set(batch.strings[columns.name[row] as number] as string, nanos(columns.length[row] as number));
-      }
+    let phases = this.#phases.get(batch);
+    if (phases === undefined) {
+      phases = phasesOf(batch);
+      this.#phases.set(batch, phases);
     }
-    return this.#phases.get(step);
+    return phases.get(step);
   }
+}
+
+function phasesOf(batch: Batch): Map<number, Map<string, Nanos>> {
+  const steps = new Map<number, Map<string, Nanos>>();
+  const { columns, length } = batch.tables.phases;
+  for (let row = 0; row < length; row++) {
+    const step = columns.step[row] as number;
+    let phases = steps.get(step);
+    if (phases === undefined) {
+      phases = new Map();
+      steps.set(step, phases);
+    }
+    phases.set(batch.strings[columns.name[row] as number] as string, nanos(columns.length[row] as number));
+  }
+  return steps;
 }
 
 /** Under Kineto's names. */

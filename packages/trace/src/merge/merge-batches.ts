@@ -19,6 +19,7 @@ import type { ProcessTotals, TraceEvent, TraceLane, TraceProcess, TraceSink } fr
 import { ArgumentIndex, Signatures } from './argument-index.ts';
 import { CanonicalNames } from './canonical-names.ts';
 import { EventReader, type EventTableName, eventTables } from './event-reader.ts';
+import { Horizons } from './horizons.ts';
 import { type LanePlace, Lanes } from './lanes.ts';
 
 type SpanTableName = 'spans' | 'collectives' | 'rpcs';
@@ -57,8 +58,6 @@ interface OpenRow {
 interface Member {
   readonly process: TraceProcess;
   readonly clock: RankClock;
-  /** Trace time before which nothing is to come. */
-  horizon: number;
   readonly open: Map<string, OpenRow>;
   /** Spans that have their end, where batches that were held back may announce them again; undefined where none were. */
   readonly ended: Set<string> | undefined;
@@ -77,6 +76,8 @@ const spent = 255;
 export class BatchMerger {
   readonly #sink: TraceSink;
   readonly #members: Member[] = [];
+  /** Of each member: trace time before which nothing is to come. */
+  readonly #horizons = new Horizons();
   readonly #heap: Run[] = [];
   readonly #reader = new EventReader();
   readonly #names = new CanonicalNames();
@@ -98,7 +99,6 @@ export class BatchMerger {
     this.#members.push({
       process,
       clock,
-      horizon: Number.NEGATIVE_INFINITY,
       open: new Map(),
       ended: heldBack ? new Set() : undefined,
       lanes: new Map(),
@@ -108,19 +108,12 @@ export class BatchMerger {
       late: 0,
       counts,
     });
-    return this.#members.length - 1;
+    return this.#horizons.add();
   }
 
   /** The member whose next batch the horizon waits for; undefined when all have ended. */
   get slowest(): number | undefined {
-    let slowest: number | undefined;
-    let least = Number.POSITIVE_INFINITY;
-    for (const [index, member] of this.#members.entries()) {
-      if (member.horizon >= least) continue;
-      least = member.horizon;
-      slowest = index;
-    }
-    return slowest;
+    return this.#horizons.slowest;
   }
 
   /**
@@ -135,19 +128,18 @@ export class BatchMerger {
     this.#learnTracks(member, batch);
     this.#matchOpenRows(member, batch, strings, args);
     for (const table of eventTables) this.#addRuns(member, batch, table, args);
-    member.horizon = Math.max(member.horizon, member.clock.toTrace(since));
+    this.#horizons.set(index, Math.max(this.#horizons.of(index), member.clock.toTrace(since)));
   }
 
   /** Nothing more of this member is to come. */
   finish(index: number): void {
-    const member = this.#member(index);
-    member.horizon = Number.POSITIVE_INFINITY;
+    this.#member(index);
+    this.#horizons.set(index, Number.POSITIVE_INFINITY);
   }
 
   /** Writes every event that can no longer be preceded by another. */
   advance(): void {
-    let horizon = Number.POSITIVE_INFINITY;
-    for (const member of this.#members) horizon = Math.min(horizon, member.horizon);
+    const horizon = this.#horizons.least;
     const heap = this.#heap;
     for (let run = heap[0]; run !== undefined && run.key < horizon; run = heap[0]) {
       // As long as the run stays clearly ahead of the next ones, the heap need not be asked.
