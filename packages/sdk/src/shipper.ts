@@ -147,7 +147,7 @@ class SpooledShipper implements Shipper, TransportHandlers {
       this.#dropped++;
       this.#notice(
         'full',
-        `spool full or not writable: ${this.#dropped} batches dropped so far (option spoolBytesMax is ${this.#options.spoolBytesMax} bytes, "${this.#own.directory}")`,
+        `spool full or not writable: batches dropped so far: ${this.#dropped} (option spoolBytesMax is ${this.#options.spoolBytesMax} bytes, "${this.#own.directory}")`,
       );
       return false;
     }
@@ -187,6 +187,8 @@ class SpooledShipper implements Shipper, TransportHandlers {
     if (!keep && this.#isDrained()) this.#own.remove();
     else if (!keep)
       this.#on.notice(`not everything was acknowledged: the rest stays in "${this.#own.directory}" for the next start of this rank`);
+    if (this.#dropped > 0)
+      this.#on.notice(`batches lost in all: ${this.#dropped} (spool full or not writable, refused, or damaged in the spool)`);
     for (const log of this.#logs) log.close();
     await this.#transport?.close();
   }

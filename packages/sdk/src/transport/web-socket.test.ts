@@ -232,6 +232,8 @@ test('a full spool drops the new batch, counts it, says so once, and keeps what 
   await peer.listen();
   expect(await shipper.drained(patience)).toBe(true);
   expect(peer.received).toEqual(kept);
+  await shipper.close();
+  expect(notices.at(-1)).toMatch(/^batches lost in all: 6 \(/);
 });
 
 test('what a killed process left is shipped first, and its directory disappears', async () => {
