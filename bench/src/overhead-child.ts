@@ -1,6 +1,6 @@
 // One profile of the benchmark `overhead`, in a process of its own: options as JSON text in, what the steps took back to the parent.
 //
-//   steps        | 1200 recorded: compiling, shedding, learning | turns without and with recording: 60 not counted, then 121 that are
+//   steps        | 2400 recorded: compiling, shedding, learning | turns without and with recording: 60 not counted, then 121 that are
 //   of a turn      the first two are not counted; the median of the others:   | without | recorded | without |
 //                                                                                └─ extra ──┴── between its neighbours
 //
@@ -25,7 +25,7 @@ export interface MeasuredProfile {
   readonly phases: number;
 }
 
-const warmUpSteps = 1200;
+const warmUpSteps = 2400;
 const uncountedTurns = 60;
 const turns = uncountedTurns + 121;
 const stepsPerTurnMin = 8;

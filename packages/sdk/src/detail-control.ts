@@ -54,8 +54,7 @@ export class DetailControl {
   #overheadMs = 0;
   #stepsMs = 0;
   #steps = 0;
-  /** Code that is not compiled yet costs many times what it will: the first judgement is not counted. */
-  #isWarm = false;
+  #judgements = 0;
 
   constructor(parts: DetailControlParts) {
     this.#parts = parts;
@@ -101,8 +100,7 @@ export class DetailControl {
     if (this.#steps < recordingLimits.budgetStepsMin || this.#stepsMs < recordingLimits.budgetMsMin) return undefined;
     const share = this.#overheadMs / this.#stepsMs;
     this.#overheadMs = this.#stepsMs = this.#steps = 0;
-    const counts = this.#isWarm;
-    this.#isWarm = true;
+    const counts = ++this.#judgements > recordingLimits.budgetJudgementsUncounted;
     return counts && share > budget ? this.#shed(share) : undefined;
   }
 

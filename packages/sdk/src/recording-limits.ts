@@ -31,6 +31,8 @@ export const recordingLimits = {
   /** The share that recording takes of the steps is judged over at least this many steps and this much time. */
   budgetStepsMin: 16,
   budgetMsMin: 1000,
+  /** Judgements in the beginning that count for nothing: code that is not compiled yet costs up to three times what it will. */
+  budgetJudgementsUncounted: 3,
   /** Requests for steps by number (`ranktrace capture`, alerts) that are open at once; further ones are answered with nothing. */
   captureSlots: 8,
   /** How long the training thread may wait for results that it asks for. */
