@@ -99,7 +99,7 @@ const unknown = 0;
 const values = 1;
 const promises = 2;
 
-/** One begin in so many is measured, from its first line to its last, and counts for all, and so are ends: to measure each would cost more. */
+/** One begin in so many is measured, from its first line to its last, and counts for all; so are ends. To measure each would cost more. */
 const measuredEvery = 63;
 
 /** A call that took longer was interrupted by something else; counted in full it would stand for many that were not. */
@@ -518,13 +518,11 @@ export class Recorder {
   }
 
   #putStep(number: number): void {
-    if (!this.#ring.hasRoomForStep()) {
-      this.#ring.dropEvent();
-      return;
-    }
     const time = this.#now();
-    this.#ring.put(recordKind.step, 0, time, number, this.#overhead);
-    this.#ring.publish();
+    if (this.#ring.hasRoomForStep()) {
+      this.#ring.put(recordKind.step, 0, time, number, this.#overhead);
+      this.#ring.publish();
+    } else this.#ring.dropEvent();
     if (number >= 0) {
       this.stepsMs += time - this.#stepBegan;
       this.overheadMs += this.#overhead;
