@@ -1,12 +1,13 @@
 // One profile of the benchmark `overhead`, in a process of its own: options as JSON text in, what the steps took back to the parent.
 //
-//   steps        | 2400 recorded: compiling, shedding, learning | turns without and with recording: 60 not counted, then 121 that are
-//   of a turn      the first two are not counted; the median of the others:   | without | recorded | without |
+//   steps        | 1800 recorded: compiling, shedding, learning | turns without and with recording: 20 not counted, 81 that are
+//   of a turn      the first eight are not counted; the others:               | without | recorded | without |
 //                                                                                └─ extra ──┴── between its neighbours
 //
-// The first turns are not counted because V8 compiles anew what it finds switched off and on, which no training job does: in them a step of the
-// always-on profile takes up to 40 µs more, later some 5. Turns are of eight to thirteen steps, at random: the buffers of a step lie where some
-// step before had its own, which comes round every few steps, and a matrix that lies badly costs a step 100 µs.
+// Not counted is what only switching causes, which no training job does ten times a second: V8 compiles anew what it finds switched off and on, and
+// code that did not run for a turn has left the caches (the first recorded step of a turn takes 100 µs more, the third 50 to 80, those from the
+// eighth on some 45, with all options). Turns are of 20 to 27 steps, at random: the buffers of a step lie where some step before had its own,
+// which comes round every few steps, and a matrix that lies badly costs a step 100 µs.
 
 import { type ProfileOptions, ProfilerActivity, profile, recordFunction } from '@ranktrace/sdk';
 import type { Recorder } from '../../packages/sdk/dist/recorder.js';
@@ -16,67 +17,66 @@ import { median } from './figure.ts';
 
 /** ms. */
 export interface MeasuredProfile {
-  /** By turn with recording: what a step took between the turns before and after, and how much more with recording. */
-  readonly without: readonly number[];
-  readonly extra: readonly number[];
-  /** The same as the recorder accounts for it: what every summary prints. */
-  readonly accounted: readonly number[];
+  /** By turn with recording. */
+  readonly turns: readonly MeasuredTurn[];
   /** What a step's own calls take, the work inside them left out: four phases and the step's end. */
   readonly phases: number;
 }
 
-const warmUpSteps = 2400;
-const uncountedTurns = 60;
-const turns = uncountedTurns + 121;
-const stepsPerTurnMin = 8;
-const stepsPerTurnMax = 13;
-const uncountedPerTurn = 2;
+/** ms. */
+export interface MeasuredTurn {
+  /** What a step took between the turns before and after, and how much more with recording. */
+  readonly without: number;
+  readonly extra: number;
+  /** The same of the mean step: with what comes seldom, such as a garbage collection, or a stack that is looked at. */
+  readonly extraOfMean: number;
+  /** How much more as the recorder accounts for it, of the mean step: what every summary prints. */
+  readonly accounted: number;
+}
+
+const warmUpSteps = 1800;
+const uncountedTurns = 20;
+const countedTurns = 81;
+const stepsPerTurnMin = 20;
+const stepsPerTurnMax = 27;
+const uncountedPerTurn = 8;
 
 /** A phase without recording: not even `recordFunction` with nothing to do. */
 const call = <T>(_phase: string, run: () => T): T => run();
 
-/** Steps with and without recording in turn. */
-async function measure(training: DigitTraining, options: ProfileOptions): Promise<Omit<MeasuredProfile, 'phases'>> {
+/** Steps with and without recording in turn; the first turn, with recording, warms up. */
+async function measure(training: DigitTraining, options: ProfileOptions): Promise<MeasuredTurn[]> {
   const prof = profile(options).start();
   const recorder = threadRecorder() as Recorder;
-  /** Gives what the step took, ms. */
-  const run = async (isRecorded: boolean): Promise<number> => {
-    const started = performance.now();
-    training.step(isRecorded ? recordFunction : call);
-    if (isRecorded) prof.step();
-    const took = performance.now() - started;
-    // As a loop that awaits its all-reduce does.
-    await new Promise((resolve) => setImmediate(resolve));
-    return took;
-  };
-  for (let step = 0; step < warmUpSteps; step++) await run(true);
-  const took: number[] = [];
-  const accounted: number[] = [];
-  for (let turn = 0; turn < turns; turn++) {
-    const isRecorded = turn % 2 === 1;
-    prof.toggleCollectionDynamic(isRecorded, [ProfilerActivity.CPU]);
-    const steps = stepsPerTurnMin + Math.floor(Math.random() * (1 + stepsPerTurnMax - stepsPerTurnMin));
-    const counted: number[] = [];
+  const counted: { readonly median: number; readonly mean: number; readonly accounted: number }[] = [];
+  for (let turn = 0; turn <= uncountedTurns + countedTurns; turn++) {
+    const isRecorded = turn % 2 === 0;
+    if (turn > 0) prof.toggleCollectionDynamic(isRecorded, [ProfilerActivity.CPU]);
+    const steps = turn === 0 ? warmUpSteps : stepsPerTurnMin + Math.floor(Math.random() * (1 + stepsPerTurnMax - stepsPerTurnMin));
+    const took: number[] = [];
     let { overheadMs } = recorder;
     for (let step = 0; step < steps; step++) {
-      const ms = await run(isRecorded);
-      if (step >= uncountedPerTurn) counted.push(ms);
+      const started = performance.now();
+      training.step(isRecorded ? recordFunction : call);
+      if (isRecorded) prof.step();
+      if (step >= uncountedPerTurn) took.push(performance.now() - started);
       else overheadMs = recorder.overheadMs;
+      // As a loop that awaits its all-reduce does.
+      await new Promise((resolve) => setImmediate(resolve));
     }
-    if (turn < uncountedTurns) continue;
-    took.push(median(counted));
-    if (isRecorded) accounted.push((recorder.overheadMs - overheadMs) / counted.length);
+    if (turn <= uncountedTurns) continue;
+    const mean = took.reduce((sum, ms) => sum + ms, 0) / took.length;
+    counted.push({ median: median(took), mean, accounted: (recorder.overheadMs - overheadMs) / took.length });
   }
   await prof.stop();
-  const without: number[] = [];
-  const extra: number[] = [];
-  // The first turn that counts is without, and so is the last.
-  for (let at = 1; at + 1 < took.length; at += 2) {
-    const between = ((took[at - 1] as number) + (took[at + 1] as number)) / 2;
-    without.push(between);
-    extra.push((took[at] as number) - between);
-  }
-  return { without, extra, accounted };
+  // The first one that counts is without, and so is the last.
+  return counted.flatMap((turn, at) => {
+    const [before, after] = [counted[at - 1], counted[at + 1]];
+    if (at % 2 === 0 || before === undefined || after === undefined) return [];
+    const without = (before.median + after.median) / 2;
+    const extraOfMean = turn.mean - (before.mean + after.mean) / 2;
+    return [{ without, extra: turn.median - without, extraOfMean, accounted: turn.accounted }];
+  });
 }
 
 /** ms per step, in a loop of nothing else. */
@@ -99,5 +99,5 @@ async function phasesMs(options: ProfileOptions): Promise<number> {
 
 const options = JSON.parse(process.argv[2] as string) as ProfileOptions;
 const measured = await measure(await DigitTraining.prepare(), options);
-process.send?.({ ...measured, phases: await phasesMs(options) } satisfies MeasuredProfile);
+process.send?.({ turns: measured, phases: await phasesMs(options) } satisfies MeasuredProfile);
 process.disconnect?.();
