@@ -5,8 +5,10 @@
 //   ·  ·  · ·  ·  ·  ·   │ ·  ·
 //   ───────── line ──────┴───────
 //
-// With less history (six windows at least) the line is known less well, and the limit grows by that. What is larger than all ways is proven: a
-// ping contradicts all before it, at any believable drift.
+// With less history (six windows at least) the line is known less well, and the limit grows by that. A window whose shortest way took longer than
+// the shortest of any four in a row so far says less: on a host that is starved of CPU, ranks hear answers late, and the middle of a ping is off by up to half of that.
+// Residuals that longer ways explain are no step; the bound covers them. What is larger than all ways is proven: a ping contradicts all before it,
+// at any believable drift.
 //
 // Invariant: at most `stepsMax` steps; a clock that seems to step more often does something else, and its bound says so.
 
@@ -88,14 +90,21 @@ function firstRefuted(pings: readonly HostPing[]): number | undefined {
 /** The first ping after the first step that windows show. */
 function likelyStep(pings: readonly HostPing[]): number | undefined {
   const windows = windowOffsets(pings, windowLength, bestPings, 0);
-  for (let index = beforeMin; index + between + after <= windows.length; index++) {
-    const line = lineThrough(windows.slice(Math.max(0, index - before), index));
-    const residual = ({ at, offset }: WindowOffset): number => offset - line.at(at);
-    const limit = Math.max(madFactor * line.deviation * line.openness((windows[index + between + after - 1] as WindowOffset).at), stepMin);
-    const residuals = windows.slice(index + between, index + between + after).map(residual);
+  let shortest = Number.POSITIVE_INFINITY;
+  for (let end = after; end <= windows.length; end++) {
+    const later = windows.slice(end - after, end);
+    shortest = Math.min(shortest, medianOf(later.map(({ width }) => width)));
+    const index = end - after - between;
+    if (index < beforeMin) continue;
+    const earlier = windows.slice(Math.max(0, index - before), index);
+    const line = lineThrough(earlier);
+    const limit = Math.max(madFactor * line.deviation * line.openness((later[after - 1] as WindowOffset).at), stepMin);
+    const residuals = later.map(({ at, offset }) => offset - line.at(at));
     const step = medianOf(residuals);
     if (Math.abs(step) <= limit || residuals.some((value) => Math.sign(value) !== Math.sign(step))) continue;
-    return firstAfter(pings, windows[index - 1] as WindowOffset, windows[index + between + after - 1] as WindowOffset, line.at, step);
+    const explained = later.map((window) => lateBy(window, shortest) + line.lateBy(window.at, shortest));
+    if (medianOf(residuals.map((value, place) => Math.abs(value) - (explained[place] as number))) <= limit) continue;
+    return firstAfter(pings, windows[index - 1] as WindowOffset, later[after - 1] as WindowOffset, line.at, step);
   }
   return undefined;
 }
@@ -129,6 +138,9 @@ function split(pings: readonly HostPing[], from: number, to: number, line: (at: 
   return Math.max(1, Math.min(best, pings.length - 1));
 }
 
+/** How far the middle of a window may be off because messages came late, ns, if all of that was on one way. */
+const lateBy = ({ width }: WindowOffset, shortest: number): number => Math.max(0, width - shortest) / 2;
+
 /** Least squares, and the deviation of what is left over. */
 function lineThrough(windows: readonly WindowOffset[]) {
   const meanAt = windows.reduce((sum, { at }) => sum + at, 0) / windows.length;
@@ -140,6 +152,12 @@ function lineThrough(windows: readonly WindowOffset[]) {
   }
   const slope = square === 0 ? 0 : product / square;
   const at = (time: number): number => mean + slope * (time - meanAt);
+  /** How far the line may be off at a time for what its windows may be off, each weighed as the line weighs it. */
+  const lateAt = (time: number, shortest: number): number =>
+    windows.reduce((sum, window) => {
+      const weight = 1 / windows.length + (square === 0 ? 0 : ((time - meanAt) * (window.at - meanAt)) / square);
+      return sum + Math.abs(weight) * lateBy(window, shortest);
+    }, 0);
   const deviation = madOfDeviation * medianOf(windows.map((window) => Math.abs(window.offset - at(window.at))));
   // A few windows may lie on a line by chance: what they leave open beyond the best of them says how far off they can be.
   const least = Math.min(...windows.map(({ width }) => width));
@@ -151,5 +169,5 @@ function lineThrough(windows: readonly WindowOffset[]) {
     const reach = (before / 2 + between + after) * windowLength;
     return Math.max(1, opennessAt(windows.length, time, square) / opennessAt(before, meanAt + reach, full));
   };
-  return { at, deviation: Math.max(deviation, open, deviationMin), openness };
+  return { at, lateBy: lateAt, deviation: Math.max(deviation, open, deviationMin), openness };
 }
