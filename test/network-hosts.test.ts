@@ -126,8 +126,8 @@ const us = (ns: number): string => `${(ns / 1000).toFixed(1)} µs`;
 const quantile = (values: readonly number[], share: number): number =>
   values.toSorted((a, b) => a - b)[Math.floor(share * (values.length - 1))] as number;
 
-/** What holds whatever the network is like; gives how far hosts are apart, ns, step by step. */
-async function check(out: string, known: KnownRun): Promise<number[]> {
+/** Holds whatever the network and the machine are like. Gives how far hosts are apart in the median step, and by the shortest pings alone, ns. */
+async function check(out: string, known: KnownRun): Promise<{ readonly median: number; readonly byShortestPing: number }> {
   const path = join(out, known.run);
   const own = ownClocksOf(path, known);
   const read = await readRun(path, known.run);
@@ -154,7 +154,7 @@ async function check(out: string, known: KnownRun): Promise<number[]> {
   expect(reversedIn(read, worldSize)).toEqual([]);
   // Noisy pings over seconds leave drifts open by 20 ppm, which calls that take 60 µs may contradict. That is told; and nothing else is missing.
   expect(read.findings.filter((text) => !text.startsWith('messages contradict each other'))).toEqual([]);
-  return errors;
+  return { median: quantile(errors, 0.5), byShortestPing: own.byShortestPing };
 }
 
 it('aligns hosts whose clocks are seconds apart, better than their pings can, by what ranks do together', async (context) => {
@@ -167,11 +167,10 @@ it('aligns hosts whose clocks are seconds apart, better than their pings can, by
     const target = `${network.root}:${port}`;
     const known = await runRanks(network, { run: 'fabric', steps: 1500, url: 'ws://TARGET', target, environment, isSlow: false });
     await service.said('run fabric:');
-    const errors = await check(out, known);
-    // Eight runs of this length: median 13 to 35 µs; worst 24 to 73 µs, in the first seconds, for want of knowing the drift. The shortest pings
-    // are wrong by 125 to 225 µs. Collectives themselves leave 100 µs and more between last entry and first exit.
-    expect(quantile(errors, 0.5)).toBeLessThan(60_000);
-    expect(Math.max(...errors)).toBeLessThan(120_000);
+    const { median, byShortestPing } = await check(out, known);
+    // Eight runs of this length on a quiet machine: median 13 to 35 µs, where the shortest pings are wrong by 125 to 225 µs; 36 against 190 µs at a
+    // load of 13 on 2 cores. Without what ranks do together nothing is better than the shortest pings.
+    expect(median).toBeLessThan(0.6 * byShortestPing);
   } finally {
     service.child.kill('SIGINT');
     await service.ended;
