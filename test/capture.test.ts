@@ -121,7 +121,7 @@ describe('over WebSocket', () => {
     expect(readdirSync(join(directory, 'out', run, 'captures'))).toHaveLength(3);
   });
 
-  test('what is over comes from the flight recorders, and nothing else is recorded', { timeout: 60_000 }, async () => {
+  test('what is over comes from the flight recorders, and nothing else is recorded', async () => {
     await using aggregator = await startAggregator({ out: join(directory, 'out') });
     await train(aggregator, 2, ['test/programs/steps.mjs', '600', '10'], { RANKTRACE_FLIGHT_RECORDER_STEPS: '300' });
     const onset = Math.min(newest(aggregator, 0), newest(aggregator, 1)) - 5;
@@ -147,7 +147,7 @@ describe('over WebSocket', () => {
     }
   });
 
-  test('a rank that is ahead says that it is late, and the others are recorded', { timeout: 60_000 }, async () => {
+  test('a rank that is ahead says that it is late, and the others are recorded', async () => {
     const program = `
       import { profile, recordFunction } from '@ranktrace/sdk';
       const prof = profile().start();
@@ -208,7 +208,7 @@ describe('over WebSocket', () => {
     expect(found.names).toContain('all_reduce');
   });
 
-  test("the schedule's own steps, and results in the process, are as without it", { timeout: 60_000 }, async () => {
+  test("the schedule's own steps, and results in the process, are as without it", async () => {
     const program = `
       import { profile, recordFunction, schedule } from '@ranktrace/sdk';
       const active = [];
@@ -242,7 +242,7 @@ describe('over WebSocket', () => {
   });
 });
 
-test('over NATS, the ranks that the run has are asked', { timeout: 60_000 }, async () => {
+test('over NATS, the ranks that the run has are asked', async () => {
   await using server = await startNatsServer();
   await using aggregator = await startAggregator({ out: join(directory, 'out'), nats: { servers: [server.url] } });
   await train(aggregator, 2, undefined, { RANKTRACE_URL: server.url });
@@ -252,7 +252,7 @@ test('over NATS, the ranks that the run has are asked', { timeout: 60_000 }, asy
 });
 
 describe('ranktrace capture', () => {
-  test('says what is in the trace, as text and as data', { timeout: 60_000 }, async () => {
+  test('says what is in the trace, as text and as data', async () => {
     await using aggregator = await startAggregator({ out: join(directory, 'out'), token: 'secret' });
     await train(aggregator, 2, undefined, { RANKTRACE_TOKEN: 'secret' });
     const command = ['capture', '--steps', '5', '--url', aggregator.address];

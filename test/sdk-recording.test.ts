@@ -200,7 +200,7 @@ test('a killed process whose event loop was blocked shows what it was inside of'
   const end = ending(child);
   await said(child, 'ready');
   // Its first batch, and a heartbeat.
-  await expect.poll(() => readBatches().length, { timeout: 20_000 }).toBeGreaterThan(1);
+  await expect.poll(() => readBatches().length, { timeout: 100_000 }).toBeGreaterThan(1);
   child.kill('SIGKILL');
   await end;
   const batches = readBatches();
@@ -261,7 +261,7 @@ test('two profiles that overlap: a signal still ends the process', async () => {
   await said(child, 'ready');
   child.kill('SIGTERM');
   // The first one still waits for its aggregator, for 3 s.
-  const timer = setTimeout(() => child.kill('SIGKILL'), 20_000);
+  const timer = setTimeout(() => child.kill('SIGKILL'), 100_000);
   expect((await end).signal).toBe('SIGTERM');
   clearTimeout(timer);
   expect(names(readBatches())).toContain('work');

@@ -9,7 +9,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-const readyWithinMs = 20_000;
+const readyWithinMs = 100_000;
 const impatientAfterMs = 5000;
 const outputCharsMax = 64 * 1024;
 

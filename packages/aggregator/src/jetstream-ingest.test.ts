@@ -105,7 +105,7 @@ test('nothing is lost or doubled over kill -9 of the server and restarts of the 
       aggregator = await start(directory.path, server.url, { run: 'demo' });
     }
     await publishing;
-    await waitUntil('all are stored', () => stored(aggregator) >= ranks * batches, 60_000);
+    await waitUntil('all are stored', () => stored(aggregator) >= ranks * batches);
     expectAll(aggregator, ranks, batches);
   } finally {
     await aggregator[Symbol.asyncDispose]();

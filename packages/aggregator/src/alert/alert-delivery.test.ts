@@ -111,7 +111,8 @@ test('what is refused is not tried again; what is too old is given up; the next 
   receiver.answer = { code: 500 };
   delivery.deliver(numbered(3));
   await waitUntil('it is too old', () => delivery.status()[0]?.lost === 3);
-  expect(receiver.requests.length).toBeGreaterThan(3);
+  // How often it is tried in that time is the machine's matter (the test above counts tries).
+  expect(receiver.requests.length).toBeGreaterThanOrEqual(3);
   receiver.answer = { code: 200 };
   delivery.deliver(numbered(4));
   await waitUntil('the next one is told', () => delivery.status()[0]?.sent === 1);

@@ -65,7 +65,7 @@ async function followed(states: readonly (readonly BatchSource[])[], viewed: Vie
   const following = followStore(run, viewed, stop.signal, noNotice);
   for (; at < states.length - 1; at++) {
     const batches = (states[at] as readonly BatchSource[]).reduce((sum, { count }) => sum + count, 0);
-    await waitUntil(`state ${at} is read`, () => viewed.about.read === 2 * batches, 20_000);
+    await waitUntil(`state ${at} is read`, () => viewed.about.read === 2 * batches);
   }
   await following;
 }

@@ -57,14 +57,8 @@ function isAlive(pid: number): boolean {
   }
 }
 
-const short = {
-  ...sampleLimits,
-  restartDelaysMs: [20, 40],
-  silenceMsMax: 150,
-  silentIntervalsMax: 1,
-  nvlinkIntervalMs: 50,
-  nvlinkTimeoutMs: 2000,
-};
+/** Short waits before something happens again; as long ones as ever before something is given up, for a busy machine may take its time. */
+const short = { ...sampleLimits, restartDelaysMs: [20, 40], nvlinkIntervalMs: 50, pipesOpenMsMax: 10_000 };
 
 function start(devices?: readonly string[], limits: SampleLimits = short) {
   const samples: DeviceSample[] = [];
@@ -80,7 +74,7 @@ function start(devices?: readonly string[], limits: SampleLimits = short) {
   return { samples, notices };
 }
 
-async function until(condition: () => boolean, waitMs = 10_000): Promise<void> {
+async function until(condition: () => boolean, waitMs = 60_000): Promise<void> {
   const endMs = performance.now() + waitMs;
   while (!condition()) {
     if (performance.now() > endMs) throw new Error(`Waited ${waitMs} ms`);
@@ -184,7 +178,6 @@ test('gives one notice, with its own words, when the driver fails it however oft
   script(`${print(readFixture('driver-error.txt').lines)}exit 9`);
   const { notices } = start();
   await until(() => notices.length > 0);
-  await sleep(200);
   expect(file('runs')).toHaveLength(3);
   expect(notices).toEqual([
     "no GPU counters from nvidia-smi: it ended (exit code 9: NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. " +
@@ -211,10 +204,10 @@ test('gives up one that dies each time, and says that there were counters', asyn
 
 test('ends one that hangs in silence', async () => {
   script('exec sleep 600');
-  const { notices } = start();
+  const { notices } = start(undefined, { ...short, restartDelaysMs: [20], silenceMsMax: 1000, silentIntervalsMax: 1 });
   await until(() => notices.length > 0);
   expect(notices).toEqual(['no GPU counters from nvidia-smi: it ended (no answer)']);
-  expect(file('runs')).toHaveLength(3);
+  expect(file('runs')).toHaveLength(2);
   expect(alive()).toEqual([]);
 });
 
@@ -222,7 +215,7 @@ test('skips what is no row: a header, a cut row, CRLF, a line of 10 MB, terminal
   const [first = '', second = '', third = ''] = all;
   const noise = [h100.lines[0] ?? '', first.slice(0, 40), `${first}\r`, '\u001b[31m', second];
   script(`${print(noise)}head -c 10000000 /dev/zero | tr '\\0' x\necho\n${print([third])}printf '%s' '2, GPU-1, cut'\nexec sleep 600`);
-  const { samples, notices } = start(undefined, { ...short, silenceMsMax: 30_000 });
+  const { samples, notices } = start();
   await until(() => samples.length >= 3);
   expect(samples.map(({ device, values }) => [device, values.power])).toEqual([
     ['2', 154.88],
@@ -234,10 +227,13 @@ test('skips what is no row: a header, a cut row, CRLF, a line of 10 MB, terminal
 
 test('reads no more of a flood than its bounds', async () => {
   script(`yes '${all[0]}'`);
-  const { samples } = start(undefined, { ...short, silenceMsMax: 30_000, linesPerIntervalMax: 10, outputCharsPerSecondMax: 100_000 });
+  const begunMs = performance.now();
+  const { samples } = start(undefined, { ...short, linesPerIntervalMax: 10, outputCharsPerSecondMax: 100_000 });
+  await until(() => samples.length > 0);
   await sleep(1200);
-  expect(samples.length).toBeGreaterThan(0);
-  expect(samples.length).toBeLessThanOrEqual(50);
+  // A pause may end in the middle of an interval, so one more may have begun.
+  const intervals = Math.ceil((performance.now() - begunMs) / 100) + 1;
+  expect(samples.length).toBeLessThanOrEqual(10 * intervals);
 });
 
 test('starts nothing for a rank without a device, and says why for one with MIG devices alone', async () => {
