@@ -117,7 +117,7 @@ export interface RunModel {
   readonly from: number;
   readonly until: number;
   readonly live: boolean;
-  /** Batches read of those there are; equal when all is shown. */
+  /** Batches read of those there are; equal when all is shown. A run that was only just opened has 0 of 1. */
   readonly read: number;
   readonly total: number;
   readonly processes: readonly ViewProcess[];
@@ -279,6 +279,8 @@ export interface SearchResult {
 
 /** The first page: what of the run is slow, when, and on whom. Bins are of equally many steps. */
 export interface Overview {
+  /** Whether all ranks are read to their end. While they are not, only the steps that every rank has told are in it, so that ranks compare. */
+  readonly allRead: boolean;
   readonly fromStep: number;
   readonly toStep: number;
   readonly steps: number;

@@ -107,6 +107,64 @@ describe('a run that is followed', () => {
     expect(await shown(viewed)).toEqual(await whole());
   });
 
+  it('says how much is read, and compares only steps that all ranks have told, at each batch until all is read', async () => {
+    using viewed = new ViewedRun('demo');
+    const seen: { part: number; steps: number; toStep: number }[] = [];
+    const look = (): void => {
+      const { read, total } = viewed.model();
+      const overview = viewed.overview({ bins: 1000 });
+      expect(read).toBeLessThan(total);
+      seen.push({ part: read / total, steps: overview.steps, toStep: overview.toStep });
+      if (overview.steps === 0) {
+        expect([overview.ranks, overview.percentiles]).toEqual([[], null]);
+        return;
+      }
+      expect(overview).toMatchObject({ allRead: false, fromStep: 0 });
+      expect(overview.ranks.map(({ rank, steps }) => [rank, steps])).toEqual([0, 1, 2, 3].map((rank) => [rank, overview.toStep + 1]));
+      // No cell of a rank stands beside an empty one.
+      expect(overview.ranks.every(({ cells }) => cells.every((cell) => cell !== null))).toBe(true);
+    };
+    look();
+    let isReading = true;
+    const watched = sources.map((source): BatchSource => {
+      return {
+        rank: source.rank,
+        incarnation: source.incarnation,
+        count: source.count,
+        missing: source.missing,
+        batch: (index, tables) => {
+          // The analysis reads them once more.
+          if (isReading) look();
+          return source.batch(index, tables);
+        },
+      };
+    });
+    await followed([watched], viewed);
+    isReading = false;
+    const batches = sources.reduce((sum, { count }) => sum + count, 0);
+    const compared = seen.filter(({ steps }) => steps > 0);
+    expect(compared.length).toBeGreaterThan(batches / 2);
+    expect(compared.map(({ toStep }) => toStep)).toEqual(compared.map(({ toStep }) => toStep).sort((a, b) => a - b));
+    expect(seen.map(({ part }) => part)).toEqual(seen.map(({ part }) => part).sort((a, b) => a - b));
+    const { ranks, allRead } = viewed.overview({ bins: 1000 });
+    expect([allRead, viewed.about.read === viewed.about.total, ranks.length]).toEqual([true, true, 4]);
+  });
+
+  it('waits for no rank of a live run that has said nothing more', async () => {
+    using viewed = new ViewedRun('demo');
+    const upTo = (share: number): BatchSource[] =>
+      sources.map((source, rank) => first(source, Math.floor((rank === 3 ? 0.2 : share) * source.count)));
+    const silentSince = (): number => viewed.timeline.processes.find(({ process }) => process.rank === 3)?.steps.range?.[1] ?? 0;
+    const seen: number[] = [];
+    viewed.onGrown(() => {
+      const { read, total } = viewed.about;
+      if (seen.length > 0 || read === total) seen.push(viewed.overview({ bins: 1000 }).toStep);
+    });
+    await followed([upTo(0.6), upTo(1)], viewed);
+    expect(Math.min(...seen)).toBeGreaterThan(2 * silentSince());
+    expect(seen.at(-1)).toBeGreaterThan(seen[0] as number);
+  });
+
   it('tells pages what they have not, whenever they ask', async () => {
     using viewed = new ViewedRun('demo');
     const before = viewed.growth(undefined);

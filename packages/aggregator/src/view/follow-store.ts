@@ -1,7 +1,7 @@
 // A run's batches into its timeline, as they come: clocks first, then events, then what is to be said of the whole.
 //
-//   sources ──► align ──► index ──► grown ──► (more came? again)
-//                                      └──► whole: analyse
+//   sources ──► align ──► index, all ranks in turn ──► grown ──► (more came? again)
+//                                                       └──► whole: analyse
 //
 // While ranks go on, clocks are those of a growing run (RunAlignment.update), fitted at most every so often; once the run is whole they are
 // fitted from scratch, as in its trace file.
@@ -68,6 +68,8 @@ class StoreReader {
   #isAnalysisWanted = false;
   #beginning: BlameLevels | undefined;
   #missing = 0;
+  /** Batches whose clocks were read before: fitting them anew is no reading. */
+  #surveyed = 0;
 
   constructor(viewed: ViewedRun, signal: AbortSignal, onNotice: (notice: string) => void) {
     this.#viewed = viewed;
@@ -80,19 +82,25 @@ class StoreReader {
     const batches = sources.reduce((sum, { count }) => sum + count, 0);
     // Each is read for its clocks and for its events.
     const progress: MergeProgress = { done: 0, total: batches };
-    const tell = (done: number): void => this.#viewed.grown({ read: Math.min(done, 2 * batches), total: 2 * batches, live: !isWhole });
+    const tell = (surveyed: number): void => {
+      this.#surveyed = Math.max(this.#surveyed, Math.min(surveyed, batches));
+      this.#viewed.grown({ read: Math.min(this.#surveyed + this.#indexed(), 2 * batches), total: 2 * batches, live: !isWhole });
+    };
+    // What a live run gains is read at once as a rule: pages are not told of each time.
+    if (this.#surveyed === 0) tell(0);
     const isNew = sources.some((source) => source.count > 0 && !this.#ranks.has(keyOf(source)));
     if (isWhole || isNew || performance.now() >= this.#alignAfter) {
       const aligning = performance.now();
-      await this.#align(sources, isWhole, progress, () => tell(Math.min(progress.done, batches)));
+      await this.#align(sources, isWhole, progress, () => tell(progress.done));
       this.#alignAfter = performance.now() + Math.max(limits.viewAlignMs, limits.viewWorkShare * (performance.now() - aligning));
     }
-    for (const source of sources) {
+    const followed = sources.flatMap((source) => {
       const rank = this.#ranks.get(keyOf(source));
-      if (rank === undefined) continue;
-      await driveSteps(rank.follow(source, isWhole), { signal: this.#signal, onProgress: () => tell(batches + this.#indexed()) });
-    }
-    tell(2 * batches);
+      rank?.expect(source);
+      return rank === undefined ? [] : [rank.follow(source, isWhole)];
+    });
+    await driveSteps(inTurns(followed), { signal: this.#signal, onProgress: () => tell(batches) });
+    this.#viewed.grown({ read: 2 * batches, total: 2 * batches, live: !isWhole });
     this.#analyse(isWhole, performance.now() - began);
   }
 
@@ -164,6 +172,19 @@ class StoreReader {
     let read = 0;
     for (const rank of this.#ranks.values()) read += rank.read;
     return read;
+  }
+}
+
+/** One batch of each rank after the other, so that meanwhile all have told about as many steps. */
+function* inTurns(ranks: readonly Generator<void>[]): Generator<void> {
+  for (let open = ranks; open.length > 0; ) {
+    const left: Generator<void>[] = [];
+    for (const rank of open) {
+      if (rank.next().done === true) continue;
+      left.push(rank);
+      yield;
+    }
+    open = left;
   }
 }
 

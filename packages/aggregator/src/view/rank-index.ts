@@ -37,6 +37,11 @@ export class RankIndex {
     return this.#read;
   }
 
+  /** Tells whether `source` has what was not read, so that nobody takes the rank for shorter than it is before `follow` comes to it. */
+  expect(source: BatchSource): void {
+    this.timeline.isBeingRead = source.count > this.#read;
+  }
+
   /** Reads what is new in `source`, the same one as it is now; yields after each batch. `isWhole`: nothing is to follow. */
   *follow(source: BatchSource, isWhole: boolean): Generator<void> {
     const isChanged = source.count > this.#read;
@@ -57,6 +62,7 @@ export class RankIndex {
     }
     // What comes from here on is read by its sequence again.
     this.#order = undefined;
+    this.timeline.isBeingRead = false;
     if (isWhole) this.#end();
   }
 

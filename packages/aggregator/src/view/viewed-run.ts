@@ -15,7 +15,8 @@ export class ViewedRun implements RunView, Disposable {
   readonly #blocks: BlockFile;
   readonly #log: ModelLog;
   readonly #listeners = new Set<() => void>();
-  #about: RunAbout = { worldSize: 1, unixEpoch: null, live: true, read: 0, total: 0, clockConflicts: [] };
+  // Nothing is read yet: whoever looks now must not take that for an empty run.
+  #about: RunAbout = { worldSize: 1, unixEpoch: null, live: true, read: 0, total: 1, clockConflicts: [] };
   #touchedAt = Number.NEGATIVE_INFINITY;
   #analysis: RunAnalysis | undefined;
   #isAnalysed = false;

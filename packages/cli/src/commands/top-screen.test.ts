@@ -34,6 +34,7 @@ const steps = (rank: number, backward: number): OverviewRank => ({
 
 const overview = (backwards: readonly number[]): Overview => ({
   ...{
+    allRead: true,
     fromStep: 1105,
     toStep: 1204,
     steps: 8,

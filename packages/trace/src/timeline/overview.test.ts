@@ -74,6 +74,27 @@ describe('overviewOf', () => {
     expect(overview.times).toEqual([-40, 960]);
   });
 
+  it('compares ranks that are still being read over the steps that all have told', () => {
+    // The job of 900 steps whose rank 2 was said to be slow: it is read up to step 70, where steps were long for all.
+    const lengthOf = (step: number): number => (step < 200 ? 171 : 100);
+    const rank = (number: number, steps: number): StepsOfProcess => ({ ...rankOf(number, steps, lengthOf), isBeingRead: steps < 900 });
+    const overview = overviewOf([rank(0, 900), rank(1, 300), rank(2, 71), rank(3, 900)], { bins: 1000 });
+    expect(overview).toMatchObject({ allRead: false, fromStep: 0, toStep: 70, steps: 71 });
+    expect(overview.ranks.map(({ steps, mean, p50 }) => [steps, mean, p50])).toEqual([0, 1, 2, 3].map(() => [71, 171, 171]));
+    expect(overview.ranks.map(({ phases }) => phases)).toEqual([0, 1, 2, 3].map(() => overview.ranks[0]?.phases));
+    expect(overview.fastest).toEqual(overview.slowest);
+    expect(overviewOf([rank(0, 900), { ...rank(2, 71), isBeingRead: false }], { bins: 1000 })).toMatchObject({ allRead: true, toStep: 899 });
+  });
+
+  it('compares nothing while a rank has told no step, nor a bin that a rank has told in part', () => {
+    const silent = { ...rankOf(1, 0, () => 1), isBeingRead: true };
+    expect(overviewOf([rankOf(0, 900, () => 1), silent], { bins: 10 })).toMatchObject({ allRead: false, steps: 0, bins: [], ranks: [] });
+    const coarse = rankOf(0, 4 * stepLimits.stepBinsPerProcessMin, () => 1, { budget: new StepBudget(0) });
+    const behind = { ...rankOf(1, 71, () => 1), isBeingRead: true };
+    const overview = overviewOf([coarse, behind], { bins: 1000 });
+    expect([coarse.steps.binSteps, overview.toStep, overview.ranks.map(({ steps }) => steps)]).toEqual([4, 67, [68, 68]]);
+  });
+
   it('says nothing of no steps', () => {
     const nothing = { steps: 0, bins: [], times: [], slowest: [], percentiles: null, ranks: [], phases: [] };
     expect(overviewOf([], { bins: 10 })).toMatchObject(nothing);

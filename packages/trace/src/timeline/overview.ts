@@ -5,6 +5,8 @@
 //   unit                    │   │   │   │   │   │   │      the coarsest of them: in it ranks compare
 //   bin                     │           │           │      some units, as many as it takes to need no more than `request.bins`
 //
+// While ranks are still being read, only the steps that each of them has told are in it: the mean of 70 steps is not held against that of 900.
+//
 // A cluster's step is as long as its slowest rank's. Where a unit is one step all of this is exact; where it is more, a rank's mean over the
 // unit stands for its steps.
 
@@ -21,6 +23,8 @@ export interface StepsOfProcess {
   readonly index: number;
   readonly clock: { toTrace(own: number): number };
   readonly steps: StepHistory;
+  /** Whether steps of it are still to be read; default false. */
+  readonly isBeingRead?: boolean;
 }
 
 export interface OverviewRequest {
@@ -54,6 +58,7 @@ export function overviewOf(
   const ranks = rows.map(({ phaseTotals, ...row }): OverviewRank => ({ ...row, phases: meanPhases(row, phaseTotals, phases) }));
   const { slowest, median, fastest } = clusterOf(ranks, grid.bins);
   return {
+    allRead: !processes.some(({ isBeingRead }) => isBeingRead),
     fromStep: grid.from,
     toStep: grid.to,
     steps: cluster.steps,
@@ -90,7 +95,9 @@ function gridOf(processes: readonly StepsOfProcess[], { fromStep = 0, toStep = N
     greatest = Math.max(greatest, steps.range[1]);
     unit = Math.max(unit, steps.binSteps);
   }
-  const [first, to] = [Math.max(least, fromStep), Math.min(greatest, toStep)];
+  // A bin that only some ranks have told whole would compare different steps.
+  const told = Math.floor((lastToldByAll(processes) + 1) / unit) * unit - 1;
+  const [first, to] = [Math.max(least, fromStep), Math.min(greatest, toStep, told)];
   if (first > to) return { from: 0, to: 0, unit, units: 0, width: 1, bins: 0 };
   while ((to - first) / unit >= unitsMax) unit *= 2;
   const from = Math.floor(first / unit) * unit;
@@ -98,6 +105,13 @@ function gridOf(processes: readonly StepsOfProcess[], { fromStep = 0, toStep = N
   const binsMax = Math.max(1, Math.min(bins, Math.floor(stepLimits.overviewCellsMax / processes.length)));
   const unitsPerBin = Math.ceil(units / binsMax);
   return { from, to, unit, units, width: unit * unitsPerBin, bins: Math.ceil(units / unitsPerBin) };
+}
+
+/** The last step that every process has told; those that are read to their end tell no more, and hold up nobody. */
+function lastToldByAll(processes: readonly StepsOfProcess[]): number {
+  let last = Number.POSITIVE_INFINITY;
+  for (const { isBeingRead, steps } of processes) if (isBeingRead) last = Math.min(last, steps.range?.[1] ?? -1);
+  return last;
 }
 
 /** What is known of the cluster's steps, unit by unit. */

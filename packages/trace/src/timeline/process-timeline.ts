@@ -25,6 +25,8 @@ export class ProcessTimeline {
   readonly index: number;
   readonly tracks: TrackTimeline[] = [];
   readonly steps: StepHistory;
+  /** Whether more of it is known to be there than was read so far; whoever reads it says so. */
+  isBeingRead = false;
   readonly #parts: IndexParts;
   readonly #createTrack: CreateTrack;
   /** Merges give lanes by identity. */

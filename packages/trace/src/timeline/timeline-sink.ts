@@ -13,6 +13,7 @@ export function timelineSink(timeline: Timeline): TraceSink {
     let known = processes.get(of.index);
     if (known === undefined) {
       known = timeline.addProcess(of);
+      known.isBeingRead = true;
       processes.set(of.index, known);
     }
     return known;
@@ -36,7 +37,10 @@ export function timelineSink(timeline: Timeline): TraceSink {
         if (until !== undefined) known.advance(until);
         known.end(ended);
       }
-      for (const known of processes.values()) if (!known.isOver) known.end(false);
+      for (const known of processes.values()) {
+        if (!known.isOver) known.end(false);
+        known.isBeingRead = false;
+      }
     },
   };
 }
