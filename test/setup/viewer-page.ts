@@ -83,7 +83,7 @@ export class ViewerPage {
     await this.tab.page.waitForFunction(
       () =>
         document.querySelector('.reading') === null &&
-        !document.querySelector('.run-status')?.textContent?.includes('reading') &&
+        !document.querySelector('.run-status')?.textContent?.includes('Reading') &&
         (window.ranktraceFrames?.length ?? 0) > 0,
       undefined,
       { timeout: 60_000 },

@@ -9,6 +9,7 @@ import type { Connection } from './connection.ts';
 import { formatMany } from './format.ts';
 import { HelpDialog } from './help-dialog.tsx';
 import { OverviewView } from './overview/overview-view.tsx';
+import { isReading, readingText } from './reading.ts';
 import { RunClient } from './run-client.ts';
 import { type ThemeChoice, useThemeChoice } from './theme.ts';
 import { KeptSessions } from './timeline/kept-sessions.ts';
@@ -202,11 +203,13 @@ function RunStatus({ client }: { client: RunClient }): JSX.Element | null {
           live
         </span>
       )}
-      {model.read < model.total && <span class="muted">reading {Math.floor((100 * model.read) / Math.max(1, model.total))} %</span>}
-      {ranks < model.worldSize && <span class="badge badge-warning">{formatMany(model.worldSize - ranks, 'rank')} missing</span>}
+      {isReading(model) && <span class="muted">{readingText(model)}</span>}
+      {!isReading(model) && ranks < model.worldSize && (
+        <span class="badge badge-warning">{formatMany(model.worldSize - ranks, 'rank')} missing</span>
+      )}
       {lost > 0 && <span class="badge badge-alert">something was lost</span>}
       {model.clockConflicts.length > 0 && <span class="badge badge-warning">clocks contradict each other</span>}
-      <span class="muted">{formatMany(ranks, 'rank')}</span>
+      {(ranks > 0 || !isReading(model)) && <span class="muted">{formatMany(ranks, 'rank')}</span>}
     </span>
   );
 }

@@ -7,6 +7,7 @@ import { AnswerState } from './answer-state.tsx';
 import { type Column, DataTable } from './data-table.tsx';
 import { FlameGraph } from './flame-graph.tsx';
 import { formatCount, formatDuration, formatMany, formatPercent, formatTime, formatValue } from './format.ts';
+import { isReading } from './reading.ts';
 import type { Area, RunClient } from './run-client.ts';
 import { wordFilter } from './sort-rows.ts';
 import { Tabset } from './tabset.tsx';
@@ -26,7 +27,9 @@ export function AreaPanel({ client, area, state }: AreaPanelProps): JSX.Element 
   const [tab, setTab] = useState<Tab>('names');
   const model = client.model.value;
   // Of another epoch, tracks have other numbers: what was asked is asked again.
-  const key = model === undefined ? undefined : `${model.epoch} ${area.from} ${area.until} ${area.tracks.join()}`;
+  // Of a recorded run that is still being read, what was added up is part of it.
+  const isPartial = model !== undefined && !model.live && isReading(model);
+  const key = model === undefined ? undefined : `${model.epoch} ${isPartial} ${area.from} ${area.until} ${area.tracks.join()}`;
   const table = useAnswer((options) => client.area(area, options), key);
   const flame = useAnswer((options) => client.flame(area, options), tab === 'flame' ? key : undefined);
   const counters = table.value?.counters.length ?? 0;
@@ -40,7 +43,7 @@ export function AreaPanel({ client, area, state }: AreaPanelProps): JSX.Element 
     <p class="area-head">
       {formatTime(area.from, grain)} – {formatTime(area.until, grain)},{' '}
       {area.tracks.length === 0 ? 'all tracks' : formatMany(area.tracks.length, 'track')}
-      {table.value !== undefined && `, ${formatMany(table.value.events, 'event')}`}
+      {table.value !== undefined && `, ${formatMany(table.value.events, 'event')}${isPartial ? ' so far' : ''}`}
     </p>
   );
   return (
@@ -49,12 +52,14 @@ export function AreaPanel({ client, area, state }: AreaPanelProps): JSX.Element 
         {tab === 'flame' ? (
           <>
             <AnswerState answer={flame} what="Building the flame graph" />
-            {flame.value !== undefined && <FlameGraph root={flame.value} />}
+            {flame.value !== undefined && <FlameGraph root={flame.value} isPartial={isPartial} />}
           </>
         ) : (
           <>
             <AnswerState answer={table} what="Adding up" />
-            {table.value !== undefined && tab === 'names' && <Names table={table.value} model={model} state={state} />}
+            {table.value !== undefined && tab === 'names' && (
+              <Names table={table.value} model={model} isPartial={isPartial} state={state} />
+            )}
             {table.value !== undefined && tab === 'counters' && <Counters table={table.value} model={model} />}
           </>
         )}
@@ -63,7 +68,17 @@ export function AreaPanel({ client, area, state }: AreaPanelProps): JSX.Element 
   );
 }
 
-function Names({ table, model, state }: { table: AreaTable; model: RunModel | undefined; state: ViewState }): JSX.Element {
+function Names({
+  table,
+  model,
+  isPartial,
+  state,
+}: {
+  table: AreaTable;
+  model: RunModel | undefined;
+  isPartial: boolean;
+  state: ViewState;
+}): JSX.Element {
   const [filter, setFilter] = useState('');
   const filterId = useId();
   const shown = useMemo(() => {
@@ -96,7 +111,13 @@ function Names({ table, model, state }: { table: AreaTable; model: RunModel | un
         keyOf={({ kind, name }) => `${kind} ${name}`}
         order={{ by: 'total', direction: 'down' }}
         pageRows={100}
-        empty={table.rows.length === 0 ? 'Nothing lies in this area.' : 'No name matches the filter.'}
+        empty={
+          table.rows.length === 0
+            ? isPartial
+              ? 'Nothing lies in this area so far.'
+              : 'Nothing lies in this area.'
+            : 'No name matches the filter.'
+        }
       />
     </div>
   );

@@ -15,6 +15,8 @@ import './flame-graph.css';
 
 export interface FlameGraphProps {
   readonly root: FlameNode;
+  /** The run is still being read. */
+  readonly isPartial: boolean;
 }
 
 const rowPx = 19;
@@ -23,7 +25,7 @@ const textPx = 22;
 
 const directions = { ArrowUp: 'up', ArrowDown: 'down', ArrowLeft: 'left', ArrowRight: 'right' } as const;
 
-export function FlameGraph({ root }: FlameGraphProps): JSX.Element {
+export function FlameGraph({ root, isPartial }: FlameGraphProps): JSX.Element {
   const id = useId();
   const holder = useRef<HTMLDivElement>(null);
   const width = useWidth(holder);
@@ -38,7 +40,7 @@ export function FlameGraph({ root }: FlameGraphProps): JSX.Element {
     setZoom(0);
     setFocus(0);
   }, [tree]);
-  if (tree.nodes.length < 2) return <p class="flame-empty">No spans lie in this area.</p>;
+  if (tree.nodes.length < 2) return <p class="flame-empty">No spans lie in this area{isPartial && ' so far'}.</p>;
 
   const zoomTo = (node: number): void => {
     setZoom(node);

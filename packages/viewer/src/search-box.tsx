@@ -4,6 +4,7 @@
 import { useSignal } from '@preact/signals';
 import type { JSX } from 'preact';
 import { formatCount, formatDuration, formatMany } from './format.ts';
+import { isReading } from './reading.ts';
 import { selectMatch, showStep } from './timeline/navigate.ts';
 import type { TimelineSession } from './timeline/session.ts';
 
@@ -20,6 +21,8 @@ export function SearchBox({ session }: { session: TimelineSession }): JSX.Elemen
   const names = matches?.result.names.slice(0, namesShownMax) ?? [];
   const [, number] = stepPattern.exec(text) ?? [];
   const step = number === undefined ? undefined : Number(number);
+  const model = session.client.model.value;
+  const isPartial = model === undefined || isReading(model);
   const others = (matches?.result.names.length ?? 0) + (matches?.result.leftOut ?? 0) - names.length;
   return (
     <search
@@ -57,7 +60,7 @@ export function SearchBox({ session }: { session: TimelineSession }): JSX.Elemen
       {matches !== undefined && (
         <>
           <span class="search-count muted" role="status">
-            {total === 0 ? 'none' : formatCount(total)}
+            {total === 0 ? (isPartial ? 'none so far' : 'none') : formatCount(total)}
           </span>
           <span class="button-group">
             <button
@@ -89,7 +92,11 @@ export function SearchBox({ session }: { session: TimelineSession }): JSX.Elemen
               <span class="muted">on all ranks</span>
             </button>
           )}
-          {names.length === 0 && step === undefined && <p class="muted">No name holds “{matches.text}”.</p>}
+          {names.length === 0 && step === undefined && (
+            <p class="muted">
+              No name {isPartial && 'so far '}holds “{matches.text}”.
+            </p>
+          )}
           {names.map(({ name, count, total: time }) => (
             <button type="button" class="search-hit" key={name} onClick={() => void selectMatch(session, 'next', name)}>
               <span class="search-name">{session.nameOf(name)}</span>

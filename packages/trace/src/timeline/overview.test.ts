@@ -83,7 +83,10 @@ describe('overviewOf', () => {
     expect(overview.ranks.map(({ steps, mean, p50 }) => [steps, mean, p50])).toEqual([0, 1, 2, 3].map(() => [71, 171, 171]));
     expect(overview.ranks.map(({ phases }) => phases)).toEqual([0, 1, 2, 3].map(() => overview.ranks[0]?.phases));
     expect(overview.fastest).toEqual(overview.slowest);
-    expect(overviewOf([rank(0, 900), { ...rank(2, 71), isBeingRead: false }], { bins: 1000 })).toMatchObject({ allRead: true, toStep: 899 });
+    expect(overviewOf([rank(0, 900), { ...rank(2, 71), isBeingRead: false }], { bins: 1000 })).toMatchObject({
+      allRead: true,
+      toStep: 899,
+    });
   });
 
   it('compares nothing while a rank has told no step, nor a bin that a rank has told in part', () => {

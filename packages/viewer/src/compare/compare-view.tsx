@@ -12,8 +12,10 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { Card } from '../overview/card.tsx';
 import { binsFor, stepsText, timeOfStep } from '../overview/step-bins.ts';
 import { type FollowedOverview, type StepRange, useOverview } from '../overview/use-overview.ts';
+import { readingText } from '../reading.ts';
 import type { RunClient } from '../run-client.ts';
 import { Tabset } from '../tabset.tsx';
+import { useIsPartial } from '../use-reading.ts';
 import { useWidth } from '../use-width.ts';
 import { chooseRun, type JumpTarget, jump, type ViewState } from '../view-state.ts';
 import { ComparedNames } from './compared-names.tsx';
@@ -108,9 +110,16 @@ interface BothProps {
 
 function Differences(props: BothProps & { readonly range: StepRange; readonly onRange: (range: StepRange) => void }): JSX.Element {
   const { a, b, state, ofA, ofB, offset, range, onRange } = props;
+  const [isPartialA, isPartialB] = [useIsPartial(a.model.value, ofA.overview), useIsPartial(b.model.value, ofB.overview)];
   const problem = ofA.problem ?? ofB.problem ?? a.problem.value ?? b.problem.value;
   if (problem !== undefined) return <p class="compare-empty">{problem}</p>;
-  if (ofA.overview === undefined || ofB.overview === undefined) return <p class="compare-empty">Reading both runs …</p>;
+  if (ofA.overview === undefined || ofB.overview === undefined || isPartialA || isPartialB) {
+    return (
+      <p class="compare-empty" role="status">
+        {sideText('A', a, isPartialA)}, {sideText('B', b, isPartialB)}. They are compared once both are read.
+      </p>
+    );
+  }
   const [overviewA, overviewB] = [ofA.overview, ofB.overview];
   const isZoomed = range.fromStep !== undefined;
   const common = commonSteps(overviewA, overviewB, offset);
@@ -156,6 +165,12 @@ function Differences(props: BothProps & { readonly range: StepRange; readonly on
       </Card>
     </div>
   );
+}
+
+/** `A: Reading 58 %`. */
+function sideText(side: string, { model }: RunClient, isPartial: boolean): string {
+  if (!isPartial) return `${side}: read`;
+  return `${side}: ${model.value === undefined ? 'opening' : readingText(model.value)}`;
 }
 
 const isSame = (

@@ -12,7 +12,9 @@ import type { Overview, OverviewRank, RunModel, ViewFinding } from '@ranktrace/p
 import type { JSX } from 'preact';
 import { useMemo, useRef, useState } from 'preact/hooks';
 import { formatCount, formatDuration, formatPercent, formatRanks } from '../format.ts';
+import { comparedText, noStepsText, readingText } from '../reading.ts';
 import type { RunClient } from '../run-client.ts';
+import { useIsPartial } from '../use-reading.ts';
 import { useWidth } from '../use-width.ts';
 import { jump, type ViewState } from '../view-state.ts';
 import { Card } from './card.tsx';
@@ -44,6 +46,7 @@ export function OverviewView({ client, state }: OverviewProps): JSX.Element {
   const model = client.model.value;
   const bins = width === 0 ? 0 : binsFor(model?.processes.length, width * 0.6);
   const { overview, problem } = useOverview(client, bins, range);
+  const isPartial = useIsPartial(model, overview);
   return (
     <div ref={page} class="overview">
       {(problem ?? client.problem.value) !== undefined && (
@@ -52,9 +55,19 @@ export function OverviewView({ client, state }: OverviewProps): JSX.Element {
         </p>
       )}
       {model === undefined || overview === undefined ? (
-        <p class="overview-empty">Reading the run …</p>
+        <p class="overview-empty" role="status">
+          {model === undefined ? 'Opening the run …' : `${readingText(model)} …`}
+        </p>
       ) : (
-        <Filled model={model} overview={overview} state={state} range={range} onRange={setRange} />
+        <>
+          {isPartial && (
+            <p class="overview-reading" role="status">
+              <progress max={Math.max(1, model.total)} value={model.read} aria-label="Reading the run" />
+              {comparedText(model, overview)}
+            </p>
+          )}
+          <Filled model={model} overview={overview} isPartial={isPartial} state={state} range={range} onRange={setRange} />
+        </>
       )}
     </div>
   );
@@ -63,12 +76,14 @@ export function OverviewView({ client, state }: OverviewProps): JSX.Element {
 interface FilledProps {
   readonly model: RunModel;
   readonly overview: Overview;
+  /** The run is still being read. */
+  readonly isPartial: boolean;
   readonly state: ViewState;
   readonly range: StepRange;
   readonly onRange: (range: StepRange) => void;
 }
 
-function Filled({ model, overview, state, range, onRange }: FilledProps): JSX.Element {
+function Filled({ model, overview, isPartial, state, range, onRange }: FilledProps): JSX.Element {
   const isZoomed = range.fromStep !== undefined;
   const pickRank = (rank: number): void => jump(state, { ranks: [rank], ...timeOf(overview, isZoomed) });
   const pickBin = (bin: number, rank: number | undefined): void => {
@@ -85,7 +100,7 @@ function Filled({ model, overview, state, range, onRange }: FilledProps): JSX.El
   if (overview.bins.length === 0)
     return (
       <>
-        <p class="overview-empty">{noStepsText(model, range)}</p>
+        <p class="overview-empty">{noStepsText(model, range, isPartial)}</p>
         <p class="overview-ways">
           {isZoomed && (
             <button type="button" onClick={() => onRange({})}>
@@ -132,7 +147,7 @@ function Filled({ model, overview, state, range, onRange }: FilledProps): JSX.El
   );
 }
 
-interface SummaryProps extends Omit<FilledProps, 'state'> {
+interface SummaryProps extends Omit<FilledProps, 'state' | 'isPartial'> {
   readonly onPick: (rank: number) => void;
 }
 
@@ -312,12 +327,4 @@ function timeOf(overview: Overview, isZoomed: boolean): { readonly from?: number
 function ranksText({ ranks }: Overview, { worldSize }: RunModel): string {
   const present = new Set(ranks.map(({ rank }) => rank)).size;
   return worldSize > present ? `${formatCount(present)} of ${formatCount(worldSize)}` : formatCount(present);
-}
-
-function noStepsText({ live, processes, read, total }: RunModel, { fromStep, toStep }: StepRange): string {
-  if (fromStep !== undefined) return `No rank has ${stepsText(fromStep, toStep ?? fromStep)}.`;
-  if (processes.length === 0) return live ? 'No rank has said anything yet.' : 'There is nothing in this run.';
-  if (read < total) return `No steps so far: ${formatPercent(read / total)} of the run is read.`;
-  const how = 'Steps are what the training script marks with step().';
-  return live ? `No step has ended yet. ${how}` : `No steps were recorded: the timeline has what there is. ${how}`;
 }

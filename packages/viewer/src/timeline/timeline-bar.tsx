@@ -1,7 +1,7 @@
 // The bar above the lanes: how ranks are put together, zoom, following a live run, how much of the run is read, search.
 
 import type { JSX } from 'preact';
-import { formatCount, formatMany } from '../format.ts';
+import { isReading, readingText } from '../reading.ts';
 import { SearchBox } from '../search-box.tsx';
 import type { Grouping } from '../view-state.ts';
 import type { TimelineSession } from './session.ts';
@@ -69,15 +69,13 @@ export function TimelineBar({ session }: { session: TimelineSession }): JSX.Elem
 
 function Reading({ session }: { session: TimelineSession }): JSX.Element | null {
   const model = session.client.model.value;
-  if (model === undefined || model.read >= model.total) {
+  if (model === undefined || !isReading(model)) {
     return session.isLoading.value ? <span class="reading muted">loading …</span> : null;
   }
   return (
     <span class="reading">
       <progress max={model.total} value={model.read} aria-label="Reading the run" />
-      <span class="muted">
-        read {formatCount(model.read)} of {formatMany(model.total, 'batch', 'batches')}
-      </span>
+      <span class="muted">{readingText(model)}</span>
     </span>
   );
 }

@@ -1,7 +1,9 @@
 // What the timeline says in words: when the window begins, why there is nothing to see, what is selected.
 
+import type { RunModel } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { formatDuration, formatMany, formatTime, formatWallClock } from '../format.ts';
+import { isReading, readingText } from '../reading.ts';
 import { zeroOf } from './ruler.ts';
 import type { TimelineSession } from './session.ts';
 import { lengthOf } from './viewport.ts';
@@ -43,9 +45,9 @@ export function EmptyNote({ session }: { session: TimelineSession }): JSX.Elemen
   if (model.processes.length === 0) {
     return (
       <div class="empty" role="status">
-        <strong>{model.read < model.total ? 'Reading …' : 'Nothing recorded yet'}</strong>
+        <strong>{nothingText(model)}</strong>
         <span>
-          {model.read < model.total ? 'The first ranks appear in a moment.' : 'Ranks appear here as soon as they send something.'}
+          {isReading(model) ? 'The first ranks appear in a moment.' : model.live ? 'Ranks appear here as soon as they send something.' : ''}
         </span>
       </div>
     );
@@ -53,10 +55,10 @@ export function EmptyNote({ session }: { session: TimelineSession }): JSX.Elemen
   if (model.tracks.length === 0) {
     return (
       <div class="empty" role="status">
-        <strong>No events yet</strong>
+        <strong>{isReading(model) ? `${readingText(model)} …` : 'No events yet'}</strong>
         <span>
-          {model.processes.length} of {formatMany(model.worldSize, 'rank')} {model.processes.length === 1 ? 'is' : 'are'} there, none has
-          recorded anything.
+          {model.processes.length} of {formatMany(model.worldSize, 'rank')} {model.processes.length === 1 ? 'is' : 'are'} there
+          {isReading(model) ? '.' : ', none has recorded anything.'}
         </span>
       </div>
     );
@@ -70,6 +72,9 @@ export function EmptyNote({ session }: { session: TimelineSession }): JSX.Elemen
   }
   return null;
 }
+
+const nothingText = (model: RunModel): string =>
+  isReading(model) ? `${readingText(model)} …` : model.live ? 'Nothing recorded yet' : 'There is nothing in this run';
 
 /** Says the selected span to who cannot see it. */
 export function LiveRegion({ session }: { session: TimelineSession }): JSX.Element {
