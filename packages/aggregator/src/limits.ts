@@ -22,6 +22,9 @@ export const aggregatorLimits = {
   sourcesPerRunMax: 262_144,
   /** Step summaries kept in memory per rank. */
   stepsPerRankMax: 4096,
+  /** A rank that says nothing for so long, heartbeats included, is shown as stopped; one whose connection broke, as lost. */
+  rankStoppedMs: 5000,
+  rankLostMs: 2000,
   /** Different phase names kept per rank; the rest is in the store only. */
   phaseNamesPerRankMax: 64,
   /** A lock whose owner cannot be asked (other host, other container) is stale when untouched for so long. */

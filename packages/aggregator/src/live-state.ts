@@ -55,6 +55,8 @@ interface RankState {
   heardAt: number;
   captured: Captured[];
   ended: boolean;
+  /** Its connection broke, and nothing came since. */
+  isGone: boolean;
   step: number;
   /** What it is in the middle of, and since when, ms of `performance.now`. */
   inside: { readonly name: string; readonly since: number } | undefined;
@@ -90,6 +92,7 @@ export class LiveState {
       rank.inside = undefined;
     }
     rank.heardAt = run.lastBatchAt;
+    rank.isGone = false;
     // Batches of one incarnation may come out of order; `dropped` is cumulative, so the highest sequence has the truth.
     const before = rank.incarnations.get(header.incarnation);
     const isNewer = before === undefined || header.sequence > before.sequence;
@@ -105,6 +108,13 @@ export class LiveState {
     }
     addSteps(rank, batch, isLatest);
     for (const listener of this.#listeners) listener(header.run);
+  }
+
+  /** The connection over which the batch with this id came broke; ids are `batchId`'s. */
+  left(batch: string): void {
+    const [run = '', rank, incarnation] = batch.split('.');
+    const state = this.#runs.get(run)?.ranks.get(Number(rank));
+    if (state !== undefined && state.latest.incarnation === incarnation) state.isGone = true;
   }
 
   /** Forgets a run that was closed; its store keeps everything. */
@@ -173,6 +183,7 @@ function rankOf(run: RunState, header: BatchHeader): RankState {
       heardAt: run.lastBatchAt,
       captured: [],
       ended: false,
+      isGone: false,
       step: -1,
       inside: undefined,
       incarnations: new Map(),
@@ -225,7 +236,8 @@ function addSteps(rank: RankState, { strings, tables }: Batch, isLatest: boolean
   }
 }
 
-function rankStatus({ latest, ended, step, inside, incarnations, rows }: RankState): RankStatus {
+function rankStatus(known: RankState): RankStatus {
+  const { latest, ended, step, inside, incarnations, rows } = known;
   const status = { batches: 0, missing: 0, dropped: { events: 0, arguments: 0, names: 0, batches: 0 } };
   for (const { batches, missing, dropped } of incarnations.values()) {
     status.batches += batches;
@@ -240,5 +252,14 @@ function rankStatus({ latest, ended, step, inside, incarnations, rows }: RankSta
   const { rank, incarnation, host, hostName } = latest;
   const where = ended ? undefined : inside;
   const insideMs = where === undefined ? 0 : Math.max(0, Math.round(performance.now() - where.since));
-  return { rank, incarnation, host, hostName, ...status, events, step, ended, inside: where?.name ?? null, insideMs };
+  const silentMs = Math.max(0, Math.round(performance.now() - known.heardAt));
+  const state = stateOf(known, silentMs);
+  return { rank, incarnation, host, hostName, ...status, events, step, ended, state, silentMs, inside: where?.name ?? null, insideMs };
+}
+
+/** A rank whose connection broke may be about to come back over another one. */
+function stateOf({ ended, isGone }: RankState, silentMs: number): RankStatus['state'] {
+  if (ended) return 'ended';
+  if (isGone && silentMs >= limits.rankLostMs) return 'lost';
+  return silentMs >= limits.rankStoppedMs ? 'stopped' : 'live';
 }

@@ -122,7 +122,7 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
   const syncing = setInterval(() => void pipeline.stores.sync(new Date()), limits.syncIntervalMs).unref();
   opened.add(() => clearInterval(syncing));
 
-  const webSocket = new WebSocketIngest({ ingest: pipeline.ingest, onNotice });
+  const webSocket = new WebSocketIngest({ ingest: pipeline.ingest, onLeft: (batch) => pipeline.live.left(batch), onNotice });
   opened.add(() => webSocket.close());
   const status = (): LiveMessage => pipeline.live.status(pipeline.quarantine.count + pipeline.stores.quarantined + webSocket.broken);
   const view = new StoredRuns(out, pipeline.stores, pipeline.live, onNotice, (name) =>

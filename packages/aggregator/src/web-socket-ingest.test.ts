@@ -51,7 +51,8 @@ test('acknowledges each batch once it is stored, duplicates too', () =>
     expect(aggregator.store('demo').sources()[0]?.count).toBe(500);
     const response = await fetch(`${aggregator.address}/status`);
     const status = decodeMessage(liveMessageSchema, await response.text());
-    expect(status).toEqual(aggregator.status());
+    const [rank] = status.runs[0]?.ranks ?? [];
+    expect(aggregator.status().runs).toEqual([{ ...status.runs[0], ranks: [{ ...rank, silentMs: expect.any(Number) }] }]);
     expect(status.runs[0]?.ranks[0]).toMatchObject({ batches: 500, events: 4500, step: 499 });
     expect(await (await fetch(`${aggregator.address}/healthz`)).text()).toBe('ok\n');
     expect((await fetch(`${aggregator.address}/elsewhere`)).status).toBe(404);

@@ -19,6 +19,8 @@ import { aggregatorLimits as limits } from './limits.ts';
 
 export interface WebSocketIngestOptions {
   readonly ingest: Ingest;
+  /** Called with the id of the last batch that came over a connection which its rank ended, or which broke. */
+  readonly onLeft?: ((batch: string) => void) | undefined;
   /** Told of bytes that broke the connection before they were a batch. */
   readonly onNotice: (notice: string) => void;
 }
@@ -28,6 +30,8 @@ export class WebSocketIngest {
   readonly #sockets: WebSocketServer;
   /** Connections that answered the last ping. */
   readonly #alive = new WeakSet<WebSocket>();
+  /** Id of the last batch of a connection. One that is closed for not answering pings is in it no more: a process that is stopped is not gone. */
+  readonly #lastBatches = new WeakMap<WebSocket, string>();
   readonly #pinging: NodeJS.Timeout;
   #broken = 0;
 
@@ -85,6 +89,10 @@ export class WebSocketIngest {
       this.#broken++;
       this.#options.onNotice(`A connection was closed: ${error.message}`);
     });
+    socket.on('close', () => {
+      const batch = this.#lastBatches.get(socket);
+      if (batch !== undefined) this.#options.onLeft?.(batch);
+    });
     socket.on('message', (data, isBinary) => {
       const received = process.hrtime.bigint();
       if (isBinary) this.#take(socket, bytesOf(data));
@@ -96,6 +104,7 @@ export class WebSocketIngest {
     // After 1013 what was already on its way must not be acknowledged out of order with what was not taken.
     if (socket.readyState !== socket.OPEN) return;
     const taken = this.#options.ingest(bytes);
+    if (taken.batch !== '') this.#lastBatches.set(socket, taken.batch);
     if (taken.result === 'unavailable') {
       this.#options.onNotice(`Batches are not taken now: ${taken.reason}`);
       socket.close(1013, closeReason(taken.reason));
@@ -115,7 +124,10 @@ export class WebSocketIngest {
 
   #ping(): void {
     for (const socket of this.#sockets.clients) {
-      if (!this.#alive.has(socket)) socket.terminate();
+      if (!this.#alive.has(socket)) {
+        this.#lastBatches.delete(socket);
+        socket.terminate();
+      }
       this.#alive.delete(socket);
       if (socket.readyState === socket.OPEN) socket.ping();
     }

@@ -41,6 +41,8 @@ const live: LiveMessage = {
           step: -1,
           dropped: { events: 0, arguments: 0, names: 0, batches: 0 },
           ended: false,
+          state: 'stopped',
+          silentMs: 8000,
           inside: 'backward',
           insideMs: 12,
         },
@@ -143,6 +145,8 @@ test('a status of 65,536 ranks with long host names is a message', () => {
     step: 12_345_678,
     dropped,
     ended: false,
+    state: 'stopped' as const,
+    silentMs: 123_456_789,
     insideMs: 123_456_789,
   };
   const names = {

@@ -107,6 +107,13 @@ export const rankStatusSchema = z.strictObject({
   dropped: droppedSchema,
   /** Whether the rank said goodbye. */
   ended: z.boolean(),
+  /**
+   * `live`: it sends. `stopped`: it has sent nothing for a while, not even heartbeats, and did not say goodbye. `lost`: its connection broke
+   * without a goodbye, as that of a killed process does, and it did not come back. `ended`: it said goodbye.
+   */
+  state: z.enum(['live', 'stopped', 'lost', 'ended']),
+  /** Time since its last batch came, ms. */
+  silentMs: z.number().min(0),
   /** The collective, or the phase, that it is in the middle of, cut to 64 characters, and for how long already, ms; null: none that is known. */
   inside: z.string().max(64).nullable(),
   insideMs: z.number().min(0),

@@ -8,7 +8,7 @@ import {
   rankTime,
   runningKey,
 } from '@ranktrace/protocol';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { inflate } from '../inflate.ts';
 import { aggregatorLimits as limits } from '../limits.ts';
 import { LiveState } from '../live-state.ts';
@@ -51,6 +51,31 @@ test('how long ago a rank was heard is its own', () => {
   expect(heard.every((at) => at >= began && at <= performance.now())).toBe(true);
   expect(heard[1]).toBeGreaterThanOrEqual(heard[0] as number);
   expect(live.worldSize('demo')).toBe(4);
+});
+
+test('a rank that breaks its connection off is lost, once it had time to come back; one of an earlier life is not', () => {
+  const live = new LiveState();
+  const stateOf = (): readonly [string | undefined, boolean] => {
+    const [status] = live.status(0).runs[0]?.ranks ?? [];
+    return [status?.state, (status?.silentMs ?? -1) >= 0];
+  };
+  update(live, { incarnation: '0002' });
+  live.left('demo.0.0001.0');
+  live.left('demo.1.0002.0');
+  live.left('other.0.0002.0');
+  live.left('');
+  expect(stateOf()).toEqual(['live', true]);
+  live.left('demo.0.0002.0');
+  expect(stateOf()).toEqual(['live', true]);
+  const now = performance.now();
+  using later = vi.spyOn(performance, 'now').mockReturnValue(now + limits.rankLostMs);
+  expect(stateOf()).toEqual(['lost', true]);
+  update(live, { incarnation: '0002', sequence: 1 });
+  expect(stateOf()).toEqual(['live', true]);
+  later.mockReturnValue(now + limits.rankLostMs + limits.rankStoppedMs);
+  expect(stateOf()).toEqual(['stopped', true]);
+  update(live, { incarnation: '0002', sequence: 2, last: true });
+  expect(stateOf()).toEqual(['ended', true]);
 });
 
 test('what a rank is in the middle of is that of its newest batch', () => {

@@ -38,7 +38,14 @@ function batchOf(
 function metricsAt(nowNs: () => bigint, { runs = ['demo'], ranks = 4 } = {}) {
   const rankOf = (rank: number): LiveMessage['runs'][number]['ranks'][number] => ({
     ...{ rank, incarnation: '0001', host: 'host-a', hostName: 'a', batches: 3, missing: rank === 1 ? 2 : 0, events: 10, step: 7 + rank },
-    ...{ dropped: { events: rank, arguments: 0, names: 0, batches: 0 }, ended: rank === 3, inside: null, insideMs: 0 },
+    ...{
+      dropped: { events: rank, arguments: 0, names: 0, batches: 0 },
+      ended: rank === 3,
+      state: rank === 3 ? 'ended' : 'live',
+      silentMs: 0,
+      inside: null,
+      insideMs: 0,
+    },
   });
   const status = (): LiveMessage => ({
     type: 'status',

@@ -35,6 +35,9 @@ export interface TopSourceOptions {
   readonly signal: AbortSignal;
 }
 
+/** Figures are of so many steps, the last ones, whatever the size of the terminal: more than most of them can draw. */
+const stepsRead = 480;
+
 export class TopSource implements Disposable {
   readonly #options: TopSourceOptions;
   #client: ViewClient | undefined;
@@ -45,12 +48,13 @@ export class TopSource implements Disposable {
   }
 
   /**
-   * The run called `wanted`, or the first one that goes on; its last steps, in `steps` bins at most. Undefined while there is no run.
+   * The run called `wanted`, or the first one that goes on, with its last steps. Undefined while there is no run.
    * @throws CliError `bad_usage`, `bad_input` where nobody answers, or the run is not there; `failed` when it was interrupted
    */
-  async read(wanted: string | undefined, steps: number): Promise<TopState | undefined> {
+  async read(wanted: string | undefined): Promise<TopState | undefined> {
     const { runs } = await this.#status();
-    const goesOn = runs.find(({ ranks }) => ranks.some(({ ended }) => !ended));
+    const isGoing = (isSo: (rank: RankStatus) => boolean) => runs.find(({ ranks }) => ranks.some(isSo));
+    const goesOn = isGoing(({ state }) => state === 'live') ?? isGoing(({ ended }) => !ended);
     const found = wanted === undefined ? (goesOn ?? runs.at(-1)) : runs.find(({ run }) => run === wanted);
     if (found === undefined) {
       if (wanted === undefined) return undefined;
@@ -59,7 +63,7 @@ export class TopSource implements Disposable {
     }
     const { run, worldSize, ranks } = found;
     const alerts = await this.#alerts(run);
-    const overview = await this.#overview(run, firstStep(ranks, steps), steps);
+    const overview = await this.#overview(run, firstStep(ranks, stepsRead), stepsRead);
     return { run, runs: runs.map(({ run }) => run), worldSize, ranks, overview, alerts };
   }
 

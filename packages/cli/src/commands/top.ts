@@ -8,7 +8,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CliError } from '../errors.ts';
 import { abortOnInterrupt } from '../interrupt.ts';
-import { stepsShown, type TopScreen, topLine, topLines } from './top-screen.ts';
+import { type TopScreen, topLine, topLines } from './top-screen.ts';
 import { TopSource, type TopState } from './top-source.ts';
 
 export interface TopOptions {
@@ -46,11 +46,11 @@ export async function top(options: TopOptions): Promise<number> {
 async function asLines(source: TopSource, { run, interval, once = false }: TopOptions, signal: AbortSignal): Promise<number> {
   let told = '';
   for (let isFirst = true; ; isFirst = false) {
-    let state = await source.read(run, stepsShown(plainColumns));
-    // Who looks once shall see steps: a service reads a run when somebody looks.
-    for (let tries = 0; once && state !== undefined && state.overview === undefined && tries < onceTries; tries++) {
+    let state = await source.read(run);
+    // A service reads a run when somebody looks: one look waits until it has.
+    for (let tries = 0; once && state !== undefined && state.overview?.allRead !== true && tries < onceTries; tries++) {
       await sleep(onceTryMs, undefined, { signal });
-      state = await source.read(run, stepsShown(plainColumns));
+      state = await source.read(run);
     }
     if (once && state === undefined) throw new CliError('bad_input', 'There is no run that is open');
     const line = state === undefined ? 'no run yet' : topLine(state);
@@ -73,7 +73,7 @@ async function onTerminal(source: TopSource, options: TopOptions, signal: AbortS
 
   const draw = (): void => {
     const [columns = plainColumns, rows = 24] = [stdout.columns, stdout.rows];
-    const screen: TopScreen = { columns, rows, colour, blocks, scroll, clock: clock(), problem };
+    const screen: TopScreen = { columns, rows, colour, blocks, scroll, now: new Date(), problem };
     const lines = topLines(state, screen).map((line) => `${line}\u001b[K`);
     stdout.write(`\u001b[H${lines.join('\r\n')}\u001b[J`);
   };
@@ -98,7 +98,7 @@ async function onTerminal(source: TopSource, options: TopOptions, signal: AbortS
     for (let isFirst = true; !isOver && !signal.aborted; isFirst = false) {
       wake = new AbortController();
       try {
-        state = await source.read(run, stepsShown(stdout.columns ?? plainColumns));
+        state = await source.read(run);
         problem = undefined;
       } catch (error) {
         // Whoever calls this with a wrong address wants to know it; a service that starts anew is waited for.
