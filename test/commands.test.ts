@@ -1,7 +1,7 @@
 // The commands as a person uses them: Ctrl-C, a failing rank, pipes, data instead of text, progress of a live run.
 
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
@@ -38,10 +38,11 @@ describe('ranktrace run', () => {
   });
 
   it('finishes the trace on Ctrl-C', async () => {
-    const run = startCommand(['run', '--ranks', '2', '--name', 'interrupted', '--out', directory, '--json', ...steps(100_000, 5)], {
+    const command = recording(`if (step === 25) console.log('25 steps of rank', process.env.RANK);`);
+    const run = startCommand(['run', '--ranks', '2', '--name', 'interrupted', '--out', directory, '--json', ...command], {
       RANKTRACE_OVERHEAD_BUDGET: '1',
     });
-    await setTimeout(2500);
+    await Promise.all([run.said('25 steps of rank 0'), run.said('25 steps of rank 1')]);
     run.child.kill('SIGINT');
     const { stdout, code, stderr } = await run.ended;
     expect(stderr).toContain('stopping the ranks; the trace follows');
@@ -55,18 +56,26 @@ describe('ranktrace run', () => {
   it('hands Ctrl-C of a terminal to each rank exactly once', async () => {
     const program = `
       import { profile } from '@ranktrace/sdk';
+      import { existsSync } from 'node:fs';
       const prof = profile().start();
+      const turn = () => new Promise((resolve) => setTimeout(resolve, 5));
       let interrupts = 0;
       process.on('SIGINT', () => interrupts++);
-      while (interrupts === 0) { prof.step(); await new Promise((resolve) => setTimeout(resolve, 5)); }
-      await new Promise((resolve) => setTimeout(resolve, 300));
+      for (let step = 0; interrupts === 0; step++) { prof.step(); await turn(); if (step === 20) console.log('listening'); }
+      // Until the command has done with the interrupt what it does with it.
+      while (!existsSync(process.env.COMMAND_IS_INTERRUPTED)) await turn();
+      for (let turns = 0; turns < 50; turns++) await turn();
       console.log('interrupts:', interrupts);
       await prof.stop();`;
     const command = ['--', process.execPath, '--input-type=module', '-e', program];
-    const run = startCommand(['run', '--name', 'once', '--out', directory, ...command], {}, { ownGroup: true });
-    await setTimeout(1500);
+    const mark = join(directory, 'command-is-interrupted');
+    const environment = { COMMAND_IS_INTERRUPTED: mark };
+    const run = startCommand(['run', '--name', 'once', '--out', directory, ...command], environment, { ownGroup: true });
+    await run.said('listening');
     // What a terminal does: the signal goes to the whole foreground group.
     process.kill(-(run.child.pid as number), 'SIGINT');
+    await run.said('stopping the ranks');
+    writeFileSync(mark, '');
     const { stdout, code, stderr } = await run.ended;
     expect(stdout, stderr).toContain('interrupts: 1');
     expect(stdout).toContain('findings: none');
@@ -208,10 +217,13 @@ describe('ranktrace serve', () => {
       RANKTRACE_TOKEN: 'secret',
       RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool'),
     });
-    await setTimeout(2000);
     const headers = { authorization: 'Bearer secret' };
-    const status = liveMessageSchema.parse(await (await fetch(`${address}/status`, { headers })).json());
-    const run = status.runs.find((run) => run.run === 'served');
+    const served = async () => {
+      const status = liveMessageSchema.parse(await (await fetch(`${address}/status`, { headers })).json());
+      return status.runs.find((run) => run.run === 'served');
+    };
+    let run = await served();
+    for (; run?.ranks.filter(({ step }) => step > 0).length !== 2; run = await served()) await setTimeout(50);
     expect(run?.ranks.map((rank) => rank.rank)).toEqual([0, 1]);
     expect(run?.ranks[0]?.step).toBeGreaterThan(0);
     expect(run?.ranks[0]?.missing).toBe(0);

@@ -6,7 +6,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import type { LiveMessage } from '@ranktrace/protocol';
+import { ViewClient } from '@ranktrace/aggregator';
+import type { LiveMessage, Overview } from '@ranktrace/protocol';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type RankProgram, startRanks } from './setup/rank-programs.ts';
 import { commandPath, repository, runCommand, type StartedCommand, startCommand } from './setup/ranktrace-command.ts';
@@ -54,8 +55,8 @@ class Terminal {
   readonly ended: Promise<number | null>;
   #written = '';
 
-  constructor(columns: number, rows: number, environment: Record<string, string> = {}) {
-    const command = [process.execPath, commandPath, 'top', '--url', url];
+  constructor(columns: number, rows: number, environment: Record<string, string> = {}, run = 'night') {
+    const command = [process.execPath, commandPath, 'top', '--url', url, '--run', run];
     const args = ['test/setup/terminal.py', String(columns), String(rows), ...command];
     const env = { ...process.env, TERM: 'xterm', LC_ALL: 'C.UTF-8', ...environment };
     this.#child = spawn(process.env.PYTHON_BIN ?? 'python3', args, { cwd: repository, env, stdio: ['pipe', 'pipe', 'inherit'] });
@@ -92,9 +93,9 @@ class Terminal {
 
 it('shows ranks, steps and phases on a terminal, follows its size, and gives it back', async () => {
   const terminal = new Terminal(110, 24, { NO_COLOR: '1' });
-  await terminal.until(/^ranktrace top - run night - live +\d\d:\d\d:\d\d\nranks 3 of 3 .*step time p50 \d/);
-  await terminal.until(/^rank +host +step +mean +p95 +excess .*wait/m);
-  expect(terminal.screen[2]).toMatch(/^[▁▂▃▄▅▆▇█ ]{10,}$/);
+  await terminal.until(/^ranktrace top - run night .*- live +\d\d:\d\d:\d\d\nranks 3 of 3 .*step time p50 \d/);
+  await terminal.until(/^rank +host +step +mean +p50 +p95 +excess /m);
+  await terminal.until(/^[▁▂▃▄▅▆▇█ ]{10,}$/m);
   expect(terminal.screen.filter((line) => /^ {3}[012] {2}/.test(line)).length).toBe(3);
   terminal.size(40, 6);
   await expect.poll(() => Math.max(...terminal.screen.map((line) => line.length)), { timeout: 20_000 }).toBeLessThanOrEqual(40);
@@ -109,7 +110,7 @@ it('shows ranks, steps and phases on a terminal, follows its size, and gives it 
 it('has letters instead of blocks where the terminal knows no others; Ctrl-C ends it', async () => {
   const terminal = new Terminal(80, 24, { LC_ALL: 'C' });
   await terminal.until(/ranks 3 of 3/);
-  await terminal.until(/steps \d.* each as long as its slowest rank/);
+  await terminal.until(/steps \d.* to \d/);
   expect(terminal.written).not.toMatch(/[▁▂▃▄▅▆▇█]/);
   expect(terminal.written).toContain('\u001b[1m');
   terminal.keys('\u0003');
@@ -141,6 +142,87 @@ it('looks once where it is asked to, and says what is wrong in one line', async 
   }
 });
 
+it('tells ranks that are stopped, killed and ended from those that go on, and has the same figures at any size', async () => {
+  const environment = {
+    RANKTRACE_RUN: 'states',
+    RANKTRACE_URL: url.replace('http', 'ws'),
+    RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool-states'),
+    WORLD_SIZE: '4',
+  };
+  const program = (steps: number): string[] => ['test/programs/steps.mjs', `${steps}`, '5'];
+  const started = await Promise.all(
+    [100_000, 100_000, 100_000, 50].map(
+      async (steps, rank) => (await startRanks(1, program(steps), { ...environment, RANK: `${rank}` }))[0],
+    ),
+  );
+  const [first, stopped, killed, ending] = started as [RankProgram, RankProgram, RankProgram, RankProgram];
+  const terminal = new Terminal(100, 30, { NO_COLOR: '1' }, 'states');
+  const rowOf = (rank: number): string => terminal.screen.find((line) => new RegExp(`^ *${rank} {2}`).test(line)) ?? '';
+  try {
+    expect((await ending.ended).code).toBe(0);
+    await terminal.until(/ranks 4 of 4 {3}1 ended/);
+    // The others are heard, so the next two are what is done to them.
+    await terminal.until(/^ *0 {2}(?!.*(stopped|lost)).*\n *1 {2}(?!.*(stopped|lost)).*\n *2 {2}(?!.*(stopped|lost)).*\n *3 .*ended$/m);
+    stopped.child.kill('SIGSTOP');
+    killed.child.kill('SIGKILL');
+    await terminal.until(/^ *1 .*stopped since \d\d:\d\d:\d\d \([\d.]+ m?s\)/m);
+    await terminal.until(/^ *2 .*lost since \d\d:\d\d:\d\d \([\d.]+ m?s\)/m);
+    expect(rowOf(3)).toMatch(/ended$/);
+    expect(rowOf(0)).not.toMatch(/lost|ended/);
+    stopped.child.kill('SIGCONT');
+    await terminal.until(/^ *1 {2}(?!.*stopped)/m);
+    // Nothing is gained any more: what is read is the same for all that look.
+    stopped.child.kill('SIGSTOP');
+    first.child.kill('SIGSTOP');
+    await terminal.until(/^ *0 .*stopped since[\s\S]*^ *1 .*stopped since/m);
+    const figures = async (columns: number, rows: number): Promise<string | undefined> => {
+      terminal.size(columns, rows);
+      await terminal.until(new RegExp(`^.{${columns - 10},${columns - 9}}\\d\\d:\\d\\d:\\d\\d\\n`));
+      await terminal.until(/p50 \d/);
+      expect(terminal.screen.length).toBeLessThanOrEqual(rows);
+      expect(Math.max(...terminal.screen.map((line) => line.length))).toBeLessThanOrEqual(columns);
+      return /p50 (\S+ \S+)/.exec(terminal.screen.join(' '))?.[1];
+    };
+    const sizes = [
+      [40, 10],
+      [60, 14],
+      [80, 24],
+      [200, 50],
+      [300, 50],
+    ] as const;
+    const seen: (string | undefined)[] = [];
+    for (const [columns, rows] of sizes) seen.push(await figures(columns, rows));
+    expect(seen[0]).toMatch(/^[\d.]+ m?s$/);
+    expect(seen).toEqual(sizes.map(() => seen[0]));
+    // What is wide has more in it: each rank's last steps, and a higher chart.
+    expect(terminal.screen.join('\n')).toMatch(/^rank .* mean +p50 +p95 +excess .* last steps$/m);
+    expect(terminal.screen.filter((line) => /^[▁▂▃▄▅▆▇█ ]{40,}$/.test(line)).length).toBeGreaterThan(2);
+  } finally {
+    for (const { child } of started as RankProgram[]) {
+      child.kill('SIGCONT');
+      child.kill('SIGKILL');
+    }
+  }
+  terminal.keys('\u0003');
+  expect(await terminal.ended).toBe(0);
+});
+
+it('flags nobody among ranks that do the same', async () => {
+  // Who is slow is what the analysis says: once it has said something of the run.
+  using client = await ViewClient.connect(url, { token: undefined });
+  await client.ask({ type: 'open', run: 'night' });
+  const isAnalysed = async (): Promise<boolean> => {
+    const { waiting, findings, analysedSince } = await client.ask<Overview>({ type: 'overview', run: 'night', bins: 10 });
+    return waiting.length > 0 || findings.length > 0 || analysedSince !== null;
+  };
+  await expect.poll(isAnalysed, { timeout: 2 * 60_000, interval: 200 }).toBe(true);
+  const terminal = new Terminal(200, 50, { NO_COLOR: '1' });
+  await terminal.until(/^ *2 {2}.* ms /m);
+  expect(terminal.screen.filter((line) => /^ *[012] {2}.*(slow|stopped|lost)/.test(line))).toEqual([]);
+  terminal.keys('q');
+  expect(await terminal.ended).toBe(0);
+});
+
 it('is read by Prometheus', async () => {
   const text = await (await fetch(`${url}/metrics`)).text();
   // promtool has opinions on names and help, too.
@@ -159,7 +241,7 @@ it('waits for a service that is killed and comes back', async () => {
   await service.ended;
   await terminal.until(/No service answers at/);
   service = await startService();
-  await terminal.until(/^(?!.*No service answers)[\s\S]*ranks 3 of 3[\s\S]*each as long as/);
+  await terminal.until(/^(?!.*No service answers)[\s\S]*ranks 3 of 3[\s\S]*steps \d.* to \d/);
   terminal.keys('q');
   expect(await terminal.ended).toBe(0);
 });

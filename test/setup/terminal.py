@@ -20,8 +20,9 @@ def main():
     columns, rows, *command = sys.argv[1:]
     child, terminal = pty.fork()
     if child == 0:
+        # Before the command can ask for it.
+        resize(0, columns, rows)
         os.execvp(command[0], command)
-    resize(terminal, columns, rows)
     pending = b""
     sources = [terminal, sys.stdin.fileno()]
     while terminal in sources:

@@ -3,7 +3,8 @@
 //   rank  host    step   mean    p50    p95    excess  forward       backward  …  ▁▁▂▁  stopped since 12:03:32 (12 s)
 //
 // A column is shown whole or not at all; those that matter most are kept longest. A rank is called slow where the findings, or an alert that
-// fires, charge it with what steps cost: they know who waits for whom and what is scatter. How far it is above the median rank is a figure.
+// fires, charge it with what steps cost (they know who waits for whom and what is scatter), and its work is above the median rank's by what is
+// worth a person's time. One of both alone is no verdict.
 
 import { type Alert, nanosPerMs, nanosPerSecond, type Overview, type OverviewRank, type RankStatus } from '@ranktrace/protocol';
 import { isWaitingPhase } from '@ranktrace/trace';
@@ -15,6 +16,8 @@ import type { TopState } from './top-source.ts';
 /** A rank that is in the middle of one thing for so long, and for so many steps' time, is said to be. */
 const staysNsMin = 3 * nanosPerSecond;
 const staysSteps = 3;
+/** Least excess of a rank that is called slow, as a part of the median step. */
+const noticeableShare = 0.03;
 const hostCharsMax = 20;
 const phaseCharsMax = 14;
 /** Notes may take so much of the width where figures want it, too. */
@@ -36,7 +39,7 @@ export interface RankTableScreen {
 export interface RankWork {
   readonly rank: OverviewRank;
   readonly excess: number;
-  /** Whether findings or alerts charge it with what steps cost, and in which phase most of that is. */
+  /** Whether findings or alerts charge it with what steps cost, which its work explains; and in which phase most of that is. */
   readonly isSlow: boolean;
   readonly phase: string | undefined;
 }
@@ -47,6 +50,7 @@ export function workOf({ ranks, phases, findings }: Overview, alerts: readonly A
   const isHidden = works.length === phases.length;
   const totalOf = (rank: OverviewRank): number => (isHidden ? rank.mean : works.reduce((sum, at) => sum + (rank.phases[at] ?? 0), 0));
   const middle = lowerMedian(ranks.map(totalOf));
+  const noticeable = noticeableShare * lowerMedian(ranks.map(({ mean }) => mean));
   const usual = new Map(works.map((at) => [at, lowerMedian(ranks.map(({ phases }) => phases[at] ?? 0))]));
   const charged = new Map<number, string | undefined>();
   for (const { kind, ranks } of findings) if (kind === 'straggler') for (const rank of ranks) charged.set(rank, undefined);
@@ -58,7 +62,8 @@ export function workOf({ ranks, phases, findings }: Overview, alerts: readonly A
     const inPhase = (at: number): number => (rank.phases[at] ?? 0) - (usual.get(at) ?? 0);
     for (const at of works) if (most === undefined || inPhase(at) > inPhase(most)) most = at;
     const phase = charged.get(rank.rank) ?? (most === undefined ? undefined : phases[most]);
-    return { rank, excess: totalOf(rank) - middle, isSlow: charged.has(rank.rank), phase };
+    const excess = totalOf(rank) - middle;
+    return { rank, excess, isSlow: charged.has(rank.rank) && excess > noticeable, phase };
   });
   return rows.sort((a, b) => b.excess - a.excess || a.rank.rank - b.rank.rank);
 }

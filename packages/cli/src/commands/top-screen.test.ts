@@ -166,6 +166,9 @@ describe('the screen', () => {
     expect(slow({})).toEqual([]);
     expect(slow({ overview: straggling(overview([100, 101, 126, 99]), 2) })).toEqual(['2 slow in backward']);
     expect(slow({ alerts: [alert] })).toEqual(['2 slow in backward']);
+    // One that is charged with what it does not do: rank 1 works 1 ms more.
+    expect(slow({ overview: straggling(overview([100, 101, 126, 99]), 1) })).toEqual([]);
+    expect(slow({ alerts: [{ ...alert, cause: { ...(alert.cause as NonNullable<Alert['cause']>), ranks: [3] } }] })).toEqual([]);
     expect(slow({ alerts: [{ ...alert, state: 'resolved' }] })).toEqual([]);
     expect(slow({ alerts: [{ ...alert, cause: { ...(alert.cause as NonNullable<Alert['cause']>), kind: 'cluster_wide' } }] })).toEqual([]);
   });

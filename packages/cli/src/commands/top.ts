@@ -25,7 +25,7 @@ export interface TopOptions {
 
 const enter = '\u001b[?1049h\u001b[?25l';
 const leave = '\u001b[?25h\u001b[?1049l';
-const plainColumns = 80;
+const [plainColumns, plainRows] = [80, 24];
 
 /** How often, and how long apart, `--once` looks for the steps of a run that the service has not read yet. */
 const onceTries = 20;
@@ -72,7 +72,8 @@ async function onTerminal(source: TopSource, options: TopOptions, signal: AbortS
   let wake = new AbortController();
 
   const draw = (): void => {
-    const [columns = plainColumns, rows = 24] = [stdout.columns, stdout.rows];
+    // A terminal that does not know its size says 0.
+    const [columns, rows] = [stdout.columns || plainColumns, stdout.rows || plainRows];
     const screen: TopScreen = { columns, rows, colour, blocks, scroll, now: new Date(), problem };
     const lines = topLines(state, screen).map((line) => `${line}\u001b[K`);
     stdout.write(`\u001b[H${lines.join('\r\n')}\u001b[J`);
