@@ -87,7 +87,9 @@ export async function runProgram(argv: readonly string[], environment: NodeJS.Pr
     .addHelpText(
       'after',
       `
-Keys: q or Ctrl-C end it, n shows the next run, up and down scroll the ranks. NO_COLOR=1 leaves colours out.`,
+Keys: q or Ctrl-C end it, n shows the next run, up and down scroll the ranks. NO_COLOR=1 leaves colours out.
+Figures are of the last 480 steps, whatever the size of the terminal. A rank that has sent nothing for five seconds, heartbeats included, is stopped;
+one whose connection broke without a goodbye, as that of a killed process does, is lost.`,
     )
     .addHelpText('after', examples('ranktrace top', 'ranktrace top --url http://aggregator.example:7400 --run night-42'))
     .action(async (options) => done(await top({ ...options, token: environment.RANKTRACE_TOKEN, environment })));

@@ -151,7 +151,7 @@ describe('the screen', () => {
       expect(text).toMatch(/^ +0 (?!.*(stopped|lost|ended))/m);
     }
     expect(topLines(state({ ranks }), plain)[0]).toContain('night - live');
-    expect(topLines(state({ ranks: ranks.slice(1) }), plain)[0]).toContain('night - nothing is heard of it');
+    expect(topLines(state({ ranks: ranks.slice(1) }), plain)[0]).toContain('night - silent');
     expect(topLines(state({ ranks: ranks.slice(3) }), plain)[0]).toContain('night - over');
     // Of too many ranks for the screen, those are on top.
     const many = [...Array.from({ length: 64 }, (_, rank) => status(rank + 4)), ...ranks];

@@ -1,6 +1,6 @@
 // The screen of `ranktrace top`: a state, a width and a height make lines. Nothing here knows a terminal.
 //
-//   run night-42 (1 of 2) · live                                     12:03:44      headline
+//   run night-42 - live (1 of 2)                                    12:03:44      headline
 //   ranks 4 of 4   p50 212 ms   step 1 204   p95 231 ms                            figures, the ones that matter first
 //   ▁▁▂▁▁▁▁▁▅▅▅▅▅▅                                                                 the cluster's last steps, higher on a high terminal
 //   steps 725 to 1 204   205 ms to 231 ms
@@ -69,7 +69,7 @@ function linesOf(state: TopState, screen: TopScreen): Line[] {
   const { run, runs, overview } = state;
   const { columns, rows, blocks, scroll, now } = screen;
   const place = runs.length > 1 ? ` (${runs.indexOf(run) + 1} of ${runs.length}, n: next)` : '';
-  const lines: Line[] = [headOf(`run ${run}${place} - ${goesOn(state)}`, screen), ...figures(state, columns)];
+  const lines: Line[] = [headOf(`run ${run} - ${goesOn(state)}${place}`, screen), ...figures(state, columns)];
   if (overview === undefined) lines.push([['no steps yet', 'dim']]);
   else lines.push(...stepLines(overview, screen));
   const air: Line[] = rows >= airyRows ? [[]] : [];
@@ -84,7 +84,7 @@ function linesOf(state: TopState, screen: TopScreen): Line[] {
 /** Whether anything is still heard of it. */
 function goesOn({ ranks }: TopState): string {
   if (ranks.some(({ state }) => state === 'live')) return 'live';
-  return ranks.every(({ ended }) => ended) ? 'over' : 'nothing is heard of it';
+  return ranks.every(({ ended }) => ended) ? 'over' : 'silent';
 }
 
 function headOf(text: string, { columns, now }: TopScreen): Line {
