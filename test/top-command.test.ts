@@ -13,6 +13,7 @@ import { type RankProgram, startRanks } from './setup/rank-programs.ts';
 import { commandPath, repository, runCommand, type StartedCommand, startCommand } from './setup/ranktrace-command.ts';
 import { freePort } from './setup/server-process.ts';
 
+const minute = 60_000;
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-top-'));
 let port: number;
 let url: string;
@@ -81,7 +82,7 @@ class Terminal {
   }
 
   async until(what: RegExp): Promise<void> {
-    await expect.poll(() => this.screen.join('\n'), { timeout: 60_000, interval: 50 }).toMatch(what);
+    await expect.poll(() => this.screen.join('\n'), { timeout: 2 * minute, interval: 50 }).toMatch(what);
   }
 
   keys(text: string): void {
@@ -144,7 +145,9 @@ it('looks once where it is asked to, and says what is wrong in one line', async 
   }
 });
 
-it('tells ranks that are stopped, killed and ended from those that go on, and has the same figures at any size', async () => {
+it('tells ranks that are stopped, killed and ended from those that go on, and has the same figures at any size', {
+  timeout: 10 * minute,
+}, async () => {
   const environment = {
     RANKTRACE_RUN: 'states',
     RANKTRACE_URL: url.replace('http', 'ws'),
@@ -210,7 +213,7 @@ it('tells ranks that are stopped, killed and ended from those that go on, and ha
   expect(await terminal.ended).toBe(0);
 });
 
-it('flags nobody among ranks that do the same', async () => {
+it('flags nobody among ranks that do the same', { timeout: 10 * minute }, async () => {
   // Who is slow is what the analysis says: once it has said something of the run.
   using client = await ViewClient.connect(url, { token: undefined });
   await client.ask({ type: 'open', run: 'night' });
