@@ -91,7 +91,9 @@ class Staging {
       for (const [name, range] of Object.entries(declared)) {
         if (packages.get(name)?.manifest.private === true || !this.#namedPackages.has(name)) continue;
         if (dependencies[name] !== undefined && dependencies[name] !== range) {
-          throw new Error(`Cannot stage ${rest.name}: ${name} is wanted as ${dependencies[name]} and as ${range}; give both packages one range`);
+          throw new Error(
+            `Cannot stage ${rest.name}: ${name} is wanted as ${dependencies[name]} and as ${range}; give both packages one range`,
+          );
         }
         dependencies[name] = range;
       }
