@@ -32,7 +32,8 @@ export async function printedBy(line: string, options: TypedOptions): Promise<st
   throw new Error(`"${line}" ended with ${code ?? signal}:\n${stdout}\n${stderr}`);
 }
 
-/** Presses Ctrl-C: SIGINT to the whole process group. */
+/** Presses Ctrl-C: SIGINT to the whole process group; nothing where it has ended. */
 export function interrupt({ child }: StartedCommand): void {
-  if (child.pid !== undefined) process.kill(-child.pid, 'SIGINT');
+  if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
+  process.kill(-child.pid, 'SIGINT');
 }
