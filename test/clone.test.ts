@@ -61,12 +61,12 @@ const exceptions: Readonly<Record<string, Exception>> = {
     instead: 'npx ranktrace serve --config alerts.yml --listen 127.0.0.1:0',
     until: 'view: http',
   },
-  'nats-server -c deploy/nats.conf': { reason: 'its port may be taken here: test/nats-server.test.ts starts one for each test' },
+  'nats-server -c deploy/nats.conf': { reason: 'its port may be taken here: test/setup/nats-server.ts starts it for the tests' },
   'npx ranktrace serve --nats nats://broker:4222 --out runs': {
-    reason: 'there is no host named broker: test/nats-server.test.ts names its own',
+    reason: 'there is no host named broker: test/faults.test.ts runs it with a server of its own',
   },
   'RANKTRACE_URL=nats://broker:4222 RANKTRACE_RUN=night-42 srun node train.mjs': {
-    reason: 'there is neither a host named broker nor Slurm: test/nats-server.test.ts starts the ranks',
+    reason: 'there is neither a host named broker nor Slurm: test/faults.test.ts starts such ranks',
   },
 };
 
