@@ -70,6 +70,14 @@ const exceptions: Readonly<Record<string, Exception>> = {
   },
 };
 
+/** What a page says that a command prints. */
+const claims: Readonly<Record<string, RegExp>> = {
+  'npm run demo': /test accuracy 9\d[\s\S]*run \S+: 4 of 4 ranks/,
+  'npx ranktrace report ranktrace-out/before': /^own work per step[\s\S]*^collective/m,
+  'npx ranktrace alerts ranktrace-out/after': /rank 2 .*in forward/,
+  'npx ranktrace check ranktrace-out/after --baseline ranktrace-out/before --fail-on 3%': /^slower: [\s\S]*rank 2 .*in forward/m,
+};
+
 /** All but the page of `--help` texts, which test/command-line-docs.test.ts holds to the command. */
 const pages = filesBelow('')
   .filter((path) => path !== 'docs/command-line.md')
@@ -144,6 +152,7 @@ describe('the pages', () => {
     if (until !== undefined) return await runUntil(until, instead);
     const { code, stdout, stderr } = await runTyped(instead, { cwd: clone });
     expect(code, `${stdout}\n${stderr}`).toBe(expected);
+    expect(stdout).toMatch(claims[command] ?? /(?:)/);
   });
 
   test('no exception is of a command that no page has', () => {

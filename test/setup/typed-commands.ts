@@ -19,7 +19,12 @@ export function startTyped(line: string, { cwd, nodeFolder = dirname(process.exe
   const own = Object.entries(process.env).filter(([name]) => !ours.test(name));
   const folders = (process.env.PATH ?? '').split(delimiter).filter((folder) => !folder.includes('node_modules'));
   const env = { ...Object.fromEntries(own), PATH: [nodeFolder, ...folders].join(delimiter), ...environment };
-  return startProgram('bash', ['-e', '-o', 'pipefail', '-c', line], { cwd, env, ownGroup: true });
+  const started = startProgram('bash', ['-e', '-o', 'pipefail', '-c', line], { cwd, env, ownGroup: true });
+  // A test that is given up must not leave a job behind.
+  const endWithTest = (): void => signal(started, 'SIGKILL');
+  process.once('exit', endWithTest);
+  started.child.once('close', () => process.off('exit', endWithTest));
+  return started;
 }
 
 /** Runs a line of bash to its end. */
@@ -32,8 +37,11 @@ export async function printedBy(line: string, options: TypedOptions): Promise<st
   throw new Error(`"${line}" ended with ${code ?? signal}:\n${stdout}\n${stderr}`);
 }
 
-/** Presses Ctrl-C: SIGINT to the whole process group; nothing where it has ended. */
-export function interrupt({ child }: StartedCommand): void {
+/** Presses Ctrl-C. */
+export const interrupt = (started: StartedCommand): void => signal(started, 'SIGINT');
+
+/** To the whole process group; nothing where it has ended. */
+function signal({ child }: StartedCommand, name: NodeJS.Signals): void {
   if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
-  process.kill(-child.pid, 'SIGINT');
+  process.kill(-child.pid, name);
 }
