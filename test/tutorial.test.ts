@@ -13,6 +13,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, 
 import { cpus, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type PageBlock, pageBlocks } from './setup/page-blocks.ts';
 import { commandPath, repository } from './setup/ranktrace-command.ts';
 import { readRun } from './setup/trace-events.ts';
 
@@ -43,23 +44,9 @@ interface TraceEvent {
   readonly args?: Readonly<Record<string, unknown>>;
 }
 
-interface Block {
-  readonly kind: string;
-  readonly name: string;
-  readonly code: string;
-}
-
 const page = (): string => readFileSync(pagePath, 'utf8');
 
-/** Code blocks of the page that have a mark above them. */
-const blocks = (): Block[] =>
-  [...page().matchAll(/^<!-- (from|file|run)(?:: ([^\n]+))? -->\n```\w+\n([\s\S]*?\n)```$/gm)].map(
-    ([, kind = '', name = '', code = '']) => ({
-      kind,
-      name,
-      code,
-    }),
-  );
+const blocks = (): PageBlock[] => pageBlocks(page());
 
 const printedMark = /^<!-- printed: ([^\n]+) -->\n([\s\S]*?)^<!-- end -->$/gm;
 

@@ -13,6 +13,8 @@ export default defineConfig({
     target: 'es2023',
     // Everything is a file of its own: the page's Content-Security-Policy allows no data: scripts or styles.
     assetsInlineLimit: 0,
+    // The page carries code of other packages, and so their licenses.
+    license: { fileName: 'licenses.txt' },
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
     // Of what services say to each other, the page needs no schemas: without this, half of its script is a validator that never runs.

@@ -28,13 +28,16 @@ export function startCommand(
   environment: Record<string, string> = {},
   { ownGroup = false }: { readonly ownGroup?: boolean } = {},
 ): StartedCommand {
-  const env = { ...process.env, ...environment };
-  const child = spawn(process.execPath, [commandPath, ...args], {
-    cwd: repository,
-    env,
-    stdio: ['ignore', 'pipe', 'pipe'],
-    detached: ownGroup,
-  });
+  return startProgram(process.execPath, [commandPath, ...args], { cwd: repository, env: { ...process.env, ...environment }, ownGroup });
+}
+
+/** Starts any program, as `startCommand` does. */
+export function startProgram(
+  file: string,
+  args: readonly string[],
+  { cwd, env, ownGroup }: { readonly cwd: string; readonly env: NodeJS.ProcessEnv; readonly ownGroup: boolean },
+): StartedCommand {
+  const child = spawn(file, args, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'], detached: ownGroup });
   const said = { stdout: '', stderr: '' };
   const listeners = new Set<() => void>();
   for (const name of ['stdout', 'stderr'] as const) {

@@ -34,7 +34,7 @@ export interface Profile extends AsyncDisposable, Disposable {
    * Records from here on. Throws SdkError `bad_option`, `file_unreadable` or `spool_unusable`, `already_running` when this process has
    * another profile running, `already_stopped` when this one ran before.
    *
-   * @example await using prof = profile({ run: 'night-42' }).start();
+   * @example const prof = profile({ run: 'night-42' }).start(); // later, in `finally`: await prof.stop()
    */
   start(): this;
   /** A step of the training loop ends here and the next one begins, with the action that the schedule has for it. */

@@ -1,0 +1,11 @@
+#!/usr/bin/env node
+// The committed bin. npm links a bin at install, and only where its file exists: dist/ is built later in a clone.
+
+import { existsSync } from 'node:fs';
+
+const main = new URL('../dist/main.js', import.meta.url);
+if (existsSync(main)) await import(main.href);
+else {
+  process.stderr.write('ranktrace: nothing is built in this clone yet; run "npm run build"\n');
+  process.exitCode = 2;
+}

@@ -1,0 +1,36 @@
+// `npm run release -- --out DIR`: packs what is published (@ranktrace/sdk and ranktrace) as tarballs, each complete without the other
+// packages of this repository. Prints a line for each tarball; `npm publish FILE` publishes one.
+
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, relative, resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import { publishedNames, stagePackage } from './stage-package.mjs';
+
+function pack(out) {
+  mkdirSync(out, { recursive: true });
+  const folder = mkdtempSync(join(tmpdir(), 'ranktrace-release-'));
+  try {
+    for (const name of publishedNames) {
+      const staged = join(folder, name);
+      mkdirSync(staged, { recursive: true });
+      stagePackage(name, staged);
+      const printed = execFileSync('npm', ['pack', '--json', '--pack-destination', out], { cwd: staged, encoding: 'utf8' });
+      const [packed] = Object.values(JSON.parse(printed));
+      const kilobytes = (bytes) => `${Math.round(bytes / 1000)} kB`;
+      const path = relative(process.cwd(), join(out, packed.filename));
+      console.log(`${path}: ${kilobytes(packed.size)}, ${packed.entryCount} files of ${kilobytes(packed.unpackedSize)}`);
+    }
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+try {
+  const { values } = parseArgs({ options: { out: { type: 'string', default: 'dist' } } });
+  pack(resolve(values.out));
+} catch (error) {
+  process.stderr.write(`release: ${error.message}\n`);
+  process.exitCode = 2;
+}

@@ -1,0 +1,177 @@
+// Turns one workspace package into a folder that npm can pack: its built files, and inside of them the built files of the private
+// packages that they import, so that no other package of this repository has to be published.
+//
+//   packages/sdk/dist/index.js                  ──►  dist/index.js
+//     import … from '@ranktrace/protocol'             import … from './internal/protocol/index.js'
+//   packages/protocol/dist/index.js             ──►  dist/internal/protocol/index.js
+//
+// A file is copied when a copied file names it: in an import, as a worker's URL, or through `import.meta.resolve`. Each is a string literal that
+// starts with a dot or a package's name, so one scan of literals finds them all. Modules name modules and types name types, so only types that
+// a user's compiler can reach are copied. Files stay files: nothing is bundled into one, for workers are loaded by their URL.
+//
+// Invariant: no literal of a staged file names a private package, and each dependency of the staged manifest is named by some staged file.
+
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join, posix, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const repository = fileURLToPath(new URL('..', import.meta.url));
+
+/** Every package of the workspace by its name. `room` is its folder below packages/. */
+const packages = new Map(
+  readdirSync(join(repository, 'packages'))
+    .filter((room) => existsSync(join(repository, 'packages', room, 'package.json')))
+    .map((room) => {
+      const manifest = JSON.parse(readFileSync(join(repository, 'packages', room, 'package.json'), 'utf8'));
+      return [manifest.name, { room, manifest }];
+    }),
+);
+
+/** Names of the packages that are published: those that are not private. */
+export const publishedNames = [...packages].filter(([, { manifest }]) => manifest.private !== true).map(([name]) => name);
+
+const moduleFile = /\.js$/;
+const typesFile = /\.d\.ts$/;
+const packageName = /^(?:@[^/]+\/)?[^/]+/;
+
+/** Stages the package `name` in the empty folder `target`. Throws where a file that is named has not been built. */
+export function stagePackage(name, target) {
+  const staging = new Staging(packages.get(name), target);
+  const { room, manifest } = staging.owner;
+  for (const file of entryFiles(manifest)) staging.add(posix.join('packages', room, file));
+  staging.copyAll();
+  for (const file of ['README.md', 'LICENSE']) {
+    const own = join(repository, 'packages', room, file);
+    cpSync(existsSync(own) ? own : join(repository, file), join(target, file));
+  }
+  writeFileSync(join(target, 'package.json'), `${JSON.stringify(staging.manifest(), undefined, 2)}\n`);
+}
+
+/** Files that users of a package can name: its exports, their types, and its commands. */
+function entryFiles({ exports = {}, bin = {} }) {
+  return [...Object.values(exports).flatMap((entry) => [entry.types, entry.default]), ...Object.values(bin)];
+}
+
+class Staging {
+  #target;
+  #waiting = [];
+  #added = new Set();
+  #rooms = new Map();
+  #namedPackages = new Set();
+
+  constructor(owner, target) {
+    this.owner = owner;
+    this.#target = target;
+  }
+
+  /** Adds a built file, named from the repository's root: a module, its types, or a file of any other kind, which takes its whole folder along. */
+  add(file) {
+    const whole = isText(file) ? file : dirname(file);
+    if (this.#added.has(whole)) return;
+    if (!existsSync(join(repository, whole))) throw new Error(`Cannot stage ${whole}: it is missing; run "npm run build"`);
+    this.#added.add(whole);
+    this.#waiting.push(whole);
+  }
+
+  copyAll() {
+    for (let file = this.#waiting.pop(); file !== undefined; file = this.#waiting.pop()) {
+      const { room, manifest } = this.#packageOf(file);
+      this.#rooms.set(room, manifest);
+      if (isText(file)) this.#copyText(file);
+      else cpSync(join(repository, file), join(this.#target, this.#placeOf(file)), { recursive: true });
+      if (moduleFile.test(file) && existsSync(join(repository, `${file}.map`))) this.#copySourceMap(`${file}.map`);
+    }
+  }
+
+  /** The manifest of what was staged: the package's own, with the dependencies of everything that came into it. */
+  manifest() {
+    const { private: _private, scripts: _scripts, devDependencies: _dev, dependencies: _own, exports, ...rest } = this.owner.manifest;
+    const dependencies = {};
+    for (const { dependencies: declared = {} } of this.#rooms.values()) {
+      for (const [name, range] of Object.entries(declared)) {
+        if (packages.get(name)?.manifest.private === true || !this.#namedPackages.has(name)) continue;
+        if (dependencies[name] !== undefined && dependencies[name] !== range) {
+          throw new Error(
+            `Cannot stage ${rest.name}: ${name} is wanted as ${dependencies[name]} and as ${range}; give both packages one range`,
+          );
+        }
+        dependencies[name] = range;
+      }
+    }
+    const sorted = Object.fromEntries(Object.entries(dependencies).sort(([one], [other]) => (one < other ? -1 : 1)));
+    const published = exports && Object.fromEntries(Object.entries(exports).map(([path, { source: _source, ...entry }]) => [path, entry]));
+    return { ...rest, ...(published && { exports: published }), dependencies: sorted };
+  }
+
+  /** Copies a module or its types, with every literal that names a file of this repository made relative. */
+  #copyText(file) {
+    const text = readFileSync(join(repository, file), 'utf8').replace(/^\/\/# sourceMappingURL=.*\.d\.ts\.map$\n?/m, '');
+    const rewritten = text.replaceAll(/(['"])([.@\w][^'"\s]*)\1/g, (literal, quote, specifier) => {
+      const named = this.#fileNamedBy(specifier, file);
+      if (named === undefined) return literal;
+      this.add(typesFile.test(file) ? named.replace(moduleFile, '.d.ts') : named);
+      const path = posix.relative(posix.dirname(this.#placeOf(file)), this.#placeOf(named));
+      return `${quote}${path.startsWith('.') ? path : `./${path}`}${quote}`;
+    });
+    this.#write(file, rewritten);
+  }
+
+  /** The built file that `specifier` means in `from`; undefined where it means none of this repository's, or that of a published package. */
+  #fileNamedBy(specifier, from) {
+    if (specifier.startsWith('.')) {
+      // Types name modules as their sources do.
+      const file = posix.join(posix.dirname(from), typesFile.test(from) ? specifier.replace(/\.ts$/, '.js') : specifier);
+      const isBuilt = /^packages\/[^/]+\/(dist|bin)\//.test(file) && /\.\w+$/.test(file) && existsSync(join(repository, file));
+      return isBuilt ? file : undefined;
+    }
+    const [name = ''] = packageName.exec(specifier) ?? [];
+    this.#namedPackages.add(name);
+    const { room, manifest } = packages.get(name) ?? {};
+    if (manifest?.private !== true) return undefined;
+    const path = exportedFile(manifest.exports, `.${specifier.slice(name.length)}`);
+    if (path === undefined) throw new Error(`Cannot stage ${from}: ${name} exports no "${specifier}"`);
+    return posix.join('packages', room, path);
+  }
+
+  /** A map carries its sources, which are not published. Their addresses say where they are in the repository. */
+  #copySourceMap(file) {
+    const map = JSON.parse(readFileSync(join(repository, file), 'utf8'));
+    const paths = map.sources.map((source) => posix.join(posix.dirname(file), map.sourceRoot ?? '', source));
+    const sources = paths.map((path) => `ranktrace:///${path}`);
+    const sourcesContent = paths.map((path) => readFileSync(join(repository, path), 'utf8'));
+    this.#write(file, JSON.stringify({ ...map, sourceRoot: undefined, sources, sourcesContent }));
+  }
+
+  #write(file, text) {
+    const path = join(this.#target, this.#placeOf(file));
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, text);
+  }
+
+  #packageOf(file) {
+    const room = file.split('/')[1];
+    return [...packages.values()].find((one) => one.room === room);
+  }
+
+  /** Where a file of the repository stands in the staged package. */
+  #placeOf(file) {
+    const { room } = this.#packageOf(file);
+    if (room === this.owner.room) return relative(join('packages', room), file);
+    return join('dist/internal', room, relative(join('packages', room, 'dist'), file));
+  }
+}
+
+const isText = (file) => moduleFile.test(file) || typesFile.test(file);
+
+/** The file behind an exported path, of exact names and of patterns with one star. */
+function exportedFile(exports, path) {
+  for (const [key, entry] of Object.entries(exports)) {
+    const file = typeof entry === 'string' ? entry : entry.default;
+    if (key === path) return file;
+    const [before, after] = key.split('*');
+    if (after !== undefined && path.startsWith(before) && path.endsWith(after)) {
+      return file.replace('*', path.slice(before.length, path.length - after.length));
+    }
+  }
+  return undefined;
+}

