@@ -27,11 +27,15 @@ export async function clock(): Promise<Figure[]> {
     figure({
       name: `largest cross-host error of ${seeds.length} clusters`,
       value: worst(scores),
-      unit: 'µs',
+      unit: 'simulated µs',
       baseline: { name: best.name, value: worst(best.scores) },
       target: { at: 'most', value: 20, of: 'value' },
     }),
-    figure({ name: 'median cross-host error', value: median(scores.map(({ crossHost }) => crossHost.median)) / microsecond, unit: 'µs' }),
+    figure({
+      name: 'median cross-host error',
+      value: median(scores.map(({ crossHost }) => crossHost.median)) / microsecond,
+      unit: 'simulated µs',
+    }),
     figure({
       name: 'messages and collectives reversed, worst cluster',
       value: violations(scores),
@@ -46,12 +50,12 @@ export async function clock(): Promise<Figure[]> {
       target: { at: 'least', value: 99.9, of: 'value' },
     }),
     figure({
-      name: 'published bound, median over hosts and times',
+      name: 'published bound (±), median over hosts and times',
       value: median(ours.map(({ bound }) => bound)) / microsecond,
-      unit: '± µs',
+      unit: 'simulated µs',
     }),
     ...peers.flatMap(({ name, scores: theirs }) => [
-      figure({ name: `${name}: largest cross-host error`, value: worst(theirs), unit: 'µs' }),
+      figure({ name: `${name}: largest cross-host error`, value: worst(theirs), unit: 'simulated µs' }),
       figure({ name: `${name}: reversed, worst cluster`, value: violations(theirs), unit: 'per million' }),
     ]),
     ...stepFigures(),
@@ -155,7 +159,12 @@ function stepFigures(): Figure[] {
       unit: '%',
       target: { at: 'least', value: 100, of: 'value' },
     }),
-    figure({ name: 'furthest cut from its step', value: slowest / second, unit: 's', target: { at: 'most', value: 10, of: 'value' } }),
+    figure({
+      name: 'furthest cut from its step',
+      value: slowest / second,
+      unit: 'simulated s',
+      target: { at: 'most', value: 10, of: 'value' },
+    }),
     figure({
       name: `steps invented in ${runs} host-runs and beside real ones`,
       value: invented,

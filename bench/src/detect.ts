@@ -1,191 +1,106 @@
-// Step-time regressions: false alarms on real series without one, injected ones found, planned growth and jumps; the peers' rules on the same
-// series in the same run; what a step and a series cost. Data: ../shared/data/steptime and changepoint.
-//
-// A false alarm is a claim of a slow-down where no real one is near: nowhere in the 400 steps before do the medians of 100 steps on either side
-// differ by 1.2 % or more. The same for everybody. An injection multiplies every step from one on; each is a series of its own, of 600 to 607 steps
-// before it (so that it begins anywhere in a block) and 400 after it.
+// Step-time regressions: false alarms on series without one, injected ones found, planned growth and jumps; the peers' rules on the same series in
+// the same run; what a step and a series cost. On generated series (generated-steps.ts), and on those of others where they are found.
 
-import { type DetectorOptions, DetectorPlan, SeriesDetector, type StepTimeFinding, shortSeriesOptions } from '@ranktrace/trace';
+import { DetectorPlan, SeriesDetector, shortSeriesOptions } from '@ranktrace/trace';
 import { changeCover, changeF1 } from './change-scores.ts';
-import { type BaselineDetector, Bocpd, Cusum, Perfherder } from './detect-baselines.ts';
-import { type Figure, figure, median } from './figure.ts';
-import { type RecordedSteps, readMarkedSeries, readMlperfSteps, readNanogptSteps } from './recorded-steps.ts';
+import {
+  bocpd,
+  claimsOn,
+  cusum,
+  falseRate,
+  findingsIn,
+  inject,
+  type Method,
+  ours,
+  perfherder,
+  shareWithin,
+  slowDowns,
+  stepsOf,
+} from './detect-methods.ts';
+import { type Figure, figure, median, type NotMeasured, type Target } from './figure.ts';
+import { generateGrowing, generateMarked, generateStationary, generateWithEvaluations } from './generated-steps.ts';
+import { readRecordedCorpus } from './recorded-steps.ts';
+import { overRecordings } from './recordings.ts';
+import type { StepCorpus, StepSeries } from './step-series.ts';
+import { progress } from './turns.ts';
 
 const injections = [0.02, 0.03, 0.1];
 /** Where changes are injected, as shares of a run. */
 const injectedAt = [0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8];
 /** The same for what is slow, and for short runs. */
 const fewInjectedAt = [0.3, 0.45, 0.6, 0.75];
-const stepsBefore = 600;
-const stepsAfter = 400;
 
-/** One method: of a series, the steps (as indices) with which it claims a slow-down, and what it gives for the onset. */
-interface Method {
-  readonly name: string;
-  readonly claims: (times: Float64Array, isEval: readonly boolean[]) => Claim[];
+export async function detect(): Promise<(Figure | NotMeasured)[]> {
+  progress('detect: generated series');
+  const generated: StepCorpus = {
+    names: {
+      stationary: 'stationary',
+      withEvaluations: 'short with evaluations',
+      growth: 'growth of 10 %',
+      slightGrowth: 'growth of 2.5 %',
+      marked: 'planted changes',
+    },
+    stationary: generateStationary(),
+    withEvaluations: generateWithEvaluations(),
+    growth: generateGrowing(0.1),
+    slightGrowth: generateGrowing(0.025),
+    marked: generateMarked(),
+  };
+  const figures = figuresOver(generated);
+  const costs = costFigures(generated.stationary);
+  const recorded = await overRecordings('steptime and changepoint', (data) => {
+    progress('detect: recorded series');
+    return figuresOver(readRecordedCorpus(data));
+  });
+  return [...figures, ...costs, ...recorded];
 }
 
-interface Claim {
-  readonly at: number;
-  readonly onset: number | undefined;
-}
-
-export async function detect(): Promise<Figure[]> {
-  const runs = readNanogptSteps();
-  const stationary = ofKind(runs, 'S');
-  const mlperf = readMlperfSteps();
+function figuresOver(corpus: StepCorpus): Figure[] {
+  const { names, stationary, withEvaluations } = corpus;
   const tuned = ours('ours');
   const short = ours('ours, short', shortSeriesOptions);
+  const shortName = `${names.withEvaluations}, settings for short series`;
   return [
     figure({
-      name: `class S, ${stationary.length} runs, ${stepsOf(stationary)} steps: false regressions`,
+      name: `${names.stationary}, ${stationary.length} runs, ${stepsOf(stationary)} steps: false regressions`,
       value: falseRate(tuned, stationary),
       unit: 'per 100 k steps',
       target: { at: 'most', value: 0, of: 'value' },
     }),
-    figure({ name: 'class S: regressions told, real ones included', value: claimsOn(tuned, stationary), unit: 'regressions' }),
-    ...injectionFigures('class S', tuned, stationary, injectedAt, true),
+    figure({ name: `${names.stationary}: regressions told, real ones included`, value: claimsOn(tuned, stationary), unit: 'regressions' }),
+    ...injectionFigures(names.stationary, tuned, stationary, injectedAt, true),
     figure({
-      name: `MLPerf, ${mlperf.length} runs, ${stepsOf(mlperf)} train steps: false regressions`,
-      value: falseRate(tuned, mlperf),
+      name: `${names.withEvaluations}, ${withEvaluations.length} runs, ${stepsOf(withEvaluations)} train steps: false regressions`,
+      value: falseRate(tuned, withEvaluations),
       unit: 'per 100 k steps',
       target: { at: 'most', value: 5, of: 'value' },
     }),
     figure({
-      name: 'MLPerf, settings for short series: false regressions',
-      value: falseRate(short, mlperf),
+      name: `${shortName}: false regressions`,
+      value: falseRate(short, withEvaluations),
       unit: 'per 100 k steps',
       target: { at: 'most', value: 5, of: 'value' },
     }),
-    ...injectionFigures('MLPerf, settings for short series', short, mlperf, fewInjectedAt, false),
-    ...growthFigures(runs),
-    ...jumpFigures(stationary),
-    ...[perfherder, cusum, bocpd(0.1), bocpd(0.02)].flatMap((peer) => peerFigures(peer, stationary, mlperf)),
-    ...markedFigures(),
-    ...costFigures(stationary),
+    ...injectionFigures(shortName, short, withEvaluations, fewInjectedAt, false),
+    ...growthFigures(corpus),
+    ...jumpFigures(names.stationary, stationary),
+    ...[perfherder, cusum, bocpd(0.1), bocpd(0.02)].flatMap((peer) => peerFigures(peer, corpus)),
+    ...markedFigures(corpus),
   ];
 }
-
-const ofKind = (runs: readonly RecordedSteps[], kind: string): RecordedSteps[] => runs.filter((run) => run.kind === kind);
-
-/** Steps that are no evaluations. */
-const stepsOf = (series: readonly RecordedSteps[]): number =>
-  series.reduce((sum, { isEval }) => sum + isEval.filter((one) => !one).length, 0);
-
-function ours(name: string, options: Partial<DetectorOptions> = {}): Method {
-  const plan = new DetectorPlan(options);
-  return {
-    name,
-    claims: (times, isEval) => slowDowns(findingsIn(plan, times, isEval)).map(({ step, onsetStep }) => ({ at: step, onset: onsetStep })),
-  };
-}
-
-/** Findings of one series, whose steps are counted from 0. `contextAt`: the context key of a step. */
-function findingsIn(
-  plan: DetectorPlan,
-  times: Float64Array,
-  isEval: readonly boolean[],
-  contextAt = (_: number): number => 0,
-): StepTimeFinding[] {
-  const detector = new SeriesDetector(plan);
-  const findings: StepTimeFinding[] = [];
-  for (let at = 0; at < times.length; at++) {
-    const finding = detector.add(at, times[at] as number, contextAt(at), isEval[at] ? 'eval' : undefined);
-    if (finding !== undefined) findings.push(finding);
-  }
-  return findings;
-}
-
-const slowDowns = (findings: readonly StepTimeFinding[]) =>
-  findings.filter((finding) => finding.kind === 'regression' || finding.kind === 'drift');
-
-/** Steps that peers are spared at the beginning: none of them knows of compilation, which takes 100 steps' time. */
-const peerWarmUp = 20;
-
-/** A peer that takes one step at a time; changes smaller than `least` do not count. */
-function peer(name: string, make: () => BaselineDetector, least = 0): Method {
-  return {
-    name,
-    claims: (times, isEval) => {
-      const detector = make();
-      const claims: Claim[] = [];
-      for (let at = 0; at < times.length; at++) {
-        if (isEval[at] || at < peerWarmUp || !((times[at] as number) > 0)) continue;
-        const change = detector.push(times[at] as number);
-        if (change !== undefined && change > 0 && change >= least) claims.push({ at, onset: undefined });
-      }
-      return claims;
-    },
-  };
-}
-
-const perfherder = peer("Perfherder's rule", () => new Perfherder());
-const cusum = peer('CUSUM, k 0.5, h 5', () => new Cusum());
-const bocpd = (least: number): Method => peer(`BOCPD, verified at ${100 * least} %`, () => new Bocpd(), least);
-
-const claimsOn = (method: Method, series: readonly RecordedSteps[]): number =>
-  series.reduce((sum, { times, isEval }) => sum + method.claims(times, isEval).length, 0);
-
-/** False claims per 100 000 steps. */
-function falseRate(method: Method, series: readonly RecordedSteps[]): number {
-  let count = 0;
-  for (const { times, isEval } of series) {
-    const training = times.filter((_, at) => !isEval[at]);
-    // The same step among those that are no evaluations.
-    const place = (at: number): number => isEval.slice(0, at).filter((one) => !one).length;
-    count += method.claims(times, isEval).filter(({ at }) => !isRealBefore(training, place(at))).length;
-  }
-  return count / (stepsOf(series) / 100_000);
-}
-
-/** Whether there was a real slow-down of 1.2 % or more in the 400 steps up to `at`. */
-function isRealBefore(times: Float64Array, at: number): boolean {
-  for (let split = Math.max(20, at - 400); split <= Math.min(at, times.length - 20); split += 4) {
-    const before = median([...times.subarray(Math.max(0, split - 100), split)]);
-    const after = median([...times.subarray(split, split + 100)]);
-    if (after / before >= 1.012) return true;
-  }
-  return false;
-}
-
-/** Injected changes of one size: how many, with what delay those that were found, and how far off the onset that was told. */
-interface Found {
-  readonly wanted: number;
-  readonly delays: readonly number[];
-  readonly onsets: readonly number[];
-}
-
-function inject(method: Method, series: readonly RecordedSteps[], places: readonly number[], size: number): Found {
-  const [delays, onsets]: [number[], number[]] = [[], []];
-  for (const { times, isEval } of series) {
-    for (const [index, share] of places.entries()) {
-      const at = Math.floor(times.length * share);
-      const from = Math.max(0, at - stepsBefore - (index % 8));
-      const injected = times.slice(from, at + stepsAfter).map((time, offset) => (from + offset >= at ? time * (1 + size) : time));
-      const claim = method.claims(injected, isEval.slice(from, at + stepsAfter)).find((one) => one.at >= at - from);
-      if (claim === undefined) continue;
-      delays.push(claim.at - (at - from) + 1);
-      if (claim.onset !== undefined) onsets.push(Math.abs(claim.onset - (at - from)));
-    }
-  }
-  return { wanted: series.length * places.length, delays: delays.sort((a, b) => a - b), onsets };
-}
-
-const shareWithin = ({ wanted, delays }: Found, most = stepsAfter): number =>
-  (100 * delays.filter((delay) => delay <= most).length) / wanted;
 
 /** How many injected changes are found, how soon, and how near the onset that is told. */
 function injectionFigures(
   name: string,
   method: Method,
-  series: readonly RecordedSteps[],
+  series: readonly StepSeries[],
   places: readonly number[],
   isGated: boolean,
 ): Figure[] {
   return injections.flatMap((size) => {
     const found = inject(method, series, places, size);
     const label = `${name}: +${100 * size} %`;
-    const target = (at: 'most' | 'least', value: number): Pick<Figure, 'target'> =>
+    const target = (at: 'most' | 'least', value: number): { target?: Target<'value'> } =>
       isGated && size === 0.03 ? { target: { at, value, of: 'value' } } : {};
     return [
       figure({ name: `${label} found`, value: shareWithin(found), unit: '%' }),
@@ -198,41 +113,43 @@ function injectionFigures(
 }
 
 /** The same questions, asked of somebody else's rule. */
-function peerFigures(method: Method, stationary: readonly RecordedSteps[], mlperf: readonly RecordedSteps[]): Figure[] {
+function peerFigures(method: Method, { names, stationary, withEvaluations }: StepCorpus): Figure[] {
+  progress(`detect: ${method.name}`);
   const found = injections.map((size) => ({ size, found: inject(method, stationary, fewInjectedAt, size) }));
   const unit = 'per 100 k steps';
+  const label = `${method.name}, ${names.stationary}`;
   return [
-    figure({ name: `${method.name}, class S: false regressions`, value: falseRate(method, stationary), unit }),
-    figure({ name: `${method.name}, MLPerf: false regressions`, value: falseRate(method, mlperf), unit }),
+    figure({ name: `${label}: false regressions`, value: falseRate(method, stationary), unit }),
+    figure({ name: `${method.name}, ${names.withEvaluations}: false regressions`, value: falseRate(method, withEvaluations), unit }),
     ...found.flatMap(({ size, found }) => [
-      figure({ name: `${method.name}, class S: +${100 * size} % found`, value: shareWithin(found), unit: '%' }),
-      figure({ name: `${method.name}, class S: +${100 * size} % found within 40 steps`, value: shareWithin(found, 40), unit: '%' }),
+      figure({ name: `${label}: +${100 * size} % found`, value: shareWithin(found), unit: '%' }),
+      figure({ name: `${label}: +${100 * size} % found within 40 steps`, value: shareWithin(found, 40), unit: '%' }),
     ]),
   ];
 }
 
 /** Runs that grow as planned: one alert tells it, not one for each percent. */
-function growthFigures(runs: readonly RecordedSteps[]): Figure[] {
+function growthFigures({ names, growth, slightGrowth }: StepCorpus): Figure[] {
   const plan = new DetectorPlan();
-  const most = (kind: string): number =>
-    Math.max(...ofKind(runs, kind).map(({ times, isEval }) => slowDowns(findingsIn(plan, times, isEval)).length));
+  const most = (runs: readonly StepSeries[]): number =>
+    Math.max(...runs.map(({ times, isEval }) => slowDowns(findingsIn(plan, times, isEval)).length));
   return [
     figure({
-      name: `class B (planned growth, ${ofKind(runs, 'B').length} runs): most alerts of one run`,
-      value: most('B'),
+      name: `${names.growth} (planned growth, ${growth.length} runs): most alerts of one run`,
+      value: most(growth),
       unit: 'alerts',
       target: { at: 'most', value: 1, of: 'value' },
     }),
     figure({
-      name: `class D (growth of 2 to 3 %, ${ofKind(runs, 'D').length} runs): most alerts of one run`,
-      value: most('D'),
+      name: `${names.slightGrowth} (growth of 2 to 3 %, ${slightGrowth.length} runs): most alerts of one run`,
+      value: most(slightGrowth),
       unit: 'alerts',
     }),
   ];
 }
 
-/** As class C, which the data do not hold: two planned jumps in each run of class S; without a context key, and with one. */
-function jumpFigures(series: readonly RecordedSteps[]): Figure[] {
+/** Two planned jumps in each stationary run: without a context key, and with one. */
+function jumpFigures(name: string, series: readonly StepSeries[]): Figure[] {
   const plan = new DetectorPlan();
   let [told, others, withKey] = [0, 0, 0];
   for (const { times, isEval } of series) {
@@ -250,14 +167,14 @@ function jumpFigures(series: readonly RecordedSteps[]): Figure[] {
   }
   return [
     figure({
-      name: 'class S with two planned jumps (as class C): told without a context key',
+      name: `${name} with two planned jumps: told without a context key`,
       value: (100 * told) / (2 * series.length),
       unit: '%',
       target: { at: 'least', value: 99, of: 'value' },
     }),
-    figure({ name: 'class S with two planned jumps: other regressions told', value: others, unit: 'regressions' }),
+    figure({ name: `${name} with two planned jumps: other regressions told`, value: others, unit: 'regressions' }),
     figure({
-      name: 'class S with two planned jumps: told with a context key',
+      name: `${name} with two planned jumps: told with a context key`,
       value: withKey,
       unit: 'regressions',
       target: { at: 'most', value: 0, of: 'value' },
@@ -265,10 +182,10 @@ function jumpFigures(series: readonly RecordedSteps[]): Figure[] {
   ];
 }
 
-/** The Turing change-point data set: other series than step times, with blocks of one value. Not gated. */
-function markedFigures(): Figure[] {
+/** Other series than step times, with blocks of one value. Not gated. */
+function markedFigures({ names, marked }: StepCorpus): Figure[] {
   const plan = new DetectorPlan({ blockSteps: 1, referenceBlocks: 16, windowBlocksMax: 16, confirmBlocks: 2 });
-  const scores = readMarkedSeries().map(({ values, annotations }) => {
+  const scores = marked.map(({ values, annotations }) => {
     const findings = findingsIn(plan, asTimes(values), []);
     const found = findings.flatMap((finding) => (finding.kind === 'rebaselined' ? [] : [finding.onsetStep]));
     return {
@@ -282,13 +199,13 @@ function markedFigures(): Figure[] {
     scores.reduce((sum, score) => sum + pick(score), 0) / scores.length;
   return [
     figure({
-      name: `TCPD, ${scores.length} series: F1`,
+      name: `${names.marked}, ${scores.length} series: F1`,
       value: mean(({ f1 }) => f1),
       unit: 'F1',
       baseline: { name: 'no change anywhere', value: mean(({ zeroF1 }) => zeroF1) },
     }),
     figure({
-      name: 'TCPD: cover',
+      name: `${names.marked}: cover`,
       value: mean(({ cover }) => cover),
       unit: 'cover',
       baseline: { name: 'no change anywhere', value: mean(({ zeroCover }) => zeroCover) },
@@ -304,7 +221,7 @@ function asTimes(values: readonly number[]): Float64Array {
 }
 
 /** Time per step, beside reading the steps alone, and memory per series. */
-function costFigures(series: readonly RecordedSteps[]): Figure[] {
+function costFigures(series: readonly StepSeries[]): Figure[] {
   const all = Float64Array.from(series.flatMap(({ times }) => [...times]));
   const plan = new DetectorPlan();
   const nanosecondsOf = (take: (time: number, at: number) => void): number => {
@@ -344,7 +261,7 @@ function costFigures(series: readonly RecordedSteps[]): Figure[] {
     figure({
       name: `memory of a series, mean of ${count}, with something open`,
       value: bytes,
-      unit: 'bytes',
+      unit: 'B',
       target: { at: 'most', value: 1024, of: 'value' },
     }),
   ];

@@ -1,20 +1,66 @@
-// What a benchmark reports: one JSON line per figure, ratios against a baseline of the same run.
+// The figures of a benchmark: one JSON line each, with its ratio to a baseline of the same run.
+//
+// Invariant: a target on a unit of speed is a ratio. Machines differ by a factor of three, and one machine from hour to hour; a baseline
+// measured in turns with the subject (turns.ts) differs with them. The types below refuse any other target.
 
-export interface Figure {
+/** How many depends on the machine and on the hour. */
+export type SpeedUnit = 'ns' | 'µs' | 'ms' | 's' | 'events/s' | 'M events/s' | 'ms per million messages';
+
+/** The same on every machine, or nearly so: amounts, shares, counts, and times of a simulated clock. */
+export type AmountUnit =
+  | 'B'
+  | 'MiB'
+  | '%'
+  | 'simulated µs'
+  | 'simulated s'
+  | 'per million'
+  | 'per 100 k steps'
+  | 'steps'
+  | 'regressions'
+  | 'alerts'
+  | 'F1'
+  | 'cover';
+
+export interface Target<Kind extends 'value' | 'ratio'> {
+  readonly at: 'most' | 'least';
+  readonly value: number;
+  readonly of: Kind;
+}
+
+interface Measured<Unit extends string> {
   readonly name: string;
   readonly value: number;
-  readonly unit: string;
-  /** What it is measured against, in the same unit, in the same run. */
-  readonly baseline?: { readonly name: string; readonly value: number };
+  readonly unit: Unit;
+  /** Measured in the same run and unit; `value` ÷ baseline is the figure's ratio. */
+  readonly baseline?: Baseline;
+}
+
+export interface Baseline {
+  readonly name: string;
+  readonly value: number;
+}
+
+/** A figure before its ratio is worked out. */
+export type Measurement =
+  | (Measured<SpeedUnit | AmountUnit> & { readonly target?: undefined })
+  | (Measured<SpeedUnit | AmountUnit> & { readonly baseline: Baseline; readonly target?: Target<'ratio'> })
+  | (Measured<AmountUnit> & { readonly target?: Target<'value'> });
+
+export type Figure = Measurement & {
   /** value ÷ baseline. */
   readonly ratio?: number;
-  /** DESIGN's target: `≤` or `≥` a value, or a ratio where the unit is `×`. */
-  readonly target?: { readonly at: 'most' | 'least'; readonly value: number; readonly of: 'value' | 'ratio' };
+};
+
+/** Figures for which this machine lacks something: said in one line, and no missed target. */
+export interface NotMeasured {
+  readonly notMeasured: string;
+  readonly why: string;
 }
 
 /** A figure with its ratio worked out. */
-export function figure(about: Omit<Figure, 'ratio'>): Figure {
-  return about.baseline === undefined ? about : { ...about, ratio: about.value / about.baseline.value };
+export function figure(measured: Measurement): Figure {
+  const { baseline, value } = measured;
+  return baseline === undefined ? measured : { ...measured, ratio: value / baseline.value };
 }
 
 /** Whether the target holds; undefined where there is none. */

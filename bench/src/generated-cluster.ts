@@ -2,7 +2,7 @@
 // (seeded), cut into batches as the SDK cuts them. Spans never cross a batch, so that counts are simple to check.
 
 import { type Batch, createEventTables, rankTime } from '@ranktrace/protocol';
-import { benchHeader } from './recorded-spans.ts';
+import { benchHeader } from './batch-header.ts';
 
 const operators = Array.from({ length: 64 }, (_, index) => `aten::operator_${index}`);
 const operatorsPerStep = 128;

@@ -1,27 +1,75 @@
 // `npm run bench -- NAME…`: runs the named benchmarks (all without a name), prints a JSON line per figure and renews their sections of
-// docs/benchmarks.md. Exit code 1 when a target is missed.
+// docs/benchmarks.md. Exit code 1 when a target is missed, 2 for a name that does not exist. Figures for which the machine lacks a program or
+// recordings are named on stderr, and in the section; they miss no target.
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
-import { type Figure, meetsTarget, rounded } from './figure.ts';
+import { type Figure, meetsTarget, type NotMeasured, rounded } from './figure.ts';
+import { progress } from './turns.ts';
 
-const benches: Record<string, () => Promise<{ run: () => Promise<Figure[]> }>> = {
-  recorder: async () => ({ run: (await import('./recorder.ts')).recorder }),
-  overhead: async () => ({ run: (await import('./overhead.ts')).overhead }),
-  wire: async () => ({ run: (await import('./wire.ts')).wire }),
-  ingest: async () => ({ run: (await import('./ingest.ts')).ingest }),
-  table: async () => ({ run: (await import('./table.ts')).table }),
-  clock: async () => ({ run: (await import('./clock.ts')).clock }),
-  merge: async () => ({ run: (await import('./merge.ts')).merge }),
-  viewer: async () => ({ run: (await import('./viewer.ts')).viewer }),
-  detect: async () => ({ run: (await import('./detect.ts')).detect }),
+interface Bench {
+  readonly about: string;
+  /** Loaded when it runs: each stands on other packages. */
+  readonly run: () => Promise<readonly (Figure | NotMeasured)[]>;
+}
+
+const benches: Readonly<Record<string, Bench>> = {
+  recorder: {
+    about: 'ns that spans, steps and ops take of the training thread, against two clock readings and OpenTelemetry',
+    run: async () => (await import('./recorder.ts')).recorder(),
+  },
+  overhead: {
+    about: 'what profiling adds to a training step, against the same step without',
+    run: async () => (await import('./overhead.ts')).overhead(),
+  },
+  wire: {
+    about: 'bytes per span sent and stored, against Kineto JSON, varint columns and msgpackr records',
+    run: async () => (await import('./wire.ts')).wire(),
+  },
+  ingest: {
+    about: 'events per second into the store, against JSON.parse, and through nats-server, against JetStream alone',
+    run: async () => (await import('./ingest.ts')).ingest(),
+  },
+  table: {
+    about: 'events per second of key averages, against the same rules on parsed objects',
+    run: async () => (await import('./table.ts')).table(),
+  },
+  clock: {
+    about: 'errors and reversed messages of aligned simulated clocks, against the rules of others',
+    run: async () => (await import('./clock.ts')).clock(),
+  },
+  merge: {
+    about: 'events per second and memory from a stored run to a trace, against inflating and decoding alone',
+    run: async () => (await import('./merge.ts')).merge(),
+  },
+  viewer: {
+    about: 'first picture, frames and memory of the page in Chromium, against an empty page and a bare fill',
+    run: async () => (await import('./viewer.ts')).viewer(),
+  },
+  detect: {
+    about: 'false alarms and found slow-downs of the regression detector, against the rules of others',
+    run: async () => (await import('./detect.ts')).detect(),
+  },
 };
 
 const document = new URL('../../docs/benchmarks.md', import.meta.url);
 
-function section(name: string, figures: readonly Figure[]): string {
+function help(): string {
+  const width = Math.max(...Object.keys(benches).map((name) => name.length));
+  return [
+    'npm run bench -- [NAME…]',
+    '',
+    'Runs the named benchmarks, or all: a JSON line per figure on stdout, and their sections of docs/benchmarks.md.',
+    'Exit code 1 when a target is missed.',
+    '',
+    ...Object.entries(benches).map(([name, { about }]) => `  ${name.padEnd(width)}  ${about}`),
+    '',
+  ].join('\n');
+}
+
+function section(name: string, results: readonly (Figure | NotMeasured)[]): string {
   const machine = `${cpus().length} × ${cpus()[0]?.model ?? 'unknown CPU'}, Node ${process.version}, ${new Date().toISOString().slice(0, 10)}`;
-  const rows = figures.map((figure) => {
+  const rows = results.filter(isFigure).map((figure) => {
     const { target, baseline, ratio } = figure;
     const wanted =
       target === undefined ? '' : `${target.at === 'most' ? '≤' : '≥'} ${target.value}${target.of === 'ratio' ? ' ×' : ` ${figure.unit}`}`;
@@ -29,17 +77,20 @@ function section(name: string, figures: readonly Figure[]): string {
     const met = meetsTarget(figure);
     return `| ${figure.name} | ${rounded(figure.value)} ${figure.unit} | ${against} | ${ratio === undefined ? '' : `${rounded(ratio)} ×`} | ${wanted}${met === false ? ' **missed**' : ''} |`;
   });
+  const missing = results.flatMap((result) => (isFigure(result) ? [] : [notMeasuredLine(result), '']));
   return [
     `## ${name}`,
     '',
     `\`npm run bench -- ${name}\` on ${machine}`,
     '',
-    '| figure | value | baseline, same run | ratio | target |',
-    '|---|---|---|---|---|',
-    ...rows,
-    '',
+    ...(rows.length === 0 ? [] : ['| figure | value | baseline, same run | ratio | target |', '|---|---|---|---|---|', ...rows, '']),
+    ...missing,
   ].join('\n');
 }
+
+const isFigure = (result: Figure | NotMeasured): result is Figure => !('notMeasured' in result);
+
+const notMeasuredLine = ({ notMeasured, why }: NotMeasured): string => `not measured: ${notMeasured}, as ${why}`;
 
 /** Puts a section in its place, or at the end. */
 function renew(text: string, name: string, body: string): string {
@@ -50,29 +101,40 @@ function renew(text: string, name: string, body: string): string {
   return `${sections.join('').trimEnd()}\n`;
 }
 
+function report(name: string, result: Figure | NotMeasured): void {
+  if (!isFigure(result)) {
+    progress(`${name}: ${notMeasuredLine(result)}`);
+    return;
+  }
+  const { target: _, ...line } = result;
+  console.log(
+    JSON.stringify({
+      bench: name,
+      ...line,
+      value: rounded(line.value),
+      ...(line.ratio === undefined ? {} : { ratio: rounded(line.ratio) }),
+    }),
+  );
+  if (meetsTarget(result) === false) {
+    process.exitCode = 1;
+    progress(`${name}: "${result.name}" misses its target`);
+  }
+}
+
 const names = process.argv.slice(2);
+if (names.includes('--help')) {
+  process.stdout.write(help());
+  process.exit(0);
+}
 const unknown = names.filter((name) => benches[name] === undefined);
 if (unknown.length > 0) {
-  console.error(`bench: there is no "${unknown.join('", "')}"; there are ${Object.keys(benches).join(', ')}`);
+  progress(`there is no "${unknown.join('", "')}"; there are ${Object.keys(benches).join(', ')}`);
   process.exit(2);
 }
-for (const name of names.length === 0 ? Object.keys(benches) : names) {
-  const figures = await (await (benches[name] as (typeof benches)[string])()).run();
-  for (const figure of figures) {
-    const { target: _, ...line } = figure;
-    console.log(
-      JSON.stringify({
-        bench: name,
-        ...line,
-        value: rounded(line.value),
-        ...(line.ratio === undefined ? {} : { ratio: rounded(line.ratio) }),
-      }),
-    );
-    if (meetsTarget(figure) === false) {
-      process.exitCode = 1;
-      console.error(`bench: ${name}: "${figure.name}" misses its target`);
-    }
-  }
+for (const [name, bench] of Object.entries(benches).filter(([name]) => names.length === 0 || names.includes(name))) {
+  progress(name);
+  const results = await bench.run();
+  for (const result of results) report(name, result);
   const text = readFileSync(document, 'utf8');
-  writeFileSync(document, renew(text, name, section(name, figures)));
+  writeFileSync(document, renew(text, name, section(name, results)));
 }

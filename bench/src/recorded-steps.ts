@@ -1,56 +1,47 @@
-// Step times of real runs (../shared/data/steptime) and the series of the Turing change-point data set (../shared/data/changepoint).
+// Step times of real runs (steptime) and the series of the Turing change-point data set (changepoint), out of the recordings of others.
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import type { Annotations } from './change-scores.ts';
-import { dataDirectory } from './recorded-spans.ts';
+import type { MarkedSeries, StepCorpus, StepSeries } from './step-series.ts';
 
-/** Steps of one run, in order. Evaluations are there where the file has them, and marked. */
-export interface RecordedSteps {
-  readonly name: string;
-  /** S stationary, B planned growth, D growth of 2 to 3 %; M: MLPerf. */
-  readonly kind: string;
-  readonly steps: readonly number[];
-  readonly times: Float64Array;
-  readonly isEval: readonly boolean[];
+/** `data`: the folder of the recordings. */
+export function readRecordedCorpus(data: string): StepCorpus {
+  const nanogpt = readNanogptSteps(data);
+  return {
+    names: { stationary: 'class S', withEvaluations: 'MLPerf', growth: 'class B', slightGrowth: 'class D', marked: 'TCPD' },
+    stationary: nanogpt.get('S') ?? [],
+    withEvaluations: readMlperfSteps(data),
+    growth: nanogpt.get('B') ?? [],
+    slightGrowth: nanogpt.get('D') ?? [],
+    marked: readMarkedSeries(data),
+  };
 }
 
-/** modded-nanogpt: classes S, B and D. Times are whole milliseconds. */
-export function readNanogptSteps(): RecordedSteps[] {
-  const kinds = new Map(rowsOf('steptime/nanogpt_runs.csv.gz').map((row) => [row[0] as string, row.at(-1) as string]));
-  return runsOf('steptime/nanogpt_steps.csv.gz').map(([name, rows]) => ({
-    name,
-    kind: kinds.get(name) ?? '?',
-    steps: rows.map((row) => Number(row[1])),
-    times: Float64Array.from(rows, (row) => Number(row[2])),
-    isEval: rows.map(() => false),
-  }));
+/** modded-nanogpt by class: S stationary, B planned growth, D growth of 2 to 3 %. Times are whole milliseconds. */
+function readNanogptSteps(data: string): Map<string, StepSeries[]> {
+  const classes = new Map(rowsOf(`${data}/steptime/nanogpt_runs.csv.gz`).map((row) => [row[0] as string, row.at(-1) as string]));
+  const byClass = new Map<string, StepSeries[]>();
+  for (const [name, rows] of runsOf(`${data}/steptime/nanogpt_steps.csv.gz`)) {
+    const steps = { times: Float64Array.from(rows, (row) => Number(row[2])), isEval: rows.map(() => false) };
+    const about = classes.get(name) ?? '?';
+    byClass.set(about, [...(byClass.get(about) ?? []), steps]);
+  }
+  return byClass;
 }
 
 /** MLPerf GPT-3 and Llama 3.1 405B. Three runs hold evaluations that are not marked: a third of a training step. They are marked here. */
-export function readMlperfSteps(): RecordedSteps[] {
-  return runsOf('steptime/mlperf_steps.csv.gz').map(([name, rows]) => {
+function readMlperfSteps(data: string): StepSeries[] {
+  return runsOf(`${data}/steptime/mlperf_steps.csv.gz`).map(([, rows]) => {
     const times = Float64Array.from(rows, (row) => Number(row[3]));
     const middle = Float64Array.from(times).sort()[times.length >> 1] as number;
-    return {
-      name,
-      kind: 'M',
-      steps: rows.map((_, index) => index),
-      times,
-      isEval: rows.map((row, index) => row[4] === '1' || (times[index] as number) < middle / 2),
-    };
+    return { times, isEval: rows.map((row, index) => row[4] === '1' || (times[index] as number) < middle / 2) };
   });
 }
 
-/** A series of the Turing change-point data set, of several its first, with what people marked in it. */
-export interface MarkedSeries {
-  readonly name: string;
-  readonly values: readonly number[];
-  readonly annotations: Annotations;
-}
-
-export function readMarkedSeries(): MarkedSeries[] {
-  const directory = `${dataDirectory}changepoint/tcpd/`;
+/** Each series of the data set, where one has several its first, with the changes that people marked in it. */
+function readMarkedSeries(data: string): MarkedSeries[] {
+  const directory = `${data}/changepoint/tcpd/`;
   const marks = JSON.parse(readFileSync(`${directory}annotations.json`, 'utf8')) as Record<string, Annotations>;
   return readdirSync(directory)
     .filter((file) => file.endsWith('.json') && file !== 'annotations.json')
@@ -59,7 +50,7 @@ export function readMarkedSeries(): MarkedSeries[] {
       const name = file.slice(0, -'.json'.length);
       const { series } = JSON.parse(readFileSync(directory + file, 'utf8')) as { series: { raw: (number | null)[] }[] };
       const raw = series[0]?.raw ?? [];
-      return { name, values: raw.map((value, index) => value ?? lastBefore(raw, index)), annotations: marks[name] ?? {} };
+      return { values: raw.map((value, index) => value ?? lastBefore(raw, index)), annotations: marks[name] ?? {} };
     });
 }
 
@@ -80,7 +71,7 @@ function runsOf(file: string): [name: string, rows: string[][]][] {
 }
 
 function rowsOf(file: string): string[][] {
-  const text = gunzipSync(readFileSync(dataDirectory + file)).toString();
+  const text = gunzipSync(readFileSync(file)).toString();
   const lines = text.trim().split(/\r?\n/);
   return lines.slice(1).map((line) => line.split(','));
 }

@@ -1,59 +1,77 @@
-// Bytes per span on the wire and in the store: name, start and length in ns, track, of real recordings.
+// Bytes per span on the wire and in the store: name, start and length in ns, track, of a generated recording of several ranks, and of real ones
+// where they are found.
 
 import { deflateRawSync, gzipSync } from 'node:zlib';
 import { type Batch, encodeBatch, frameHeaderBytes } from '@ranktrace/protocol';
 import { Packr } from 'msgpackr';
-import { type Figure, figure } from './figure.ts';
-import { batchesOf, type RecordedSpan, readRecordedSpans } from './recorded-spans.ts';
+import { type Figure, figure, type NotMeasured } from './figure.ts';
+import { generateKineto } from './generated-kineto.ts';
+import { batchesOf, type KinetoSpan, kinetoSpans, readKinetoEvents, timeEntropy } from './kineto-spans.ts';
+import { overRecordings } from './recordings.ts';
 
-const nanoGpt = Array.from({ length: 8 }, (_, rank) => `kineto/nanogpt-8rank/rank${rank}.chrome-trace.json.gz`);
+const ranks = 8;
 const deflate = (body: Uint8Array): Uint8Array => deflateRawSync(body, { level: 6 });
 
-export async function wire(): Promise<Figure[]> {
-  const perRank = nanoGpt.map(readRecordedSpans);
-  const nanos = measure(perRank);
-  // This file has ns times; as a µs trace it is one whose times were cut to µs, as 2021's profiler wrote them.
-  const nccl = readRecordedSpans('kineto/hta/nccl_parser_config/nccl_data.json.gz');
-  const ncclNanos = measure([nccl]);
-  const ncclMicros = measure([nccl.map(toMicros)]);
+export async function wire(): Promise<(Figure | NotMeasured)[]> {
+  const generated = Array.from({ length: ranks }, (_, rank) => kinetoSpans(generateKineto(rank)));
+  return [
+    ...sizeFigures('generated', generated),
+    storedFigure('generated, cut to µs', [generated[0]?.map(toMicros) ?? []], 3),
+    ...(await overRecordings('kineto/nanogpt-8rank and kineto/hta/nccl_parser_config', (data) => {
+      const read = (path: string): KinetoSpan[] => kinetoSpans(readKinetoEvents(`${data}/kineto/${path}`));
+      const nanoGpt = Array.from({ length: ranks }, (_, rank) => read(`nanogpt-8rank/rank${rank}.chrome-trace.json.gz`));
+      // This file has ns times; as a µs trace it is one whose times were cut to µs, as 2021's profiler wrote them.
+      const nccl = read('hta/nccl_parser_config/nccl_data.json.gz');
+      return [
+        ...sizeFigures('nanogpt-8rank', nanoGpt),
+        storedFigure('nccl_parser_config, cut to µs', [nccl.map(toMicros)], 3),
+        storedFigure('nccl_parser_config, ns as recorded', [nccl]),
+      ];
+    })),
+  ];
+}
+
+/** Spans with ns times. */
+function sizeFigures(name: string, ranks: readonly (readonly KinetoSpan[])[]): Figure[] {
+  const sizes = measure(ranks);
+  const spans = ranks.reduce((sum, { length }) => sum + length, 0);
   return [
     figure({
-      name: 'sent per span (nanogpt-8rank, ns)',
-      value: nanos.sent,
+      name: `sent per span (${name}, ns)`,
+      value: sizes.sent,
       unit: 'B',
-      baseline: { name: 'Kineto JSON event, gzip', value: nanos.jsonGzip },
+      baseline: { name: 'Kineto JSON event, gzip', value: sizes.jsonGzip },
       target: { at: 'most', value: 7, of: 'value' },
     }),
     figure({
-      name: 'stored per span (nanogpt-8rank, ns)',
-      value: nanos.stored,
+      name: `stored per span (${name}, ns)`,
+      value: sizes.stored,
       unit: 'B',
-      baseline: { name: 'varint columns, deflate', value: nanos.varint },
+      baseline: { name: 'varint columns, deflate', value: sizes.varint },
       target: { at: 'most', value: 5.5, of: 'value' },
     }),
     figure({
-      name: 'sent per span, msgpackr records for comparison',
-      value: nanos.sent,
+      name: `sent per span (${name}), msgpackr records for comparison`,
+      value: sizes.sent,
       unit: 'B',
-      baseline: { name: 'msgpackr records, deflate', value: nanos.records },
+      baseline: { name: 'msgpackr records, deflate', value: sizes.records },
     }),
     figure({
-      name: 'stored per span (nccl_parser_config, cut to µs)',
-      value: ncclMicros.stored,
+      name: `entropy of the ns times of a span (${name})`,
+      value: ranks.reduce((sum, rank) => sum + timeEntropy(rank) * rank.length, 0) / spans,
       unit: 'B',
-      baseline: { name: 'varint columns, deflate', value: ncclMicros.varint },
-      target: { at: 'most', value: 3, of: 'value' },
-    }),
-    figure({
-      name: 'stored per span (nccl_parser_config, ns as recorded)',
-      value: ncclNanos.stored,
-      unit: 'B',
-      baseline: { name: 'varint columns, deflate', value: ncclNanos.varint },
     }),
   ];
 }
 
-function toMicros(span: RecordedSpan): RecordedSpan {
+function storedFigure(name: string, ranks: readonly (readonly KinetoSpan[])[], most?: number): Figure {
+  const sizes = measure(ranks);
+  const baseline = { name: 'varint columns, deflate', value: sizes.varint };
+  const stored = { name: `stored per span (${name})`, value: sizes.stored, unit: 'B', baseline } as const;
+  return figure(most === undefined ? stored : { ...stored, target: { at: 'most', value: most, of: 'value' } });
+}
+
+function toMicros(span: KinetoSpan): KinetoSpan {
   const start = Math.floor(span.start / 1000) * 1000;
   return { ...span, start, length: Math.floor((span.start + span.length) / 1000) * 1000 - start };
 }
@@ -67,7 +85,7 @@ interface Sizes {
 }
 
 /** Bytes per span of every way to write the same spans. */
-function measure(ranks: readonly (readonly RecordedSpan[])[]): Sizes {
+function measure(ranks: readonly (readonly KinetoSpan[])[]): Sizes {
   let spans = 0;
   const sizes = { sent: 0, stored: 0, jsonGzip: 0, varint: 0, records: 0 };
   for (const [rank, recorded] of ranks.entries()) {

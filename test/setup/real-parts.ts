@@ -4,38 +4,15 @@
 // that names what to install. A test never skips because a part is missing.
 
 import { execFileSync, spawnSync } from 'node:child_process';
-import { accessSync, constants, existsSync, readFileSync, realpathSync } from 'node:fs';
-import { delimiter, join } from 'node:path';
+import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { findProgram, type RealProgram, realPrograms } from './real-programs.mjs';
 
 const repository = fileURLToPath(new URL('../..', import.meta.url));
 
-interface Part {
-  /** Environment variable that names the program; set for the tests once it is found. */
-  readonly variable: string;
-  readonly names: readonly string[];
-  /** Folders beside PATH. */
-  readonly folders: readonly string[];
-  /** Debian and Ubuntu package. */
-  readonly package: string;
-}
-
-const parts: readonly Part[] = [
-  { variable: 'NATS_SERVER_BIN', names: ['nats-server'], folders: ['/usr/sbin', '/usr/local/bin'], package: 'nats-server' },
-  { variable: 'CHROMIUM_BIN', names: ['chromium', 'chromium-browser', 'google-chrome'], folders: ['/usr/bin'], package: 'chromium' },
-  { variable: 'PROMTOOL_BIN', names: ['promtool'], folders: ['/usr/bin', '/usr/local/bin'], package: 'prometheus' },
-  {
-    variable: 'ALERTMANAGER_BIN',
-    names: ['prometheus-alertmanager', 'alertmanager'],
-    folders: ['/usr/bin', '/usr/local/bin'],
-    package: 'prometheus-alertmanager',
-  },
-  { variable: 'PYTHON_BIN', names: ['python3'], folders: ['/usr/bin', '/usr/local/bin'], package: 'python3' },
-];
-
 export default function setup(): void {
   build();
-  for (const part of parts) process.env[part.variable] = find(part) ?? install(part);
+  for (const program of realPrograms) process.env[program.variable] = findProgram(program.variable) ?? install(program);
 }
 
 /**
@@ -52,47 +29,22 @@ function build(): void {
   spawnSync('node_modules/.bin/vite', ['build', 'packages/viewer'], { ...options, stdio: 'inherit' });
 }
 
-/** The program's path: from its variable, from PATH, from its usual folders. */
-function find(part: Part): string | undefined {
-  const named = process.env[part.variable];
-  if (named !== undefined && named !== '') {
-    if (isProgram(named)) return realpathSync(named);
-    throw new Error(`Cannot start the tests: ${part.variable} must name a program, got "${named}"`);
-  }
-  for (const folder of [...(process.env.PATH ?? '').split(delimiter), ...part.folders]) {
-    for (const name of part.names) {
-      const path = join(folder, name);
-      if (folder !== '' && isProgram(path)) return path;
-    }
-  }
-  return undefined;
-}
-
-function install(part: Part): string {
+function install(program: RealProgram): string {
   if (process.getuid?.() === 0 && isDebian()) {
     try {
       const options = { stdio: 'pipe', env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' } } as const;
       execFileSync('apt-get', ['update', '-qq'], options);
-      execFileSync('apt-get', ['install', '-y', '-qq', '--no-install-recommends', part.package], options);
+      execFileSync('apt-get', ['install', '-y', '-qq', '--no-install-recommends', program.package], options);
       // Debian starts the service it installs; the tests start their own servers on free ports, so that one does no harm.
-      const path = find(part);
+      const path = findProgram(program.variable);
       if (path !== undefined) return path;
     } catch {
       // The line below says what to do.
     }
   }
   throw new Error(
-    `Cannot start the tests: ${part.names[0]} is missing; install it (Debian: apt-get install ${part.package}) or set ${part.variable}`,
+    `Cannot start the tests: ${program.names[0]} is missing; install it (Debian: apt-get install ${program.package}) or set ${program.variable}`,
   );
-}
-
-function isProgram(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 function isDebian(): boolean {
