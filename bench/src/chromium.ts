@@ -12,8 +12,9 @@ export interface MeasuredTab extends AsyncDisposable {
   readonly tools: CDPSession;
 }
 
-export function launchChromium(): Promise<Browser> {
-  return chromium.launch({ executablePath: process.env.CHROMIUM_BIN ?? '/usr/bin/chromium', headless: true, args: flags });
+/** `executablePath`: of the browser. */
+export function launchChromium(executablePath: string): Promise<Browser> {
+  return chromium.launch({ executablePath, headless: true, args: flags });
 }
 
 /** A new tab; `watch` runs in it before anything else of each document. */
@@ -58,6 +59,39 @@ const startMeasuring = `(() => {
   };
   requestAnimationFrame(frame);
   window.benchFrames = { stop: () => ((running = false), { work, interval }) };
+})()`;
+
+/** ms from the navigation's start to the first frame of a page with nothing but an empty canvas, in a tab of its own. */
+export async function blankPageMs(browser: Browser): Promise<number> {
+  await using tab = await openTab(browser);
+  await tab.page.goto(`data:text/html,${blankPage}`);
+  return (await tab.page.evaluate(
+    'new Promise((drawn) => requestAnimationFrame(() => drawn(performance.getEntriesByType("paint")[0]?.startTime ?? performance.now())))',
+  )) as number;
+}
+
+/** Frames of a page that does nothing but fill as many pixels as a window has, and shows them. */
+export async function bareFillFrames(browser: Browser, ms: number): Promise<Frames> {
+  await using tab = await openTab(browser);
+  await tab.page.goto(`data:text/html,${blankPage}`);
+  await tab.page.evaluate(fillEachFrame);
+  return await framesWhile(tab.page, () => tab.page.waitForTimeout(ms));
+}
+
+const blankPage = '<!doctype html><body style="margin:0"><canvas width=1280 height=720></canvas>';
+
+/** A string, for it runs in the page. */
+const fillEachFrame = `(() => {
+  const context = document.querySelector('canvas').getContext('2d', { alpha: false });
+  const image = context.createImageData(1280, 720);
+  const pixels = new Uint32Array(image.data.buffer);
+  let frame = 0;
+  const draw = () => {
+    pixels.fill(0xff000000 + frame++);
+    context.putImageData(image, 0, 0);
+    requestAnimationFrame(draw);
+  };
+  requestAnimationFrame(draw);
 })()`;
 
 /** Bytes of JavaScript objects and of the buffers behind them, after garbage was collected. */

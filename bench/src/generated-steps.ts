@@ -1,11 +1,11 @@
 // Generated step-time series with known truth, for judging change detection; and series of other kinds with the changes planted in them.
 //
-//   compile │ level × wander × (1 + noise), a spike now and then, a longer step every 100 or 125, some slow steps in a row │
+//   compile │ level × wander × (1 + noise), a spike now and then, a longer step every 100 or 125, now and then two or three │
 //
 // Judged against modded-nanogpt's stationary runs and MLPerf's submissions, which `npm run bench -- detect` measures beside them where they are
 // found. In the stationary runs there: deviation of the noise 0.2 to 1.1 % of a step (1.5 % with whole milliseconds), correlation of neighbours
-// −0.3 to 0.5, 1 % of steps longer by half or more, up to 7 ×, most of them periodic, first step up to 60 ×, level of 100 steps within 1.5 %;
-// here each of these is drawn from the same range.
+// −0.3 to 0.5, 1 to 5 % of the steps longer by 5 % or more, up to 7 ×, many of them periodic, two in a row every 450 steps, three every 11 000, never
+// more, first step up to 60 ×, level of 100 steps within 1.5 %. Here each of these is drawn from the same range.
 
 import { Random } from '@ranktrace/trace';
 import type { MarkedSeries, StepSeries } from './step-series.ts';
@@ -69,8 +69,8 @@ function trainingTimes(random: Random, length: number, level: number, growth: (s
     // A reverting walk: 0.15 % of deviation, over some 500 steps.
     wander += -wander / 500 + random.normal(0, 0.0015 * Math.sqrt(2 / 500));
     before = correlation * before + Math.sqrt(1 - correlation ** 2) * heavyTailed(random);
-    if (random.chance(1 / 1500)) slowUntil = step + 2 + random.whole(7);
-    const slow = step < slowUntil ? 1.15 : 1;
+    if (random.chance(1 / 450)) slowUntil = step + (random.chance(0.04) ? 3 : 2);
+    const slow = step < slowUntil ? random.uniform(1.05, 2.2) : 1;
     const spike = random.chance(spikes) ? Math.min(7, 1 + random.exponential(0.6)) : 1;
     const regular = step % period === period - 1 ? periodic : 1;
     const start = step === 0 ? 1 + compile : step < 4 ? 1.02 : 1;
