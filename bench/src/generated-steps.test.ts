@@ -26,7 +26,8 @@ describe('generateStationary', () => {
   });
 
   it('is the same every time', () => {
-    expect(generateStationary()).toEqual(runs);
+    const text = (series: typeof runs) => series.map(({ times }) => times.join()).join('\n');
+    expect(text(generateStationary()) === text(runs)).toBe(true);
   });
 });
 

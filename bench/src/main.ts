@@ -3,7 +3,7 @@
 // recordings are named on stderr, and in the section; they miss no target.
 
 import { readFileSync, writeFileSync } from 'node:fs';
-import { cpus } from 'node:os';
+import { cpus, loadavg } from 'node:os';
 import { type Figure, meetsTarget, type NotMeasured, rounded } from './figure.ts';
 import { progress } from './turns.ts';
 
@@ -68,7 +68,9 @@ function help(): string {
 }
 
 function section(name: string, results: readonly (Figure | NotMeasured)[]): string {
-  const machine = `${cpus().length} × ${cpus()[0]?.model ?? 'unknown CPU'}, Node ${process.version}, ${new Date().toISOString().slice(0, 10)}`;
+  const load = (loadavg()[1] ?? 0).toFixed(1);
+  const date = new Date().toISOString().slice(0, 10);
+  const machine = `${cpus().length} × ${cpus()[0]?.model ?? 'unknown CPU'}, Node ${process.version}, ${date}, load ${load}`;
   const rows = results.filter(isFigure).map((figure) => {
     const { target, baseline, ratio } = figure;
     const wanted =

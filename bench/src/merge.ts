@@ -20,7 +20,7 @@ type Role = 'store' | 'decode' | 'merge';
 
 export async function merge(): Promise<Figure[]> {
   const small = await measureApart(2e6, 1);
-  const large = await measureApart(20e6, 3);
+  const large = await measureApart(20e6, 2);
   return [
     figure({
       name: 'stored run to .pftrace, per core (20 M events, 8 ranks)',
