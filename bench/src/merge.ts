@@ -27,7 +27,8 @@ export async function merge(): Promise<Figure[]> {
       value: large.perSecond / 1e6,
       unit: 'M events/s',
       baseline: { name: 'the same batches inflated and decoded, no more', value: large.decodedPerSecond / 1e6 },
-      target: { at: 'least', value: 0.3, of: 'ratio' },
+      // 2 M events/s, where 3.2 M/s were a fifth of what decoding alone does.
+      target: { at: 'least', value: 0.13, of: 'ratio' },
     }),
     figure({
       name: 'peak memory at 20 M events',

@@ -1,7 +1,8 @@
 // What recording costs the training thread, per call, against bare clock reads and an OpenTelemetry span in the same run.
 //
-// The loops take turns, round by round, so that a slow moment of the machine falls on all of them; a figure is the median over rounds of
-// the mean over a round's calls. Between rounds the thread rests, as a training thread does, and the ring is drained.
+// The loops take turns, round by round, so that a slow moment of the machine falls on all of them; a figure is the median over all loops of the
+// mean over a loop's calls. A loop is so short that it is seldom interrupted, on a busy machine either. Between rounds the thread rests, as a training
+// thread does, and the ring is drained.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -13,7 +14,9 @@ import type { Recorder } from '../../packages/sdk/dist/recorder.js';
 import { threadRecorder } from '../../packages/sdk/dist/thread-recorder.js';
 import { type Baseline, type Figure, figure, median } from './figure.ts';
 
-const calls = 5_000;
+/** Of a loop, and loops of each kind in a round. */
+const calls = 1_000;
+const loopsPerRound = 5;
 
 const twoClocks = 'two bare performance.now()';
 
@@ -27,7 +30,7 @@ export async function recorder(): Promise<Figure[]> {
     const prof = profile({ run: 'bench', rank: 0, worldSize: 1, directory }).start();
     const recorder = threadRecorder() as Recorder;
     const name = recorder.name('operator');
-    const processor = new BatchSpanProcessor(new InMemorySpanExporter(), { maxQueueSize: 2 * calls * 41 });
+    const processor = new BatchSpanProcessor(new InMemorySpanExporter(), { maxQueueSize: 2 * calls * loopsPerRound * 41 });
     const tracer = new BasicTracerProvider({ spanProcessors: [processor] }).getTracer('bench');
     const [clocks, span, recorded, step, counter, openTelemetry] = await perCall([
       clocksLoop,
@@ -143,9 +146,11 @@ async function perCall<const T extends readonly Loop[]>(loops: T, rounds = 41): 
   const means: number[][] = loops.map(() => []);
   for (let round = 0; round < rounds; round++) {
     for (const [index, loop] of loops.entries()) {
-      const started = performance.now();
-      loop();
-      means[index]?.push(((performance.now() - started) * 1e6) / calls);
+      for (let time = 0; time < loopsPerRound; time++) {
+        const started = performance.now();
+        loop();
+        means[index]?.push(((performance.now() - started) * 1e6) / calls);
+      }
       await new Promise((resolve) => setTimeout(resolve, 25));
     }
   }
