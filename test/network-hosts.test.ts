@@ -144,7 +144,7 @@ async function check(out: string, known: KnownRun): Promise<{ readonly median: n
   // Recorded is what the hosts' clocks showed, and they are 39 s apart, less what drifts took of that since the machine was started.
   expect(own.worst).toBeLessThan(1000);
   const shown = known.clocks.map((clock) => Number(shownBy(clock, known.zero) - known.zero));
-  expect(Math.min(...own.exitSpreads)).toBeGreaterThan(Math.max(...shown) - Math.min(...shown) - 0.1e9);
+  expect(Math.min(...own.exitSpreads)).toBeGreaterThan(Math.max(...shown) - Math.min(...shown) - 5e9);
   for (const { rank, host, hostName, alignment } of read.processes) {
     const { host: name } = known.clocks[rank] as KnownClock;
     expect({ host, hostName, method: alignment.method }).toEqual({ host: name, hostName: name, method: 'sampled' });
