@@ -26,6 +26,8 @@ export interface NatsOptions {
   readonly creds?: string | undefined;
   /** NKey seed, `SU…`. */
   readonly nkey?: string | undefined;
+  /** Subject below which the server's answers come; the credentials must permit to subscribe to it. Default `ranktrace.v1.<run>.inbox`. */
+  readonly inboxPrefix?: string | undefined;
   /** Paths of PEM files. */
   readonly tls?: { readonly ca?: string | undefined; readonly cert?: string | undefined; readonly key?: string | undefined } | undefined;
 }
@@ -125,6 +127,7 @@ export interface ResolvedOptions {
     readonly token: string | undefined;
     readonly creds: string | undefined;
     readonly nkey: string | undefined;
+    readonly inboxPrefix: string | undefined;
     readonly tls: { readonly ca: string | undefined; readonly cert: string | undefined; readonly key: string | undefined };
   };
   /** The schedule's arguments, when they came as such. */
@@ -260,6 +263,14 @@ const rules = {
     schema: z.string().regex(/^SU[A-Z2-7]{56}$/),
     wanted: 'a user seed: "SU" and 56 more characters',
     secret: true,
+  },
+  'nats.inboxPrefix': {
+    variable: 'RANKTRACE_NATS_INBOX_PREFIX',
+    schema: z
+      .string()
+      .max(255)
+      .regex(/^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/),
+    wanted: 'a subject without wildcards, such as _INBOX_night',
   },
   'nats.tls.ca': { variable: 'RANKTRACE_NATS_TLS_CA', ...path },
   'nats.tls.cert': { variable: 'RANKTRACE_NATS_TLS_CERT', ...path },
@@ -397,6 +408,7 @@ export function resolveOptions(
       token: read<string | undefined>('nats.token', undefined),
       creds: file('nats.creds'),
       nkey: read<string | undefined>('nats.nkey', undefined),
+      inboxPrefix: read<string | undefined>('nats.inboxPrefix', undefined),
       tls: { ca: file('nats.tls.ca'), cert: file('nats.tls.cert'), key: file('nats.tls.key') },
     },
     schedule: scheduleOf(choose('schedule')),

@@ -242,7 +242,7 @@ test('a stream that is deleted under way is created again', async () => {
 });
 
 test('a rank that may only publish batches needs nothing but the stream', async () => {
-  const permissions = `{ publish: ["ranktrace.v1.*.batch.*"], subscribe: ["_INBOX.>"] }`;
+  const permissions = `{ publish: ["ranktrace.v1.*.batch.*"], subscribe: ["ranktrace.v1.run.inbox.>"] }`;
   await using server = await startNatsServer({
     config: `authorization { users: [ { user: admin, password: a }, { user: rank, password: r, permissions: ${permissions} } ] }`,
   });
@@ -280,6 +280,22 @@ test('the clock is asked by request and reply, and control messages arrive', asy
   aggregator.publish(controlSubject('run'), encodeMessage({ type: 'flush' }));
   await vi.waitFor(() => expect(controls).toEqual(['flush']), patience);
   await aggregator.close();
+});
+
+test('an answer that nobody was asked for, on the subject of control messages, sets no clock', async () => {
+  await using server = await startNatsServer();
+  const stranger = await connect({ servers: server.url });
+  const asked: number[] = [];
+  stranger.subscribe(clockSubjects, { callback: (_error, message) => asked.push(message.json<{ id: number }>().id) });
+  await stranger.flush();
+  const shipper = openTo(server.url);
+  await vi.waitFor(() => expect(asked.length).toBeGreaterThan(0), patience);
+  for (let id = 0; id < 100; id++)
+    stranger.publish(controlSubject('run'), encodeMessage({ type: 'clock_pong', id, host: 'there', received: '1', sent: '1' }));
+  stranger.publish(controlSubject('run'), encodeMessage({ type: 'flush' }));
+  await vi.waitFor(() => expect(controls).toEqual(['flush']), patience);
+  expect(shipper.takeClockSamples()).toEqual([]);
+  await stranger.close();
 });
 
 test('an nkey seed is a credential', async () => {
