@@ -1,4 +1,5 @@
-// What the user may choose, and where each choice comes from: the only file of this package that knows environment variables.
+// What the user may choose, and where each choice comes from: the only file of this package that knows environment variables. Types, rules and
+// defaults of all options stay together in it.
 //
 //   option in code  >  RANKTRACE_* variable  >  what the launcher set (torchrun, Slurm, Open MPI)  >  default
 //
@@ -266,11 +267,8 @@ const rules = {
   },
   'nats.inboxPrefix': {
     variable: 'RANKTRACE_NATS_INBOX_PREFIX',
-    schema: z
-      .string()
-      .max(255)
-      .regex(/^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/),
-    wanted: 'a subject without wildcards, such as _INBOX_night',
+    schema: z.string().regex(/^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64}){0,7}$/),
+    wanted: 'a subject of at most 8 words without wildcards, such as _INBOX_night',
   },
   'nats.tls.ca': { variable: 'RANKTRACE_NATS_TLS_CA', ...path },
   'nats.tls.cert': { variable: 'RANKTRACE_NATS_TLS_CERT', ...path },
