@@ -54,6 +54,8 @@ if [ ! -e server.pem ]; then
     2> /dev/null || fail "openssl cannot make a certificate for \"$names\""
   rm request.pem extensions.txt
 fi
+# Certificates are no secrets, and containers read them as users of their own.
+chmod 644 ca.pem server.pem
 [ -e token ] || openssl rand -hex 24 > token
 
 # add_user NAME PUBLISH SUBSCRIBE [LINE…]: its entry in users/NAME, and NAME.env with what its process needs in its environment.
@@ -62,15 +64,17 @@ add_user() {
   shift 3
   [ ! -e "users/$name" ] || return 0
   password=$(openssl rand -hex 24)
-  printf '%s\n' "RANKTRACE_NATS_USER=$name" "RANKTRACE_NATS_PASS=$password" "RANKTRACE_NATS_TLS_CA=$access/ca.pem" "$@" > "$name.env"
+  printf '%s\n' "RANKTRACE_NATS_USER=$name" "RANKTRACE_NATS_PASS=$password" "RANKTRACE_NATS_TLS_CA=$access/ca.pem" \
+    "RANKTRACE_URL=tls://$broker:4222" "$@" > "$name.env"
   printf '  { user: "%s", password: "%s", permissions: {\n      publish: %s\n      subscribe: [%s]\n  } }\n' \
     "$name" "$password" "$publish" "$subscribe" > "users/$name"
 }
 
 # JetStream's requests of an aggregator: make and see the stream of batches, keep consumers of its own on it, acknowledge.
-stream='"$JS.API.INFO", "$JS.API.STREAM.INFO.RANKTRACE", "$JS.API.STREAM.CREATE.RANKTRACE"'
-consumers='"$JS.API.CONSUMER.*.RANKTRACE.>", "$JS.API.CONSUMER.DURABLE.CREATE.RANKTRACE.>", "$JS.API.CONSUMER.MSG.NEXT.RANKTRACE.>"'
-answers='"ranktrace.v1.*.control", "ranktrace.v1.*.alert", "ranktrace.v1.*.inbox.>", "$JS.ACK.RANKTRACE.>"'
+api="\$JS.API"
+stream="\"$api.INFO\", \"$api.STREAM.INFO.RANKTRACE\", \"$api.STREAM.CREATE.RANKTRACE\""
+consumers="\"$api.CONSUMER.*.RANKTRACE.>\", \"$api.CONSUMER.DURABLE.CREATE.RANKTRACE.>\", \"$api.CONSUMER.MSG.NEXT.RANKTRACE.>\""
+answers="\"ranktrace.v1.*.control\", \"ranktrace.v1.*.alert\", \"ranktrace.v1.*.inbox.>\", \"\$JS.ACK.RANKTRACE.>\""
 add_user aggregator "[$stream, $consumers, $answers]" '"ranktrace.v1.*.clock", "ranktrace.inbox.>"' "RANKTRACE_TOKEN=$(cat token)"
 # An empty list would permit everything.
 add_user reader '{ deny: ">" }' '"ranktrace.v1.*.alert"'
@@ -79,7 +83,7 @@ ranks() {
   local user=$1 run=$2
   shift 2
   add_user "$user" "[\"ranktrace.v1.$run.batch.*\", \"ranktrace.v1.$run.clock\"]" \
-    "\"ranktrace.v1.$run.control\", \"ranktrace.v1.$run.inbox.>\"" "RANKTRACE_URL=tls://$broker:4222" "$@"
+    "\"ranktrace.v1.$run.control\", \"ranktrace.v1.$run.inbox.>\"" "$@"
 }
 for run in "$@"; do
   if [ "$run" = --all-runs ]; then ranks all-runs '*'; else ranks "run.$run" "$run" "RANKTRACE_RUN=$run"; fi
