@@ -71,13 +71,24 @@ for ((local_rank = 0; local_rank < per_node; local_rank++)); do
 done
 
 status=0
-for _ in "${ranks[@]}"; do
-  wait -n "${ranks[@]}" || status=$?
-  [ "$status" -eq 0 ] || break
+while [ ${#ranks[@]} -gt 0 ]; do
+  sleep 0.2
+  running=()
+  for rank in "${ranks[@]}"; do
+    if kill -0 "$rank" 2> /dev/null; then
+      running+=("$rank")
+    else
+      code=0
+      wait "$rank" || code=$?
+      # What the first that fails ends with is how the job ends; the others would wait for it.
+      if [ "$code" -ne 0 ] && [ "$status" -eq 0 ]; then
+        status=$code
+        kill "${ranks[@]}" 2> /dev/null || true
+      fi
+    fi
+  done
+  ranks=(${running[@]+"${running[@]}"})
 done
-[ "$status" -eq 0 ] || kill "${ranks[@]}" 2> /dev/null || true
-wait "${ranks[@]}" 2> /dev/null || true
-ranks=()
 
 if [ -n "$aggregator" ]; then
   # Ranks of other hosts may end a little later: the aggregator writes the trace when all have, and at the latest when it is ended.
