@@ -62,6 +62,15 @@ if [ -z "${RANKTRACE_URL:-}" ]; then
     ranktrace serve --listen "0.0.0.0:$port" --out ranktrace-out 2> >(tee "$log" >&2) &
     aggregator=$!
   fi
+  # A short job would end before it finds the aggregator. One that is late is no reason not to train: batches wait in the spool.
+  for ((tries = 0; tries < 300; tries++)); do
+    ! (: < "/dev/tcp/$master_addr/$port") 2> /dev/null || break
+    [ -z "$aggregator" ] || kill -0 "$aggregator" 2> /dev/null || {
+      echo "torchrun.sh: the aggregator did not start, see above" >&2
+      exit 1
+    }
+    sleep 0.2
+  done
 fi
 
 export WORLD_SIZE=$((nnodes * per_node)) LOCAL_WORLD_SIZE=$per_node MASTER_ADDR=$master_addr MASTER_PORT=$master_port

@@ -1,16 +1,16 @@
 // deploy/nats-cluster.conf with the access that deploy/make-access.sh makes: ranks on other network hosts ship over TLS, each run under its own
 // user, and a user can do nothing but what its part needs.
 
-import { mkdtempSync, rmSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { batchSubject, clockSubject, controlSubject, runInbox, streamName } from '@ranktrace/protocol';
 import { connect, type NatsConnection } from 'nats';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type NatsCluster, startNatsCluster } from './setup/nats-server.ts';
 import { openNetwork } from './setup/network-namespaces.ts';
 import { countable, startRanks } from './setup/rank-programs.ts';
-import { runCommand, startCommand } from './setup/ranktrace-command.ts';
+import { commandPath, repository, runCommand, startCommand } from './setup/ranktrace-command.ts';
 import { readRun } from './setup/trace-events.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-nats-cluster-'));
@@ -101,6 +101,61 @@ test('ranks on other hosts ship over TLS with the credentials of their run, and 
     service.child.kill('SIGINT');
     await service.ended;
   }
+});
+
+test("the README's lines for a cluster, as typed, are a run that is whole", async (context) => {
+  const opened = openNetwork({ broker: { thereMs: 0.1, backMs: 0.1, jitterMs: 0 } });
+  if (!('hosts' in opened)) {
+    console.warn(`${context.task.name}: not tested here, for ${opened.reason}`);
+    context.task.meta.impossibleHere = opened.reason;
+    return context.skip(opened.reason);
+  }
+  // A network host of its own, for the lines name no ports: 4222 and 7400 are free there.
+  using network = opened;
+  const clone = join(directory, 'clone');
+  cpSync(join(repository, 'deploy'), join(clone, 'deploy'), {
+    recursive: true,
+    filter: (path) => !/\/(access|ranktrace-nats)$/.test(path),
+  });
+  const programs = {
+    'node_modules/.bin/ranktrace': `exec '${process.execPath}' '${commandPath}' "$@"`,
+    'bin/srun': 'for RANK in 0 1; do RANK=$RANK WORLD_SIZE=2 "$@" & done; wait',
+  };
+  for (const [path, text] of Object.entries(programs)) {
+    mkdirSync(join(clone, dirname(path)), { recursive: true });
+    writeFileSync(join(clone, path), `#!/usr/bin/env bash\n${text}\n`, { mode: 0o755 });
+  }
+  const [access = '', nats = '', serve = '', train = '', ...more] =
+    /^On a cluster,[^`]*```sh\n([\s\S]*?)\n```/m
+      .exec(readFileSync(join(repository, 'README.md'), 'utf8'))?.[1]
+      ?.replaceAll(/ +#.*$/gm, '')
+      .split('\n') ?? [];
+  expect(more).toEqual([]);
+  const listens = (port: number): string => `until (: < /dev/tcp/127.0.0.1/${port}) 2> /dev/null; do sleep 0.1; done`;
+  const script = [
+    `cd '${clone}'; PATH="$PWD/bin:$PATH"`,
+    'trap "trap : TERM; kill 0; wait" EXIT',
+    access.replace('BROKER', '127.0.0.1'),
+    `${nats} &`,
+    listens(4222),
+    `${serve} 2> serve.log &`,
+    listens(7400),
+    train.replace('node train.mjs', `node '${join(repository, 'test/programs/steps.mjs')}' 100 2`),
+    'until grep -q "run night-42:" serve.log; do sleep 0.1; done',
+    'cat serve.log; echo all lines ran',
+  ].join('\n');
+  const bash = "require('node:child_process').spawn('bash', ['-ec', process.argv[1]], { stdio: 'inherit', detached: true })";
+  const spool = join(directory, 'spool-readme');
+  const job = network.hosts[0]?.start(['-e', bash, script], {
+    ...countable,
+    RANKTRACE_SPOOL_DIRECTORY: spool,
+    RANKTRACE_EXIT_DEADLINE_MS: '60000',
+  });
+  const { output } = (await job?.ended) ?? { output: '' };
+  expect(output).toContain('all lines ran');
+  const run = await readRun(join(clone, 'runs/night-42'), 'night-42');
+  expect(run.findings).toEqual([]);
+  expect(run.events.filter(({ kind }) => kind === 'step')).toHaveLength(200);
 });
 
 test('a rank can neither ship for another run nor read its control messages and answers', async () => {
