@@ -201,16 +201,17 @@ test('a wrong password, no password and an unknown authority are one clear line'
   const aggregator = server.environment('aggregator');
   const { RANKTRACE_NATS_TLS_CA: _, ...withoutAuthority } = aggregator;
   const { RANKTRACE_NATS_USER: _user, RANKTRACE_NATS_PASS: _pass, ...withoutUser } = aggregator;
+  let attempts = 0;
   const serve = (environment: Record<string, string>, url = server.url) =>
-    runCommand(['serve', '--listen', '127.0.0.1:0', '--nats', url, '--out', join(directory, 'refused')], environment);
+    runCommand(['serve', '--listen', '127.0.0.1:0', '--nats', url, '--out', join(directory, `refused-${attempts++}`)], environment);
   const refused = `ranktrace: Cannot connect to NATS at ${server.url}: it refused the credentials`;
-  const [wrong, none, ...strangers] = [
-    await serve({ ...aggregator, RANKTRACE_NATS_PASS: 'wrong' }),
-    await serve(withoutUser),
-    await serve(withoutAuthority),
+  const [wrong, none, ...strangers] = await Promise.all([
+    serve({ ...aggregator, RANKTRACE_NATS_PASS: 'wrong' }),
+    serve(withoutUser),
+    serve(withoutAuthority),
     // The server is there, too, and its certificate says nothing of this address.
-    await serve(aggregator, `tls://127.0.0.2:${server.port}`),
-  ];
+    serve(aggregator, `tls://127.0.0.2:${server.port}`),
+  ]);
   for (const { code, stderr } of [wrong, none]) {
     expect(code).toBe(2);
     expect(stderr.trim().split('\n')).toEqual([expect.stringContaining(refused)]);
