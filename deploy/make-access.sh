@@ -9,7 +9,7 @@
 #   access/token              to Prometheus                      access/server-key.pem  /
 #   access/run.RUN.env        to the ranks of that run           access/reader.env      to whoever listens to alerts
 #
-# What is there already is kept, so that a run can be added later (then: nats-server --signal reload). To take a run's access away, remove its
+# Files that are there already are kept, so that a run can be added later (then: nats-server --signal reload). To take a run's access away, remove its
 # files in access/ and access/users/, run this again and reload. RANKTRACE_ACCESS names another directory than access/ beside this script.
 set -euo pipefail
 umask 077

@@ -89,7 +89,7 @@ while [ ${#ranks[@]} -gt 0 ]; do
     else
       code=0
       wait "$rank" || code=$?
-      # What the first that fails ends with is how the job ends; the others would wait for it.
+      # The job ends with the code of the first rank that fails; the others would wait for it.
       if [ "$code" -ne 0 ] && [ "$status" -eq 0 ]; then
         status=$code
         kill "${ranks[@]}" 2> /dev/null || true

@@ -147,7 +147,7 @@ function instructionsOf(): readonly (readonly (readonly [string, string])[])[] {
 test('the image holds what the service needs and nothing else, and the service is healthy as a user without rights', async () => {
   const [build = [], final = []] = instructionsOf();
   const runs = build.filter(([name]) => name === 'RUN').map(([, text]) => text);
-  // What a clone does, which its own test does for real: here the sources with what was built of them.
+  // The clone's own test does these for real: here they are the sources beside what was built of them.
   expect(runs.slice(0, 2)).toEqual(['npm ci --no-audit --no-fund', 'npm run build']);
   const [stage, image, data] = [join(directory, 'build'), join(directory, 'app'), join(directory, 'data')];
   for (const path of execFileSync('git', ['ls-files', '-co', '--exclude-standard'], { cwd: repository, encoding: 'utf8' })

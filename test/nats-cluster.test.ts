@@ -23,7 +23,7 @@ beforeAll(async () => {
 });
 afterAll(() => server[Symbol.asyncDispose]());
 
-/** Whom a plain client trusts: its own check knows no addresses. */
+/** Trust of a plain client, whose own check knows no addresses. */
 const tls = () => ({ caFile: join(server.access, 'ca.pem'), servername: 'broker.test' });
 
 /** A client with the credentials of a user; its inbox is the given subject. */
@@ -34,7 +34,7 @@ function client(user: string, inboxPrefix: string): Promise<NatsConnection> {
 
 const ofRun = (run: string): Promise<NatsConnection> => client(`run.${run}`, runInbox(run));
 
-/** What the server says to a subscription: that it is refused, or nothing. */
+/** Resolves with the server's refusal of a subscription, or `permitted`. */
 async function subscribing(connection: NatsConnection, subject: string): Promise<string> {
   const refused = new Promise<string>((resolve) => {
     connection.subscribe(subject, { callback: (error) => error && resolve(error.message) });
@@ -47,7 +47,7 @@ async function subscribing(connection: NatsConnection, subject: string): Promise
   return (await Promise.race([refused, taken])).toLowerCase();
 }
 
-/** What the server says to a message: that it is refused, or nothing. */
+/** Resolves with `permissions violation` where the server refuses a message, or `permitted`. */
 async function publishing(connection: NatsConnection, subject: string, reply?: string): Promise<string> {
   const refused = (async () => {
     for await (const { permissionContext } of connection.status())

@@ -78,7 +78,7 @@ test('every panel of the dashboard shows something of a run that goes on', async
     const all = [
       ...dashboard.panels.flatMap(({ title, targets = [] }) => targets.map(({ expr }) => ({ title, expr }))),
       { title: alertsOfService?.name ?? '', expr: alertsOfService?.expr ?? '' },
-      // What the rules record carries the run.
+      // Recorded series carry the run.
       { title: 'recorded', expr: 'ranktrace:step_mean_seconds:rate5m{run="night"}' },
     ];
     expect(all.length).toBeGreaterThan(30);

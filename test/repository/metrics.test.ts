@@ -127,7 +127,7 @@ describe('deploy/prometheus-rules.yml', () => {
       series(`ranktrace_batches_total{${service},result="unavailable"}`, '0x9 5+5x31'),
       series(`ranktrace_alert_output_failing{${service},output="webhook"}`, '0x9 1x31'),
     ];
-    /** What fires of all rules at a time, by name; each with its labels. */
+    /** Tests all rules at a time: `fires` alone fire, by name, with labels and summary. */
     const test = (name: string, input: readonly string[], at: string, fires: Readonly<Record<string, readonly [string, string]>>) => {
       const rule = (alert: string): string => {
         const [labels, summary] = fires[alert] ?? [];

@@ -1,4 +1,4 @@
-// What ranks sample of their GPUs, as metrics: counters that are called `GPU <index> <counter>` (sdk: sample/sampling.ts).
+// GPU counters of ranks as metrics: the sdk samples them under the name `GPU <index> <counter>` (sdk: sample/sampling.ts).
 //
 // Invariant: a rank has at most `metricsGpusMax` GPUs here, whatever its counters are called; further ones are left out.
 
@@ -32,7 +32,7 @@ export class GpuReadings {
     values.set(about.metric, value * about.factor);
   }
 
-  /** What is known of a metric, by the GPU's index. */
+  /** The last values of a metric, by the GPU's index. */
   *of(metric: string): Generator<readonly [gpu: string, value: number]> {
     for (const [gpu, values] of this.#gpus) {
       const value = values.get(metric);

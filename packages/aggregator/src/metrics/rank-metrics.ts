@@ -32,7 +32,7 @@ export interface WindowStep {
 }
 
 export class RankMetrics {
-  /** What it last said of its GPUs. */
+  /** The last samples of its GPUs. */
   readonly gpus = new GpuReadings();
   readonly #clock: ServiceClock;
   readonly #steps = new Float64Array(limits.metricsStepsMax).fill(Number.NaN);
