@@ -5,7 +5,10 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { alertName } from '../../packages/aggregator/src/alert/alertmanager.ts';
 import { Metrics } from '../../packages/aggregator/src/metrics/metrics.ts';
+import { alertRules } from '../../packages/protocol/src/alert-messages.ts';
 import { read, repository } from './source-files.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-metrics-'));
@@ -25,14 +28,32 @@ function promtool(...args: string[]): string {
 const namesIn = (text: string): string[] =>
   [...text.matchAll(/\branktrace_[a-z_]+/g)].map(([name]) => (labelsOf.has(name) ? name : name.replace(/_(bucket|sum|count)$/, '')));
 
+interface Rule {
+  readonly alert?: string;
+  readonly expr: string;
+}
+
 interface Panel {
   readonly title: string;
   readonly type: string;
   readonly description?: string;
-  readonly targets?: readonly { readonly expr: string }[];
+  readonly gridPos: { readonly x: number; readonly y: number; readonly w: number; readonly h: number };
+  readonly fieldConfig: {
+    readonly defaults: { readonly unit?: string; readonly links?: readonly { readonly url: string }[] };
+    readonly overrides: readonly unknown[];
+  };
+  readonly targets?: readonly { readonly expr: string; readonly legendFormat: string }[];
 }
 
-const dashboard = JSON.parse(read('deploy/grafana-dashboard.json')) as { readonly panels: readonly Panel[] };
+interface Dashboard {
+  readonly panels: readonly Panel[];
+  readonly templating: { readonly list: readonly { readonly name: string }[] };
+  readonly annotations: { readonly list: readonly { readonly expr: string }[] };
+  readonly links: readonly { readonly url: string }[];
+}
+
+const dashboard = JSON.parse(read('deploy/grafana-dashboard.json')) as Dashboard;
+const annotations = dashboard.annotations.list.map(({ expr }) => expr);
 const panels = dashboard.panels.filter(({ type }) => type !== 'row');
 
 describe('docs/metrics.md', () => {
@@ -62,54 +83,81 @@ describe('deploy/prometheus-rules.yml', () => {
     expect(namesIn(rules).filter((name) => !labelsOf.has(name))).toEqual([]);
   });
 
-  test('fires where it shall, and only there', () => {
+  const all = (parse(rules) as { readonly groups: readonly { readonly rules: readonly Rule[] }[] }).groups.flatMap(({ rules }) => rules);
+  const alerting = all.flatMap(({ alert, expr }) => (alert === undefined ? [] : [{ name: alert, expr }]));
+
+  test('alerts about nothing that the service alerts about itself', () => {
+    expect(alerting.length).toBeGreaterThan(5);
+    expect(alerting.filter(({ name }) => alertRules.some((rule) => name === alertName(rule)))).toEqual([]);
+    const own = ['ranktrace_alerts', 'ranktrace_cluster_step_seconds', 'ranktrace_rank_excess_seconds', 'ranktrace_lost_total'];
+    own.push('ranktrace_recording_overhead_ratio', 'ranktrace_clocks_unknown', 'ranktrace_clock_bound_seconds');
+    expect(alerting.flatMap(({ expr }) => namesIn(expr)).filter((name) => own.includes(name))).toEqual([]);
+  });
+
+  test('keeps the run in everything that is about one', () => {
+    const ofRuns = all.map(({ expr }) => expr).filter((expr) => namesIn(expr).some((name) => labelsOf.get(name)?.includes('run')));
+    expect(ofRuns.length).toBeGreaterThan(5);
+    // The outermost aggregation, where there is one.
+    for (const expr of ofRuns) expect(expr).toMatch(/^(histogram_quantile\(0\.99, )?(sum|max) by \(job, instance, run\b/);
+  });
+
+  test('fires where the service cannot speak for itself, and only there', () => {
     const series = (text: string, values: string): string => `      - { series: '${text}', values: '${values}' }`;
-    const of = (rank: number): string => `{job="ranktrace",instance="a:1",run="night",rank="${rank}"}`;
-    const run = '{job="ranktrace",instance="a:1",run="night"}';
-    const alerts = (name: string, labels: string): string =>
-      `      - { eval_time: 15m, alertname: ${name}, exp_alerts: [${labels === '' ? '' : `{ exp_labels: { job: ranktrace, instance: 'a:1', ${labels} } }`}] }`;
-    const text = [
-      `rule_files: ['${join(repository, 'deploy/prometheus-rules.yml')}']`,
-      'evaluation_interval: 15s',
-      'tests:',
-      '  - interval: 1m',
-      '    input_series:',
-      series(`ranktrace_cluster_step_seconds${run}`, '0.2x20'),
-      series(`ranktrace_rank_excess_seconds${of(0)}`, '0x20'),
-      series(`ranktrace_rank_excess_seconds${of(3)}`, '0.05x20'),
-      series(`ranktrace_rank_silence_seconds${run}`, '1x20'),
-      series(`ranktrace_ring_fill_ratio${of(1)}`, '0.1x20'),
-      series('ranktrace_lost_total{job="ranktrace",instance="a:1",run="night",what="events"}', '0x9 40x11'),
-      series('ranktrace_alerts{job="ranktrace",instance="a:1",rule="hang",state="firing"}', '0x9 1x11'),
-      series('up{job="ranktrace",instance="a:1"}', '1x20'),
-      '    alert_rule_test:',
+    const service = 'job="ranktrace",instance="a:1"';
+    const healthy = [
+      series(`up{${service}}`, '1x40'),
+      series(`ranktrace_ranks{${service},run="night",state="live"}`, '4x40'),
+      series(`ranktrace_rank_silence_seconds{${service},run="night"}`, '1x40'),
+      series(`ranktrace_ring_fill_ratio{${service},run="night",rank="1"}`, '0.1x40'),
+      series(`ranktrace_batches_total{${service},result="stored"}`, '0+60x40'),
+      series(`ranktrace_batches_total{${service},result="unavailable"}`, '0x40'),
+      series(`ranktrace_alert_output_failing{${service},output="webhook"}`, '0x40'),
     ];
-    const summaries = [
-      ...text,
-      alerts('RanktraceDown', ''),
-      alerts('RanktraceRankSilent', ''),
-      alerts('RanktraceRingNearlyFull', ''),
-      alerts('RanktraceStepsSlower', ''),
+    const down = [series(`up{${service}}`, '1x9 0x31')];
+    const stalled = [
+      series(`up{${service}}`, '1x60'),
+      series(`ranktrace_ranks{${service},run="night",state="live"}`, '4x60'),
+      series(`ranktrace_rank_silence_seconds{${service},run="night"}`, '1x9 0+60x50'),
+      series(`ranktrace_batches_total{${service},result="stored"}`, '0+60x9 600x50'),
     ];
-    const path = join(directory, 'quiet.yml');
-    writeFileSync(path, `${summaries.join('\n')}\n`);
-    promtool('test', 'rules', path);
-    const loud = [
-      ...text,
-      '      - eval_time: 15m',
-      '        alertname: RanktraceRankSlow',
-      '        exp_alerts:',
-      "          - exp_labels: { severity: warning, job: ranktrace, instance: 'a:1', run: night, rank: '3' }",
-      "            exp_annotations: { summary: 'run night: rank 3 works 25% of the step longer than the median rank' }",
-      '      - eval_time: 15m',
-      '        alertname: RanktraceDataLost',
-      '        exp_alerts:',
-      "          - exp_labels: { severity: warning, job: ranktrace, instance: 'a:1', run: night, what: events }",
-      "            exp_annotations: { summary: 'run night: 40 events lost in 10 minutes (docs/data-loss.md)' }",
+    const full = [
+      series(`up{${service}}`, '1x40'),
+      series(`ranktrace_ring_fill_ratio{${service},run="night",rank="1"}`, '0.1x9 0.9x31'),
+      series(`ranktrace_batches_total{${service},result="stored"}`, '0+60x40'),
+      series(`ranktrace_batches_total{${service},result="unavailable"}`, '0x9 5+5x31'),
+      series(`ranktrace_alert_output_failing{${service},output="webhook"}`, '0x9 1x31'),
     ];
-    const loudPath = join(directory, 'loud.yml');
-    writeFileSync(loudPath, `${loud.join('\n')}\n`);
-    promtool('test', 'rules', loudPath);
+    /** Tests all rules at a time: `fires` alone fire, by name, with labels and summary. */
+    const test = (name: string, input: readonly string[], at: string, fires: Readonly<Record<string, readonly [string, string]>>) => {
+      const rule = (alert: string): string => {
+        const [labels, summary] = fires[alert] ?? [];
+        const one = `{ exp_labels: { job: ranktrace, instance: 'a:1', ${labels} }, exp_annotations: { summary: ${JSON.stringify(summary)} } }`;
+        return `      - { eval_time: ${at}, alertname: ${alert}, exp_alerts: [${labels === undefined ? '' : one}] }`;
+      };
+      const path = join(directory, `${name}.yml`);
+      const file = `rule_files: ['${join(repository, 'deploy/prometheus-rules.yml')}']`;
+      const tests = ['evaluation_interval: 15s', 'tests:', '  - interval: 1m', '    input_series:', ...input, '    alert_rule_test:'];
+      writeFileSync(path, `${[file, ...tests, ...alerting.map(({ name }) => rule(name))].join('\n')}\n`);
+      promtool('test', 'rules', path);
+    };
+    test('healthy', healthy, '30m', {});
+    test('down', down, '15m', {
+      RanktraceDown: ['severity: critical', 'the ranktrace service at a:1 does not answer; ranks keep what they record in their spools'],
+    });
+    const stalls = 'run night: no batch of its 4 live ranks reached the service for 5 minutes: is NATS there, or was the job killed?';
+    test('stalled', stalled, '17m', { RanktraceIngestStalled: ['severity: critical, run: night', stalls] });
+    test('killed', stalled, '50m', {});
+    test('full', full, '15m', {
+      RanktraceStoreUnavailable: [
+        'severity: critical',
+        "the service at a:1 cannot store batches, its disk may be full; they wait in NATS and in the ranks' spools",
+      ],
+      RanktraceRingNearlyFull: ["severity: warning, run: night, rank: '1'", 'run night: the ring of rank 1 was 90% full'],
+      RanktraceAlertsNotDelivered: [
+        'severity: warning, output: webhook',
+        'alerts do not reach the output webhook; the log of the service says why',
+      ],
+    });
   });
 });
 
@@ -123,13 +171,56 @@ describe('deploy/grafana-dashboard.json', () => {
   });
 
   test('has expressions that Prometheus takes', () => {
-    const rules = expressions.map((expr, at) => {
-      const plain = expr.replaceAll('$__rate_interval', '1m').replaceAll('$run', 'night');
+    const rules = [...expressions, ...annotations].map((expr, at) => {
+      const plain = expr.replaceAll('$__rate_interval', '1m').replaceAll(/\$(run|rank|instance)\b/g, '.*');
       return `      - { record: 'panel:${at}', expr: ${JSON.stringify(plain)} }`;
     });
     const path = join(directory, 'panels.yml');
     writeFileSync(path, `groups:\n  - name: panels\n    rules:\n${rules.join('\n')}\n`);
-    expect(promtool('check', 'rules', path)).toContain(`SUCCESS: ${expressions.length} rules found`);
+    expect(promtool('check', 'rules', path)).toContain(`SUCCESS: ${rules.length} rules found`);
+  });
+
+  test('filters each metric by service, run and rank, as far as it has them', () => {
+    const variables = dashboard.templating.list.map(({ name }) => name);
+    expect(variables).toEqual(expect.arrayContaining(['datasource', 'instance', 'run', 'rank', 'page']));
+    for (const expr of expressions) {
+      const selectors = [...expr.matchAll(/\b(ranktrace_\w+)\{([^}]*)\}/g)];
+      expect(selectors.length, expr).toBe(namesIn(expr).length);
+      for (const [, name = '', selector = ''] of selectors) {
+        const labels = labelsOf.get(namesIn(name)[0] as string) ?? [];
+        expect(selector).toContain('instance=~"$instance"');
+        expect(selector.includes('run=~"$run"'), expr).toBe(labels.includes('run'));
+        expect(selector.includes('rank=~"$rank"'), expr).toBe(labels.includes('rank'));
+      }
+    }
+  });
+
+  test('shows one unit on each axis', () => {
+    const unitOf = (name: string): string =>
+      /(seconds|bytes|watts|celsius|hertz|ratio|total)$/.exec(name.replace(/(cpu_seconds|batch_bytes)_total$/, '$1'))?.[1] ?? 'number';
+    for (const { title, fieldConfig, targets = [] } of panels) {
+      expect([title, fieldConfig.defaults.unit]).toEqual([title, expect.any(String)]);
+      expect([title, fieldConfig.overrides]).toEqual([title, []]);
+      // A quotient of a histogram's sum by its count has the unit of the sum.
+      const units = targets.map(({ expr }) => unitOf(namesIn(expr)[0] as string));
+      expect([title, new Set(units).size]).toEqual([title, 1]);
+    }
+  });
+
+  test('marks alerts on every panel, and leads to the page', () => {
+    expect(annotations.flatMap(namesIn)).toContain('ranktrace_alerts');
+    expect(dashboard.links.map(({ url }) => url)).toEqual(['$' + '{page}']);
+    const linked = panels.filter(({ targets = [] }) => targets.some(({ legendFormat }) => legendFormat.includes('{{run}}')));
+    expect(linked.length).toBeGreaterThan(8);
+    for (const { title, fieldConfig } of linked)
+      expect([title, fieldConfig.defaults.links?.[0]?.url]).toEqual([title, expect.stringContaining('/#/overview?run=')]);
+  });
+
+  test('has panels that lie side by side, none upon another', () => {
+    const cells = dashboard.panels.flatMap(({ gridPos: { x, y, w, h } }) =>
+      Array.from({ length: w * h }, (_, at) => `${x + (at % w)} ${y + Math.floor(at / w)}`),
+    );
+    expect(new Set(cells).size).toBe(cells.length);
   });
 
   test('says what each panel shows', () => {

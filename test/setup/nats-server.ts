@@ -2,10 +2,12 @@
 //
 //   await using server = await startNatsServer();
 //   server.kill9(); await server.restart();      // same port, same store: what was acknowledged is still there
+//   await using server = await startNatsCluster({ names: ['127.0.0.1'], runs: ['night'] });    // the cluster's: TLS, a user for each run
 //
 // Invariant: disposing ends the process and removes its folder; nothing outlives the test.
 
-import { readFileSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -57,6 +59,59 @@ export async function startNatsServer(options: NatsServerOptions = {}): Promise<
     url: `nats://127.0.0.1:${port}`,
     storeDirectory: join(server.directory, 'ranktrace-nats'),
     output: () => server.output,
+    kill9: () => server.stop('SIGKILL'),
+    async restart() {
+      await server.stop('SIGTERM');
+      await start();
+    },
+    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
+  };
+}
+
+export interface NatsCluster extends NatsServer {
+  /** Folder of the authority, users and what their processes need: what deploy/make-access.sh makes. */
+  readonly access: string;
+  /** The variables of an `.env` file there, and the server's address. */
+  environment(user: string, host?: string): Record<string, string>;
+  /** Gives a run access while the server runs. */
+  allow(run: string): Promise<void>;
+}
+
+/** Starts the server of a cluster, as deploy/README.md says it, in a folder of its own; `names` are those of its certificate. */
+export async function startNatsCluster({ names, runs }: { names: readonly string[]; runs: readonly string[] }): Promise<NatsCluster> {
+  const port = await freePort();
+  const server = new ServerProcess('nats-cluster');
+  const access = join(server.directory, 'access');
+  const makeAccess = (...runs: string[]): void => {
+    const env = { ...process.env, RANKTRACE_ACCESS: access };
+    execFileSync(`${repository}deploy/make-access.sh`, [names.join(','), ...runs], { env, stdio: ['ignore', 'ignore', 'inherit'] });
+  };
+  makeAccess(...runs);
+  copyFileSync(`${repository}deploy/nats-cluster.conf`, join(server.directory, 'nats-cluster.conf'));
+  const start = (): Promise<void> =>
+    server.start({
+      name: `nats-server of a cluster on port ${port}`,
+      command: process.env.NATS_SERVER_BIN ?? 'nats-server',
+      args: ['-c', 'nats-cluster.conf', '-p', `${port}`],
+      isReady: () => accepts(port),
+    });
+  await start();
+  return {
+    port,
+    url: `tls://127.0.0.1:${port}`,
+    storeDirectory: join(server.directory, 'ranktrace-nats'),
+    access,
+    output: () => server.output,
+    environment: (user, host = '127.0.0.1') => {
+      const lines = readFileSync(join(access, `${user}.env`), 'utf8')
+        .trim()
+        .split('\n');
+      return { ...Object.fromEntries(lines.map((line) => line.split(/=(.*)/, 2))), RANKTRACE_URL: `tls://${host}:${port}` };
+    },
+    async allow(run) {
+      makeAccess(run);
+      await server.reload(/Reloaded server configuration/);
+    },
     kill9: () => server.stop('SIGKILL'),
     async restart() {
       await server.stop('SIGTERM');

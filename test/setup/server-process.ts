@@ -8,6 +8,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 
 const readyWithinMs = 100_000;
 const impatientAfterMs = 5000;
@@ -51,6 +52,17 @@ export class ServerProcess implements AsyncDisposable {
       if (isRunning(child) && performance.now() < deadline) continue;
       await this[Symbol.asyncDispose]();
       throw new Error(`Cannot start ${name}: it must be ready within ${readyWithinMs} ms; it said:\n${this.#log}`);
+    }
+  }
+
+  /** Sends SIGHUP; resolves when it has said `done` since. */
+  async reload(done: RegExp): Promise<void> {
+    const before = this.#log;
+    this.#child?.kill('SIGHUP');
+    const deadline = performance.now() + readyWithinMs;
+    while (!done.test(this.#log.startsWith(before) ? this.#log.slice(before.length) : this.#log)) {
+      if (performance.now() > deadline) throw new Error(`It must say ${done} after SIGHUP; it said:\n${this.#log}`);
+      await wait(20);
     }
   }
 

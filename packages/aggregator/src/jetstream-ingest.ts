@@ -16,8 +16,11 @@
 // Works with nats-server 2.9: one filter subject, no stream compression.
 
 import { readFileSync } from 'node:fs';
+import { isIP } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
+import { checkServerIdentity } from 'node:tls';
 import {
+  aggregatorInbox,
   batchSubjects,
   type ControlMessage,
   checkRunName,
@@ -68,6 +71,8 @@ export interface NatsConnectOptions {
   readonly creds?: string | undefined;
   /** NKey seed, `SU…`. */
   readonly nkey?: string | undefined;
+  /** Subject below which the server's answers come. Default `ranktrace.inbox`. */
+  readonly inboxPrefix?: string | undefined;
   /** Paths of PEM files. A `tls://` server asks for TLS with the system's authorities. */
   readonly tls?: { readonly ca?: string | undefined; readonly cert?: string | undefined; readonly key?: string | undefined } | undefined;
   /** Wait for a server that is not there yet instead of failing at start. */
@@ -297,12 +302,23 @@ async function connectTo(nats: NatsConnectOptions): Promise<NatsConnection> {
     return await connect(options);
   } catch (cause) {
     if (cause instanceof AggregatorError) throw cause;
-    const refused = /AUTH|PERMISSION|VIOLATION/i.test(systemCode(cause));
-    const what = refused ? `it refused the credentials (${messageOf(cause)})` : 'no server answers there';
-    throw new AggregatorError(refused ? 'nats_refused' : 'nats_unreachable', `Cannot connect to NATS at ${serversOf(nats)}: ${what}`, {
-      cause,
-    });
+    const { code, what } = whyNot(cause);
+    throw new AggregatorError(code, `Cannot connect to NATS at ${serversOf(nats)}: ${what}`, { cause });
   }
+}
+
+function whyNot(cause: unknown): { readonly code: 'nats_refused' | 'nats_unreachable'; readonly what: string } {
+  const code = systemCode(cause);
+  if (/AUTH|PERMISSION|VIOLATION/i.test(code)) {
+    return {
+      code: 'nats_refused',
+      what: `it refused the credentials (${messageOf(cause)}); check RANKTRACE_NATS_USER and RANKTRACE_NATS_PASS`,
+    };
+  }
+  if (/CERT|ISSUER|SIGNATURE/.test(code)) {
+    return { code: 'nats_refused', what: `its TLS certificate is not trusted (${messageOf(cause)}); check RANKTRACE_NATS_TLS_CA` };
+  }
+  return { code: 'nats_unreachable', what: 'no server answers there' };
 }
 
 type Manager = Awaited<ReturnType<NatsConnection['jetstreamManager']>>;
@@ -336,10 +352,11 @@ function answerPing(message: Msg): void {
 }
 
 function connectionOptions(nats: NatsConnectOptions): ConnectionOptions {
-  const { user, pass, token, creds, nkey, tls } = nats;
+  const { user, pass, token, creds, nkey, inboxPrefix = aggregatorInbox, tls } = nats;
   const options: ConnectionOptions = {
     servers: [...nats.servers],
     name: 'ranktrace aggregator',
+    inboxPrefix,
     timeout: limits.natsConnectTimeoutMs,
     maxReconnectAttempts: -1,
     reconnectTimeWait: limits.natsRetryMs,
@@ -362,8 +379,23 @@ function connectionOptions(nats: NatsConnectOptions): ConnectionOptions {
     ...(tls?.key !== undefined && { keyFile: tls.key }),
   };
   // Not without need: with `tls` set the client refuses a server that has none.
-  if (Object.keys(files).length > 0 || nats.servers.some((server) => server.startsWith('tls:'))) options.tls = files;
+  if (Object.keys(files).length > 0 || nats.servers.some((server) => server.startsWith('tls:'))) {
+    const authenticated = { ...files, checkServerIdentity: serverIdentity(nats.servers) };
+    options.tls = authenticated;
+  }
   return options;
+}
+
+/**
+ * Node's check that a certificate is the server's. The client passes it no name where the server's address is a number, and Node then takes
+ * "localhost": so a certificate for one of the addresses that were given is right, too.
+ */
+function serverIdentity(servers: readonly string[]): typeof checkServerIdentity {
+  const addresses = servers.map((server) => new URL(server).hostname.replace(/^\[|\]$/g, '')).filter((host) => isIP(host) !== 0);
+  return (host, certificate) => {
+    const refusals = [...addresses, host].map((name) => checkServerIdentity(name, certificate));
+    return refusals.includes(undefined) ? undefined : refusals[0];
+  };
 }
 
 function readCreds(path: string): Buffer {

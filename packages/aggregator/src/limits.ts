@@ -150,6 +150,8 @@ export const aggregatorLimits = {
   metricsRunsMax: 64,
   metricsRanksMax: 256,
   metricsPhasesMax: 32,
+  /** GPUs of a rank in `/metrics`; further ones are left out. */
+  metricsGpusMax: 16,
   /** Names of phases of a run that are remembered, with or without a series. */
   metricsPhaseNamesMax: 1024,
   /** Characters of a label. */

@@ -23,6 +23,7 @@ export function natsOptions(servers: string | undefined, environment: NodeJS.Pro
     token: variable('TOKEN'),
     creds: variable('CREDS'),
     nkey: variable('NKEY'),
+    inboxPrefix: variable('INBOX_PREFIX'),
     tls: { ca: variable('TLS_CA'), cert: variable('TLS_CERT'), key: variable('TLS_KEY') },
   };
 }

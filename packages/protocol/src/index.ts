@@ -57,6 +57,7 @@ export {
 } from './messages.ts';
 export { crc32, decodeFrameHeader, encodeFrameHeader, frameHeaderBytes, isSegment, segmentMagic } from './segment.ts';
 export {
+  aggregatorInbox,
   batchId,
   batchSubject,
   batchSubjects,
@@ -64,6 +65,7 @@ export {
   clockSubject,
   clockSubjects,
   controlSubject,
+  runInbox,
   streamConfig,
   streamName,
 } from './subjects.ts';

@@ -4,8 +4,11 @@
 //   ranktrace.v1.<run>.clock          request/reply: clock pings
 //   ranktrace.v1.<run>.control        publish: control messages to every rank of the run
 //   ranktrace.v1.<run>.alert          publish: alerts, unless another subject is configured
+//   ranktrace.v1.<run>.inbox.>         answers to the ranks of the run: pongs, publish acknowledgements
+//   ranktrace.inbox.>                  answers to aggregators
 //
-// A run name is a single token by its own grammar, so that no name can widen a subscription.
+// Answers have subjects of their own: in the client's default, `_INBOX.>`, whoever may receive one may receive everybody's. A run name is a
+// single token by its own grammar, so that no name can widen a subscription.
 
 import type { BatchHeader } from './batch.ts';
 import { ProtocolError } from './errors.ts';
@@ -30,6 +33,10 @@ export const batchSubject = (run: string, rank: number): string => `ranktrace.v1
 export const clockSubject = (run: string): string => `ranktrace.v1.${checkRunName(run)}.clock`;
 export const clockSubjects = 'ranktrace.v1.*.clock';
 export const controlSubject = (run: string): string => `ranktrace.v1.${checkRunName(run)}.control`;
+/** Below this subject the ranks of a run receive answers. */
+export const runInbox = (run: string): string => `ranktrace.v1.${checkRunName(run)}.inbox`;
+/** Below this subject aggregators receive answers; no run's subjects begin with it. */
+export const aggregatorInbox = 'ranktrace.inbox';
 
 /** Identity of a batch everywhere: message id in JetStream, key of deduplication. */
 export function batchId(header: Pick<BatchHeader, 'run' | 'rank' | 'incarnation' | 'sequence'>): string {

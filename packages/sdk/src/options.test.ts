@@ -144,6 +144,7 @@ test('every option has a variable, and every variable sets its option', () => {
     'nats.token': 'nt',
     'nats.creds': file,
     'nats.nkey': seed,
+    'nats.inboxPrefix': '_INBOX_r',
     'nats.tls.ca': file,
     'nats.tls.cert': file,
     'nats.tls.key': file,
@@ -209,6 +210,7 @@ test('every option has a variable, and every variable sets its option', () => {
       token: 'nt',
       creds: file,
       nkey: seed,
+      inboxPrefix: '_INBOX_r',
       tls: { ca: file, cert: file, key: file },
     },
   });

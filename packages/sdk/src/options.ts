@@ -1,4 +1,5 @@
-// What the user may choose, and where each choice comes from: the only file of this package that knows environment variables.
+// What the user may choose, and where each choice comes from: the only file of this package that knows environment variables. Types, rules and
+// defaults of all options stay together in it.
 //
 //   option in code  >  RANKTRACE_* variable  >  what the launcher set (torchrun, Slurm, Open MPI)  >  default
 //
@@ -26,6 +27,8 @@ export interface NatsOptions {
   readonly creds?: string | undefined;
   /** NKey seed, `SU…`. */
   readonly nkey?: string | undefined;
+  /** Subject below which the server's answers come; the credentials must permit to subscribe to it. Default `ranktrace.v1.<run>.inbox`. */
+  readonly inboxPrefix?: string | undefined;
   /** Paths of PEM files. */
   readonly tls?: { readonly ca?: string | undefined; readonly cert?: string | undefined; readonly key?: string | undefined } | undefined;
 }
@@ -125,6 +128,7 @@ export interface ResolvedOptions {
     readonly token: string | undefined;
     readonly creds: string | undefined;
     readonly nkey: string | undefined;
+    readonly inboxPrefix: string | undefined;
     readonly tls: { readonly ca: string | undefined; readonly cert: string | undefined; readonly key: string | undefined };
   };
   /** The schedule's arguments, when they came as such. */
@@ -260,6 +264,11 @@ const rules = {
     schema: z.string().regex(/^SU[A-Z2-7]{56}$/),
     wanted: 'a user seed: "SU" and 56 more characters',
     secret: true,
+  },
+  'nats.inboxPrefix': {
+    variable: 'RANKTRACE_NATS_INBOX_PREFIX',
+    schema: z.string().regex(/^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64}){0,7}$/),
+    wanted: 'a subject of at most 8 words without wildcards, such as _INBOX_night',
   },
   'nats.tls.ca': { variable: 'RANKTRACE_NATS_TLS_CA', ...path },
   'nats.tls.cert': { variable: 'RANKTRACE_NATS_TLS_CERT', ...path },
@@ -397,6 +406,7 @@ export function resolveOptions(
       token: read<string | undefined>('nats.token', undefined),
       creds: file('nats.creds'),
       nkey: read<string | undefined>('nats.nkey', undefined),
+      inboxPrefix: read<string | undefined>('nats.inboxPrefix', undefined),
       tls: { ca: file('nats.tls.ca'), cert: file('nats.tls.cert'), key: file('nats.tls.key') },
     },
     schedule: scheduleOf(choose('schedule')),

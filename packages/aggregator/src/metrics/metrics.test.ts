@@ -142,6 +142,32 @@ describe('metrics', () => {
     expect(seriesOf(text, 'ranktrace_rank_silence_seconds{run="demo"}')).toBeCloseTo(10);
   });
 
+  test('tell what ranks sample of their GPUs, of live ranks and at most so many', async () => {
+    const metrics = metricsAt(() => second);
+    const sampled = (rank: number, gpus: number) =>
+      batchOf({ rank }, [], ({ tables }, text) => {
+        const add = (name: string, value: number) => tables.counters.append({ time: 0, track: 1, name: text(name), unit: 0, value });
+        for (let gpu = 0; gpu < gpus; gpu++) add(`GPU ${gpu} gpu utilization`, 80 + gpu);
+        add('GPU 0 memory used', 42e9);
+        add('GPU 0 sm clock', 1980);
+        add('GPU 0 pcie width', 16);
+        add('GPU x gpu utilization', 7);
+        add('GPU 0 power', Number.NaN);
+      });
+    metrics.stored(sampled(0, 2), 10);
+    metrics.stored(sampled(1, 100), 10);
+    // Rank 3 has ended.
+    metrics.stored(sampled(3, 1), 10);
+    const text = await metrics.text();
+    expect(seriesOf(text, 'ranktrace_gpu_utilization_ratio{run="demo",rank="0",gpu="1"}')).toBeCloseTo(0.81);
+    expect(linesOf(text, 'ranktrace_gpu_utilization_ratio{run="demo",rank="0"')).toHaveLength(2);
+    expect(linesOf(text, 'ranktrace_gpu_utilization_ratio{run="demo",rank="1"')).toHaveLength(limits.metricsGpusMax);
+    expect(linesOf(text, 'ranktrace_gpu_utilization_ratio{run="demo",rank="3"')).toEqual([]);
+    expect(seriesOf(text, 'ranktrace_gpu_memory_used_bytes{run="demo",rank="0",gpu="0"}')).toBe(42e9);
+    expect(seriesOf(text, 'ranktrace_gpu_sm_clock_hertz{run="demo",rank="0",gpu="0"}')).toBe(1.98e9);
+    expect(linesOf(text, 'ranktrace_gpu_power_watts{')).toEqual([]);
+  });
+
   test('tell how full rings are where ranks say it', async () => {
     const metrics = metricsAt(() => second);
     const batch = batchOf({}, [], ({ tables }, text) => {
@@ -217,16 +243,18 @@ describe('metrics', () => {
     expect(await told('demo')).toBe(0);
   });
 
-  test('count alerts by rule and state', () => {
+  test('count alerts by run, rule and state', () => {
     expect(
       countAlerts([
-        { rule: 'hang', state: 'firing' },
-        { rule: 'hang', state: 'firing' },
-        { rule: 'step_time', state: 'resolved' },
+        { run: 'demo', rule: 'hang', state: 'firing' },
+        { run: 'demo', rule: 'hang', state: 'firing' },
+        { run: 'other', rule: 'hang', state: 'firing' },
+        { run: 'demo', rule: 'step_time', state: 'resolved' },
       ]),
     ).toEqual([
-      { rule: 'hang', state: 'firing', count: 2 },
-      { rule: 'step_time', state: 'resolved', count: 1 },
+      { run: 'demo', rule: 'hang', state: 'firing', count: 2 },
+      { run: 'other', rule: 'hang', state: 'firing', count: 1 },
+      { run: 'demo', rule: 'step_time', state: 'resolved', count: 1 },
     ]);
   });
 });

@@ -3,7 +3,7 @@
 //   stored batch ──► histograms, windows of the last steps          while it is taken in: a few numbers per step
 //   scrape       ──► gauges and totals from the windows and the live state
 //
-// Invariant: series are bounded by runs × (ranks + phases), each at most its limit; what finds no room is in `other`: the sum of counts, the
+// Invariant: series are bounded by runs × (ranks × GPUs + phases), each at most its limit; what finds no room is in `other`: the sum of counts, the
 // worst of everything else. A run that is over, and one that is silent for very long, is no longer told, and leaves its room to another.
 // Invariant: nothing here throws into ingest: values are numbers, labels are text.
 
@@ -13,24 +13,26 @@ import type { OutputStatus } from '../alert/output-queue.ts';
 import { hostId } from '../host-id.ts';
 import type { IngestResult } from '../ingest.ts';
 import { aggregatorLimits as limits } from '../limits.ts';
+import { gpuCounters } from './gpu-metrics.ts';
 import { SeriesHistogram } from './histogram.ts';
 import { RankMetrics, type ServiceClock } from './rank-metrics.ts';
 import { otherLabel, RunSeries } from './run-series.ts';
 import { stepWindow } from './step-window.ts';
 
-/** How many alerts of a rule are in a state. */
+/** How many alerts of a run and a rule are in a state. */
 export interface AlertCount {
+  readonly run: string;
   readonly rule: string;
   readonly state: string;
   readonly count: number;
 }
 
-/** Alerts by rule and state. */
-export function countAlerts(alerts: Iterable<Pick<Alert, 'rule' | 'state'>>): readonly AlertCount[] {
+/** Alerts by run, rule and state. */
+export function countAlerts(alerts: Iterable<Pick<Alert, 'run' | 'rule' | 'state'>>): readonly AlertCount[] {
   const counts = new Map<string, AlertCount>();
-  for (const { rule, state } of alerts) {
-    const key = `${rule} ${state}`;
-    counts.set(key, { rule, state, count: (counts.get(key)?.count ?? 0) + 1 });
+  for (const { run, rule, state } of alerts) {
+    const key = `${run} ${rule} ${state}`;
+    counts.set(key, { run, rule, state, count: (counts.get(key)?.count ?? 0) + 1 });
   }
   return [...counts.values()];
 }
@@ -92,7 +94,8 @@ export class Metrics {
   readonly #ringFill = this.#gauge('ranktrace_ring_fill_ratio', 'Fullest state of the ring of a rank when last sampled', ['run', 'rank']);
   readonly #silence = this.#gauge('ranktrace_rank_silence_seconds', 'Since the last batch of the live rank silent longest', ['run']);
   readonly #overhead = this.#gauge('ranktrace_recording_overhead_ratio', 'What recording takes of the steps, on the worst rank', ['run']);
-  readonly #alerts = this.#gauge('ranktrace_alerts', 'Alerts kept, by rule and state', ['rule', 'state']);
+  readonly #gpus = gpuCounters.map(({ metric, help }) => this.#gauge(metric, help, ['run', 'rank', 'gpu']));
+  readonly #alerts = this.#gauge('ranktrace_alerts', 'Alerts kept, by run, rule and state', ['run', 'rule', 'state']);
   readonly #deliveries = this.#counter('ranktrace_alert_deliveries_total', 'Alerts for an output, by what became of them', [
     'output',
     'result',
@@ -159,7 +162,9 @@ export class Metrics {
     }
     worst.set();
     this.#alerts.reset();
-    for (const { rule, state, count } of alerts?.() ?? []) this.#alerts.inc({ rule, state }, count);
+    for (const { run, rule, state, count } of alerts?.() ?? []) {
+      this.#alerts.inc({ run: this.#runs.get(run)?.series.label ?? otherLabel, rule, state }, count);
+    }
     this.#deliveries.reset();
     for (const { name: output, state, waiting, sent, failures, lost } of outputs?.() ?? []) {
       for (const [result, count] of Object.entries({ sent, failed: failures, lost })) this.#deliveries.inc({ output, result }, count);
@@ -171,7 +176,7 @@ export class Metrics {
   get #perRun(): readonly Gauge[] {
     return [
       ...[this.#worldSize, this.#ranks, this.#lastStep, this.#clusterStep, this.#excess, this.#clockBound],
-      ...[this.#unaligned, this.#ringFill, this.#silence, this.#overhead],
+      ...[this.#unaligned, this.#ringFill, this.#silence, this.#overhead, ...this.#gpus],
     ];
   }
 
@@ -211,6 +216,9 @@ export class Metrics {
       if (!isLive.has(number)) continue;
       worst.of(this.#silence, { run }, about.silenceSeconds);
       if (about.clockBound === undefined) unknown++;
+      for (const [at, { metric }] of gpuCounters.entries()) {
+        for (const [gpu, value] of about.gpus.of(metric)) worst.of(this.#gpus[at] as Gauge, { run, rank, gpu }, value);
+      }
     }
     this.#unaligned.inc({ run }, unknown);
   }
@@ -278,7 +286,7 @@ class Worst {
       series = new Map();
       this.#series.set(gauge, series);
     }
-    const key = `${labels.rank ?? ''}/${labels.run ?? ''}`;
+    const key = `${labels.gpu ?? ''}/${labels.rank ?? ''}/${labels.run ?? ''}`;
     const known = series.get(key);
     if (known === undefined || known.value < value) series.set(key, { labels, value });
   }

@@ -9,6 +9,7 @@
 
 import { type Batch, type BatchHeader, ringFillCounter } from '@ranktrace/protocol';
 import { aggregatorLimits as limits } from '../limits.ts';
+import { GpuReadings } from './gpu-metrics.ts';
 import type { RunSeries } from './run-series.ts';
 
 /** ns of drift per ns. */
@@ -31,6 +32,8 @@ export interface WindowStep {
 }
 
 export class RankMetrics {
+  /** The last samples of its GPUs. */
+  readonly gpus = new GpuReadings();
   readonly #clock: ServiceClock;
   readonly #steps = new Float64Array(limits.metricsStepsMax).fill(Number.NaN);
   readonly #lengths = new Float64Array(limits.metricsStepsMax);
@@ -105,11 +108,11 @@ export class RankMetrics {
       const slot = this.#slot(phases.columns.step[row] as number);
       if (slot !== undefined) this.#waited[slot] = (this.#waited[slot] as number) + length;
     }
-    const ring = counters.length === 0 ? -1 : strings.indexOf(ringFillCounter);
-    if (ring > 0) {
-      for (let row = 0; row < counters.length; row++) {
-        if (counters.columns.name[row] === ring) this.#ringFill = Math.min(1, Math.max(0, (counters.columns.value[row] as number) / 100));
-      }
+    for (let row = 0; row < counters.length; row++) {
+      const name = strings[counters.columns.name[row] as number] ?? '';
+      const value = counters.columns.value[row] as number;
+      if (name === ringFillCounter) this.#ringFill = Math.min(1, Math.max(0, value / 100));
+      else if (name.startsWith('GPU ')) this.gpus.take(name, value);
     }
     this.#addSamples(header, strings, tables);
     return this.#lagOf(header, now);
@@ -120,6 +123,7 @@ export class RankMetrics {
     this.#isSameHost = header.host === this.#clock.host;
     this.#best = undefined;
     this.#ringFill = undefined;
+    this.gpus.clear();
     this.#steps.fill(Number.NaN);
     this.#lengths.fill(0);
     this.#waited.fill(0);

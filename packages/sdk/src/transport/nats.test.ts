@@ -241,20 +241,26 @@ test('a stream that is deleted under way is created again', async () => {
   expect(notices[0]).toMatch(/no JetStream stream takes the batches/);
 });
 
-test('a rank that may only publish batches needs nothing but the stream', async () => {
-  const permissions = `{ publish: ["ranktrace.v1.*.batch.*"], subscribe: ["_INBOX.>"] }`;
-  await using server = await startNatsServer({
-    config: `authorization { users: [ { user: admin, password: a }, { user: rank, password: r, permissions: ${permissions} } ] }`,
-  });
-  const connection = await connect({ servers: server.url, user: 'admin', pass: 'a' });
-  await (await connection.jetstreamManager()).streams.add({ name: streamName, subjects: [batchSubjects] });
-  await connection.close();
-  const shipper = openTo(server.url, { nats: { user: 'rank', pass: 'r' } });
-  const ids = shipAll(shipper, 0, 5);
-  expect(await shipper.drained(15_000)).toBe(true);
-  expect(await readStream(server.url, { user: 'admin', pass: 'a' })).toEqual(ids);
-  await vi.waitFor(() => expect(notices.join('\n')).toMatch(/does not permit to publish "ranktrace\.v1\.run\.clock"/), patience);
-});
+test.for([
+  [undefined, 'ranktrace.v1.run.inbox'],
+  ['_INBOX_of.night', '_INBOX_of.night'],
+] as const)(
+  'a rank that may only publish batches needs nothing but the stream and answers (inbox prefix %s)',
+  async ([inboxPrefix, inbox]) => {
+    const permissions = `{ publish: ["ranktrace.v1.*.batch.*"], subscribe: ["${inbox}.>"] }`;
+    await using server = await startNatsServer({
+      config: `authorization { users: [ { user: admin, password: a }, { user: rank, password: r, permissions: ${permissions} } ] }`,
+    });
+    const connection = await connect({ servers: server.url, user: 'admin', pass: 'a' });
+    await (await connection.jetstreamManager()).streams.add({ name: streamName, subjects: [batchSubjects] });
+    await connection.close();
+    const shipper = openTo(server.url, { nats: { user: 'rank', pass: 'r', inboxPrefix } });
+    const ids = shipAll(shipper, 0, 5);
+    expect(await shipper.drained(15_000)).toBe(true);
+    expect(await readStream(server.url, { user: 'admin', pass: 'a' })).toEqual(ids);
+    await vi.waitFor(() => expect(notices.join('\n')).toMatch(/does not permit to publish "ranktrace\.v1\.run\.clock"/), patience);
+  },
+);
 
 test('the clock is asked by request and reply, and control messages arrive', async () => {
   await using server = await startNatsServer();
@@ -280,6 +286,22 @@ test('the clock is asked by request and reply, and control messages arrive', asy
   aggregator.publish(controlSubject('run'), encodeMessage({ type: 'flush' }));
   await vi.waitFor(() => expect(controls).toEqual(['flush']), patience);
   await aggregator.close();
+});
+
+test('an answer that nobody was asked for, on the subject of control messages, sets no clock', async () => {
+  await using server = await startNatsServer();
+  const stranger = await connect({ servers: server.url });
+  const asked: number[] = [];
+  stranger.subscribe(clockSubjects, { callback: (_error, message) => asked.push(message.json<{ id: number }>().id) });
+  await stranger.flush();
+  const shipper = openTo(server.url);
+  await vi.waitFor(() => expect(asked.length).toBeGreaterThan(0), patience);
+  for (let id = 0; id < 100; id++)
+    stranger.publish(controlSubject('run'), encodeMessage({ type: 'clock_pong', id, host: 'there', received: '1', sent: '1' }));
+  stranger.publish(controlSubject('run'), encodeMessage({ type: 'flush' }));
+  await vi.waitFor(() => expect(controls).toEqual(['flush']), patience);
+  expect(shipper.takeClockSamples()).toEqual([]);
+  await stranger.close();
 });
 
 test('an nkey seed is a credential', async () => {

@@ -8,7 +8,9 @@
 // window, 2 min; later ones the aggregator recognises) only once. Failures of an older connection (`#epoch`) change nothing.
 
 import { readFileSync } from 'node:fs';
+import { isIP } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
+import { checkServerIdentity } from 'node:tls';
 import {
   batchSubject,
   clockSubject,
@@ -16,6 +18,7 @@ import {
   controlSubject,
   decodeMessage,
   encodeMessage,
+  runInbox,
   streamConfig,
   streamName,
 } from '@ranktrace/protocol';
@@ -126,7 +129,7 @@ export class NatsTransport implements Transport {
   }
 
   #connectionOptions(): ConnectionOptions {
-    const { servers, user, pass, token, creds, nkey, tls } = this.#options;
+    const { servers, user, pass, token, creds, nkey, inboxPrefix, tls } = this.#options;
     const authenticator =
       creds !== undefined ? credsFrom(creds) : nkey !== undefined ? nkeyAuthenticator(new TextEncoder().encode(nkey)) : undefined;
     const files = {
@@ -134,10 +137,12 @@ export class NatsTransport implements Transport {
       ...(tls.cert !== undefined && { certFile: tls.cert }),
       ...(tls.key !== undefined && { keyFile: tls.key }),
     };
+    const authenticated = { ...files, checkServerIdentity: serverIdentity(servers) };
     const secure = Object.keys(files).length > 0 || servers.some((server) => server.startsWith('tls:'));
     return {
       servers: [...servers],
       name: `ranktrace ${this.#run} rank ${this.#rank}`,
+      inboxPrefix: inboxPrefix ?? runInbox(this.#run),
       timeout: limits.connectTimeoutMs,
       maxReconnectAttempts: -1,
       reconnectDelayHandler: () => reconnectDelayMs(4, this.#random),
@@ -147,14 +152,14 @@ export class NatsTransport implements Transport {
       ...(pass !== undefined && { pass }),
       ...(token !== undefined && { token }),
       ...(authenticator !== undefined && { authenticator }),
-      ...(secure && { tls: files }),
+      ...(secure && { tls: authenticated }),
     };
   }
 
   #subscribe(connection: NatsConnection): void {
     connection.subscribe(controlSubject(this.#run), {
       callback: (error, message) => {
-        if (error === null) this.#receive(message.string());
+        if (error === null) this.#receive(message.string(), true);
         else this.#handlers?.notice(`no control messages over NATS: ${describe(error)}`);
       },
     });
@@ -216,9 +221,11 @@ export class NatsTransport implements Transport {
     await wait(reconnectDelayMs(attempt, this.#random), undefined, { signal: this.#stop.signal }).catch(() => {});
   }
 
-  #receive(text: string): void {
+  /** A broadcast is no answer: whoever may have the server answer on our control subject must not set our clock by it. */
+  #receive(text: string, isBroadcast = false): void {
     try {
-      this.#handlers?.message(decodeMessage(controlMessageSchema, text));
+      const message = decodeMessage(controlMessageSchema, text);
+      if (!isBroadcast || message.type !== 'clock_pong') this.#handlers?.message(message);
     } catch (error) {
       this.#handlers?.notice(`message from the aggregator not understood: ${(error as Error).message}`);
     }
@@ -251,6 +258,18 @@ function credsFrom(file: string): Authenticator {
   return (nonce) => credsAuthenticator(readFileSync(file))(nonce);
 }
 
+/**
+ * Node's check that a certificate is the server's. The client passes it no name where the server's address is a number, and Node then takes
+ * "localhost": so a certificate for one of the addresses that were given is right, too.
+ */
+function serverIdentity(servers: readonly string[]): typeof checkServerIdentity {
+  const addresses = servers.map((server) => new URL(server).hostname.replace(/^\[|\]$/g, '')).filter((host) => isIP(host) !== 0);
+  return (host, certificate) => {
+    const refusals = [...addresses, host].map((name) => checkServerIdentity(name, certificate));
+    return refusals.includes(undefined) ? undefined : refusals[0];
+  };
+}
+
 function describe(error: NatsError | undefined): string {
   switch (error?.code) {
     case undefined:
@@ -266,6 +285,7 @@ function describe(error: NatsError | undefined): string {
     case 'CONNECTION_REFUSED':
       return 'connection refused';
     default:
-      return error?.message ?? 'unknown';
+      if (!/CERT|ISSUER|SIGNATURE/.test(error?.code ?? '')) return error?.message ?? 'unknown';
+      return `the TLS certificate of the NATS server is not trusted (${error?.message}); check option nats.tls.ca or variable RANKTRACE_NATS_TLS_CA`;
   }
 }
