@@ -9,10 +9,12 @@ export const alertLimits = {
   alertPhasesMax: 32,
   /** Blocks of 8 steps after which a run is warm, however noisy it is: one on a busy host never becomes calm. */
   alertWarmUpBlocks: 16,
-  /** Steps for which a slower rank or phase waits for the cluster to become slower too, so that both are one alert. */
+  /** Steps for which a finding waits for what becomes slower with it, so that all of one fault are one alert. */
   alertSettleSteps: 96,
   /** Onsets of two series that lie so close are one. */
   alertOnsetStepsApartMax: 64,
+  /** Onsets of two ranks that lie so close are one: two blocks of a noisy series. */
+  alertRankOnsetStepsApartMax: 32,
   /** Improvements of the cluster's steps that are remembered, the last ones. */
   alertImprovementsMax: 8,
   /** Ranks of a job have at least this time to come, after the first. */
