@@ -15,6 +15,8 @@ export const alertLimits = {
   alertOnsetStepsApartMax: 64,
   /** Onsets of two ranks that lie so close are one: two blocks of a noisy series. */
   alertRankOnsetStepsApartMax: 32,
+  /** Steps within which the slow rise of all ranks passes the noise of each. */
+  alertDriftStepsApartMax: 384,
   /** Improvements of the cluster's steps that are remembered, the last ones. */
   alertImprovementsMax: 8,
   /** Ranks of a job have at least this time to come, after the first. */

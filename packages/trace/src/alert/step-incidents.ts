@@ -14,29 +14,32 @@
 // Invariant: an incident has one lead, the series whose return ends it, and any number of parts. Its id and its rule never change; its severity never
 // falls.
 
-import type { Alert } from '@ranktrace/protocol';
-import type { Drift, Improvement, Rebaselined, Regression, WentAway } from '../detect/step-time-finding.ts';
+import type { Improvement, Rebaselined, WentAway } from '../detect/step-time-finding.ts';
 import { isBarrierLike } from '../match/collective-kind.ts';
-import { type AlertHint, isoTime, type OpenAlert, resolveAlert, type TellChange } from './alert-change.ts';
+import { isoTime, type OpenAlert, resolveAlert, type TellChange } from './alert-change.ts';
 import { alertLimits as limits } from './alert-limits.ts';
 import type { AlertRules } from './alert-rules.ts';
-import { lengthText, nameText, percentText } from './alert-text.ts';
-
-/** A series of step times: the cluster's, a rank's own work, a phase. */
-export type StepSeries = Alert['series'];
-export type Slower = Regression | Drift;
-
-/** What one series found. */
-export interface Found {
-  readonly about: StepSeries;
-  readonly finding: Slower;
-}
+import { lengthText, nameText } from './alert-text.ts';
+import {
+  type Found,
+  hintOf,
+  leadOf,
+  resolutionOf,
+  ruleOf,
+  type Slower,
+  type StepSeries,
+  seriesKey,
+  severityOf,
+  slowerBy,
+  summaryOf,
+} from './step-findings.ts';
 
 /** An open incident as JSON can hold it. */
 export interface StepIncidentState {
   readonly lead: string;
   readonly alert: OpenAlert;
   readonly toldStep: number;
+  readonly isOnTop: boolean;
   readonly parts: readonly Found[];
 }
 
@@ -61,17 +64,17 @@ interface Incident {
   readonly alert: OpenAlert;
   /** The step with which it was told first. */
   readonly toldStep: number;
+  /** A further rise of a series that was slower already: the return of that series to where this began ends it. */
+  readonly isOnTop: boolean;
   readonly parts: Map<string, Found>;
 }
 
 /** Of a rise of the cluster, what the own work of a slow rank need not explain: transfer and noise. */
 const unexplainedShare = 0.25;
-
-/** Names a series in ids and states. */
-export const seriesKey = ({ kind, rank, phase }: StepSeries): string => (kind === 'cluster' ? kind : `${kind}-${rank ?? phase}`);
+/** What came on top is over when so much of it, or less, is left. */
+const returnedShare = 0.25;
 
 const cluster = 'cluster';
-const slowerBy = ({ finding }: Found): number => finding.after - finding.before;
 
 export class StepIncidents {
   readonly #run: string;
@@ -123,12 +126,13 @@ export class StepIncidents {
   }
 
   /** The series became faster, but not as fast as before everything that is open: what came last on top of it may be over. */
-  faster(about: StepSeries, { after }: Improvement, nowMs: number): void {
-    const led = this.#open.filter(({ lead }) => lead === seriesKey(about));
-    const last = led.at(-1);
-    if (led.length < 2 || last === undefined) return;
-    if (after > (last.alert.before ?? 0) * (1 + this.#rules.stepTimeChangeMin)) return;
-    this.#resolve(last, nowMs, `it went away: ${lengthText(after)}`);
+  faster(about: StepSeries, { after, onsetStep }: Improvement, nowMs: number): void {
+    const last = this.#open.findLast(({ lead, isOnTop }) => isOnTop && lead === seriesKey(about));
+    if (last === undefined) return;
+    const { before, after: slowest } = last.alert;
+    const allowed = Math.max(this.#rules.stepTimeChangeMin * (before ?? 0), returnedShare * ((slowest ?? 0) - (before ?? 0)));
+    if (after > (before ?? 0) + allowed) return;
+    this.#resolve(last, nowMs, `it went away: ${lengthText(after)} since step ${onsetStep}`);
   }
 
   /** Looks, after each step, what the findings that wait belong to. */
@@ -138,17 +142,19 @@ export class StepIncidents {
       const same = found.about.kind === 'cluster' ? undefined : this.#open.findLast((one) => isSame(one, found));
       if (same !== undefined) this.#join(same, found, facts);
     }
-    const further = this.#waiting.find(({ about }) => about.kind === 'cluster');
-    if (further !== undefined) {
-      const lead = leadOf(this.#near(further).filter((one) => one !== further));
-      if (lead !== undefined) this.#fire(lead, facts, nowMs);
+    for (const further of this.#waiting.filter(({ about }) => about.kind === 'cluster')) {
+      const lead = leadOf(this.#near(further));
+      if (lead !== undefined && slowerBy(lead) >= slowerBy(further) / 2) this.#fire(lead, facts, nowMs);
     }
     const due = this.#waiting.filter(({ finding }) => step - finding.step >= limits.alertSettleSteps);
-    const still = due.find(({ about }) => about.kind === 'cluster');
-    const known = still && this.#open.findLast((one) => isPart(one, cluster));
-    if (still !== undefined && known !== undefined) this.#further(known, still);
-    const lead = leadOf(due);
-    if (lead !== undefined && this.#isWorthIt(lead, facts)) this.#fire(lead, facts, nowMs);
+    for (const still of due.filter(({ about }) => about.kind === 'cluster')) {
+      const known = this.#open.findLast((one) => isPart(one, cluster));
+      if (known !== undefined && (ranksOf(known).length === 0 || isWaitedFor(known, still))) this.#further(known, still);
+      else this.#fire(still, facts, nowMs);
+    }
+    const most = leadOf(due);
+    const lead = most && leadOf([most, ...this.#near(most)]);
+    if (lead !== undefined && this.#waiting.includes(lead) && this.#isWorthIt(lead, facts)) this.#fire(lead, facts, nowMs);
     this.#waiting = this.#waiting.filter((one) => !due.includes(one));
   }
 
@@ -159,20 +165,13 @@ export class StepIncidents {
   }
 
   state(): StepIncidentsState {
-    return {
-      incidents: this.#open.map(({ lead, alert, toldStep, parts }) => ({
-        lead,
-        alert: { ...alert },
-        toldStep,
-        parts: [...parts.values()],
-      })),
-      waiting: this.#waiting,
-    };
+    const incidents = this.#open.map(({ alert, parts, ...rest }) => ({ ...rest, alert: { ...alert }, parts: [...parts.values()] }));
+    return { incidents, waiting: this.#waiting };
   }
 
   restore({ incidents, waiting }: StepIncidentsState): void {
-    this.#open = incidents.map(({ lead, alert, toldStep, parts }) => {
-      return { lead, alert: { ...alert }, toldStep, parts: new Map(parts.map((part) => [seriesKey(part.about), part])) };
+    this.#open = incidents.map(({ alert, parts, ...rest }) => {
+      return { ...rest, alert: { ...alert }, parts: new Map(parts.map((part) => [seriesKey(part.about), part])) };
     });
     this.#waiting = [...waiting];
   }
@@ -207,7 +206,7 @@ export class StepIncidents {
       ranks: hint === null ? [] : [...hint.ranks],
       hint,
     };
-    this.#open.push({ lead: key, alert, toldStep: finding.step, parts });
+    this.#open.push({ lead: key, alert, toldStep: finding.step, isOnTop: finding.isFurther, parts });
     this.#tell('fired', alert);
   }
 
@@ -228,7 +227,7 @@ export class StepIncidents {
       alert.summary = summaryOf(alert.series, { ...finding, change: alert.change ?? 0, after: alert.after ?? 0 }, alert.before ?? 0);
     }
     const hint = hintOf(parts.values(), facts.ranks);
-    if (hint !== null && (hint.ranks.length > 0 || alert.hint === null)) {
+    if (hint !== null && (ranksOf(incident).length > 0 || alert.hint === null)) {
       alert.hint = { ranks: hint.ranks, phase: alert.hint?.phase ?? hint.phase };
       alert.ranks = [...hint.ranks];
     }
@@ -241,6 +240,7 @@ export class StepIncidents {
     const { alert, lead, parts } = incident;
     const { about, finding } = found;
     const key = seriesKey(about);
+    const before = JSON.stringify(alert);
     this.#waiting = this.#waiting.filter((one) => one !== found);
     const first = parts.get(key)?.finding ?? finding;
     const whole: Slower = {
@@ -261,7 +261,7 @@ export class StepIncidents {
       );
       alert.step = finding.step;
     }
-    this.#tell('updated', alert);
+    if (JSON.stringify(alert) !== before) this.#tell('updated', alert);
   }
 
   #say(alert: OpenAlert, finding: Slower, onsetStep: number): void {
@@ -277,14 +277,9 @@ export class StepIncidents {
     resolveAlert(incident.alert, nowMs, resolution, this.#tell);
   }
 
-  /** What waits and became slower when `lead` did, but for other ranks than one that leads. */
+  /** What waits and became slower when `lead` did. */
   #near(lead: Found): Found[] {
-    const { about, finding } = lead;
-    return this.#waiting.filter((one) => {
-      const apart =
-        about.kind === 'rank' && one.about.kind === 'rank' ? limits.alertRankOnsetStepsApartMax : limits.alertOnsetStepsApartMax;
-      return one !== lead && Math.abs(one.finding.onsetStep - finding.onsetStep) <= apart;
-    });
+    return this.#waiting.filter((one) => one !== lead && isTogether(lead, one));
   }
 
   /** Much of a step, and somebody's: that all ranks, or a phase of whoever, became slower shows in the cluster's steps, or costs nothing. */
@@ -296,7 +291,6 @@ export class StepIncidents {
 }
 
 const isNear = (a: number, b: number): boolean => Math.abs(a - b) <= limits.alertOnsetStepsApartMax;
-const ruleOf = ({ kind }: Slower) => (kind === 'drift' ? 'step_time_drift' : 'step_time');
 const ranksOf = ({ parts }: Incident): number[] =>
   [...parts.values()].flatMap(({ about }) => (about.kind === 'rank' ? [about.rank as number] : []));
 
@@ -306,80 +300,48 @@ const isPart = ({ lead, parts }: Incident, key: string): boolean => lead === key
 const isOnTopOfDrift = ({ alert, toldStep }: Incident, { kind, onsetStep }: Slower): boolean =>
   alert.rule === 'step_time_drift' && kind === 'regression' && onsetStep > toldStep - limits.alertRankOnsetStepsApartMax;
 
+/** Whether two series became slower at once: jumps by their onsets; drifts, which each series sees pass its own noise at another time, by that. */
+function isTogether(a: Found, b: Found): boolean {
+  if (a.finding.kind === 'drift' && b.finding.kind === 'drift')
+    return Math.abs(a.finding.step - b.finding.step) <= limits.alertDriftStepsApartMax;
+  const apart = a.about.kind === 'rank' && b.about.kind === 'rank' ? limits.alertRankOnsetStepsApartMax : limits.alertOnsetStepsApartMax;
+  return Math.abs(a.finding.onsetStep - b.finding.onsetStep) <= apart;
+}
+
 /** Whether a finding is of the fault that `incident` tells. */
-function isSame(incident: Incident, { about, finding }: Found): boolean {
-  const { alert, toldStep, parts } = incident;
-  const { onsetStep, step, after } = finding;
+function isSame(incident: Incident, found: Found): boolean {
+  const { alert, toldStep } = incident;
+  const { about, finding } = found;
+  const { kind, onsetStep, step } = finding;
   const onset = alert.onsetStep ?? Number.NaN;
   const ranks = ranksOf(incident);
-  const areJumps = alert.rule === 'step_time' && finding.kind === 'regression';
+  const isDrift = alert.rule === 'step_time_drift';
   if (about.kind === 'rank' && ranks.length > 0 && !ranks.includes(about.rank as number)) {
-    return areJumps && Math.abs(onset - onsetStep) <= limits.alertRankOnsetStepsApartMax;
+    if (isDrift !== (kind === 'drift')) return false;
+    return isDrift ? step - toldStep <= limits.alertDriftStepsApartMax : Math.abs(onset - onsetStep) <= limits.alertRankOnsetStepsApartMax;
   }
-  if (areJumps ? isNear(onset, onsetStep) : overlaps(incident, finding)) return true;
-  if (about.kind === 'rank' || onset > step) return false;
-  const isWaiting = about.kind === 'phase' && isBarrierLike(about.phase ?? '');
-  const allowed = about.kind === 'cluster' ? unexplainedShare * (after - finding.before) : 0;
-  return (
-    !isWaiting &&
-    [...parts.values()].some((part) => part.about.kind === 'rank' && after <= part.finding.after + allowed) &&
-    toldStep <= step
-  );
+  if (isDrift || kind === 'drift' ? overlaps(incident, finding) : isNear(onset, onsetStep)) return true;
+  return about.kind !== 'rank' && onset <= step && isWaitedFor(incident, found);
+}
+
+/** Whether the cluster, or a phase, takes no longer than the own work of a rank of the incident, for which all others wait. */
+function isWaitedFor({ parts }: Incident, { about, finding }: Found): boolean {
+  if (about.kind === 'phase' && isBarrierLike(about.phase ?? '')) return false;
+  const allowed = about.kind === 'cluster' ? unexplainedShare * (finding.after - finding.before) : 0;
+  return [...parts.values()].some((part) => part.about.kind === 'rank' && finding.after <= part.finding.after + allowed);
 }
 
 /** Whether the one's onset lies in the stretch over which the other, a drift, was seen. */
 function overlaps({ alert, toldStep }: Incident, { kind, onsetStep, step }: Slower): boolean {
   const { alertOnsetStepsApartMax: apart } = limits;
   const onset = alert.onsetStep ?? Number.NaN;
+  // Of a long rise each series has only the last part.
+  if (kind === 'drift' && alert.rule === 'step_time_drift') return true;
   const inFinding = kind === 'drift' && onset >= onsetStep - apart && onset <= step;
   const inIncident = alert.rule === 'step_time_drift' && onsetStep >= onset - apart && onsetStep <= toldStep;
   return inFinding || inIncident;
 }
 
-/** What is told first: the rank that changed most, or the phase, where that changed more than twice as much. */
-function leadOf(found: readonly Found[]): Found | undefined {
-  const sorted = found.filter(({ about }) => about.kind !== 'cluster').sort((a, b) => slowerBy(b) - slowerBy(a));
-  const [most] = sorted;
-  return most && (sorted.find((one) => one.about.kind === 'rank' && slowerBy(one) >= slowerBy(most) / 2) ?? most);
-}
-
-/** A cluster that is slower by this share is critical. */
-const criticalShare = 0.1;
-
-/** `critical` where the cluster's steps jumped by a tenth or more; docs/alerting.md has the rules of all severities. */
-function severityOf(parts: Iterable<Found>): Alert['severity'] {
-  for (const { about, finding } of parts) {
-    if (about.kind === 'cluster' && finding.kind === 'regression' && finding.change >= criticalShare) return 'critical';
-  }
-  return 'warning';
-}
-
 function escalate({ alert, parts }: Incident): void {
   if (severityOf(parts.values()) === 'critical') alert.severity = 'critical';
-}
-
-function resolutionOf(finding: WentAway | Rebaselined): string {
-  if (finding.kind === 'went_away') return `it went away: ${lengthText(finding.after)} since step ${finding.onsetStep}`;
-  if (finding.reason === 'asked') return 'what steps take now was accepted as usual';
-  return `a new context since step ${finding.step}: there is nothing to compare with any more`;
-}
-
-/** The ranks that are slower by most, unless they are half of all, and the phase. */
-function hintOf(found: Iterable<Found>, ranks: number): AlertHint | null {
-  const all = [...found];
-  const of = (kind: StepSeries['kind']): Found[] =>
-    all.filter(({ about }) => about.kind === kind).sort((a, b) => slowerBy(b) - slowerBy(a));
-  const [slowRanks, slowPhases] = [of('rank'), of('phase')];
-  const most = slowRanks[0] === undefined ? 0 : slowerBy(slowRanks[0]);
-  const named = slowRanks.filter((one) => slowerBy(one) >= most / 2).map(({ about }) => about.rank as number);
-  const phase = slowPhases[0]?.about.phase;
-  if (named.length === 0 && phase === undefined) return null;
-  return { ranks: 2 * named.length >= Math.max(ranks, 2) && named.length > 1 ? [] : named.sort((a, b) => a - b), phase };
-}
-
-function summaryOf(about: StepSeries, { kind, change, after, onsetStep }: Slower, before: number): string {
-  const what =
-    about.kind === 'cluster' ? 'steps are' : about.kind === 'rank' ? `rank ${about.rank} is` : `phase "${nameText(about.phase ?? '')}" is`;
-  const slowly = kind === 'drift' ? ', little by little,' : '';
-  return `${what} ${percentText(change)} slower${slowly} since step ${onsetStep}: ${lengthText(before)} → ${lengthText(after)}`;
 }

@@ -14,7 +14,8 @@ import type { OpenAlert, TellChange } from './alert-change.ts';
 import { alertLimits as limits } from './alert-limits.ts';
 import type { AlertRules } from './alert-rules.ts';
 import type { RankStepFact } from './step-assembly.ts';
-import { StepIncidents, type StepIncidentsState, type StepSeries, type StepSeriesFacts, seriesKey } from './step-incidents.ts';
+import { type StepSeries, seriesKey } from './step-findings.ts';
+import { StepIncidents, type StepIncidentsState, type StepSeriesFacts } from './step-incidents.ts';
 
 interface Series {
   readonly about: StepSeries;
@@ -119,7 +120,7 @@ export class StepTimeRules {
   /** @throws TraceError `bad_option` when the states are not of such rules */
   restore({ series, told = [], open, usual, improvements = [] }: StepTimeState): void {
     for (const [about, state] of series) this.#addSeries(about, SeriesDetector.restore(state, this.#plan));
-    const incidents = told.map(([lead, alert]) => ({ lead, alert, toldStep: alert.step ?? 0, parts: [] }));
+    const incidents = told.map(([lead, alert]) => ({ lead, alert, toldStep: alert.step ?? 0, isOnTop: false, parts: [] }));
     this.#incidents.restore(open ?? { incidents, waiting: [] });
     this.#usual = usual;
     this.#improvements = improvements;
