@@ -41,7 +41,11 @@ export const alertLimits = {
   /** Groups of ranks whose collectives are followed, and open parts of collectives of one rank. */
   alertGroupsMax: 1024,
   alertOpenCollectivesPerRankMax: 256,
-  /** A hang takes so many times as long as a step usually does, and so many times as long as the longest one took. */
+  /** A rank that said nothing for so long while others wait for it may have stopped: `rank_stopped` decides. Three heartbeats. */
+  alertSilentMs: 3000,
+  /** What a rank said before others began to wait may come this much later than their word of it. */
+  alertHeardMs: 300,
+  /** A hang of nobody in particular takes so many times as long as a step usually does, and so many times as long as the longest one took. */
   alertHangSteps: 20,
   alertHangLongestSteps: 3,
   /** Places that a stop or a hang tells of. */
