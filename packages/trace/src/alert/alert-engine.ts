@@ -16,6 +16,7 @@ import type { Improvement } from '../detect/step-time-finding.ts';
 import type { AlertChange, OpenAlert, TellChange } from './alert-change.ts';
 import { alertLimits as limits } from './alert-limits.ts';
 import { type AlertRules, defaultAlertRules } from './alert-rules.ts';
+import { alertSeverities } from './alert-severity.ts';
 import { bytesText, lengthText, nameText, ranksText } from './alert-text.ts';
 import { type HangFacts, HangIncident } from './hang-incident.ts';
 import { MemoryGrowth } from './memory-growth.ts';
@@ -125,18 +126,17 @@ export class AlertEngine {
     this.#hang = new HangIncident(run, rules, this.#collectives, this.#places, this.#tell);
     const incidents = (
       rule: AlertRule,
-      severity: Alert['severity'],
       unit: Alert['unit'],
       describe: (ranks: readonly number[], all: readonly number[]) => RankTrouble,
-    ): RankIncidents => new RankIncidents({ run, rule, severity, unit, describe, tell: this.#tell });
-    this.#stopped = incidents('rank_stopped', 'critical', 'count', (ranks) => this.#silence(ranks));
-    this.#growing = incidents('memory_growth', 'warning', 'bytes', (ranks) => this.#growth(ranks));
-    this.#losing = incidents('data_loss', 'warning', 'count', (ranks) => this.#loss(ranks));
-    this.#unaligned = incidents('clock_unaligned', 'warning', 'count', (ranks) => {
+    ): RankIncidents => new RankIncidents({ run, rule, severity: alertSeverities[rule].first, unit, describe, tell: this.#tell });
+    this.#stopped = incidents('rank_stopped', 'count', (ranks) => this.#silence(ranks));
+    this.#growing = incidents('memory_growth', 'bytes', (ranks) => this.#growth(ranks));
+    this.#losing = incidents('data_loss', 'count', (ranks) => this.#loss(ranks));
+    this.#unaligned = incidents('clock_unaligned', 'count', (ranks) => {
       const few = `for ${seconds(rules.clockUnalignedMs)} no clock ping came of the host of ${ranksText(ranks)}`;
       return { summary: `${few}: its times cannot be placed exactly`, after: ranks.length };
     });
-    this.#recording = incidents('overhead', 'warning', 'share', (ranks) => this.#overhead(ranks));
+    this.#recording = incidents('overhead', 'share', (ranks) => this.#overhead(ranks));
   }
 
   /**

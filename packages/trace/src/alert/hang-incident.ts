@@ -13,6 +13,7 @@ import { tagOfPhase } from '../detect/phase-tag.ts';
 import { isoTime, type OpenAlert, resolveAlert, type TellChange } from './alert-change.ts';
 import { alertLimits as limits } from './alert-limits.ts';
 import type { AlertRules } from './alert-rules.ts';
+import { alertSeverities } from './alert-severity.ts';
 import { lengthText, nameText, ranksText } from './alert-text.ts';
 import type { OpenCollectives, StuckCollective } from './open-collectives.ts';
 import type { RankPlaces } from './rank-places.ts';
@@ -165,7 +166,7 @@ export class HangIncident {
     const since = `no rank has ended a step for ${lengthText((nowMs - lastStepMs) * 1e6)}, after step ${furthest}`;
     return {
       what: `steps-${furthest}`,
-      severity: 'warning',
+      severity: alertSeverities.hang.first,
       summary: `${since}; usually one takes ${lengthText(usual)}${who}`,
       ranks: behind,
       onsetAt: isoTime(lastStepMs),

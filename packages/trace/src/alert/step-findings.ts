@@ -3,6 +3,7 @@
 import type { Alert } from '@ranktrace/protocol';
 import type { Drift, Rebaselined, Regression, WentAway } from '../detect/step-time-finding.ts';
 import type { AlertHint } from './alert-change.ts';
+import { alertSeverities, criticalShare } from './alert-severity.ts';
 import { lengthText, nameText, percentText } from './alert-text.ts';
 
 /** A series of step times: the cluster's, a rank's own work, a phase. */
@@ -31,15 +32,12 @@ export function leadOf(found: readonly Found[]): Found | undefined {
   return most && (sorted.find((one) => one.about.kind === 'rank' && slowerBy(one) >= slowerBy(most) / 2) ?? most);
 }
 
-/** A cluster that is slower by this share is critical. */
-const criticalShare = 0.1;
-
-/** `critical` where the cluster's steps jumped by a tenth or more; docs/alerting.md has the rules of all severities. */
+/** `critical` where the cluster's steps jumped by so much. */
 export function severityOf(parts: Iterable<Found>): Alert['severity'] {
   for (const { about, finding } of parts) {
     if (about.kind === 'cluster' && finding.kind === 'regression' && finding.change >= criticalShare) return 'critical';
   }
-  return 'warning';
+  return alertSeverities.step_time.first;
 }
 
 export function resolutionOf(finding: WentAway | Rebaselined): string {
