@@ -402,7 +402,8 @@ export class AlertEngine {
     const most = Math.max(...ranks.map((rank) => this.#ranks.get(rank)?.overheadShare ?? 0));
     const { overheadBudget: budget } = this.#rules;
     const text = `recording takes ${(100 * most).toFixed(2)} % of the steps of ${ranksText(ranks)}`;
-    return { summary: `${text}, over the budget of ${(100 * budget).toFixed(2)} %`, before: budget, after: most };
+    const remedy = 'record less (withStack, recordShapes, profileMemory, spans inside of others), or raise rules.overhead.budget';
+    return { summary: `${text}, over the budget of ${(100 * budget).toFixed(2)} %: ${remedy}`, before: budget, after: most };
   }
 
   #judgeOverhead(rank: number, state: RankState): void {
