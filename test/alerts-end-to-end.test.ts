@@ -91,6 +91,14 @@ async function stepOf(address: string): Promise<number> {
   return known.length < 4 ? -1 : Math.min(...known.map(({ step }) => step));
 }
 
+/** What each rank says that it is inside of, by rank. */
+async function placesOf(address: string): Promise<(string | null)[]> {
+  const { runs } = (await (await fetch(`${address}/status`)).json()) as LiveMessage;
+  const places: (string | null)[] = [];
+  for (const { rank, inside } of runs.find((one) => one.run === run)?.ranks ?? []) places[rank] = inside;
+  return places;
+}
+
 async function until(what: string, isSo: () => boolean | Promise<boolean>, withinMs = minute): Promise<void> {
   const deadline = performance.now() + withinMs;
   while (!(await isSo())) {
@@ -189,19 +197,25 @@ describe('a rank that goes no further', () => {
   const program = ['1', String(step), String(step + 1), '60000'];
 
   /** Trains until rank 1 gets `signal` in that step, and gives what the webhook was told then: who, where, and the trace of the onset. */
-  async function halted(receiver: Receiver, alertmanager: Alertmanager, signal: NodeJS.Signals): Promise<Alert> {
+  async function halted(receiver: Receiver, alertmanager: Alertmanager, signal: NodeJS.Signals, rules = ''): Promise<Alert> {
     const outputs = [
       `  - { type: webhook, url: "${receiver.url}/ranktrace" }`,
       `  - { type: alertmanager, url: "${alertmanager.url}", resend: 1s }`,
     ];
-    const address = await train(['rules: { rank_stopped: { after: 2s } }', 'outputs:', ...outputs].join('\n'), program);
+    const address = await train([`rules: { rank_stopped: { after: 5s }${rules} }`, 'outputs:', ...outputs].join('\n'), program);
     await until('the step before', async () => (await stepOf(address)) >= step - 1);
     // The others wait, and every rank has said where it is.
-    await wait(1500);
-    expect(receiver.alerts).toEqual([]);
+    const wanted = ['all_reduce', 'forward', 'all_reduce', 'all_reduce'];
+    await until('all places', async () => {
+      const places = await placesOf(address);
+      return wanted.every((name, rank) => places[rank]?.startsWith(name) === true);
+    });
+    const killedAt = new Date().toISOString();
     ranks[1]?.child.kill(signal);
-    await until('the alert', () => receiver.alerts.some(({ rule }) => rule === 'rank_stopped'));
-    const [alert] = receiver.alerts.filter(({ rule }) => rule === 'rank_stopped') as [Alert];
+    // A rank that a busy machine keeps from speaking for so long was reported before, rightly.
+    const told = (): Alert[] => receiver.alerts.filter(({ rule, firedAt }) => rule === 'rank_stopped' && firedAt > killedAt);
+    await until('the alert', () => told().length > 0);
+    const [alert] = told() as [Alert];
     expect(alert).toMatchObject({ state: 'firing', severity: 'critical', ranks: [1], step: step - 1, onsetStep: step });
     expect(alert.summary).toContain(`after step ${step - 1}; rank 1 was in forward of step ${step}; ranks 0, 2, 3 wait in all_reduce`);
     expect(alert.cause).toMatchObject({ kind: 'rank_stopped', ranks: [1], hosts: [hostname()], phase: 'forward' });
@@ -237,8 +251,52 @@ describe('a rank that goes no further', () => {
   test('because it was killed is told of once, with the phase it was in and the trace', { timeout: 3 * minute }, async () => {
     await using receiver = await startReceiver();
     await using alertmanager = await startAlertmanager(`${receiver.url}/alertmanager`);
-    await halted(receiver, alertmanager, 'SIGKILL');
-    expect(receiver.alerts.filter(({ rule }) => rule === 'rank_stopped')).toHaveLength(1);
+    // However soon those that wait for it would be a hang.
+    const { id } = await halted(receiver, alertmanager, 'SIGKILL', ', hang: { after: 500ms }');
+    expect(receiver.alerts.filter(({ rule }) => rule === 'rank_stopped').map((alert) => alert.id)).toEqual([id]);
+    // In `forward` it was alive and kept the others waiting, which may have been told; what is open now is that it was killed.
+    const open = receiver.alerts.filter(({ rule }) => rule === 'hang');
+    expect(open.filter(({ state }) => state === 'firing')).toHaveLength(open.filter(({ state }) => state === 'resolved').length);
+  });
+
+  test('because its work is done is not told of, whenever the others end', { timeout: 3 * minute }, async () => {
+    await using receiver = await startReceiver();
+    const path = join(directory, 'alerts.yml');
+    writeFileSync(
+      path,
+      `rules: { rank_stopped: { after: 1s }, hang: { after: 1s } }\noutputs: [{ type: webhook, url: "${receiver.url}/ranktrace", hold: 0s }]`,
+    );
+    service = startCommand(['serve', '--listen', '127.0.0.1:0', '--out', join(directory, 'out'), '--config', path]);
+    await service.said('listening on http');
+    const address = /listening on (http:\S+?),/.exec(service.output())?.[1] ?? '';
+    const program = `
+      import { existsSync } from 'node:fs';
+      import { setTimeout } from 'node:timers/promises';
+      import { profile } from '@ranktrace/sdk';
+      const prof = profile().start();
+      for (let step = 0; step < 20; step++) { await setTimeout(5); prof.step(); }
+      while (!existsSync(process.env.LEAVE + process.env.RANK)) await setTimeout(20);
+      if (process.env.RANK === '1') process.exit(0);
+      if (process.env.RANK === '2') await prof.stop();`;
+    const leave = join(directory, 'leave-');
+    ranks = await startRanks(4, ['--input-type=module', '-e', program], {
+      RANKTRACE_URL: address.replace('http', 'ws'),
+      RANKTRACE_RUN: run,
+      RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool'),
+      RANKTRACE_EXIT_DEADLINE_MS: '60000',
+      LEAVE: leave,
+    });
+    await until('the last step', async () => (await stepOf(address)) >= 19);
+    // One says goodbye, one exits, and two just have nothing left to do; each long after the one before, as the rules see it.
+    for (const rank of [2, 1, 0, 3]) {
+      writeFileSync(`${leave}${rank}`, '');
+      expect(await ranks[rank]?.ended).toMatchObject({ code: 0 });
+      await wait(2500);
+    }
+    const { alerts } = (await (await fetch(`${address}/v1/alerts`)).json()) as { alerts: Alert[] };
+    const ended = alerts.filter(({ resolution }) => resolution !== 'the rank is back');
+    expect(ended).toEqual([]);
+    expect(receiver.alerts.filter(({ id }) => ended.some((alert) => alert.id === id))).toEqual([]);
   });
 
   test('because it was stopped is told of, and that it goes on', { timeout: 3 * minute }, async () => {
