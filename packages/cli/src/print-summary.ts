@@ -108,7 +108,7 @@ function clockLine(header: TraceHeader): string {
 /** Who makes steps long, then what is missing; "none" stands here only where neither is known. */
 function findingLines(findings: readonly Finding[], blame: Blame): string {
   const slow = blame.findings.filter(({ kind }) => kind !== 'inconclusive').map(blameHeadline);
-  const missing = findings.map((finding) => `${finding.kind}: ${printable(finding.text)}`);
+  const missing = findings.map(({ kind, text, remedy }) => `${kind}: ${printable(text)} (to do: ${printable(remedy)})`);
   if (slow.length + missing.length === 0) return 'findings: none; nothing was lost';
   if (missing.length === 0) slow.push('nothing was lost');
   return ['findings:', ...[...slow, ...missing].map((line) => `  ${line}`)].join('\n');
