@@ -91,6 +91,9 @@ async function pulled(aggregator: Aggregator, url: string, ask: () => Promise<vo
   await until('further steps', () => Math.min(...last()) > then);
   writeFileSync(file, '');
   for (const { ended } of ranks) expect(await ended).toMatchObject({ code: 0 });
+  // A broker may still have what the ranks were done with.
+  const lives = () => aggregator.status().runs.find(({ run }) => run === 'quiet')?.ranks ?? [];
+  await until('the last batches', () => lives().length === 2 && lives().every(({ ended, missing }) => ended && missing === 0));
   const stored = join(directory, 'out', 'quiet');
   const merged = await runCommand(['merge', stored, '-o', join(directory, 'quiet.txt'), '--json']);
   expect(merged.stderr).toBe('');
