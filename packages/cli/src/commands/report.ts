@@ -36,7 +36,7 @@ export async function report(inputs: readonly string[], options: { run?: string;
     return 0;
   }
   const blocks = [
-    formatReport(merged),
+    formatReport(merged, blame),
     formatBlame(blame),
     formatClocks(clocks, clockConflicts),
     formatCollectives(collectives.summary),

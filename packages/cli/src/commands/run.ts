@@ -17,6 +17,7 @@ import {
   startAggregator,
   traceFormatOf,
 } from '@ranktrace/aggregator';
+import { StepBlameSink } from '@ranktrace/trace';
 import { CliError } from '../errors.ts';
 import { formatBytes } from '../format.ts';
 import { abortOnInterrupt } from '../interrupt.ts';
@@ -101,7 +102,8 @@ export async function run(command: readonly string[], options: RunOptions): Prom
     say(`no events arrived: does "${command.join(' ')}" use @ranktrace/sdk?`);
     return exit.code === 0 ? 1 : exit.code;
   }
-  const report = await mergeAndReport(sources, path).catch((error: unknown) => {
+  const steps = new StepBlameSink();
+  const report = await mergeAndReport(sources, path, [steps]).catch((error: unknown) => {
     if (exit.code !== 0) say(exit.reason);
     say(`no trace written: ${(error as Error).message}; its batches are stored: ranktrace merge ${join(out, name)} -o FILE`);
     return undefined;
@@ -109,7 +111,7 @@ export async function run(command: readonly string[], options: RunOptions): Prom
   if (report !== undefined) {
     const written = { ...(reportData(report) as object), trace: path, exitCode: exit.code };
     const opens = `open it at ui.perfetto.dev, or: ranktrace view ${join(options.out, name)}`;
-    const text = `\n${formatReport(report)}\n\ntrace: ${path} (${formatBytes(report.bytes)}; ${opens})`;
+    const text = `\n${formatReport(report, steps.blame)}\n\ntrace: ${path} (${formatBytes(report.bytes)}; ${opens})`;
     process.stdout.write(`${options.json === true ? JSON.stringify(written) : text}\n`);
     if (exit.code !== 0) say(exit.reason);
   }
