@@ -4,14 +4,13 @@ import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSy
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import type { RunLine } from '@ranktrace/protocol';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { WebSocket } from 'ws';
+import { skewedCalls } from '../packages/trace/src/testing/skewed-calls.ts';
 import { repository, runCommand, startCommand } from './setup/ranktrace-command.ts';
-import { servedBy, startView } from './setup/viewed-runs.ts';
+import { namesAt, runsAt, servedBy, startView } from './setup/viewed-runs.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-view-'));
-const data = join(repository, '../shared/data');
+const data = join(repository, 'test/data');
 afterAll(() => rmSync(directory, { recursive: true }));
 
 beforeAll(async () => {
@@ -28,26 +27,6 @@ beforeAll(async () => {
   if (code !== 0) throw new Error(stderr);
   writeFileSync(`${trace}.gz`, gzipSync(readFileSync(trace)));
 });
-
-/** The runs as a page is told them. */
-async function runsAt(address: string, headers: Record<string, string> = {}): Promise<readonly RunLine[]> {
-  const socket = new WebSocket(new URL('/v1/view', address.replace(/^http/, 'ws')), { headers });
-  try {
-    return await new Promise((resolve, reject) => {
-      socket.once('error', reject);
-      socket.once('open', () => socket.send(JSON.stringify({ id: 1, type: 'runs' })));
-      socket.on('message', (bytes: Buffer) => {
-        const message = JSON.parse(bytes.toString());
-        if (message.type === 'runs') resolve(message.runs);
-        if (message.type === 'answer') resolve(message.answer.runs ?? message.answer);
-      });
-    });
-  } finally {
-    socket.close();
-  }
-}
-
-const namesAt = async (address: string): Promise<string[]> => (await runsAt(address)).map(({ run }) => run);
 
 describe('ranktrace view', () => {
   it('prints the address alone on stdout, serves the page until Ctrl-C, and ends with 0', async () => {
@@ -77,7 +56,7 @@ describe('ranktrace view', () => {
       ],
       ['balanced', 'night-1', 'rank1_forward'],
     ],
-    ['a Zipkin file', () => [join(data, 'clock/zipkin/yelp.json')], ['yelp']],
+    ['a Zipkin file', () => [written('calls.json', skewedCalls(1).bytes)], ['calls']],
   ] as const)('shows %s', async (_what, inputs, names) => {
     await using view = await startView(inputs());
     expect((await namesAt(view.address)).sort()).toEqual(names);
