@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { StartedBrowser, TabOptions } from './browser.ts';
-import { isSpan, type KinetoFileEvent, kinetoFileEvents } from './gpu-job-files.ts';
+import { isInstant, isSpan, type KinetoFileEvent, kinetoFileEvents } from './gpu-job-files.ts';
 import { type ServedPage, startView } from './viewed-runs.ts';
 import { ViewerPage } from './viewer-page.ts';
 
@@ -20,7 +20,7 @@ export function gpuJobPageCases(jobOf: () => GpuJobOnDisk): void {
   let view: ServedPage;
   beforeAll(async () => {
     const { folder, files } = jobOf();
-    all = files.flatMap(kinetoFileEvents).filter(isSpan);
+    all = files.flatMap(kinetoFileEvents).filter((event) => isSpan(event) || isInstant(event));
     ranks = files.map((_, rank) => `${rank}`);
     view = await startView([folder]);
     await view.command.said('indexed');
