@@ -77,7 +77,9 @@ const spanOf = (text: string): SkewCase['spans'][number] => {
 };
 
 describe('span skew', () => {
-  it.each(cases)('$name', ({ spans, ...about }) => expectSkewCase({ ...about, spans: spans.map(spanOf) }));
+  it.each(cases.map((one) => [one.name, one] as const))('%s', (_, { spans, ...about }) =>
+    expectSkewCase({ ...about, spans: spans.map(spanOf) }),
+  );
 
   it('follows a host’s clock down the tree, and finds a new one where the trace leaves that host', () => {
     const span = (about: Partial<SkewSpan>): SkewSpan => ({ id: '', parentId: '', start: 0, length: 0, host: '', events: [], ...about });

@@ -61,16 +61,17 @@ export const stationaryRuns = (steps: number): { readonly seed: number; readonly
     return { seed, rows: stepTimes({ seed, steps, ...about, ms: Math.max(60, about.ms), alternating: parity }) };
   });
 
-/** Runs whose work grows as planned: 2 to 3 %, or 9 to 16 %, all along or over a part, evenly or in stairs. */
+/** Runs whose work grows as planned: 2 to 3 %, or 9 to 16 %, all along or over a part. */
 export const growingRuns = (steps: number): { readonly seed: number; readonly rows: readonly StepRow[] }[] =>
   Array.from({ length: 24 }, (_, seed) => {
     const random = new Random(seed, 'growth');
     const growth = seed % 2 === 0 ? random.uniform(0.02, 0.03) : random.uniform(0.09, 0.16);
     const [from, until] = seed % 3 === 0 ? [0, steps] : [0.3 * steps, 0.9 * steps];
-    const stairs = seed % 4 < 2 ? 1000 : 12;
+    // Evenly, or in stairs of which the first are the highest.
+    const [stairs, power] = seed % 4 < 2 ? [1000, 1] : [12, 0.6];
     const factorAt = (step: number): number => {
       const share = Math.min(1, Math.max(0, (step - from) / (until - from)));
-      return 1 + (growth * Math.floor(share * stairs)) / stairs;
+      return 1 + growth * (Math.floor(share * stairs) / stairs) ** power;
     };
     return {
       seed,
