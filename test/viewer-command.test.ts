@@ -11,7 +11,11 @@ import { namesAt, runsAt, servedBy, startView } from './setup/viewed-runs.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-view-'));
 const data = join(repository, 'test/data');
-afterAll(() => rmSync(directory, { recursive: true }));
+// Beside the runs, whose directory holds nothing else.
+const zipkin = mkdtempSync(join(tmpdir(), 'ranktrace-view-zipkin-'));
+afterAll(() => {
+  for (const path of [directory, zipkin]) rmSync(path, { recursive: true });
+});
 
 beforeAll(async () => {
   for (const [run, seed] of [
@@ -22,6 +26,7 @@ beforeAll(async () => {
     const { code, stderr } = await runCommand(['simulate', ...options]);
     if (code !== 0) throw new Error(stderr);
   }
+  writeFileSync(join(zipkin, 'calls.json'), skewedCalls(1).bytes);
   const trace = join(directory, 'night.pftrace');
   const { code, stderr } = await runCommand(['merge', join(directory, 'night-1'), '-o', trace]);
   if (code !== 0) throw new Error(stderr);
@@ -56,7 +61,7 @@ describe('ranktrace view', () => {
       ],
       ['balanced', 'night-1', 'rank1_forward'],
     ],
-    ['a Zipkin file', () => [written('calls.json', skewedCalls(1).bytes)], ['calls']],
+    ['a Zipkin file', () => [join(zipkin, 'calls.json')], ['calls']],
   ] as const)('shows %s', async (_what, inputs, names) => {
     await using view = await startView(inputs());
     expect((await namesAt(view.address)).sort()).toEqual(names);
