@@ -15,7 +15,7 @@ import { temporaryDirectory } from './testing/temporary-directory.ts';
 function contents(batches: RunBatches): string[] {
   return batches.sources().map((source) => {
     const sequences = Array.from({ length: source.count }, (_, index) => {
-      const header = decodeBatchHeader(source.read(index));
+      const header = decodeBatchHeader(source.read(index) as Uint8Array);
       expect([header.rank, header.incarnation, header.sequence]).toEqual([source.rank, source.incarnation, source.sequence(index)]);
       return header.sequence;
     });

@@ -54,6 +54,18 @@ export class SegmentWriter {
     return join(this.#directory, segmentName(segment));
   }
 
+  /** The segment that was appended to last, 0 = none; its path while more is appended to it. */
+  get current(): { readonly segment: number; readonly path: string | undefined } {
+    return { segment: this.#segment, path: this.#file === undefined ? undefined : this.path(this.#segment) };
+  }
+
+  /** The next append begins a new segment. Throws AggregatorError `store_write_failed`. */
+  async endSegment(): Promise<void> {
+    if (this.#file !== undefined) this.#rolled.push(this.#file);
+    this.#file = undefined;
+    await this.sync();
+  }
+
   /** Appends one frame; throws AggregatorError `store_full` or `store_write_failed`, after which the store is as before. */
   append(payload: Uint8Array): Placed {
     if (this.#file === undefined || this.#offset + frameHeaderBytes + payload.length > this.#bytesMax) this.#roll();

@@ -16,6 +16,8 @@ import { JetStreamIngest, type NatsConnectOptions } from './jetstream-ingest.ts'
 import { aggregatorLimits as limits } from './limits.ts';
 import { countAlerts, Metrics } from './metrics/metrics.ts';
 import { createPipeline, type Pipeline } from './pipeline.ts';
+import type { Retention } from './prune/prune-store.ts';
+import { RetentionService } from './prune/retention-service.ts';
 import { isRunName } from './run-directory.ts';
 import type { RunStore } from './run-store.ts';
 import type { StepSummary } from './step-ring.ts';
@@ -38,6 +40,8 @@ export interface AggregatorOptions {
   readonly page?: string | undefined;
   /** What is alerted about and captured, and who is told of it (`readConfig`); by default nobody is told. */
   readonly config?: ServeConfig | undefined;
+  /** What is kept of runs; by default all. */
+  readonly retention?: Retention | undefined;
   /** Told in one line what an operator should know: a torn tail that was cut, NATS gone and back, a full disk. */
   readonly onNotice?: ((notice: string) => void) | undefined;
 }
@@ -121,6 +125,16 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
 
   const syncing = setInterval(() => void pipeline.stores.sync(new Date()), limits.syncIntervalMs).unref();
   opened.add(() => clearInterval(syncing));
+
+  const retention = new RetentionService({
+    out,
+    retention: options.retention ?? {},
+    open: (name) => pipeline.stores.peek(name),
+    isBusy: (name) => pipeline.replays.isRunning(name),
+    onPruned: (result) => metrics.pruned(result),
+    onNotice,
+  });
+  opened.add(() => retention[Symbol.asyncDispose]());
 
   const webSocket = new WebSocketIngest({ ingest: pipeline.ingest, onLeft: (batch) => pipeline.live.left(batch), onNotice });
   opened.add(() => webSocket.close());

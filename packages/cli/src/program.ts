@@ -11,6 +11,7 @@ import { detect } from './commands/detect.ts';
 import { checkClocks, doctor } from './commands/doctor.ts';
 import { dump } from './commands/dump.ts';
 import { merge } from './commands/merge.ts';
+import { prune } from './commands/prune.ts';
 import { report } from './commands/report.ts';
 import { checkCommand, run } from './commands/run.ts';
 import { serve } from './commands/serve.ts';
@@ -20,6 +21,7 @@ import { top } from './commands/top.ts';
 import { view } from './commands/view.ts';
 import { CliError } from './errors.ts';
 import { natsOptions } from './nats-options.ts';
+import { retentionOf, retentionOptions } from './retention-options.ts';
 import { say } from './say.ts';
 
 /** Runs one command line; gives the exit code: 0 ok, 1 finding or failed check, 2 bad usage or input. Never throws. */
@@ -248,6 +250,28 @@ Runs of the same code differ by a per cent or two of their own; --fail-on is the
     )
     .addHelpText('after', examples('ranktrace check ranktrace-out/pr-512 --baseline ranktrace-out/main --fail-on 3%'))
     .action(async (inputs: string[], options) => done(await check(inputs, options)));
+  const prunes = program
+    .command('prune')
+    .description('remove what is no longer to be kept of stored runs: traces, then events, then the times of steps')
+    .argument('<directory>', 'a run directory, or the --out directory of a service, which may run meanwhile')
+    .option('--dry-run', 'only say what would be removed')
+    .option(...json);
+  for (const option of retentionOptions()) prunes.addOption(option);
+  prunes
+    .addHelpText(
+      'after',
+      `
+Runs that are being written are left alone and named, with exit code 1: their service prunes them (ranktrace serve
+--keep-detail …). What was pruned is in pruned.json of the run, and in every report, trace and page of it.`,
+    )
+    .addHelpText(
+      'after',
+      examples(
+        'ranktrace prune ranktrace-out --keep-detail 7d --keep-steps 1y --dry-run',
+        'ranktrace prune ranktrace-out --store-max 200G --json',
+      ),
+    )
+    .action(async (directory: string, options) => done(await prune(directory, options)));
   program
     .command('doctor')
     .description('check what a run needs: Node, clock, output directory, GPU, NATS; or how well the clocks of a recorded run are aligned')

@@ -157,6 +157,7 @@ export type {
   EventCounts,
   ProcessPlace,
   ProcessTotals,
+  PrunedPart,
   TraceEvent,
   TraceHeader,
   TraceLane,
