@@ -14,6 +14,7 @@ export { inflate } from './inflate.ts';
 export type { Ingest, IngestResult } from './ingest.ts';
 export { checkNats, type NatsConnectOptions } from './jetstream-ingest.ts';
 export { aggregatorLimits } from './limits.ts';
+export { type AccessTokens, hasToken, type Right, tokenVariables } from './page-access.ts';
 export { type PrunedFile, type PruneOptions, type PruneResult, pruneStore, type Retention } from './prune/prune-store.ts';
 export { describePruned } from './prune/retention-service.ts';
 export { RunStore, type RunStoreOptions } from './run-store.ts';

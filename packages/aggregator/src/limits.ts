@@ -47,6 +47,10 @@ export const aggregatorLimits = {
   requestsMax: 256,
   /** For a request to arrive whole; a slower one loses its connection. */
   requestMsMax: 10_000,
+  /** A certificate with those of its issuers, or a key. */
+  certificateBytesMax: 1024 * 1024,
+  /** Between two looks whether the certificate was renewed. */
+  certificateLookMs: 5000,
   /** Above protocol's batchBytesMax, so that a batch that is too large is refused by name, not by a broken connection. */
   webSocketPayloadBytesMax: 1024 * 1024,
   /** Answers a connection has not read yet: above, its batches are not read either. */

@@ -15,6 +15,7 @@ import type { IngestResult } from './ingest.ts';
 import { JetStreamIngest, type NatsConnectOptions } from './jetstream-ingest.ts';
 import { aggregatorLimits as limits } from './limits.ts';
 import { countAlerts, Metrics } from './metrics/metrics.ts';
+import type { AccessTokens } from './page-access.ts';
 import { createPipeline, type Pipeline } from './pipeline.ts';
 import type { Retention } from './prune/prune-store.ts';
 import { RetentionService } from './prune/retention-service.ts';
@@ -30,8 +31,8 @@ export interface AggregatorOptions {
   readonly out: string;
   /** Where ranks connect without a broker; default a free port of 127.0.0.1. */
   readonly listen?: ListenOptions | undefined;
-  /** What ranks must send as `Authorization: Bearer …`; needed to listen anywhere but on loopback. */
-  readonly token?: string | undefined;
+  /** What ranks and people must send as `Authorization: Bearer …`; needed to listen anywhere but on loopback. */
+  readonly token?: AccessTokens | undefined;
   /** Also read from NATS JetStream. */
   readonly nats?: NatsConnectOptions | undefined;
   /** Take this run only. */
@@ -47,7 +48,7 @@ export interface AggregatorOptions {
 }
 
 export interface Aggregator extends AsyncDisposable {
-  /** Where it listens, `http://<host>:<port>`; ranks connect to `ws://<host>:<port>/v1/ingest`. */
+  /** Where it listens, `http://<host>:<port>`, with a certificate `https://…`; ranks connect to `ws://<host>:<port>/v1/ingest`, or `wss://…`. */
   readonly address: string;
   /** What `GET /status` answers: runs that are open. */
   status(): LiveMessage;
@@ -80,7 +81,7 @@ export interface Aggregator extends AsyncDisposable {
 }
 
 /**
- * Starts the aggregator. Throws AggregatorError: `port_in_use`, `listen_failed`, `token_required`, `nats_unreachable`, `nats_refused`,
+ * Starts the aggregator. Throws AggregatorError: `port_in_use`, `listen_failed`, `token_required`, `bad_certificate`, `nats_unreachable`, `nats_refused`,
  * `bad_option`, `store_write_failed`; with `run` also what `RunStore` throws.
  *
  * @example

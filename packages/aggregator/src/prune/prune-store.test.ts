@@ -201,7 +201,17 @@ test('by size, traces go first, then detail, then steps, the oldest of each', as
   expect(existsSync(join(out, 'first', 'captures', 'a.pftrace'))).toBe(true);
   const rest = await pruneStore(out, { storeBytesMax: 1 }, { now });
   expect([...new Set(rest.pruned.map(({ run, what }) => `${run} ${what}`))]).toEqual([
-    ...['first detail', 'second detail', 'third detail', 'first capture', 'second capture', 'third capture', 'first steps', 'second steps', 'third steps'],
+    ...[
+      'first detail',
+      'second detail',
+      'third detail',
+      'first capture',
+      'second capture',
+      'third capture',
+      'first steps',
+      'second steps',
+      'third steps',
+    ],
   ]);
   expect(rest.skipped).toEqual([expect.stringMatching(/^the store holds \d+ bytes, more than 1: /)]);
   expect(readFileSync(join(out, 'first', 'alerts.jsonl'), 'utf8')).toBe('kept\n');
