@@ -296,9 +296,6 @@ const rules = {
   sampleIntervalMs: { variable: 'RANKTRACE_SAMPLE_INTERVAL_MS', ...integer(0, limits.sampleIntervalMsMax) },
 } satisfies Record<string, Rule>;
 
-/** Where the service has a token for ranks alone. */
-const rankTokenVariable = 'RANKTRACE_RANK_TOKEN';
-
 type OptionName = keyof typeof rules;
 
 /** Each option with the variable that sets it: what README and docs list, and tests hold them to. */
@@ -392,7 +389,7 @@ export function resolveOptions(
     exitDeadlineMs: read('exitDeadlineMs', 2000),
     spoolBytesMax: read('spoolBytesMax', 256 * 1024 * 1024),
     spoolDirectory: transport === 'file' ? directory : resolve(read('spoolDirectory', defaultSpool())),
-    token: read<string | undefined>('token', undefined, rankTokenVariable),
+    token: read<string | undefined>('token', undefined, 'RANKTRACE_RANK_TOKEN'),
     nats: {
       servers: servers ?? (transport === 'nats' && url !== undefined ? [url] : []),
       user: read<string | undefined>('nats.user', user),

@@ -96,15 +96,18 @@ export async function pruneSegment(segment: SegmentFile, what: PrunedWhat, optio
   return { path: dryRun ? segment.path : path, bytes: draft.bytes, steps };
 }
 
-/** Removes what a killed pruning left in a run's directory. Whoever calls has the lock of the run. */
-export function removeLeftovers(directory: string): void {
+/** What a killed pruning left in a run's directory: segments that have a summary, and summaries that nobody finished. */
+export function leftoversIn(directory: string): string[] {
   const folder = segmentsDirectory(directory);
   const current = new Set(listSegments(directory).map(({ path }) => path));
-  for (const name of readdirSync(folder)) {
-    const path = join(folder, name);
-    const isReplaced = /^\d{6,}(\.\w+)?\.seg$/.test(name) && !current.has(path);
-    if (isReplaced || name.endsWith('.seg.partial')) guard(path, () => rmSync(path, { force: true }));
-  }
+  return readdirSync(folder)
+    .filter((name) => name.endsWith('.seg.partial') || (/^\d{6,}(\.\w+)?\.seg$/.test(name) && !current.has(join(folder, name))))
+    .map((name) => join(folder, name));
+}
+
+/** Removes it. Whoever calls has the lock of the run. */
+export function removeLeftovers(directory: string): void {
+  for (const path of leftoversIn(directory)) guard(path, () => rmSync(path, { force: true }));
 }
 
 /** What a summary is made of: batches by life and in order, joined as long as none is missing between. */

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { decodeBatch, decodeBatchHeader } from '@ranktrace/protocol';
-import { findCompleteness, type TraceHeader } from '@ranktrace/trace';
+import { dumpWriter, findCompleteness, type TraceHeader } from '@ranktrace/trace';
 import { expect, test } from 'vitest';
 import type { RunBatches } from '../batch-index.ts';
 import { openBatchLog } from '../batch-log.ts';
@@ -142,6 +142,16 @@ test('in a store that is open, batches keep the index that readers know, and wha
   expect(append(store, { sequence: 60 })).toBe('stored');
   expect(append(store, { sequence: 3 })).toBe('duplicate');
   expect(contents(store)).toEqual([`0: 8 spans, missing 0, ${allSteps} 60:1000060`]);
+  // Live and from the files it is the same trace.
+  {
+    const dump = async (batches: RunBatches): Promise<string> => {
+      const text: string[] = [];
+      await mergeStored(batches.sources(), [dumpWriter((chunk) => text.push(new TextDecoder().decode(chunk)))]);
+      return text.join('');
+    };
+    using log = openBatchLog(join(out, 'demo'));
+    expect(await dump(store)).toBe(await dump(log.run('demo')));
+  }
   // Pruned again, as what is left of it gets old.
   age(join(out, 'demo', 'segments'), 40);
   await pruneStore(out, { keepStepsMs: 30 * day }, { now, open: () => store });

@@ -17,7 +17,7 @@ import type { RunStore } from '../run-store.ts';
 import { guard } from '../segment-writer.ts';
 import type { PrunedWhat } from './batch-summary.ts';
 import { recordTrace } from './prune-record.ts';
-import { pruneSegment, removeLeftovers } from './prune-segment.ts';
+import { leftoversIn, pruneSegment, removeLeftovers } from './prune-segment.ts';
 import { findRuns, type StoredFile, type StoredRun, surveyRunFiles } from './store-files.ts';
 
 /** What is kept; undefined: all. */
@@ -76,7 +76,8 @@ class StorePruning {
   readonly #now: Date;
   readonly #pruned: PrunedFile[] = [];
   readonly #skipped: string[] = [];
-  readonly #left = new Set<string>();
+  /** Runs that nothing can be pruned of, with what is said of them when something is due. */
+  readonly #left = new Map<string, string | undefined>();
   #bytes = 0;
 
   constructor(retention: Retention, options: PruneOptions) {
@@ -124,11 +125,21 @@ class StorePruning {
     const after: StoredFile[] = [];
     for (const file of files) {
       this.#options.signal?.throwIfAborted();
-      const what = this.#left.has(file.run.name) ? undefined : choose(file);
+      const due = choose(file);
+      const what = due !== undefined && this.#isLeft(file.run) ? undefined : due;
       const left = what === undefined ? file : await this.#pruneFile(file, what);
       if (left !== undefined) after.push(left);
     }
     return after;
+  }
+
+  /** Whether a run is left alone; said once. */
+  #isLeft({ name }: StoredRun): boolean {
+    if (!this.#left.has(name)) return false;
+    const reason = this.#left.get(name);
+    if (reason !== undefined) this.#skipped.push(reason);
+    this.#left.set(name, undefined);
+    return true;
   }
 
   async #pruneFile(file: StoredFile, what: PrunedFile['what']): Promise<StoredFile | undefined> {
@@ -143,7 +154,7 @@ class StorePruning {
     } catch (error) {
       if (this.#options.signal?.aborted === true || !(error instanceof AggregatorError)) throw error;
       this.#skipped.push(error.message);
-      if (error.code === 'store_locked') this.#left.add(run.name);
+      if (error.code === 'store_locked') this.#left.set(run.name, undefined);
       return file;
     }
   }
@@ -187,18 +198,18 @@ class StorePruning {
     try {
       const store = open?.(run.name);
       const mine = store !== undefined && !store.closed;
-      if (isBusy?.(run.name) === true) this.#left.add(run.name);
+      if (isBusy?.(run.name) === true) this.#left.set(run.name, undefined);
       else if (!mine && RunLock.isHeld(run.directory)) {
-        this.#left.add(run.name);
-        this.#skipped.push(`run "${run.directory}" is left alone: another process writes it`);
+        this.#left.set(run.name, `run "${run.directory}" is left alone: another process writes it`);
       }
-      if (dryRun !== true && !this.#left.has(run.name)) await this.#withLock(run, async () => removeLeftovers(run.directory));
+      if (dryRun !== true && !this.#left.has(run.name) && leftoversIn(run.directory).length > 0) {
+        await this.#withLock(run, async () => removeLeftovers(run.directory));
+      }
       const { keepDetailMs = Number.POSITIVE_INFINITY, keepStepsMs = Number.POSITIVE_INFINITY } = this.#retention;
       const keepMs = Math.min(keepDetailMs, keepStepsMs, limits.segmentIdleMs);
       const closed = mine ? await store.closedSegments(dryRun === true ? 0 : this.#now.getTime() - keepMs) : undefined;
       return surveyRunFiles(run, closed);
     } catch (error) {
-      this.#left.add(run.name);
       this.#skipped.push(`run "${run.directory}" is left alone: ${messageOf(error)}`);
       return [];
     }

@@ -20,6 +20,8 @@ export class RetentionService implements AsyncDisposable {
   readonly #stop = new AbortController();
   readonly #timer: NodeJS.Timeout;
   #looking: Promise<void> | undefined;
+  /** What could not be pruned the last time: said when it changes. */
+  #skipped: readonly string[] = [];
 
   constructor(options: RetentionServiceOptions) {
     this.#options = options;
@@ -46,7 +48,9 @@ export class RetentionService implements AsyncDisposable {
     const { signal } = this.#stop;
     try {
       const result = await pruneStore(out, retention, { open, isBusy, signal });
-      for (const line of [...describePruned(result.pruned), ...result.skipped]) onNotice(line);
+      const skipped = isAsked(retention) ? result.skipped : [];
+      for (const line of [...describePruned(result.pruned), ...skipped.filter((line) => !this.#skipped.includes(line))]) onNotice(line);
+      this.#skipped = skipped;
       onPruned(result);
     } catch (error) {
       // A directory without runs is no trouble, and neither is being asked to end.
@@ -55,6 +59,9 @@ export class RetentionService implements AsyncDisposable {
     }
   }
 }
+
+/** Without a bound, a look only measures. */
+const isAsked = (retention: Retention): boolean => Object.values(retention).some((bound) => bound !== undefined);
 
 /** A line for each run and kind: `run night: detail of steps 0–12000 pruned (3 files)`. */
 export function describePruned(pruned: readonly PrunedFile[]): string[] {
