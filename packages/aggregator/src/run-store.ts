@@ -75,7 +75,8 @@ export class RunStore implements RunBatches {
     createRunDirectory(this.directory, run);
     this.#lock = RunLock.take(this.directory);
     try {
-      this.#survey = options.survey ?? emptySurvey(run);
+      const { survey } = options;
+      this.#survey = survey !== undefined && isCurrent(survey, this.directory) ? survey : emptySurvey(run);
       this.#writer = this.#readSegments(options);
       this.quarantine = new Quarantine(join(this.directory, quarantineName));
     } catch (error) {
@@ -193,6 +194,12 @@ export class RunStore implements RunBatches {
 }
 
 const leftAlone = (path: string, bytes: number): string => `"${path}": ${bytes} bytes at the end cannot be read and were left alone`;
+
+/** Whether the segments that were surveyed are those that are there: nobody kept them from being pruned meanwhile. */
+function isCurrent({ files, fileOf, through }: RunSurvey, directory: string): boolean {
+  const closed = listSegments(directory).filter(({ segment }) => segment <= through);
+  return closed.length === fileOf.size && closed.every(({ segment, path }) => files.path(fileOf.get(segment) ?? -1) === path);
+}
 
 const emptySurvey = (run: string): RunSurvey => {
   const files = new SegmentFiles();

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { decodeBatch, decodeBatchHeader } from '@ranktrace/protocol';
 import { dumpWriter, findCompleteness, type TraceHeader } from '@ranktrace/trace';
@@ -8,7 +8,7 @@ import { expect, test } from 'vitest';
 import type { RunBatches } from '../batch-index.ts';
 import { openBatchLog } from '../batch-log.ts';
 import { inflate } from '../inflate.ts';
-import { RunStore } from '../run-store.ts';
+import { RunStore, surveyRun } from '../run-store.ts';
 import { bundle } from '../testing/bundle.ts';
 import { type BatchShape, makeBatch, makeHeader } from '../testing/make-batch.ts';
 import { temporaryDirectory } from '../testing/temporary-directory.ts';
@@ -52,8 +52,8 @@ function contents(batches: RunBatches): string[] {
 }
 
 const allSteps = Array.from({ length: 60 }, (_, step) => `${step}:${1e6 + step}`).join(' ');
-const logOf = (out: string, run: string): string[] => {
-  using log = openBatchLog(join(out, run));
+const logOf = (out: string, folder: string, run = folder): string[] => {
+  using log = openBatchLog(join(out, folder));
   return contents(log.run(run));
 };
 const kinds = (out: string, run: string): string[] => [
@@ -178,6 +178,29 @@ test('what is missing stays missing', async () => {
   ]);
   expect(append(store, { sequence: 4 })).toBe('stored');
   expect(append(store, { sequence: 5 })).toBe('duplicate');
+});
+
+test('a copy of a run under another name is pruned as what it is', async () => {
+  using directory = temporaryDirectory();
+  const out = directory.path;
+  await writeRun(out, 'night', 8);
+  cpSync(join(out, 'night'), join(out, 'copy'), { recursive: true, preserveTimestamps: true });
+  await using store = new RunStore(out, 'night');
+  const result = await pruneStore(out, { keepDetailMs: day }, { now, open: (run) => (run === 'night' ? store : undefined) });
+  expect(result.skipped).toEqual([]);
+  expect([kinds(out, 'night'), kinds(out, 'copy')]).toEqual([['.summary.seg'], ['.summary.seg']]);
+  expect(contents(store)).toEqual([`0: 0 spans, missing 0, ${allSteps}`, `1: 0 spans, missing 0, ${allSteps}`]);
+  expect(logOf(out, 'copy', 'night')).toEqual(contents(store));
+});
+
+test('a run that was pruned while it was surveyed is opened as it is', async () => {
+  using directory = temporaryDirectory();
+  const out = directory.path;
+  await writeRun(out, 'night', 8);
+  const survey = await surveyRun(out, 'night');
+  await pruneStore(out, { keepDetailMs: day }, { now });
+  await using store = new RunStore(out, 'night', { survey });
+  expect(contents(store)).toEqual([`0: 0 spans, missing 0, ${allSteps}`, `1: 0 spans, missing 0, ${allSteps}`]);
 });
 
 test('by size, traces go first, then detail, then steps, the oldest of each', async () => {

@@ -76,7 +76,7 @@ class StorePruning {
   readonly #now: Date;
   readonly #pruned: PrunedFile[] = [];
   readonly #skipped: string[] = [];
-  /** Runs that nothing can be pruned of, with what is said of them when something is due. */
+  /** Directories of runs that nothing can be pruned of, with what is said of them when something is due. */
   readonly #left = new Map<string, string | undefined>();
   #bytes = 0;
 
@@ -134,12 +134,18 @@ class StorePruning {
   }
 
   /** Whether a run is left alone; said once. */
-  #isLeft({ name }: StoredRun): boolean {
-    if (!this.#left.has(name)) return false;
-    const reason = this.#left.get(name);
+  #isLeft({ directory }: StoredRun): boolean {
+    if (!this.#left.has(directory)) return false;
+    const reason = this.#left.get(directory);
     if (reason !== undefined) this.#skipped.push(reason);
-    this.#left.set(name, undefined);
+    this.#left.set(directory, undefined);
     return true;
+  }
+
+  /** The store that this process has open in the run's directory. */
+  #storeOf({ name, directory }: StoredRun): RunStore | undefined {
+    const store = this.#options.open?.(name);
+    return store !== undefined && !store.closed && store.directory === directory ? store : undefined;
   }
 
   async #pruneFile(file: StoredFile, what: PrunedFile['what']): Promise<StoredFile | undefined> {
@@ -154,14 +160,14 @@ class StorePruning {
     } catch (error) {
       if (this.#options.signal?.aborted === true || !(error instanceof AggregatorError)) throw error;
       this.#skipped.push(error.message);
-      if (error.code === 'store_locked') this.#left.set(run.name, undefined);
+      if (error.code === 'store_locked') this.#left.set(run.directory, undefined);
       return file;
     }
   }
 
   async #change(file: StoredFile, what: PrunedFile['what']) {
     const { run, path } = file;
-    const { dryRun = false, open, signal } = this.#options;
+    const { dryRun = false, signal } = this.#options;
     const isTrace = what === 'trace' || what === 'capture';
     if (isTrace || file.kind !== 'segment') {
       if (!dryRun) {
@@ -171,7 +177,7 @@ class StorePruning {
       return { left: undefined, steps: undefined };
     }
     const { segment } = file;
-    const store = open?.(run.name);
+    const store = this.#storeOf(run);
     const pruned = await pruneSegment(segment, what, {
       ...{ run: run.name, directory: run.directory, now: this.#now, dryRun, signal },
       onReplaced: (after, summaries) => store?.replaceSegment(segment, after, summaries),
@@ -181,10 +187,9 @@ class StorePruning {
   }
 
   /** The lock of a run that is open here is its store's. */
-  async #withLock<T>({ name, directory }: StoredRun, change: () => Promise<T>): Promise<T> {
-    const { open, dryRun } = this.#options;
-    if (open?.(name) !== undefined || dryRun === true) return await change();
-    const lock = RunLock.take(directory);
+  async #withLock<T>(run: StoredRun, change: () => Promise<T>): Promise<T> {
+    if (this.#storeOf(run) !== undefined || this.#options.dryRun === true) return await change();
+    const lock = RunLock.take(run.directory);
     try {
       return await change();
     } finally {
@@ -192,23 +197,26 @@ class StorePruning {
     }
   }
 
+  /** After how long a segment that is not written to is ended. Without bounds for segments none needs to be. */
+  get #idleMs(): number {
+    const { keepDetailMs, keepStepsMs, storeBytesMax } = this.#retention;
+    const bounds = [keepDetailMs, keepStepsMs, storeBytesMax && limits.segmentIdleMs].filter((bound) => bound !== undefined);
+    return Math.min(...bounds, bounds.length > 0 ? limits.segmentIdleMs : Number.POSITIVE_INFINITY);
+  }
+
   /** What a run has; nothing of one that somebody else writes can be pruned. */
   async #filesOf(run: StoredRun): Promise<StoredFile[]> {
-    const { open, isBusy, dryRun } = this.#options;
+    const { isBusy, dryRun } = this.#options;
     try {
-      const store = open?.(run.name);
-      const mine = store !== undefined && !store.closed;
-      if (isBusy?.(run.name) === true) this.#left.set(run.name, undefined);
-      else if (!mine && RunLock.isHeld(run.directory)) {
-        this.#left.set(run.name, `run "${run.directory}" is left alone: another process writes it`);
+      const store = this.#storeOf(run);
+      if (isBusy?.(run.name) === true) this.#left.set(run.directory, undefined);
+      else if (store === undefined && RunLock.isHeld(run.directory)) {
+        this.#left.set(run.directory, `run "${run.directory}" is left alone: another process writes it`);
       }
-      if (dryRun !== true && !this.#left.has(run.name) && leftoversIn(run.directory).length > 0) {
+      if (dryRun !== true && !this.#left.has(run.directory) && leftoversIn(run.directory).length > 0) {
         await this.#withLock(run, async () => removeLeftovers(run.directory));
       }
-      const { keepDetailMs = Number.POSITIVE_INFINITY, keepStepsMs = Number.POSITIVE_INFINITY } = this.#retention;
-      const keepMs = Math.min(keepDetailMs, keepStepsMs, limits.segmentIdleMs);
-      const closed = mine ? await store.closedSegments(dryRun === true ? 0 : this.#now.getTime() - keepMs) : undefined;
-      return surveyRunFiles(run, closed);
+      return surveyRunFiles(run, await store?.closedSegments(dryRun === true ? 0 : this.#now.getTime() - this.#idleMs));
     } catch (error) {
       this.#skipped.push(`run "${run.directory}" is left alone: ${messageOf(error)}`);
       return [];

@@ -1,12 +1,13 @@
 // The files of the runs of an output directory, with what retention wants to know of each.
 
 import { readdirSync, statSync } from 'node:fs';
-import { basename, dirname, join, resolve } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { AggregatorError, messageOf, systemCode } from '../errors.ts';
 import { aggregatorLimits as limits } from '../limits.ts';
 import { isRunName, listSegments, readRunFile, type SegmentFile } from '../run-directory.ts';
 
 export interface StoredRun {
+  /** As its batches name it. */
   readonly name: string;
   readonly directory: string;
 }
@@ -32,7 +33,8 @@ const tracePattern = /\.(?:pftrace|perfetto-trace|json|txt)(?:\.gz)?$/;
 
 /** The runs in `out`, or `out` itself where it is one. Throws AggregatorError `store_missing`, `store_unreadable`, `store_not_a_run`. */
 export function findRuns(out: string): StoredRun[] {
-  if (readRunFile(out) !== undefined) return [{ name: basename(resolve(out)), directory: out }];
+  const own = readRunFile(out);
+  if (own !== undefined) return [{ name: own, directory: out }];
   let entries: ReturnType<typeof directoriesIn>;
   try {
     entries = directoriesIn(out);
@@ -42,7 +44,8 @@ export function findRuns(out: string): StoredRun[] {
   }
   const runs = entries.filter(isRunName).flatMap((name): StoredRun[] => {
     const directory = join(out, name);
-    return isRun(directory) ? [{ name, directory }] : [];
+    const run = runIn(directory, name);
+    return run === undefined ? [] : [{ name: run, directory }];
   });
   if (runs.length > 0 || entries.length === 0) return runs;
   throw new AggregatorError('store_not_a_run', `Cannot prune "${out}": it must be a run directory (with run.json) or hold such`);
@@ -54,12 +57,12 @@ const directoriesIn = (path: string): string[] =>
     .map(({ name }) => name)
     .sort();
 
-/** One of another format is a run, too: what it cannot be read for is said when it is pruned. */
-function isRun(directory: string): boolean {
+/** The run in a directory, which may be a copy under another name. One of another format is a run, too: why it cannot be read is said later. */
+function runIn(directory: string, name: string): string | undefined {
   try {
-    return readRunFile(directory) !== undefined;
+    return readRunFile(directory);
   } catch {
-    return true;
+    return name;
   }
 }
 
