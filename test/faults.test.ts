@@ -222,7 +222,7 @@ describe('the trace', () => {
     const batches = log
       .run('ordered')
       .sources()
-      .flatMap((source) => Array.from({ length: source.count }, (_, index) => source.read(index)));
+      .flatMap((source) => Array.from({ length: source.count }, (_, index) => source.read(index) as Uint8Array));
     const digest = async (name: string, order: readonly Uint8Array[]): Promise<string> => {
       const storeDirectory = join(directory, name);
       for (const [index, bytes] of order.entries()) {

@@ -117,7 +117,7 @@ function decodeStore(out: string): void {
   const cpu = process.cpuUsage();
   for (const source of log.run('bench').sources()) {
     for (let index = 0; index < source.count; index++) {
-      decodeBatch(source.read(index), inflate);
+      decodeBatch(source.read(index) as Uint8Array, inflate);
     }
   }
   console.log(cpuSeconds(cpu));

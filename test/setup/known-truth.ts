@@ -117,7 +117,9 @@ export function ownClocksOf(path: string, { run, zero, truths, clocks }: KnownRu
   let worst = Number.NEGATIVE_INFINITY;
   for (const source of log.run(run).sources()) {
     for (let index = 0; index < source.count; index++) {
-      const { header, strings, tables } = decodeBatch(source.read(index), (body, max) => inflateRawSync(body, { maxOutputLength: max }));
+      const { header, strings, tables } = decodeBatch(source.read(index) as Uint8Array, (body, max) =>
+        inflateRawSync(body, { maxOutputLength: max }),
+      );
       const clock = clocks[header.rank] as KnownClock;
       const { collectives, clockSamples } = tables;
       for (let row = 0; row < collectives.length; row++) {

@@ -4,7 +4,7 @@ import { type BatchHeader, decodeBatchHeader, ProtocolError } from '@ranktrace/p
 import { aggregatorLimits as limits } from './limits.ts';
 import type { SegmentFiles } from './segment-files.ts';
 import { type SegmentScan, scanSegment } from './segment-scan.ts';
-import { SegmentSource } from './segment-source.ts';
+import { SegmentSource, type SummaryPlace } from './segment-source.ts';
 
 /** What readers of a run see; a live store and a read-only log give the same. */
 export interface RunBatches {
@@ -49,7 +49,17 @@ export class BatchIndex implements RunBatches {
       this.#sorted = undefined;
     }
     if (header.worldSize > this.#worldSize) this.#worldSize = header.worldSize;
-    return source.add(header.sequence, file, offset, length);
+    return source.add(header.pruned?.from ?? header.sequence, header.sequence, file, offset, length);
+  }
+
+  /** The batches in `file` are now those that `summaries` says, by their headers. */
+  replace(file: number, summaries: readonly (SummaryPlace & Pick<BatchHeader, 'rank' | 'incarnation'>)[]): void {
+    const bySource = new Map<SegmentSource, SummaryPlace[]>(this.sources().map((source) => [source, []]));
+    for (const summary of summaries) {
+      const source = this.source(summary);
+      if (source !== undefined) bySource.get(source)?.push(summary);
+    }
+    for (const [source, ofSource] of bySource) source.replace(file, ofSource);
   }
 
   #windowBytes(): number {

@@ -8,12 +8,12 @@
 // Every batch says itself which run, rank and incarnation it belongs to, so files are only found by name, never understood by it.
 // Invariant: a log is a snapshot of when it was opened; a frame that is being written then is not part of it, and not an error.
 
-import { readdirSync, statSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { existsSync, readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
 import { BatchIndex, indexSegment, type RunBatches } from './batch-index.ts';
 import { AggregatorError, messageOf, systemCode } from './errors.ts';
 import { aggregatorLimits as limits } from './limits.ts';
-import { quarantineName, readRunFile } from './run-directory.ts';
+import { quarantineName, readRunFile, segmentFilesOf } from './run-directory.ts';
 import { SegmentFiles } from './segment-files.ts';
 
 /** Batches of one or more runs, readable in order. Close it after use. */
@@ -37,6 +37,18 @@ export interface BatchLog extends Disposable {
  */
 export function openBatchLog(path: string | readonly string[]): BatchLog {
   const inputs = typeof path === 'string' ? [path] : path;
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return openOnce(inputs);
+    } catch (error) {
+      // A segment that was found and is gone has just been pruned: its summary is there now.
+      const isGone = error instanceof AggregatorError && error.code === 'store_missing' && inputs.every((input) => existsSync(input));
+      if (!isGone || attempt === limits.openAttemptsMax) throw error;
+    }
+  }
+}
+
+function openOnce(inputs: readonly string[]): BatchLog {
   const files = new SegmentFiles();
   const runs = new Map<string, BatchIndex>();
   const notices: string[] = [];
@@ -113,11 +125,20 @@ function search(directory: string, depth: number, found: { segments: string[]; r
   }
   const run = readRunFile(directory);
   if (run !== undefined) found.runs.push(run);
+  // A segment whose summary is there, too, was being pruned when somebody was killed.
+  const numbered = new Map(
+    segmentFilesOf(
+      directory,
+      entries.map(({ name }) => name),
+    ).map(({ segment, path }) => [segment, path]),
+  );
   for (const entry of entries) {
     const path = join(directory, entry.name);
+    const segment = /^(\d{6,})\./.exec(entry.name);
+    if (segment !== null && (numbered.get(Number(segment[1])) ?? path) !== path) continue;
     if (entry.isDirectory()) {
       if (depth < limits.searchDepthMax) search(path, depth + 1, found);
-    } else if (entry.name.endsWith('.seg') && basename(path) !== quarantineName) {
+    } else if (entry.name.endsWith('.seg') && entry.name !== quarantineName) {
       if (found.segments.length >= limits.segmentsPerLogMax) {
         throw new AggregatorError('bad_option', `Cannot open "${directory}": more than ${limits.segmentsPerLogMax} segments`);
       }

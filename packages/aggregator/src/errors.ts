@@ -7,6 +7,7 @@ export type AggregatorErrorCode =
   | 'port_in_use'
   | 'listen_failed'
   | 'token_required'
+  | 'bad_certificate'
   | 'nats_unreachable'
   | 'nats_refused'
   | 'closed'

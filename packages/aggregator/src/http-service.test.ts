@@ -10,6 +10,7 @@ import { aggregatorLimits as limits } from './limits.ts';
 import { ExampleRuns } from './testing/example-runs.ts';
 import { temporaryDirectory } from './testing/temporary-directory.ts';
 import { waitUntil } from './testing/wait-until.ts';
+import { WebSocketIngest } from './web-socket-ingest.ts';
 
 interface Answer {
   readonly code: number | undefined;
@@ -232,6 +233,74 @@ test('with a token, pages connect by cookie or bearer', () =>
     // Whatever the proxy in front of it is called: the token says who may.
     expect(await connect(service, '/v1/view', { authorization: 'Bearer secret', host: 'trace.example' })).toBe('open');
   }));
+
+const roles = { rank: 'write-me', read: 'read-me', capture: 'take-me', all: 'master' };
+
+/** What each token opens, as codes: a page, its status, a capture, and the way in of ranks. */
+async function opens(service: HttpService, token: string | undefined): Promise<string> {
+  const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` };
+  const codes = [
+    (await get(service, '/', headers)).code,
+    (await get(service, '/status', headers)).code,
+    (await get(service, '/v1/capture', headers, 'POST')).code,
+    await connect(service, '/v1/view', headers),
+    await connect(service, '/v1/ingest', headers),
+  ];
+  return codes.join(' ');
+}
+
+const parts = {
+  view: new ExampleRuns(),
+  status: () => ({ type: 'status' as const, runs: [], quarantined: 0 }),
+  capture: async () => ({ body: 'captured' }),
+};
+const withIngest = (): Partial<HttpServiceOptions> => ({
+  ...parts,
+  ingest: new WebSocketIngest({ ingest: () => ({ result: 'stored', batch: '' }), onNotice: () => undefined }),
+});
+
+test('each token opens what it is for, and nothing else', () =>
+  withService({ ...withIngest(), token: roles }, async (service) => {
+    expect({
+      none: await opens(service, undefined),
+      wrong: await opens(service, 'guess'),
+      rank: await opens(service, roles.rank),
+      read: await opens(service, roles.read),
+      capture: await opens(service, roles.capture),
+      all: await opens(service, roles.all),
+    }).toEqual({
+      none: '401 401 401 401 401',
+      wrong: '401 401 401 401 401',
+      rank: '403 403 403 403 open',
+      read: '200 200 403 open 403',
+      capture: '200 200 200 open 403',
+      all: '200 200 200 open open',
+    });
+    const refused = await get(service, '/v1/capture', { authorization: 'Bearer read-me' }, 'POST');
+    expect(refused.body).toBe('this token is for reading alone: capturing needs that of RANKTRACE_CAPTURE_TOKEN or RANKTRACE_TOKEN\n');
+    // A rank's token makes no cookie; a reader's cookie does not capture.
+    expect((await get(service, '/?token=write-me')).headers['set-cookie']).toBeUndefined();
+    const cookie = cookieOf(await get(service, '/?token=read-me'));
+    expect([(await get(service, '/', { cookie })).code, (await get(service, '/v1/capture', { cookie }, 'POST')).code]).toEqual([200, 403]);
+  }));
+
+test('with one token, what has none is closed and says which is missing', () =>
+  withService({ ...withIngest(), token: { rank: 'write-me' } }, async (service) => {
+    expect(await opens(service, 'write-me')).toBe('403 403 403 403 open');
+    expect((await get(service, '/')).body).toBe(
+      'this service has no token for reading: start it with RANKTRACE_READ_TOKEN or RANKTRACE_TOKEN\n',
+    );
+  }));
+
+test('other hosts need a token to be set, and the message says how', async () => {
+  for (const token of [undefined, '', {}, { all: '' }]) {
+    const listening = HttpService.listen({ listen: { host: '0.0.0.0' }, token, onNotice: () => undefined });
+    await expect(listening).rejects.toMatchObject({
+      code: 'token_required',
+      message: 'Cannot listen on 0.0.0.0:0: other hosts can reach it, so it needs a token (--token-file FILE, or variable RANKTRACE_TOKEN)',
+    });
+  }
+});
 
 test('so many pages may be connected, and no more', () =>
   withService({ view: new ExampleRuns() }, async (service) => {

@@ -12,15 +12,24 @@
 // Who may is decided in page-access.ts, before anything else. Every answer carries headers that let a page load and reach nothing but this
 // port, be framed by nobody, and tell nobody where it is: what a trace is named cannot make a browser do anything.
 
-import { createServer, type IncomingMessage, type OutgoingHttpHeaders, type Server, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
+import { createServer as createSecureServer, type Server as SecureServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type Alert, encodeMessage, type LiveMessage } from '@ranktrace/protocol';
 import type { AnswerCapture } from './capture/capture-requests.ts';
+import { Certificate, type TlsFiles } from './certificate.ts';
 import { AggregatorError, messageOf, systemCode } from './errors.ts';
 import { aggregatorLimits as limits } from './limits.ts';
 import type { Metrics } from './metrics/metrics.ts';
-import { Access, isLoopback, type Refusal } from './page-access.ts';
+import { Access, type AccessTokens, hasToken, isLoopback, type Refusal } from './page-access.ts';
 import { PageFiles } from './page-files.ts';
 import type { ViewRuns } from './view/run-view.ts';
 import { ViewSockets } from './view/view-sockets.ts';
@@ -31,12 +40,14 @@ export interface ListenOptions {
   readonly host?: string | undefined;
   /** 0 (default) = any free port. */
   readonly port?: number | undefined;
+  /** Files of the certificate (with those of its issuers) and of its key, PEM: the port speaks https and wss then, and nothing else. */
+  readonly tls?: TlsFiles | undefined;
 }
 
 export interface HttpServiceOptions {
   readonly listen: ListenOptions;
   /** What ranks and people must send as `Authorization: Bearer …`; a page comes in by `/?token=…` too. */
-  readonly token?: string | undefined;
+  readonly token?: AccessTokens | undefined;
   /** What `GET /status` answers; without it there is no such path. */
   readonly status?: (() => LiveMessage) | undefined;
   /** What `GET /metrics` answers; without it there is no such path. */
@@ -86,8 +97,9 @@ export class HttpService {
   readonly #files: PageFiles | undefined;
   readonly #entrances = new Map<string, Entrance>();
   readonly #server: Server;
+  readonly #certificate: Certificate | undefined;
 
-  private constructor(options: HttpServiceOptions, files: PageFiles | undefined) {
+  private constructor(options: HttpServiceOptions, files: PageFiles | undefined, certificate: Certificate | undefined) {
     this.#options = options;
     this.#files = files;
     const access = new Access(options.token);
@@ -104,27 +116,38 @@ export class HttpService {
     }
     const { requestMsMax: headersTimeout, requestMsMax: requestTimeout } = limits;
     const timeouts = { headersTimeout, requestTimeout, connectionsCheckingInterval: limits.requestMsMax / 2 };
-    this.#server = createServer(timeouts, (request, response) => void this.#answer(request, response));
+    const answer: RequestListener = (request, response) => void this.#answer(request, response);
+    this.#certificate = certificate;
+    this.#server =
+      certificate === undefined
+        ? createServer(timeouts, answer)
+        : createSecureServer({ ...timeouts, ...certificate.pair, handshakeTimeout: limits.requestMsMax }, answer);
+    certificate?.follow(this.#server as SecureServer);
     this.#server.maxConnections = limits.connectionsMax + limits.viewPagesMax + limits.requestsMax;
     this.#server.on('upgrade', (request, socket, head) => this.#upgrade(request, socket, head));
   }
 
-  /** Listens; throws AggregatorError `token_required`, `port_in_use`, `listen_failed`, or `bad_option` where `page` is no page. */
+  /**
+   * Listens; throws AggregatorError `token_required`, `port_in_use`, `listen_failed`, `bad_certificate`, or `bad_option` where `page` is no page.
+   */
   static async listen(options: HttpServiceOptions): Promise<HttpService> {
     const { host = '127.0.0.1', port = 0 } = options.listen;
-    if (!isLoopback(host) && !options.token) {
+    if (!isLoopback(host) && !hasToken(options.token)) {
       throw new AggregatorError(
         'token_required',
-        `Cannot listen on ${host}:${port}: other hosts can reach it, so it needs a token (--token)`,
+        `Cannot listen on ${host}:${port}: other hosts can reach it, so it needs a token (--token-file FILE, or variable RANKTRACE_TOKEN)`,
       );
     }
-    const service = new HttpService(options, options.page === undefined ? undefined : new PageFiles(options.page));
+    const { tls } = options.listen;
+    const files = options.page === undefined ? undefined : new PageFiles(options.page);
+    const service = new HttpService(options, files, tls === undefined ? undefined : new Certificate(tls, options.onNotice));
     try {
       await new Promise<void>((resolve, reject) => {
         service.#server.once('error', reject).listen({ host, port }, resolve);
       });
     } catch (cause) {
       for (const { sockets } of service.#entrances.values()) sockets.close();
+      service.#certificate?.[Symbol.dispose]();
       const inUse = systemCode(cause) === 'EADDRINUSE';
       const what = inUse ? 'another program uses that port; choose another with --listen' : messageOf(cause);
       throw new AggregatorError(inUse ? 'port_in_use' : 'listen_failed', `Cannot listen on ${host}:${port}: ${what}`, { cause });
@@ -133,14 +156,16 @@ export class HttpService {
     return service;
   }
 
-  /** Where it listens, `http://<host>:<port>`. */
+  /** Where it listens, `http://<host>:<port>` or `https://…`. */
   get address(): string {
     const { address, family, port } = this.#server.address() as AddressInfo;
-    return family === 'IPv6' ? `http://[${address}]:${port}` : `http://${address}:${port}`;
+    const protocol = this.#certificate === undefined ? 'http' : 'https';
+    return family === 'IPv6' ? `${protocol}://[${address}]:${port}` : `${protocol}://${address}:${port}`;
   }
 
   /** Takes no more, lets peers close in good order for a moment, then ends; the ranks' sockets too. */
   async close(): Promise<void> {
+    this.#certificate?.[Symbol.dispose]();
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     for (const { sockets } of this.#entrances.values()) sockets.close();
     this.#server.closeIdleConnections();
@@ -172,7 +197,7 @@ export class HttpService {
     if (path === '/healthz') return { body: 'ok\n' };
     const entry = this.#access.pageEntry(request);
     if (entry !== undefined) return { code: 303, body: '', headers: { location: entry.location, 'set-cookie': entry.cookie } };
-    const refusal = this.#access.pageRefusal(request);
+    const refusal = this.#access.pageRefusal(request, captures === undefined ? 'read' : 'capture');
     if (refusal !== undefined) {
       const { code, reason } = refusal;
       return { code, body: `${reason}\n`, ...(code === 401 ? { headers: { 'www-authenticate': 'Bearer' } } : {}) };

@@ -44,6 +44,18 @@ test('stores, recognises duplicates, and knows the state', () =>
     expect(live.rows('demo', 0).get('phases')).toBe(4);
   }));
 
+test('a rank cannot send what stands for other batches', () =>
+  withPipeline(({ ingest, stores }) => {
+    const events = { span: 0, instant: 0, counter: 0, step: 0, collective: 0, rpc: 0 };
+    const bytes = makeBatch({ sequence: 9, pruned: { from: 0, what: 'detail', on: '2026-01-31', events } });
+    expect(ingest(bytes)).toEqual({
+      result: 'refused',
+      batch: 'demo.0.0001.9',
+      reason: 'it was pruned: only a run store may hold it',
+    });
+    expect(stores.runs()).toEqual([]);
+  }));
+
 test('a reopened run has the state it had', async () => {
   using directory = temporaryDirectory();
   const open = () => createPipeline({ out: directory.path, onNotice: () => undefined });

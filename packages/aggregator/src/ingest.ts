@@ -56,6 +56,8 @@ export function createIngest({ stores, live, replays, metrics, alerts, quarantin
       return refuse(bytes, '', quarantine, error);
     }
     const batch = batchId(header);
+    // It would stand for batches that never came.
+    if (header.pruned !== undefined) return { result: 'refused', batch, reason: 'it was pruned: only a run store may hold it' };
     if (run !== undefined && header.run !== run) return { result: 'refused', batch, reason: `this aggregator takes run "${run}" only` };
     if (stores.peek(header.run)?.has(header)) return { result: 'duplicate', batch };
     let decoded: Batch;

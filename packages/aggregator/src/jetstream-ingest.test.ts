@@ -46,7 +46,7 @@ function expectAll(aggregator: Aggregator, ranks: number, batches: number): void
     Array.from({ length: ranks }, (_, rank) => [rank, batches, 0]),
   );
   for (const source of sources) {
-    for (let index = 0; index < source.count; index++) expect(decodeBatchHeader(source.read(index)).sequence).toBe(index);
+    for (let index = 0; index < source.count; index++) expect(decodeBatchHeader(source.read(index) as Uint8Array).sequence).toBe(index);
   }
 }
 

@@ -15,5 +15,7 @@ test('limits fit each other', () => {
   expect(limits.viewSilenceMsMax).toBeGreaterThan(3 * limits.pingIntervalMs);
   expect(limits.viewSendBufferBytesMax).toBeGreaterThan(2 * limits.viewFrameBytesMax);
   expect(limits.viewSliceMs).toBeLessThan(limits.viewProgressIntervalMs);
+  // A summary is a batch.
+  expect(limits.prunedRowsMax).toBeLessThanOrEqual(batchLimits.rowsPerTableMax);
   expect(limits.readAheadTotalBytesMax).toBeGreaterThanOrEqual(limits.readAheadBytesMax);
 });

@@ -16,6 +16,8 @@ export const aggregatorLimits = {
   /** Folders below an input that are searched for segments: `<out>/<run>/segments/*.seg` and `<spool>/<run>/rank-…/*.seg`. */
   searchDepthMax: 3,
   segmentsPerLogMax: 1_000_000,
+  /** How often a reader looks again for segments that are pruned while it opens them. */
+  openAttemptsMax: 10,
   /** Runs that are open for writing; the one longest without a batch is closed first. */
   runsOpenMax: 256,
   /** Incarnations (one life of one rank) per run. */
@@ -45,6 +47,10 @@ export const aggregatorLimits = {
   requestsMax: 256,
   /** For a request to arrive whole; a slower one loses its connection. */
   requestMsMax: 10_000,
+  /** A certificate with those of its issuers, or a key. */
+  certificateBytesMax: 1024 * 1024,
+  /** Between two looks whether the certificate was renewed. */
+  certificateLookMs: 5000,
   /** Above protocol's batchBytesMax, so that a batch that is too large is refused by name, not by a broken connection. */
   webSocketPayloadBytesMax: 1024 * 1024,
   /** Answers a connection has not read yet: above, its batches are not read either. */
@@ -76,6 +82,18 @@ export const aggregatorLimits = {
   viewSilenceMsMax: 60_000,
   /** What a service may answer a terminal at once (`ViewClient`); a run with a million names is told in one message. */
   viewClientBytesMax: 256 * 1024 * 1024,
+  /** Between two looks at what retention no longer keeps. */
+  pruneIntervalMs: 60_000,
+  /** A segment that got nothing for so long is ended, so that it can be pruned. */
+  segmentIdleMs: 3_600_000,
+  /** Pruning gives way to batches after so long. */
+  pruneSliceMs: 10,
+  /** Rows of one table of a summary: pruning joins batches until they have so many. */
+  prunedRowsMax: 8192,
+  /** Of the clock samples of a pruned part, one for each such time stays: the one with the shortest way. */
+  prunedClockMs: 10_000,
+  /** Trace files that a run's `pruned.json` names, the last ones. */
+  prunedTracesMax: 64,
   natsConnectTimeoutMs: 3000,
   /** Between two tries after a NATS error. */
   natsRetryMs: 250,

@@ -1,8 +1,11 @@
 // Who may connect.
 //
-//              loopback, no token            with a token
+//              loopback, no token            with tokens
 //   ranks      Host is loopback              Authorization: Bearer TOKEN
 //   pages      Host is loopback              the same, or the cookie that  GET /?token=TOKEN  sets
+//
+// There may be a token for all, and one each for ranks (they write), readers (page, status, metrics, alerts) and captures, which may read as well.
+// With any of them, whatever has none is closed.
 //
 // Ranks are no browsers: one with an Origin is refused. A page of this port has the Origin `http(s)://<Host>`, or none; every other page of a
 // browser is foreign. Without a token the Host must be a loopback address, or a page that points its own name here (DNS rebinding) would be the
@@ -13,6 +16,7 @@
 
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
 
 /** Why a request is not answered. */
 export interface Refusal {
@@ -28,47 +32,92 @@ export interface PageEntry {
   readonly location: string;
 }
 
-export class Access {
-  readonly #token: string | undefined;
+/** What a token lets in: ranks, readers, requests for captures. */
+export type Right = 'rank' | 'read' | 'capture';
 
-  /** Without a token, or with an empty one, whoever reaches a loopback address may connect. */
-  constructor(token: string | undefined) {
-    this.#token = token || undefined;
+/** One token for everything, or those that there are. */
+export type AccessTokens = string | { readonly [R in Right | 'all']?: string | undefined };
+
+/** The variable that holds the token of a right, on the service and on its clients. */
+export const tokenVariables = { rank: 'RANKTRACE_RANK_TOKEN', read: 'RANKTRACE_READ_TOKEN', capture: 'RANKTRACE_CAPTURE_TOKEN' } as const;
+
+/** Whether there is any token. */
+export function hasToken(tokens: AccessTokens | undefined): boolean {
+  return typeof tokens === 'object' ? Object.values(tokens).some(Boolean) : Boolean(tokens);
+}
+
+const rightsOf: Readonly<Record<Right | 'all', readonly Right[]>> = {
+  all: ['rank', 'read', 'capture'],
+  rank: ['rank'],
+  read: ['read'],
+  capture: ['read', 'capture'],
+};
+
+const deeds: Readonly<Record<Right, string>> = { rank: 'sending batches', read: 'reading', capture: 'capturing' };
+
+interface Token {
+  readonly text: string;
+  readonly rights: readonly Right[];
+}
+
+export class Access {
+  readonly #tokens: readonly Token[];
+
+  /** Without a token, or with empty ones, whoever reaches a loopback address may connect. */
+  constructor(tokens: AccessTokens | undefined) {
+    const given = typeof tokens === 'object' ? tokens : { all: tokens };
+    this.#tokens = (Object.keys(rightsOf) as (Right | 'all')[]).flatMap((name): Token[] => {
+      const text = given[name];
+      return text ? [{ text, rights: rightsOf[name] }] : [];
+    });
   }
 
   /** Why a rank may not connect; undefined: it may. */
   rankRefusal({ headers }: IncomingMessage): Refusal | undefined {
     if (headers.origin !== undefined) return { code: 403, reason: 'not for browsers' };
-    if (this.#token === undefined) return this.#hostRefusal(headers.host);
-    return this.#hasBearer(headers.authorization) ? undefined : { code: 401, reason: 'wrong or missing token' };
+    if (this.#tokens.length === 0) return this.#hostRefusal(headers.host);
+    return this.#tokenRefusal('rank', this.#bearers(headers.authorization), 'wrong or missing token');
   }
 
-  /** Why a page, or a person, gets nothing; undefined: they may. */
-  pageRefusal(request: IncomingMessage): Refusal | undefined {
+  /** Why a page, or a person, gets nothing; undefined: they may. `right`: what for. */
+  pageRefusal(request: IncomingMessage, right: 'read' | 'capture' = 'read'): Refusal | undefined {
     const { authorization, host, origin } = request.headers;
     if (isForeign(origin, host)) return { code: 403, reason: 'not for pages of other hosts' };
-    if (this.#token === undefined) return this.#hostRefusal(host);
-    if (this.#hasBearer(authorization) || this.#hasCookie(request)) return undefined;
-    return {
-      code: 401,
-      reason: 'wrong or missing token: open /?token=TOKEN here once, or send the header "Authorization: Bearer TOKEN"',
-    };
+    if (this.#tokens.length === 0) return this.#hostRefusal(host);
+    const shown = [...this.#bearers(authorization), ...this.#cookies(request)];
+    const missing = 'wrong or missing token: open /?token=TOKEN here once, or send the header "Authorization: Bearer TOKEN"';
+    return this.#tokenRefusal(right, shown, missing);
+  }
+
+  /** Undefined where one of the tokens that were `shown` has the right. */
+  #tokenRefusal(right: Right, shown: readonly Token[], missing: string): Refusal | undefined {
+    if (shown.some(({ rights }) => rights.includes(right))) return undefined;
+    const variable = `${tokenVariables[right]} or RANKTRACE_TOKEN`;
+    if (!this.#tokens.some(({ rights }) => rights.includes(right))) {
+      return { code: 403, reason: `this service has no token for ${deeds[right]}: start it with ${variable}` };
+    }
+    const [other] = shown;
+    if (other === undefined) return { code: 401, reason: missing };
+    const may = other.rights.map((each) => deeds[each]).join(' and ');
+    return { code: 403, reason: `this token is for ${may} alone: ${deeds[right]} needs that of ${variable}` };
   }
 
   /** For `GET /?token=…`, with the right token; undefined for everything else. */
   pageEntry(request: IncomingMessage): PageEntry | undefined {
     const { headers, socket, url = '' } = request;
     const [path, query = ''] = splitOnce(url, '?');
-    if (this.#token === undefined || path !== '/' || isForeign(headers.origin, headers.host)) return undefined;
+    if (path !== '/' || isForeign(headers.origin, headers.host)) return undefined;
     const parameters = new URLSearchParams(query);
-    const token = parameters.get('token');
-    if (token === null || !isSame(token, this.#token)) return undefined;
+    const shown = parameters.get('token');
+    // Each is compared, so that the time says nothing of which it was.
+    const [token] = this.#tokens.filter(({ text }) => isSame(shown ?? '', text)).filter(({ rights }) => rights.includes('read'));
+    if (token === undefined) return undefined;
     parameters.delete('token');
     const rest = parameters.toString();
     return {
       // Lax, not Strict: with Strict, Chromium withholds the cookie from a link that is clicked in a chat or a wiki, and from this very redirect.
       // Nothing here changes anything on GET, and what else a foreign page can make a browser ask comes without the cookie.
-      cookie: `${cookieName(socket.localPort)}=${cookieOf(this.#token)}; Path=/; HttpOnly; SameSite=Lax`,
+      cookie: `${cookieName(socket.localPort)}=${cookieOf(token.text)}; Path=/; HttpOnly; SameSite=Lax${isEncrypted(socket) ? '; Secure' : ''}`,
       location: rest === '' ? '/' : `/?${rest}`,
     };
   }
@@ -77,18 +126,17 @@ export class Access {
     return isLoopback(hostOf(host ?? '')) ? undefined : { code: 403, reason: 'the Host must be a loopback address' };
   }
 
-  #hasBearer(authorization: string | undefined): boolean {
-    return this.#token !== undefined && isSame(authorization ?? '', `Bearer ${this.#token}`);
+  #bearers(authorization = ''): Token[] {
+    return this.#tokens.filter(({ text }) => isSame(authorization, `Bearer ${text}`));
   }
 
-  #hasCookie({ headers, socket }: IncomingMessage): boolean {
-    if (this.#token === undefined) return false;
-    const expected = cookieOf(this.#token);
+  #cookies({ headers, socket }: IncomingMessage): Token[] {
     const name = cookieName(socket.localPort);
-    return (headers.cookie ?? '').split(';').some((part) => {
+    const shown = (headers.cookie ?? '').split(';').flatMap((part): string[] => {
       const [key, value = ''] = splitOnce(part.trim(), '=');
-      return key === name && isSame(value, expected);
+      return key === name ? [value] : [];
     });
+    return this.#tokens.filter(({ text }) => shown.some((value) => isSame(value, cookieOf(text))));
   }
 }
 
@@ -96,6 +144,8 @@ export class Access {
 export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host);
 }
+
+const isEncrypted = (socket: Socket): boolean => 'encrypted' in socket && socket.encrypted === true;
 
 const cookieName = (port: number | undefined): string => `ranktrace_${port}`;
 

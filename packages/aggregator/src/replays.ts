@@ -69,8 +69,9 @@ function* replay(store: RunStore, live: LiveState, onNotice: (notice: string) =>
       const key = `${source.rank}/${source.incarnation}`;
       for (let index = next.get(key) ?? 0; index < source.count; index++) {
         try {
-          const batch = decodeBatch(source.readArrived(index), inflate);
-          live.update(batch, countsOf(store, batch.header));
+          const bytes = source.readArrived(index);
+          const batch = bytes && decodeBatch(bytes, inflate);
+          if (batch !== undefined) live.update(batch, countsOf(store, batch.header));
         } catch (error) {
           if (unreadable++ === 0 && !(error instanceof ProtocolError)) onNotice(messageOf(error));
         }

@@ -53,6 +53,13 @@ export class RunLock {
     throw locked(directory, undefined);
   }
 
+  /** Whether somebody writes the run of a directory. */
+  static isHeld(directory: string): boolean {
+    const path = join(directory, 'lock');
+    const text = readLock(path);
+    return text !== undefined && isAlive(parseOwner(text), path);
+  }
+
   /** Shows that the owner lives; throws AggregatorError `store_locked` when somebody else took the lock meanwhile. */
   touch(now: Date): void {
     if (readLock(this.#path) !== this.#text) throw locked(this.#path, undefined);

@@ -15,7 +15,7 @@ import { temporaryDirectory } from './testing/temporary-directory.ts';
 function contents(batches: RunBatches): string[] {
   return batches.sources().map((source) => {
     const sequences = Array.from({ length: source.count }, (_, index) => {
-      const header = decodeBatchHeader(source.read(index));
+      const header = decodeBatchHeader(source.read(index) as Uint8Array);
       expect([header.rank, header.incarnation, header.sequence]).toEqual([source.rank, source.incarnation, source.sequence(index)]);
       return header.sequence;
     });
@@ -219,8 +219,8 @@ test('says clearly what an input is not', () => {
   writeFileSync(path('cut.seg'), Buffer.concat([segmentMagic, encodeFrameHeader(bytes), bytes.subarray(0, 50)]));
   check('cut.seg', 'store_truncated', 'ends inside a batch: 0 batches could be read, the last 58 bytes not');
   mkdirSync(path('future'));
-  writeFileSync(join(path('future'), 'run.json'), '{"format":2,"run":"demo"}');
-  check('future', 'store_format', 'its format must be 1, got 2; use the ranktrace version that wrote it');
+  writeFileSync(join(path('future'), 'run.json'), '{"format":3,"run":"demo"}');
+  check('future', 'store_format', 'its format must be 1 or 2, got 3; use the ranktrace version that wrote it');
 });
 
 test('what was asked for does not change under a reader while batches arrive', async () => {

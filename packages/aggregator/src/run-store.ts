@@ -5,18 +5,20 @@
 // Invariants: `append` returns 'stored' only after the write; the index holds exactly the whole frames on disk; opening after a kill -9
 // gives the same store as never having been killed, because the index is rebuilt from the frames and a torn last frame is cut off.
 
+import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { type BatchHeader, segmentMagic } from '@ranktrace/protocol';
 import { BatchIndex, indexSegment, type RunBatches } from './batch-index.ts';
 import { AggregatorError } from './errors.ts';
 import { aggregatorLimits as limits } from './limits.ts';
+import type { PlacedSummary } from './prune/prune-segment.ts';
 import { Quarantine } from './quarantine.ts';
-import { createRunDirectory, listSegments, quarantineName, segmentsDirectory } from './run-directory.ts';
+import { createRunDirectory, listSegments, quarantineName, type SegmentFile, segmentsDirectory } from './run-directory.ts';
 import { RunLock } from './run-lock.ts';
 import { SegmentFiles } from './segment-files.ts';
 import type { SegmentSource } from './segment-source.ts';
-import { SegmentWriter, segmentName } from './segment-writer.ts';
+import { SegmentWriter } from './segment-writer.ts';
 
 export interface RunStoreOptions {
   /** Told in one line what opening found: a torn tail that was cut, damage that was left alone. */
@@ -45,12 +47,12 @@ export async function surveyRun(out: string, run: string, onNotice: (notice: str
   const directory = join(out, run);
   const survey = emptySurvey(run);
   const closed = listSegments(directory).slice(0, -1);
-  for (const segment of closed) {
-    const { path, tail } = scanInto(survey, directory, segment, onNotice);
-    if (tail > 0) onNotice(leftAlone(path, tail));
+  for (const file of closed) {
+    const { tail } = scanInto(survey, file, onNotice);
+    if (tail > 0) onNotice(leftAlone(file.path, tail));
     await setImmediate();
   }
-  return { ...survey, through: closed.at(-1) ?? 0 };
+  return { ...survey, through: closed.at(-1)?.segment ?? 0 };
 }
 
 export class RunStore implements RunBatches {
@@ -73,7 +75,8 @@ export class RunStore implements RunBatches {
     createRunDirectory(this.directory, run);
     this.#lock = RunLock.take(this.directory);
     try {
-      this.#survey = options.survey ?? emptySurvey(run);
+      const { survey } = options;
+      this.#survey = survey !== undefined && isCurrent(survey, this.directory) ? survey : emptySurvey(run);
       this.#writer = this.#readSegments(options);
       this.quarantine = new Quarantine(join(this.directory, quarantineName));
     } catch (error) {
@@ -117,7 +120,7 @@ export class RunStore implements RunBatches {
     if (this.#lockLost) throw new AggregatorError('store_locked', `Cannot write run "${this.directory}": another process took its lock`);
     if (this.has(header)) return 'duplicate';
     const placed = this.#writer.append(bytes);
-    this.#survey.index.add(header, fileOf(this.#survey, this.directory, placed.segment), placed.offset, bytes.length);
+    this.#survey.index.add(header, fileOf(this.#survey, placed.segment, this.#writer.path(placed.segment)), placed.offset, bytes.length);
     return 'stored';
   }
 
@@ -131,6 +134,28 @@ export class RunStore implements RunBatches {
       throw error;
     }
     await this.#writer.sync();
+  }
+
+  /**
+   * Segments that nothing is appended to any more; one that was written to last before `beforeMs` (unix time) is closed for that.
+   * Throws AggregatorError `store_write_failed`.
+   */
+  async closedSegments(beforeMs: number): Promise<SegmentFile[]> {
+    const { segment, path } = this.#writer.current;
+    if (path !== undefined && statSync(path).mtimeMs < beforeMs) await this.#writer.endSegment();
+    const isOpen = this.#writer.current.path !== undefined;
+    return listSegments(this.directory).filter((file) => !isOpen || file.segment < segment);
+  }
+
+  /** Readers find the batches of a segment in its summary from now on. */
+  replaceSegment({ segment }: SegmentFile, path: string, summaries: readonly PlacedSummary[]): void {
+    const before = this.#survey.fileOf.get(segment);
+    const file = this.#survey.files.add(path);
+    this.#survey.fileOf.set(segment, file);
+    if (before === undefined) return;
+    const places = summaries.map((summary) => ({ ...summary, file }));
+    this.#survey.index.replace(before, places);
+    this.#survey.files.release(before);
   }
 
   async close(): Promise<void> {
@@ -152,13 +177,14 @@ export class RunStore implements RunBatches {
   #readSegments(options: RunStoreOptions): SegmentWriter {
     const notice = options.onNotice ?? (() => undefined);
     const segments = listSegments(this.directory);
-    const last = segments.at(-1) ?? 0;
+    const last = segments.at(-1)?.segment ?? 0;
     let end: number | undefined;
-    for (const segment of segments) {
+    for (const file of segments) {
+      const { segment, path, pruned } = file;
       if (segment <= this.#survey.through) continue;
-      const { scan, path, tail } = scanInto(this.#survey, this.directory, segment, notice);
+      const { scan, tail } = scanInto(this.#survey, file, notice);
       const isTorn = scan.segment && tail <= limits.tornBytesMax;
-      if (segment === last && isTorn && scan.readable >= segmentMagic.length) {
+      if (segment === last && pruned === undefined && isTorn && scan.readable >= segmentMagic.length) {
         end = scan.readable;
         if (tail > 0) notice(`"${path}": a torn batch of ${tail} bytes at the end was cut off`);
       } else if (tail > 0) notice(leftAlone(path, tail));
@@ -169,25 +195,30 @@ export class RunStore implements RunBatches {
 
 const leftAlone = (path: string, bytes: number): string => `"${path}": ${bytes} bytes at the end cannot be read and were left alone`;
 
+/** Whether the segments that were surveyed are those that are there: nobody kept them from being pruned meanwhile. */
+function isCurrent({ files, fileOf, through }: RunSurvey, directory: string): boolean {
+  const closed = listSegments(directory).filter(({ segment }) => segment <= through);
+  return closed.length === fileOf.size && closed.every(({ segment, path }) => files.path(fileOf.get(segment) ?? -1) === path);
+}
+
 const emptySurvey = (run: string): RunSurvey => {
   const files = new SegmentFiles();
   return { index: new BatchIndex(run, files), files, fileOf: new Map(), through: 0 };
 };
 
 /** Reads one segment into the survey's index; what it left out is told. */
-function scanInto(survey: RunSurvey, directory: string, segment: number, notice: (notice: string) => void) {
+function scanInto(survey: RunSurvey, { segment, path }: SegmentFile, notice: (notice: string) => void) {
   const { index } = survey;
-  const path = join(segmentsDirectory(directory), segmentName(segment));
-  const scan = indexSegment(path, fileOf(survey, directory, segment), (run) => (run === index.run ? index : undefined));
+  const scan = indexSegment(path, fileOf(survey, segment, path), (run) => (run === index.run ? index : undefined));
   if (scan.damaged > 0) notice(`"${path}": ${scan.damaged} damaged batches were left out`);
   if (scan.unreadable > 0) notice(`"${path}": ${scan.unreadable} frames of other runs or versions were left out`);
-  return { scan, path, tail: scan.size - scan.readable };
+  return { scan, tail: scan.size - scan.readable };
 }
 
-function fileOf(survey: RunSurvey, directory: string, segment: number): number {
+function fileOf(survey: RunSurvey, segment: number, path: string): number {
   let file = survey.fileOf.get(segment);
   if (file === undefined) {
-    file = survey.files.add(join(segmentsDirectory(directory), segmentName(segment)));
+    file = survey.files.add(path);
     survey.fileOf.set(segment, file);
   }
   return file;

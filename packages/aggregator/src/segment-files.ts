@@ -42,6 +42,13 @@ export class SegmentFiles {
     return bytes;
   }
 
+  /** Closes a file that is no longer read; whoever still has places in it opens it again, as long as it is there. */
+  release(file: number): void {
+    const descriptor = this.#open.get(file);
+    if (descriptor !== undefined) closeSync(descriptor);
+    this.#open.delete(file);
+  }
+
   close(): void {
     for (const descriptor of this.#open.values()) closeSync(descriptor);
     this.#open.clear();

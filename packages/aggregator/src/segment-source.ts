@@ -4,12 +4,26 @@
 //   sequence   0   1   3   2
 //   order      0   1   3   2        order[i] = row of the i-th batch by sequence; built when something arrived out of order
 //
+// Pruning makes one batch of several, which stands for all their sequences. In a store that is open its place is the row of the first of them, and the
+// rows of the others stay, without bytes: whoever reads by index while the run goes on finds each batch at the index it had.
+//
+//   row        0   1   2   3   4        batches 0 to 2 pruned
+//   bytes      0–2 ·   ·   3   4
+//
 // Reading ahead: as long as the next batches lie close behind this one (others' bytes between them at most as many as ours), they are
 // read in the same call. A run of one rank is read in large pieces, 64 interleaved ranks each read only what is theirs.
 
 import { frameHeaderBytes } from '@ranktrace/protocol';
 import type { SegmentFiles } from './segment-files.ts';
 import { SequenceSet } from './sequence-set.ts';
+
+/** Where a batch lies that stands for the sequences from `from` on. */
+export interface SummaryPlace {
+  readonly from: number;
+  readonly file: number;
+  readonly offset: number;
+  readonly length: number;
+}
 
 interface Window {
   readonly file: number;
@@ -24,6 +38,7 @@ export class SegmentSource {
   readonly #files: SegmentFiles;
   readonly #windowBytes: () => number;
   #present = new SequenceSet();
+  #rows = 0;
   #sequences = new Float64Array(16);
   #segments = new Uint32Array(16);
   #offsets = new Float64Array(16);
@@ -45,6 +60,7 @@ export class SegmentSource {
   snapshot(): SegmentSource {
     const copy = new SegmentSource(this.rank, this.incarnation, this.#files, this.#windowBytes);
     copy.#present = this.#present.copy();
+    copy.#rows = this.#rows;
     copy.#sequences = this.#sequences;
     copy.#segments = this.#segments;
     copy.#offsets = this.#offsets;
@@ -54,9 +70,9 @@ export class SegmentSource {
     return copy;
   }
 
-  /** Batches there are. */
+  /** Batches there are, and places of those that pruning joined with others. */
   get count(): number {
-    return this.#present.count;
+    return this.#rows;
   }
 
   /** Batches missing between sequence 0 and the largest there is. */
@@ -73,13 +89,14 @@ export class SegmentSource {
     return this.#present.has(sequence);
   }
 
-  /** Notes where a batch lies: payload `offset` and `length` in bytes; whether it was new. */
-  add(sequence: number, file: number, offset: number, length: number): boolean {
+  /** Notes where a batch lies that stands for `from` to `sequence`: payload `offset` and `length` in bytes; whether it was new. */
+  add(from: number, sequence: number, file: number, offset: number, length: number): boolean {
     const row = this.count;
-    if (!this.#present.add(sequence)) return false;
+    if (!this.#present.addRange(from, sequence)) return false;
+    this.#rows++;
     if (row === this.#sequences.length) this.#grow();
-    if (row > 0 && sequence < (this.#sequences[row - 1] as number)) this.#inOrder = false;
-    this.#sequences[row] = sequence;
+    if (row > 0 && from < (this.#sequences[row - 1] as number)) this.#inOrder = false;
+    this.#sequences[row] = from;
     this.#segments[row] = file;
     this.#offsets[row] = offset;
     this.#lengths[row] = length;
@@ -87,26 +104,49 @@ export class SegmentSource {
     return true;
   }
 
-  /** Sequence number of the `index`-th batch, 0 ≤ index < count. */
+  /**
+   * The batches in `file` are now those in `summaries`, in a file of their own. Snapshots keep what they have: they read the old file, as long
+   * as it is there.
+   */
+  replace(file: number, summaries: readonly SummaryPlace[]): void {
+    const firsts = new Map(summaries.map((summary) => [summary.from, summary]));
+    this.#segments = this.#segments.slice();
+    this.#offsets = this.#offsets.slice();
+    this.#lengths = this.#lengths.slice();
+    for (let row = 0; row < this.#rows; row++) {
+      if (this.#segments[row] !== file) continue;
+      const summary = firsts.get(this.#sequences[row] as number);
+      this.#segments[row] = summary?.file ?? file;
+      this.#offsets[row] = summary?.offset ?? 0;
+      this.#lengths[row] = summary?.length ?? 0;
+    }
+    this.#window = undefined;
+  }
+
+  /** Sequence number of the `index`-th batch, 0 ≤ index < count; the first one of a batch that stands for several. */
   sequence(index: number): number {
     return this.#sequences[this.#row(index)] as number;
   }
 
-  /** Bytes of the `index`-th batch in order of sequence, 0 ≤ index < count. They stay valid. Throws AggregatorError `store_…`. */
-  read(index: number): Uint8Array {
+  /**
+   * Bytes of the `index`-th batch in order of sequence, 0 ≤ index < count; undefined of one that pruning joined with one before. They stay valid.
+   * Throws AggregatorError `store_…`.
+   */
+  read(index: number): Uint8Array | undefined {
     return this.#read(index, false);
   }
 
   /** The same in order of arrival, in which later batches never change an earlier `index`. */
-  readArrived(index: number): Uint8Array {
+  readArrived(index: number): Uint8Array | undefined {
     return this.#read(index, true);
   }
 
-  #read(index: number, arrived: boolean): Uint8Array {
+  #read(index: number, arrived: boolean): Uint8Array | undefined {
     const row = this.#row(index, arrived);
     const file = this.#segments[row] as number;
     const offset = this.#offsets[row] as number;
     const length = this.#lengths[row] as number;
+    if (length === 0) return undefined;
     const window = this.#window;
     if (window !== undefined && window.file === file && offset >= window.from && offset + length <= window.from + window.bytes.length) {
       return window.bytes.subarray(offset - window.from, offset - window.from + length);

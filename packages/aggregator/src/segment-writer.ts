@@ -6,7 +6,7 @@
 // page cache on the disk; the service calls it once a second, so a power cut or kernel crash may lose the last second.
 // Invariant: `offset` is the end of the last whole frame; after a failed write the file is cut back to it, or left and a new one begun.
 
-import { closeSync, fdatasync, fdatasyncSync, fsyncSync, ftruncateSync, openSync, rmSync, writeSync, writevSync } from 'node:fs';
+import { closeSync, fdatasync, fdatasyncSync, fstatSync, fsyncSync, ftruncateSync, openSync, rmSync, writeSync, writevSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { frameHeaderBytes, segmentMagic } from '@ranktrace/protocol';
@@ -44,7 +44,8 @@ export class SegmentWriter {
     if (end === undefined || end >= bytesMax) return;
     this.#file = guard(this.path(last), () => {
       const file = openSync(this.path(last), 'r+');
-      ftruncateSync(file, end);
+      // A call that cuts nothing would make the file new, and retention goes by its age.
+      if (fstatSync(file).size > end) ftruncateSync(file, end);
       return file;
     });
     this.#offset = end;
@@ -52,6 +53,18 @@ export class SegmentWriter {
 
   path(segment: number): string {
     return join(this.#directory, segmentName(segment));
+  }
+
+  /** The segment that was appended to last, 0 = none; its path while more is appended to it. */
+  get current(): { readonly segment: number; readonly path: string | undefined } {
+    return { segment: this.#segment, path: this.#file === undefined ? undefined : this.path(this.#segment) };
+  }
+
+  /** The next append begins a new segment. Throws AggregatorError `store_write_failed`. */
+  async endSegment(): Promise<void> {
+    if (this.#file !== undefined) this.#rolled.push(this.#file);
+    this.#file = undefined;
+    await this.sync();
   }
 
   /** Appends one frame; throws AggregatorError `store_full` or `store_write_failed`, after which the store is as before. */

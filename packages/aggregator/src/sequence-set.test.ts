@@ -28,3 +28,23 @@ test('holds the largest sequence number there may be', () => {
   expect(set.add(Number.MAX_SAFE_INTEGER - 1)).toBe(false);
   expect(Number.isSafeInteger(set.missing)).toBe(true);
 });
+
+test('ranges are added as their numbers would be, one by one', () => {
+  const range = fc.tuple(fc.nat(40), fc.nat(6));
+  fc.assert(
+    fc.property(fc.array(range, { maxLength: 20 }), (ranges) => {
+      const [set, single, all] = [new SequenceSet(), new SequenceSet(), new Set<number>()];
+      for (const [from, more] of ranges) {
+        const before = all.size;
+        for (let number = from; number <= from + more; number++) {
+          single.add(number);
+          all.add(number);
+        }
+        expect(set.addRange(from, from + more)).toBe(all.size > before);
+        expect([set.count, set.missing, [...set.gaps()]]).toEqual([single.count, single.missing, [...single.gaps()]]);
+        for (let number = 0; number < 50; number++) expect(set.has(number)).toBe(all.has(number));
+      }
+    }),
+    { seed: 3, numRuns: 300 },
+  );
+});

@@ -34,6 +34,27 @@ export class SequenceSet {
     return index >= 0 && sequence < (this.#ends[index] as number);
   }
 
+  /** Adds the numbers from `from` to `last`, both included; whether any was new. */
+  addRange(from: number, last: number): boolean {
+    if (from === last) return this.add(last);
+    const starts = this.#starts;
+    const ends = this.#ends;
+    // Ranges that touch the new one become one with it: those from `first` to before `next`.
+    let first = this.#rangeAt(from);
+    if (first < 0 || (ends[first] as number) < from) first++;
+    let next = first;
+    let [start, end, had] = [from, last + 1, 0];
+    for (; next < starts.length && (starts[next] as number) <= last + 1; next++) {
+      start = Math.min(start, starts[next] as number);
+      end = Math.max(end, ends[next] as number);
+      had += (ends[next] as number) - (starts[next] as number);
+    }
+    starts.splice(first, next - first, start);
+    ends.splice(first, next - first, end);
+    this.#count += end - start - had;
+    return end - start > had;
+  }
+
   /** Adds a number; whether it was new. */
   add(sequence: number): boolean {
     const starts = this.#starts;

@@ -15,7 +15,10 @@ import type { IngestResult } from './ingest.ts';
 import { JetStreamIngest, type NatsConnectOptions } from './jetstream-ingest.ts';
 import { aggregatorLimits as limits } from './limits.ts';
 import { countAlerts, Metrics } from './metrics/metrics.ts';
+import type { AccessTokens } from './page-access.ts';
 import { createPipeline, type Pipeline } from './pipeline.ts';
+import type { Retention } from './prune/prune-store.ts';
+import { RetentionService } from './prune/retention-service.ts';
 import { isRunName } from './run-directory.ts';
 import type { RunStore } from './run-store.ts';
 import type { StepSummary } from './step-ring.ts';
@@ -28,8 +31,8 @@ export interface AggregatorOptions {
   readonly out: string;
   /** Where ranks connect without a broker; default a free port of 127.0.0.1. */
   readonly listen?: ListenOptions | undefined;
-  /** What ranks must send as `Authorization: Bearer …`; needed to listen anywhere but on loopback. */
-  readonly token?: string | undefined;
+  /** What ranks and people must send as `Authorization: Bearer …`; needed to listen anywhere but on loopback. */
+  readonly token?: AccessTokens | undefined;
   /** Also read from NATS JetStream. */
   readonly nats?: NatsConnectOptions | undefined;
   /** Take this run only. */
@@ -38,12 +41,14 @@ export interface AggregatorOptions {
   readonly page?: string | undefined;
   /** What is alerted about and captured, and who is told of it (`readConfig`); by default nobody is told. */
   readonly config?: ServeConfig | undefined;
+  /** What is kept of runs; by default all. */
+  readonly retention?: Retention | undefined;
   /** Told in one line what an operator should know: a torn tail that was cut, NATS gone and back, a full disk. */
   readonly onNotice?: ((notice: string) => void) | undefined;
 }
 
 export interface Aggregator extends AsyncDisposable {
-  /** Where it listens, `http://<host>:<port>`; ranks connect to `ws://<host>:<port>/v1/ingest`. */
+  /** Where it listens, `http://<host>:<port>`, with a certificate `https://…`; ranks connect to `ws://<host>:<port>/v1/ingest`, or `wss://…`. */
   readonly address: string;
   /** What `GET /status` answers: runs that are open. */
   status(): LiveMessage;
@@ -76,7 +81,7 @@ export interface Aggregator extends AsyncDisposable {
 }
 
 /**
- * Starts the aggregator. Throws AggregatorError: `port_in_use`, `listen_failed`, `token_required`, `nats_unreachable`, `nats_refused`,
+ * Starts the aggregator. Throws AggregatorError: `port_in_use`, `listen_failed`, `token_required`, `bad_certificate`, `nats_unreachable`, `nats_refused`,
  * `bad_option`, `store_write_failed`; with `run` also what `RunStore` throws.
  *
  * @example
@@ -121,6 +126,16 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
 
   const syncing = setInterval(() => void pipeline.stores.sync(new Date()), limits.syncIntervalMs).unref();
   opened.add(() => clearInterval(syncing));
+
+  const retention = new RetentionService({
+    out,
+    retention: options.retention ?? {},
+    open: (name) => pipeline.stores.peek(name),
+    isBusy: (name) => pipeline.replays.isRunning(name),
+    onPruned: (result) => metrics.pruned(result),
+    onNotice,
+  });
+  opened.add(() => retention[Symbol.asyncDispose]());
 
   const webSocket = new WebSocketIngest({ ingest: pipeline.ingest, onLeft: (batch) => pipeline.live.left(batch), onNotice });
   opened.add(() => webSocket.close());

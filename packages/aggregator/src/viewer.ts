@@ -2,6 +2,7 @@
 
 import { AggregatorError } from './errors.ts';
 import { HttpService, type ListenOptions } from './http-service.ts';
+import type { AccessTokens } from './page-access.ts';
 import { FileRuns, type ViewInput } from './view/view-runs.ts';
 
 export interface ViewerOptions {
@@ -10,7 +11,7 @@ export interface ViewerOptions {
   /** Default a free port of 127.0.0.1. */
   readonly listen?: ListenOptions | undefined;
   /** What pages must bring along; needed to listen anywhere but on loopback. */
-  readonly token?: string | undefined;
+  readonly token?: AccessTokens | undefined;
   /** Directory of the built page. */
   readonly page: string;
   readonly onNotice?: ((notice: string) => void) | undefined;

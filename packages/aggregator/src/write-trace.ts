@@ -14,7 +14,8 @@ export interface StoredSource {
   readonly incarnation: string;
   readonly count: number;
   readonly missing: number;
-  read(index: number): Uint8Array;
+  /** Undefined of a batch that pruning joined with one before. */
+  read(index: number): Uint8Array | undefined;
 }
 
 export interface MergeOptions {
@@ -65,7 +66,8 @@ export function readableSource(source: MergeSource, onUnreadable: MergeOptions['
   const { rank, incarnation, count, missing } = source;
   const batch = (index: number, only?: readonly TableName[]): Batch | undefined => {
     try {
-      return decodeBatch(source.read(index), inflate, only);
+      const bytes = source.read(index);
+      return bytes && decodeBatch(bytes, inflate, only);
     } catch (error) {
       onUnreadable?.(error);
       return undefined;

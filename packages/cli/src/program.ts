@@ -4,6 +4,7 @@ import { AggregatorError } from '@ranktrace/aggregator';
 import { checkRunName, limits, ProtocolError } from '@ranktrace/protocol';
 import { TraceError } from '@ranktrace/trace';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import { accessOptions, clientToken, serviceTokens, tlsFiles } from './access-options.ts';
 import { alerts } from './commands/alerts.ts';
 import { capture } from './commands/capture.ts';
 import { check, percentIn } from './commands/check.ts';
@@ -11,6 +12,7 @@ import { detect } from './commands/detect.ts';
 import { checkClocks, doctor } from './commands/doctor.ts';
 import { dump } from './commands/dump.ts';
 import { merge } from './commands/merge.ts';
+import { prune } from './commands/prune.ts';
 import { report } from './commands/report.ts';
 import { checkCommand, run } from './commands/run.ts';
 import { serve } from './commands/serve.ts';
@@ -20,6 +22,7 @@ import { top } from './commands/top.ts';
 import { view } from './commands/view.ts';
 import { CliError } from './errors.ts';
 import { natsOptions } from './nats-options.ts';
+import { retentionOf, retentionOptions } from './retention-options.ts';
 import { say } from './say.ts';
 
 /** Runs one command line; gives the exit code: 0 ok, 1 finding or failed check, 2 bad usage or input. Never throws. */
@@ -39,7 +42,11 @@ export async function runProgram(argv: readonly string[], environment: NodeJS.Pr
   const json = ['--json', 'print data instead of text'] as const;
   const noOpen = ['--no-open', 'do not open the browser'] as const;
   const whichRun = new Option('--run <name>', 'the run, where the input holds several').argParser(runName);
-  const url = ['--url <url>', 'where the service listens (RANKTRACE_TOKEN is what to show it)', 'http://127.0.0.1:7400'] as const;
+  const url = [
+    '--url <url>',
+    'where the service listens (what to show it: RANKTRACE_READ_TOKEN or RANKTRACE_TOKEN)',
+    'http://127.0.0.1:7400',
+  ] as const;
   const servers = new Option('--nats <urls>', 'NATS servers with JetStream, comma-separated; credentials come from RANKTRACE_NATS_*');
 
   program
@@ -59,23 +66,36 @@ export async function runProgram(argv: readonly string[], environment: NodeJS.Pr
     .action(async (command: string[], options) =>
       done(await run(checkCommand(command), { ...options, nats: natsOptions(options.nats, environment), environment })),
     );
-  program
+  const serves = program
     .command('serve')
     .description('run the aggregator as a service, with the page of its runs, until Ctrl-C')
     .option('--listen <host:port>', 'where ranks and browsers connect', '127.0.0.1:7400')
     .option(...out)
     .addOption(servers)
     .option('--config <file>', 'what to alert about and whom to tell, YAML: docs/alerting.md (default: all rules, told on stderr)')
-    .option('--check-config', 'say whether --config is right, line by line where it is not, and start nothing')
+    .option('--check-config', 'say whether --config is right, line by line where it is not, and start nothing');
+  for (const option of [...accessOptions(), ...retentionOptions([7 * 24 * 3600 * 1000, '7d'])]) serves.addOption(option);
+  serves
+    .addHelpText('after', tokensHelp)
     .addHelpText(
       'after',
       examples(
         'ranktrace serve --listen 127.0.0.1:7400 --nats nats://localhost:4222',
+        'ranktrace serve --listen 0.0.0.0:7400 --token-file tokens --tls-cert cert.pem --tls-key key.pem',
+        'ranktrace serve --keep-detail 7d --keep-steps 1y --store-max 200G',
         'ranktrace serve --config alerts.yml --check-config',
       ),
     )
     .action(async (options) =>
-      done(await serve({ ...options, token: environment.RANKTRACE_TOKEN, nats: natsOptions(options.nats, environment) })),
+      done(
+        await serve({
+          ...options,
+          token: serviceTokens(options, environment),
+          tls: tlsFiles(options),
+          retention: retentionOf(options),
+          nats: natsOptions(options.nats, environment),
+        }),
+      ),
     );
   program
     .command('top')
@@ -92,21 +112,22 @@ Figures are of the last 480 steps, whatever the size of the terminal. A rank tha
 one whose connection broke without a goodbye, as that of a killed process does, is lost.`,
     )
     .addHelpText('after', examples('ranktrace top', 'ranktrace top --url http://aggregator.example:7400 --run night-42'))
-    .action(async (options) => done(await top({ ...options, token: environment.RANKTRACE_TOKEN, environment })));
-  program
+    .action(async (options) => done(await top({ ...options, token: clientToken('read', environment), environment })));
+  const views = program
     .command('view')
     .description('look at recorded runs in the browser: overview, timeline, two runs side by side; until Ctrl-C')
     .argument('<input...>', 'run directories, spools or segment files; the torch.profiler files of a job; .pftrace files')
     .addOption(new Option('--run <name>', 'this run of those that the run directories hold (default: all of them)').argParser(runName))
     .option('--listen <host:port>', 'where browsers connect', '127.0.0.1:0')
-    .option('--token <token>', 'what browsers must show; needed anywhere but on loopback (default: RANKTRACE_TOKEN)', token)
-    .option(...noOpen)
+    .option(...noOpen);
+  for (const option of accessOptions()) views.addOption(option);
+  views
     .addHelpText(
       'after',
       examples('ranktrace view ranktrace-out/night-42', 'ranktrace view rank*.json.gz', 'ranktrace view before/ after/'),
     )
     .action(async (inputs: string[], options) =>
-      done(await view(inputs, { ...options, token: options.token ?? environment.RANKTRACE_TOKEN, environment })),
+      done(await view(inputs, { ...options, token: serviceTokens(options, environment), tls: tlsFiles(options), environment })),
     );
   program
     .command('merge')
@@ -199,7 +220,7 @@ for; they are named, and the exit code is 1. The trace lies where the service ru
         'ranktrace capture --steps 5 --at-step 12000 --run night-42 --json',
       ),
     )
-    .action(async (options) => done(await capture({ ...options, token: environment.RANKTRACE_TOKEN })));
+    .action(async (options) => done(await capture({ ...options, token: clientToken('capture', environment) })));
   program
     .command('alerts')
     .description('list the alerts of a service that runs, or those that a run was stored with; exit with 1 while one is firing')
@@ -212,7 +233,7 @@ for; they are named, and the exit code is 1. The trace lies where the service ru
       examples('ranktrace alerts --url http://aggregator.example:7400', 'ranktrace alerts ranktrace-out/night-42 --json'),
     )
     .action(async (directory: string | undefined, options) =>
-      done(await alerts(directory, { ...options, token: environment.RANKTRACE_TOKEN })),
+      done(await alerts(directory, { ...options, token: clientToken('read', environment) })),
     );
   program
     .command('detect')
@@ -248,6 +269,28 @@ Runs of the same code differ by a per cent or two of their own; --fail-on is the
     )
     .addHelpText('after', examples('ranktrace check ranktrace-out/pr-512 --baseline ranktrace-out/main --fail-on 3%'))
     .action(async (inputs: string[], options) => done(await check(inputs, options)));
+  const prunes = program
+    .command('prune')
+    .description('remove what is no longer to be kept of stored runs: traces, then events, then the times of steps')
+    .argument('<directory>', 'a run directory, or the --out directory of a service, which may run meanwhile')
+    .option('--dry-run', 'only say what would be removed')
+    .option(...json);
+  for (const option of retentionOptions()) prunes.addOption(option);
+  prunes
+    .addHelpText(
+      'after',
+      `
+Runs that are being written are left alone and named, with exit code 1: their service prunes them (ranktrace serve
+--keep-detail …). What was pruned is in pruned.json of the run, and in every report, trace and page of it.`,
+    )
+    .addHelpText(
+      'after',
+      examples(
+        'ranktrace prune ranktrace-out --keep-detail 7d --keep-steps 1y --dry-run',
+        'ranktrace prune ranktrace-out --store-max 200G --json',
+      ),
+    )
+    .action(async (directory: string, options) => done(await prune(directory, options)));
   program
     .command('doctor')
     .description('check what a run needs: Node, clock, output directory, GPU, NATS; or how well the clocks of a recorded run are aligned')
@@ -275,6 +318,11 @@ Runs of the same code differ by a per cent or two of their own; --fail-on is the
 
 const example = (line: string): string => `\nExample:\n  ${line}`;
 const examples = (...lines: string[]): string => `\nExamples:\n  ${lines.join('\n  ')}`;
+
+const tokensHelp = `
+Tokens: --token, --token-file or RANKTRACE_TOKEN is one for everything. RANKTRACE_RANK_TOKEN is for ranks alone (they
+write), RANKTRACE_READ_TOKEN for readers (page, /status, /metrics, alerts), RANKTRACE_CAPTURE_TOKEN for readers who may
+capture, too. Whatever has no token is closed as soon as there is one. Clients show the variable of the same name.`;
 
 const exitCodes = `
 Exit codes: 0 ok, 1 a finding or a failed check, 2 bad usage or input; run passes on the exit code of the first rank that failed.
@@ -311,11 +359,6 @@ function percent(text: string): number {
   const share = percentIn(text);
   if (share !== undefined) return share;
   throw new InvalidArgumentError('It must be a share of the step, such as 3% or 2.5%.');
-}
-
-function token(text: string): string {
-  if (text !== '') return text;
-  throw new InvalidArgumentError('It must not be empty.');
 }
 
 function runName(text: string): string {

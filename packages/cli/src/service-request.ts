@@ -5,6 +5,7 @@
 import { type IncomingMessage, request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
 import { text } from 'node:stream/consumers';
+import { tokenVariables } from '@ranktrace/aggregator';
 import { CliError } from './errors.ts';
 
 export interface ServiceRequest {
@@ -37,12 +38,18 @@ export async function askService({ url, method, path, token, body, signal }: Ser
     });
     const answer = { code: response.statusCode ?? 0, text: await text(response) };
     if (answer.code !== 401 && answer.code !== 403) return answer;
-    throw new CliError('bad_input', `${url} refuses: ${answer.text.trim()} (RANKTRACE_TOKEN is what to show)`);
+    const variable = tokenVariables[method === 'POST' ? 'capture' : 'read'];
+    throw new CliError('bad_input', `${url} refuses: ${answer.text.trim()} (${variable} or RANKTRACE_TOKEN is what to show)`);
   } catch (cause) {
     if (cause instanceof CliError) throw cause;
     if (signal?.aborted === true) throw new CliError('failed', 'Interrupted', { cause });
     const { code, message } = cause as NodeJS.ErrnoException;
-    throw new CliError('bad_input', `No service answers at ${url}: ${code ?? message}; is "ranktrace serve" running there?`, { cause });
+    if (/CERT|UNABLE_TO_/.test(code ?? '')) {
+      const text = `The certificate of ${url} is not trusted: ${message}; set NODE_EXTRA_CA_CERTS to the file of its issuer`;
+      throw new CliError('bad_input', text, { cause });
+    }
+    const hint = code === 'ECONNRESET' && where.protocol === 'http:' ? 'does it speak https?' : 'is "ranktrace serve" running there?';
+    throw new CliError('bad_input', `No service answers at ${url}: ${code ?? message}; ${hint}`, { cause });
   }
 }
 

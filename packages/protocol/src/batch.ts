@@ -49,6 +49,23 @@ export const droppedSchema = z.object({
   batches: count,
 });
 
+/** Kinds of events, as they are counted. */
+const eventCountsSchema = z.object({ span: count, instant: count, counter: count, step: count, collective: count, rpc: count });
+
+/** What pruning left out of a stored batch, and for which batches it stands. Run stores alone hold such batches; no rank sends them. */
+export const prunedSchema = z.object({
+  /** It stands for the batches with the sequences from here to its own. */
+  from: count,
+  /** `detail`: everything but what is known of each step as a whole. `steps`: that, too. */
+  what: z.enum(['detail', 'steps']),
+  /** The first and last step it is about; absent where there was none. */
+  steps: z.tuple([count, count]).optional(),
+  /** The day, `2026-01-31`. */
+  on: z.string().regex(/^\d{4}-\d{2}-\d{2}$/),
+  /** How many events were left out. */
+  events: eventCountsSchema,
+});
+
 const headerSchema = z.object({
   v: z.number().int().min(0).max(65_535),
   run: z
@@ -74,6 +91,7 @@ const headerSchema = z.object({
   since: z.number().int().min(Number.MIN_SAFE_INTEGER).max(Number.MAX_SAFE_INTEGER).optional(),
   last: z.boolean(),
   dropped: droppedSchema,
+  pruned: prunedSchema.optional(),
 });
 
 const envelopeSchema = headerSchema.extend({
@@ -108,9 +126,12 @@ export interface BatchHeader {
   /** Whether the incarnation ended here in good order. */
   readonly last: boolean;
   readonly dropped: Dropped;
+  /** Given when pruning left events out, and made one batch of several. */
+  readonly pruned?: Pruned | undefined;
 }
 
 export type Dropped = z.infer<typeof droppedSchema>;
+export type Pruned = z.infer<typeof prunedSchema>;
 
 export interface Batch {
   readonly header: BatchHeader;
@@ -157,8 +178,9 @@ export function encodeBody({ strings, tables }: Pick<Batch, 'strings' | 'tables'
 
 /** The batch of a body. Throws ProtocolError `oversized`. */
 export function encodeBatchOf(header: BatchHeader, body: EncodedBody): Uint8Array {
-  const { since, ...rest } = header;
-  const bytes = packr.pack({ v: protocolVersion, ...rest, ...(since === undefined ? {} : { since }), ...body });
+  const { since, pruned, ...rest } = header;
+  const optional = { ...(since === undefined ? {} : { since }), ...(pruned === undefined ? {} : { pruned }) };
+  const bytes = packr.pack({ v: protocolVersion, ...rest, ...optional, ...body });
   if (bytes.length > limits.batchBytesMax) throw oversized(bytes.length, limits.batchBytesMax, 'batch');
   return bytes;
 }
@@ -320,9 +342,9 @@ function readEnvelope(bytes: Uint8Array): { header: BatchHeader; envelope: z.inf
     );
   }
   const { v: _v, encoding: _encoding, size: _size, body: _body, ...header } = parsed.data;
-  const { since, ...rest } = header;
+  const { since, pruned, ...rest } = header;
   const times = { watermark: rankTime(header.watermark), ...(since === undefined ? {} : { since: rankTime(since) }) };
-  return { header: { ...rest, ...times }, envelope: parsed.data };
+  return { header: { ...rest, ...times, ...(pruned === undefined ? {} : { pruned }) }, envelope: parsed.data };
 }
 
 function unpack(bytes: Uint8Array, where: string): unknown {

@@ -14,6 +14,7 @@ export {
   encodeBatchOf,
   encodeBody,
   type Inflate,
+  type Pruned,
   protocolVersion,
 } from './batch.ts';
 export { type CaptureRequest, type CaptureResult, captureRequestSchema, captureResultSchema } from './capture-messages.ts';

@@ -320,7 +320,7 @@ function idsByName(): Map<string, { id: number; parent: number }> {
   const rows = new Map<string, { id: number; parent: number }>();
   for (const source of log.run('test').sources()) {
     for (let index = 0; index < source.count; index++) {
-      const { strings, tables } = decodeBatch(source.read(index), inflate);
+      const { strings, tables } = decodeBatch(source.read(index) as Uint8Array, inflate);
       for (const [columns, names, length] of [
         [tables.spans.columns, tables.spans.columns.name, tables.spans.length],
         [tables.rpcs.columns, tables.rpcs.columns.method, tables.rpcs.length],

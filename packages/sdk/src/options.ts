@@ -398,7 +398,7 @@ export function resolveOptions(
     exitDeadlineMs: read('exitDeadlineMs', 2000),
     spoolBytesMax: read('spoolBytesMax', 256 * 1024 * 1024),
     spoolDirectory: transport === 'file' ? directory : resolve(read('spoolDirectory', defaultSpool())),
-    token: read<string | undefined>('token', undefined),
+    token: read<string | undefined>('token', undefined, 'RANKTRACE_RANK_TOKEN'),
     nats: {
       servers: servers ?? (transport === 'nats' && url !== undefined ? [url] : []),
       user: read<string | undefined>('nats.user', user),

@@ -158,6 +158,7 @@ export type {
   EventCounts,
   ProcessPlace,
   ProcessTotals,
+  PrunedPart,
   TraceEvent,
   TraceHeader,
   TraceLane,

@@ -126,7 +126,16 @@ export interface TraceEvent {
 /** Events by kind. */
 export type EventCounts = Readonly<Record<TraceEvent['kind'], number>>;
 
-/** What was merged and what is known to be missing, per process. */
+/** What pruning took out of a store before it was merged. */
+export interface PrunedPart {
+  /** `detail`: everything but what is known of each step as a whole. `steps`: that, too. */
+  readonly what: 'detail' | 'steps';
+  /** The first and the last step; undefined where none is known. */
+  readonly steps: readonly [number, number] | undefined;
+  /** The day it was pruned on, the last of them: `2026-01-31`. */
+  readonly on: string;
+}
+
 /** What a process was inside of when it was last heard of, as it said itself: known of steps that it did not record, too. */
 export interface ProcessPlace {
   readonly step: number;
@@ -137,6 +146,7 @@ export interface ProcessPlace {
   readonly entered: ReadonlyMap<string, number>;
 }
 
+/** What was merged and what is known to be missing, per process. */
 export interface ProcessTotals {
   readonly process: TraceProcess;
   readonly batches: number;
@@ -148,6 +158,8 @@ export interface ProcessTotals {
   readonly counts: EventCounts;
   /** What the recorder itself counted, told with its last batch; undefined when that never came. */
   readonly recorded: EventCounts | undefined;
+  /** What was pruned of it, and how many events by kind; absent: nothing. */
+  readonly pruned?: { readonly parts: readonly PrunedPart[]; readonly events: EventCounts };
   /** Up to when it is known to have run: its last watermark. */
   readonly until?: TraceTime;
   /** Undefined of one that ended in good order, or never said. */

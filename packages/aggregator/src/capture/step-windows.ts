@@ -5,7 +5,7 @@
 //
 // What is before costs a few header reads: watermarks never go back, so `first` is found by halving.
 
-import { decodeBatchHeader, isBefore, type RankTime, rankTime } from '@ranktrace/protocol';
+import { type BatchHeader, decodeBatchHeader, isBefore, type RankTime, rankTime } from '@ranktrace/protocol';
 import type { StepsSource, StepWindow } from '@ranktrace/trace';
 import { aggregatorLimits as limits } from '../limits.ts';
 import { readableSource, type StoredSource } from '../write-trace.ts';
@@ -47,7 +47,7 @@ export function* stepsOf(
       }
     }
   }
-  const ended = source.count > 0 && decodeBatchHeader(stored.read(source.count - 1)).last;
+  const ended = headerAt(stored, source.count - 1)?.last === true;
   const windows: StepWindow[] = found.flatMap(({ range, from, until }) => {
     // The step that runs has no end yet: a rank that is stuck in it is what somebody wants to see.
     const runsIn = !ended && newest.step + 1 >= range.fromStep && newest.step < range.toStep && Number.isFinite(newest.end);
@@ -76,8 +76,18 @@ function firstAfter(stored: StoredSource, time: RankTime): number {
   let [low, high] = [0, stored.count - 1];
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if (isBefore(time, decodeBatchHeader(stored.read(middle)).watermark)) high = middle;
+    const header = headerAt(stored, middle);
+    if (header !== undefined && isBefore(time, header.watermark)) high = middle;
     else low = middle + 1;
   }
   return low;
+}
+
+/** The header of the batch at `index`, or of the one before with which pruning joined it. */
+function headerAt(stored: StoredSource, index: number): BatchHeader | undefined {
+  for (let at = index; at >= 0; at--) {
+    const bytes = stored.read(at);
+    if (bytes !== undefined) return decodeBatchHeader(bytes);
+  }
+  return undefined;
 }

@@ -13,6 +13,7 @@ import type { OutputStatus } from '../alert/output-queue.ts';
 import { hostId } from '../host-id.ts';
 import type { IngestResult } from '../ingest.ts';
 import { aggregatorLimits as limits } from '../limits.ts';
+import type { PruneResult } from '../prune/prune-store.ts';
 import { gpuCounters } from './gpu-metrics.ts';
 import { SeriesHistogram } from './histogram.ts';
 import { RankMetrics, type ServiceClock } from './rank-metrics.ts';
@@ -95,6 +96,8 @@ export class Metrics {
   readonly #silence = this.#gauge('ranktrace_rank_silence_seconds', 'Since the last batch of the live rank silent longest', ['run']);
   readonly #overhead = this.#gauge('ranktrace_recording_overhead_ratio', 'What recording takes of the steps, on the worst rank', ['run']);
   readonly #gpus = gpuCounters.map(({ metric, help }) => this.#gauge(metric, help, ['run', 'rank', 'gpu']));
+  readonly #storeBytes = this.#gauge('ranktrace_store_bytes', 'What all runs hold on disk, when last looked at', []);
+  readonly #pruned = this.#counter('ranktrace_pruned_bytes_total', 'Bytes that retention removed, by what they were', ['what']);
   readonly #alerts = this.#gauge('ranktrace_alerts', 'Alerts kept, by run, rule and state', ['run', 'rule', 'state']);
   readonly #deliveries = this.#counter('ranktrace_alert_deliveries_total', 'Alerts for an output, by what became of them', [
     'output',
@@ -137,6 +140,12 @@ export class Metrics {
     }
     const lag = rank.add(batch, run.series);
     if (lag !== undefined) run.series.lag.observe(lag / 1e9);
+  }
+
+  /** Retention looked at the store. */
+  pruned({ pruned, bytesAfter }: Pick<PruneResult, 'pruned' | 'bytesAfter'>): void {
+    this.#storeBytes.set(bytesAfter);
+    for (const { what, bytesBefore, bytesAfter } of pruned) this.#pruned.inc({ what }, Math.max(0, bytesBefore - bytesAfter));
   }
 
   /** The answer to a scrape. */

@@ -77,11 +77,12 @@ export class RankIndex {
   }
 
   #noteLosses({ header, tables }: Batch): void {
-    const { sequence, dropped, watermark } = header;
+    const { sequence, dropped, watermark, pruned } = header;
+    const first = pruned?.from ?? sequence;
     const from = Number.isFinite(this.#promised) ? this.#promised : 0;
-    if (sequence > this.#sequence + 1 && this.#order === undefined) {
+    if (first > this.#sequence + 1 && this.#order === undefined) {
       const until = earliest(tables.spans, tables.steps, from, watermark);
-      this.timeline.lost(from, until, sequence - this.#sequence - 1, 0);
+      this.timeline.lost(from, until, first - this.#sequence - 1, 0);
     }
     if (dropped.events > this.#dropped) this.timeline.lost(from, Math.max(from, watermark), 0, dropped.events - this.#dropped);
     this.#dropped = Math.max(this.#dropped, dropped.events);

@@ -11,7 +11,10 @@ export async function dump(inputs: readonly string[], options: { run?: string; b
   using opened = openInputs(inputs, options.run);
   if (options.batches === true) {
     for (const source of opened.sources) {
-      for (let index = 0; index < source.count; index++) printBatch(source.read(index));
+      for (let index = 0; index < source.count; index++) {
+        const bytes = source.read(index);
+        if (bytes !== undefined) printBatch(bytes);
+      }
     }
     return 0;
   }
@@ -23,11 +26,11 @@ export async function dump(inputs: readonly string[], options: { run?: string; b
 }
 
 function printBatch(bytes: Uint8Array): void {
-  const { run, rank, incarnation, sequence, watermark, last } = decodeBatchHeader(bytes);
+  const { run, rank, incarnation, sequence, watermark, last, pruned } = decodeBatchHeader(bytes);
   const { tables } = decodeBatch(bytes, inflate);
   const rows = tableNames.filter((name) => tables[name].length > 0).map((name) => `${name} ${tables[name].length}`);
-  const about = `run ${run}  rank ${rank}  incarnation ${incarnation}  batch ${sequence}  ${bytes.length} B  watermark ${watermark} ns`;
-  writeAll(Buffer.from(`${about}${last ? '  last' : ''}  ${rows.join(', ')}\n`));
+  const about = `run ${run}  rank ${rank}  incarnation ${incarnation}  batch ${pruned === undefined ? '' : `${pruned.from} to `}${sequence}  ${bytes.length} B  watermark ${watermark} ns`;
+  writeAll(Buffer.from(`${about}${last ? '  last' : ''}${pruned === undefined ? '' : `  ${pruned.what} pruned`}  ${rows.join(', ')}\n`));
 }
 
 /** Writes to stdout, waiting for a slow reader: a dump may be far larger than memory. */

@@ -159,7 +159,9 @@ async function takeSpool(aggregator: Aggregator, name: string, spool: string): P
     let breathed = performance.now();
     for (const source of log.runs.includes(name) ? log.run(name).sources() : []) {
       for (let index = 0; index < source.count; index++) {
-        const { result, ...about } = aggregator.ingest(source.read(index));
+        const bytes = source.read(index);
+        if (bytes === undefined) continue;
+        const { result, ...about } = aggregator.ingest(bytes);
         if (result === 'stored') taken++;
         if (result === 'unavailable' && 'reason' in about) left = about.reason;
         if (performance.now() - breathed < breatheEveryMs) continue;

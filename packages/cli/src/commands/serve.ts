@@ -3,10 +3,13 @@
 
 import { join } from 'node:path';
 import {
+  type AccessTokens,
   type Aggregator,
   checkConfig,
   defaultConfig,
+  type ListenOptions,
   type NatsConnectOptions,
+  type Retention,
   readConfig,
   type ServeConfig,
   startAggregator,
@@ -22,7 +25,9 @@ export interface ServeOptions {
   readonly listen: string;
   readonly out: string;
   readonly nats?: NatsConnectOptions | undefined;
-  readonly token?: string | undefined;
+  readonly token?: AccessTokens | undefined;
+  readonly tls?: ListenOptions['tls'];
+  readonly retention?: Retention | undefined;
   /** The configuration file; without it, all rules as they are by default, told in the log. */
   readonly config?: string | undefined;
   readonly checkConfig?: boolean | undefined;
@@ -35,7 +40,8 @@ export async function serve(options: ServeOptions): Promise<number> {
   const page = findPageDirectory();
   await using aggregator = await startAggregator({
     out: options.out,
-    listen: parseListen(options.listen),
+    listen: { ...parseListen(options.listen), tls: options.tls },
+    retention: options.retention,
     token: options.token,
     nats: options.nats,
     page,

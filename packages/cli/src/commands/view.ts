@@ -2,7 +2,7 @@
 //
 //   open the inputs → serve the page → say where, open the browser → index, as the page is looked at already → wait for Ctrl-C
 
-import { startViewer } from '@ranktrace/aggregator';
+import { type AccessTokens, type ListenOptions, startViewer } from '@ranktrace/aggregator';
 import { abortOnInterrupt } from '../interrupt.ts';
 import { openBrowser, pageAddress } from '../open-browser.ts';
 import { pageDirectory } from '../page-directory.ts';
@@ -14,7 +14,8 @@ import { parseListen } from './serve.ts';
 export interface ViewOptions {
   readonly run?: string | undefined;
   readonly listen: string;
-  readonly token?: string | undefined;
+  readonly token?: Exclude<AccessTokens, string> | undefined;
+  readonly tls?: ListenOptions['tls'];
   /** Whether to open the browser, on a terminal. */
   readonly open: boolean;
   /** Where the desktop says that it is there. */
@@ -23,7 +24,7 @@ export interface ViewOptions {
 
 export async function view(paths: readonly string[], options: ViewOptions): Promise<number> {
   const page = pageDirectory();
-  const listen = parseListen(options.listen);
+  const listen = { ...parseListen(options.listen), tls: options.tls };
   using opened = await openViewInputs(paths, options.run);
   using interrupt = abortOnInterrupt();
   const progress = showProgress('indexing');
@@ -37,7 +38,11 @@ export async function view(paths: readonly string[], options: ViewOptions): Prom
   });
   const [first, second, ...others] = opened.inputs;
   const areCompared = paths.length > 1 && second !== undefined && others.length === 0;
-  const address = pageAddress(viewer.address, options.token, areCompared ? `#/compare?run=${first?.run}&other=${second.run}` : '');
+  const address = pageAddress(
+    viewer.address,
+    options.token?.read ?? options.token?.all ?? options.token?.capture,
+    areCompared ? `#/compare?run=${first?.run}&other=${second.run}` : '',
+  );
   const isTerminal = process.stdout.isTTY === true;
   say(`view: ${address} (Ctrl-C ends it)`);
   if (!isTerminal) process.stdout.write(`${address}\n`);

@@ -291,7 +291,9 @@ test('a refused token is told apart from an absent aggregator, without the token
   peer.status = 401;
   const shipper = openTo(peer, { token: 'geheim' });
   await vi.waitFor(() => expect(peer.requests.length).toBeGreaterThan(1), patience);
-  expect(notices).toEqual([expect.stringMatching(/refused the token \(HTTP 401\); set option token or variable RANKTRACE_TOKEN/)]);
+  expect(notices).toEqual([
+    expect.stringMatching(/refused the token \(HTTP 401\); set option token, or variable RANKTRACE_TOKEN or RANKTRACE_RANK_TOKEN/),
+  ]);
   expect(notices.join()).not.toContain('geheim');
   peer.status = 101;
   const [id] = shipAll(shipper, 0, 1);

@@ -83,7 +83,7 @@ export class WebSocketTransport implements Transport {
       socket.terminate();
     });
     socket.on('error', (error: NodeJS.ErrnoException) => {
-      reason ??= error.code ?? error.message;
+      reason ??= describeError(error);
     });
     socket.on('close', (code, why) => {
       if (this.#closed) return;
@@ -104,8 +104,17 @@ export class WebSocketTransport implements Transport {
 function describeStatus(status: number, withToken: boolean): string {
   if (status !== 401 && status !== 403) return `HTTP status ${status} instead of a WebSocket; is the URL an aggregator's?`;
   return withToken
-    ? `the aggregator refused the token (HTTP ${status}); set option token or variable RANKTRACE_TOKEN to the aggregator's`
-    : `the aggregator wants a token (HTTP ${status}); set option token or variable RANKTRACE_TOKEN`;
+    ? `the aggregator refused the token (HTTP ${status}); set option token, or variable RANKTRACE_TOKEN or RANKTRACE_RANK_TOKEN, to the aggregator's`
+    : `the aggregator wants a token (HTTP ${status}); set option token, or variable RANKTRACE_TOKEN or RANKTRACE_RANK_TOKEN`;
+}
+
+/** Node's names for a certificate that it does not trust; all of them stay unsolved by trying again. */
+const untrusted = /^(DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_\w+|CERT_\w+|ERR_TLS_CERT_ALTNAME_INVALID)$/;
+
+function describeError({ code, message }: NodeJS.ErrnoException): string {
+  if (code === undefined || !untrusted.test(code)) return code ?? message;
+  const remedy = code === 'ERR_TLS_CERT_ALTNAME_INVALID' ? message : 'set NODE_EXTRA_CA_CERTS to the file of its issuer';
+  return `the aggregator's certificate is not trusted (${code}): ${remedy}`;
 }
 
 /** A failed write also closes the socket, and that is where it is handled. */

@@ -1,14 +1,16 @@
-// What a merge knows about its own completeness, as sentences a person can act on: findings of kind `data_loss`, `detail_shed`,
+// What a merge knows about its own completeness, as sentences a person can act on: findings of kind `data_loss`, `detail_shed`, `pruned`,
 // `rank_lost`, `rank_missing`, `stacks_uncertain`, `clock_unaligned`, `clock_step`, `clock_conflict`. Blame for slow steps rests on these: a verdict over incomplete data has to say so.
 
 import { type Nanos, shedKey, stacksKey } from '@ranktrace/protocol';
 import { readCounts } from '../counts-text.ts';
-import type { EventCounts, ProcessTotals, TraceHeader } from '../trace-sink.ts';
+import { joinParts } from '../merge/pruned-parts.ts';
+import type { EventCounts, ProcessTotals, PrunedPart, TraceHeader } from '../trace-sink.ts';
 
 export interface Finding {
   readonly kind:
     | 'data_loss'
     | 'detail_shed'
+    | 'pruned'
     | 'rank_lost'
     | 'rank_missing'
     | 'stacks_uncertain'
@@ -28,7 +30,7 @@ const spanKinds: ReadonlySet<string> = new Set(['span', 'collective', 'rpc']);
 export function findCompleteness(header: TraceHeader, totals: readonly ProcessTotals[]): readonly Finding[] {
   const findings: Finding[] = [];
   const shed = new Map<string, { ranks: readonly number[]; why: string }>();
-  for (const { process, missing, dropped, late, ended, counts, recorded } of totals) {
+  for (const { process, missing, dropped, late, ended, counts, recorded, pruned } of totals) {
     const { rank } = process;
     const lost = [
       [missing, 'batches missing in its sequence', 'merge its spool as well, if that is left'],
@@ -47,7 +49,7 @@ export function findCompleteness(header: TraceHeader, totals: readonly ProcessTo
     }
     // Against what the recorder counted: a loss that no counter on the way knows of is the worst kind.
     for (const kind of Object.keys(counts) as (keyof EventCounts)[]) {
-      const wanted = recorded?.[kind] ?? counts[kind];
+      const wanted = recorded === undefined ? counts[kind] : Math.max(0, recorded[kind] - (pruned?.events[kind] ?? 0));
       // A span may be there that was not counted: it began in detail that was pulled, and ended in detail that was not.
       if (counts[kind] === wanted || (counts[kind] > wanted && spanKinds.has(kind))) continue;
       findings.push({
@@ -79,6 +81,7 @@ export function findCompleteness(header: TraceHeader, totals: readonly ProcessTo
     const text = `${what} were not recorded to the end on ${rankList(ranks)}: ${why}`;
     findings.push({ kind: 'detail_shed', ranks, text, remedy: 'raise overheadBudget, or ask for less detail' });
   }
+  findings.push(...prunedFindings(totals));
   const seen = new Set(header.processes.map((process) => process.rank));
   const absent = Array.from({ length: header.worldSize }, (_, rank) => rank).filter((rank) => !seen.has(rank));
   if (absent.length > 0) {
@@ -102,6 +105,26 @@ function stackFindings(rank: number, metadata: ReadonlyMap<string, string>): Fin
   if (wrong === 0) return [];
   const text = `rank ${rank}: ${taken} stacks were taken from the steps before, and ${wrong} of ${checked} that were checked were others: some ${expected} are likely to be wrong; option withStack: 'walk' looks at each`;
   return [{ kind: 'stacks_uncertain', ranks: [rank], text, remedy: "set withStack: 'walk'" }];
+}
+
+/** What retention took away is no loss, but nothing can be said about it any more. Once for all ranks: they are pruned together. */
+function prunedFindings(totals: readonly ProcessTotals[]): Finding[] {
+  const found = new Map<PrunedPart['what'], { part: PrunedPart; ranks: number[] }>();
+  for (const { process, pruned } of totals) {
+    for (const part of pruned?.parts ?? []) {
+      const known = found.get(part.what);
+      if (known === undefined) found.set(part.what, { part, ranks: [process.rank] });
+      else found.set(part.what, { part: joinParts(known.part, part), ranks: [...known.ranks, process.rank] });
+    }
+  }
+  return [...found.values()].map(({ part: { what, steps, on }, ranks }) => {
+    const which = steps === undefined ? '' : steps[0] === steps[1] ? `step ${steps[0]}` : `steps ${steps[0]}–${steps[1]}`;
+    const text =
+      what === 'detail'
+        ? `detail of ${which || 'a part without steps'} was pruned on ${on}: the times of its steps and phases are left`
+        : `${which || 'a part without steps'} ${which.startsWith('steps') ? 'were' : 'was'} pruned on ${on}: nothing is left`;
+    return { kind: 'pruned', ranks: [...new Set(ranks)], text };
+  });
 }
 
 /** Clocks that stepped, once a host, and clocks that contradict each other. */

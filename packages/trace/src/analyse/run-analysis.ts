@@ -131,6 +131,7 @@ const severityOf: Readonly<Record<Finding['kind'], ViewFinding['severity']>> = {
   stacks_uncertain: 'warning',
   clock_step: 'note',
   detail_shed: 'note',
+  pruned: 'note',
 };
 
 /** How long a collective has to be open to be called a hang: a run that goes on may still come out of it. */

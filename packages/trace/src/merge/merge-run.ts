@@ -47,11 +47,11 @@ export function* mergeAligned(
     yield progress;
   }
   const totals = merger.totals((index) => {
-    const { batches, dropped, recorded, ended, source, evidence, running } = surveys[index] as Survey;
+    const { batches, dropped, recorded, pruned, ended, source, evidence, running } = surveys[index] as Survey;
     const { clock } = clockAt(index);
     const until = evidence.until === undefined ? {} : { until: clock.toTrace(evidence.until) };
     const place = ended || running === undefined ? {} : { place: placeOf(running, (time) => clock.toTrace(rankTime(time))) };
-    return { batches, missing: source.missing, dropped, recorded, ended, ...until, ...place };
+    return { batches, missing: source.missing, dropped, recorded, ended, ...(pruned && { pruned }), ...until, ...place };
   });
   sink.end(totals);
   return totals;

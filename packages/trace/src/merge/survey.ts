@@ -13,8 +13,9 @@ import {
 } from '@ranktrace/protocol';
 import type { ClockEvidence, ClockSample } from '../align/fit-clocks.ts';
 import { readCounts } from '../counts-text.ts';
-import type { EventCounts } from '../trace-sink.ts';
+import type { EventCounts, ProcessTotals } from '../trace-sink.ts';
 import type { BatchSource } from './batch-source.ts';
+import { PrunedParts } from './pruned-parts.ts';
 
 export interface Survey {
   readonly source: BatchSource;
@@ -23,6 +24,8 @@ export interface Survey {
   readonly metadata: ReadonlyMap<string, string>;
   readonly dropped: Dropped;
   readonly recorded: EventCounts | undefined;
+  /** What was pruned of it before; undefined: nothing. */
+  readonly pruned: ProcessTotals['pruned'];
   /** Where the rank was when it was last heard of. */
   readonly running: Running | undefined;
   readonly batches: number;
@@ -58,6 +61,7 @@ export class SourceSurvey {
   readonly #since: number[] = [];
   readonly #watermarks: number[] = [];
   readonly #readable: number[] = [];
+  readonly #pruned = new PrunedParts();
   #promised = Number.NEGATIVE_INFINITY;
   #heldBack = 0;
   #thinned = 0;
@@ -85,6 +89,7 @@ export class SourceSurvey {
     this.#header ??= header;
     this.#last = header;
     if (header.since !== undefined) this.#heldBack++;
+    if (header.pruned !== undefined) this.#pruned.add(header.pruned);
     this.#promised = Math.max(this.#promised, header.watermark);
     this.#readable.push(index);
     collectSamples(batch, this.#samples);
@@ -124,6 +129,7 @@ export class SourceSurvey {
       metadata,
       dropped: last.dropped,
       recorded: readCounts(this.#metadata.get(recordedKey), eventKinds),
+      pruned: this.#pruned.parts,
       running: readRunning(this.#metadata.get(runningKey) ?? ''),
       batches: this.#readable.length,
       ended: last.last,

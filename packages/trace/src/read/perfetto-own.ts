@@ -3,7 +3,16 @@
 // of a step, which spans were asynchronous, what the recorder counted.
 
 import { nanos, type TraceTime, traceTime } from '@ranktrace/protocol';
-import type { Alignment, EventCounts, ProcessPlace, ProcessTotals, TraceEvent, TraceLane, TraceProcess } from '../trace-sink.ts';
+import type {
+  Alignment,
+  EventCounts,
+  ProcessPlace,
+  ProcessTotals,
+  PrunedPart,
+  TraceEvent,
+  TraceLane,
+  TraceProcess,
+} from '../trace-sink.ts';
 import { ownKeys } from '../write/event-arguments.ts';
 import { laneOfName, laneOfRank } from '../write/process-names.ts';
 import type { Arguments } from './perfetto-track-event.ts';
@@ -78,9 +87,20 @@ export function totalsOfFacts(process: TraceProcess, facts: Arguments): ProcessT
     late: numberOf(facts, 'late', 0),
     counts: prefixed(facts, 'count', kinds),
     recorded: undefined,
+    ...prunedOfFacts(facts),
     ...(facts.has('place.step') ? { place: placeOfFacts(facts) } : {}),
     ended: facts.get('ended') === 'true',
   };
+}
+
+function prunedOfFacts(facts: Arguments): Pick<ProcessTotals, 'pruned'> {
+  const parts = (['detail', 'steps'] as const).flatMap((what): PrunedPart[] => {
+    const key = `pruned.${what}`;
+    if (!facts.has(`${key}.on`)) return [];
+    const steps = facts.has(`${key}.from`) ? ([numberOf(facts, `${key}.from`, 0), numberOf(facts, `${key}.to`, 0)] as const) : undefined;
+    return [{ what, steps, on: textOf(facts, `${key}.on`) }];
+  });
+  return parts.length === 0 ? {} : { pruned: { parts, events: prefixed(facts, 'pruned.events', kinds) } };
 }
 
 function placeOfFacts(facts: Arguments): ProcessPlace {

@@ -109,6 +109,10 @@ describe('a trace of ours', () => {
       { maxLength: 30 },
     ),
     totals: fc.record({ batches: fc.nat(), missing: fc.nat(), late: fc.nat(), ended: fc.boolean() }),
+    pruned: fc.subarray([
+      { what: 'detail', steps: [3, 12_000], on: '2026-01-31' },
+      { what: 'steps', steps: undefined, on: '2026-03-01' },
+    ] as const),
     place: fc.option(
       fc.record({
         step: fc.nat(),
@@ -175,6 +179,7 @@ describe('a trace of ours', () => {
           (process): ProcessTotals => ({
             ...processTotals({ process, ...made.totals, counts: eventCounts({ span: 3 }), dropped: droppedCounts({ names: 2 }) }),
             ...(made.place && { place: made.place }),
+            ...(made.pruned.length > 0 && { pruned: { parts: made.pruned, events: eventCounts({ span: 7, step: 2 }) } }),
           }),
         );
         const chunks = written((sink) => {

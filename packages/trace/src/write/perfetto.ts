@@ -297,8 +297,16 @@ class PerfettoWriter implements TraceSink {
     }
   }
 
-  #writeTotals({ process, batches, missing, dropped, late, counts, ended, place }: ProcessTotals): void {
-    const facts = { batches, missing, late, ended, ...placeFacts(place), outOfRange: this.#outOfRange.get(process) ?? 0 };
+  #writeTotals({ process, batches, missing, dropped, late, counts, ended, place, pruned }: ProcessTotals): void {
+    const facts = {
+      batches,
+      missing,
+      late,
+      ended,
+      ...placeFacts(place),
+      ...prunedFacts(pruned),
+      outOfRange: this.#outOfRange.get(process) ?? 0,
+    };
     this.#writeFacts(process, 'totals', this.#last, { ...facts, ...prefixed('dropped', dropped), ...prefixed('count', counts) });
   }
 
@@ -345,6 +353,13 @@ function placeFacts(place: ProcessPlace | undefined): Facts {
     }),
     ...prefixed('place.entered', Object.fromEntries(entered)),
   };
+}
+
+/** What was pruned of the store that the trace was made of. */
+function prunedFacts(pruned: ProcessTotals['pruned']): Facts {
+  if (pruned === undefined) return {};
+  const parts = pruned.parts.map(({ what, steps, on }) => prefixed(`pruned.${what}`, { on, from: steps?.[0], to: steps?.[1] }));
+  return Object.assign({}, ...parts, prefixed('pruned.events', pruned.events)) as Facts;
 }
 
 const prefixed = (prefix: string, facts: Facts): Facts =>

@@ -1,0 +1,37 @@
+// `ranktrace prune DIR`: retention by hand, or from a timer where no service runs.
+
+import { describePruned, type PruneResult, pruneStore } from '@ranktrace/aggregator';
+import { CliError } from '../errors.ts';
+import { formatBytes } from '../format.ts';
+import { abortOnInterrupt } from '../interrupt.ts';
+import { type RetentionArguments, retentionOf } from '../retention-options.ts';
+import { say } from '../say.ts';
+
+export interface PruneCommandOptions extends RetentionArguments {
+  readonly dryRun?: boolean;
+  readonly json?: boolean;
+}
+
+/** 0: all that was asked for was done; 1: something was left alone, which is said. */
+export async function prune(directory: string, options: PruneCommandOptions): Promise<number> {
+  const retention = retentionOf(options);
+  if (Object.values(retention).every((bound) => bound === undefined)) {
+    throw new CliError('bad_usage', 'prune needs at least one of --keep-detail, --keep-steps, --keep-trace and --store-max');
+  }
+  const { dryRun = false, json = false } = options;
+  using interrupt = abortOnInterrupt();
+  const result = await pruneStore(directory, retention, { dryRun, signal: interrupt.signal }).catch((error: unknown) => {
+    if (interrupt.signal.aborted)
+      throw new CliError('failed', 'Interrupted: what was pruned until then stays pruned, and the store is whole');
+    throw error;
+  });
+  for (const line of result.skipped) say(line);
+  process.stdout.write(json ? `${JSON.stringify({ dryRun, ...result })}\n` : asText(result, dryRun));
+  return result.skipped.length === 0 ? 0 : 1;
+}
+
+function asText({ pruned, bytesBefore, bytesAfter }: PruneResult, dryRun: boolean): string {
+  const sum = `${formatBytes(bytesBefore)} before, ${formatBytes(bytesAfter)} after`;
+  const lines = pruned.length === 0 ? ['nothing to prune'] : describePruned(pruned);
+  return `${[...lines, `${sum}${dryRun ? ' (dry run: nothing was changed)' : ''}`].join('\n')}\n`;
+}
