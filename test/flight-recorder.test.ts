@@ -46,7 +46,7 @@ function detailIn(aggregator: Aggregator): Map<number, number[]> {
   for (const source of aggregator.store('quiet').sources()) {
     const steps: number[] = [];
     for (let index = 0; index < source.count; index++) {
-      const { strings, tables } = decodeBatch(source.read(index), inflate);
+      const { strings, tables } = decodeBatch(source.read(index) as Uint8Array, inflate);
       const { columns, length } = tables.numberArguments;
       for (let row = 0; row < length; row++) {
         if (strings[columns.key[row] as number] === 'step') steps.push(columns.value[row] as number);

@@ -197,7 +197,8 @@ describe('deploy/grafana-dashboard.json', () => {
 
   test('shows one unit on each axis', () => {
     const unitOf = (name: string): string =>
-      /(seconds|bytes|watts|celsius|hertz|ratio|total)$/.exec(name.replace(/(cpu_seconds|batch_bytes)_total$/, '$1'))?.[1] ?? 'number';
+      /(seconds|bytes|watts|celsius|hertz|ratio|total)$/.exec(name.replace(/(cpu_seconds|batch_bytes|pruned_bytes)_total$/, '$1'))?.[1] ??
+      'number';
     for (const { title, fieldConfig, targets = [] } of panels) {
       expect([title, fieldConfig.defaults.unit]).toEqual([title, expect.any(String)]);
       expect([title, fieldConfig.overrides]).toEqual([title, []]);

@@ -23,7 +23,12 @@ describe('recordings of others', () => {
   });
 
   test('are not here: what lies in test/data was made for this project', () => {
-    const folders = filesBelow('test/data').map((path) => path.split('/').slice(2, path.includes('/kineto/') ? 4 : 3).join('/'));
+    const folders = filesBelow('test/data').map((path) =>
+      path
+        .split('/')
+        .slice(2, path.includes('/kineto/') ? 4 : 3)
+        .join('/'),
+    );
     const own = ['kineto/torch-reference', 'kineto/ddp-4rank', 'kineto/make_torch_reference.py', 'kineto/make_ddp_4rank.py', 'README.md'];
     expect([...new Set(folders)].sort()).toEqual([...own, 'store-v1', 'store-v2'].sort());
   });

@@ -123,7 +123,8 @@ function prunedFindings(totals: readonly ProcessTotals[]): Finding[] {
       what === 'detail'
         ? `detail of ${which || 'a part without steps'} was pruned on ${on}: the times of its steps and phases are left`
         : `${which || 'a part without steps'} ${which.startsWith('steps') ? 'were' : 'was'} pruned on ${on}: nothing is left`;
-    return { kind: 'pruned', ranks: [...new Set(ranks)], text };
+    const remedy = 'raise --keep-detail or --keep-steps to keep more of runs to come';
+    return { kind: 'pruned', ranks: [...new Set(ranks)], text, remedy };
   });
 }
 
