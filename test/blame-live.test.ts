@@ -8,7 +8,8 @@ import { startAggregator } from '@ranktrace/aggregator';
 import { type Batch, encodeBatch } from '@ranktrace/protocol';
 import { blameOfWindow } from '@ranktrace/trace';
 import { afterAll, describe, expect, it } from 'vitest';
-import { kinetoFilesOf, openKinetoFiles } from '../packages/cli/src/kineto-inputs.ts';
+import { inputsOf } from '../packages/cli/src/inputs/input-kinds.ts';
+import { openTorchJob } from '../packages/cli/src/inputs/torch-job.ts';
 import { ndtimelineBatches } from '../packages/trace/src/testing/ndtimeline-batches.ts';
 import { readNdtimeline } from '../packages/trace/src/testing/ndtimeline-recording.ts';
 import { ndtimelineWindow } from '../packages/trace/src/testing/ndtimeline-window.ts';
@@ -38,7 +39,7 @@ describe('four ranks of PyTorch', () => {
   it.each(['balanced', 'rank1_forward', 'rank2_data_load'])('%s', async (job) => {
     const run = job;
     await using aggregator = await startAggregator({ out: directory });
-    for (const source of await openKinetoFiles(kinetoFilesOf([join(kineto, job)]) ?? [], run)) {
+    for (const source of (await openTorchJob(inputsOf([join(kineto, job)]), false)).sources(run)) {
       for (let index = 0; index < source.count; index++) {
         const batch = source.batch(index);
         if (batch === undefined) throw new Error(`batch ${index} of rank ${source.rank} cannot be read`);

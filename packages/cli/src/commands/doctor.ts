@@ -8,8 +8,9 @@ import { promisify } from 'node:util';
 import { checkNats, hostId, type NatsConnectOptions } from '@ranktrace/aggregator';
 import { clockReport } from '@ranktrace/trace';
 import { formatBytes, formatNanos, formatTable } from '../format.ts';
+import { type InputOptions, openRun } from '../inputs/open-inputs.ts';
 import { abortOnInterrupt } from '../interrupt.ts';
-import { mergeAndReport, openMergeInputs } from '../merge-inputs.ts';
+import { mergeAndReport } from '../merge-and-report.ts';
 import { clocksData, formatClocks } from '../print-clocks.ts';
 
 interface Check {
@@ -30,10 +31,10 @@ export async function doctor(options: { nats?: NatsConnectOptions | undefined; o
   return checks.some((check) => check.state === 'failed') ? 1 : 0;
 }
 
-export async function checkClocks(inputs: readonly string[], options: { run?: string; json?: boolean }): Promise<number> {
-  using opened = await openMergeInputs(inputs, options.run);
+export async function checkClocks(inputs: readonly string[], options: InputOptions & { readonly json?: boolean }): Promise<number> {
+  using opened = await openRun(inputs, options);
   using interrupt = abortOnInterrupt();
-  const { header, totals } = await mergeAndReport(opened.sources, undefined, [], interrupt.signal);
+  const { header, totals } = await mergeAndReport(opened.input, undefined, [], interrupt.signal);
   const clocks = clockReport(totals);
   const { clockConflicts = [] } = header;
   if (options.json === true) process.stdout.write(`${JSON.stringify(clocksData(clocks, clockConflicts))}\n`);
