@@ -9,7 +9,7 @@ import { alerts } from './commands/alerts.ts';
 import { capture } from './commands/capture.ts';
 import { check, percentIn } from './commands/check.ts';
 import { detect } from './commands/detect.ts';
-import { checkClocks, doctor } from './commands/doctor.ts';
+import { doctor } from './commands/doctor.ts';
 import { dump } from './commands/dump.ts';
 import { merge } from './commands/merge.ts';
 import { report } from './commands/report.ts';
@@ -303,15 +303,11 @@ Runs of the same code differ by a per cent or two of their own; --fail-on is the
     .argument('[input...]', `a recorded run, whose clocks to check instead: ${inputKinds}`)
     .addOption(whichRun)
     .option(...allowMixed)
-    .option(...out)
+    .option('--out <dir>', 'directory of the run store (default: "ranktrace-out")')
     .option(...json)
     .addOption(servers)
     .addHelpText('after', examples('ranktrace doctor --nats nats://localhost:4222', 'ranktrace doctor ranktrace-out/night-42'))
-    .action(async (inputs: string[], options) =>
-      done(
-        inputs.length > 0 ? await checkClocks(inputs, options) : await doctor({ ...options, nats: natsOptions(options.nats, environment) }),
-      ),
-    );
+    .action(async (inputs: string[], options) => done(await doctor(inputs, { ...options, nats: natsOptions(options.nats, environment) })));
 
   describeSimulate(program.command('simulate'), runName).action(async (options) => done(await simulate(options)));
 

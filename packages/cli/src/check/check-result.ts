@@ -64,10 +64,10 @@ function meaningOf(verdict: CheckVerdict, failOn: number): string {
 }
 
 /** What so many steps can prove, computed from how they scatter; and whether that is enough for `failOn`. */
-export function provableLine({ failOn, comparison: { before, after, provable } }: CheckResult): string {
+export function provableLine({ verdict, failOn, comparison: { before, after, provable } }: CheckResult): string {
   const steps = before.steps === after.steps ? `${after.steps} steps each` : `${before.steps} and ${after.steps} steps`;
   const line = `${steps}: a difference under ${percent(provable)} cannot be told from scatter`;
-  if (provable <= failOn) return line;
+  if (provable <= failOn || verdict === 'slower') return line;
   return `${line}, so ${limitText(failOn)} more would not fail this check: record more steps, or choose --fail-on ${Math.ceil(100 * provable)}`;
 }
 
