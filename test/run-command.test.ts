@@ -183,7 +183,7 @@ outputs: [{ type: webhook, url: "${url}" }, { type: exit_code, rules: [step_time
       expect(stderr).toMatch(/run alerting: \w+ step_time_limit firing: /);
       expect(received.filter(({ rule }) => rule === 'step_time_limit').map(({ state }) => state)).toContain('firing');
       const json = await runCommand(['alerts', join(directory, 'alerting'), '--json']);
-      expect(JSON.parse(json.stdout).map(({ rule }: Alert) => rule)).toContain('step_time_limit');
+      expect(JSON.parse(json.stdout).alerts.map(({ rule }: Alert) => rule)).toContain('step_time_limit');
     } finally {
       receiver.close();
       receiver.closeAllConnections();

@@ -120,7 +120,7 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
   opened.add(() => pipeline.quarantine.close());
   opened.add(() => pipeline.stores.close());
   // A service for one run says at once that somebody else writes it, or what it already has.
-  if (run !== undefined) pipeline.stores.get(run);
+  if (run !== undefined && pipeline.stores.runs().includes(run)) pipeline.stores.get(run);
 
   const syncing = setInterval(() => void pipeline.stores.sync(new Date()), limits.syncIntervalMs).unref();
   opened.add(() => clearInterval(syncing));

@@ -203,8 +203,8 @@ export function describeSimulate(command: Command, runName: (text: string) => st
     .option('--exit-bias-us <us>', 'hosts leave collectives late by 0 to twice this', number, 10)
     .option('--clock-step <host@seconds:micros>', 'a clock jumps ahead, or back below 0; repeatable', listOf(clockStep))
     .option(
-      '--straggler <rank:phase:+ms[@step[-last]]>',
-      `a rank takes longer in ${stragglingPhases.join(', ')}; repeatable`,
+      '--straggler <rank:phase:+ms[@step]>',
+      `a rank takes longer in ${stragglingPhases.join(', ')}, at each step, at one, or @from-to; repeatable`,
       listOf(straggler),
     )
     .option('--lost <share>', 'collective parts and rpc halves not recorded, batches not arrived, 0 to 0.9', number, 0)

@@ -1,7 +1,8 @@
 // What the paths of a command line are, before anything of them is opened.
 //
-//   directory   with torch.profiler files         torch      its .json files; those that are no trace are named and left out when they are read
-//               with segments in it or below      store      a run directory, a directory of runs, a spool
+//   directory   a run's, or of such               store      whatever lies beside the runs
+//               with torch.profiler files         torch      its .json files; those that are no trace are named and left out when they are read
+//               with segments in it or below      store      a spool, or a directory further up
 //               with .pftrace files alone         perfetto   such as a run whose segments were pruned
 //   file        JSON, zipped or not               torch      or zipkin, by how it begins
 //               .pftrace, or a packet's first tag perfetto
@@ -62,14 +63,18 @@ function inputOf(path: string): Input {
   const names = readdirSync(path).sort(byNumber);
   const of = (name: RegExp): string[] => names.filter((of) => name.test(of)).map((of) => join(path, of));
   const directory = (kind: InputKind, files: readonly string[]): Input => ({ kind, path, files, isDirectory: true });
-  const isRun = names.includes('run.json');
-  const jsonFiles = isRun ? [] : of(jsonName);
+  const isStore = isStoreAt(path, names);
+  const jsonFiles = isStore ? [] : of(jsonName);
   if (jsonFiles.some(isTorch)) return directory('torch', jsonFiles);
   if (holdsSegments(path, 0)) return directory('store', [path]);
-  const traces = isRun ? of(/^trace\.pftrace(\.gz)?$/) : of(perfettoName);
+  const traces = of(names.includes('run.json') ? /^trace\.pftrace(\.gz)?$/ : perfettoName);
   if (traces.length > 0) return directory('perfetto', traces);
   return jsonFiles.length > 0 ? directory('torch', jsonFiles) : directory('store', [path]);
 }
+
+/** A run directory, or a directory of such. */
+const isStoreAt = (path: string, names: readonly string[]): boolean =>
+  names.includes('run.json') || names.some((name) => existsSync(join(path, name, 'run.json')));
 
 function kindOfFile(path: string): InputKind {
   const beginning = beginningOf(path);
@@ -102,8 +107,7 @@ function isReadable(directory: string): boolean {
 }
 
 /** Whether its batches are whole runs: a run directory, or a directory of such. Those of a spool or a segment are parts of runs. */
-export const isRunStore = ({ path, isDirectory }: Input): boolean =>
-  isDirectory && (existsSync(join(path, 'run.json')) || readdirSync(path).some((name) => existsSync(join(path, name, 'run.json'))));
+export const isRunStore = ({ path, isDirectory }: Input): boolean => isDirectory && isStoreAt(path, readdirSync(path));
 
 /** rank10 comes behind rank9. */
 const byNumber = new Intl.Collator('en', { numeric: true }).compare;
