@@ -62,7 +62,8 @@ export async function mergeStored(
         totals = told;
       },
     };
-    options.onSkipped?.(await driveSteps(input.events(teeSink(...sinks, keepTotals)), drive));
+    const skipped = await driveSteps(input.events(teeSink(...sinks, keepTotals)), drive);
+    options.onSkipped?.(skipped);
     return totals;
   }
   const readable = input.map((source) => readableSource(source, options.onUnreadable));
