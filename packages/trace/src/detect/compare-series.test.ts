@@ -121,6 +121,13 @@ describe('the few steps that a schedule records', () => {
     expect(held).toBeGreaterThanOrEqual(370);
   });
 
+  test('of ten steps or more, one spike falls out', () => {
+    const spike = (step: number, time: number): number => (step === 6 ? 4 * time : time);
+    const [calm, spiked] = [levelOf(series(40, 12, 200)), levelOf(series(40, 12, 200, 0.01, spike))];
+    expect(Math.abs(spiked.level / calm.level - 1)).toBeLessThan(0.005);
+    expect(spiked.noise).toBeLessThan(2 * calm.noise);
+  });
+
   test('leaves out a first step that took longer than all others', () => {
     expect(levelOf([900, 200, 201, 199, 202])).toMatchObject({ warmUp: 1, steps: 4 });
     expect(levelOf([200, 201, 199, 202, 200])).toMatchObject({ warmUp: 0, steps: 5 });

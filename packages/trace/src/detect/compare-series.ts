@@ -7,7 +7,7 @@
 // T = difference of the medians over its standard error. One comparison needs less of it than a detector that looks after every block:
 // `holdT`, which the detector asks of one window, and not `thresholdT`.
 //
-// The 3 to 10 steps that a profiler's schedule records make no blocks. They are compared one by one, by their means, and pay for being few: T must
+// The 3 to 10 steps that a profiler's schedule records make no blocks. They are compared one by one, by means, and pay for being few: T must
 // pass the quantile of Student's t that is as improbable as `holdT` is of many (Welch's degrees of freedom). `provable` says what that leaves.
 //
 // What differs between runs of the same code (placement, neighbours, clocks of the hardware) is no noise within a run: it is for the caller to
@@ -80,18 +80,25 @@ export function levelOfSeries(times: readonly number[]): SeriesLevel | undefined
   };
 }
 
-/** By single steps. Some scatter more than others, and none falls out: what they prove is less then, and no more than they can. */
+/**
+ * By single steps: a mean trimmed by a tenth at each end, so of ten steps or more a spike falls out, and its winsorized deviation.
+ * Source: K. K. Yuen, The two-sample trimmed t for unequal population variances, Biometrika 61 (1974).
+ */
 function levelOfFew(logs: readonly number[], { noiseFloor, warmUpShare }: DetectorOptions): SeriesLevel | undefined {
   // The first steps are warm-up where each is longer than all after it.
   let warmUp = 0;
   const most = Math.floor(logs.length * warmUpShareMax);
   while (warmUp < most && (logs[warmUp] as number) > Math.max(...logs.slice(warmUp + 1)) + warmUpShare) warmUp++;
-  const used = logs.slice(warmUp);
+  const used = logs.slice(warmUp).sort((a, b) => a - b);
   if (used.length < seriesStepsMin) return undefined;
-  const level = mean(used);
-  const degrees = used.length - 1;
-  const noise = Math.sqrt(used.reduce((sum, log) => sum + (log - level) ** 2, 0) / degrees);
-  return { level: Math.exp(level), noise: Math.max(noise, noiseFloor), blocks: used.length, steps: used.length, warmUp, degrees };
+  const cut = Math.floor(used.length / 10);
+  const kept = used.slice(cut, used.length - cut);
+  const winsorized = used.map((log) => Math.min(Math.max(log, kept[0] as number), kept.at(-1) as number));
+  const middle = mean(winsorized);
+  const squares = winsorized.reduce((sum, log) => sum + (log - middle) ** 2, 0);
+  const degrees = kept.length - 1;
+  const noise = Math.max(Math.sqrt(squares / degrees), noiseFloor);
+  return { level: Math.exp(mean(kept)), noise, blocks: kept.length, steps: used.length, warmUp, degrees };
 }
 
 /**
