@@ -269,7 +269,7 @@ for; they are named, and the exit code is 1. The trace lies where the service ru
       new Option('--fail-on <percent>', 'fail when steps are so many per cent longer, or more').argParser(percent).default(0.03, '3'),
     )
     .option('--save <file>', 'write the steps of the run to a small file, a baseline that needs no store; alone or beside a comparison')
-    .addOption(new Option('--format <format>', 'what is printed (default: text)').choices(checkFormats))
+    .addOption(new Option('--format <format>', 'what is printed, text unless another is named').choices(checkFormats))
     .option('--markdown <file>', 'write the check there, too, as Markdown')
     .option('--junit <file>', 'write the check there, too, as a JUnit test report')
     .addOption(whichRun)
