@@ -34,6 +34,8 @@ export interface AggregatorOptions {
   readonly nats?: NatsConnectOptions | undefined;
   /** Take this run only. */
   readonly run?: string | undefined;
+  /** With `run`: whatever else comes to this address is taken, too. */
+  readonly takesOthers?: boolean | undefined;
   /** Directory of the built page, to show the runs; without it there is none. */
   readonly page?: string | undefined;
   /** What is alerted about and captured, and who is told of it (`readConfig`); by default nobody is told. */
@@ -101,7 +103,7 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
   const { out, listen = {}, token, nats, run, page } = options;
   const onNotice = withoutRepeats(options.onNotice ?? (() => undefined));
   const { config } = options;
-  const taken = run === undefined ? undefined : new Set([run]);
+  const taken = run === undefined || options.takesOthers === true ? undefined : new Set([run]);
   const jetStreams: JetStreamIngest[] = [];
   const alerts = new AlertService({
     rules: config?.rules,
@@ -120,7 +122,7 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
   opened.add(() => pipeline.quarantine.close());
   opened.add(() => pipeline.stores.close());
   // A service for one run says at once that somebody else writes it, or what it already has.
-  if (run !== undefined && pipeline.stores.runs().includes(run)) pipeline.stores.get(run);
+  if (run !== undefined) pipeline.stores.get(run);
 
   const syncing = setInterval(() => void pipeline.stores.sync(new Date()), limits.syncIntervalMs).unref();
   opened.add(() => clearInterval(syncing));

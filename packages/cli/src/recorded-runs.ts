@@ -12,6 +12,8 @@ export interface RecordedRunsOptions {
   /** The name that the ranks were given, and whether somebody chose it. */
   readonly name: string;
   readonly isChosen: boolean;
+  /** Whether no run of that name was there before. */
+  readonly isNew: boolean;
   readonly out: string;
   readonly spool: string;
   readonly overNats: boolean;
@@ -31,7 +33,7 @@ export class RecordedRuns {
   constructor(aggregator: Aggregator, options: RecordedRunsOptions) {
     this.#aggregator = aggregator;
     this.#options = options;
-    this.#before = new Set(aggregator.runs());
+    this.#before = new Set(aggregator.runs().filter((run) => run !== options.name || !options.isNew));
     this.#timer = setInterval(() => void this.look(), lookEveryMs).unref();
   }
 
@@ -43,7 +45,7 @@ export class RecordedRuns {
   /** Takes in what is new, and tells it. */
   async look(): Promise<void> {
     const { name, overNats, tell } = this.#options;
-    const found = this.#aggregator.status().runs.map(({ run }) => run);
+    const found = this.#aggregator.status().runs.flatMap(({ run, ranks }) => (ranks.length > 0 ? [run] : []));
     for (const run of overNats ? [...found, ...this.#inSpool()] : found) {
       if (this.#seen.has(run)) continue;
       this.#seen.add(run);

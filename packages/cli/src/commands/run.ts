@@ -7,7 +7,8 @@
 // With --view the page of the run is served from before the first rank starts until Ctrl-C, also when the ranks have long ended. With --config
 // it alerts as the service does. A program that names its run itself is followed there (recorded-runs.ts).
 
-import { access, constants, rm, rmdir } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { access, constants, rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import {
@@ -66,25 +67,27 @@ export async function run(command: readonly string[], options: RunOptions): Prom
   using interrupt = abortOnInterrupt();
   let status: RunStatus | undefined;
   const tell = (line: string): void => (status ?? { say }).say(line);
+  const isNew = !existsSync(join(out, name));
+  // The run is there from the start, for the page; it goes again where the program named its run otherwise.
+  await using leftover = emptyRun(join(out, name));
   await using aggregator = await startAggregator({
     out,
     listen: { host: '127.0.0.1', port: 0 },
     nats: options.nats,
+    run: name,
     // Others publish on the same NATS; on the port that only the ranks know, whatever comes is theirs.
-    run: options.nats === undefined ? undefined : name,
+    takesOthers: options.nats === undefined,
     page,
     config,
     onNotice: tell,
   });
-  // A run that somebody else writes is known at once.
-  if (aggregator.runs().includes(name)) aggregator.store(name);
   const view = (run: string): string => pageAddress(aggregator.address, undefined, `#/overview?run=${run}`);
   if (page !== undefined) {
     say(`view: ${view(name)}`);
     if (options.open && process.stdout.isTTY === true) openBrowser(view(name), options.environment);
   }
   const isChosen = options.name !== undefined;
-  const runs = new RecordedRuns(aggregator, { name, isChosen, out: options.out, spool, overNats: options.nats !== undefined, tell });
+  const runs = new RecordedRuns(aggregator, { name, isChosen, isNew, out: options.out, spool, overNats: options.nats !== undefined, tell });
   const url = options.nats?.servers[0] ?? aggregator.address.replace(/^http/, 'ws');
   const ranks = await RankProcesses.start(command, {
     ranks: options.ranks,
@@ -114,9 +117,10 @@ export async function run(command: readonly string[], options: RunOptions): Prom
   await lastBatches(aggregator, ranks.started, options.nats === undefined ? quietMs : quietNatsMs);
   status.stop();
   status = undefined;
-  if (await takeSpool(aggregator, spool)) await removeSpool(spool);
+  if (await takeSpool(aggregator, spool)) await rm(spool, { recursive: true, force: true });
   await runs.look();
   runs.stop();
+  leftover.isEmpty = isNew && !runs.names.includes(name) && !existsSync(spool);
   const stored = aggregator.runs();
   const names = runs.names.filter((run) => stored.includes(run));
   const written = await writeRuns(aggregator, names, options, config, exit.code);
@@ -184,10 +188,15 @@ function alertLines(alerts: readonly Alert[]): string {
   return [head, ...alerts.map((alert) => `  ${printable(alertText(alert))}`)].join('\n');
 }
 
-/** The spool is empty, and so may be the directory around it: the program named its run otherwise, and it lies elsewhere. */
-async function removeSpool(spool: string): Promise<void> {
-  await rm(spool, { recursive: true, force: true });
-  await rmdir(dirname(spool)).catch(() => {});
+/** The directory of a run, which is removed at the end when it `isEmpty`. */
+function emptyRun(path: string): AsyncDisposable & { isEmpty: boolean } {
+  const leftover = {
+    isEmpty: false,
+    [Symbol.asyncDispose]: async () => {
+      if (leftover.isEmpty) await rm(path, { recursive: true, force: true });
+    },
+  };
+  return leftover;
 }
 
 /** All servers of a cluster, not the first alone, and a user that stood in a URL. */
