@@ -1,9 +1,10 @@
 // Projects, from fast to slow: `unit` and `sdk` beside the sources, `repository` (rules about the code and the manual), `cluster` (child processes, a
-// real nats-server, Chromium). Tests read `src` through the `source` condition; child processes and worker threads run `dist`, which the
-// global setup builds once per run, so that it is never stale.
+// real nats-server, Chromium); and `recorded`, where recordings of others are found (test/recorded/README.md). Tests read `src` through the
+// `source` condition; child processes and worker threads run `dist`, which the global setup builds once per run, so that it is never stale.
 
 import { defaultClientConditions, defaultServerConditions } from 'vite';
 import { defineConfig } from 'vitest/config';
+import { recordedData } from './test/recorded/recorded-data.mjs';
 
 const sources = {
   resolve: { conditions: ['source', ...defaultClientConditions] },
@@ -17,6 +18,17 @@ const sources = {
 };
 
 const minute = 60_000;
+
+// test/run.mjs lists the cases where they cannot run, to say how many they are.
+const isRecorded = recordedData() !== undefined || process.env.RANKTRACE_TEST_LIST_RECORDED === '1';
+const recorded = !isRecorded
+  ? []
+  : [
+      {
+        ...sources,
+        test: { name: 'recorded', include: ['test/recorded/**/*.test.ts'], testTimeout: 5 * minute, hookTimeout: 5 * minute },
+      },
+    ];
 
 export default defineConfig({
   ...sources,
@@ -61,6 +73,7 @@ export default defineConfig({
           hookTimeout: 5 * minute,
         },
       },
+      ...recorded,
     ],
   },
 });

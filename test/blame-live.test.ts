@@ -1,38 +1,20 @@
-// Recorded jobs, replayed batch by batch through a service: what is blamed there is what is blamed on the files.
+// Recorded and simulated jobs, replayed batch by batch through a service: what is blamed there is what is blamed on the files.
 
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { deflateRawSync, gunzipSync } from 'node:zlib';
 import { startAggregator } from '@ranktrace/aggregator';
-import { type Batch, encodeBatch } from '@ranktrace/protocol';
-import { blameOfWindow } from '@ranktrace/trace';
 import { afterAll, describe, expect, it } from 'vitest';
 import { inputsOf } from '../packages/cli/src/inputs/input-kinds.ts';
 import { openTorchJob } from '../packages/cli/src/inputs/torch-job.ts';
-import { ndtimelineBatches } from '../packages/trace/src/testing/ndtimeline-batches.ts';
-import { readNdtimeline } from '../packages/trace/src/testing/ndtimeline-recording.ts';
-import { ndtimelineWindow } from '../packages/trace/src/testing/ndtimeline-window.ts';
-import { repository, runCommand } from './setup/ranktrace-command.ts';
+import { pipelineJob } from '../packages/trace/src/testing/pipeline-job.ts';
+import { repository } from './setup/ranktrace-command.ts';
+import { encoded, type Report, replayed, reportOf } from './setup/replayed-jobs.ts';
 
-const data = join(repository, '../shared/data');
-const kineto = join(data, 'kineto/ddp-4rank');
+const kineto = join(repository, 'test/data/kineto/ddp-4rank');
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-blame-'));
 afterAll(() => rmSync(directory, { recursive: true }));
 
-interface Report {
-  readonly verdict: string;
-  readonly findings: readonly { kind: string; ranks: number[]; phase?: string; costMsPerStep: number }[];
-  readonly blame: { readonly whatIf: readonly { ranks: number[]; slowdown: number }[] };
-}
-
-async function reportOf(path: string): Promise<Report> {
-  const { code, stdout, stderr } = await runCommand(['report', path, '--json']);
-  expect(code, stderr).toBe(0);
-  return JSON.parse(stdout) as Report;
-}
-
-const encoded = (batch: Batch): Uint8Array => encodeBatch(batch, (body) => deflateRawSync(body));
 const kindsOf = ({ findings }: Report) => findings.map(({ kind, ranks, phase }) => ({ kind, ranks, phase }));
 
 describe('four ranks of PyTorch', () => {
@@ -43,7 +25,7 @@ describe('four ranks of PyTorch', () => {
       for (let index = 0; index < source.count; index++) {
         const batch = source.batch(index);
         if (batch === undefined) throw new Error(`batch ${index} of rank ${source.rank} cannot be read`);
-        // Four processes of one host, as the README of the recordings says; their files do not name it.
+        // Four processes of one host, as test/data/README.md says; their files do not name it.
         const header = { ...batch.header, host: 'vm', hostName: 'vm' };
         expect(aggregator.ingest(encoded({ ...batch, header })).result).toBe('stored');
       }
@@ -64,39 +46,21 @@ describe('four ranks of PyTorch', () => {
   });
 });
 
-describe('production jobs of ByteDance', () => {
-  async function replayed(job: string) {
-    const csv = gunzipSync(readFileSync(join(data, `ndtimeline/${job}/trace-${job}.csv.gz`))).toString();
-    {
-      await using aggregator = await startAggregator({ out: directory });
-      for (const batch of ndtimelineBatches(csv, job)) expect(aggregator.ingest(encoded(batch)).result).toBe('stored');
-    }
-    const live = await reportOf(join(directory, job));
-    // The same recording without batches, store and merge.
-    const direct = blameOfWindow(ndtimelineWindow(csv));
-    expect(live.verdict).toBe(direct.verdict);
-    const { workers } = readNdtimeline(csv);
-    const named = live.findings.map((finding) => ({ ...finding, ranks: finding.ranks.map((worker) => workers[worker]?.rank) }));
-    expect(named.map(({ kind, ranks, phase }) => ({ kind, ranks, phase }))).toEqual(
-      direct.findings.map(({ kind, ranks, phase }) => ({ kind, ranks, phase })),
-    );
-    for (const [index, { costMsPerStep }] of direct.findings.entries()) {
-      expect(Math.abs((live.findings[index]?.costMsPerStep ?? 0) / costMsPerStep - 1)).toBeLessThan(0.001);
-    }
-    return live;
-  }
-
-  it('AR: worker (stage 0, dp 0), which makes steps 1.97 times as long', async () => {
-    const { verdict, findings, blame } = await replayed('AR');
+describe('a simulated job of 4 stages and 4 replicas (seed 1)', () => {
+  it('a worker that computes 2.35 times as long is found, with what it costs in truth', async () => {
+    const slow = { stage: 0, dp: 0, factor: 2.35 };
+    const job = pipelineJob({ seed: 1, slow });
+    const { verdict, findings, blame } = await replayed(directory, 'slow-worker', job.csv);
     expect(verdict).toBe('straggler');
     expect(findings[0]).toMatchObject({ kind: 'straggler', ranks: [0], phase: 'backward-compute' });
     const [whatIf] = blame.whatIf;
     expect(whatIf?.ranks).toEqual([0]);
-    expect(Math.abs((whatIf?.slowdown ?? 0) / 1.97 - 1)).toBeLessThan(0.03);
+    const truth = job.stepSeconds / pipelineJob({ seed: 1 }).stepSeconds;
+    expect(Math.abs((whatIf?.slowdown ?? 0) / truth - 1)).toBeLessThan(0.01);
   });
 
-  it('SE: no worker for long, but some worker in each step', async () => {
-    const { verdict, findings } = await replayed('SE');
+  it('of sequences of unequal length no worker is, though some worker in each step', async () => {
+    const { verdict, findings } = await replayed(directory, 'lengths', pipelineJob({ seed: 1, replicas: 8, lengths: 0.15 }).csv);
     expect(verdict).toBe('rotating_imbalance');
     expect(findings.map(({ kind }) => kind)).not.toContain('straggler');
   });

@@ -31,10 +31,18 @@ describe('ranktrace run', () => {
     expect(stdout).toMatch(/^mean per step +step +wait +/m);
     expect(stdout).toMatch(/^rank 1 +[\d.]+ ms/m);
     expect(stdout).toContain('clocks: all ranks read one clock (exact)');
-    expect(stdout).toContain('findings: none; nothing was lost');
+    expect(stdout).toMatch(/^findings:/m);
+    expect(stdout).toContain('nothing was lost');
     expect(stdout).toMatch(/trace: .*text\/trace\.pftrace/);
     // Everything was acknowledged, so nothing is left beside the store.
     expect(existsSync(join(directory, 'text', 'spool'))).toBe(false);
+  });
+
+  it('names a straggler among its findings', { timeout: 120_000 }, async () => {
+    const program = ['--', process.execPath, 'test/programs/slow-rank.mjs', '60', '2', '0', '60', '60'];
+    const { stdout, code, stderr } = await runCommand(['run', '--ranks', '4', '--name', 'straggler', '--out', directory, ...program]);
+    expect(code, stderr).toBe(0);
+    expect(stdout).toMatch(/^findings:\n {2}straggler: rank 2 in forward: [\d.]+ ms per step/m);
   });
 
   it('finishes the trace on Ctrl-C', async () => {
@@ -78,7 +86,7 @@ describe('ranktrace run', () => {
     writeFileSync(mark, '');
     const { stdout, code, stderr } = await run.ended;
     expect(stdout, stderr).toContain('interrupts: 1');
-    expect(stdout).toContain('findings: none');
+    expect(stdout).toContain('nothing was lost');
     expect(code).toBe(0);
   });
 
@@ -195,7 +203,7 @@ describe('ranktrace run', () => {
     const { code, stderr, stdout } = await runCommand(['run', '--name', 'nats', '--nats', url, '--out', directory, ...steps(20, 2)]);
     expect(code, stderr).toBe(0);
     expect(stdout).toMatch(/^steps: 20,/m);
-    expect(stdout).toContain('findings: none');
+    expect(stdout).toContain('nothing was lost');
   });
 
   it('says so when the command records nothing', async () => {

@@ -1,68 +1,29 @@
-// `ranktrace merge` on torch.profiler's own files (../shared/data): one trace of a job, every event of every file in it.
+// `ranktrace merge` on torch.profiler's files, its own and simulated ones: one trace of a job, every event of every file in it.
 
 import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { gunzipSync, gzipSync } from 'node:zlib';
+import { gzipSync } from 'node:zlib';
 import { afterAll, describe, expect, it } from 'vitest';
-import { openTrace } from './oracle/trace-processor.ts';
+import { writeGpuJob } from './setup/gpu-job-files.ts';
+import { expectChromeTrace, expectPerfettoTrace } from './setup/merged-gpu-files.ts';
 import { repository, runCommand } from './setup/ranktrace-command.ts';
 
-const data = join(repository, '../shared/data/kineto');
+const data = join(repository, 'test/data/kineto');
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-kineto-'));
 afterAll(() => rmSync(directory, { recursive: true }));
 
-interface FileEvent {
-  readonly ph: string;
-  readonly cat?: string;
-  readonly name: string;
-  readonly pid: number | string;
-  readonly ts: number;
-  readonly args?: Readonly<Record<string, unknown>>;
-}
+describe('8 ranks on GPUs (simulated, seed 1)', () => {
+  const folder = join(directory, 'gpu-job');
+  const { paths, collectives } = writeGpuJob(folder, { seed: 1 });
 
-const eventsOf = (path: string): FileEvent[] => JSON.parse(gunzipSync(readFileSync(path)).toString()).traceEvents;
-const isOfProgram = ({ ph, pid }: FileEvent): boolean => ph === 'X' && typeof pid === 'number';
-
-describe('8 ranks on GPUs', () => {
-  const files = Array.from({ length: 8 }, (_, rank) => join(data, `nanogpt-8rank/rank${rank}.chrome-trace.json.gz`));
-  const inputs = files.map(eventsOf);
-  const isStep = (event: FileEvent): boolean => event.cat === 'user_annotation' && event.name.startsWith('ProfilerStep#');
-  const isKernel = ({ cat, name }: FileEvent): boolean => cat === 'kernel' && name.startsWith('ncclDevKernel');
-
-  it('become one trace with all that each file has, as Chrome JSON', async () => {
-    const trace = join(directory, 'cluster.json');
-    const { stdout, stderr, code } = await runCommand(['merge', ...files, '-o', trace, '--json']);
-    expect(code, stderr).toBe(0);
-    expect(stderr).toBe('');
-    const report = JSON.parse(stdout);
-    expect(report.findings).toEqual([]);
-    const merged = JSON.parse(readFileSync(trace, 'utf8')).traceEvents as FileEvent[];
-    for (const [rank, input] of inputs.entries()) {
-      const program = input.filter(isOfProgram);
-      const steps = program.filter(isStep).length;
-      const collective = program.filter(isKernel).length;
-      const span = program.length - steps - collective;
-      expect(report.ranks[rank].counts).toEqual({ span, instant: 0, counter: 0, step: steps, collective, rpc: 0 });
-      expect(merged.filter(({ ph, pid }) => ph === 'X' && pid === rank + 1)).toHaveLength(program.length);
-    }
-  });
+  it('become one trace with all that each file has, as Chrome JSON', () => expectChromeTrace(paths, join(directory, 'cluster.json')));
 
   it("and as a Perfetto trace that Perfetto's own processor reads: rows per rank, kernels with their arguments", async () => {
-    const trace = join(directory, 'cluster.pftrace');
-    const { code, stderr } = await runCommand(['merge', join(data, 'nanogpt-8rank'), '-o', trace]);
-    expect(code, stderr).toBe(0);
-    using opened = await openTrace(readFileSync(trace));
-    const count = async (where: string): Promise<unknown> => (await opened.query(`select count(*) as n from slice where ${where}`))[0]?.n;
-    expect(await opened.query("select name, value from stats where severity in ('error', 'data_loss') and value > 0")).toEqual([]);
-    for (const category of ['cpu_op', 'cuda_runtime', 'gpu_memcpy', 'gpu_memset', 'gpu_user_annotation']) {
-      expect(await count(`category = '${category}'`)).toBe(inputs.flat().filter(({ cat }) => cat === category).length);
-    }
-    expect(await count("category = 'kernel'")).toBe(inputs.flat().filter((event) => event.cat === 'kernel' && !isKernel(event)).length);
-    expect(await count("category = 'collective'")).toBe(inputs.flat().filter(isKernel).length);
-    // One arrow from rank to rank for each of the 76 that all of them have.
-    const links = await opened.query('select count(distinct slice_out) as n from flow');
-    expect(Number(links[0]?.n)).toBeGreaterThanOrEqual(76);
+    const arrows = await expectPerfettoTrace(folder, paths, join(directory, 'cluster.pftrace'));
+    // One arrow from rank to rank for each of those that all have.
+    const world = collectives.filter(({ group }) => group === '0');
+    expect(arrows).toBeGreaterThanOrEqual(Math.min(...paths.map((_, rank) => world.filter((one) => one.rank === rank).length)));
   });
 });
 

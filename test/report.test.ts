@@ -58,6 +58,16 @@ describe('a simulated cluster', () => {
     const run = await simulated('straggler', '--ranks', '16', '--hosts', '4', '--seconds', '12', '--straggler', '5:backward:+60');
     const { collectives, clocks, remoteCalls, findings } = await report(run);
     expect(findings).toMatchObject([{ kind: 'straggler', ranks: [5], phase: 'backward' }]);
+    // What report and merge say of findings before the verdict agrees with it.
+    const trace = join(directory, 'straggler.pftrace');
+    for (const command of [
+      ['report', run],
+      ['merge', run, '-o', trace],
+    ]) {
+      const { stdout } = await runCommand(command);
+      expect(stdout).toMatch(/^findings:\n {2}straggler: rank 5 in backward: [\d.]+ ms per step, [\d.]+ % of it\n {2}nothing was lost$/m);
+      expect(stdout).not.toContain('findings: none');
+    }
     const [allReduce] = collectives.collectives;
     const last = [...allReduce.perRank].sort((a: { lastIn: number }, b: { lastIn: number }) => b.lastIn - a.lastIn)[0];
     expect(last).toMatchObject({ rank: 5 });

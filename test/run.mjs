@@ -1,11 +1,12 @@
 // What `npm test` runs: build (code and page), format and lint, every test. The last line is always `N passed, N failed`; a build or a lint
-// that fails counts as one failure each and shows why.
+// that fails counts as one failure each and shows why. Where there are no recordings of others, one line says how many cases were not run.
 
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { recordedData } from './recorded/recorded-data.mjs';
 
 const repository = fileURLToPath(new URL('..', import.meta.url));
 const bin = (name) => join(repository, 'node_modules/.bin', name);
@@ -57,15 +58,32 @@ try {
     console.log(`FAILED ${skipped} skipped: every test must run`);
     failed += skipped;
   }
+  if (recordedData() === undefined && process.argv.length === 2) {
+    const why = 'RANKTRACE_RECORDED_DATA names no folder, and shared/data does not lie beside the project';
+    console.log(`NOT RUN: ${recordedCases()} cases on recordings of others (${why}): see test/recorded/README.md`);
+  }
   if (status !== 0 && failed === 0) {
     console.log(`FAILED vitest ended with ${status}: an error outside of any test, see above`);
     failed++;
   }
 } catch (error) {
-  console.log(`FAILED vitest ended with ${status} before it wrote its results: ${error.message}`);
+  console.log(`FAILED vitest ended with ${status}, and its results cannot be told: ${error.message}`);
   failed++;
 } finally {
   rmSync(folder, { recursive: true, force: true });
+}
+
+/** How many cases there are, by collecting them. Throws where vitest cannot. */
+function recordedCases() {
+  const list = join(folder, 'recorded.json');
+  const env = { ...process.env, RANKTRACE_TEST_NO_BUILD: '1', RANKTRACE_TEST_LIST_RECORDED: '1' };
+  const { status, stderr } = spawnSync(bin('vitest'), ['list', '--project', 'recorded', `--json=${list}`], {
+    ...options,
+    env,
+    stdio: 'pipe',
+  });
+  if (status !== 0) throw new Error(`the recorded cases cannot be counted: ${stderr}`);
+  return JSON.parse(readFileSync(list, 'utf8')).length;
 }
 
 console.log(`${passed} passed, ${failed} failed`);

@@ -1,4 +1,4 @@
-// `ranktrace table` on torch.profiler's own files, against what torch itself says of the same profiles (../shared/data, recorded by torch).
+// `ranktrace table` on torch.profiler's own files, against what torch itself says of the same profiles (test/data).
 
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,7 +7,7 @@ import { gunzipSync } from 'node:zlib';
 import { afterAll, describe, expect, it } from 'vitest';
 import { repository, runCommand } from './setup/ranktrace-command.ts';
 
-const reference = join(repository, '../shared/data/kineto/torch-reference');
+const reference = join(repository, 'test/data/kineto/torch-reference');
 const names = readdirSync(reference)
   .filter((name) => name.endsWith('.expected.json'))
   .map((name) => name.replace('.expected.json', ''));

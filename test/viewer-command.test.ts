@@ -4,15 +4,18 @@ import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSy
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import type { RunLine } from '@ranktrace/protocol';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { WebSocket } from 'ws';
+import { skewedCalls } from '../packages/trace/src/testing/skewed-calls.ts';
 import { repository, runCommand, startCommand } from './setup/ranktrace-command.ts';
-import { servedBy, startView } from './setup/viewed-runs.ts';
+import { namesAt, runsAt, servedBy, startView } from './setup/viewed-runs.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-view-'));
-const data = join(repository, '../shared/data');
-afterAll(() => rmSync(directory, { recursive: true }));
+const data = join(repository, 'test/data');
+// Beside the runs, whose directory holds nothing else.
+const zipkin = mkdtempSync(join(tmpdir(), 'ranktrace-view-zipkin-'));
+afterAll(() => {
+  for (const path of [directory, zipkin]) rmSync(path, { recursive: true });
+});
 
 beforeAll(async () => {
   for (const [run, seed] of [
@@ -23,31 +26,12 @@ beforeAll(async () => {
     const { code, stderr } = await runCommand(['simulate', ...options]);
     if (code !== 0) throw new Error(stderr);
   }
+  writeFileSync(join(zipkin, 'calls.json'), skewedCalls(1).bytes);
   const trace = join(directory, 'night.pftrace');
   const { code, stderr } = await runCommand(['merge', join(directory, 'night-1'), '-o', trace]);
   if (code !== 0) throw new Error(stderr);
   writeFileSync(`${trace}.gz`, gzipSync(readFileSync(trace)));
 });
-
-/** The runs as a page is told them. */
-async function runsAt(address: string, headers: Record<string, string> = {}): Promise<readonly RunLine[]> {
-  const socket = new WebSocket(new URL('/v1/view', address.replace(/^http/, 'ws')), { headers });
-  try {
-    return await new Promise((resolve, reject) => {
-      socket.once('error', reject);
-      socket.once('open', () => socket.send(JSON.stringify({ id: 1, type: 'runs' })));
-      socket.on('message', (bytes: Buffer) => {
-        const message = JSON.parse(bytes.toString());
-        if (message.type === 'runs') resolve(message.runs);
-        if (message.type === 'answer') resolve(message.answer.runs ?? message.answer);
-      });
-    });
-  } finally {
-    socket.close();
-  }
-}
-
-const namesAt = async (address: string): Promise<string[]> => (await runsAt(address)).map(({ run }) => run);
 
 describe('ranktrace view', () => {
   it('prints the address alone on stdout, serves the page until Ctrl-C, and ends with 0', async () => {
@@ -77,7 +61,7 @@ describe('ranktrace view', () => {
       ],
       ['balanced', 'night-1', 'rank1_forward'],
     ],
-    ['a Zipkin file', () => [join(data, 'clock/zipkin/yelp.json')], ['yelp']],
+    ['a Zipkin file', () => [join(zipkin, 'calls.json')], ['calls']],
   ] as const)('shows %s', async (_what, inputs, names) => {
     await using view = await startView(inputs());
     expect((await namesAt(view.address)).sort()).toEqual(names);

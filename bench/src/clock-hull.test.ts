@@ -1,42 +1,24 @@
-import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { twoMachines } from '../../packages/trace/src/testing/two-machines.ts';
 import { type ClockMessage, type ExactLine, hullLine, type Point, type Rational, separatingLines } from './clock-hull.ts';
-import { dataDirectory } from './recorded-spans.ts';
-
-/** Rounded to `digits` decimals. */
-function decimal({ numerator, denominator }: Rational, digits: number): string {
-  const scaled = (2n * numerator * 10n ** BigInt(digits) + denominator) / (2n * denominator);
-  const text = scaled.toString().padStart(digits + 1, '0');
-  return `${text.slice(0, -digits)}.${text.slice(-digits)}`;
-}
-
-/** Messages of the two hosts of Trace Compass's scp trace; ../shared/data/README.md names what to add to their clocks. */
-function scpMessages(reference: string): ClockMessage[] {
-  const epochs: Record<string, bigint> = { scp_src: 1361203559332331489n, scp_dest: 1361203569335098971n };
-  const [, ...rows] = readFileSync(`${dataDirectory}clock/scp_message_pairs.csv`, 'utf8').trim().split('\n');
-  return rows.map((row) => {
-    const [from = '', sent = '', to = '', received = ''] = row.split(',');
-    return {
-      sender: from === reference ? 'reference' : 'other',
-      sent: BigInt(sent) + (epochs[from] as bigint),
-      received: BigInt(received) + (epochs[to] as bigint),
-    };
-  });
-}
 
 describe('hullLine', () => {
-  it("gives Trace Compass's answer to the scp trace", () => {
-    const messages = scpMessages('scp_dest');
+  const isEqual = (a: Rational, b: Rational): boolean => a.numerator * b.denominator === b.numerator * a.denominator;
+
+  it.each([
+    [1, -59],
+    [2, 0],
+    [3, 240],
+  ])('gives the true clock to the last digit, and puts all 46 messages in order (seed %i, %i ppm)', (seed, ppm) => {
+    const { messages, epochs } = twoMachines({ seed, ppm });
     expect(messages).toHaveLength(46);
     const { slope, offset } = hullLine(messages) as ExactLine;
-    expect(decimal(slope, 17)).toBe('0.99994137837031390');
-    expect(decimal(offset, 3)).toBe('79796507913179.333');
-  });
-
-  it('puts all 46 messages in order', () => {
-    const messages = scpMessages('scp_dest');
-    const { slope, offset } = hullLine(messages) as ExactLine;
+    const million = 1_000_000n;
+    expect(isEqual(slope, { numerator: million, denominator: million + BigInt(ppm) })).toBe(true);
+    // reference − other · slope, at the epochs.
+    const denominator = million + BigInt(ppm);
+    expect(isEqual(offset, { numerator: epochs.reference * denominator - epochs.other * million, denominator })).toBe(true);
     const scale = slope.denominator * offset.denominator;
     const onReference = (other: bigint): bigint => other * slope.numerator * offset.denominator + offset.numerator * slope.denominator;
     const inOrder = messages.filter(({ sender, sent, received }) =>

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { alertRules, alertSchema } from '@ranktrace/protocol';
 import { afterAll, expect, test } from 'vitest';
 import { checkConfig, defaultConfig } from '../../packages/aggregator/src/alert/alert-config.ts';
+import { alertSeverities, criticalShare } from '../../packages/trace/src/alert/alert-severity.ts';
 import { read } from './source-files.ts';
 
 const page = read('docs/alerting.md');
@@ -75,4 +76,13 @@ test('it has every key, and no other', async () => {
   const documented = [...page.matchAll(/^\| `((?:page|rules|capture|outputs)[^`]*)` \|/gm)].map((match) => match[1] as string);
   expect([...documented].sort()).toEqual([...keys].sort());
   expect(documented.filter((key) => /^rules\.\w+$/.test(key)).map((key) => key.slice(6))).toEqual([...alertRules]);
+});
+
+test('it says how severe each rule is, and which of them escalate', () => {
+  const rows = [...page.matchAll(/^\| `(\w+)` \| (warning|critical) \| (.*?) ?\|$/gm)].map(([, rule, first, becomes = '']) => {
+    return [rule, { first, escalates: becomes.startsWith('once ') }];
+  });
+  expect(rows.map(([rule]) => rule)).toEqual([...alertRules]);
+  expect(Object.fromEntries(rows)).toEqual(alertSeverities);
+  expect(page).toContain(`jumped by ${100 * criticalShare} % or more`);
 });

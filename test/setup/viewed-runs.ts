@@ -2,7 +2,8 @@
 
 import { deflateRawSync } from 'node:zlib';
 import { RunStore } from '@ranktrace/aggregator';
-import { type Batch, encodeBatch } from '@ranktrace/protocol';
+import { type Batch, encodeBatch, type RunLine } from '@ranktrace/protocol';
+import { WebSocket } from 'ws';
 import { type CommandResult, type StartedCommand, startCommand } from './ranktrace-command.ts';
 
 export interface ServedPage extends AsyncDisposable {
@@ -34,3 +35,23 @@ export async function storeRun(out: string, run: string, batches: Iterable<Batch
   await using store = new RunStore(out, run);
   for (const batch of batches) store.append(encodeBatch(batch, deflateRawSync), batch.header);
 }
+
+/** The runs as a page is told them. */
+export async function runsAt(address: string, headers: Record<string, string> = {}): Promise<readonly RunLine[]> {
+  const socket = new WebSocket(new URL('/v1/view', address.replace(/^http/, 'ws')), { headers });
+  try {
+    return await new Promise((resolve, reject) => {
+      socket.once('error', reject);
+      socket.once('open', () => socket.send(JSON.stringify({ id: 1, type: 'runs' })));
+      socket.on('message', (bytes: Buffer) => {
+        const message = JSON.parse(bytes.toString());
+        if (message.type === 'runs') resolve(message.runs);
+        if (message.type === 'answer') resolve(message.answer.runs ?? message.answer);
+      });
+    });
+  } finally {
+    socket.close();
+  }
+}
+
+export const namesAt = async (address: string): Promise<string[]> => (await runsAt(address)).map(({ run }) => run);

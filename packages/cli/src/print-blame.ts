@@ -1,7 +1,7 @@
 // The report's part about blame: the verdict, findings with what each costs and the steps that it covers, where each rank's last steps went, and
 // the bounds that this rests on.
 
-import type { Blame, RankBreakdown, RunBlame, RunFinding, StepRange, Verdict, WaitedFor } from '@ranktrace/trace';
+import type { Blame, BlameFinding, RankBreakdown, RunBlame, RunFinding, StepRange, Verdict, WaitedFor } from '@ranktrace/trace';
 import { formatCount, formatNanos, formatTable, printable } from './format.ts';
 
 const phasesShown = 5;
@@ -65,12 +65,17 @@ function changeData({ change, before, now, ...about }: NonNullable<Blame['change
   return { ...about, changeNs: change, beforeNs: before, nowNs: now };
 }
 
-function findingLines(finding: RunFinding, { steps: all }: RunBlame): string[] {
-  const { kind, ranks, phase, costMsPerStep, shareOfStep, evidence, steps } = finding;
+/** One finding in a line: `straggler: rank 2 in forward: 39.3 ms per step, 72.0 % of it`. */
+export function blameHeadline({ kind, ranks, phase, costMsPerStep, shareOfStep }: BlameFinding): string {
   const who = ranks.length === 0 ? '' : `: ${rankList(ranks)}`;
   const where = phase === undefined ? '' : ` in ${printable(phase)}`;
   const cost = costMsPerStep > 0 ? `: ${formatNanos(costMsPerStep * 1e6)} per step, ${percent(shareOfStep)} of it` : '';
-  return [`  ${kind}${who}${where}${cost}`, `    ${coverText(steps, all)}`, ...evidence.map((sentence) => `    ${printable(sentence)}`)];
+  return `${kind}${who}${where}${cost}`;
+}
+
+function findingLines(finding: RunFinding, { steps: all }: RunBlame): string[] {
+  const evidence = finding.evidence.map((sentence) => `    ${printable(sentence)}`);
+  return [`  ${blameHeadline(finding)}`, `    ${coverText(finding.steps, all)}`, ...evidence];
 }
 
 const rangeText = (first: number, last: number): string => (first === last ? `step ${first}` : `steps ${first} to ${last}`);

@@ -1,7 +1,8 @@
 // The end of a run on the terminal: steps, phases per rank, findings. Plain text; `--json` gives the same facts as data.
 
-import type { Finding, ProcessTotals, RankSummary, RunSummary, TraceHeader } from '@ranktrace/trace';
+import type { Blame, Finding, ProcessTotals, RankSummary, RunSummary, TraceHeader } from '@ranktrace/trace';
 import { formatCount, formatNanos, formatTable, printable } from './format.ts';
+import { blameHeadline } from './print-blame.ts';
 
 export interface RunReport {
   readonly header: TraceHeader;
@@ -14,15 +15,21 @@ const stepsShown = 5;
 const phasesShown = 6;
 const ranksShown = 16;
 
-/** The report as text, without a final line end. */
-export function formatReport(report: RunReport): string {
+/** The report as text, without a final line end; findings about slow steps come from `blame`. */
+export function formatReport(report: RunReport, blame: Pick<Blame, 'findings'>): string {
   const { header, summary } = report;
   const blocks = [headline(report)];
   if (summary.median !== undefined && summary.p95 !== undefined) {
     const times = `median ${formatNanos(summary.median)}, p95 ${formatNanos(summary.p95)} (each step as long as its slowest rank)`;
     blocks.push(`steps: ${formatCount(summary.stepCount)}, ${times}`, slowestSteps(summary), phaseTable(summary), recordingLines(report));
   }
-  blocks.push(`clocks: ${clockLine(header)}`, findingLines(report.findings.filter(({ kind }) => kind !== 'detail_shed')));
+  blocks.push(
+    `clocks: ${clockLine(header)}`,
+    findingLines(
+      report.findings.filter(({ kind }) => kind !== 'detail_shed'),
+      blame,
+    ),
+  );
   return blocks.filter((block) => block !== '').join('\n\n');
 }
 
@@ -98,7 +105,11 @@ function clockLine(header: TraceHeader): string {
   return `aligned within ± ${formatNanos(worst)}${unaligned > 0 ? `, ${unaligned} ranks unaligned` : ''}`;
 }
 
-function findingLines(findings: readonly Finding[]): string {
-  if (findings.length === 0) return 'findings: none; nothing was lost';
-  return ['findings:', ...findings.map((finding) => `  ${finding.kind}: ${printable(finding.text)}`)].join('\n');
+/** Who makes steps long, then what is missing; "none" stands here only where neither is known. */
+function findingLines(findings: readonly Finding[], blame: Pick<Blame, 'findings'>): string {
+  const slow = blame.findings.filter(({ kind }) => kind !== 'inconclusive').map(blameHeadline);
+  const missing = findings.map(({ kind, text, remedy }) => `${kind}: ${printable(text)} (to do: ${printable(remedy)})`);
+  if (slow.length + missing.length === 0) return 'findings: none; nothing was lost';
+  if (missing.length === 0) slow.push('nothing was lost');
+  return ['findings:', ...[...slow, ...missing].map((line) => `  ${line}`)].join('\n');
 }

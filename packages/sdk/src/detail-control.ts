@@ -14,13 +14,44 @@
 import { detail } from './detail.ts';
 import { recordingLimits } from './recording-limits.ts';
 
-/** `over`: how many times the budget must be passed. */
-const shedding: readonly { readonly bits: number; readonly what: string; readonly over: number }[] = [
-  { bits: detail.stacks, what: 'stacks', over: 1 },
-  { bits: detail.memory | detail.modules, what: 'memory and modules', over: 1 },
-  { bits: detail.shapes | detail.flops, what: 'shapes and FLOPs', over: 1 },
-  { bits: detail.ops, what: 'ops', over: 1 },
-  { bits: detail.nestedSpans, what: 'nested spans', over: 4 },
+/** `over`: how many times the budget must be passed; `options`: those that ask for it, by the bit of each. */
+const shedding: readonly {
+  readonly bits: number;
+  readonly what: string;
+  readonly over: number;
+  readonly options: readonly (readonly [bit: number, option: string])[];
+}[] = [
+  { bits: detail.stacks, what: 'stacks', over: 1, options: [[detail.stacks, 'withStack: false']] },
+  {
+    bits: detail.memory | detail.modules,
+    what: 'memory and modules',
+    over: 1,
+    options: [
+      [detail.memory, 'profileMemory: false'],
+      [detail.modules, 'withModules: false'],
+    ],
+  },
+  {
+    bits: detail.shapes | detail.flops,
+    what: 'shapes and FLOPs',
+    over: 1,
+    options: [
+      [detail.shapes, 'recordShapes: false'],
+      [detail.flops, 'withFlops: false'],
+    ],
+  },
+  {
+    bits: detail.ops,
+    what: 'ops',
+    over: 1,
+    options: [[detail.ops, 'a schedule that records few steps, such as schedule: { wait: 90, warmup: 1, active: 9 }']],
+  },
+  {
+    bits: detail.nestedSpans,
+    what: 'nested spans',
+    over: 4,
+    options: [[detail.nestedSpans, 'fewer spans inside of others (recordFunction)']],
+  },
 ];
 
 export interface DetailControlParts {
@@ -43,6 +74,8 @@ export interface Shed {
   readonly what: string;
   /** Share of the steps that recording took. */
   readonly share: number;
+  /** What to set so that recording stays within its budget without it. */
+  readonly remedies: readonly string[];
 }
 
 export class DetailControl {
@@ -106,12 +139,13 @@ export class DetailControl {
 
   #shed(share: number): Shed | undefined {
     const { word, budget, hasOps } = this.#parts;
-    for (const { bits, what, over } of shedding) {
-      if (((word[0] as number) & bits) === 0 || (bits !== detail.nestedSpans && !hasOps())) continue;
+    for (const { bits, what, over, options } of shedding) {
+      const on = word[0] as number;
+      if ((on & bits) === 0 || (bits !== detail.nestedSpans && !hasOps())) continue;
       if (share <= over * budget) return undefined;
       this.#shedBits |= bits;
       this.#apply();
-      return { what, share };
+      return { what, share, remedies: options.filter(([bit]) => (on & bit) !== 0).map(([, option]) => option) };
     }
     return undefined;
   }

@@ -36,6 +36,7 @@ test('nothing given: rank 0 of 1, files, documented defaults', () => {
     {},
     {
       run: `run-20261121-074943-${process.pid}`,
+      isRunNamed: false,
       rank: 0,
       worldSize: 1,
       localRank: 0,
@@ -171,6 +172,7 @@ test('every option has a variable, and every variable sets its option', () => {
   const resolved = resolveOptions({}, environment, now);
   expect(resolved).toEqual({
     run: 'r',
+    isRunNamed: true,
     rank: 1,
     worldSize: 2,
     localRank: 0,

@@ -107,6 +107,8 @@ export interface ExperimentalConfig {
 /** Every option with its value. Plain data: survives a structured clone. */
 export interface ResolvedOptions {
   readonly run: string;
+  /** Whether somebody chose that name; a start after this one makes up another. */
+  readonly isRunNamed: boolean;
   readonly rank: number;
   readonly worldSize: number;
   /** Rank among the processes of this host, as the launcher said; 0 when it said nothing. */
@@ -365,8 +367,9 @@ export function resolveOptions(
     ? (check({ ...rules.rank }, { value: environment[launcher.localRank], source: `variable ${launcher.localRank}` }) as number)
     : 0;
 
-  const run = read<string | undefined>('run', undefined) ?? jobName(environment) ?? madeUpName(now, worldSize);
-  if (worldSize > 1 && choose('run') === undefined && jobName(environment) === undefined) {
+  const named = read<string | undefined>('run', undefined) ?? jobName(environment);
+  const run = named ?? madeUpName(now, worldSize);
+  if (worldSize > 1 && named === undefined) {
     notices.push(`no run name: this rank made up "${run}" and other ranks may choose another; set option run or variable RANKTRACE_RUN`);
   }
 
@@ -386,10 +389,7 @@ export function resolveOptions(
   if (traceOnly && flags.withStack !== false) notices.push('experimentalConfig.traceOnly is off: withStack needs results in the process');
 
   return {
-    run,
-    rank,
-    worldSize,
-    localRank,
+    ...{ run, isRunNamed: named !== undefined, rank, worldSize, localRank },
     transport,
     url: url ?? servers?.[0],
     directory,

@@ -1,7 +1,9 @@
-// What recording takes of the steps, held against its budget every few of them; what is shed then is told.
+// What recording takes of the steps, held against its budget every few of them; what is shed then is in the trace.
+//
+// A person is warned once, with what costs most and how to do without it. What has to go after that is in the trace and in its summary alone.
 
 import { shedKey } from '@ranktrace/protocol';
-import type { DetailControl } from './detail-control.ts';
+import type { DetailControl, Shed } from './detail-control.ts';
 import type { Recorder } from './recorder.ts';
 import { recordingLimits } from './recording-limits.ts';
 
@@ -12,6 +14,7 @@ export class OverheadJudge {
   /** As the recorder had counted when it was judged last, ms. */
   #overheadMs = 0;
   #stepsMs = 0;
+  #isWarned = false;
 
   constructor(recorder: Recorder, control: DetailControl, budget: number) {
     this.#recorder = recorder;
@@ -23,7 +26,7 @@ export class OverheadJudge {
   judge(): number {
     const { overheadMs, stepsMs } = this.#recorder;
     const shed = this.#control.step(overheadMs - this.#overheadMs, stepsMs - this.#stepsMs, recordingLimits.budgetStepsMin);
-    if (shed !== undefined) this.#tell(shed.what, shed.share);
+    if (shed !== undefined) this.#tell(shed);
     return this.restart();
   }
 
@@ -34,12 +37,16 @@ export class OverheadJudge {
     return recordingLimits.budgetStepsMin;
   }
 
-  #tell(what: string, share: number): void {
+  #tell({ what, share, remedies }: Shed): void {
     const [took, budget] = [percent(share), percent(this.#budget)];
     this.#recorder.instant('detail shed', { what, overhead: share, budget: this.#budget });
     this.#recorder.addMetadata(`${shedKey}${what}`, `recording took ${took} of the steps, over the budget of ${budget}`);
-    const text = `${what} are not recorded any more: recording took ${took} of the steps, over overheadBudget, ${budget}`;
-    process.emitWarning(text, 'RanktraceWarning');
+    if (this.#isWarned) return;
+    this.#isWarned = true;
+    const lost = `${what} are not recorded any more: recording took ${took} of the steps, over overheadBudget, ${budget}`;
+    const raised = Math.min(1, Number((1.5 * share).toPrecision(2)));
+    const remedy = `to keep within it set ${remedies.join(' and ')}; to record all the same set overheadBudget: ${raised}`;
+    process.emitWarning(`${lost}; ${remedy}`, 'RanktraceWarning');
   }
 }
 

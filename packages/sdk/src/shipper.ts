@@ -9,6 +9,7 @@
 // Invariants: nothing leaves the spool before it is acknowledged or refused; memory holds a contiguous part of the log, oldest first;
 // nothing here throws once the shipper is open.
 
+import { join } from 'node:path';
 import { batchId, type ControlMessage, decodeBatchHeader, limits as protocolLimits } from '@ranktrace/protocol';
 import { ClockPinger, type ClockSample } from './clock-pinger.ts';
 import { hostClock } from './host-clock.ts';
@@ -76,6 +77,9 @@ async function loadTransport(options: ResolvedOptions, identity: ShipperIdentity
   const { WebSocketTransport } = await import('./transport/web-socket.ts');
   return new WebSocketTransport(options.url ?? '', options.token, random);
 }
+
+/** As a shell takes it for one word. */
+const shellWord = (text: string): string => (/^[\w./:@%+=,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
 /** A batch in memory that is not acknowledged. */
 interface Waiting {
@@ -186,7 +190,9 @@ class SpooledShipper implements Shipper, TransportHandlers {
     const keep = this.#options.transport === 'file';
     if (!keep && this.#isDrained()) this.#own.remove();
     else if (!keep)
-      this.#on.notice(`not everything was acknowledged: the rest stays in "${this.#own.directory}" for the next start of this rank`);
+      this.#on.notice(
+        `not everything was acknowledged: the rest stays in "${this.#own.directory}"${this.#nextStart}; to make a trace of it: ${this.#mergeCommand}`,
+      );
     if (this.#dropped > 0)
       this.#on.notice(`batches lost in all: ${this.#dropped} (spool full or not writable, refused, or damaged in the spool)`);
     for (const log of this.#logs) log.close();
@@ -210,7 +216,10 @@ class SpooledShipper implements Shipper, TransportHandlers {
     this.#pinger?.stop();
     // Hours away are one line per reason; a connection that flaps is told when it is down for longer, or every 10 s.
     if (this.#awayTold.has(reason) || this.#awayTold.size >= limits.awayReasonsMax) return;
-    if (this.#notice(`away: ${reason}`, `away from ${this.#peer()}: ${reason}; batches wait in the spool`)) this.#awayTold.add(reason);
+    // A name that was made up is known to nobody else: no later start brings what waits.
+    const orMerge = this.#options.isRunNamed ? '' : `; if nobody comes, make a trace of them with: ${this.#mergeCommand}`;
+    if (this.#notice(`away: ${reason}`, `away from ${this.#peer()}: ${reason}; batches wait in the spool${orMerge}`))
+      this.#awayTold.add(reason);
   }
 
   message(message: ControlMessage): void {
@@ -236,6 +245,16 @@ class SpooledShipper implements Shipper, TransportHandlers {
 
   notice(line: string): void {
     this.#notice(line, line);
+  }
+
+  get #nextStart(): string {
+    return this.#options.isRunNamed ? ` for the next start of this rank in run "${this.#options.run}"` : '';
+  }
+
+  /** Of all ranks of the run that have their spool here. */
+  get #mergeCommand(): string {
+    const { spoolDirectory, run } = this.#options;
+    return `ranktrace merge ${shellWord(join(spoolDirectory, run))} -o ${run}.pftrace`;
   }
 
   #adopt(root: string, identity: ShipperIdentity): Spool[] {

@@ -87,6 +87,7 @@ export { contextKeyOf } from './detect/context-key.ts';
 export { detectLimits } from './detect/detect-limits.ts';
 export { type DetectorOptions, DetectorPlan, defaultDetectorOptions, shortSeriesOptions } from './detect/detector-options.ts';
 export type { DetectorState } from './detect/detector-state.ts';
+export { tagOfPhase } from './detect/phase-tag.ts';
 export { type SeriesColumn, type SeriesColumnNames, SeriesCsvReader, type SeriesRowVisitor, seriesColumns } from './detect/series-csv.ts';
 export { SeriesDetector } from './detect/series-detector.ts';
 export {

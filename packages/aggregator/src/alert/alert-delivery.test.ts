@@ -292,6 +292,36 @@ test('at the end it delivers what waits, and tells what it could not', async () 
   expect(delivery.status()[0]?.waiting).toBe(0);
 });
 
+test('what the service says of itself goes to its log alone, unless an output names the rule', async () => {
+  await using receiver = await startReceiver();
+  const lines: string[] = [];
+  const log: OutputConfig = { type: 'log', name: 'log', severity: 'warning', perMinute: 6000, retryForMs: 0, holdMs: 0, resolved: true };
+  const pager: OutputConfig = { type: 'exit_code', name: 'pager', severity: 'warning' };
+  const overhead = makeAlert({ id: 'overhead', rule: 'overhead', severity: 'warning' });
+  {
+    await using opened = open([log, webhookTo(receiver.url), pager], { log: (line) => lines.push(line) });
+    opened.delivery.deliver(overhead);
+    await opened.delivery.close();
+    expect(opened.delivery.exitCode).toBe(0);
+    expect(lines[0]).toContain('warning overhead firing');
+    expect(receiver.requests).toEqual([]);
+  }
+  await using routed = open([webhookTo(receiver.url, { rules: ['overhead'] })]);
+  routed.delivery.deliver(overhead);
+  await routed.delivery.close();
+  expect(ids(receiver.requests)).toEqual(['overhead']);
+});
+
+test('an output for what is critical gets an incident once it is, and its end', async () => {
+  await using receiver = await startReceiver();
+  await using opened = open([webhookTo(receiver.url, { severity: 'critical' })]);
+  const warning = makeAlert({ severity: 'warning' });
+  const critical: Alert = { ...warning, severity: 'critical' };
+  for (const alert of [warning, critical, critical, resolved(critical)]) opened.delivery.deliver(alert);
+  await opened.delivery.close();
+  expect(receiver.requests.map(({ body }) => body)).toEqual([critical, resolved(critical)]);
+});
+
 test('an incident of an earlier life is not told again; its end is', async () => {
   await using receiver = await startReceiver();
   await using opened = open([webhookTo(receiver.url)]);

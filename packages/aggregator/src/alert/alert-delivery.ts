@@ -88,8 +88,12 @@ export class AlertDelivery {
   }
 }
 
+/** What the service says of itself is for its log, unless an output names the rule: nobody is woken because recording costs a little more. */
+const logRules: ReadonlySet<Alert['rule']> = new Set(['overhead']);
+
 function isFor(config: OutputConfig, { rule, severity, state }: Alert): boolean {
-  if (config.rules !== undefined && !config.rules.includes(rule)) return false;
+  const { rules, type } = config;
+  if (rules === undefined ? logRules.has(rule) && type !== 'log' : !rules.includes(rule)) return false;
   if (config.severity === 'critical' && severity !== 'critical') return false;
   return state === 'firing' || config.type === 'exit_code' || config.resolved;
 }

@@ -245,16 +245,19 @@ export class AlertService implements AsyncDisposable {
     // A restarted service finds again what it had told already.
     if (kind === 'fired' && known.state === 'firing') return;
     const { hint: _, ...said } = alert;
-    const { cause, link, capture, onsetAt } = known;
-    const told: Alert = {
-      ...said,
-      summary: withCause(alert, cause),
-      onsetAt: onsetAt ?? said.onsetAt,
-      cause: alert.hint?.stop === undefined ? (cause ?? causeOfHint(alert)) : withHosts(causeOfHint(alert), cause),
-      link,
-      capture,
-    };
+    const { link, capture, onsetAt } = known;
+    const cause = await this.#refined(alerts, alert, known.cause);
+    const told: Alert = { ...said, summary: withCause(alert, cause), onsetAt: onsetAt ?? said.onsetAt, cause, link, capture };
     this.#tell(alerts, { ...told, ranks: told.cause === null || told.ranks.length > 0 ? told.ranks : told.cause.ranks });
+  }
+
+  /** The cause of an incident that goes on. Of ranks that were known too late for it, it is looked for again. */
+  async #refined(alerts: RunAlerts, alert: EngineAlert, known: Alert['cause']): Promise<Alert['cause']> {
+    if (alert.hint?.stop !== undefined) return withHosts(causeOfHint(alert), known);
+    const isLater = alert.state === 'firing' && (alert.hint?.ranks.length ?? 0) > 0 && (known?.ranks.length ?? 0) === 0;
+    if (!isLater) return known ?? causeOfHint(alert);
+    const { cause } = await this.#explained(alerts, alert);
+    return cause !== null && cause.ranks.length > 0 ? cause : causeOfHint(alert);
   }
 
   async #tellNew(alerts: RunAlerts, alert: EngineAlert): Promise<void> {

@@ -10,7 +10,7 @@
 // Facts that set the context: `batch_size`, `sequence_length`, … (`contextNames`, in any spelling), and all that begin with `context.`.
 
 import { type Batch, capturedKey, readRunning, runningKey, spanState } from '@ranktrace/protocol';
-import { type AlertEngine, contextKeyOf, type StepTag } from '@ranktrace/trace';
+import { type AlertEngine, contextKeyOf, type StepTag, tagOfPhase } from '@ranktrace/trace';
 import { metadataOf } from '../batch-metadata.ts';
 import { aggregatorLimits as limits } from '../limits.ts';
 import type { StoredCounts } from '../live-state.ts';
@@ -25,9 +25,6 @@ const contextNames: ReadonlySet<string> = new Set([
 
 /** Counters of memory, as the SDK calls them. */
 const memoryCounters: ReadonlySet<string> = new Set(['rss', 'memory used']);
-
-const evalPhase = /^(eval(uat(e|ion|ing))?|valid(at(e|ion|ing))?)([^a-z]|$)/i;
-const checkpointPhase = /^((save_?)?checkpoint(ing)?|save([^a-z]|$))/i;
 
 interface Life {
   readonly dropped: number;
@@ -136,8 +133,8 @@ function feedSteps(engine: AlertEngine, { header, strings, tables }: Batch, cont
 
 function tagOf(phases: ReadonlyMap<string, number>): StepTag | undefined {
   for (const name of phases.keys()) {
-    if (evalPhase.test(name)) return 'eval';
-    if (checkpointPhase.test(name)) return 'checkpoint';
+    const tag = tagOfPhase(name);
+    if (tag !== undefined) return tag;
   }
   return undefined;
 }
@@ -161,7 +158,8 @@ function feedCollectives(engine: AlertEngine, { header, strings, tables }: Batch
   const lastOf = new Map<number, number>();
   const tell = (row: number, state: 'whole' | 'open' | 'close'): void => {
     const [group = '', op = ''] = [strings[columns.group[row] as number], strings[columns.op[row] as number]];
-    engine.collective(header.rank, { group, op, sequence: columns.sequence[row] as number, state });
+    const ageMs = (header.watermark - (columns.start[row] as number)) / 1e6;
+    engine.collective(header.rank, { group, op, sequence: columns.sequence[row] as number, state, ageMs });
   };
   for (let row = 0; row < length; row++) {
     // Sends are numbered by pair.
@@ -177,9 +175,9 @@ function feedCollectives(engine: AlertEngine, { header, strings, tables }: Batch
 }
 
 function feedPlace(engine: AlertEngine, batch: Batch): void {
-  const { rank, incarnation } = batch.header;
+  const { rank, incarnation, watermark } = batch.header;
   for (const text of metadataOf(batch, runningKey)) {
     const place = readRunning(text);
-    if (place !== undefined) engine.isIn(rank, incarnation, place);
+    if (place !== undefined) engine.isIn(rank, incarnation, place, (watermark - (place.collective?.since ?? watermark)) / 1e6);
   }
 }

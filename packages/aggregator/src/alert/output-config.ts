@@ -8,7 +8,7 @@ import type { WebhookReceiver } from './webhook.ts';
 export interface OutputSettings {
   /** Names it in notices and in its status; each output has another one. */
   readonly name: string;
-  /** These rules alone; undefined: all. */
+  /** These rules alone; undefined: all, but for `overhead` where it is no log. */
   readonly rules?: readonly AlertRule[] | undefined;
   /** `critical`: nothing less. */
   readonly severity: 'warning' | 'critical';

@@ -1,6 +1,7 @@
 // `ranktrace merge INPUT… -o FILE`: one trace out of what ranks left on disk, or of what torch.profiler wrote on each; a trace in another format.
 
 import { traceFormatOf } from '@ranktrace/aggregator';
+import { RunBlameSink } from '@ranktrace/trace';
 import { CliError } from '../errors.ts';
 import { formatBytes } from '../format.ts';
 import { type InputOptions, openRun } from '../inputs/open-inputs.ts';
@@ -18,11 +19,12 @@ export async function merge(inputs: readonly string[], options: MergeCommandOpti
   traceFormatOf(options.output);
   using opened = await openRun(inputs, options);
   using interrupt = abortOnInterrupt();
-  const report = await mergeAndReport(opened.input, options.output, [], interrupt.signal).catch((error: unknown) => {
+  const steps = new RunBlameSink();
+  const report = await mergeAndReport(opened.input, options.output, [steps], interrupt.signal).catch((error: unknown) => {
     if (interrupt.signal.aborted) throw new CliError('failed', `Interrupted: "${options.output}" was not written`);
     throw error;
   });
   if (options.json === true) process.stdout.write(`${JSON.stringify({ ...(reportData(report) as object), trace: options.output })}\n`);
-  else process.stdout.write(`${formatReport(report)}\n\ntrace: ${options.output} (${formatBytes(report.bytes)})\n`);
+  else process.stdout.write(`${formatReport(report, steps.blame)}\n\ntrace: ${options.output} (${formatBytes(report.bytes)})\n`);
   return 0;
 }

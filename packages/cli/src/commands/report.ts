@@ -45,7 +45,7 @@ export async function report(inputs: readonly string[], options: ReportOptions):
   }
   const blocks = [
     options.steps === undefined ? '' : `steps ${options.steps.first} to ${options.steps.last} alone; events are counted over the whole run`,
-    formatReport(merged),
+    formatReport(merged, blame),
     formatBlame(blame),
     formatClocks(clocks, clockConflicts),
     formatCollectives(collectives.summary),

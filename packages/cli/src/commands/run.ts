@@ -22,6 +22,7 @@ import {
   traceFormatOf,
 } from '@ranktrace/aggregator';
 import type { Alert } from '@ranktrace/protocol';
+import { RunBlameSink } from '@ranktrace/trace';
 import { CliError } from '../errors.ts';
 import { formatBytes, printable } from '../format.ts';
 import { abortOnInterrupt } from '../interrupt.ts';
@@ -156,10 +157,11 @@ async function writeRuns(
     const path = runs.length === 1 && trace !== undefined ? trace : join(resolve(out), run, 'trace.pftrace');
     const alerts = config === undefined ? undefined : aggregator.alerts.alerts(run);
     try {
-      const report = await mergeAndReport(sources, path);
+      const steps = new RunBlameSink();
+      const report = await mergeAndReport(sources, path, [steps]);
       const data = { ...(reportData(report) as object), ...(alerts === undefined ? {} : { alerts }), trace: path, exitCode };
       const opens = `open it at ui.perfetto.dev, or: ranktrace view ${join(out, run)}`;
-      const blocks = [formatReport(report), ...(alerts === undefined ? [] : [alertLines(alerts)])];
+      const blocks = [formatReport(report, steps.blame), ...(alerts === undefined ? [] : [alertLines(alerts)])];
       const text = `\n${blocks.join('\n\n')}\n\ntrace: ${path} (${formatBytes(report.bytes)}; ${opens})`;
       process.stdout.write(`${json === true ? JSON.stringify(data) : text}\n`);
       written++;

@@ -1,12 +1,12 @@
-// The rules over simulated ranks, whose step times are noise around a level, and over recorded step times of real runs.
+// The rules over simulated ranks, whose step times are noise around a level, and over step times as training runs log them.
 
-import { readFileSync } from 'node:fs';
-import { gunzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { contextKeyOf } from '../detect/context-key.ts';
 import type { StepTag } from '../detect/step-time-finding.ts';
 import { TraceError } from '../errors.ts';
 import { Random } from '../simulate/random.ts';
+import { alertsOf, slowedFrom } from '../testing/judge-steps.ts';
+import { evaluatedRuns, stationaryRuns } from '../testing/step-times.ts';
 import type { AlertChange, EngineAlert } from './alert-change.ts';
 import { AlertEngine, type AlertEngineState, type RankFact } from './alert-engine.ts';
 import { type AlertRules, resolveAlertRules } from './alert-rules.ts';
@@ -483,65 +483,22 @@ describe('a hang', () => {
   });
 });
 
-describe('recorded runs', () => {
-  const data = new URL('../../../../../shared/data/steptime/', import.meta.url);
-  const rowsOf = (file: string): string[][] =>
-    gunzipSync(readFileSync(new URL(`${file}.csv.gz`, data)))
-      .toString()
-      .trim()
-      .split(/\r?\n/)
-      .slice(1)
-      .map((line) => line.split(','));
-  const fired = (
-    rows: readonly string[][],
-    timeColumn: number,
-    tagOf: (row: readonly string[]) => StepTag | undefined,
-    factorFrom?: number,
-  ): EngineAlert[] => {
-    const engine = new AlertEngine('recorded');
-    const told: AlertChange[] = [];
-    let nowMs = began;
-    for (const [at, row] of rows.entries()) {
-      const ms = Number(row[timeColumn]) * (factorFrom !== undefined && at >= factorFrom ? 1.05 : 1);
-      nowMs += ms;
-      engine.rank(0, { worldSize: 1, host: 'a', incarnation: '1', ended: false, dropped: 0, missing: 0, clockSamples: 1 }, nowMs);
-      engine.step(0, { step: at, length: ms * 1e6, overhead: 0, phases: new Map(), context: 0, tag: tagOf(row) });
-      told.push(...engine.changes(nowMs));
-    }
-    return told.filter(({ kind }) => kind === 'fired').map(({ alert }) => alert);
-  };
-  const byRun = (rows: readonly string[][]): Map<string, string[][]> => {
-    const runs = new Map<string, string[][]>();
-    for (const row of rows) {
-      const run = runs.get(row[0] as string);
-      if (run === undefined) runs.set(row[0] as string, [row]);
-      else run.push(row);
-    }
-    return runs;
-  };
-  const kinds = new Map(rowsOf('nanogpt_runs').map((row) => [row[0], row.at(-1)]));
-  const stationary = [...byRun(rowsOf('nanogpt_steps'))].filter(([run]) => kinds.get(run) === 'S');
-
-  it('of class S alert in the two runs alone that were slower for real', () => {
-    const alerted = stationary.filter(([, rows]) => fired(rows, 2, () => undefined).length > 0).map(([run]) => run);
-    expect(alerted).toEqual(['27', '29']);
+describe('training runs as people log them', () => {
+  it('at one level do not alert (24 seeds)', () => {
+    const alerted = stationaryRuns(3000).filter(({ rows }) => alertsOf(rows).length > 0);
+    expect(alerted.map(({ seed }) => seed)).toEqual([]);
   });
 
-  it('of class S that become 5 % slower alert, about where it began', () => {
-    for (const [run, rows] of stationary.filter(([run]) => run !== '27' && run !== '29').slice(0, 8)) {
-      const [alert] = fired(rows, 2, () => undefined, 1000);
-      expect(alert, run).toMatchObject({ rule: 'step_time' });
-      expect(Math.abs((alert?.onsetStep ?? 0) - 1000), run).toBeLessThanOrEqual(16);
+  it('that become 5 % slower alert, about where it began (8 seeds)', () => {
+    for (const { seed, rows } of stationaryRuns(1300).slice(0, 8)) {
+      const [alert] = alertsOf(slowedFrom(rows, 1000, 1.05));
+      expect(alert, `seed ${seed}`).toMatchObject({ rule: 'step_time' });
+      expect(Math.abs((alert?.onsetStep ?? 0) - 1000), `seed ${seed}`).toBeLessThanOrEqual(16);
     }
   });
 
-  it('of MLPerf do not alert', () => {
-    for (const [run, rows] of byRun(rowsOf('mlperf_steps'))) {
-      expect(
-        fired(rows, 3, (row) => (row[4] === '1' ? 'eval' : undefined)),
-        run,
-      ).toEqual([]);
-    }
+  it('that evaluate now and then do not alert (12 seeds)', () => {
+    for (const { seed, rows } of evaluatedRuns()) expect([seed, alertsOf(rows)]).toEqual([seed, []]);
   });
 });
 

@@ -14,10 +14,11 @@
 import type { Alert, AlertRule, Running } from '@ranktrace/protocol';
 import type { Improvement } from '../detect/step-time-finding.ts';
 import type { AlertChange, OpenAlert, TellChange } from './alert-change.ts';
-import { isoTime, resolveAlert } from './alert-change.ts';
 import { alertLimits as limits } from './alert-limits.ts';
 import { type AlertRules, defaultAlertRules } from './alert-rules.ts';
+import { alertSeverities } from './alert-severity.ts';
 import { bytesText, lengthText, nameText, ranksText } from './alert-text.ts';
+import { type HangFacts, HangIncident } from './hang-incident.ts';
 import { MemoryGrowth } from './memory-growth.ts';
 import { type CollectiveFact, OpenCollectives, type StuckCollective } from './open-collectives.ts';
 import { type RankIncidentState, RankIncidents, type RankTrouble } from './rank-incidents.ts';
@@ -105,17 +106,13 @@ export class AlertEngine {
   readonly #tell: TellChange = (kind, alert) => {
     if (!this.#rules.off.includes(alert.rule)) this.#changes.push({ kind, alert: { ...alert, ranks: [...alert.ranks] } });
   };
-  #hang: OpenAlert | undefined = undefined;
+  readonly #hang: HangIncident;
   #nowMs = 0;
   #lastStepMs = Number.NaN;
   #lastBatchMs = 0;
   #firstBatchMs = Number.NaN;
   /** Infinity: nobody has said. */
   #worldSize = Number.POSITIVE_INFINITY;
-  /** When the open hang fired; it is over with the first step that ends after that. */
-  #hangMs = Number.NEGATIVE_INFINITY;
-  /** Until when a rank was stopped. */
-  #explainedMs = Number.NEGATIVE_INFINITY;
   #stepsJudged = 0;
   /** The longest step, ns, but for the first ones. */
   #longest = 0;
@@ -126,20 +123,20 @@ export class AlertEngine {
     this.#rules = rules;
     this.#stepTime = new StepTimeRules(run, rules, this.#tell);
     this.#limit = rules.stepTimeLimitMs === undefined ? undefined : new StepLimit(run, rules.stepTimeLimitMs, this.#tell);
+    this.#hang = new HangIncident(run, rules, this.#collectives, this.#places, this.#tell);
     const incidents = (
       rule: AlertRule,
-      severity: Alert['severity'],
       unit: Alert['unit'],
       describe: (ranks: readonly number[], all: readonly number[]) => RankTrouble,
-    ): RankIncidents => new RankIncidents({ run, rule, severity, unit, describe, tell: this.#tell });
-    this.#stopped = incidents('rank_stopped', 'critical', 'count', (ranks) => this.#silence(ranks));
-    this.#growing = incidents('memory_growth', 'warning', 'bytes', (ranks) => this.#growth(ranks));
-    this.#losing = incidents('data_loss', 'warning', 'count', (ranks) => this.#loss(ranks));
-    this.#unaligned = incidents('clock_unaligned', 'warning', 'count', (ranks) => {
+    ): RankIncidents => new RankIncidents({ run, rule, severity: alertSeverities[rule].first, unit, describe, tell: this.#tell });
+    this.#stopped = incidents('rank_stopped', 'count', (ranks) => this.#silence(ranks));
+    this.#growing = incidents('memory_growth', 'bytes', (ranks) => this.#growth(ranks));
+    this.#losing = incidents('data_loss', 'count', (ranks) => this.#loss(ranks));
+    this.#unaligned = incidents('clock_unaligned', 'count', (ranks) => {
       const few = `for ${seconds(rules.clockUnalignedMs)} no clock ping came of the host of ${ranksText(ranks)}`;
       return { summary: `${few}: its times cannot be placed exactly`, after: ranks.length };
     });
-    this.#recording = incidents('overhead', 'warning', 'share', (ranks) => this.#overhead(ranks));
+    this.#recording = incidents('overhead', 'share', (ranks) => this.#overhead(ranks));
   }
 
   /**
@@ -174,7 +171,7 @@ export class AlertEngine {
       state.host = fact.host;
       if (fact.ended && !state.ended) {
         state.ended = true;
-        this.#collectives.forget(rank);
+        this.#collectives.leave(rank);
       }
     }
     if (fact.clockSamples > 0) state.clockMs = nowMs;
@@ -222,15 +219,15 @@ export class AlertEngine {
   }
 
   collective(rank: number, fact: CollectiveFact): void {
-    if (this.#ranks.has(rank)) this.#collectives.add(rank, fact, this.#nowMs);
+    if (this.#ranks.has(rank)) this.#collectives.add(rank, { ...fact, ageMs: this.#ageOf(fact.ageMs) }, this.#nowMs);
   }
 
-  /** Where the rank is at the end of its newest batch, as it says. */
-  isIn(rank: number, incarnation: string, place: Running): void {
+  /** Where the rank is at the end of its newest batch, as it says; `insideMs`: how long it had been inside of its collective by then. */
+  isIn(rank: number, incarnation: string, place: Running, insideMs = 0): void {
     const state = this.#ranks.get(rank);
     if (state === undefined || state.ended || state.incarnation !== incarnation) return;
     this.#places.set(rank, place);
-    this.#collectives.isIn(rank, place.collective, this.#nowMs);
+    this.#collectives.isIn(rank, place.collective && { ...place.collective, ageMs: this.#ageOf(insideMs) }, this.#nowMs);
     for (const [group, sequence] of place.entered ?? []) this.#collectives.enter(rank, group, sequence);
   }
 
@@ -264,7 +261,7 @@ export class AlertEngine {
     for (const rank of this.#absent()) this.#stopped.raise(rank, nowMs, { key: 'never', step: null });
     this.#judgeClocks();
     if (this.#isOver()) this.#close('the run ended');
-    else this.#judgeHang();
+    else this.#hang.judge(this.#hangFacts());
     for (const incidents of this.#all) incidents.flush(nowMs);
     return this.changes(nowMs);
   }
@@ -277,7 +274,7 @@ export class AlertEngine {
   /** Ids of what is open. */
   get open(): string[] {
     const ids = this.#all.flatMap((incidents) => incidents.state().map(({ alert }) => alert.id));
-    for (const alert of [this.#hang, this.#limit?.state().alert]) if (alert !== undefined && alert !== null) ids.push(alert.id);
+    for (const alert of [this.#hang.alert, this.#limit?.state().alert]) if (alert !== undefined && alert !== null) ids.push(alert.id);
     return [...ids, ...this.#stepTime.open];
   }
 
@@ -291,7 +288,7 @@ export class AlertEngine {
       stepTime: this.#stepTime.state(),
       limit: this.#limit?.state() ?? null,
       incidents,
-      hang: this.#hang === undefined ? null : { ...this.#hang },
+      hang: this.#hang.alert === undefined ? null : { ...this.#hang.alert },
       ranks: [...this.#ranks].map(([rank, { host, incarnation, ended, dropped, missingLost }]) => {
         return [rank, { host, incarnation, ended, dropped, missingLost }];
       }),
@@ -303,8 +300,7 @@ export class AlertEngine {
     this.#stepTime.restore(stepTime);
     if (limit !== null) this.#limit?.restore(limit);
     for (const [rule, one] of this.#byRule()) one.restore(incidents[rule] ?? []);
-    this.#hang = hang === null ? undefined : { ...hang };
-    this.#hangMs = nowMs;
+    this.#hang.restore(hang, nowMs);
     for (const [rank, { missingLost, ...about }] of ranks) {
       const state = newRank({ ...about, missing: missingLost }, nowMs);
       this.#ranks.set(rank, { ...state, dropped: about.dropped, missingLost });
@@ -338,6 +334,11 @@ export class AlertEngine {
     return this.#ranks.get(rank)?.ended === false && !this.#stopped.has(rank);
   }
 
+  /** What a rank says of its past, bounded: nobody waited before somebody was heard. */
+  #ageOf(ms: number | undefined): number {
+    return Number.isFinite(ms) ? Math.min(Math.max(0, ms as number), this.#nowMs - this.#firstBatchMs) : 0;
+  }
+
   #isOver(): boolean {
     if (this.#ranks.size === 0) return false;
     if ([...this.#ranks.values()].every(({ ended }) => ended)) return true;
@@ -348,13 +349,14 @@ export class AlertEngine {
     for (const [step, facts] of this.#assembly.whole([])) this.#stepTime.step(step, facts, this.#nowMs);
     this.#stepTime.close(this.#nowMs, resolution);
     this.#limit?.close(this.#nowMs, resolution);
-    this.#endHang(resolution);
+    this.#hang.end(this.#nowMs, resolution);
     for (const incidents of this.#all) incidents.clearAll(resolution);
   }
 
   #silence(ranks: readonly number[]): RankTrouble {
     const [gone, absent] = [ranks.filter((rank) => this.#ranks.has(rank)), ranks.filter((rank) => !this.#ranks.has(rank))];
-    const others = this.#ranks.size - gone.length;
+    const others = [...this.#ranks].filter(([rank, { ended }]) => !ended && !gone.includes(rank)).length;
+    const ended = [...this.#ranks.values()].filter((state) => state.ended).length;
     const steps = gone.map((rank) => this.#assembly.lastOf(rank)).filter((step) => step >= 0);
     const since = steps.length === 0 ? '' : `, after step ${Math.max(...steps)}`;
     const silent = `nothing was heard of ${ranksText(gone)} for ${seconds(this.#rules.rankStoppedMs)}${since}`;
@@ -364,7 +366,8 @@ export class AlertEngine {
     const stuck = this.#collectives.stuck(this.#nowMs, [...this.#ranks.keys(), ...absent]);
     const waits = stuck?.missing.some((rank) => ranks.includes(rank)) ? waitText(stuck) : undefined;
     const all = this.#ranks.size + absent.length;
-    const rest = others === 0 ? 'nobody says anything' : (waits ?? `${others} of ${all} ranks go on`);
+    const alone = ended === 0 ? 'nobody says anything' : `the other ${ended === 1 ? 'rank has' : `${ended} ranks have`} ended`;
+    const rest = others === 0 ? alone : (waits ?? `${others} of ${all} ranks go on`);
     return {
       summary: [...what, ...places, rest].join('; '),
       after: ranks.length,
@@ -399,7 +402,8 @@ export class AlertEngine {
     const most = Math.max(...ranks.map((rank) => this.#ranks.get(rank)?.overheadShare ?? 0));
     const { overheadBudget: budget } = this.#rules;
     const text = `recording takes ${(100 * most).toFixed(2)} % of the steps of ${ranksText(ranks)}`;
-    return { summary: `${text}, over the budget of ${(100 * budget).toFixed(2)} %`, before: budget, after: most };
+    const remedy = 'record less (withStack, recordShapes, profileMemory, spans inside of others), or raise rules.overhead.budget';
+    return { summary: `${text}, over the budget of ${(100 * budget).toFixed(2)} %: ${remedy}`, before: budget, after: most };
   }
 
   #judgeOverhead(rank: number, state: RankState): void {
@@ -443,81 +447,18 @@ export class AlertEngine {
     }
   }
 
-  #judgeHang(): void {
-    const usualMs = this.#stepTime.usual / 1e6;
-    const leastMs = Math.max(this.#rules.hangMs, limits.alertHangSteps * usualMs, limits.alertHangLongestSteps * (this.#longest / 1e6));
-    const stopped = this.#stopped.ranks;
-    // Who waited for a rank that was stopped has time to go on when it is back.
-    if (stopped.size > 0) this.#explainedMs = this.#nowMs;
-    const sinceStepMs = this.#nowMs - this.#lastStepMs;
-    const hasTime = stopped.size === 0 && this.#nowMs - this.#explainedMs < leastMs;
-    const going = [...this.#going()];
-    const isStalled = going.length > 0 && this.#stepsJudged >= limits.alertLimitSteps && sinceStepMs >= leastMs;
-    const everyRank = [...this.#ranks.keys(), ...this.#absent()];
-    const stuck = this.#collectives.stuck(this.#nowMs - leastMs, everyRank);
-    if (!isStalled && stuck === undefined) {
-      if (this.#lastStepMs > this.#hangMs) this.#endHang('steps go on');
-      return;
-    }
-    // Who waits for a rank that stopped is part of that alert.
-    const isExplained = stopped.size > 0 && (stuck === undefined || stuck.missing.every((rank) => stopped.has(rank)));
-    if (this.#hang !== undefined || isExplained || hasTime) return;
-    this.#hang = stuck !== undefined ? this.#hangIn(stuck) : this.#hangAfter(going, sinceStepMs);
-    this.#hangMs = this.#nowMs;
-    this.#tell('fired', this.#hang);
-  }
-
-  #hangIn({ group, op, sequence, sinceMs, inside, missing }: StuckCollective): OpenAlert {
-    const name = `${nameText(op)} ${sequence} of group ${nameText(group)}`;
-    const who = missing.length > 0 ? `; ${ranksText(missing)} never entered it` : '; all ranks are in it';
-    const verb = inside.length === 1 ? 'is' : 'are';
-    const summary = `${ranksText(inside)} ${verb} inside of ${name} for ${seconds(this.#nowMs - sinceMs)}${who}`;
-    const ranks = missing.length > 0 ? missing : inside;
-    return this.#hangAlert('critical', summary, ranks, `${nameText(group)}-${sequence}`, isoTime(sinceMs));
-  }
-
-  #hangAfter(going: readonly number[], sinceMs: number): OpenAlert {
-    const last = going.map((rank) => this.#assembly.lastOf(rank));
-    const [first, furthest] = [Math.min(...last), Math.max(...last)];
-    const behind = first < furthest ? going.filter((_, at) => last[at] === first) : [];
-    const who = behind.length > 0 ? `; ${ranksText(behind)} did not come as far as the others` : '';
-    const usual = lengthText(this.#stepTime.usual);
-    const summary = `no rank has ended a step for ${seconds(sinceMs)}, after step ${furthest}; usually one takes ${usual}${who}`;
-    return this.#hangAlert('warning', summary, behind, `steps-${furthest}`, isoTime(this.#lastStepMs));
-  }
-
-  #hangAlert(severity: Alert['severity'], summary: string, ranks: readonly number[], onset: string, onsetAt: string): OpenAlert {
-    const step = Math.max(-1, ...[...this.#ranks.keys()].map((rank) => this.#assembly.lastOf(rank)));
-    const alive = [...this.#ranks].flatMap(([rank, { ended }]) => (ended ? [] : [rank]));
+  #hangFacts(): HangFacts {
     return {
-      id: `${this.#run}/hang/cluster/${onset}`,
-      run: this.#run,
-      rule: 'hang',
-      state: 'firing',
-      severity,
-      summary,
-      series: { kind: 'cluster' },
-      firedAt: isoTime(this.#nowMs),
-      resolvedAt: null,
-      resolution: null,
-      step: step < 0 ? null : step,
-      onsetStep: step < 0 ? null : step + 1,
-      onsetAt,
-      unit: 'count',
-      before: null,
-      after: null,
-      change: null,
-      confidence: null,
-      ranks: [...ranks],
-      hint: this.#places.hint('hang', ranks, this.#places.texts(alive, ['is', 'are'])),
+      nowMs: this.#nowMs,
+      ranks: this.#ranks,
+      absent: this.#absent(),
+      stopped: this.#rules.off.includes('rank_stopped') ? new Set() : this.#stopped.ranks,
+      lastStepOf: (rank) => this.#assembly.lastOf(rank),
+      lastStepMs: this.#lastStepMs,
+      isWarm: this.#stepsJudged >= limits.alertLimitSteps,
+      usual: this.#stepTime.usual,
+      longest: this.#longest,
     };
-  }
-
-  #endHang(resolution: string): void {
-    if (this.#hang === undefined) return;
-    const alert = this.#hang;
-    this.#hang = undefined;
-    resolveAlert(alert, this.#nowMs, resolution, this.#tell);
   }
 }
 

@@ -9,10 +9,14 @@ export const alertLimits = {
   alertPhasesMax: 32,
   /** Blocks of 8 steps after which a run is warm, however noisy it is: one on a busy host never becomes calm. */
   alertWarmUpBlocks: 16,
-  /** Steps for which a slower rank or phase waits for the cluster to become slower too, so that both are one alert. */
+  /** Steps for which a finding waits for what becomes slower with it, so that all of one fault are one alert. */
   alertSettleSteps: 96,
   /** Onsets of two series that lie so close are one. */
   alertOnsetStepsApartMax: 64,
+  /** Onsets of two ranks that lie so close are one: two blocks of a noisy series. */
+  alertRankOnsetStepsApartMax: 32,
+  /** Steps within which the slow rise of all ranks passes the noise of each. */
+  alertDriftStepsApartMax: 384,
   /** Improvements of the cluster's steps that are remembered, the last ones. */
   alertImprovementsMax: 8,
   /** Ranks of a job have at least this time to come, after the first. */
@@ -37,7 +41,11 @@ export const alertLimits = {
   /** Groups of ranks whose collectives are followed, and open parts of collectives of one rank. */
   alertGroupsMax: 1024,
   alertOpenCollectivesPerRankMax: 256,
-  /** A hang takes so many times as long as a step usually does, and so many times as long as the longest one took. */
+  /** A rank that said nothing for so long while others wait for it may have stopped: `rank_stopped` decides. Three heartbeats. */
+  alertSilentMs: 3000,
+  /** What a rank said before others began to wait may come this much later than their word of it. */
+  alertHeardMs: 300,
+  /** A hang of nobody in particular takes so many times as long as a step usually does, and so many times as long as the longest one took. */
   alertHangSteps: 20,
   alertHangLongestSteps: 3,
   /** Places that a stop or a hang tells of. */

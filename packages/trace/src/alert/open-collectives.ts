@@ -10,6 +10,8 @@ export interface CollectiveFact {
   readonly op: string;
   readonly sequence: number;
   readonly state: 'whole' | 'open' | 'close';
+  /** How long the rank had been inside of it when it told so, ms. Default 0. */
+  readonly ageMs?: number;
 }
 
 /** A collective that somebody has been inside of for long. */
@@ -37,12 +39,12 @@ export class OpenCollectives {
   readonly #entered = new Map<string, Map<number, number>>();
   readonly #open = new Map<number, Map<string, OpenPart>>();
 
-  add(rank: number, { group, op, sequence, state }: CollectiveFact, nowMs: number): void {
+  add(rank: number, { group, op, sequence, state, ageMs = 0 }: CollectiveFact, nowMs: number): void {
     this.enter(rank, group, sequence);
     if (state === 'whole') return;
     const key = `${sequence} ${group}`;
     if (state === 'close') this.#open.get(rank)?.delete(key);
-    else this.#begin(rank, key, { group, op, sequence, sinceMs: nowMs, isPlace: false }).isPlace = false;
+    else this.#begin(rank, key, { group, op, sequence, sinceMs: nowMs - ageMs, isPlace: false }).isPlace = false;
   }
 
   /** Where the rank says that it is: inside of this collective, or of none that it did not record. */
@@ -51,9 +53,9 @@ export class OpenCollectives {
     const parts = this.#open.get(rank);
     for (const [key, { isPlace }] of parts ?? []) if (isPlace && key !== current) parts?.delete(key);
     if (collective === undefined || current === undefined) return;
-    const { group, op, sequence } = collective;
+    const { group, op, sequence, ageMs = 0 } = collective;
     this.enter(rank, group, sequence);
-    this.#begin(rank, current, { group, op, sequence, sinceMs: nowMs, isPlace: true });
+    this.#begin(rank, current, { group, op, sequence, sinceMs: nowMs - ageMs, isPlace: true });
   }
 
   /** A step ended: what the rank was inside of before now does not keep it from going on, whether or not its end was told. */
@@ -63,9 +65,14 @@ export class OpenCollectives {
     for (const [key, { sinceMs }] of parts) if (sinceMs < nowMs) parts.delete(key);
   }
 
-  /** The rank began anew, or ended: it is inside of nothing. */
-  forget(rank: number): void {
+  /** The rank ended: it is inside of nothing, and has entered what it entered. */
+  leave(rank: number): void {
     this.#open.delete(rank);
+  }
+
+  /** The rank began anew. */
+  forget(rank: number): void {
+    this.leave(rank);
     for (const ranks of this.#entered.values()) ranks.delete(rank);
   }
 

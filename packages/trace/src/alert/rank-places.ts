@@ -17,6 +17,11 @@ export class RankPlaces {
     this.#places.delete(rank);
   }
 
+  /** The phase that the rank is in, as far as it said. */
+  phaseOf(rank: number): string | undefined {
+    return this.#places.get(rank)?.phase;
+  }
+
   /** `rank 2 is in forward of step 300`: ranks at one place together, those that came least far first. `verbs`: of one rank, of several. */
   texts(ranks: Iterable<number>, verbs: readonly [string, string]): string[] {
     const groups = new Map<string, { readonly step: number; readonly ranks: number[] }>();

@@ -2,6 +2,7 @@
 
 import { isoTime, type OpenAlert, resolveAlert, type TellChange } from './alert-change.ts';
 import { alertLimits as limits } from './alert-limits.ts';
+import { alertSeverities } from './alert-severity.ts';
 import { lengthText } from './alert-text.ts';
 
 export type StepLimitState = { readonly last: readonly (readonly [number, number])[]; readonly alert: OpenAlert | null };
@@ -41,7 +42,7 @@ export class StepLimit {
       run: this.#run,
       rule: 'step_time_limit',
       state: 'firing',
-      severity: 'critical',
+      severity: alertSeverities.step_time_limit.first,
       summary: `steps take ${lengthText(middle)}, over the limit of ${lengthText(this.#limit)}, since step ${onset}`,
       series: { kind: 'cluster' },
       firedAt: isoTime(nowMs),

@@ -1,84 +1,40 @@
-import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { ClockCoupling } from './clock-coupling.ts';
-import type { ClockEvidence, SharedEvents } from './clock-evidence.ts';
+import { messageClocks, rankWithout as rankOf } from '../testing/message-clocks.ts';
+import { twoMachines } from '../testing/two-machines.ts';
 import { ClusterClocks } from './fit-clocks.ts';
 
 const second = 1e9;
 
-const nothing: SharedEvents = {
-  collectives: new Map(),
-  clients: new Map(),
-  servers: new Map(),
-  sends: new Map(),
-  receives: new Map(),
-  steps: new Map(),
-};
-
-const rankOf = (rank: number, shared: Partial<SharedEvents>, epoch = 0n): ClockEvidence => ({
-  ...{ rank, host: `host ${rank}`, epoch, samples: [], wallClock: undefined, until: 10 * second },
-  shared: { ...nothing, ...shared },
-});
-
 const methodsOf = (clocks: ClusterClocks): string[] => clocks.fitted().clocks.map(({ model }) => model.alignment.method);
 
-describe('packets of two machines (Trace Compass’ scp trace)', () => {
-  const csv = readFileSync(new URL('../../../../../shared/data/clock/scp_message_pairs.csv', import.meta.url), 'utf8');
-  const machines = ['scp_src', 'scp_dest'];
-  const packets = csv
-    .trim()
-    .split(/\r?\n/)
-    .slice(1)
-    .map((line, index) => {
-      const [sender = '', sent, receiver = '', received] = line.split(',');
-      return {
-        key: `${index}`,
-        from: machines.indexOf(sender),
-        sent: Number(sent),
-        to: machines.indexOf(receiver),
-        received: Number(received),
-      };
-    });
-  // The file's times lie some 10^13 ns after these epochs of the machines' clocks.
-  const epochs = [1_361_203_559_332_331_489n, 1_361_203_569_335_098_971n];
-  const ranks = epochs.map((epoch, rank) =>
-    rankOf(
-      rank,
-      {
-        sends: new Map(packets.filter(({ from }) => from === rank).map(({ key, sent }) => [key, sent])),
-        receives: new Map(packets.filter(({ to }) => to === rank).map(({ key, received }) => [key, received])),
-      },
-      epoch,
-    ),
-  );
+describe.each([
+  [1, -59],
+  [2, 41],
+  [3, 0],
+])('packets of two machines (seed %i, %i ppm apart)', (seed, ppm) => {
+  const { messages, epochs, otherAt } = twoMachines({ seed, ppm, seconds: 8 });
+  const packets = messages.map(({ sender, sent, received }) => {
+    const [from, to] = sender === 'reference' ? [0, 1] : [1, 0];
+    const [mine, theirs] = from === 0 ? [epochs.reference, epochs.other] : [epochs.other, epochs.reference];
+    return { from, sent: Number(sent - mine), to, received: Number(received - theirs) };
+  });
+  const clocks = messageClocks(packets, [epochs.reference, epochs.other]);
 
-  it('come out in order, 46 of 46, with a drift that clocks can have', () => {
+  it('come out in order, 46 of 46', () => {
     expect(packets.length).toBe(46);
-    const clocks = new ClusterClocks(ranks);
-    expect(methodsOf(clocks)).toEqual(['exact', 'messages']);
-    const coupling = new ClockCoupling(clocks.coupled);
-    const alone = clocks.fitted().clocks;
-    const sorted = packets
-      .map(({ from, sent, to, received }) => ({
-        from,
-        to,
-        sent: alone[from]?.clock.toTrace(sent) ?? 0,
-        received: alone[to]?.clock.toTrace(received) ?? 0,
-      }))
-      .sort((a, b) => a.sent - b.sent);
-    for (const { from, sent, to, received } of sorted) coupling.message(from, sent, to, received);
-    coupling.end();
-    expect([coupling.conflicts, coupling.refuted]).toEqual([[], 0]);
-    const { clocks: fitted } = clocks.fitted(coupling);
-    const inOrder = packets.filter(({ from, sent, to, received }) => {
-      return (fitted[from]?.clock.toTrace(sent) ?? 0) <= (fitted[to]?.clock.toTrace(received) ?? 0);
-    });
-    expect(inOrder.length).toBe(46);
-    const [first, last] = [packets[0]?.received ?? 0, packets.at(-1)?.received ?? 0];
-    const map = fitted[1]?.clock;
-    const drift = ((map?.toTrace(last) ?? 0) - (map?.toTrace(first) ?? 0)) / (last - first) - 1;
-    expect(Math.abs(drift) * 1e6).toBeLessThan(100);
+    expect(clocks.methods).toEqual(['exact', 'messages']);
+    expect([clocks.conflicts, clocks.refuted]).toEqual([[], 0]);
+    expect(clocks.inOrder).toBe(46);
+  });
+
+  it('show the true drift, and the true offset within the bound', () => {
+    const truth = Array.from({ length: 9 }, (_, index) => index * second);
+    const errors = truth.map((time) => clocks.toTrace(1, otherAt(time)) - clocks.toTrace(0, time));
+    expect(Math.max(...errors.map(Math.abs))).toBeLessThanOrEqual(clocks.bound ?? 0);
+    // The least delay of 60 µs is all that tells one way from the other.
+    expect(Math.max(...errors.map(Math.abs))).toBeLessThan(60e3);
+    expect(Math.abs((errors.at(-1) as number) - (errors[0] as number)) / (8 * second)).toBeLessThan(12e-6);
   });
 });
 

@@ -16,7 +16,10 @@ export interface Finding {
     | 'clock_step'
     | 'clock_conflict';
   readonly ranks: readonly number[];
+  /** What happened, and where. */
   readonly text: string;
+  /** What to do about it, so that it does not happen again. */
+  readonly remedy: string;
 }
 
 const spanKinds: ReadonlySet<string> = new Set(['span', 'collective', 'rpc']);
@@ -28,15 +31,19 @@ export function findCompleteness(header: TraceHeader, totals: readonly ProcessTo
   for (const { process, missing, dropped, late, ended, counts, recorded } of totals) {
     const { rank } = process;
     const lost = [
-      [missing, 'batches missing in its sequence'],
-      [dropped.events, 'events dropped because the ring was full'],
-      [dropped.batches, 'batches dropped because the spool was full or they were refused'],
-      [dropped.arguments, 'arguments cut by a limit'],
-      [dropped.names, 'events under a stand-in name because there were too many names'],
-      [late, 'events later than their watermark'],
+      [missing, 'batches missing in its sequence', 'merge its spool as well, if that is left'],
+      [dropped.events, 'events dropped because the ring was full', 'raise ringBytes, or record fewer events'],
+      [
+        dropped.batches,
+        'batches dropped because the spool was full or they were refused',
+        'raise spoolBytesMax; the notices of the rank say why any were refused',
+      ],
+      [dropped.arguments, 'arguments cut by a limit', 'use fewer or shorter ones'],
+      [dropped.names, 'events under a stand-in name because there were too many names', 'put numbers into arguments, not into names'],
+      [late, 'events later than their watermark', 'update the client that recorded them: its batches break their order'],
     ] as const;
-    for (const [count, what] of lost) {
-      if (count > 0) findings.push({ kind: 'data_loss', ranks: [rank], text: `rank ${rank}: ${count} ${what}` });
+    for (const [count, what, remedy] of lost) {
+      if (count > 0) findings.push({ kind: 'data_loss', ranks: [rank], text: `rank ${rank}: ${count} ${what}`, remedy });
     }
     // Against what the recorder counted: a loss that no counter on the way knows of is the worst kind.
     for (const kind of Object.keys(counts) as (keyof EventCounts)[]) {
@@ -47,6 +54,7 @@ export function findCompleteness(header: TraceHeader, totals: readonly ProcessTo
         kind: 'data_loss',
         ranks: [rank],
         text: `rank ${rank}: ${wanted} events of kind ${kind} were recorded, ${counts[kind]} arrived`,
+        remedy: 'merge its spool as well, if that is left',
       });
     }
     for (const [key, why] of process.metadata) {
@@ -56,21 +64,27 @@ export function findCompleteness(header: TraceHeader, totals: readonly ProcessTo
       shed.set(what, { ranks: [...(before?.ranks ?? []), rank], why: before?.why ?? why });
     }
     findings.push(...stackFindings(rank, process.metadata));
-    if (!ended)
-      findings.push({ kind: 'rank_lost', ranks: [rank], text: `rank ${rank} (pid ${process.pid}) stopped without saying goodbye` });
+    if (!ended) {
+      const remedy = `look for its end in its output and in the kernel's log of host ${process.hostName}: it was killed, or is still running`;
+      findings.push({ kind: 'rank_lost', ranks: [rank], text: `rank ${rank} (pid ${process.pid}) stopped without saying goodbye`, remedy });
+    }
     if (process.alignment.method === 'unaligned') {
       const text = `rank ${rank}: the clock of host ${process.hostName} is not aligned to the others; its times are its wall clock's`;
-      findings.push({ kind: 'clock_unaligned', ranks: [rank], text });
+      findings.push({ kind: 'clock_unaligned', ranks: [rank], text, remedy: 'see `ranktrace doctor` for why no clock ping came through' });
     }
   }
   findings.push(...clockFindings(header));
   // The ranks of a job do the same work, so they shed the same: once for all of them.
   for (const [what, { ranks, why }] of shed) {
-    findings.push({ kind: 'detail_shed', ranks, text: `${what} were not recorded to the end on ${rankList(ranks)}: ${why}` });
+    const text = `${what} were not recorded to the end on ${rankList(ranks)}: ${why}`;
+    findings.push({ kind: 'detail_shed', ranks, text, remedy: 'raise overheadBudget, or ask for less detail' });
   }
   const seen = new Set(header.processes.map((process) => process.rank));
   const absent = Array.from({ length: header.worldSize }, (_, rank) => rank).filter((rank) => !seen.has(rank));
-  if (absent.length > 0) findings.push({ kind: 'rank_missing', ranks: absent, text: `nothing was heard of ${rankList(absent)}` });
+  if (absent.length > 0) {
+    const remedy = 'merge their files as well, or see whether they started with the same run name and url';
+    findings.push({ kind: 'rank_missing', ranks: absent, text: `nothing was heard of ${rankList(absent)}`, remedy });
+  }
   return findings;
 }
 
@@ -87,7 +101,7 @@ function stackFindings(rank: number, metadata: ReadonlyMap<string, string>): Fin
   }
   if (wrong === 0) return [];
   const text = `rank ${rank}: ${taken} stacks were taken from the steps before, and ${wrong} of ${checked} that were checked were others: some ${expected} are likely to be wrong; option withStack: 'walk' looks at each`;
-  return [{ kind: 'stacks_uncertain', ranks: [rank], text }];
+  return [{ kind: 'stacks_uncertain', ranks: [rank], text, remedy: "set withStack: 'walk'" }];
 }
 
 /** Clocks that stepped, once a host, and clocks that contradict each other. */
@@ -104,6 +118,7 @@ function clockFindings({ processes, clockConflicts = [] }: TraceHeader): Finding
       kind: 'clock_step',
       ranks,
       text: `the clock of host ${hostName} stepped at ${times.join(', ')}: each side is aligned by itself, and events about it may be shown late`,
+      remedy: 'let the time service of that host slew its clock instead of stepping it',
     });
   }
   // What a step leaves open is told with it.
@@ -115,7 +130,7 @@ function clockFindings({ processes, clockConflicts = [] }: TraceHeader): Finding
   if (worst !== undefined) {
     const ranks = processes.filter(({ host }) => worst.hosts.includes(host)).map(({ rank }) => rank);
     const text = `messages contradict each other at ${conflicts.length} times, by up to ${Math.ceil(worst.slack / 1000)} µs among hosts ${worst.hosts.join(', ')}: events are shown later than their clocks say`;
-    findings.push({ kind: 'clock_conflict', ranks, text });
+    findings.push({ kind: 'clock_conflict', ranks, text, remedy: 'see `ranktrace doctor` for the clocks of these hosts' });
   }
   return findings;
 }

@@ -1,4 +1,4 @@
-// Against torch itself: ../shared/data/kineto/torch-reference holds profiles and what torch 2.13 makes of them.
+// Against torch itself: test/data/kineto/torch-reference holds profiles and what torch 2.13 makes of them.
 
 import { readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
@@ -8,7 +8,7 @@ import { averagesTable } from '../write/averages-table.ts';
 import { type FunctionAverage, functionAverages, totalAverage } from './function-averages.ts';
 import { functionEvents } from './function-events.ts';
 
-const reference = new URL('../../../../../shared/data/kineto/torch-reference/', import.meta.url);
+const reference = new URL('../../../../test/data/kineto/torch-reference/', import.meta.url);
 const cases = ['bmm_nested', 'conv_train', 'mask_indices'];
 
 interface Expected {

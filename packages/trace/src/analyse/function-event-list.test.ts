@@ -2,13 +2,16 @@ import { readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
 import { readKineto } from '../read/kineto.ts';
+import { expectFamily, expectSums } from '../testing/expect-function-events.ts';
+import { gpuJob } from '../testing/gpu-job.ts';
 import { averagesTable } from '../write/averages-table.ts';
 import { functionAverages } from './function-averages.ts';
 import { type FunctionEvent, functionEventList } from './function-event-list.ts';
 import { functionEvents } from './function-events.ts';
 
-const reference = new URL('../../../../../shared/data/kineto/', import.meta.url);
-const eventsOf = (path: string) => functionEvents(readKineto(gunzipSync(readFileSync(new URL(path, reference)))));
+const reference = new URL('../../../../test/data/kineto/torch-reference/', import.meta.url);
+const torchFile = (name: string): Uint8Array => gunzipSync(readFileSync(new URL(`${name}.pt.trace.json.gz`, reference)));
+const gpuFile = (): Uint8Array => new TextEncoder().encode(gpuJob({ seed: 1, ranks: 2 }).files[0]?.text);
 
 const listOf = (traceEvents: readonly object[]): FunctionEvent[] =>
   functionEventList(functionEvents(readKineto(new TextEncoder().encode(JSON.stringify({ traceEvents })))));
@@ -17,42 +20,27 @@ const op = (name: string, ts: number, dur: number, args: object = {}, cat = 'cpu
   ...{ ph: 'X', name, cat, ts, dur, pid: 1, tid, args },
 });
 
-const sums = [
-  ...(['cpuTimeTotal', 'selfCpuTimeTotal', 'deviceTimeTotal', 'selfDeviceTimeTotal', 'flops', 'cpuMemoryUsage'] as const),
-  ...(['selfCpuMemoryUsage', 'deviceMemoryUsage', 'selfDeviceMemoryUsage', 'count'] as const),
-] as const;
-
 describe.for([
-  'torch-reference/bmm_nested.pt.trace.json.gz',
-  'torch-reference/conv_train.pt.trace.json.gz',
-  'torch-reference/mask_indices.pt.trace.json.gz',
-  'nanogpt-8rank/rank0.chrome-trace.json.gz',
-])('%s', (path) => {
-  const events = eventsOf(path);
-  const list = functionEventList(events);
+  ['bmm_nested', () => torchFile('bmm_nested')],
+  ['conv_train', () => torchFile('conv_train')],
+  ['mask_indices', () => torchFile('mask_indices')],
+  ['a simulated rank with a GPU (seed 1)', gpuFile],
+] as const)('%s', ([, file]) => {
+  const events = functionEvents(readKineto(file()));
 
-  test('adds up to the averages', () => {
-    for (const row of functionAverages(events)) {
-      const group = list.filter(
-        (one) => one.key === row.key && one.deviceType === row.deviceType && one.isUserAnnotation === row.isUserAnnotation,
-      );
-      for (const sum of sums) expect(group.reduce((total, one) => total + one[sum], 0)).toBe(row[sum]);
-    }
-  });
+  test('adds up to the averages', () => expectSums(events, functionAverages(events)));
 
-  test('children and parents know each other, and lie within each other', () => {
-    for (const one of list) {
-      for (const child of one.cpuChildren) {
-        expect(child.cpuParent).toBe(one);
-        expect(child.timeRange.start >= one.timeRange.start && child.timeRange.end <= one.timeRange.end).toBe(true);
-      }
-      const inside = one.cpuChildren.reduce((sum, child) => sum + child.cpuTimeTotal, 0);
-      if (one.deviceType === 'cpu') expect(one.selfCpuTimeTotal).toBe(one.timeRange.elapsedUs - inside);
-      const launched = one.kernels.reduce((sum, kernel) => sum + kernel.duration, 0);
-      if (one.deviceType === 'cpu') expect(one.selfDeviceTimeTotal).toBe(launched);
-    }
-    expect(list.filter((one) => one.isTopLevel)).toHaveLength(list.filter((one) => one.cpuParent === undefined).length);
-  });
+  test('children and parents know each other, and lie within each other', () => expectFamily(events));
+});
+
+test('the kernels of a simulated rank belong to the ops that launched them (seed 1)', () => {
+  const text = new TextDecoder().decode(gpuFile());
+  const list = functionEventList(functionEvents(readKineto(gpuFile())));
+  const { traceEvents } = JSON.parse(text) as { traceEvents: { cat?: string; name: string }[] };
+  const kernels = list.flatMap((one) => one.kernels.map(({ name }) => `${one.name} ${name.slice(0, 22)}`));
+  // The window begins with a step: every kernel was launched in it.
+  expect(kernels.filter((kernel) => !kernel.includes('Mem'))).toHaveLength(traceEvents.filter(({ cat }) => cat === 'kernel').length);
+  expect(new Set(kernels)).toContain('record_param_comms ncclDevKernel_ReduceSc');
 });
 
 test('has the fields of torch', () => {

@@ -132,7 +132,7 @@ describe("torch's files", () => {
 });
 
 test.for(['bmm_nested', 'conv_train', 'mask_indices'])('of %s, the sum is what the allocator says is allocated', (name) => {
-  const url = new URL(`../../../../../shared/data/kineto/torch-reference/${name}.pt.trace.json.gz`, import.meta.url);
+  const url = new URL(`../../../../test/data/kineto/torch-reference/${name}.pt.trace.json.gz`, import.meta.url);
   const table = readKineto(gunzipSync(readFileSync(url)));
   const { times, sizes } = memoryTimeline(table);
   const { columns, length } = table.memory;

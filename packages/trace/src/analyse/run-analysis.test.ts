@@ -23,9 +23,9 @@ import type { ProcessTotals, TraceEvent, TraceHeader } from '../trace-sink.ts';
 import { analyseRun, analysisSink, type RunAnalysis, type RunAnalysisOptions } from './run-analysis.ts';
 
 const ms = 1e6;
-const data = new URL('../../../../../shared/data/kineto/ddp-4rank/', import.meta.url);
+const data = new URL('../../../../test/data/kineto/ddp-4rank/', import.meta.url);
 
-/** A job of four real ranks, as others recorded it. */
+/** A job of four real ranks (test/data). */
 function recorded(folder: string): BatchSource[] {
   const names = readdirSync(new URL(`${folder}/`, data)).filter((name) => name.endsWith('.json.gz'));
   return names.map((name, rank) => {

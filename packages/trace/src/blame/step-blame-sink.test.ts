@@ -1,38 +1,28 @@
-// Blame of whole runs: real jobs whose faults were planted or published, and simulated clusters.
+// Blame of whole runs: real jobs whose faults were planted, and simulated jobs and clusters.
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
-import type { BatchSource } from '../merge/batch-source.ts';
 import { mergeRun } from '../merge/merge-run.ts';
 import { readKineto } from '../read/kineto.ts';
 import { kinetoSource } from '../read/kineto-source.ts';
 import { simulatedCluster } from '../simulate/simulated-cluster.ts';
 import { type ClusterOptions, type StragglingPhase, stragglingPhases } from '../simulate/simulation-options.ts';
-import { ndtimelineBatches } from '../testing/ndtimeline-batches.ts';
+import { expectExactParts, expectSamePieces } from '../testing/expect-blame.ts';
 import { ndtimelineWindow } from '../testing/ndtimeline-window.ts';
+import { pipelineJob } from '../testing/pipeline-job.ts';
 import type { TraceEvent } from '../trace-sink.ts';
 import { type Blame, blameOfWindow } from './blame.ts';
 import { blameOf } from './blame-change.ts';
-import type { BlameWindow, RankStep } from './blame-window.ts';
 import { StepBlameSink } from './step-blame-sink.ts';
 
-const data = new URL('../../../../../shared/data/', import.meta.url);
+const data = new URL('../../../../test/data/kineto/ddp-4rank/', import.meta.url);
+const seeds = Array.from({ length: 6 }, (_, seed) => seed);
 const kindsOf = ({ findings }: Blame): string[] => findings.map(({ kind }) => kind);
-
-function expectExactParts({ breakdown }: Blame): void {
-  for (const { step, own, waits, transfer, unmatched, other } of breakdown) {
-    const parts = [...own.values(), ...waits.map(({ length }) => length), transfer, unmatched, other];
-    expect(parts.reduce((sum, length) => sum + length, 0)).toBe(step);
-  }
-}
-
-const piecesOf = ({ phases }: BlameWindow, { pieces }: RankStep): string[] =>
-  pieces.map((piece) => ('length' in piece ? `${piece.kind} ${phases[piece.phase]} ${piece.length}` : piece.kind));
 
 describe('four processes of PyTorch DDP', () => {
   function blameOfJob(name: string) {
-    const folder = new URL(`kineto/ddp-4rank/${name}/`, data);
+    const folder = new URL(`${name}/`, data);
     const files = readdirSync(folder).filter((file) => file.endsWith('.json.gz'));
     const sources = files.map((file, rank) => {
       const table = readKineto(gunzipSync(readFileSync(new URL(file, folder))), { keep: 'all' });
@@ -66,48 +56,44 @@ describe('four processes of PyTorch DDP', () => {
   });
 });
 
-describe('production jobs of ByteDance', () => {
-  const csvOf = (name: string) => gunzipSync(readFileSync(new URL(`ndtimeline/${name}/trace-${name}.csv.gz`, data))).toString();
-  const blameOfTrace = (name: string): Blame => blameOfWindow(ndtimelineWindow(csvOf(name)));
+describe('a simulated job of 4 stages and 4 replicas', () => {
+  const slow = { stage: 0, dp: 0, factor: 2.35 };
 
-  it('AR: worker (stage 0, dp 0), which makes steps 1.97 times as long', () => {
-    const blame = blameOfTrace('AR');
+  it.each([1, 2])('a worker that computes 2.35 times as long is the straggler, and costs what it costs in truth (seed %i)', (seed) => {
+    const job = pipelineJob({ seed, slow });
+    const blame = blameOfWindow(ndtimelineWindow(job.csv));
     expect(blame.verdict).toBe('straggler');
-    expect(blame.findings.filter(({ kind }) => kind === 'straggler')).toMatchObject([{ ranks: [0] }]);
+    expect(blame.findings.filter(({ kind }) => kind === 'straggler')).toMatchObject([{ ranks: [0], phase: 'backward-compute' }]);
     const [whatIf] = blame.whatIf;
     expect(whatIf?.ranks).toEqual([0]);
-    expect(Math.abs((whatIf?.slowdown ?? 0) / 1.97 - 1)).toBeLessThan(0.03);
-    // Published: 135 % more own work than its peers, the next one 0.3 %; the phases that it is in hold 2 % of what is not compute.
+    // The same job, simulated without its fault.
+    const truth = job.stepSeconds / pipelineJob({ seed }).stepSeconds;
+    expect(truth).toBeGreaterThan(1.8);
+    expect(Math.abs((whatIf?.slowdown ?? 0) / truth - 1)).toBeLessThan(0.01);
     const [first, second] = [...blame.excess].sort((a, b) => b.share - a.share);
     expect(first).toMatchObject({ rank: 0, peers: 'stage 0' });
-    expect(first?.share).toBeGreaterThan(1.3);
-    expect(first?.share).toBeLessThan(1.4);
+    expect(Math.abs((first?.share ?? 0) - 1.35)).toBeLessThan(0.03);
     expect(second?.share).toBeLessThan(0.01);
     expectExactParts(blame);
   });
 
-  it('SE: no worker for long, but some worker in each step', () => {
-    const blame = blameOfTrace('SE');
+  it.each([1, 2])('is balanced without it (seed %i)', (seed) => {
+    const blame = blameOfWindow(ndtimelineWindow(pipelineJob({ seed }).csv));
+    expect([blame.verdict, blame.findings]).toEqual(['balanced', []]);
+  });
+
+  it.each([1, 2])('of sequences of unequal length has no worker for long, but some worker in each step (seed %i)', (seed) => {
+    const blame = blameOfWindow(ndtimelineWindow(pipelineJob({ seed, replicas: 8, lengths: 0.15 }).csv));
     expect(blame.verdict).toBe('rotating_imbalance');
     expect(kindsOf(blame)).not.toContain('straggler');
     expectExactParts(blame);
   });
 
-  it.each(['AR', 'SE'])('%s: batches of its workers, merged, are cut into the same pieces', (name) => {
-    const all = ndtimelineBatches(csvOf(name), name);
-    const sources = Array.from({ length: all[0]?.header.worldSize ?? 0 }, (_, rank): BatchSource => {
-      const batches = all.filter(({ header }) => header.rank === rank);
-      return { rank, incarnation: '0001', count: batches.length, missing: 0, batch: (index) => batches[index] };
-    });
-    const sink = new StepBlameSink();
-    for (const _ of mergeRun(sources, sink));
-    const direct = ndtimelineWindow(csvOf(name));
-    expect(sink.window.steps.map(({ step }) => step)).toEqual(direct.steps.map(({ step }) => step));
-    const { window } = sink;
-    for (const [index, { ranks }] of window.steps.entries()) {
-      const expected = direct.steps[index]?.ranks.map((rank) => piecesOf(direct, rank));
-      expect(ranks.map((rank) => piecesOf(window, rank))).toEqual(expected);
-    }
+  it.each([
+    ['with the slow worker', { slow }],
+    ['of unequal lengths', { lengths: 0.15 }],
+  ])('%s: batches of its workers, merged, are cut into the same pieces (seed 1)', (_what, options) => {
+    expectSamePieces(pipelineJob({ seed: 1, ...options }).csv);
   });
 });
 
@@ -125,7 +111,6 @@ function sinkOf(options: ClusterOptions, sink = new StepBlameSink()): StepBlameS
 }
 
 const everyRank = (phase: StragglingPhase, ms: number, ranks = [0, 1, 2, 3, 4, 5, 6, 7]) => ranks.map((rank) => ({ rank, phase, ms }));
-const seeds = Array.from({ length: 6 }, (_, seed) => seed);
 
 describe('a simulated cluster', () => {
   const balanced: Record<string, ClusterOptions> = {

@@ -1,7 +1,7 @@
-import { readFileSync } from 'node:fs';
-import { gunzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
 import { Random } from '../simulate/random.ts';
+import { comparedPieces, failsCheck, levelOf } from '../testing/judge-steps.ts';
+import { stationaryRuns } from '../testing/step-times.ts';
 import { compareSeries, levelOfSeries, type SeriesLevel, seriesStepsMin } from './compare-series.ts';
 
 /** Steps of `level` with normal noise; `edit` changes single ones. */
@@ -15,12 +15,6 @@ function series(
   const random = new Random(seed);
   return Array.from({ length: steps }, (_, step) => edit(step, level * random.normal(1, noise)));
 }
-
-const levelOf = (times: readonly number[]): SeriesLevel => {
-  const level = levelOfSeries(times);
-  if (level === undefined) throw new Error('no level');
-  return level;
-};
 
 describe('levelOfSeries', () => {
   test('is the median, whatever checkpoints do', () => {
@@ -134,40 +128,19 @@ describe('the few steps that a schedule records', () => {
   });
 });
 
-describe('recorded runs that are stationary (modded-nanogpt, class S)', () => {
-  const lines = (name: string): string[][] => {
-    const bytes = readFileSync(new URL(`../../../../../shared/data/steptime/${name}.csv.gz`, import.meta.url));
-    const [, ...rows] = gunzipSync(bytes).toString().trim().split(/\r?\n/);
-    return rows.map((row) => row.split(','));
-  };
-  const stationary = new Set(lines('nanogpt_runs').flatMap((row) => (row.at(-1) === 'S' ? [row[0]] : [])));
-  const runs = new Map<string, number[]>();
-  for (const [run = '', , time] of lines('nanogpt_steps')) {
-    if (!stationary.has(run)) continue;
-    const times = runs.get(run);
-    if (times === undefined) runs.set(run, [Number(time)]);
-    else times.push(Number(time));
-  }
-
-  /** Pieces of 64 steps, 500 steps apart, the second `factor` times as long. */
-  function* pieces(factor: number): Generator<ReturnType<typeof compareSeries>> {
-    for (const times of runs.values()) {
-      for (let from = 500; from + 1000 < times.length; from += 997) {
-        const later = times.slice(from + 500, from + 564).map((time) => factor * time);
-        yield compareSeries(levelOf(times.slice(from, from + 64)), levelOf(later));
-      }
-    }
-  }
+describe('runs at one level, in whole ms, with steps that take three times as long (24 seeds)', () => {
+  const runs = stationaryRuns(6000);
 
   test('fail no check of +3 % as they are', () => {
-    const failed = [...pieces(1)].filter(({ change, isCertain }) => isCertain && change >= 0.03);
-    expect(runs.size).toBeGreaterThan(20);
-    expect(failed).toEqual([]);
+    const all = runs.flatMap(({ rows }) => comparedPieces(rows, 1));
+    expect(all.filter(failsCheck)).toEqual([]);
+    // Not by being certain of nothing.
+    expect(Math.max(...all.map(({ confidence }) => confidence.high - confidence.low))).toBeLessThan(0.06);
   });
 
   test('all fail it when their steps are 5 % longer', () => {
-    const all = [...pieces(1.05)];
-    expect(all.length).toBeGreaterThan(150);
-    expect(all.filter(({ change, isCertain }) => isCertain && change >= 0.03).length).toBe(all.length);
+    const all = runs.flatMap(({ rows }) => comparedPieces(rows, 1.05));
+    expect(all).toHaveLength(24 * 5);
+    expect(all.filter(failsCheck)).toHaveLength(all.length);
   });
 });

@@ -27,6 +27,8 @@ const medianError = 1.2533;
 const normal95 = 1.96;
 /** Blocks that a change must leave for the level before it. */
 const leastBefore = 4;
+/** What passed the golden baseline is a jump where the level before it had gone less than this share of the way. */
+const jumpBaseShare = 0.25;
 
 /** Places of single levels, as logarithms; NaN where there is none. */
 const [goldenAt, goldenNoiseAt, beforeAt, slowestAt, changeMinAt] = [0, 1, 2, 3, 4] as const;
@@ -90,6 +92,19 @@ export class SeriesDetector {
     if (incident === undefined) return undefined;
     const { kind, onsetStep } = incident;
     return { kind, onsetStep, before: Math.exp(this.#level(beforeAt)), slowest: Math.exp(this.#level(slowestAt)) };
+  }
+
+  /**
+   * How much longer steps take since `onsetStep` than before it, in the unit of the series, certain or not; undefined where fewer than four blocks are
+   * left on either side.
+   */
+  riseSince(onsetStep: number): number | undefined {
+    const { scratch, options } = this.#plan;
+    let at = this.#size;
+    while (at > 0 && this.#firstStepOf(this.#size - at + 1) >= onsetStep) at--;
+    if (at < leastBefore || this.#size - at < leastBefore) return undefined;
+    const before = medianOfRange(this.#values, Math.max(0, at - options.referenceBlocks), at, scratch);
+    return Math.exp(medianOfRange(this.#values, at, this.#size, scratch)) - Math.exp(before);
   }
 
   /**
@@ -381,9 +396,9 @@ export class SeriesDetector {
     return { kind: 'regression', ...change, isFurther: true };
   }
 
-  /** A slow rise, once for each baseline. */
+  /** A slow rise, or a jump that noise hid for long, once for each baseline. */
   #driftOf(): StepTimeFinding | undefined {
-    const { options, scratch, ramp } = this.#plan;
+    const { options, scratch, step, ramp } = this.#plan;
     const { driftBlocks, driftMin, driftFurtherMin, noiseFactor, confirmBlocks, referenceBlocks } = options;
     const golden = this.#level(goldenAt);
     const noise = this.#level(goldenNoiseAt);
@@ -401,11 +416,15 @@ export class SeriesDetector {
     this.#drifting = 0;
     this.#hasDrifted = true;
     fitRamp(this.#values, 0, size, ramp);
-    const onsetStep = this.#firstStepOf(size - ramp.at);
-    if (incident === undefined) this.#open('drift', onsetStep, golden, after, this.#changeMin(noise));
+    fitStep(this.#values, 0, size, leastBefore, size - leastBefore, step);
+    // A jump that noise kept from being confirmed passes the golden baseline as well: it stood at the baseline before it breaks.
+    const isJump = step.squares < ramp.squares && medianOfRange(this.#values, 0, step.at, scratch) - base < jumpBaseShare * (after - base);
+    const kind = isJump ? 'regression' : 'drift';
+    const onsetStep = this.#firstStepOf(size - (isJump ? step.at : ramp.at));
+    if (incident === undefined) this.#open(kind, onsetStep, golden, after, this.#changeMin(noise));
     else this.#setLevel(slowestAt, after);
     const change = this.#change(onsetStep, base, after, noise, driftBlocks, referenceBlocks);
-    return { kind: 'drift', ...change, isFurther: incident !== undefined };
+    return { kind, ...change, isFurther: incident !== undefined };
   }
 
   #open(kind: 'regression' | 'drift', onsetStep: number, before: number, level: number, changeMin: number): void {

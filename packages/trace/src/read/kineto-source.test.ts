@@ -1,164 +1,111 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
-import { type Batch, decodeBatch, encodeBatch, nanos, rankTime, type TableName, tableNames } from '@ranktrace/protocol';
+import { type Batch, decodeBatch, encodeBatch, type TableName, tableNames } from '@ranktrace/protocol';
 import fc from 'fast-check';
 import { describe, expect, it, test } from 'vitest';
-import { ClockModel } from '../align/clock-model.ts';
-import { BatchMerger } from '../merge/merge-batches.ts';
-import { SourceSurvey } from '../merge/survey.ts';
-import type { TraceEvent, TraceProcess, TraceSink } from '../trace-sink.ts';
+import { expectWholeFile } from '../testing/expect-whole-file.ts';
+import { gpuJob, gpuJobBase } from '../testing/gpu-job.ts';
+import {
+  brokenBarriers,
+  collectivesFound,
+  commonCollectives,
+  exitSpreads,
+  type MergedEvent,
+  mergedOnOwnClocks as merged,
+  sourceOfKineto as sourceOf,
+  tableOfKineto,
+} from '../testing/merged-kineto.ts';
 import { readKineto } from './kineto.ts';
 import { findCollectives, fromEnd } from './kineto-collectives.ts';
 import { kinetoExtent, kinetoSource } from './kineto-source.ts';
 import type { KinetoTable } from './kineto-table.ts';
 
-const data = new URL('../../../../../shared/data/kineto/', import.meta.url);
-const load = (path: string): KinetoTable => readKineto(gunzipSync(readFileSync(new URL(path, data))), { keep: 'all' });
+const data = new URL('../../../../test/data/kineto/', import.meta.url);
+const load = (path: string): KinetoTable => tableOfKineto(gunzipSync(readFileSync(new URL(path, data))));
 const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text);
 const small = (events: readonly object[], rest: object = {}): KinetoTable =>
   readKineto(bytesOf(JSON.stringify({ ...rest, traceEvents: events })), { keep: 'all' });
-
-const sourceOf = (table: KinetoTable, rank = 0, worldSize = 1) =>
-  kinetoSource({ run: 'test', rank, worldSize, files: [{ name: `rank${rank}.json`, table }] });
 
 function batchesOf(source: ReturnType<typeof kinetoSource>, only?: readonly TableName[]): Batch[] {
   return Array.from({ length: source.count }, (_, index) => source.batch(index, only) as Batch);
 }
 
-interface Seen extends Pick<TraceEvent, 'kind' | 'start' | 'length' | 'name' | 'category' | 'step' | 'group' | 'sequence' | 'bytes'> {
-  readonly lane: string;
-  readonly rank: number;
-  readonly phases: Record<string, number>;
-  readonly arguments: Record<string, string | number>;
-}
+const halfOf = (rank: number): string => (rank < 4 ? '0, 1, 2, 3' : '4, 5, 6, 7');
+const labelOf = (rank: number, group: string): string => (group === '0' ? '0' : `1 [${halfOf(rank)}]`);
 
-/** All events of `sources` on their own clocks, as the merge puts them out, copied. */
-function merged(sources: readonly ReturnType<typeof kinetoSource>[]) {
-  const events: Seen[] = [];
-  const sink: TraceSink = {
-    begin: () => {},
-    lane: () => {},
-    event: (event) => {
-      const { kind, start, length, name, category, step, group, sequence, bytes } = event;
-      const { lane } = event;
-      const of = { lane: lane.name, rank: lane.process.rank };
-      const maps = { phases: Object.fromEntries(event.phases ?? []), arguments: Object.fromEntries(event.arguments ?? []) };
-      events.push({ kind, start, length, name, category, step, group, sequence, bytes, ...of, ...maps });
-    },
-    end: () => {},
-  };
-  const merger = new BatchMerger(sink);
-  const surveys = sources.map((source) => {
-    const steps = new SourceSurvey(source).read(source);
-    for (;;) {
-      const step = steps.next();
-      if (step.done === true) return step.value as NonNullable<typeof step.value>;
-    }
-  });
-  const epoch = BigInt(surveys[0]?.header.epoch ?? 0);
-  const processes = surveys.map(({ header, metadata }, index): TraceProcess => {
-    const clock = ClockModel.shifted('exact', 0, nanos(0));
-    const { rank, incarnation, host, hostName, pid } = header;
-    const process = { index: index + 1, rank, incarnation, host, hostName, pid, alignment: clock.alignment, metadata };
-    merger.add(process, clock.forRank(Number(BigInt(header.epoch) - epoch)));
-    return process;
-  });
-  const read = sources.map(() => 0);
-  for (let index = merger.slowest; index !== undefined; index = merger.slowest) {
-    const [source, at] = [sources[index] as (typeof sources)[number], read[index] as number];
-    read[index] = at + 1;
-    if (at === source.count) merger.finish(index);
-    else merger.push(index, source.batch(at) as Batch, rankTime(surveys[index]?.since[at] as number));
-    merger.advance();
-  }
-  const totals = merger.totals((index) => {
-    const { batches, dropped, recorded, ended, source } = surveys[index] as (typeof surveys)[number];
-    return { batches, missing: source.missing, dropped, recorded, ended };
-  });
-  return { events, totals, processes, epoch };
-}
+describe.each([1, 2])('a simulated job on 8 GPUs, whose windows begin at different steps (seed %i)', (seed) => {
+  const job = gpuJob({ seed });
+  const tables = job.files.map(({ text }) => tableOfKineto(text));
+  const world = job.collectives.filter(({ group }) => group === '0');
+  const common = Math.min(...tables.map((_, rank) => world.filter((one) => one.rank === rank).length));
 
-const nanosOf = (micros: string): bigint => {
-  const [whole = '', rest = ''] = micros.split('.');
-  return BigInt(whole + rest.padEnd(3, '0'));
-};
-const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[values.length >> 1] as number;
-
-describe('nanogpt on 8 GPUs', () => {
-  const tables = Array.from({ length: 8 }, (_, rank) => load(`nanogpt-8rank/rank${rank}.chrome-trace.json.gz`));
-  const [head, ...lines] = readFileSync(new URL('nanogpt-8rank/nccl_kernels.csv', data), 'utf8').trim().split(/\r?\n/);
-  const expected = lines.map((line) => line.split(',') as [string, string, string, string, string, string]);
-
-  it('has the collectives of nccl_kernels.csv, row by row', () => {
-    expect(head).toBe('rank,seq_from_end,name,start_us,end_us,stream');
-    let compared = 0;
-    for (const [rank, table] of tables.entries()) {
-      const rows = expected.filter((row) => Number(row[0]) === rank);
+  it.each([false, true])('has the collectives of the truth, row by row; with numbers of torch: %s', (hasSeq) => {
+    const { files, collectives } = hasSeq ? gpuJob({ seed, hasSeq }) : job;
+    for (const [rank, { text }] of files.entries()) {
+      const table = tableOfKineto(text);
       const { columns, length } = findCollectives(table);
-      // The rows are those that all ranks have; some began earlier.
-      expect(rows).toHaveLength(76);
-      expect(length).toBeGreaterThanOrEqual(76);
-      const base = table.metadata.get('baseTimeNanoseconds') as bigint;
-      for (const [place, [, seq, name, start, end]] of rows.entries()) {
-        const index = length - rows.length + place;
-        const event = columns.event[index] as number;
-        const from = table.epoch - base + BigInt(table.events.columns.start[event] as number);
-        const until = from + BigInt(table.events.columns.duration[event] as number);
-        expect((columns.sequence[index] as number) - fromEnd).toBe(Number(seq));
-        expect(table.strings.get(table.events.columns.name[event] as number)).toContain(name);
-        expect(from).toBe(nanosOf(start));
-        // Ends are sums of doubles there, which at 6e12 µs are 0.98 ns apart.
-        expect(Math.abs(Number(until - nanosOf(end)))).toBeLessThanOrEqual(1);
-        expect(table.strings.get(columns.group[index] as number)).toBe('0');
-        compared++;
-      }
+      const wanted = collectives.filter((one) => one.rank === rank);
+      const found = Array.from({ length }, (_, row) => {
+        const event = columns.event[row] as number;
+        const start = table.epoch - gpuJobBase + BigInt(table.events.columns.start[event] as number);
+        return {
+          ...{ start, end: start + BigInt(table.events.columns.duration[event] as number) },
+          ...{ kernel: table.strings.get(table.events.columns.name[event] as number), bytes: columns.bytes[row] },
+          ...{ group: table.strings.get(columns.group[row] as number), sequence: columns.sequence[row] },
+        };
+      });
+      const inOrder = (list: typeof found) => list.toSorted((a, b) => (a.start < b.start ? -1 : 1));
+      expect(inOrder(found)).toEqual(
+        inOrder(
+          wanted.map(({ start, end, kernel, bytes, group, fromEnd: place }) => {
+            // Of 4 steps, 6 layers, each with one of either kind.
+            const sequence = hasSeq ? (group === '0' ? 48 : 4) + place : fromEnd + place;
+            return { start, end, kernel, bytes, group: labelOf(rank, group), sequence };
+          }),
+        ),
+      );
     }
-    expect(compared).toBe(608);
+    // Some were launched before their window began: their group is known by the others of their stream, their bytes by nothing.
+    expect(collectives.filter(({ bytes }) => bytes === 0).length).toBeGreaterThan(1);
   });
 
-  it('76 collectives are common to all ranks, none violates its barrier, exits differ by 20.5 µs (median), 188 µs at most', () => {
+  it('their last collectives are common to all ranks, none violates its barrier, exits are as far apart as in truth', () => {
     const { events, totals } = merged(tables.map((table, rank) => sourceOf(table, rank, 8)));
-    const matched = new Map<string, Seen[]>();
-    for (const event of events.filter(({ kind }) => kind === 'collective')) {
-      const key = `${event.group} ${event.sequence}`;
-      matched.set(key, [...(matched.get(key) ?? []), event]);
-    }
-    const common = [...matched.values()].filter((parts) => new Set(parts.map(({ rank }) => rank)).size === 8);
-    expect(common).toHaveLength(76);
-    expect(common.every((parts) => parts.length === 8 && new Set(parts.map(({ name }) => name)).size === 1)).toBe(true);
-    const ends = common.map((parts) => parts.map(({ start, length }) => start + length));
-    const violations = common.filter(
-      (parts, index) => Math.max(...parts.map(({ start }) => start)) > Math.min(...(ends[index] as number[])),
-    );
-    expect(violations).toHaveLength(0);
-    const spreads = ends.map((times) => (Math.max(...times) - Math.min(...times)) / 1000);
-    expect(Math.abs(median(spreads) - 20.5)).toBeLessThan(0.5);
-    expect(Math.round(Math.max(...spreads))).toBe(188);
-    // The kernels with recorded elements have their bytes on all ranks alike: 38 633 472 bf16 to reduce.
-    expect(common.filter((parts) => new Set(parts.map(({ bytes }) => bytes)).size === 1)).toHaveLength(76);
-    expect(common.filter(([part]) => part?.bytes === 2 * 38_633_472).length).toBeGreaterThan(1);
+    const matched = commonCollectives(events, 8);
+    expect(matched).toHaveLength(common);
+    expect(matched.every((parts) => new Set(parts.map(({ name }) => name)).size === 1)).toBe(true);
+    expect(brokenBarriers(matched)).toBe(0);
+    const spreads = Array.from({ length: common }, (_, index) => {
+      const exits = world.filter(({ fromEnd: place }) => place === index - common).map(({ exit }) => exit);
+      return Math.max(...exits) - Math.min(...exits);
+    });
+    const inOrder = (list: readonly number[]) => list.toSorted((a, b) => a - b);
+    expect(inOrder(exitSpreads(matched))).toEqual(inOrder(spreads));
+    expect(matched.filter(([part]) => part?.bytes === 2 * 38_633_472).length).toBeGreaterThan(1);
     for (const [rank, total] of totals.entries()) {
       const { counts, recorded, late, ended, missing } = total;
       expect(counts).toEqual(recorded);
       expect([late, ended, missing]).toEqual([0, true, 0]);
       expect(counts.span + counts.step + counts.collective).toBe(tables[rank]?.events.length);
     }
+    const halves = new Set(events.filter(({ group }) => group.startsWith('1 ')).map(({ rank, group }) => `${rank} ${group}`));
+    expect([...halves].sort()).toEqual(tables.map((_, rank) => `${rank} 1 [${halfOf(rank)}]`));
   });
 
   it('kernels, copies and ops keep what the file says of them; a kernel is never both itself and its annotation', () => {
     const { events } = merged([sourceOf(tables[0] as KinetoTable, 0, 8)]);
-    const kernel = events.find(({ category, name }) => category === 'kernel' && !name.includes('nccl')) as Seen;
-    expect(kernel.lane).toMatch(/^GPU 0 · stream \d+/);
+    const kernel = events.find(({ category, name }) => category === 'kernel' && !name.includes('nccl')) as MergedEvent;
+    expect(kernel.lane).toMatch(/^GPU 0 · stream 7/);
     expect(Object.keys(kernel.arguments)).toEqual(expect.arrayContaining(['grid', 'block', 'stream', 'device', 'correlation']));
     expect(events.some(({ kind, category }) => kind === 'span' && category === 'gpu_memcpy')).toBe(true);
-    const annotations = events.filter(({ name, kind }) => name.startsWith('nccl:') && kind === 'span');
-    expect(annotations.length).toBe(112);
     const collectives = events.filter(({ kind }) => kind === 'collective');
+    // One beside the call and one beside the kernel.
+    expect(events.filter(({ name, kind }) => name.startsWith('nccl:') && kind === 'span').length).toBe(2 * collectives.length);
     expect(collectives.every(({ arguments: { event } }) => String(event).startsWith('ncclDevKernel_'))).toBe(true);
     expect(collectives.filter(({ arguments: given }) => given.dtype === 'BFloat16').length).toBeGreaterThan(0);
-    const op = events.find(({ name }) => name === 'record_param_comms') as Seen;
-    expect(op.arguments['Collective name']).toBe('_reduce_scatter_base');
-    expect(op.arguments['Process Group Ranks']).toBe('[0, 1, 2, 3, 4, 5, 6, 7]');
+    const op = events.find(({ name, arguments: given }) => name === 'record_param_comms' && given['Process Group Name'] === '0');
+    expect(op?.arguments['Collective name']).toBe('_reduce_scatter_base');
+    expect(op?.arguments['Process Group Ranks']).toBe('[0, 1, 2, 3, 4, 5, 6, 7]');
   });
 });
 
@@ -202,55 +149,76 @@ describe.each(['balanced', 'rank1_forward', 'rank2_data_load'])('ddp on 4 ranks:
   });
 });
 
-const folder = (path: string): string[] =>
-  readdirSync(new URL(path, data)).filter((name) => /\.json(\.gz)?$/.test(name) && !name.includes('expected'));
-const others = [
-  ...readdirSync(new URL('hta/', data)).flatMap((name) => folder(`hta/${name}/`).map((file) => `hta/${name}/${file}`)),
-  ...folder('torch-reference/').map((file) => `torch-reference/${file}`),
-  ...folder('resnet50-v100/').map((file) => `resnet50-v100/${file}`),
-];
+const torchFiles = readdirSync(new URL('torch-reference/', data)).filter((name) => name.endsWith('.pt.trace.json.gz'));
 
-it.each(others)('%s comes through whole, in order of time', (path) => {
-  const table = load(path);
-  const { events, totals } = merged([sourceOf(table)]);
-  const [total] = totals;
-  const points = table.memory.length + table.instants.length;
-  expect(events).toHaveLength(table.events.length + points + table.counters.length);
-  expect(total?.counts).toEqual(total?.recorded);
-  expect(total?.late).toBe(0);
-  expect(table.skipped).toMatchObject({ malformed: 0, otherKinds: 0, arguments: 0, metadata: 0 });
-  const starts = (list: readonly number[]): number[] => list.toSorted((a, b) => a - b);
-  const [first] = [Math.min(...events.map(({ start }) => start))];
-  const own = Array.from(table.events.columns.start.subarray(0, table.events.length));
-  const earliest = Math.min(...own, ...Array.from(table.memory.columns.time.subarray(0, table.memory.length)));
-  expect(starts(events.filter(({ kind }) => kind !== 'instant').map(({ start }) => Math.round(start - first)))).toEqual(
-    starts(own.map((start) => start - earliest)),
-  );
+describe('every event comes through, in order of time', () => {
+  it.each(torchFiles)('of %s', (name) => expectWholeFile(load(`torch-reference/${name}`)));
+
+  it.each(['today', '2022', '2021'] as const)('of a simulated rank as torch wrote it in %s (seed 3)', (vintage) => {
+    for (const { text } of gpuJob({ seed: 3, ranks: 4, steps: 2, vintage }).files) expectWholeFile(tableOfKineto(text));
+  });
 });
 
-describe('what HTA has of collectives', () => {
-  const ops = (path: string): Record<string, number> => {
-    const table = load(path);
-    const { columns, length } = findCollectives(table);
-    const counts: Record<string, number> = {};
-    for (let row = 0; row < length; row++) {
-      const key = `${table.strings.get(columns.op[row] as number)} of ${table.strings.get(columns.group[row] as number)}`;
-      counts[key] = (counts[key] ?? 0) + 1;
-    }
-    return counts;
-  };
+describe('collectives of a file that says little of them', () => {
+  const annotation = (name: string, ts: number, dur: number, tid = 2): object => ({
+    ...micros,
+    cat: 'user_annotation',
+    name,
+    ts,
+    dur,
+    tid,
+  });
+  const launch = (ts: number, correlation: number): object => ({
+    ...micros,
+    cat: 'cuda_runtime',
+    name: 'cudaLaunchKernel',
+    ts,
+    args: { correlation },
+  });
+  const silent = (ts: number, correlation: number, name: string): object => kernelOf(ts, { correlation }, name);
 
-  it.each([
-    ['hta/nccl_parser_config/nccl_data.json.gz', { 'all_reduce of 0': 15, 'broadcast of 0': 6 }],
-    ['hta/cpu_only/rank-34.Jul_15_10_52_41.1074.pt.trace.json.gz', { 'all_reduce of default': 10 }],
-    // Kernels of 2022 say nothing; the annotations around their launches do.
-    ['hta/trace_diff__control/control.json.gz', { 'all_to_all of default': 42, 'all_reduce of default': 18 }],
-    ['hta/trace_diff__test/test.json.gz', { 'all_to_all of default': 43, 'all_reduce of default': 21 }],
-    // No kernels: the calls that start collectives, under a name that says so.
-    ['hta/rank_non_gpu/rank_non_gpu.json.gz', { 'nccl:all_to_all of default': 6 }],
-    ['hta/critical_path__alexnet/benchmark_result_2869224_1695835535_trace.json.gz', {}],
-  ])('%s', (path, expected) => {
-    expect(ops(path)).toEqual(expected);
+  it('kernels of 2022 are of the group of their stream, as nobody says another (seed 3)', () => {
+    const [first] = gpuJob({ seed: 3, ranks: 4, steps: 2, vintage: '2022' }).files;
+    expect(collectivesFound(tableOfKineto(first?.text ?? ''))).toEqual({
+      'reduce_scatter of default · stream 23': 12,
+      'all_gather of default · stream 23': 12,
+      'all_reduce of default · stream 24': 2,
+    });
+  });
+
+  it('a kernel that only sends and receives is what the annotation around its launch says', () => {
+    const events = [
+      annotation('nccl:all_to_all', 1, 10),
+      launch(5, 51),
+      silent(20, 51, 'ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)'),
+      annotation('nccl:all_reduce', 30, 10),
+      launch(35, 52),
+      silent(50, 52, 'ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)'),
+      // Launched outside of any: what its stream does otherwise.
+      launch(60, 53),
+      silent(70, 53, 'ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)'),
+    ];
+    expect(collectivesFound(small(events))).toEqual({ 'all_to_all of default': 2, 'all_reduce of default': 1 });
+  });
+
+  it('annotations alone are calls, under a name that says so; those of gloo are the transfer itself', () => {
+    const calls = [annotation('nccl:all_to_all', 1, 10), annotation('nccl:all_to_all', 20, 10), annotation('forward', 40, 5)];
+    expect(collectivesFound(small(calls, { distributedInfo: { rank: 0 } }))).toEqual({ 'nccl:all_to_all of default': 2 });
+    expect(collectivesFound(small([annotation('gloo:all_reduce', 1, 100, 3553)]))).toEqual({ 'all_reduce of default': 1 });
+    expect(collectivesFound(small([...calls, annotation('gloo:broadcast', 60, 5)]))).toEqual({
+      'nccl:all_to_all of default': 2,
+      'broadcast of default': 1,
+    });
+  });
+
+  it('the only process group of a file is that of all, several are known where the kernels tell', () => {
+    const groups = { rank: 0, world_size: 2, pg_count: 1, pg_config: [{ pg_name: '0', pg_size: 2, ranks: [0, 1] }] };
+    const of = [silent(1, 1, 'ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)'), silent(5, 2, 'ncclDevKernel_Broadcast_RING_LL(x)')];
+    expect(collectivesFound(small(of, { distributedInfo: groups }))).toEqual({ 'all_reduce of 0': 1, 'broadcast of 0': 1 });
+  });
+
+  it('a file of one GPU has none', () => {
+    expect(collectivesFound(small([silent(1, 1, 'void cudnn::bn_bw_1C11_kernel_new<float>(x)'), annotation('nccl', 1, 5)]))).toEqual({});
   });
 });
 
@@ -358,7 +326,7 @@ describe('one source', () => {
 
   it('carries steps with phases, ops with their arguments, memory, instants, counters and arrows', () => {
     const { events, processes, totals } = merged([sourceOf(rich)]);
-    const by = (name: string): Seen => events.find((event) => event.name === name) as Seen;
+    const by = (name: string): MergedEvent => events.find((event) => event.name === name) as MergedEvent;
     expect(by('ProfilerStep#3')).toMatchObject({ kind: 'step', step: 3, length: 100_000, phases: { forward: 20_000 } });
     expect(by('mm')).toMatchObject({ length: 2250, category: 'cpu_op', lane: 'main' });
     expect(by('mm').arguments).toEqual({
@@ -421,7 +389,7 @@ describe('one source', () => {
     const { events, totals } = merged([source]);
     expect(totals[0]).toMatchObject({ late: 0, batches: 4, counts: { span: 20_003, step: 2 } });
     expect(events.filter(({ kind }) => kind === 'step').map(({ step }) => step)).toEqual([1, 2]);
-    expect((events.at(-1) as Seen).start - (events[0] as Seen).start).toBeGreaterThanOrEqual(60e9);
+    expect((events.at(-1) as MergedEvent).start - (events[0] as MergedEvent).start).toBeGreaterThanOrEqual(60e9);
   });
 
   it('a file without events is one batch without rows', () => {

@@ -7,7 +7,7 @@ import { decodeUtf8 } from './decode-utf8.ts';
 import { KinetoReader, readKineto } from './kineto.ts';
 import type { KinetoTable } from './kineto-table.ts';
 
-const reference = new URL('../../../../../shared/data/kineto/torch-reference/', import.meta.url);
+const reference = new URL('../../../../test/data/kineto/torch-reference/', import.meta.url);
 const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text);
 
 const small = `{"schemaVersion": 1, "with_flops": 1, "baseTimeNanoseconds": 1790857026000000000, "traceEvents": [

@@ -1,81 +1,66 @@
-import { readFileSync } from 'node:fs';
 import { deflateRawSync } from 'node:zlib';
 import { type Batch, encodeBatch } from '@ranktrace/protocol';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { adjustSpanSkew } from '../align/span-skew.ts';
-import { RpcSink, type RpcSummary } from '../analyse/rpcs.ts';
 import { TraceError } from '../errors.ts';
-import { mergeRun } from '../merge/merge-run.ts';
-import { teeSink } from '../merge/tee-sink.ts';
-import type { TraceEvent, TraceHeader, TraceSink } from '../trace-sink.ts';
+import { skewedCalls } from '../testing/skewed-calls.ts';
+import { causalPairs, mergedZipkin as merged, sidesOf, zipkinLines } from '../testing/zipkin-calls.ts';
 import { readZipkin } from './zipkin-source.ts';
 import { looksLikeZipkin, readZipkinSpans, type ZipkinSpan } from './zipkin-spans.ts';
 
-const file = (name: string): Uint8Array => readFileSync(new URL(`../../../../../shared/data/clock/zipkin/${name}.json`, import.meta.url));
 const bytesOf = (value: unknown): Uint8Array => new TextEncoder().encode(JSON.stringify(value));
 
-const short = (id: string): string => id.replace(/^0+/, '').slice(0, 4);
-
-/** `client 7428 < bf39 post servicea`, in the order of the file. */
-const lines = (spans: readonly ZipkinSpan[]): string[] =>
-  spans.map(({ side, id, parentId, name, service }) => `${side || 'work'} ${short(id)} < ${short(parentId)} ${name} ${service}`);
-
-interface Seen {
-  readonly host: string;
-  readonly name: string;
-  readonly kind: TraceEvent['kind'];
-  readonly side: string;
-  readonly start: number;
-  readonly end: number;
-  readonly spanId: string;
-  readonly parentSpanId: string;
-  readonly flow: bigint | undefined;
-  readonly arguments: number;
-}
-
-function merged(bytes: Uint8Array): { header: TraceHeader; events: readonly Seen[]; rpcs: RpcSummary } {
-  const events: Seen[] = [];
-  const rpcs = new RpcSink();
-  let header: TraceHeader | undefined;
-  const keep: TraceSink = {
-    begin: (begun) => {
-      header = begun;
+/** A call that a server answers under the client's id, 80 ms before it was made by the server's clock; what it does goes on a while. */
+const skewed = ((): readonly object[] => {
+  const [shop, store] = [
+    { serviceName: 'shop', ipv4: '10.0.0.1' },
+    { serviceName: 'store', ipv4: '10.0.0.2' },
+  ];
+  const second = 1_790_000_000_000_000;
+  const of = { traceId: '5af7183fb1d4cf5f' };
+  return [
+    {
+      ...of,
+      id: '6b221d5bc9e6496c',
+      parentId: '352bff9a74ca9ad2',
+      name: 'reindex',
+      timestamp: second - 70_001,
+      duration: 12_000,
+      localEndpoint: store,
     },
-    lane: () => {},
-    event: ({ lane, name, kind, side, start, length, spanId, parentSpanId, flow, arguments: args }) => {
-      const host = lane.process.hostName;
-      events.push({ host, name, kind, side, start, end: start + length, spanId, parentSpanId, flow, arguments: args?.size ?? 0 });
+    {
+      ...{ ...of, id: '352bff9a74ca9ad2', parentId: '5af7183fb1d4cf5f', kind: 'SERVER', name: 'put', shared: true },
+      ...{ timestamp: second - 70_002, duration: 21_000, localEndpoint: store },
     },
-    end: () => {},
-  };
-  const run = mergeRun(readZipkin(bytes).sources, teeSink(keep, rpcs));
-  while (run.next().done !== true);
-  return { header: header as TraceHeader, events, rpcs: rpcs.summary };
-}
+    { ...of, id: '5af7183fb1d4cf5f', kind: 'SERVER', name: 'buy', timestamp: second, duration: 40_000, localEndpoint: shop },
+    {
+      ...{ ...of, id: '352bff9a74ca9ad2', parentId: '5af7183fb1d4cf5f', kind: 'CLIENT', name: 'put' },
+      ...{ timestamp: second + 10_000, duration: 25_000, localEndpoint: shop },
+    },
+  ];
+})();
+const seeds = [1, 2, 3, 4];
 
 describe('zipkin spans', () => {
   it('gives a shared server an id of its own, below its client, and its children to it', () => {
-    expect(lines(readZipkinSpans(file('skew')).spans)).toEqual([
-      'work 4321 < ea1f async serviceb',
-      'server ea1f < 7428 post serviceb',
-      'server bf39 <  get servicea',
-      'client 7428 < bf39 post servicea',
+    const { spans } = readZipkinSpans(bytesOf(skewed));
+    const server = (spans[1] as ZipkinSpan).id.replace(/^0+/, '').slice(0, 4);
+    expect(zipkinLines(spans)).toEqual([
+      `work 6b22 < ${server} reindex store`,
+      `server ${server} < 352b put store`,
+      'server 5af7 <  buy shop',
+      'client 352b < 5af7 put shop',
     ]);
+    expect(server).not.toBe('352b');
   });
 
-  it('reads the other recordings without an error', () => {
-    for (const [name, count, sides] of [
-      ['ascend', 8, { client: 3, server: 3, work: 2 }],
-      ['yelp', 16, { client: 11, server: 4, work: 1 }],
-    ] as const) {
-      const { spans, skipped, cut } = readZipkinSpans(file(name));
-      expect([spans.length, skipped, cut]).toEqual([count, 0, 0]);
-      const found = { client: 0, server: 0, work: 0 };
-      for (const { side } of spans) found[side || 'work']++;
-      expect(found).toEqual(sides);
-      expect(new Set(spans.map(({ id }) => id)).size).toBe(count);
-    }
+  it.each(seeds)('reads simulated calls whole, each span under an id of its own (seed %i)', (seed) => {
+    const { bytes, sides } = skewedCalls(seed);
+    const { spans, skipped, cut } = readZipkinSpans(bytes);
+    expect([skipped, cut]).toEqual([0, 0]);
+    expect(sidesOf(spans)).toEqual(sides);
+    expect(new Set(spans.map(({ traceId, id }) => `${traceId} ${id}`)).size).toBe(spans.length);
   });
 
   it('leaves what the client does beside its call to the client', () => {
@@ -92,8 +77,7 @@ describe('zipkin spans', () => {
   });
 
   it('takes a list of traces, as Zipkin’s API answers', () => {
-    const spans = JSON.parse(new TextDecoder().decode(file('skew'))) as unknown[];
-    expect(readZipkinSpans(bytesOf([spans.slice(0, 2), spans.slice(2)]))).toEqual(readZipkinSpans(file('skew')));
+    expect(readZipkinSpans(bytesOf([skewed.slice(0, 2), skewed.slice(2)]))).toEqual(readZipkinSpans(bytesOf(skewed)));
   });
 
   it('skips what is no span, and counts it', () => {
@@ -142,7 +126,7 @@ describe('zipkin spans', () => {
   });
 
   it('is told by its beginning', () => {
-    expect(['skew', 'ascend', 'yelp'].map((name) => looksLikeZipkin(file(name)))).toEqual([true, true, true]);
+    expect([bytesOf(skewed), bytesOf([skewed]), skewedCalls(1).bytes].map(looksLikeZipkin)).toEqual([true, true, true]);
     const chrome = bytesOf([{ ph: 'X', name: 'a', ts: 1, args: { traceId: 'a' } }]);
     expect([chrome, bytesOf({ traceEvents: [] }), new Uint8Array([1, 2])].map(looksLikeZipkin)).toEqual([false, false, false]);
   });
@@ -150,12 +134,12 @@ describe('zipkin spans', () => {
 
 describe('zipkin source', () => {
   it('comes out causal from Jaeger’s adjustment, raw times beside', () => {
-    const { spans } = readZipkinSpans(file('skew'));
+    const { spans } = readZipkinSpans(bytesOf(skewed));
     const adjusted = adjustSpanSkew(
       spans.map(({ id, parentId, startMicros, lengthMicros = 0, address, annotations }) => ({
         id,
         parentId,
-        start: startMicros * 1000 - 1470150004000000_000,
+        start: (startMicros - 1_790_000_000_000_000) * 1000,
         length: lengthMicros * 1000,
         host: address,
         events: annotations.map(({ micros }) => micros * 1000),
@@ -172,25 +156,27 @@ describe('zipkin source', () => {
     expect(adjusted.filter(({ raw, start }) => raw.start !== start)).toHaveLength(2);
   });
 
-  it.each(['skew', 'ascend', 'yelp'])('merges %s: no server before its client, none after it for calls that wait', (name) => {
-    const { events, rpcs, header } = merged(file(name));
-    expect(events.filter(({ kind }) => kind !== 'instant')).toHaveLength(readZipkinSpans(file(name)).spans.length);
-    expect(header.processes.every(({ metadata, hostName }) => metadata.get('ranktrace.service') === hostName)).toBe(true);
-    const clients = new Map(events.filter(({ side }) => side === 'client').map((event) => [event.spanId, event]));
-    const pairs = events.flatMap((server) => {
-      const client = server.side === 'server' ? clients.get(server.parentSpanId) : undefined;
-      return client === undefined ? [] : [{ client, server }];
-    });
-    expect(pairs).toHaveLength({ skew: 1, ascend: 2, yelp: 3 }[name] ?? 0);
-    for (const { client, server } of pairs) {
-      expect(server.flow).toBe(client.flow);
-      expect(server.start).toBeGreaterThanOrEqual(client.start);
-      if (server.end - server.start <= client.end - client.start) expect(server.end).toBeLessThanOrEqual(client.end);
+  it('merges one call: no server before its client, none after it', () => expect(causalPairs(merged(bytesOf(skewed)))).toHaveLength(1));
+
+  it.each(seeds)('merges simulated calls: in order, and where they really were within the bound (seed %i)', (seed) => {
+    const { bytes, pairs, sides, starts } = skewedCalls(seed);
+    const told = merged(bytes);
+    expect(told.events.filter(({ kind }) => kind !== 'instant')).toHaveLength(sides.client + sides.server + sides.work);
+    expect(causalPairs(told)).toHaveLength(pairs);
+    const errorsOf = (host: string): number[] =>
+      told.events.flatMap((event) => {
+        const start = starts.get(`${event.side} ${event.name}`);
+        return event.host === host && start !== undefined ? [event.start - start * 1000] : [];
+      });
+    // Which clock is the axis is the merge's to choose.
+    const reference = told.header.processes.find(({ alignment }) => alignment.method === 'exact')?.hostName ?? '';
+    const [axis = 0] = errorsOf(reference);
+    expect(told.header.processes).toHaveLength(5);
+    for (const { hostName, alignment } of told.header.processes) {
+      const errors = errorsOf(hostName).map((error) => Math.abs(error - axis));
+      expect(errors.length).toBeGreaterThan(3);
+      expect(Math.max(...errors), hostName).toBeLessThanOrEqual(alignment.bound ?? 0);
     }
-    expect(rpcs.routes.reduce((sum, { withoutServer, withoutClient, calls }) => sum + calls - withoutServer - withoutClient, 0)).toBe(
-      pairs.length,
-    );
-    expect(rpcs.routes.reduce((sum, { reversed, async }) => sum + reversed + async, 0)).toBe(0);
   });
 
   it('cuts many spans into batches in order, each within what a batch may hold', () => {

@@ -4,7 +4,7 @@
 //
 //   rate = N(0, drift) + a random walk of 0.01 ppm per √s + 0.5 ppm · sin over 150 to 600 s (the room's temperature)
 //
-// The model of ../shared/reference/prototypes/clock_simulation.py, but for steps: there they take a second, here no time at all.
+// A step of the clock takes no time.
 // Times are ns, of true time since the start, of readings since the host's epoch (which reads 0 at true time 0 but for ± 5 ms).
 
 import { nanosPerSecond } from '@ranktrace/protocol';

@@ -1,4 +1,4 @@
-// Recordings of NDTimeline (ByteDance-Seed/StragglerAnalysis: `trace-*.csv`): production jobs whose faults are published.
+// Recordings in the columns of NDTimeline (ByteDance-Seed/StragglerAnalysis: `trace-*.csv`), of production jobs or simulated (pipeline-job.ts).
 //
 //   columns  dp_rank, stage, rank, step, optype, start_ts (s from the step's start), duration (s), seq_id, mc, mb_id, gmc
 //

@@ -1,5 +1,5 @@
 // What is written, field by field; that our own reader makes of the file what the sink in memory makes of the events; and that events look
-// as torch's own do in ../shared/data/kineto.
+// as torch's own do in test/data/kineto.
 
 import { readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
@@ -301,7 +301,7 @@ describe("events have torch's own fields", () => {
   const torch = (
     JSON.parse(
       gunzipSync(
-        readFileSync(new URL('../../../../../shared/data/kineto/torch-reference/conv_train.pt.trace.json.gz', import.meta.url)),
+        readFileSync(new URL('../../../../test/data/kineto/torch-reference/conv_train.pt.trace.json.gz', import.meta.url)),
       ).toString(),
     ) as { traceEvents: Written[] }
   ).traceEvents;

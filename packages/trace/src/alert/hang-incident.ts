@@ -1,0 +1,238 @@
+// The rule `hang`: ranks are inside of a collective that others never entered, or no step ends.
+//
+//   entered ─────────── after ───────────►│ at the next look (tick) it is told, with the collective and who is missing
+//
+// A rank that is missing and alive hangs the others: told `after` they entered. A rank that is silent is left to the rule `rank_stopped`, whose alert
+// tells who waits for it. Where nobody is missing, or all that is known is that no step ends, a pause that is usual for this run is no hang: it must
+// last several times as long as its steps do. The same holds while who is missing evaluates or saves.
+//
+// Invariant: one hang is open at most. It is refined, and its severity rises, when more is known; it is over with the first step that ends after that.
+
+import type { Alert } from '@ranktrace/protocol';
+import { tagOfPhase } from '../detect/phase-tag.ts';
+import { isoTime, type OpenAlert, resolveAlert, type TellChange } from './alert-change.ts';
+import { alertLimits as limits } from './alert-limits.ts';
+import type { AlertRules } from './alert-rules.ts';
+import { alertSeverities } from './alert-severity.ts';
+import { lengthText, nameText, ranksText } from './alert-text.ts';
+import type { OpenCollectives, StuckCollective } from './open-collectives.ts';
+import type { RankPlaces } from './rank-places.ts';
+
+/** What the rule asks of the engine. Times: Unix ms, lengths of steps: ns. */
+export interface HangFacts {
+  readonly nowMs: number;
+  readonly ranks: ReadonlyMap<number, { readonly ended: boolean; readonly lastMs: number }>;
+  /** Ranks that never came. */
+  readonly absent: readonly number[];
+  /** Ranks that `rank_stopped` tells of. */
+  readonly stopped: ReadonlySet<number>;
+  /** The last step that a rank ended; −1 before the first. */
+  readonly lastStepOf: (rank: number) => number;
+  readonly lastStepMs: number;
+  /** Whether enough steps ended to know how long they take. */
+  readonly isWarm: boolean;
+  readonly usual: number;
+  readonly longest: number;
+}
+
+export class HangIncident {
+  readonly #run: string;
+  readonly #rules: AlertRules;
+  readonly #tell: TellChange;
+  readonly #collectives: OpenCollectives;
+  readonly #places: RankPlaces;
+  #alert: OpenAlert | undefined = undefined;
+  #firedMs = Number.NEGATIVE_INFINITY;
+  /** What was told last: the same, but for how long it lasts, is not told again. Unknown after a restart. */
+  #key: string | undefined = undefined;
+  /** Until when a rank was stopped. */
+  #explainedMs = Number.NEGATIVE_INFINITY;
+
+  constructor(run: string, rules: AlertRules, collectives: OpenCollectives, places: RankPlaces, tell: TellChange) {
+    this.#run = run;
+    this.#rules = rules;
+    this.#tell = tell;
+    this.#collectives = collectives;
+    this.#places = places;
+  }
+
+  get alert(): OpenAlert | undefined {
+    return this.#alert;
+  }
+
+  judge(facts: HangFacts): void {
+    const { nowMs, stopped, ranks, absent, lastStepMs } = facts;
+    // Who waited for a rank that was stopped has time to go on when it is back.
+    if (stopped.size > 0) this.#explainedMs = nowMs;
+    const stuck = this.#collectives.stuck(nowMs - this.#rules.hangMs, [...ranks.keys(), ...absent]);
+    const leastMs = this.#leastMs(facts, stuck);
+    const isStuck = stuck !== undefined && nowMs - stuck.sinceMs >= leastMs;
+    if (!isStuck && !this.#isStalled(facts)) {
+      if (lastStepMs > this.#firedMs) this.end(nowMs, 'steps go on');
+      return;
+    }
+    const missing = isStuck ? stuck.missing : [];
+    if (missing.length > 0 && missing.every((rank) => stopped.has(rank))) {
+      this.end(nowMs, `${ranksText(missing)} stopped: its own alert tells who waits`);
+      return;
+    }
+    if (stopped.size === 0 && nowMs - this.#explainedMs < leastMs) return;
+    // Part of the alert about a rank that stopped, or of one that is still to come.
+    if (isStuck ? missing.length > 0 && !missing.some((rank) => this.#isAlive(rank, stuck.sinceMs, facts)) : this.#waitsForSilent(facts)) {
+      if (!isStuck && stopped.size > 0) this.end(nowMs, `${ranksText([...stopped])} stopped: its own alert tells who waits`);
+      return;
+    }
+    const told = isStuck ? this.#inside(stuck, facts) : this.#stalled(facts);
+    if (this.#alert === undefined) this.#fire(told, facts);
+    else this.#refine(this.#alert, told, facts);
+  }
+
+  /** It is over. */
+  end(nowMs: number, resolution: string): void {
+    const alert = this.#alert;
+    if (alert === undefined) return;
+    this.#alert = undefined;
+    resolveAlert(alert, nowMs, resolution, this.#tell);
+  }
+
+  restore(alert: OpenAlert | null, nowMs: number): void {
+    this.#alert = alert === null ? undefined : { ...alert };
+    this.#firedMs = nowMs;
+  }
+
+  #leastMs({ usual, longest }: HangFacts, stuck: StuckCollective | undefined): number {
+    const { hangMs } = this.#rules;
+    const isOrdinary = stuck?.missing.every((rank) => tagOfPhase(this.#places.phaseOf(rank) ?? '') === undefined) === true;
+    if (isOrdinary && stuck !== undefined && stuck.missing.length > 0) return hangMs;
+    return Math.max(hangMs, limits.alertHangSteps * (usual / 1e6), limits.alertHangLongestSteps * (longest / 1e6));
+  }
+
+  /** Whether ranks that could go on end no step. Those that are left when others said goodbye after their last step are on their way out, too. */
+  #isStalled(facts: HangFacts): boolean {
+    const { nowMs, lastStepMs, isWarm, lastStepOf, ranks } = facts;
+    const going = goingOf(facts);
+    if (going.length === 0 || !isWarm || nowMs - lastStepMs < this.#leastMs(facts, undefined)) return false;
+    const furthest = Math.max(...going.map(lastStepOf));
+    return ![...ranks].some(([rank, { ended }]) => ended && lastStepOf(rank) >= furthest);
+  }
+
+  /** It spoke after the others had entered, and not long ago. */
+  #isAlive(rank: number, sinceMs: number, { nowMs, ranks, stopped }: HangFacts): boolean {
+    const state = ranks.get(rank);
+    if (stopped.has(rank)) return false;
+    // Nobody else would tell of it.
+    if (this.#rules.off.includes('rank_stopped') || state?.ended === true) return true;
+    return state !== undefined && state.lastMs >= sinceMs + limits.alertHeardMs && nowMs - state.lastMs < limits.alertSilentMs;
+  }
+
+  #waitsForSilent(facts: HangFacts): boolean {
+    const { stopped, nowMs, ranks } = facts;
+    if (stopped.size > 0) return true;
+    if (this.#rules.off.includes('rank_stopped')) return false;
+    return goingOf(facts).some((rank) => nowMs - (ranks.get(rank)?.lastMs ?? nowMs) >= limits.alertSilentMs);
+  }
+
+  #inside({ group, op, sequence, sinceMs, inside, missing }: StuckCollective, { nowMs, ranks }: HangFacts): Told {
+    const name = `${nameText(op)} ${sequence} of group ${nameText(group)}`;
+    const ended = missing.filter((rank) => ranks.get(rank)?.ended === true);
+    const never = missing.filter((rank) => !ended.includes(rank));
+    const who = [
+      ...(never.length > 0 ? [`${ranksText(never)} never entered it`] : []),
+      ...(ended.length > 0 ? [`${ranksText(ended)} ended before it`] : []),
+      ...(missing.length === 0 ? ['all ranks are in it'] : []),
+    ];
+    const verb = inside.length === 1 ? 'is' : 'are';
+    return {
+      what: `${nameText(group)}-${sequence}`,
+      severity: 'critical',
+      summary: `${ranksText(inside)} ${verb} inside of ${name} for ${lengthText((nowMs - sinceMs) * 1e6)}; ${who.join('; ')}`,
+      ranks: missing.length > 0 ? missing : inside,
+      onsetAt: isoTime(sinceMs),
+      key: JSON.stringify([group, sequence, inside, never, ended]),
+    };
+  }
+
+  #stalled(facts: HangFacts): Told {
+    const { lastStepOf, lastStepMs, nowMs, usual } = facts;
+    const going = goingOf(facts);
+    const last = going.map(lastStepOf);
+    const [first, furthest] = [Math.min(...last), Math.max(...last)];
+    const behind = first < furthest ? going.filter((_, at) => last[at] === first) : [];
+    const ended = [...facts.ranks].flatMap(([rank, state]) => (state.ended ? [rank] : []));
+    const who = [
+      ...(behind.length > 0 ? [`; ${ranksText(behind)} did not come as far as the others`] : []),
+      ...(ended.length > 0 ? [`; ${ranksText(ended)} ended before`] : []),
+    ].join('');
+    const since = `no rank has ended a step for ${lengthText((nowMs - lastStepMs) * 1e6)}, after step ${furthest}`;
+    return {
+      what: `steps-${furthest}`,
+      severity: alertSeverities.hang.first,
+      summary: `${since}; usually one takes ${lengthText(usual)}${who}`,
+      ranks: behind,
+      onsetAt: isoTime(lastStepMs),
+      key: JSON.stringify([furthest, behind, ended]),
+    };
+  }
+
+  #fire({ what, severity, summary, ranks, onsetAt, key }: Told, facts: HangFacts): void {
+    const { nowMs } = facts;
+    const step = Math.max(-1, ...[...facts.ranks.keys()].map(facts.lastStepOf));
+    this.#key = key;
+    this.#firedMs = nowMs;
+    this.#alert = {
+      id: `${this.#run}/hang/cluster/${what}`,
+      run: this.#run,
+      rule: 'hang',
+      state: 'firing',
+      severity,
+      summary,
+      series: { kind: 'cluster' },
+      firedAt: isoTime(nowMs),
+      resolvedAt: null,
+      resolution: null,
+      step: step < 0 ? null : step,
+      onsetStep: step < 0 ? null : step + 1,
+      onsetAt,
+      unit: 'count',
+      before: null,
+      after: null,
+      change: null,
+      confidence: null,
+      ranks: [...ranks],
+      hint: this.#hint(ranks, facts),
+    };
+    this.#tell('fired', this.#alert);
+  }
+
+  #refine(alert: OpenAlert, told: Told, facts: HangFacts): void {
+    // That no step ends says less than the collective that is known already.
+    if (alert.severity === 'critical' && told.severity !== 'critical') return;
+    const isNew = this.#key !== undefined && this.#key !== told.key;
+    this.#key = told.key;
+    if (!isNew) return;
+    alert.severity = told.severity;
+    alert.summary = told.summary;
+    alert.ranks = [...told.ranks];
+    alert.hint = this.#hint(told.ranks, facts) ?? alert.hint;
+    this.#tell('updated', alert);
+  }
+
+  #hint(ranks: readonly number[], { ranks: all }: HangFacts) {
+    const alive = [...all].flatMap(([rank, { ended }]) => (ended ? [] : [rank]));
+    return this.#places.hint('hang', ranks, this.#places.texts(alive, ['is', 'are']));
+  }
+}
+
+interface Told {
+  /** Names it in the alert's id. */
+  readonly what: string;
+  readonly severity: Alert['severity'];
+  readonly summary: string;
+  readonly ranks: readonly number[];
+  readonly onsetAt: string;
+  /** What must differ for it to be told again. */
+  readonly key: string;
+}
+
+const goingOf = ({ ranks, stopped }: HangFacts): number[] =>
+  [...ranks].flatMap(([rank, { ended }]) => (ended || stopped.has(rank) ? [] : [rank]));

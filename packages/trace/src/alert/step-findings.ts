@@ -1,0 +1,67 @@
+// What one series of step times found, and how several of one fault are told: which leads, who is named, how severe it is, in which words.
+
+import type { Alert } from '@ranktrace/protocol';
+import type { Drift, Rebaselined, Regression, WentAway } from '../detect/step-time-finding.ts';
+import type { AlertHint } from './alert-change.ts';
+import { alertSeverities, criticalShare } from './alert-severity.ts';
+import { lengthText, nameText, percentText } from './alert-text.ts';
+
+/** A series of step times: the cluster's, a rank's own work, a phase. */
+export type StepSeries = Alert['series'];
+export type Slower = Regression | Drift;
+
+/** What one series found. */
+export interface Found {
+  readonly about: StepSeries;
+  readonly finding: Slower;
+}
+
+/** Names a series in ids and states. */
+export const seriesKey = ({ kind, rank, phase }: StepSeries): string => (kind === 'cluster' ? kind : `${kind}-${rank ?? phase}`);
+
+/** ns per step. */
+export const slowerBy = ({ finding }: Found): number => finding.after - finding.before;
+
+/** The rule that tells it. */
+export const ruleOf = ({ kind }: Slower) => (kind === 'drift' ? 'step_time_drift' : 'step_time');
+
+/** What is told first: the rank that changed most, or the phase, where that changed more than twice as much. */
+export function leadOf(found: readonly Found[]): Found | undefined {
+  const sorted = found.filter(({ about }) => about.kind !== 'cluster').sort((a, b) => slowerBy(b) - slowerBy(a));
+  const [most] = sorted;
+  return most && (sorted.find((one) => one.about.kind === 'rank' && slowerBy(one) >= slowerBy(most) / 2) ?? most);
+}
+
+/** `critical` where the cluster's steps jumped by so much. */
+export function severityOf(parts: Iterable<Found>): Alert['severity'] {
+  for (const { about, finding } of parts) {
+    if (about.kind === 'cluster' && finding.kind === 'regression' && finding.change >= criticalShare) return 'critical';
+  }
+  return alertSeverities.step_time.first;
+}
+
+export function resolutionOf(finding: WentAway | Rebaselined): string {
+  if (finding.kind === 'went_away') return `it went away: ${lengthText(finding.after)} since step ${finding.onsetStep}`;
+  if (finding.reason === 'asked') return 'what steps take now was accepted as usual';
+  return `a new context since step ${finding.step}: there is nothing to compare with any more`;
+}
+
+/** The ranks that are slower by most, unless they are half of all, and the phase. */
+export function hintOf(found: Iterable<Found>, ranks: number): AlertHint | null {
+  const all = [...found];
+  const of = (kind: StepSeries['kind']): Found[] =>
+    all.filter(({ about }) => about.kind === kind).sort((a, b) => slowerBy(b) - slowerBy(a));
+  const [slowRanks, slowPhases] = [of('rank'), of('phase')];
+  const most = slowRanks[0] === undefined ? 0 : slowerBy(slowRanks[0]);
+  const named = slowRanks.filter((one) => slowerBy(one) >= most / 2).map(({ about }) => about.rank as number);
+  const phase = slowPhases[0]?.about.phase;
+  if (named.length === 0 && phase === undefined) return null;
+  return { ranks: 2 * named.length >= Math.max(ranks, 2) && named.length > 1 ? [] : named.sort((a, b) => a - b), phase };
+}
+
+export function summaryOf(about: StepSeries, { kind, change, after, onsetStep }: Slower, before: number): string {
+  const what =
+    about.kind === 'cluster' ? 'steps are' : about.kind === 'rank' ? `rank ${about.rank} is` : `phase "${nameText(about.phase ?? '')}" is`;
+  const slowly = kind === 'drift' ? ', little by little,' : '';
+  return `${what} ${percentText(change)} slower${slowly} since step ${onsetStep}: ${lengthText(before)} → ${lengthText(after)}`;
+}

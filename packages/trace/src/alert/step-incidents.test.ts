@@ -1,0 +1,204 @@
+// One fault is one incident, and two are two: over simulated ranks that wait for the slowest, and over recordings of four ranks on a busy host.
+
+import { readFileSync } from 'node:fs';
+import { gunzipSync } from 'node:zlib';
+import { describe, expect, it } from 'vitest';
+import { Random } from '../simulate/random.ts';
+import type { AlertChange, EngineAlert } from './alert-change.ts';
+import { AlertEngine, type AlertEngineState } from './alert-engine.ts';
+
+const ms = 1e6;
+const seeds = [1, 2, 3, 4, 5, 6];
+
+/** Own work and the all-reduce of each rank in one step, ns. */
+type Step = readonly { readonly data: number; readonly forward: number; readonly allReduce: number }[];
+
+/** Feeds steps to an engine, and keeps what it tells. */
+class Watched {
+  engine = new AlertEngine('night');
+  readonly told: AlertChange[] = [];
+  #nowMs = Date.UTC(2026, 0, 5, 12);
+  #step = 0;
+
+  step(ranks: Step): void {
+    const lengths = ranks.map(({ data, forward, allReduce }) => data + forward + allReduce);
+    this.#nowMs += Math.max(...lengths) / ms;
+    for (const [rank, { data, forward, allReduce }] of ranks.entries()) {
+      const worldSize = ranks.length;
+      const fact = { worldSize, host: 'a', incarnation: '1', ended: false, dropped: 0, missing: 0, clockSamples: 1 };
+      this.engine.rank(rank, fact, this.#nowMs);
+      const phases = new Map([
+        ['data', data],
+        ['forward', forward],
+        ['all_reduce', allReduce],
+      ]);
+      this.engine.step(rank, { step: this.#step, length: lengths[rank] as number, overhead: 0, phases, context: 0 });
+    }
+    this.told.push(...this.engine.changes(this.#nowMs));
+    this.#step++;
+  }
+
+  restart(): void {
+    this.engine = AlertEngine.restore(JSON.parse(JSON.stringify(this.engine.state())) as AlertEngineState, this.#nowMs);
+  }
+
+  /** Incidents as they were told last, in the order in which they fired. */
+  get incidents(): EngineAlert[] {
+    const last = new Map(this.told.map(({ alert }) => [alert.id, alert]));
+    return this.told.filter(({ kind }) => kind === 'fired').map(({ alert }) => last.get(alert.id) as EngineAlert);
+  }
+}
+
+interface Noise {
+  /** Of each rank's own work, and of all ranks together. */
+  readonly own: number;
+  readonly common: number;
+}
+
+interface Job {
+  readonly seed: number;
+  readonly steps: number;
+  /** Own work of a rank, ms, at a step. */
+  readonly work: (rank: number, step: number) => number;
+  readonly transfer?: (step: number) => number;
+  readonly noise?: Noise;
+  readonly restartAt?: number;
+}
+
+const quiet: Noise = { own: 0.004, common: 0 };
+
+/** Four ranks that meet at the end of each step; now and then one is kept from working for a while, as on any host. */
+function watch({ seed, steps, work, transfer = () => 2, noise = quiet, restartAt }: Job): Watched {
+  const random = new Random(seed, 'incidents');
+  const watched = new Watched();
+  for (let step = 0; step < steps; step++) {
+    if (step === restartAt) watched.restart();
+    const common = random.lognormal(1, noise.common);
+    const own = [0, 1, 2, 3].map((rank) => {
+      const spike = random.chance(0.01) ? 3 : 0;
+      return {
+        data: random.lognormal(2, noise.own) * ms,
+        forward: (work(rank, step) * common * random.lognormal(1, noise.own) + spike) * ms,
+      };
+    });
+    const longest = Math.max(...own.map(({ data, forward }) => data + forward)) + random.lognormal(transfer(step), noise.own) * ms;
+    watched.step(own.map(({ data, forward }) => ({ data, forward, allReduce: longest - data - forward })));
+  }
+  return watched;
+}
+
+const summaries = (watched: Watched): string[] => watched.told.map(({ alert }) => alert.summary);
+const jump =
+  (slow: number, from: number, byMs: number, until = Number.POSITIVE_INFINITY) =>
+  (rank: number, step: number): number =>
+    rank === slow && step >= from && step < until ? byMs : 0;
+
+/** Step times of four ranks (10 µs), rank by rank: length, data, forward, all_reduce. */
+function recorded(name: string): Watched {
+  const text = gunzipSync(readFileSync(new URL(`fixtures/${name}.csv.gz`, import.meta.url))).toString();
+  const watched = new Watched();
+  for (const line of text.trim().split('\n').slice(1)) {
+    const values = line.split(',').map((value) => Number(value) * 0.01 * ms);
+    const part = (rank: number, at: number): number => values[1 + 4 * rank + at] as number;
+    watched.step([0, 1, 2, 3].map((rank) => ({ data: part(rank, 1), forward: part(rank, 2), allReduce: part(rank, 3) })));
+  }
+  return watched;
+}
+
+describe('a jump of 40 ms of one rank on a busy host, as recorded', () => {
+  // These were three, two and two incidents: the rank, the cluster "little by little" or "cluster wide", and ranks that waited.
+  it.each([
+    ['busy-host-a', 400],
+    ['busy-host-b', 400],
+    ['busy-host-c', 250],
+  ])('%s: is one incident with the rank, the size and the onset', (name, from) => {
+    const watched = recorded(name);
+    expect(watched.incidents).toHaveLength(1);
+    const [alert] = watched.incidents as [EngineAlert];
+    expect(alert).toMatchObject({ rule: 'step_time', state: 'firing', ranks: [2], hint: { ranks: [2], phase: 'forward' } });
+    expect(Math.abs((alert.onsetStep ?? 0) - from)).toBeLessThanOrEqual(16);
+    const [first] = watched.told as [AlertChange];
+    expect((first.alert.after ?? 0) - (first.alert.before ?? 0)).toBeGreaterThan(30 * ms);
+    expect(summaries(watched).join()).not.toContain('little by little');
+  });
+});
+
+describe.each(seeds)('one fault (seed %i)', (seed) => {
+  const noises: Noise[] = [
+    { own: 0.004, common: 0 },
+    { own: 0.03, common: 0.03 },
+    { own: 0.1, common: 0.08 },
+  ];
+  it.each(noises)('is one incident wherever it begins, with noise $own and $common', (noise) => {
+    for (const from of [180, 240, 270, 330, 400, 600]) {
+      const watched = watch({ seed, steps: 1400, noise, work: (rank, step) => 20 + jump(2, from, 40)(rank, step) });
+      // Before there is a baseline, nothing is slower.
+      expect(watched.incidents.length, `from ${from}`).toBeLessThanOrEqual(1);
+      if (from >= 330) expect(watched.incidents, `from ${from}`).toHaveLength(1);
+      for (const alert of watched.incidents) {
+        expect(alert, `from ${from}`).toMatchObject({ rule: 'step_time', ranks: [2], hint: { ranks: [2] } });
+        expect(Math.abs((alert.onsetStep ?? 0) - from), `from ${from}`).toBeLessThanOrEqual(24);
+      }
+      expect(summaries(watched).join()).not.toContain('little by little');
+    }
+  });
+
+  it('is one where it grows, and where the service is started again meanwhile', () => {
+    const work = (rank: number, step: number): number => 20 + jump(2, 600, 20)(rank, step) + jump(2, 1000, 20)(rank, step);
+    for (const restartAt of [undefined, 610, 1030]) {
+      const watched = watch({ seed, steps: 1500, work, ...(restartAt === undefined ? {} : { restartAt }) });
+      expect(watched.incidents).toMatchObject([{ rule: 'step_time', severity: 'critical', ranks: [2] }]);
+      // 24 → 64 ms since the first of the two.
+      expect(watched.incidents[0]?.change).toBeGreaterThan(1.5);
+      expect(Math.abs((watched.incidents[0]?.onsetStep ?? 0) - 600)).toBeLessThanOrEqual(16);
+    }
+  });
+
+  it('of all ranks together is one, of nobody', () => {
+    const watched = watch({ seed, steps: 1300, work: (_, step) => (step >= 600 ? 30 : 20) });
+    expect(watched.incidents).toMatchObject([{ rule: 'step_time', ranks: [], series: { kind: 'cluster' } }]);
+  });
+});
+
+describe.each(seeds)('two faults (seed %i)', (seed) => {
+  it('of two ranks are two, each with its rank and its onset, and each ends by itself', () => {
+    const work = (rank: number, step: number): number => 20 + jump(2, 600, 20, 1800)(rank, step) + jump(1, 1000, 50, 2400)(rank, step);
+    const watched = watch({ seed, steps: 3000, work });
+    expect(watched.incidents).toMatchObject([{ ranks: [2] }, { ranks: [1], series: { kind: 'rank', rank: 1 } }]);
+    for (const [at, onset] of [600, 1000].entries()) {
+      expect(Math.abs((watched.incidents[at]?.onsetStep ?? 0) - onset)).toBeLessThanOrEqual(16);
+    }
+    const ends = watched.told.filter(({ kind }) => kind === 'resolved').map(({ alert }) => alert.ranks);
+    expect(ends).toEqual([[2], [1]]);
+  });
+
+  it('are two where the second hides behind the first', () => {
+    const work = (rank: number, step: number): number => 20 + jump(2, 600, 40)(rank, step) + jump(1, 1000, 30)(rank, step);
+    const watched = watch({ seed, steps: 1600, work });
+    expect(watched.incidents).toMatchObject([{ ranks: [2] }, { ranks: [1], severity: 'warning' }]);
+  });
+
+  it('are two where steps jump after they drifted, with the onset of each', () => {
+    const drift = (step: number): number => Math.max(0, Math.min(step, 3000) - 600) * 0.0015;
+    const watched = watch({ seed, steps: 3700, work: (rank, step) => 40 + drift(step) + jump(2, 3200, 20)(rank, step) });
+    expect(watched.incidents.map(({ rule }) => rule)).toEqual(['step_time_drift', 'step_time']);
+    const [drifting, jumped] = watched.incidents as [EngineAlert, EngineAlert];
+    expect(drifting.ranks).toEqual([]);
+    expect(drifting.summary).toContain('little by little');
+    expect(jumped).toMatchObject({ ranks: [2] });
+    expect(jumped.summary).not.toContain('little by little');
+    expect(Math.abs((jumped.onsetStep ?? 0) - 3200)).toBeLessThanOrEqual(16);
+  });
+
+  it('are two where the network becomes slower after a rank did', () => {
+    const watched = watch({
+      seed,
+      steps: 1500,
+      work: (rank, step) => 20 + jump(2, 600, 20)(rank, step),
+      transfer: (step) => (step >= 1000 ? 25 : 2),
+    });
+    expect(watched.incidents).toHaveLength(2);
+    expect(watched.incidents[1]?.hint).toMatchObject({ ranks: [], phase: 'all_reduce' });
+    expect(Math.abs((watched.incidents[1]?.onsetStep ?? 0) - 1000)).toBeLessThanOrEqual(16);
+  });
+});

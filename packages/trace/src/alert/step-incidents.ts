@@ -1,0 +1,347 @@
+// Incidents of slower steps: one fault makes many series slower, and is one incident.
+//
+//   rank 2 ──────found──┐
+//   forward ─────found──┤ wait ──► the cluster is slower, too: one incident, with rank and phase as its cause
+//   cluster ──────found─┘      └─► it is not: one incident of the series that changed most, if that is much of a step
+//
+// A finding belongs to an open incident where
+//   - both are jumps and their onsets lie close together,
+//   - or one of them is a drift and the other's onset lies in the stretch over which it was seen to rise: a jump in noise looks like a rise, too,
+//   - or the cluster (or a phase) takes no longer than the own work of a rank that has an incident: all ranks wait for the slowest,
+// and no other rank is concerned. Then it refines that incident: numbers, cause, severity. Everything else is another fault. A further rise of the cluster
+// belongs to the rank or phase that became slower with it; without one it is the same incident, still slower. A jump on top of a drift is a new one.
+//
+// Invariant: an incident has one lead, the series whose return ends it, and any number of parts. Its id and its rule never change; its severity never
+// falls.
+
+import type { Improvement, Rebaselined, WentAway } from '../detect/step-time-finding.ts';
+import { isBarrierLike } from '../match/collective-kind.ts';
+import { isoTime, type OpenAlert, resolveAlert, type TellChange } from './alert-change.ts';
+import { alertLimits as limits } from './alert-limits.ts';
+import type { AlertRules } from './alert-rules.ts';
+import { lengthText, nameText } from './alert-text.ts';
+import {
+  type Found,
+  hintOf,
+  leadOf,
+  resolutionOf,
+  ruleOf,
+  type Slower,
+  type StepSeries,
+  seriesKey,
+  severityOf,
+  slowerBy,
+  summaryOf,
+} from './step-findings.ts';
+
+/** An open incident as JSON can hold it. */
+export interface StepIncidentState {
+  readonly lead: string;
+  readonly alert: OpenAlert;
+  readonly toldStep: number;
+  readonly isOnTop: boolean;
+  readonly parts: readonly Found[];
+}
+
+/** Everything that is open, as JSON can hold it. */
+export interface StepIncidentsState {
+  readonly incidents: readonly StepIncidentState[];
+  readonly waiting: readonly Found[];
+}
+
+/** What incidents ask of the series. */
+export interface StepSeriesFacts {
+  /** Ranks whose own work is known. */
+  readonly ranks: number;
+  /** What a step usually takes, ns. */
+  readonly usual: number;
+  /** ns that the cluster's steps take longer since this step, certain or not; undefined where that is not known. */
+  readonly clusterRise: (onsetStep: number) => number | undefined;
+}
+
+interface Incident {
+  lead: string;
+  readonly alert: OpenAlert;
+  /** The step with which it was told first. */
+  readonly toldStep: number;
+  /** A further rise of a series that was slower already: the return of that series to where this began ends it. */
+  readonly isOnTop: boolean;
+  readonly parts: Map<string, Found>;
+}
+
+/** Of a rise of the cluster, what the own work of a slow rank need not explain: transfer and noise. */
+const unexplainedShare = 0.25;
+/** What came on top is over when so much of it, or less, is left. */
+const returnedShare = 0.25;
+
+const cluster = 'cluster';
+
+export class StepIncidents {
+  readonly #run: string;
+  readonly #rules: AlertRules;
+  readonly #tell: TellChange;
+  #open: Incident[] = [];
+  /** Findings that are no incident yet: it is not clear what they belong to. */
+  #waiting: Found[] = [];
+
+  constructor(run: string, rules: AlertRules, tell: TellChange) {
+    this.#run = run;
+    this.#rules = rules;
+    this.#tell = tell;
+  }
+
+  /** Ids of what is open. */
+  get ids(): string[] {
+    return this.#open.map(({ alert }) => alert.id);
+  }
+
+  /** A series became slower. */
+  slower(found: Found, facts: StepSeriesFacts, nowMs: number): void {
+    const { about, finding } = found;
+    const key = seriesKey(about);
+    if (this.#rules.off.includes(ruleOf(finding))) return;
+    const known = finding.isFurther ? this.#open.findLast((one) => isPart(one, key)) : undefined;
+    const same = known === undefined ? this.#open.findLast((one) => isSame(one, found)) : undefined;
+    if (known !== undefined && !isOnTopOfDrift(known, finding)) {
+      // Whose it is becomes clear with the ranks and phases that are slower since then.
+      if (about.kind === 'cluster' && finding.kind === 'regression') this.#waiting.push(found);
+      else this.#further(known, found);
+    } else if (same !== undefined) this.#join(same, found, facts);
+    else if (about.kind === 'cluster') this.#fire(found, facts, nowMs);
+    else this.#waiting.push(found);
+  }
+
+  /** What the series found is over. */
+  over(about: StepSeries, finding: WentAway | Rebaselined, nowMs: number): void {
+    const key = seriesKey(about);
+    this.#waiting = this.#waiting.filter((one) => seriesKey(one.about) !== key);
+    const withIt = this.#open.filter((one) => isPart(one, key));
+    for (const incident of withIt) incident.parts.delete(key);
+    // The cluster may stay slow for another rank that has an incident of its own.
+    const isElsewhere = (incident: Incident): boolean =>
+      about.kind === 'rank' && ranksOf(incident).length === 0 && this.#open.some((one) => one !== incident && ranksOf(one).length > 0);
+    for (const incident of withIt) {
+      if (incident.lead === key || isElsewhere(incident)) this.#resolve(incident, nowMs, resolutionOf(finding));
+    }
+  }
+
+  /** The series became faster, but not as fast as before everything that is open: what came last on top of it may be over. */
+  faster(about: StepSeries, { after, onsetStep }: Improvement, nowMs: number): void {
+    const last = this.#open.findLast(({ lead, isOnTop }) => isOnTop && lead === seriesKey(about));
+    if (last === undefined) return;
+    const { before, after: slowest } = last.alert;
+    const allowed = Math.max(this.#rules.stepTimeChangeMin * (before ?? 0), returnedShare * ((slowest ?? 0) - (before ?? 0)));
+    if (after > (before ?? 0) + allowed) return;
+    this.#resolve(last, nowMs, `it went away: ${lengthText(after)} since step ${onsetStep}`);
+  }
+
+  /** Looks, after each step, what the findings that wait belong to. */
+  settle(step: number, facts: StepSeriesFacts, nowMs: number): void {
+    if (this.#waiting.length === 0) return;
+    for (const found of this.#waiting) {
+      const same = found.about.kind === 'cluster' ? undefined : this.#open.findLast((one) => isSame(one, found));
+      if (same !== undefined) this.#join(same, found, facts);
+    }
+    for (const further of this.#waiting.filter(({ about }) => about.kind === 'cluster')) {
+      const lead = leadOf(this.#near(further));
+      if (lead !== undefined && slowerBy(lead) >= slowerBy(further) / 2) this.#fire(lead, facts, nowMs);
+    }
+    const due = this.#waiting.filter(({ finding }) => step - finding.step >= limits.alertSettleSteps);
+    for (const still of due.filter(({ about }) => about.kind === 'cluster')) {
+      const known = this.#open.findLast((one) => isPart(one, cluster));
+      if (known !== undefined && (ranksOf(known).length === 0 || isWaitedFor(known, still))) this.#further(known, still);
+      else this.#fire(still, facts, nowMs);
+    }
+    const most = leadOf(due);
+    const lead = most && leadOf([most, ...this.#near(most)]);
+    if (lead !== undefined && this.#waiting.includes(lead) && this.#isWorthIt(lead, facts)) this.#fire(lead, facts, nowMs);
+    this.#waiting = this.#waiting.filter((one) => !due.includes(one));
+  }
+
+  /** Nothing more comes. */
+  close(nowMs: number, resolution: string): void {
+    for (const incident of [...this.#open]) this.#resolve(incident, nowMs, resolution);
+    this.#waiting = [];
+  }
+
+  state(): StepIncidentsState {
+    const incidents = this.#open.map(({ alert, parts, ...rest }) => ({ ...rest, alert: { ...alert }, parts: [...parts.values()] }));
+    return { incidents, waiting: this.#waiting };
+  }
+
+  restore({ incidents, waiting }: StepIncidentsState): void {
+    this.#open = incidents.map(({ alert, parts, ...rest }) => {
+      return { ...rest, alert: { ...alert }, parts: new Map(parts.map((part) => [seriesKey(part.about), part])) };
+    });
+    this.#waiting = [...waiting];
+  }
+
+  /** Tells a new incident: of the cluster with what became slower about then, or of a rank or phase alone. */
+  #fire(lead: Found, facts: StepSeriesFacts, nowMs: number): void {
+    const { about, finding } = lead;
+    const near = this.#near(lead);
+    this.#waiting = this.#waiting.filter((one) => one !== lead && !near.includes(one));
+    const parts = new Map([lead, ...near].map((one) => [seriesKey(one.about), one]));
+    const hint = hintOf(parts.values(), facts.ranks);
+    const key = seriesKey(about);
+    const alert: OpenAlert = {
+      id: `${this.#run}/${ruleOf(finding)}/${nameText(key)}/${finding.onsetStep}`,
+      run: this.#run,
+      rule: ruleOf(finding),
+      state: 'firing',
+      severity: severityOf(parts.values()),
+      summary: summaryOf(about, finding, finding.before),
+      series: about,
+      firedAt: isoTime(nowMs),
+      resolvedAt: null,
+      resolution: null,
+      step: finding.step,
+      onsetStep: finding.onsetStep,
+      onsetAt: null,
+      unit: 'ns',
+      before: finding.before,
+      after: finding.after,
+      change: finding.change,
+      confidence: { ...finding.confidence },
+      ranks: hint === null ? [] : [...hint.ranks],
+      hint,
+    };
+    this.#open.push({ lead: key, alert, toldStep: finding.step, isOnTop: finding.isFurther, parts });
+    this.#tell('fired', alert);
+  }
+
+  /** Evidence of the same fault: what it says better than what was known is told. */
+  #join(incident: Incident, found: Found, facts: StepSeriesFacts): void {
+    const { alert, parts } = incident;
+    const { about, finding } = found;
+    this.#waiting = this.#waiting.filter((one) => one !== found);
+    const before = JSON.stringify(alert);
+    parts.set(seriesKey(about), found);
+    // The cluster's noise made it certain later; where it takes no longer than the slow rank alone says, the rank knows better since when, and by how much.
+    if (about.kind === 'cluster' && isNear(alert.onsetStep ?? Number.NaN, finding.onsetStep)) {
+      incident.lead = cluster;
+      alert.series = about;
+      this.#say(alert, finding, alert.onsetStep ?? finding.onsetStep);
+    } else if (alert.rule === 'step_time_drift' && finding.kind === 'regression') {
+      alert.onsetStep = finding.onsetStep;
+      alert.summary = summaryOf(alert.series, { ...finding, change: alert.change ?? 0, after: alert.after ?? 0 }, alert.before ?? 0);
+    }
+    const hint = hintOf(parts.values(), facts.ranks);
+    if (hint !== null && (ranksOf(incident).length > 0 || alert.hint === null)) {
+      alert.hint = { ranks: hint.ranks, phase: alert.hint?.phase ?? hint.phase };
+      alert.ranks = [...hint.ranks];
+    }
+    escalate(incident);
+    if (JSON.stringify(alert) !== before) this.#tell('updated', alert);
+  }
+
+  /** Still slower: the same incident, from the level before all of it. */
+  #further(incident: Incident, found: Found): void {
+    const { alert, lead, parts } = incident;
+    const { about, finding } = found;
+    const key = seriesKey(about);
+    const before = JSON.stringify(alert);
+    this.#waiting = this.#waiting.filter((one) => one !== found);
+    const first = parts.get(key)?.finding ?? finding;
+    const whole: Slower = {
+      ...finding,
+      kind: first.kind,
+      before: first.before,
+      change: finding.after / first.before - 1,
+      onsetStep: first.onsetStep,
+    };
+    parts.set(key, { about, finding: whole });
+    escalate(incident);
+    if (key === lead) {
+      const from = alert.onsetStep ?? finding.onsetStep;
+      this.#say(
+        alert,
+        { ...whole, before: alert.before ?? whole.before, change: finding.after / (alert.before ?? whole.before) - 1 },
+        from,
+      );
+      alert.step = finding.step;
+    }
+    if (JSON.stringify(alert) !== before) this.#tell('updated', alert);
+  }
+
+  #say(alert: OpenAlert, finding: Slower, onsetStep: number): void {
+    alert.before = finding.before;
+    alert.after = finding.after;
+    alert.change = finding.change;
+    alert.confidence = { ...finding.confidence };
+    alert.summary = summaryOf(alert.series, { ...finding, onsetStep }, finding.before);
+  }
+
+  #resolve(incident: Incident, nowMs: number, resolution: string): void {
+    this.#open = this.#open.filter((one) => one !== incident);
+    resolveAlert(incident.alert, nowMs, resolution, this.#tell);
+  }
+
+  /** What waits and became slower when `lead` did. */
+  #near(lead: Found): Found[] {
+    return this.#waiting.filter((one) => one !== lead && isTogether(lead, one));
+  }
+
+  /** Much of a step, and somebody's: that all ranks, or a phase of whoever, became slower shows in the cluster's steps, or costs nothing. */
+  #isWorthIt(lead: Found, { usual, ranks, clusterRise }: StepSeriesFacts): boolean {
+    if (slowerBy(lead) < this.#rules.stepTimeChangeMin * usual) return false;
+    if ((hintOf([lead, ...this.#near(lead)], ranks)?.ranks.length ?? 0) > 0) return true;
+    return (clusterRise(lead.finding.onsetStep) ?? 0) >= slowerBy(lead) / 2;
+  }
+}
+
+const isNear = (a: number, b: number): boolean => Math.abs(a - b) <= limits.alertOnsetStepsApartMax;
+const ranksOf = ({ parts }: Incident): number[] =>
+  [...parts.values()].flatMap(({ about }) => (about.kind === 'rank' ? [about.rank as number] : []));
+
+const isPart = ({ lead, parts }: Incident, key: string): boolean => lead === key || parts.has(key);
+
+/** A jump that began after the drift was told is no part of it. */
+const isOnTopOfDrift = ({ alert, toldStep }: Incident, { kind, onsetStep }: Slower): boolean =>
+  alert.rule === 'step_time_drift' && kind === 'regression' && onsetStep > toldStep - limits.alertRankOnsetStepsApartMax;
+
+/** Whether two series became slower at once: jumps by their onsets; drifts, which each series sees pass its own noise at another time, by that. */
+function isTogether(a: Found, b: Found): boolean {
+  if (a.finding.kind === 'drift' && b.finding.kind === 'drift')
+    return Math.abs(a.finding.step - b.finding.step) <= limits.alertDriftStepsApartMax;
+  const apart = a.about.kind === 'rank' && b.about.kind === 'rank' ? limits.alertRankOnsetStepsApartMax : limits.alertOnsetStepsApartMax;
+  return Math.abs(a.finding.onsetStep - b.finding.onsetStep) <= apart;
+}
+
+/** Whether a finding is of the fault that `incident` tells. */
+function isSame(incident: Incident, found: Found): boolean {
+  const { alert, toldStep } = incident;
+  const { about, finding } = found;
+  const { kind, onsetStep, step } = finding;
+  const onset = alert.onsetStep ?? Number.NaN;
+  const ranks = ranksOf(incident);
+  const isDrift = alert.rule === 'step_time_drift';
+  if (about.kind === 'rank' && ranks.length > 0 && !ranks.includes(about.rank as number)) {
+    if (isDrift !== (kind === 'drift')) return false;
+    return isDrift ? step - toldStep <= limits.alertDriftStepsApartMax : Math.abs(onset - onsetStep) <= limits.alertRankOnsetStepsApartMax;
+  }
+  if (isDrift || kind === 'drift' ? overlaps(incident, finding) : isNear(onset, onsetStep)) return true;
+  return about.kind !== 'rank' && onset <= step && isWaitedFor(incident, found);
+}
+
+/** Whether the cluster, or a phase, takes no longer than the own work of a rank of the incident, for which all others wait. */
+function isWaitedFor({ parts }: Incident, { about, finding }: Found): boolean {
+  if (about.kind === 'phase' && isBarrierLike(about.phase ?? '')) return false;
+  const allowed = about.kind === 'cluster' ? unexplainedShare * (finding.after - finding.before) : 0;
+  return [...parts.values()].some((part) => part.about.kind === 'rank' && finding.after <= part.finding.after + allowed);
+}
+
+/** Whether the one's onset lies in the stretch over which the other, a drift, was seen. */
+function overlaps({ alert, toldStep }: Incident, { kind, onsetStep, step }: Slower): boolean {
+  const { alertOnsetStepsApartMax: apart } = limits;
+  const onset = alert.onsetStep ?? Number.NaN;
+  // Of a long rise each series has only the last part.
+  if (kind === 'drift' && alert.rule === 'step_time_drift') return true;
+  const inFinding = kind === 'drift' && onset >= onsetStep - apart && onset <= step;
+  const inIncident = alert.rule === 'step_time_drift' && onsetStep >= onset - apart && onsetStep <= toldStep;
+  return inFinding || inIncident;
+}
+
+function escalate({ alert, parts }: Incident): void {
+  if (severityOf(parts.values()) === 'critical') alert.severity = 'critical';
+}

@@ -1,0 +1,261 @@
+// One rank of the job of gpu-job.ts: what its threads do in a step, what they launch, and until when its streams are taken.
+
+import { Random } from '../simulate/random.ts';
+import type { DrawnEvent, KinetoVintage } from './kineto-text.ts';
+
+type Arguments = Readonly<Record<string, unknown>>;
+
+export interface LaunchedCollective {
+  readonly op: 'reduce_scatter' | 'all_gather' | 'all_reduce';
+  /** torch's name of the op. */
+  readonly torchName: string;
+  readonly group: string;
+  readonly members: readonly number[];
+  readonly elements: number;
+  readonly dtype: 'BFloat16' | 'Float';
+  readonly bytes: number;
+  readonly seq: number;
+}
+
+export interface RankLaunch {
+  /** When the thread called. */
+  readonly call: number;
+  readonly stream: number;
+  readonly category: 'kernel' | 'gpu_memcpy' | 'gpu_memset';
+  readonly kernel: string;
+  /** ns on the GPU; of a collective it comes of all ranks. */
+  readonly length: number;
+  readonly correlation: number;
+  readonly externalId: number;
+  readonly args: Arguments;
+  readonly collective: LaunchedCollective | undefined;
+}
+
+export interface GpuJobRankOptions {
+  readonly seed: number;
+  readonly rank: number;
+  readonly size: number;
+  readonly layers: number;
+  readonly hasSeq: boolean;
+  readonly vintage: KinetoVintage;
+}
+
+const us = 1000;
+const [computeStream, worldStream, halfStream] = [7, 23, 24] as const;
+/** From the call to the kernel's earliest start. */
+const launchLatency = 6 * us;
+
+export class GpuJobRank {
+  readonly random: Random;
+  readonly pid: number;
+  readonly events: DrawnEvent[] = [];
+  /** Its half of the ranks. */
+  readonly group: { readonly name: string; readonly ranks: readonly number[] };
+  readonly #options: GpuJobRankOptions;
+  /** By stream, when its last kernel ends. */
+  readonly #free = new Map<number, number>();
+  readonly #calls = new Map<string, number>();
+  readonly #stepStarts: number[] = [];
+  #launches: RankLaunch[] = [];
+  #tid: number;
+  #now: number;
+  #ids = 1024;
+  #allocated = 4_000_000;
+
+  constructor(options: GpuJobRankOptions) {
+    const { seed, rank, size } = options;
+    this.#options = options;
+    this.random = new Random(seed, 'rank', rank);
+    this.pid = 4000 + 10 * rank;
+    this.#tid = this.pid;
+    this.#now = Math.round(this.random.uniform(0, 200 * us));
+    const first = rank < size / 2 ? 0 : size / 2;
+    this.group = { name: '1', ranks: Array.from({ length: size / 2 }, (_, index) => first + index) };
+  }
+
+  /** Where this rank's file begins: with the first step, in the middle of it while its collectives run, or with the second. */
+  get windowStart(): number {
+    const [first = 0, second = 0] = this.#stepStarts;
+    const place = this.#options.rank % 3;
+    if (place !== 1) return (place === 0 ? first : second) - us;
+    const kernels = this.events.filter(({ ph, device, tid }) => ph === 'X' && device !== undefined && tid === worldStream);
+    return (kernels[2]?.start ?? first) - 1;
+  }
+
+  /** The threads' part of a step; returns what they launch, in order. */
+  launchStep(step: number): readonly RankLaunch[] {
+    this.#launches = [];
+    this.#stepStarts.push(this.#now);
+    const flowOf = (layer: number): number => step * 100 + layer;
+    this.#annotated('data', () => {
+      this.#op('aten::copy_', () =>
+        this.#launch('cudaMemcpyAsync', 'gpu_memcpy', 'Memcpy HtoD (Pinned -> Device)', 30, { bytes: 393_216 }),
+      );
+    });
+    this.#annotated('forward', () => {
+      for (let layer = 0; layer < this.#options.layers; layer++) {
+        this.#op('aten::linear', () => {
+          this.#draw({ ph: 's', cat: 'fwdbwd', name: 'fwdbwd', start: this.#now, id: flowOf(layer) });
+          this.#op('aten::addmm', () => this.#matrices('sm90_xmma_gemm_bf16bf16_tn_n_tilesize128x128x64', 60, 1_048_576), flowOf(layer));
+        });
+      }
+      this.#op('aten::zero_', () => this.#launch('cudaMemsetAsync', 'gpu_memset', 'Memset (Device)', 2, { bytes: 128 }));
+    });
+    this.#annotated('backward', () => {
+      this.#tid = this.pid + 1;
+      for (let layer = this.#options.layers - 1; layer >= 0; layer--) this.#backward(layer, flowOf(layer));
+      this.#tid = this.pid;
+    });
+    this.#annotated('Optimizer.step#Adam.step', () => {
+      this.#collective('all_reduce', 'allreduce', this.group.name, 1, 'Float');
+      for (let layer = 0; layer < this.#options.layers; layer++) {
+        const kernel = 'void at::native::multi_tensor_apply_kernel<at::native::TensorListMetadata<4> >(at::native::TensorListMetadata<4>)';
+        this.#op('aten::_foreach_add_', () => this.#launch('cudaLaunchKernel', 'kernel', kernel, 12));
+        this.#collective('all_gather', '_all_gather_base', '0', 98_304 * (1 + layer), 'BFloat16');
+      }
+    });
+    return this.#launches;
+  }
+
+  /** When the kernel begins: its stream is free, and the data of a collective are computed. */
+  startOf({ call, stream, collective }: RankLaunch): number {
+    const computed = collective === undefined ? 0 : (this.#free.get(computeStream) ?? 0);
+    return Math.max(call + launchLatency, (this.#free.get(stream) ?? 0) + us, computed + us);
+  }
+
+  finish(launch: RankLaunch, start: number, end: number): void {
+    const { call, stream, category, kernel, correlation, externalId, args, collective } = launch;
+    const device = this.#options.rank;
+    this.#free.set(stream, end);
+    const known = { 'External id': externalId, ...this.#communication(collective) };
+    const shape = category === 'kernel' ? { queued: 0, grid: [24, 1, 1], block: [544, 1, 1], 'registers per thread': 96 } : {};
+    const place = { tid: stream, device, start };
+    const given = { ...shape, device, context: 1, stream, correlation, ...args };
+    this.events.push({ ph: 'X', cat: category, name: kernel, ...place, end, args: given, launched: { call, args: known } });
+    this.events.push({ ph: 'f', cat: 'ac2g', name: 'ac2g', ...place, id: correlation });
+    if (collective === undefined || this.#options.vintage !== 'today') return;
+    const name = `nccl:${collective.torchName}`;
+    this.events.push({ ph: 'X', cat: 'gpu_user_annotation', name, ...place, end, args: { 'External id': externalId + 1 } });
+  }
+
+  /** Until everything that was launched is done: the end of the step. */
+  synchronize(step: number): void {
+    const start = this.#now;
+    this.#now = Math.max(start, ...this.#free.values()) + 5 * us;
+    this.#draw({ ph: 'X', cat: 'cuda_runtime', name: 'cudaDeviceSynchronize', start, args: { cbid: 165, correlation: this.#ids++ } });
+    const args = { 'External id': this.#ids++ };
+    this.#draw({ ph: 'X', cat: 'user_annotation', name: `ProfilerStep#${step}`, start: this.#stepStarts.at(-1) as number, args });
+    this.#now += 20 * us;
+  }
+
+  #backward(layer: number, flow: number): void {
+    this.#op(
+      'autograd::engine::evaluate_function: AddmmBackward0',
+      () => {
+        this.#draw({ ph: 'f', cat: 'fwdbwd', name: 'fwdbwd', start: this.#now, id: flow });
+        this.#op('aten::mm', () => this.#matrices('sm90_xmma_gemm_bf16bf16_nt_n_tilesize128x128x64', 90, -1_048_576), flow);
+      },
+      flow,
+    );
+    const elements = layer === 0 ? 38_633_472 : 786_432 * (1 + layer);
+    this.#collective('reduce_scatter', '_reduce_scatter_base', '0', elements, 'BFloat16');
+  }
+
+  /** On the running thread; a span ends now. */
+  #draw(event: Omit<DrawnEvent, 'tid'>): void {
+    this.events.push({ ...event, tid: this.#tid, ...(event.ph === 'X' ? { end: this.#now } : {}) });
+  }
+
+  #spend(meanUs: number): void {
+    this.#now += Math.round(this.random.lognormal(meanUs * us, 0.15));
+  }
+
+  #around(cat: string, name: string, work: () => void, args: Arguments = {}): void {
+    const [start, id] = [this.#now, this.#ids++];
+    this.#spend(1);
+    work();
+    this.#spend(1);
+    this.#draw({ ph: 'X', cat, name, start, args: { 'External id': id, ...args } });
+  }
+
+  #annotated(name: string, work: () => void): void {
+    this.#around('user_annotation', name, work);
+  }
+
+  /** `sequence`: autograd's number, 0 for an op without one. */
+  #op(name: string, work: () => void, sequence = 0): void {
+    const [types, numbered] = [['c10::BFloat16', 'c10::BFloat16'], { 'Sequence number': sequence, 'Fwd thread id': 0 }];
+    const shapes = {
+      'Input Dims': [
+        [512, 768],
+        [768, 768],
+      ],
+      'Input type': types,
+    };
+    this.#around('cpu_op', name, work, sequence === 0 ? shapes : { ...shapes, ...numbered });
+  }
+
+  #matrices(kernel: string, meanUs: number, bytes: number): void {
+    this.#allocated += bytes;
+    const args = { Bytes: bytes, 'Total Allocated': this.#allocated, 'Device Type': 1, Addr: 4096 };
+    this.#draw({ ph: 'i', cat: 'cpu_instant_event', name: '[memory]', start: this.#now, args });
+    this.#launch('cudaLaunchKernel', 'kernel', kernel, meanUs);
+  }
+
+  #launch(
+    name: string,
+    category: RankLaunch['category'],
+    kernel: string,
+    meanUs: number,
+    args: Arguments = {},
+    about: Partial<Pick<RankLaunch, 'stream' | 'externalId' | 'collective'>> = {},
+  ): void {
+    const [call, correlation] = [this.#now, this.#ids++];
+    // Until 2023 the External id of what a call started was its correlation.
+    const externalId = this.#options.vintage === 'today' ? (about.externalId ?? correlation - 1) : correlation;
+    this.#spend(8);
+    this.#draw({ ph: 'X', cat: 'cuda_runtime', name, start: call, args: { 'External id': externalId, cbid: 211, correlation } });
+    this.#draw({ ph: 's', cat: 'ac2g', name: 'ac2g', start: call, id: correlation });
+    const { stream = computeStream, collective } = about;
+    const length = Math.round(this.random.lognormal(meanUs * us, 0.1));
+    this.#launches.push({ call, stream, category, kernel, length, correlation, externalId, args, collective });
+  }
+
+  #collective(op: LaunchedCollective['op'], torchName: string, group: string, elements: number, dtype: 'BFloat16' | 'Float'): void {
+    const { size, vintage } = this.#options;
+    const seq = this.#calls.get(group) ?? 0;
+    this.#calls.set(group, seq + 1);
+    const members = group === '0' ? Array.from({ length: size }, (_, rank) => rank) : this.group.ranks;
+    const bytes = elements * (dtype === 'Float' ? 4 : 2);
+    const collective = { op, torchName, group, members, elements, dtype, bytes, seq };
+    const launch = (externalId: number): void => {
+      this.#annotated(`nccl:${vintage === 'today' ? torchName : op}`, () => {
+        const stream = group === '0' ? worldStream : halfStream;
+        this.#launch('cudaLaunchKernelExC', 'kernel', this.#kernelName(op, dtype), 1, {}, { stream, externalId, collective });
+      });
+    };
+    if (vintage === 'today') {
+      this.#around('cpu_op', 'record_param_comms', () => launch(this.#ids - 1), this.#communication(collective));
+    } else {
+      launch(0);
+    }
+  }
+
+  /** As NCCL called them then. */
+  #kernelName(op: LaunchedCollective['op'], dtype: 'BFloat16' | 'Float'): string {
+    const pascal = { reduce_scatter: 'ReduceScatter', all_gather: 'AllGather', all_reduce: 'AllReduce' }[op];
+    const type = dtype === 'Float' ? 'f32' : 'bf16';
+    if (this.#options.vintage !== 'today') return `ncclKernel_${pascal}_RING_LL_Sum_${type}(ncclWorkElem)`;
+    return `ncclDevKernel_${pascal}_${op === 'all_gather' ? '' : `Sum_${type}_`}RING_LL(ncclDevKernelArgsStorage<4096ul>)`;
+  }
+
+  #communication(collective: LaunchedCollective | undefined): Arguments {
+    if (collective === undefined || this.#options.vintage !== 'today') return {};
+    const { torchName, group, members, elements, dtype, seq } = collective;
+    return {
+      ...{ 'Collective name': torchName, 'Process Group Name': group, 'Process Group Ranks': `[${members.join(', ')}]` },
+      ...{ 'In msg nelems': elements, 'Out msg nelems': elements, 'Group size': members.length, dtype },
+      ...(this.#options.hasSeq ? { Seq: seq } : {}),
+    };
+  }
+}

@@ -1,0 +1,61 @@
+// A rank whose receiver is not there: what it prints brings what it recorded into a trace.
+
+import { execFile } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { startRanks } from './setup/rank-programs.ts';
+import { commandPath } from './setup/ranktrace-command.ts';
+import { freePort } from './setup/server-process.ts';
+
+let directory: string;
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), "ranktrace it's away-"));
+});
+afterEach(() => rmSync(directory, { recursive: true, force: true }));
+
+/** Trains two steps with a url where nobody listens; gives what the rank printed. */
+async function train(environment: Record<string, string>): Promise<string> {
+  const program = `
+    import { profile, recordFunction } from '@ranktrace/sdk';
+    const prof = profile().start();
+    for (let step = 0; step < 2; step++) { recordFunction('forward', () => {}); prof.step(); }
+    await prof.stop();`;
+  const [rank] = await startRanks(1, ['--input-type=module', '-e', program], {
+    RANKTRACE_URL: `ws://127.0.0.1:${await freePort()}`,
+    RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool'),
+    RANKTRACE_EXIT_DEADLINE_MS: '500',
+    ...environment,
+  });
+  const ended = await rank?.ended;
+  expect(ended?.code).toBe(0);
+  return ended?.output ?? '';
+}
+
+test('a run that named itself prints the command that makes a trace of what waits, and it does', async () => {
+  const output = await train({});
+  const [, run = ''] = /-o (run-[\w-]+)\.pftrace$/m.exec(output) ?? [];
+  const lines = output.trim().split('\n');
+  expect(lines.at(-1)).toMatch(/^ranktrace rank 0: not everything was acknowledged: the rest stays in ".*"; to make a trace of it: /);
+  const commands = [...output.matchAll(/: (ranktrace merge .*)$/gm)].map((match) => match[1] as string);
+  // Once when the receiver was found to be away, if that was before the end, and once at the end.
+  expect(new Set(commands).size).toBe(1);
+  const [command = ''] = commands;
+  // As a shell takes it, with the command of this repository.
+  const shell = `ranktrace() { "${process.execPath}" "${commandPath}" "$@"; }; ${command}`;
+  const { stdout } = await promisify(execFile)('sh', ['-c', shell], { cwd: directory });
+  expect(stdout).toContain(`run ${run}: 1 of 1 ranks`);
+  expect(stdout).toMatch(/^steps: 2, /m);
+  expect(stdout).toMatch(/^mean per step +step +forward/m);
+  expect(existsSync(join(directory, `${run}.pftrace`))).toBe(true);
+});
+
+test('a run with a name says that the next start of the rank brings it, and the command as well', async () => {
+  const output = await train({ RANKTRACE_RUN: 'night-42' });
+  expect(output).toMatch(
+    /stays in ".*night-42\/rank-0-.*" for the next start of this rank in run "night-42"; to make a trace of it: ranktrace merge '/,
+  );
+  expect(output).toMatch(/-o night-42\.pftrace$/m);
+});

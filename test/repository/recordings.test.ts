@@ -1,0 +1,47 @@
+// The repository stands alone: recordings of others are read by test/recorded, and by benchmarks that can do without them.
+
+import { describe, expect, test } from 'vitest';
+import { filesBelow, read, withoutComments } from './source-files.ts';
+
+const sources = filesBelow('').filter((path) => /\.(tsx?|mjs|cjs|js|py|sh)$/.test(path) && !path.endsWith('recordings.test.ts'));
+
+/** Where the word is said: the paths that match nothing of `allowed`. */
+const saying = (word: RegExp, allowed: readonly RegExp[]): string[] =>
+  sources.filter((path) => !allowed.some((one) => one.test(path)) && word.test(withoutComments(read(path))));
+
+describe('recordings of others', () => {
+  test('are read by test/recorded alone, and by benchmarks', () => {
+    // Whether there are any decides what vitest and `npm test` run, or say that they do not.
+    const askers = [/^test\/recorded\//, /^bench\/src\//, /^vitest\.config\.ts$/, /^test\/run\.mjs$/];
+    expect(saying(/recordedData|recorded-data|RANKTRACE_RECORDED_DATA|recorded\/recording/, askers)).toEqual([]);
+  });
+
+  test('are not looked for beside the project by anybody else', () => {
+    // Lines that say what was not run name the folder.
+    const places = [/^test\/recorded\/recorded-data\.mjs$/, /^test\/run\.mjs$/, /^bench\/src\/recordings\.ts$/];
+    expect(saying(/shared\/data|\.\.\/shared/, places)).toEqual([]);
+  });
+
+  test('are not here: what lies in test/data was made for this project', () => {
+    const folders = filesBelow('test/data').map((path) => path.split('/').slice(2, 4).join('/'));
+    const own = ['kineto/torch-reference', 'kineto/ddp-4rank', 'kineto/make_torch_reference.py', 'kineto/make_ddp_4rank.py', 'README.md'];
+    expect([...new Set(folders)].sort()).toEqual([...own].sort());
+  });
+
+  test('each have a public original that test/recorded/README.md names', () => {
+    const readme = read('test/recorded/README.md');
+    const cases = filesBelow('test/recorded').filter((path) => path.endsWith('.test.ts'));
+    const roots = cases.flatMap((path) => [...read(path).matchAll(/['"`](kineto|clock|steptime|ndtimeline)\/([\w-]+)/g)]);
+    expect(roots.length).toBeGreaterThan(10);
+    for (const [, folder, name = ''] of roots) {
+      const said = [`${folder}/${name}`, `${folder}/${name.replace(/_.*/, '_')}`];
+      expect(
+        said.some((path) => readme.includes(path)),
+        `${folder}/${name}`,
+      ).toBe(true);
+    }
+    // Repository and commit or path of each row.
+    for (const row of readme.split('\n').filter((line) => line.startsWith('| `')))
+      expect(row).toMatch(/github\.com\/[\w-]+\/[\w.-]+.*(@[0-9a-f]{7}|`\w+)/);
+  });
+});
