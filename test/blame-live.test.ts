@@ -5,7 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startAggregator } from '@ranktrace/aggregator';
 import { afterAll, describe, expect, it } from 'vitest';
-import { kinetoFilesOf, openKinetoFiles } from '../packages/cli/src/kineto-inputs.ts';
+import { inputsOf } from '../packages/cli/src/inputs/input-kinds.ts';
+import { openTorchJob } from '../packages/cli/src/inputs/torch-job.ts';
 import { pipelineJob } from '../packages/trace/src/testing/pipeline-job.ts';
 import { repository } from './setup/ranktrace-command.ts';
 import { encoded, type Report, replayed, reportOf } from './setup/replayed-jobs.ts';
@@ -20,7 +21,7 @@ describe('four ranks of PyTorch', () => {
   it.each(['balanced', 'rank1_forward', 'rank2_data_load'])('%s', async (job) => {
     const run = job;
     await using aggregator = await startAggregator({ out: directory });
-    for (const source of await openKinetoFiles(kinetoFilesOf([join(kineto, job)]) ?? [], run)) {
+    for (const source of (await openTorchJob(inputsOf([join(kineto, job)]), false)).sources(run)) {
       for (let index = 0; index < source.count; index++) {
         const batch = source.batch(index);
         if (batch === undefined) throw new Error(`batch ${index} of rank ${source.rank} cannot be read`);

@@ -1,8 +1,10 @@
 // `ranktrace check RUN --baseline B` as a pipeline uses it: a run that is slower, one that is not, one too short, and bad usage.
 
-import { mkdtempSync, rmSync } from 'node:fs';
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { runCommand } from './setup/ranktrace-command.ts';
 
@@ -58,13 +60,26 @@ describe('ranktrace check', () => {
     expect(faster.stdout).toMatch(/^faster: −/m);
   });
 
+  it('takes per cent with and without the sign, and asks about what looks like a share', async () => {
+    for (const failOn of ['3', '3%', '3 %', '2.5']) {
+      expect((await runCommand(['check', slow, '--baseline', main, '--fail-on', failOn])).code, failOn).toBe(1);
+    }
+    expect((await runCommand(['check', slow, '--baseline', main, '--fail-on', '50'])).code).toBe(0);
+    const share = await runCommand(['check', main, '--baseline', slow, '--fail-on', '0.03']);
+    expect([share.code, share.stdout]).toEqual([2, '']);
+    expect(share.stderr).toContain('It is per cent: write 3 for a share of 0.03, or 0.03% if that is meant.');
+    expect((await runCommand(['check', again, '--baseline', main, '--fail-on', '0.03%'])).code).not.toBe(2);
+  });
+
   it('refuses what it cannot compare with one line', async () => {
-    const short = await simulate('short', '--steps', '9');
+    const short = await simulate('short', '--steps', '2');
     for (const [args, what] of [
-      [[short, '--baseline', main], 'has 9 steps that all ranks told, at least 16 are needed'],
+      [[short, '--baseline', main], 'has 2 steps that all ranks told, at least 3 are needed'],
       [[main, '--baseline', join(directory, 'absent')], 'absent'],
-      [[main, '--baseline', slow, '--fail-on', '0.03'], 'It must be a share of the step, such as 3% or 2.5%.'],
-      [[main], "required option '--baseline <input>' not specified"],
+      [[main, '--baseline', slow, '--fail-on', 'three'], 'It must be per cent of the step, such as 3, 3% or 2.5%.'],
+      [[main], 'check needs --baseline INPUT to compare with, or --save FILE to make a baseline'],
+      [[main, '--baseline', slow, '--json', '--format', 'junit'], '--json is --format json: leave one of them out, got junit'],
+      [[main, '--save', join(directory, 'x.json'), '--junit', 'x.xml'], 'are about a comparison: check needs --baseline INPUT'],
     ] as const) {
       const { code, stdout, stderr } = await runCommand(['check', ...args]);
       expect(stderr).toContain(what);
@@ -72,3 +87,130 @@ describe('ranktrace check', () => {
     }
   });
 });
+
+describe('the few steps that a schedule records', () => {
+  it('are compared, with what they can prove: computed, not looked up', async () => {
+    const few = await simulate('few', '--steps', '5', '--seed', '11');
+    const fewSlower = await simulate('few-slower', '--steps', '5', '--seed', '12', '--straggler', '1:backward:+200');
+    const { code, stdout } = await runCommand(['check', fewSlower, '--baseline', few]);
+    expect(code, stdout).toBe(1);
+    const [, percent] =
+      /^\d+(?: steps each| and \d+ steps): a difference under (\d+\.\d) % cannot be told from scatter/m.exec(stdout) ?? [];
+    const data = JSON.parse((await runCommand(['check', fewSlower, '--baseline', few, '--json'])).stdout);
+    expect(Number(percent)).toBeCloseTo(100 * data.provable, 1);
+    expect(data.provable).toBeGreaterThan(0.001);
+    expect(data.change).toBeGreaterThan(data.provable);
+    // Steps that scatter more prove less.
+    const scattered = await simulate('scattered', '--steps', '5', '--seed', '13', '--straggler', '1:backward:+60@2');
+    const wide = JSON.parse((await runCommand(['check', scattered, '--baseline', few, '--json'])).stdout);
+    expect(wide.provable).toBeGreaterThan(2 * data.provable);
+  });
+
+  it('never say that a difference beyond --fail-on is none: probably slower, probably faster, not certain', async () => {
+    const even = await simulate('even', '--steps', '4', '--seed', '21');
+    const uneven = await simulate('uneven', '--steps', '4', '--seed', '22', '--straggler', '1:backward:+120@2');
+    const slower = await runCommand(['check', uneven, '--baseline', even]);
+    expect(slower.stdout).toMatch(/^probably slower, not certain: \+\d+\.\d % \(95 %: .*\), over 3 %, but steps scatter/m);
+    expect([slower.code, JSON.parse((await runCommand(['check', uneven, '--baseline', even, '--json'])).stdout).verdict]).toEqual([
+      0,
+      'probably_slower',
+    ]);
+    const faster = await runCommand(['check', even, '--baseline', uneven]);
+    expect(faster.stdout).toMatch(/^probably faster, not certain: −\d+\.\d % /m);
+    expect(faster.stdout).not.toContain('unchanged');
+    expect(faster.code).toBe(0);
+    expect(faster.stdout).toMatch(
+      /cannot be told from scatter, so 3 % more would not fail this check: record more steps, or choose --fail-on \d+$/m,
+    );
+  });
+});
+
+describe('a saved baseline', () => {
+  const file = join(directory, 'baseline.json');
+
+  it('needs no store, and gives the same as the run that it was saved from', async () => {
+    const saved = await runCommand(['check', main, '--save', file]);
+    expect([saved.code, saved.stderr]).toEqual([0, '']);
+    expect(saved.stdout).toMatch(/^saved: .*baseline\.json \(\d+ bytes\): run main, 1\d\d steps of \d+ ms\n$/);
+    expect(statSync(file).size).toBeLessThan(5000);
+    for (const checked of [slow, again]) {
+      const [ofFile, ofRun] = await Promise.all(
+        [file, main].map((baseline) => runCommand(['check', checked, '--baseline', baseline, '--json'])),
+      );
+      expect(JSON.parse(ofFile?.stdout ?? '')).toEqual(JSON.parse(ofRun?.stdout ?? ''));
+      expect(ofFile?.code).toBe(ofRun?.code);
+    }
+    // Beside a comparison, the checked run is what is saved.
+    const next = join(directory, 'next.json');
+    const both = await runCommand(['check', slow, '--baseline', file, '--save', next, '--json']);
+    expect([both.code, JSON.parse(both.stdout).baseline.run]).toEqual([1, 'main']);
+    expect(both.stderr).toMatch(/^ranktrace: saved: .*next\.json/);
+    expect((await runCommand(['check', slow, '--baseline', next])).stdout).toMatch(/^unchanged: \+0\.0 %/m);
+  });
+
+  it('is checked when it is read', async () => {
+    const whole = JSON.parse(readFileSync(file, 'utf8'));
+    const cases: readonly [what: string, text: string, line: RegExp][] = [
+      ['version', JSON.stringify({ ...whole, version: 2 }), /is of version 2, this ranktrace reads version 1/],
+      ['level', JSON.stringify({ ...whole, level: { ...whole.level, level: -1 } }), /level\.level: /],
+      ['phases', JSON.stringify({ ...whole, blame: { ...whole.blame, frontier: [1] } }), /blame: must have a number for each phase/],
+      ['torn', JSON.stringify(whole).slice(0, 200), /Cannot read the baseline ".*": .*JSON/],
+    ];
+    for (const [what, text, line] of cases) {
+      const path = join(directory, `bad-${what}.json`);
+      writeFileSync(path, text);
+      const { code, stderr } = await runCommand(['check', slow, '--baseline', path]);
+      expect(stderr, what).toMatch(line);
+      expect([code, stderr.trim().split('\n').length]).toEqual([2, 1]);
+    }
+    const several = await runCommand(['check', slow, '--baseline', file, '--baseline', main]);
+    expect([several.code, several.stderr]).toEqual([2, expect.stringContaining('is a saved baseline: give it alone, got 2 inputs')]);
+    const named = await runCommand(['check', slow, '--baseline', file, '--baseline-run', 'main']);
+    expect([named.code, named.stderr]).toEqual([2, expect.stringContaining('is a saved baseline of one')]);
+  });
+});
+
+describe('reports for pipelines', () => {
+  it('Markdown: a table that a pull request shows, in a pipe or in a file', async () => {
+    const path = join(directory, 'check.md');
+    const { code, stdout } = await runCommand(['check', slow, '--baseline', main, '--format', 'markdown']);
+    expect(code).toBe(1);
+    expect(stdout).toMatch(/^### Step time slower: \+\d+\.\d %\n\n/);
+    expect(stdout).toMatch(/^\|---\|---\|---:\|---:\|---:\|---:\|---:\|$/m);
+    expect(stdout).toMatch(/^\| checked \| slow \| 4 \| 120 \| /m);
+    expect(stdout).toMatch(/^- rank 2 works /m);
+    const beside = await runCommand(['check', slow, '--baseline', main, '--markdown', path]);
+    expect(beside.stdout).toMatch(/^slower: /m);
+    expect(readFileSync(path, 'utf8')).toBe(stdout);
+  });
+
+  it('JUnit: one case, failed or not, that an XML parser reads', async () => {
+    const path = join(directory, 'check.xml');
+    const failed = await runCommand(['check', slow, '--baseline', main, '--junit', path]);
+    expect([failed.code, failed.stdout.includes('slower: +')]).toEqual([1, true]);
+    const read = await junit(path);
+    expect(read).toMatchObject({ tests: '1', failures: '1', name: 'step time of slow against main' });
+    expect(read.failure).toMatch(/^slower: \+\d+\.\d % /);
+    const passed = await runCommand(['check', again, '--baseline', main, '--format', 'junit']);
+    expect(passed.code).toBe(0);
+    writeFileSync(path, passed.stdout);
+    expect(await junit(path)).toMatchObject({ tests: '1', failures: '0', failure: null });
+    expect(Number((await junit(path)).time)).toBeCloseTo(
+      JSON.parse((await runCommand(['check', again, '--baseline', main, '--json'])).stdout).checked.stepNs / 1e9,
+      6,
+    );
+  });
+});
+
+/** What Python's XML parser finds in a JUnit report. */
+async function junit(path: string): Promise<Record<string, string | null>> {
+  const program = `
+import json, sys, xml.etree.ElementTree as tree
+suite = tree.parse(sys.argv[1]).getroot().find('testsuite')
+case = suite.find('testcase')
+failure = case.find('failure')
+print(json.dumps({'tests': suite.get('tests'), 'failures': suite.get('failures'), 'name': case.get('name'), 'time': case.get('time'),
+  'failure': None if failure is None else failure.get('message')}))`;
+  const { stdout } = await promisify(execFile)('python3', ['-c', program, path]);
+  return JSON.parse(stdout);
+}

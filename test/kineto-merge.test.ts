@@ -66,7 +66,7 @@ describe('ranks and windows', () => {
     const twice = await merge(...files, write('w4.json.gz', rank(1), [110]));
     expect(twice.code).toBe(2);
     expect(twice.stderr).toMatch(
-      /^ranktrace: Cannot merge: ".*w2\.json\.gz" and ".*w4\.json\.gz" both hold rank 1 at the same time; each .*\n$/,
+      /^ranktrace: Cannot read these files as one job: ".*w2\.json\.gz" and ".*w4\.json\.gz" both hold rank 1 at the same time; --allow-mixed .*\n$/,
     );
   });
 
@@ -86,7 +86,7 @@ describe('ranks and windows', () => {
     [
       'torch.profiler files and a run',
       () => [good(), join(repository, 'docs')],
-      /not both at once: ".*good\.json\.gz" is the one, ".*docs" is not$/,
+      /Inputs must be of one kind: ".*good\.json\.gz" is a torch\.profiler file, ".*docs" is what ranktrace recorded$/,
     ],
     [
       'a file that is not there',

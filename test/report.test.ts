@@ -155,6 +155,58 @@ describe('who is to blame', () => {
   });
 });
 
+describe('a run of 900 steps with a fault in its middle', () => {
+  it('is not balanced: who was slow, and in which steps', async () => {
+    const run = await simulated(
+      'middle',
+      '--ranks',
+      '4',
+      '--hosts',
+      '1',
+      '--steps',
+      '900',
+      '--step-ms',
+      '50',
+      '--straggler',
+      '2:backward:+8@400-527',
+    );
+    const { verdict, verdictSteps, findings, blame } = await report(run);
+    expect(verdict).toBe('straggler');
+    expect(findings).toMatchObject([{ kind: 'straggler', ranks: [2], phase: 'backward', steps: verdictSteps }]);
+    // To within a window of 64 steps.
+    expect(Math.abs(verdictSteps.first - 400)).toBeLessThanOrEqual(64);
+    expect(Math.abs(verdictSteps.last - 527)).toBeLessThanOrEqual(64);
+    expect(blame.judgedSteps).toMatchObject({ first: 0, last: 899, count: 900 });
+    const { stdout } = await runCommand(['report', run]);
+    expect(stdout).toMatch(
+      /^verdict: straggler: .*\(steps \d+ to \d+; balanced at the end, 256 of steps 644 to 899, .*; all 900 steps were judged/m,
+    );
+    expect(stdout).toMatch(/^ {2}straggler: rank 2 in backward: .*\n {4}in steps \d+ to \d+, \d+\.\d % of the run$/m);
+
+    // The stretch alone, and one without it.
+    const within = await report(run, '--steps', '420-500');
+    expect(within.onlySteps).toEqual({ first: 420, last: 500 });
+    expect(within.steps.map(({ step }: { step: number }) => step)).toEqual(Array.from({ length: 81 }, (_, index) => 420 + index));
+    expect(within).toMatchObject({ verdict: 'straggler', verdictSteps: { first: 420, last: 500 } });
+    expect(within.collectives.collectives[0].count).toBe(81);
+    expect((await report(run, '--steps', '0-300')).verdict).toBe('balanced');
+    const text = await runCommand(['report', run, '--steps', '420-500']);
+    expect(text.stdout).toMatch(/^steps 420 to 500 alone;/);
+    expect(text.stdout).toMatch(/^steps: 81, /m);
+
+    for (const [steps, line] of [
+      ['500-420', /It must be FROM-TO with the lower step first, such as 300-400, or one step\./],
+      ['-5', /It must be FROM-TO with the lower step first/],
+      ['all', /It must be FROM-TO with the lower step first/],
+      ['2000-2100', /There is no step from 2000 to 2100 in this run: it has steps 0 to 899/],
+    ] as const) {
+      const { code, stdout, stderr } = await runCommand(['report', run, `--steps=${steps}`]);
+      expect(stderr).toMatch(line);
+      expect([code, stdout]).toEqual([2, '']);
+    }
+  });
+});
+
 describe('files of others', () => {
   it('a PyTorch job: 76 collectives of 8 ranks, their clocks as recorded', async () => {
     const { collectives, clocks } = await report(join(data, 'kineto/nanogpt-8rank'));

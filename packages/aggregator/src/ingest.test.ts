@@ -16,7 +16,7 @@ import { waitUntil } from './testing/wait-until.ts';
 
 async function withPipeline(use: (pipeline: Pipeline, out: string) => void | Promise<void>, run?: string): Promise<void> {
   using directory = temporaryDirectory();
-  const pipeline = createPipeline({ out: directory.path, run, onNotice: () => undefined });
+  const pipeline = createPipeline({ out: directory.path, runs: run === undefined ? undefined : new Set([run]), onNotice: () => undefined });
   try {
     await use(pipeline, directory.path);
   } finally {

@@ -38,12 +38,12 @@ export interface IngestParts {
   readonly alerts?: Pick<AlertService, 'take'> | undefined;
   /** For what does not name a run. */
   readonly quarantine: Quarantine;
-  /** When set, other runs are refused. */
-  readonly run?: string | undefined;
+  /** When set, other runs are refused; it may grow. */
+  readonly runs?: ReadonlySet<string> | undefined;
 }
 
 /** The ingest stage over its parts. */
-export function createIngest({ stores, live, replays, metrics, alerts, quarantine, run }: IngestParts): Ingest {
+export function createIngest({ stores, live, replays, metrics, alerts, quarantine, runs }: IngestParts): Ingest {
   const refuse = (bytes: Uint8Array, batch: string, where: Quarantine, error: unknown): IngestResult => {
     where.add(bytes);
     return { result: 'refused', batch, reason: reasonOf(error) };
@@ -58,7 +58,9 @@ export function createIngest({ stores, live, replays, metrics, alerts, quarantin
     const batch = batchId(header);
     // It would stand for batches that never came.
     if (header.pruned !== undefined) return { result: 'refused', batch, reason: 'it was pruned: only a run store may hold it' };
-    if (run !== undefined && header.run !== run) return { result: 'refused', batch, reason: `this aggregator takes run "${run}" only` };
+    if (runs?.has(header.run) === false) {
+      return { result: 'refused', batch, reason: `this aggregator takes run "${[...runs].join('", "')}" only` };
+    }
     if (stores.peek(header.run)?.has(header)) return { result: 'duplicate', batch };
     let decoded: Batch;
     try {

@@ -126,6 +126,11 @@ export class JetStreamIngest {
     return ingest;
   }
 
+  /** Whether it reads this run. */
+  takes(run: string): boolean {
+    return this.#options.run === undefined || this.#options.run === run;
+  }
+
   /** Messages that came more than once. */
   get redelivered(): number {
     return this.#redelivered;

@@ -16,8 +16,8 @@ import { RunStores } from './run-stores.ts';
 export interface PipelineOptions {
   /** Output directory: one directory per run below it. */
   readonly out: string;
-  /** Take this run only. */
-  readonly run?: string | undefined;
+  /** Take these runs only. */
+  readonly runs?: ReadonlySet<string> | undefined;
   readonly metrics?: Metrics | undefined;
   readonly alerts?: Pick<AlertService, 'take' | 'forget'> | undefined;
   readonly onNotice: (notice: string) => void;
@@ -32,7 +32,7 @@ export interface Pipeline {
 }
 
 /** The stages, connected. Throws AggregatorError `store_write_failed` when the output directory cannot be made. */
-export function createPipeline({ out, run, metrics, alerts, onNotice }: PipelineOptions): Pipeline {
+export function createPipeline({ out, runs, metrics, alerts, onNotice }: PipelineOptions): Pipeline {
   const live = new LiveState();
   const replays = new Replays(live, onNotice);
   const onClose = (name: string): void => {
@@ -41,6 +41,6 @@ export function createPipeline({ out, run, metrics, alerts, onNotice }: Pipeline
   };
   const stores = new RunStores({ out, onNotice, onOpen: (store) => replays.start(store), onClose });
   const quarantine = new Quarantine(join(out, quarantineName));
-  const ingest = createIngest({ stores, live, replays, metrics, alerts, quarantine, run });
+  const ingest = createIngest({ stores, live, replays, metrics, alerts, quarantine, runs });
   return { ingest, stores, live, replays, quarantine };
 }

@@ -37,6 +37,8 @@ export interface AggregatorOptions {
   readonly nats?: NatsConnectOptions | undefined;
   /** Take this run only. */
   readonly run?: string | undefined;
+  /** With `run`: whatever else comes to this address is taken, too. */
+  readonly takesOthers?: boolean | undefined;
   /** Directory of the built page, to show the runs; without it there is none. */
   readonly page?: string | undefined;
   /** What is alerted about and captured, and who is told of it (`readConfig`); by default nobody is told. */
@@ -60,6 +62,8 @@ export interface Aggregator extends AsyncDisposable {
   steps(run: string, rank: number): StepSummary[];
   /** Takes the bytes of a batch directly. Never throws. */
   ingest(bytes: Uint8Array): IngestResult;
+  /** Takes this run, too, where it was started with `run`: its ranks turned out to name it so. Throws what reading NATS throws. */
+  takeRun(run: string): Promise<void>;
   /** Calls `listener` with the status when it has changed, at most every `progressIntervalMs`; stops when the returned function is called. */
   subscribe(listener: (status: LiveMessage) => void): () => void;
   /** Asks every rank to ship what it has, and resolves when no batch came for `flushQuietMs`, at the latest after `flushWaitMsMax`. */
@@ -104,7 +108,8 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
   const { out, listen = {}, token, nats, run, page } = options;
   const onNotice = withoutRepeats(options.onNotice ?? (() => undefined));
   const { config } = options;
-  let jetStream: JetStreamIngest | undefined;
+  const taken = run === undefined || options.takesOthers === true ? undefined : new Set([run]);
+  const jetStreams: JetStreamIngest[] = [];
   const alerts = new AlertService({
     rules: config?.rules,
     store: (name) => pipeline.stores.peek(name),
@@ -114,11 +119,11 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
     onNotice,
   });
   // Before anything arrives: the first batch may already have something to tell.
-  const publish = nats && ((subject: string, text: string) => publishTo(jetStream, subject, text));
+  const publish = nats && ((subject: string, text: string) => publishTo(jetStreams[0], subject, text));
   const delivery = new AlertDelivery(config?.outputs ?? [], { onNotice, log: options.onNotice, publish });
   alerts.subscribe((alert) => delivery.deliver(alert));
   const metrics = new Metrics({ status: () => status(), alerts: () => countAlerts(alerts.alerts()), outputs: () => delivery.status() });
-  const pipeline = createPipeline({ out, run, metrics, alerts, onNotice });
+  const pipeline = createPipeline({ out, runs: taken, metrics, alerts, onNotice });
   opened.add(() => pipeline.quarantine.close());
   opened.add(() => pipeline.stores.close());
   // A service for one run says at once that somebody else writes it, or what it already has.
@@ -165,16 +170,19 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
   opened.add(() => captures.close());
 
   const runs = (): string[] => pipeline.stores.runs();
-  if (nats !== undefined) {
-    jetStream = await JetStreamIngest.start({ nats, run, storeId: storeId(out), ingest: pipeline.ingest, runs, onNotice });
-    opened.add(() => jetStream?.close());
-  }
+  const readNats = async (only: string | undefined): Promise<void> => {
+    if (nats === undefined) return;
+    const of = only === undefined ? runs : () => [only];
+    jetStreams.push(await JetStreamIngest.start({ nats, run: only, storeId: storeId(out), ingest: pipeline.ingest, runs: of, onNotice }));
+  };
+  opened.add(() => Promise.all(jetStreams.map((jetStream) => jetStream.close())));
+  await readNats(run);
   opened.add(() => delivery.close());
   alerts.start();
   opened.add(() => alerts[Symbol.asyncDispose]());
   const broadcast = (message: ControlMessage): void => {
     webSocket.broadcast(message);
-    jetStream?.broadcast(message);
+    for (const jetStream of jetStreams) if (!('run' in message) || jetStream.takes(message.run)) jetStream.broadcast(message);
   };
   const { address } = http;
   return {
@@ -184,6 +192,11 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
     store: (name) => storeOf(pipeline, name),
     steps: (name, rank) => pipeline.live.steps(name, rank),
     ingest: pipeline.ingest,
+    takeRun: async (name) => {
+      if (taken === undefined || taken.has(name)) return;
+      taken.add(name);
+      await readNats(name);
+    },
     subscribe: (listener) => subscribe(pipeline, () => listener(status())),
     flushRanks: () => {
       broadcast({ type: 'flush' });

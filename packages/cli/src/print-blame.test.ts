@@ -1,4 +1,4 @@
-import type { Blame, BlameFinding, RankBreakdown } from '@ranktrace/trace';
+import type { Blame, BlameFinding, RankBreakdown, RunBlame } from '@ranktrace/trace';
 import { expect, it } from 'vitest';
 import { blameData, formatBlame } from './print-blame.ts';
 
@@ -33,10 +33,18 @@ const blame: Blame = {
   change: undefined,
 };
 
+/** A run of these steps alone. */
+const ofRun = (last: Blame): RunBlame => {
+  const steps = { first: last.steps.first ?? 0, last: last.steps.last ?? 0 };
+  const findings = last.findings.map((finding) => ({ ...finding, steps }));
+  return { verdict: last.verdict, verdictSteps: steps, findings, last, steps: { ...steps, count: 13, windows: 1 } };
+};
+
 it('says the verdict, what each fault costs, and where steps go', () => {
-  expect(formatBlame(blame)).toBe(`\
+  expect(formatBlame(ofRun(blame))).toBe(`\
 verdict: straggler: few ranks work longer than their peers, and the others wait for them (12 of steps 4 to 15, 36.0 ms each, without 1 over 2.5 times the median)
   straggler: rank 1 in forward: 9.00 ms per step, 25.0 % of it
+    in all steps, 4 to 15
     rank 1 works 9.00 ms longer in forward than the median of its peers (14.00 ms against 5.00 ms)
   what if rank 1 at the median of its peers: step −25.0 %, to 27.0 ms (1.33 times as fast)
 
@@ -48,11 +56,24 @@ slowest rank by phase: data 4.00 ms, forward 14.0 ms (rank 1)
 rests on clocks known to ± 30.0 µs, waits and transfers to ± 60.0 µs per step; own work needs no clocks`);
 });
 
+it('says which steps of a long run a finding covers, and what the verdict is about', () => {
+  const balanced: Blame = { ...blame, verdict: 'balanced', findings: [], steps: { count: 256, first: 644, last: 899, leftOut: 0 } };
+  const text = formatBlame({
+    ...{ verdict: 'straggler', verdictSteps: { first: 320, last: 447 }, findings: [{ ...straggler, steps: { first: 320, last: 447 } }] },
+    ...{ last: balanced, steps: { first: 0, last: 899, count: 900, windows: 14 } },
+  });
+  expect(text.split('\n').slice(0, 3)).toEqual([
+    'verdict: straggler: few ranks work longer than their peers, and the others wait for them (steps 320 to 447; balanced at the end, 256 of steps 644 to 899, 36.0 ms each; all 900 steps were judged, steps 0 to 899)',
+    '  straggler: rank 1 in forward: 9.00 ms per step, 25.0 % of it',
+    '    in steps 320 to 447, 14.2 % of the run',
+  ]);
+});
+
 it('says what it cannot rest on', () => {
   const unaligned = { ...blame, alignment: { bound: undefined, unaligned: [1], uncertainty: undefined } };
-  expect(formatBlame(unaligned)).toMatch(/rests on clocks that are not all aligned \(rank 1\): waits there come of lengths alone/);
-  expect(formatBlame({ ...blame, basis: 'phases' })).toMatch(/rests on lengths of phases alone/);
-  expect(formatBlame({ ...blame, steps: { count: 0, first: undefined, last: undefined, leftOut: 0 } })).toBe('');
+  expect(formatBlame(ofRun(unaligned))).toMatch(/rests on clocks that are not all aligned \(rank 1\): waits there come of lengths alone/);
+  expect(formatBlame(ofRun({ ...blame, basis: 'phases' }))).toMatch(/rests on lengths of phases alone/);
+  expect(formatBlame(ofRun({ ...blame, steps: { count: 0, first: undefined, last: undefined, leftOut: 0 } }))).toBe('');
 });
 
 it('says how the run changed, and keeps what a trace calls things from the terminal', () => {
@@ -60,14 +81,14 @@ it('says how the run changed, and keeps what a trace calls things from the termi
     ...({ kind: 'network', change: 5e6, share: 0.16, before: 31e6, now: 36e6, ranks: [], host: undefined } as const),
     ...{ phase: undefined, communicator: 'all_reduce \u001b[31m', shareOfChange: 0.9, evidence: ['transfers take 5.00 ms more per step'] },
   };
-  const text = formatBlame({ ...blame, change });
+  const text = formatBlame(ofRun({ ...blame, change }));
   expect(text).toContain('  change: +16.0 % (31.0 ms when the run began, 36.0 ms at its end): network in all_reduce ·[31m');
   expect(text).not.toContain('\u001b');
 });
 
 it('gives the same as data, whose parts add up to the step', () => {
-  const data = JSON.parse(JSON.stringify(blameData(blame)));
-  expect(Object.keys(data)).toEqual(['steps', 'basis', 'whatIf', 'stepNs', 'breakdown', 'frontier', 'excess', 'alignment']);
+  const data = JSON.parse(JSON.stringify(blameData(ofRun(blame))));
+  expect(Object.keys(data)).toEqual(['judgedSteps', 'steps', 'basis', 'whatIf', 'stepNs', 'breakdown', 'frontier', 'excess', 'alignment']);
   expect(data.breakdown[0]).toEqual({
     ...{ rank: 0, hostName: 'node', stepNs: 36e6, ownNs: { data: 4e6, forward: 5e6 }, waitingNs: 9e6 },
     waits: [{ rank: 1, name: 'all_reduce world', lengthNs: 9e6 }],

@@ -1,6 +1,7 @@
-// The report's part about blame: the verdict, findings with what each costs, where each rank's step went, and the bounds that this rests on.
+// The report's part about blame: the verdict, findings with what each costs and the steps that it covers, where each rank's last steps went, and
+// the bounds that this rests on.
 
-import type { Blame, BlameFinding, RankBreakdown, Verdict, WaitedFor } from '@ranktrace/trace';
+import type { Blame, BlameFinding, RankBreakdown, RunBlame, RunFinding, StepRange, Verdict, WaitedFor } from '@ranktrace/trace';
 import { formatCount, formatNanos, formatTable, printable } from './format.ts';
 
 const phasesShown = 5;
@@ -19,24 +20,33 @@ const inWords: Readonly<Record<Verdict, string>> = {
 };
 
 /** The part as text, without a final line end; '' for a run without steps. */
-export function formatBlame(blame: Blame): string {
-  const { verdict, findings, steps } = blame;
-  if (steps.count === 0) return '';
-  const range = steps.first === steps.last ? `step ${steps.first}` : `steps ${steps.first} to ${steps.last}`;
-  const leftOut = steps.leftOut === 0 ? '' : `, without ${formatCount(steps.leftOut)} over 2.5 times the median`;
-  const based = `${formatCount(steps.count)} of ${range}, ${formatNanos(blame.step)} each${leftOut}`;
-  const lines = [`verdict: ${verdict}: ${inWords[verdict]} (${based})`];
-  lines.push(...findings.flatMap(findingLines), ...blame.whatIf.map(whatIfLine), ...changeLines(blame));
+export function formatBlame(blame: RunBlame): string {
+  const { verdict, findings, last } = blame;
+  if (last.steps.count === 0) return '';
+  const lines = [`verdict: ${verdict}: ${inWords[verdict]} (${basisOf(blame)})`];
+  lines.push(...findings.flatMap((finding) => findingLines(finding, blame)), ...last.whatIf.map(whatIfLine), ...changeLines(last));
   const blocks = [lines.join('\n')];
-  if (blame.breakdown.length > 0) blocks.push(breakdownTable(blame));
-  blocks.push([frontierLine(blame), boundLine(blame)].filter((line) => line !== '').join('\n'));
+  if (last.breakdown.length > 0) blocks.push(breakdownTable(last));
+  blocks.push([frontierLine(last), boundLine(last)].filter((line) => line !== '').join('\n'));
   return blocks.join('\n\n');
 }
 
+/** Which steps the verdict is about, and which ones all that is below it. */
+function basisOf({ verdict, verdictSteps, last, steps: all }: RunBlame): string {
+  const { steps, step } = last;
+  const leftOut = steps.leftOut === 0 ? '' : `, without ${formatCount(steps.leftOut)} over 2.5 times the median`;
+  const based = `${formatCount(steps.count)} of ${rangeText(steps.first ?? 0, steps.last ?? 0)}, ${formatNanos(step)} each${leftOut}`;
+  if (all.first === steps.first) return based;
+  const whole = `all ${formatCount(all.count)} steps were judged, ${rangeText(all.first, all.last)}`;
+  if (verdict === last.verdict || verdictSteps === undefined) return `${based}; ${whole}`;
+  return `${rangeText(verdictSteps.first, verdictSteps.last)}; ${last.verdict} at the end, ${based}; ${whole}`;
+}
+
 /** The part as data, but for the verdict and the findings: lengths in ns, or in ms where the name says so; what is not known is left out. */
-export function blameData({ step, steps, basis, whatIf, frontier, excess, breakdown, alignment, change }: Blame): unknown {
+export function blameData({ last, steps: judgedSteps }: RunBlame): unknown {
+  const { step, steps, basis, whatIf, frontier, excess, breakdown, alignment, change } = last;
   return {
-    ...{ steps, basis, whatIf },
+    ...{ judgedSteps, steps, basis, whatIf },
     stepNs: step,
     breakdown: breakdown.map(({ step: stepNs, own, waits, transfer, unmatched, other, ...rank }) => ({
       ...{ ...rank, stepNs, ownNs: Object.fromEntries(own) },
@@ -63,8 +73,17 @@ export function blameHeadline({ kind, ranks, phase, costMsPerStep, shareOfStep }
   return `${kind}${who}${where}${cost}`;
 }
 
-function findingLines(finding: BlameFinding): string[] {
-  return [`  ${blameHeadline(finding)}`, ...finding.evidence.map((sentence) => `    ${printable(sentence)}`)];
+function findingLines(finding: RunFinding, { steps: all }: RunBlame): string[] {
+  const evidence = finding.evidence.map((sentence) => `    ${printable(sentence)}`);
+  return [`  ${blameHeadline(finding)}`, `    ${coverText(finding.steps, all)}`, ...evidence];
+}
+
+const rangeText = (first: number, last: number): string => (first === last ? `step ${first}` : `steps ${first} to ${last}`);
+
+function coverText({ first, last }: StepRange, all: StepRange): string {
+  if (first <= all.first && last >= all.last) return `in all steps, ${first} to ${last}`;
+  const share = (last - first + 1) / (all.last - all.first + 1);
+  return `in ${rangeText(first, last)}, ${percent(share)} of the run`;
 }
 
 function whatIfLine({ ranks, stepMs, shorter, slowdown }: Blame['whatIf'][number]): string {

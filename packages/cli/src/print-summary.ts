@@ -16,7 +16,7 @@ const phasesShown = 6;
 const ranksShown = 16;
 
 /** The report as text, without a final line end; findings about slow steps come from `blame`. */
-export function formatReport(report: RunReport, blame: Blame): string {
+export function formatReport(report: RunReport, blame: Pick<Blame, 'findings'>): string {
   const { header, summary } = report;
   const blocks = [headline(report)];
   if (summary.median !== undefined && summary.p95 !== undefined) {
@@ -106,7 +106,7 @@ function clockLine(header: TraceHeader): string {
 }
 
 /** Who makes steps long, then what is missing; "none" stands here only where neither is known. */
-function findingLines(findings: readonly Finding[], blame: Blame): string {
+function findingLines(findings: readonly Finding[], blame: Pick<Blame, 'findings'>): string {
   const slow = blame.findings.filter(({ kind }) => kind !== 'inconclusive').map(blameHeadline);
   const missing = findings.map(({ kind, text, remedy }) => `${kind}: ${printable(text)} (to do: ${printable(remedy)})`);
   if (slow.length + missing.length === 0) return 'findings: none; nothing was lost';

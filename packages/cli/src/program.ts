@@ -2,14 +2,15 @@
 
 import { AggregatorError } from '@ranktrace/aggregator';
 import { checkRunName, limits, ProtocolError } from '@ranktrace/protocol';
-import { TraceError } from '@ranktrace/trace';
+import { type StepRange, TraceError } from '@ranktrace/trace';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { accessOptions, clientToken, serviceTokens, tlsFiles } from './access-options.ts';
+import { checkFormats } from './check/check-formats.ts';
 import { alerts } from './commands/alerts.ts';
 import { capture } from './commands/capture.ts';
 import { check, percentIn } from './commands/check.ts';
 import { detect } from './commands/detect.ts';
-import { checkClocks, doctor } from './commands/doctor.ts';
+import { doctor } from './commands/doctor.ts';
 import { dump } from './commands/dump.ts';
 import { merge } from './commands/merge.ts';
 import { prune } from './commands/prune.ts';
@@ -35,6 +36,8 @@ export async function runProgram(argv: readonly string[], environment: NodeJS.Pr
     .description('One cluster-wide trace from a distributed training loop.')
     .version('0.1.0')
     .exitOverride()
+    // Options behind a command that is run belong to it.
+    .enablePositionalOptions()
     .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'ranktrace: ')) })
     .showSuggestionAfterError()
     .addHelpText('after', exitCodes);
@@ -42,6 +45,7 @@ export async function runProgram(argv: readonly string[], environment: NodeJS.Pr
   const json = ['--json', 'print data instead of text'] as const;
   const noOpen = ['--no-open', 'do not open the browser'] as const;
   const whichRun = new Option('--run <name>', 'the run, where the input holds several').argParser(runName);
+  const allowMixed = ['--allow-mixed', 'take torch.profiler files of several jobs as one'] as const;
   const url = [
     '--url <url>',
     'where the service listens (what to show it: RANKTRACE_READ_TOKEN or RANKTRACE_TOKEN)',
@@ -52,17 +56,31 @@ export async function runProgram(argv: readonly string[], environment: NodeJS.Pr
   program
     .command('run')
     .description('start N ranks of a command on this host and write one trace of them all')
-    .usage('[options] -- CMD ...')
-    .argument('[command...]', 'the training command, after "--"')
+    .usage('[options] [--] CMD ...')
+    .argument('[command...]', 'the training command; what follows it is its own')
+    .passThroughOptions()
     .option('-n, --ranks <n>', 'ranks to start', positive(1024), 1)
     .option('--name <run>', 'name of the run (default: run-<date>-<time>)', runName)
     .option('--trace <file>', 'trace file: .pftrace, .json or .txt, also .gz (default: <out>/<run>/trace.pftrace)')
     .option(...out)
+    .option('--config <file>', 'what to alert about and whom to tell, as for serve: docs/alerting.md (default: nobody)')
     .option('--view', 'serve the page of the run while it trains and after, until Ctrl-C')
     .option(...noOpen)
     .option(...json)
     .addOption(servers)
-    .addHelpText('after', examples('ranktrace run --ranks 4 -- node train.js', 'ranktrace run --ranks 4 --view -- node train.js'))
+    .addHelpText(
+      'after',
+      `
+A program that names its run itself, as in profile({ run: 'night-42' }), is followed there: --name has no effect on it.`,
+    )
+    .addHelpText(
+      'after',
+      examples(
+        'ranktrace run --ranks 4 node train.js',
+        'ranktrace run --ranks 4 --view -- node train.js --epochs 3',
+        'ranktrace run --ranks 4 --config alerts.yml node train.js',
+      ),
+    )
     .action(async (command: string[], options) =>
       done(await run(checkCommand(command), { ...options, nats: natsOptions(options.nats, environment), environment })),
     );
@@ -116,8 +134,9 @@ one whose connection broke without a goodbye, as that of a killed process does, 
   const views = program
     .command('view')
     .description('look at recorded runs in the browser: overview, timeline, two runs side by side; until Ctrl-C')
-    .argument('<input...>', 'run directories, spools or segment files; the torch.profiler files of a job; .pftrace files')
+    .argument('<input...>', inputKinds)
     .addOption(new Option('--run <name>', 'this run of those that the run directories hold (default: all of them)').argParser(runName))
+    .option(...allowMixed)
     .option('--listen <host:port>', 'where browsers connect', '127.0.0.1:0')
     .option(...noOpen);
   for (const option of accessOptions()) views.addOption(option);
@@ -131,10 +150,11 @@ one whose connection broke without a goodbye, as that of a killed process does, 
     );
   program
     .command('merge')
-    .description('merge run directories, spools or segment files, or the torch.profiler files of a job, into one trace')
-    .argument('<input...>', 'what to merge: a run, or a .json or .json.gz file for each rank (or their directory)')
+    .description('merge what ranks recorded, or the torch.profiler files of a job, into one trace; or write a trace in another format')
+    .argument('<input...>', inputKinds)
     .requiredOption('-o, --output <file>', 'trace file: .pftrace, .json or .txt, each also .gz')
     .addOption(whichRun)
+    .option(...allowMixed)
     .option(...json)
     .addHelpText(
       'after',
@@ -146,12 +166,15 @@ one whose connection broke without a goodbye, as that of a killed process does, 
     .description(
       'where the time of a run went between its ranks, and who is to blame: steps, clocks, collectives, remote calls, what never ended',
     )
-    .argument('<input...>', 'run directories, spools or segment files; or the torch.profiler files of a job')
+    .argument('<input...>', inputKinds)
+    .option('--steps <from-to>', 'these steps alone, such as 300-400', stepRange)
     .addOption(whichRun)
+    .option(...allowMixed)
     .option(...json)
     .addHelpText(
       'after',
       `
+The whole run is judged, in windows of 64 steps; tables are of the last 256. Each finding says which steps it covers.
 The verdict is one of
   balanced            no rank is slower than its peers
   straggler           few ranks work longer than their peers (same stage and role), step for step
@@ -163,32 +186,42 @@ The verdict is one of
   inconclusive        what was recorded does not tell, or clocks are not known well enough
 A finding costs what steps would be shorter without it, once all others are mended.
 With --json: verdict, findings (kind, ranks, phase, costMsPerStep, shareOfStep, evidence) and blame (breakdown per
-rank, whose parts add up to the step; frontier, excess, whatIf, alignment). Data loss is among the findings.`,
+rank, whose parts add up to the step; frontier, excess, whatIf, alignment). Data loss is among the findings; those of
+blame have steps (first, last), and verdictSteps are those of the verdict.`,
     )
-    .addHelpText('after', examples('ranktrace report ranktrace-out/night-42', 'ranktrace report rank*.json.gz --json | jq .findings'))
+    .addHelpText(
+      'after',
+      examples(
+        'ranktrace report ranktrace-out/night-42',
+        'ranktrace report ranktrace-out/night-42 --steps 300-400',
+        'ranktrace report rank*.json.gz --json | jq .findings',
+      ),
+    )
     .action(async (inputs: string[], options) => done(await report(inputs, options)));
   program
     .command('table')
     .description('calls, total, self and average time per name')
-    .argument('<input...>', 'run directories, spools or segment files; or one torch.profiler file (.json, .json.gz)')
+    .argument('<input...>', inputKinds)
     .option(
       '--sort <key>',
-      `of a run: ${sortKeys.join(', ')} (default: self); of a file or one rank: torch's, such as self_cpu_time_total (default), count`,
+      `of a run: ${sortKeys.join(', ')} (default: self); of one torch.profiler file or one rank: torch's, such as self_cpu_time_total (default), count`,
     )
     .option('--limit <n>', 'rows to print (default: 100, with --json all)', positive(1_000_000))
     .option('--rank <n>', "of a run: torch's table of this rank instead of all ranks together", whole(0, 65_535))
     .option('--group-by-shape', 'of a file or one rank: a row for each name and input shapes')
     .option('--group-by-stack <n>', 'of a file or one rank: a row for each name and innermost n frames', positive(1000))
     .addOption(whichRun)
+    .option(...allowMixed)
     .option(...json)
     .addHelpText('after', example('ranktrace table ranktrace-out/night-42 --sort total --limit 20'))
     .action(async (inputs: string[], options) => done(await table(inputs, options)));
   program
     .command('dump')
     .description('print every event as a line of text')
-    .argument('<input...>', 'run directories, spools or segment files')
+    .argument('<input...>', inputKinds)
     .option('--batches', 'list the stored batches instead')
     .addOption(whichRun)
+    .option(...allowMixed)
     .addHelpText('after', example('ranktrace dump ranktrace-out/night-42 | head'))
     .action(async (inputs: string[], options) => done(await dump(inputs, options)));
   program
@@ -251,23 +284,39 @@ for; they are named, and the exit code is 1. The trace lies where the service ru
   program
     .command('check')
     .description('compare the steps of a run with those of a baseline, and fail when they are longer: for pipelines')
-    .argument('<input...>', 'the run: run directories, spools or segment files; or the torch.profiler files of a job')
-    .requiredOption('--baseline <input>', 'what it is compared with, of the same kinds; may be given again', listed)
-    .addOption(new Option('--fail-on <percent>', 'fail when steps are so much longer, or more').argParser(percent).default(0.03, '3%'))
+    .argument('<input...>', `the run: ${inputKinds}`)
+    .option('--baseline <input>', 'what it is compared with, of the same kinds, or a file that --save wrote; may be given again', listed)
+    .addOption(
+      new Option('--fail-on <percent>', 'fail when steps are so many per cent longer, or more').argParser(percent).default(0.03, '3'),
+    )
+    .option('--save <file>', 'write the steps of the run to a small file, a baseline that needs no store; alone or beside a comparison')
+    .addOption(new Option('--format <format>', 'what is printed, text unless another is named').choices(checkFormats))
+    .option('--markdown <file>', 'write the check there, too, as Markdown')
+    .option('--junit <file>', 'write the check there, too, as a JUnit test report')
     .addOption(whichRun)
+    .option(...allowMixed)
     .addOption(new Option('--baseline-run <name>', 'the run, where the baseline holds several').argParser(runName))
     .option(...json)
     .addHelpText(
       'after',
       `
 Steps count as long as their slowest rank; warm-up is left out, and so are spikes such as checkpoints. The verdict is one of
-  slower        longer by --fail-on or more, and more than scatter explains: the exit code is 1
-  inconclusive  longer by --fail-on or more, but it may be scatter; more steps would tell
-  faster        shorter by as much, for sure
-  unchanged     neither
+  slower           longer by --fail-on or more, and more than scatter explains: the exit code is 1
+  probably_slower  longer by --fail-on or more, but it may be scatter; more steps would tell
+  unchanged        neither longer nor shorter by --fail-on
+  probably_faster  shorter by as much, but it may be scatter
+  faster           shorter by as much, for sure
+Three steps are enough to compare, as profiling schedules record them; what so few can prove is said beside the verdict.
 Runs of the same code differ by a per cent or two of their own; --fail-on is there to allow for that.`,
     )
-    .addHelpText('after', examples('ranktrace check ranktrace-out/pr-512 --baseline ranktrace-out/main --fail-on 3%'))
+    .addHelpText(
+      'after',
+      examples(
+        'ranktrace check ranktrace-out/pr-512 --baseline ranktrace-out/main --fail-on 3',
+        'ranktrace check ranktrace-out/main --save main.json',
+        'ranktrace check ranktrace-out/pr-512 --baseline main.json --junit check.xml --format markdown >> "$GITHUB_STEP_SUMMARY"',
+      ),
+    )
     .action(async (inputs: string[], options) => done(await check(inputs, options)));
   const prunes = program
     .command('prune')
@@ -294,17 +343,14 @@ Runs that are being written are left alone and named, with exit code 1: their se
   program
     .command('doctor')
     .description('check what a run needs: Node, clock, output directory, GPU, NATS; or how well the clocks of a recorded run are aligned')
-    .argument('[input...]', 'a recorded run, whose clocks to check instead: directories, spools, segment or torch.profiler files')
+    .argument('[input...]', `a recorded run, whose clocks to check instead: ${inputKinds}`)
     .addOption(whichRun)
-    .option(...out)
+    .option(...allowMixed)
+    .option('--out <dir>', 'directory of the run store (default: "ranktrace-out")')
     .option(...json)
     .addOption(servers)
     .addHelpText('after', examples('ranktrace doctor --nats nats://localhost:4222', 'ranktrace doctor ranktrace-out/night-42'))
-    .action(async (inputs: string[], options) =>
-      done(
-        inputs.length > 0 ? await checkClocks(inputs, options) : await doctor({ ...options, nats: natsOptions(options.nats, environment) }),
-      ),
-    );
+    .action(async (inputs: string[], options) => done(await doctor(inputs, { ...options, nats: natsOptions(options.nats, environment) })));
 
   describeSimulate(program.command('simulate'), runName).action(async (options) => done(await simulate(options)));
 
@@ -315,6 +361,9 @@ Runs that are being written are left alone and named, with exit code 1: their se
     return exitCodeOf(error);
   }
 }
+
+/** Every command that reads a recording takes all of these. */
+const inputKinds = 'run directories, spools or segment files; the torch.profiler files of a job, or their directory; a .pftrace file';
 
 const example = (line: string): string => `\nExample:\n  ${line}`;
 const examples = (...lines: string[]): string => `\nExamples:\n  ${lines.join('\n  ')}`;
@@ -357,8 +406,18 @@ function whole(min: number, max: number): (text: string) => number {
 
 function percent(text: string): number {
   const share = percentIn(text);
-  if (share !== undefined) return share;
-  throw new InvalidArgumentError('It must be a share of the step, such as 3% or 2.5%.');
+  if (share === undefined) throw new InvalidArgumentError('It must be per cent of the step, such as 3, 3% or 2.5%.');
+  // 0.03 is what a share of 3 % looks like: a gate that tight would fail by chance alone.
+  if (share === 0 || share >= 0.001 || text.includes('%')) return share;
+  const meant = Number((1e4 * share).toFixed(4));
+  throw new InvalidArgumentError(`It is per cent: write ${meant} for a share of ${text}, or ${text}% if that is meant.`);
+}
+
+function stepRange(text: string): StepRange {
+  const [, from, to = from] = /^(\d{1,15})(?:-(\d{1,15}))?$/.exec(text.trim()) ?? [];
+  const [first, last] = [Number(from), Number(to)];
+  if (first <= last) return { first, last };
+  throw new InvalidArgumentError('It must be FROM-TO with the lower step first, such as 300-400, or one step.');
 }
 
 function runName(text: string): string {

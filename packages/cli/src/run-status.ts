@@ -2,32 +2,47 @@
 
 import type { Aggregator } from '@ranktrace/aggregator';
 import { formatCount } from './format.ts';
+import { say } from './say.ts';
 
 const terminalMs = 200;
 const logMs = 5000;
 
-/** Shows the run until stopped. */
-export function showRunStatus(aggregator: Aggregator, run: string, ranks: number): { stop(): void } {
+export interface RunStatus {
+  /** Says `line` beside the status: it does not end behind it. */
+  say(line: string): void;
+  stop(): void;
+}
+
+/** Shows what `ranks` ranks record, in whatever runs, until stopped. */
+export function showRunStatus(aggregator: Aggregator, ranks: number): RunStatus {
   const terminal = process.stderr.isTTY === true;
+  const clear = terminal ? '\r\x1b[2K' : '';
   const started = Date.now();
   const line = (): string => {
-    const status = aggregator.status().runs.find((status) => status.run === run);
-    const seen = status?.ranks ?? [];
+    const seen = aggregator.status().runs.flatMap((run) => run.ranks);
     const events = seen.reduce((sum, rank) => sum + rank.events, 0);
     const steps = seen.map((rank) => rank.step);
     const step = steps.length === 0 ? '-' : Math.min(...steps) + 1;
     const lost = seen.reduce((sum, rank) => sum + rank.missing + rank.dropped.events + rank.dropped.batches, 0);
+    const firing = aggregator.alerts.alerts().filter(({ state }) => state === 'firing').length;
     const seconds = ((Date.now() - started) / 1000).toFixed(0);
-    return `${seconds} s  ranks ${seen.length}/${ranks}  steps ${step}  events ${formatCount(events)}${lost > 0 ? `  lost ${formatCount(lost)}` : ''}`;
+    const parts = [`${seconds} s`, `ranks ${seen.length}/${ranks}`, `steps ${step}`, `events ${formatCount(events)}`];
+    if (lost > 0) parts.push(`lost ${formatCount(lost)}`);
+    if (firing > 0) parts.push(`alerts ${firing} firing`);
+    return parts.join('  ');
   };
   const timer = setInterval(
-    () => process.stderr.write(terminal ? `\r\x1b[2K${line()}` : `ranktrace: ${line()}\n`),
+    () => process.stderr.write(terminal ? `${clear}${line()}` : `ranktrace: ${line()}\n`),
     terminal ? terminalMs : logMs,
   );
   return {
+    say: (text) => {
+      process.stderr.write(clear);
+      say(text);
+    },
     stop: () => {
       clearInterval(timer);
-      if (terminal) process.stderr.write('\r\x1b[2K');
+      process.stderr.write(clear);
     },
   };
 }

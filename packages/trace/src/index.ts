@@ -58,6 +58,7 @@ export { QuantileSketch } from './analyse/quantile-sketch.ts';
 export type { RecordingWindow } from './analyse/rank-recording.ts';
 export { type LengthQuantiles, type RpcParty, type RpcRoute, RpcSink, type RpcSummary } from './analyse/rpcs.ts';
 export { analyseRun, analysisSink, type RunAnalysis, type RunAnalysisOptions, type RunAnalysisSink } from './analyse/run-analysis.ts';
+export { StepRangeSink, StepTimesSink } from './analyse/step-range.ts';
 export { quantile, type RankSummary, type RunSummary, type StepSummary, StepSummarySink } from './analyse/step-summary.ts';
 export { isWaitingPhase } from './analyse/waiting-phase.ts';
 export {
@@ -72,9 +73,16 @@ export { type BlameChange, type BlameLevels, blameOf, levelsOf } from './blame/b
 export type { BlameAlignment, BlameRank, BlameStep, BlameWindow } from './blame/blame-window.ts';
 export type { RankBreakdown, WaitedFor } from './blame/breakdown.ts';
 export type { FrontierPhase } from './blame/frontier.ts';
+export { type RunBlame, RunBlameSink, type RunFinding, type StepRange } from './blame/run-blame-sink.ts';
 export { type StepBlameOptions, StepBlameSink } from './blame/step-blame-sink.ts';
 export type { Verdict } from './blame/verdict.ts';
-export { compareSeries, levelOfSeries, type SeriesComparison, type SeriesLevel, seriesStepsMin } from './detect/compare-series.ts';
+export {
+  compareSeries,
+  levelOfSeries,
+  type SeriesComparison,
+  type SeriesLevel,
+  seriesStepsMin,
+} from './detect/compare-series.ts';
 export { contextKeyOf } from './detect/context-key.ts';
 export { detectLimits } from './detect/detect-limits.ts';
 export { type DetectorOptions, DetectorPlan, defaultDetectorOptions, shortSeriesOptions } from './detect/detector-options.ts';

@@ -17,8 +17,8 @@ import {
   shortSeriesOptions,
 } from '@ranktrace/trace';
 import { CliError } from '../errors.ts';
-import { isGzip } from '../file-beginning.ts';
 import { formatCount, formatNanos, printable } from '../format.ts';
+import { isGzip } from '../inputs/file-beginning.ts';
 import { say } from '../say.ts';
 
 export interface DetectOptions {

@@ -7,9 +7,11 @@ import { dirname, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { checkNats, hostId, type NatsConnectOptions } from '@ranktrace/aggregator';
 import { clockReport } from '@ranktrace/trace';
+import { CliError } from '../errors.ts';
 import { formatBytes, formatNanos, formatTable } from '../format.ts';
+import { type InputOptions, openRun } from '../inputs/open-inputs.ts';
 import { abortOnInterrupt } from '../interrupt.ts';
-import { mergeAndReport, openMergeInputs } from '../merge-inputs.ts';
+import { mergeAndReport } from '../merge-and-report.ts';
 import { clocksData, formatClocks } from '../print-clocks.ts';
 
 interface Check {
@@ -18,8 +20,24 @@ interface Check {
   readonly text: string;
 }
 
-export async function doctor(options: { nats?: NatsConnectOptions | undefined; out: string; json?: boolean }): Promise<number> {
-  const checks = [checkNode(), await checkClock(), await checkOutput(options.out), await checkGpu()];
+export interface DoctorOptions extends InputOptions {
+  readonly nats?: NatsConnectOptions | undefined;
+  readonly out?: string | undefined;
+  readonly json?: boolean;
+}
+
+/** Checks the clocks of the run that `inputs` are; without any, this machine. */
+export async function doctor(inputs: readonly string[], options: DoctorOptions): Promise<number> {
+  if (inputs.length === 0) return checkMachine(options);
+  const ofMachine = options.out !== undefined ? '--out' : options.nats !== undefined ? '--nats' : undefined;
+  if (ofMachine === undefined) return checkClocks(inputs, options);
+  throw new CliError('bad_usage', `${ofMachine} is about this machine: with a recorded run its clocks alone are checked`);
+}
+
+async function checkMachine({ run, allowMixed, ...options }: DoctorOptions): Promise<number> {
+  const ofRun = run !== undefined ? '--run' : allowMixed === true ? '--allow-mixed' : undefined;
+  if (ofRun !== undefined) throw new CliError('bad_usage', `${ofRun} is about a recorded run: name one`);
+  const checks = [checkNode(), await checkClock(), await checkOutput(options.out ?? 'ranktrace-out'), await checkGpu()];
   if (options.nats !== undefined) checks.push(await checkServer(options.nats));
   else checks.push({ name: 'nats', state: 'note', text: 'not checked: give --nats URL (a run on one host needs none)' });
   if (options.json === true) process.stdout.write(`${JSON.stringify(checks)}\n`);
@@ -30,10 +48,10 @@ export async function doctor(options: { nats?: NatsConnectOptions | undefined; o
   return checks.some((check) => check.state === 'failed') ? 1 : 0;
 }
 
-export async function checkClocks(inputs: readonly string[], options: { run?: string; json?: boolean }): Promise<number> {
-  using opened = await openMergeInputs(inputs, options.run);
+async function checkClocks(inputs: readonly string[], options: DoctorOptions): Promise<number> {
+  using opened = await openRun(inputs, options);
   using interrupt = abortOnInterrupt();
-  const { header, totals } = await mergeAndReport(opened.sources, undefined, [], interrupt.signal);
+  const { header, totals } = await mergeAndReport(opened.input, undefined, [], interrupt.signal);
   const clocks = clockReport(totals);
   const { clockConflicts = [] } = header;
   if (options.json === true) process.stdout.write(`${JSON.stringify(clocksData(clocks, clockConflicts))}\n`);

@@ -4,13 +4,18 @@ import { writeSync } from 'node:fs';
 import { inflate, mergeStored } from '@ranktrace/aggregator';
 import { decodeBatch, decodeBatchHeader, tableNames } from '@ranktrace/protocol';
 import { dumpWriter } from '@ranktrace/trace';
-import { openInputs } from '../merge-inputs.ts';
+import { CliError } from '../errors.ts';
+import { kindNames } from '../inputs/input-kinds.ts';
+import { type InputOptions, openRun } from '../inputs/open-inputs.ts';
 import { say } from '../say.ts';
 
-export async function dump(inputs: readonly string[], options: { run?: string; batches?: boolean }): Promise<number> {
-  using opened = openInputs(inputs, options.run);
+export async function dump(inputs: readonly string[], options: InputOptions & { readonly batches?: boolean }): Promise<number> {
+  using opened = await openRun(inputs, options);
   if (options.batches === true) {
-    for (const source of opened.sources) {
+    if (opened.kind !== 'store') {
+      throw new CliError('bad_usage', `--batches lists what is stored: "${inputs[0]}" is ${kindNames[opened.kind]}, which has no batches`);
+    }
+    for (const source of opened.stored) {
       for (let index = 0; index < source.count; index++) {
         const bytes = source.read(index);
         if (bytes !== undefined) printBatch(bytes);
@@ -21,7 +26,7 @@ export async function dump(inputs: readonly string[], options: { run?: string; b
   const warn = (error: unknown): void => {
     say(`skipped an unreadable batch: ${(error as Error).message}`);
   };
-  await mergeStored(opened.sources, [dumpWriter(writeAll)], { onUnreadable: warn });
+  await mergeStored(opened.input, [dumpWriter(writeAll)], { onUnreadable: warn });
   return 0;
 }
 

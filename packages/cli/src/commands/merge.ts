@@ -1,20 +1,26 @@
-// `ranktrace merge INPUT… -o FILE`: one trace out of what ranks left on disk, or of what torch.profiler wrote on each.
+// `ranktrace merge INPUT… -o FILE`: one trace out of what ranks left on disk, or of what torch.profiler wrote on each; a trace in another format.
 
 import { traceFormatOf } from '@ranktrace/aggregator';
-import { StepBlameSink } from '@ranktrace/trace';
+import { RunBlameSink } from '@ranktrace/trace';
 import { CliError } from '../errors.ts';
 import { formatBytes } from '../format.ts';
+import { type InputOptions, openRun } from '../inputs/open-inputs.ts';
 import { abortOnInterrupt } from '../interrupt.ts';
-import { mergeAndReport, openMergeInputs } from '../merge-inputs.ts';
+import { mergeAndReport } from '../merge-and-report.ts';
 import { formatReport, reportData } from '../print-summary.ts';
 
-export async function merge(inputs: readonly string[], options: { output: string; run?: string; json?: boolean }): Promise<number> {
+export interface MergeCommandOptions extends InputOptions {
+  readonly output: string;
+  readonly json?: boolean;
+}
+
+export async function merge(inputs: readonly string[], options: MergeCommandOptions): Promise<number> {
   // Said before anything is read, for that may take a while.
   traceFormatOf(options.output);
-  using opened = await openMergeInputs(inputs, options.run);
+  using opened = await openRun(inputs, options);
   using interrupt = abortOnInterrupt();
-  const steps = new StepBlameSink();
-  const report = await mergeAndReport(opened.sources, options.output, [steps], interrupt.signal).catch((error: unknown) => {
+  const steps = new RunBlameSink();
+  const report = await mergeAndReport(opened.input, options.output, [steps], interrupt.signal).catch((error: unknown) => {
     if (interrupt.signal.aborted) throw new CliError('failed', `Interrupted: "${options.output}" was not written`);
     throw error;
   });

@@ -1,9 +1,10 @@
 // `ranktrace report INPUT…`: where the time of a run went, between its ranks: steps, who is to blame, clocks, collectives, remote calls, and what
-// never ended.
+// never ended. Of the whole run, or with `--steps` of a stretch of it.
 
-import { CollectiveSink, clockReport, OpenWorkSink, RpcSink, StepBlameSink } from '@ranktrace/trace';
+import { CollectiveSink, clockReport, OpenWorkSink, RpcSink, RunBlameSink, type StepRange } from '@ranktrace/trace';
+import { type InputOptions, openRun } from '../inputs/open-inputs.ts';
 import { abortOnInterrupt } from '../interrupt.ts';
-import { mergeAndReport, openMergeInputs } from '../merge-inputs.ts';
+import { mergeAndReport } from '../merge-and-report.ts';
 import { blameData, formatBlame } from '../print-blame.ts';
 import { clocksData, formatClocks } from '../print-clocks.ts';
 import { collectivesData, formatCollectives } from '../print-collectives.ts';
@@ -11,21 +12,28 @@ import { formatOpenWork, openWorkData } from '../print-open-work.ts';
 import { formatRpcs, rpcsData } from '../print-rpcs.ts';
 import { formatReport, reportData } from '../print-summary.ts';
 
-export async function report(inputs: readonly string[], options: { run?: string; json?: boolean }): Promise<number> {
-  using opened = await openMergeInputs(inputs, options.run);
+export interface ReportOptions extends InputOptions {
+  /** These steps alone, both included. */
+  readonly steps?: StepRange | undefined;
+  readonly json?: boolean;
+}
+
+export async function report(inputs: readonly string[], options: ReportOptions): Promise<number> {
+  using opened = await openRun(inputs, options);
   using interrupt = abortOnInterrupt();
-  const [collectives, rpcs, openWork, steps] = [new CollectiveSink(), new RpcSink(), new OpenWorkSink(), new StepBlameSink()];
-  const merged = await mergeAndReport(opened.sources, undefined, [collectives, rpcs, openWork, steps], interrupt.signal);
+  const [collectives, rpcs, openWork, steps] = [new CollectiveSink(), new RpcSink(), new OpenWorkSink(), new RunBlameSink()];
+  const merged = await mergeAndReport(opened.input, undefined, [collectives, rpcs, openWork, steps], interrupt.signal, options.steps);
   const { blame } = steps;
   const clocks = clockReport(merged.totals);
   const { clockConflicts } = merged.header;
   if (options.json === true) {
-    const { findings } = blame;
     const data = {
       ...(reportData(merged) as object),
+      ...(options.steps === undefined ? {} : { onlySteps: options.steps }),
       verdict: blame.verdict,
+      verdictSteps: blame.verdictSteps,
       // Blame first, then what is known to be missing: each with `kind` and `ranks`.
-      findings: [...findings, ...merged.findings],
+      findings: [...blame.findings, ...merged.findings],
       blame: blameData(blame),
       clocks: clocksData(clocks, clockConflicts),
       collectives: collectivesData(collectives.summary),
@@ -36,6 +44,7 @@ export async function report(inputs: readonly string[], options: { run?: string;
     return 0;
   }
   const blocks = [
+    options.steps === undefined ? '' : `steps ${options.steps.first} to ${options.steps.last} alone; events are counted over the whole run`,
     formatReport(merged, blame),
     formatBlame(blame),
     formatClocks(clocks, clockConflicts),

@@ -4,8 +4,10 @@
 //   spool → merge → trace and summary
 //
 // Like torchrun: the first rank that fails ends the others, and its exit code is passed on. The trace of what ran is written in any case.
-// With --view the page of the run is served from before the first rank starts until Ctrl-C, also when the ranks have long ended.
+// With --view the page of the run is served from before the first rank starts until Ctrl-C, also when the ranks have long ended. With --config
+// it alerts as the service does. A program that names its run itself is followed there (recorded-runs.ts).
 
+import { existsSync } from 'node:fs';
 import { access, constants, rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { setImmediate, setTimeout } from 'node:timers/promises';
@@ -14,19 +16,23 @@ import {
   AggregatorError,
   type NatsConnectOptions,
   openBatchLog,
+  readConfig,
+  type ServeConfig,
   startAggregator,
   traceFormatOf,
 } from '@ranktrace/aggregator';
-import { StepBlameSink } from '@ranktrace/trace';
+import type { Alert } from '@ranktrace/protocol';
+import { RunBlameSink } from '@ranktrace/trace';
 import { CliError } from '../errors.ts';
-import { formatBytes } from '../format.ts';
+import { formatBytes, printable } from '../format.ts';
 import { abortOnInterrupt } from '../interrupt.ts';
-import { mergeAndReport } from '../merge-inputs.ts';
+import { mergeAndReport } from '../merge-and-report.ts';
 import { openBrowser, pageAddress } from '../open-browser.ts';
 import { pageDirectory } from '../page-directory.ts';
 import { formatReport, reportData } from '../print-summary.ts';
 import { RankProcesses } from '../rank-processes.ts';
-import { showRunStatus } from '../run-status.ts';
+import { RecordedRuns } from '../recorded-runs.ts';
+import { type RunStatus, showRunStatus } from '../run-status.ts';
 import { say } from '../say.ts';
 
 export interface RunOptions {
@@ -34,6 +40,8 @@ export interface RunOptions {
   readonly out: string;
   readonly name?: string | undefined;
   readonly nats?: NatsConnectOptions | undefined;
+  /** The file that says what to alert about and whom to tell; without it nobody is. */
+  readonly config?: string | undefined;
   readonly trace?: string | undefined;
   readonly json?: boolean | undefined;
   readonly view?: boolean | undefined;
@@ -53,24 +61,34 @@ export async function run(command: readonly string[], options: RunOptions): Prom
   const name = options.name ?? runName(new Date());
   const out = resolve(options.out);
   const spool = join(out, name, 'spool');
-  const path = options.trace ?? join(out, name, 'trace.pftrace');
   // Before hours of training, not after them.
   await checkTracePath(options.trace);
+  const config = options.config === undefined ? undefined : await readConfig(options.config);
   const page = options.view === true ? pageDirectory() : undefined;
   using interrupt = abortOnInterrupt();
+  let status: RunStatus | undefined;
+  const tell = (line: string): void => (status ?? { say }).say(line);
+  const isNew = !existsSync(join(out, name));
+  // The run is there from the start, for the page; it goes again where the program named its run otherwise.
+  await using leftover = emptyRun(join(out, name));
   await using aggregator = await startAggregator({
     out,
     listen: { host: '127.0.0.1', port: 0 },
     nats: options.nats,
     run: name,
+    // Others publish on the same NATS; on the port that only the ranks know, whatever comes is theirs.
+    takesOthers: options.nats === undefined,
     page,
-    onNotice: say,
+    config,
+    onNotice: tell,
   });
-  const view = pageAddress(aggregator.address, undefined, `#/overview?run=${name}`);
+  const view = (run: string): string => pageAddress(aggregator.address, undefined, `#/overview?run=${run}`);
   if (page !== undefined) {
-    say(`view: ${view}`);
-    if (options.open && process.stdout.isTTY === true) openBrowser(view, options.environment);
+    say(`view: ${view(name)}`);
+    if (options.open && process.stdout.isTTY === true) openBrowser(view(name), options.environment);
   }
+  const isChosen = options.name !== undefined;
+  const runs = new RecordedRuns(aggregator, { name, isChosen, isNew, out: options.out, spool, overNats: options.nats !== undefined, tell });
   const url = options.nats?.servers[0] ?? aggregator.address.replace(/^http/, 'ws');
   const ranks = await RankProcesses.start(command, {
     ranks: options.ranks,
@@ -84,42 +102,103 @@ export async function run(command: readonly string[], options: RunOptions): Prom
     // With --json, stdout is the report's alone.
     output: options.json === true ? process.stderr : process.stdout,
   });
-  const status = showRunStatus(aggregator, name, options.ranks);
+  status = showRunStatus(aggregator, options.ranks);
+  if (config !== undefined && !config.outputs.some(({ type }) => type === 'log')) {
+    aggregator.alerts.subscribe((alert) => tell(`run ${alert.run}: ${alertText(alert)}`));
+  }
   let ranksRun = true;
   void interrupt.asked.then(() => {
     if (!ranksRun) return;
-    say('stopping the ranks; the trace follows (Ctrl-C again to end at once)');
+    tell('stopping the ranks; the trace follows (Ctrl-C again to end at once)');
     ranks.stop('SIGINT');
   });
   const exit = await ranks.ended;
   ranksRun = false;
-  await lastBatches(aggregator, name, ranks.started, options.nats === undefined ? quietMs : quietNatsMs);
+  await runs.look();
+  await lastBatches(aggregator, ranks.started, options.nats === undefined ? quietMs : quietNatsMs);
   status.stop();
-  if (await takeSpool(aggregator, name, spool)) await rm(spool, { recursive: true, force: true });
-  const sources = aggregator.store(name).sources();
-  if (sources.length === 0) {
-    if (exit.code !== 0) say(exit.reason);
+  status = undefined;
+  if (await takeSpool(aggregator, spool)) await rm(spool, { recursive: true, force: true });
+  await runs.look();
+  runs.stop();
+  leftover.isEmpty = isNew && !runs.names.includes(name) && !existsSync(spool);
+  const stored = aggregator.runs();
+  const names = runs.names.filter((run) => stored.includes(run));
+  const written = await writeRuns(aggregator, names, options, config, exit.code);
+  if (exit.code !== 0) say(exit.reason);
+  if (written === 'nothing') {
     say(`no events arrived: does "${command.join(' ')}" use @ranktrace/sdk?`);
     return exit.code === 0 ? 1 : exit.code;
   }
-  const steps = new StepBlameSink();
-  const report = await mergeAndReport(sources, path, [steps]).catch((error: unknown) => {
-    if (exit.code !== 0) say(exit.reason);
-    say(`no trace written: ${(error as Error).message}; its batches are stored: ranktrace merge ${join(out, name)} -o FILE`);
-    return undefined;
-  });
-  if (report !== undefined) {
-    const written = { ...(reportData(report) as object), trace: path, exitCode: exit.code };
-    const opens = `open it at ui.perfetto.dev, or: ranktrace view ${join(options.out, name)}`;
-    const text = `\n${formatReport(report, steps.blame)}\n\ntrace: ${path} (${formatBytes(report.bytes)}; ${opens})`;
-    process.stdout.write(`${options.json === true ? JSON.stringify(written) : text}\n`);
-    if (exit.code !== 0) say(exit.reason);
-  }
   if (page !== undefined && !interrupt.signal.aborted) {
-    say(`view: still at ${view} (Ctrl-C ends it)`);
+    for (const run of names) say(`view: still at ${view(run)} (Ctrl-C ends it)`);
     await interrupt.asked;
   }
-  return report === undefined && exit.code === 0 ? 2 : exit.code;
+  if (exit.code !== 0) return exit.code;
+  return written === 'failed' ? 2 : aggregator.delivery.exitCode;
+}
+
+/** Writes the trace of each run and says what was in it. */
+async function writeRuns(
+  aggregator: Aggregator,
+  runs: readonly string[],
+  { out, trace, json }: RunOptions,
+  config: ServeConfig | undefined,
+  exitCode: number,
+): Promise<'written' | 'failed' | 'nothing'> {
+  let [written, failed] = [0, 0];
+  if (runs.length > 1) {
+    for (const run of runs) say(`run "${run}": ${rankText(aggregator.store(run).sources())}`);
+    if (trace !== undefined) say(`--trace ${trace} is for one run, and here are ${runs.length}: each trace lies beside its run`);
+  }
+  for (const run of runs) {
+    const sources = aggregator.store(run).sources();
+    if (sources.length === 0) continue;
+    const path = runs.length === 1 && trace !== undefined ? trace : join(resolve(out), run, 'trace.pftrace');
+    const alerts = config === undefined ? undefined : aggregator.alerts.alerts(run);
+    try {
+      const steps = new RunBlameSink();
+      const report = await mergeAndReport(sources, path, [steps]);
+      const data = { ...(reportData(report) as object), ...(alerts === undefined ? {} : { alerts }), trace: path, exitCode };
+      const opens = `open it at ui.perfetto.dev, or: ranktrace view ${join(out, run)}`;
+      const blocks = [formatReport(report, steps.blame), ...(alerts === undefined ? [] : [alertLines(alerts)])];
+      const text = `\n${blocks.join('\n\n')}\n\ntrace: ${path} (${formatBytes(report.bytes)}; ${opens})`;
+      process.stdout.write(`${json === true ? JSON.stringify(data) : text}\n`);
+      written++;
+    } catch (error) {
+      failed++;
+      say(`no trace written: ${(error as Error).message}; its batches are stored: ranktrace merge ${join(resolve(out), run)} -o FILE`);
+    }
+  }
+  return failed > 0 ? 'failed' : written > 0 ? 'written' : 'nothing';
+}
+
+const rankText = (sources: readonly { readonly rank: number }[]): string => {
+  const ranks = [...new Set(sources.map(({ rank }) => rank))].sort((a, b) => a - b);
+  return `rank${ranks.length === 1 ? '' : 's'} ${ranks.join(', ')}`;
+};
+
+const alertText = ({ state, severity, rule, summary, resolution }: Alert): string => {
+  return `${severity} ${rule} ${state}: ${summary}${resolution === null ? '' : ` (${resolution})`}`;
+};
+
+/** The summary's part about alerts. */
+function alertLines(alerts: readonly Alert[]): string {
+  if (alerts.length === 0) return 'alerts: none fired';
+  const firing = alerts.filter(({ state }) => state === 'firing').length;
+  const head = `alerts: ${alerts.length} fired, ${firing} of them still ${firing === 1 ? 'fires' : 'fire'}`;
+  return [head, ...alerts.map((alert) => `  ${printable(alertText(alert))}`)].join('\n');
+}
+
+/** The directory of a run, which is removed at the end when it `isEmpty`. */
+function emptyRun(path: string): AsyncDisposable & { isEmpty: boolean } {
+  const leftover = {
+    isEmpty: false,
+    [Symbol.asyncDispose]: async () => {
+      if (leftover.isEmpty) await rm(path, { recursive: true, force: true });
+    },
+  };
+  return leftover;
 }
 
 /** All servers of a cluster, not the first alone, and a user that stood in a URL. */
@@ -134,11 +213,11 @@ function natsEnvironment(nats: NatsConnectOptions | undefined): NodeJS.ProcessEn
 }
 
 /** Waits until every started rank has said goodbye, or nothing has come for `quietMs`: a killed one never will. */
-async function lastBatches(aggregator: Aggregator, name: string, started: number, quietMs: number): Promise<void> {
+async function lastBatches(aggregator: Aggregator, started: number, quietMs: number): Promise<void> {
   let batches = -1;
   let quietSince = Date.now();
   while (Date.now() - quietSince < quietMs) {
-    const ranks = aggregator.status().runs.find((run) => run.run === name)?.ranks ?? [];
+    const ranks = aggregator.status().runs.flatMap((run) => run.ranks);
     if (ranks.filter((rank) => rank.ended).length >= started && ranks.every((rank) => rank.missing === 0)) return;
     const now = ranks.reduce((sum, rank) => sum + rank.batches, 0);
     if (now !== batches) quietSince = Date.now();
@@ -151,13 +230,13 @@ async function lastBatches(aggregator: Aggregator, name: string, started: number
  * Stores what the ranks left in their spools: a killed rank's last batches, or all of them when nothing could be sent. Resolves with whether
  * the spool has nothing left that the store has not.
  */
-async function takeSpool(aggregator: Aggregator, name: string, spool: string): Promise<boolean> {
+async function takeSpool(aggregator: Aggregator, spool: string): Promise<boolean> {
   let taken = 0;
   let left = '';
   try {
     using log = openBatchLog(spool);
     let breathed = performance.now();
-    for (const source of log.runs.includes(name) ? log.run(name).sources() : []) {
+    for (const source of log.runs.flatMap((run) => log.run(run).sources())) {
       for (let index = 0; index < source.count; index++) {
         const bytes = source.read(index);
         if (bytes === undefined) continue;

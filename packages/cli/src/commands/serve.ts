@@ -17,7 +17,7 @@ import {
 import { CliError } from '../errors.ts';
 import { formatBytes, formatCount, printable } from '../format.ts';
 import { abortOnInterrupt } from '../interrupt.ts';
-import { mergeAndReport } from '../merge-inputs.ts';
+import { mergeAndReport } from '../merge-and-report.ts';
 import { findPageDirectory } from '../page-directory.ts';
 import { say } from '../say.ts';
 

@@ -202,7 +202,11 @@ export function describeSimulate(command: Command, runName: (text: string) => st
     .option('--asymmetry-us <us>', 'way of pings longer there than back, or shorter, by up to this per host', number, 30)
     .option('--exit-bias-us <us>', 'hosts leave collectives late by 0 to twice this', number, 10)
     .option('--clock-step <host@seconds:micros>', 'a clock jumps ahead, or back below 0; repeatable', listOf(clockStep))
-    .option('--straggler <rank:phase:+ms[@step]>', `a rank takes longer in ${stragglingPhases.join(', ')}; repeatable`, listOf(straggler))
+    .option(
+      '--straggler <rank:phase:+ms[@step]>',
+      `a rank takes longer in ${stragglingPhases.join(', ')}, at each step, at one, or @from-to; repeatable`,
+      listOf(straggler),
+    )
     .option('--lost <share>', 'collective parts and rpc halves not recorded, batches not arrived, 0 to 0.9', number, 0)
     .option('--no-pings <host>', 'a host that sends no clock pings; repeatable', listOf(number))
     .option('--rpcs-per-second <n>', 'remote calls between ranks, in the whole cluster', number, 60)
@@ -235,7 +239,8 @@ function clockStep(text: string): HostClockStep {
 }
 
 function straggler(text: string): Straggler {
-  const [, rank, phase, ms, step] = /^(\d+):([a-z_]+):\+?(\d+(?:\.\d+)?)(?:@(\d+))?$/.exec(text) ?? [];
-  if (rank === undefined) throw new InvalidArgumentError('It must be RANK:PHASE:+MS, such as 5:backward:+80, or with @STEP.');
-  return { rank: Number(rank), phase: phase as StragglingPhase, ms: Number(ms), ...(step !== undefined && { step: Number(step) }) };
+  const [, rank, phase, ms, step, last] = /^(\d+):([a-z_]+):\+?(\d+(?:\.\d+)?)(?:@(\d+)(?:-(\d+))?)?$/.exec(text) ?? [];
+  if (rank === undefined) throw new InvalidArgumentError('It must be RANK:PHASE:+MS, such as 5:backward:+80, or with @STEP or @FROM-TO.');
+  const steps = { ...(step !== undefined && { step: Number(step) }), ...(last !== undefined && { lastStep: Number(last) }) };
+  return { rank: Number(rank), phase: phase as StragglingPhase, ms: Number(ms), ...steps };
 }

@@ -1,21 +1,21 @@
-// `ranktrace table INPUT…`: calls, total, self and average time per name over all ranks; of a torch.profiler file, or of one rank of a run,
+// `ranktrace table INPUT…`: calls, total, self and average time per name over all ranks; of one torch.profiler file, or of one rank of a run,
 // torch's own table.
 
-import { type KeyAverage, KeyAveragesSink, KinetoTableSink } from '@ranktrace/trace';
+import { type KeyAverage, KeyAveragesSink, type KinetoTable, KinetoTableSink } from '@ranktrace/trace';
 import { CliError } from '../errors.ts';
 import { formatCount, formatNanos, formatTable } from '../format.ts';
-import { isProfile } from '../kineto-inputs.ts';
-import { mergeAndReport, openInputs } from '../merge-inputs.ts';
-import { printAverages, tableOfProfile } from './table-of-profile.ts';
+import { type InputOptions, openRun, openTorchTable, type RunInput } from '../inputs/open-inputs.ts';
+import type { TorchProfile } from '../inputs/torch-job.ts';
+import { mergeAndReport } from '../merge-and-report.ts';
+import { printAverages } from './print-averages.ts';
 
 const keys = { self: 'self', total: 'total', avg: 'average', calls: 'count', name: 'key' } as const;
 
 export const sortKeys = Object.keys(keys) as readonly (keyof typeof keys)[];
 
-export interface TableOptions {
+export interface TableOptions extends InputOptions {
   readonly sort?: string;
   readonly limit?: number;
-  readonly run?: string;
   readonly rank?: number;
   readonly json?: boolean;
   readonly groupByShape?: boolean;
@@ -27,36 +27,50 @@ const textRows = 100;
 
 export async function table(inputs: readonly string[], options: TableOptions): Promise<number> {
   const { json = false, groupByShape = false, groupByStack = 0, limit = json ? undefined : textRows } = options;
-  const [path] = inputs;
-  if (path !== undefined && isProfile(path)) {
-    if (inputs.length > 1) throw new CliError('bad_usage', `table takes one profile at a time, got ${inputs.length}`);
-    return tableOfProfile(path, { sort: options.sort ?? 'self_cpu_time_total', limit, groupByShape, groupByStack, json });
+  const ofRank = { sort: options.sort ?? 'self_cpu_time_total', limit, groupByShape, groupByStack, json };
+  const one = await openTorchTable(inputs, options);
+  if (one !== undefined) {
+    if (options.rank !== undefined)
+      throw new CliError('bad_usage', `--rank chooses among the ranks of a run: "${inputs[0]}" is a torch.profiler file of one`);
+    return printAverages(one, ofRank);
   }
+  using opened = await openRun(inputs, options);
+  const { input, kind, profiles } = opened;
   if (groupByShape || groupByStack > 0 || options.rank !== undefined) {
-    using opened = openInputs(inputs, options.run);
-    const ranks = [...new Set(opened.sources.map((source) => source.rank))];
+    if (kind === 'zipkin')
+      throw new CliError('bad_usage', `--rank, --group-by-shape and --group-by-stack are of ranks: a Zipkin file has none`);
+    const ranks = ranksOf(opened);
     const rank = options.rank ?? (ranks.length === 1 ? ranks[0] : undefined);
     if (rank === undefined) throw new CliError('bad_usage', `--group-by-shape and --group-by-stack are of one rank: name it with --rank`);
     if (!ranks.includes(rank)) throw new CliError('bad_input', `Rank ${rank} is not in this run: it has ${ranks.join(', ')}`);
+    if (kind === 'torch') return printAverages(tableOfRank(profiles, rank), ofRank);
     const sink = new KinetoTableSink({ rank, steps: true });
-    await mergeAndReport(
-      opened.sources.filter((source) => source.rank === rank),
-      undefined,
-      [sink],
-    );
-    return printAverages(sink.table, { sort: options.sort ?? 'self_cpu_time_total', limit, groupByShape, groupByStack, json });
+    await mergeAndReport('events' in input ? input : input.filter((source) => source.rank === rank), undefined, [sink]);
+    return printAverages(sink.table, ofRank);
   }
   const sort = options.sort ?? 'self';
   const column = keys[sort as keyof typeof keys];
   if (column === undefined) throw new CliError('bad_usage', `--sort must be one of ${sortKeys.join(', ')}, got "${sort}"`);
-  using opened = openInputs(inputs, options.run);
   const averages = new KeyAveragesSink();
-  await mergeAndReport(opened.sources, undefined, [averages]);
+  await mergeAndReport(input, undefined, [averages]);
   const rows = [...averages.averages].sort((a, b) => (column === 'key' ? (a.key < b.key ? -1 : 1) : b[column] - a[column]));
   const shown = rows.slice(0, limit);
   process.stdout.write(json ? `${JSON.stringify(shown.map(asData))}\n` : `${asText(shown)}\n`);
   if (!json && shown.length < rows.length) process.stdout.write(`(${rows.length - shown.length} more: --limit)\n`);
   return 0;
+}
+
+function ranksOf({ input, profiles }: RunInput): readonly number[] {
+  const of = profiles.length > 0 ? profiles : 'events' in input ? input.header.processes : input;
+  return [...new Set(of.map(({ rank }) => rank))].sort((a, b) => a - b);
+}
+
+/** torch's table is of one file. */
+function tableOfRank(profiles: readonly TorchProfile[], rank: number): KinetoTable {
+  const files = profiles.filter((profile) => profile.rank === rank);
+  const [file] = files as [TorchProfile, ...TorchProfile[]];
+  if (files.length > 1) throw new CliError('bad_usage', `Rank ${rank} has ${files.length} files, and torch's table is of one: name it`);
+  return file.table;
 }
 
 function asText(rows: readonly KeyAverage[]): string {

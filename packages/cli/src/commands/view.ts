@@ -3,16 +3,15 @@
 //   open the inputs → serve the page → say where, open the browser → index, as the page is looked at already → wait for Ctrl-C
 
 import { type AccessTokens, type ListenOptions, startViewer } from '@ranktrace/aggregator';
+import { type InputOptions, openRuns } from '../inputs/open-inputs.ts';
 import { abortOnInterrupt } from '../interrupt.ts';
 import { openBrowser, pageAddress } from '../open-browser.ts';
 import { pageDirectory } from '../page-directory.ts';
 import { showProgress } from '../progress.ts';
 import { say } from '../say.ts';
-import { openViewInputs } from '../view-inputs.ts';
 import { parseListen } from './serve.ts';
 
-export interface ViewOptions {
-  readonly run?: string | undefined;
+export interface ViewOptions extends InputOptions {
   readonly listen: string;
   readonly token?: Exclude<AccessTokens, string> | undefined;
   readonly tls?: ListenOptions['tls'];
@@ -25,7 +24,7 @@ export interface ViewOptions {
 export async function view(paths: readonly string[], options: ViewOptions): Promise<number> {
   const page = pageDirectory();
   const listen = { ...parseListen(options.listen), tls: options.tls };
-  using opened = await openViewInputs(paths, options.run);
+  using opened = await openRuns(paths, options);
   using interrupt = abortOnInterrupt();
   const progress = showProgress('indexing');
   await using viewer = await startViewer({

@@ -3,6 +3,10 @@
 export const blameLimits = {
   /** Steps at full detail: the last ones. */
   blameStepsMax: 256,
+  /** Steps of one window of a whole run, judged as it passes: a fault that lasts as long as one is found wherever in the run it was. */
+  blameWindowSteps: 64,
+  /** Faults of passed windows that a run's blame remembers, the most costly ones. */
+  blameEpisodesMax: 64,
   /** Pieces of all ranks' steps that are kept at full detail, about 150 bytes each; older steps go first. */
   blamePiecesMax: 1_000_000,
   /** Spans of one process that may turn out to be phases of its step; of further ones only the time of the phase is known, not its place. */

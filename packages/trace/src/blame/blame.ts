@@ -222,9 +222,12 @@ function sharesOf(
   return found;
 }
 
+/** Whether a finding takes so much of the step that it may be the verdict. */
+export function mayBeVerdict({ kind, shareOfStep }: Pick<BlameFinding, 'kind' | 'shareOfStep'>): boolean {
+  const isShare = kind === 'data_loading' || kind === 'network' || kind === 'inconclusive';
+  return shareOfStep >= (isShare ? shareToJudge : verdictShareMin);
+}
+
 function verdictOf(findings: readonly BlameFinding[], isUncertain: boolean): Verdict {
-  const least = ({ kind }: BlameFinding): number =>
-    kind === 'data_loading' || kind === 'network' || kind === 'inconclusive' ? shareToJudge : verdictShareMin;
-  const worst = findings.find((finding) => finding.shareOfStep >= least(finding));
-  return worst?.kind ?? (isUncertain ? 'inconclusive' : 'balanced');
+  return findings.find(mayBeVerdict)?.kind ?? (isUncertain ? 'inconclusive' : 'balanced');
 }

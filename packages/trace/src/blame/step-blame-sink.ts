@@ -45,6 +45,8 @@ export interface StepBlameOptions {
   readonly stepsMax?: number;
   /** What the run began with, where that is not told again. */
   readonly beginning?: BlameLevels | undefined;
+  /** Told the numbers of all steps that are held, ascending, before the first of them is forgotten. */
+  readonly onForget?: ((held: readonly number[]) => void) | undefined;
 }
 
 /** Steps at the beginning that are not what a run goes on like, and how many after them it is compared with. */
@@ -57,6 +59,7 @@ const learningSteps = 2;
 
 export class StepBlameSink implements TraceSink {
   readonly #stepsMax: number;
+  readonly #onForget: StepBlameOptions['onForget'];
   readonly #matcher = new CollectiveMatcher((matched) => this.#meet(matched));
   readonly #processes = new Map<number, Process>();
   /** Of overflow lanes the line that they overflow from. */
@@ -74,9 +77,10 @@ export class StepBlameSink implements TraceSink {
   /** Ranks that met in groups smaller than the world: who does the same work where nobody says it. */
   readonly #groups = new Map<string, Set<number>>();
 
-  constructor({ stepsMax = limits.blameStepsMax, beginning }: StepBlameOptions = {}) {
+  constructor({ stepsMax = limits.blameStepsMax, beginning, onForget }: StepBlameOptions = {}) {
     this.#stepsMax = stepsMax;
     this.#beginning = beginning;
+    this.#onForget = onForget;
   }
 
   begin(header: TraceHeader): void {
@@ -114,7 +118,17 @@ export class StepBlameSink implements TraceSink {
 
   /** The same; yields after each step. */
   *cutting(): Generator<void, BlameWindow> {
-    return yield* this.#cut([...this.#steps.keys()].sort((a, b) => a - b));
+    return yield* this.#cut(this.held);
+  }
+
+  /** Numbers of the steps that are held, ascending. */
+  get held(): number[] {
+    return [...this.#steps.keys()].sort((a, b) => a - b);
+  }
+
+  /** These of the steps that are held. */
+  windowOf(numbers: readonly number[]): BlameWindow {
+    return finish(this.#cut(numbers));
   }
 
   /** Of the last steps, and how they differ from the run's beginning. */
@@ -124,14 +138,14 @@ export class StepBlameSink implements TraceSink {
 
   /** The same; yields as often as it can. */
   *judging(): Generator<void, Blame> {
-    const numbers = [...this.#steps.keys()].sort((a, b) => a - b);
+    const numbers = this.held;
     const window = yield* this.#cut(numbers);
     const isLong = this.#beginning !== undefined || numbers.length + this.#forgotten >= changeStepsMin;
     if (isLong) this.#beginning ??= levelsOf(yield* this.#cut(numbers.slice(warmUpSteps, warmUpSteps + baselineSteps)));
     const before = this.#beginning;
     const now = before === undefined ? undefined : levelsOf(yield* this.#cut(numbers.slice(-baselineSteps)));
     yield;
-    const missing = this.#missingRanks();
+    const missing = this.missingRanks;
     return yield* judgeWindow(window, { missing, change: before && now && blameOf(before, now) });
   }
 
@@ -140,7 +154,8 @@ export class StepBlameSink implements TraceSink {
     return this.#beginning;
   }
 
-  #missingRanks(): number[] {
+  /** Ranks of which nothing was heard. */
+  get missingRanks(): number[] {
     const seen = new Set((this.#header?.processes ?? []).map(({ rank }) => rank));
     return Array.from({ length: this.#header?.worldSize ?? 0 }, (_, rank) => rank).filter((rank) => !seen.has(rank));
   }
@@ -247,11 +262,12 @@ export class StepBlameSink implements TraceSink {
   }
 
   #forgetOldest(): void {
-    const numbers = [...this.#steps.keys()].sort((a, b) => a - b);
+    const numbers = this.held;
     // What a run began with is compared with what it is: kept before it goes.
     if (this.#beginning === undefined && this.#forgotten === 0) {
       this.#beginning = levelsOf(finish(this.#cut(numbers.slice(warmUpSteps, warmUpSteps + baselineSteps))));
     }
+    this.#onForget?.(numbers);
     const oldest = numbers[0] as number;
     for (const raw of this.#steps.get(oldest)?.values() ?? []) this.#pieces -= sizeOf(raw);
     this.#steps.delete(oldest);

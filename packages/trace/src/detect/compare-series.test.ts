@@ -34,7 +34,8 @@ describe('levelOfSeries', () => {
   test('needs some steps, and takes only times', () => {
     expect(levelOfSeries(series(3, seriesStepsMin - 1, 200))).toBeUndefined();
     expect(levelOfSeries([...series(3, seriesStepsMin - 1, 200), 0, Number.NaN, Number.POSITIVE_INFINITY])).toBeUndefined();
-    expect(levelOf(series(3, seriesStepsMin, 200)).blocks).toBe(4);
+    expect(levelOf(series(3, seriesStepsMin, 200)).steps).toBe(seriesStepsMin);
+    expect(levelOf(series(3, 16, 200)).blocks).toBe(4);
   });
 });
 
@@ -67,6 +68,63 @@ describe('compareSeries', () => {
       if (confidence.low <= 0.03 && confidence.high >= 0.03) held++;
     }
     expect(held).toBeGreaterThanOrEqual(180);
+  });
+});
+
+describe('the few steps that a schedule records', () => {
+  test.each([3, 5, 10])('%d steps are certain of a large difference, and say below what they are not', (steps) => {
+    const [before, after] = [levelOf(series(20, steps, 200)), levelOf(series(21, steps, 400))];
+    const { change, isCertain, provable } = compareSeries(before, after);
+    expect(change).toBeCloseTo(1, 1);
+    expect(isCertain).toBe(true);
+    expect(provable).toBeGreaterThan(0.01);
+    expect(provable).toBeLessThan(0.8);
+  });
+
+  test('more steps prove less of a difference', () => {
+    const provable = (steps: number): number => {
+      const of = Array.from({ length: 40 }, (_, seed) => {
+        return compareSeries(levelOf(series(100 + seed, steps, 200)), levelOf(series(300 + seed, steps, 200))).provable;
+      });
+      return of.sort((a, b) => a - b)[20] as number;
+    };
+    const [three, five, ten, many] = [3, 5, 10, 120].map(provable) as [number, number, number, number];
+    expect(three).toBeGreaterThan(five);
+    expect(five).toBeGreaterThan(ten);
+    expect(ten).toBeGreaterThan(many);
+  });
+
+  test('a change is certain from `provable` on, and not below it', () => {
+    const before = levelOf(series(30, 5, 200));
+    const shape = levelOf(series(31, 5, 200));
+    const { provable } = compareSeries(before, shape);
+    const by = (share: number) => compareSeries(before, { ...shape, level: before.level * (1 + share) });
+    expect(by(1.001 * provable).isCertain).toBe(true);
+    expect(by(0.999 * provable).isCertain).toBe(false);
+  });
+
+  test('is hardly ever certain of a difference that is not there, and its interval holds the truth nineteen times of twenty', () => {
+    let [certain, held] = [0, 0];
+    for (let seed = 0; seed < 400; seed++) {
+      const of = (offset: number): SeriesLevel => levelOf(series(9000 + 2 * seed + offset, 3 + (seed % 8), 200, 0.02));
+      const { isCertain, confidence } = compareSeries(of(0), of(1));
+      if (isCertain) certain++;
+      if (confidence.low <= 0 && confidence.high >= 0) held++;
+    }
+    expect(certain).toBeLessThanOrEqual(1);
+    expect(held).toBeGreaterThanOrEqual(370);
+  });
+
+  test('of ten steps or more, one spike falls out', () => {
+    const spike = (step: number, time: number): number => (step === 6 ? 4 * time : time);
+    const [calm, spiked] = [levelOf(series(40, 12, 200)), levelOf(series(40, 12, 200, 0.01, spike))];
+    expect(Math.abs(spiked.level / calm.level - 1)).toBeLessThan(0.005);
+    expect(spiked.noise).toBeLessThan(2 * calm.noise);
+  });
+
+  test('leaves out a first step that took longer than all others', () => {
+    expect(levelOf([900, 200, 201, 199, 202])).toMatchObject({ warmUp: 1, steps: 4 });
+    expect(levelOf([200, 201, 199, 202, 200])).toMatchObject({ warmUp: 0, steps: 5 });
   });
 });
 

@@ -7,18 +7,25 @@
 // T = difference of the medians over its standard error. One comparison needs less of it than a detector that looks after every block:
 // `holdT`, which the detector asks of one window, and not `thresholdT`.
 //
+// The 3 to 10 steps that a profiler's schedule records make no blocks. They are compared one by one, by means, and pay for being few: T must
+// pass the quantile of Student's t that is as improbable as `holdT` is of many (Welch's degrees of freedom). `provable` says what that leaves.
+//
 // What differs between runs of the same code (placement, neighbours, clocks of the hardware) is no noise within a run: it is for the caller to
 // allow for, by how much slower a run may be.
 
-import { deviation, median } from '../blame/robust.ts';
+import { deviation, mean, median } from '../blame/robust.ts';
 import { midmean } from './block-statistics.ts';
 import { type DetectorOptions, defaultDetectorOptions, shortSeriesOptions } from './detector-options.ts';
 import type { ChangeConfidence } from './step-time-finding.ts';
+import { studentQuantile } from './student.ts';
 
 /** Standard error of a median over that of a mean, for normal noise: √(π/2). */
 const medianError = 1.2533;
-const normal95 = 1.96;
-/** Blocks without which a series has no level. */
+/** For the interval that is told. */
+const interval95 = { share: 0.05, normal: 1.96 };
+/** For being certain: as improbable as four deviations of normal noise. */
+const certainty = { share: 6.334248e-5, normal: defaultDetectorOptions.holdT };
+/** Blocks with which a series is compared by its blocks. */
 const blocksMin = 4;
 /** Warm-up is never taken for more of a series than this. */
 const warmUpShareMax = 0.25;
@@ -31,11 +38,13 @@ export interface SeriesLevel {
   readonly level: number;
   /** Deviation of the blocks, as a share. */
   readonly noise: number;
-  /** Blocks it rests on, and steps in them. */
+  /** Blocks it rests on (steps, where they are too few for blocks), and steps in them. */
   readonly blocks: number;
   readonly steps: number;
   /** Steps left out at the beginning. */
   readonly warmUp: number;
+  /** Degrees of freedom of the noise, where it rests on single steps; absent: on so many that it counts as known. */
+  readonly degrees?: number | undefined;
 }
 
 export interface SeriesComparison {
@@ -46,10 +55,12 @@ export interface SeriesComparison {
   readonly confidence: ChangeConfidence;
   /** Whether T is large enough to believe that there is a difference at all. */
   readonly isCertain: boolean;
+  /** The least change, as a share, that would have been certain here: what is below it cannot be told from scatter. */
+  readonly provable: number;
 }
 
 /** The fewest steps that `levelOfSeries` gives a level for. */
-export const seriesStepsMin: number = blocksMin * shortSeriesOptions.blockSteps;
+export const seriesStepsMin: number = 3;
 
 /** The level of a series of step times (any unit, > 0; others are left out); undefined for fewer than `seriesStepsMin`. */
 export function levelOfSeries(times: readonly number[]): SeriesLevel | undefined {
@@ -59,7 +70,7 @@ export function levelOfSeries(times: readonly number[]): SeriesLevel | undefined
   const levels = blocksOf(logs, blockSteps);
   const warmUp = warmUpOf(levels, options);
   const used = levels.subarray(warmUp);
-  if (used.length < blocksMin) return undefined;
+  if (used.length < blocksMin) return levelOfFew(logs, options);
   return {
     level: Math.exp(median(used)),
     noise: Math.max(deviation(used), noiseFloor),
@@ -70,19 +81,50 @@ export function levelOfSeries(times: readonly number[]): SeriesLevel | undefined
 }
 
 /**
+ * By single steps: a mean trimmed by a tenth at each end, so of ten steps or more a spike falls out, and its winsorized deviation.
+ * Source: K. K. Yuen, The two-sample trimmed t for unequal population variances, Biometrika 61 (1974).
+ */
+function levelOfFew(logs: readonly number[], { noiseFloor, warmUpShare }: DetectorOptions): SeriesLevel | undefined {
+  // The first steps are warm-up where each is longer than all after it.
+  let warmUp = 0;
+  const most = Math.floor(logs.length * warmUpShareMax);
+  while (warmUp < most && (logs[warmUp] as number) > Math.max(...logs.slice(warmUp + 1)) + warmUpShare) warmUp++;
+  const used = logs.slice(warmUp).sort((a, b) => a - b);
+  if (used.length < seriesStepsMin) return undefined;
+  const cut = Math.floor(used.length / 10);
+  const kept = used.slice(cut, used.length - cut);
+  const winsorized = used.map((log) => Math.min(Math.max(log, kept[0] as number), kept.at(-1) as number));
+  const middle = mean(winsorized);
+  const squares = winsorized.reduce((sum, log) => sum + (log - middle) ** 2, 0);
+  const degrees = kept.length - 1;
+  const noise = Math.max(Math.sqrt(squares / degrees), noiseFloor);
+  return { level: Math.exp(mean(kept)), noise, blocks: kept.length, steps: used.length, warmUp, degrees };
+}
+
+/**
  * How much longer the steps of one series take than those of another.
  * @example compareSeries(levelOfSeries(baseline), levelOfSeries(run)).change >= 0.03
  */
 export function compareSeries(before: SeriesLevel, after: SeriesLevel): SeriesComparison {
   const change = Math.log(after.level / before.level);
-  const error = medianError * Math.sqrt(before.noise ** 2 / before.blocks + after.noise ** 2 / after.blocks);
-  const confidence = {
-    t: change / error,
-    low: Math.expm1(change - normal95 * error),
-    high: Math.expm1(change + normal95 * error),
-  };
-  return { before, after, change: Math.expm1(change), confidence, isCertain: Math.abs(confidence.t) >= defaultDetectorOptions.holdT };
+  const variances = [before, after].map(varianceOf);
+  const variance = variances.reduce((sum, one) => sum + one, 0);
+  const error = Math.sqrt(variance);
+  // Welch and Satterthwaite; noise that is known has no part in it.
+  const rest = [before, after].reduce(
+    (sum, { degrees }, at) => sum + (degrees === undefined ? 0 : (variances[at] as number) ** 2 / degrees),
+    0,
+  );
+  const degrees = rest === 0 ? Number.POSITIVE_INFINITY : variance ** 2 / rest;
+  const within = studentQuantile(interval95, degrees) * error;
+  const needed = studentQuantile(certainty, degrees);
+  const t = change / error;
+  const confidence = { t, low: Math.expm1(change - within), high: Math.expm1(change + within) };
+  return { before, after, change: Math.expm1(change), confidence, isCertain: Math.abs(t) >= needed, provable: Math.expm1(needed * error) };
 }
+
+/** Of a level: of a median of blocks, or of a mean of steps. */
+const varianceOf = ({ noise, blocks, degrees }: SeriesLevel): number => ((degrees === undefined ? medianError : 1) * noise) ** 2 / blocks;
 
 /** Midmean of each whole block. */
 function blocksOf(logs: readonly number[], blockSteps: number): Float64Array {

@@ -8,12 +8,13 @@ import { simulationLimits as limits } from './simulation-limits.ts';
 export const stragglingPhases = ['data', 'forward', 'backward', 'optimizer'] as const;
 export type StragglingPhase = (typeof stragglingPhases)[number];
 
-/** Rank `rank` takes `ms` longer in `phase`, of the step numbered `step` or of all. */
+/** Rank `rank` takes `ms` longer in `phase`, of the step numbered `step` (or of those from it to `lastStep`) or of all. */
 export interface Straggler {
   readonly rank: number;
   readonly phase: StragglingPhase;
   readonly ms: number;
   readonly step?: number | undefined;
+  readonly lastStep?: number | undefined;
 }
 
 /** The clock of host `host` jumps ahead by `micros` µs (or back) at `seconds` s of true time. */
@@ -149,12 +150,15 @@ function checkedClockSteps(steps: readonly HostClockStep[], hosts: number, check
 }
 
 function checkedStragglers(stragglers: readonly Straggler[], ranks: number, check: Checks): readonly Straggler[] {
-  for (const { rank, phase, ms, step } of check.most('stragglers', stragglers, limits.simulatedStragglersMax)) {
+  for (const { rank, phase, ms, step, lastStep } of check.most('stragglers', stragglers, limits.simulatedStragglersMax)) {
     check.index('stragglers', 'of a rank', rank, ranks);
     if (!stragglingPhases.includes(phase)) check.fail('stragglers', `in ${stragglingPhases.join(', ')}`, `"${phase}"`);
     const msMax = limits.simulatedStragglerMsMax;
     if (!(ms > 0 && ms <= msMax)) check.fail('stragglers', `above 0 and up to ${msMax} ms`, ms);
     if (step !== undefined && !(Number.isInteger(step) && step >= 0)) check.fail('stragglers', 'at a step from 0', step);
+    if (lastStep !== undefined && !(Number.isInteger(lastStep) && step !== undefined && lastStep >= step)) {
+      check.fail('stragglers', `up to a step from ${step ?? 'its first'}`, lastStep);
+    }
   }
   return stragglers;
 }

@@ -158,7 +158,8 @@ export class TrainingLoop {
     let length = ((shares[phase] * stepMs * 1e6) / parts) * Math.max(0.5, this.#random.normal(1, lengthDeviation));
     if (phase === 'backward') length += this.#random.exponential(this.#skewNs);
     for (const straggler of this.#stragglers[rank] ?? []) {
-      if (straggler.phase === phase && (straggler.step ?? this.#step) === this.#step) length += straggler.ms * 1e6;
+      const { step = this.#step, lastStep = step } = straggler;
+      if (straggler.phase === phase && step <= this.#step && this.#step <= lastStep) length += straggler.ms * 1e6;
     }
     return length;
   }

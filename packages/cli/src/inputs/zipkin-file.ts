@@ -2,22 +2,17 @@
 
 import { readFileSync, statSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
-import { type BatchSource, looksLikeZipkin, readZipkin, TraceError } from '@ranktrace/trace';
-import { CliError } from './errors.ts';
-import { beginningOf, isGzip } from './file-beginning.ts';
-import { formatCount } from './format.ts';
-import { isProfile } from './kineto-inputs.ts';
-import { say } from './say.ts';
+import { type BatchSource, readZipkin, TraceError } from '@ranktrace/trace';
+import { CliError } from '../errors.ts';
+import { formatCount } from '../format.ts';
+import { say } from '../say.ts';
+import { isGzip } from './file-beginning.ts';
 
 /** Bytes of a file, zipped or not: it is held as a whole. That the trace package takes (`zipkinBytesMax`). */
 const bytesMax = 128 * 1024 * 1024;
 
-/** The sources of the Zipkin file that `paths` name; undefined when the first of them is none. Throws CliError `bad_usage` for several. */
-export function openZipkinFile(paths: readonly string[]): readonly BatchSource[] | undefined {
-  const [path] = paths;
-  if (path === undefined || !isProfile(path)) return undefined;
-  if (!looksLikeZipkin(beginningOf(path))) return undefined;
-  if (paths.length > 1) throw new CliError('bad_usage', `"${path}" is a Zipkin file: give one of them alone, got ${paths.length} inputs`);
+/** The sources of the Zipkin file at `path`. Throws TraceError, CliError `bad_input` for one that cannot be held. */
+export function openZipkinFile(path: string): readonly BatchSource[] {
   try {
     const { sources, skipped } = readZipkin(contentOf(path));
     if (skipped > 0) say(`"${path}": ${formatCount(skipped)} entries are no spans that can be placed`);

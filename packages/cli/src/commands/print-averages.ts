@@ -1,10 +1,8 @@
-// `ranktrace table FILE` of a torch.profiler file (Kineto JSON, .gz too): torch's own key averages, as its `key_averages().table()` prints
-// them. The file is read in pieces, so its size is bounded by the columns that are kept of it, not by memory for its text.
+// torch's own key averages, as its `key_averages().table()` prints them: of a torch.profiler file, or of one rank of a run.
 
 import { averagesTable, functionAverages, functionEvents, type KinetoTable, sortAverages } from '@ranktrace/trace';
-import { readProfiles } from '../kineto-inputs.ts';
 
-export interface ProfileTableOptions {
+export interface AveragesOptions {
   /** torch's name of a sort key, or its camelCase. */
   readonly sort: string;
   /** Rows, undefined for all. */
@@ -14,13 +12,8 @@ export interface ProfileTableOptions {
   readonly json: boolean;
 }
 
-export async function tableOfProfile(path: string, options: ProfileTableOptions): Promise<number> {
-  const [table] = await readProfiles([path], 'known');
-  return printAverages(table as KinetoTable, options);
-}
-
 /** Prints torch's key averages. */
-export function printAverages(table: KinetoTable, options: ProfileTableOptions): number {
+export function printAverages(table: KinetoTable, options: AveragesOptions): number {
   const { groupByShape: groupByInputShape, groupByStack: groupByStackN } = options;
   const averages = functionAverages(functionEvents(table), { groupByInputShape, groupByStackN });
   if (options.json) {

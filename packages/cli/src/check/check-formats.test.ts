@@ -1,0 +1,45 @@
+import { expect, test } from 'vitest';
+import { formatCheck } from './check-formats.ts';
+import { checkResult } from './check-result.ts';
+import type { RecordedSteps } from './recorded-steps.ts';
+
+const steps = (run: string, ms: number, phase = 'forward'): RecordedSteps => ({
+  ...{ run, ranks: 4, steps: 5 },
+  level: { level: ms * 1e6, noise: 0.01, blocks: 5, steps: 5, warmUp: 0, degrees: 4 },
+  phases: new Map([[phase, (ms - 10) * 1e6]]),
+  blame: undefined,
+});
+
+const hostile = '</failure>]]>|`<img src=x>&"\u0000\ud800';
+
+test('JUnit: names from a trace are text, whatever is in them', () => {
+  const xml = formatCheck(checkResult(steps('main', 100), steps(hostile, 200, hostile), 0.03), 'junit');
+  expect(xml).not.toContain('<img');
+  expect(xml.match(/<\/failure>/g)).toHaveLength(1);
+  expect(xml).toContain('&lt;/failure&gt;]]&gt;');
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for.
+  expect(xml).not.toMatch(/[\u0000-\u0008]|\p{Surrogate}/u);
+});
+
+test('Markdown: a name makes no cell, no picture and no mention', () => {
+  const markdown = formatCheck(checkResult(steps('main', 100), steps('a|b @all', 200, '![x](y)'), 0.03), 'markdown');
+  expect(markdown).toContain('| checked | a\\|b \\@all | 4 |');
+  expect(markdown).toContain('\\!\\[x\\](y)');
+  const rows = markdown.split('\n').filter((line) => line.startsWith('| '));
+  // Cells of a row are those between bars that no backslash stands before.
+  expect(rows.map((row) => row.replaceAll('\\|', '').split('|').length - 2)).toEqual([7, 7, 7, 4, 4, 4]);
+});
+
+test.each([
+  [1.5, 0.03, 'slower'],
+  [1.045, 0.03, 'probably slower, not certain'],
+  [1.01, 0.03, 'unchanged'],
+  [0.82, 0.03, 'faster'],
+  [0.96, 0.03, 'probably faster, not certain'],
+])('%d times as long, --fail-on %d: %s', (factor, failOn, verdict) => {
+  const text = formatCheck(checkResult(steps('main', 100), steps('pr', 100 * factor), failOn), 'text');
+  expect(text).toContain(`\n${verdict}: ${factor < 1 ? '−' : '+'}`);
+  // Five steps with a noise of 1 %: 7.6 · √(2 / 5) · 1 %.
+  expect(text).toContain('5 steps each: a difference under 4.9 % cannot be told from scatter');
+  expect(text.includes('so 3 % more would not fail this check: record more steps, or choose --fail-on 5')).toBe(verdict !== 'slower');
+});

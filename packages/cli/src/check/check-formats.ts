@@ -1,0 +1,134 @@
+// A check as people and pipelines read it: text in a log, Markdown in a job's summary or a pull request, JUnit in a test report, JSON in a script.
+// Names come from traces: in Markdown and XML each is made harmless where it is put.
+
+import type { BlameChange, SeriesLevel } from '@ranktrace/trace';
+import { formatCount, formatNanos, formatTable, printable } from '../format.ts';
+import { type CheckResult, percent, phasesOf, provableLine, signed, verdictLine, verdictNames } from './check-result.ts';
+import type { RecordedSteps } from './recorded-steps.ts';
+
+export const checkFormats = ['text', 'markdown', 'junit', 'json'] as const;
+export type CheckFormat = (typeof checkFormats)[number];
+
+const phasesShown = 12;
+
+/** `result` in one of the formats, with a final line end. */
+export function formatCheck(result: CheckResult, format: CheckFormat): string {
+  switch (format) {
+    case 'markdown':
+      return asMarkdown(result);
+    case 'junit':
+      return asJUnit(result);
+    case 'json':
+      return `${JSON.stringify(asData(result))}\n`;
+    default:
+      return `${asText(result)}\n`;
+  }
+}
+
+const levelHead = ['', 'run', 'ranks', 'steps', 'compared', 'step', 'noise'];
+const phaseHead = ['phase, mean per step', 'baseline', 'checked', 'difference'];
+const rightOf = (head: readonly string[], left: number): boolean[] => head.map((_, column) => column >= left);
+
+function levelRows({ baseline, checked }: CheckResult): string[][] {
+  const row = (name: string, { run, ranks, steps, level }: RecordedSteps): string[] => [
+    ...[name, run, String(ranks), formatCount(steps), formatCount(level.steps), formatNanos(level.level), percent(level.noise)],
+  ];
+  return [row('baseline', baseline), row('checked', checked)];
+}
+
+function phaseRows(result: CheckResult): string[][] {
+  const difference = (ns: number): string => `${ns < 0 ? '−' : '+'}${formatNanos(Math.abs(ns))}`;
+  return phasesOf(result)
+    .slice(0, phasesShown)
+    .map(({ phase, before, after }) => [phase, formatNanos(before), formatNanos(after), difference(after - before)]);
+}
+
+function asText(result: CheckResult): string {
+  const { cause } = result;
+  const blocks = [formatTable([levelHead, ...levelRows(result)], rightOf(levelHead, 2)), `${verdictLine(result)}\n${provableLine(result)}`];
+  if (cause !== undefined) blocks.push([`cause: ${cause.kind}`, ...cause.evidence.map((text) => `  ${printable(text)}`)].join('\n'));
+  const phases = phaseRows(result);
+  if (phases.length > 0) blocks.push(formatTable([phaseHead, ...phases], rightOf(phaseHead, 1)));
+  return blocks.join('\n\n');
+}
+
+function asMarkdown(result: CheckResult): string {
+  const { verdict, comparison, cause } = result;
+  const table = (head: readonly string[], left: number, rows: readonly (readonly string[])[]): string => {
+    const line = (cells: readonly string[]): string => `| ${cells.map(markdownText).join(' | ')} |`;
+    return [
+      line(head),
+      `|${rightOf(head, left)
+        .map((isRight) => (isRight ? '---:|' : '---|'))
+        .join('')}`,
+      ...rows.map(line),
+    ].join('\n');
+  };
+  const blocks = [
+    `### Step time ${verdictNames[verdict]}: ${signed(comparison.change)}`,
+    `${markdownText(verdictLine(result))}.\n${markdownText(provableLine(result))}.`,
+    table(levelHead, 2, levelRows(result)),
+  ];
+  if (cause !== undefined) blocks.push([`Cause: ${cause.kind}`, '', ...cause.evidence.map((text) => `- ${markdownText(text)}`)].join('\n'));
+  const phases = phaseRows(result);
+  if (phases.length > 0) blocks.push(table(phaseHead, 1, phases));
+  return `${blocks.join('\n\n')}\n`;
+}
+
+/** Text that is nothing but text in Markdown, also in a table. */
+const markdownText = (text: string): string => printable(text).replaceAll(/[\\`*_{}[\]<>#|~&@!]/g, (mark) => `\\${mark}`);
+
+/** One suite with one case, whose time is the step's: reports of tests draw how it goes over builds. */
+function asJUnit(result: CheckResult): string {
+  const { verdict, baseline, checked } = result;
+  const failures = verdict === 'slower' ? 1 : 0;
+  const seconds = (checked.level.level / 1e9).toFixed(9);
+  const about = xmlText(asText(result));
+  const counts = `tests="1" failures="${failures}" errors="0" skipped="0" time="${seconds}"`;
+  const said =
+    failures > 0
+      ? `<failure type="slower" message="${xmlText(verdictLine(result))}">${about}</failure>`
+      : `<system-out>${about}</system-out>`;
+  return `\
+<?xml version="1.0" encoding="UTF-8"?>
+<testsuites name="ranktrace check" ${counts}>
+  <testsuite name="ranktrace check" ${counts}>
+    <testcase classname="ranktrace.check" name="${xmlText(`step time of ${checked.run} against ${baseline.run}`)}" time="${seconds}">
+      ${said}
+    </testcase>
+  </testsuite>
+</testsuites>
+`;
+}
+
+const entities: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&apos;' };
+
+/** Text for content and attributes: markup is escaped, what XML 1.0 has no way to say becomes U+FFFD. */
+const xmlText = (text: string): string =>
+  text
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for.
+    .replaceAll(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]|\p{Surrogate}/gu, '\ufffd')
+    .replaceAll(/[&<>"']/g, (mark) => entities[mark] as string);
+
+function asData(result: CheckResult): unknown {
+  const { verdict, failOn, baseline, checked, comparison, cause } = result;
+  const { change, confidence, isCertain, provable } = comparison;
+  const side = ({ run, ranks, steps, level: { level, noise, steps: comparedSteps, warmUp: warmUpSteps } }: RecordedSteps): unknown => {
+    return { run, ranks, steps, comparedSteps, warmUpSteps, stepNs: level, noise };
+  };
+  return {
+    ...{ verdict, failOn, change, confidence, isCertain, provable },
+    baseline: side(baseline),
+    checked: side(checked),
+    ...(cause === undefined ? {} : { cause: causeData(cause) }),
+    phases: phasesOf(result).map(({ phase, before, after }) => ({ phase, beforeNs: before, afterNs: after })),
+  };
+}
+
+function causeData({ change, before, now, ...about }: BlameChange): unknown {
+  return { ...about, changeNs: change, beforeNs: before, afterNs: now };
+}
+
+/** What `--save` says of what it wrote. */
+export const savedLine = (path: string, bytes: number, run: string, { steps, level }: SeriesLevel): string =>
+  `saved: ${path} (${bytes} bytes): run ${printable(run)}, ${formatCount(steps)} steps of ${formatNanos(level)}`;

@@ -1,0 +1,159 @@
+// One side of a check: the steps of a run in the few numbers that a comparison needs. What `check --save` writes is the same, as JSON, so that a
+// pipeline keeps kilobytes of its baseline and no store:
+//
+//   {"format":"ranktrace-baseline","version":1,"run":…,"ranks":…,"steps":…,"level":{…},"phasesNs":{…},"blame":{…}}
+//
+// Invariant: a file is read within limits and checked in full; nothing of it is believed because of its name.
+
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import {
+  type BlameLevels,
+  levelOfSeries,
+  levelsOf,
+  type RunSummary,
+  type SeriesLevel,
+  StepBlameSink,
+  seriesStepsMin,
+} from '@ranktrace/trace';
+import { z } from 'zod';
+import { CliError } from '../errors.ts';
+import { beginningOf } from '../inputs/file-beginning.ts';
+import { type InputOptions, openRun } from '../inputs/open-inputs.ts';
+import { mergeAndReport } from '../merge-and-report.ts';
+
+export interface RecordedSteps {
+  readonly run: string;
+  readonly ranks: number;
+  readonly steps: number;
+  readonly level: SeriesLevel;
+  /** Mean time per step and rank of each phase, ns. */
+  readonly phases: ReadonlyMap<string, number>;
+  /** Of the last steps: what the cause of a difference is found from; undefined where no step was told by all ranks. */
+  readonly blame: BlameLevels | undefined;
+}
+
+const format = 'ranktrace-baseline';
+const version = 1;
+/** 65,536 ranks with eight phases each. */
+const fileBytesMax = 64 * 1024 ** 2;
+
+/** Reads the steps of the run that `paths` are. Throws what `openRun` throws, CliError `bad_input` for fewer than three steps. */
+export async function recordedSteps(paths: readonly string[], options: InputOptions, signal: AbortSignal): Promise<RecordedSteps> {
+  using opened = await openRun(paths, options);
+  const blame = new StepBlameSink();
+  const { header, summary } = await mergeAndReport(opened.input, undefined, [blame], signal);
+  // A step that not all ranks told may have been longer.
+  const most = Math.max(0, ...summary.steps.map(({ ranks }) => ranks));
+  const times = summary.steps.filter(({ ranks }) => ranks === most).map(({ longest }) => longest);
+  const level = levelOfSeries(times);
+  if (level === undefined) {
+    const names = paths.map((path) => `"${path}"`).join(', ');
+    const what = `it has ${times.length} steps that all ranks told, at least ${seriesStepsMin} are needed`;
+    throw new CliError('bad_input', `Cannot check ${names}: ${what}`);
+  }
+  const { run } = header;
+  return { run, ranks: summary.ranks.length, steps: summary.stepCount, level, phases: meanPhases(summary), blame: levelsOf(blame.window) };
+}
+
+function meanPhases({ ranks }: RunSummary): Map<string, number> {
+  const steps = ranks.reduce((sum, rank) => sum + rank.steps, 0);
+  const means = new Map<string, number>();
+  for (const rank of ranks) {
+    for (const [name, length] of rank.phases) means.set(name, (means.get(name) ?? 0) + (length * rank.steps) / steps);
+  }
+  return means;
+}
+
+const count = z.number().int().nonnegative();
+const name = z.string().max(4096);
+const length = z.number().finite();
+const alignment = z.object({ bound: length.nonnegative().optional(), unaligned: z.array(count) });
+const blameSchema = z
+  .object({
+    steps: count.positive(),
+    step: length.positive(),
+    phases: z.array(name).min(1).max(4096),
+    ranks: z.array(z.object({ rank: count, hostName: name, peers: name, own: z.array(length), error: length.nonnegative() })),
+    frontier: z.array(length),
+    transfers: z.array(z.tuple([name, length])),
+    spread: length,
+    alignment,
+    uncertainty: length.nonnegative().optional(),
+    hidesWaits: z.boolean(),
+  })
+  .refine(({ phases, frontier, ranks }) => [frontier, ...ranks.map(({ own }) => own)].every((of) => of.length === phases.length), {
+    message: 'must have a number for each phase',
+  });
+const fileSchema = z.object({
+  format: z.literal(format),
+  version: z.literal(version),
+  run: name,
+  ranks: count.positive(),
+  steps: count.positive(),
+  level: z.object({
+    level: length.positive(),
+    noise: length.positive(),
+    blocks: count.positive(),
+    steps: count.positive(),
+    warmUp: count,
+    degrees: length.positive().optional(),
+  }),
+  phasesNs: z.record(name, length.nonnegative()),
+  blame: blameSchema.optional(),
+});
+
+/** Whether the file at `path` was written by `saveSteps`, by how it begins. */
+export const isSavedSteps = (path: string): boolean =>
+  new TextDecoder().decode(beginningOf(path).subarray(0, 256)).includes(`"format":"${format}"`);
+
+/** Writes `recorded` to `path`; gives its size in bytes. */
+export function saveSteps(path: string, { phases, blame, ...recorded }: RecordedSteps): number {
+  const saved: z.input<typeof fileSchema> = {
+    ...{ format, version, ...recorded },
+    phasesNs: Object.fromEntries(phases),
+    ...(blame === undefined ? {} : { blame: { ...blame, ...asArrays(blame) } }),
+  };
+  const text = `${JSON.stringify(saved)}\n`;
+  writeFileSync(path, text);
+  return Buffer.byteLength(text);
+}
+
+const asArrays = ({ phases, ranks, frontier, transfers, alignment: { bound, unaligned } }: BlameLevels) => ({
+  phases: [...phases],
+  ranks: ranks.map((rank) => ({ ...rank, own: [...rank.own] })),
+  frontier: [...frontier],
+  transfers: [...transfers],
+  alignment: { bound, unaligned: [...unaligned] },
+});
+
+/** Reads what `saveSteps` wrote. Throws CliError `bad_input` with the first thing that is wrong. */
+export function readSavedSteps(path: string): RecordedSteps {
+  const { size } = statSync(path);
+  if (size > fileBytesMax) throw new CliError('bad_input', `Cannot read "${path}": a baseline may have ${fileBytesMax} bytes, got ${size}`);
+  let value: unknown;
+  try {
+    value = JSON.parse(readFileSync(path, 'utf8'));
+  } catch (cause) {
+    throw new CliError('bad_input', `Cannot read the baseline "${path}": ${(cause as Error).message}`, { cause });
+  }
+  const written = z.object({ version: z.number() }).safeParse(value).data?.version;
+  if (written !== undefined && written !== version) {
+    throw new CliError(
+      'bad_input',
+      `Cannot read the baseline "${path}": it is of version ${written}, this ranktrace reads version ${version}`,
+    );
+  }
+  const parsed = fileSchema.safeParse(value);
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    throw new CliError('bad_input', `Cannot read the baseline "${path}": ${issue?.path.join('.')}: ${issue?.message}`);
+  }
+  const { phasesNs, blame, run, ranks, steps, level } = parsed.data;
+  const levels = blame && {
+    ...blame,
+    transfers: new Map(blame.transfers),
+    alignment: { bound: blame.alignment.bound, unaligned: blame.alignment.unaligned },
+    uncertainty: blame.uncertainty,
+  };
+  return { run, ranks, steps, level, phases: new Map(Object.entries(phasesNs)), blame: levels };
+}

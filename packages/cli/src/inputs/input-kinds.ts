@@ -1,0 +1,113 @@
+// What the paths of a command line are, before anything of them is opened.
+//
+//   directory   a run's, or of such               store      whatever lies beside the runs
+//               with torch.profiler files         torch      its .json files; those that are no trace are named and left out when they are read
+//               with segments in it or below      store      a spool, or a directory further up
+//               with .pftrace files alone         perfetto   such as a run whose segments were pruned
+//   file        JSON, zipped or not               torch      or zipkin, by how it begins
+//               .pftrace, or a packet's first tag perfetto
+//               anything else                     store      a segment; whoever opens it says what is wrong
+//
+// Invariant: a kind rests on names and on how files begin; no file is read to its end here.
+
+import { existsSync, readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { aggregatorLimits } from '@ranktrace/aggregator';
+import { looksLikeZipkin } from '@ranktrace/trace';
+import { CliError } from '../errors.ts';
+import { beginningOf } from './file-beginning.ts';
+
+export type InputKind = 'store' | 'torch' | 'zipkin' | 'perfetto';
+
+/** One path of the command line. */
+export interface Input {
+  readonly kind: InputKind;
+  readonly path: string;
+  /** What is to be opened: the path itself, or the files of a directory. */
+  readonly files: readonly string[];
+  /** Whether it is a directory: what is in it by mistake is left out, where a file that was named is an error. */
+  readonly isDirectory: boolean;
+}
+
+/** What one of a kind is called in a message. */
+export const kindNames: Readonly<Record<InputKind, string>> = {
+  store: 'what ranktrace recorded',
+  torch: 'a torch.profiler file',
+  zipkin: 'a Zipkin file',
+  perfetto: 'a .pftrace file',
+};
+
+const jsonName = /\.json(\.gz)?$/;
+/** torch's own names for traces. */
+const torchName = /\.trace\.json(\.gz)?$/;
+const perfettoName = /\.(?:pftrace|perfetto-trace)(?:\.gz)?$/;
+/** Where events begin, unless the device's description before them is longer than what is looked at. */
+const torchKeys = /"(?:traceEvents|schemaVersion)"\s*:/;
+const json = /^\uFEFF?\s*[[{]/;
+/** A trace of Perfetto's begins with the tag of its first packet. */
+const packetTag = 0x0a;
+
+/** What each of `paths` is. Throws CliError `bad_input` for one that is not there, `bad_usage` for one that is given twice. */
+export function inputsOf(paths: readonly string[]): readonly Input[] {
+  const inputs = paths.map(inputOf);
+  const files = inputs.flatMap((input) => input.files);
+  const twice = files.find((file, index) => files.indexOf(file) < index);
+  if (twice !== undefined) throw new CliError('bad_usage', `"${twice}" is given twice: name each file once`);
+  return inputs;
+}
+
+function inputOf(path: string): Input {
+  const about = statSync(path, { throwIfNoEntry: false });
+  if (about === undefined) throw new CliError('bad_input', `Cannot open "${path}": there is no such file or directory`);
+  if (!about.isDirectory()) return { kind: kindOfFile(path), path, files: [path], isDirectory: false };
+  const names = readdirSync(path).sort(byNumber);
+  const of = (name: RegExp): string[] => names.filter((of) => name.test(of)).map((of) => join(path, of));
+  const directory = (kind: InputKind, files: readonly string[]): Input => ({ kind, path, files, isDirectory: true });
+  const isStore = isStoreAt(path, names);
+  const jsonFiles = isStore ? [] : of(jsonName);
+  if (jsonFiles.some(isTorch)) return directory('torch', jsonFiles);
+  if (holdsSegments(path, 0)) return directory('store', [path]);
+  const traces = of(names.includes('run.json') ? /^trace\.pftrace(\.gz)?$/ : perfettoName);
+  if (traces.length > 0) return directory('perfetto', traces);
+  return jsonFiles.length > 0 ? directory('torch', jsonFiles) : directory('store', [path]);
+}
+
+/** A run directory, or a directory of such. */
+const isStoreAt = (path: string, names: readonly string[]): boolean =>
+  names.includes('run.json') || names.some((name) => existsSync(join(path, name, 'run.json')));
+
+function kindOfFile(path: string): InputKind {
+  const beginning = beginningOf(path);
+  if (json.test(textOf(beginning.subarray(0, 64)))) return looksLikeZipkin(beginning) ? 'zipkin' : 'torch';
+  if (perfettoName.test(path) || beginning[0] === packetTag) return 'perfetto';
+  // An empty file, or one of noise: whoever reads it says what is wrong.
+  return jsonName.test(path) || path.endsWith('.gz') ? 'torch' : 'store';
+}
+
+const isTorch = (path: string): boolean => torchName.test(path) || torchKeys.test(textOf(beginningOf(path)));
+const textOf = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
+
+/** Whether there is a segment as deep as a batch log looks for one. */
+function holdsSegments(directory: string, depth: number): boolean {
+  const entries = readdirSync(directory, { withFileTypes: true });
+  if (entries.some((entry) => !entry.isDirectory() && entry.name.endsWith('.seg'))) return true;
+  if (depth >= aggregatorLimits.searchDepthMax) return false;
+  return entries.some(
+    (entry) => entry.isDirectory() && isReadable(join(directory, entry.name)) && holdsSegments(join(directory, entry.name), depth + 1),
+  );
+}
+
+function isReadable(directory: string): boolean {
+  try {
+    readdirSync(directory);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Whether its batches are whole runs: a run directory, or a directory of such. Those of a spool or a segment are parts of runs. */
+export const isRunStore = ({ path, isDirectory }: Input): boolean => isDirectory && isStoreAt(path, readdirSync(path));
+
+/** rank10 comes behind rank9. */
+const byNumber = new Intl.Collator('en', { numeric: true }).compare;

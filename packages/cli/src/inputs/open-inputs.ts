@@ -1,0 +1,210 @@
+// The one file that opens what a command reads. Every command takes the same kinds of input (input-kinds.ts):
+//
+//   store      run directories, directories of runs, spools, segments: read as one, of several runs the one that `--run` names
+//   torch      torch.profiler's files and directories of them: one job
+//   zipkin     one file
+//   perfetto   one .pftrace
+//
+// `view` alone looks at several side by side. Invariants: kinds are not mixed in one run; an option that has no effect on an input is an error.
+
+import { basename, dirname, resolve } from 'node:path';
+import { type MergeInput, openBatchLog, type StoredSource, type ViewInput } from '@ranktrace/aggregator';
+import { limits } from '@ranktrace/protocol';
+import type { KinetoTable } from '@ranktrace/trace';
+import { CliError } from '../errors.ts';
+import { say } from '../say.ts';
+import { type Input, type InputKind, inputsOf, isRunStore, kindNames } from './input-kinds.ts';
+import { openPerfettoFile } from './perfetto-file.ts';
+import { readTorchFiles } from './torch-files.ts';
+import { openTorchJob, type TorchProfile } from './torch-job.ts';
+import { openZipkinFile } from './zipkin-file.ts';
+
+export interface InputOptions {
+  /** `--run`: of several runs in a store, the one that is meant. */
+  readonly run?: string | undefined;
+  /** `--allow-mixed`: torch.profiler files of several jobs are taken as one. */
+  readonly allowMixed?: boolean | undefined;
+}
+
+/** One run, opened. */
+export interface RunInput extends Disposable {
+  readonly kind: InputKind;
+  readonly run: string;
+  readonly input: MergeInput;
+  /** Of a store: its lives of ranks, as stored. */
+  readonly stored: readonly StoredSource[];
+  /** Of torch.profiler's files: each of them. */
+  readonly profiles: readonly TorchProfile[];
+}
+
+/** Runs side by side. */
+export interface RunInputs extends Disposable {
+  /** In the order they were given; at least one. */
+  readonly inputs: readonly ViewInput[];
+}
+
+/** The run of torch.profiler's files, which have no name for it. */
+const torchRun = 'torch-profiler';
+
+/** Opens `paths` as one run. Throws CliError; AggregatorError and TraceError for what cannot be read. */
+export async function openRun(paths: readonly string[], options: InputOptions): Promise<RunInput> {
+  const inputs = inputsOf(paths);
+  const [first] = inputs as readonly [Input, ...Input[]];
+  const { kind } = first;
+  const other = inputs.find((input) => input.kind !== kind);
+  if (other !== undefined) {
+    const both = `"${first.path}" is ${kindNames[kind]}, "${other.path}" is ${kindNames[other.kind]}`;
+    throw new CliError('bad_usage', `Inputs must be of one kind: ${both}`);
+  }
+  refuseWithoutEffect(inputs, options);
+  if (kind === 'store') return openStore(paths, options.run);
+  const none = { stored: [], profiles: [], [Symbol.dispose]: () => {} };
+  if (kind === 'torch') {
+    const { profiles, sources } = await openTorchJob(inputs, options.allowMixed === true);
+    return { ...none, kind, run: torchRun, input: sources(torchRun), profiles };
+  }
+  const files = inputs.flatMap((input) => input.files);
+  const [file] = files as [string, ...string[]];
+  if (files.length > 1) {
+    throw new CliError('bad_usage', `"${file}" is ${kindNames[kind]}, which is a whole run: give one of them alone, got ${files.length}`);
+  }
+  if (kind === 'zipkin') return { ...none, kind, run: 'zipkin', input: openZipkinFile(file) };
+  const { trace, [Symbol.dispose]: close } = await openPerfettoFile(file);
+  return { ...none, kind, run: trace.header.run, input: trace, [Symbol.dispose]: close };
+}
+
+/**
+ * The table of the one torch.profiler file that `paths` name, with no more of it in memory than torch's averages need; undefined where they
+ * name anything else. Throws as `openRun`.
+ */
+export async function openTorchTable(paths: readonly string[], options: InputOptions): Promise<KinetoTable | undefined> {
+  const inputs = inputsOf(paths);
+  const [{ kind }] = inputs as readonly [Input, ...Input[]];
+  if (kind !== 'torch' || inputs.flatMap(({ files }) => files).length > 1) return undefined;
+  refuseWithoutEffect(inputs, options);
+  const [file] = await readTorchFiles(inputs, 'known');
+  return file?.table;
+}
+
+/** Options that say nothing about what `inputs` are. Throws CliError `bad_usage`. */
+function refuseWithoutEffect(inputs: readonly Input[], { run, allowMixed }: InputOptions): void {
+  const [{ path, kind }] = inputs as readonly [Input, ...Input[]];
+  const isOf = (wanted: InputKind): boolean => inputs.some((input) => input.kind === wanted);
+  if (run !== undefined && !isOf('store')) {
+    throw new CliError('bad_usage', `--run chooses among the runs of a store: "${path}" is ${kindNames[kind]}`);
+  }
+  if (allowMixed === true && !isOf('torch')) {
+    throw new CliError('bad_usage', `--allow-mixed is about torch.profiler files: "${path}" is ${kindNames[kind]}`);
+  }
+}
+
+/** A run of the store that `paths` are. */
+function openStore(paths: readonly string[], run: string | undefined): RunInput {
+  const log = openBatchLog(paths);
+  try {
+    for (const notice of log.notices) say(notice);
+    if (run === undefined && log.runs.length > 1) {
+      throw new CliError('bad_usage', `${quoted(paths)} holds ${log.runs.length} runs: name one with --run, of ${quoted(log.runs)}`);
+    }
+    const chosen = run ?? log.runs[0];
+    if (chosen === undefined) throw new CliError('bad_input', `${quoted(paths)} holds no batches of any run`);
+    const stored = log.run(chosen).sources();
+    return { kind: 'store', run: chosen, input: stored, stored, profiles: [], [Symbol.dispose]: () => log.close() };
+  } catch (error) {
+    log.close();
+    throw error;
+  }
+}
+
+/**
+ * Opens all of `paths` as runs side by side: each run of a run directory or a directory of such (with `run`, that one), spools and segments
+ * together, torch.profiler's files together and each directory of them, each Zipkin and .pftrace file. Their names are different, and may
+ * stand in an address. Throws what `openRun` throws.
+ */
+export async function openRuns(paths: readonly string[], options: InputOptions): Promise<RunInputs> {
+  const inputs = inputsOf(paths);
+  refuseWithoutEffect(inputs, options);
+  const opened = new OpenedRuns();
+  try {
+    for (const group of groupsOf(inputs)) await openGroup(group, options, opened);
+    if (opened.inputs.length === 0) throw new CliError('bad_input', `${quoted(paths)} holds no batches of any run`);
+    return opened;
+  } catch (error) {
+    opened[Symbol.dispose]();
+    throw error;
+  }
+}
+
+class OpenedRuns implements RunInputs {
+  readonly inputs: ViewInput[] = [];
+  readonly #names = new Set<string>();
+  readonly #close: (() => void)[] = [];
+
+  /** `wanted` as a name that no other input has. */
+  name(wanted: string): string {
+    const clean = wanted.replaceAll(/[^A-Za-z0-9_-]+/g, '-').replaceAll(/^-+|-+$/g, '') || 'trace';
+    let name = clean.slice(0, limits.runNameCharsMax);
+    for (let number = 2; this.#names.has(name); number++) {
+      const suffix = `-${number}`;
+      name = clean.slice(0, limits.runNameCharsMax - suffix.length) + suffix;
+    }
+    this.#names.add(name);
+    return name;
+  }
+
+  onClose(close: () => void): void {
+    this.#close.push(close);
+  }
+
+  [Symbol.dispose](): void {
+    for (let close = this.#close.pop(); close !== undefined; close = this.#close.pop()) close();
+  }
+}
+
+/** Which inputs are one: files of a job, and parts of a run. They stand where the first of them stood. */
+function groupsOf(inputs: readonly Input[]): readonly (readonly Input[])[] {
+  const groups: Input[][] = [];
+  const joins = (input: Input): boolean => (input.kind === 'torch' ? !input.isDirectory : input.kind === 'store' && !isRunStore(input));
+  for (const input of inputs) {
+    const together = joins(input) ? groups.find(([first]) => first !== undefined && first.kind === input.kind && joins(first)) : undefined;
+    if (together === undefined) groups.push([input]);
+    else together.push(input);
+  }
+  return groups;
+}
+
+async function openGroup(group: readonly Input[], options: InputOptions, opened: OpenedRuns): Promise<void> {
+  const [{ kind, path, isDirectory, files }] = group as readonly [Input, ...Input[]];
+  switch (kind) {
+    case 'perfetto':
+      for (const file of files) {
+        const { trace, [Symbol.dispose]: close } = await openPerfettoFile(file);
+        opened.onClose(close);
+        opened.inputs.push({ run: opened.name(fileName(file)), perfetto: () => trace });
+      }
+      return;
+    case 'zipkin':
+      opened.inputs.push({ run: opened.name(fileName(path)), sources: openZipkinFile(path) });
+      return;
+    case 'torch': {
+      const isOne = !isDirectory && group.length === 1;
+      const name = opened.name(isOne ? fileName(path) : basename(resolve(isDirectory ? path : dirname(path))));
+      opened.inputs.push({ run: name, sources: (await openTorchJob(group, options.allowMixed === true)).sources(name) });
+      return;
+    }
+    default: {
+      const log = openBatchLog(group.map((input) => input.path));
+      opened.onClose(() => log.close());
+      for (const notice of log.notices) say(notice);
+      for (const name of options.run === undefined ? log.runs : [options.run]) {
+        const sources = log.run(name).sources();
+        if (sources.length > 0 || options.run !== undefined) opened.inputs.push({ run: opened.name(name), sources });
+      }
+    }
+  }
+}
+
+/** A file's name without what says its format. */
+const fileName = (path: string): string =>
+  basename(path).replace(/(?:\.pt)?(?:\.trace|\.chrome-trace)?\.(?:json|pftrace|perfetto-trace)(?:\.gz)?$/, '');
+const quoted = (names: readonly string[]): string => names.map((name) => `"${name}"`).join(', ');

@@ -1,0 +1,75 @@
+// A .pftrace file, zipped or not, as input. A zipped one is unzipped to a file without a name first, for a trace is read twice.
+
+import { closeSync, createReadStream, mkdtempSync, openSync, readSync, rmSync, writeSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { createGunzip } from 'node:zlib';
+import { type PerfettoTrace, readPerfetto, TraceError } from '@ranktrace/trace';
+import { CliError } from '../errors.ts';
+import { isGzip } from './file-beginning.ts';
+
+export interface PerfettoFile extends Disposable {
+  readonly trace: PerfettoTrace;
+}
+
+const chunkBytes = 1 << 20;
+/** An unzipped trace lies in the temporary directory for as long as it is looked at. */
+const unzippedBytesMax = 64 * 1024 ** 3;
+
+/** Reads who is in it at once: a file that is no trace is known before anybody looks. Throws TraceError, CliError `bad_input`. */
+export async function openPerfettoFile(path: string): Promise<PerfettoFile> {
+  let file = openSync(path, 'r');
+  try {
+    const head = new Uint8Array(2);
+    readSync(file, head, 0, 2, 0);
+    if (isGzip(head)) {
+      const unzipped = await unzip(path);
+      closeSync(file);
+      file = unzipped;
+    }
+    return { trace: readPerfetto(() => chunksOf(file)), [Symbol.dispose]: () => closeSync(file) };
+  } catch (error) {
+    closeSync(file);
+    if (error instanceof TraceError) throw new TraceError(error.code, `"${path}": ${error.message}`, { cause: error });
+    throw error;
+  }
+}
+
+function* chunksOf(file: number): Generator<Uint8Array> {
+  for (let position = 0; ; ) {
+    const chunk = new Uint8Array(chunkBytes);
+    const length = readSync(file, chunk, 0, chunkBytes, position);
+    if (length === 0) return;
+    position += length;
+    yield chunk.subarray(0, length);
+  }
+}
+
+/** A temporary file that has lost its name already: nothing is left of it, however this process ends. */
+async function unzip(path: string): Promise<number> {
+  const directory = mkdtempSync(join(tmpdir(), 'ranktrace-trace-'));
+  const temporary = join(directory, basename(path));
+  const file = openSync(temporary, 'wx+', 0o600);
+  rmSync(directory, { recursive: true, force: true });
+  const zipped = createReadStream(path, { highWaterMark: chunkBytes });
+  const unzipped = zipped.pipe(createGunzip({ chunkSize: chunkBytes }));
+  // `pipe` hands no errors on.
+  zipped.on('error', (error) => unzipped.destroy(error));
+  try {
+    let bytes = 0;
+    for await (const chunk of unzipped as AsyncIterable<Buffer>) {
+      bytes += chunk.length;
+      if (bytes > unzippedBytesMax) throw new Error(`it unfolds to over ${unzippedBytesMax} bytes`);
+      writeSync(file, chunk);
+    }
+    return file;
+  } catch (cause) {
+    closeSync(file);
+    throw new CliError('bad_input', `Cannot read "${path}": ${unzipProblem(cause as NodeJS.ErrnoException)}`, { cause });
+  } finally {
+    zipped.destroy();
+  }
+}
+
+const unzipProblem = ({ code, message }: NodeJS.ErrnoException): string =>
+  code?.startsWith('Z_') === true ? `its gzip stream is broken or ends too early (${code})` : message;

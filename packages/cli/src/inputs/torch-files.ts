@@ -1,0 +1,71 @@
+// torch.profiler's files, read in pieces. A bad file that was named is an error; one that merely lies in a directory is named on stderr, with
+// the reason and where in it, and left out.
+
+import { createReadStream, statSync } from 'node:fs';
+import { createGunzip } from 'node:zlib';
+import { KinetoReader, type KinetoReaderOptions, type KinetoTable, TraceError } from '@ranktrace/trace';
+import { CliError } from '../errors.ts';
+import { type Progress, showProgress } from '../progress.ts';
+import { say } from '../say.ts';
+import { startsAsGzip } from './file-beginning.ts';
+import type { Input } from './input-kinds.ts';
+
+export interface TorchFile {
+  readonly path: string;
+  readonly table: KinetoTable;
+}
+
+/** Reads the files of `inputs` one after the other; at least one is a trace. Throws TraceError, CliError `bad_input`. */
+export async function readTorchFiles(inputs: readonly Input[], keep: KinetoReaderOptions['keep']): Promise<readonly TorchFile[]> {
+  const total = inputs.flatMap(({ files }) => files).reduce((sum, path) => sum + statSync(path).size, 0);
+  const progress = showProgress('reading');
+  const read: TorchFile[] = [];
+  let before = 0;
+  try {
+    for (const { files, isDirectory } of inputs) {
+      for (const path of files) {
+        try {
+          const table = await readTable(path, keep, { ...progress, update: (done) => progress.update(before + done, total) });
+          if (isDirectory && isEmpty(table)) say(`left out "${path}": it is no trace, for it has no events`);
+          else read.push({ path, table });
+        } catch (error) {
+          if (!isDirectory || !(error instanceof TraceError || error instanceof CliError)) throw error;
+          // Its message names the file itself.
+          say(`left out ${error.message.replace(/^Cannot read (?=")/, '').replace('Cannot read the trace: ', '')}`);
+        }
+        before += statSync(path).size;
+      }
+    }
+  } finally {
+    progress.stop();
+  }
+  if (read.length > 0) return read;
+  throw new CliError('bad_input', `Cannot open ${inputs.map(({ path }) => `"${path}"`).join(', ')}: there is no trace in it`);
+}
+
+const isEmpty = ({ events, instants, counters, memory }: KinetoTable): boolean =>
+  [events, instants, counters, memory].every(({ length }) => length === 0);
+
+/** Reads one file; every error begins with its name. */
+async function readTable(path: string, keep: KinetoReaderOptions['keep'], progress: Progress): Promise<KinetoTable> {
+  const file = createReadStream(path, { highWaterMark: 1 << 20 });
+  const reader = new KinetoReader(keep === undefined ? {} : { keep });
+  try {
+    const text = startsAsGzip(path) ? file.pipe(createGunzip({ chunkSize: 1 << 20 })) : file;
+    // `pipe` hands no errors on.
+    file.on('error', (error) => text.destroy(error));
+    for await (const chunk of text) {
+      reader.push(chunk as Buffer);
+      progress.update(file.bytesRead, 0);
+    }
+    return reader.finish();
+  } catch (error) {
+    if (error instanceof TraceError) throw new TraceError(error.code, `"${path}": ${error.message}`, { cause: error });
+    const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+    if (!code.startsWith('Z_')) throw error;
+    const why = `its gzip stream is broken or ends too early (${code})`;
+    throw new CliError('bad_input', `Cannot read "${path}": ${why}`, { cause: error });
+  } finally {
+    file.destroy();
+  }
+}

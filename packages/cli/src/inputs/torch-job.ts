@@ -1,0 +1,158 @@
+// torch.profiler's files as one job: a source for each of its processes.
+//
+//   files  ──►  tables  ──►  by rank  ──►  windows of one process, in order of time  ──►  kinetoSource
+//
+// The rank is what the file says (`distributedInfo`), else what its name says (`rank3…`, `worker3…`), else its place. Several files of one
+// rank are windows of one process (as tensorboard's handler writes them) if none begins before the one before has ended; with another pid,
+// they are another life of the rank.
+//
+// Files of several jobs are an error, for one report on both would be wrong (one-job.ts); with `allowMixed` they are taken as they are, and a
+// file whose rank is taken at that time gets a free one.
+
+import { basename } from 'node:path';
+import { limits } from '@ranktrace/protocol';
+import { type BatchSource, type KinetoFile, type KinetoTable, kinetoExtent, kinetoSource } from '@ranktrace/trace';
+import { CliError } from '../errors.ts';
+import { say } from '../say.ts';
+import type { Input } from './input-kinds.ts';
+import { byRank, distributedInfo, whyNotOneJob } from './one-job.ts';
+import { readTorchFiles, type TorchFile } from './torch-files.ts';
+
+/** A file with what is known of it before it is put beside others. */
+export interface TorchProfile extends KinetoFile {
+  readonly path: string;
+  readonly rank: number;
+  /** ns since 1970: its events begin within. */
+  readonly first: bigint;
+  readonly last: bigint;
+  readonly pid: number;
+}
+
+export interface TorchJob {
+  readonly profiles: readonly TorchProfile[];
+  /** One for each process. */
+  sources(run: string): readonly BatchSource[];
+}
+
+/**
+ * Reads the files of `inputs` as one job. Notices on stderr say what was assumed. Throws CliError `bad_input` for files of several jobs and,
+ * without `allowMixed`, for two files of one rank at one time; TraceError for a named file that is no trace.
+ */
+export async function openTorchJob(inputs: readonly Input[], allowMixed: boolean): Promise<TorchJob> {
+  const files = await readTorchFiles(inputs, 'all');
+  const ranks = ranksOf(files);
+  const profiles = files.map(({ path, table }, index): TorchProfile => {
+    return { path, name: basename(path), table, rank: ranks[index] as number, ...kinetoExtent(table) };
+  });
+  for (const { path, table } of profiles) sayWhatIsLeftOut(path, table);
+  const why = allowMixed ? undefined : whyNotOneJob(profiles);
+  if (why !== undefined)
+    throw new CliError('bad_input', `Cannot read these files as one job: ${why}; --allow-mixed takes them all the same`);
+  const placed = allowMixed ? withRanksOfTheirOwn(profiles) : profiles;
+  const processes = byRank(placed).flatMap(processesOf);
+  const worldSize = worldSizeOf(placed);
+  sayWhatDiffers(processes);
+  return {
+    profiles: placed,
+    sources: (run) =>
+      processes.map((files) => {
+        const [{ rank }] = files as [TorchProfile, ...TorchProfile[]];
+        return kinetoSource({ run, rank, worldSize, files });
+      }),
+  };
+}
+
+/** The rank of every file. */
+function ranksOf(files: readonly TorchFile[]): number[] {
+  const said = files.map(({ table }) => rankIn(table));
+  const named = files.map(({ path }, index) => said[index] ?? rankInName(path));
+  const taken = new Set(named);
+  const fromNames: string[] = [];
+  const fromPlaces: string[] = [];
+  const ranks = named.map((rank, index) => {
+    const { path } = files[index] as TorchFile;
+    if (rank !== undefined) {
+      if (said[index] === undefined) fromNames.push(`"${basename(path)}" is rank ${rank}`);
+      return rank;
+    }
+    let place = index;
+    while (taken.has(place)) place++;
+    taken.add(place);
+    fromPlaces.push(`"${basename(path)}" is rank ${place}`);
+    return place;
+  });
+  if (fromNames.length > 0) say(`rank taken from the file's name, for the file does not say it: ${shortList(fromNames)}`);
+  if (fromPlaces.length > 0) say(`rank taken from the order of the files, for neither file nor name says it: ${shortList(fromPlaces)}`);
+  return ranks;
+}
+
+function rankIn({ metadata }: KinetoTable): number | undefined {
+  const { rank } = distributedInfo(metadata);
+  return isRank(rank) ? rank : undefined;
+}
+
+function rankInName(path: string): number | undefined {
+  const digits = /(?:rank|worker)[-_.=]?(\d{1,6})/i.exec(basename(path))?.[1];
+  return digits !== undefined && isRank(Number(digits)) ? Number(digits) : undefined;
+}
+
+const isRank = (value: unknown): value is number =>
+  Number.isInteger(value) && (value as number) >= 0 && (value as number) <= limits.rankMax;
+
+const byTime = (a: TorchProfile, b: TorchProfile): number => (a.first < b.first ? -1 : a.first > b.first ? 1 : 0);
+
+/** Mixed files: one whose rank is taken at its time is given the lowest that nobody has. */
+function withRanksOfTheirOwn(profiles: readonly TorchProfile[]): readonly TorchProfile[] {
+  const taken = new Set(profiles.map(({ rank }) => rank));
+  const placed: TorchProfile[] = [];
+  for (const profile of profiles.toSorted(byTime)) {
+    let { rank } = profile;
+    if (placed.some((other) => other.rank === rank && profile.first < other.last)) {
+      rank = 0;
+      while (taken.has(rank)) rank++;
+      taken.add(rank);
+      say(`rank ${profile.rank} is there twice at the same time: "${profile.path}" is shown as rank ${rank}`);
+    }
+    placed.push({ ...profile, rank });
+  }
+  return placed;
+}
+
+/** The files of one rank, as windows of its processes. */
+function processesOf(ofRank: readonly TorchProfile[]): TorchProfile[][] {
+  const processes: TorchProfile[][] = [];
+  for (const file of ofRank.toSorted(byTime)) {
+    const before = processes.at(-1)?.at(-1);
+    if (before?.pid === file.pid) processes.at(-1)?.push(file);
+    else processes.push([file]);
+  }
+  return processes;
+}
+
+function worldSizeOf(profiles: readonly TorchProfile[]): number {
+  const sizes = profiles.map(({ table }) => distributedInfo(table.metadata).world_size).filter((size) => isRank(size) && size > 0);
+  return Math.max(1, ...(sizes as number[]), ...profiles.map(({ rank }) => rank + 1));
+}
+
+function sayWhatIsLeftOut(path: string, { skipped }: KinetoTable): void {
+  const parts = [
+    [skipped.malformed, 'events without a name, process or time'],
+    [skipped.otherKinds, 'events of a kind that torch does not write'],
+    [skipped.arguments, 'events that lost their arguments, for there are too many different ones'],
+    [skipped.metadata, 'entries beside the events, for they are too large'],
+  ] as const;
+  const told = parts.filter(([count]) => count > 0).map(([count, what]) => `${count} ${what}`);
+  if (told.length > 0) say(`"${path}": left out ${told.join(', ')}`);
+}
+
+/** Windows are counted from the last one: a rank that lacks one is matched wrongly, so that must be known. */
+function sayWhatDiffers(processes: readonly (readonly TorchProfile[])[]): void {
+  const counts = [...new Set(processes.map((files) => files.length))];
+  if (counts.length < 2) return;
+  const [few, many] = [Math.min(...counts), Math.max(...counts)];
+  say(`ranks have from ${few} to ${many} files: collectives without a number of their own are matched from the last file backwards`);
+}
+
+const listed = 4;
+const shortList = (parts: readonly string[]): string =>
+  parts.slice(0, listed).join(', ') + (parts.length > listed ? `, and ${parts.length - listed} more` : '');

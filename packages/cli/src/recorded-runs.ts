@@ -1,0 +1,83 @@
+// Which runs the ranks of one command record. They are given a name (RANKTRACE_RUN), but a program may name its run itself, and that wins; so
+// what arrives says which runs there are.
+//
+//   straight to this process   every run that arrives is the ranks': nobody else knows the port
+//   over NATS                  others' runs are there, too: the ranks' are those in their spool, <spool>/<run>/…
+
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Aggregator, isRunName } from '@ranktrace/aggregator';
+
+export interface RecordedRunsOptions {
+  /** The name that the ranks were given, and whether somebody chose it. */
+  readonly name: string;
+  readonly isChosen: boolean;
+  /** Whether no run of that name was there before. */
+  readonly isNew: boolean;
+  readonly out: string;
+  readonly spool: string;
+  readonly overNats: boolean;
+  readonly tell: (line: string) => void;
+}
+
+const lookEveryMs = 200;
+
+export class RecordedRuns {
+  readonly #aggregator: Aggregator;
+  readonly #options: RecordedRunsOptions;
+  /** Runs of earlier commands, in the same directory. */
+  readonly #before: ReadonlySet<string>;
+  readonly #seen = new Set<string>();
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(aggregator: Aggregator, options: RecordedRunsOptions) {
+    this.#aggregator = aggregator;
+    this.#options = options;
+    this.#before = new Set(aggregator.runs().filter((run) => run !== options.name || !options.isNew));
+    this.#timer = setInterval(() => void this.look(), lookEveryMs).unref();
+  }
+
+  /** Names of the runs so far, in the order in which they were seen. */
+  get names(): readonly string[] {
+    return [...this.#seen];
+  }
+
+  /** Takes in what is new, and tells it. */
+  async look(): Promise<void> {
+    const { name, overNats, tell } = this.#options;
+    const found = this.#aggregator.status().runs.flatMap(({ run, ranks }) => (ranks.length > 0 ? [run] : []));
+    for (const run of overNats ? [...found, ...this.#inSpool()] : found) {
+      if (this.#seen.has(run)) continue;
+      this.#seen.add(run);
+      if (run !== name) this.#tellOwnName(run);
+      if (this.#before.has(run)) {
+        tell(`run "${run}" was in "${this.#options.out}" before: what follows is added to it`);
+      }
+      if (!overNats) continue;
+      await this.#aggregator.takeRun(run).catch((error: Error) => tell(`run "${run}" cannot be read from NATS: ${error.message}`));
+    }
+  }
+
+  /** Looks no more by itself. */
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  #tellOwnName(run: string): void {
+    const { name, isChosen, out, tell } = this.#options;
+    const itself = `the program names its run "${run}" itself`;
+    if (isChosen) tell(`${itself}: --name ${name} has no effect on it, and it is stored in "${join(out, run)}"`);
+    else tell(`${itself}: it is stored in "${join(out, run)}"`);
+  }
+
+  #inSpool(): readonly string[] {
+    try {
+      return readdirSync(this.#options.spool, { withFileTypes: true })
+        .filter((entry) => entry.isDirectory() && isRunName(entry.name))
+        .map((entry) => entry.name);
+    } catch {
+      // No rank has begun to write yet.
+      return [];
+    }
+  }
+}

@@ -1,0 +1,288 @@
+// What commands read: the same kinds everywhere, options without effect refused, jobs that were mixed, files that lie in a folder by mistake.
+
+import { copyFileSync, cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { runCommand, startCommand } from './setup/ranktrace-command.ts';
+
+const directory = mkdtempSync(join(tmpdir(), 'ranktrace-inputs-'));
+const at = (...names: string[]): string => join(directory, ...names);
+afterAll(() => rmSync(directory, { recursive: true }));
+
+const base = 1_700_000_000_000_000_000n;
+
+interface RankFile {
+  readonly rank: number;
+  readonly worldSize?: number;
+  readonly steps?: number;
+  readonly afterMinutes?: number;
+  readonly groups?: readonly object[];
+  readonly stepMs?: number;
+}
+
+/** What torch.profiler would write of a rank that trains. */
+function torchFile({ rank, worldSize = 2, steps = 5, afterMinutes = 0, groups, stepMs = 100 }: RankFile): Buffer {
+  const traceEvents = Array.from({ length: steps }, (_, step) => {
+    const ts = (step * stepMs + rank) * 1000;
+    const about = { ph: 'X', cat: 'user_annotation', pid: 100 + rank, tid: 100 + rank };
+    return [
+      { ...about, name: `ProfilerStep#${step}`, ts, dur: stepMs * 1000 - 10 + (step % 3) * 100 },
+      { ...about, name: 'forward', ts: ts + 10, dur: stepMs * 400 },
+      { ...about, cat: 'cpu_op', name: 'aten::mm', ts: ts + 20, dur: stepMs * 100 },
+    ];
+  }).flat();
+  const distributedInfo = { backend: 'gloo', rank, world_size: worldSize, ...(groups === undefined ? {} : { pg_config: groups }) };
+  const baseTimeNanoseconds = 'BASE';
+  const text = JSON.stringify({ schemaVersion: 1, distributedInfo, baseTimeNanoseconds, traceEvents });
+  return gzipSync(text.replace('"BASE"', `${base + BigInt(afterMinutes) * 60_000_000_000n}`));
+}
+
+function folder(name: string, files: Readonly<Record<string, RankFile>>): string {
+  mkdirSync(at(name));
+  for (const [file, about] of Object.entries(files)) writeFileSync(at(name, file), torchFile(about));
+  return at(name);
+}
+
+let store: string;
+let torch: string;
+let pftrace: string;
+
+beforeAll(async () => {
+  const { code, stderr } = await runCommand([
+    'simulate',
+    '--out',
+    at('runs'),
+    '--run',
+    'one',
+    '--ranks',
+    '2',
+    '--hosts',
+    '1',
+    '--steps',
+    '40',
+  ]);
+  if (code !== 0) throw new Error(stderr);
+  store = at('runs', 'one');
+  torch = folder('torch', { 'rank0.json.gz': { rank: 0 }, 'rank1.json.gz': { rank: 1 } });
+  pftrace = at('one.pftrace');
+  for (const path of [pftrace, `${pftrace}.gz`]) {
+    const merged = await runCommand(['merge', store, '-o', path]);
+    if (merged.code !== 0) throw new Error(merged.stderr);
+  }
+});
+
+describe('every command takes every kind', () => {
+  const spool = async (): Promise<string> => join(store, 'segments');
+  const inputs: readonly [what: string, path: () => string | Promise<string>][] = [
+    ['a run directory', () => store],
+    ['a directory of runs', () => at('runs')],
+    ['segments', spool],
+    ['one segment', () => join(store, 'segments', readdirSync(join(store, 'segments'))[0] as string)],
+    ['a directory of torch.profiler files', () => torch],
+    ['one torch.profiler file', () => join(torch, 'rank0.json.gz')],
+    ['a .pftrace', () => pftrace],
+    ['a zipped .pftrace', () => `${pftrace}.gz`],
+  ];
+  const commands: readonly [name: string, args: (input: string) => string[], stdout: RegExp][] = [
+    ['report', (input) => ['report', input], /^run [\w-]+: \d of \d ranks.*\n\nsteps: \d+, [\s\S]*^verdict: /m],
+    ['table', (input) => ['table', input], /forward/],
+    ['merge', (input) => ['merge', input, '-o', at('out.json')], /^trace: .*out\.json/m],
+    ['check', (input) => ['check', input, '--baseline', input], /^unchanged: \+0\.0 %/m],
+    ['dump', (input) => ['dump', input], /forward/],
+    ['doctor', (input) => ['doctor', input], /^clocks /m],
+  ];
+  it.each(inputs)('%s', async (_what, path) => {
+    const input = await path();
+    for (const [name, args, stdout] of commands) {
+      const result = await runCommand(args(input));
+      expect(result.stdout, `${name}: ${result.stderr}`).toMatch(stdout);
+      expect([0, name === 'doctor' ? 1 : 0], name).toContain(result.code);
+    }
+  });
+
+  it.each(inputs)('view: %s', async (_what, path) => {
+    const view = startCommand(['view', await path(), '--no-open']);
+    await view.said('indexed in');
+    view.child.kill('SIGINT');
+    expect((await view.ended).code).toBe(0);
+  });
+
+  it('a run whose segments are gone, but not its trace', async () => {
+    const pruned = at('pruned');
+    mkdirSync(pruned);
+    copyFileSync(join(store, 'run.json'), join(pruned, 'run.json'));
+    copyFileSync(pftrace, join(pruned, 'trace.pftrace'));
+    const { stdout, stderr } = await runCommand(['report', pruned]);
+    expect(stdout, stderr).toMatch(/^run one: 2 of 2 ranks/m);
+  });
+
+  it('says the same of a run and of its .pftrace', async () => {
+    const [ofStore, ofTrace] = await Promise.all(
+      [store, pftrace].map(async (input) => JSON.parse((await runCommand(['report', input, '--json'])).stdout)),
+    );
+    for (const key of ['run', 'worldSize', 'steps', 'medianNs', 'p95Ns', 'verdict']) expect(ofTrace[key], key).toEqual(ofStore[key]);
+    expect(ofTrace.collectives.collectives.map(({ count }: { count: number }) => count)).toEqual(
+      ofStore.collectives.collectives.map(({ count }: { count: number }) => count),
+    );
+  });
+
+  it("table of a directory of torch files is of all ranks, with --rank torch's own of one", async () => {
+    const all = JSON.parse((await runCommand(['table', torch, '--json'])).stdout);
+    expect(all.find(({ key }: { key: string }) => key === 'aten::mm')).toMatchObject({ count: 10 });
+    const one = JSON.parse((await runCommand(['table', torch, '--rank', '1', '--json'])).stdout);
+    expect(one.find(({ key }: { key: string }) => key === 'aten::mm')).toMatchObject({ count: 5 });
+  });
+});
+
+describe('an option that has no effect on an input is refused with one line', () => {
+  const file = (): string => join(torch, 'rank0.json.gz');
+  const cases: readonly [what: string, args: () => string[], line: RegExp][] = [
+    [
+      'report --run, torch',
+      () => ['report', torch, '--run', 'x'],
+      /--run chooses among the runs of a store: ".*torch" is a torch\.profiler file/,
+    ],
+    ['merge --run, torch', () => ['merge', file(), '--run', 'x', '-o', at('x.json')], /--run chooses among the runs of a store/],
+    ['view --run, torch', () => ['view', file(), '--run', 'x', '--no-open'], /--run chooses among the runs of a store/],
+    ['report --run, .pftrace', () => ['report', pftrace, '--run', 'one'], /".*one\.pftrace" is a \.pftrace file/],
+    ['table --run, torch', () => ['table', file(), '--run', 'x'], /--run chooses among the runs of a store/],
+    [
+      'table --rank, torch',
+      () => ['table', file(), '--rank', '0'],
+      /--rank chooses among the ranks of a run: ".*rank0\.json\.gz" is a torch\.profiler file of one/,
+    ],
+    ['table --group-by-shape, store', () => ['table', store, '--group-by-shape'], /are of one rank: name it with --rank/],
+    ['table --group-by-stack, .pftrace', () => ['table', pftrace, '--group-by-stack', '2'], /are of one rank: name it with --rank/],
+    [
+      'report --allow-mixed, store',
+      () => ['report', store, '--allow-mixed'],
+      /--allow-mixed is about torch\.profiler files: ".*one" is what ranktrace recorded/,
+    ],
+    ['dump --batches, torch', () => ['dump', torch, '--batches'], /--batches lists what is stored: ".*torch" is a torch\.profiler file/],
+    [
+      'check --baseline-run, torch',
+      () => ['check', store, '--baseline', torch, '--baseline-run', 'x'],
+      /--run chooses among the runs of a store/,
+    ],
+    [
+      'doctor --out with a run',
+      () => ['doctor', store, '--out', at('x')],
+      /--out is about this machine: with a recorded run its clocks alone are checked/,
+    ],
+    ['doctor --run without', () => ['doctor', '--run', 'x'], /--run is about a recorded run: name one/],
+    [
+      'two kinds',
+      () => ['report', torch, store],
+      /Inputs must be of one kind: ".*torch" is a torch\.profiler file, ".*one" is what ranktrace recorded/,
+    ],
+    ['two traces', () => ['report', pftrace, `${pftrace}.gz`], /which is a whole run: give one of them alone, got 2/],
+  ];
+  it.each(cases)('%s', async (_what, args, line) => {
+    const { code, stdout, stderr } = await runCommand(args());
+    expect(stderr).toMatch(line);
+    expect([code, stdout, stderr.trim().split('\n').length]).toEqual([2, '', 1]);
+  });
+});
+
+describe('jobs that were mixed by mistake', () => {
+  const group = (ranks: readonly number[]): object => ({ pg_name: '0', pg_desc: 'default_pg', pg_size: ranks.length, ranks });
+  const mixed: Record<string, [files: Readonly<Record<string, RankFile>>, line: RegExp, ranks: readonly number[]]> = {
+    size: [
+      { 'a0.json.gz': { rank: 0 }, 'b1.json.gz': { rank: 1, worldSize: 4 } },
+      /"[^"]*a0\.json\.gz" is of a job of 2 ranks, "[^"]*b1\.json\.gz" of one of 4/,
+      [0, 1],
+    ],
+    rank: [
+      { 'a0.json.gz': { rank: 0 }, 'b0.json.gz': { rank: 0 } },
+      /"[^"]*a0\.json\.gz" and "[^"]*b0\.json\.gz" both hold rank 0 at the same time/,
+      [0, 1],
+    ],
+    time: [
+      { 'a0.json.gz': { rank: 0 }, 'b1.json.gz': { rank: 1, afterMinutes: 90 } },
+      /"[^"]*a0\.json\.gz" ends \d+ minutes before "[^"]*b1\.json\.gz" begins/,
+      [0, 1],
+    ],
+    groups: [
+      { 'a0.json.gz': { rank: 0, groups: [group([0, 1])] }, 'b1.json.gz': { rank: 1, groups: [group([1, 2])] } },
+      /process group "0" is of ranks 0, 1 in "[^"]*a0\.json\.gz", of ranks 1, 2 in "[^"]*b1\.json\.gz"/,
+      [0, 1],
+    ],
+  };
+  it.each(Object.entries(mixed))('by their %s: an error, unless it is asked for', async (what, [files, line, ranks]) => {
+    const input = folder(`mixed-${what}`, files);
+    for (const command of [['report'], ['merge', '-o', at('mixed.json')], ['table'], ['check', '--save', at('mixed-save.json')]]) {
+      const { code, stderr } = await runCommand([...command, input]);
+      expect(stderr, command[0]).toMatch(line);
+      expect(stderr).toContain('--allow-mixed takes them all the same');
+      expect([code, stderr.trim().split('\n').length]).toEqual([2, 1]);
+    }
+    const { code, stdout, stderr } = await runCommand(['report', input, '--allow-mixed', '--json']);
+    expect(code, stderr).toBe(0);
+    expect(JSON.parse(stdout).ranks.map(({ rank }: { rank: number }) => rank)).toEqual(ranks);
+  });
+
+  it('groups of one name that share no rank, and windows of one rank hours apart, are one job', async () => {
+    const pair = (ranks: readonly number[]): object[] => [group([0, 1, 2, 3]), { ...group(ranks), pg_name: '1' }];
+    const input = folder('one-job', {
+      'r0.json.gz': { rank: 0, worldSize: 4, groups: pair([0, 1]) },
+      'r1.json.gz': { rank: 1, worldSize: 4, groups: pair([0, 1]) },
+      'r2.json.gz': { rank: 2, worldSize: 4, groups: pair([2, 3]) },
+      'r3.json.gz': { rank: 3, worldSize: 4, groups: pair([2, 3]) },
+      'r0-later.json.gz': { rank: 0, worldSize: 4, groups: pair([0, 1]), afterMinutes: 180 },
+    });
+    const { code, stderr } = await runCommand(['report', input]);
+    expect(code, stderr).toBe(0);
+  });
+});
+
+describe('what is no trace in a folder of traces', () => {
+  it('is named on stderr, with the reason, and left out', async () => {
+    const input = at('strays');
+    cpSync(torch, input, { recursive: true });
+    const whole = torchFile({ rank: 1 });
+    writeFileSync(join(input, 'package.json'), '{"name": "job", "private": true}');
+    writeFileSync(join(input, 'list.json'), '[]');
+    writeFileSync(join(input, 'torn.json.gz'), whole.subarray(0, whole.length / 2));
+    writeFileSync(join(input, 'cut.json'), '{"schemaVersion": 1, "traceEvents": [{"ph": "X", "na');
+    writeFileSync(join(input, 'broken.json'), '{"traceEvents": [{"ph":"X",}]}');
+    writeFileSync(join(input, 'notes.txt'), 'not looked at');
+    for (const command of [
+      ['report', '--json'],
+      ['merge', '-o', at('strays.json'), '--json'],
+    ]) {
+      const { code, stdout, stderr } = await runCommand([...command, input]);
+      expect(code, stderr).toBe(0);
+      expect(JSON.parse(stdout).ranks).toHaveLength(2);
+      const told = (name: string): string => stderr.split('\n').find((line) => line.includes(name)) ?? '';
+      expect(told('package.json')).toMatch(/^ranktrace: left out ".*package\.json": it must have `traceEvents`, got none$/);
+      expect(told('list.json')).toMatch(/^ranktrace: left out ".*list\.json": it is no trace, for it has no events$/);
+      expect(told('torn.json.gz')).toMatch(/^ranktrace: left out ".*torn\.json\.gz": its gzip stream is broken or ends too early/);
+      expect(told('cut.json')).toMatch(/^ranktrace: left out ".*cut\.json": at byte \d+ .*ends/);
+      expect(told('broken.json')).toMatch(/^ranktrace: left out ".*broken\.json": at byte \d+ /);
+      expect(stderr).not.toContain('notes.txt');
+    }
+  });
+
+  it('alone is an error that names it', async () => {
+    mkdirSync(at('alone'));
+    writeFileSync(at('alone', 'package.json'), '{"name": "job"}');
+    const { code, stderr } = await runCommand(['report', at('alone')]);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/left out ".*package\.json"[^\n]*\n.*Cannot open ".*alone": there is no trace in it\n$/);
+  });
+
+  it('that was named is an error', async () => {
+    const { code, stderr } = await runCommand(['report', join(torch, 'rank0.json.gz'), at('alone', 'package.json')]);
+    expect([code, stderr.trim().split('\n').length]).toEqual([2, 1]);
+    expect(stderr).toMatch(/"[^"]*package\.json": .*traceEvents/);
+  });
+
+  it('beside run directories is not looked at', async () => {
+    writeFileSync(at('runs', 'package.json'), '{"name": "job"}');
+    const { code, stderr } = await runCommand(['report', at('runs')]);
+    expect([code, stderr]).toEqual([0, '']);
+    expect(readFileSync(at('runs', 'package.json'), 'utf8')).toContain('job');
+  });
+});

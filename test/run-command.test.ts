@@ -1,0 +1,230 @@
+// `ranktrace run` as a person types it: options of the program behind it, programs that name their run themselves, alerts without a service.
+
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type Alert, alertSchema } from '@ranktrace/protocol';
+import { afterAll, describe, expect, it } from 'vitest';
+import { startNatsServer } from './setup/nats-server.ts';
+import { repository, runCommand } from './setup/ranktrace-command.ts';
+
+const directory = mkdtempSync(join(tmpdir(), 'ranktrace-run-'));
+afterAll(() => rmSync(directory, { recursive: true }));
+const { version } = process;
+const node = process.execPath;
+
+describe('what is whose option', () => {
+  it('hands the options behind the program to the program: run node --version', async () => {
+    const { stdout, code } = await runCommand(['run', '--out', join(directory, 'version'), node, '--version']);
+    expect(stdout).toContain(version);
+    expect(stdout).not.toContain('0.1.0');
+    // Node says its version and records nothing.
+    expect(code).toBe(1);
+  });
+
+  it('takes run node -e …, with -- and without, and its own options before it', async () => {
+    for (const [name, dashes] of [
+      ['plain', []],
+      ['dashed', ['--']],
+    ] as const) {
+      const script = 'console.log(process.argv.slice(1).join(" "), process.env.WORLD_SIZE)';
+      const args = ['run', '--ranks', '2', '--out', join(directory, name), ...dashes, node, '-e', script, 'train', '--ranks=7', '--json'];
+      const { stdout, stderr } = await runCommand(args);
+      expect(stderr).not.toContain('unknown option');
+      expect(stdout.match(/train --ranks=7 --json 2/g)).toHaveLength(2);
+    }
+  });
+
+  it('still says its own version, and refuses an option that it does not know', async () => {
+    expect((await runCommand(['--version'])).stdout).toBe('0.1.0\n');
+    const { stderr, code } = await runCommand(['run', '--frobnicate', node, 'x.js']);
+    expect([code, stderr.split('\n')[0]]).toEqual([2, "ranktrace: unknown option '--frobnicate'"]);
+  });
+});
+
+/** A program that names its run itself. */
+const named = (expression: string): string[] => {
+  const script = `
+    import { profile } from '@ranktrace/sdk';
+    const prof = profile({ run: ${expression} }).start();
+    for (let step = 0; step < 20; step++) { prof.step(); await new Promise((resolve) => setTimeout(resolve, 2)); }
+    await prof.stop();`;
+  return [node, '--input-type=module', '-e', script];
+};
+const linesOf = (text: string, what: string): string[] => text.split('\n').filter((line) => line.includes(what));
+
+describe('a program that names its run itself', () => {
+  it('is shown, merged and summarised under that name', async () => {
+    const out = join(directory, 'fixed');
+    const { stdout, stderr, code } = await runCommand(['run', '--ranks', '2', '--out', out, ...named("'night-42'")]);
+    expect(code, stderr).toBe(0);
+    expect(stdout).toMatch(/^run night-42: 2 of 2 ranks on 1 host, /m);
+    expect(stdout).toMatch(/^steps: 20, /m);
+    expect(stdout).toContain('findings: none');
+    expect(linesOf(stderr, 'names its run')).toEqual([
+      `ranktrace: the program names its run "night-42" itself: it is stored in "${join(out, 'night-42')}"`,
+    ]);
+    expect(existsSync(join(out, 'night-42', 'trace.pftrace'))).toBe(true);
+    // Nothing is left under the name that nobody took.
+    expect(readdirSync(out).filter((name) => name.startsWith('run-'))).toEqual([]);
+  });
+
+  it('--name against a fixed name is one line, and the trace goes where it was asked for', async () => {
+    const out = join(directory, 'against');
+    const trace = join(directory, 'against.pftrace');
+    const args = ['run', '--name', 'mine', '--trace', trace, '--json', '--out', out, ...named("'theirs'")];
+    const { stdout, stderr, code } = await runCommand(args);
+    expect(code, stderr).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({ run: 'theirs', trace });
+    expect(linesOf(stderr, 'names its run')).toEqual([
+      `ranktrace: the program names its run "theirs" itself: --name mine has no effect on it, and it is stored in "${join(out, 'theirs')}"`,
+    ]);
+    expect(existsSync(trace)).toBe(true);
+    expect(readdirSync(out)).not.toContain('mine');
+  });
+
+  it('several names are several runs: each has a line and a summary', async () => {
+    const out = join(directory, 'several');
+    const program = named("'half-' + process.env.RANK");
+    const { stdout, stderr, code } = await runCommand(['run', '--ranks', '2', '--json', '--out', out, ...program]);
+    expect(code, stderr).toBe(0);
+    const reports = stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(reports.map(({ run }) => run).sort()).toEqual(['half-0', 'half-1']);
+    for (const { run, trace, steps } of reports) {
+      expect(trace).toBe(join(out, run, 'trace.pftrace'));
+      expect(steps).toHaveLength(20);
+    }
+    expect(linesOf(stderr, 'run "half-0": rank')).toEqual(['ranktrace: run "half-0": rank 0']);
+    expect(linesOf(stderr, 'run "half-1": rank')).toEqual(['ranktrace: run "half-1": rank 1']);
+  });
+
+  it('says that a run was there before, for it is added to', async () => {
+    const out = join(directory, 'again');
+    const args = ['run', '--json', '--out', out, ...named("'same'")];
+    const first = await runCommand(args);
+    expect(linesOf(first.stderr, 'before')).toEqual([]);
+    const second = await runCommand(args);
+    expect(second.code, second.stderr).toBe(0);
+    expect(linesOf(second.stderr, 'was in')).toEqual([`ranktrace: run "same" was in "${out}" before: what follows is added to it`]);
+  });
+
+  it('works over NATS, too, and takes no run of anybody else', async () => {
+    await using server = await startNatsServer();
+    const out = join(directory, 'nats');
+    const other = runCommand([
+      'run',
+      '--nats',
+      server.url,
+      '--name',
+      'other',
+      '--json',
+      '--out',
+      join(directory, 'other'),
+      ...named('undefined'),
+    ]);
+    const { stdout, stderr, code } = await runCommand([
+      'run',
+      '--nats',
+      server.url,
+      '--ranks',
+      '2',
+      '--json',
+      '--out',
+      out,
+      ...named("'over-nats'"),
+    ]);
+    expect(code, stderr).toBe(0);
+    const report = JSON.parse(stdout);
+    expect(report).toMatchObject({ run: 'over-nats', findings: [] });
+    expect(report.steps).toHaveLength(20);
+    expect(readdirSync(out).filter((name) => existsSync(join(out, name, 'run.json')))).toEqual(['over-nats']);
+    const { code: otherCode, stdout: otherReport } = await other;
+    expect([otherCode, JSON.parse(otherReport).run]).toEqual([0, 'other']);
+  });
+});
+
+describe('alerts without a service', () => {
+  const config = (name: string, text: string): string => {
+    const path = join(directory, name);
+    writeFileSync(path, text);
+    return path;
+  };
+  const slow = [node, 'test/programs/steps.mjs', '60', '20'];
+
+  it('--config alerts as serve does: in the progress, in the summary, at the receivers, by the exit code', async () => {
+    const received: Alert[] = [];
+    const receiver = createServer((request, response) => {
+      let body = '';
+      request.on('data', (data) => {
+        body += data;
+      });
+      request.on('end', () => {
+        received.push(alertSchema.parse(JSON.parse(body)));
+        response.end();
+      });
+    }).listen(0, '127.0.0.1');
+    await new Promise((resolve) => receiver.once('listening', resolve));
+    try {
+      const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`;
+      const text = `rules: { step_time_limit: { limit: 2ms } }
+capture: false
+outputs: [{ type: webhook, url: "${url}" }, { type: exit_code, rules: [step_time_limit] }]
+`;
+      const args = ['run', '--ranks', '2', '--name', 'alerting', '--out', directory, '--config', config('limit.yml', text), ...slow];
+      const { stdout, stderr, code } = await runCommand(args);
+      expect(code, stderr).toBe(1);
+      expect(stdout).toMatch(/^alerts: [1-9]\d* fired, /m);
+      expect(stdout).toMatch(/^ {2}\w+ step_time_limit /m);
+      expect(stderr).toMatch(/run alerting: \w+ step_time_limit firing: /);
+      expect(received.filter(({ rule }) => rule === 'step_time_limit').map(({ state }) => state)).toContain('firing');
+      const json = await runCommand(['alerts', join(directory, 'alerting'), '--json']);
+      expect(JSON.parse(json.stdout).alerts.map(({ rule }: Alert) => rule)).toContain('step_time_limit');
+    } finally {
+      receiver.close();
+      receiver.closeAllConnections();
+    }
+  });
+
+  it('says that none fired, and as data which ones did', async () => {
+    const rules = ['step_time', 'step_time_drift', 'rank_stopped', 'hang', 'memory_growth', 'data_loss', 'clock_unaligned', 'overhead'];
+    const none = config('none.yml', `rules: { ${rules.map((rule) => `${rule}: false`).join(', ')} }\noutputs: []\n`);
+    const quiet = await runCommand([
+      'run',
+      '--name',
+      'quiet',
+      '--out',
+      directory,
+      '--config',
+      none,
+      node,
+      'test/programs/steps.mjs',
+      '20',
+      '2',
+    ]);
+    expect(quiet.code, quiet.stderr).toBe(0);
+    expect(quiet.stdout).toMatch(/^alerts: none fired$/m);
+    const limit = config('data.yml', 'rules: { step_time_limit: { limit: 2ms } }\ncapture: false\noutputs: [{ type: log }]\n');
+    const { stdout, stderr } = await runCommand(['run', '--name', 'data', '--json', '--out', directory, '--config', limit, ...slow]);
+    expect(JSON.parse(stdout).alerts.map(({ rule }: Alert) => rule)).toContain('step_time_limit');
+    expect(stderr).toMatch(/run data: \w+ step_time_limit firing: /);
+  });
+
+  it('ends before any rank starts when the configuration is wrong', async () => {
+    const wrong = config('wrong.yml', 'outputs: 5\n');
+    const marker = join(directory, 'started');
+    const program = [node, '-e', `require('node:fs').writeFileSync(${JSON.stringify(marker)}, '')`];
+    const { code, stderr } = await runCommand(['run', '--out', directory, '--config', wrong, ...program]);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/^ranktrace: .*wrong\.yml:1: outputs must be a list of outputs, at most 32, got 5\n$/);
+    expect(existsSync(marker)).toBe(false);
+  });
+});
+
+it('is what the pages of this repository type', () => {
+  expect(readFileSync(join(repository, 'docs/command-line.md'), 'utf8')).toContain('Usage: ranktrace run [options] [--] CMD ...');
+});
