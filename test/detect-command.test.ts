@@ -1,41 +1,39 @@
-// `ranktrace detect FILE.csv` as a person uses it: recorded runs of others, as text and as data, in a pipeline that must fail, and files that are none.
+// `ranktrace detect FILE.csv` as a person uses it: simulated runs, as text and as data, in a pipeline that must fail, and files that are none.
 
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { gunzipSync, gzipSync } from 'node:zlib';
+import { gzipSync } from 'node:zlib';
 import { afterAll, describe, expect, it } from 'vitest';
-import { repository, runCommand } from './setup/ranktrace-command.ts';
+import { evaluatedRuns, stepTimes } from '../packages/trace/src/testing/step-times.ts';
+import { runCommand } from './setup/ranktrace-command.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-detect-'));
-const data = join(repository, '..', 'shared', 'data', 'steptime');
 afterAll(() => rmSync(directory, { recursive: true }));
 
-/** The rows of one run, as a file of its own. */
-function runOf(file: string, run: string, change: (row: string[], index: number) => string[] = (row) => row): string {
-  const [head, ...lines] = gunzipSync(readFileSync(join(data, `${file}.csv.gz`)))
-    .toString()
-    .trim()
-    .split(/\r?\n/);
-  const rows = lines.map((line) => line.split(',')).filter((row) => row[0] === run);
-  const path = join(directory, `${file}-${run}-${change.name || 'as-is'}.csv.gz`);
-  writeFileSync(path, gzipSync([head, ...rows.map((row, index) => change(row, index).join(','))].join('\n')));
+/** A series as a file: its rows under a line of column names. */
+function fileOf(name: string, columns: string, rows: readonly (readonly (string | number)[])[]): string {
+  const path = join(directory, name);
+  writeFileSync(path, gzipSync([columns, ...rows.map((row) => row.join(','))].join('\n')));
   return path;
 }
 
-const slower = (row: string[], index: number): string[] =>
-  index < 3000 ? row : ([row[0], row[1], String(1.05 * Number(row[2]))] as string[]);
+/** 6,198 steps at one level, whole ms, that take `factor` as long from step 3000 on; a log that says nothing about its first step. */
+function seriesFile(name: string, factor: number): string {
+  const rows = stepTimes({ seed: 1, steps: 6198, ms: 180, factorAt: (step) => (step < 3000 ? 1 : factor) });
+  return fileOf(name, 'run,step,time_ms', [['1', '', ''], ...rows.map(({ step, ms }) => ['1', step, ms])]);
+}
 
 describe('ranktrace detect', () => {
-  it('says nothing of a stationary run', async () => {
-    const { code, stdout, stderr } = await runCommand(['detect', runOf('nanogpt_steps', '1'), '--fail']);
+  it('says nothing of a stationary run (seed 1)', async () => {
+    const { code, stdout, stderr } = await runCommand(['detect', seriesFile('stationary.csv.gz', 1), '--fail']);
     expect(stderr).toMatch(/1 rows without a step number and a time were skipped, the first in line \d+/);
     expect(stdout).toBe('6 198 steps; nothing is open\n');
     expect(code).toBe(0);
   });
 
-  it('says what became slower since when, and fails where it shall', async () => {
-    const path = runOf('nanogpt_steps', '1', slower);
+  it('says what became slower since when, and fails where that is asked for (seed 1)', async () => {
+    const path = seriesFile('slower.csv.gz', 1.05);
     const text = await runCommand(['detect', path, '--fail']);
     expect(text.stdout).toMatch(/^step \d+: regression \+\d\.\d % \(\d+ ms → \d+ ms\) since step \d+, 95 %: \+\d\.\d % to \+\d\.\d %\n/);
     expect(text.stdout).toMatch(/; a regression is open since step \d+, \d+ ms → \d+ ms at worst\n$/);
@@ -45,13 +43,15 @@ describe('ranktrace detect', () => {
     const { findings, open, steps } = JSON.parse(json.stdout);
     expect(steps).toBe(6198);
     expect(findings).toMatchObject([{ kind: 'regression', change: expect.closeTo(0.05, 1) }]);
-    expect(Math.abs(findings[0].onsetStep - 3002)).toBeLessThanOrEqual(8);
-    expect(findings[0].step - 3002).toBeLessThan(40);
+    expect(Math.abs(findings[0].onsetStep - 3000)).toBeLessThanOrEqual(8);
+    expect(findings[0].step - 3000).toBeLessThan(40);
     expect(open).toMatchObject({ kind: 'regression', onsetStep: findings[0].onsetStep });
   });
 
-  it('reads other columns, and leaves tagged steps out', async () => {
-    const path = runOf('mlperf_steps', '40');
+  it('reads other columns, and leaves tagged steps out (seed 0)', async () => {
+    const [{ rows } = { rows: [] }] = evaluatedRuns();
+    const lines = rows.map(({ ms, tag }) => ['40', ms / 1000, tag === undefined ? 0 : 1]);
+    const path = fileOf('evaluated.csv.gz', 'run,step_s,in_eval', lines);
     const { code, stdout, stderr } = await runCommand([
       'detect',
       path,

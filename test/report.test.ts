@@ -7,18 +7,14 @@ import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { afterAll, describe, expect, it } from 'vitest';
+import { skewedCalls } from '../packages/trace/src/testing/skewed-calls.ts';
+import { writeGpuJob } from './setup/gpu-job-files.ts';
 import { startRanks } from './setup/rank-programs.ts';
 import { repository, runCommand } from './setup/ranktrace-command.ts';
+import { expectPyTorchReport, expectZipkinReport, report } from './setup/reports.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-report-'));
-const data = join(repository, '..', 'shared', 'data');
 afterAll(() => rmSync(directory, { recursive: true }));
-
-async function report(...inputs: readonly string[]) {
-  const { stdout, stderr, code } = await runCommand(['report', ...inputs, '--json']);
-  if (code !== 0) throw new Error(stderr);
-  return JSON.parse(stdout);
-}
 
 async function simulated(name: string, ...options: readonly string[]): Promise<string> {
   const { code, stderr } = await runCommand(['simulate', '--out', directory, '--run', name, ...options]);
@@ -87,7 +83,14 @@ describe('a simulated cluster', () => {
   it('passes the doctor when all clocks are aligned, and fails with one that cannot be', async () => {
     const good = await simulated('good', '--ranks', '4', '--hosts', '2', '--seconds', '5');
     expect((await runCommand(['doctor', good])).code).toBe(0);
-    const { code, stdout } = await runCommand(['doctor', join(data, 'clock/zipkin/yelp.json')]);
+    // Two services that never call each other.
+    const path = join(directory, 'strangers.json');
+    const span = (id: number, serviceName: string): object => {
+      const [traceId, timestamp] = [`${id}`.padStart(16, '0'), 1_790_000_000_000_000 + id];
+      return { traceId, id: traceId, name: 'work', timestamp, duration: 1000, localEndpoint: { serviceName } };
+    };
+    writeFileSync(path, JSON.stringify([span(1, 'search'), span(2, 'basket')]));
+    const { code, stdout } = await runCommand(['doctor', path]);
     expect(code).toBe(1);
     expect(stdout).toMatch(/^rank \d+ .*NOT ALIGNED: by its wall clock +\? +\?/m);
   });
@@ -119,7 +122,7 @@ describe('who is to blame', () => {
     readonly otherNs: number;
   }
 
-  const job = (name: string): string => join(data, 'kineto/ddp-4rank', name);
+  const job = (name: string): string => join(repository, 'test/data/kineto/ddp-4rank', name);
 
   it.each([
     ['rank1_forward', 1, 'forward', 9],
@@ -208,33 +211,37 @@ describe('a run of 900 steps with a fault in its middle', () => {
 });
 
 describe('files of others', () => {
-  it('a PyTorch job: 76 collectives of 8 ranks, their clocks as recorded', async () => {
-    const { collectives, clocks } = await report(join(data, 'kineto/nanogpt-8rank'));
-    const lines: { count: number; incomplete: number; violations: number; exitSpreadNs?: { max: number } }[] = collectives.collectives;
-    expect(lines.reduce((sum, { count }) => sum + count, 0)).toBe(76);
-    expect(lines.reduce((sum, { violations }) => sum + violations, 0)).toBe(0);
-    expect(Math.max(...lines.map(({ exitSpreadNs }) => exitSpreadNs?.max ?? 0))).toBeCloseTo(188_000, -4);
-    expect(new Set(clocks.ranks.map(({ method }: { method: string }) => method))).toEqual(new Set(['exact', 'shared']));
-    const { stdout } = await runCommand(['report', join(data, 'kineto/nanogpt-8rank')]);
-    expect(stdout).toContain('clocks: as recorded: nothing contradicts that all ranks read one clock');
+  it('a PyTorch job: the collectives of 8 ranks, their clocks as recorded (seed 5)', async () => {
+    const folder = join(directory, 'gpu-job');
+    const { collectives } = writeGpuJob(folder, { seed: 5 });
+    // Those that every rank of their group has in its file; group 1 is each half of the ranks.
+    const partsOf = new Map<string, (typeof collectives)[number][]>();
+    for (const part of collectives) {
+      const name = `${part.group === '1' ? Math.floor(part.rank / 4) : 'all'} ${part.fromEnd}`;
+      partsOf.set(name, [...(partsOf.get(name) ?? []), part]);
+    }
+    const whole = [...partsOf].filter(([name, parts]) => parts.length === (name.startsWith('all') ? 8 : 4)).map(([, parts]) => parts);
+    const spreads = whole.map((parts) => {
+      const after = parts.map(({ end }) => Number(end - (parts[0] as (typeof parts)[number]).end));
+      return Math.max(...after) - Math.min(...after);
+    });
+    await expectPyTorchReport(folder, { count: whole.length, exitSpreadNs: Math.max(...spreads) });
   });
 
-  it('a Zipkin file: its calls, none before its cause', async () => {
-    const { remoteCalls } = await report(join(data, 'clock/zipkin/skew.json'));
-    const matched = remoteCalls.routes.filter(({ networkNs }: { networkNs?: object }) => networkNs !== undefined);
-    expect(matched.length).toBeGreaterThan(0);
-    for (const { outNs, backNs, reversed } of matched) {
-      expect(reversed).toBe(0);
-      expect(outNs.p50).toBeGreaterThanOrEqual(0);
-      expect(backNs.p50).toBeGreaterThanOrEqual(0);
-    }
+  it('a Zipkin file: its calls, none before its cause (seed 5)', async () => {
+    const path = join(directory, 'calls.json');
+    const { bytes, pairs } = skewedCalls(5);
+    writeFileSync(path, bytes);
+    expect(await expectZipkinReport(path)).toBe(pairs);
   });
 
   it('says in one line what it cannot read', async () => {
-    const several = await runCommand(['report', join(data, 'clock/zipkin/skew.json'), join(data, 'clock/zipkin/yelp.json')]);
+    const files = ['one.json', 'other.json'].map((name) => join(directory, name));
+    for (const [seed, path] of files.entries()) writeFileSync(path, skewedCalls(seed).bytes);
+    const several = await runCommand(['report', ...files]);
     expect([several.code, several.stderr.trim().split('\n').length]).toEqual([2, 1]);
     // A copy that broke off, and a bomb: 200 MB of blanks in 200 KB.
-    const zipped = gzipSync(readFileSync(join(data, 'clock/zipkin/yelp.json')));
+    const zipped = gzipSync(skewedCalls(5).bytes);
     const bomb = gzipSync(Buffer.concat([Buffer.from('[{"traceId":"1","id":"2"},'), Buffer.alloc(200_000_000, ' '), Buffer.from('{}]')]));
     for (const [name, bytes] of [
       ['torn.json.gz', zipped.subarray(0, zipped.length / 2)],
