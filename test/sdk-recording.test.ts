@@ -292,7 +292,7 @@ test.each(['await prof.stop()', 'prof[Symbol.dispose]()', 'process.exit()'])(
   '%s says what it leaves behind, and the rest once',
   async (stop) => {
     const { stderr } = await run(
-      `const prof = profile({ spoolDirectory: '${join(directory, 'spool')}', exitDeadlineMs: 300 }).start(); ${stop};`,
+      `const prof = profile({ spoolDirectory: '${join(directory, 'spool')}', exitDeadlineMs: 2000 }).start(); ${stop};`,
       { RANKTRACE_RUN: '', WORLD_SIZE: '2', RANK: '0', RANKTRACE_URL: 'ws://127.0.0.1:1' },
     );
     const lines = stderr.trim().split('\n');
