@@ -49,7 +49,9 @@ beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'ranktrace-operations-'));
   mkdirSync(join(folder, 'bin'));
   writeFileSync(join(folder, 'bin', 'ranktrace'), `#!/bin/sh\nexec "${process.execPath}" "${commandPath}" "$@"\n`);
-  chmodSync(join(folder, 'bin', 'ranktrace'), 0o755);
+  // What npx finds here is that, too.
+  writeFileSync(join(folder, 'bin', 'npx'), '#!/bin/sh\nexec "$@"\n');
+  for (const name of ['ranktrace', 'npx']) chmodSync(join(folder, 'bin', name), 0o755);
   port = await freePort();
 });
 afterAll(async () => {

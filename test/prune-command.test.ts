@@ -85,7 +85,7 @@ describe('ranktrace prune', () => {
     expect(after.ranks.map(({ missing }) => missing)).toEqual([0, 0]);
     const text = `detail of steps 0–59 was pruned on ${prunedOn(out)}: the times of its steps and phases are left`;
     expect(after.findings.filter(({ kind }) => ['pruned', 'data_loss', 'rank_lost'].includes(kind))).toEqual([
-      { kind: 'pruned', ranks: [0, 1], text },
+      { kind: 'pruned', ranks: [0, 1], text, remedy: expect.stringContaining('--keep-detail') },
     ]);
     const merged = await runCommand(['merge', join(out, 'night'), '-o', at('aged.pftrace')]);
     expect(merged.stdout).toContain(`pruned: ${text}`);
