@@ -71,7 +71,7 @@ describe('ranktrace simulate', () => {
     [['--seconds', '5', '--steps', '5'], 'Cannot simulate: give --seconds or --steps, not both'],
     [['--clock-step', '1:5'], 'It must be HOST@SECONDS:MICROS, such as 1@30:-300.'],
     [['--clock-step', '9@1:5'], 'Cannot simulate: --clock-step must be of a host from 0 to 1, got 9'],
-    [['--straggler', '1:backward'], 'It must be RANK:PHASE:+MS, such as 5:backward:+80, or with @STEP.'],
+    [['--straggler', '1:backward'], 'It must be RANK:PHASE:+MS, such as 5:backward:+80, or with @STEP or @FROM-TO.'],
     [['--straggler', '1:sleep:+5'], 'Cannot simulate: --straggler must be in data, forward, backward, optimizer, got "sleep"'],
     [['--no-pings', '2'], 'Cannot simulate: --no-pings must be a host from 0 to 1, got 2'],
     [['--tensor-parallel', '3'], 'Cannot simulate: --ranks must be a multiple of --tensor-parallel 3 times --pipeline 1, got 16'],

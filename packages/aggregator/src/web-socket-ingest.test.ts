@@ -135,7 +135,7 @@ test('says clearly why it cannot listen', () =>
     });
     await expect(startAggregator({ out: directory.path, listen: { host: '0.0.0.0', port: 0 } })).rejects.toMatchObject({
       code: 'token_required',
-      message: 'Cannot listen on 0.0.0.0:0: other hosts can reach it, so it needs a token (--token)',
+      message: 'Cannot listen on 0.0.0.0:0: other hosts can reach it, so it needs a token (--token-file FILE, or variable RANKTRACE_TOKEN)',
     });
   }));
 

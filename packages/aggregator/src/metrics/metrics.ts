@@ -13,7 +13,7 @@ import type { OutputStatus } from '../alert/output-queue.ts';
 import { hostId } from '../host-id.ts';
 import type { IngestResult } from '../ingest.ts';
 import { aggregatorLimits as limits } from '../limits.ts';
-import type { PruneResult } from '../prune/prune-store.ts';
+import type { PrunedFile, PruneResult } from '../prune/prune-store.ts';
 import { gpuCounters } from './gpu-metrics.ts';
 import { SeriesHistogram } from './histogram.ts';
 import { RankMetrics, type ServiceClock } from './rank-metrics.ts';
@@ -108,6 +108,9 @@ export class Metrics {
 
   constructor(options: MetricsOptions) {
     this.#options = options;
+    // A counter that is there from the start shows its first step, too.
+    for (const what of ['detail', 'steps', 'trace', 'capture'] as const satisfies readonly PrunedFile['what'][])
+      this.#pruned.inc({ what }, 0);
     this.#clock = options.clock ?? { host: hostId(), monotonicNs: () => process.hrtime.bigint() };
   }
 
