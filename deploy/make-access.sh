@@ -6,7 +6,8 @@
 #
 #   access/ca.pem             to every host that connects        access/users.conf      \
 #   access/aggregator.env     to the aggregator                  access/server.pem       > to the NATS host
-#   access/token              to Prometheus                      access/server-key.pem  /
+#   access/token              to people who look and capture     access/server-key.pem  /
+#   access/read-token         to Prometheus: reads alone
 #   access/run.RUN.env        to the ranks of that run           access/reader.env      to whoever listens to alerts
 #
 # Files that are there already are kept, so that a run can be added later (then: nats-server --signal reload). To take a run's access away, remove its
@@ -56,7 +57,7 @@ if [ ! -e server.pem ]; then
 fi
 # Certificates are no secrets, and containers read them as users of their own.
 chmod 644 ca.pem server.pem
-[ -e token ] || openssl rand -hex 24 > token
+for token in token read-token; do [ -e $token ] || openssl rand -hex 24 > $token; done
 
 # add_user NAME PUBLISH SUBSCRIBE [LINE…]: its entry in users/NAME, and NAME.env with what its process needs in its environment.
 add_user() {
@@ -75,7 +76,8 @@ api="\$JS.API"
 stream="\"$api.INFO\", \"$api.STREAM.INFO.RANKTRACE\", \"$api.STREAM.CREATE.RANKTRACE\""
 consumers="\"$api.CONSUMER.*.RANKTRACE.>\", \"$api.CONSUMER.DURABLE.CREATE.RANKTRACE.>\", \"$api.CONSUMER.MSG.NEXT.RANKTRACE.>\""
 answers="\"ranktrace.v1.*.control\", \"ranktrace.v1.*.alert\", \"ranktrace.v1.*.inbox.>\", \"\$JS.ACK.RANKTRACE.>\""
-add_user aggregator "[$stream, $consumers, $answers]" '"ranktrace.v1.*.clock", "ranktrace.inbox.>"' "RANKTRACE_TOKEN=$(cat token)"
+add_user aggregator "[$stream, $consumers, $answers]" '"ranktrace.v1.*.clock", "ranktrace.inbox.>"' "RANKTRACE_TOKEN=$(cat token)" \
+  "RANKTRACE_READ_TOKEN=$(cat read-token)"
 # An empty list would permit everything.
 add_user reader '{ deny: ">" }' '"ranktrace.v1.*.alert"'
 # ranks USER SUBJECT [LINE…]: batches and clock pings out; control messages and answers in.

@@ -192,7 +192,7 @@ describe('deploy/compose.yml', () => {
     writeFileSync(config, there('prometheus', read('deploy/prometheus.yml')));
     const prometheus = run(process.env.PROMTOOL_BIN ?? 'promtool', ['check', 'config', config]);
     expect([prometheus.code, prometheus.said]).toEqual([0, expect.stringContaining('1 rule files found')]);
-    expect(readFileSync(config, 'utf8')).toContain(join(made, 'access/token'));
+    expect(readFileSync(config, 'utf8')).toContain(join(made, 'access/read-token'));
     const alertmanager = run('amtool', ['check-config', 'alertmanager.yml']);
     expect([alertmanager.code, alertmanager.said]).toEqual([0, expect.stringContaining('SUCCESS')]);
     const dashboards = parse(read('deploy/grafana/dashboards.yml')) as { providers: readonly { options: { path: string } }[] };

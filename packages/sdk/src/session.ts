@@ -78,8 +78,8 @@ export interface ShipperStart {
 
 export type ToShipper =
   | AttachedThread
-  /** `pulls`: what the flight recorder holds is sent, too. */
-  | { readonly type: 'stop'; readonly deadlineMs: number; readonly pulls: boolean }
+  /** `until`: the deadline, ns of `process.hrtime`, which all threads of a process share. `pulls`: what the flight recorder holds is sent, too. */
+  | { readonly type: 'stop'; readonly until: bigint; readonly pulls: boolean }
   | { readonly type: 'toggleDevices'; readonly on: boolean }
   /** Asks for `HeldResults` on `port`; `answered` (one Int32) becomes 1 once they are there. */
   | { readonly type: 'results'; readonly port: MessagePort; readonly answered: SharedArrayBuffer };

@@ -68,7 +68,7 @@ export class ShipperLink {
   /** Ships what is left; resolves when that is done or `deadlineMs` are over. */
   async stop(deadlineMs: number): Promise<void> {
     this.#worker.ref();
-    this.#post({ type: 'stop', deadlineMs, pulls: false });
+    this.#post({ type: 'stop', until: inMs(deadlineMs), pulls: false });
     let timer: NodeJS.Timeout | undefined;
     const deadline = new Promise<void>((resolve) => {
       timer = setTimeout(resolve, deadlineMs + graceMs);
@@ -80,7 +80,7 @@ export class ShipperLink {
 
   /** The same, blocking this thread. `pulls`: with what the flight recorder holds. */
   stopNow(deadlineMs: number, pulls = false): void {
-    this.#post({ type: 'stop', deadlineMs, pulls });
+    this.#post({ type: 'stop', until: inMs(deadlineMs), pulls });
     const end = performance.now() + deadlineMs + graceMs;
     for (;;) {
       const state = Atomics.load(this.#control, 0);
@@ -94,6 +94,8 @@ export class ShipperLink {
     this.#worker.postMessage(message);
   }
 }
+
+const inMs = (ms: number): bigint => process.hrtime.bigint() + BigInt(Math.ceil(1e6 * ms));
 
 /** A worker starts from a file that Node can run: beside this one when compiled, in `dist` when this is the source (under vitest). */
 function workerUrl(): URL {
