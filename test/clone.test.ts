@@ -73,7 +73,8 @@ const exceptions: Readonly<Record<string, Exception>> = {
 const claims: Readonly<Record<string, RegExp>> = {
   'npm run demo': /test accuracy 9\d[\s\S]*run \S+: 4 of 4 ranks/,
   'npx ranktrace report ranktrace-out/before': /^own work per step[\s\S]*^collective/m,
-  'npx ranktrace alerts ranktrace-out/after': /rank 2 .*in forward/,
+  // On a busy machine the first finding may name another phase of rank 2; the check below sees the whole run.
+  'npx ranktrace alerts ranktrace-out/after': /step_time .*rank 2/,
   'npx ranktrace check ranktrace-out/after --baseline ranktrace-out/before --fail-on 3%': /^slower: [\s\S]*rank 2 .*in forward/m,
 };
 
