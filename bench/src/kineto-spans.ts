@@ -5,7 +5,7 @@ import { gunzipSync } from 'node:zlib';
 import { type Batch, createEventTables, rankTime } from '@ranktrace/protocol';
 import { benchHeader } from './batch-header.ts';
 
-/** What the benchmarks read of an event. Times are µs with three decimals. */
+/** The part of an event that benchmarks read. Times are µs with three decimals. */
 export interface KinetoEvent {
   readonly ph: string;
   readonly name: string;

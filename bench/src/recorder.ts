@@ -14,7 +14,7 @@ import type { Recorder } from '../../packages/sdk/dist/recorder.js';
 import { threadRecorder } from '../../packages/sdk/dist/thread-recorder.js';
 import { type Baseline, type Figure, figure, median } from './figure.ts';
 
-/** Of a loop, and loops of each kind in a round. */
+/** Calls that a loop makes, and loops of each kind in a round. */
 const calls = 1_000;
 const loopsPerRound = 5;
 

@@ -62,7 +62,7 @@ test('speaks https and wss, with a cookie that leaves by no other way, and a new
     install(second);
     await waitUntil('the new one is shown', async () => (await shownName(port, ca)) === 'second');
     expect(notices.at(-1)).toMatch(/^new certificate from ".*live\.pem", valid until /);
-    // Who was connected still is.
+    // Open connections stay open.
     expect(socket.readyState).toBe(WebSocket.OPEN);
     socket.terminate();
   } finally {

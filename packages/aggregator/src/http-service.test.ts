@@ -236,7 +236,7 @@ test('with a token, pages connect by cookie or bearer', () =>
 
 const roles = { rank: 'write-me', read: 'read-me', capture: 'take-me', all: 'master' };
 
-/** What each token opens, as codes: a page, its status, a capture, and the way in of ranks. */
+/** The answers that each token gets, as codes: from a page, its status, a capture, and the way in of ranks. */
 async function opens(service: HttpService, token: string | undefined): Promise<string> {
   const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` };
   const codes = [

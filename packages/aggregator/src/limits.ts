@@ -90,7 +90,7 @@ export const aggregatorLimits = {
   pruneSliceMs: 10,
   /** Rows of one table of a summary: pruning joins batches until they have so many. */
   prunedRowsMax: 8192,
-  /** Of the clock samples of a pruned part, one for each such time stays: the one with the shortest way. */
+  /** A summary keeps one clock sample for each stretch of this length: the one with the shortest way. */
   prunedClockMs: 10_000,
   /** Trace files that a run's `pruned.json` names, the last ones. */
   prunedTracesMax: 64,

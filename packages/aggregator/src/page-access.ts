@@ -32,7 +32,7 @@ export interface PageEntry {
   readonly location: string;
 }
 
-/** What a token lets in: ranks, readers, requests for captures. */
+/** A token lets in ranks, readers, or requests for captures. */
 export type Right = 'rank' | 'read' | 'capture';
 
 /** One token for everything, or those that there are. */

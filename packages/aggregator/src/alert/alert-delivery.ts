@@ -88,7 +88,7 @@ export class AlertDelivery {
   }
 }
 
-/** What the service says of itself is for its log, unless an output names the rule: nobody is woken because recording costs a little more. */
+/** Rules about the service itself go to its log, unless an output names them: nobody is woken because recording costs a little more. */
 const logRules: ReadonlySet<Alert['rule']> = new Set(['overhead']);
 
 function isFor(config: OutputConfig, { rule, severity, state }: Alert): boolean {

@@ -25,7 +25,7 @@ import {
 } from '@ranktrace/protocol';
 import { aggregatorLimits as limits } from '../limits.ts';
 
-/** What a pruning leaves out. */
+/** The kind of rows that a pruning leaves out. */
 export type PrunedWhat = Pruned['what'];
 
 /** Tables that say something of a whole step; the rest is detail. */
@@ -142,7 +142,7 @@ class SummaryRows {
     this.#clocks.push(...this.#rows(batch, 'clockSamples'));
   }
 
-  /** Of the clock samples of each window the one with the shortest way stays: it says most. */
+  /** Keeps the clock sample with the shortest way of each window: it says most. */
   finish(clockWindowNs: number): Pick<Batch, 'strings' | 'tables'> {
     const best = new Map<string, AnyRow>();
     for (const row of this.#clocks) {

@@ -96,7 +96,7 @@ export async function pruneSegment(segment: SegmentFile, what: PrunedWhat, optio
   return { path: dryRun ? segment.path : path, bytes: draft.bytes, steps };
 }
 
-/** What a killed pruning left in a run's directory: segments that have a summary, and summaries that nobody finished. */
+/** Leftovers of a killed pruning in a run's directory: segments that have a summary, and summaries that nobody finished. */
 export function leftoversIn(directory: string): string[] {
   const folder = segmentsDirectory(directory);
   const current = new Set(listSegments(directory).map(({ path }) => path));
@@ -110,7 +110,7 @@ export function removeLeftovers(directory: string): void {
   for (const path of leftoversIn(directory)) guard(path, () => rmSync(path, { force: true }));
 }
 
-/** What a summary is made of: batches by life and in order, joined as long as none is missing between. */
+/** Parts of a summary: batches by life and in order, joined as long as none is missing between. */
 async function* summariesOf(sources: readonly SegmentSource[], what: PrunedWhat, on: string, signal: AbortSignal | undefined) {
   let breathed = performance.now();
   for (const source of sources) {

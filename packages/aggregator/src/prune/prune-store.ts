@@ -20,7 +20,7 @@ import { recordTrace } from './prune-record.ts';
 import { leftoversIn, pruneSegment, removeLeftovers } from './prune-segment.ts';
 import { findRuns, type StoredFile, type StoredRun, surveyRunFiles } from './store-files.ts';
 
-/** What is kept; undefined: all. */
+/** Ages and sizes to keep; undefined: all. */
 export interface Retention {
   /** Events, ms after they were stored. */
   readonly keepDetailMs?: number | undefined;
