@@ -62,7 +62,7 @@ describe('a program that names its run itself', () => {
     expect(code, stderr).toBe(0);
     expect(stdout).toMatch(/^run night-42: 2 of 2 ranks on 1 host, /m);
     expect(stdout).toMatch(/^steps: 20, /m);
-    expect(stdout).toContain('findings: none');
+    expect(stdout).toContain('nothing was lost');
     expect(linesOf(stderr, 'names its run')).toEqual([
       `ranktrace: the program names its run "night-42" itself: it is stored in "${join(out, 'night-42')}"`,
     ]);
