@@ -184,7 +184,8 @@ test('cut off again and again, every batch arrives, and only the first time is t
   peer.answer = (id) => (++count % 10 === 0 ? 'cut' : { type: 'ack', batch: id });
   const ids = shipAll(shipper, 0, 50);
   expect(await shipper.drained(patience)).toBe(true);
-  expect([...new Set(peer.received)]).toEqual(ids);
+  // A connection that was cut may still bring what it held, beside the next one.
+  expect(new Set(peer.received)).toEqual(new Set(ids));
   expect(notices).toEqual([expect.stringMatching(/^away from ws:.*closed \(1006\)/), expect.stringMatching(/^back at ws:/)]);
 });
 
