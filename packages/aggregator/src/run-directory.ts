@@ -77,7 +77,7 @@ export interface SegmentFile {
   /** Its number, from 1. */
   readonly segment: number;
   readonly path: string;
-  /** What was pruned of it; undefined: nothing. */
+  /** The parts that were pruned of it; undefined: none. */
   readonly pruned: Pruned['what'] | undefined;
 }
 

@@ -31,7 +31,7 @@ export interface AggregatorOptions {
   readonly out: string;
   /** Where ranks connect without a broker; default a free port of 127.0.0.1. */
   readonly listen?: ListenOptions | undefined;
-  /** What ranks and people must send as `Authorization: Bearer …`; needed to listen anywhere but on loopback. */
+  /** Tokens that ranks and people must send as `Authorization: Bearer …`; needed to listen anywhere but on loopback. */
   readonly token?: AccessTokens | undefined;
   /** Also read from NATS JetStream. */
   readonly nats?: NatsConnectOptions | undefined;
@@ -43,7 +43,7 @@ export interface AggregatorOptions {
   readonly page?: string | undefined;
   /** What is alerted about and captured, and who is told of it (`readConfig`); by default nobody is told. */
   readonly config?: ServeConfig | undefined;
-  /** What is kept of runs; by default all. */
+  /** Ages and sizes up to which runs are kept; by default all is. */
   readonly retention?: Retention | undefined;
   /** Told in one line what an operator should know: a torn tail that was cut, NATS gone and back, a full disk. */
   readonly onNotice?: ((notice: string) => void) | undefined;

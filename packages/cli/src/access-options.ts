@@ -1,4 +1,4 @@
-// Who may connect to a service, and how: `--token`, `--token-file`, `--tls-cert`, `--tls-key` and the variables RANKTRACE_*TOKEN.
+// Access to a service: `--token`, `--token-file`, `--tls-cert`, `--tls-key` and the variables RANKTRACE_*TOKEN.
 //
 //   the service       RANKTRACE_TOKEN for everything, or RANKTRACE_RANK_TOKEN, RANKTRACE_READ_TOKEN, RANKTRACE_CAPTURE_TOKEN for a part of it
 //   its clients       the variable of what they do, else RANKTRACE_TOKEN
@@ -10,7 +10,7 @@ import { type AccessTokens, type ListenOptions, type Right, tokenVariables } fro
 import { InvalidArgumentError, Option } from 'commander';
 import { CliError } from './errors.ts';
 
-/** What commander gives of `accessOptions`. */
+/** The values that commander gives for `accessOptions`. */
 export interface AccessArguments {
   readonly token?: string;
   readonly tokenFile?: string;
@@ -51,7 +51,7 @@ export function serviceTokens({ token, tokenFile }: AccessArguments, environment
   return found.length === 0 ? undefined : Object.fromEntries(found);
 }
 
-/** What a client shows for what it does. */
+/** The token that a client shows for what it does. */
 export function clientToken(right: Right, environment: NodeJS.ProcessEnv): string | undefined {
   return environment[tokenVariables[right]] || environment.RANKTRACE_TOKEN || undefined;
 }

@@ -204,7 +204,7 @@ class StorePruning {
     return Math.min(...bounds, bounds.length > 0 ? limits.segmentIdleMs : Number.POSITIVE_INFINITY);
   }
 
-  /** What a run has; nothing of one that somebody else writes can be pruned. */
+  /** The files of a run; nothing of one that somebody else writes can be pruned. */
   async #filesOf(run: StoredRun): Promise<StoredFile[]> {
     const { isBusy, dryRun } = this.#options;
     try {

@@ -10,7 +10,7 @@ export interface RetentionServiceOptions {
   readonly retention: Retention;
   readonly open: (run: string) => RunStore | undefined;
   readonly isBusy: (run: string) => boolean;
-  /** What a look did, and what the store holds since. */
+  /** The result of a look, and the bytes that the store holds since. */
   readonly onPruned: (result: PruneResult) => void;
   readonly onNotice: (notice: string) => void;
 }
@@ -20,7 +20,7 @@ export class RetentionService implements AsyncDisposable {
   readonly #stop = new AbortController();
   readonly #timer: NodeJS.Timeout;
   #looking: Promise<void> | undefined;
-  /** What could not be pruned the last time: said when it changes. */
+  /** Runs that could not be pruned the last time: said when they change. */
   #skipped: readonly string[] = [];
 
   constructor(options: RetentionServiceOptions) {

@@ -86,7 +86,7 @@ class StoreReader {
       this.#surveyed = Math.max(this.#surveyed, Math.min(surveyed, batches));
       this.#viewed.grown({ read: Math.min(this.#surveyed + this.#indexed(), 2 * batches), total: 2 * batches, live: !isWhole });
     };
-    // What a live run gains is read at once as a rule: pages are not told of each time.
+    // New batches of a live run are mostly read at once: pages need no message each time.
     if (this.#surveyed === 0) tell(0);
     const isNew = sources.some((source) => source.count > 0 && !this.#ranks.has(keyOf(source)));
     if (isWhole || isNew || performance.now() >= this.#alignAfter) {

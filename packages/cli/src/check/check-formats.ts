@@ -129,6 +129,6 @@ function causeData({ change, before, now, ...about }: BlameChange): unknown {
   return { ...about, changeNs: change, beforeNs: before, afterNs: now };
 }
 
-/** What `--save` says of what it wrote. */
+/** The line that `--save` prints about the file it wrote. */
 export const savedLine = (path: string, bytes: number, run: string, { steps, level }: SeriesLevel): string =>
   `saved: ${path} (${bytes} bytes): run ${printable(run)}, ${formatCount(steps)} steps of ${formatNanos(level)}`;

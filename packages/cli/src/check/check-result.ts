@@ -1,4 +1,4 @@
-// What a check found, and what each of its verdicts means.
+// The result of a check, and the meaning of each of its verdicts.
 
 import { type BlameChange, blameOf, compareSeries, type SeriesComparison } from '@ranktrace/trace';
 import type { RecordedSteps } from './recorded-steps.ts';
