@@ -135,6 +135,7 @@ describe('ranktrace serve', () => {
     const service = startCommand(['serve', '--listen', '127.0.0.1:0', '--out', out, '--keep-detail', '7d']);
     await service.said('run night: detail of steps 0–59 pruned (1 file)');
     await service.said('run night: trace files pruned (1 file)');
+    await service.said('listening on');
     const url = /listening on (\S+),/.exec(service.output())?.[1] ?? '';
     // They write until they are ended.
     const ranks = await startRanks(2, ['test/programs/steps.mjs', '1000000', '20'], {
