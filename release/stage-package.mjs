@@ -7,7 +7,8 @@
 //
 // A file is copied when a copied file names it: in an import, as a worker's URL, or through `import.meta.resolve`. Each is a string literal that
 // starts with a dot or a package's name, so one scan of literals finds them all. Modules name modules and types name types, so only types that
-// a user's compiler can reach are copied. Files stay files: nothing is bundled into one, for workers are loaded by their URL.
+// a user's compiler can reach are copied. Files stay files, for workers are loaded by their URL; what a package bundles (the command, the
+// page) its own build has bundled, with the licenses of the code it carries.
 //
 // Invariant: no literal of a staged file names a private package, and each dependency of the staged manifest is named by some staged file.
 
@@ -40,10 +41,10 @@ export function stagePackage(name, target) {
   const { room, manifest } = staging.owner;
   for (const file of entryFiles(manifest)) staging.add(posix.join('packages', room, file));
   staging.copyAll();
-  for (const file of ['README.md', 'LICENSE']) {
-    const own = join(repository, 'packages', room, file);
-    cpSync(existsSync(own) ? own : join(repository, file), join(target, file));
-  }
+  const own = (file) => join(repository, 'packages', room, file);
+  for (const file of ['README.md', 'LICENSE']) cpSync(existsSync(own(file)) ? own(file) : join(repository, file), join(target, file));
+  const licenses = 'dist/licenses.txt';
+  if (existsSync(own(licenses))) cpSync(own(licenses), join(target, licenses));
   writeFileSync(join(target, 'package.json'), `${JSON.stringify(staging.manifest(), undefined, 2)}\n`);
 }
 
