@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Random } from '../simulate/random.ts';
-import { clockSteps } from './clock-steps.ts';
+import { clockBreaks } from './clock-steps.ts';
 import type { HostPing } from './host-pings.ts';
 
 const second = 1e9;
@@ -26,13 +26,13 @@ function pingsOf(seed: number, seconds: number, by = 0, stepAt = (seconds / 2) *
       there += starved.there(late);
       back += starved.back(late);
     }
-    return { at, upper: offset + there, lower: offset - back, way: there + back };
+    return { at, upperAt: at - (there + back) / 2, upper: offset + there, lowerAt: at + (there + back) / 2, lower: offset - back };
   });
 }
 
-const stepsOf = (pings: readonly HostPing[]): number[] => clockSteps(pings).map((index) => (pings[index] as HostPing).at / second);
+const stepsOf = (pings: readonly HostPing[]): number[] => clockBreaks(pings).steps.map((index) => (pings[index] as HostPing).at / second);
 
-describe('clockSteps', () => {
+describe('clockBreaks', () => {
   it.each([1, 2, 3, 4, 5, 6, 7, 8])('finds none where there is none (seed %i)', (seed) => {
     expect(stepsOf(pingsOf(seed, 300))).toEqual([]);
   });
@@ -101,6 +101,6 @@ describe('clockSteps', () => {
       const shift = 50e6 * (Math.floor(ping.at / (2 * second)) % 2);
       return { ...ping, upper: ping.upper + shift, lower: ping.lower + shift };
     });
-    expect(clockSteps(pings)).toEqual([]);
+    expect(clockBreaks(pings)).toEqual({ steps: [], strays: [] });
   });
 });

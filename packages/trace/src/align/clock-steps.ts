@@ -7,13 +7,14 @@
 //
 // With less history (six windows at least) the line is known less well, and the limit grows by that. A window whose shortest way took longer than
 // the shortest of any four in a row so far says less: on a host that is starved of CPU, ranks hear answers late, and the middle of a ping is off by up to half of that.
-// Residuals that longer ways explain are no step; the bound covers them. What is larger than all ways is proven: a ping contradicts all before it,
-// at any believable drift.
+// Residuals that longer ways explain are no step; the bound covers them. Nor are those that grow from window to window: a clock that is slewed.
+// What is larger than all ways is proven: a ping contradicts all before it, at any believable drift. One or two that those after them contradict
+// in turn, and not those before, are strays: no clock steps there and back at once. What they say the bound covers where they are.
 //
-// Invariant: at most `stepsMax` steps; a clock that seems to step more often does something else, and its bound says so.
+// Invariant: at most `breaksMax` steps and strays; a clock that seems to have more does something else, and its bound says so.
 
 import { nanosPerSecond } from '@ranktrace/protocol';
-import type { HostPing } from './host-pings.ts';
+import { type HostPing, wayOf } from './host-pings.ts';
 import { medianOf } from './median.ts';
 import { driftMax } from './offset-envelope.ts';
 import { type WindowOffset, windowOffsets } from './offset-windows.ts';
@@ -29,39 +30,111 @@ const after = 4;
 /** A step is this many times what the line leaves over, and at least this many ns. */
 const madFactor = 8;
 const stepMin = 15_000;
+/** Of a step, residuals grow or shrink by less than this part from the first window after it to the last. */
+const growthMax = 0.25;
 /** MAD of a normal distribution is this part of its deviation. */
 const madOfDeviation = 1.4826;
 const deviationMin = 2000;
 const openParts = 4;
 /** ns that a proof must be passed by: readings are exact to less. */
 const proofSlack = 2000;
-const stepsMax = 64;
+const breaksMax = 64;
 
-/** Where the clock of `pings` (in order of time) stepped: the index of the first ping after each step, in order. */
-export function clockSteps(pings: readonly HostPing[]): number[] {
-  const steps: number[] = [];
-  let from = 0;
-  while (from < pings.length) {
-    const rest = pings.slice(from);
-    const at = earliest(provenStep(rest), likelyStep(rest));
-    if (at === undefined) return steps;
-    if (steps.length >= stepsMax) return [];
-    from += at;
-    steps.push(from);
-  }
-  return steps;
+/** Pings, by their index, at which a clock's course breaks off. */
+export interface ClockBreaks {
+  /** The first ping after each step, in order. */
+  readonly steps: readonly number[];
+  /** Those that contradict the ones before them as well as those after them. */
+  readonly strays: readonly number[];
 }
 
-const earliest = (a: number | undefined, b: number | undefined): number | undefined =>
-  a === undefined ? b : b === undefined ? a : Math.min(a, b);
+/** Where the clock of `pings`, in the order in which they were made, stepped. */
+export function clockBreaks(pings: readonly HostPing[]): ClockBreaks {
+  const [steps, strays] = [new Set<HostPing>(), new Set<HostPing>()];
+  let rest = pings;
+  while (rest.length > 0) {
+    if (steps.size + strays.size > breaksMax) return { steps: [], strays: [] };
+    const proof = firstRefuted(rest);
+    if (proof !== undefined && proof.strays.length > 0) {
+      for (const ping of proof.strays) strays.add(ping);
+      rest = rest.filter((ping) => !strays.has(ping));
+      continue;
+    }
+    // What comes after a proof may be of another time of the clock.
+    const known = proof === undefined ? rest : rest.slice(0, proof.at);
+    const at = likelyStep(known) ?? (proof && provenStep(rest, proof.at));
+    if (at === undefined) break;
+    const { first, straddling } = besideStep(rest, at);
+    for (const ping of straddling) strays.add(ping);
+    // One or two at the very beginning, or between two steps.
+    const isStray = first - straddling.length <= straysMax;
+    if (isStray) for (const ping of rest.slice(0, first)) strays.add(ping);
+    if (!isStray || steps.delete(rest[0] as HostPing)) steps.add(rest[first] as HostPing);
+    rest = rest.slice(first);
+  }
+  const indexesOf = (some: ReadonlySet<HostPing>): number[] => pings.flatMap((ping, index) => (some.has(ping) ? [index] : []));
+  return { steps: indexesOf(steps), strays: indexesOf(strays) };
+}
+
+/** What pings prove so far: limits at host time `at`, which weaken by the largest drift that is believed. */
+class Proven {
+  #at = Number.NaN;
+  #upper = Number.POSITIVE_INFINITY;
+  #lower = Number.NEGATIVE_INFINITY;
+
+  /** Whether no clock can fulfil a ping and those that were taken. */
+  refutes({ upperAt, upper, lowerAt, lower }: HostPing): boolean {
+    if (Number.isNaN(this.#at)) return false;
+    const grown = (time: number): number => driftMax * Math.abs(time - this.#at) + proofSlack;
+    return lower > this.#upper + grown(lowerAt) || upper < this.#lower - grown(upperAt);
+  }
+
+  take(ping: HostPing): void {
+    const drifted = Number.isNaN(this.#at) ? 0 : driftMax * Math.abs(ping.at - this.#at);
+    const open = (driftMax * wayOf(ping)) / 2;
+    this.#at = ping.at;
+    this.#upper = Math.min(this.#upper + drifted, ping.upper + open);
+    this.#lower = Math.max(this.#lower - drifted, ping.lower - open);
+  }
+}
+
+const provenBy = (pings: readonly HostPing[]): Proven => {
+  const proven = new Proven();
+  for (const ping of pings) proven.take(ping);
+  return proven;
+};
+
+/** Pings in a row that may be strays: a step lasts longer. */
+const straysMax = 2;
+/** Pings after a refuted one that are asked whether it is a stray. */
+const lookMax = 32;
+
+/** The first ping that those before it refute, with what are strays from there on: none where the clock stepped. */
+function firstRefuted(pings: readonly HostPing[]): { readonly at: number; readonly strays: readonly HostPing[] } | undefined {
+  const proven = new Proven();
+  for (const [at, ping] of pings.entries()) {
+    if (proven.refutes(ping)) return { at, strays: straysFrom(pings, at, proven) };
+    proven.take(ping);
+  }
+  return undefined;
+}
+
+function straysFrom(pings: readonly HostPing[], at: number, proven: Proven): readonly HostPing[] {
+  const refuted = [pings[at] as HostPing];
+  for (const next of pings.slice(at + 1, at + 1 + lookMax)) {
+    if (!proven.refutes(next)) {
+      if (provenBy(refuted).refutes(next)) return refuted;
+    } else if (refuted.push(next) > straysMax) return [];
+  }
+  // At the end nobody can tell.
+  return at + lookMax >= pings.length ? refuted : [];
+}
 
 /** Pings on either side of a proof that tell where the step was, and how large. */
 const beside = 24;
 
-/** The first ping after a step that is proven: one that those before it refute comes somewhat later. */
-function provenStep(pings: readonly HostPing[]): number | undefined {
-  const proof = firstRefuted(pings);
-  if (proof === undefined) return undefined;
+/** The first ping after the step that `proof` (an index) proves: that one comes somewhat later. */
+function provenStep(pings: readonly HostPing[], proof: number): number {
   const [from, to] = [Math.max(0, proof - beside), Math.min(pings.length, proof + beside)];
   const middleOf = (some: readonly HostPing[]): number => medianOf(some.map(({ upper, lower }) => (upper + lower) / 2));
   // Nearer to the proof some may be of the other side already.
@@ -71,20 +144,21 @@ function provenStep(pings: readonly HostPing[]): number | undefined {
   return split(pings, from, to, () => level, step);
 }
 
-function firstRefuted(pings: readonly HostPing[]): number | undefined {
-  let [upper, lower, last] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, Number.NaN];
-  for (const [index, ping] of pings.entries()) {
-    if (index > 0) {
-      upper += driftMax * (ping.at - last);
-      lower -= driftMax * (ping.at - last);
-    }
-    last = ping.at;
-    const slack = proofSlack + driftMax * ping.way;
-    if (ping.lower > upper + slack || ping.upper < lower - slack) return index;
-    upper = Math.min(upper, ping.upper);
-    lower = Math.max(lower, ping.lower);
+/** The first ping after a step that was found to be about `at`, and those next to it that were on their way meanwhile: they fit neither side. */
+function besideStep(pings: readonly HostPing[], at: number): { readonly first: number; readonly straddling: readonly HostPing[] } {
+  const straddling: HostPing[] = [];
+  let first = at;
+  for (; first < pings.length - 1; first++) {
+    const ping = pings[first] as HostPing;
+    if (!provenBy(pings.slice(first + 1, first + 1 + beside)).refutes(ping)) break;
+    if (provenBy(pings.slice(Math.max(0, first - beside), first)).refutes(ping)) straddling.push(ping);
   }
-  return undefined;
+  for (let last = at - 1; last > 0; last--) {
+    const ping = pings[last] as HostPing;
+    if (!provenBy(pings.slice(Math.max(0, last - beside), last)).refutes(ping)) break;
+    straddling.push(ping);
+  }
+  return { first, straddling };
 }
 
 /** The first ping after the first step that windows show. */
@@ -101,6 +175,8 @@ function likelyStep(pings: readonly HostPing[]): number | undefined {
     const limit = Math.max(madFactor * line.deviation * line.openness((later[after - 1] as WindowOffset).at), stepMin);
     const residuals = later.map(({ at, offset }) => offset - line.at(at));
     const step = medianOf(residuals);
+    const growth = Math.abs((residuals[after - 1] as number) - (residuals[0] as number));
+    if (growth > Math.max(limit, growthMax * Math.abs(step))) continue;
     if (Math.abs(step) <= limit || residuals.some((value) => Math.sign(value) !== Math.sign(step))) continue;
     const explained = later.map((window) => lateBy(window, shortest) + line.lateBy(window.at, shortest));
     if (medianOf(residuals.map((value, place) => Math.abs(value) - (explained[place] as number))) <= limit) continue;

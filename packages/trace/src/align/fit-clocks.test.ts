@@ -1,6 +1,6 @@
 // Simulated hosts whose true clocks are known: what is published has to hold against them.
 
-import { rankTime } from '@ranktrace/protocol';
+import { rankTime, traceTime } from '@ranktrace/protocol';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Random } from '../simulate/random.ts';
@@ -132,7 +132,8 @@ describe('the published bound', () => {
     const early = host.rank(1, 0, hour, [0.1 * second, 5 * second]);
     const both = { ...late, samples: [...early.samples, ...late.samples] };
     checkBound([referenceRank, both], 1, host, 0, hour);
-    expect(boundOf(fitClocks([referenceRank, both]), 1)).toBeLessThan(91e6);
+    // 50 ppm of an hour are 180 ms, and the clock may have stepped meanwhile: each side alone has to hold.
+    expect(boundOf(fitClocks([referenceRank, both]), 1)).toBeLessThan(290e6);
   });
 
   it.each([21, 22, 23, 24])('holds for a run shorter than a window and for a single ping (seed %i)', (seed) => {
@@ -296,7 +297,7 @@ describe('wrong samples', () => {
     expect(methodOf(fitClocks([referenceRank, chosen]), 1)).toBe('sampled');
   });
 
-  it('that are outvoted by their neighbours change nothing', () => {
+  it('that all others contradict move nothing, and the bound says what they said, where they said it', () => {
     const host = new SimulatedHost('a', 81);
     const honest = host.rank(1, 0, 120 * second, [0, 120 * second]);
     const lies = [0n, start - 5_000_000_000n, start * 3n, 10n ** 20n, start + 10_000_000n].map((remoteEpoch, index) => {
@@ -304,7 +305,12 @@ describe('wrong samples', () => {
     });
     const lied = { ...honest, samples: [...lies, ...honest.samples] };
     expect(checkBound([referenceRank, lied], 1, host, 0, 120 * second)).toBeLessThan(100_000);
-    expect(boundOf(fitClocks([referenceRank, lied]), 1)).toBe(boundOf(fitClocks([referenceRank, honest]), 1));
+    const { alignment } = (fitClocks([referenceRank, lied]).clocks[1] as FittedClocks['clocks'][number]).model;
+    expect(alignment.clockSteps).toBeUndefined();
+    const boundAbout = (time: number): number =>
+      Math.max(...Array.from({ length: 1000 }, (_, index) => alignment.boundAt?.(traceTime(time + index * 1e4)) as number));
+    expect(boundAbout(20 * second)).toBeGreaterThan(4.9 * second);
+    expect(boundAbout(30 * second)).toBeLessThan(250_000);
   });
 
   it('do not move the axis of a run whose reference has no ranks', () => {

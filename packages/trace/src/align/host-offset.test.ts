@@ -16,7 +16,8 @@ function pingsOf(seed: number, seconds: number, perSecond = 8): HostPing[] {
   return Array.from({ length: seconds * perSecond }, (_, index) => {
     const at = Math.round(((index + random.uniform() / 2) / perSecond) * second);
     const [there, back] = [90e3 + queue(), 90e3 + queue()];
-    return { at, upper: truth(at - (there + back) / 2) + there, lower: truth(at + (there + back) / 2) - back, way: there + back };
+    const [upperAt, lowerAt] = [at - (there + back) / 2, at + (there + back) / 2];
+    return { at, upperAt, upper: truth(upperAt) + there, lowerAt, lower: truth(lowerAt) - back };
   });
 }
 

@@ -1,18 +1,21 @@
 // Pings of one host → the offset of its clock at every time, and limits that are proven.
 //
-//   pings ─► steps cut it into segments ─► each: windows of 2 s ─► filter ─► knots        offset-windows.ts, offset-filter.ts
-//                                      └─► envelope                                       offset-envelope.ts
+//   pings ─► steps cut it into segments ─► each: windows of 2 s ─► filter ─► curve        offset-windows.ts, offset-filter.ts
+//                                      └─► envelope, about that curve                     offset-envelope.ts
 //
 //   offset   ──•──────•───╮         knots: one per window, in its middle, and one at each end of a segment, by the drift found there
-//                         ╰──•──    at a step the offset changes at once; the limits there are those of both sides
+//                         ╰──•──    at a step the offset changes at once, half way between the pings beside it
+//
+// A clock that is set back shows times twice, and one that was set ahead left some out. So each side of a step says between which host times it may
+// have been read; where both may, the limits are those of both.
 //
 // Invariant: the offset falls no faster than time passes (trace time never runs backwards), and lies within the limits where pings agree.
 
 import { type Nanos, nanos, nanosPerSecond } from '@ranktrace/protocol';
 import type { ClockKnots } from './clock-model.ts';
-import { clockSteps } from './clock-steps.ts';
+import { clockBreaks } from './clock-steps.ts';
 import type { HostPing } from './host-pings.ts';
-import { driftMax, OffsetEnvelope, type OffsetLimits } from './offset-envelope.ts';
+import { driftMax, driftUsual, type FittedCurve, OffsetEnvelope, type OffsetLimits } from './offset-envelope.ts';
 import { type SmoothOffset, smoothOffsets } from './offset-filter.ts';
 import { type WindowOffset, windowOffsets } from './offset-windows.ts';
 
@@ -27,31 +30,44 @@ interface Segment {
   /** Host times between which it is the model. */
   readonly from: number;
   readonly until: number;
+  /** Host times between which the clock may have been read on this side of its steps. */
+  readonly readFrom: number;
+  readonly readUntil: number;
+}
+
+/** What a ping says that fits none of those about it: limits that the clock may have had between the pings beside it. */
+interface Stray extends OffsetLimits {
+  readonly from: number;
+  readonly until: number;
 }
 
 /** Limits of a host's offset at every time. */
 export class HostLimits {
   readonly #segments: readonly Segment[];
-  #near = 0;
+  readonly #strays: readonly Stray[];
 
-  /** At least one segment, in order of time. */
-  constructor(segments: readonly Segment[]) {
+  /** At least one segment, in the order in which the clock had them. */
+  constructor(segments: readonly Segment[], strays: readonly Stray[]) {
     this.#segments = segments;
+    this.#strays = strays;
   }
 
-  /** Limits at host time `time`. Between the last ping before a step and the first after it nobody knows which side holds: both do. */
+  /** Limits at host time `time`: of every side of a step that it may be on, and of strays. */
   at(time: number): OffsetLimits {
-    const segments = this.#segments;
-    let near = this.#near;
-    while (near > 0 && time < (segments[near] as Segment).from) near--;
-    while (near + 1 < segments.length && time >= (segments[near + 1] as Segment).from) near++;
-    this.#near = near;
-    const own = (segments[near] as Segment).envelope;
-    const limits = own.at(time);
-    const other = time > own.last ? segments[near + 1] : time < own.first ? segments[near - 1] : undefined;
-    if (other === undefined) return limits;
-    const beyond = other.envelope.at(time);
-    return { lower: Math.min(limits.lower, beyond.lower), upper: Math.max(limits.upper, beyond.upper) };
+    let [lower, upper] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
+    const cover = (limits: OffsetLimits): void => {
+      lower = Math.min(lower, limits.lower);
+      upper = Math.max(upper, limits.upper);
+    };
+    let model = this.#segments[0] as Segment;
+    for (const segment of this.#segments) {
+      if (time >= segment.from) model = segment;
+      if (time >= segment.readFrom && time <= segment.readUntil) cover(segment.envelope.at(time));
+    }
+    // A time that the clock never showed.
+    if (lower > upper) cover(model.envelope.at(time));
+    for (const stray of this.#strays) if (time > stray.from && time < stray.until) cover(stray);
+    return { lower, upper };
   }
 
   /** How far from `offset` the truth may be at host time `time`, ns. */
@@ -67,10 +83,17 @@ export class HostLimits {
       if (time >= from && time <= until) worst = Math.max(worst, this.distance(time, offsetAt(time)));
     };
     look(from);
-    for (const { envelope, from: begin, until: end } of this.#segments) {
-      for (const time of envelope.bends(Math.max(from, begin), Math.min(until, end))) look(time);
-      look(begin);
-      if (begin - 1 >= from) look(begin - 1);
+    for (const segment of this.#segments) {
+      for (const time of segment.envelope.bends(Math.max(from, segment.readFrom), Math.min(until, segment.readUntil))) look(time);
+      for (const time of [segment.from, segment.readFrom]) {
+        look(time - 1);
+        look(time);
+      }
+      look(segment.readUntil);
+    }
+    for (const stray of this.#strays) {
+      look(stray.from + 1);
+      look(stray.until - 1);
     }
     for (const time of knots) look(time);
     look(until);
@@ -83,43 +106,103 @@ export interface HostOffset {
   readonly limits: HostLimits;
   /** Host times at which the clock stepped. */
   readonly steps: readonly number[];
+  /** ρ, ns per ns, that the limits reckon with: more than `driftUsual` where the pings show that the clock runs faster or slower than that. */
+  readonly drift: number;
 }
 
 /**
- * Fits at least one ping, in order of time, for host times in [from, until] ns. `known`: offsets where they are known better than by the
- * middle of what the pings allow, in order of time; the model is then made of them.
+ * Fits at least one ping, in the order in which they were made, for host times in [from, until] ns. `known`: offsets where they are known better
+ * than by the middle of what the pings allow, in order of time; the model is then made of them.
  */
 export function fitHostOffset(pings: readonly HostPing[], from: number, until: number, known: readonly WindowOffset[] = []): HostOffset {
   // Where offsets are known from elsewhere the pings are what hosts did together: too few and too uneven to tell a step.
-  const firsts = [0, ...(known.length > 0 ? [] : clockSteps(pings))];
+  const breaks = known.length > 0 ? { steps: [], strays: [] } : clockBreaks(pings);
+  const strayPings = new Set(breaks.strays.map((index) => pings[index] as HostPing));
+  const parts = [0, ...breaks.steps].map((first, place) =>
+    pings.slice(first, breaks.steps[place]).filter((ping) => !strayPings.has(ping)),
+  );
+  const cuts = parts.slice(1).map((part, place) => Math.round(((parts[place]?.at(-1) as HostPing).at + (part[0] as HostPing).at) / 2));
   const segments: Segment[] = [];
   const at: number[] = [];
   const offset: number[] = [];
-  for (const [place, first] of firsts.entries()) {
-    const next = firsts[place + 1];
-    const own = pings.slice(first, next);
-    const begin = place === 0 ? Number.NEGATIVE_INFINITY : (own[0] as HostPing).at;
-    const end = next === undefined ? Number.POSITIVE_INFINITY : (pings[next] as HostPing).at;
-    const envelope = new OffsetEnvelope(own);
-    const segment = {
-      envelope,
-      from: Math.max(begin, Math.min(from, envelope.first)),
-      until: Math.min(end - 1, Math.max(until, envelope.last)),
+  for (const [place, own] of parts.entries()) {
+    const [begin, end] = [cuts[place - 1] ?? Number.NEGATIVE_INFINITY, cuts[place] ?? Number.POSITIVE_INFINITY];
+    const [previous, next] = [parts[place - 1]?.at(-1), parts[place + 1]?.[0]];
+    const [first, last] = [own[0] as HostPing, own.at(-1) as HostPing];
+    const span = {
+      from: Math.max(begin, Math.min(from, first.upperAt, first.lowerAt)),
+      until: Math.min(end - 1, Math.max(until, last.upperAt, last.lowerAt)),
     };
-    segments.push(segment);
-    const windows = known.filter((window) => window.at >= begin && window.at < end);
-    for (const knot of knotsOf(windows.length > 0 ? windows : windowOffsets(own, filterWindowNs, bestPings), segment)) {
+    const windows = known.length > 0 ? known : windowOffsets(own, filterWindowNs, bestPings);
+    const smooth = smoothOffsets(windows);
+    const curve = known.length > 0 ? undefined : curveOf(windows, smooth);
+    const envelope = new OffsetEnvelope(own, { driftSeen: curve?.driftSeen ?? 0, ...(curve && { curve }) });
+    segments.push({
+      envelope,
+      ...span,
+      readFrom: previous === undefined ? Number.NEGATIVE_INFINITY : previous.at + previous.lower - first.upper,
+      readUntil: next === undefined ? Number.POSITIVE_INFINITY : next.at + next.upper - last.lower,
+    });
+    for (const knot of knotsOf(smooth, segments[place] as Segment)) {
       at.push(knot.at);
       offset.push(knot.offset);
     }
   }
-  const steps = segments.slice(1).map((segment) => segment.from);
-  return { knots: increasing(at, offset), limits: new HostLimits(segments), steps };
+  const strays = breaks.strays.map((index) => strayAt(pings, index, strayPings));
+  const drift = Math.max(...segments.map(({ envelope }) => envelope.drift));
+  return { knots: increasing(at, offset), limits: new HostLimits(segments, strays), steps: cuts, drift };
+}
+
+/** Between the pings that are none. */
+function strayAt(pings: readonly HostPing[], index: number, strays: ReadonlySet<HostPing>): Stray {
+  const { upper, lower, upperAt, lowerAt } = pings[index] as HostPing;
+  const isNone = (ping: HostPing): boolean => !strays.has(ping);
+  const before = pings.slice(0, index).findLast(isNone);
+  const after = pings.slice(index + 1).find(isNone);
+  const [from, until] = [before?.at ?? Number.NEGATIVE_INFINITY, after?.at ?? Number.POSITIVE_INFINITY];
+  return { upper, lower, from: Math.min(from, upperAt, lowerAt), until: Math.max(until, upperAt, lowerAt) };
+}
+
+/** Windows over which a drift is looked at: nearer ones are too uncertain. */
+const driftReach = 5;
+/** Times the drift that windows were seen to have off the curve; at least `offMin`, ns per ns. */
+const offFactor = 2;
+const offMin = 0.5e-6;
+/** A drift that is seen goes on for a while, somewhat faster or slower. */
+const driftMargin = 1.2;
+/** ns that a window's offset is uncertain by anyhow. */
+const windowNoise = 3000;
+
+/** The curve through smoothed windows, how fast the clock may leave it, and the largest drift that the windows show for sure. */
+function curveOf(windows: readonly WindowOffset[], smooth: readonly SmoothOffset[]): (FittedCurve & { readonly driftSeen: number }) | undefined {
+  // A few windows follow any clock.
+  if (windows.length <= 2 * driftReach) return undefined;
+  const shortest = Math.min(...windows.map(({ width }) => width));
+  const openOf = ({ width }: WindowOffset): number => (width - shortest) / 2 + windowNoise;
+  let [off, driftSeen] = [0, 0];
+  for (let place = driftReach; place < windows.length; place++) {
+    const [one, other] = [windows[place - driftReach], windows[place]] as [WindowOffset, WindowOffset];
+    const [curveOne, curveOther] = [smooth[place - driftReach], smooth[place]] as [SmoothOffset, SmoothOffset];
+    const time = other.at - one.at;
+    const sure = (change: number): number => Math.max(0, Math.abs(change) - openOf(one) - openOf(other)) / time;
+    driftSeen = Math.max(driftSeen, sure(other.offset - one.offset));
+    off = Math.max(off, sure(other.offset - curveOther.offset - (one.offset - curveOne.offset)));
+  }
+  let near = 0;
+  const offsetAt = (time: number): number => {
+    const last = smooth.length - 1;
+    while (near > 0 && (smooth[near] as SmoothOffset).at > time) near--;
+    while (near < last && (smooth[near + 1] as SmoothOffset).at <= time) near++;
+    const { at, offset, drift } = smooth[near] as SmoothOffset;
+    const next = smooth[near + 1];
+    if (time < at || next === undefined) return offset + clamp(drift, -driftMax, driftMax) * (time - at);
+    return offset + ((time - at) / (next.at - at)) * (next.offset - offset);
+  };
+  return { offsetAt, drift: offMin + offFactor * off, driftSeen: driftSeen > driftUsual / 2 ? driftSeen * driftMargin : 0 };
 }
 
 /** Knots of a segment, in order of time: the smoothed windows inside of it, and its ends. */
-function knotsOf(windows: readonly WindowOffset[], { envelope, from, until }: Segment): { at: number; offset: number }[] {
-  const smooth = smoothOffsets(windows);
+function knotsOf(smooth: readonly SmoothOffset[], { envelope, from, until }: Segment): { at: number; offset: number }[] {
   const [first, last] = [smooth[0] as SmoothOffset, smooth.at(-1) as SmoothOffset];
   const beyond = ({ at, offset, drift }: SmoothOffset, time: number) => ({
     at: time,
@@ -129,7 +212,8 @@ function knotsOf(windows: readonly WindowOffset[], { envelope, from, until }: Se
   const nearest = inside.length === 0 ? [beyond(first, from), beyond(first, until)] : [beyond(first, from), ...inside, beyond(last, until)];
   // Between its pings the limits bind; beyond them they only widen.
   return nearest.map(({ at, offset }) => {
-    const { lower, upper } = envelope.at(at);
+    const near = envelope.withoutStep(at);
+    const { lower, upper } = near.lower <= near.upper ? near : envelope.at(at);
     return { at: Math.round(at), offset: clamp(offset, lower, upper) };
   });
 }

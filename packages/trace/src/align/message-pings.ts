@@ -11,7 +11,7 @@ import { nanosPerSecond } from '@ranktrace/protocol';
 import type { Interval } from './clock-evidence.ts';
 import type { ClockModel } from './clock-model.ts';
 import type { Host } from './fit-clocks.ts';
-import { type HostPing, isExact } from './host-pings.ts';
+import { type HostPing, inOrder, isExact } from './host-pings.ts';
 import { medianOf } from './median.ts';
 import type { WindowOffset } from './offset-windows.ts';
 
@@ -34,7 +34,7 @@ interface Common {
 export function messagePings(host: Host, other: Host, model: ClockModel): HostPing[] {
   const pings: HostPing[] = [];
   const add = (upperAt: number, upper: number, lowerAt: number, lower: number): void => {
-    const ping = { at: Math.round((upperAt + lowerAt) / 2), lower: lower - 1, upper: upper + 1, way: Math.abs(lowerAt - upperAt) };
+    const ping = { at: Math.round((upperAt + lowerAt) / 2), upperAt, upper: upper + 1, lowerAt, lower: lower - 1 };
     if (Object.values(ping).every(isExact)) pings.push(ping);
   };
   for (const { own, other: theirs } of commonOf(host, other, model, 'collectives', 'collectives')) {
@@ -47,7 +47,7 @@ export function messagePings(host: Host, other: Host, model: ClockModel): HostPi
     add(own.end, theirs.end - own.end, own.start, theirs.start - own.start);
   }
   for (const { upper, lower } of sendPairs(host, other, model)) add(upper.at, upper.limit, lower.at, lower.limit);
-  return pings.filter(({ lower, upper }) => lower <= upper).sort((a, b) => a.at - b.at || a.lower - b.lower || a.upper - b.upper);
+  return pings.filter(({ lower, upper }) => lower <= upper).sort(inOrder);
 }
 
 /** What one send says about a host's offset, from its time on the host's clock. */

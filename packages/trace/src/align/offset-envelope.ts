@@ -1,20 +1,27 @@
-// Tier 0: what pings prove. A ping's proof weakens away from it by the drift ρ a clock may have, so every ping is a cone, and the offset lies
-// in all of them:
+// Tier 0: what pings prove. Each says two things, each at a time of its own: the offset was at most `upper` when it was sent, and at least
+// `lower` when its answer came. A proof weakens away from its time by the drift ρ that a clock may have, so it is a cone, and what lies before
+// a time and what lies after it each make limits of their own:
 //
-//   U ╲    ╱╲    ╱     U(t) = least of upper + ρ·|t − at|
-//      ╲__╱  ╲__╱
-//      ╱‾‾╲  ╱‾‾╲
-//   L ╱    ╲╱    ╲     L(t) = greatest of lower − ρ·|t − at|
+//   before  ╲_  ╲__ t            U(t) = the larger of  least of upper + ρ·(t − at) before t,  and the same after t
+//             ╲___╲ ┊            L(t) = the smaller of greatest of lower − ρ·(t − at) before t,  and the same after t
+//   after           ┊ __╱        A step that nobody saw is on one side of t: the other side alone still holds, and so do the limits.
 //
-// Pings with L > U contradict each other at that ρ: then the next larger one is tried (a clock that NTP slews runs up to 500 ppm off). Where
-// none fits, a ping lied, or the clock stepped and nobody saw it: then U and L cover what the two pings next to a time say by themselves.
+// Two ρ: one against a clock that stands still, 50 ppm or more where the evidence shows more (`driftsMax`); and a small one against the fitted
+// curve, as far as its windows follow it, for `memoryNs` without a ping at most. Both hold, so the nearer limits count.
+//
+// Pings with L > U over all of them contradict each other at that ρ: then the next larger one is tried (a clock that NTP slews runs up to 500 ppm
+// off). Where none fits, the clock does what no clock does, and U and L cover what the pings next to a time say by themselves.
 
 import type { HostPing } from './host-pings.ts';
 
 /** ρ against the reference: oscillators are specified to ±20–50 ppm, adjtime(2) slews by 500 ppm. */
 const driftsMax = [50e-6, 100e-6, 200e-6, 400e-6, 800e-6] as const;
+/** ρ that is reckoned with where nothing shows more. */
+export const driftUsual: number = driftsMax[0];
 /** The largest ρ that is believed. */
 export const driftMax: number = driftsMax[driftsMax.length - 1] as number;
+/** Host time, ns, for which a drift that was seen goes on for sure. */
+const memoryNs = 10e9;
 
 /** Limits of an offset, ns. */
 export interface OffsetLimits {
@@ -22,28 +29,124 @@ export interface OffsetLimits {
   readonly upper: number;
 }
 
+/** The offset as fitted, and how fast the clock may leave it. */
+export interface FittedCurve {
+  offsetAt(time: number): number;
+  /** ns per ns that the clock runs off the curve at most. */
+  readonly drift: number;
+}
+
 export class OffsetEnvelope {
   /** ρ that the pings were found to agree at. */
   readonly drift: number;
   /** Whether they agree at none. */
   readonly contradictory: boolean;
+  /** Host times between which something is known from either side, ns. */
+  readonly first: number;
+  readonly last: number;
+  readonly #upper: Cones;
+  readonly #lower: Cones;
+  readonly #near: { readonly upper: Cones; readonly lower: Cones; readonly curve: FittedCurve } | undefined;
+
+  /** At least one ping, in order of time. `driftSeen`: the largest drift that the pings show, ns per ns. */
+  constructor(pings: readonly HostPing[], { driftSeen = 0, curve }: { readonly driftSeen?: number; readonly curve?: FittedCurve } = {}) {
+    const uppers = sorted(pings.map(({ upperAt, upper }) => ({ at: upperAt, limit: upper })));
+    const lowers = sorted(pings.map(({ lowerAt, lower }) => ({ at: lowerAt, limit: -lower })));
+    const drift = driftsMax.find((one) => one >= driftSeen && agree(uppers, lowers, one));
+    this.drift = drift ?? driftMax;
+    this.contradictory = drift === undefined;
+    const memory = this.contradictory ? 0 : Number.POSITIVE_INFINITY;
+    this.#upper = new Cones(uppers, this.drift, memory);
+    this.#lower = new Cones(lowers, this.drift, memory);
+    this.first = Math.max(this.#upper.first, this.#lower.first);
+    this.last = Math.min(this.#upper.last, this.#lower.last);
+    this.#near = curve === undefined || this.contradictory ? undefined : near(uppers, lowers, curve, this.drift);
+  }
+
+  /** Limits at host time `time`, ns, that hold even if the clock stepped once about then. */
+  at(time: number): OffsetLimits {
+    return this.#limits(time, Math.max);
+  }
+
+  /** Limits at host time `time` if the clock did not step: nearer, and of no meaning (lower > upper) where it did. */
+  withoutStep(time: number): OffsetLimits {
+    return this.#limits(time, Math.min);
+  }
+
+  #limits(time: number, either: typeof Math.max): OffsetLimits {
+    const [upper, lower] = [this.#upper.at(time, either), -this.#lower.at(time, either)];
+    if (this.#near === undefined) return { lower, upper };
+    const offset = this.#near.curve.offsetAt(time);
+    return {
+      lower: Math.max(lower, offset - this.#near.lower.at(time, either)),
+      upper: Math.min(upper, offset + this.#near.upper.at(time, either)),
+    };
+  }
+
+  /** Host times at which limits bend, in order, within [from, until]. */
+  bends(from: number, until: number): number[] {
+    const all = [this.#upper, this.#lower, this.#near?.upper, this.#near?.lower].flatMap((cones) => cones?.bends() ?? []);
+    return all.filter((time) => time >= from && time <= until).sort((a, b) => a - b);
+  }
+}
+
+/** One side of a proof: at host time `at`, the offset (or, of lower limits, its negative) was at most `limit`. */
+interface Proof {
+  readonly at: number;
+  readonly limit: number;
+}
+
+const sorted = (proofs: Proof[]): Proof[] => proofs.sort((a, b) => a.at - b.at);
+
+/** Whether clocks that drift by at most `drift` can fulfil all of it: no lower limit above an upper one. */
+function agree(uppers: readonly Proof[], lowers: readonly Proof[], drift: number): boolean {
+  let [upper, negativeLower] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
+  for (let [u, l, last] = [0, 0, 0]; u < uppers.length || l < lowers.length; ) {
+    const isUpper = l === lowers.length || (u < uppers.length && (uppers[u] as Proof).at <= (lowers[l] as Proof).at);
+    const { at, limit } = (isUpper ? uppers[u++] : lowers[l++]) as Proof;
+    upper += drift * (at - last);
+    negativeLower += drift * (at - last);
+    last = at;
+    if (isUpper) upper = Math.min(upper, limit);
+    else negativeLower = Math.min(negativeLower, limit);
+    if (upper + negativeLower < 0) return false;
+  }
+  return true;
+}
+
+/** The limits about a curve; undefined where it needs so large a drift that they say nothing more. */
+function near(uppers: readonly Proof[], lowers: readonly Proof[], curve: FittedCurve, driftFar: number) {
+  const overs = uppers.map(({ at, limit }) => ({ at, limit: limit - curve.offsetAt(at) }));
+  const unders = lowers.map(({ at, limit }) => ({ at, limit: limit + curve.offsetAt(at) }));
+  for (let { drift } = curve; drift < driftFar; drift *= 2) {
+    if (agree(overs, unders, drift)) return { upper: new Cones(overs, drift, memoryNs), lower: new Cones(unders, drift, memoryNs), curve };
+  }
+  return undefined;
+}
+
+/** Upper limits by what was before a time, and by what came after it. */
+class Cones {
   readonly #at: Float64Array;
-  readonly #upper: Float64Array;
-  readonly #lower: Float64Array;
+  /** The least limit at each proof by those before it, and by those after it, itself included. */
+  readonly #before: Float64Array;
+  readonly #after: Float64Array;
+  readonly #drift: number;
+  readonly #memory: number;
   #near = 0;
 
-  /** At least one ping, in order of time. */
-  constructor(pings: readonly HostPing[]) {
-    let found = tightened(pings, driftsMax[0]);
-    for (const drift of driftsMax) {
-      if (!found.contradictory) break;
-      found = tightened(pings, drift);
-    }
-    this.drift = found.drift;
-    this.contradictory = found.contradictory;
-    this.#at = Float64Array.from(pings, ({ at }) => at);
-    this.#upper = found.contradictory ? Float64Array.from(pings, ({ upper, way }) => upper + found.drift * way) : found.upper;
-    this.#lower = found.contradictory ? Float64Array.from(pings, ({ lower, way }) => lower - found.drift * way) : found.lower;
+  /** `proofs` in order of time. `memory`: host time, ns, after which a proof says nothing. */
+  constructor(proofs: readonly Proof[], drift: number, memory: number) {
+    this.#at = Float64Array.from(proofs, ({ at }) => at);
+    this.#before = Float64Array.from(proofs, ({ limit }) => limit);
+    this.#after = this.#before.slice();
+    this.#drift = drift;
+    this.#memory = memory;
+    const tighten = (limits: Float64Array, index: number, other: number): void => {
+      const apart = Math.abs((this.#at[index] as number) - (this.#at[other] as number));
+      if (apart <= memory) limits[index] = Math.min(limits[index] as number, (limits[other] as number) + drift * apart);
+    };
+    for (let index = 1; index < proofs.length; index++) tighten(this.#before, index, index - 1);
+    for (let index = proofs.length - 2; index >= 0; index--) tighten(this.#after, index, index + 1);
   }
 
   get first(): number {
@@ -54,58 +157,38 @@ export class OffsetEnvelope {
     return this.#at[this.#at.length - 1] as number;
   }
 
-  /** Limits at host time `time`, ns. */
-  at(time: number): OffsetLimits {
+  /** The limit at host time `time` by `either` what was before it or what came after it; infinite where every proof is too far away. */
+  at(time: number, either: typeof Math.max): number {
     const at = this.#at;
     const last = at.length - 1;
     // Asked mostly in order of time.
-    let near = Math.min(this.#near, last);
+    let near = this.#near;
     while (near > 0 && (at[near] as number) > time) near--;
     while (near < last && (at[near + 1] as number) <= time) near++;
     this.#near = near;
-    const before = this.#from(near, time);
-    if (time < (at[0] as number) || near === last) return before;
-    const after = this.#from(near + 1, time);
-    if (!this.contradictory) return { lower: Math.max(before.lower, after.lower), upper: Math.min(before.upper, after.upper) };
-    return { lower: Math.min(before.lower, after.lower), upper: Math.max(before.upper, after.upper) };
+    if (time < this.first) return this.#from(this.#after, 0, time);
+    const before = this.#from(this.#before, near, time);
+    return near === last ? before : either(before, this.#from(this.#after, near + 1, time));
   }
 
-  /** Host times at which limits bend, in order, within [from, until]. */
-  *bends(from: number, until: number): Generator<number> {
-    const at = this.#at;
-    for (let index = 0; index < at.length; index++) {
-      const time = at[index] as number;
-      if (time >= from && time <= until) yield time;
-      if (index + 1 === at.length) return;
-      const next = at[index + 1] as number;
-      for (const meeting of this.#meetings(index))
-        if (meeting > time && meeting < next && meeting >= from && meeting <= until) yield meeting;
+  #from(limits: Float64Array, index: number, time: number): number {
+    const apart = Math.abs(time - (this.#at[index] as number));
+    // Without any memory it is still a proof of the times next to it.
+    return this.#memory > 0 && apart > this.#memory ? Number.POSITIVE_INFINITY : (limits[index] as number) + this.#drift * apart;
+  }
+
+  /** Where limits bend or jump: at each proof, just beside it, where the two sides of it meet, and where memory ends. */
+  bends(): number[] {
+    const bends: number[] = [];
+    for (let index = 0; index < this.#at.length; index++) {
+      const time = this.#at[index] as number;
+      bends.push(time - 1, time);
+      if (Number.isFinite(this.#memory)) bends.push(time + this.#memory, time - this.#memory);
+      if (index + 1 === this.#at.length) break;
+      const next = this.#at[index + 1] as number;
+      const meeting = (time + next) / 2 + ((this.#after[index + 1] as number) - (this.#before[index] as number)) / (2 * this.#drift);
+      if (meeting > time && meeting < next) bends.push(meeting);
     }
+    return bends;
   }
-
-  /** Where the cones of a ping and the next meet. */
-  #meetings(index: number): number[] {
-    const middle = ((this.#at[index] as number) + (this.#at[index + 1] as number)) / 2;
-    const apart = (limits: Float64Array) => ((limits[index + 1] as number) - (limits[index] as number)) / (2 * this.drift);
-    return [middle + apart(this.#upper), middle - apart(this.#lower)].sort((a, b) => a - b);
-  }
-
-  #from(index: number, time: number): OffsetLimits {
-    const grown = this.drift * Math.abs(time - (this.#at[index] as number));
-    return { lower: (this.#lower[index] as number) - grown, upper: (this.#upper[index] as number) + grown };
-  }
-}
-
-/** What each ping says with all others. */
-function tightened(pings: readonly HostPing[], drift: number) {
-  const upper = Float64Array.from(pings, ({ upper, way }) => upper + (drift * way) / 2);
-  const lower = Float64Array.from(pings, ({ lower, way }) => lower - (drift * way) / 2);
-  const tighten = (index: number, other: number): void => {
-    const grown = drift * Math.abs((pings[index] as HostPing).at - (pings[other] as HostPing).at);
-    upper[index] = Math.min(upper[index] as number, (upper[other] as number) + grown);
-    lower[index] = Math.max(lower[index] as number, (lower[other] as number) - grown);
-  };
-  for (let index = 1; index < pings.length; index++) tighten(index, index - 1);
-  for (let index = pings.length - 2; index >= 0; index--) tighten(index, index + 1);
-  return { drift, upper, lower, contradictory: upper.some((value, index) => value < (lower[index] as number)) };
 }

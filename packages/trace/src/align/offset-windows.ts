@@ -126,8 +126,8 @@ function measure(pings: readonly HostPing[], from: number, to: number, at: numbe
   for (let index = from; index < to; index++) {
     const ping = pings[index] as HostPing;
     // Each limit holds where its message was sent or received.
-    insert(least, ping.upper - slope * (ping.at - ping.way / 2 - at));
-    insert(greatest, -(ping.lower - slope * (ping.at + ping.way / 2 - at)));
+    insert(least, ping.upper - slope * (ping.upperAt - at));
+    insert(greatest, -(ping.lower - slope * (ping.lowerAt - at)));
   }
   const count = Math.min(best, to - from);
   const upper = meanOf(least, count);
