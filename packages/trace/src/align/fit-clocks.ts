@@ -6,7 +6,7 @@
 //   or by their wall clock
 //
 //   hostPings ─► fitHostOffset  (tiers 0 and 1)          host-pings.ts, host-offset.ts
-//   SharedEvents ─► messagePings ─► fitHostOffset        message-pings.ts
+//   SharedEvents ─► messagePings ─► fitHostOffset        message-pings.ts; where clocks stepped too, to say where between two pings
 //   ClockCoupling ─► corrections (tier 2)                clock-coupling.ts, fed by the merge
 //
 // Worked numbers are in docs/clock-alignment.md.
@@ -19,11 +19,10 @@ import type { Alignment } from '../trace-sink.ts';
 import type { ClockCoupling, CoupledHosts } from './clock-coupling.ts';
 import type { ClockEvidence } from './clock-evidence.ts';
 import { ClockModel, type ClockProof, type RankClock } from './clock-model.ts';
-import { fitHostOffset, type HostOffset, increasing } from './host-offset.ts';
-import { type HostPing, hostPings, isPossible, windowNs } from './host-pings.ts';
+import { fitHostOffset, type HostOffset, increasing, type OffsetHints } from './host-offset.ts';
+import { type HostPing, hostPings, isPossible, referenceTime, windowNs } from './host-pings.ts';
 import type { LastResort } from './last-resort.ts';
 import { exitOffsets, messagePings, sharedOffset, stepOffset } from './message-pings.ts';
-import type { WindowOffset } from './offset-windows.ts';
 import { axis } from './solve-constraints.ts';
 
 export type { ClockEvidence, ClockSample } from './clock-evidence.ts';
@@ -60,6 +59,9 @@ interface PlacedHost {
   readonly leader: number;
 }
 
+/** On either side of the pings beside a step, ns. */
+const besideNs = 50e6;
+
 /** A rank's last batch may hold events from after its watermark, by the recorder's margin of 100 ms and the time a flush takes. */
 const afterWatermarkNs = 200e6;
 
@@ -81,6 +83,7 @@ export class ClusterClocks {
     this.#reference = chooseReference(evidence, this.#hosts);
     this.#origin = this.#hosts.find(({ name }) => name === this.#reference)?.epoch ?? originWithoutRanks(evidence, this.#reference);
     this.#placed = this.#hosts.map((host, index) => placeByPings(host, index, this.#reference, this.#origin));
+    placeSteps(this.#hosts, this.#placed, this.#reference, this.#origin);
     placeByMessages(this.#hosts, this.#placed);
     this.#unixEpoch = placeUnaligned(this.#hosts, this.#placed);
   }
@@ -101,6 +104,24 @@ export class ClusterClocks {
       this.#placed.some((placed) => isOpen(placed as PlacedHost)) &&
       this.#evidence.every(({ shared }) => shared === undefined)
     );
+  }
+
+  /**
+   * RankTimes, of each evidence, in which it was while some clock stepped: what ranks did together then says when that was. Empty where no clock
+   * stepped, or that has been said.
+   */
+  get stepWindows(): readonly (readonly { readonly from: number; readonly until: number }[])[] {
+    if (this.wantsSharedEvents || this.#evidence.some(({ shared }) => shared !== undefined)) return this.#evidence.map(() => []);
+    const steps = this.#placed.flatMap((placed, host) => (placed?.offset?.steps ?? []).map((step) => ({ ...step, host })));
+    return this.#evidence.map((rank) => {
+      const own = this.#hostOf.get(rank) as number;
+      const { model } = this.#placed[own] as PlacedHost;
+      const epoch = Number(rank.epoch - (this.#hosts[own] as Host).epoch);
+      return steps.map(({ host, last, first }) => {
+        const times = host === own ? [last.at, first.at] : [referenceTime(last), referenceTime(first)].map((time) => model.toHost(time));
+        return { from: Math.min(...times) - epoch - besideNs, until: Math.max(...times) - epoch + besideNs };
+      });
+    });
   }
 
   /** What the axis rests on: the hosts, where their clocks are counted from, and the reference. */
@@ -211,21 +232,43 @@ function placeByPings(host: Host, leader: number, reference: string, origin: big
   return pings.length === 0 ? undefined : placedBy(pings, { method: 'sampled', host, leader, referenceBound: 0 });
 }
 
-interface Placing {
+/** Places steps anew where hosts say what they did together meanwhile: each by the clocks as they were. */
+function placeSteps(hosts: readonly Host[], placed: (PlacedHost | undefined)[], reference: string, origin: bigint): void {
+  const known = [...placed];
+  for (const [index, host] of hosts.entries()) {
+    const { offset, leader } = known[index] ?? {};
+    if (offset === undefined || leader === undefined || offset.steps.length === 0) continue;
+    const others = hosts.flatMap((_, other) => (other !== index && known[other] !== undefined ? [other] : []));
+    const together = others
+      .slice(0, comparedMax)
+      .flatMap((other) => messagePings(host, hosts[other] as Host, (known[other] as PlacedHost).model));
+    if (together.length === 0) continue;
+    const pings = hostPings(host.ranks, host.epoch, reference, origin);
+    placed[index] = placedBy(pings, { method: 'sampled', host, leader, referenceBound: 0, together });
+  }
+}
+
+interface Placing extends OffsetHints {
   readonly method: Alignment['method'];
   readonly host: Host;
   readonly leader: number;
   readonly referenceBound: number;
-  /** Offsets where they are known better than by the middle of what pings allow. */
-  readonly windows?: readonly WindowOffset[];
 }
 
-function placedBy(pings: readonly HostPing[], { method, host, leader, referenceBound, windows = [] }: Placing): PlacedHost {
+function placedBy(pings: readonly HostPing[], { method, host, leader, referenceBound, ...hints }: Placing): PlacedHost {
   const { from, until } = lifeOf(host, pings);
-  const offset = fitHostOffset(pings, from, until, windows);
-  const model = ClockModel.proven(method, offset.knots, { ...offset, from, until, referenceBound });
+  const offset = fitHostOffset(pings, from, until, hints);
+  const model = ClockModel.proven(method, offset.knots, proofOf(offset, from, until, referenceBound));
   return { model, offset, from, until, referenceBound, leader };
 }
+
+const proofOf = ({ limits, steps }: HostOffset, from: number, until: number, referenceBound: number): ClockProof => ({
+  limits,
+  steps: steps.map(({ at }) => at),
+  from,
+  until,
+  referenceBound,
+});
 
 /** Host times between which the ranks of a host ran, and its pings lie. */
 function lifeOf({ ranks, epoch }: Host, pings: readonly HostPing[]): { from: number; until: number } {
@@ -271,14 +314,14 @@ function placeByMessage(hosts: readonly Host[], placed: readonly (PlacedHost | u
     const offset = sharedOffset(host, hosts[by] as Host, known.model, pings);
     if (offset !== undefined) {
       const windows = [{ at: (pings[0] as HostPing).at, offset, width: 0, slope: 0 }];
-      return placedBy(pings, { method: 'shared', host, leader: known.leader, referenceBound, windows });
+      return placedBy(pings, { method: 'shared', host, leader: known.leader, referenceBound, known: windows });
     }
     if (pings.length > (best?.pings.length ?? 0)) best = { by, pings };
   }
   if (best === undefined) return undefined;
   const { model } = placed[best.by] as PlacedHost;
   const windows = exitOffsets(host, hosts[best.by] as Host, model);
-  return placedBy(best.pings, { method: 'messages', host, leader: index, referenceBound: model.alignment.bound ?? 0, windows });
+  return placedBy(best.pings, { method: 'messages', host, leader: index, referenceBound: model.alignment.bound ?? 0, known: windows });
 }
 
 /**
@@ -328,7 +371,7 @@ function offsetBySteps(host: Host, hosts: readonly Host[], placed: readonly (Pla
 function corrected(placed: PlacedHost, coupling: ClockCoupling | undefined, resort: LastResort | undefined): ClockModel {
   const { model, offset, from, until, referenceBound, leader } = placed;
   if (coupling === undefined || offset === undefined) return model;
-  const proof = { ...offset, from, until, referenceBound };
+  const proof = proofOf(offset, from, until, referenceBound);
   const coupled = bent(model, coupling.knots, (time) => coupling.correction(leader, time), proof);
   const shifted = resort?.shifted(leader) ?? [];
   if (resort === undefined || shifted.length === 0) return coupled;

@@ -4,7 +4,8 @@
 //                                      └─► envelope, about that curve                     offset-envelope.ts
 //
 //   offset   ──•──────•───╮         knots: one per window, in its middle, and one at each end of a segment, by the drift found there
-//                         ╰──•──    at a step the offset changes at once, half way between the pings beside it
+//                         ╰──•──    at a step the offset changes at once, half way between the pings beside it; nearer (step-places.ts)
+//                                   where the host did something together with others meanwhile
 //
 // A clock that is set back shows times twice, and one that was set ahead left some out. So each side of a step says between which host times it may
 // have been read; where both may, the limits are those of both.
@@ -18,6 +19,7 @@ import type { HostPing } from './host-pings.ts';
 import { driftMax, driftUsual, type FittedCurve, OffsetEnvelope, type OffsetLimits } from './offset-envelope.ts';
 import { type SmoothOffset, smoothOffsets } from './offset-filter.ts';
 import { type WindowOffset, windowOffsets } from './offset-windows.ts';
+import { type BesideStep, placeStep } from './step-places.ts';
 
 /** Windows of the filter, and the best pings of each whose mean is taken. */
 const filterWindowNs = 2 * nanosPerSecond;
@@ -104,30 +106,37 @@ export class HostLimits {
 export interface HostOffset {
   readonly knots: ClockKnots;
   readonly limits: HostLimits;
-  /** Host times at which the clock stepped. */
-  readonly steps: readonly number[];
+  /** Where the clock stepped: the host times, and what came last before each and first after it. */
+  readonly steps: readonly BesideStep[];
   /** ρ, ns per ns, that the limits reckon with: more than `driftUsual` where the pings show that the clock runs faster or slower than that. */
   readonly drift: number;
 }
 
-/**
- * Fits at least one ping, in the order in which they were made, for host times in [from, until] ns. `known`: offsets where they are known better
- * than by the middle of what the pings allow, in order of time; the model is then made of them.
- */
-export function fitHostOffset(pings: readonly HostPing[], from: number, until: number, known: readonly WindowOffset[] = []): HostOffset {
+export interface OffsetHints {
+  /** Offsets where they are known better than by the middle of what the pings allow, in order of time: the model is then made of them. */
+  readonly known?: readonly WindowOffset[];
+  /** What the host did together with others while its clock stepped, as if it were pings: says where between two pings that was. */
+  readonly together?: readonly HostPing[];
+}
+
+/** Fits at least one ping, in the order in which they were made, for host times in [from, until] ns. */
+export function fitHostOffset(
+  pings: readonly HostPing[],
+  from: number,
+  until: number,
+  { known = [], together = [] }: OffsetHints = {},
+): HostOffset {
   // Where offsets are known from elsewhere the pings are what hosts did together: too few and too uneven to tell a step.
   const breaks = known.length > 0 ? { steps: [], strays: [] } : clockBreaks(pings);
   const strayPings = new Set(breaks.strays.map((index) => pings[index] as HostPing));
-  const parts = [0, ...breaks.steps].map((first, place) =>
-    pings.slice(first, breaks.steps[place]).filter((ping) => !strayPings.has(ping)),
-  );
-  const cuts = parts.slice(1).map((part, place) => Math.round(((parts[place]?.at(-1) as HostPing).at + (part[0] as HostPing).at) / 2));
+  const parts = [0, ...breaks.steps].map((first, place) => pings.slice(first, breaks.steps[place]).filter((ping) => !strayPings.has(ping)));
+  const steps = parts.slice(1).map((part, place) => placeStep(parts[place] as HostPing[], part, together));
   const segments: Segment[] = [];
   const at: number[] = [];
   const offset: number[] = [];
   for (const [place, own] of parts.entries()) {
-    const [begin, end] = [cuts[place - 1] ?? Number.NEGATIVE_INFINITY, cuts[place] ?? Number.POSITIVE_INFINITY];
-    const [previous, next] = [parts[place - 1]?.at(-1), parts[place + 1]?.[0]];
+    const [before, after] = [steps[place - 1], steps[place]];
+    const [begin, end] = [before?.at ?? Number.NEGATIVE_INFINITY, after?.at ?? Number.POSITIVE_INFINITY];
     const [first, last] = [own[0] as HostPing, own.at(-1) as HostPing];
     const span = {
       from: Math.max(begin, Math.min(from, first.upperAt, first.lowerAt)),
@@ -140,8 +149,9 @@ export function fitHostOffset(pings: readonly HostPing[], from: number, until: n
     segments.push({
       envelope,
       ...span,
-      readFrom: previous === undefined ? Number.NEGATIVE_INFINITY : previous.at + previous.lower - first.upper,
-      readUntil: next === undefined ? Number.POSITIVE_INFINITY : next.at + next.upper - last.lower,
+      // What came last before a step came before what came first after it on the reference's clock, whatever the host's own clock showed.
+      readFrom: before === undefined ? Number.NEGATIVE_INFINITY : before.last.at + before.last.lower - first.upper,
+      readUntil: after === undefined ? Number.POSITIVE_INFINITY : after.first.at + after.first.upper - last.lower,
     });
     for (const knot of knotsOf(smooth, segments[place] as Segment)) {
       at.push(knot.at);
@@ -150,7 +160,7 @@ export function fitHostOffset(pings: readonly HostPing[], from: number, until: n
   }
   const strays = breaks.strays.map((index) => strayAt(pings, index, strayPings));
   const drift = Math.max(...segments.map(({ envelope }) => envelope.drift));
-  return { knots: increasing(at, offset), limits: new HostLimits(segments, strays), steps: cuts, drift };
+  return { knots: increasing(at, offset), limits: new HostLimits(segments, strays), steps, drift };
 }
 
 /** Between the pings that are none. */
@@ -174,7 +184,10 @@ const driftMargin = 1.2;
 const windowNoise = 3000;
 
 /** The curve through smoothed windows, how fast the clock may leave it, and the largest drift that the windows show for sure. */
-function curveOf(windows: readonly WindowOffset[], smooth: readonly SmoothOffset[]): (FittedCurve & { readonly driftSeen: number }) | undefined {
+function curveOf(
+  windows: readonly WindowOffset[],
+  smooth: readonly SmoothOffset[],
+): (FittedCurve & { readonly driftSeen: number }) | undefined {
   // A few windows follow any clock.
   if (windows.length <= 2 * driftReach) return undefined;
   const shortest = Math.min(...windows.map(({ width }) => width));

@@ -69,6 +69,7 @@ export function hostPings(ranks: readonly ClockEvidence[], epoch: bigint, refere
 /** Pings of one burst may come in any order: ns that their order makes a clock go back by, at most. */
 const backSlackNs = 1e6;
 
-const referenceTime = ({ at, lower, upper }: HostPing): number => at + (lower + upper) / 2;
+/** About when it was on the reference's clock, ns. */
+export const referenceTime = ({ at, lower, upper }: HostPing): number => at + (lower + upper) / 2;
 
 export const inOrder = (a: HostPing, b: HostPing): number => a.at - b.at || a.lower - b.lower || a.upper - b.upper;

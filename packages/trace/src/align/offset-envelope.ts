@@ -65,22 +65,18 @@ export class OffsetEnvelope {
 
   /** Limits at host time `time`, ns, that hold even if the clock stepped once about then. */
   at(time: number): OffsetLimits {
-    return this.#limits(time, Math.max);
-  }
-
-  /** Limits at host time `time` if the clock did not step: nearer, and of no meaning (lower > upper) where it did. */
-  withoutStep(time: number): OffsetLimits {
-    return this.#limits(time, Math.min);
-  }
-
-  #limits(time: number, either: typeof Math.max): OffsetLimits {
-    const [upper, lower] = [this.#upper.at(time, either), -this.#lower.at(time, either)];
+    const [upper, lower] = [this.#upper.at(time, Math.max), -this.#lower.at(time, Math.max)];
     if (this.#near === undefined) return { lower, upper };
     const offset = this.#near.curve.offsetAt(time);
     return {
-      lower: Math.max(lower, offset - this.#near.lower.at(time, either)),
-      upper: Math.min(upper, offset + this.#near.upper.at(time, either)),
+      lower: Math.max(lower, offset - this.#near.lower.at(time, Math.max)),
+      upper: Math.min(upper, offset + this.#near.upper.at(time, Math.max)),
     };
+  }
+
+  /** Limits at host time `time` of a clock that stands still and does not step: of no meaning (lower > upper) where it does. */
+  withoutStep(time: number): OffsetLimits {
+    return { lower: -this.#lower.at(time, Math.min), upper: this.#upper.at(time, Math.min) };
   }
 
   /** Host times at which limits bend, in order, within [from, until]. */

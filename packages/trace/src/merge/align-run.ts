@@ -1,7 +1,7 @@
 // The clocks of a run, from its sources: while they grow, and once they are whole. Live and offline it is the same code over the same batches.
 //
 //   survey            pings, wall clocks, metadata                                   all batches that are new
-//   shared events     what ranks did together, by key                                where a host has no pings, once the run is whole
+//   shared events     what ranks did together, by key                                where a host has no pings, once the run is whole; and while a clock stepped
 //   couple            collectives and calls, in order of time                        what lies `finalAfterNs` back: the hosts' own clocks are final there
 //   last resort       the same once more, by the coupled clocks                      about where they contradict each other
 //
@@ -10,6 +10,7 @@
 
 import { rankTime, type TableName, type TraceTime, traceTime } from '@ranktrace/protocol';
 import { ClockCoupling } from '../align/clock-coupling.ts';
+import type { ClockEvidence, SharedEvents } from '../align/clock-evidence.ts';
 import type { ClockModel, RankClock } from '../align/clock-model.ts';
 import { ClusterClocks, type FittedClocks } from '../align/fit-clocks.ts';
 import { windowNs } from '../align/host-pings.ts';
@@ -66,15 +67,19 @@ const finalAfterNs = 6 * windowNs;
 const afterWatermarkNs = 200e6;
 const coupledTables: readonly TableName[] = ['tracks', 'collectives', 'rpcs'];
 
+type StepWindow = ClusterClocks['stepWindows'][number][number];
+
 export class RunAlignment {
   readonly #surveys = new Map<string, SourceSurvey>();
+  /** What was read for steps, by source, so that a run that goes on reads it once. */
+  readonly #duringStepsOf = new Map<string, { readonly batches: string; readonly shared: SharedEvents }>();
   #coupled: { readonly basis: string; readonly coupling: ClockCoupling; readonly events: CoupledEvents } | undefined;
 
   /** The clocks of a run that goes on, after what is new in `sources` was read: all of its sources, each at least as long as before. */
   *update(sources: readonly BatchSource[], progress: MergeProgress): Generator<MergeProgress, AlignedRun> {
     const surveys = yield* this.#survey(sources, progress);
     const clocks = new ClusterClocks(surveys.map(({ evidence }) => evidence));
-    return yield* this.#align(surveys, clocks, finalAfterNs, progress);
+    return yield* this.#align(surveys, yield* this.#withSteps(surveys, clocks), finalAfterNs, progress);
   }
 
   /** The clocks of a run that is whole. Nothing may follow. */
@@ -88,7 +93,34 @@ export class RunAlignment {
       }
       clocks = new ClusterClocks(surveys.map(({ evidence }) => evidence));
     }
-    return yield* this.#align(surveys, clocks, Number.POSITIVE_INFINITY, progress);
+    return yield* this.#align(surveys, yield* this.#withSteps(surveys, clocks), Number.POSITIVE_INFINITY, progress);
+  }
+
+  /** The clocks with their steps placed by what ranks did together meanwhile. */
+  *#withSteps(surveys: readonly Survey[], clocks: ClusterClocks): Generator<MergeProgress, ClusterClocks> {
+    const windows = clocks.stepWindows;
+    if (windows.every(({ length }) => length === 0)) return clocks;
+    const evidence: ClockEvidence[] = [];
+    for (const [at, survey] of surveys.entries())
+      evidence.push({ ...survey.evidence, shared: yield* this.#duringSteps(survey, windows[at] ?? []) });
+    return new ClusterClocks(evidence);
+  }
+
+  *#duringSteps({ source, since, watermarks, header }: Survey, windows: readonly StepWindow[]): Generator<MergeProgress, SharedEvents> {
+    const key = `${header.rank} ${header.incarnation}`;
+    const isDuring = (index: number): boolean =>
+      windows.some(({ from, until }) => (since[index] as number) <= until && (watermarks[index] as number) + afterWatermarkNs >= from);
+    const wanted = Array.from(since.keys()).filter(isDuring);
+    const known = this.#duringStepsOf.get(key);
+    if (known?.batches === String(wanted)) return known.shared;
+    const chosen = new Set(wanted);
+    const progress = { done: 0, total: chosen.size };
+    const shared = yield* counted(
+      sharedEvents(source, (index) => chosen.has(index)),
+      progress,
+    );
+    this.#duringStepsOf.set(key, { batches: String(wanted), shared });
+    return shared;
   }
 
   *#survey(sources: readonly BatchSource[], progress: MergeProgress): Generator<MergeProgress, Survey[]> {
@@ -117,12 +149,14 @@ export class RunAlignment {
     coupling.replaceHosts(clocks.coupled);
     yield* events.read(surveys, fitted, back, progress);
     const { conflicts } = coupling;
-    if (conflicts.length === 0) return { surveys, fitted: clocks.fitted(coupling), conflicts: [] };
-    const resort = new LastResort(clocks.coupled.count, conflicts);
+    const named = conflicts.map((conflict) => ({ ...conflict, hosts: conflict.hosts.map((host) => clocks.nameOf(host)) }));
+    // Where a clock stepped, its own events have changed places: shifting others after them would shift all for nothing.
+    const shiftable = conflicts.filter(({ isAtStep }) => !isAtStep);
+    if (shiftable.length === 0) return { surveys, fitted: clocks.fitted(coupling), conflicts: named };
+    const resort = new LastResort(clocks.coupled.count, shiftable);
     const again = new CoupledEvents(surveys, new CoupleClocksSink(resort, clockOf), (from, until) => resort.reaches(from, until));
     yield* again.read(surveys, clocks.fitted(coupling), back, progress);
     again.end();
-    const named = conflicts.map((conflict) => ({ ...conflict, hosts: conflict.hosts.map((host) => clocks.nameOf(host)) }));
     return { surveys, fitted: clocks.fitted(coupling, resort), conflicts: named };
   }
 }

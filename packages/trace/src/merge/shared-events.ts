@@ -1,5 +1,5 @@
-// What a source did together with others, by keys that all of them know: the evidence of hosts that pinged nobody. Read before any clock is
-// known, so nothing here compares times.
+// What a source did together with others, by keys that all of them know: the evidence of hosts that pinged nobody, and of where between two pings
+// a clock stepped. Read before any clock is known, so nothing here compares times.
 //
 // Invariant: at most `sharedEventsMax` events of each kind are kept, spread over all of the run, and of all sources the same ones: those
 // whose key's hash has enough zeros at its end.
@@ -12,15 +12,15 @@ import type { BatchSource } from './batch-source.ts';
 
 const tables: readonly TableName[] = ['collectives', 'rpcs', 'steps'];
 
-/** Reads a source, yielding once per batch. */
-export function* sharedEvents(source: BatchSource): Generator<void, SharedEvents> {
+/** Reads those batches of a source that are wanted, by index; yields once for each. */
+export function* sharedEvents(source: BatchSource, isWanted: (index: number) => boolean = () => true): Generator<void, SharedEvents> {
   const collectives = new KeptEvents<Interval>();
   const clients = new KeptEvents<Interval>();
   const servers = new KeptEvents<Interval>();
   const [sends, receives] = [new KeptEvents<number>(), new KeptEvents<number>()];
   const steps = new KeptEvents<number, number>();
   for (let index = 0; index < source.count; index++) {
-    const batch = source.batch(index, tables);
+    const batch = isWanted(index) ? source.batch(index, tables) : undefined;
     if (batch === undefined) continue;
     addCollectives(batch, collectives);
     addSends(batch, source.rank, sends, receives);

@@ -1,0 +1,48 @@
+// Where between two pings a clock stepped, by what its host did together with others meanwhile: each collective and each call bounds the offset
+// as a ping does, and fits one side of the step or the other.
+//
+//   pings      •                                          •          up to a second apart
+//   together      ─ ─  ─  ─   ─  ═   ═ ═ ══  ═  ═ ═                  ─ fits the offset before, ═ the one after
+//                               ↑ the step
+//
+// Invariant: the step lies between `last` and `first`, as far as the hosts' own bounds hold.
+
+import { type HostPing, inOrder, referenceTime } from './host-pings.ts';
+import { medianOf } from './median.ts';
+
+/** A step of a clock, and what is known to be on either side of it. */
+export interface BesideStep {
+  /** Host time, ns, from which on the clock is taken to have stepped. */
+  readonly at: number;
+  readonly last: HostPing;
+  readonly first: HostPing;
+}
+
+/** Pings whose middle says an offset. */
+const nearest = 8;
+
+/** Places the step between the pings `before` and `after`, at least one each, in order. */
+export function placeStep(before: readonly HostPing[], after: readonly HostPing[], together: readonly HostPing[]): BesideStep {
+  const [last, first] = [before.at(-1) as HostPing, after[0] as HostPing];
+  const [from, until] = [referenceTime(last), referenceTime(first)];
+  const between = together
+    .filter((one) => referenceTime(one) > from && referenceTime(one) < until)
+    .sort((a, b) => referenceTime(a) - referenceTime(b) || inOrder(a, b));
+  const [offsetBefore, offsetAfter] = [middleOf(before.slice(-nearest)), middleOf(after.slice(0, nearest))];
+  // How far what came before a place refutes the offset before the step, and what came after it the one after.
+  let [cost, least, begin, end] = [between.reduce((sum, one) => sum + missOf(one, offsetAfter), 0), Number.POSITIVE_INFINITY, 0, 0];
+  for (let place = 0; place <= between.length; place++) {
+    if (cost < least) [least, begin] = [cost, place];
+    if (cost <= least) end = place;
+    const one = between[place];
+    if (one !== undefined) cost += missOf(one, offsetBefore) - missOf(one, offsetAfter);
+  }
+  const step = { last: between[begin - 1] ?? last, first: between[end] ?? first };
+  // A clock that was set ahead left times out: they end where it goes on.
+  const leftOut = Math.max(0, offsetBefore - offsetAfter);
+  return { at: Math.round((step.last.at + step.first.at + leftOut) / 2), ...step };
+}
+
+const middleOf = (pings: readonly HostPing[]): number => medianOf(pings.map(({ upper, lower }) => (upper + lower) / 2));
+
+const missOf = ({ lower, upper }: HostPing, offset: number): number => Math.max(0, lower - offset, offset - upper);

@@ -1,0 +1,125 @@
+// A simulated cluster merged, and held against its truth: whether each event is shown within the bound that is published for it, and what is shown
+// before its cause without a word.
+//
+// The axis may begin anywhere, so every event says between which times it began; bounds hold where one time suits all of them.
+
+import { mergeRun } from '../merge/merge-run.ts';
+import { simulatedCluster } from '../simulate/simulated-cluster.ts';
+import type { ClusterOptions } from '../simulate/simulation-options.ts';
+import type { TraceEvent, TraceHeader, TraceSink } from '../trace-sink.ts';
+
+export interface JudgedClocks {
+  /** ns that some event is shown beyond its bound; 0: all bounds hold. */
+  readonly beyond: number;
+  /** Largest error of an event, ns, and the largest bound of a host. */
+  readonly error: number;
+  readonly bound: number;
+  /** Collectives and calls shown reversed, of all there are; and those of them that no conflict tells. */
+  readonly seen: number;
+  readonly reversed: number;
+  readonly unmarked: number;
+  /** Steps told of each host, ns on the axis. */
+  readonly steps: readonly (readonly number[])[];
+  readonly header: TraceHeader;
+}
+
+/** Conflicts are told at knots, ns from what they are about at most. */
+const knotReach = 10e9;
+/** A step says that events of its host so near to it may have changed places, ns. */
+const stepReach = 4e9;
+
+interface Part {
+  readonly host: string;
+  readonly start: number;
+  readonly end: number;
+}
+
+export function judgeClocks(options: ClusterOptions): JudgedClocks {
+  const trueTimes = new Map<string, number>();
+  const pairs = new Set<string>();
+  const { sources } = simulatedCluster(options, {
+    collective: ({ group, sequence, op, parts }) => {
+      if (op === 'send') return;
+      pairs.add(`${group} ${sequence}`);
+      for (const { rank, entry, exit, isRecorded } of parts) {
+        if (!isRecorded) continue;
+        trueTimes.set(`${group} ${sequence} ${rank} start`, entry);
+        trueTimes.set(`${group} ${sequence} ${rank} end`, exit);
+      }
+    },
+  });
+  let header: TraceHeader | undefined;
+  const collectives = new Map<string, Part[]>();
+  const calls = new Map<string, Part>();
+  let [seen, reversed, unmarked] = [0, 0, 0];
+  let [from, until, least, most] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
+  const judge = ({ lane }: TraceEvent, shown: number, trueTime: number): void => {
+    const { alignment } = lane.process;
+    const bound = (alignment.boundAt?.(shown as Parameters<NonNullable<typeof alignment.boundAt>>[0]) ?? alignment.bound ?? 0) + 1;
+    const begin = trueTime - shown;
+    [from, until] = [Math.max(from, begin - bound), Math.min(until, begin + bound)];
+    [least, most] = [Math.min(least, begin), Math.max(most, begin)];
+  };
+  const isMarked = (time: number, hosts: readonly string[]): boolean =>
+    (header?.clockConflicts ?? []).some(
+      (conflict) => Math.abs(conflict.time - time) <= knotReach && hosts.some((host) => conflict.hosts.includes(host)),
+    ) ||
+    (header?.processes ?? []).some(
+      ({ host, alignment }) => hosts.includes(host) && alignment.clockSteps?.some((step) => Math.abs(step - time) <= stepReach),
+    );
+  const order = (cause: Part, causeAt: number, effect: Part, effectAt: number): void => {
+    if (causeAt <= effectAt) return;
+    reversed++;
+    if (!isMarked(effectAt, [cause.host, effect.host])) unmarked++;
+  };
+  const sink: TraceSink = {
+    begin: (begun) => {
+      header = begun;
+    },
+    lane: () => {},
+    event: (event) => {
+      const { lane, kind, start, length, group, sequence, side, spanId, parentSpanId, state } = event;
+      if (state === 'open') return;
+      const part = { host: lane.process.host, start, end: start + length };
+      if (kind === 'collective' && pairs.has(`${group} ${sequence}`)) {
+        const key = `${group} ${sequence} ${lane.process.rank}`;
+        const [entry, exit] = [trueTimes.get(`${key} start`), trueTimes.get(`${key} end`)];
+        if (entry !== undefined && exit !== undefined) {
+          judge(event, start, entry);
+          judge(event, start + length, exit);
+        }
+        const parts = collectives.get(`${group} ${sequence}`) ?? [];
+        parts.push(part);
+        collectives.set(`${group} ${sequence}`, parts);
+      } else if (kind === 'rpc') {
+        const key = side === 'server' ? parentSpanId : spanId;
+        const other = calls.get(key);
+        calls.set(key, part);
+        if (other === undefined) return;
+        const [client, server] = side === 'server' ? [other, part] : [part, other];
+        seen++;
+        order(client, client.start, server, server.start);
+        order(server, server.end, client, client.end);
+      }
+    },
+    end: () => {},
+  };
+  for (const _ of mergeRun(sources, sink));
+  for (const parts of collectives.values()) {
+    seen++;
+    const last = parts.reduce((a, b) => (b.start > a.start ? b : a));
+    const first = parts.reduce((a, b) => (b.end < a.end ? b : a));
+    order(last, last.start, first, first.end);
+  }
+  const told = header as unknown as TraceHeader;
+  return {
+    beyond: Math.max(0, from - until),
+    error: (most - least) / 2,
+    bound: Math.max(...told.processes.map(({ alignment }) => alignment.bound ?? 0)),
+    seen,
+    reversed,
+    unmarked,
+    steps: told.processes.map(({ alignment }) => [...(alignment.clockSteps ?? [])]),
+    header: told,
+  };
+}
