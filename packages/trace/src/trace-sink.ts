@@ -41,6 +41,10 @@ export interface Alignment {
   readonly boundAt?: (time: TraceTime) => Nanos;
   /** Times at which the host's clock stepped. Absent: none. */
   readonly clockSteps?: readonly TraceTime[];
+  /** ns by which it was set ahead at each of them (below 0: back). Absent: not known. */
+  readonly clockJumps?: readonly Nanos[];
+  /** Its clock is reckoned to run up to so many ppm too fast or too slow, because its pings show more than the usual 50. Absent: 50. */
+  readonly driftPpm?: number;
   /**
    * Where clocks contradict each other, events are shown later than their clocks say, by up to `most`, so that none comes before its cause.
    * Absent: nowhere.

@@ -25,8 +25,8 @@ export interface CoupledHosts {
   readonly reference: number;
   /** Corrections that the proof allows a host at a time of the axis, ns. */
   limits(host: number, time: number): OffsetLimits;
-  /** Times of the axis at which the host's clock stepped, in order. */
-  readonly steps?: (host: number) => readonly number[];
+  /** Times of the axis at which the host's clock stepped, in order, and ns by which it was set ahead, or back. */
+  readonly steps?: (host: number) => readonly { readonly time: number; readonly jump: number }[];
 }
 
 /** Clocks whose messages contradict each other. */
@@ -87,13 +87,12 @@ export class ClockCoupling {
     this.#advance(Math.min(sent, received));
     const missing = sent - received;
     const reach = this.#reach(from, sent) + this.#reach(to, received);
-    if (missing > reach) {
-      this.refuted++;
-    } else if (missing + reach >= 0) {
-      const [begin, end] = [Math.min(sent, received), Math.max(sent, received)];
-      const isAtStep = this.#isAtStep(from, begin) || this.#isAtStep(to, begin);
-      for (const needed of this.#neededAt(begin, end, isAtStep)) needed.raise(from, to, missing);
-    }
+    if (missing + reach < 0) return;
+    const [begin, end] = [Math.min(sent, received), Math.max(sent, received)];
+    const isAtStep = this.#isAtStep(from, begin) || this.#isAtStep(to, begin);
+    // Where a clock stepped, its events may be shown on the wrong side: that is told, however far.
+    if (missing > reach && !isAtStep) this.refuted++;
+    else for (const needed of this.#neededAt(begin, end, isAtStep)) needed.raise(from, to, missing);
   }
 
   /**
@@ -118,7 +117,7 @@ export class ClockCoupling {
       for (let b = 0; b < hosts.length; b++) {
         const missing = entry - (exits[b] as number);
         if (a === b || missing + reach < 0) continue;
-        if (missing > reach) this.refuted++;
+        if (missing > reach && !isAtStep) this.refuted++;
         else for (const least of needed) least.raise(hosts[a] as number, hosts[b] as number, missing);
       }
     }
@@ -154,7 +153,8 @@ export class ClockCoupling {
   }
 
   #isAtStep(host: number, time: number): boolean {
-    return this.#hosts.steps?.(host).some((step) => Math.abs(step - time) <= stepReachNs) ?? false;
+    // A clock that was set back showed as much of its time twice: half of that is shown on either side of where it is cut, as far off again.
+    return this.#hosts.steps?.(host).some((step) => Math.abs(step.time - time) <= stepReachNs + 1.5 * Math.abs(step.jump)) ?? false;
   }
 
   /** How far a correction may go, ns. */

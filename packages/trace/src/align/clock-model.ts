@@ -9,12 +9,16 @@
 import { type Nanos, nanos, type RankTime, type TraceTime, traceTime } from '@ranktrace/protocol';
 import type { Alignment } from '../trace-sink.ts';
 import type { HostLimits } from './host-offset.ts';
+import { driftUsual } from './offset-envelope.ts';
 
 /** Knots of a clock model: at host time `at[i]` (whole ns) the trace axis is `offset[i]` whole ns ahead. */
 export interface ClockKnots {
   readonly at: Float64Array;
   readonly offset: Float64Array;
 }
+
+/** ns of the axis about an edge in which its times may be far apart on the host's clock. */
+const edgeNs = 1e6;
 
 /** What is known about the error of a model. */
 export interface ClockProof {
@@ -24,8 +28,10 @@ export interface ClockProof {
   readonly until: number;
   /** ± of the clock that the limits are relative to, ns. Default 0. */
   readonly referenceBound?: number;
-  /** Host times at which the clock stepped. */
-  readonly steps?: readonly number[];
+  /** Host times at which the clock stepped, and ns by which it was set ahead, or back. */
+  readonly steps?: readonly { readonly at: number; readonly jump: number }[];
+  /** ρ that the limits reckon with, ns per ns; absent: the usual one. */
+  readonly drift?: number;
   /** Stretches of the axis in which events are shifted, see `Alignment`. */
   readonly shifted?: readonly { readonly from: number; readonly until: number; readonly most: number }[];
 }
@@ -48,14 +54,27 @@ export class ClockModel {
 
   /** A clock whose error is known at every time. */
   static proven(method: Alignment['method'], knots: ClockKnots, proof: ClockProof): ClockModel {
-    const { limits, from, until, referenceBound = 0, steps = [], shifted = [] } = proof;
+    const { limits, from, until, referenceBound = 0, steps = [], drift = driftUsual, shifted = [] } = proof;
     const bare = new ClockModel(method, knots, undefined);
     const worst = nanos(limits.worst(from, until, knots.at, (time) => bare.offsetAt(time)) + referenceBound);
+    // Where a clock was set ahead, many of its times are about one of the axis: those at the edges are the furthest off.
+    const edges = limits.edges.map((own) => ({ own, time: bare.toTrace(own) }));
     const boundAt = (time: TraceTime): Nanos => {
-      const own = bare.toHost(time);
-      return nanos(Math.min(worst, Math.ceil(limits.distance(own, bare.offsetAt(own))) + referenceBound));
+      let distance = 0;
+      const look = (own: number): void => {
+        distance = Math.max(distance, limits.distance(own, bare.offsetAt(own)));
+      };
+      look(bare.toHost(time));
+      for (const edge of edges) {
+        if (Math.abs(edge.time - time) > edgeNs) continue;
+        look(bare.toHost(time - 1));
+        look(bare.toHost(time + 1));
+        if (Math.abs(edge.time - time) <= 1) look(edge.own);
+      }
+      return nanos(Math.min(worst, Math.ceil(distance) + referenceBound));
     };
-    const clockSteps = steps.map((time) => bare.toTrace(time));
+    const clockSteps = steps.map(({ at }) => bare.toTrace(at));
+    const clockJumps = steps.map(({ jump }) => nanos(Math.round(jump)));
     const stretches = shifted.map((stretch) => ({
       from: traceTime(stretch.from),
       until: traceTime(stretch.until),
@@ -63,7 +82,8 @@ export class ClockModel {
     }));
     return new ClockModel(method, knots, worst, {
       boundAt,
-      ...(clockSteps.length === 0 ? {} : { clockSteps }),
+      ...(clockSteps.length === 0 ? {} : { clockSteps, clockJumps }),
+      ...(drift > driftUsual ? { driftPpm: Math.round(drift * 1e6) } : {}),
       ...(stretches.length === 0 ? {} : { shifted: stretches }),
     });
   }

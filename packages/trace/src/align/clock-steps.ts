@@ -14,7 +14,7 @@
 // Invariant: at most `breaksMax` steps and strays; a clock that seems to have more does something else, and its bound says so.
 
 import { nanosPerSecond } from '@ranktrace/protocol';
-import { type HostPing, wayOf } from './host-pings.ts';
+import { type HostPing, inOrder, wayOf } from './host-pings.ts';
 import { medianOf } from './median.ts';
 import { driftMax } from './offset-envelope.ts';
 import { type WindowOffset, windowOffsets } from './offset-windows.ts';
@@ -61,8 +61,9 @@ export function clockBreaks(pings: readonly HostPing[]): ClockBreaks {
       continue;
     }
     // What comes after a proof may be of another time of the clock.
-    const known = proof === undefined ? rest : rest.slice(0, proof.at);
-    const at = likelyStep(known) ?? (proof && provenStep(rest, proof.at));
+    const known = rest.slice(0, proof?.at).sort(inOrder);
+    const likely = likelyStep(known);
+    const at = likely === undefined ? proof && provenStep(rest, proof.at) : rest.indexOf(known[likely] as HostPing);
     if (at === undefined) break;
     const { first, straddling } = besideStep(rest, at);
     for (const ping of straddling) strays.add(ping);
@@ -98,11 +99,23 @@ class Proven {
   }
 }
 
-const provenBy = (pings: readonly HostPing[]): Proven => {
+/** The first of `pings` that agree with each other. */
+function agreeing(pings: readonly HostPing[]): readonly HostPing[] {
   const proven = new Proven();
-  for (const ping of pings) proven.take(ping);
+  const other = pings.findIndex((ping) => {
+    if (proven.refutes(ping)) return true;
+    proven.take(ping);
+    return false;
+  });
+  return pings.slice(0, other < 0 ? pings.length : other);
+}
+
+/** What the first of `pings` that agree with each other prove next to the first of them. */
+function provenBeside(pings: readonly HostPing[]): Proven {
+  const proven = new Proven();
+  for (const ping of agreeing(pings).toReversed()) proven.take(ping);
   return proven;
-};
+}
 
 /** Pings in a row that may be strays: a step lasts longer. */
 const straysMax = 2;
@@ -123,7 +136,7 @@ function straysFrom(pings: readonly HostPing[], at: number, proven: Proven): rea
   const refuted = [pings[at] as HostPing];
   for (const next of pings.slice(at + 1, at + 1 + lookMax)) {
     if (!proven.refutes(next)) {
-      if (provenBy(refuted).refutes(next)) return refuted;
+      if (provenBeside(refuted.toReversed()).refutes(next)) return refuted;
     } else if (refuted.push(next) > straysMax) return [];
   }
   // At the end nobody can tell.
@@ -135,27 +148,30 @@ const beside = 24;
 
 /** The first ping after the step that `proof` (an index) proves: that one comes somewhat later. */
 function provenStep(pings: readonly HostPing[], proof: number): number {
-  const [from, to] = [Math.max(0, proof - beside), Math.min(pings.length, proof + beside)];
+  // The clock may have stepped again soon: those count that agree with the proof. What they refute was before the step.
+  const later = agreeing(pings.slice(proof, proof + beside));
+  const after = provenBeside(later);
+  const from = Math.max(0, proof - beside, pings.slice(0, proof).findLastIndex((ping) => after.refutes(ping)) + 1);
   const middleOf = (some: readonly HostPing[]): number => medianOf(some.map(({ upper, lower }) => (upper + lower) / 2));
   // Nearer to the proof some may be of the other side already.
-  const earlier = pings.slice(from, Math.max(from + 1, proof - (beside >> 1)));
+  const begin = Math.max(0, Math.min(from, proof - beside));
+  const earlier = pings.slice(begin, Math.max(begin + 1, proof - (beside >> 1)));
   const level = middleOf(earlier);
-  const step = middleOf(pings.slice(proof, to)) - level;
-  return split(pings, from, to, () => level, step);
+  return split(pings, from, proof + later.length, () => level, middleOf(later) - level);
 }
 
 /** The first ping after a step that was found to be about `at`, and those next to it that were on their way meanwhile: they fit neither side. */
 function besideStep(pings: readonly HostPing[], at: number): { readonly first: number; readonly straddling: readonly HostPing[] } {
   const straddling: HostPing[] = [];
   let first = at;
-  for (; first < pings.length - 1; first++) {
+  for (; first < Math.min(at + straysMax, pings.length - 1); first++) {
     const ping = pings[first] as HostPing;
-    if (!provenBy(pings.slice(first + 1, first + 1 + beside)).refutes(ping)) break;
-    if (provenBy(pings.slice(Math.max(0, first - beside), first)).refutes(ping)) straddling.push(ping);
+    if (!provenBeside(pings.slice(first + 1, first + 1 + beside)).refutes(ping)) break;
+    if (provenBeside(pings.slice(Math.max(0, first - beside), first).reverse()).refutes(ping)) straddling.push(ping);
   }
-  for (let last = at - 1; last > 0; last--) {
+  for (let last = at - 1; last > Math.max(0, at - 1 - straysMax); last--) {
     const ping = pings[last] as HostPing;
-    if (!provenBy(pings.slice(Math.max(0, last - beside), last)).refutes(ping)) break;
+    if (!provenBeside(pings.slice(Math.max(0, last - beside), last).reverse()).refutes(ping)) break;
     straddling.push(ping);
   }
   return { first, straddling };
@@ -176,13 +192,26 @@ function likelyStep(pings: readonly HostPing[]): number | undefined {
     const residuals = later.map(({ at, offset }) => offset - line.at(at));
     const step = medianOf(residuals);
     const growth = Math.abs((residuals[after - 1] as number) - (residuals[0] as number));
-    if (growth > Math.max(limit, growthMax * Math.abs(step))) continue;
+    if (growth > Math.max(stepMin, growthMax * Math.abs(step))) continue;
     if (Math.abs(step) <= limit || residuals.some((value) => Math.sign(value) !== Math.sign(step))) continue;
     const explained = later.map((window) => lateBy(window, shortest) + line.lateBy(window.at, shortest));
     if (medianOf(residuals.map((value, place) => Math.abs(value) - (explained[place] as number))) <= limit) continue;
-    return firstAfter(pings, windows[index - 1] as WindowOffset, later[after - 1] as WindowOffset, line.at, step);
+    const [last, next] = [windows[index - 1] as WindowOffset, later[after - 1] as WindowOffset];
+    if (isSlewed(pings, last.at - windowLength / 2, next.at, line.at, step)) continue;
+    return firstAfter(pings, last, next, line.at, step);
   }
   return undefined;
+}
+
+/** Whether pings between two times, but for a few, allow neither the offset before a step nor the one after it: a step has nothing in between. */
+function isSlewed(pings: readonly HostPing[], from: number, to: number, line: (at: number) => number, step: number): boolean {
+  let neither = 0;
+  for (const { at, lower, upper } of pings) {
+    if (at < from || at > to) continue;
+    const allows = (offset: number): boolean => lower - stepMin <= offset && offset <= upper + stepMin;
+    if (!allows(line(at)) && !allows(line(at) + step)) neither++;
+  }
+  return neither > straysMax;
 }
 
 /** Of the pings between two windows (one of those after may still be of before) the first after the step. */

@@ -153,7 +153,10 @@ export class ClusterClocks {
         const at = model.offsetAt(own);
         return { lower: lower - at, upper: upper - at };
       },
-      steps: (host) => this.#placed[host]?.model.alignment.clockSteps ?? [],
+      steps: (host) => {
+        const { model, offset } = this.#placed[host] as PlacedHost;
+        return (offset?.steps ?? []).map(({ at, jump }) => ({ time: model.toTrace(at), jump }));
+      },
     };
   }
 
@@ -262,9 +265,10 @@ function placedBy(pings: readonly HostPing[], { method, host, leader, referenceB
   return { model, offset, from, until, referenceBound, leader };
 }
 
-const proofOf = ({ limits, steps }: HostOffset, from: number, until: number, referenceBound: number): ClockProof => ({
+const proofOf = ({ limits, steps, drift }: HostOffset, from: number, until: number, referenceBound: number): ClockProof => ({
   limits,
-  steps: steps.map(({ at }) => at),
+  steps,
+  drift,
   from,
   until,
   referenceBound,
@@ -314,7 +318,7 @@ function placeByMessage(hosts: readonly Host[], placed: readonly (PlacedHost | u
     const offset = sharedOffset(host, hosts[by] as Host, known.model, pings);
     if (offset !== undefined) {
       const windows = [{ at: (pings[0] as HostPing).at, offset, width: 0, slope: 0 }];
-      return placedBy(pings, { method: 'shared', host, leader: known.leader, referenceBound, known: windows });
+      return placedBy(pings, { method: 'shared', host, leader: known.leader, referenceBound, known: windows, isSteady: true });
     }
     if (pings.length > (best?.pings.length ?? 0)) best = { by, pings };
   }

@@ -15,7 +15,8 @@
 import { type Nanos, nanos, nanosPerSecond } from '@ranktrace/protocol';
 import type { ClockKnots } from './clock-model.ts';
 import { clockBreaks } from './clock-steps.ts';
-import type { HostPing } from './host-pings.ts';
+import { type HostPing, inOrder } from './host-pings.ts';
+import { medianOf } from './median.ts';
 import { driftMax, driftUsual, type FittedCurve, OffsetEnvelope, type OffsetLimits } from './offset-envelope.ts';
 import { type SmoothOffset, smoothOffsets } from './offset-filter.ts';
 import { type WindowOffset, windowOffsets } from './offset-windows.ts';
@@ -37,21 +38,24 @@ interface Segment {
   readonly readUntil: number;
 }
 
-/** What a ping says that fits none of those about it: limits that the clock may have had between the pings beside it. */
+/** What a ping says that fits none of those about it: limits, and host times between which the clock may have had them. */
 interface Stray extends OffsetLimits {
-  readonly from: number;
-  readonly until: number;
+  readonly readFrom: number;
+  readonly readUntil: number;
 }
 
 /** Limits of a host's offset at every time. */
 export class HostLimits {
   readonly #segments: readonly Segment[];
   readonly #strays: readonly Stray[];
+  /** Host times beyond which another side of a step may or may not have been read. */
+  readonly edges: readonly number[];
 
   /** At least one segment, in the order in which the clock had them. */
   constructor(segments: readonly Segment[], strays: readonly Stray[]) {
     this.#segments = segments;
     this.#strays = strays;
+    this.edges = [...segments, ...strays].flatMap(({ readFrom, readUntil }) => [readFrom, readUntil].filter(Number.isFinite));
   }
 
   /** Limits at host time `time`: of every side of a step that it may be on, and of strays. */
@@ -64,11 +68,11 @@ export class HostLimits {
     let model = this.#segments[0] as Segment;
     for (const segment of this.#segments) {
       if (time >= segment.from) model = segment;
-      if (time >= segment.readFrom && time <= segment.readUntil) cover(segment.envelope.at(time));
+      if (mayRead(segment, time)) cover(segment.envelope.at(time));
     }
     // A time that the clock never showed.
     if (lower > upper) cover(model.envelope.at(time));
-    for (const stray of this.#strays) if (time > stray.from && time < stray.until) cover(stray);
+    for (const stray of this.#strays) if (mayRead(stray, time)) cover(stray);
     return { lower, upper };
   }
 
@@ -78,30 +82,36 @@ export class HostLimits {
     return Math.max(upper - offset, offset - lower) + roundingNs;
   }
 
-  /** The largest distance from the offset that `offsetAt` gives, which is linear between `knots`, over [from, until]. */
+  /** The largest distance from the offset that `offsetAt` gives, which is linear between `knots`, over [from, until]; never less. */
   worst(from: number, until: number, knots: Float64Array, offsetAt: (time: number) => number): Nanos {
     let worst = 0;
-    const look = (time: number): void => {
+    for (const time of [from, until, ...this.edges])
       if (time >= from && time <= until) worst = Math.max(worst, this.distance(time, offsetAt(time)));
-    };
-    look(from);
-    for (const segment of this.#segments) {
-      for (const time of segment.envelope.bends(Math.max(from, segment.readFrom), Math.min(until, segment.readUntil))) look(time);
-      for (const time of [segment.from, segment.readFrom]) {
-        look(time - 1);
-        look(time);
+    for (const { envelope, readFrom, readUntil } of this.#segments) {
+      // A clock that was set back shows times from before it began.
+      const [begin, end] = [Number.isFinite(readFrom) ? readFrom : from, Number.isFinite(readUntil) ? readUntil : until];
+      const inside = (times: Iterable<number>): number[] => Array.from(times).filter((time) => time >= begin && time <= end);
+      const times = Float64Array.from([begin, end, ...envelope.bends(begin, end), ...inside(knots)]).sort();
+      // Between two of these times every proof is linear, so the lesser of two is at most the lesser of their larger ends.
+      let before: readonly number[] = [];
+      for (const time of begin <= end ? times : []) {
+        const offset = offsetAt(time);
+        const [far, near = far] = envelope.proofs(time);
+        const off = [far.upper - offset, near.upper - offset, offset - far.lower, offset - near.lower];
+        const most = off.map((value, side) => Math.max(value, before[side] ?? value)) as [number, number, number, number];
+        worst = Math.max(worst, Math.min(most[0], most[1]) + roundingNs, Math.min(most[2], most[3]) + roundingNs);
+        before = off;
       }
-      look(segment.readUntil);
     }
     for (const stray of this.#strays) {
-      look(stray.from + 1);
-      look(stray.until - 1);
+      for (const time of [from, until, ...knots]) if (mayRead(stray, time)) worst = Math.max(worst, this.distance(time, offsetAt(time)));
     }
-    for (const time of knots) look(time);
-    look(until);
     return nanos(Math.ceil(worst));
   }
 }
+
+const mayRead = ({ readFrom, readUntil }: { readonly readFrom: number; readonly readUntil: number }, time: number): boolean =>
+  time >= readFrom && time <= readUntil;
 
 export interface HostOffset {
   readonly knots: ClockKnots;
@@ -117,6 +127,8 @@ export interface OffsetHints {
   readonly known?: readonly WindowOffset[];
   /** What the host did together with others while its clock stepped, as if it were pings: says where between two pings that was. */
   readonly together?: readonly HostPing[];
+  /** The clock is one that others read too, and not known to have stepped. */
+  readonly isSteady?: boolean;
 }
 
 /** Fits at least one ping, in the order in which they were made, for host times in [from, until] ns. */
@@ -124,7 +136,7 @@ export function fitHostOffset(
   pings: readonly HostPing[],
   from: number,
   until: number,
-  { known = [], together = [] }: OffsetHints = {},
+  { known = [], together = [], isSteady = false }: OffsetHints = {},
 ): HostOffset {
   // Where offsets are known from elsewhere the pings are what hosts did together: too few and too uneven to tell a step.
   const breaks = known.length > 0 ? { steps: [], strays: [] } : clockBreaks(pings);
@@ -134,18 +146,19 @@ export function fitHostOffset(
   const segments: Segment[] = [];
   const at: number[] = [];
   const offset: number[] = [];
-  for (const [place, own] of parts.entries()) {
+  for (const [place, part] of parts.entries()) {
+    const own = part.toSorted(inOrder);
     const [before, after] = [steps[place - 1], steps[place]];
-    const [begin, end] = [before?.at ?? Number.NEGATIVE_INFINITY, after?.at ?? Number.POSITIVE_INFINITY];
+    const [begin, end] = [before?.at ?? Number.NEGATIVE_INFINITY, after?.until ?? Number.POSITIVE_INFINITY];
     const [first, last] = [own[0] as HostPing, own.at(-1) as HostPing];
     const span = {
       from: Math.max(begin, Math.min(from, first.upperAt, first.lowerAt)),
-      until: Math.min(end - 1, Math.max(until, last.upperAt, last.lowerAt)),
+      until: Math.min(end, Math.max(until, last.upperAt, last.lowerAt)),
     };
     const windows = known.length > 0 ? known : windowOffsets(own, filterWindowNs, bestPings);
     const smooth = smoothOffsets(windows);
     const curve = known.length > 0 ? undefined : curveOf(windows, smooth);
-    const envelope = new OffsetEnvelope(own, { driftSeen: curve?.driftSeen ?? 0, ...(curve && { curve }) });
+    const envelope = new OffsetEnvelope(own, { driftSeen: curve?.driftSeen ?? 0, isSteady, ...(curve && { curve }) });
     segments.push({
       envelope,
       ...span,
@@ -158,60 +171,114 @@ export function fitHostOffset(
       offset.push(knot.offset);
     }
   }
-  const strays = breaks.strays.map((index) => strayAt(pings, index, strayPings));
+  const strays = breaks.strays.flatMap((index) => strayAt(pings, index, strayPings));
   const drift = Math.max(...segments.map(({ envelope }) => envelope.drift));
   return { knots: increasing(at, offset), limits: new HostLimits(segments, strays), steps, drift };
 }
 
-/** Between the pings that are none. */
-function strayAt(pings: readonly HostPing[], index: number, strays: ReadonlySet<HostPing>): Stray {
-  const { upper, lower, upperAt, lowerAt } = pings[index] as HostPing;
+/** What a stray says, between the pings beside it that are none: by the host's clock, and by the reference's if the stray is right. */
+function strayAt(pings: readonly HostPing[], index: number, strays: ReadonlySet<HostPing>): Stray[] {
+  const { upper, lower } = pings[index] as HostPing;
   const isNone = (ping: HostPing): boolean => !strays.has(ping);
   const before = pings.slice(0, index).findLast(isNone);
   const after = pings.slice(index + 1).find(isNone);
   const [from, until] = [before?.at ?? Number.NEGATIVE_INFINITY, after?.at ?? Number.POSITIVE_INFINITY];
-  return { upper, lower, from: Math.min(from, upperAt, lowerAt), until: Math.max(until, upperAt, lowerAt) };
+  const beside = { upper, lower, readFrom: from, readUntil: until };
+  const [earlier, later] = [(before?.lower ?? upper) - upper, (after?.upper ?? lower) - lower];
+  return Math.max(Math.abs(earlier), Math.abs(later)) > strayStepMax
+    ? [beside]
+    : [beside, { upper, lower, readFrom: from + earlier, readUntil: until + later }];
 }
 
-/** Windows over which a drift is looked at: nearer ones are too uncertain. */
-const driftReach = 5;
-/** Times the drift that windows were seen to have off the curve; at least `offMin`, ns per ns. */
-const offFactor = 2;
-const offMin = 0.5e-6;
+/** A stray that says that the clock was set by more, ns, is not believed so far: what it says counts beside it alone. */
+const strayStepMax = 3600 * nanosPerSecond;
+
+/** Windows that a curve needs: fewer are followed by any. */
+const curveWindowsMin = 11;
+/** Windows between two that are compared: the nearer ones tell what is sudden, the further ones what is slow. */
+const reaches = [1, 2, 5] as const;
+/** Times what windows were seen to leave the curve by; at least so fast, ns per ns; and what windows leave open, within so long, ns. */
+const leftFactor = 2;
+const leftMin = 0.2e-6;
+const leftOpenNs = 10 * nanosPerSecond;
 /** A drift that is seen goes on for a while, somewhat faster or slower. */
 const driftMargin = 1.2;
-/** ns that a window's offset is uncertain by anyhow. */
+/** ns that a window's offset is uncertain by anyhow; and these many times what the windows scatter. */
 const windowNoise = 3000;
+const scatterFactor = 2;
 
-/** The curve through smoothed windows, how fast the clock may leave it, and the largest drift that the windows show for sure. */
-function curveOf(
-  windows: readonly WindowOffset[],
-  smooth: readonly SmoothOffset[],
-): (FittedCurve & { readonly driftSeen: number }) | undefined {
-  // A few windows follow any clock.
-  if (windows.length <= 2 * driftReach) return undefined;
+interface Curve extends FittedCurve {
+  /** The largest drift that the windows show for sure, ns per ns; 0 where it is a usual one. */
+  readonly driftSeen: number;
+}
+
+/** The curve through smoothed windows, and how fast the clock leaves it. */
+function curveOf(windows: readonly WindowOffset[], smooth: readonly SmoothOffset[]): Curve | undefined {
+  if (windows.length < curveWindowsMin) return undefined;
   const shortest = Math.min(...windows.map(({ width }) => width));
-  const openOf = ({ width }: WindowOffset): number => (width - shortest) / 2 + windowNoise;
-  let [off, driftSeen] = [0, 0];
-  for (let place = driftReach; place < windows.length; place++) {
-    const [one, other] = [windows[place - driftReach], windows[place]] as [WindowOffset, WindowOffset];
-    const [curveOne, curveOther] = [smooth[place - driftReach], smooth[place]] as [SmoothOffset, SmoothOffset];
-    const time = other.at - one.at;
-    const sure = (change: number): number => Math.max(0, Math.abs(change) - openOf(one) - openOf(other)) / time;
-    driftSeen = Math.max(driftSeen, sure(other.offset - one.offset));
-    off = Math.max(off, sure(other.offset - curveOther.offset - (one.offset - curveOne.offset)));
+  const noise = Math.max(windowNoise, scatterFactor * scatterOf(windows));
+  const openOf = ({ width }: WindowOffset): number => (width - shortest) / 2 + noise;
+  const off = windows.map(({ offset }, place) => offset - (smooth[place] as SmoothOffset).offset);
+  // By place: how fast the clock leaves the curve from the window before to this one.
+  const left = new Float64Array(windows.length).fill(leftMin);
+  let driftSeen = 0;
+  for (const reach of reaches) {
+    for (let place = reach; place < windows.length; place++) {
+      const [one, other] = [windows[place - reach], windows[place]] as [WindowOffset, WindowOffset];
+      const sure = (change: number): number => Math.max(0, Math.abs(change) - openOf(one) - openOf(other)) / (other.at - one.at);
+      driftSeen = Math.max(driftSeen, sure(other.offset - one.offset));
+      const open = Math.max(openOf(one), openOf(other)) / leftOpenNs;
+      const seen = leftMin + open + leftFactor * sure((off[place] as number) - (off[place - reach] as number));
+      // The curve feels what is sudden a window before it, and a window after.
+      const [from, to] = [Math.max(0, place - reach), Math.min(windows.length - 1, place + 1)];
+      for (let between = from; between <= to; between++) left[between] = Math.max(left[between] as number, seen);
+    }
   }
-  let near = 0;
-  const offsetAt = (time: number): number => {
-    const last = smooth.length - 1;
-    while (near > 0 && (smooth[near] as SmoothOffset).at > time) near--;
-    while (near < last && (smooth[near + 1] as SmoothOffset).at <= time) near++;
-    const { at, offset, drift } = smooth[near] as SmoothOffset;
-    const next = smooth[near + 1];
-    if (time < at || next === undefined) return offset + clamp(drift, -driftMax, driftMax) * (time - at);
-    return offset + ((time - at) / (next.at - at)) * (next.offset - offset);
+  const bends = smooth.map(({ at }) => at);
+  const leftBy = new Float64Array(windows.length);
+  for (let place = 1; place < windows.length; place++) {
+    leftBy[place] = (leftBy[place - 1] as number) + (left[place] as number) * ((bends[place] as number) - (bends[place - 1] as number));
+  }
+  const between = throughPoints(bends);
+  return {
+    offsetAt: (time) =>
+      between(
+        time,
+        (place) => (smooth[place] as SmoothOffset).offset,
+        (place) => clamp((smooth[place] as SmoothOffset).drift, -driftMax, driftMax),
+      ),
+    leftBy: (time) =>
+      between(
+        time,
+        (place) => leftBy[place] as number,
+        (place) => left[place] as number,
+      ),
+    bends,
+    driftSeen: driftSeen > driftUsual / 2 ? driftSeen * driftMargin : 0,
   };
-  return { offsetAt, drift: offMin + offFactor * off, driftSeen: driftSeen > driftUsual / 2 ? driftSeen * driftMargin : 0 };
+}
+
+/** How far windows are off by themselves, ns: by their second differences, which a steady drift leaves at 0. */
+function scatterOf(windows: readonly WindowOffset[]): number {
+  const bends: number[] = [];
+  for (let place = 2; place < windows.length; place++) {
+    const [a, b, c] = [windows[place - 2], windows[place - 1], windows[place]] as [WindowOffset, WindowOffset, WindowOffset];
+    bends.push(Math.abs(b.offset - a.offset - ((b.at - a.at) / (c.at - a.at)) * (c.offset - a.offset)));
+  }
+  return medianOf(bends) / 0.6745 / Math.sqrt(1.5);
+}
+
+/** Linear between values at times; before the first and after the last by a slope. Asked mostly in order of time. */
+function throughPoints(at: readonly number[]) {
+  const last = at.length - 1;
+  let near = 0;
+  return (time: number, value: (place: number) => number, slope: (place: number) => number): number => {
+    while (near > 0 && (at[near] as number) > time) near--;
+    while (near < last && (at[near + 1] as number) <= time) near++;
+    const from = at[near] as number;
+    if (time < from || near === last) return value(near) + slope(near) * (time - from);
+    return value(near) + ((time - from) / ((at[near + 1] as number) - from)) * (value(near + 1) - value(near));
+  };
 }
 
 /** Knots of a segment, in order of time: the smoothed windows inside of it, and its ends. */

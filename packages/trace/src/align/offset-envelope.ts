@@ -23,6 +23,12 @@ export const driftMax: number = driftsMax[driftsMax.length - 1] as number;
 /** Host time, ns, for which a drift that was seen goes on for sure. */
 const memoryNs = 10e9;
 
+/**
+ * Before the first proof and after the last there is one side alone, and a step near to them shows in a few pings at most: only those so near to
+ * the end count, ns.
+ */
+const endNs = 1e9;
+
 /** Limits of an offset, ns. */
 export interface OffsetLimits {
   readonly lower: number;
@@ -32,8 +38,10 @@ export interface OffsetLimits {
 /** The offset as fitted, and how fast the clock may leave it. */
 export interface FittedCurve {
   offsetAt(time: number): number;
-  /** ns per ns that the clock runs off the curve at most. */
-  readonly drift: number;
+  /** Between two host times the clock leaves the curve by at most as much as this grows, ns. */
+  leftBy(time: number): number;
+  /** Host times between which both are linear. */
+  readonly bends: readonly number[];
 }
 
 export class OffsetEnvelope {
@@ -44,34 +52,51 @@ export class OffsetEnvelope {
   /** Host times between which something is known from either side, ns. */
   readonly first: number;
   readonly last: number;
+  readonly #either: typeof Math.max;
   readonly #upper: Cones;
   readonly #lower: Cones;
   readonly #near: { readonly upper: Cones; readonly lower: Cones; readonly curve: FittedCurve } | undefined;
 
-  /** At least one ping, in order of time. `driftSeen`: the largest drift that the pings show, ns per ns. */
-  constructor(pings: readonly HostPing[], { driftSeen = 0, curve }: { readonly driftSeen?: number; readonly curve?: FittedCurve } = {}) {
+  /**
+   * At least one ping, in order of time. `driftSeen`: the largest drift that the pings show, ns per ns. `isSteady`: the clock is known not to have
+   * stepped, so that what lies on either side of a time counts.
+   */
+  constructor(
+    pings: readonly HostPing[],
+    {
+      driftSeen = 0,
+      curve,
+      isSteady = false,
+    }: { readonly driftSeen?: number; readonly curve?: FittedCurve; readonly isSteady?: boolean } = {},
+  ) {
+    this.#either = isSteady ? Math.min : Math.max;
     const uppers = sorted(pings.map(({ upperAt, upper }) => ({ at: upperAt, limit: upper })));
     const lowers = sorted(pings.map(({ lowerAt, lower }) => ({ at: lowerAt, limit: -lower })));
-    const drift = driftsMax.find((one) => one >= driftSeen && agree(uppers, lowers, one));
+    const drift = driftsMax.find((one) => one >= driftSeen && agree(uppers, lowers, (time) => one * time));
     this.drift = drift ?? driftMax;
     this.contradictory = drift === undefined;
     const memory = this.contradictory ? 0 : Number.POSITIVE_INFINITY;
-    this.#upper = new Cones(uppers, this.drift, memory);
-    this.#lower = new Cones(lowers, this.drift, memory);
+    const drifted = (time: number): number => this.drift * time;
+    this.#upper = new Cones(uppers, drifted, memory);
+    this.#lower = new Cones(lowers, drifted, memory);
     this.first = Math.max(this.#upper.first, this.#lower.first);
     this.last = Math.min(this.#upper.last, this.#lower.last);
-    this.#near = curve === undefined || this.contradictory ? undefined : near(uppers, lowers, curve, this.drift);
+    this.#near = curve === undefined || this.contradictory ? undefined : near(uppers, lowers, curve);
   }
 
   /** Limits at host time `time`, ns, that hold even if the clock stepped once about then. */
   at(time: number): OffsetLimits {
-    const [upper, lower] = [this.#upper.at(time, Math.max), -this.#lower.at(time, Math.max)];
-    if (this.#near === undefined) return { lower, upper };
+    const [far, near = far] = this.proofs(time);
+    return { lower: Math.max(far.lower, near.lower), upper: Math.min(far.upper, near.upper) };
+  }
+
+  /** The two proofs that `at` is made of: by the drift that a clock may have, and by how far it leaves the curve (absent: unknown). */
+  proofs(time: number): readonly [OffsetLimits, OffsetLimits?] {
+    const either = this.#either;
+    const far = { lower: -this.#lower.at(time, either), upper: this.#upper.at(time, either) };
+    if (this.#near === undefined) return [far];
     const offset = this.#near.curve.offsetAt(time);
-    return {
-      lower: Math.max(lower, offset - this.#near.lower.at(time, Math.max)),
-      upper: Math.min(upper, offset + this.#near.upper.at(time, Math.max)),
-    };
+    return [far, { lower: offset - this.#near.lower.at(time, either), upper: offset + this.#near.upper.at(time, either) }];
   }
 
   /** Limits at host time `time` of a clock that stands still and does not step: of no meaning (lower > upper) where it does. */
@@ -79,10 +104,10 @@ export class OffsetEnvelope {
     return { lower: -this.#lower.at(time, Math.min), upper: this.#upper.at(time, Math.min) };
   }
 
-  /** Host times at which limits bend, in order, within [from, until]. */
+  /** Host times within [from, until] between which proofs are linear. */
   bends(from: number, until: number): number[] {
     const all = [this.#upper, this.#lower, this.#near?.upper, this.#near?.lower].flatMap((cones) => cones?.bends() ?? []);
-    return all.filter((time) => time >= from && time <= until).sort((a, b) => a - b);
+    return [...all, ...(this.#near?.curve.bends ?? [])].filter((time) => time >= from && time <= until);
   }
 }
 
@@ -94,15 +119,19 @@ interface Proof {
 
 const sorted = (proofs: Proof[]): Proof[] => proofs.sort((a, b) => a.at - b.at);
 
-/** Whether clocks that drift by at most `drift` can fulfil all of it: no lower limit above an upper one. */
-function agree(uppers: readonly Proof[], lowers: readonly Proof[], drift: number): boolean {
+/** A function of host time that grows by as much as a limit weakens, ns. */
+type Weakening = (time: number) => number;
+
+/** Whether there is a clock that fulfils all of it: no lower limit above an upper one. */
+function agree(uppers: readonly Proof[], lowers: readonly Proof[], weakening: Weakening): boolean {
   let [upper, negativeLower] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
   for (let [u, l, last] = [0, 0, 0]; u < uppers.length || l < lowers.length; ) {
     const isUpper = l === lowers.length || (u < uppers.length && (uppers[u] as Proof).at <= (lowers[l] as Proof).at);
     const { at, limit } = (isUpper ? uppers[u++] : lowers[l++]) as Proof;
-    upper += drift * (at - last);
-    negativeLower += drift * (at - last);
-    last = at;
+    const now = weakening(at);
+    upper += now - last;
+    negativeLower += now - last;
+    last = now;
     if (isUpper) upper = Math.min(upper, limit);
     else negativeLower = Math.min(negativeLower, limit);
     if (upper + negativeLower < 0) return false;
@@ -110,12 +139,17 @@ function agree(uppers: readonly Proof[], lowers: readonly Proof[], drift: number
   return true;
 }
 
-/** The limits about a curve; undefined where it needs so large a drift that they say nothing more. */
-function near(uppers: readonly Proof[], lowers: readonly Proof[], curve: FittedCurve, driftFar: number) {
+/** Times that the clock may leave a curve by more than was seen, where the pings ask for it. */
+const weakeningMax = 64;
+
+/** The limits about a curve; undefined where the pings do not follow it. */
+function near(uppers: readonly Proof[], lowers: readonly Proof[], curve: FittedCurve) {
   const overs = uppers.map(({ at, limit }) => ({ at, limit: limit - curve.offsetAt(at) }));
   const unders = lowers.map(({ at, limit }) => ({ at, limit: limit + curve.offsetAt(at) }));
-  for (let { drift } = curve; drift < driftFar; drift *= 2) {
-    if (agree(overs, unders, drift)) return { upper: new Cones(overs, drift, memoryNs), lower: new Cones(unders, drift, memoryNs), curve };
+  for (let more = 1; more <= weakeningMax; more *= 2) {
+    const weakening = (time: number): number => more * curve.leftBy(time);
+    if (!agree(overs, unders, weakening)) continue;
+    return { upper: new Cones(overs, weakening, memoryNs), lower: new Cones(unders, weakening, memoryNs), curve };
   }
   return undefined;
 }
@@ -126,23 +160,38 @@ class Cones {
   /** The least limit at each proof by those before it, and by those after it, itself included. */
   readonly #before: Float64Array;
   readonly #after: Float64Array;
-  readonly #drift: number;
+  /** The least limit at the first proof by those next to it, and at the last. */
+  readonly #head: number;
+  readonly #tail: number;
+  readonly #weakening: Weakening;
   readonly #memory: number;
   #near = 0;
 
   /** `proofs` in order of time. `memory`: host time, ns, after which a proof says nothing. */
-  constructor(proofs: readonly Proof[], drift: number, memory: number) {
+  constructor(proofs: readonly Proof[], weakening: Weakening, memory: number) {
     this.#at = Float64Array.from(proofs, ({ at }) => at);
     this.#before = Float64Array.from(proofs, ({ limit }) => limit);
     this.#after = this.#before.slice();
-    this.#drift = drift;
+    this.#weakening = weakening;
     this.#memory = memory;
+    const weak = this.#at.map(weakening);
     const tighten = (limits: Float64Array, index: number, other: number): void => {
-      const apart = Math.abs((this.#at[index] as number) - (this.#at[other] as number));
-      if (apart <= memory) limits[index] = Math.min(limits[index] as number, (limits[other] as number) + drift * apart);
+      if (Math.abs((this.#at[index] as number) - (this.#at[other] as number)) > memory) return;
+      const weaker = Math.abs((weak[index] as number) - (weak[other] as number));
+      limits[index] = Math.min(limits[index] as number, (limits[other] as number) + weaker);
     };
     for (let index = 1; index < proofs.length; index++) tighten(this.#before, index, index - 1);
     for (let index = proofs.length - 2; index >= 0; index--) tighten(this.#after, index, index + 1);
+    const leastAbout = (end: number): number => {
+      let least = Number.POSITIVE_INFINITY;
+      for (const [index, { at, limit }] of proofs.entries()) {
+        if (Math.abs(at - (this.#at[end] as number)) > Math.min(endNs, memory)) continue;
+        least = Math.min(least, limit + Math.abs((weak[end] as number) - (weak[index] as number)));
+      }
+      return least;
+    };
+    this.#head = leastAbout(0);
+    this.#tail = leastAbout(proofs.length - 1);
   }
 
   get first(): number {
@@ -162,28 +211,25 @@ class Cones {
     while (near > 0 && (at[near] as number) > time) near--;
     while (near < last && (at[near + 1] as number) <= time) near++;
     this.#near = near;
-    if (time < this.first) return this.#from(this.#after, 0, time);
-    const before = this.#from(this.#before, near, time);
-    return near === last ? before : either(before, this.#from(this.#after, near + 1, time));
+    if (time < this.first) return this.#from(this.#head, 0, time);
+    if (near === last) return this.#from(this.#tail, last, time);
+    return either(this.#from(this.#before[near] as number, near, time), this.#from(this.#after[near + 1] as number, near + 1, time));
   }
 
-  #from(limits: Float64Array, index: number, time: number): number {
-    const apart = Math.abs(time - (this.#at[index] as number));
+  #from(limit: number, index: number, time: number): number {
+    const at = this.#at[index] as number;
     // Without any memory it is still a proof of the times next to it.
-    return this.#memory > 0 && apart > this.#memory ? Number.POSITIVE_INFINITY : (limits[index] as number) + this.#drift * apart;
+    if (this.#memory > 0 && Math.abs(time - at) > this.#memory) return Number.POSITIVE_INFINITY;
+    return limit + Math.abs(this.#weakening(time) - this.#weakening(at));
   }
 
-  /** Where limits bend or jump: at each proof, just beside it, where the two sides of it meet, and where memory ends. */
+  /** Where limits bend upwards or jump: at each proof, just beside it, and where memory ends. */
   bends(): number[] {
     const bends: number[] = [];
-    for (let index = 0; index < this.#at.length; index++) {
-      const time = this.#at[index] as number;
+    for (const time of this.#at) {
       bends.push(time - 1, time);
-      if (Number.isFinite(this.#memory)) bends.push(time + this.#memory, time - this.#memory);
-      if (index + 1 === this.#at.length) break;
-      const next = this.#at[index + 1] as number;
-      const meeting = (time + next) / 2 + ((this.#after[index + 1] as number) - (this.#before[index] as number)) / (2 * this.#drift);
-      if (meeting > time && meeting < next) bends.push(meeting);
+      if (Number.isFinite(this.#memory))
+        bends.push(time + this.#memory, time + this.#memory + 1, time - this.#memory, time - this.#memory - 1);
     }
     return bends;
   }

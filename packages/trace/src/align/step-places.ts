@@ -12,8 +12,11 @@ import { medianOf } from './median.ts';
 
 /** A step of a clock, and what is known to be on either side of it. */
 export interface BesideStep {
-  /** Host time, ns, from which on the clock is taken to have stepped. */
+  /** Host times, ns, up to which the clock is taken not to have stepped, and from which on it has: those between it left out. */
+  readonly until: number;
   readonly at: number;
+  /** ns by which the clock was set ahead, or back. */
+  readonly jump: number;
   readonly last: HostPing;
   readonly first: HostPing;
 }
@@ -38,9 +41,10 @@ export function placeStep(before: readonly HostPing[], after: readonly HostPing[
     if (one !== undefined) cost += missOf(one, offsetBefore) - missOf(one, offsetAfter);
   }
   const step = { last: between[begin - 1] ?? last, first: between[end] ?? first };
-  // A clock that was set ahead left times out: they end where it goes on.
-  const leftOut = Math.max(0, offsetBefore - offsetAfter);
-  return { at: Math.round((step.last.at + step.first.at + leftOut) / 2), ...step };
+  const jump = offsetBefore - offsetAfter;
+  const leftOut = Math.max(1, Math.round(jump));
+  const at = Math.round((step.last.at + step.first.at + leftOut) / 2);
+  return { until: at - leftOut, at, jump, ...step };
 }
 
 const middleOf = (pings: readonly HostPing[]): number => medianOf(pings.map(({ upper, lower }) => (upper + lower) / 2));

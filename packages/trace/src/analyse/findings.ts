@@ -1,7 +1,7 @@
 // What a merge knows about its own completeness, as sentences a person can act on: findings of kind `data_loss`, `detail_shed`, `pruned`,
-// `rank_lost`, `rank_missing`, `stacks_uncertain`, `clock_unaligned`, `clock_step`, `clock_conflict`. Blame for slow steps rests on these: a verdict over incomplete data has to say so.
+// `rank_lost`, `rank_missing`, `stacks_uncertain`, `clock_unaligned`, `clock_step`, `clock_drift`, `clock_conflict`. Blame for slow steps rests on these: a verdict over incomplete data has to say so.
 
-import { type Nanos, shedKey, stacksKey } from '@ranktrace/protocol';
+import { type Nanos, nanosPerMs, shedKey, stacksKey } from '@ranktrace/protocol';
 import { readCounts } from '../counts-text.ts';
 import { joinParts } from '../merge/pruned-parts.ts';
 import type { EventCounts, ProcessTotals, PrunedPart, TraceHeader } from '../trace-sink.ts';
@@ -16,6 +16,7 @@ export interface Finding {
     | 'stacks_uncertain'
     | 'clock_unaligned'
     | 'clock_step'
+    | 'clock_drift'
     | 'clock_conflict';
   readonly ranks: readonly number[];
   /** What happened, and where. */
@@ -128,22 +129,38 @@ function prunedFindings(totals: readonly ProcessTotals[]): Finding[] {
   });
 }
 
-/** Clocks that stepped, once a host, and clocks that contradict each other. */
+/** Clocks that stepped or drift by more than clocks do, once a host, and clocks that contradict each other. */
 function clockFindings({ processes, clockConflicts = [] }: TraceHeader): Finding[] {
   const findings: Finding[] = [];
   const hosts = new Set<string>();
   for (const { host, hostName, alignment } of processes) {
-    const { clockSteps = [] } = alignment;
-    if (clockSteps.length === 0 || hosts.has(host)) continue;
+    const { clockSteps = [], clockJumps = [], driftPpm } = alignment;
+    if (hosts.has(host)) continue;
     hosts.add(host);
     const ranks = processes.filter((process) => process.host === host).map(({ rank }) => rank);
-    const times = clockSteps.slice(0, 5).map((time) => `${(time / 1e9).toFixed(1)} s`);
-    findings.push({
-      kind: 'clock_step',
-      ranks,
-      text: `the clock of host ${hostName} stepped at ${times.join(', ')}: each side is aligned by itself, and events about it may be shown late`,
-      remedy: 'let the time service of that host slew its clock instead of stepping it',
-    });
+    if (clockSteps.length > 0) {
+      const jumpOf = (place: number): string => {
+        const jump = clockJumps[place];
+        return jump === undefined ? '' : ` (${jump > 0 ? '+' : '−'}${formatMilliseconds(Math.abs(jump))} ms)`;
+      };
+      const times = clockSteps.slice(0, 5).map((time, place) => `${(time / 1e9).toFixed(1)} s${jumpOf(place)}`);
+      const back = Math.max(0, ...clockJumps.map((jump) => -jump));
+      const twice = back > 0 ? `, most of all in the ${formatMilliseconds(back)} ms that it showed twice` : '';
+      findings.push({
+        kind: 'clock_step',
+        ranks,
+        text: `the clock of host ${hostName} stepped at ${times.join(', ')}: each side is aligned by itself, and events about it may be shown out of order${twice}`,
+        remedy: 'let the time service of that host slew its clock instead of stepping it',
+      });
+    }
+    if (driftPpm !== undefined) {
+      findings.push({
+        kind: 'clock_drift',
+        ranks,
+        text: `the clock of host ${hostName} runs faster or slower than clocks do (50 ppm): its bound reckons with up to ${driftPpm} ppm`,
+        remedy: 'look at the time service of that host, which may be slewing its clock',
+      });
+    }
   }
   // What a step leaves open is told with it.
   const conflicts = clockConflicts.filter(({ isAtStep }) => !isAtStep);
@@ -158,6 +175,8 @@ function clockFindings({ processes, clockConflicts = [] }: TraceHeader): Finding
   }
   return findings;
 }
+
+const formatMilliseconds = (length: number): string => (length / nanosPerMs).toFixed(length < nanosPerMs ? 3 : 1);
 
 /** The worst bound of all aligned processes, ns; undefined when none is aligned. */
 export function worstBound(header: TraceHeader): Nanos | undefined {

@@ -130,6 +130,7 @@ const severityOf: Readonly<Record<Finding['kind'], ViewFinding['severity']>> = {
   clock_conflict: 'warning',
   stacks_uncertain: 'warning',
   clock_step: 'note',
+  clock_drift: 'note',
   detail_shed: 'note',
   pruned: 'note',
 };

@@ -58,7 +58,8 @@ const methods: readonly Alignment['method'][] = ['exact', 'sampled', 'messages',
 
 function alignmentOf(facts: Arguments): Alignment {
   const bound = facts.get('boundNs');
-  const steps = textOf(facts, 'clockStepsNs').split(' ').filter(Boolean).map(Number).filter(Number.isFinite);
+  const numbersOf = (key: string): number[] => textOf(facts, key).split(' ').filter(Boolean).map(Number).filter(Number.isFinite);
+  const [steps, jumps, driftPpm] = [numbersOf('clockStepsNs'), numbersOf('clockJumpsNs'), numberOf(facts, 'driftPpm', 0)];
   const shifted = textOf(facts, 'shiftedNs')
     .split(' +')
     .join('+')
@@ -71,6 +72,8 @@ function alignmentOf(facts: Arguments): Alignment {
     method: methods.find((method) => method === facts.get('alignment')) ?? 'unaligned',
     bound: typeof bound === 'number' ? nanos(bound) : undefined,
     ...(steps.length === 0 ? {} : { clockSteps: steps.map((time): TraceTime => traceTime(time)) }),
+    ...(jumps.length === 0 ? {} : { clockJumps: jumps.map((jump) => nanos(jump)) }),
+    ...(driftPpm > 0 ? { driftPpm } : {}),
     ...(shifted.length === 0 ? {} : { shifted }),
   };
 }

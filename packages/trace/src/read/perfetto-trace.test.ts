@@ -64,6 +64,8 @@ describe('a trace of ours', () => {
       method: fc.constantFrom('sampled', 'messages', 'shared'),
       bound: whole.map(nanos),
       clockSteps: fc.array(whole.map(traceTime), { minLength: 1, maxLength: 3 }),
+      clockJumps: fc.array(whole.map(nanos), { minLength: 1, maxLength: 3 }),
+      driftPpm: fc.integer({ min: 51, max: 800 }),
       shifted: fc.array(fc.record({ from: whole.map(traceTime), until: whole.map(traceTime), most: whole.map(nanos) }), {
         minLength: 1,
         maxLength: 3,

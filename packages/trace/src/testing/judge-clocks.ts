@@ -65,7 +65,11 @@ export function judgeClocks(options: ClusterOptions): JudgedClocks {
       (conflict) => Math.abs(conflict.time - time) <= knotReach && hosts.some((host) => conflict.hosts.includes(host)),
     ) ||
     (header?.processes ?? []).some(
-      ({ host, alignment }) => hosts.includes(host) && alignment.clockSteps?.some((step) => Math.abs(step - time) <= stepReach),
+      ({ host, alignment }) =>
+        hosts.includes(host) &&
+        alignment.clockSteps?.some(
+          (step, place) => Math.abs(step - time) <= stepReach + 1.5 * Math.abs(alignment.clockJumps?.[place] ?? 0),
+        ),
     );
   const order = (cause: Part, causeAt: number, effect: Part, effectAt: number): void => {
     if (causeAt <= effectAt) return;

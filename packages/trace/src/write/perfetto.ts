@@ -379,10 +379,12 @@ function describe(process: TraceProcess): string {
 const stretchesMax = 64;
 
 /** Where a clock stepped, and the stretches in which events are shown later than it says: text, for facts have no lists. */
-function clockFacts({ clockSteps = [], shifted = [] }: Alignment): Facts {
+function clockFacts({ clockSteps = [], clockJumps = [], driftPpm, shifted = [] }: Alignment): Facts {
   const stretches = shifted.slice(0, stretchesMax).map(({ from, until, most }) => `${from}–${until} +${Math.ceil(most)}`);
   return {
     ...(clockSteps.length === 0 ? {} : { clockStepsNs: clockSteps.join(' ') }),
+    ...(clockJumps.length === 0 ? {} : { clockJumpsNs: clockJumps.join(' ') }),
+    ...(driftPpm === undefined ? {} : { driftPpm }),
     ...(shifted.length === 0 ? {} : { shiftedNs: stretches.join(' '), shiftedStretches: shifted.length }),
   };
 }

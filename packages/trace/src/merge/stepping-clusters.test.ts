@@ -1,0 +1,43 @@
+// Clusters whose clocks step, merged and held against their truth: within their bounds, cut where they stepped, and nothing before its cause unsaid.
+
+import { describe, expect, it } from 'vitest';
+import { Random } from '../simulate/random.ts';
+import { judgeClocks } from '../testing/judge-clocks.ts';
+
+const base = { ranks: 8, hosts: 8, seconds: 60, driftPpm: 8 };
+
+describe('one clock of eight', () => {
+  it.each([
+    { seed: 99, seconds: 1, micros: 50_000 },
+    { seed: 99, seconds: 57, micros: 20_000 },
+    { seed: 99, seconds: 28, micros: -20_000 },
+    { seed: 4711, seconds: 2, micros: 5000 },
+    { seed: 4711, seconds: 5, micros: -2000 },
+    { seed: 62, seconds: 58.4, micros: 900_000 },
+  ])(
+    'that steps at $seconds s by $micros µs is cut there, and everything is shown within 20 µs (seed $seed)',
+    ({ seed, seconds, micros }) => {
+      const judged = judgeClocks({ ...base, seed, clockSteps: [{ host: 5, seconds, micros }] });
+      expect(judged).toMatchObject({ beyond: 0, reversed: 0 });
+      expect(judged.steps.map((steps) => steps.length)).toEqual([0, 0, 0, 0, 0, 1, 0, 0]);
+      // The axis may begin up to half a second before or after the simulation.
+      expect(Math.abs((judged.steps[5]?.[0] ?? 0) / 1e9 - seconds)).toBeLessThan(0.75);
+      expect(judged.error).toBeLessThan(20_000 + (micros < 0 ? -micros * 1000 : 0));
+    },
+  );
+});
+
+it.each([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12])(
+  'clusters with up to three steps of 1 µs to 10 s hold their bounds, and tell what is reversed (seed %i)',
+  (seed) => {
+    const random = new Random(seed, 'steps');
+    const seconds = 30;
+    const clockSteps = Array.from({ length: 1 + Math.floor(random.uniform(0, 3)) }, (_, host) => ({
+      host,
+      seconds: random.uniform(0, seconds - 0.7),
+      micros: Math.round((random.chance(0.5) ? 1 : -1) * 10 ** random.uniform(0, 7)),
+    }));
+    const judged = judgeClocks({ ranks: 8, hosts: 4, seconds, seed, driftPpm: 20, clockSteps });
+    expect({ clockSteps, beyond: judged.beyond, unmarked: judged.unmarked }).toEqual({ clockSteps, beyond: 0, unmarked: 0 });
+  },
+);
