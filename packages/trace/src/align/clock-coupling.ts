@@ -43,6 +43,8 @@ export interface ClockConflict {
 
 /** Distance of knots, ns. */
 const knotNs = 10 * nanosPerSecond;
+/** Stretch of the axis, ns, for which a host's reach is read once. */
+const reachNs = nanosPerSecond / 2;
 /** Every constraint is to hold by this, ns: more than roundings and the two ends of a message between knots can take. */
 const marginNs = 200;
 /**
@@ -64,6 +66,9 @@ export class ClockCoupling {
   readonly #indexes: number[] = [];
   readonly #solved: Float32Array[] = [];
   #exitStart: Float64Array;
+  /** By host: the stretch for which its reach is known, and the reach. */
+  readonly #reachPlace: Float64Array;
+  readonly #reachOf: Float64Array;
   /** Where clocks contradict each other, in order of time. */
   readonly conflicts: ClockConflict[] = [];
   /** Messages, and pairs of a collective's hosts, that cannot be what they seem, for pings prove otherwise: not used. */
@@ -74,11 +79,14 @@ export class ClockCoupling {
   constructor(hosts: CoupledHosts) {
     this.#hosts = hosts;
     this.#exitStart = new Float64Array(hosts.count);
+    this.#reachPlace = new Float64Array(hosts.count).fill(Number.NaN);
+    this.#reachOf = new Float64Array(hosts.count);
   }
 
   /** The same hosts, with what is known of them now. */
   replaceHosts(hosts: CoupledHosts): void {
     this.#hosts = hosts;
+    this.#reachPlace.fill(Number.NaN);
   }
 
   /** Host `from` did something at `sent` before host `to` did something at `received`; ns on the axis. */
@@ -157,9 +165,18 @@ export class ClockCoupling {
     return this.#hosts.steps?.(host).some((step) => Math.abs(step.time - time) <= stepReachNs + 1.5 * Math.abs(step.jump)) ?? false;
   }
 
-  /** How far a correction may go, ns. */
+  /** How far a correction may go, ns: the limits change slowly, and are read once in so long. */
   #reach(host: number, time: number): number {
     if (host === this.#hosts.reference) return 0;
+    const place = Math.floor(time / reachNs);
+    if (this.#reachPlace[host] !== place) {
+      this.#reachPlace[host] = place;
+      this.#reachOf[host] = Math.max(...[place, place + 1].map((at) => this.#reachAt(host, at * reachNs)));
+    }
+    return this.#reachOf[host] as number;
+  }
+
+  #reachAt(host: number, time: number): number {
     const { lower, upper } = this.#hosts.limits(host, time);
     return Math.max(-lower, upper, 0);
   }

@@ -164,6 +164,8 @@ class Cones {
   readonly #head: number;
   readonly #tail: number;
   readonly #weakening: Weakening;
+  /** Of each proof, what `#weakening` is there. */
+  readonly #weak: Float64Array;
   readonly #memory: number;
   #near = 0;
 
@@ -175,6 +177,7 @@ class Cones {
     this.#weakening = weakening;
     this.#memory = memory;
     const weak = this.#at.map(weakening);
+    this.#weak = weak;
     const tighten = (limits: Float64Array, index: number, other: number): void => {
       if (Math.abs((this.#at[index] as number) - (this.#at[other] as number)) > memory) return;
       const weaker = Math.abs((weak[index] as number) - (weak[other] as number));
@@ -220,7 +223,7 @@ class Cones {
     const at = this.#at[index] as number;
     // Without any memory it is still a proof of the times next to it.
     if (this.#memory > 0 && Math.abs(time - at) > this.#memory) return Number.POSITIVE_INFINITY;
-    return limit + Math.abs(this.#weakening(time) - this.#weakening(at));
+    return limit + Math.abs(this.#weakening(time) - (this.#weak[index] as number));
   }
 
   /** Where limits bend upwards or jump: at each proof, just beside it, and where memory ends. */
