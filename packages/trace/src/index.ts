@@ -70,10 +70,10 @@ export {
   type WhatIf,
 } from './blame/blame.ts';
 export { type BlameChange, type BlameLevels, blameOf, levelsOf } from './blame/blame-change.ts';
-export type { BlameAlignment, BlameRank, BlameStep, BlameWindow } from './blame/blame-window.ts';
+export type { BlameAlignment, BlameRank, BlameStep, BlameWindow, StepRange } from './blame/blame-window.ts';
 export type { RankBreakdown, WaitedFor } from './blame/breakdown.ts';
 export type { FrontierPhase } from './blame/frontier.ts';
-export { type RunBlame, RunBlameSink, type RunFinding, type StepRange } from './blame/run-blame-sink.ts';
+export { type RunBlame, RunBlameSink, type RunFinding } from './blame/run-blame-sink.ts';
 export { type StepBlameOptions, StepBlameSink } from './blame/step-blame-sink.ts';
 export type { Verdict } from './blame/verdict.ts';
 export {

@@ -56,6 +56,8 @@ const atStepMax = 15_000;
 /** Exits of a host in a group about a knot: at least so many give a median; of more, every second, fourth … is taken. */
 const devsMin = 5;
 const devsMax = 256;
+/** A median is off by its values' scatter ÷ √values, about; it is trusted to within so many times that. */
+const errorsMin = 6;
 const groupsMax = 64;
 const rounds = 60;
 
@@ -334,7 +336,7 @@ export class ClockCoupling {
       const from = rows.length;
       for (const [host, deviations] of noted) {
         const found = deviations.median();
-        if (found === undefined || found.spread > this.#openness(host, time)) continue;
+        if (found === undefined || found.error > this.#openness(host, time)) continue;
         rows.push({ group, host, deviation: found.median, weight: deviations.count });
       }
       if (rows.length - from < 2) rows.length = from;
@@ -343,7 +345,7 @@ export class ClockCoupling {
     return leastSquares(rows, group, this.#hosts.reference);
   }
 
-  /** Half of what a host's proof leaves open: exits that scatter more say less than it. */
+  /** Half of what a host's proof leaves open: exits whose median may be off by more say less than it. */
   #openness(host: number, time: number): number {
     if (host === this.#hosts.reference) return Number.POSITIVE_INFINITY;
     const { lower, upper } = this.#hosts.limits(host, time);
@@ -374,10 +376,13 @@ class Deviations {
     this.#stride *= 2;
   }
 
-  median(): { median: number; spread: number } | undefined {
-    if (this.#values.length < devsMin) return undefined;
+  /** The median, and how far it may be off: the fewer they are, and the more they scatter. */
+  median(): { median: number; error: number } | undefined {
+    const { length } = this.#values;
+    if (length < devsMin) return undefined;
     const median = medianOf(this.#values);
-    return { median, spread: medianOf(this.#values.map((value) => Math.abs(value - median))) };
+    const scatter = medianOf(this.#values.map((value) => Math.abs(value - median)));
+    return { median, error: scatter * Math.min(1, errorsMin / Math.sqrt(length)) };
   }
 }
 

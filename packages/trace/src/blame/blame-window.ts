@@ -55,6 +55,12 @@ export interface BlameStep {
   readonly ranks: readonly RankStep[];
 }
 
+/** Numbers of the first and the last step of a stretch. */
+export interface StepRange {
+  readonly first: number;
+  readonly last: number;
+}
+
 export interface BlameAlignment {
   /** The worst bound of any host's clock, ns; undefined when one is not aligned. */
   readonly bound: number | undefined;

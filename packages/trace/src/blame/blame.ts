@@ -11,7 +11,7 @@
 import { finish } from '../finish.ts';
 import type { BlameChange } from './blame-change.ts';
 import { blameLimits } from './blame-limits.ts';
-import type { BlameAlignment, BlameWindow } from './blame-window.ts';
+import type { BlameAlignment, BlameWindow, StepRange } from './blame-window.ts';
 import { breakdownOf, type RankBreakdown } from './breakdown.ts';
 import { isDataPhase } from './data-phase.ts';
 import { findFaults } from './find-faults.ts';
@@ -34,6 +34,8 @@ export interface BlameFinding {
   readonly shareOfStep: number;
   /** ms that a step would be shorter now, if it alone were mended. */
   readonly gainMsPerStep: number;
+  /** The steps in which it is, where that is one stretch of those that were judged. */
+  readonly stretch?: (StepRange & { readonly count: number }) | undefined;
   /** What was seen, in sentences. */
   readonly evidence: readonly string[];
 }
@@ -143,8 +145,8 @@ export function* judgeWindow(window: BlameWindow, context: BlameContext = {}): G
   yield;
   const findings: BlameFinding[] = faults
     .filter(({ cost }) => cost >= findingShareMin * step)
-    .map(({ kind, ranks: of, phase, cost, gain, evidence }) => {
-      return { kind, ranks: of, phase, ...costs(cost, step), gainMsPerStep: ms(gain), evidence };
+    .map(({ kind, ranks: of, phase, cost, gain, stretch, evidence }) => {
+      return { kind, ranks: of, phase, ...costs(cost, step), gainMsPerStep: ms(gain), ...(stretch && { stretch }), evidence };
     });
   const isData = phases.map(isDataPhase);
   const withoutData = replay.meanStep((rank, at, phase, length) => (isData[phase] === true ? 0 : mended(rank, at, phase, length)));

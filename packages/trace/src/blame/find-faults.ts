@@ -1,17 +1,19 @@
 // The faults of a window and what each costs, by replays in which they are mended.
 //
-//   straggler            one rank works longer than its peers, step for step (a host, where all of its ranks do, in the same phase)
+//   straggler            one rank works longer than its peers, step for step (a host, where all of its ranks do, in the same phase), or in some
+//                        steps alone
 //   stage_imbalance      all ranks of a stage work longer than those of the other stages
 //   rotating_imbalance   no rank is slower than its peers for long, but in each step some rank is: data, lengths of sequences, jitter
 //
-// To mend a rank is to scale its slow phases to its peers' median; a stage, to the median of the other stages; rotation, to give each piece of
-// work in a step and phase the length that its peers have at the median.
+// To mend a rank is to scale its slow phases to its peers' median, in the steps that are affected; a stage, to the median of the other stages;
+// rotation, to give each piece of work in a step and phase the length that its peers have at the median.
 
 import { blameLimits } from './blame-limits.ts';
-import type { BlameWindow } from './blame-window.ts';
+import type { BlameWindow, StepRange } from './blame-window.ts';
 import type { Excess, OwnWork } from './own-work.ts';
 import type { NewLength, Replay } from './replay.ts';
 import { median } from './robust.ts';
+import { type SometimesSlow, sometimesSlow } from './sometimes-slow.ts';
 
 export interface Fault {
   readonly kind: 'straggler' | 'stage_imbalance' | 'rotating_imbalance';
@@ -24,29 +26,37 @@ export interface Fault {
   readonly gain: number;
   /** ns: the step with it alone mended. */
   readonly atMedian: number;
+  /** The steps in which it is, where that is one stretch and not all of them. */
+  readonly stretch?: (StepRange & { readonly count: number }) | undefined;
   readonly evidence: readonly string[];
 }
 
 export interface Faults {
   readonly faults: readonly Fault[];
-  /** Everything mended but what rotates. */
+  /** All of them mended. */
   readonly mended: NewLength;
   readonly mendedStep: number;
 }
 
-/** A fault before its cost is known. `factors`: by rank index and phase; 1 where absent. */
+/** A fault before its cost is known. */
 interface Suspect {
   readonly kind: 'straggler' | 'stage_imbalance';
   readonly ranks: readonly number[];
   readonly phase: number;
   readonly excess: number;
-  readonly factors: ReadonlyMap<number, Float64Array>;
+  /** What the own work of a rank (by index) in a phase of a step is to be multiplied by. */
+  readonly factor: (rank: number, step: number, phase: number) => number;
+  /** Indexes of the steps that are affected; absent: all. */
+  readonly steps?: readonly number[];
+  readonly stretch?: StepRange | undefined;
   readonly evidence: readonly string[];
 }
 
 const stageShareMin = 0.05;
 /** Rotation is told from this share of the step on: a little of it is in any cluster. */
 const rotationShareMin = 0.08;
+/** A rank that is the slowest in this share of the steps is named as that. */
+const leaderShareMin = 0.8;
 /** More stragglers than this with the same phase are one finding. */
 const togetherMin = 5;
 
@@ -59,35 +69,73 @@ export function* findFaults(
   step: number,
 ): Generator<void, Faults> {
   const slow = stragglers(window, own, excesses);
-  const suspects = [...slow, ...slowStages(own, slow)].sort((a, b) => b.excess - a.excess).slice(0, blameLimits.blameFindingsMax);
+  const sometimes = (yield* sometimesSlow(window, own, excesses, step)).map((one) => sometimesSuspect(window, own, one));
+  const suspects = [...slow, ...sometimes, ...slowStages(own, slow)]
+    .sort((a, b) => b.excess - a.excess)
+    .slice(0, blameLimits.blameFindingsMax);
   const mended = mend(suspects);
   const mendedStep = replay.meanStep(mended);
   const faults: Fault[] = [];
   for (const suspect of suspects) {
     yield;
-    const { kind, ranks, phase, evidence } = suspect;
+    const { kind, ranks, phase, steps } = suspect;
     const cost = replay.meanStep(mend(suspects.filter((other) => other !== suspect))) - mendedStep;
     yield;
     const atMedian = replay.meanStep(mend([suspect]));
     const gain = step - atMedian;
     const isHidden = gain < cost / 2;
     const hidden = isHidden ? [`hidden behind another fault: mending it alone gives ${ms(Math.max(0, gain))} per step now`] : [];
+    const inEach = steps === undefined ? [] : [`a step so affected is ${ms((cost * own.steps) / steps.length)} longer for all`];
+    const evidence = [...suspect.evidence, ...inEach, ...hidden];
+    const stretch = suspect.stretch && { ...suspect.stretch, count: steps?.length ?? 0 };
     const numbers = ranks.map((rank) => (window.ranks[rank] as BlameWindow['ranks'][number]).rank);
-    faults.push({ kind, ranks: numbers, phase: window.phases[phase], cost, gain, atMedian, evidence: [...evidence, ...hidden] });
+    faults.push({ kind, ranks: numbers, phase: window.phases[phase], cost, gain, atMedian, stretch, evidence });
   }
   yield;
   const even = evenWork(window, own, mended);
   yield;
   const rotation = rotationOf(window, even, mendedStep - replay.meanStep(even.newLength), mendedStep, step);
-  return { faults: rotation === undefined ? faults : [...faults, rotation], mended, mendedStep };
+  return rotation === undefined
+    ? { faults, mended, mendedStep }
+    : { faults: [...faults, rotation], mended: even.newLength, mendedStep: mendedStep - rotation.cost };
 }
 
 function mend(suspects: readonly Suspect[]): NewLength {
   if (suspects.length === 0) return (_rank, _step, _phase, length) => length;
-  return (rank, _step, phase, length) => {
-    let mended = length;
-    for (const { factors } of suspects) mended *= factors.get(rank)?.[phase] ?? 1;
-    return mended;
+  return (rank, step, phase, length) => suspects.reduce((mended, { factor }) => mended * factor(rank, step, phase), length);
+}
+
+/** The same factors in every step. `factors`: by rank index and phase; 1 where absent. */
+const always =
+  (factors: ReadonlyMap<number, Float64Array>): Suspect['factor'] =>
+  (rank, _step, phase) =>
+    factors.get(rank)?.[phase] ?? 1;
+
+function sometimesSuspect(
+  { ranks, phases, steps }: BlameWindow,
+  own: OwnWork,
+  { rank, phase, affected, more, when, stretch }: SometimesSlow,
+): Suspect {
+  const factors = new Map(
+    affected.map((step) => {
+      const length = own.of(rank, phase, step);
+      return [step, length > 0 ? Math.max(0, 1 - (more[step] as number) / length) : 1] as const;
+    }),
+  );
+  const longer = median(affected.map((step) => more[step] as number));
+  const rule = when === '' ? '' : `, ${when}`;
+  const evidence = [
+    `rank ${ranks[rank]?.rank} works ${ms(longer)} longer in ${phases[phase]} than the median of its peers in ${affected.length} of ${steps.length} steps${rule}`,
+  ];
+  return {
+    kind: 'straggler',
+    ranks: [rank],
+    phase,
+    excess: (longer * affected.length) / steps.length,
+    factor: (of, step, at) => (of === rank && at === phase ? (factors.get(step) ?? 1) : 1),
+    steps: affected,
+    stretch,
+    evidence,
   };
 }
 
@@ -102,7 +150,7 @@ function stragglers(window: BlameWindow, own: OwnWork, excesses: readonly Excess
     const hosts = new Set(together.map(({ rank }) => window.ranks[rank]?.hostName));
     if (together.length > 1 && hosts.size === 1) evidence.unshift(`all ranks of host ${[...hosts][0]} are slow`);
     const excess = Math.max(...together.map(({ slow: phases, phases: by }) => phases.reduce((sum, at) => sum + (by[at] as number), 0)));
-    suspects.push({ kind: 'straggler', ranks: together.map(({ rank }) => rank), phase, excess, factors, evidence });
+    suspects.push({ kind: 'straggler', ranks: together.map(({ rank }) => rank), phase, excess, factor: always(factors), evidence });
   }
   return suspects;
 }
@@ -170,7 +218,7 @@ function slowStages(own: OwnWork, slow: readonly Suspect[]): Suspect[] {
       ranks,
       phase,
       excess: work - usualWork,
-      factors: new Map(ranks.map((rank) => [rank, factors])),
+      factor: always(new Map(ranks.map((rank) => [rank, factors]))),
       evidence,
     });
   }
@@ -181,8 +229,12 @@ function rotationOf(window: BlameWindow, even: EvenWork, cost: number, mendedSte
   if (cost < rotationShareMin * mendedStep) return undefined;
   const leader = even.led.indexOf(Math.max(...even.led));
   const share = (even.led[leader] as number) / Math.max(1, window.steps.length);
+  const who =
+    share < leaderShareMin
+      ? 'not always the same'
+      : `mostly rank ${window.ranks[leader]?.rank}, but by too uneven an amount to blame it alone`;
   const evidence = [
-    `in each step some rank works ${(100 * even.spread).toFixed(1)} % longer than the median of its peers (median over steps), not always the same`,
+    `in each step some rank works ${(100 * even.spread).toFixed(1)} % longer than the median of its peers (median over steps), ${who}`,
     `rank ${window.ranks[leader]?.rank} is the one most often: in ${Math.round(100 * share)} % of the steps`,
   ];
   const phase = window.phases[even.phase];

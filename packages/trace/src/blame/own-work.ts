@@ -108,8 +108,13 @@ export class OwnWork {
     });
   }
 
-  /** `series`: of each rank, by step. */
-  #against(series: readonly Float64Array[]): Comparison {
+  /** Of each of `ranks` (at least two) by step, how much longer it works in `phase` than the median of the others; ns. */
+  moreThanPeers(ranks: readonly number[], phase: number): readonly Float64Array[] {
+    return this.#compare(ranks.map((rank) => this.inPhase(rank, phase))).more;
+  }
+
+  /** `series`: of each rank, by step. `others`: the median of all others in that step. */
+  #compare(series: readonly Float64Array[]) {
     const { steps } = this;
     const more = series.map(() => new Float64Array(steps));
     const others = series.map(() => new Float64Array(steps));
@@ -121,6 +126,12 @@ export class OwnWork {
         (more[rank] as Float64Array)[step] = (values[rank] as number) - other;
       }
     }
+    return { more, others };
+  }
+
+  #against(series: readonly Float64Array[]): Comparison {
+    const { steps } = this;
+    const { more, others } = this.#compare(series);
     const excess = Float64Array.from(more, median);
     const off = mean(more.map((values, rank) => mean(values.map((value) => Math.abs(value - (excess[rank] as number))))));
     const freedom = Math.max(1, (steps - 1) * (series.length - 1));

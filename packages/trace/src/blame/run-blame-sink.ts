@@ -14,14 +14,9 @@ import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } fro
 import { type Blame, type BlameFinding, judgeWindow, mayBeVerdict } from './blame.ts';
 import { blameOf, levelsOf } from './blame-change.ts';
 import { blameLimits as limits } from './blame-limits.ts';
+import type { StepRange } from './blame-window.ts';
 import { StepBlameSink } from './step-blame-sink.ts';
 import type { Verdict } from './verdict.ts';
-
-/** Numbers of the first and the last step of a stretch. */
-export interface StepRange {
-  readonly first: number;
-  readonly last: number;
-}
 
 /** A finding, and the steps that it covers. */
 export interface RunFinding extends BlameFinding {
@@ -134,15 +129,16 @@ export class RunBlameSink implements TraceSink {
   }
 
   #add(finding: BlameFinding, steps: StepRange, count: number): void {
+    const seen: StepRange = finding.stretch ?? steps;
     const key = keyOf(finding);
     let episode = this.#episodes.findLast((of) => of.key === key && of.window >= this.#windows - 1 - gapWindows);
     if (episode === undefined) {
-      episode = { key, window: this.#windows, steps, count: 0, cost: 0, share: 0, worst: finding };
+      episode = { key, window: this.#windows, steps: seen, count: 0, cost: 0, share: 0, worst: finding };
       this.#episodes.push(episode);
     }
     episode.window = this.#windows;
-    episode.steps = { first: episode.steps.first, last: steps.last };
-    episode.count += count;
+    episode.steps = { first: episode.steps.first, last: seen.last };
+    episode.count += finding.stretch?.count ?? count;
     episode.cost += count * finding.costMsPerStep;
     episode.share += count * finding.shareOfStep;
     if (finding.costMsPerStep > episode.worst.costMsPerStep) episode.worst = finding;
