@@ -3,7 +3,7 @@
 // The judge is the merge: per rank no batch missing in the sequence, and as many events of each kind as the recorder itself counted.
 
 import { createHash } from 'node:crypto';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
@@ -55,13 +55,21 @@ async function kill9(service: StartedCommand): Promise<void> {
   await service.ended;
 }
 
+/** A busy machine delivers late: ranks wait for it at their end. */
+const patient = { RANKTRACE_EXIT_DEADLINE_MS: '120000' };
+
 describe('the example over NATS', () => {
   it('loses and doubles nothing when nats-server is killed and restarted mid-run', async () => {
     await using server = await startNatsServer();
     const service = startCommand(['serve', '--listen', '127.0.0.1:0', '--nats', server.url, '--out', directory]);
     await service.said('listening on');
     const spool = join(directory, 'spool-a');
-    const ranks = await startRanks(4, example, { RANKTRACE_URL: server.url, RANKTRACE_RUN: 'broker', RANKTRACE_SPOOL_DIRECTORY: spool });
+    const ranks = await startRanks(4, example, {
+      ...patient,
+      RANKTRACE_URL: server.url,
+      RANKTRACE_RUN: 'broker',
+      RANKTRACE_SPOOL_DIRECTORY: spool,
+    });
     await setTimeout(3000);
     await server.kill9();
     await setTimeout(1500);
@@ -80,7 +88,12 @@ describe('the example over NATS', () => {
     const first = serve();
     await first.said('listening on');
     const spool = join(directory, 'spool-b');
-    const ranks = await startRanks(4, example, { RANKTRACE_URL: server.url, RANKTRACE_RUN: 'service', RANKTRACE_SPOOL_DIRECTORY: spool });
+    const ranks = await startRanks(4, example, {
+      ...patient,
+      RANKTRACE_URL: server.url,
+      RANKTRACE_RUN: 'service',
+      RANKTRACE_SPOOL_DIRECTORY: spool,
+    });
     await setTimeout(3000);
     await kill9(first);
     await setTimeout(1000);
@@ -104,6 +117,7 @@ describe('the embedded transport', () => {
     };
     let service = await serve();
     const environment = {
+      ...patient,
       RANKTRACE_URL: `ws://127.0.0.1:${port}`,
       RANKTRACE_RUN: 'killed',
       RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool-c'),
@@ -127,6 +141,7 @@ describe('the embedded transport', () => {
   it('delivers what was recorded before the aggregator came up', async () => {
     const port = await freePort();
     const environment = {
+      ...patient,
       RANKTRACE_URL: `ws://127.0.0.1:${port}`,
       RANKTRACE_RUN: 'early',
       RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool-d'),
@@ -143,6 +158,12 @@ describe('the embedded transport', () => {
   });
 });
 
+/** Resolves when a rank has written that some hundred steps are over: on a busy machine, processes take seconds to start. */
+const progressed = (path: string): Promise<void> =>
+  expect
+    .poll(() => (existsSync(path) ? readFileSync(path, 'utf8').split('\n').length : 0), { timeout: 120_000, interval: 50 })
+    .toBeGreaterThan(250);
+
 describe('a rank that dies', () => {
   // 5 ms steps; flush interval 200 ms, and time for a loaded machine to notice.
   const stepMs = 5;
@@ -154,12 +175,13 @@ describe('a rank that dies', () => {
     await service.said('listening on');
     const progress = join(directory, 'progress');
     const environment = {
+      ...patient,
       RANKTRACE_URL: `ws://127.0.0.1:${port}`,
       RANKTRACE_RUN: 'dead',
       RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool-e'),
     };
     const [rank] = await startRanks(1, [stepProgram, '100000', String(stepMs), progress], environment);
-    await setTimeout(3000);
+    await progressed(progress);
     rank?.child.kill('SIGKILL');
     expect((await rank?.ended)?.signal).toBe('SIGKILL');
     await setTimeout(300);
@@ -177,7 +199,7 @@ describe('a rank that dies', () => {
     const spool = join(directory, 'spool-f');
     const environment = { RANKTRACE_URL: `ws://127.0.0.1:${await freePort()}`, RANKTRACE_RUN: 'alone', RANKTRACE_SPOOL_DIRECTORY: spool };
     const [rank] = await startRanks(1, [stepProgram, '100000', String(stepMs), progress], environment);
-    await setTimeout(2500);
+    await progressed(progress);
     rank?.child.kill('SIGKILL');
     await rank?.ended;
     const done = readFileSync(progress, 'utf8').trim().split('\n').length;
@@ -188,8 +210,10 @@ describe('a rank that dies', () => {
 
   it.each(['SIGTERM', 'SIGINT'] as const)('by %s flushes first and still dies of it', async (signal) => {
     const out = join(directory, `signal-${signal}`);
-    const [rank] = await startRanks(1, [stepProgram, '100000', String(stepMs)], { RANKTRACE_DIRECTORY: out, RANKTRACE_RUN: 'signal' });
-    await setTimeout(1500);
+    const progress = join(directory, `progress-${signal}`);
+    const environment = { ...patient, RANKTRACE_DIRECTORY: out, RANKTRACE_RUN: 'signal' };
+    const [rank] = await startRanks(1, [stepProgram, '100000', String(stepMs), progress], environment);
+    await progressed(progress);
     rank?.child.kill(signal);
     expect((await rank?.ended)?.signal).toBe(signal);
     const { ranks } = await reportOf('signal', out);
@@ -203,7 +227,11 @@ describe('a rank that dies', () => {
       const prof = profile().start();
       for (let step = 0; step < 50; step++) { recordFunction('work', () => {}); prof.step(); }
       recordFunction('fatal', () => { throw new Error('out of memory, say'); });`;
-    const [rank] = await startRanks(1, ['--input-type=module', '-e', program], { RANKTRACE_DIRECTORY: out, RANKTRACE_RUN: 'exception' });
+    const [rank] = await startRanks(1, ['--input-type=module', '-e', program], {
+      ...patient,
+      RANKTRACE_DIRECTORY: out,
+      RANKTRACE_RUN: 'exception',
+    });
     const ended = await rank?.ended;
     expect(ended?.code).toBe(1);
     expect(ended?.output).toContain('out of memory, say');

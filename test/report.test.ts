@@ -110,7 +110,9 @@ describe('a simulated cluster', () => {
     expect(trace).toMatch(/rank 3 .*clock ±\d\.\d{3} ms, stepped at (19|20)\.\d{3} s/);
     // Each side fits what ranks did together: nothing is shifted behind its cause.
     expect(trace).not.toContain('ms late');
-    expect(findings[0].text).toMatch(/^the clock of host node-1 stepped at (19|20)\.\d s \(\+0\.(3[5-9]|4[0-4])\d ms\): each side is aligned by itself/);
+    expect(findings[0].text).toMatch(
+      /^the clock of host node-1 stepped at (19|20)\.\d s \(\+0\.(3[5-9]|4[0-4])\d ms\): each side is aligned by itself/,
+    );
   });
 });
 

@@ -302,7 +302,8 @@ test.each(['await prof.stop()', 'prof[Symbol.dispose]()', 'process.exit()'])(
 );
 
 test('a thread that outlived one session records in the next, however late it begins', async () => {
-  const { code, stderr } = await run(`
+  const { code, stderr } = await run(
+    `
     const first = profile().start();
     const late = thread("parentPort.once('message', async () => { for (let i = 0; i < 20; i++) { recordFunction('late', () => 1); await sleep(5); } process.exit(); });");
     await new Promise((resolve) => late.once('online', resolve));
@@ -313,7 +314,9 @@ test('a thread that outlived one session records in the next, however late it be
     late.postMessage('go');
     await ended;
     await second.stop();
-  `);
+  `,
+    { RANKTRACE_EXIT_DEADLINE_MS: '60000' },
+  );
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
   expect(names(readBatches())).toContain('late');
 });

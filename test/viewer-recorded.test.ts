@@ -111,7 +111,7 @@ describe('1024 ranks', () => {
   });
   afterAll(() => view?.end());
 
-  it('names the one that is slow, and shows all of them at once', async () => {
+  it('names the one that is slow, and shows all of them at once', { timeout: 10 * 60_000 }, async () => {
     await using page = await open(view.address);
     await page.sentence.waitFor();
     expect(await page.text(page.sentence)).toMatch(

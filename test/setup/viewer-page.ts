@@ -94,7 +94,7 @@ export class ViewerPage {
   /** Resolves when the overview says what was found, or that nothing was. */
   async analysed(): Promise<void> {
     for (const text of ['Looking for causes', 'Still looking']) {
-      await this.tab.page.getByText(text).waitFor({ state: 'detached', timeout: 2 * 60_000 });
+      await this.tab.page.getByText(text).waitFor({ state: 'detached', timeout: 8 * 60_000 });
     }
     await this.frames(2);
   }

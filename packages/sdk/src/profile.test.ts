@@ -29,7 +29,7 @@ beforeEach(() => {
 afterEach(async () => {
   await running?.stop();
   process.off('warning', warned);
-  rmSync(directory, { recursive: true, force: true });
+  rmSync(directory, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
 });
 
 function start(options: ProfileOptions & ProfileCallbacks = {}): Profile {
