@@ -201,6 +201,9 @@ const reaches = [1, 2, 5] as const;
 const leftFactor = 2;
 const leftMin = 0.2e-6;
 const leftOpenNs = 10 * nanosPerSecond;
+/** Where windows leave more open than this, ns, the curve itself may be off by that, from one window to the next. */
+const calmNs = 50_000;
+const restlessNs = nanosPerSecond;
 /** A drift that is seen goes on for a while, somewhat faster or slower. */
 const driftMargin = 1.2;
 /** ns that a window's offset is uncertain by anyhow; and these many times what the windows scatter. */
@@ -227,8 +230,9 @@ function curveOf(windows: readonly WindowOffset[], smooth: readonly SmoothOffset
       const [one, other] = [windows[place - reach], windows[place]] as [WindowOffset, WindowOffset];
       const sure = (change: number): number => Math.max(0, Math.abs(change) - openOf(one) - openOf(other)) / (other.at - one.at);
       driftSeen = Math.max(driftSeen, sure(other.offset - one.offset));
-      const open = Math.max(openOf(one), openOf(other)) / leftOpenNs;
-      const seen = leftMin + open + leftFactor * sure((off[place] as number) - (off[place - reach] as number));
+      const open = Math.max(openOf(one), openOf(other));
+      const openRate = open / (open <= calmNs ? leftOpenNs : restlessNs);
+      const seen = leftMin + openRate + leftFactor * sure((off[place] as number) - (off[place - reach] as number));
       // The curve feels what is sudden a window before it, and a window after.
       const [from, to] = [Math.max(0, place - reach), Math.min(windows.length - 1, place + 1)];
       for (let between = from; between <= to; between++) left[between] = Math.max(left[between] as number, seen);
