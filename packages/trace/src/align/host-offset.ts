@@ -93,14 +93,21 @@ export class HostLimits {
       const inside = (times: Iterable<number>): number[] => Array.from(times).filter((time) => time >= begin && time <= end);
       const times = Float64Array.from([begin, end, ...envelope.bends(begin, end), ...inside(knots)]).sort();
       // Between two of these times every proof is linear, so the lesser of two is at most the lesser of their larger ends.
-      let before: readonly number[] = [];
+      const before = new Float64Array(4).fill(Number.NEGATIVE_INFINITY);
+      const most = before.slice();
       for (const time of begin <= end ? times : []) {
         const offset = offsetAt(time);
         const [far, near = far] = envelope.proofs(time);
-        const off = [far.upper - offset, near.upper - offset, offset - far.lower, offset - near.lower];
-        const most = off.map((value, side) => Math.max(value, before[side] ?? value)) as [number, number, number, number];
-        worst = Math.max(worst, Math.min(most[0], most[1]) + roundingNs, Math.min(most[2], most[3]) + roundingNs);
-        before = off;
+        const set = (side: number, off: number): void => {
+          most[side] = Math.max(off, before[side] as number);
+          before[side] = off;
+        };
+        set(0, far.upper - offset);
+        set(1, near.upper - offset);
+        set(2, offset - far.lower);
+        set(3, offset - near.lower);
+        const [overFar, overNear, underFar, underNear] = most as unknown as [number, number, number, number];
+        worst = Math.max(worst, Math.min(overFar, overNear) + roundingNs, Math.min(underFar, underNear) + roundingNs);
       }
     }
     for (const stray of this.#strays) {

@@ -106,8 +106,14 @@ export class OffsetEnvelope {
 
   /** Host times within [from, until] between which proofs are linear. */
   bends(from: number, until: number): number[] {
-    const all = [this.#upper, this.#lower, this.#near?.upper, this.#near?.lower].flatMap((cones) => cones?.bends() ?? []);
-    return [...all, ...(this.#near?.curve.bends ?? [])].filter((time) => time >= from && time <= until);
+    const bends: number[] = [];
+    const add = (time: number): void => {
+      if (time >= from && time <= until) bends.push(time);
+    };
+    this.#upper.eachBend(add);
+    this.#lower.eachBend(add);
+    for (const time of this.#near?.curve.bends ?? []) add(time);
+    return bends;
   }
 }
 
@@ -185,16 +191,17 @@ class Cones {
     };
     for (let index = 1; index < proofs.length; index++) tighten(this.#before, index, index - 1);
     for (let index = proofs.length - 2; index >= 0; index--) tighten(this.#after, index, index + 1);
-    const leastAbout = (end: number): number => {
+    const leastAbout = (end: number, way: 1 | -1): number => {
       let least = Number.POSITIVE_INFINITY;
-      for (const [index, { at, limit }] of proofs.entries()) {
-        if (Math.abs(at - (this.#at[end] as number)) > Math.min(endNs, memory)) continue;
+      for (let index = end; index >= 0 && index < proofs.length; index += way) {
+        const { at, limit } = proofs[index] as Proof;
+        if (Math.abs(at - (this.#at[end] as number)) > Math.min(endNs, memory)) break;
         least = Math.min(least, limit + Math.abs((weak[end] as number) - (weak[index] as number)));
       }
       return least;
     };
-    this.#head = leastAbout(0);
-    this.#tail = leastAbout(proofs.length - 1);
+    this.#head = leastAbout(0, 1);
+    this.#tail = leastAbout(proofs.length - 1, -1);
   }
 
   get first(): number {
@@ -226,14 +233,15 @@ class Cones {
     return limit + Math.abs(this.#weakening(time) - (this.#weak[index] as number));
   }
 
-  /** Where limits bend upwards or jump: at each proof, just beside it, and where memory ends. */
-  bends(): number[] {
-    const bends: number[] = [];
-    for (const time of this.#at) {
-      bends.push(time - 1, time);
-      if (Number.isFinite(this.#memory))
-        bends.push(time + this.#memory, time + this.#memory + 1, time - this.#memory, time - this.#memory - 1);
+  /** Where limits bend upwards or jump: at each proof and just before it, and where the memory of one ends before the next. */
+  eachBend(add: (time: number) => void): void {
+    for (const [index, time] of this.#at.entries()) {
+      add(time - 1);
+      add(time);
+      const next = this.#at[index + 1] ?? Number.POSITIVE_INFINITY;
+      const before = this.#at[index - 1] ?? Number.NEGATIVE_INFINITY;
+      for (const end of next - time > memoryNs ? [time + memoryNs, time + memoryNs + 1] : []) add(end);
+      for (const end of time - before > memoryNs ? [time - memoryNs - 1, time - memoryNs] : []) add(end);
     }
-    return bends;
   }
 }
