@@ -305,7 +305,7 @@ test('a thread that outlived one session records in the next, however late it be
   const { code, stderr } = await run(
     `
     const first = profile().start();
-    const late = thread("parentPort.once('message', async () => { for (let i = 0; i < 20; i++) { recordFunction('late', () => 1); await sleep(5); } process.exit(); });");
+    const late = thread("parentPort.once('message', async () => { for (let i = 0; i < 600; i++) { recordFunction('late', () => 1); await sleep(5); } process.exit(); });");
     await new Promise((resolve) => late.once('online', resolve));
     await first.stop();
     const second = profile().start();

@@ -206,7 +206,7 @@ blame have steps (first, last), and verdictSteps are those of the verdict.`,
       '--sort <key>',
       `of a run: ${sortKeys.join(', ')} (default: self); of one torch.profiler file or one rank: torch's, such as self_cpu_time_total (default), count`,
     )
-    .option('--limit <n>', 'rows to print (default: 100, with --json all)', positive(1_000_000))
+    .option('--limit <n>', 'rows to print, -1 for all (default: 100, with --json all)', rowLimit)
     .option('--rank <n>', "of a run: torch's table of this rank instead of all ranks together", whole(0, 65_535))
     .option('--group-by-shape', 'of a file or one rank: a row for each name and input shapes')
     .option('--group-by-stack <n>', 'of a file or one rank: a row for each name and innermost n frames', positive(1000))
@@ -403,6 +403,9 @@ function whole(min: number, max: number): (text: string) => number {
     throw new InvalidArgumentError(`It must be a whole number from ${min} to ${max}.`);
   };
 }
+
+/** -1, as torch has it: all. */
+const rowLimit = (text: string): number => (text === '-1' ? Number.POSITIVE_INFINITY : positive(1_000_000)(text));
 
 function percent(text: string): number {
   const share = percentIn(text);

@@ -21,6 +21,12 @@ export function printAverages(table: KinetoTable, options: AveragesOptions): num
     return 0;
   }
   const recorded = { profileMemory: table.isOn('profile_memory'), withFlops: table.isOn('with_flops') };
-  process.stdout.write(averagesTable(averages, { sortBy: options.sort, rowLimit: options.limit ?? -1, ...recorded }));
+  process.stdout.write(
+    averagesTable(averages, {
+      sortBy: options.sort,
+      rowLimit: options.limit === Number.POSITIVE_INFINITY ? -1 : (options.limit ?? -1),
+      ...recorded,
+    }),
+  );
   return 0;
 }
