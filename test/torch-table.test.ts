@@ -55,6 +55,14 @@ describe.each(names)('%s', (name) => {
   });
 });
 
+it('--limit -1 is all rows, as in torch', async () => {
+  const file = join(reference, 'bmm_nested.pt.trace.json.gz');
+  const lines = async (...options: string[]): Promise<number> =>
+    (await runCommand(['table', file, ...options])).stdout.trim().split('\n').length;
+  expect(await lines('--limit', '-1')).toBe(await lines('--limit', '1000000'));
+  expect(await lines('--limit', '-1')).toBeGreaterThan(await lines('--limit', '2'));
+});
+
 describe('files that are no profile', () => {
   const whole = gunzipSync(readFileSync(join(reference, 'bmm_nested.pt.trace.json.gz')));
   const zipped = readFileSync(join(reference, 'bmm_nested.pt.trace.json.gz'));
