@@ -1,5 +1,5 @@
-// Projects, from fast to slow: `unit` and `sdk` beside the sources, `repository` (rules about the code and the manual), `cluster` (child processes, a
-// real nats-server, Chromium); and `recorded`, where recordings of others are found (test/recorded/README.md). Tests read `src` through the
+// Projects, from fast to slow: `unit` and `sdk` beside the sources, `repository` (rules about the code and the manual), `services` (those beside the
+// sources that start servers or processes), `cluster` (child processes, a real nats-server, Chromium); and `recorded`, where recordings of others are found (test/recorded/README.md). Tests read `src` through the
 // `source` condition; child processes and worker threads run `dist`, which the global setup builds once per run, so that it is never stale.
 
 import { defaultClientConditions, defaultServerConditions } from 'vite';
@@ -18,6 +18,17 @@ const sources = {
 };
 
 const minute = 60_000;
+
+/** Beside the sources, and too slow for `npm run check`: they start servers and processes. */
+const services = [
+  'packages/aggregator/src/{certificate,jetstream-ingest,run-store,run-store-kill,web-socket-ingest}.test.ts',
+  'packages/aggregator/src/alert/alert-{delivery,service}.test.ts',
+  'packages/aggregator/src/prune/prune-kill.test.ts',
+  'packages/aggregator/src/view/view-socket*.test.ts',
+  'packages/sdk/src/{open-telemetry,profile}.test.ts',
+  'packages/sdk/src/sample/nvidia-smi.test.ts',
+  'packages/sdk/src/transport/*.test.ts',
+];
 
 // test/run.mjs lists the cases where they cannot run, to say how many they are.
 const isRecorded = recordedData() !== undefined || process.env.RANKTRACE_TEST_LIST_RECORDED === '1';
@@ -42,7 +53,7 @@ export default defineConfig({
         test: {
           name: 'unit',
           include: ['packages/*/src/**/*.test.ts', 'bench/src/**/*.test.ts'],
-          exclude: ['packages/sdk/**'],
+          exclude: ['packages/sdk/**', ...services],
           // No module here has state of its own, so files share what they import: a fifth of the CPU time.
           isolate: false,
           testTimeout: 2 * minute,
@@ -55,6 +66,7 @@ export default defineConfig({
           name: 'sdk',
           // Engine and backends of TensorFlow.js are globals of a process: each file has its own.
           include: ['packages/sdk/src/**/*.test.ts', 'examples/*/src/**/*.test.ts'],
+          exclude: services,
           testTimeout: 2 * minute,
           hookTimeout: 2 * minute,
         },
@@ -62,6 +74,10 @@ export default defineConfig({
       {
         ...sources,
         test: { name: 'repository', include: ['test/repository/**/*.test.ts'] },
+      },
+      {
+        ...sources,
+        test: { name: 'services', include: services, testTimeout: 2 * minute, hookTimeout: 2 * minute },
       },
       {
         ...sources,

@@ -5,7 +5,7 @@ import { Random } from '../simulate/random.ts';
 import { workedWindow } from '../testing/worked-window.ts';
 import { type Blame, type BlameFinding, blameOfWindow } from './blame.ts';
 
-const seeds = Number(process.env.RANKTRACE_TEST_SEEDS ?? 50);
+const seeds = Number(process.env.RANKTRACE_TEST_SEEDS ?? 30);
 const line = 'data 4, forward 12, backward 24, all_reduce 1, optimizer 4';
 const phases = ['data', 'forward', 'backward', 'optimizer'];
 
