@@ -8,7 +8,7 @@
 // With less history (six windows at least) the line is known less well, and the limit grows by that. A window whose shortest way took longer than
 // the shortest of any four in a row so far says less: on a host that is starved of CPU, ranks hear answers late, and the middle of a ping is off by up to half of that.
 // Residuals that longer ways explain are no step; the bound covers them. Nor are those that grow from window to window: a clock that is slewed.
-// What is larger than all ways is proven: a ping contradicts all before it, at any believable drift. One or two that those after them contradict
+// A step that is larger than all ways is proven: a ping contradicts all before it, at any believable drift. One or two that those after them contradict
 // in turn, and not those before, are strays: no clock steps there and back at once. What they say the bound covers where they are.
 //
 // Invariant: at most `breaksMax` steps and strays; a clock that seems to have more does something else, and its bound says so.
@@ -30,7 +30,7 @@ const after = 4;
 /** A step is this many times what the line leaves over, and at least this many ns. */
 const madFactor = 8;
 const stepMin = 15_000;
-/** Of a step, residuals grow or shrink by less than this part from the first window after it to the last. */
+/** Residuals grow or shrink by less than this part of a step from the first window after it to the last. */
 const growthMax = 0.25;
 /** MAD of a normal distribution is this part of its deviation. */
 const madOfDeviation = 1.4826;
@@ -60,7 +60,7 @@ export function clockBreaks(pings: readonly HostPing[]): ClockBreaks {
       rest = rest.filter((ping) => !strays.has(ping));
       continue;
     }
-    // What comes after a proof may be of another time of the clock.
+    // Pings after a proof may be of another time of the clock.
     const known = rest.slice(0, proof?.at).sort(inOrder);
     const likely = likelyStep(known);
     const at = likely === undefined ? proof && provenStep(rest, proof.at) : rest.indexOf(known[likely] as HostPing);
@@ -77,7 +77,7 @@ export function clockBreaks(pings: readonly HostPing[]): ClockBreaks {
   return { steps: indexesOf(steps), strays: indexesOf(strays) };
 }
 
-/** What pings prove so far: limits at host time `at`, which weaken by the largest drift that is believed. */
+/** Limits at host time `at` that pings prove so far; they weaken by the largest drift that is believed. */
 class Proven {
   #at = Number.NaN;
   #upper = Number.POSITIVE_INFINITY;
@@ -110,7 +110,7 @@ function agreeing(pings: readonly HostPing[]): readonly HostPing[] {
   return pings.slice(0, other < 0 ? pings.length : other);
 }
 
-/** What the first of `pings` that agree with each other prove next to the first of them. */
+/** Limits next to the first of `pings`, by those of the first that agree with each other. */
 function provenBeside(pings: readonly HostPing[]): Proven {
   const proven = new Proven();
   for (const ping of agreeing(pings).toReversed()) proven.take(ping);
@@ -151,10 +151,10 @@ function provenStep(pings: readonly HostPing[], proof: number): number {
   // The clock may have stepped again soon: those count that agree with the proof. What they refute was before the step.
   const later = agreeing(pings.slice(proof, proof + beside));
   const after = provenBeside(later);
-  const from = Math.max(0, proof - beside, pings.slice(0, proof).findLastIndex((ping) => after.refutes(ping)) + 1);
+  const begin = Math.max(0, proof - beside);
+  const from = begin + pings.slice(begin, proof).findLastIndex((ping) => after.refutes(ping)) + 1;
   const middleOf = (some: readonly HostPing[]): number => medianOf(some.map(({ upper, lower }) => (upper + lower) / 2));
   // Nearer to the proof some may be of the other side already.
-  const begin = Math.max(0, Math.min(from, proof - beside));
   const earlier = pings.slice(begin, Math.max(begin + 1, proof - (beside >> 1)));
   const level = middleOf(earlier);
   return split(pings, from, proof + later.length, () => level, middleOf(later) - level);

@@ -7,7 +7,7 @@ import { AdverseClock, type AdverseKind, adverseKinds, referenceStart } from '..
 import type { ClockEvidence } from './clock-evidence.ts';
 import { type FittedClocks, fitClocks } from './fit-clocks.ts';
 
-/** Of each kind; RANKTRACE_TEST_SEEDS=200 takes 20 s. */
+/** Seeds of each kind; RANKTRACE_TEST_SEEDS=200 takes 20 s. */
 const seeds = Number(process.env.RANKTRACE_TEST_SEEDS ?? 25);
 const second = 1e9;
 

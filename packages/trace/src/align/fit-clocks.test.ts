@@ -329,6 +329,16 @@ describe('wrong samples', () => {
     expect(boundOf(fitted, 1)).toBe(10_003);
   });
 
+  it('of a run of weeks are as many as they are', () => {
+    // More windows than a call takes arguments.
+    const samples = Array.from({ length: 150_000 }, (_, index) => {
+      const sent = index * 4 * second;
+      return { ...good, sent, received: sent + 100_000, remoteReceived: sent + 50_000, remoteSent: sent + 60_000 };
+    });
+    const fitted = fitClocks([referenceRank, { ...referenceRank, rank: 1, host: 'a', samples, until: 150_000 * 4 * second }]);
+    expect(boundOf(fitted, 1)).toBeLessThan(300_000);
+  });
+
   it('and epochs, wall clocks and ends of any size do not throw (seed 83)', () => {
     const anyTime = fc.oneof(fc.double(), fc.integer(), fc.constantFrom(0, -0, 2 ** 53, -(2 ** 53), 1e308));
     const anyEpoch = fc.bigInt({ min: 0n, max: 10n ** 20n });

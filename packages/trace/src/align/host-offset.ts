@@ -16,9 +16,8 @@ import { type Nanos, nanos, nanosPerSecond } from '@ranktrace/protocol';
 import type { ClockKnots } from './clock-model.ts';
 import { clockBreaks } from './clock-steps.ts';
 import { type HostPing, inOrder } from './host-pings.ts';
-import { medianOf } from './median.ts';
 import { driftMax, driftUsual, type FittedCurve, OffsetEnvelope, type OffsetLimits } from './offset-envelope.ts';
-import { type SmoothOffset, smoothOffsets } from './offset-filter.ts';
+import { type SmoothOffset, scatterOf, smoothOffsets } from './offset-filter.ts';
 import { type WindowOffset, windowOffsets } from './offset-windows.ts';
 import { type BesideStep, placeStep } from './step-places.ts';
 
@@ -38,7 +37,7 @@ interface Segment {
   readonly readUntil: number;
 }
 
-/** What a ping says that fits none of those about it: limits, and host times between which the clock may have had them. */
+/** Limits by a ping that fits none of those about it, and host times between which the clock may have had them. */
 interface Stray extends OffsetLimits {
   readonly readFrom: number;
   readonly readUntil: number;
@@ -132,7 +131,7 @@ export interface HostOffset {
 export interface OffsetHints {
   /** Offsets where they are known better than by the middle of what the pings allow, in order of time: the model is then made of them. */
   readonly known?: readonly WindowOffset[];
-  /** What the host did together with others while its clock stepped, as if it were pings: says where between two pings that was. */
+  /** Collectives and calls with other hosts while the clock stepped, as if they were pings: they say where between two pings that was. */
   readonly together?: readonly HostPing[];
   /** The clock is one that others read too, and not known to have stepped. */
   readonly isSteady?: boolean;
@@ -169,7 +168,7 @@ export function fitHostOffset(
     segments.push({
       envelope,
       ...span,
-      // What came last before a step came before what came first after it on the reference's clock, whatever the host's own clock showed.
+      // The last ping before a step was before the first after it on the reference's clock, whatever the host's own clock showed.
       readFrom: before === undefined ? Number.NEGATIVE_INFINITY : before.last.at + before.last.lower - first.upper,
       readUntil: after === undefined ? Number.POSITIVE_INFINITY : after.first.at + after.first.upper - last.lower,
     });
@@ -183,7 +182,7 @@ export function fitHostOffset(
   return { knots: increasing(at, offset), limits: new HostLimits(segments, strays), steps, drift };
 }
 
-/** What a stray says, between the pings beside it that are none: by the host's clock, and by the reference's if the stray is right. */
+/** Limits of a stray between the pings beside it that are none: by the host's clock, and by the reference's if the stray is right. */
 function strayAt(pings: readonly HostPing[], index: number, strays: ReadonlySet<HostPing>): Stray[] {
   const { upper, lower } = pings[index] as HostPing;
   const isNone = (ping: HostPing): boolean => !strays.has(ping);
@@ -225,7 +224,8 @@ interface Curve extends FittedCurve {
 /** The curve through smoothed windows, and how fast the clock leaves it. */
 function curveOf(windows: readonly WindowOffset[], smooth: readonly SmoothOffset[]): Curve | undefined {
   if (windows.length < curveWindowsMin) return undefined;
-  const shortest = Math.min(...windows.map(({ width }) => width));
+  // As many windows as a run of weeks has are too many arguments.
+  const shortest = windows.reduce((least, { width }) => Math.min(least, width), Number.POSITIVE_INFINITY);
   const noise = Math.max(windowNoise, scatterFactor * scatterOf(windows));
   const openOf = ({ width }: WindowOffset): number => (width - shortest) / 2 + noise;
   const off = windows.map(({ offset }, place) => offset - (smooth[place] as SmoothOffset).offset);
@@ -267,16 +267,6 @@ function curveOf(windows: readonly WindowOffset[], smooth: readonly SmoothOffset
     bends,
     driftSeen: driftSeen > driftUsual / 2 ? driftSeen * driftMargin : 0,
   };
-}
-
-/** How far windows are off by themselves, ns: by their second differences, which a steady drift leaves at 0. */
-function scatterOf(windows: readonly WindowOffset[]): number {
-  const bends: number[] = [];
-  for (let place = 2; place < windows.length; place++) {
-    const [a, b, c] = [windows[place - 2], windows[place - 1], windows[place]] as [WindowOffset, WindowOffset, WindowOffset];
-    bends.push(Math.abs(b.offset - a.offset - ((b.at - a.at) / (c.at - a.at)) * (c.offset - a.offset)));
-  }
-  return medianOf(bends) / 0.6745 / Math.sqrt(1.5);
 }
 
 /** Linear between values at times; before the first and after the last by a slope. Asked mostly in order of time. */

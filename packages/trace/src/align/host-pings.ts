@@ -11,7 +11,7 @@
 import { nanosPerSecond } from '@ranktrace/protocol';
 import type { ClockEvidence, ClockSample } from './clock-evidence.ts';
 
-/** What a ping proves of a host's clock, in ns after the host's epoch and ns of offset. */
+/** Proof by a ping of a host's clock, in ns after the host's epoch and ns of offset. */
 export interface HostPing {
   /** The middle of the two times, whole ns: about then the offset was in [lower, upper]. */
   readonly at: number;

@@ -170,7 +170,7 @@ class Cones {
   readonly #head: number;
   readonly #tail: number;
   readonly #weakening: Weakening;
-  /** Of each proof, what `#weakening` is there. */
+  /** `#weakening` at each proof. */
   readonly #weak: Float64Array;
   readonly #memory: number;
   #near = 0;

@@ -72,19 +72,24 @@ export function smoothOffsets(windows: readonly WindowOffset[]): SmoothOffset[] 
   });
 }
 
-/**
- * How far windows about `index` are off by themselves, ns: from the second differences of the last ones, which a steady drift leaves at 0. Where
- * ways vary by milliseconds, the best of a window is off by more than its limits tell.
- */
+/** How far windows about `index` are off by themselves, ns, by the last ones of them. */
 function scatter(windows: readonly WindowOffset[], index: number): number {
   const end = Math.min(windows.length, Math.max(index, scatterMin) + 1);
+  return scatterOf(windows, Math.max(2, end - scatterMax), end);
+}
+
+/**
+ * How far windows [from, end) are off by themselves, ns: from their second differences, which a steady drift leaves at 0. Where ways vary by
+ * milliseconds, the best of a window is off by more than its limits tell.
+ */
+export function scatterOf(windows: readonly WindowOffset[], from = 2, end = windows.length): number {
   const bends: number[] = [];
-  for (let at = Math.max(2, end - scatterMax); at < end; at++) {
+  for (let at = from; at < end; at++) {
     const [a, b, c] = [windows[at - 2], windows[at - 1], windows[at]] as [WindowOffset, WindowOffset, WindowOffset];
     const share = (b.at - a.at) / (c.at - a.at);
     bends.push(Math.abs(b.offset - a.offset - share * (c.offset - a.offset)));
   }
-  // Of normal noise: the middle window's and the mean of its neighbours', whose absolute median is 0.6745 deviations.
+  // With normal noise: the middle window's and the mean of its neighbours', whose absolute median is 0.6745 deviations.
   return bends.length === 0 ? 0 : medianOf(bends) / 0.6745 / Math.sqrt(1.5);
 }
 

@@ -56,9 +56,13 @@ export function processOfFacts(index: number, facts: Arguments): TraceProcess {
 
 const methods: readonly Alignment['method'][] = ['exact', 'sampled', 'messages', 'shared', 'unaligned'];
 
+/** Steps and shifted stretches of one clock that are read: a merge tells 64 steps at most. */
+const clockMarksMax = 1024;
+
 function alignmentOf(facts: Arguments): Alignment {
   const bound = facts.get('boundNs');
-  const numbersOf = (key: string): number[] => textOf(facts, key).split(' ').filter(Boolean).map(Number).filter(Number.isFinite);
+  const numbersOf = (key: string): number[] =>
+    textOf(facts, key).split(' ', clockMarksMax).filter(Boolean).map(Number).filter(Number.isFinite);
   const [steps, jumps, driftPpm] = [numbersOf('clockStepsNs'), numbersOf('clockJumpsNs'), numberOf(facts, 'driftPpm', 0)];
   const shifted = textOf(facts, 'shiftedNs')
     .split(' +')
@@ -67,7 +71,8 @@ function alignmentOf(facts: Arguments): Alignment {
     .map((text) => /^(.+)–(.+)\+(.+)$/.exec(text))
     .filter((parts) => parts !== null)
     .map(([, from, until, most]) => ({ from: traceTime(Number(from)), until: traceTime(Number(until)), most: nanos(Number(most)) }))
-    .filter(({ from, until, most }) => Number.isFinite(from) && Number.isFinite(until) && Number.isFinite(most));
+    .filter(({ from, until, most }) => Number.isFinite(from) && Number.isFinite(until) && Number.isFinite(most))
+    .slice(0, clockMarksMax);
   return {
     method: methods.find((method) => method === facts.get('alignment')) ?? 'unaligned',
     bound: typeof bound === 'number' ? nanos(bound) : undefined,

@@ -1,6 +1,7 @@
-import { nanos, traceTime } from '@ranktrace/protocol';
+import { type Nanos, nanos, type TraceTime, traceTime } from '@ranktrace/protocol';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { findCompleteness } from '../analyse/findings.ts';
 import { TraceError } from '../errors.ts';
 import { mergeRun } from '../merge/merge-run.ts';
 import { teeSink } from '../merge/tee-sink.ts';
@@ -239,6 +240,31 @@ describe('what is no Perfetto trace', () => {
     }
     return '';
   };
+
+  it('may name any number of steps of a clock: the first thousand are read', () => {
+    const many = 200_000;
+    const clockSteps = Array<TraceTime>(many).fill(traceTime(1));
+    const alignment: Alignment = {
+      method: 'sampled',
+      bound: nanos(1),
+      clockSteps,
+      clockJumps: Array<Nanos>(many).fill(nanos(-5e6)),
+      driftPpm: 1e300,
+    };
+    const chunks = written((sink) => {
+      const process = { ...traceProcess(), alignment };
+      sink.begin(traceHeader([process]));
+      sink.lane(traceLane({ process }));
+      sink.event(traceEvent({ lane: traceLane({ process }) }));
+      sink.end([processTotals({ process })]);
+    });
+    const { header } = readPerfetto(() => chunks);
+    expect(header.processes[0]?.alignment.clockSteps).toHaveLength(1024);
+    expect(header.processes[0]?.alignment.clockJumps).toHaveLength(1024);
+    const [step, drift] = findCompleteness(header, []);
+    expect(step?.text).toMatch(/ stepped at (0\.0 s \(−5\.0 ms\)(, )?){5}: each side/);
+    expect(drift?.kind).toBe('clock_drift');
+  });
 
   it('is refused in one clear line', () => {
     const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
