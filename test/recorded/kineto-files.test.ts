@@ -131,6 +131,16 @@ it.each([...htaFiles, 'resnet50-v100/worker0.1623143089861.pt.trace.json.gz'])('
   expectWholeFile(load(path));
 });
 
+it('sampled kernels of two ranks are matched with nothing, and move no clock', () => {
+  const texts = [0, 1].map((rank) => recordingText(`kineto/hta/trace_filter_2ranks/sampled_rank-${rank}.json.gz`));
+  const { events, processes } = alignedJob(texts);
+  expect(events.filter(({ kind }) => kind === 'collective')).toEqual([]);
+  expect(processes.map(({ alignment }) => alignment.method)).toEqual(['exact', 'unaligned']);
+  const steps = events.filter(({ kind, key }) => kind === 'step' && key === 'ProfilerStep#551').map(({ start }) => start);
+  // As the files have them: 192 µs apart.
+  expect(Math.round(((steps[1] as number) - (steps[0] as number)) / 1000)).toBe(192);
+});
+
 describe('what HTA has of collectives', () => {
   it.each([
     ['nccl_parser_config/nccl_data.json.gz', { 'all_reduce of 0': 15, 'broadcast of 0': 6 }],

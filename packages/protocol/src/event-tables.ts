@@ -140,6 +140,12 @@ export const shedKey = 'ranktrace.shed.';
  */
 export const stacksKey = 'ranktrace.stacks.';
 
+/**
+ * Metadata key of collectives that are kept as spans, for they have no number and their count contradicts other ranks': JSON text of a map from
+ * group to how many.
+ */
+export const miscountedKey = 'ranktrace.miscounted';
+
 /** Table names in schema order: the index is the number that `numberArguments.table` carries. */
 export const tableNames = Object.keys(tableColumns) as readonly TableName[];
 

@@ -27,6 +27,7 @@ export {
   EventTable,
   type EventTables,
   elementsPerRow,
+  miscountedKey,
   type Row,
   recordedKey,
   ringFillCounter,

@@ -1,4 +1,22 @@
-// Counts that a recorder sends about itself as metadata: JSON text of a map from kind to count.
+// Counts that a recorder or reader tells about itself as metadata: JSON text of a map from kind, or any name, to count. From outside.
+
+const namesMax = 256;
+
+/** The counts of whatever names there are; of hostile ones none, or the first of them. */
+export function readNamedCounts(text: string | undefined): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  if (text === undefined) return counts;
+  try {
+    const given: unknown = JSON.parse(text);
+    if (typeof given !== 'object' || given === null) return counts;
+    for (const [name, count] of Object.entries(given).slice(0, namesMax)) if (isCount(count)) counts.set(name, count);
+    return counts;
+  } catch {
+    return counts;
+  }
+}
+
+const isCount = (count: unknown): count is number => Number.isSafeInteger(count) && (count as number) >= 0;
 
 /** The counts of `kinds`; undefined when the text, which comes from outside, does not hold each of them. */
 export function readCounts<K extends string>(text: string | undefined, kinds: readonly K[]): Record<K, number> | undefined {
@@ -8,7 +26,7 @@ export function readCounts<K extends string>(text: string | undefined, kinds: re
     const given = JSON.parse(text) as Record<string, unknown> | null;
     for (const kind of kinds) {
       const count = given?.[kind];
-      if (typeof count !== 'number' || !Number.isSafeInteger(count) || count < 0) return undefined;
+      if (!isCount(count)) return undefined;
       counts[kind] = count;
     }
     return counts;

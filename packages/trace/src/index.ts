@@ -127,7 +127,7 @@ export { type MergeProgress, mergeRun, processOf } from './merge/merge-run.ts';
 export { mergeSteps, type StepsSource, type StepWindow } from './merge/merge-steps.ts';
 export { teeSink } from './merge/tee-sink.ts';
 export { KinetoReader, type KinetoReaderOptions, readKineto } from './read/kineto.ts';
-export { type KinetoFile, type KinetoProcess, kinetoExtent, kinetoSource } from './read/kineto-source.ts';
+export { type KinetoFile, type KinetoProcess, kinetoExtent, kinetoSources } from './read/kineto-source.ts';
 export { KinetoTable } from './read/kineto-table.ts';
 export type { PerfettoSkipped } from './read/perfetto-events.ts';
 export { type PerfettoTrace, readPerfetto } from './read/perfetto-trace.ts';

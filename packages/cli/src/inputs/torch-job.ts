@@ -11,7 +11,7 @@
 
 import { basename } from 'node:path';
 import { limits } from '@ranktrace/protocol';
-import { type BatchSource, type KinetoFile, type KinetoTable, kinetoExtent, kinetoSource } from '@ranktrace/trace';
+import { type BatchSource, type KinetoFile, type KinetoTable, kinetoExtent, kinetoSources } from '@ranktrace/trace';
 import { CliError } from '../errors.ts';
 import { say } from '../say.ts';
 import type { Input } from './input-kinds.ts';
@@ -54,11 +54,7 @@ export async function openTorchJob(inputs: readonly Input[], allowMixed: boolean
   sayWhatDiffers(processes);
   return {
     profiles: placed,
-    sources: (run) =>
-      processes.map((files) => {
-        const [{ rank }] = files as [TorchProfile, ...TorchProfile[]];
-        return kinetoSource({ run, rank, worldSize, files });
-      }),
+    sources: (run) => kinetoSources(processes.map((files) => ({ run, rank: (files[0] as TorchProfile).rank, worldSize, files }))),
   };
 }
 

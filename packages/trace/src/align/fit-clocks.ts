@@ -22,7 +22,7 @@ import { ClockModel, type ClockProof, type RankClock } from './clock-model.ts';
 import { fitHostOffset, type HostOffset, increasing, type OffsetHints } from './host-offset.ts';
 import { type HostPing, hostPings, isPossible, referenceTime, windowNs } from './host-pings.ts';
 import type { LastResort } from './last-resort.ts';
-import { exitOffsets, messagePings, sharedOffset, stepOffset } from './message-pings.ts';
+import { exitOffsets, messagePings, type StepOffset, sharedOffset, stepOffset } from './message-pings.ts';
 import { axis } from './solve-constraints.ts';
 
 export type { ClockEvidence, ClockSample } from './clock-evidence.ts';
@@ -346,7 +346,10 @@ function placeUnaligned(hosts: readonly Host[], placed: (PlacedHost | undefined)
     const unixAtEpoch = reading && reading.unix - BigInt(reading.time);
     unixEpoch ??= unixAtEpoch;
     const byWallClock = unixAtEpoch === undefined || unixEpoch === undefined ? 0 : Number(unixAtEpoch - unixEpoch);
-    const offset = offsetBySteps(host, hosts, placed) ?? byWallClock;
+    const bySteps = offsetBySteps(host, hosts, placed);
+    // Steps of ranks that train together begin within a step of each other: where the wall clocks say so too, they know better.
+    const isWallClockGood = reading !== undefined && bySteps !== undefined && Math.abs(bySteps.offset - byWallClock) < bySteps.apart;
+    const offset = bySteps === undefined || isWallClockGood ? byWallClock : bySteps.offset;
     placed[index] = { model: ClockModel.shifted('unaligned', offset, undefined), from: 0, until: 0, referenceBound: 0, leader: index };
   }
   return unixEpoch;
@@ -362,7 +365,7 @@ function wallClockOf({ ranks, epoch }: Host): { readonly time: number; readonly 
   return undefined;
 }
 
-function offsetBySteps(host: Host, hosts: readonly Host[], placed: readonly (PlacedHost | undefined)[]): number | undefined {
+function offsetBySteps(host: Host, hosts: readonly Host[], placed: readonly (PlacedHost | undefined)[]): StepOffset | undefined {
   for (const [index, other] of hosts.entries()) {
     const model = placed[index]?.model;
     const offset = model === undefined ? undefined : stepOffset(host, other, model);

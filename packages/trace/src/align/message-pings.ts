@@ -128,15 +128,27 @@ export function sharedOffset(host: Host, other: Host, model: ClockModel, pings: 
   return Math.abs(exits.offset - offset) <= Math.max((spreads * exits.width) / 2, exitSpread) ? offset : undefined;
 }
 
+/** Where steps put a host, ns. */
+export interface StepOffset {
+  readonly offset: number;
+  /** How far apart two steps begin, at least; 0 where only one is shared. */
+  readonly apart: number;
+}
+
 /** How far to shift `host` so that the steps it shares with `other` begin together: the median; undefined when they share none. */
-export function stepOffset(host: Host, other: Host, model: ClockModel): number | undefined {
+export function stepOffset(host: Host, other: Host, model: ClockModel): StepOffset | undefined {
   const shifts: number[] = [];
+  const own = stepsOf(host);
   const theirs = stepsOf(other);
-  for (const [step, start] of stepsOf(host)) {
+  let [before, apart] = [Number.NaN, Number.POSITIVE_INFINITY];
+  for (const [step, start] of [...own].sort(([a], [b]) => a - b)) {
     const same = theirs.get(step);
-    if (same !== undefined) shifts.push(Math.round(model.toTrace(same) - start));
+    if (same === undefined) continue;
+    shifts.push(Math.round(model.toTrace(same) - start));
+    if (start > before) apart = Math.min(apart, start - before);
+    before = start;
   }
-  return shifts.length === 0 ? undefined : Math.round(medianOf(shifts));
+  return shifts.length === 0 ? undefined : { offset: Math.round(medianOf(shifts)), apart: Number.isFinite(apart) ? apart : 0 };
 }
 
 type IntervalKind = 'collectives' | 'clients' | 'servers';

@@ -1,8 +1,9 @@
 // What a merge knows about its own completeness, as sentences a person can act on: findings of kind `data_loss`, `detail_shed`, `pruned`,
-// `rank_lost`, `rank_missing`, `stacks_uncertain`, `clock_unaligned`, `clock_step`, `clock_drift`, `clock_conflict`. Blame for slow steps rests on these: a verdict over incomplete data has to say so.
+// `rank_lost`, `rank_missing`, `stacks_uncertain`, `collectives_miscounted`, `clock_unaligned`, `clock_step`, `clock_drift`, `clock_conflict`. Blame
+// for slow steps rests on these: a verdict over incomplete data has to say so.
 
-import { type Nanos, nanosPerMs, shedKey, stacksKey } from '@ranktrace/protocol';
-import { readCounts } from '../counts-text.ts';
+import { miscountedKey, type Nanos, nanosPerMs, shedKey, stacksKey } from '@ranktrace/protocol';
+import { readCounts, readNamedCounts } from '../counts-text.ts';
 import { joinParts } from '../merge/pruned-parts.ts';
 import type { EventCounts, ProcessTotals, PrunedPart, TraceHeader } from '../trace-sink.ts';
 
@@ -14,6 +15,7 @@ export interface Finding {
     | 'rank_lost'
     | 'rank_missing'
     | 'stacks_uncertain'
+    | 'collectives_miscounted'
     | 'clock_unaligned'
     | 'clock_step'
     | 'clock_drift'
@@ -82,7 +84,7 @@ export function findCompleteness(header: TraceHeader, totals: readonly ProcessTo
     const text = `${what} were not recorded to the end on ${rankList(ranks)}: ${why}`;
     findings.push({ kind: 'detail_shed', ranks, text, remedy: 'raise overheadBudget, or ask for less detail' });
   }
-  findings.push(...prunedFindings(totals));
+  findings.push(...prunedFindings(totals), ...miscountFindings(totals));
   const seen = new Set(header.processes.map((process) => process.rank));
   const absent = Array.from({ length: header.worldSize }, (_, rank) => rank).filter((rank) => !seen.has(rank));
   if (absent.length > 0) {
@@ -127,6 +129,23 @@ function prunedFindings(totals: readonly ProcessTotals[]): Finding[] {
     const remedy = 'raise --keep-detail or --keep-steps to keep more of runs to come';
     return { kind: 'pruned', ranks: [...new Set(ranks)], text, remedy };
   });
+}
+
+/** Collectives that are spans, for nothing says which of other ranks' they are: once for each group. */
+function miscountFindings(totals: readonly ProcessTotals[]): Finding[] {
+  const groups = new Map<string, { count: number; ranks: number[] }>();
+  for (const { process } of totals) {
+    for (const [group, count] of readNamedCounts(process.metadata.get(miscountedKey))) {
+      const known = groups.get(group) ?? { count: 0, ranks: [] };
+      groups.set(group, { count: known.count + count, ranks: [...known.ranks, process.rank] });
+    }
+  }
+  return [...groups].map(([group, { count, ranks }]) => ({
+    kind: 'collectives_miscounted',
+    ranks,
+    text: `${rankList(ranks)}: ${count} collectives of group ${group} have no number, and counted from the end of the files they contradict those of other ranks: they are shown as spans, and say nothing of waits or clocks`,
+    remedy: 'record all kernels from the same steps on every rank; torch 2.2 and newer number their collectives',
+  }));
 }
 
 /** Clocks that stepped or drift by more than clocks do, once a host, and clocks that contradict each other. */

@@ -6,7 +6,7 @@ import { finish } from '../finish.ts';
 import { type AlignedRun, lastPartOf, RunAlignment } from '../merge/align-run.ts';
 import type { BatchSource } from '../merge/batch-source.ts';
 import { readKineto } from '../read/kineto.ts';
-import { kinetoSource } from '../read/kineto-source.ts';
+import { kinetoSources } from '../read/kineto-source.ts';
 import { simulatedCluster } from '../simulate/simulated-cluster.ts';
 import type { ClusterOptions } from '../simulate/simulation-options.ts';
 import {
@@ -26,12 +26,14 @@ const ms = 1e6;
 const data = new URL('../../../../test/data/kineto/ddp-4rank/', import.meta.url);
 
 /** A job of four real ranks (test/data). */
-function recorded(folder: string): BatchSource[] {
+function recorded(folder: string): readonly BatchSource[] {
   const names = readdirSync(new URL(`${folder}/`, data)).filter((name) => name.endsWith('.json.gz'));
-  return names.map((name, rank) => {
-    const table = readKineto(gunzipSync(readFileSync(new URL(`${folder}/${name}`, data))), { keep: 'all' });
-    return kinetoSource({ run: 'job', rank, worldSize: names.length, files: [{ name, table }] });
-  });
+  return kinetoSources(
+    names.map((name, rank) => {
+      const table = readKineto(gunzipSync(readFileSync(new URL(`${folder}/${name}`, data))), { keep: 'all' });
+      return { run: 'job', rank, worldSize: names.length, files: [{ name, table }] };
+    }),
+  );
 }
 
 const aligned = (sources: readonly BatchSource[]): AlignedRun => finish(new RunAlignment().finish(sources, { done: 0, total: 0 }));

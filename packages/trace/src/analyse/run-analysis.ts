@@ -129,6 +129,7 @@ const severityOf: Readonly<Record<Finding['kind'], ViewFinding['severity']>> = {
   clock_unaligned: 'warning',
   clock_conflict: 'warning',
   stacks_uncertain: 'warning',
+  collectives_miscounted: 'warning',
   clock_step: 'note',
   clock_drift: 'note',
   detail_shed: 'note',

@@ -5,7 +5,7 @@ import { gunzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { mergeRun } from '../merge/merge-run.ts';
 import { readKineto } from '../read/kineto.ts';
-import { kinetoSource } from '../read/kineto-source.ts';
+import { kinetoSources } from '../read/kineto-source.ts';
 import { simulatedCluster } from '../simulate/simulated-cluster.ts';
 import { type ClusterOptions, type StragglingPhase, stragglingPhases } from '../simulate/simulation-options.ts';
 import { expectExactParts, expectSamePieces } from '../testing/expect-blame.ts';
@@ -24,10 +24,11 @@ describe('four processes of PyTorch DDP', () => {
   function blameOfJob(name: string) {
     const folder = new URL(`${name}/`, data);
     const files = readdirSync(folder).filter((file) => file.endsWith('.json.gz'));
-    const sources = files.map((file, rank) => {
+    const processes = files.map((file, rank) => {
       const table = readKineto(gunzipSync(readFileSync(new URL(file, folder))), { keep: 'all' });
-      return kinetoSource({ run: 'job', rank, worldSize: files.length, files: [{ name: file, table }] });
+      return { run: 'job', rank, worldSize: files.length, files: [{ name: file, table }] };
     });
+    const sources = kinetoSources(processes);
     const sink = new StepBlameSink();
     for (const _ of mergeRun(sources, sink));
     const truth = JSON.parse(readFileSync(new URL('truth.json', folder), 'utf8')) as {

@@ -44,6 +44,8 @@ export type KinetoCollectives = ColumnTable<typeof collectiveColumns>;
  */
 export const fromEnd = 2 ** 52;
 const windowStep = 2 ** 32;
+/** Whether torch did not say the number of a collective: no `Seq` or repetition of one comes near, and nobody has 2^19 windows. */
+export const isCounted = (sequence: number): boolean => sequence >= fromEnd / 2;
 /** Added per earlier collective of the same `Seq`: one call may launch several kernels. `Seq` itself is below. */
 const repetition = 2 ** 40;
 const repetitionsMax = 1023;

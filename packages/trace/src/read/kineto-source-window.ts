@@ -6,7 +6,7 @@
 // Invariant: an event is exactly one of span, step and collective.
 
 import { sortByTime } from '../analyse/sort-by-time.ts';
-import { findCollectives, type KinetoCollectives } from './kineto-collectives.ts';
+import { findCollectives, isCounted, type KinetoCollectives } from './kineto-collectives.ts';
 import { KinetoSteps } from './kineto-source-steps.ts';
 import type { KinetoTable } from './kineto-table.ts';
 
@@ -32,6 +32,7 @@ export class KinetoWindow {
   readonly #firsts: readonly number[];
   /** By row of events: 0 a span, 2 i + 1 collective i, 2 i + 2 step i. */
   readonly #roles: Uint32Array;
+  #apart = 0;
   /** By row of events: row of flows + 1 of an arrow at its start that its correlation does not tell; undefined without such. */
   readonly #flows: Uint32Array | undefined;
 
@@ -56,6 +57,20 @@ export class KinetoWindow {
     }
     this.#firsts = firsts;
     this.order = this.#ordered(items);
+  }
+
+  /** Makes spans of a group's collectives whose number is counted. Returns how many. */
+  setApart(group: string): number {
+    const { columns, length } = this.collectives;
+    const label = this.table.strings.find(group);
+    let count = 0;
+    for (let row = 0; row < length; row++) {
+      if (columns.group[row] !== label || !isCounted(columns.sequence[row] as number)) continue;
+      this.#roles[columns.event[row] as number] = 0;
+      count++;
+    }
+    this.#apart += count;
+    return count;
   }
 
   /** ns from the table's epoch at which the item at `place` of the order is known. */
@@ -104,7 +119,7 @@ export class KinetoWindow {
   get counts(): WindowCounts {
     const { events, memory, memoryCategories, instants, counters } = this.table;
     const step = this.steps.steps.length;
-    const collective = this.collectives.length;
+    const collective = this.collectives.length - this.#apart;
     return {
       span: events.length - step - collective,
       instant: memory.length + memoryCategories.length + instants.length,

@@ -3,6 +3,7 @@ import { gunzipSync } from 'node:zlib';
 import { type Batch, decodeBatch, encodeBatch, type TableName, tableNames } from '@ranktrace/protocol';
 import fc from 'fast-check';
 import { describe, expect, it, test } from 'vitest';
+import type { BatchSource } from '../merge/batch-source.ts';
 import { expectWholeFile } from '../testing/expect-whole-file.ts';
 import { gpuJob, gpuJobBase } from '../testing/gpu-job.ts';
 import {
@@ -17,7 +18,7 @@ import {
 } from '../testing/merged-kineto.ts';
 import { readKineto } from './kineto.ts';
 import { findCollectives, fromEnd } from './kineto-collectives.ts';
-import { kinetoExtent, kinetoSource } from './kineto-source.ts';
+import { kinetoExtent, kinetoSources } from './kineto-source.ts';
 import type { KinetoTable } from './kineto-table.ts';
 
 const data = new URL('../../../../test/data/kineto/', import.meta.url);
@@ -26,7 +27,7 @@ const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text);
 const small = (events: readonly object[], rest: object = {}): KinetoTable =>
   readKineto(bytesOf(JSON.stringify({ ...rest, traceEvents: events })), { keep: 'all' });
 
-function batchesOf(source: ReturnType<typeof kinetoSource>, only?: readonly TableName[]): Batch[] {
+function batchesOf(source: BatchSource, only?: readonly TableName[]): Batch[] {
   return Array.from({ length: source.count }, (_, index) => source.batch(index, only) as Batch);
 }
 
@@ -379,7 +380,7 @@ describe('one source', () => {
       { name: 'a', table: window(1e18, 20_000, 1) },
       { name: 'b', table: window(1e18 + 60e9, 3, 2) },
     ];
-    const source = kinetoSource({ run: 'test', rank: 2, worldSize: 4, files });
+    const [source] = kinetoSources([{ run: 'test', rank: 2, worldSize: 4, files }]) as [BatchSource];
     let promised = Number.NEGATIVE_INFINITY;
     for (const { header, tables } of batchesOf(source)) {
       expect(Math.min(...tables.spans.columns.start.subarray(0, tables.spans.length))).toBeGreaterThanOrEqual(promised);

@@ -7,8 +7,9 @@
 // Times are exact: the rank's clock is the files' own, in ns from the first event of the first file.
 // Invariant: every event of the files is in exactly one batch. Left out and counted in `KinetoTable.skipped` are the profiler's own marks.
 
-import { type Batch, rankTime, recordedKey, type TableName } from '@ranktrace/protocol';
+import { type Batch, miscountedKey, rankTime, recordedKey, type TableName } from '@ranktrace/protocol';
 import type { BatchSource } from '../merge/batch-source.ts';
+import { type CountedProcess, miscountedGroups } from './counted-collectives.ts';
 import { KinetoBatch } from './kineto-source-batch.ts';
 import { mainPid, SourceTracks } from './kineto-source-tracks.ts';
 import { KinetoWindow, type WindowCounts } from './kineto-source-window.ts';
@@ -65,9 +66,11 @@ export function kinetoExtent(table: KinetoTable): { readonly first: bigint; read
   return { first: table.epoch + BigInt(first), last: table.epoch + BigInt(last), pid: mainPid(table) };
 }
 
-/** The source of one process. Its batches never pass a wire, so texts are not cut to the protocol's length. */
-export function kinetoSource(process: KinetoProcess): BatchSource {
-  return new KinetoSource(process);
+/** The sources of a job's processes, in their order. Their batches never pass a wire, so texts are not cut to the protocol's length. */
+export function kinetoSources(processes: readonly KinetoProcess[]): readonly BatchSource[] {
+  const sources = processes.map((process) => new KinetoSource(process));
+  for (const { process, group } of miscountedGroups(sources.map(({ counted }) => counted))) sources[process]?.setApart(group);
+  return sources;
 }
 
 class KinetoSource implements BatchSource {
@@ -82,6 +85,8 @@ class KinetoSource implements BatchSource {
   readonly #epoch: bigint;
   readonly #pid: number;
   readonly #host: string;
+  /** How many collectives are spans, for their count contradicts other ranks'; by group. */
+  readonly #apart = new Map<string, number>();
 
   constructor(process: KinetoProcess) {
     this.#process = process;
@@ -105,6 +110,16 @@ class KinetoSource implements BatchSource {
     }
     this.#parts = parts;
     this.count = count;
+  }
+
+  get counted(): CountedProcess {
+    return { rank: this.rank, windows: this.#parts, epoch: this.#epoch };
+  }
+
+  /** Makes spans of the group's collectives that torch gave no number. */
+  setApart(group: string): void {
+    const count = this.#parts.reduce((sum, { window }) => sum + window.setApart(group), 0);
+    if (count > 0) this.#apart.set(group, count);
   }
 
   batch(index: number, only?: readonly TableName[]): Batch | undefined {
@@ -159,8 +174,9 @@ class KinetoSource implements BatchSource {
     builder.wallClock(0, this.#epoch);
     const [{ name, window }] = this.#parts as readonly [Part, ...Part[]];
     builder.metadata('source', this.#parts.length === 1 ? name : this.#parts.map((part) => part.name).join(', '));
+    if (this.#apart.size > 0) builder.metadata(miscountedKey, JSON.stringify(Object.fromEntries(this.#apart)));
     for (const [key, value] of window.table.metadata) {
-      if (key === recordedKey || key === 'traceName' || key === 'displayTimeUnit') continue;
+      if (key === recordedKey || key === miscountedKey || key === 'traceName' || key === 'displayTimeUnit') continue;
       const text = typeof value === 'string' ? value : typeof value === 'bigint' ? `${value}` : JSON.stringify(value);
       if (text.length <= metadataCharsMax) builder.metadata(key, text);
     }

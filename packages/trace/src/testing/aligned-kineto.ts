@@ -4,7 +4,7 @@ import { expect } from 'vitest';
 import { mergeRun } from '../merge/merge-run.ts';
 import type { TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../trace-sink.ts';
 import type { RankClock } from './gpu-job.ts';
-import { sourceOfKineto, tableOfKineto } from './merged-kineto.ts';
+import { sourcesOfKineto, tableOfKineto } from './merged-kineto.ts';
 
 /** ns on the trace's axis. */
 export interface AlignedEvent {
@@ -33,7 +33,7 @@ export function seenBy(text: string, { offsetNs, ppm }: RankClock): string {
 
 /** The job of these texts, by rank. */
 export function alignedJob(texts: readonly string[]): AlignedJob {
-  const sources = texts.map((text, rank) => sourceOfKineto(tableOfKineto(text), rank, texts.length));
+  const sources = sourcesOfKineto(texts.map(tableOfKineto));
   let header: TraceHeader | undefined;
   const events: AlignedEvent[] = [];
   const sink: TraceSink = {

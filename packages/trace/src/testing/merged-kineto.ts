@@ -2,22 +2,29 @@
 
 import { type Batch, nanos, rankTime } from '@ranktrace/protocol';
 import { ClockModel } from '../align/clock-model.ts';
+import type { BatchSource } from '../merge/batch-source.ts';
 import { BatchMerger } from '../merge/merge-batches.ts';
 import { SourceSurvey } from '../merge/survey.ts';
 import { readKineto } from '../read/kineto.ts';
 import { findCollectives } from '../read/kineto-collectives.ts';
-import { kinetoSource } from '../read/kineto-source.ts';
+import { kinetoSources } from '../read/kineto-source.ts';
 import type { KinetoTable } from '../read/kineto-table.ts';
 import type { ProcessTotals, TraceEvent, TraceProcess, TraceSink } from '../trace-sink.ts';
 
-export type KinetoSource = ReturnType<typeof kinetoSource>;
+export type KinetoSource = BatchSource;
 
 /** The table of a file's text, with everything that it says. */
 export const tableOfKineto = (file: string | Uint8Array): KinetoTable =>
   readKineto(typeof file === 'string' ? new TextEncoder().encode(file) : file, { keep: 'all' });
 
 export const sourceOfKineto = (table: KinetoTable, rank = 0, worldSize = 1): KinetoSource =>
-  kinetoSource({ run: 'test', rank, worldSize, files: [{ name: `rank${rank}.json`, table }] });
+  kinetoSources([{ run: 'test', rank, worldSize, files: [{ name: `rank${rank}.json`, table }] }])[0] as KinetoSource;
+
+/** The sources of a job's files, by rank. */
+export const sourcesOfKineto = (tables: readonly KinetoTable[]): readonly KinetoSource[] =>
+  kinetoSources(
+    tables.map((table, rank) => ({ run: 'test', rank, worldSize: tables.length, files: [{ name: `rank${rank}.json`, table }] })),
+  );
 
 /** An event as the merge emits it, copied. */
 export interface MergedEvent
