@@ -26,6 +26,7 @@ const blame: Blame = {
     { phase: 'data', advance: 4e6, leader: 0, leaderShare: 0.4 },
     { phase: 'forward', advance: 14e6, leader: 1, leaderShare: 1 },
   ],
+  visible: [{ phase: 'forward', length: 1_200_000 }],
   excess: [{ rank: 1, peers: '', excess: 9e6, share: 0.8, phase: 'forward' }],
   breakdown: [rank(0, 5e6, [{ rank: 1, name: 'all_reduce world', length: 9e6 }], 2e6), rank(1, 14e6, [], 2e6)],
   whatIf: [{ ranks: [1], stepMs: 27, shorter: 0.25, slowdown: 36 / 27 }],
@@ -53,6 +54,7 @@ rank 0             36.0 ms  5.00 ms  4.00 ms  9.00 ms   2.00 ms  16.0 ms  rank 1
 rank 1             36.0 ms  14.0 ms  4.00 ms     0 ns   2.00 ms  16.0 ms  -
 
 slowest rank by phase: data 4.00 ms, forward 14.0 ms (rank 1)
+a rank slower than its peers in each step would be seen from 1.20 ms in forward on; less is hidden by noise
 rests on clocks known to ± 30.0 µs, waits and transfers to ± 60.0 µs per step; own work needs no clocks`);
 });
 
@@ -88,7 +90,18 @@ it('says how the run changed, and keeps what a trace calls things from the termi
 
 it('gives the same as data, whose parts add up to the step', () => {
   const data = JSON.parse(JSON.stringify(blameData(ofRun(blame))));
-  expect(Object.keys(data)).toEqual(['judgedSteps', 'steps', 'basis', 'whatIf', 'stepNs', 'breakdown', 'frontier', 'excess', 'alignment']);
+  expect(Object.keys(data)).toEqual([
+    'judgedSteps',
+    'steps',
+    'basis',
+    'whatIf',
+    'stepNs',
+    'breakdown',
+    'frontier',
+    'excess',
+    'visible',
+    'alignment',
+  ]);
   expect(data.breakdown[0]).toEqual({
     ...{ rank: 0, hostName: 'node', stepNs: 36e6, ownNs: { data: 4e6, forward: 5e6 }, waitingNs: 9e6 },
     waits: [{ rank: 1, name: 'all_reduce world', lengthNs: 9e6 }],

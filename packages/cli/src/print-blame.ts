@@ -13,6 +13,7 @@ const inWords: Readonly<Record<Verdict, string>> = {
   straggler: 'few ranks work longer than their peers, and the others wait for them',
   stage_imbalance: 'a stage works longer than the others',
   rotating_imbalance: 'in each step some rank works longer, not always the same',
+  cpu_contention: 'threads of the ranks wait for a CPU, which is no fault of any rank: their hosts are busy',
   cluster_wide: 'all ranks work longer than when the run began',
   data_loading: 'getting the next batch is not hidden behind computing',
   network: 'data is on its way for a large part of the step',
@@ -27,7 +28,7 @@ export function formatBlame(blame: RunBlame): string {
   lines.push(...findings.flatMap((finding) => findingLines(finding, blame)), ...last.whatIf.map(whatIfLine), ...changeLines(last));
   const blocks = [lines.join('\n')];
   if (last.breakdown.length > 0) blocks.push(breakdownTable(last));
-  blocks.push([frontierLine(last), boundLine(last)].filter((line) => line !== '').join('\n'));
+  blocks.push([frontierLine(last), visibleLine(last), boundLine(last)].filter((line) => line !== '').join('\n'));
   return blocks.join('\n\n');
 }
 
@@ -44,7 +45,7 @@ function basisOf({ verdict, verdictSteps, last, steps: all }: RunBlame): string 
 
 /** The part as data, but for the verdict and the findings: lengths in ns, or in ms where the name says so; what is not known is left out. */
 export function blameData({ last, steps: judgedSteps }: RunBlame): unknown {
-  const { step, steps, basis, whatIf, frontier, excess, breakdown, alignment, change } = last;
+  const { step, steps, basis, whatIf, frontier, excess, visible, breakdown, alignment, change } = last;
   return {
     ...{ judgedSteps, steps, basis, whatIf },
     stepNs: step,
@@ -56,6 +57,7 @@ export function blameData({ last, steps: judgedSteps }: RunBlame): unknown {
     })),
     frontier: frontier.map(({ advance, ...phase }) => ({ ...phase, advanceNs: advance })),
     excess: excess.map(({ excess: length, ...rank }) => ({ ...rank, excessNs: length })),
+    visible: visible.map(({ phase, length }) => ({ phase, lengthNs: length })),
     alignment: { boundNs: alignment.bound, uncertaintyNsPerStep: alignment.uncertainty, unaligned: alignment.unaligned },
     ...(change === undefined ? {} : { change: changeData(change) }),
   };
@@ -140,6 +142,14 @@ function frontierLine({ frontier }: Blame): string {
     return `${printable(phase)} ${formatNanos(advance)}${leaderShare > 0.5 ? ` (rank ${leader})` : ''}`;
   });
   return `slowest rank by phase: ${parts.join(', ')}`;
+}
+
+/** What noise leaves to be seen, so that nobody takes "balanced" for more than it is. */
+function visibleLine({ visible }: Blame): string {
+  const shown = visible.filter(({ length }) => length > 0).slice(0, phasesShown);
+  if (shown.length === 0) return '';
+  const parts = shown.map(({ phase, length }) => `${formatNanos(length)} in ${printable(phase)}`);
+  return `a rank slower than its peers in each step would be seen from ${parts.join(', ')} on; less is hidden by noise`;
 }
 
 function boundLine({ basis, alignment: { bound, uncertainty, unaligned } }: Blame): string {

@@ -180,13 +180,14 @@ The verdict is one of
   straggler           few ranks work longer than their peers (same stage and role), step for step
   stage_imbalance     a stage of the pipeline works longer than the others
   rotating_imbalance  in each step some rank works longer, not always the same
+  cpu_contention      threads of the ranks wait for a CPU: their hosts are busy
   cluster_wide        all ranks work longer than when the run began
   data_loading        getting the next batch takes a large part of the step
   network             data is on its way for a large part of the step
   inconclusive        what was recorded does not tell, or clocks are not known well enough
 A finding costs what steps would be shorter without it, once all others are mended.
 With --json: verdict, findings (kind, ranks, phase, costMsPerStep, shareOfStep, evidence) and blame (breakdown per
-rank, whose parts add up to the step; frontier, excess, whatIf, alignment). Data loss is among the findings; those of
+rank, whose parts add up to the step; frontier, excess, visible, whatIf, alignment). Data loss is among the findings; those of
 blame have steps (first, last), and verdictSteps are those of the verdict.`,
     )
     .addHelpText(

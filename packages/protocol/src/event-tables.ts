@@ -130,6 +130,12 @@ export const runningKey = 'ranktrace.running';
 /** Counter that a rank samples itself: how full the fullest ring of its threads was since the sample before, %. */
 export const ringFillCounter = 'ring fill';
 
+/**
+ * Counter that a rank samples itself: of the time that its threads wanted a CPU, the part in which they had none since the sample before, %. All of
+ * them together; on a quiet host near 0.
+ */
+export const cpuWaitCounter = 'cpu wait';
+
 /** Beginning of the metadata keys that say what is not recorded any more, because recording took too much of the steps, and why. */
 export const shedKey = 'ranktrace.shed.';
 

@@ -1,4 +1,6 @@
+import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
+import { Worker } from 'node:worker_threads';
 import { expect, test } from 'vitest';
 import { HostCounters } from './host-counters.ts';
 
@@ -40,6 +42,24 @@ test('shows a thread that waits', async () => {
   await new Promise((resolve) => setTimeout(resolve, 300));
   const { 'shipper cpu': shipperCpu = 0 } = named(counters);
   expect(shipperCpu).toBeLessThan(50);
+});
+
+test('shows that threads want a CPU and have none', async () => {
+  const counters = new HostCounters();
+  // More threads than there are cores, each of which wants one all the time.
+  const busy = Array.from({ length: 4 * availableParallelism() }, () => new Worker('for (;;);', { eval: true }));
+  try {
+    await Promise.all(busy.map((worker) => new Promise((resolve) => worker.once('online', resolve))));
+    counters.sample();
+    burnCpu(500);
+    const { 'cpu wait': wait } = named(counters);
+    // Other systems do not tell.
+    if (!existsSync('/proc/self/schedstat')) return expect(wait).toBeUndefined();
+    expect(wait).toBeGreaterThan(50);
+    expect(wait).toBeLessThan(100);
+  } finally {
+    await Promise.all(busy.map((worker) => worker.terminate()));
+  }
 });
 
 test('tells no rate of no time, and goes on from the reading before', () => {

@@ -1,13 +1,15 @@
-// What a rank's process and its host do, as counters: one call about once a second, on the shipper's thread, some tens of µs.
+// What a rank's process and its host do, as counters: one call about once a second, on the shipper's thread, some tens of µs and as much again for
+// each thread of the process.
 //
 // Process CPU and memory are the whole process's, whatever thread asks; `shipper cpu` is the asking thread's own.
 
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { cpus } from 'node:os';
+import { cpuWaitCounter } from '@ranktrace/protocol';
 import { sampleLimits } from './sample-limits.ts';
 
 export interface HostCounter {
-  readonly name: 'process cpu' | 'system cpu' | 'rss' | 'shipper cpu';
+  readonly name: 'process cpu' | 'system cpu' | 'rss' | 'shipper cpu' | typeof cpuWaitCounter;
   readonly value: number;
   readonly unit: '%' | 'bytes';
 }
@@ -19,8 +21,16 @@ interface Readings {
   readonly processMs: number;
   /** CPU time of this thread, ms; undefined where the system does not tell. */
   readonly threadMs: number | undefined;
+  /** Of all threads of this process together, ns; undefined where the system does not tell. */
+  readonly threads: ThreadTimes | undefined;
   /** Time of all cores together and the part they were busy, in a unit of their own; undefined where the system does not tell. */
   readonly cores: { readonly total: number; readonly busy: number } | undefined;
+}
+
+interface ThreadTimes {
+  readonly onCpu: number;
+  /** Ready to run, on no CPU. */
+  readonly waited: number;
 }
 
 /** Reads the counters, each time for the time since the last. */
@@ -35,7 +45,7 @@ export class HostCounters {
 
   /**
    * `process cpu`: % of one core, over 100 when several are used. `system cpu`: % of all cores of the host. `rss`: bytes. `shipper cpu`:
-   * % of one core. What is not known is left out; the first sample has no rates.
+   * % of one core. `cpu wait`: % of the time that threads wanted a CPU, in which they had none. What is not known is left out; the first sample has no rates.
    */
   sample(): readonly HostCounter[] {
     const before = this.#before;
@@ -52,12 +62,17 @@ export class HostCounters {
     percent('process cpu', now.processMs - before.processMs, passedMs);
     if (now.cores && before.cores) percent('system cpu', now.cores.busy - before.cores.busy, now.cores.total - before.cores.total);
     if (now.threadMs !== undefined && before.threadMs !== undefined) percent('shipper cpu', now.threadMs - before.threadMs, passedMs);
+    if (now.threads && before.threads) {
+      const [onCpu, waited] = [now.threads.onCpu - before.threads.onCpu, now.threads.waited - before.threads.waited];
+      // Of threads that ended meanwhile the times before are gone.
+      if (onCpu > 0) percent(cpuWaitCounter, waited, onCpu + waited);
+    }
     return counters;
   }
 
   #read(): Readings {
     const { user, system } = process.cpuUsage();
-    return { atMs: this.#nowMs(), processMs: (user + system) / 1000, threadMs: readThreadMs(), cores: readCores() };
+    return { atMs: this.#nowMs(), processMs: (user + system) / 1000, threadMs: readThreadMs(), threads: readThreads(), cores: readCores() };
   }
 }
 
@@ -65,6 +80,26 @@ export class HostCounters {
 function readThreadMs(): number | undefined {
   const ns = Number(read('/proc/thread-self/schedstat')?.split(' ', 1)[0]);
   return ns > 0 ? ns / 1e6 : undefined;
+}
+
+/** proc(5): schedstat of a thread is ns on a CPU, ns ready without one, and how often it ran. */
+function readThreads(): ThreadTimes | undefined {
+  let [onCpu, waited] = [0, 0];
+  for (const thread of threadsOfProcess().slice(0, sampleLimits.threadsMax)) {
+    const [ran, delayed] = (read(`/proc/self/task/${thread}/schedstat`)?.split(' ', 2) ?? []).map(Number);
+    if (ran === undefined || delayed === undefined || !Number.isFinite(ran + delayed)) continue;
+    onCpu += ran;
+    waited += delayed;
+  }
+  return onCpu > 0 ? { onCpu, waited } : undefined;
+}
+
+function threadsOfProcess(): readonly string[] {
+  try {
+    return readdirSync('/proc/self/task');
+  } catch {
+    return [];
+  }
 }
 
 /** proc(5): user nice system idle iowait irq softirq steal …; what follows is part of user and nice already. */

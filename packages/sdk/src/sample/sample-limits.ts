@@ -35,6 +35,8 @@ export const sampleLimits = {
 
   /** What `monitorEventLoopDelay` wakes up for. */
   eventLoopResolutionMs: 20,
+  /** Threads of the process that are asked for how long they waited for a CPU; the oldest ones. */
+  threadsMax: 64,
   /** A shorter time tells no rate. */
   hostIntervalMsMin: 1,
 } as const;

@@ -186,6 +186,7 @@ function blamed({ verdict, findings }: Blame, waiting: readonly WaitingOfRank[])
 const blameText: Readonly<Record<BlameFinding['kind'], (who: string, where: string) => string>> = {
   straggler: (who, where) => `${who} slow${where}, and the others wait`,
   stage_imbalance: (who, where) => `the stage of ${who} has more to do${where}`,
+  cpu_contention: () => 'ranks wait for a CPU: their hosts are busy',
   rotating_imbalance: (_, where) => `another rank is slow in each step${where}`,
   cluster_wide: (_, where) => `all ranks became slower${where}`,
   data_loading: (_, where) => `steps wait for data${where}`,

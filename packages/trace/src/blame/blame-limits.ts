@@ -19,6 +19,8 @@ export const blameLimits = {
   blameThreadsMax: 1024,
   /** Names of phases; the time of further ones is in `other`. */
   blamePhasesMax: 256,
+  /** Samples of what one rank's threads waited for a CPU; of more, the last ones. */
+  blameSamplesMax: 4096,
   /** Findings of one report, the most costly ones. */
   blameFindingsMax: 16,
   /** Lines of one rank's breakdown about whom and what it waited for; further ones share the last. */

@@ -15,6 +15,8 @@ export interface BlameRank {
   readonly hostName: string;
   /** Stage and role, as far as known; '' where all ranks do the same. */
   readonly peers: string;
+  /** Share, 0 … 1, of the time that its threads wanted a CPU in which they had none; undefined where that was not recorded. */
+  readonly cpuWait?: number | undefined;
 }
 
 /** A point that ranks pass together: a collective, or a send and its receive. */

@@ -17,7 +17,7 @@ import { isDataPhase } from './data-phase.ts';
 import { findFaults } from './find-faults.ts';
 import { type FrontierPhase, frontierOf } from './frontier.ts';
 import { clockShareOf, networkOf } from './network.ts';
-import { OwnWork } from './own-work.ts';
+import { type Excess, OwnWork } from './own-work.ts';
 import { namesMeetings } from './phase-steps.ts';
 import { Replay } from './replay.ts';
 import type { Verdict } from './verdict.ts';
@@ -77,6 +77,8 @@ export interface Blame {
   readonly basis: BlameWindow['basis'];
   readonly frontier: readonly FrontierPhase[];
   readonly excess: readonly PeerExcess[];
+  /** By phase, the largest first: a rank that works so much longer than its peers, ns per step, would have been found in these steps' noise. */
+  readonly visible: readonly { readonly phase: string; readonly length: number }[];
   readonly breakdown: readonly RankBreakdown[];
   readonly whatIf: readonly WhatIf[];
   readonly alignment: BlameAlignment & {
@@ -133,6 +135,7 @@ export function* judgeWindow(window: BlameWindow, context: BlameContext = {}): G
       const phase = phases[by.indexOf(Math.max(...by))] as string;
       return { rank: number, peers: name, excess: total, share: work > 0 ? total / work : 0, phase };
     }),
+    visible: visibleFrom(phases, excesses),
     breakdown,
     alignment: { ...window.alignment, uncertainty },
     change: context.change,
@@ -172,6 +175,13 @@ const costs = (cost: number, step: number) => ({ costMsPerStep: ms(cost), shareO
 const inconclusive = (text: string): BlameFinding => {
   return { kind: 'inconclusive', ranks: [], phase: undefined, costMsPerStep: 0, shareOfStep: 0, gainMsPerStep: 0, evidence: [text] };
 };
+
+function visibleFrom(phases: readonly string[], excesses: readonly Excess[]): Blame['visible'] {
+  if (excesses.length === 0) return [];
+  return phases
+    .map((phase, at) => ({ phase, length: Math.max(...excesses.map(({ sure }) => sure[at] as number)) }))
+    .sort((a, b) => b.length - a.length);
+}
 
 function whyInconclusive(window: BlameWindow, breakdown: readonly RankBreakdown[], { missing = [] }: BlameContext): string[] {
   const { steps, ranks, phases, basis } = window;

@@ -4,19 +4,20 @@
 //                        steps alone
 //   stage_imbalance      all ranks of a stage work longer than those of the other stages
 //   rotating_imbalance   no rank is slower than its peers for long, but in each step some rank is: data, lengths of sequences, jitter
+//   cpu_contention       the same, where threads of the ranks wait for a CPU: a busy host is no fault of any rank
 //
-// To mend a rank is to scale its slow phases to its peers' median, in the steps that are affected; a stage, to the median of the other stages;
-// rotation, to give each piece of work in a step and phase the length that its peers have at the median.
+// To mend a rank is to let it work as long as its peers do in its slow phases, in the steps that are affected: at the median, and with as much
+// more or less from step to step as theirs. A stage is scaled to the median of the other stages; rotation, to give each piece of work in a step and phase the length that its peers have at the median.
 
 import { blameLimits } from './blame-limits.ts';
 import type { BlameWindow, StepRange } from './blame-window.ts';
 import type { Excess, OwnWork } from './own-work.ts';
 import type { NewLength, Replay } from './replay.ts';
-import { median } from './robust.ts';
+import { deviation, median } from './robust.ts';
 import { type SometimesSlow, sometimesSlow } from './sometimes-slow.ts';
 
 export interface Fault {
-  readonly kind: 'straggler' | 'stage_imbalance' | 'rotating_imbalance';
+  readonly kind: 'straggler' | 'stage_imbalance' | 'rotating_imbalance' | 'cpu_contention';
   /** Rank numbers. */
   readonly ranks: readonly number[];
   readonly phase: string | undefined;
@@ -69,7 +70,8 @@ export function* findFaults(
   step: number,
 ): Generator<void, Faults> {
   const slow = stragglers(window, own, excesses);
-  const sometimes = (yield* sometimesSlow(window, own, excesses, step)).map((one) => sometimesSuspect(window, own, one));
+  const { isBusy } = cpuWaitOf(window.ranks);
+  const sometimes = (yield* sometimesSlow(window, own, { excesses, step, isBusy })).map((one) => sometimesSuspect(window, own, one));
   const suspects = [...slow, ...sometimes, ...slowStages(own, slow)]
     .sort((a, b) => b.excess - a.excess)
     .slice(0, blameLimits.blameFindingsMax);
@@ -86,7 +88,7 @@ export function* findFaults(
     const isHidden = gain < cost / 2;
     const hidden = isHidden ? [`hidden behind another fault: mending it alone gives ${ms(Math.max(0, gain))} per step now`] : [];
     const inEach = steps === undefined ? [] : [`a step so affected is ${ms((cost * own.steps) / steps.length)} longer for all`];
-    const evidence = [...suspect.evidence, ...inEach, ...hidden];
+    const evidence = [...suspect.evidence, ...inEach, ...waitsForCpu(window.ranks, ranks), ...hidden];
     const stretch = suspect.stretch && { ...suspect.stretch, count: steps?.length ?? 0 };
     const numbers = ranks.map((rank) => (window.ranks[rank] as BlameWindow['ranks'][number]).rank);
     faults.push({ kind, ranks: numbers, phase: window.phases[phase], cost, gain, atMedian, stretch, evidence });
@@ -145,12 +147,13 @@ function stragglers(window: BlameWindow, own: OwnWork, excesses: readonly Excess
   for (const together of grouped(window, slow)) {
     const [first] = together as [Excess, ...Excess[]];
     const phase = first.slow[0] as number;
-    const factors = new Map(together.map((excess) => [excess.rank, factorsOf(own, excess)]));
+    const factors = new Map(together.map((excess) => [excess.rank, factorsOf(window, own, excess)]));
+    const factor: Suspect['factor'] = (rank, step, at) => factors.get(rank)?.[at]?.[step] ?? 1;
     const evidence = together.slice(0, togetherMin).map((excess) => excessText(window, excess));
     const hosts = new Set(together.map(({ rank }) => window.ranks[rank]?.hostName));
     if (together.length > 1 && hosts.size === 1) evidence.unshift(`all ranks of host ${[...hosts][0]} are slow`);
     const excess = Math.max(...together.map(({ slow: phases, phases: by }) => phases.reduce((sum, at) => sum + (by[at] as number), 0)));
-    suspects.push({ kind: 'straggler', ranks: together.map(({ rank }) => rank), phase, excess, factor: always(factors), evidence });
+    suspects.push({ kind: 'straggler', ranks: together.map(({ rank }) => rank), phase, excess, factor, evidence });
   }
   return suspects;
 }
@@ -174,11 +177,22 @@ function grouped({ ranks }: BlameWindow, slow: readonly Excess[]): Excess[][] {
   return [...keyed.values()];
 }
 
-function factorsOf(own: OwnWork, { rank, slow, phases }: Excess): Float64Array {
-  const factors = new Float64Array(own.phases).fill(1);
+/**
+ * By slow phase and step. What is slow by a constant varies from step to step as much as its peers, what is slow by a factor so many times as much:
+ * mended, it varies as they do.
+ */
+function factorsOf({ ranks }: BlameWindow, own: OwnWork, { rank, slow, phases }: Excess): Record<number, Float64Array> {
+  const peers = (own.groups.get(ranks[rank]?.peers ?? '') ?? []).filter((peer) => peer !== rank);
+  const factors: Record<number, Float64Array> = {};
   for (const phase of slow) {
-    const length = median(own.inPhase(rank, phase));
-    if (length > 0) factors[phase] = Math.max(0, 1 - (phases[phase] as number) / length);
+    const lengths = own.inPhase(rank, phase);
+    const usual = median(lengths);
+    if (usual <= 0) continue;
+    const mended = Math.max(0, usual - (phases[phase] as number));
+    const spread = deviation(lengths);
+    const theirs = median(peers.map((peer) => deviation(own.inPhase(peer, phase))));
+    const left = spread > 0 ? Math.min(1, Math.max(mended / usual, theirs / spread)) : 1;
+    factors[phase] = lengths.map((length) => (length > 0 ? Math.max(0, mended + left * (length - usual)) / length : 1));
   }
   return factors;
 }
@@ -238,7 +252,36 @@ function rotationOf(window: BlameWindow, even: EvenWork, cost: number, mendedSte
     `rank ${window.ranks[leader]?.rank} is the one most often: in ${Math.round(100 * share)} % of the steps`,
   ];
   const phase = window.phases[even.phase];
-  return { kind: 'rotating_imbalance', ranks: [], phase, cost, gain: cost, atMedian: step - cost, evidence };
+  const { isBusy, text } = cpuWaitOf(window.ranks);
+  const about = { cost, gain: cost, atMedian: step - cost, evidence: [...text, ...evidence] };
+  return { kind: isBusy ? 'cpu_contention' : 'rotating_imbalance', ranks: [], phase: isBusy ? undefined : phase, ...about };
+}
+
+/** Threads that wait for a CPU in so much of the time that they want one are on a busy host; … */
+const cpuWaitMin = 0.2;
+/** … in less than this, they are not. */
+const cpuWaitUsual = 0.05;
+
+/** Whether at least half of the ranks wait for a CPU, and what is known of that. */
+function cpuWaitOf(ranks: BlameWindow['ranks']): { readonly isBusy: boolean; readonly text: readonly string[] } {
+  const known = ranks.flatMap(({ hostName, cpuWait }) => (cpuWait === undefined ? [] : [{ hostName, cpuWait }]));
+  if (known.length === 0) return { isBusy: false, text: ['what threads wait for a CPU was not recorded: a busy host looks the same'] };
+  const busy = known.filter(({ cpuWait }) => cpuWait >= cpuWaitMin);
+  const usual = median(known.map(({ cpuWait }) => cpuWait));
+  const hosts = [...new Set(busy.map(({ hostName }) => hostName))];
+  const where = hosts.length === 0 ? '' : `, on ${hosts.length === 1 ? `host ${hosts[0]}` : `${hosts.length} hosts`}`;
+  const share = `in ${Math.round(100 * usual)} % of the time that threads wanted a CPU they had none (median of the ranks)${where}`;
+  return { isBusy: 2 * busy.length >= known.length, text: usual < cpuWaitUsual ? [] : [share] };
+}
+
+/** That slow ranks wait for a CPU, and their peers do not. */
+function waitsForCpu(all: BlameWindow['ranks'], slow: readonly number[]): string[] {
+  const shareOf = (is: (index: number) => boolean): number =>
+    median(all.flatMap(({ cpuWait }, index) => (cpuWait !== undefined && is(index) ? [cpuWait] : [])));
+  const [own, others] = [shareOf((index) => slow.includes(index)), shareOf((index) => !slow.includes(index))];
+  if (own < cpuWaitMin || own < 2 * others) return [];
+  const percent = (share: number): string => `${Math.round(100 * share)} %`;
+  return [`its threads had no CPU in ${percent(own)} of the time that they wanted one, those of the others in ${percent(others)}`];
 }
 
 type EvenWork = ReturnType<typeof evenWork>;

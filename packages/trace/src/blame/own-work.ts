@@ -24,12 +24,16 @@ export interface Excess {
   readonly slow: readonly number[];
   /** Median own work of its peers, by phase. */
   readonly peers: Float64Array;
+  /** By phase: an excess from here on would have counted, whatever noise did to it. */
+  readonly sure: Float64Array;
 }
 
 const shareOfWorkMin = 0.02;
 const shareOfStepMin = 0.01;
 const spreadsMin = 6;
 const errorsMin = 6;
+/** Errors by which an excess must be over its limit not to fall below it by chance. */
+const errorsSure = 3;
 
 export class OwnWork {
   readonly #window: BlameWindow;
@@ -99,12 +103,15 @@ export class OwnWork {
       const of = ({ more }: Comparison): number => more[index] as number;
       const work = inAll.others[index] as number;
       const least = Math.max(shareOfWorkMin * work, shareOfStepMin * step);
-      const counts = (comparison: Comparison): boolean => of(comparison) > Math.max(least, comparison.noise[index] as number);
+      const limit = ({ noise }: Comparison): number => Math.max(least, noise[index] as number);
+      const counts = (comparison: Comparison): boolean => of(comparison) > limit(comparison);
       const phases = Float64Array.from(inPhases, of);
       let slow = [...phases.keys()].filter((phase) => counts(inPhases[phase] as Comparison));
       if (slow.length === 0 && counts(inAll)) slow = [...phases.keys()].filter((phase) => (phases[phase] as number) > 0);
       slow.sort((a, b) => (phases[b] as number) - (phases[a] as number));
-      return { rank, total: of(inAll), phases, slow, peers: Float64Array.from(inPhases, ({ others }) => others[index] as number) };
+      const peers = Float64Array.from(inPhases, ({ others }) => others[index] as number);
+      const sure = Float64Array.from(inPhases, (inPhase) => limit(inPhase) + errorsSure * (inPhase.error[index] as number));
+      return { rank, total: of(inAll), phases, slow, peers, sure };
     });
   }
 
@@ -137,11 +144,9 @@ export class OwnWork {
     const freedom = Math.max(1, (steps - 1) * (series.length - 1));
     const common = (errorsMin * (1 + 5 / freedom + 20 / freedom ** 2) * 1.2533 ** 2 * off) / Math.sqrt(steps);
     const spreads = deviationsOfOthers(excess);
-    const noise = excess.map((_, rank) => {
-      const error = (1.2533 * deviation(more[rank] as Float64Array)) / Math.sqrt(steps);
-      return Math.max(spreadsMin * (spreads[rank] as number), errorsMin * error, common);
-    });
-    return { more: excess, others: Float64Array.from(others, median), noise };
+    const error = Float64Array.from(more, (values) => (1.2533 * deviation(values)) / Math.sqrt(steps));
+    const noise = error.map((own, rank) => Math.max(spreadsMin * (spreads[rank] as number), errorsMin * own, common));
+    return { more: excess, others: Float64Array.from(others, median), noise, error };
   }
 
   #at(rank: number, phase: number): number {
@@ -154,4 +159,6 @@ interface Comparison {
   readonly more: Float64Array;
   readonly others: Float64Array;
   readonly noise: Float64Array;
+  /** Deviation of `more`. */
+  readonly error: Float64Array;
 }

@@ -49,14 +49,14 @@ export interface RawRanks {
 const detailedStepsMin = 4;
 
 /**
- * `phases`: their names in order; `groups`: ranks that meet in parts of the world, where stages are told apart by that alone. Yields after each
- * step.
+ * `phases`: their names in order; `groups`: ranks that meet in parts of the world, where stages are told apart by that alone; `cpuWaits`: see
+ * `BlameRank.cpuWait`, by process index. Yields after each step.
  */
 export function* cutWindow(
   processes: readonly TraceProcess[],
   phases: readonly string[],
   raw: readonly RawRanks[],
-  { groups }: { readonly groups: readonly ReadonlySet<number>[] },
+  { groups, cpuWaits }: { readonly groups: readonly ReadonlySet<number>[]; readonly cpuWaits?: ReadonlyMap<number, number | undefined> },
 ): Generator<void, BlameWindow> {
   const taking = processesTaking(processes, raw);
   const told = raw.filter(({ ranks }) => taking.every(({ index }) => ranks.has(index)));
@@ -67,7 +67,7 @@ export function* cutWindow(
   const detailed = whole.filter(isDetailed);
   const basis = detailed.length >= Math.min(detailedStepsMin, whole.length) && detailed.length > 0 ? 'pieces' : 'phases';
   const names = [...phases.filter((name) => name !== otherPhase), otherPhase];
-  const ranks = ranksOf(taking, groups);
+  const ranks = ranksOf(taking, groups).map((rank, place) => ({ ...rank, cpuWait: cpuWaits?.get((taking[place] as TraceProcess).index) }));
   const alignment = alignmentOf(taking);
   const chosen = basis === 'pieces' ? detailed : whole;
   if (basis === 'phases') return { ranks, phases: names, steps: phaseSteps(chosen, taking, names), leftOut, basis, alignment };

@@ -5,7 +5,7 @@
 //
 // Any rank is affected now and then where steps are noisy. One is named where that many of all affected steps are hardly its own by chance,
 // or come in a pattern that chance does not make: regularly, or in one stretch. The two chances together, times all that was looked at, must be
-// below 1 in 200.
+// below 1 in 500. On busy hosts delays come in stretches of any kind: there a stretch is no pattern, and 1 in 5000 is asked for.
 
 import type { BlameWindow, StepRange } from './blame-window.ts';
 import type { Excess, OwnWork } from './own-work.ts';
@@ -30,14 +30,17 @@ const shareOfWorkMin = 0.02;
 const shareOfStepMin = 0.01;
 /** Of what the longer half of affected steps takes at the median. */
 const levelShareMin = 0.6;
-const chanceMax = 5e-3;
+const chanceMax = 2e-3;
+const chanceMaxBusy = 2e-4;
 
-/** `excesses`: what is slow all the time, and not looked at here. `step`: the cluster's, ns. Yields after each phase of each group. */
+/**
+ * `excesses`: what is slow all the time, and not looked at here. `step`: the cluster's, ns. `isBusy`: whether the ranks' hosts are. Yields after
+ * each phase of each group.
+ */
 export function* sometimesSlow(
   window: BlameWindow,
   own: OwnWork,
-  excesses: readonly Excess[],
-  step: number,
+  { excesses, step, isBusy }: { readonly excesses: readonly Excess[]; readonly step: number; readonly isBusy: boolean },
 ): Generator<void, SometimesSlow[]> {
   const found: SometimesSlow[] = [];
   const constant = new Set(excesses.flatMap(({ rank, slow }) => slow.map((phase) => `${rank} ${phase}`)));
@@ -55,7 +58,8 @@ export function* sometimesSlow(
         if (steps.length < affectedMin || constant.has(`${rank} ${phase}`)) continue;
         const all = more.reduce((sum, of) => sum + of.filter((value) => value > limit).length, 0);
         const { when, chance, stretch } = patternOf(window, steps);
-        if (binomialTail(all, steps.length, 1 / ranks.length) * chance * looked > chanceMax) continue;
+        const ofPattern = stretch !== undefined && isBusy ? 1 : chance;
+        if (binomialTail(all, steps.length, 1 / ranks.length) * ofPattern * looked > (isBusy ? chanceMaxBusy : chanceMax)) continue;
         found.push({ rank, phase, affected: steps, more: values, when, stretch });
       }
       yield;
@@ -72,7 +76,8 @@ function spreadOf(more: readonly Float64Array[]): number {
   return median(
     more.map((values) => {
       const sorted = values.slice().sort();
-      const half = sorted.length >> 1;
+      // With one value more, exactly half of affected steps would reach into the other half.
+      const half = (sorted.length - 1) >> 1;
       let shortest = Number.POSITIVE_INFINITY;
       for (let from = 0; from + half < sorted.length; from++) {
         shortest = Math.min(shortest, (sorted[from + half] as number) - (sorted[from] as number));
@@ -111,13 +116,41 @@ function patternOf(
       stretch,
     };
   }
-  const gaps = affected.slice(1).map((step, index) => numberOf(step) - numberOf(affected[index] as number));
-  const [gap] = gaps as [number];
-  if (!gaps.every((other) => other === gap)) return { when: '', chance: 1 };
-  // All ways to be regular: any distance, from any step on.
-  let regular = 0;
-  for (let other = 2; (affected.length - 1) * other < steps.length; other++) regular += steps.length - (affected.length - 1) * other;
-  return { when: `every ${ordinal(gap)}`, chance: Math.min(1, regular / ways) };
+  const rule = regularIn(
+    affected.map((index) => numberOf(index) - numberOf(0)),
+    numberOf(steps.length - 1) - numberOf(0) + 1,
+  );
+  return rule === undefined ? { when: '', chance: 1 } : { when: `every ${ordinal(rule.gap)}`, chance: rule.chance };
+}
+
+/** Of a rule's steps so many are affected, and of the affected ones so many follow it. */
+const followsMin = 0.8;
+
+/** The distance at which steps lie, all but a few, of `count`; and the chance that as many of them follow any such rule. */
+function regularIn(affected: readonly number[], count: number): { readonly gap: number; readonly chance: number } | undefined {
+  const least = Math.ceil(followsMin * affected.length);
+  let looked = 0;
+  let best: { gap: number; chance: number } | undefined;
+  for (let gap = 2; (least - 1) * gap < count; gap++) {
+    const hits = new Uint32Array(gap);
+    for (const step of affected) hits[step % gap] = (hits[step % gap] as number) + 1;
+    for (const [from, hit] of hits.entries()) {
+      const of = Math.ceil((count - from) / gap);
+      looked++;
+      if (hit < least || hit < followsMin * of) continue;
+      const chance = chosenTail(count, affected.length, of, hit);
+      if (best === undefined || chance < best.chance) best = { gap, chance };
+    }
+  }
+  return best && { gap: best.gap, chance: Math.min(1, best.chance * looked) };
+}
+
+/** The chance that of `chosen` of `count` at least `hits` are among `of` of them. */
+function chosenTail(count: number, chosen: number, of: number, hits: number): number {
+  let tail = 0;
+  for (let hit = hits; hit <= Math.min(chosen, of); hit++)
+    tail += waysToChoose(of, hit) * (waysToChoose(count - of, chosen - hit) / waysToChoose(count, chosen));
+  return tail;
 }
 
 function ordinal(count: number): string {

@@ -2,10 +2,12 @@
 //
 //   spans of phases ─┐
 //   collectives ─────┼─► what came since the rank's last step ─► step of the rank ─► the last steps of all ranks ─► BlameWindow
-//   steps (at end) ──┘        (matched with the other ranks' parts meanwhile)
+//   steps (at end) ──┘        (matched with the other ranks' parts meanwhile)                                           ▲
+//   counter `cpu wait` ────────────────────────────────────────────────────────────────────────────────────────────────┘
 //
 // Memory: `blameLimits`: the last steps at full detail; of the run's beginning what `blameOf` needs to compare with.
 
+import { cpuWaitCounter } from '@ranktrace/protocol';
 import { finish } from '../finish.ts';
 import type { MatchedCollective } from '../match/collective-matcher.ts';
 import { CollectiveMatcher } from '../match/collective-matcher.ts';
@@ -36,6 +38,8 @@ interface Process {
   collectives: RawCollective[];
   /** Collectives that are open or not matched yet. */
   readonly waiting: Map<string, RawCollective>;
+  /** What its threads waited for a CPU, the last samples in order of time. */
+  cpuWaits: { readonly at: number; readonly share: number }[];
   steps: number;
   lastEnd: number;
 }
@@ -86,7 +90,16 @@ export class StepBlameSink implements TraceSink {
   begin(header: TraceHeader): void {
     this.#header = header;
     for (const about of header.processes) {
-      const process = { about, exposed: new ExposedTime(), threads: [], spans: [], collectives: [], waiting: new Map(), steps: 0 };
+      const process = {
+        about,
+        exposed: new ExposedTime(),
+        threads: [],
+        spans: [],
+        collectives: [],
+        waiting: new Map(),
+        cpuWaits: [],
+        steps: 0,
+      };
       this.#processes.set(about.index, { ...process, lastEnd: Number.NaN });
     }
   }
@@ -105,6 +118,7 @@ export class StepBlameSink implements TraceSink {
     if (event.kind === 'span') this.#span(process, event);
     else if (event.kind === 'collective') this.#collective(process, event);
     else if (event.kind === 'step') this.#step(process, event);
+    else if (event.kind === 'counter' && event.name === cpuWaitCounter) this.#cpuWait(process, event);
   }
 
   end(): void {
@@ -201,6 +215,12 @@ export class StepBlameSink implements TraceSink {
     else this.#matcher.add({ member, rank, op, group, sequence, peer, bytes, entry: start, exit });
   }
 
+  #cpuWait({ cpuWaits }: Process, { start, value }: TraceEvent): void {
+    if (!(value >= 0 && value <= 100)) return;
+    cpuWaits.push({ at: start, share: value / 100 });
+    if (cpuWaits.length > 2 * limits.blameSamplesMax) cpuWaits.splice(0, limits.blameSamplesMax);
+  }
+
   #meet(matched: MatchedCollective): void {
     const met = meetingOf(matched, (member) => this.#processes.get(member)?.about);
     const { sequence, group, pair, parts } = matched;
@@ -277,14 +297,20 @@ export class StepBlameSink implements TraceSink {
 
   #cut(numbers: readonly number[]): Generator<void, BlameWindow> {
     const processes = [...this.#processes.values()].map(({ about }) => about);
-    return cutWindow(
-      processes,
-      [...this.#phases],
-      numbers.map((step) => ({ step, ranks: this.#steps.get(step) ?? new Map() })),
-      {
-        groups: this.#hasSends ? [...this.#groups.values()] : [],
-      },
-    );
+    const raw = numbers.map((step) => ({ step, ranks: this.#steps.get(step) ?? new Map() }));
+    const cpuWaits = new Map(processes.map(({ index }) => [index, this.#cpuWaitDuring(index, raw[0]?.ranks, raw.at(-1)?.ranks)]));
+    return cutWindow(processes, [...this.#phases], raw, { groups: this.#hasSends ? [...this.#groups.values()] : [], cpuWaits });
+  }
+
+  /** Mean of the samples from a process's first step to the sample that covers the end of its last one. */
+  #cpuWaitDuring(index: number, first?: ReadonlyMap<number, RawStep>, last?: ReadonlyMap<number, RawStep>): number | undefined {
+    const { cpuWaits = [] } = this.#processes.get(index) ?? {};
+    const [from, until] = [first?.get(index), last?.get(index)];
+    if (from === undefined || until === undefined) return undefined;
+    const end = until.start + until.length;
+    const covering = cpuWaits.findIndex(({ at }) => at >= end);
+    const during = cpuWaits.slice(0, covering < 0 ? undefined : covering + 1).filter(({ at }) => at > from.start);
+    return during.length === 0 ? undefined : during.reduce((sum, { share }) => sum + share, 0) / during.length;
   }
 }
 

@@ -8,6 +8,8 @@ export type Verdict =
   | 'stage_imbalance'
   /** In each step some rank works longer, not always the same. */
   | 'rotating_imbalance'
+  /** Threads wait for a CPU: more of them want to run than the hosts have cores. */
+  | 'cpu_contention'
   /** All ranks work longer than they did. */
   | 'cluster_wide'
   /** Getting the next batch is not hidden behind computing. */

@@ -91,7 +91,14 @@ export function rankPhases(overview: Blamed): readonly RankPhases[] {
 }
 
 /** Kinds of findings that say what steps are to be charged to, other than single ranks. */
-const sharedCauses: ReadonlySet<string> = new Set(['stage_imbalance', 'rotating_imbalance', 'cluster_wide', 'data_loading', 'network']);
+const sharedCauses: ReadonlySet<string> = new Set([
+  'stage_imbalance',
+  'rotating_imbalance',
+  'cpu_contention',
+  'cluster_wide',
+  'data_loading',
+  'network',
+]);
 
 interface Charged {
   readonly ranks: ReadonlySet<number>;
