@@ -31,6 +31,8 @@ export const limits = {
   collectiveRankLinesMax: 131_072,
   /** Single collectives that the report keeps: those that made ranks wait longest. */
   collectiveRecordsMax: 100,
+  /** Lines of one track: of spans that overlap more than so many others there, only the number is known. */
+  lanesPerTrackMax: 1024,
   /** Spans that are open at one time, about 150 bytes each beside their names; of further ones only the number is known. */
   openSpansMax: 131_072,
   /** Collectives that somebody is inside of at the end, and that the report tells of: those that wait longest. */

@@ -159,6 +159,8 @@ export interface ProcessTotals {
   readonly dropped: Dropped;
   /** Events that came after their time had been written. */
   readonly late: number;
+  /** Spans that overlapped more others on their track than there are lines: not written. */
+  readonly crowded: number;
   readonly counts: EventCounts;
   /** What the recorder itself counted, told with its last batch; undefined when that never came. */
   readonly recorded: EventCounts | undefined;

@@ -4,6 +4,7 @@
 
 import { miscountedKey, type Nanos, nanosPerMs, shedKey, stacksKey } from '@ranktrace/protocol';
 import { readCounts, readNamedCounts } from '../counts-text.ts';
+import { limits } from '../limits.ts';
 import { joinParts } from '../merge/pruned-parts.ts';
 import type { EventCounts, ProcessTotals, PrunedPart, TraceHeader } from '../trace-sink.ts';
 
@@ -33,7 +34,7 @@ const spanKinds: ReadonlySet<string> = new Set(['span', 'collective', 'rpc']);
 export function findCompleteness(header: TraceHeader, totals: readonly ProcessTotals[]): readonly Finding[] {
   const findings: Finding[] = [];
   const shed = new Map<string, { ranks: readonly number[]; why: string }>();
-  for (const { process, missing, dropped, late, ended, counts, recorded, pruned } of totals) {
+  for (const { process, missing, dropped, late, crowded, ended, counts, recorded, pruned } of totals) {
     const { rank } = process;
     const lost = [
       [missing, 'batches missing in its sequence', 'merge its spool as well, if that is left'],
@@ -46,15 +47,25 @@ export function findCompleteness(header: TraceHeader, totals: readonly ProcessTo
       [dropped.arguments, 'arguments cut by a limit', 'use fewer or shorter ones'],
       [dropped.names, 'events under a stand-in name because there were too many names', 'put numbers into arguments, not into names'],
       [late, 'events later than their watermark', 'update the client that recorded them: its batches break their order'],
+      [
+        crowded,
+        `spans that overlap ${limits.lanesPerTrackMax} others on their line are left out`,
+        'end what is begun: spans whose promise never settles stay open',
+      ],
     ] as const;
     for (const [count, what, remedy] of lost) {
       if (count > 0) findings.push({ kind: 'data_loss', ranks: [rank], text: `rank ${rank}: ${count} ${what}`, remedy });
     }
+    let left = crowded;
     // Against what the recorder counted: a loss that no counter on the way knows of is the worst kind.
     for (const kind of Object.keys(counts) as (keyof EventCounts)[]) {
       const wanted = recorded === undefined ? counts[kind] : Math.max(0, recorded[kind] - (pruned?.events[kind] ?? 0));
       // A span may be there that was not counted: it began in detail that was pulled, and ended in detail that was not.
       if (counts[kind] === wanted || (counts[kind] > wanted && spanKinds.has(kind))) continue;
+      if (spanKinds.has(kind) && wanted - counts[kind] <= left) {
+        left -= wanted - counts[kind];
+        continue;
+      }
       findings.push({
         kind: 'data_loss',
         ranks: [rank],

@@ -186,7 +186,7 @@ describe('self time', () => {
           lanes.set(lane, []);
           return lane;
         });
-        for (const one of spans) lanes.get(places.place(one.start, one.end))?.push(one);
+        for (const one of spans) lanes.get(places.place(one.start, one.end) as TraceLane)?.push(one);
         for (const [lane, on] of lanes) {
           const sink = new KeyAveragesSink();
           sink.lane(lane);

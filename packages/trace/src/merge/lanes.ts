@@ -8,8 +8,10 @@
 //   lane 1                  C ────────────────
 //
 // A span goes to the lane whose innermost running span began last among those that contain it: that is its parent, where there is one.
-// Perfetto drops spans that overlap partly on one line, so nothing else would keep them all.
+// Perfetto drops spans that overlap partly on one line, so nothing else would keep them all. Spans that never end (promises that nobody settles)
+// would make a line each, and each span asks all lines: beyond `lanesPerTrackMax` there is no place.
 
+import { limits } from '../limits.ts';
 import type { TraceLane } from '../trace-sink.ts';
 
 /** Whether `lane` is an overflow lane of the track whose own line `own` is; a lane does not say so, but process, kind, tid and the name's beginning do. */
@@ -51,14 +53,18 @@ export class Lanes {
     return (this.#lines[0] ?? this.#add()).lane;
   }
 
-  /** The lane of a span from `start` to `end` (ns); spans come in order of start. */
-  place(start: number, end: number): TraceLane {
-    return this.#push(start, end, false).lane;
+  /** The lane of a span from `start` to `end` (ns); spans come in order of start. Undefined: there is no place. */
+  place(start: number, end: number): TraceLane | undefined {
+    return this.#push(start, end, false)?.lane;
   }
 
-  /** The place of a span that begins at `start` and whose end is not known; `alone`: it may outlive any other, so it must not nest. */
-  placeOpen(start: number, alone: boolean): LanePlace {
+  /**
+   * The place of a span that begins at `start` and whose end is not known; `alone`: it may outlive any other, so it must not nest. Undefined:
+   * there is none.
+   */
+  placeOpen(start: number, alone: boolean): LanePlace | undefined {
     const line = this.#push(start, Number.POSITIVE_INFINITY, alone);
+    if (line === undefined) return undefined;
     // Nothing with an end unknown leaves the stack, so the place stays until the end is set.
     const at = line.ends.length - 1;
     return {
@@ -69,7 +75,7 @@ export class Lanes {
     };
   }
 
-  #push(start: number, end: number, alone: boolean): LaneLine {
+  #push(start: number, end: number, alone: boolean): LaneLine | undefined {
     let best: LaneLine | undefined;
     let bestStart = Number.NEGATIVE_INFINITY;
     for (const line of this.#lines) {
@@ -86,6 +92,7 @@ export class Lanes {
         bestStart = starts[top] as number;
       }
     }
+    if (best === undefined && this.#lines.length >= limits.lanesPerTrackMax) return undefined;
     best ??= this.#add();
     best.starts.push(start);
     best.ends.push(end);

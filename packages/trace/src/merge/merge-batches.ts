@@ -66,6 +66,7 @@ interface Member {
   steps: TraceLane | undefined;
   readonly tracks: Map<number, { kind: string; name: string; tid: number }>;
   late: number;
+  crowded: number;
   readonly counts: Record<TraceEvent['kind'], number>;
 }
 
@@ -106,6 +107,7 @@ export class BatchMerger {
       steps: undefined,
       tracks: new Map(),
       late: 0,
+      crowded: 0,
       counts,
     });
     return this.#horizons.add();
@@ -160,8 +162,8 @@ export class BatchMerger {
   }
 
   /** What went out, per member. */
-  totals(about: (index: number) => Omit<ProcessTotals, 'process' | 'late' | 'counts'>): ProcessTotals[] {
-    return this.#members.map((member, index) => ({ process: member.process, late: member.late, counts: member.counts, ...about(index) }));
+  totals(about: (index: number) => Omit<ProcessTotals, 'process' | 'late' | 'crowded' | 'counts'>): ProcessTotals[] {
+    return this.#members.map(({ process, late, crowded, counts }, index) => ({ process, late, crowded, counts, ...about(index) }));
   }
 
   #member(index: number): Member {
@@ -269,10 +271,7 @@ export class BatchMerger {
     if (state === spent) return false;
     const { member } = run;
     const track = columns.track[row] as number;
-    if (state === spanState.whole) {
-      event.lane = this.#lanesOf(run, track).place(event.start, event.start + event.length);
-      return true;
-    }
+    if (state === spanState.whole) return this.#isPlaced(member, this.#lanesOf(run, track).place(event.start, event.start + event.length));
     const id = columns.id[row] as number;
     const key = openKey(name, track, columns.start[row] as number, id);
     const open = member.open.get(key);
@@ -285,9 +284,15 @@ export class BatchMerger {
       return true;
     }
     const placed = this.#lanesOf(run, track).placeOpen(event.start, id !== 0);
-    event.lane = placed.lane;
     if (open !== undefined) open.placed = placed;
-    return true;
+    return this.#isPlaced(member, placed?.lane);
+  }
+
+  /** Puts the event on the lane; without one it is counted and not written. */
+  #isPlaced(member: Member, lane: TraceLane | undefined): boolean {
+    if (lane === undefined) member.crowded++;
+    else this.#reader.event.lane = lane;
+    return lane !== undefined;
   }
 
   #lanesOf(run: Run, track: number): Lanes {

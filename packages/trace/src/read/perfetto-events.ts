@@ -95,7 +95,9 @@ export class PerfettoEvents {
     return header.processes.map((process): ProcessTotals => {
       const counts = this.#counts.get(process) ?? noEvents();
       const dropped = { events: 0, arguments: 0, names: 0, batches: 0 };
-      return told.get(process) ?? { process, batches: 0, missing: 0, dropped, late: 0, counts, recorded: undefined, ended: !isOurs };
+      return (
+        told.get(process) ?? { process, batches: 0, missing: 0, dropped, late: 0, crowded: 0, counts, recorded: undefined, ended: !isOurs }
+      );
     });
   }
 

@@ -93,6 +93,7 @@ export function totalsOfFacts(process: TraceProcess, facts: Arguments): ProcessT
     missing: numberOf(facts, 'missing', 0),
     dropped: prefixed(facts, 'dropped', ['events', 'arguments', 'names', 'batches']),
     late: numberOf(facts, 'late', 0),
+    crowded: numberOf(facts, 'crowded', 0),
     counts: prefixed(facts, 'count', kinds),
     recorded: undefined,
     ...prunedOfFacts(facts),

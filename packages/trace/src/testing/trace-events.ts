@@ -87,6 +87,7 @@ export function processTotals(about: Partial<ProcessTotals> = {}): ProcessTotals
     missing: 0,
     dropped: droppedCounts(),
     late: 0,
+    crowded: 0,
     counts: eventCounts(),
     recorded: undefined,
     ended: true,

@@ -297,11 +297,13 @@ class PerfettoWriter implements TraceSink {
     }
   }
 
-  #writeTotals({ process, batches, missing, dropped, late, counts, ended, place, pruned }: ProcessTotals): void {
+  #writeTotals({ process, batches, missing, dropped, late, crowded, counts, ended, place, pruned }: ProcessTotals): void {
     const facts = {
       batches,
       missing,
       late,
+      // Of hardly any process.
+      crowded: crowded > 0 ? crowded : undefined,
       ended,
       ...placeFacts(place),
       ...prunedFacts(pruned),
