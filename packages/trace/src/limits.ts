@@ -31,6 +31,10 @@ export const limits = {
   collectiveRankLinesMax: 131_072,
   /** Single collectives that the report keeps: those that made ranks wait longest. */
   collectiveRecordsMax: 100,
+  /** Rows of a merge, about 200 bytes each, that wait for earlier ones; of more, the first half goes out. */
+  mergeRowsWaitingMax: 2_097_152,
+  /** The same, times the ranks, where that is more. */
+  mergeRowsWaitingPerRankMax: 16_384,
   /** Lines of one track: of spans that overlap more than so many others there, only the number is known. */
   lanesPerTrackMax: 1024,
   /** Spans that are open at one time, about 150 bytes each beside their names; of further ones only the number is known. */

@@ -42,7 +42,7 @@ export class RankIndex {
     this.timeline.isBeingRead = source.count > this.#read;
   }
 
-  /** Reads what is new in `source`, the same one as it is now; yields after each batch. `isWhole`: nothing is to follow. */
+  /** Reads what is new in `source`, the same one as it is now; yields after each batch, or few thousand events. `isWhole`: nothing is to follow. */
   *follow(source: BatchSource, isWhole: boolean): Generator<void> {
     const isChanged = source.count > this.#read;
     if (isChanged && (source.missing < this.#missing || this.#hasEnded)) this.#restart(undefined);
@@ -57,23 +57,23 @@ export class RankIndex {
         this.#restart(inOrderOfTime(source));
         continue;
       }
-      this.#take(batch, placed?.since ?? since);
+      yield* this.#take(batch, placed?.since ?? since);
       yield;
     }
     // What comes from here on is read by its sequence again.
     this.#order = undefined;
     this.timeline.isBeingRead = false;
-    if (isWhole) this.#end();
+    if (isWhole) yield* this.#end();
   }
 
-  #take(batch: Batch, since: number): void {
+  *#take(batch: Batch, since: number): Generator<void> {
     const { header } = batch;
     this.#noteLosses(batch);
     this.#merger.push(0, batch, rankTime(since));
-    this.#merger.advance();
+    yield* this.#merger.advance();
     this.timeline.advance(since);
     this.#promised = Math.max(this.#promised, header.watermark);
-    if (header.last) this.#end();
+    if (header.last) yield* this.#end();
   }
 
   #noteLosses({ header, tables }: Batch): void {
@@ -89,11 +89,11 @@ export class RankIndex {
     this.#sequence = Math.max(this.#sequence, sequence);
   }
 
-  #end(): void {
+  *#end(): Generator<void> {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     this.#merger.finish(0);
-    this.#merger.advance();
+    yield* this.#merger.advance();
     this.timeline.end();
   }
 

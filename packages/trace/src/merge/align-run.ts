@@ -212,7 +212,7 @@ class CoupledEvents {
       if (next === undefined && !isWhole) return;
       if (next === undefined) {
         merger.finish(index);
-        merger.advance();
+        for (const _ of merger.advance()) yield progress;
         continue;
       }
       if (!isWhole && (watermarks[next] as number) + afterWatermarkNs > (evidence.until ?? 0) - back) return;
@@ -221,7 +221,7 @@ class CoupledEvents {
       const isWanted = this.#isWanted(clock.toTrace(since[next] as number), clock.toTrace((watermarks[next] as number) + afterWatermarkNs));
       const batch = isWanted ? source.batch(next, coupledTables) : undefined;
       if (batch !== undefined) merger.push(index, batch, rankTime(since[next] as number));
-      merger.advance();
+      for (const _ of merger.advance()) yield progress;
       progress.done++;
       yield progress;
     }

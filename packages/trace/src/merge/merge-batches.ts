@@ -15,6 +15,7 @@
 
 import { type Batch, type EventTable, type RankTime, spanState, type TableName, tableNames } from '@ranktrace/protocol';
 import type { RankClock } from '../align/clock-model.ts';
+import { limits } from '../limits.ts';
 import type { ProcessTotals, TraceEvent, TraceLane, TraceProcess, TraceSink } from '../trace-sink.ts';
 import { ArgumentIndex, Signatures } from './argument-index.ts';
 import { CanonicalNames } from './canonical-names.ts';
@@ -73,6 +74,8 @@ interface Member {
 const spanTables: ReadonlySet<TableName> = new Set<SpanTableName>(['spans', 'collectives', 'rpcs']);
 /** State of a `close` row whose `open` row went out whole: nothing is left to say. */
 const spent = 255;
+/** Events written in one go. */
+const eventsPerSlice = 4096;
 
 export class BatchMerger {
   readonly #sink: TraceSink;
@@ -84,6 +87,8 @@ export class BatchMerger {
   readonly #names = new CanonicalNames();
   readonly #signatures = new Signatures();
   #horizon = Number.NEGATIVE_INFINITY;
+  /** Rows that were pushed and have not gone out. */
+  #waiting = 0;
   #lanes = 0;
   #serial = 0;
 
@@ -139,26 +144,38 @@ export class BatchMerger {
     this.#horizons.set(index, Number.POSITIVE_INFINITY);
   }
 
-  /** Writes every event that can no longer be preceded by another. */
-  advance(): void {
-    const horizon = this.#horizons.least;
+  /** Writes every event that can no longer be preceded by another; yields every few thousand: a small batch may let a great many go. */
+  *advance(): Generator<void, void> {
     const heap = this.#heap;
-    for (let run = heap[0]; run !== undefined && run.key < horizon; run = heap[0]) {
+    const waitingMax = Math.max(limits.mergeRowsWaitingMax, limits.mergeRowsWaitingPerRankMax * this.#members.length);
+    // Watermarks that do not move would keep everything in memory: half of what is too much goes out, and what comes before it is late.
+    const isForced = this.#waiting > waitingMax;
+    const horizon = isForced ? Number.POSITIVE_INFINITY : this.#horizons.least;
+    const rest = isForced ? waitingMax / 2 : 0;
+    let reached = horizon;
+    let left = eventsPerSlice;
+    for (let run = heap[0]; run !== undefined && run.key < horizon && this.#waiting > rest; run = heap[0]) {
       // As long as the run stays clearly ahead of the next ones, the heap need not be asked.
       const bound = Math.min(horizon, heap[1]?.key ?? horizon, heap[2]?.key ?? horizon);
       do {
+        if (isForced) reached = run.key;
         this.#emit(run);
+        this.#waiting--;
+        left--;
         if (++run.index === run.end) break;
         locate(run);
-      } while (run.key < bound);
+      } while (run.key < bound && left > 0);
       if (run.index === run.end) {
         const last = heap.pop() as Run;
         if (heap.length === 0) break;
         heap[0] = last;
       }
       siftDown(heap, 0);
+      if (left > 0) continue;
+      left = eventsPerSlice;
+      yield;
     }
-    this.#horizon = Math.max(this.#horizon, horizon);
+    this.#horizon = Math.max(this.#horizon, reached);
   }
 
   /** What went out, per member. */
@@ -218,6 +235,7 @@ export class BatchMerger {
   #addRuns(member: Member, batch: Batch, name: EventTableName, args: ArgumentIndex): void {
     const rows = batch.tables[name].length;
     if (rows === 0) return;
+    this.#waiting += rows;
     const keys = rowKeys(batch, name);
     const bounds = ascendingRuns(keys, rows);
     // Rows in no order (another client's): sorted here rather than as thousands of runs.

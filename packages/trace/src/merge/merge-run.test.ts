@@ -1,6 +1,16 @@
-import { type Batch, type BatchHeader, createEventTables, type EventTables, rankTime, spanState, tableNames } from '@ranktrace/protocol';
+import {
+  type Batch,
+  type BatchHeader,
+  createEventTables,
+  EventTable,
+  type EventTables,
+  rankTime,
+  spanState,
+  tableNames,
+} from '@ranktrace/protocol';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { limits } from '../limits.ts';
 import type { ProcessTotals, TraceSink } from '../trace-sink.ts';
 import type { BatchSource } from './batch-source.ts';
 import { mergeRun } from './merge-run.ts';
@@ -241,5 +251,46 @@ describe('merge', () => {
       }),
       { seed: 8, numRuns: 100 },
     );
+  });
+});
+
+describe('a source whose watermark never moves', () => {
+  // Batches of zeros: a few hundred bytes each on the wire.
+  const rows = 65_536;
+  const count = Math.ceil(limits.mergeRowsWaitingMax / rows) + 2;
+  function batch(sequence: number): Batch {
+    const tables = { ...createEventTables(), counters: new EventTable('counters', rows) };
+    for (let row = 0; row < rows; row++) tables.counters.append({ time: row, track: 1, name: 1, unit: 0, value: sequence });
+    return { header: header(0, sequence, 0, { last: sequence === count - 1 }), strings: ['', 'x'], tables };
+  }
+
+  it('is merged in slices, holds no more rows than may wait, and what came too late for that is counted', () => {
+    let written = 0;
+    let before = 0;
+    let most = 0;
+    let first: number | undefined;
+    const sink: TraceSink = { begin: () => {}, lane: () => {}, event: () => written++, end: () => {} };
+    let read = 0;
+    const source: BatchSource = {
+      ...{ rank: 0, incarnation: 'a-1', count, missing: 0 },
+      batch: (index, only) => {
+        if (only === undefined) {
+          read++;
+          if (written > 0) first ??= read;
+        }
+        return batch(index);
+      },
+    };
+    const steps = mergeRun([source], sink);
+    for (let step = steps.next(); ; step = steps.next()) {
+      most = Math.max(most, written - before);
+      before = written;
+      if (step.done !== true) continue;
+      expect(step.value[0]?.late).toBeGreaterThan(0);
+      break;
+    }
+    expect(written).toBe(count * rows);
+    expect(first).toBeLessThanOrEqual(limits.mergeRowsWaitingMax / rows + 2);
+    expect(most).toBeLessThanOrEqual(4096);
   });
 });

@@ -11,7 +11,7 @@ import type { Survey } from './survey.ts';
 
 export type { MergeProgress } from './align-run.ts';
 
-/** Merges all sources of one run into `sink`; yields after every batch and returns what was written per process. */
+/** Merges all sources of one run into `sink`; yields after every batch, or few thousand events, and returns what was written per process. */
 export function* mergeRun(sources: readonly BatchSource[], sink: TraceSink): Generator<MergeProgress, readonly ProcessTotals[]> {
   // Each is read for its clocks and for its events; where ranks read several clocks up to twice more (align-run.ts).
   const progress = { done: 0, total: 2 * sources.reduce((sum, source) => sum + source.count, 0) };
@@ -36,13 +36,13 @@ export function* mergeAligned(
     const next = order[read[index] as number];
     if (next === undefined) {
       merger.finish(index);
-      merger.advance();
+      for (const _ of merger.advance()) yield progress;
       continue;
     }
     read[index] = (read[index] as number) + 1;
     const batch = source.batch(next);
     if (batch !== undefined) merger.push(index, batch, rankTime(since[next] as number));
-    merger.advance();
+    for (const _ of merger.advance()) yield progress;
     progress.done++;
     yield progress;
   }

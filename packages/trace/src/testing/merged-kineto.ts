@@ -2,6 +2,7 @@
 
 import { type Batch, nanos, rankTime } from '@ranktrace/protocol';
 import { ClockModel } from '../align/clock-model.ts';
+import { finish } from '../finish.ts';
 import type { BatchSource } from '../merge/batch-source.ts';
 import { BatchMerger } from '../merge/merge-batches.ts';
 import { SourceSurvey } from '../merge/survey.ts';
@@ -79,7 +80,7 @@ export function mergedOnOwnClocks(sources: readonly KinetoSource[]): MergedKinet
     read[index] = at + 1;
     if (at === source.count) merger.finish(index);
     else merger.push(index, source.batch(at) as Batch, rankTime(surveys[index]?.since[at] as number));
-    merger.advance();
+    finish(merger.advance());
   }
   const totals = merger.totals((index) => {
     const { batches, dropped, recorded, ended, source } = surveys[index] as (typeof surveys)[number];
