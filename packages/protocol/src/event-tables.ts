@@ -121,6 +121,12 @@ export type TableName = keyof TableColumns;
  */
 export const recordedKey = 'ranktrace.recorded';
 
+/**
+ * Behind the name of a thread, and with its `tid`: the track of the collections of the thread's heap. They run on that thread, inside of
+ * what it is doing, but are told after the fact, so that they cannot be among its own spans.
+ */
+export const collectionsSuffix = ' garbage collection';
+
 /** Metadata key of a rank's answer to `record`: JSON text of `Captured` (messages.ts). That of the last request stays. */
 export const capturedKey = 'ranktrace.captured';
 

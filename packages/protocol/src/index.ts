@@ -23,6 +23,7 @@ export {
   type Columns,
   type ColumnType,
   capturedKey,
+  collectionsSuffix,
   cpuWaitCounter,
   createEventTables,
   EventTable,

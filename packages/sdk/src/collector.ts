@@ -15,6 +15,7 @@ import {
   batchId,
   type Captured,
   capturedKey,
+  collectionsSuffix,
   type EncodedBody,
   encodeBatchOf,
   encodeBody,
@@ -401,7 +402,7 @@ export class Collector {
     };
     for (const { about, drain } of [...this.#ended, ...this.#threads.values()]) {
       append(about.thread, about.name, about.tid);
-      if (drain.hasPauses) append(recordingLimits.extraLineBase + about.thread, `${about.name} garbage collection`, about.tid);
+      if (drain.hasPauses) append(recordingLimits.extraLineBase + about.thread, `${about.name}${collectionsSuffix}`, about.tid);
     }
   }
 

@@ -142,6 +142,33 @@ describe('self time', () => {
     );
   });
 
+  it('of what a collection of the heap interrupts is without it, though that is told beside', () => {
+    const sink = new KeyAveragesSink();
+    const [thread, async, other] = [1, 2, 3].map((index) => traceLane({ index, name: 'main', tid: index === 3 ? 5 : 4 })) as [
+      TraceLane,
+      TraceLane,
+      TraceLane,
+    ];
+    const overflow = { ...async, name: 'main (2)', overflow: 1 };
+    const beside = traceLane({ index: 4, name: 'main garbage collection', tid: 4 });
+    for (const lane of [beside, thread, overflow, other]) sink.lane(lane);
+    const tell = (lane: TraceLane, name: string, start: number, end: number, state: TraceEvent['state'] = 'whole'): void =>
+      sink.event(eventOf(lane, 'span', state, name, start, end));
+    tell(thread, 'run', 0, 0, 'open');
+    tell(other, 'elsewhere', 0, 1000);
+    tell(thread, 'forward', 10, 100);
+    tell(overflow, 'load', 20, 200);
+    tell(thread, 'op', 30, 60);
+    tell(beside, 'gc', 40, 50);
+    tell(beside, 'gc', 70, 90);
+    tell(beside, 'gc', 110, 115);
+    tell(beside, 'gc', 300, 301);
+    sink.event(eventOf(thread, 'span', 'close', 'run', 0, 400));
+    tell(beside, 'gc', 500, 503);
+    const self = Object.fromEntries(sink.averages.map((row) => [row.key, row.self]));
+    expect(self).toEqual({ elsewhere: 1000, run: 309, forward: 60, load: 155, op: 20, gc: 39 });
+  });
+
   it('tells kinds of one name apart, gathers steps in one row and leaves out what has no length', () => {
     check(
       `span send 0-10

@@ -4,9 +4,12 @@
 //
 //   lane   A ─────────────────     self(A) = A − B − C
 //            B ─────   C ───
+//
+// Collections of a thread's heap have a lane beside the thread's own, and are inside of what the thread was doing all the same.
 
-import { type Nanos, nanos } from '@ranktrace/protocol';
-import type { TraceEvent, TraceLane, TraceSink } from '../trace-sink.ts';
+import { collectionsSuffix, type Nanos, nanos } from '@ranktrace/protocol';
+import { isCollectionsOf, isOverflowOf } from '../merge/lanes.ts';
+import type { TraceEvent, TraceLane, TraceProcess, TraceSink } from '../trace-sink.ts';
 
 /** All spans of one name and kind; times in ns. */
 export interface KeyAverage {
@@ -44,11 +47,17 @@ export class KeyAveragesSink implements TraceSink {
     rpc: new Map<string, Totals>(),
   };
   readonly #stacks: Frame[][] = [];
+  /** Lanes of threads, by process. */
+  readonly #threads = new Map<TraceProcess, TraceLane[]>();
 
   begin(): void {}
 
   lane(lane: TraceLane): void {
     this.#stacks[lane.index] = [];
+    if (lane.kind !== 'thread') return;
+    const threads = this.#threads.get(lane.process);
+    if (threads === undefined) this.#threads.set(lane.process, [lane]);
+    else threads.push(lane);
   }
 
   event(event: TraceEvent): void {
@@ -74,11 +83,29 @@ export class KeyAveragesSink implements TraceSink {
     }
     totals.count++;
     const whole = event.state === 'whole';
+    if (whole && event.lane.name.endsWith(collectionsSuffix)) {
+      add(totals, this.#interrupted(event), event.length, 0);
+      return;
+    }
     if (whole) add(totals, top, event.length, 0);
     stack.push({ totals, start: event.start, end: whole ? event.start + event.length : Number.POSITIVE_INFINITY, inside: 0 });
   }
 
   end(): void {}
+
+  /** The innermost span of its thread that a collection is inside of. */
+  #interrupted({ lane, start, length }: TraceEvent): Frame | undefined {
+    const threads = this.#threads.get(lane.process) ?? [];
+    const own = threads.find((thread) => isCollectionsOf(lane, thread));
+    if (own === undefined) return undefined;
+    let innermost: Frame | undefined;
+    for (const thread of threads) {
+      if (thread !== own && !isOverflowOf(thread, own)) continue;
+      const frame = this.#stacks[thread.index]?.findLast((frame) => frame.start <= start && frame.end >= start + length);
+      if (frame !== undefined && (innermost === undefined || frame.start > innermost.start)) innermost = frame;
+    }
+    return innermost;
+  }
 
   /** In order of self time, the largest first. A span that never ended counts as a call of no length. */
   get averages(): readonly KeyAverage[] {

@@ -1,7 +1,7 @@
 // Which events are kept, and where they come to lie. What torch's rules make of them: ../write/kineto.test.ts.
 
 import { nanos, traceTime } from '@ranktrace/protocol';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { KinetoTable } from '../read/kineto-table.ts';
 import { traceEvent, traceHeader, traceLane, traceProcess } from '../testing/trace-events.ts';
 import type { TraceEvent, TraceLane, TraceProcess } from '../trace-sink.ts';
@@ -21,7 +21,7 @@ const main = laneOf(first, 1);
 const lanes = [
   main,
   laneOf(first, 2, { name: 'main (2)', overflow: 1 }),
-  laneOf(first, 3, { name: 'gc', tid: 0 }),
+  laneOf(first, 3, { name: 'signals', tid: 0 }),
   laneOf(first, 4, { kind: 'device', name: 'gpu 0', tid: 0 }),
   laneOf(first, 5, { kind: 'steps', name: 'ProfilerSteps', tid: 0 }),
   laneOf(second, 6),
@@ -77,6 +77,38 @@ test('of one process: the first, or the last life of a rank', () => {
 test('a track for each thread, whatever lanes it was spread over; one of its own for what is no thread', () => {
   const events = [0, 1, 2, 3].map((lane) => event(`on ${lane}`, lane, 1, { lane: lanes[lane] as TraceLane, category: 'x' }));
   check(tableOf(events), ['on 0 0+1 [x] 101.101', 'on 1 1+1 [x] 101.101', 'on 2 2+1 [x] 101.4194307', 'on 3 3+1 [x] 101.4194308']);
+});
+
+describe('collections of the heap', () => {
+  const beside = laneOf(first, 8, { name: 'main garbage collection' });
+  const worker = laneOf(first, 9, { name: 'worker 1', tid: 999 });
+  const besideWorker = laneOf(first, 10, { name: 'worker 1 garbage collection', tid: 999 });
+  const events = [
+    event('forward', 1_000, 9_000),
+    event('matMul', 2_000, 5_000),
+    event('gc minor', 3_000, 2_000, { lane: beside, category: 'gc' }),
+    event('elsewhere', 2_000, 4_000, { lane: worker }),
+    event('gc major', 2_500, 1_000, { lane: besideWorker, category: 'gc' }),
+  ];
+  const averagesOf = (known: readonly TraceLane[]) => {
+    const sink = new KinetoTableSink();
+    sink.begin(traceHeader([first]));
+    for (const lane of known) sink.lane(lane);
+    for (const one of events) sink.event(one);
+    sink.end([]);
+    return { table: sink.table, rows: functionAverages(functionEvents(sink.table)) };
+  };
+
+  test.each([
+    ['before', [beside, besideWorker, main, lanes[1] as TraceLane, worker]],
+    ['behind', [main, lanes[1] as TraceLane, worker, beside, besideWorker]],
+  ])('are inside of what their thread was doing, where their line is known %s the thread’s', (_, known) => {
+    const { table, rows } = averagesOf(known);
+    expect(table.tracks.map(({ tid }) => tid)).toEqual([101, 999]);
+    expect([...table.threadNames.values()]).toEqual(['main', 'worker 1']);
+    const self = Object.fromEntries(rows.map((row) => [row.key, row.selfCpuTimeTotal]));
+    expect(self).toEqual({ forward: 4, matMul: 3, 'gc minor': 2, elsewhere: 3, 'gc major': 1 });
+  });
 });
 
 test('steps are on the main thread, where they are wanted', () => {

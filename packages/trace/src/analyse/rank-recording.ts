@@ -4,6 +4,7 @@
 //
 //   run      rank 0  … ────────[ since ─────────── until )──── …       an event belongs to it by its start
 //   track    main, main (2), main (3)  →  main                        the lanes of a track are one again: torch knows threads
+//            main garbage collection   →  main                        inside of what it interrupted, as torch's `Python GC` is
 //
 // Asynchronous, in torch's sense, is what the recorder says to be (`TraceEvent.isAsync`): it began and ended in different turns of the
 // program, so where it lies says nothing about what it is inside of. Other spans that overlap partly are left to torch's rule for them.
@@ -11,7 +12,8 @@
 // Invariant: spans come out whole, each once; one that was announced as open comes at its end, or at the end of the window.
 // Invariant: times are whole ns; what is no number is counted (`outOfRange`), never written.
 
-import { isOverflowOf } from '../merge/lanes.ts';
+import { collectionsSuffix } from '@ranktrace/protocol';
+import { isCollectionsOf, isOverflowOf } from '../merge/lanes.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink } from '../trace-sink.ts';
 import { wellFormedJson } from '../write/json-buffer.ts';
 
@@ -54,7 +56,8 @@ export interface RecordedSpan {
 }
 
 interface Track extends RecordedTrack {
-  readonly lane: TraceLane;
+  /** The track's own line; until that has come, the one beside it. */
+  lane: TraceLane;
 }
 
 interface OpenSpan {
@@ -124,8 +127,10 @@ export abstract class RankRecording implements TraceSink {
 
   lane(lane: TraceLane): void {
     if (lane.process.index !== this.#process?.index || lane.kind === 'counter' || lane.kind === 'steps') return;
-    const own = this.#tracks.findLast((track) => isOverflowOf(lane, track.lane));
-    this.#trackOf[lane.index] = own ?? this.#addTrack(lane);
+    const own = this.#tracks.findLast((track) => isOverflowOf(lane, track.lane) || isCollectionsOf(lane, track.lane));
+    const beside = own ?? this.#tracks.find((track) => isCollectionsOf(track.lane, lane));
+    if (own === undefined && beside !== undefined) beside.lane = lane;
+    this.#trackOf[lane.index] = beside ?? this.#addTrack(lane);
   }
 
   event(event: TraceEvent): void {
@@ -171,7 +176,8 @@ export abstract class RankRecording implements TraceSink {
 
   #addTrack(lane: TraceLane): Track {
     const tid = lane.tid > 0 ? lane.tid : noThread + lane.index;
-    const track = { index: this.#tracks.length, name: lane.name, tid, lane };
+    const name = lane.name.endsWith(collectionsSuffix) ? lane.name.slice(0, -collectionsSuffix.length) : lane.name;
+    const track = { index: this.#tracks.length, name, tid, lane };
     this.#tracks.push(track);
     this.#trackOf[lane.index] = track;
     this.track(track);

@@ -11,6 +11,7 @@
 // Perfetto drops spans that overlap partly on one line, so nothing else would keep them all. Spans that never end (promises that nobody settles)
 // would make a line each, and each span asks all lines: beyond `lanesPerTrackMax` there is no place.
 
+import { collectionsSuffix } from '@ranktrace/protocol';
 import { limits } from '../limits.ts';
 import type { TraceLane } from '../trace-sink.ts';
 
@@ -22,6 +23,14 @@ export const isOverflowOf = (lane: TraceLane, own: TraceLane): boolean =>
   own.kind === lane.kind &&
   own.tid === lane.tid &&
   lane.name.startsWith(`${own.name} (`);
+
+/** Whether `lane` shows the collections of the heap of the thread whose own line `own` is: what it shows happened inside of what `own` shows. */
+export const isCollectionsOf = (lane: TraceLane, own: TraceLane): boolean =>
+  lane.kind === 'thread' &&
+  own.kind === 'thread' &&
+  own.process === lane.process &&
+  own.tid === lane.tid &&
+  lane.name === own.name + collectionsSuffix;
 
 /** An open span's place: where its end is written once it is known. */
 export interface LanePlace {
