@@ -6,6 +6,7 @@ import { functionEvents } from '../../packages/trace/src/analyse/function-events
 import { findCollectives, fromEnd } from '../../packages/trace/src/read/kineto-collectives.ts';
 import type { KinetoTable } from '../../packages/trace/src/read/kineto-table.ts';
 import { alignedJob, clocksApart, expectBroughtBack, expectOneClock, seenBy } from '../../packages/trace/src/testing/aligned-kineto.ts';
+import { deviceTimes } from '../../packages/trace/src/testing/device-times.ts';
 import { expectFamily, expectSums } from '../../packages/trace/src/testing/expect-function-events.ts';
 import { expectWholeFile } from '../../packages/trace/src/testing/expect-whole-file.ts';
 import {
@@ -111,6 +112,47 @@ describe('nanoGPT on 8 H100', () => {
   });
 
   test('its functions know their parents and children, and lie within each other', () => expectFamily(functionEvents(load(fileOf(0)))));
+});
+
+interface PluginOperator {
+  readonly name: string;
+  readonly calls: number;
+  readonly device_self_duration: number;
+  readonly device_total_duration: number;
+  readonly host_self_duration: number;
+  readonly host_total_duration: number;
+}
+
+it('ResNet-50 of 2021 has the operators of the TensorBoard plugin: calls, and times of host and device', () => {
+  const rows = functionAverages(functionEvents(load('resnet50-v100/worker0.1623143089861.pt.trace.json.gz')));
+  const { operators } = JSON.parse(recordingText('kineto/resnet50-v100/expected.json')) as { operators: readonly PluginOperator[] };
+  expect(operators).toHaveLength(76);
+  const found = new Map(rows.filter(({ deviceType }) => deviceType === 'cpu').map((row) => [row.key, row]));
+  for (const operator of operators) {
+    const { count, selfDeviceTimeTotal, deviceTimeTotal, selfCpuTimeTotal, cpuTimeTotal } = found.get(operator.name) ?? {};
+    expect([operator.name, count, selfDeviceTimeTotal, deviceTimeTotal, selfCpuTimeTotal, cpuTimeTotal]).toEqual([
+      ...[operator.name, operator.calls, operator.device_self_duration, operator.device_total_duration],
+      ...[operator.host_self_duration, operator.host_total_duration],
+    ]);
+  }
+});
+
+it.each([
+  'hta/trace_diff__control/control.json.gz',
+  'hta/trace_diff__test/test.json.gz',
+  'hta/trace_filter_2ranks/sampled_rank-0.json.gz',
+  'hta/critical_path__alexnet/benchmark_result_2869224_1695835535_trace.json.gz',
+])('%s: kernels that have their correlation for an id are charged to the op around their call', (path) => {
+  const rows = functionAverages(functionEvents(load(path))).filter(({ deviceType }) => deviceType === 'cpu');
+  const expected = deviceTimes(recordingText(`kineto/${path}`));
+  const found = new Map(rows.filter((row) => row.selfDeviceTimeTotal > 0).map((row) => [row.key, row.selfDeviceTimeTotal]));
+  const steps = [...expected].filter(([name]) => name.startsWith('ProfilerStep#'));
+  for (const [name, time] of steps) {
+    expected.delete(name);
+    expected.set('ProfilerStep*', (expected.get('ProfilerStep*') ?? 0) + time);
+  }
+  expect([...found.keys()].sort()).toEqual([...expected.keys()].sort());
+  for (const [name, time] of expected) expect(found.get(name), name).toBeCloseTo(time, 3);
 });
 
 const htaFiles = [

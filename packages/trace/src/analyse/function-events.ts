@@ -18,8 +18,10 @@
 // Exact ns would be nearer the truth by less than 1 ns an event, but an average such as 1.1145 µs would then print as 1.115, not 1.114.
 // Invariant: the table is not changed. One sort, then every pass is linear but for the search of an op's last allocation.
 
+import { annotationCategories, deviceCategories, indexesOf } from '../read/kineto-categories.ts';
 import type { KinetoTable } from '../read/kineto-table.ts';
 import { functionFlops, opsWithFlops } from './function-flops.ts';
+import { elapsedMicros, LaunchedWork } from './launched-work.ts';
 import { sortByTime } from './sort-by-time.ts';
 
 /** Names that torch leaves out: what the profiler itself does, and what would be noise. */
@@ -33,17 +35,6 @@ const leftOut: ReadonlySet<string> = new Set([
   'aten::output_nr',
   'aten::_version',
 ]);
-
-const deviceCategories: ReadonlySet<string> = new Set([
-  'kernel',
-  'gpu_memcpy',
-  'gpu_memset',
-  'gpu_user_annotation',
-  'cuda_sync',
-  'cuda_event',
-]);
-
-const annotationCategories: ReadonlySet<string> = new Set(['user_annotation', 'gpu_user_annotation']);
 
 /** c10::DeviceType of memory in host memory (CPU, MKLDNN, IDEEP), and on a device (CUDA, HIP, PrivateUse1). */
 const hostMemory: ReadonlySet<number> = new Set([0, 2, 5]);
@@ -87,9 +78,9 @@ export interface FunctionEventOptions {
 /** The function events of a trace. */
 export function functionEvents(table: KinetoTable, options: FunctionEventOptions = {}): FunctionEvents {
   const { columns } = table.events;
-  const isLeftOut = indexesOf(table, leftOut);
-  const deviceIndexes = indexesOf(table, deviceCategories);
-  const annotationIndexes = indexesOf(table, annotationCategories);
+  const isLeftOut = indexesOf(table.strings, leftOut);
+  const deviceIndexes = indexesOf(table.strings, deviceCategories);
+  const annotationIndexes = indexesOf(table.strings, annotationCategories);
 
   const memory = memoryInOrder(table);
   const sorted = sortByTime(columns.start, columns.duration, table.events.length);
@@ -197,15 +188,6 @@ export function functionEvents(table: KinetoTable, options: FunctionEventOptions
   };
 }
 
-/** Length of an event in µs, as torch works it out. */
-function elapsedMicros({ events, profileStart }: KinetoTable, row: number): number {
-  const start = (events.columns.start[row] as number) - profileStart;
-  return (start + (events.columns.duration[row] as number)) / 1000 - start / 1000;
-}
-
-const indexesOf = (table: KinetoTable, names: ReadonlySet<string>): ReadonlySet<number> =>
-  new Set([...names].map((name) => table.strings.find(name)).filter((index) => index !== undefined));
-
 interface MemoryInOrder {
   readonly length: number;
   readonly time: Float64Array;
@@ -269,18 +251,17 @@ function buildTree(table: KinetoTable, row: Int32Array, isDevice: Uint8Array, is
   const parent = new Int32Array(length).fill(-1);
   const children = new Uint32Array(length);
   const isFolded = new Uint8Array(length);
-  const launches = launchesOf(table, row, isDevice, isAsync, length);
-
-  const deviceOwn = launches.deviceTime;
+  const launched = new LaunchedWork(table, row, isDevice, isAsync, length);
 
   // The events that are open on each track, outermost first.
   const open: number[][] = table.tracks.map(() => []);
   for (let event = 0; event < length; event++) {
     const at = row[event] as number;
     if (at < 0 || isDevice[event] === 1 || isAsync[event] === 1) continue;
-    const owner = launches.owner === undefined ? -1 : (launches.owner[event] as number);
+    const owner = launched.ownerOf(event);
     const track = owner < 0 ? at : (row[owner] as number);
     const stack = open[columns.track[track] as number] as number[];
+    launched.called(event, stack);
     const start = columns.start[at] as number;
     const end = start + (columns.duration[at] as number);
     while (stack.length > 0) {
@@ -297,6 +278,8 @@ function buildTree(table: KinetoTable, row: Int32Array, isDevice: Uint8Array, is
     stack.push(event);
   }
 
+  launched.linkByCall();
+  const deviceOwn = launched.deviceTime;
   // Parents come first, so one pass reaches torch's fixpoint: what folding changes for a parent, no earlier event depends on.
   const foldedInto = new Int32Array(length).fill(-1);
   const nameOf = (event: number): string => aggregateName(table.strings.get(columns.name[row[event] as number] as number));
@@ -315,82 +298,11 @@ function buildTree(table: KinetoTable, row: Int32Array, isDevice: Uint8Array, is
     children[above] = children[event] as number;
     deviceOwn[above] = deviceOwn[event] as number;
   }
-  return { parent, isFolded, deviceOwn, launches: launches.any, launcher: launches.owner };
+  return { parent, isFolded, deviceOwn, launches: launched.any, launcher: launched.owner };
 }
 
 /** The name under which events are added up: all steps are one. */
 export const aggregateName = (name: string): string => (name.startsWith('ProfilerStep#') ? 'ProfilerStep*' : name);
-
-interface Launches {
-  /** The op that an event works for, -1 without one; undefined where no event works for another. */
-  readonly owner: Int32Array | undefined;
-  /** Device time, µs, of what each event launched. */
-  readonly deviceTime: Float64Array;
-  readonly any: boolean;
-}
-
-const linkedCategories: ReadonlySet<string> = new Set([
-  'cuda_runtime',
-  'cuda_driver',
-  'xpu_runtime',
-  'xpu_driver',
-  'privateuse1_runtime',
-  'mtia_runtime',
-]);
-
-/** Which op launched what: kernels and runtime calls carry the op's `External id`. */
-function launchesOf(table: KinetoTable, row: Int32Array, isDevice: Uint8Array, isAsync: Uint8Array, length: number): Launches {
-  const { columns } = table.events;
-  const deviceTime = new Float64Array(length);
-  const runtimes = indexesOf(table, linkedCategories);
-  const annotation = table.strings.find('gpu_user_annotation');
-  let any = false;
-  if (!isDevice.includes(1) && runtimes.size === 0) return { owner: undefined, deviceTime, any };
-
-  // What works for an op; the others may be such an op.
-  const linked: number[] = [];
-  const ops = new EventsById(length);
-  for (let event = 0; event < length; event++) {
-    const at = row[event] as number;
-    if (at < 0) continue;
-    const category = columns.category[at] as number;
-    if (isDevice[event] === 1 ? category !== annotation : runtimes.has(category)) linked.push(event);
-    else if (isDevice[event] === 0 && isAsync[event] === 0) ops.set(columns.externalId[at] as number, event);
-  }
-  const owner = new Int32Array(length).fill(-1);
-  for (const event of linked) {
-    const at = row[event] as number;
-    const op = ops.get(columns.externalId[at] as number);
-    if (op < 0) continue;
-    owner[event] = op;
-    if (isDevice[event] === 1) {
-      deviceTime[op] = (deviceTime[op] as number) + elapsedMicros(table, at);
-      any = true;
-    }
-  }
-  return { owner, deviceTime, any };
-}
-
-/** Events by id. Ids are counted up by torch, so nearly all fit an array; what does not goes to a Map, which costs ten times as much. */
-class EventsById {
-  readonly #dense: Int32Array;
-  readonly #sparse = new Map<number, number>();
-
-  constructor(events: number) {
-    this.#dense = new Int32Array(4 * events + 65_536).fill(-1);
-  }
-
-  set(id: number, event: number): void {
-    if (id <= 0) return;
-    if (Number.isInteger(id) && id < this.#dense.length) this.#dense[id] = event;
-    else this.#sparse.set(id, event);
-  }
-
-  /** The event, -1 without one. */
-  get(id: number): number {
-    return (id > 0 && id < this.#dense.length ? this.#dense[id] : this.#sparse.get(id)) ?? -1;
-  }
-}
 
 /** As recorded, else by torch's formulas, each worked out once for each distinct set of inputs. */
 function flopsOf({ events, strings }: KinetoTable, row: Int32Array, length: number, withFlops: boolean): Float64Array {

@@ -21,6 +21,7 @@
 import { sortByTime } from '../analyse/sort-by-time.ts';
 import { limits } from '../limits.ts';
 import { collectiveKind } from '../match/collective-kind.ts';
+import { indexesOf, kernelCategories } from './kineto-categories.ts';
 import { ColumnTable, type KinetoTable } from './kineto-table.ts';
 
 export const collectiveColumns = {
@@ -111,14 +112,14 @@ class Finder {
   #candidates(): Uint32Array {
     const { events, strings } = this.#table;
     const { columns, length } = events;
-    const kernelCategories = [strings.find('kernel'), strings.find('Kernel')];
+    const kernels = indexesOf(strings, kernelCategories);
     const annotation = strings.find('user_annotation');
     const count = { kernels: 0, blocking: 0, launches: 0 };
     const kind = (row: number): number => {
       const named = this.#kinds[columns.name[row] as number] as number;
       if (named === kindOf.other) return named;
-      const category = columns.category[row];
-      if (named === kindOf.kernel) return kernelCategories.includes(category) ? named : kindOf.other;
+      const category = columns.category[row] as number;
+      if (named === kindOf.kernel) return kernels.has(category) ? named : kindOf.other;
       return category === annotation ? named : kindOf.other;
     };
     for (let row = 0; row < length; row++) {

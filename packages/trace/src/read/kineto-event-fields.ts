@@ -42,6 +42,8 @@ export const eventFields: ReadonlyMap<string, Field> = new Map(
 
 export const argumentFields: ReadonlyMap<string, Field> = new Map<string, Field>([
   ['External id', 'External id'],
+  // Of 2021, on what works for an op.
+  ['external id', 'External id'],
   ['correlation', 'correlation'],
   ['Sequence number', 'Sequence number'],
   ['Fwd thread id', 'Fwd thread id'],

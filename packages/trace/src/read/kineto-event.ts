@@ -163,7 +163,7 @@ export class KinetoEvent {
         this.#isMarker = true;
         return;
       case 'tid':
-        this.#tidText = scanner.text();
+        this.#setTid(scanner.text());
         return;
       case 'Call stack':
         this.#stack = strings.last(scanner);
@@ -183,6 +183,12 @@ export class KinetoEvent {
       case 'dtype':
         this.#communication.text(field, strings.last(scanner));
     }
+  }
+
+  /** In 2021 threads of spans were text, those of instants numbers. */
+  #setTid(text: string): void {
+    if (/^\d{1,15}$/.test(text)) this.#tid = Number(text);
+    else this.#tidText = text;
   }
 
   #number(field: Field, scanner: JsonScanner): void {

@@ -1,5 +1,6 @@
 // The lines of a rank's timeline out of those of its Kineto files: threads of the process, streams of its devices.
 
+import { deviceCategories, indexesOf } from './kineto-categories.ts';
 import type { KinetoTable } from './kineto-table.ts';
 
 export interface SourceTrack {
@@ -9,16 +10,8 @@ export interface SourceTrack {
   readonly tid: number;
 }
 
-const deviceCategories = [
-  ...['kernel', 'gpu_memcpy', 'gpu_memset', 'gpu_user_annotation', 'cuda_sync', 'concurrent_kernel', 'mtia_ccp_events'],
-  // Of 2021.
-  ...['Kernel', 'Memcpy', 'Memset'],
-] as const;
-
 /** Indexes of the categories of what runs on a device. */
-export function deviceCategoriesOf({ strings }: KinetoTable): ReadonlySet<number> {
-  return new Set(deviceCategories.map((name) => strings.find(name)).filter((index) => index !== undefined));
-}
+export const deviceCategoriesOf = ({ strings }: KinetoTable): ReadonlySet<number> => indexesOf(strings, deviceCategories);
 
 /** The process that most events on the host are of; 0 where there are none. */
 export function mainPid(table: KinetoTable): number {

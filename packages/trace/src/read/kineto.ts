@@ -1,7 +1,7 @@
-// Reads a Kineto trace (torch.profiler's Chrome JSON, schema version 1 as written since 2022) from chunks of bytes into columns.
+// Reads a Kineto trace (torch.profiler's Chrome JSON, schema version 1 as written since 2021) from chunks of bytes into columns.
 //
 // Supported: `{…, "traceEvents": […], …}` with metadata before or after, and a bare array of events; complete events, allocator
-// instants, flows, process and thread names; other instants, counters and arguments where all are kept. Categories of 2021 (`Operator`, `Kernel`) are kept as they are, and mean nothing here yet.
+// instants, flows, process and thread names; other instants, counters and arguments where all are kept. Categories are kept as they are; kineto-categories.ts has what they mean.
 //
 // Invariant: any bytes give a table or a TraceError, in O(bytes) time and in memory for the columns and one value.
 // Invariant: a unit changes the table after its last byte was seen, so reading it again after `moreWanted` does nothing twice.

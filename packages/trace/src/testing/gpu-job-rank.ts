@@ -211,8 +211,9 @@ export class GpuJobRank {
     about: Partial<Pick<RankLaunch, 'stream' | 'externalId' | 'collective'>> = {},
   ): void {
     const [call, correlation] = [this.#now, this.#ids++];
-    // Until 2023 the External id of what a call started was its correlation.
-    const externalId = this.#options.vintage === 'today' ? (about.externalId ?? correlation - 1) : correlation;
+    // In between, the External id of what a call started was its correlation.
+    const { vintage } = this.#options;
+    const externalId = vintage === '2022' ? correlation : ((vintage === 'today' ? about.externalId : undefined) ?? correlation - 1);
     this.#spend(8);
     this.#draw({ ph: 'X', cat: 'cuda_runtime', name, start: call, args: { 'External id': externalId, cbid: 211, correlation } });
     this.#draw({ ph: 's', cat: 'ac2g', name: 'ac2g', start: call, id: correlation });

@@ -2,7 +2,8 @@
 //
 //   today   ns behind µs, counted from a base; `ac2g` arrows; distributedInfo with all process groups
 //   2022    whole µs since 1970; distributedInfo without groups; kernels have their correlation as External id
-//   2021    the same, with categories of their own (Operator, Kernel, …), streams by name, and no user annotations
+//   2021    whole µs; kernels have the id of their op, in small letters; categories of their own (Operator, Kernel, …), streams by name, threads
+//           as text, and no user annotations
 
 /** In which year torch wrote the file. */
 export type KinetoVintage = 'today' | '2022' | '2021';
@@ -105,9 +106,13 @@ function eventLine(event: DrawnEvent, { pid, vintage, windowStart }: KinetoFile,
   const parts = [JSON.stringify(of).slice(1, -1), `"ts": ${times.at(start)}`];
   if (end !== undefined) parts.push(`"dur": ${times.between(start, end)}`);
   const all = launched !== undefined && launched.call >= windowStart ? { ...launched.args, ...args } : args;
-  if (all !== undefined) parts.push(`"args": ${JSON.stringify(all)}`);
+  if (all !== undefined) parts.push(`"args": ${JSON.stringify(isOld && of.cat !== 'Operator' ? inSmallLetters(all) : all)}`);
   return `{${parts.join(', ')}}`;
 }
+
+/** In 2021 what works for an op had its id in small letters. */
+const inSmallLetters = ({ 'External id': id, ...args }: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> =>
+  id === undefined ? args : { ...args, 'external id': id };
 
 /** Names of the process, its GPU, threads and streams; the profiler's own marks, which belong to no process. */
 function nameLines(events: readonly DrawnEvent[], { rank, pid, windowStart, vintage }: KinetoFile, times: Times): string[] {
