@@ -359,9 +359,16 @@ describe('ranktrace merge, table and dump', () => {
 
   it('table sorts and limits', async () => {
     const { stdout } = await runCommand(['table', short, '--sort', 'calls', '--limit', '2', '--json']);
-    const rows = JSON.parse(stdout) as { count: number }[];
-    expect(rows).toHaveLength(2);
+    const rows = JSON.parse(stdout) as { key: string; kind: string; count: number; selfNs: number }[];
+    expect(rows).toHaveLength(3);
     expect(rows[0]?.count).toBeGreaterThanOrEqual(rows[1]?.count as number);
+    const all = JSON.parse((await runCommand(['table', short, '--json'])).stdout) as typeof rows;
+    const [total] = all.splice(-1);
+    expect(total).toEqual(rows[2]);
+    expect(total).toMatchObject({ key: 'Total', kind: 'total' });
+    const spans = all.filter(({ kind }) => kind !== 'step');
+    expect(total?.count).toBe(spans.reduce((sum, { count }) => sum + count, 0));
+    expect(total?.selfNs).toBe(spans.reduce((sum, { selfNs }) => sum + selfNs, 0));
     const text = await runCommand(['table', short, '--limit', '2']);
     expect(text.stdout).toMatch(/^name +kind +calls +total +self +self % +avg$/m);
     expect(text.stdout).toMatch(/more: --limit/);

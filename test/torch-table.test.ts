@@ -33,6 +33,11 @@ describe.each(names)('%s', (name) => {
     const { stdout, code } = await runCommand(['table', file, '--json', ...(flags[group] as string[])]);
     expect(code).toBe(0);
     const rows = JSON.parse(stdout) as Record<string, unknown>[];
+    const total = rows.pop();
+    const torchTotal = expected.averages.total as unknown as Readonly<Record<string, unknown>>;
+    for (const field of ['key', 'count', 'cpu_time_total', 'self_cpu_time_total', 'self_cpu_memory_usage', 'flops']) {
+      expect(total?.[camel(field)], `total ${field}`).toBe(torchTotal[field]);
+    }
     const identity = (key: unknown, shapes: unknown, stack: unknown): string => JSON.stringify([key, shapes, stack]);
     const wanted = new Map(expected.averages[group]?.map((row) => [identity(row.key, row.input_shapes, row.stack), row]));
     expect(rows).toHaveLength(wanted.size);
@@ -61,6 +66,65 @@ it('--limit -1 is all rows, as in torch', async () => {
     (await runCommand(['table', file, ...options])).stdout.trim().split('\n').length;
   expect(await lines('--limit', '-1')).toBe(await lines('--limit', '1000000'));
   expect(await lines('--limit', '-1')).toBeGreaterThan(await lines('--limit', '2'));
+});
+
+describe('grouped by shapes that were not recorded', () => {
+  it('is the table without shapes, as torch prints it', async () => {
+    const text = gunzipSync(readFileSync(join(reference, 'conv_train.pt.trace.json.gz'))).toString();
+    const profile = JSON.parse(text) as { traceEvents: { args?: Record<string, unknown> }[] };
+    for (const { args } of profile.traceEvents) for (const key of Object.keys(args ?? {})) if (key.startsWith('Input')) delete args?.[key];
+    const path = join(directory, 'no shapes.json');
+    writeFileSync(path, JSON.stringify({ ...profile, with_flops: undefined, record_shapes: undefined }));
+    const [grouped, plain] = await Promise.all([runCommand(['table', path, '--group-by-shape']), runCommand(['table', path])]);
+    expect(grouped.stdout).not.toContain('Input Shapes');
+    expect(grouped.stdout).toBe(plain.stdout);
+  });
+});
+
+describe('Python functions', () => {
+  const profile = () => JSON.parse(gunzipSync(readFileSync(join(reference, 'mask_indices.pt.trace.json.gz'))).toString());
+  const written = (name: string, metadata: object): string => {
+    const path = join(directory, `${name}.json`);
+    writeFileSync(path, JSON.stringify({ ...profile(), ...metadata }));
+    return path;
+  };
+  const keysOf = async (path: string, ...options: string[]): Promise<string[]> =>
+    (JSON.parse((await runCommand(['table', path, '--json', ...options])).stdout) as { key: string }[]).map(({ key }) => key);
+  const isPython = (key: string): boolean => /\.py\(\d+\): |^<built-in |^nn\.Module: /.test(key);
+
+  it.each([
+    [{}, true],
+    [{ torch_version: '2.13.0+cpu' }, true],
+    [{ torch_version: '1.13.1' }, true],
+    [{ torch_version: '2.14.0' }, false],
+    [{ pytorch_version: '2.14.1+cu130' }, false],
+    [{ torch_version: '3.0.0a0' }, false],
+  ])('of a file with %j have rows: %s; either can be asked for', async (metadata, hasRows) => {
+    const path = written(`python ${JSON.stringify(metadata).replace(/\W/g, ' ')}`, metadata);
+    const keys = await keysOf(path);
+    expect(keys.some(isPython)).toBe(hasRows);
+    const [some, none] = [await keysOf(path, '--python-functions'), await keysOf(path, '--no-python-functions')];
+    expect(some.some(isPython)).toBe(true);
+    expect(none).toEqual(some.filter((key) => !isPython(key)));
+    expect(keys).toEqual(hasRows ? some : none);
+  });
+
+  it('have no part in the total and the shares of the others where they have no rows', async () => {
+    const path = written('python total', { torch_version: '2.14.1' });
+    const rows = JSON.parse((await runCommand(['table', path, '--json'])).stdout) as {
+      key: string;
+      selfCpuTimeTotal: number;
+      count: number;
+    }[];
+    const total = rows.pop();
+    expect(total?.count).toBe(rows.reduce((sum, { count }) => sum + count, 0));
+    expect(total?.selfCpuTimeTotal).toBeCloseTo(
+      rows.reduce((sum, { selfCpuTimeTotal }) => sum + selfCpuTimeTotal, 0),
+      6,
+    );
+    const { stdout } = await runCommand(['table', path]);
+    expect(stdout).toContain(`Self CPU time total: ${((total?.selfCpuTimeTotal ?? 0) / 1000).toFixed(3)}ms`);
+  });
 });
 
 describe('files that are no profile', () => {

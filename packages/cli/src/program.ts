@@ -211,9 +211,14 @@ blame have steps (first, last), and verdictSteps are those of the verdict.`,
     .option('--rank <n>', "of a run: torch's table of this rank instead of all ranks together", whole(0, 65_535))
     .option('--group-by-shape', 'of a file or one rank: a row for each name and input shapes')
     .option('--group-by-stack <n>', 'of a file or one rank: a row for each name and innermost n frames', positive(1000))
+    .option(
+      '--python-functions',
+      'of a file or one rank: rows of Python functions too (default: unless the file tells torch_version 2.14 or later)',
+    )
+    .option('--no-python-functions', 'of a file or one rank: no rows of Python functions')
     .addOption(whichRun)
     .option(...allowMixed)
-    .option(...json)
+    .option('--json', 'print data instead of text: a list of rows, the last one the total of all')
     .addHelpText('after', example('ranktrace table ranktrace-out/night-42 --sort total --limit 20'))
     .action(async (inputs: string[], options) => done(await table(inputs, options)));
   program

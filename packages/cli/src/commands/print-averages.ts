@@ -1,6 +1,6 @@
 // torch's own key averages, as its `key_averages().table()` prints them: of a torch.profiler file, or of one rank of a run.
 
-import { averagesTable, functionAverages, functionEvents, type KinetoTable, sortAverages } from '@ranktrace/trace';
+import { averagesTable, functionAverages, functionEvents, type KinetoTable, sortAverages, totalAverage } from '@ranktrace/trace';
 
 export interface AveragesOptions {
   /** torch's name of a sort key, or its camelCase. */
@@ -9,18 +9,23 @@ export interface AveragesOptions {
   readonly limit: number | undefined;
   readonly groupByShape: boolean;
   readonly groupByStack: number;
+  /** Whether Python functions have rows; undefined as the torch that recorded them has it. */
+  readonly pythonFunctions: boolean | undefined;
   readonly json: boolean;
 }
 
-/** Prints torch's key averages. */
+/** Prints torch's key averages; as data with one row more, `Total`, which is of all rows. */
 export function printAverages(table: KinetoTable, options: AveragesOptions): number {
-  const { groupByShape: groupByInputShape, groupByStack: groupByStackN } = options;
-  const averages = functionAverages(functionEvents(table), { groupByInputShape, groupByStackN });
+  const { groupByShape: groupByInputShape, groupByStack: groupByStackN, pythonFunctions: includePythonFunctions } = options;
+  const events = functionEvents(table);
+  const averages = functionAverages(events, { groupByInputShape, groupByStackN, includePythonFunctions });
   if (options.json) {
-    process.stdout.write(`${JSON.stringify(sortAverages(averages, options.sort).slice(0, options.limit))}\n`);
+    const rows = sortAverages(averages, options.sort).slice(0, options.limit);
+    process.stdout.write(`${JSON.stringify([...rows, totalAverage(events, { includePythonFunctions })])}\n`);
     return 0;
   }
-  const recorded = { profileMemory: table.isOn('profile_memory'), withFlops: table.isOn('with_flops') };
+  // Files of 2021 do not tell what was on.
+  const recorded = { profileMemory: table.isOn('profile_memory') || table.memory.length > 0, withFlops: table.isOn('with_flops') };
   process.stdout.write(
     averagesTable(averages, {
       sortBy: options.sort,

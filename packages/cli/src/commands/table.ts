@@ -20,14 +20,17 @@ export interface TableOptions extends InputOptions {
   readonly json?: boolean;
   readonly groupByShape?: boolean;
   readonly groupByStack?: number;
+  readonly pythonFunctions?: boolean;
 }
+
+const rankOptions = '--group-by-shape, --group-by-stack and --python-functions';
 
 /** Rows of a text table, as torch's; data is never cut without being asked. */
 const textRows = 100;
 
 export async function table(inputs: readonly string[], options: TableOptions): Promise<number> {
-  const { json = false, groupByShape = false, groupByStack = 0, limit = json ? undefined : textRows } = options;
-  const ofRank = { sort: options.sort ?? 'self_cpu_time_total', limit, groupByShape, groupByStack, json };
+  const { json = false, groupByShape = false, groupByStack = 0, pythonFunctions, limit = json ? undefined : textRows } = options;
+  const ofRank = { sort: options.sort ?? 'self_cpu_time_total', limit, groupByShape, groupByStack, pythonFunctions, json };
   const one = await openTorchTable(inputs, options);
   if (one !== undefined) {
     if (options.rank !== undefined)
@@ -36,12 +39,11 @@ export async function table(inputs: readonly string[], options: TableOptions): P
   }
   using opened = await openRun(inputs, options);
   const { input, kind, profiles } = opened;
-  if (groupByShape || groupByStack > 0 || options.rank !== undefined) {
-    if (kind === 'zipkin')
-      throw new CliError('bad_usage', `--rank, --group-by-shape and --group-by-stack are of ranks: a Zipkin file has none`);
+  if (groupByShape || groupByStack > 0 || pythonFunctions !== undefined || options.rank !== undefined) {
+    if (kind === 'zipkin') throw new CliError('bad_usage', `--rank, ${rankOptions} are of ranks: a Zipkin file has none`);
     const ranks = ranksOf(opened);
     const rank = options.rank ?? (ranks.length === 1 ? ranks[0] : undefined);
-    if (rank === undefined) throw new CliError('bad_usage', `--group-by-shape and --group-by-stack are of one rank: name it with --rank`);
+    if (rank === undefined) throw new CliError('bad_usage', `${rankOptions} are of one rank: name it with --rank`);
     if (!ranks.includes(rank)) throw new CliError('bad_input', `Rank ${rank} is not in this run: it has ${ranks.join(', ')}`);
     if (kind === 'torch') return printAverages(tableOfRank(profiles, rank), ofRank);
     const sink = new KinetoTableSink({ rank, steps: true });
@@ -55,7 +57,7 @@ export async function table(inputs: readonly string[], options: TableOptions): P
   await mergeAndReport(input, undefined, [averages]);
   const rows = [...averages.averages].sort((a, b) => (column === 'key' ? (a.key < b.key ? -1 : 1) : b[column] - a[column]));
   const shown = rows.slice(0, limit);
-  process.stdout.write(json ? `${JSON.stringify(shown.map(asData))}\n` : `${asText(shown)}\n`);
+  process.stdout.write(json ? `${JSON.stringify([...shown, totalOf(rows)].map(asData))}\n` : `${asText(shown)}\n`);
   if (!json && shown.length < rows.length) process.stdout.write(`(${rows.length - shown.length} more: --limit)\n`);
   return 0;
 }
@@ -83,6 +85,21 @@ function asText(rows: readonly KeyAverage[]): string {
   return formatTable([head, ...lines], [false, false, true, true, true, true, true]);
 }
 
-function asData({ key, kind, count, total, self, average }: KeyAverage): unknown {
+/** All rows as one, but for steps: these hold the others. */
+function totalOf(rows: readonly KeyAverage[]): DataRow {
+  const spans = rows.filter(({ kind }) => kind !== 'step');
+  const sum = (of: (row: KeyAverage) => number): number => spans.reduce((sum, row) => sum + of(row), 0);
+  const [count, total] = [sum((row) => row.count), sum((row) => row.total)];
+  return { key: 'Total', kind: 'total', count, total, self: sum((row) => row.self), average: count === 0 ? 0 : total / count };
+}
+
+type DataRow = Omit<KeyAverage, 'kind' | 'total' | 'self' | 'average'> & {
+  readonly kind: KeyAverage['kind'] | 'total';
+  readonly total: number;
+  readonly self: number;
+  readonly average: number;
+};
+
+function asData({ key, kind, count, total, self, average }: DataRow): unknown {
   return { key, kind, count, totalNs: total, selfNs: self, averageNs: average };
 }

@@ -38,6 +38,32 @@ export interface FunctionAveragesOptions {
   readonly groupByInputShape?: boolean;
   /** Frames by which to group, 0 for none. */
   readonly groupByStackN?: number;
+  /** Whether Python functions have rows; default as the torch that recorded them has it, which a file tells as `torch_version`. */
+  readonly includePythonFunctions?: boolean | undefined;
+}
+
+/** The first version of torch whose key averages leave Python functions out: those that wait looked like what takes the time. */
+const pythonFunctionsUntil = [2, 14] as const;
+
+/** The events that have no row of their own. */
+function leftOutOf({ row, isFolded, length, table }: FunctionEvents, include: boolean | undefined): Uint8Array {
+  const category = table.strings.find('python_function');
+  if (category === undefined || (include ?? countsPythonFunctions(table))) return isFolded;
+  const { columns } = table.events;
+  const leftOut = Uint8Array.from(isFolded);
+  for (let event = 0; event < length; event++) {
+    const at = row[event] as number;
+    if (at >= 0 && columns.category[at] === category) leftOut[event] = 1;
+  }
+  return leftOut;
+}
+
+/** A file that does not tell its version is read as torch read all files before there was a choice. */
+function countsPythonFunctions({ metadata }: FunctionEvents['table']): boolean {
+  const version = /^(\d+)\.(\d+)/.exec(String(metadata.get('torch_version') ?? metadata.get('pytorch_version') ?? ''));
+  if (version === null) return true;
+  const [major, minor] = [Number(version[1]), Number(version[2])];
+  return major < pythonFunctionsUntil[0] || (major === pythonFunctionsUntil[0] && minor < pythonFunctionsUntil[1]);
 }
 
 /** Frames that torch leaves out of stacks: both parts in one entry. */
@@ -66,9 +92,10 @@ const sums = [
 /** Rows of function events, torch's `prof.key_averages(group_by_input_shape, group_by_stack_n)`. */
 export function functionAverages(events: FunctionEvents, options: FunctionAveragesOptions = {}): FunctionAverage[] {
   const { groupByInputShape = false, groupByStackN = 0 } = options;
-  const { row, parent, isFolded, isDevice, isUserAnnotation, isAsync, stack, length, table } = events;
+  const { row, parent, isDevice, isUserAnnotation, isAsync, stack, length, table } = events;
   const { columns } = table.events;
   const { strings } = table;
+  const isLeftOut = leftOutOf(events, options.includePythonFunctions);
   const names = new Names(table.strings.strings, aggregateName);
   const shapes = new Names(table.strings.strings, printShapes);
   const stacks = new Names(table.strings.strings, (text) => framesOf(text).slice(0, groupByStackN).join('\n'));
@@ -81,7 +108,7 @@ export function functionAverages(events: FunctionEvents, options: FunctionAverag
   const groups = new Uint32Array(length);
   const pairs = strings.strings.length + 1;
   for (let event = 0; event < length; event++) {
-    if (isFolded[event] === 1) continue;
+    if (isLeftOut[event] === 1) continue;
     const at = row[event] as number;
     const name = names.index(at < 0 ? (table.memory.columns.name[~at] as number) : (columns.name[at] as number));
     let key = name * 4 + (isDevice[event] as number) * 2 + (isUserAnnotation[event] as number);
@@ -96,11 +123,11 @@ export function functionAverages(events: FunctionEvents, options: FunctionAverag
 
   const counts = new Float64Array(first.length);
   for (let event = 0; event < length; event++) {
-    if (isFolded[event] === 1) continue;
+    if (isLeftOut[event] === 1) continue;
     const group = groups[event] as number;
     counts[group] = (counts[group] as number) + 1;
   }
-  const totals = Object.fromEntries(sums.map((sum) => [sum, addUp(events[sum], groups, isFolded, first.length)])) as Record<
+  const totals = Object.fromEntries(sums.map((sum) => [sum, addUp(events[sum], groups, isLeftOut, first.length)])) as Record<
     Sum,
     Float64Array
   >;
@@ -122,15 +149,16 @@ export function functionAverages(events: FunctionEvents, options: FunctionAverag
   });
 }
 
-/** torch's `events().total_average()`: one row of all events. */
-export function totalAverage(events: FunctionEvents): FunctionAverage {
-  const { isFolded, isDevice, isAsync, length } = events;
+/** torch's `events().total_average()`: one row of all events; with options, of those that have a row in the averages with these options. */
+export function totalAverage(events: FunctionEvents, options?: FunctionAveragesOptions): FunctionAverage {
+  const { isDevice, isAsync, length } = events;
+  const isLeftOut = options === undefined ? events.isFolded : leftOutOf(events, options.includePythonFunctions);
   const all = new Uint32Array(length);
-  const of = (sum: Sum): number => addUp(events[sum], all, isFolded, 1)[0] as number;
+  const of = (sum: Sum): number => addUp(events[sum], all, isLeftOut, 1)[0] as number;
   return {
     ...rowOf(of),
     key: 'Total',
-    count: isFolded.reduce((count, folded) => count + 1 - folded, 0),
+    count: isLeftOut.reduce((count, leftOut) => count + 1 - leftOut, 0),
     deviceType: isDevice[0] === 1 ? 'device' : 'cpu',
     isAsync: isAsync[0] === 1,
     isTopLevel: true,
@@ -154,11 +182,11 @@ const rowOf = (of: (sum: Sum) => number) => ({
 });
 
 /** Adds up a column by group: one column at a time stays in the cache. */
-function addUp(column: Float64Array, groups: Uint32Array, isFolded: Uint8Array, count: number): Float64Array {
+function addUp(column: Float64Array, groups: Uint32Array, isLeftOut: Uint8Array, count: number): Float64Array {
   const totals = new Float64Array(count);
   for (let event = 0; event < groups.length; event++) {
     const value = column[event] as number;
-    if (value === 0 || isFolded[event] === 1) continue;
+    if (value === 0 || isLeftOut[event] === 1) continue;
     const group = groups[event] as number;
     totals[group] = (totals[group] as number) + value;
   }

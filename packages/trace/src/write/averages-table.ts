@@ -91,7 +91,7 @@ export function averagesTable(averages: readonly AveragesTableRow[], options: Av
 
   const hasDeviceTime = rows.some((row) => row.selfDeviceTimeTotal > 0);
   const hasDeviceMemory = rows.some((row) => row.selfDeviceMemoryUsage > 0);
-  const hasShapes = rows.some((row) => row.inputShapes.length > 0);
+  const hasShapes = rows.some((row) => shapesText(row) !== '' && shapesText(row) !== '[]');
   const hasStack = rows.some((row) => row.stack.length > 0);
   const flopsScale = options.withFlops === true ? scaleOf(rows) : undefined;
   const nameWidth = Math.min(longest(rows.map((row) => row.key)) + 4, maxNameColumnWidth);
