@@ -25,7 +25,7 @@ import { onProcessEnd } from './process-exit.ts';
 import type { Profile, ProfileCallbacks } from './profile.ts';
 import { ProfilerCycle } from './profiler-cycle.ts';
 import type { CollectiveAbout, Recorder } from './recorder.ts';
-import { Recording, type RecordingAbout, writeResult } from './recording.ts';
+import { Recording, type RecordingAbout, recordingAbout, writeResult } from './recording.ts';
 import { recordingLimits } from './recording-limits.ts';
 import { watchThread } from './sample/watch-thread.ts';
 import { defaultSchedule, type ProfilerAction, ProfilerActivity, schedule } from './schedule.ts';
@@ -291,7 +291,7 @@ export class ProcessProfile implements Profile {
     const channel = openChannel(session, link);
     setEnvironmentData(channelName, session as never);
     setThreadRecorder(recorder);
-    this.#about = aboutOf(options, session, this.#isScheduled(options));
+    this.#about = recordingAbout(options, session, this.#isScheduled(options), warn);
     // Also while `stop` is waiting: a `process.exit` then must not cut it short.
     const cancelExit = onProcessEnd((failed) => {
       // Nobody else says of a stand-in that its last cycle is over.
@@ -466,20 +466,6 @@ function hookTfjs(...parts: ConstructorParameters<typeof TfjsHooks>): TfjsHooks 
 const asText = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value));
 
 const warn = (text: string): void => process.emitWarning(text, 'RanktraceWarning');
-
-function aboutOf(options: ResolvedOptions, session: Session, steps: boolean): Omit<RecordingAbout, 'metadata' | 'traceId'> {
-  const { run, rank, worldSize, recordShapes, profileMemory, withStack, withFlops, withModules, postProcessingTimeoutS } = options;
-  const given = {
-    record_shapes: recordShapes || withFlops,
-    profile_memory: profileMemory,
-    with_stack: withStack !== false,
-    with_flops: withFlops,
-    with_modules: withModules,
-  };
-  const switches = Object.fromEntries(Object.entries(given).flatMap(([name, on]) => (on ? [[name, '1' as const]] : [])));
-  const { id: incarnation, epochNs } = session;
-  return { run, rank, worldSize, incarnation, pid: process.pid, epochNs, steps, switches, timeoutS: postProcessingTimeoutS, warn };
-}
 
 /** Tells threads that are there already, and hands on what they say before the shipper listens itself. */
 function openChannel(session: Session, link: ShipperLink): BroadcastChannel {

@@ -7,11 +7,13 @@
 // Everything here blocks the thread that asks; nothing of it runs while nobody does.
 
 import { writeFileSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { basename } from 'node:path';
 import { gzipSync, inflateRawSync } from 'node:zlib';
-import { type Batch, type BatchHeader, decodeBody, rankTime, type TableName, tableNames } from '@ranktrace/protocol';
+import { type Batch, type BatchHeader, decodeBody, limits, rankTime, type TableName, tableNames } from '@ranktrace/protocol';
 import {
   type BatchSource,
+  type ClockSample,
   type FunctionEvents,
   functionEvents,
   KinetoTableSink,
@@ -25,6 +27,10 @@ import {
 import type { HeldResults } from './collector.ts';
 import { SdkError } from './errors.ts';
 import type { HeldBatch } from './flight-recorder.ts';
+import { hostClock } from './host-clock.ts';
+import type { ResolvedOptions } from './options.ts';
+import type { Session } from './session.ts';
+import { readWallClock, type WallClockReading } from './wall-clock.ts';
 
 /** What must be known of a recording beside its events. */
 export interface RecordingAbout {
@@ -33,9 +39,12 @@ export interface RecordingAbout {
   readonly worldSize: number;
   readonly incarnation: string;
   readonly pid: number;
-  /** Monotonic clock at RankTime 0, ns. */
+  /** The host's monotonic clock, by the name that a merge knows it by, and what it shows at RankTime 0, ns. */
+  readonly host: string;
   readonly epochNs: bigint;
-  /** Whether steps are events of their own (`ProfilerStep#N`): they are where there is a schedule. */
+  /** The wall clock beside the host's: always the same reading, so that files of one process agree. The first call takes up to 3 ms. */
+  readonly wallClock: () => WallClockReading;
+  /** Whether steps are function events (`ProfilerStep*`): they are where there is a schedule. Files have them always, to be compared by. */
   readonly steps: boolean;
   /** Switches that were on, by torch's names (`record_shapes`, `profile_memory`, …). */
   readonly switches: Readonly<Record<string, '1'>>;
@@ -46,6 +55,37 @@ export interface RecordingAbout {
   readonly timeoutS: number | undefined;
   readonly warn: (text: string) => void;
 }
+
+/** `steps`: whether there is a schedule. */
+export function recordingAbout(
+  options: ResolvedOptions,
+  session: Session,
+  steps: boolean,
+  warn: (text: string) => void,
+): Omit<RecordingAbout, 'metadata' | 'traceId'> {
+  const { run, rank, worldSize, recordShapes, profileMemory, withStack, withFlops, withModules, postProcessingTimeoutS } = options;
+  const given = {
+    record_shapes: recordShapes || withFlops,
+    profile_memory: profileMemory,
+    with_stack: withStack !== false,
+    with_flops: withFlops,
+    with_modules: withModules,
+  };
+  const switches = Object.fromEntries(Object.entries(given).flatMap(([name, on]) => (on ? [[name, '1' as const]] : [])));
+  const { host, now, at } = hostClock(options.testClock);
+  let reading: WallClockReading | undefined;
+  const wallClock = (): WallClockReading => {
+    reading ??= readWallClock(now, Date.now);
+    return reading;
+  };
+  return {
+    ...{ run, rank, worldSize, incarnation: session.id, pid: process.pid },
+    ...{ host, epochNs: at(session.epochNs), wallClock },
+    ...{ steps, switches, timeoutS: postProcessingTimeoutS, warn },
+  };
+}
+
+const inflate = (bytes: Uint8Array, maxOutputLength: number): Uint8Array => inflateRawSync(bytes, { maxOutputLength });
 
 export class Recording {
   readonly about: RecordingAbout;
@@ -82,7 +122,8 @@ export class Recording {
     const chunks: Uint8Array[] = [];
     const write: WriteBytes = (chunk) => chunks.push(chunk.slice());
     const { switches: options, metadata, traceId } = this.about;
-    const kineto = { ...this.#window, options, metadata, traceId, traceName: basename(path) };
+    const clock = { host: this.about.host, epoch: this.about.epochNs, samples: this.#clockSamples() };
+    const kineto = { ...this.#window, steps: true, options, metadata, clock, traceId, traceName: basename(path) };
     this.#merge(format === 'json' ? kinetoWriter(write, kineto) : perfettoWriter(write));
     writeResult(path, Buffer.concat(chunks));
   }
@@ -111,9 +152,27 @@ export class Recording {
 
   #isLate = false;
 
+  /** Cycles that follow each other closely share batches. */
+  get #batches(): readonly HeldBatch[] {
+    return [...new Map(this.#cycles.flatMap((cycle) => cycle.batches.map((batch) => [batch.serial, batch]))).values()];
+  }
+
+  #clockSamples(): ClockSample[] {
+    return this.#batches.flatMap(({ body }) => {
+      const { strings, tables } = decodeBody(body, inflate, ['clockSamples']);
+      const { columns, length } = tables.clockSamples;
+      return Array.from({ length }, (_, row): ClockSample => {
+        const remoteEpoch = BigInt(strings[columns.hostEpoch[row] as number] as string);
+        const remoteHost = strings[columns.host[row] as number] as string;
+        const [sent, received] = [columns.sent[row] as number, columns.received[row] as number];
+        const [remoteReceived, remoteSent] = [columns.remoteReceived[row] as number, columns.remoteSent[row] as number];
+        return { remoteHost, remoteEpoch, sent, received, remoteReceived, remoteSent };
+      });
+    });
+  }
+
   #source(): BatchSource {
-    // Cycles that follow each other closely share batches.
-    const batches = [...new Map(this.#cycles.flatMap((cycle) => cycle.batches.map((batch) => [batch.serial, batch]))).values()];
+    const batches = this.#batches;
     const { rank, incarnation } = this.about;
     const batch = (index: number, only?: readonly TableName[]): Batch | undefined =>
       this.#isLate ? undefined : this.#decoded(batches[index] as HeldBatch, index, only);
@@ -121,15 +180,15 @@ export class Recording {
   }
 
   #decoded({ body, since }: HeldBatch, sequence: number, only: readonly TableName[] | undefined): Batch {
-    const { run, rank, worldSize, incarnation, pid, epochNs } = this.about;
+    const { run, rank, worldSize, incarnation, pid, host, epochNs } = this.about;
     const header: BatchHeader = {
       run,
       rank,
       worldSize,
       incarnation,
       sequence,
-      host: 'this',
-      hostName: 'this',
+      host,
+      hostName: hostname().slice(0, limits.hostCharsMax),
       pid,
       epoch: String(epochNs),
       watermark: rankTime(0),
@@ -137,10 +196,14 @@ export class Recording {
       last: true,
       dropped: { events: 0, arguments: 0, names: 0, batches: 0 },
     };
-    const inflate = (bytes: Uint8Array, maxOutputLength: number): Uint8Array => inflateRawSync(bytes, { maxOutputLength });
-    // Without clock pings: they would put this rank on the aggregator's clock, some µs off the window that results are about.
-    const tables = (only ?? tableNames).filter((name) => name !== 'clockSamples');
-    return { header, ...decodeBody(body, inflate, tables) };
+    // Without clock pings: they would put this rank on the aggregator's clock, some µs off the window that results are about. Without what batches
+    // say of the wall clock: not all say it, and files of one process must agree.
+    const wanted = (only ?? tableNames).filter((name) => name !== 'clockSamples' && name !== 'wallClocks');
+    const decoded = decodeBody(body, inflate, wanted);
+    const { time, widthNs: width, unixMs } = this.about.wallClock();
+    const seconds = Math.floor(unixMs / 1000);
+    decoded.tables.wallClocks.append({ time: Number(time - epochNs), width, seconds, nanos: (unixMs - seconds * 1000) * 1e6 });
+    return { header, ...decoded };
   }
 }
 

@@ -184,6 +184,6 @@ export {
 } from './write/averages-table.ts';
 export { chromeWriter } from './write/chrome.ts';
 export { dumpWriter } from './write/dump.ts';
-export { type KinetoWriterOptions, kinetoWriter } from './write/kineto.ts';
+export { type KinetoWriterOptions, kinetoWriter, type RecordedClock } from './write/kineto.ts';
 export { type MemoryTimelinePageOptions, memoryTimelinePage } from './write/memory-timeline-page.ts';
 export { perfettoWriter } from './write/perfetto.ts';

@@ -43,7 +43,7 @@ export interface RunInputs extends Disposable {
   readonly inputs: readonly ViewInput[];
 }
 
-/** The run of torch.profiler's files, which have no name for it. */
+/** The run of torch's own files, which have no name for it. */
 const torchRun = 'torch-profiler';
 
 /** Opens `paths` as one run. Throws CliError; AggregatorError and TraceError for what cannot be read. */
@@ -60,8 +60,8 @@ export async function openRun(paths: readonly string[], options: InputOptions): 
   if (kind === 'store') return openStore(paths, options.run);
   const none = { stored: [], profiles: [], [Symbol.dispose]: () => {} };
   if (kind === 'torch') {
-    const { profiles, sources } = await openTorchJob(inputs, options.allowMixed === true);
-    return { ...none, kind, run: torchRun, input: sources(torchRun), profiles };
+    const { run = torchRun, profiles, sources } = await openTorchJob(inputs, options.allowMixed === true);
+    return { ...none, kind, run, input: sources(run), profiles };
   }
   const files = inputs.flatMap((input) => input.files);
   const [file] = files as [string, ...string[]];

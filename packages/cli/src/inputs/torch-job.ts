@@ -29,6 +29,8 @@ export interface TorchProfile extends KinetoFile {
 }
 
 export interface TorchJob {
+  /** The run that all of them say to be of; undefined of torch's own files. */
+  readonly run: string | undefined;
   readonly profiles: readonly TorchProfile[];
   /** One for each process. */
   sources(run: string): readonly BatchSource[];
@@ -53,9 +55,18 @@ export async function openTorchJob(inputs: readonly Input[], allowMixed: boolean
   const worldSize = worldSizeOf(placed);
   sayWhatDiffers(processes);
   return {
+    run: runOf(placed),
     profiles: placed,
     sources: (run) => kinetoSources(processes.map((files) => ({ run, rank: (files[0] as TorchProfile).rank, worldSize, files }))),
   };
+}
+
+/** Our own recorder says it. */
+function runOf(profiles: readonly TorchProfile[]): string | undefined {
+  const [run, ...others] = new Set(profiles.map(({ table }) => (table.metadata.get('ranktrace') as { run?: unknown } | undefined)?.run));
+  return others.length === 0 && typeof run === 'string' && run.length <= limits.runNameCharsMax && /^[A-Za-z0-9_-]+$/.test(run)
+    ? run
+    : undefined;
 }
 
 /** The rank of every file. */

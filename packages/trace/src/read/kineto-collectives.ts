@@ -3,6 +3,7 @@
 //   NCCL kernels           ncclDevKernel_AllReduce…, ncclKernel_…     the transfer itself, on a GPU stream
 //   blocking annotations   gloo:all_reduce, mpi:…                     the transfer itself, on the runloop's thread
 //   launch annotations     nccl:all_reduce, …                         the call that starts one; taken only of a file without NCCL kernels
+//   recorded               category `collective_comm`, any name        what our own recorder exported: it says all of itself
 //
 // What a kernel belongs to is said by its own arguments (torch ≥ 2.2), else by the `record_param_comms` op that launched it (its External
 // id), else by the annotation around its launch (by correlation), else by what is known of the other kernels of its stream, else by the
@@ -35,6 +36,8 @@ export const collectiveColumns = {
   bytes: 'f64',
   /** 1 + global rank of the other side of a `send` or `recv`, 0 for all others. */
   peer: 'u32',
+  /** 1 for one that our own recorder exported. */
+  isRecorded: 'u8',
 } as const;
 
 export type KinetoCollectives = ColumnTable<typeof collectiveColumns>;
@@ -55,7 +58,10 @@ const kernelName = /^(?:void )?nccl\w*Kernel/;
 const blockingName = /^(?:gloo|mpi):/;
 const launchName = /^(?:nccl|ucc|xccl|hccl|cncl):/;
 
-const kindOf = { other: 0, kernel: 1, blocking: 2, launch: 3 } as const;
+const kindOf = { other: 0, kernel: 1, blocking: 2, launch: 3, recorded: 4 } as const;
+
+/** Category of collectives in files that our own recorder exported. */
+export const recordedCollective = 'collective_comm';
 
 /** Whether a user annotation of this name is a communication library's, not the program's. */
 export const isLibraryAnnotation = (name: string): boolean => blockingName.test(name) || launchName.test(name);
@@ -96,14 +102,17 @@ class Finder {
   /** Row of `communications` + 1 by row of events, and by External id of the op. */
   readonly #byEvent = new Map<number, number>();
   readonly #byExternalId = new Map<number, number>();
+  /** String of the category of what our own recorder exported. */
+  readonly #recorded: number | undefined;
 
   constructor(table: KinetoTable, windowFromEnd: number) {
     this.#table = table;
     this.#groups = new ProcessGroups(table);
     this.#kinds = nameKinds(table);
+    this.#recorded = table.strings.find(recordedCollective);
+    this.#indexCommunications();
     const candidates = this.#candidates();
     if (candidates.length === 0) return;
-    this.#indexCommunications();
     this.#describe(candidates);
     number(this.found, this.#table, fromEnd - windowFromEnd * windowStep);
   }
@@ -116,6 +125,7 @@ class Finder {
     const annotation = strings.find('user_annotation');
     const count = { kernels: 0, blocking: 0, launches: 0 };
     const kind = (row: number): number => {
+      if (this.#isRecorded(row)) return kindOf.recorded;
       const named = this.#kinds[columns.name[row] as number] as number;
       if (named === kindOf.other) return named;
       const category = columns.category[row] as number;
@@ -125,7 +135,7 @@ class Finder {
     for (let row = 0; row < length; row++) {
       const is = kind(row);
       if (is === kindOf.kernel) count.kernels++;
-      else if (is === kindOf.blocking) count.blocking++;
+      else if (is === kindOf.blocking || is === kindOf.recorded) count.blocking++;
       else if (is === kindOf.launch) count.launches++;
     }
     const takesLaunches = count.kernels === 0;
@@ -134,10 +144,17 @@ class Finder {
     let at = 0;
     for (let row = 0; row < length && at < rows.length; row++) {
       const is = kind(row);
-      if (is === kindOf.kernel || is === kindOf.blocking || (is === kindOf.launch && takesLaunches)) rows[at++] = row;
+      if (is !== kindOf.other && (is !== kindOf.launch || takesLaunches)) rows[at++] = row;
     }
     const pick = (column: Float64Array): Float64Array => Float64Array.from(rows, (row) => column[row] as number);
     return sortByTime(pick(columns.start), pick(columns.duration), rows.length).map((index) => rows[index] as number);
+  }
+
+  /** Whether it says of itself which collective it is. */
+  #isRecorded(event: number): boolean {
+    if (this.#recorded === undefined || this.#table.events.columns.category[event] !== this.#recorded) return false;
+    const row = this.#byEvent.get(event);
+    return row !== undefined && (this.#table.communications.columns.sequence[row - 1] as number) >= 0;
   }
 
   #indexCommunications(): void {
@@ -157,6 +174,10 @@ class Finder {
     const launches = this.#launchAnnotations(rows);
     const streams = this.#streams(rows, launches);
     for (const event of rows) {
+      if (this.#isRecorded(event)) {
+        this.#addRecorded(event);
+        continue;
+      }
       const name = strings.get(events.columns.name[event] as number);
       const isKernel = this.#kinds[events.columns.name[event] as number] === kindOf.kernel;
       const said = isKernel ? this.#communicationOf(event) : 0;
@@ -175,7 +196,26 @@ class Finder {
       columns.sequence[row] = said > 0 && peer === 0 ? (communications.columns.sequence[said - 1] as number) : -1;
       columns.bytes[row] = said > 0 ? bytesOf(this.#table, op, said - 1) : 0;
       columns.peer[row] = peer;
+      columns.isRecorded[row] = 0;
     }
+  }
+
+  /** As it was: its number is its group's own, or of a send that of the pair of ranks. */
+  #addRecorded(event: number): void {
+    const { communications, events } = this.#table;
+    const said = (this.#byEvent.get(event) as number) - 1;
+    const about = communications.columns;
+    const row = this.found.add();
+    const { columns } = this.found;
+    columns.event[row] = event;
+    columns.op[row] = (about.name[said] as number) || (events.columns.name[event] as number);
+    columns.group[row] = about.group[said] as number;
+    columns.sequence[row] = about.sequence[said] as number;
+    columns.bytes[row] = bytesOf(this.#table, '', said);
+    const [source, destination] = [about.source[said] as number, about.destination[said] as number];
+    const other = source === this.#groups.rank ? destination : source;
+    columns.peer[row] = other >= 0 && other < 0xffffffff ? other + 1 : 0;
+    columns.isRecorded[row] = 1;
   }
 
   /** Row of communications + 1, 0 for none. */
@@ -301,7 +341,8 @@ function peerOf(op: string, columns: KinetoTable['communications']['columns'], r
 }
 
 function bytesOf({ communications, strings }: KinetoTable, op: string, row: number): number {
-  const { type, elementsIn, elementsOut } = communications.columns;
+  const { type, elementsIn, elementsOut, bytesIn } = communications.columns;
+  if ((bytesIn[row] as number) >= 0) return bytesIn[row] as number;
   const typeName = strings.get(type[row] as number);
   const size = elementBytes[typeName] ?? (typeName.startsWith('Float8') ? 1 : 0);
   const [into, out] = [Math.max(0, elementsIn[row] as number), Math.max(0, elementsOut[row] as number)];
@@ -313,6 +354,7 @@ function bytesOf({ communications, strings }: KinetoTable, op: string, row: numb
 function number({ columns, length }: KinetoCollectives, { strings }: KinetoTable, last: number): void {
   const members = new Map<number, number[]>();
   for (let row = 0; row < length; row++) {
+    if (columns.isRecorded[row] === 1) continue;
     // Directions and peers of one group count apart.
     const peer = columns.peer[row] as number;
     const isSend = peer > 0 && strings.get(columns.op[row] as number) === 'send';
@@ -353,11 +395,14 @@ function countOn(sequence: Float64Array, rows: readonly number[]): void {
 class ProcessGroups {
   /** The only group there is, else `default`. */
   readonly fallback: string;
+  /** The rank whose file it is; undefined where it does not say. */
+  readonly rank: unknown;
   readonly #ranks = new Map<string, readonly number[]>();
   readonly #worldSize: number;
 
   constructor({ metadata }: KinetoTable) {
     const info = record(metadata.get('distributedInfo'));
+    this.rank = info.rank;
     this.#worldSize = typeof info.world_size === 'number' ? info.world_size : 0;
     const configured = Array.isArray(info.pg_config) ? info.pg_config.map(record) : [];
     for (const { pg_name: name, ranks } of configured) {

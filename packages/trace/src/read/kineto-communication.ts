@@ -6,21 +6,25 @@ import type { KinetoTable } from './kineto-table.ts';
 /** Arguments whose values are text. */
 export type CommunicationText = 'Collective name' | 'Process Group Name' | 'dtype';
 /** Arguments whose values are whole numbers from 0. */
-export type CommunicationNumber = 'Seq' | 'In msg nelems' | 'Out msg nelems' | 'Src Rank' | 'Dst Rank';
+export type CommunicationNumber = 'Seq' | 'In msg nelems' | 'Out msg nelems' | 'In msg bytes' | 'Src Rank' | 'Dst Rank';
 
 export const communicationTexts: readonly CommunicationText[] = ['Collective name', 'Process Group Name', 'dtype'];
-export const communicationNumbers: readonly CommunicationNumber[] = ['Seq', 'In msg nelems', 'Out msg nelems', 'Src Rank', 'Dst Rank'];
+export const communicationNumbers: readonly CommunicationNumber[] = [
+  ...(['Seq', 'In msg nelems', 'Out msg nelems', 'In msg bytes'] as const),
+  ...(['Src Rank', 'Dst Rank'] as const),
+];
 
 const textColumns = { 'Collective name': 'name', 'Process Group Name': 'group', dtype: 'type' } as const;
 const numberColumns = {
   Seq: 'sequence',
   'In msg nelems': 'elementsIn',
   'Out msg nelems': 'elementsOut',
+  'In msg bytes': 'bytesIn',
   'Src Rank': 'source',
   'Dst Rank': 'destination',
 } as const;
 
-const nothing = { name: 0, group: 0, type: 0, sequence: -1, elementsIn: -1, elementsOut: -1, source: -1, destination: -1 };
+const nothing = { name: 0, group: 0, type: 0, sequence: -1, elementsIn: -1, elementsOut: -1, bytesIn: -1, source: -1, destination: -1 };
 
 export class CommunicationFields {
   /** Whether the event being read has any. */

@@ -251,6 +251,7 @@ export class KinetoEvent {
       case 'Seq':
       case 'In msg nelems':
       case 'Out msg nelems':
+      case 'In msg bytes':
       case 'Src Rank':
       case 'Dst Rank':
         this.#communication.number(field, value);

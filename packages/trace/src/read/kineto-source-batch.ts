@@ -1,6 +1,7 @@
 // Rows of a Kineto window → tables of one batch, as the SDK would have sent them: ops with a shared signature, other arguments by row.
 
 import { createEventTables, EventTable, type EventTables, type Row, type TableName, tableNames } from '@ranktrace/protocol';
+import type { ClockSample } from '../align/clock-evidence.ts';
 import type { SourceTrack } from './kineto-source-tracks.ts';
 import { itemKinds, type KinetoWindow } from './kineto-source-window.ts';
 
@@ -18,6 +19,15 @@ class BatchStrings {
     return index;
   }
 }
+
+/** What our own recorder's collectives say in columns of their own. */
+const recordedKeys: ReadonlySet<string> = new Set([
+  ...['Collective name', 'Process Group Name', 'Seq', 'In msg bytes'],
+  ...['Rank', 'Src Rank', 'Dst Rank', 'Record function id'],
+]);
+
+/** Any number but 0 says that nothing nests in it. */
+const asyncId = (isAsync: Uint8Array, event: number): number => (isAsync[event] === 1 ? event + 1 : 0);
 
 const tableNumber = (name: TableName): number => tableNames.indexOf(name);
 
@@ -47,6 +57,18 @@ export class KinetoBatch {
   wallClock(time: number, unix: bigint): void {
     const row = { time, width: 0, seconds: Number(unix / 1_000_000_000n), nanos: Number(unix % 1_000_000_000n) };
     this.#append('wallClocks', row);
+  }
+
+  /** `shift`: ns from the sample's own times to the batch's. */
+  clockSample(sample: ClockSample, shift: number): void {
+    this.#append('clockSamples', {
+      sent: sample.sent + shift,
+      received: sample.received + shift,
+      remoteReceived: sample.remoteReceived,
+      remoteSent: sample.remoteSent,
+      host: this.#text(sample.remoteHost),
+      hostEpoch: this.#text(`${sample.remoteEpoch}`),
+    });
   }
 
   /**
@@ -99,8 +121,7 @@ export class KinetoBatch {
       track: this.#track(tracks[columns.track[event] as number] as number),
       name: this.#text(strings.get(columns.name[event] as number)),
       category: this.#text(strings.get(columns.category[event] as number)),
-      // Any number but 0: it says that nothing nests in it.
-      id: columns.isAsync[event] === 1 ? event + 1 : 0,
+      id: asyncId(columns.isAsync, event),
       parent: 0,
       state: 0,
     });
@@ -151,14 +172,15 @@ export class KinetoBatch {
       group: this.#text(strings.get(about.group[collective] as number)),
       sequence: about.sequence[collective] as number,
       bytes: about.bytes[collective] as number,
-      id: 0,
+      id: asyncId(columns.isAsync, event),
       parent: 0,
       state: 0,
       peer: about.peer[collective] as number,
     } as Row<'collectives'>);
     if (!this.wants('stringArguments')) return;
-    this.#string('collectives', row, 'event', strings.get(columns.name[event] as number));
-    this.#others(window, columns.others[event] as number, 'collectives', row);
+    const isRecorded = about.isRecorded[collective] === 1;
+    if (!isRecorded) this.#string('collectives', row, 'event', strings.get(columns.name[event] as number));
+    this.#others(window, columns.others[event] as number, 'collectives', row, isRecorded ? recordedKeys : undefined);
     this.#addLinks(window, event, 'collectives', row);
   }
 
@@ -172,7 +194,7 @@ export class KinetoBatch {
       length: columns.duration[event] as number,
       track: this.#track(tracks[columns.track[event] as number] as number),
       step,
-      overhead: 0,
+      overhead: steps.columns.overhead[index] as number,
     });
     for (let row = steps.columns.phasesFrom[index] as number; row < (steps.columns.phasesUntil[index] as number); row++) {
       this.#append('phases', {
@@ -245,10 +267,11 @@ export class KinetoBatch {
   }
 
   /** Arguments kept as JSON text, of events that have no signature; what is no plain value stays text. */
-  #others({ table }: KinetoWindow, others: number, owner: TableName, row: number): void {
+  #others({ table }: KinetoWindow, others: number, owner: TableName, row: number, without?: ReadonlySet<string>): void {
     if (others === 0) return;
     const members = JSON.parse(`{${table.strings.get(others)}}`) as Readonly<Record<string, unknown>>;
     for (const [key, value] of Object.entries(members)) {
+      if (without?.has(key)) continue;
       if (typeof value === 'number') this.#number(owner, row, key, value);
       else this.#string(owner, row, key, typeof value === 'string' ? value : JSON.stringify(value));
     }

@@ -4,6 +4,8 @@
 //     forward ───────────    backward ──────  optimizer ───       phases
 //       DistributedDataParallel.forward ──      Adam.step ─       inside of a phase
 //
+// A file that our own recorder exported says a step's phases and overhead itself: phases may overlap there, and collectives are some.
+//
 // Invariant: steps are of one thread, each number once; what else is called so (on a GPU, on another thread, again) stays a span.
 
 import { limits } from '../limits.ts';
@@ -16,7 +18,7 @@ const stepName = /^ProfilerStep#(\d{1,15})$/;
 const compiledGraph = /^## Call CompiledFxGraph \w+ ##$/;
 
 export class KinetoSteps {
-  readonly steps = new ColumnTable({ event: 'u32', number: 'f64', phasesFrom: 'u32', phasesUntil: 'u32' } as const);
+  readonly steps = new ColumnTable({ event: 'u32', number: 'f64', overhead: 'f64', phasesFrom: 'u32', phasesUntil: 'u32' } as const);
   /** Rows of one step lie together; `name` is a string of the table, `length` in ns. */
   readonly phases = new ColumnTable({ name: 'u32', length: 'f64', calls: 'u32' } as const);
   readonly #table: KinetoTable;
@@ -57,6 +59,8 @@ export class KinetoSteps {
     const phases = new Map<number, { length: number; calls: number }>();
     let stepEnd = Number.NEGATIVE_INFINITY;
     let phaseEnd = Number.NEGATIVE_INFINITY;
+    /** Whether the step says its phases itself. */
+    let isTold = false;
     for (const row of order) {
       if (columns.track[row] !== track) continue;
       const name = columns.name[row] as number;
@@ -69,11 +73,15 @@ export class KinetoSteps {
         const step = this.steps.add();
         this.steps.columns.event[step] = row;
         this.steps.columns.number[step] = number;
+        const told = recordedStep(this.#table, row);
+        this.steps.columns.overhead[step] = told?.overhead ?? 0;
+        for (const [name, length] of told?.phases ?? []) phases.set(strings.index(name), { length, calls: 1 });
+        isTold = told !== undefined;
         this.steps.columns.phasesFrom[step] = this.phases.length;
         this.steps.columns.phasesUntil[step] = this.phases.length;
         stepEnd = end;
         phaseEnd = start;
-      } else if (columns.category[row] === annotation && start >= phaseEnd && end <= stepEnd && number === undefined) {
+      } else if (!isTold && columns.category[row] === annotation && start >= phaseEnd && end <= stepEnd && number === undefined) {
         phaseEnd = end;
         const phaseName = this.#phaseNames.get(name) ?? name;
         const phase = phases.get(phaseName);
@@ -99,6 +107,31 @@ export class KinetoSteps {
     if (this.steps.length > 0) this.steps.columns.phasesUntil[this.steps.length - 1] = this.phases.length;
   }
 }
+
+interface RecordedStep {
+  /** ns. */
+  readonly overhead: number;
+  readonly phases: readonly (readonly [name: string, length: number])[];
+}
+
+/** What a step of our own recorder says of itself; undefined of any other. */
+function recordedStep({ events, strings }: KinetoTable, event: number): RecordedStep | undefined {
+  const others = events.columns.others[event] as number;
+  if (others === 0) return undefined;
+  const members = JSON.parse(`{${strings.get(others)}}`) as Readonly<Record<string, unknown>>;
+  const phases = members['Phases (ns)'];
+  if (typeof phases !== 'object' || phases === null || Array.isArray(phases)) return undefined;
+  const overhead = members['Overhead (ns)'];
+  const length = events.columns.duration[event] as number;
+  return {
+    overhead: isLength(overhead) ? Math.min(length, overhead) : 0,
+    phases: Object.entries(phases)
+      .slice(0, limits.phasesPerStepMax)
+      .flatMap(([name, length]) => (isLength(length) ? [[name, length] as const] : [])),
+  };
+}
+
+const isLength = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 
 /** Step number by string index of its name. */
 function stepNumbers({ strings }: KinetoTable): ReadonlyMap<number, number> {

@@ -4,12 +4,14 @@
 //   file 1  ── window ──┐      windows of one process in order of time, none begins before the one before has begun its last event
 //   file 2  ── window ──┴─►  batches of at most 8192 events, each built when it is asked for
 //
-// Times are exact: the rank's clock is the files' own, in ns from the first event of the first file.
+// Times are exact: the rank's clock is the files' own, in ns from the first event of the first file. That of files which our own recorder exported
+// is the host's, as in the run itself (kineto-clock.ts); that of all others a wall clock of an unknown host.
 // Invariant: every event of the files is in exactly one batch. Left out and counted in `KinetoTable.skipped` are the profiler's own marks.
 
 import { type Batch, miscountedKey, rankTime, recordedKey, type TableName } from '@ranktrace/protocol';
 import type { BatchSource } from '../merge/batch-source.ts';
 import { type CountedProcess, miscountedGroups } from './counted-collectives.ts';
+import { type KinetoClock, kinetoClock } from './kineto-clock.ts';
 import { KinetoBatch } from './kineto-source-batch.ts';
 import { mainPid, SourceTracks } from './kineto-source-tracks.ts';
 import { KinetoWindow, type WindowCounts } from './kineto-source-window.ts';
@@ -47,6 +49,9 @@ const hostCharsMax = 256;
 /** Metadata longer than this (device properties, logs) is not about the rank. */
 const metadataCharsMax = 4096;
 
+/** Metadata of files that is told otherwise, or that files may not say of themselves. */
+const hiddenKeys: ReadonlySet<string> = new Set([recordedKey, miscountedKey, 'traceName', 'displayTimeUnit', 'ranktrace']);
+
 /** When a file's events begin and when the last of them begins, ns since 1970 (of the file's own axis without `baseTimeNanoseconds`). */
 export function kinetoExtent(table: KinetoTable): { readonly first: bigint; readonly last: bigint; readonly pid: number } {
   let first = Number.POSITIVE_INFINITY;
@@ -78,34 +83,50 @@ class KinetoSource implements BatchSource {
   readonly incarnation: string;
   readonly count: number;
   readonly missing = 0;
-  readonly hostUnknown = true;
+  readonly hostUnknown: boolean;
   readonly #process: KinetoProcess;
   readonly #parts: readonly Part[];
   readonly #tracks = new SourceTracks();
+  /** ns on the rank's clock at RankTime 0: that of the recorder, else since 1970. */
   readonly #epoch: bigint;
+  readonly #clocks: readonly (KinetoClock | undefined)[];
   readonly #pid: number;
   readonly #host: string;
   /** How many collectives are spans, for their count contradicts other ranks'; by group. */
   readonly #apart = new Map<string, number>();
+  readonly #hostName: string;
 
   constructor(process: KinetoProcess) {
     this.#process = process;
     this.rank = process.rank;
     const { files } = process;
     const [first] = files as readonly [KinetoFile, ...KinetoFile[]];
+    const clocks = files.map(({ table }) => kinetoClock(table));
+    const [clock] = clocks;
+    const isKnown = clock !== undefined && clocks.every((other) => other?.host === clock.host);
+    this.hostUnknown = !isKnown;
+    this.#clocks = isKnown ? clocks : files.map(() => undefined);
     // A time before 1970 is nobody's, and no batch can say it.
-    this.#epoch = first.table.epoch > 0n ? first.table.epoch : 0n;
+    this.#epoch = isKnown ? clock.epoch : first.table.epoch > 0n ? first.table.epoch : 0n;
     this.#pid = mainPid(first.table);
-    this.#host = hostNameOf(first.table);
+    this.#hostName = hostNameOf(first.table);
+    this.#host = isKnown ? clock.host : this.#hostName;
     // Sorts by time, as incarnations do.
-    this.incarnation = `${this.#epoch}`.padStart(20, '0').slice(-20);
+    this.incarnation = isKnown ? clock.incarnation : `${this.#epoch}`.padStart(20, '0').slice(-20);
     const parts: Part[] = [];
     let count = 0;
     for (const [index, { name, table }] of files.entries()) {
       const window = new KinetoWindow(table, files.length - 1 - index);
       const tracks = this.#tracks.add(table, this.#pid);
       const batches = Math.max(1, Math.ceil(window.order.length / itemsPerBatch));
-      parts.push({ window, name, tracks, shift: Number(table.epoch - this.#epoch), first: count, count: batches });
+      parts.push({
+        window,
+        name,
+        tracks,
+        shift: Number(table.epoch + (this.#clocks[index]?.ahead ?? 0n) - this.#epoch),
+        first: count,
+        count: batches,
+      });
       count += batches;
     }
     this.#parts = parts;
@@ -113,7 +134,7 @@ class KinetoSource implements BatchSource {
   }
 
   get counted(): CountedProcess {
-    return { rank: this.rank, windows: this.#parts, epoch: this.#epoch };
+    return { rank: this.rank, windows: this.#parts, epoch: this.#epoch - (this.#clocks[0]?.ahead ?? 0n) };
   }
 
   /** Makes spans of the group's collectives that torch gave no number. */
@@ -143,7 +164,7 @@ class KinetoSource implements BatchSource {
       incarnation: this.incarnation,
       sequence: index,
       host: this.#host,
-      hostName: this.#host,
+      hostName: this.#hostName,
       pid: this.#pid,
       epoch: `${this.#epoch}`,
       watermark: rankTime(this.#watermark(index)),
@@ -171,12 +192,16 @@ class KinetoSource implements BatchSource {
   }
 
   #describe(builder: KinetoBatch): void {
-    builder.wallClock(0, this.#epoch);
+    const [clock] = this.#clocks;
+    builder.wallClock(0, this.#epoch - (clock?.ahead ?? 0n));
+    for (const { epoch, samples } of this.#clocks.filter((known) => known !== undefined)) {
+      for (const sample of samples) builder.clockSample(sample, Number(epoch - this.#epoch));
+    }
     const [{ name, window }] = this.#parts as readonly [Part, ...Part[]];
     builder.metadata('source', this.#parts.length === 1 ? name : this.#parts.map((part) => part.name).join(', '));
     if (this.#apart.size > 0) builder.metadata(miscountedKey, JSON.stringify(Object.fromEntries(this.#apart)));
     for (const [key, value] of window.table.metadata) {
-      if (key === recordedKey || key === miscountedKey || key === 'traceName' || key === 'displayTimeUnit') continue;
+      if (hiddenKeys.has(key)) continue;
       const text = typeof value === 'string' ? value : typeof value === 'bigint' ? `${value}` : JSON.stringify(value);
       if (text.length <= metadataCharsMax) builder.metadata(key, text);
     }

@@ -101,6 +101,8 @@ export const communicationColumns = {
   /** Elements that go in and come out on this rank. */
   elementsIn: 'f64',
   elementsOut: 'f64',
+  /** Bytes that go in, where they are said instead of elements. */
+  bytesIn: 'f64',
   /** Global rank that a `recv` is from, a `send` is to. */
   source: 'f64',
   destination: 'f64',

@@ -61,6 +61,11 @@ const product = {
   flops: 6_422_528,
 };
 
+const phases = new Map([
+  ['forward', nanos(40_001)],
+  ['"odd"', nanos(7)],
+]);
+
 /** A step of a hand-made run, ns: nested ops, shapes, memory, stacks, flops, a copy that outlives its step, a loader beside it. */
 const run: readonly TraceEvent[] = [
   event('forward', 1_000, 40_001),
@@ -83,7 +88,7 @@ const run: readonly TraceEvent[] = [
   memory(61_000, 64, 100_064, 2),
   event('rss', 61_500, 0, {}, { kind: 'counter', lane: counter, value: 12.5 }),
   event('all_reduce', 62_000, 3_000, {}, { kind: 'collective', category: 'collective', group: 'dp', sequence: 7, bytes: 1024 }),
-  event('ProfilerStep#4', 500, 69_500, {}, { kind: 'step', step: 4, lane: steps }),
+  event('ProfilerStep#4', 500, 69_500, {}, { kind: 'step', step: 4, lane: steps, overhead: nanos(250), phases }),
   event('scavenge', 71_000, 900, {}, { category: 'gc', lane: collector }),
   event('GetWeights', 72_000, 1_000, {}, { kind: 'rpc', category: 'rpc', side: 'client', peer: 'ps0', status: 'ok' }),
   op('not ours', 72_500, 10, {}, { lane: elsewhere }),
@@ -152,7 +157,7 @@ describe('the file', () => {
 {"name":"process_sort_index","ph":"M","ts":4142974123457.789,"pid":"Spans","tid":0,"args":{"sort_index":536870912}},
 {"name":"Iteration Start: PyTorch Profiler","ph":"i","s":"g","pid":"Traces","tid":"Trace PyTorch Profiler","ts":4142974123457.789},
 {"name":"Record Window End","ph":"i","s":"g","pid":"","tid":"","ts":4142974123479.292}
-],"schemaVersion":1,"deviceProperties":[],"trace_id":"C22B76F0F3EA462BBE0C64A0FDCB4699","profile_memory":1,"record_shapes":1,"note":"a \\"b\\"","distributedInfo":{"backend":"ring","rank":3,"world_size":8},"host_name":"host-a","ranktrace":{"run":"r","incarnation":"a-1","clock":{"method":"exact","bound":0},"countersNotFinite":0,"outOfRange":0,"missingBatches":1,"late":0,"dropped":{"events":5,"arguments":0,"names":0,"batches":0},"ended":true},"baseTimeNanoseconds":1790857026000000000,"traceName":"host-a_4242.1.pt.trace.json"}`);
+],"schemaVersion":1,"deviceProperties":[],"trace_id":"C22B76F0F3EA462BBE0C64A0FDCB4699","profile_memory":1,"record_shapes":1,"note":"a \\"b\\"","distributedInfo":{"backend":"ring","rank":3,"world_size":8},"host_name":"host-a","ranktrace":{"run":"r","incarnation":"a-1","unixEpoch":"1795000000123456789","clock":{"method":"exact","bound":0},"countersNotFinite":0,"outOfRange":0,"missingBatches":1,"late":0,"dropped":{"events":5,"arguments":0,"names":0,"batches":0},"ended":true},"baseTimeNanoseconds":1790857026000000000,"traceName":"host-a_4242.1.pt.trace.json"}`);
   });
 
   test('lists are JSON of their own, and left out where they are none', () => {
@@ -200,7 +205,7 @@ describe('the file', () => {
       '["i","cpu_instant_event","[memory]",4242,0,{"Total Reserved":0,"Total Allocated":100064,"Bytes":64,"Device Id":-1,"Device Type":0,"Addr":2,"finished":false,"Ev Idx":11}]',
       '["C","","rss",0,0,{"MB":12.5}]',
       '["X","collective_comm","all_reduce",4242,3,{"External id":9,"Record function id":0,"Collective name":"all_reduce","Process Group Name":"dp","Seq":7,"In msg bytes":1024,"Rank":3,"Ev Idx":12}]',
-      '["X","user_annotation","ProfilerStep#4",4242,69.5,{"External id":10,"Record function id":0,"Ev Idx":13}]',
+      '["X","user_annotation","ProfilerStep#4",4242,69.5,{"External id":10,"Record function id":0,"Overhead (ns)":250,"Phases (ns)":{"forward":40001,"\\"odd\\"":7},"Ev Idx":13}]',
       '["X","gc","scavenge",4194310,0.9,{"External id":11,"Record function id":0,"Ev Idx":14}]',
       '["X","rpc","rpc_async#GetWeights(rank 3 -> ps0)",4242,1,{"External id":12,"Record function id":0,"method":"GetWeights","side":"client","peer":"ps0","status":"ok","traceId":"","spanId":"","Ev Idx":15}]',
       '["X","cpu_op","softmax",4242,0.5,{"External id":13,"Record function id":0,"Ev Idx":16}]',

@@ -9,17 +9,29 @@
 //
 // What is recorded how is decided in rank-recording.ts. Times are µs from `baseTimeNanoseconds`, printed from whole ns; it is the wall
 // clock's three-month period, as torch has it, so that files of all ranks and of torch lie on one axis.
+// What torch has no place for, and a merge of the ranks' files needs, so that it gives what a merge of the run gives: which clock times are of, and
+// pings (`ranktrace`); what a step's phases took, for they may overlap (`args` of the step); of a collective the group, number and bytes.
 // An arrow (`fwdbwd`) leads from the innermost forward op of a sequence number to the innermost of its backward ops, which is known when
 // the next one of that number begins, or at the end; the last `arrowsMax` numbers are kept.
 // torch's `displayTimeUnit` is left out: `ms` is its default, and Perfetto (v20) takes it for the unit of `ts` (see chrome.ts).
 // JSON has no NaN: numbers that are not finite become their names, counters of such a value are left out and counted.
 
+import type { ClockSample } from '../align/clock-evidence.ts';
 import { RankRecording, type RecordedSpan, type RecordedTrack, type RecordingWindow } from '../analyse/rank-recording.ts';
 import { TraceError } from '../errors.ts';
 import { pairOf } from '../match/collective-kind.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceProcess, TraceSink, WriteBytes } from '../trace-sink.ts';
 import { JsonBuffer, wellFormedJson } from './json-buffer.ts';
 import { processNames } from './process-names.ts';
+
+/** The clock that a rank's times are of. */
+export interface RecordedClock {
+  /** Ranks with the same read one clock. */
+  readonly host: string;
+  /** ns on it at TraceTime 0, which is RankTime 0 of `samples`. */
+  readonly epoch: bigint;
+  readonly samples: readonly ClockSample[];
+}
 
 export interface KinetoWriterOptions extends RecordingWindow {
   /** Switches that were on, by torch's names (`profile_memory`, `record_shapes`, …). */
@@ -30,6 +42,7 @@ export interface KinetoWriterOptions extends RecordingWindow {
   readonly distributedInfo?: Readonly<Record<string, unknown>> | undefined;
   /** Unix time (ns) that times are counted from, at most 104 days from the recording; default the period of torch's own files. */
   readonly baseTimeNanoseconds?: bigint | undefined;
+  readonly clock?: RecordedClock | undefined;
   /** torch's: 32 hex digits, upper case. */
   readonly traceId: string;
   /** The file's name. */
@@ -59,12 +72,21 @@ const ownKeys: ReadonlySet<string> = new Set([
   'Rank',
   'Src Rank',
   'Dst Rank',
+  'Overhead (ns)',
+  'Phases (ns)',
 ]);
+const samplesMax = 4096;
 
 interface ArrowEnd {
   readonly tid: number;
   readonly time: number;
 }
+
+/** In the order in which kineto-clock.ts reads it. */
+const sampleData = ({ remoteHost, remoteEpoch, sent, received, remoteReceived, remoteSent }: ClockSample): unknown => [
+  ...[remoteHost, remoteEpoch.toString()],
+  ...[sent, received, remoteReceived, remoteSent],
+];
 
 class KinetoWriter extends RankRecording {
   readonly #out: JsonBuffer;
@@ -133,6 +155,10 @@ class KinetoWriter extends RankRecording {
         this.#number('Src Rank', pair[0]);
         this.#number('Dst Rank', pair[1]);
       }
+    } else if (event.kind === 'step') {
+      this.#number('Overhead (ns)', event.overhead);
+      this.#key('Phases (ns)');
+      this.#out.utf8(wellFormedJson(Object.fromEntries(event.phases ?? [])));
     } else if (event.kind === 'rpc') {
       this.#text('method', event.name);
       this.#text('side', event.side);
@@ -219,6 +245,7 @@ class KinetoWriter extends RankRecording {
 
   #writeMetadata(totals: readonly ProcessTotals[]): void {
     const { options, metadata, traceId, traceName } = this.#options;
+    const { clock } = this.#options;
     const { backend, ...info } = this.#options.distributedInfo ?? {};
     const process = this.#process;
     const own = totals.find((total) => total.process.index === process?.index);
@@ -234,6 +261,10 @@ class KinetoWriter extends RankRecording {
       ranktrace: {
         run: this.#run?.run,
         incarnation: process?.incarnation,
+        host: clock?.host,
+        clockEpoch: clock?.epoch.toString(),
+        unixEpoch: this.#run?.unixEpoch?.toString(),
+        clockSamples: clock?.samples.slice(-samplesMax).map(sampleData),
         clock: process?.alignment,
         countersNotFinite: this.#countersNotFinite,
         outOfRange: this.outOfRange,

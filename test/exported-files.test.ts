@@ -1,0 +1,144 @@
+// Files that ranks of the SDK export, merged again: what a report says of them is what it says of the run itself.
+
+import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { runCommand } from './setup/ranktrace-command.ts';
+import { report } from './setup/reports.ts';
+
+const directory = mkdtempSync(join(tmpdir(), 'ranktrace-exported-'));
+afterAll(() => rmSync(directory, { recursive: true }));
+
+/** Ranks that meet in an all-reduce over TCP in each step; rank 1 works longest, and all collect garbage. */
+const program = `
+import { connect, createServer } from 'node:net';
+import { profile, recordFunction } from '@ranktrace/sdk';
+const [rank, size, port, steps] = ['RANK', 'WORLD_SIZE', 'MASTER_PORT', 'STEPS'].map((name) => Number(process.env[name]));
+if (process.env.HOSTS === 'apart')
+  process.env.RANKTRACE_TEST_CLOCK = \`offset_ns=\${1e9 * (1 + rank)},drift_ppm=\${7 * rank - 5},host=host-\${rank}\`;
+let waiting = [];
+const arrive = (release) => {
+  waiting.push(release);
+  if (waiting.length < size) return;
+  for (const go of waiting.splice(0)) go();
+};
+const answers = [];
+let socket, server;
+if (rank === 0) {
+  server = createServer((peer) => peer.on('data', (data) => data.forEach(() => arrive(() => peer.write('x')))));
+  await new Promise((done) => server.listen(port, '127.0.0.1', done));
+}
+while (rank !== 0 && socket === undefined) {
+  socket = await new Promise((done) => {
+    const one = connect(port, '127.0.0.1', () => done(one));
+    one.once('error', () => setTimeout(done, 20));
+  });
+}
+socket?.on('data', (data) => data.forEach(() => answers.shift()()));
+const meet = () => new Promise((go) => rank === 0 ? arrive(go) : (answers.push(go), socket.write('x')));
+const spin = (ms) => { for (const end = performance.now() + ms; performance.now() < end; ); };
+const { EXPORT: path } = process.env;
+const prof = profile(path === undefined ? {} : { onTraceReady: (prof) => prof.exportChromeTrace(path.replace('RANK', rank)) }).start();
+for (let step = 0; step < steps; step++) {
+  recordFunction('data', () => spin(1));
+  recordFunction('forward', () => { spin(rank === 1 ? 8 : 2); globalThis.gc?.(); });
+  await prof.collective({ op: 'ring sum', group: 'world', bytes: 4096 }, meet);
+  recordFunction('update', () => spin(1));
+  prof.step();
+}
+await prof.stop();
+socket?.end();
+server?.close();
+`;
+
+/** Records a run; gives its store and the folder of its files. */
+async function recorded(name: string, environment: (files: string) => Record<string, string>): Promise<{ store: string; files: string }> {
+  const files = join(directory, `${name}-files`);
+  mkdirSync(files);
+  const args = [
+    'run',
+    '--ranks',
+    '3',
+    '--out',
+    directory,
+    '--name',
+    name,
+    '--',
+    process.execPath,
+    '--expose-gc',
+    '--input-type=module',
+    '-e',
+    program,
+  ];
+  const { code, stderr } = await runCommand(args, environment(files));
+  expect(code, stderr).toBe(0);
+  return { store: join(directory, name), files };
+}
+
+const withSteps = async (input: string, first: number, last: number) =>
+  JSON.parse((await runCommand(['report', input, '--json', '--steps', `${first}-${last}`])).stdout);
+
+/** All of a report that is about these steps: not how much more the run holds, nor when it ended. */
+// biome-ignore lint/suspicious/noExplicitAny: the report as JSON has it.
+const ofSteps = ({ ranks, openWork, ...rest }: any): unknown => ({
+  ...rest,
+  ranks: ranks.map(({ rank, incarnation, host, hostName, pid, alignment }: Record<string, unknown>) => ({
+    ...{ rank, incarnation, host, hostName, pid, alignment },
+  })),
+});
+
+describe('of one host', () => {
+  it('exportChromeTrace: the same collectives, clocks, steps and blame, to the ns', async () => {
+    const { store, files } = await recorded('chrome', (files) => ({ STEPS: '14', EXPORT: join(files, 'rankRANK.json.gz') }));
+    expect(readdirSync(files)).toEqual(['rank0.json.gz', 'rank1.json.gz', 'rank2.json.gz']);
+    const [ofRun, ofFiles] = [await report(store), await report(files)];
+    expect(ofSteps(ofFiles)).toEqual(ofSteps(ofRun));
+    expect(ofFiles.clocks.ranks.every(({ method }: { method: string }) => method === 'exact')).toBe(true);
+    expect(ofFiles.collectives.collectives).toMatchObject([{ op: 'ring sum', group: 'world', count: 14, incomplete: 0 }]);
+    expect(ofFiles.run).toBe('chrome');
+  });
+
+  it('tensorboardTraceHandler: so do the files of two cycles', async () => {
+    const schedule = { RANKTRACE_SCHEDULE: 'wait=1,warmup=1,active=4,repeat=2' };
+    const { store, files } = await recorded('handler', (files) => ({ STEPS: '14', RANKTRACE_TENSORBOARD_DIRECTORY: files, ...schedule }));
+    expect(readdirSync(files)).toHaveLength(6);
+    for (const [first, last] of [
+      [2, 5],
+      [8, 11],
+    ] as const) {
+      const [ofRun, ofFiles] = await Promise.all([store, files].map((input) => withSteps(input, first, last)));
+      expect(ofSteps(ofFiles)).toEqual(ofSteps(ofRun));
+    }
+  });
+
+  it('in a table of a file collections are inside of the steps: self times add up to them', async () => {
+    const [name] = readdirSync(join(directory, 'handler-files'));
+    const { stdout } = await runCommand(['table', join(directory, 'handler-files', name as string), '--json']);
+    const rows = JSON.parse(stdout) as { key: string; cpuTimeTotal: number; selfCpuTimeTotal: number; count: number }[];
+    const of = (key: string) => rows.find((row) => row.key === key);
+    expect(of('gc major')?.count).toBeGreaterThanOrEqual(4);
+    expect(of('Total')?.selfCpuTimeTotal).toBeCloseTo(of('ProfilerStep*')?.cpuTimeTotal ?? 0, 3);
+  });
+});
+
+it('of hosts whose clocks differ: aligned, and every collective whole', async () => {
+  const { store, files } = await recorded('apart', (files) => ({
+    ...{ STEPS: '60', HOSTS: 'apart', EXPORT: join(files, 'rankRANK.json') },
+  }));
+  const [ofRun, ofFiles] = [await report(store), await report(files)];
+  // biome-ignore lint/suspicious/noExplicitAny: the report as JSON has it.
+  const known = ({ collectives, steps, ranks }: any) => ({
+    collectives: collectives.collectives.map(({ op, group, count, incomplete }: Record<string, unknown>) => ({
+      op,
+      group,
+      count,
+      incomplete,
+    })),
+    steps: steps.map(({ step }: { step: number }) => step),
+    hosts: ranks.map(({ rank, host }: { rank: number; host: string }) => [rank, host]),
+  });
+  expect(known(ofFiles)).toEqual(known(ofRun));
+  expect(known(ofFiles).hosts).toEqual([0, 1, 2].map((rank) => [rank, `host-${rank}`]));
+  expect(ofFiles.clocks.ranks.map(({ method }: { method: string }) => method)).not.toContain('unaligned');
+});
