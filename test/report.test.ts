@@ -5,7 +5,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import { gzipSync } from 'node:zlib';
+import { gunzipSync, gzipSync } from 'node:zlib';
 import { afterAll, describe, expect, it } from 'vitest';
 import { skewedCalls } from '../packages/trace/src/testing/skewed-calls.ts';
 import { writeGpuJob } from './setup/gpu-job-files.ts';
@@ -46,6 +46,31 @@ describe('a job that hangs', () => {
 
     const { stdout } = await runCommand(['report', spool]);
     expect(stdout).toMatch(/all_reduce.*never entered.*rank 2/is);
+  });
+});
+
+describe("a PyTorch job's files", () => {
+  it('says of collectives without a number of their own which they are, counted from the end', async () => {
+    const folder = join(directory, 'from the end');
+    writeGpuJob(folder, { seed: 6, ranks: 4 });
+    const { stdout } = await runCommand(['report', folder]);
+    expect(stdout).toMatch(/waited in longest:\n {2}\w+ \S+(?: \[[\d, ]+\])?, (?:the last|\d+(?:st|nd|rd|th) from the end) at /);
+    expect(stdout).not.toMatch(/#\d{6,}/);
+  });
+
+  it('is not said to be whole where events were left out of them', async () => {
+    const folder = join(directory, 'left out');
+    const [first] = writeGpuJob(folder, { seed: 7, ranks: 2 }).paths as [string];
+    const file = JSON.parse(gunzipSync(readFileSync(first)).toString()) as { traceEvents: object[] };
+    for (let id = 0; id < 12; id++)
+      file.traceEvents.push({ ph: id % 2 === 0 ? 'b' : 'e', cat: 'async', name: 'x', id, pid: 4000, tid: 1, ts: 5 });
+    writeFileSync(first, gzipSync(JSON.stringify(file)));
+    const { stdout, stderr } = await runCommand(['report', folder]);
+    expect(stderr).toContain('left out 12 events of a kind that torch does not write');
+    expect(stdout).toContain('left_out: rank 0: left out of its files: 12 events of a kind that torch does not write');
+    expect(stdout).not.toContain('nothing was lost');
+    const { findings } = await report(folder);
+    expect(findings.filter(({ kind }: { kind: string }) => kind === 'left_out')).toMatchObject([{ ranks: [0] }]);
   });
 });
 

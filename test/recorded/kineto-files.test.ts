@@ -3,7 +3,8 @@
 import { describe, expect, it, test } from 'vitest';
 import { functionAverages } from '../../packages/trace/src/analyse/function-averages.ts';
 import { functionEvents } from '../../packages/trace/src/analyse/function-events.ts';
-import { findCollectives, fromEnd } from '../../packages/trace/src/read/kineto-collectives.ts';
+import { fromEnd } from '../../packages/trace/src/match/collective-number.ts';
+import { findCollectives } from '../../packages/trace/src/read/kineto-collectives.ts';
 import type { KinetoTable } from '../../packages/trace/src/read/kineto-table.ts';
 import { alignedJob, clocksApart, expectBroughtBack, expectOneClock, seenBy } from '../../packages/trace/src/testing/aligned-kineto.ts';
 import { deviceTimes } from '../../packages/trace/src/testing/device-times.ts';

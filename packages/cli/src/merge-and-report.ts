@@ -2,6 +2,7 @@
 
 import { type MergeInput, type MergeOptions, mergeStored, writeTrace } from '@ranktrace/aggregator';
 import {
+  type Finding,
   findCompleteness,
   type StepRange,
   StepRangeSink,
@@ -40,6 +41,7 @@ export async function mergeAndReport(
   };
   const progress = showProgress('merging');
   let unreadable = 0;
+  const leftOut: Finding[] = [];
   const options: MergeOptions = {
     onProgress: ({ done, total }) => progress.update(done, total),
     onUnreadable: (error) => {
@@ -53,7 +55,10 @@ export async function mergeAndReport(
         [reversed, 'spans that end before they begin (shown without a length)'],
       ] as const;
       const told = parts.filter(([count]) => count > 0).map(([count, what]) => `${formatCount(count)} ${what}`);
-      if (told.length > 0) say(`of the trace are left out: ${told.join(', ')}`);
+      if (told.length === 0) return;
+      const text = `left out of the trace: ${told.join(', ')}`;
+      say(text);
+      leftOut.push({ kind: 'left_out', ranks: [], text, remedy: 'nothing, unless they matter: what is left is whole' });
     },
     ...(signal === undefined ? {} : { signal }),
   };
@@ -70,7 +75,7 @@ export async function mergeAndReport(
       totals: written.totals,
       bytes: written.bytes,
       summary: summary.summary,
-      findings: findCompleteness(begun, written.totals),
+      findings: [...findCompleteness(begun, written.totals), ...leftOut],
     };
   } finally {
     progress.stop();

@@ -1,6 +1,6 @@
 // The clocks that a trace rests on: a table by rank, where a bound says how far times may be off, and what is odd about them.
 
-import type { ClockConflictAt, ClockOfRank } from '@ranktrace/trace';
+import { type ClockConflictAt, type ClockOfRank, hostsText } from '@ranktrace/trace';
 import { formatCount, formatNanos, formatTable, printable } from './format.ts';
 
 const ranksShown = 32;
@@ -31,10 +31,9 @@ export function formatClocks(clocks: readonly ClockOfRank[], conflicts: readonly
   if (clocks.length > shown.length)
     lines.push(`(the ${shown.length} of ${formatCount(clocks.length)} ranks with the largest bounds; all of them with --json)`);
   lines.push(...first(clocks.flatMap(shiftLine), 'ranks with shifted events'));
-  const nameOf = hostNames(clocks);
   lines.push(
     ...first(
-      conflicts.map((conflict) => conflictLine(conflict, nameOf)),
+      conflicts.map((conflict) => conflictLine(conflict, clocks)),
       'conflicts',
     ),
   );
@@ -55,15 +54,9 @@ function shiftLine({ rank, shifted }: ClockOfRank): string[] {
   return [`  rank ${rank}: events from ${begin} on are shown up to ${formatNanos(most)} late${times}, so that none comes before its cause`];
 }
 
-/** Hosts by what people call them; ranks where nobody says on which host they ran. */
-function hostNames(clocks: readonly ClockOfRank[]): (host: string) => string {
-  const names = new Map(clocks.map(({ host, hostName, rank }) => [host, host.startsWith('unknown ') ? `rank ${rank}` : hostName || host]));
-  return (host) => names.get(host) ?? host;
-}
-
-function conflictLine({ time, hosts, slack, isAtStep }: ClockConflictAt, nameOf: (host: string) => string): string {
+function conflictLine({ time, hosts, slack, isAtStep }: ClockConflictAt, clocks: readonly ClockOfRank[]): string {
   const why = isAtStep ? 'a clock stepped, and messages of that moment are reversed by up to' : 'messages contradict each other by';
-  return `  conflict about ${formatNanos(time)} among ${printable(hosts.map(nameOf).join(' → '))}: ${why} ${formatNanos(slack)}`;
+  return `  conflict about ${formatNanos(time)} among ${printable(hostsText(hosts, clocks))}: ${why} ${formatNanos(slack)}`;
 }
 
 /** The clocks as data; times and bounds in ns. */

@@ -1,7 +1,15 @@
 // The report's part about collectives and sends: a table by (group, operation), one by (group, source → destination), what was odd about any
 // of them, the ones that made ranks wait longest, and the same as data.
 
-import type { CollectiveLine, CollectiveRank, CollectiveRecord, CollectiveSummary, SendLine, SpreadSummary } from '@ranktrace/trace';
+import {
+  type CollectiveLine,
+  type CollectiveRank,
+  type CollectiveRecord,
+  type CollectiveSummary,
+  collectiveNumber,
+  type SendLine,
+  type SpreadSummary,
+} from '@ranktrace/trace';
 import { formatCount, formatNanos, formatTable, printable } from './format.ts';
 
 const linesShown = 20;
@@ -181,7 +189,7 @@ const oddities = (what: string, told: readonly string[]): string[] =>
 
 function recordLine({ op, group, sequence, time, entrySkew, waiting, lastIn: last }: CollectiveRecord): string {
   const total = waiting.reduce((sum, rank) => sum + rank.waiting, 0);
-  const what = printable(`${op} ${group}#${sequence}`);
+  const what = printable(`${op} ${group}${collectiveNumber(sequence)}`);
   const who = last === undefined ? 'the last, which clocks cannot tell from others,' : `rank ${last}`;
   return `  ${what} at ${formatNanos(time)}: ${who} came ${formatNanos(entrySkew)} after the first, ${waiting.length} ranks waited ${formatNanos(total)} in all`;
 }

@@ -1,7 +1,7 @@
 // The report's part about what never ended: collectives that some ranks wait in and others never entered, and what each rank was last inside
 // of; and the same as data.
 
-import type { OpenCollective, OpenRank, OpenSpanSummary, OpenWorkSummary } from '@ranktrace/trace';
+import { collectiveNumber, type OpenCollective, type OpenRank, type OpenSpanSummary, type OpenWorkSummary } from '@ranktrace/trace';
 import { formatCount, formatNanos, formatTable, printable } from './format.ts';
 
 const collectivesShown = 10;
@@ -49,7 +49,7 @@ function collectiveLines({ op, group, sequence, pair, inside, left, missing }: O
   const since = inside[0]?.since ?? until;
   const between = pair === undefined ? '' : `, rank ${pair[0]} → rank ${pair[1]}`;
   const lines = [
-    `  ${printable(`${op} ${group}#${sequence}`)}${between}: open for ${formatNanos(until - since)}, since ${formatNanos(since)}`,
+    `  ${printable(`${op} ${group}${collectiveNumber(sequence)}`)}${between}: open for ${formatNanos(until - since)}, since ${formatNanos(since)}`,
   ];
   if (missing.length > 0) lines.push(`    never entered  ${rankRanges(missing)}`);
   lines.push(`    inside         ${rankRanges(inside.map(({ rank }) => rank))}`);

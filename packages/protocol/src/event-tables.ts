@@ -127,6 +127,12 @@ export const recordedKey = 'ranktrace.recorded';
  */
 export const collectionsSuffix = ' garbage collection';
 
+/**
+ * Metadata key of what a file held and this source left out: JSON text of a map from `malformed`, `otherKinds`, `arguments` and `metadata` to how
+ * many. Absent: nothing.
+ */
+export const leftOutKey = 'ranktrace.left_out';
+
 /** Metadata key of a rank's answer to `record`: JSON text of `Captured` (messages.ts). That of the last request stays. */
 export const capturedKey = 'ranktrace.captured';
 

@@ -29,6 +29,7 @@ export {
   EventTable,
   type EventTables,
   elementsPerRow,
+  leftOutKey,
   miscountedKey,
   type Row,
   recordedKey,

@@ -33,6 +33,7 @@ export {
   functionEventList,
 } from './analyse/function-event-list.ts';
 export { type FunctionEvents, functionEvents } from './analyse/function-events.ts';
+export { hostsText } from './analyse/hosts-text.ts';
 export { type KeyAverage, KeyAveragesSink } from './analyse/key-averages.ts';
 export { type KinetoTableOptions, KinetoTableSink } from './analyse/kineto-table-sink.ts';
 export {
@@ -112,6 +113,7 @@ export {
   type MatchedCollective,
   type MatcherBounds,
 } from './match/collective-matcher.ts';
+export { collectiveNumber } from './match/collective-number.ts';
 export {
   type MatchedRpc,
   type RpcHalf,

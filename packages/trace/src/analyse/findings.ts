@@ -1,16 +1,18 @@
-// What a merge knows about its own completeness, as sentences a person can act on: findings of kind `data_loss`, `detail_shed`, `pruned`,
-// `rank_lost`, `rank_missing`, `stacks_uncertain`, `collectives_miscounted`, `clock_unaligned`, `clock_step`, `clock_drift`, `clock_conflict`. Blame
+// What a merge knows about its own completeness, as sentences a person can act on: findings of kind `data_loss`, `left_out`, `detail_shed`,
+// `pruned`, `rank_lost`, `rank_missing`, `stacks_uncertain`, `collectives_miscounted`, `clock_unaligned`, `clock_step`, `clock_drift`, `clock_conflict`. Blame
 // for slow steps rests on these: a verdict over incomplete data has to say so.
 
-import { miscountedKey, type Nanos, nanosPerMs, shedKey, stacksKey } from '@ranktrace/protocol';
+import { leftOutKey, miscountedKey, type Nanos, nanosPerMs, shedKey, stacksKey } from '@ranktrace/protocol';
 import { readCounts, readNamedCounts } from '../counts-text.ts';
 import { limits } from '../limits.ts';
 import { joinParts } from '../merge/pruned-parts.ts';
 import type { EventCounts, ProcessTotals, PrunedPart, TraceHeader } from '../trace-sink.ts';
+import { hostsText } from './hosts-text.ts';
 
 export interface Finding {
   readonly kind:
     | 'data_loss'
+    | 'left_out'
     | 'detail_shed'
     | 'pruned'
     | 'rank_lost'
@@ -79,7 +81,7 @@ export function findCompleteness(header: TraceHeader, totals: readonly ProcessTo
       const before = shed.get(what);
       shed.set(what, { ranks: [...(before?.ranks ?? []), rank], why: before?.why ?? why });
     }
-    findings.push(...stackFindings(rank, process.metadata));
+    findings.push(...leftOutFindings(rank, process.metadata), ...stackFindings(rank, process.metadata));
     if (!ended) {
       const remedy = `look for its end in its output and in the kernel's log of host ${process.hostName}: it was killed, or is still running`;
       findings.push({ kind: 'rank_lost', ranks: [rank], text: `rank ${rank} (pid ${process.pid}) stopped without saying goodbye`, remedy });
@@ -103,6 +105,21 @@ export function findCompleteness(header: TraceHeader, totals: readonly ProcessTo
     findings.push({ kind: 'rank_missing', ranks: absent, text: `nothing was heard of ${rankList(absent)}`, remedy });
   }
   return findings;
+}
+
+/** What its files hold that nothing here is about. Counts come from outside. */
+function leftOutFindings(rank: number, metadata: ReadonlyMap<string, string>): Finding[] {
+  const counts = readCounts(metadata.get(leftOutKey), ['malformed', 'otherKinds', 'arguments', 'metadata']);
+  if (counts === undefined) return [];
+  const parts = [
+    [counts.malformed, 'events without a name, process or time'],
+    [counts.otherKinds, 'events of a kind that torch does not write'],
+    [counts.arguments, 'events without their arguments, for there are too many different ones'],
+    [counts.metadata, 'entries beside the events, for they are too large'],
+  ] as const;
+  const told = parts.filter(([count]) => count > 0).map(([count, what]) => `${count} ${what}`);
+  const text = `rank ${rank}: left out of its files: ${told.join(', ')}`;
+  return [{ kind: 'left_out', ranks: [rank], text, remedy: 'nothing, unless they matter: what is left is whole' }];
 }
 
 /** Stacks that were taken without a look, as far as checks found that some were wrong. Counts come from outside. */
@@ -200,7 +217,7 @@ function clockFindings({ processes, clockConflicts = [] }: TraceHeader): Finding
   );
   if (worst !== undefined) {
     const ranks = processes.filter(({ host }) => worst.hosts.includes(host)).map(({ rank }) => rank);
-    const text = `messages contradict each other at ${conflicts.length} times, by up to ${Math.ceil(worst.slack / 1000)} µs among hosts ${worst.hosts.join(', ')}: events are shown later than their clocks say`;
+    const text = `messages contradict each other at ${conflicts.length} times, by up to ${Math.ceil(worst.slack / 1000)} µs among ${hostsText(worst.hosts, processes)}: events are shown later than their clocks say`;
     findings.push({ kind: 'clock_conflict', ranks, text, remedy: 'see `ranktrace doctor` for the clocks of these hosts' });
   }
   return findings;

@@ -134,6 +134,7 @@ const severityOf: Readonly<Record<Finding['kind'], ViewFinding['severity']>> = {
   clock_drift: 'note',
   detail_shed: 'note',
   pruned: 'note',
+  left_out: 'note',
 };
 
 /** How long a collective has to be open to be called a hang: a run that goes on may still come out of it. */

@@ -13,7 +13,7 @@
 
 import { nanosPerMs } from '@ranktrace/protocol';
 import { isBarrierLike, pairOf } from '../match/collective-kind.ts';
-import { isCounted } from './kineto-collectives.ts';
+import { isCounted } from '../match/collective-number.ts';
 import type { KinetoWindow } from './kineto-source-window.ts';
 
 /** One process's windows. */

@@ -22,6 +22,7 @@
 import { sortByTime } from '../analyse/sort-by-time.ts';
 import { limits } from '../limits.ts';
 import { collectiveKind } from '../match/collective-kind.ts';
+import { fromEnd, repetition, repetitionsMax, windowStep } from '../match/collective-number.ts';
 import { indexesOf, kernelCategories } from './kineto-categories.ts';
 import { ColumnTable, type KinetoTable } from './kineto-table.ts';
 
@@ -41,18 +42,6 @@ export const collectiveColumns = {
 } as const;
 
 export type KinetoCollectives = ColumnTable<typeof collectiveColumns>;
-
-/**
- * The last collective of a window has this number less 1, of the window before it this less 2^32 less 1. Above any `Seq` and its
- * repetitions, below 2^53.
- */
-export const fromEnd = 2 ** 52;
-const windowStep = 2 ** 32;
-/** Whether torch did not say the number of a collective: no `Seq` or repetition of one comes near, and nobody has 2^19 windows. */
-export const isCounted = (sequence: number): boolean => sequence >= fromEnd / 2;
-/** Added per earlier collective of the same `Seq`: one call may launch several kernels. `Seq` itself is below. */
-const repetition = 2 ** 40;
-const repetitionsMax = 1023;
 
 const kernelName = /^(?:void )?nccl\w*Kernel/;
 const blockingName = /^(?:gloo|mpi):/;

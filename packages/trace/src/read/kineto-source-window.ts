@@ -6,7 +6,8 @@
 // Invariant: an event is exactly one of span, step and collective.
 
 import { sortByTime } from '../analyse/sort-by-time.ts';
-import { findCollectives, isCounted, type KinetoCollectives } from './kineto-collectives.ts';
+import { isCounted } from '../match/collective-number.ts';
+import { findCollectives, type KinetoCollectives } from './kineto-collectives.ts';
 import { KinetoSteps } from './kineto-source-steps.ts';
 import type { KinetoTable } from './kineto-table.ts';
 

@@ -3,6 +3,7 @@ import { gunzipSync } from 'node:zlib';
 import { type Batch, decodeBatch, encodeBatch, type TableName, tableNames } from '@ranktrace/protocol';
 import fc from 'fast-check';
 import { describe, expect, it, test } from 'vitest';
+import { fromEnd } from '../match/collective-number.ts';
 import type { BatchSource } from '../merge/batch-source.ts';
 import { expectWholeFile } from '../testing/expect-whole-file.ts';
 import { gpuJob, gpuJobBase } from '../testing/gpu-job.ts';
@@ -17,7 +18,7 @@ import {
   tableOfKineto,
 } from '../testing/merged-kineto.ts';
 import { readKineto } from './kineto.ts';
-import { findCollectives, fromEnd } from './kineto-collectives.ts';
+import { findCollectives } from './kineto-collectives.ts';
 import { kinetoExtent, kinetoSources } from './kineto-source.ts';
 import type { KinetoTable } from './kineto-table.ts';
 

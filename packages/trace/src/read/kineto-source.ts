@@ -8,14 +8,14 @@
 // is the host's, as in the run itself (kineto-clock.ts); that of all others a wall clock of an unknown host.
 // Invariant: every event of the files is in exactly one batch. Left out and counted in `KinetoTable.skipped` are the profiler's own marks.
 
-import { type Batch, miscountedKey, rankTime, recordedKey, type TableName } from '@ranktrace/protocol';
+import { type Batch, leftOutKey, miscountedKey, rankTime, recordedKey, type TableName } from '@ranktrace/protocol';
 import type { BatchSource } from '../merge/batch-source.ts';
 import { type CountedProcess, miscountedGroups } from './counted-collectives.ts';
 import { type KinetoClock, kinetoClock } from './kineto-clock.ts';
 import { KinetoBatch } from './kineto-source-batch.ts';
 import { mainPid, SourceTracks } from './kineto-source-tracks.ts';
 import { KinetoWindow, type WindowCounts } from './kineto-source-window.ts';
-import type { KinetoTable } from './kineto-table.ts';
+import type { KinetoSkipped, KinetoTable } from './kineto-table.ts';
 
 /** A file that was read with `keep: 'all'`. */
 export interface KinetoFile {
@@ -44,13 +44,15 @@ interface Part {
   readonly count: number;
 }
 
+type LeftOut = Exclude<keyof KinetoSkipped, 'markers'>;
+
 const itemsPerBatch = 8192;
 const hostCharsMax = 256;
 /** Metadata longer than this (device properties, logs) is not about the rank. */
 const metadataCharsMax = 4096;
 
 /** Metadata of files that is told otherwise, or that files may not say of themselves. */
-const hiddenKeys: ReadonlySet<string> = new Set([recordedKey, miscountedKey, 'traceName', 'displayTimeUnit', 'ranktrace']);
+const hiddenKeys: ReadonlySet<string> = new Set([recordedKey, leftOutKey, miscountedKey, 'traceName', 'displayTimeUnit', 'ranktrace']);
 
 /** When a file's events begin and when the last of them begins, ns since 1970 (of the file's own axis without `baseTimeNanoseconds`). */
 export function kinetoExtent(table: KinetoTable): { readonly first: bigint; readonly last: bigint; readonly pid: number } {
@@ -191,7 +193,16 @@ class KinetoSource implements BatchSource {
     return sum;
   }
 
+  /** What the files hold beyond what any batch does. */
+  get #leftOut(): Readonly<Record<LeftOut, number>> {
+    const tables = this.#parts.map(({ window }) => window.table);
+    const sum = (of: LeftOut): number => tables.reduce((sum, { skipped }) => sum + skipped[of], 0);
+    return { malformed: sum('malformed'), otherKinds: sum('otherKinds'), arguments: sum('arguments'), metadata: sum('metadata') };
+  }
+
   #describe(builder: KinetoBatch): void {
+    const leftOut = this.#leftOut;
+    if (Object.values(leftOut).some((count) => count > 0)) builder.metadata(leftOutKey, JSON.stringify(leftOut));
     const [clock] = this.#clocks;
     builder.wallClock(0, this.#epoch - (clock?.ahead ?? 0n));
     for (const { epoch, samples } of this.#clocks.filter((known) => known !== undefined)) {

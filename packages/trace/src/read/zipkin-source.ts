@@ -10,6 +10,7 @@ import {
   type BatchHeader,
   createEventTables,
   type EventTables,
+  leftOutKey,
   nanosPerSecond,
   limits as protocolLimits,
   rankTime,
@@ -53,9 +54,12 @@ export function readZipkin(bytes: Uint8Array, run = 'zipkin'): ZipkinFile {
   const services = byService(placed);
   const kept = [...services].sort(([a], [b]) => (a < b ? -1 : 1)).slice(0, limits.zipkinServicesMax);
   const epoch = placed.reduce((least, { startMicros }) => Math.min(least, startMicros), Number.POSITIVE_INFINITY);
-  const sources = kept.map(([, ofService], rank) => new ZipkinSource(ofService, run, rank, kept.length, epoch, rank === 0 ? cut : 0));
   const shown = kept.reduce((sum, [, ofService]) => sum + ofService.length, 0);
-  return { sources, skipped: skipped + spans.length - shown };
+  const leftOut = skipped + spans.length - shown;
+  // Told once, by the first.
+  const lossOf = (rank: number): Loss => (rank === 0 ? { cut, leftOut } : { cut: 0, leftOut: 0 });
+  const sources = kept.map(([, ofService], rank) => new ZipkinSource(ofService, run, rank, kept.length, epoch, lossOf(rank)));
+  return { sources, skipped: leftOut };
 }
 
 /** Spans about the time of most of them: one with a time out of this world must not cost all others their place. */
@@ -78,6 +82,12 @@ function byService(spans: readonly ZipkinSpan[]): ReadonlyMap<string, readonly Z
   return services;
 }
 
+/** What of the file is not in its sources: texts that were cut, and entries that cannot be placed. */
+interface Loss {
+  readonly cut: number;
+  readonly leftOut: number;
+}
+
 class ZipkinSource implements BatchSource {
   readonly rank: number;
   readonly incarnation = 'zipkin';
@@ -86,17 +96,19 @@ class ZipkinSource implements BatchSource {
   readonly #header: Omit<BatchHeader, 'sequence' | 'watermark' | 'last'>;
   readonly #service: string;
   readonly #epochMicros: number;
+  readonly #leftOut: number;
   readonly #batches: readonly (readonly Entry[])[];
   /** By trace and span id. */
   readonly #numbers = new Map<string, number>();
 
-  constructor(spans: readonly ZipkinSpan[], run: string, rank: number, worldSize: number, epochMicros: number, cut: number) {
+  constructor(spans: readonly ZipkinSpan[], run: string, rank: number, worldSize: number, epochMicros: number, { cut, leftOut }: Loss) {
     const { service, address } = spans[0] as ZipkinSpan;
     const host = address === '' ? `service ${service}` : address;
     this.rank = rank;
     this.hostUnknown = address === '';
     this.#service = service;
     this.#epochMicros = epochMicros;
+    this.#leftOut = leftOut;
     this.#header = {
       run,
       rank,
@@ -122,6 +134,9 @@ class ZipkinSource implements BatchSource {
     const filler = new BatchFiller(only);
     filler.addTrack(this.#service);
     if (index === 0) filler.addProcess(this.#service, this.#epochMicros);
+    if (index === 0 && this.#leftOut > 0) {
+      filler.addMetadata(leftOutKey, JSON.stringify({ malformed: this.#leftOut, otherKinds: 0, arguments: 0, metadata: 0 }));
+    }
     for (const entry of entries) filler.addEntry(entry, this.#nanos(entry.micros), this.#numberOf(entry.span.traceId, entry.span.parentId));
     const watermark = next === undefined ? this.#until(entries) : this.#nanos(next.micros);
     const header = { ...this.#header, sequence: index, watermark: rankTime(watermark), last: next === undefined };
@@ -191,10 +206,12 @@ class BatchFiller {
     this.tables.tracks.append({ track: 0, kind: this.#text('thread'), name: this.#text(service || 'unknown'), tid: 0 });
   }
 
+  addMetadata(key: string, value: string): void {
+    if (this.#wanted.has('metadata')) this.tables.metadata.append({ key: this.#text(key), value: this.#text(value) });
+  }
+
   addProcess(service: string, epochMicros: number): void {
-    if (this.#wanted.has('metadata')) {
-      this.tables.metadata.append({ key: this.#text(serviceKey), value: this.#text(service || 'unknown') });
-    }
+    this.addMetadata(serviceKey, service || 'unknown');
     if (!this.#wanted.has('wallClocks')) return;
     const seconds = Math.floor(epochMicros / 1e6);
     this.tables.wallClocks.append({ time: 0, width: 0, seconds, nanos: (epochMicros - seconds * 1e6) * (nanosPerSecond / 1e6) });

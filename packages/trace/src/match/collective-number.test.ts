@@ -1,0 +1,25 @@
+import { describe, expect, test } from 'vitest';
+import { collectiveNumber, fromEnd, repetition, windowStep } from './collective-number.ts';
+
+describe('the number of a collective as people read it', () => {
+  test.each([
+    [0, '#0'],
+    [7, '#7'],
+    [4_503_599_627_370_486, ', 10th from the end'],
+    [fromEnd - 1, ', the last'],
+    [fromEnd - 2, ', 2nd from the end'],
+    [fromEnd - 3, ', 3rd from the end'],
+    [fromEnd - 11, ', 11th from the end'],
+    [fromEnd - 112, ', 112th from the end'],
+    [fromEnd - 121, ', 121st from the end'],
+    [fromEnd - windowStep - 1, ', the last of the file before the last'],
+    [fromEnd - 2 * windowStep - 4, ', 4th from the end of the 3rd last file'],
+    [repetition + 7, '#7, part 2'],
+    [5 * repetition, '#0, part 6'],
+    // Numbers of a program's own.
+    [1_795_348_897_703, '#1795348897703'],
+    [fromEnd, '#4503599627370496'],
+    [Number.MAX_SAFE_INTEGER, '#9007199254740991'],
+    [fromEnd - 2 ** 31, '#4503597479886848'],
+  ])('%d: %s', (sequence, expected) => expect(collectiveNumber(sequence)).toBe(expected));
+});
