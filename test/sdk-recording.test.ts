@@ -82,6 +82,9 @@ function readBatches(): Batch[] {
   return batches.sort((a, b) => a.header.sequence - b.header.sequence);
 }
 
+/** Resolves when a shipper has sent its first batch: before it listens, a signal ends the process at once. */
+const shipped = (): Promise<void> => expect.poll(() => readBatches().length, { timeout: 100_000 }).toBeGreaterThan(0);
+
 interface Span {
   readonly name: string;
   readonly track: number;
@@ -139,11 +142,13 @@ test('a loop that stops in good order leaves a last batch with every step', asyn
 });
 
 test('process.exit right after start loses nothing', async () => {
-  const { code } = await run(`
+  const program = `
     profile().start();
     recordFunction('only', () => 1);
     process.exit(7);
-  `);
+  `;
+  // On a busy machine the shipper takes seconds to begin.
+  const { code } = await run(program, { RANKTRACE_EXIT_DEADLINE_MS: '60000' });
   expect(code).toBe(7);
   expect(names(readBatches())).toEqual(['only']);
   expect(readBatches().at(-1)?.header.last).toBe(true);
@@ -178,6 +183,7 @@ test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)('%s without a listener: flus
   const child = start(`profile().start(); recordFunction('work', () => 1); say('ready'); setInterval(() => {}, 1000);`);
   const end = ending(child);
   await said(child, 'ready');
+  await shipped();
   child.kill(signal);
   expect((await end).signal).toBe(signal);
   expect(names(readBatches())).toEqual(['work']);
@@ -259,6 +265,7 @@ test('two profiles that overlap: a signal still ends the process', async () => {
   `);
   const end = ending(child);
   await said(child, 'ready');
+  await shipped();
   child.kill('SIGTERM');
   // The first one still waits for its aggregator, for 3 s.
   const timer = setTimeout(() => child.kill('SIGKILL'), 100_000);

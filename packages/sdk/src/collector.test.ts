@@ -42,6 +42,7 @@ class Rig {
       takeClockSamples: () => [],
       droppedBatches: 0,
       drained: async () => true,
+      hurry: () => {},
       close: async () => {},
     },
     flushIntervalMs: 200,

@@ -69,6 +69,7 @@ test('epoch, events, counters and wall clock readings of a batch are on it, to t
       takeClockSamples: () => [],
       droppedBatches: 0,
       drained: async () => true,
+      hurry: () => {},
       close: async () => {},
     },
     flushIntervalMs: 200,

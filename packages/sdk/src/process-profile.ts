@@ -29,8 +29,9 @@ import { Recording, type RecordingAbout, recordingAbout, writeResult } from './r
 import { recordingLimits } from './recording-limits.ts';
 import { watchThread } from './sample/watch-thread.ts';
 import { defaultSchedule, type ProfilerAction, ProfilerActivity, schedule } from './schedule.ts';
-import { type ChannelMessage, captureWords, channelName, controlBytes, detailWord, type Session } from './session.ts';
+import { type ChannelMessage, captureWords, channelName, controlBytes, detailWord, type Session, watchedWords } from './session.ts';
 import { ShipperLink } from './shipper-link.ts';
+import { signalWords, trackSignalClaims } from './signal-claims.ts';
 import { checkSpoolRoot } from './spool.ts';
 import { tensorboardTraceHandler } from './tensorboard-trace-handler.ts';
 import { TfjsHooks } from './tfjs/attach-tfjs.ts';
@@ -287,13 +288,14 @@ export class ProcessProfile implements Profile {
       hasOps: () => hooks?.isHooked === true,
     });
     const { recorder, thread } = createRecorder(session, isMainThread ? 'main' : `worker ${threadId}`);
-    const link = new ShipperLink({ session, main: thread, options, pid: process.pid }, () => recorder.close());
+    const link = new ShipperLink({ session, main: thread, options, pid: process.pid, signalWords }, () => recorder.close());
     const channel = openChannel(session, link);
     setEnvironmentData(channelName, session as never);
     setThreadRecorder(recorder);
     this.#about = recordingAbout(options, session, this.#isScheduled(options), warn);
     // Also while `stop` is waiting: a `process.exit` then must not cut it short.
-    const cancelExit = onProcessEnd((failed) => {
+    const cancelClaims = trackSignalClaims(watchedWords(session), () => link.updateSignals());
+    const cancelExit = onProcessEnd(cancelClaims, (failed) => {
       // Nobody else says of a stand-in that its last cycle is over.
       if (this.#isStandIn && options.tensorboardDirectory !== undefined) this.#endCycle();
       this.#endRecording();

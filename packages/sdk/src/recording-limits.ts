@@ -38,6 +38,9 @@ export const recordingLimits = {
   /** How long the training thread may wait for results that it asks for. */
   resultsWaitMsMax: 30_000,
 
+  /** How long a thread that takes its handler of a signal away waits until the shipper watches that signal. */
+  signalWatchWaitMsMax: 100,
+
   drainIntervalMs: 20,
   /** An empty batch is sent this often, so that a quiet rank is told from a dead one. */
   heartbeatIntervalMs: 1000,

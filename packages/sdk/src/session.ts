@@ -12,6 +12,7 @@
 import type { MessagePort } from 'node:worker_threads';
 import { captureSlotsBytes } from './capture-slots.ts';
 import type { ResolvedOptions } from './options.ts';
+import { endingSignals } from './signal-claims.ts';
 
 /** Values of the control word. */
 export const sessionState = { starting: 0, ready: 1, flushed: 2, error: 3 } as const;
@@ -22,7 +23,7 @@ export const channelName = 'ranktrace';
 export interface Session {
   /** Incarnation. */
   readonly id: string;
-  /** Int32: a `sessionState`, bits of `detail` (detail.ts), and the steps that are asked for (capture-slots.ts). */
+  /** Int32: a `sessionState`, bits of `detail` (detail.ts), the steps that are asked for (capture-slots.ts), the signals that are watched. */
   readonly control: SharedArrayBuffer;
   /** Monotonic clock at RankTime 0, ns. */
   readonly epochNs: bigint;
@@ -33,13 +34,17 @@ export interface Session {
     | undefined;
 }
 
-export const controlBytes = 8 + captureSlotsBytes;
+const watchedAt = 8 + captureSlotsBytes;
+export const controlBytes = watchedAt + 4 * endingSignals.length;
 
 /** The session's word of `detail` bits. */
 export const detailWord = ({ control }: Session): Int32Array => new Int32Array(control, 4, 1);
 
 /** The session's words of steps that are asked for. */
-export const captureWords = ({ control }: Session): Int32Array => new Int32Array(control, 8);
+export const captureWords = ({ control }: Session): Int32Array => new Int32Array(control, 8, captureSlotsBytes / 4);
+
+/** The session's words of signals that its shipper watches (signal-claims.ts). */
+export const watchedWords = ({ control }: Session): Int32Array => new Int32Array(control, watchedAt);
 
 /** Whether nobody ships for the session any more. */
 export function hasEnded({ control }: Session): boolean {
@@ -74,6 +79,8 @@ export interface ShipperStart {
   readonly main: AttachedThread;
   readonly options: ResolvedOptions;
   readonly pid: number;
+  /** Of signal-claims.ts. */
+  readonly signalWords: SharedArrayBuffer;
 }
 
 export type ToShipper =
@@ -81,5 +88,7 @@ export type ToShipper =
   /** `until`: the deadline, ns of `process.hrtime`, which all threads of a process share. `pulls`: what the flight recorder holds is sent, too. */
   | { readonly type: 'stop'; readonly until: bigint; readonly pulls: boolean }
   | { readonly type: 'toggleDevices'; readonly on: boolean }
+  /** The program began to listen for a signal, or ceased to. */
+  | { readonly type: 'signals' }
   /** Asks for `HeldResults` on `port`; `answered` (one Int32) becomes 1 once they are there. */
   | { readonly type: 'results'; readonly port: MessagePort; readonly answered: SharedArrayBuffer };

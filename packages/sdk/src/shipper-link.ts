@@ -1,7 +1,7 @@
 // The training thread's end of the shipper worker: starts it, and waits for it once, at the end.
 //
 //   stop()      returns to the event loop until FLUSHED, ERROR, the worker's exit, or the deadline
-//   stopNow()   the same without the event loop: Atomics.wait, for `process.exit` and signals
+//   stopNow()   the same without the event loop: Atomics.wait, for `process.exit`
 //
 // Invariant: neither waits longer than the deadline (and a little, for the worker to give up first); neither throws.
 
@@ -20,8 +20,7 @@ export class ShipperLink {
   /** `failed` is called when the worker cannot go on. */
   constructor(start: ShipperStart, failed: () => void) {
     this.#control = new Int32Array(start.session.control);
-    // Without the flags of this process: a loader or debugger is not meant for the worker.
-    this.#worker = new Worker(workerUrl(), { workerData: start, execArgv: [], name: 'ranktrace-shipper' });
+    this.#worker = startWorker(start);
     this.#ended = new Promise((resolve) => {
       this.#worker.on('message', (state: number) => {
         if (state === sessionState.flushed || state === sessionState.error) resolve();
@@ -45,6 +44,11 @@ export class ShipperLink {
   /** Begins to sample devices, or ends it. */
   toggleDevices(on: boolean): void {
     this.#post({ type: 'toggleDevices', on });
+  }
+
+  /** Watches the signals that the program does not handle now. */
+  updateSignals(): void {
+    this.#post({ type: 'signals' });
   }
 
   /** What the flight recorder has of the last active steps; blocks this thread. Undefined when the worker does not answer in time. */
@@ -92,6 +96,16 @@ export class ShipperLink {
 
   #post(message: ToShipper): void {
     this.#worker.postMessage(message);
+  }
+}
+
+/** Without the flags of this process: a loader or debugger is not meant for the worker. With Node's internals, where it lets us: signal-watch.ts. */
+function startWorker(start: ShipperStart): Worker {
+  const about = { workerData: start, name: 'ranktrace-shipper' };
+  try {
+    return new Worker(workerUrl(), { ...about, execArgv: ['--expose-internals'] });
+  } catch {
+    return new Worker(workerUrl(), { ...about, execArgv: [] });
   }
 }
 

@@ -1,136 +1,16 @@
-// Entry of the shipper worker: everything that costs time or may wait happens on this thread, never on one that trains.
-//
-// Invariants: it is unref'ed by the main thread, so it never keeps the process alive; it reports FLUSHED or ERROR exactly once, and
-// wakes who waits for that; it needs nothing of the main thread's event loop, which may be blocked or inside `process.exit`.
+// Entry of the shipper worker. It listens for signals first, and loads the rest then: until it listens, a signal ends the process at once, with
+// what was recorded so far.
 
-import { existsSync, writeSync } from 'node:fs';
-import { BroadcastChannel, parentPort, workerData } from 'node:worker_threads';
-import { Collector } from './collector.ts';
-import { SdkError } from './errors.ts';
-import { hostClock } from './host-clock.ts';
-import { recordingLimits } from './recording-limits.ts';
-import { Sampling } from './sample/sampling.ts';
-import { type ChannelMessage, channelName, type ShipperStart, sessionState, type ToShipper } from './session.ts';
-import { openShipper } from './shipper.ts';
-
-function run({ session, main, options, pid }: ShipperStart): void {
-  const { host, now, at, nsPerMs } = hostClock(options.testClock);
-  const identity = { run: options.run, rank: options.rank, worldSize: options.worldSize, incarnation: session.id, host, pid };
-  const notice = (line: string) => say(`ranktrace rank ${options.rank}: ${line}`);
-
-  let stopping = false;
-  const shipper = openShipper(options, identity, {
-    control: (message) => {
-      // After the last batch there is none.
-      if (stopping) return;
-      if (message.type === 'flush') collector.flush();
-      if (message.type === 'pull' && message.run === options.run) collector.pull(message.fromStep, message.toStep);
-      if (message.type === 'record' && message.run === options.run) collector.record(message.fromStep, message.toStep);
-    },
-    notice,
-  });
-  const collector = new Collector({
-    session: { ...session, epochNs: at(session.epochNs) },
-    identity,
-    shipper,
-    flushIntervalMs: options.flushIntervalMs,
-    flightRecorderSteps: options.flightRecorderSteps,
-    flightRecorderBytes: options.flightRecorderBytes,
-    mainThread: main.thread,
-    monotonicNs: now,
-    nsPerMs,
-    threadEnded,
-  });
-  collector.attach(main);
-  const sampling = new Sampling(
-    options,
-    (samples) => collector.addSamples(samples),
-    notice,
-    () => [collector.sampleRings()],
-  );
-
-  const channel = new BroadcastChannel(channelName);
-  const open = () => channel.postMessage({ type: 'open', session } satisfies ChannelMessage);
-  channel.onmessage = (event: unknown) => {
-    const message = (event as { data: ChannelMessage }).data;
-    if (message.type === 'attach') collector.attach(message);
-    else if (message.type === 'ask' && !stopping) open();
-  };
-  open();
-
-  const drainIntervalMs = Math.min(recordingLimits.drainIntervalMs, options.flushIntervalMs);
-  const tick = () => guard(session.control, () => collector.tick());
-  const timer = setInterval(tick, drainIntervalMs);
-  parentPort?.on('message', (message: ToShipper) => {
-    if (message.type === 'attach') return collector.attach(message);
-    if (stopping) return;
-    if (message.type === 'toggleDevices') return sampling.toggleDevices(message.on);
-    if (message.type === 'results') return guard(session.control, () => answer(message, collector));
-    stopping = true;
-    clearInterval(timer);
-    sampling.stop();
-    guard(session.control, async () => {
-      if (message.pulls) collector.pull();
-      collector.flush(true);
-      // A worker that has just begun reads this late: whoever waits does not wait longer for that.
-      await shipper.drained(Math.max(0, Number(message.until - process.hrtime.bigint()) / 1e6));
-      const closed = shipper.close();
-      report(session.control, sessionState.flushed);
-      channel.close();
-      await closed;
-      parentPort?.close();
-    });
-  });
-  report(session.control, sessionState.ready);
-  tick();
-}
-
-/** The training thread waits for this, outside its event loop. */
-function answer({ port, answered }: Extract<ToShipper, { type: 'results' }>, collector: Collector): void {
-  port.postMessage(collector.results());
-  const word = new Int32Array(answered);
-  Atomics.store(word, 0, 1);
-  Atomics.notify(word, 0);
-}
-
-/** Runs `work`; what it throws is a bug of ours, and must end recording rather than training. */
-function guard(control: SharedArrayBuffer, work: () => void | Promise<void>): void {
-  try {
-    work()?.catch((error: unknown) => fail(control, error));
-  } catch (error) {
-    fail(control, error);
-  }
-}
-
-function fail(control: SharedArrayBuffer, error: unknown): void {
-  report(control, sessionState.error);
-  const text = error instanceof SdkError ? error.message : error instanceof Error ? error.stack : String(error);
-  say(`ranktrace: recording ended: ${text}`);
-  process.exit(1); // Of this thread only.
-}
-
-function report(control: SharedArrayBuffer, state: number): void {
-  const word = new Int32Array(control);
-  Atomics.store(word, 0, state);
-  Atomics.notify(word, 0);
-  parentPort?.postMessage(state);
-}
-
-/** Straight to the descriptor: a worker's `process.stderr` goes through the main thread, which may be blocked. */
-function say(line: string): void {
-  try {
-    writeSync(2, `${line}\n`);
-  } catch {
-    // Nobody listens.
-  }
-}
-
-/** Whether the system's thread `tid` of this process has ended; false where nobody can say. A terminated thread says no goodbye. */
-function threadEnded(tid: number): boolean {
-  return existsSync('/proc/self/task') && !existsSync(`/proc/self/task/${tid}`);
-}
+import { workerData } from 'node:worker_threads';
+import { type ShipperStart, watchedWords } from './session.ts';
+import { SignalWatch, signalHandles } from './signal-watch.ts';
 
 const start = workerData as ShipperStart;
-// What a socket's own callback throws, too: nobody may wait for a worker that is gone.
-process.on('uncaughtException', (error) => fail(start.session.control, error));
-guard(start.session.control, () => run(start));
+const signals = new SignalWatch({
+  words: start.signalWords,
+  watched: watchedWords(start.session),
+  send: (signal) => process.kill(process.pid, signal),
+  makeHandle: signalHandles(),
+});
+const { runShipper } = await import('./shipper-thread.ts');
+runShipper(start, signals);

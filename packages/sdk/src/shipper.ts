@@ -29,6 +29,8 @@ export interface Shipper {
   readonly droppedBatches: number;
   /** Whether everything is acknowledged (for files: on disk); waits for it at most `deadlineMs`. */
   drained(deadlineMs: number): Promise<boolean>;
+  /** From here on `drained` waits for nobody who is away. */
+  hurry(): void;
   /**
    * Stops sending. What is not acknowledged stays in the spool for the next incarnation of this rank: that is settled, and said, before
    * this returns; the promise is for the connection alone.
@@ -111,6 +113,7 @@ class SpooledShipper implements Shipper, TransportHandlers {
   /** Why we were away, as far as it was told, since the last `up`. */
   readonly #awayTold = new Set<string>();
   #pumping = false;
+  #hurries = false;
   #closed = false;
   #dropped = 0;
   #corruptSeen = 0;
@@ -169,7 +172,7 @@ class SpooledShipper implements Shipper, TransportHandlers {
 
   async drained(deadlineMs: number): Promise<boolean> {
     this.#pump();
-    if (this.#isDrained()) return true;
+    if (this.#isDrained() || (this.#hurries && !this.#up)) return this.#isDrained();
     await new Promise<void>((resolve) => {
       const done = () => {
         clearTimeout(timer);
@@ -180,6 +183,11 @@ class SpooledShipper implements Shipper, TransportHandlers {
       this.#whenDrained.add(done);
     });
     return this.#isDrained();
+  }
+
+  hurry(): void {
+    this.#hurries = true;
+    if (!this.#up) this.#waitNoMore();
   }
 
   async close(): Promise<void> {
@@ -214,6 +222,7 @@ class SpooledShipper implements Shipper, TransportHandlers {
     if (this.#up && this.#flushing.length > 0) this.#sendAgain();
     this.#up = false;
     this.#pinger?.stop();
+    if (this.#hurries) this.#waitNoMore();
     // Hours away are one line per reason; a connection that flaps is told when it is down for longer, or every 10 s.
     if (this.#awayTold.has(reason) || this.#awayTold.size >= limits.awayReasonsMax) return;
     // A name that was made up is known to nobody else: no later start brings what waits.
@@ -320,7 +329,11 @@ class SpooledShipper implements Shipper, TransportHandlers {
       this.#load();
     }
     this.#pumping = false;
-    if (this.#isDrained()) for (const done of this.#whenDrained) done();
+    if (this.#isDrained()) this.#waitNoMore();
+  }
+
+  #waitNoMore(): void {
+    for (const done of this.#whenDrained) done();
   }
 
   /** Reads on from disk while memory has room. A leftover that is read and settled to its end is deleted. */
