@@ -78,7 +78,8 @@ export function createIngest({ stores, live, replays, metrics, alerts, quarantin
       const result = store.append(bytes, header);
       // A replay that is still under way finds the batch in the store.
       if (result === 'stored' && !replays.isRunning(header.run)) live.update(decoded, countsOf(store, header));
-      if (result === 'stored') alerts?.take(decoded, countsOf(store, header));
+      const source = store.source(header);
+      if (result === 'stored' && source !== undefined) alerts?.take(decoded, source);
       if (result === 'stored') metrics?.stored(decoded, bytes.length);
       return { result, batch };
     } catch (error) {

@@ -1,4 +1,5 @@
 import { limits as batchLimits, frameHeaderBytes } from '@ranktrace/protocol';
+import { alertLimits } from '@ranktrace/trace';
 import { expect, test } from 'vitest';
 import { aggregatorLimits as limits } from './limits.ts';
 
@@ -10,6 +11,8 @@ test('limits fit each other', () => {
   expect(limits.webSocketPayloadBytesMax).toBeGreaterThan(batchLimits.batchBytesMax);
   expect(limits.natsAckPendingMax).toBeGreaterThanOrEqual(limits.natsFetchMessagesMax);
   expect(limits.natsAckWaitMs).toBeGreaterThan(limits.natsFetchExpiresMs);
+  // What a broker delivers a second time, and once more, is not lost.
+  expect(alertLimits.alertMissingMs).toBeGreaterThan(2 * (limits.natsAckWaitMs + limits.natsFetchExpiresMs + limits.natsRetryMsMax));
   expect(limits.lockStaleMs).toBeGreaterThan(5 * limits.syncIntervalMs);
   // A page that reads is never taken for one that does not: it has several pings' time.
   expect(limits.viewSilenceMsMax).toBeGreaterThan(3 * limits.pingIntervalMs);

@@ -80,6 +80,11 @@ export class SegmentSource {
     return this.#present.missing;
   }
 
+  /** Of them, those below `sequence`. */
+  missingBelow(sequence: number): number {
+    return this.#present.missingBelow(sequence);
+  }
+
   /** The missing sequences as ranges: `from` included, `to` not. */
   gaps(): Generator<{ readonly from: number; readonly to: number }> {
     return this.#present.gaps();

@@ -29,6 +29,16 @@ export class SequenceSet {
     return (this.#ends.at(-1) ?? 0) - this.#count;
   }
 
+  /** Numbers from 0 to below `end` that are not in the set. */
+  missingBelow(end: number): number {
+    let missing = 0;
+    for (const { from, to } of this.gaps()) {
+      if (from >= end) break;
+      missing += Math.min(to, end) - from;
+    }
+    return missing;
+  }
+
   has(sequence: number): boolean {
     const index = this.#rangeAt(sequence);
     return index >= 0 && sequence < (this.#ends[index] as number);

@@ -313,8 +313,8 @@ describe('through ingest', () => {
         expect(service.states).toEqual(['data_loss firing']);
         expect(service.told[0]).toMatchObject({ ranks: [0], after: 8, unit: 'count' });
         job.pause(70, same, [0]);
-        job.send(1, [], { header: { sequence: 500 } });
-        job.pause(15, {}, [1]);
+        job.send(1, [], { header: { sequence: 5000 } });
+        job.pause(160, {}, [1]);
         await service.alerts.settled();
         expect(service.states).toEqual(['data_loss firing', 'data_loss resolved', 'data_loss firing']);
         expect(service.told[2]).toMatchObject({ ranks: [1] });

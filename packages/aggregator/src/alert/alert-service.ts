@@ -25,11 +25,10 @@ import {
 import type { CaptureSteps } from '../capture/capture-steps.ts';
 import { messageOf, systemCode } from '../errors.ts';
 import { aggregatorLimits as limits } from '../limits.ts';
-import type { StoredCounts } from '../live-state.ts';
 import type { RunStore } from '../run-store.ts';
 import { type AlertPlace, causeOfHint, explainAlert } from './alert-cause.ts';
 import { AlertLog, readAlertLog } from './alert-log.ts';
-import { BatchFacts } from './batch-facts.ts';
+import { BatchFacts, type Sequences } from './batch-facts.ts';
 
 export interface AlertServiceOptions {
   readonly rules?: AlertRules | undefined;
@@ -97,14 +96,14 @@ export class AlertService implements AsyncDisposable {
     }, limits.alertTickMs).unref();
   }
 
-  /** A batch was stored; `counts` are those of its incarnation, with it. Never throws. */
-  take(batch: Batch, counts: StoredCounts): void {
+  /** A batch was stored; `sequences` are those of its incarnation, with it. Never throws. */
+  take(batch: Batch, sequences: Sequences): void {
     const { run } = batch.header;
     try {
       const alerts = this.#runs.get(run) ?? this.#open(run);
       if (alerts === undefined) return;
       const nowMs = this.#nowMs();
-      alerts.facts.feed(alerts.engine, batch, counts, nowMs);
+      alerts.facts.feed(alerts.engine, batch, sequences, nowMs);
       alerts.isChanged = true;
       this.#changed(alerts, alerts.engine.changes(nowMs));
     } catch (error) {

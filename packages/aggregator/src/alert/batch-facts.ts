@@ -10,10 +10,9 @@
 // Facts that set the context: `batch_size`, `sequence_length`, … (`contextNames`, in any spelling), and all that begin with `context.`.
 
 import { type Batch, capturedKey, readRunning, runningKey, spanState } from '@ranktrace/protocol';
-import { type AlertEngine, contextKeyOf, type StepTag, tagOfPhase } from '@ranktrace/trace';
+import { type AlertEngine, alertLimits, contextKeyOf, type RankFact, type StepTag, tagOfPhase } from '@ranktrace/trace';
 import { metadataOf } from '../batch-metadata.ts';
 import { aggregatorLimits as limits } from '../limits.ts';
-import type { StoredCounts } from '../live-state.ts';
 
 /** Letters and digits of facts that decide how long a step takes. */
 const contextNames: ReadonlySet<string> = new Set([
@@ -26,32 +25,49 @@ const contextNames: ReadonlySet<string> = new Set([
 /** Counters of memory, as the SDK calls them. */
 const memoryCounters: ReadonlySet<string> = new Set(['rss', 'memory used']);
 
-interface Life {
-  readonly dropped: number;
+/** The sequence numbers of one incarnation's batches in the store; asked again, as they are then. */
+export interface Sequences {
+  /** Those from 0 to the largest that are not there. */
   readonly missing: number;
-  readonly sequence: number;
+  /** Of them, those below `sequence`. */
+  missingBelow(sequence: number): number;
+}
+
+interface Life {
+  dropped: number;
+  sequences: Sequences;
+  /** The highest that came, and what it was when losses were looked for last. */
+  sequence: number;
+  checked: number;
+  /** Batches below what was `checked` before, missing to this day. */
+  lost: number;
 }
 
 interface RankFacts {
   readonly lives: Map<string, Life>;
+  /** How long the rank was heard since losses were looked for last, ms; when it was heard last. */
+  heardMs: number;
+  lastMs: number;
   readonly context: Map<string, string>;
   worldSize: number;
   key: number;
 }
 
+type Losses = Pick<RankFact, 'dropped' | 'missing' | 'lost'>;
+
 /** Feeds one engine. Bounded: lives and facts of a rank. */
 export class BatchFacts {
   readonly #ranks = new Map<number, RankFacts>();
 
-  /** `counts`: of the batch's incarnation in the store. */
-  feed(engine: AlertEngine, batch: Batch, counts: StoredCounts, nowMs: number): void {
+  /** `sequences`: of the batch's incarnation in the store. */
+  feed(engine: AlertEngine, batch: Batch, sequences: Sequences, nowMs: number): void {
     const { header, tables } = batch;
     const { rank, incarnation } = header;
     const facts = this.#factsOf(rank);
-    const { dropped, missing } = lossesOf(facts, batch, counts);
+    const losses = lossesOf(facts, batch, sequences, nowMs);
     const clockSamples = tables.clockSamples.length;
     const { worldSize, host, last: ended } = header;
-    engine.rank(rank, { worldSize, host, incarnation, ended, dropped, missing, clockSamples }, nowMs);
+    engine.rank(rank, { worldSize, host, incarnation, ended, ...losses, clockSamples }, nowMs);
     readContext(facts, batch);
     feedSteps(engine, batch, facts.key);
     feedCounters(engine, batch);
@@ -62,7 +78,7 @@ export class BatchFacts {
   #factsOf(rank: number): RankFacts {
     let facts = this.#ranks.get(rank);
     if (facts === undefined) {
-      facts = { lives: new Map(), context: new Map(), worldSize: 0, key: 0 };
+      facts = { lives: new Map(), heardMs: 0, lastMs: Number.POSITIVE_INFINITY, context: new Map(), worldSize: 0, key: 0 };
       this.#ranks.set(rank, facts);
     }
     return facts;
@@ -70,23 +86,40 @@ export class BatchFacts {
 }
 
 /** Over all lives of the rank; the oldest are forgotten with what they lost, so that the sum is never told twice. */
-function lossesOf(
-  { lives }: RankFacts,
-  { header }: Batch,
-  { missing }: StoredCounts,
-): { readonly dropped: number; readonly missing: number } {
-  const before = lives.get(header.incarnation);
-  const isNewer = before === undefined || header.sequence > before.sequence;
-  const dropped = isNewer ? header.dropped.events + header.dropped.batches : before.dropped;
-  lives.set(header.incarnation, { dropped, missing, sequence: isNewer ? header.sequence : before.sequence });
+function lossesOf(facts: RankFacts, { header }: Batch, sequences: Sequences, nowMs: number): Losses {
+  const { lives } = facts;
+  const life = lives.get(header.incarnation) ?? { dropped: 0, sequences, sequence: -1, checked: 0, lost: 0 };
+  if (header.sequence > life.sequence) {
+    life.dropped = header.dropped.events + header.dropped.batches;
+    life.sequence = header.sequence;
+  }
+  life.sequences = sequences;
+  lives.set(header.incarnation, life);
   const [oldest] = lives.keys();
   if (lives.size > limits.alertLivesPerRankMax && oldest !== undefined) lives.delete(oldest);
-  const sum = { dropped: 0, missing: 0 };
-  for (const life of lives.values()) {
-    sum.dropped += life.dropped;
-    sum.missing += life.missing;
+  lookForLosses(facts, nowMs);
+  const sum = { dropped: 0, missing: 0, lost: 0 };
+  for (const { dropped, sequences, lost } of lives.values()) {
+    sum.dropped += dropped;
+    sum.missing += sequences.missing;
+    sum.lost += lost;
   }
   return sum;
+}
+
+/**
+ * A batch is lost when it was passed by others and the rank was heard for `alertMissingMs` since: time in which nobody hears it, such as while the
+ * broker is away, brings nothing again. So each look counts what is still missing of what was missing at the look before.
+ */
+function lookForLosses(facts: RankFacts, nowMs: number): void {
+  facts.heardMs += Math.max(0, Math.min(nowMs - facts.lastMs, alertLimits.alertSilentMs));
+  facts.lastMs = nowMs;
+  if (facts.heardMs < alertLimits.alertMissingMs) return;
+  facts.heardMs = 0;
+  for (const life of facts.lives.values()) {
+    life.lost = life.sequences.missingBelow(life.checked);
+    life.checked = life.sequence;
+  }
 }
 
 function readContext(facts: RankFacts, { header, strings, tables }: Batch): void {

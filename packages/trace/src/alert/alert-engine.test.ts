@@ -52,7 +52,7 @@ class Job {
   fact(rank: number): RankFact {
     const host = this.#shape.hosts?.(rank) ?? 'host-a';
     const worldSize = this.#shape.worldSize ?? this.ranks;
-    return { worldSize, host, incarnation: '0001', ended: false, dropped: 0, missing: 0, clockSamples: 1, ...this.lost.get(rank) };
+    return { worldSize, host, incarnation: '0001', ended: false, dropped: 0, missing: 0, lost: 0, clockSamples: 1, ...this.lost.get(rank) };
   }
 
   run(steps: number): this {
@@ -320,16 +320,28 @@ describe('ranks', () => {
   });
 
   it('whose batches come out of order lose nothing, but for those that never come', () => {
-    const job = new Job().run(100);
+    const job = new Job({ rules: { off: ['hang'] } }).run(100);
     job.lost.set(1, { missing: 2 });
-    job.wait(5000);
+    job.wait(300_000);
     job.lost.set(1, { missing: 0 });
     job.wait(30_000);
     expect(job.told).toEqual([]);
-    job.lost.set(1, { missing: 1 });
-    job.wait(15_000);
+    job.lost.set(1, { missing: 1, lost: 1 });
+    job.wait(2000);
     expect(job.kinds()).toEqual(['fired data_loss']);
     expect(job.last().summary).toBe('data of rank 1 is lost: 1 batches are missing');
+  });
+
+  it('that ended have lost what does not come for a while after', () => {
+    const job = new Job({ rules: { off: ['hang'] } }).run(100);
+    job.lost.set(1, { missing: 3, ended: true });
+    job.wait(2000);
+    job.silent.add(1);
+    job.wait(60_000);
+    expect(job.kinds()).not.toContain('fired data_loss');
+    job.wait(20_000);
+    expect(job.kinds()).toContain('fired data_loss');
+    expect(job.last().summary).toBe('data of rank 1 is lost: 3 batches are missing');
   });
 
   it('on a host without clock pings are unaligned, where there are several hosts', () => {
@@ -528,6 +540,7 @@ describe('an engine', () => {
           ended: random.chance(0.01),
           dropped: random.whole(9),
           missing: random.whole(3),
+          lost: random.whole(2),
           clockSamples: random.whole(2),
           worldSize: random.whole(100_000),
         },

@@ -38,6 +38,8 @@ export interface RankFact {
   readonly dropped: number;
   /** Batches that are missing in the sequences of all its lives. */
   readonly missing: number;
+  /** Of them, those that came neither out of order nor again, while others of the rank did for `alertMissingMs`. */
+  readonly lost: number;
   /** Clock pings in this batch. */
   readonly clockSamples: number;
 }
@@ -50,9 +52,8 @@ interface RankState {
   clockMs: number;
   dropped: number;
   missing: number;
-  /** The most that was missing, and since when there is more than was lost for sure. */
+  /** The most that was lost for sure. */
   missingLost: number;
-  missingSinceMs: number;
   lostAtMs: number;
   /** Steps since `overhead` was judged: number, ns, ns of recording. */
   steps: number;
@@ -179,8 +180,10 @@ export class AlertEngine {
       state.lostAtMs = nowMs;
       state.dropped = fact.dropped;
     }
-    if (fact.missing <= state.missingLost) state.missingSinceMs = Number.NaN;
-    else if (Number.isNaN(state.missingSinceMs)) state.missingSinceMs = nowMs;
+    if (fact.lost > state.missingLost) {
+      state.lostAtMs = nowMs;
+      state.missingLost = fact.lost;
+    }
     state.missing = fact.missing;
     this.#stopped.clear(rank, state.ended ? 'the rank ended' : known === undefined ? 'the rank came' : 'the rank is back');
   }
@@ -420,9 +423,9 @@ export class AlertEngine {
   }
 
   #judgeLoss(rank: number, state: RankState): void {
-    if (this.#nowMs - state.missingSinceMs >= limits.alertMissingMs) {
+    // Nothing newer of it will come that could tell.
+    if (state.ended && state.missing > state.missingLost && this.#nowMs - state.lastMs >= limits.alertMissingMs) {
       state.missingLost = state.missing;
-      state.missingSinceMs = Number.NaN;
       state.lostAtMs = this.#nowMs;
     }
     if (Number.isNaN(state.lostAtMs)) return;
@@ -469,7 +472,7 @@ const waitText = ({ group, op, sequence, inside }: StuckCollective): string =>
 const growthOf = ({ memory }: RankState): number => Math.max(0, ...[...memory.values()].map(({ growth }) => growth ?? 0));
 const seconds = (ms: number): string => lengthText(ms * 1e6);
 
-function newRank({ host, incarnation, ended, missing }: Omit<RankFact, 'worldSize' | 'clockSamples'>, nowMs: number): RankState {
+function newRank({ host, incarnation, ended, missing }: Omit<RankFact, 'worldSize' | 'clockSamples' | 'lost'>, nowMs: number): RankState {
   return {
     ...{ host, incarnation, ended },
     lastMs: nowMs,
@@ -477,7 +480,6 @@ function newRank({ host, incarnation, ended, missing }: Omit<RankFact, 'worldSiz
     dropped: 0,
     missing,
     missingLost: 0,
-    missingSinceMs: Number.NaN,
     lostAtMs: Number.NaN,
     steps: 0,
     length: 0,

@@ -25,8 +25,11 @@ export const alertLimits = {
   alertJoinMs: 30_000,
   /** Incidents of one rule that are open at once; what comes beyond joins the last. */
   alertOpenPerRuleMax: 64,
-  /** Batches of a rank may come out of order: missing ones are lost after this time. */
-  alertMissingMs: 10_000,
+  /**
+   * Batches of a rank may come out of order, and a broker delivers again after its `natsAckWaitMs`: what is missing is lost when others of the rank
+   * came for so long.
+   */
+  alertMissingMs: 75_000,
   /** The last steps that a limit is held against, and how many of them must be over it (or, to be over, at most). */
   alertLimitSteps: 8,
   alertLimitStepsOver: 6,

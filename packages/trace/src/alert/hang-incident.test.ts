@@ -32,6 +32,7 @@ class Job {
       ended: this.ended.has(rank),
       dropped: 0,
       missing: 0,
+      lost: 0,
       clockSamples: 1,
     };
     this.engine.rank(rank, fact, began + this.nowMs);

@@ -25,7 +25,7 @@ class Watched {
     this.#nowMs += Math.max(...lengths) / ms;
     for (const [rank, { data, forward, allReduce }] of ranks.entries()) {
       const worldSize = ranks.length;
-      const fact = { worldSize, host: 'a', incarnation: '1', ended: false, dropped: 0, missing: 0, clockSamples: 1 };
+      const fact = { worldSize, host: 'a', incarnation: '1', ended: false, dropped: 0, missing: 0, lost: 0, clockSamples: 1 };
       this.engine.rank(rank, fact, this.#nowMs);
       const phases = new Map([
         ['data', data],

@@ -25,7 +25,7 @@ export function alertsOf(rows: readonly StepRow[]): EngineAlert[] {
   let nowMs = Date.UTC(2026, 0, 5, 12);
   for (const [at, { ms, tag }] of rows.entries()) {
     nowMs += ms;
-    engine.rank(0, { worldSize: 1, host: 'a', incarnation: '1', ended: false, dropped: 0, missing: 0, clockSamples: 1 }, nowMs);
+    engine.rank(0, { worldSize: 1, host: 'a', incarnation: '1', ended: false, dropped: 0, missing: 0, lost: 0, clockSamples: 1 }, nowMs);
     engine.step(0, { step: at, length: ms * 1e6, overhead: 0, phases: new Map(), context: 0, tag });
     told.push(...engine.changes(nowMs));
   }
