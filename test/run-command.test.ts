@@ -1,6 +1,6 @@
 // `ranktrace run` as a person types it: options of the program behind it, programs that name their run themselves, alerts without a service.
 
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { type Alert, alertSchema } from '@ranktrace/protocol';
 import { afterAll, describe, expect, it } from 'vitest';
 import { startNatsServer } from './setup/nats-server.ts';
-import { repository, runCommand } from './setup/ranktrace-command.ts';
+import { repository, runCommand, startCommand } from './setup/ranktrace-command.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-run-'));
 afterAll(() => rmSync(directory, { recursive: true }));
@@ -45,10 +45,10 @@ describe('what is whose option', () => {
 });
 
 /** A program that names its run itself. */
-const named = (expression: string): string[] => {
+const named = (expression: string, more = ''): string[] => {
   const script = `
     import { profile } from '@ranktrace/sdk';
-    const prof = profile({ run: ${expression} }).start();
+    const prof = profile({ run: ${expression} ${more} }).start();
     for (let step = 0; step < 20; step++) { prof.step(); await new Promise((resolve) => setTimeout(resolve, 2)); }
     await prof.stop();`;
   return [node, '--input-type=module', '-e', script];
@@ -111,6 +111,44 @@ describe('a program that names its run itself', () => {
     const second = await runCommand(args);
     expect(second.code, second.stderr).toBe(0);
     expect(linesOf(second.stderr, 'was in')).toEqual([`ranktrace: run "same" was in "${out}" before: what follows is added to it`]);
+  });
+
+  it('with a spool of its own, too, over NATS and straight, also of ranks that are killed', async () => {
+    await using server = await startNatsServer();
+    const spool = join(directory, 'own-spool');
+    for (const [name, nats] of [
+      ['straight-own', []],
+      ['nats-own', ['--nats', server.url]],
+    ] as const) {
+      const out = join(directory, name);
+      const program = named(`'${name}'`, `, spoolDirectory: ${JSON.stringify(spool)}`);
+      const { stdout, stderr, code } = await runCommand(['run', ...nats, '--ranks', '2', '--json', '--out', out, ...program]);
+      expect(code, stderr).toBe(0);
+      expect(JSON.parse(stdout)).toMatchObject({ run: name, findings: [] });
+      expect(linesOf(stderr, 'names its run')).toHaveLength(1);
+    }
+    // Nobody answers at its url: what lies in its spool is taken, and what others left there stays.
+    const other = join(spool, 'others-run', 'rank-0-lz1-1');
+    mkdirSync(other, { recursive: true });
+    const away = named("'away-own'", `, spoolDirectory: ${JSON.stringify(spool)}, url: 'ws://127.0.0.1:1', exitDeadlineMs: 100`);
+    const { stdout, stderr, code } = await runCommand(['run', '--json', '--out', join(directory, 'away-own'), ...away]);
+    expect(code, stderr).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({ run: 'away-own', steps: expect.objectContaining({ length: 20 }) });
+    expect(readdirSync(join(spool, 'away-own'))).toEqual([]);
+    expect(existsSync(other)).toBe(true);
+  });
+
+  it('and sends it elsewhere is told so, and not asked whether it records', async () => {
+    const service = startCommand(['serve', '--listen', '127.0.0.1:0', '--out', join(directory, 'elsewhere')]);
+    await service.said('listening on');
+    const address = /http:\/\/[^ ,]*/.exec(service.output())?.[0]?.replace('http', 'ws') ?? '';
+    const program = named("'theirs'", `, url: ${JSON.stringify(address)}`);
+    const { stderr, code } = await runCommand(['run', '--out', join(directory, 'nothing-here'), ...program]);
+    expect(code).toBe(1);
+    expect(stderr).not.toContain('use @ranktrace/sdk?');
+    expect(stderr).toContain(`the program sends run "theirs" to ${address} itself`);
+    service.child.kill('SIGTERM');
+    await service.ended;
   });
 
   it('works over NATS, too, and takes no run of anybody else', async () => {

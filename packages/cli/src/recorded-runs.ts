@@ -2,11 +2,11 @@
 // what arrives says which runs there are.
 //
 //   straight to this process   every run that arrives is the ranks': nobody else knows the port
-//   over NATS                  others' runs are there, too: the ranks' are those in their spool, <spool>/<run>/…
+//   over NATS                  others' runs are there, too: the ranks' are those that they say when they begin (rank-notes.ts)
 
-import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Aggregator, isRunName } from '@ranktrace/aggregator';
+import type { Aggregator } from '@ranktrace/aggregator';
+import type { RankNotes } from './rank-notes.ts';
 
 export interface RecordedRunsOptions {
   /** The name that the ranks were given, and whether somebody chose it. */
@@ -15,7 +15,7 @@ export interface RecordedRunsOptions {
   /** Whether no run of that name was there before. */
   readonly isNew: boolean;
   readonly out: string;
-  readonly spool: string;
+  readonly notes: RankNotes;
   readonly overNats: boolean;
   readonly tell: (line: string) => void;
 }
@@ -44,9 +44,10 @@ export class RecordedRuns {
 
   /** Takes in what is new, and tells it. */
   async look(): Promise<void> {
-    const { name, overNats, tell } = this.#options;
+    const { name, overNats, notes, tell } = this.#options;
     const found = this.#aggregator.status().runs.flatMap(({ run, ranks }) => (ranks.length > 0 ? [run] : []));
-    for (const run of overNats ? [...found, ...this.#inSpool()] : found) {
+    const said = overNats ? notes.read().flatMap(({ run, url }) => (isNats(url) ? [run] : [])) : [];
+    for (const run of [...found, ...said]) {
       if (this.#seen.has(run)) continue;
       this.#seen.add(run);
       if (run !== name) this.#tellOwnName(run);
@@ -69,15 +70,6 @@ export class RecordedRuns {
     if (isChosen) tell(`${itself}: --name ${name} has no effect on it, and it is stored in "${join(out, run)}"`);
     else tell(`${itself}: it is stored in "${join(out, run)}"`);
   }
-
-  #inSpool(): readonly string[] {
-    try {
-      return readdirSync(this.#options.spool, { withFileTypes: true })
-        .filter((entry) => entry.isDirectory() && isRunName(entry.name))
-        .map((entry) => entry.name);
-    } catch {
-      // No rank has begun to write yet.
-      return [];
-    }
-  }
 }
+
+const isNats = (url: string | null): boolean => url !== null && /^(nats|tls):/.test(url);

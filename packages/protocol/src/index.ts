@@ -60,6 +60,7 @@ export {
   readRunning,
   runningSchema,
 } from './messages.ts';
+export { type RankNote, rankNoteSchema } from './rank-note.ts';
 export { crc32, decodeFrameHeader, encodeFrameHeader, frameHeaderBytes, isSegment, segmentMagic } from './segment.ts';
 export {
   aggregatorInbox,

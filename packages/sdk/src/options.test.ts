@@ -204,6 +204,7 @@ test('every option has a variable, and every variable sets its option', () => {
     overheadBudget: 0.02,
     sampleIntervalMs: 250,
     cudaVisibleDevices: undefined,
+    launchDirectory: undefined,
     hasLocalRank: false,
     nats: {
       servers: ['nats://a:1', 'nats://b:2'],

@@ -156,6 +156,8 @@ export interface ResolvedOptions {
   /** `CUDA_VISIBLE_DEVICES`, and whether a launcher gave a local rank: which devices are this rank's. */
   readonly cudaVisibleDevices: string | undefined;
   readonly hasLocalRank: boolean;
+  /** Where a launcher wants to be told what this rank records (rank-note.ts). */
+  readonly launchDirectory: string | undefined;
   /** For tests: the clock of another host. */
   readonly testClock: TestClock | undefined;
   /** What the user should know about these choices, one line each. */
@@ -423,6 +425,7 @@ export function resolveOptions(
     sampleIntervalMs: read('sampleIntervalMs', 1000),
     cudaVisibleDevices: environment.CUDA_VISIBLE_DEVICES,
     hasLocalRank: localChoice,
+    launchDirectory: isSet(environment.RANKTRACE_LAUNCH_DIRECTORY) ? environment.RANKTRACE_LAUNCH_DIRECTORY : undefined,
     testClock: testClockOf(environment.RANKTRACE_TEST_CLOCK),
     notices,
   };

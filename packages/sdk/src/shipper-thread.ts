@@ -9,6 +9,7 @@ import { BroadcastChannel, parentPort } from 'node:worker_threads';
 import { Collector } from './collector.ts';
 import { SdkError } from './errors.ts';
 import { hostClock } from './host-clock.ts';
+import { leaveNote } from './rank-note.ts';
 import { recordingLimits } from './recording-limits.ts';
 import { Sampling } from './sample/sampling.ts';
 import { type ChannelMessage, channelName, type ShipperStart, sessionState, type ToShipper } from './session.ts';
@@ -28,6 +29,7 @@ function run({ session, main, options, pid }: ShipperStart, signals: SignalWatch
   const notice = (line: string) => say(`ranktrace rank ${options.rank}: ${line}`);
 
   let stopping = false;
+  leaveNote(options, session.id);
   const shipper = openShipper(options, identity, {
     control: (message) => {
       // After the last batch there is none.

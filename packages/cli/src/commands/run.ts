@@ -9,7 +9,7 @@
 
 import { existsSync } from 'node:fs';
 import { access, constants, rm } from 'node:fs/promises';
-import { dirname, join, resolve } from 'node:path';
+import { dirname, join, resolve, sep } from 'node:path';
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import {
   type Aggregator,
@@ -21,7 +21,7 @@ import {
   startAggregator,
   traceFormatOf,
 } from '@ranktrace/aggregator';
-import type { Alert } from '@ranktrace/protocol';
+import type { Alert, RankNote } from '@ranktrace/protocol';
 import { RunBlameSink } from '@ranktrace/trace';
 import { CliError } from '../errors.ts';
 import { formatBytes, printable } from '../format.ts';
@@ -30,6 +30,7 @@ import { mergeAndReport } from '../merge-and-report.ts';
 import { openBrowser, pageAddress } from '../open-browser.ts';
 import { pageDirectory } from '../page-directory.ts';
 import { formatReport, reportData } from '../print-summary.ts';
+import { RankNotes } from '../rank-notes.ts';
 import { RankProcesses } from '../rank-processes.ts';
 import { RecordedRuns } from '../recorded-runs.ts';
 import { type RunStatus, showRunStatus } from '../run-status.ts';
@@ -88,7 +89,8 @@ export async function run(command: readonly string[], options: RunOptions): Prom
     if (options.open && process.stdout.isTTY === true) openBrowser(view(name), options.environment);
   }
   const isChosen = options.name !== undefined;
-  const runs = new RecordedRuns(aggregator, { name, isChosen, isNew, out: options.out, spool, overNats: options.nats !== undefined, tell });
+  using notes = new RankNotes();
+  const runs = new RecordedRuns(aggregator, { name, isChosen, isNew, out: options.out, notes, overNats: options.nats !== undefined, tell });
   const url = options.nats?.servers[0] ?? aggregator.address.replace(/^http/, 'ws');
   const ranks = await RankProcesses.start(command, {
     ranks: options.ranks,
@@ -97,6 +99,7 @@ export async function run(command: readonly string[], options: RunOptions): Prom
       RANKTRACE_RUN: name,
       RANKTRACE_URL: url,
       RANKTRACE_SPOOL_DIRECTORY: spool,
+      RANKTRACE_LAUNCH_DIRECTORY: notes.directory,
       ...natsEnvironment(options.nats),
     },
     // With --json, stdout is the report's alone.
@@ -118,7 +121,9 @@ export async function run(command: readonly string[], options: RunOptions): Prom
   await lastBatches(aggregator, ranks.started, options.nats === undefined ? quietMs : quietNatsMs);
   status.stop();
   status = undefined;
-  if (await takeSpool(aggregator, spool)) await rm(spool, { recursive: true, force: true });
+  for (const directory of spoolsOf(notes.read(), spool)) {
+    if (await takeSpool(aggregator, directory)) await rm(directory, { recursive: true, force: true });
+  }
   await runs.look();
   runs.stop();
   leftover.isEmpty = isNew && !runs.names.includes(name) && !existsSync(spool);
@@ -127,7 +132,7 @@ export async function run(command: readonly string[], options: RunOptions): Prom
   const written = await writeRuns(aggregator, names, options, config, exit.code);
   if (exit.code !== 0) say(exit.reason);
   if (written === 'nothing') {
-    say(`no events arrived: does "${command.join(' ')}" use @ranktrace/sdk?`);
+    for (const line of whyNothing(notes.read(), url, command)) say(line);
     return exit.code === 0 ? 1 : exit.code;
   }
   if (page !== undefined && !interrupt.signal.aborted) {
@@ -210,6 +215,23 @@ function natsEnvironment(nats: NatsConnectOptions | undefined): NodeJS.ProcessEn
     ...(user !== undefined && { RANKTRACE_NATS_USER: user }),
     ...(pass !== undefined && { RANKTRACE_NATS_PASS: pass }),
   };
+}
+
+/** Where batches of the ranks may lie: what they were given, and those that they chose themselves, which may hold others' beside them. */
+function spoolsOf(notes: readonly RankNote[], given: string): readonly string[] {
+  return [given, ...notes.map(({ spool }) => spool).filter((spool) => !spool.startsWith(given + sep) && existsSync(spool))];
+}
+
+/** Of a program that records nothing, or not to us. */
+function whyNothing(notes: readonly RankNote[], url: string, command: readonly string[]): readonly string[] {
+  if (notes.length === 0) return [`no events arrived: does "${command.join(' ')}" use @ranktrace/sdk?`];
+  const elsewhere = new Map(notes.filter((note) => note.url !== url).map(({ run, url }) => [`${url ?? 'files'} ${run}`, { run, url }]));
+  return [
+    `no events arrived, though ${rankText(notes)} recorded`,
+    ...[...elsewhere.values()].map(({ run, url }) => {
+      return `the program sends run "${run}" to ${url ?? 'files'} itself: without that url in it, its batches come to this command`;
+    }),
+  ];
 }
 
 /** Waits until every started rank has said goodbye, or nothing has come for `quietMs`: a killed one never will. */

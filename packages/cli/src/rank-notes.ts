@@ -1,0 +1,52 @@
+// What the ranks of one command say of themselves when they begin (protocol's rank-note.ts): which run, where to, in which spool.
+
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { isRunName } from '@ranktrace/aggregator';
+import { type RankNote, rankNoteSchema } from '@ranktrace/protocol';
+
+/** A job of 256 ranks on a host may start each of them 16 times. */
+const notesMax = 4096;
+const noteBytesMax = 16 * 1024;
+
+/** A directory for notes, until it is disposed. */
+export class RankNotes {
+  /** For `RANKTRACE_LAUNCH_DIRECTORY`. */
+  readonly directory = mkdtempSync(join(tmpdir(), 'ranktrace-run-'));
+  readonly #notes = new Map<string, RankNote | undefined>();
+
+  /** Those that are there by now, in the order in which they were seen. */
+  read(): readonly RankNote[] {
+    for (const name of this.#names()) {
+      if (this.#notes.size >= notesMax) break;
+      if (!this.#notes.has(name)) this.#notes.set(name, noteIn(join(this.directory, name)));
+    }
+    return [...this.#notes.values()].filter((note) => note !== undefined);
+  }
+
+  [Symbol.dispose](): void {
+    rmSync(this.directory, { recursive: true, force: true });
+  }
+
+  #names(): string[] {
+    try {
+      return readdirSync(this.directory)
+        .filter((name) => name.endsWith('.json'))
+        .sort();
+    } catch {
+      return [];
+    }
+  }
+}
+
+/** Programs may write what they like: what is no note says nothing. */
+function noteIn(path: string): RankNote | undefined {
+  try {
+    if (statSync(path).size > noteBytesMax) return undefined;
+    const note = rankNoteSchema.safeParse(JSON.parse(readFileSync(path, 'utf8')));
+    return note.success && isRunName(note.data.run) ? note.data : undefined;
+  } catch {
+    return undefined;
+  }
+}
