@@ -413,7 +413,7 @@ describe('ranktrace doctor', () => {
     await using server = await startNatsServer();
     const { stdout, code } = await runCommand(['doctor', '--out', join(directory, 'not-yet'), '--nats', server.url, '--json']);
     const checks = JSON.parse(stdout) as { name: string; state: string; text: string }[];
-    expect(checks.map((check) => check.name)).toEqual(['node', 'clock', 'output', 'gpu', 'nats']);
+    expect(checks.map((check) => check.name)).toEqual(['node', 'clock', 'output', 'gpu', 'tfjs', 'nats']);
     expect(checks.find((check) => check.name === 'nats')).toMatchObject({ state: 'ok' });
     expect(checks.find((check) => check.name === 'nats')?.text).toMatch(/with JetStream, round trip/);
     expect(code).toBe(0);

@@ -59,7 +59,8 @@ export async function runProgram(argv: readonly string[], environment: NodeJS.Pr
     .usage('[options] [--] CMD ...')
     .argument('[command...]', 'the training command; what follows it is its own')
     .passThroughOptions()
-    .option('-n, --ranks <n>', 'ranks to start', positive(1024), 1)
+    .option('-n, --ranks <n>', 'ranks to start (default: 1, with --gpus one for each GPU)', positive(1024))
+    .option('--gpus', 'one GPU a rank: each sees its own alone, by CUDA_VISIBLE_DEVICES, as number 0')
     .option('--name <run>', 'name of the run (default: run-<date>-<time>)', runName)
     .option('--trace <file>', 'trace file: .pftrace, .json or .txt, also .gz (default: <out>/<run>/trace.pftrace)')
     .option(...out)
@@ -71,7 +72,9 @@ export async function runProgram(argv: readonly string[], environment: NodeJS.Pr
     .addHelpText(
       'after',
       `
-A program that names its run itself, as in profile({ run: 'night-42' }), is followed there: --name has no effect on it.`,
+A program that names its run itself, as in profile({ run: 'night-42' }), is followed there: --name has no effect on it.
+Of several GPUs TensorFlow.js computes on the last one that it sees, whatever the rank: --gpus gives each rank its own, of those in CUDA_VISIBLE_DEVICES or
+of all that nvidia-smi lists. A program that chooses its GPU by LOCAL_RANK, as PyTorch's do, goes without.`,
     )
     .addHelpText(
       'after',
@@ -79,6 +82,7 @@ A program that names its run itself, as in profile({ run: 'night-42' }), is foll
         'ranktrace run --ranks 4 node train.js',
         'ranktrace run --ranks 4 --view -- node train.js --epochs 3',
         'ranktrace run --ranks 4 --config alerts.yml node train.js',
+        'ranktrace run --gpus node train.js',
       ),
     )
     .action(async (command: string[], options) =>

@@ -15,6 +15,8 @@ import { LineOutput } from './line-relay.ts';
 export interface RankProcessOptions {
   readonly ranks: number;
   readonly environment: NodeJS.ProcessEnv;
+  /** What each rank gets beside it, by rank. */
+  readonly own?: readonly NodeJS.ProcessEnv[] | undefined;
   /** Where the ranks' standard output goes, a line at a time; standard error goes to ours. */
   readonly output: Writable;
 }
@@ -48,12 +50,13 @@ export class RankProcesses {
   }
 
   /** Throws CliError `bad_input` when the command cannot be started. */
-  static async start(command: readonly string[], { ranks, environment, output }: RankProcessOptions): Promise<RankProcesses> {
+  static async start(command: readonly string[], { ranks, environment, own, output }: RankProcessOptions): Promise<RankProcesses> {
     const [file, ...args] = command as [string, ...string[]];
     const port = await freePort();
     const children = Array.from({ length: ranks }, (_, rank) => {
       const env = {
         ...environment,
+        ...own?.[rank],
         RANK: `${rank}`,
         LOCAL_RANK: `${rank}`,
         WORLD_SIZE: `${ranks}`,

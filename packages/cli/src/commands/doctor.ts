@@ -1,14 +1,14 @@
 // `ranktrace doctor`: is everything there that a run needs? One line per check; exit code 1 when a required one fails. With a recorded run:
 // how well are its clocks aligned? Exit code 1 when one is not, or when they contradict each other.
 
-import { execFile } from 'node:child_process';
 import { access, constants, stat, statfs } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
-import { promisify } from 'node:util';
 import { checkNats, hostId, type NatsConnectOptions } from '@ranktrace/aggregator';
 import { clockReport } from '@ranktrace/trace';
+import { checkTfjs } from '../check-tfjs.ts';
 import { CliError } from '../errors.ts';
 import { formatBytes, formatNanos, formatTable } from '../format.ts';
+import { type HostGpu, hostGpus } from '../host-gpus.ts';
 import { type InputOptions, openRun } from '../inputs/open-inputs.ts';
 import { abortOnInterrupt } from '../interrupt.ts';
 import { mergeAndReport } from '../merge-and-report.ts';
@@ -37,7 +37,15 @@ export async function doctor(inputs: readonly string[], options: DoctorOptions):
 async function checkMachine({ run, allowMixed, ...options }: DoctorOptions): Promise<number> {
   const ofRun = run !== undefined ? '--run' : allowMixed === true ? '--allow-mixed' : undefined;
   if (ofRun !== undefined) throw new CliError('bad_usage', `${ofRun} is about a recorded run: name one`);
-  const checks = [checkNode(), await checkClock(), await checkOutput(options.out ?? 'ranktrace-out'), await checkGpu()];
+  const gpus = await hostGpus().catch(() => undefined);
+  const tfjs = await checkTfjs(process.cwd(), gpus?.length ?? 0);
+  const checks: Check[] = [
+    checkNode(),
+    await checkClock(),
+    await checkOutput(options.out ?? 'ranktrace-out'),
+    checkGpu(gpus),
+    { name: 'tfjs', ...tfjs },
+  ];
   if (options.nats !== undefined) checks.push(await checkServer(options.nats));
   else checks.push({ name: 'nats', state: 'note', text: 'not checked: give --nats URL (a run on one host needs none)' });
   if (options.json === true) process.stdout.write(`${JSON.stringify(checks)}\n`);
@@ -99,14 +107,11 @@ async function nearestExisting(path: string): Promise<string> {
   }
 }
 
-async function checkGpu(): Promise<Check> {
-  try {
-    const { stdout } = await promisify(execFile)('nvidia-smi', ['--query-gpu=name', '--format=csv,noheader'], { timeout: 10_000 });
-    const names = stdout.trim().split('\n');
-    return { name: 'gpu', state: 'ok', text: `nvidia-smi reports ${names.length}: ${names[0]}` };
-  } catch {
-    return { name: 'gpu', state: 'note', text: 'nvidia-smi is not there: no GPU counters' };
-  }
+function checkGpu(gpus: readonly HostGpu[] | undefined): Check {
+  if (gpus === undefined) return { name: 'gpu', state: 'note', text: 'nvidia-smi is not there: no GPU counters' };
+  if (gpus.length === 0) return { name: 'gpu', state: 'note', text: 'nvidia-smi lists no GPU' };
+  const several = gpus.length > 1 ? '; several ranks here want one each: ranktrace run --gpus' : '';
+  return { name: 'gpu', state: 'ok', text: `nvidia-smi reports ${gpus.length}: ${gpus[0]?.name}${several}` };
 }
 
 async function checkServer(nats: NatsConnectOptions): Promise<Check> {

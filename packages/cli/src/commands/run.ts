@@ -25,6 +25,7 @@ import type { Alert, RankNote } from '@ranktrace/protocol';
 import { RunBlameSink } from '@ranktrace/trace';
 import { CliError } from '../errors.ts';
 import { formatBytes, printable } from '../format.ts';
+import { oneGpuEach } from '../host-gpus.ts';
 import { abortOnInterrupt } from '../interrupt.ts';
 import { mergeAndReport } from '../merge-and-report.ts';
 import { openBrowser, pageAddress } from '../open-browser.ts';
@@ -37,7 +38,10 @@ import { type RunStatus, showRunStatus } from '../run-status.ts';
 import { say } from '../say.ts';
 
 export interface RunOptions {
-  readonly ranks: number;
+  /** Default: 1, and with `gpus` as many as there are GPUs. */
+  readonly ranks?: number | undefined;
+  /** One GPU a rank. */
+  readonly gpus?: boolean | undefined;
   readonly out: string;
   readonly name?: string | undefined;
   readonly nats?: NatsConnectOptions | undefined;
@@ -65,6 +69,8 @@ export async function run(command: readonly string[], options: RunOptions): Prom
   // Before hours of training, not after them.
   await checkTracePath(options.trace);
   const config = options.config === undefined ? undefined : await readConfig(options.config);
+  const own = options.gpus === true ? await oneGpuEach(options.ranks, options.environment.CUDA_VISIBLE_DEVICES) : undefined;
+  const count = options.ranks ?? own?.length ?? 1;
   const page = options.view === true ? pageDirectory() : undefined;
   using interrupt = abortOnInterrupt();
   let status: RunStatus | undefined;
@@ -93,7 +99,8 @@ export async function run(command: readonly string[], options: RunOptions): Prom
   const runs = new RecordedRuns(aggregator, { name, isChosen, isNew, out: options.out, notes, overNats: options.nats !== undefined, tell });
   const url = options.nats?.servers[0] ?? aggregator.address.replace(/^http/, 'ws');
   const ranks = await RankProcesses.start(command, {
-    ranks: options.ranks,
+    ranks: count,
+    own,
     environment: {
       ...options.environment,
       RANKTRACE_RUN: name,
@@ -105,7 +112,7 @@ export async function run(command: readonly string[], options: RunOptions): Prom
     // With --json, stdout is the report's alone.
     output: options.json === true ? process.stderr : process.stdout,
   });
-  status = showRunStatus(aggregator, options.ranks);
+  status = showRunStatus(aggregator, count);
   if (config !== undefined && !config.outputs.some(({ type }) => type === 'log')) {
     aggregator.alerts.subscribe((alert) => tell(`run ${alert.run}: ${alertText(alert)}`));
   }
