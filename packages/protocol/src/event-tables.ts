@@ -148,6 +148,18 @@ export const ringFillCounter = 'ring fill';
  */
 export const cpuWaitCounter = 'cpu wait';
 
+/** Metadata of a rank: the name of its GPU with nvidia-smi's index N, at `gpu.N`. */
+export const gpuKey = 'gpu.';
+
+/** Metadata of a rank that runs TensorFlow.js: where its ops run, and what their times mean (`host`, `host dispatch` or `device, fenced`). */
+export const tfKeys = {
+  backend: 'tf.backend',
+  opTimes: 'tf.op_times',
+  package: 'tf.package',
+  version: 'tf.version',
+  library: 'tf.library',
+} as const;
+
 /** Beginning of the metadata keys that say what is not recorded any more, because recording took too much of the steps, and why. */
 export const shedKey = 'ranktrace.shed.';
 

@@ -29,6 +29,7 @@ export {
   EventTable,
   type EventTables,
   elementsPerRow,
+  gpuKey,
   leftOutKey,
   miscountedKey,
   type Row,
@@ -41,6 +42,7 @@ export {
   type TableName,
   tableColumns,
   tableNames,
+  tfKeys,
 } from './event-tables.ts';
 export { limits } from './limits.ts';
 export {

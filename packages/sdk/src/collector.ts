@@ -166,6 +166,11 @@ export class Collector {
     }
   }
 
+  /** A fact of the rank's metadata. */
+  addFact(key: string, value: string): void {
+    this.#summary.append('metadata', { key: this.#summary.string(key), value: this.#summary.string(value) });
+  }
+
   /**
    * Records these steps, both included, at full detail and ships them; once they are over, says which of them are there (`capturedKey`).
    * What is over already comes from the flight recorder, as far as it goes back. Each time it is asked, it ships what there is: who asks
@@ -231,7 +236,7 @@ export class Collector {
 
   #answer(captured: Captured): void {
     this.#requests.answered(captured.fromStep, captured.toStep);
-    this.#summary.append('metadata', { key: this.#summary.string(capturedKey), value: this.#summary.string(JSON.stringify(captured)) });
+    this.addFact(capturedKey, JSON.stringify(captured));
   }
 
   /** The first of these steps from which on all is held, or was sent; undefined: none. */
@@ -411,7 +416,7 @@ export class Collector {
     const counts = { ...this.#recorded };
     addCounts(counts, this.#summary.recorded);
     for (const { drain } of this.#threads.values()) drain.countOpen(counts);
-    this.#summary.append('metadata', { key: this.#summary.string(recordedKey), value: this.#summary.string(JSON.stringify(counts)) });
+    this.addFact(recordedKey, JSON.stringify(counts));
   }
 
   #addPlace(): void {
@@ -419,7 +424,7 @@ export class Collector {
     const place = drain?.running;
     if (drain === undefined || place === undefined) return;
     const text = this.#place.next(place, drain.entered, this.#now() / 1e6);
-    if (text !== undefined) this.#summary.append('metadata', { key: this.#summary.string(runningKey), value: this.#summary.string(text) });
+    if (text !== undefined) this.addFact(runningKey, text);
   }
 
   #addClocks(): void {

@@ -59,7 +59,7 @@ export class KeyAverages extends List<FunctionAverage> {
    * @example console.log(prof.keyAverages().table({ sortBy: 'selfCpuTimeTotal', rowLimit: 10 }));
    */
   table(options: TableOptions = {}): string {
-    return averagesTable(this.rows, { ...options, ...switchesOf(this.#recording) });
+    return averagesTable(this.rows, optionsOf(this.#recording, options));
   }
 
   /** All events as one row, `Total`. */
@@ -103,7 +103,7 @@ export class EventList extends List<FunctionEvent> {
   }
 
   table(options: TableOptions = {}): string {
-    return averagesTable(this.rows, { ...options, ...switchesOf(this.#recording) });
+    return averagesTable(this.rows, optionsOf(this.#recording, options));
   }
 
   /** As `Profile.exportChromeTrace`. */
@@ -123,7 +123,13 @@ export class EventList extends List<FunctionEvent> {
 
 export const stacksText = (events: FunctionEvents, metric: string): string => collapsedStacks(events, metric);
 
-const switchesOf = ({ about: { switches } }: Recording): Pick<AveragesTableOptions, 'profileMemory' | 'withFlops'> => ({
-  profileMemory: switches.profile_memory === '1',
-  withFlops: switches.with_flops === '1',
-});
+/** What was recorded decides about columns, and where ops ran about what stands above them. */
+function optionsOf({ about: { switches }, opTimes }: Recording, options: TableOptions): AveragesTableOptions {
+  const header = [options.header, opTimes].filter((line) => line !== undefined).join('\n');
+  return {
+    ...options,
+    ...(header === '' ? {} : { header }),
+    profileMemory: switches.profile_memory === '1',
+    withFlops: switches.with_flops === '1',
+  };
+}

@@ -53,12 +53,11 @@ function run({ session, main, options, pid }: ShipperStart, signals: SignalWatch
     threadEnded,
   });
   collector.attach(main);
-  const sampling = new Sampling(
-    options,
-    (samples) => collector.addSamples(samples),
+  const sampling = new Sampling(options, (samples) => collector.addSamples(samples), {
     notice,
-    () => [collector.sampleRings()],
-  );
+    fact: (key, value) => collector.addFact(key, value),
+    own: () => [collector.sampleRings()],
+  });
 
   const channel = new BroadcastChannel(channelName);
   const open = () => channel.postMessage({ type: 'open', session } satisfies ChannelMessage);

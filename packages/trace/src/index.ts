@@ -48,6 +48,7 @@ export {
   memoryTimelineJson,
   memoryTimelineRawJson,
 } from './analyse/memory-timeline.ts';
+export { opTimesText } from './analyse/op-times.ts';
 export {
   type OpenCollective,
   type OpenRank,

@@ -7,7 +7,7 @@ import { aggregatorLimits as limits } from '../limits.ts';
 /** Counter of a rank, metric, and the factor from the counter's unit to the metric's. */
 export const gpuCounters = [
   { counter: 'gpu utilization', metric: 'ranktrace_gpu_utilization_ratio', help: 'Share of time in which a kernel ran', factor: 0.01 },
-  { counter: 'memory used', metric: 'ranktrace_gpu_memory_used_bytes', help: 'Memory of the GPU in use', factor: 1 },
+  { counter: 'memory used', metric: 'ranktrace_gpu_memory_used_bytes', help: 'Memory of the GPU that processes have reserved', factor: 1 },
   { counter: 'memory total', metric: 'ranktrace_gpu_memory_total_bytes', help: 'Memory of the GPU', factor: 1 },
   { counter: 'power', metric: 'ranktrace_gpu_power_watts', help: 'Power that the GPU draws', factor: 1 },
   { counter: 'temperature', metric: 'ranktrace_gpu_temperature_celsius', help: 'Temperature of the GPU', factor: 1 },

@@ -1,6 +1,14 @@
 // torch's own key averages, as its `key_averages().table()` prints them: of a torch.profiler file, or of one rank of a run.
 
-import { averagesTable, functionAverages, functionEvents, type KinetoTable, sortAverages, totalAverage } from '@ranktrace/trace';
+import {
+  averagesTable,
+  functionAverages,
+  functionEvents,
+  type KinetoTable,
+  opTimesText,
+  sortAverages,
+  totalAverage,
+} from '@ranktrace/trace';
 
 export interface AveragesOptions {
   /** torch's name of a sort key, or its camelCase. */
@@ -26,8 +34,10 @@ export function printAverages(table: KinetoTable, options: AveragesOptions): num
   }
   // Files of 2021 do not tell what was on.
   const recorded = { profileMemory: table.isOn('profile_memory') || table.memory.length > 0, withFlops: table.isOn('with_flops') };
+  const header = opTimesText(table.metadata);
   process.stdout.write(
     averagesTable(averages, {
+      ...(header !== undefined && { header }),
       sortBy: options.sort,
       rowLimit: options.limit === Number.POSITIVE_INFINITY ? -1 : (options.limit ?? -1),
       ...recorded,

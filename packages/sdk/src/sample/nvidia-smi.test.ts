@@ -60,7 +60,7 @@ function isAlive(pid: number): boolean {
 /** Short waits before something happens again; as long ones as ever before something is given up, for a busy machine may take its time. */
 const short = { ...sampleLimits, restartDelaysMs: [20, 40], nvlinkIntervalMs: 50, pipesOpenMsMax: 10_000 };
 
-function start(devices?: readonly string[], limits: SampleLimits = short) {
+function start(devices?: readonly string[] | 'last', limits: SampleLimits = short) {
   const samples: DeviceSample[] = [];
   const notices: string[] = [];
   sampling = startNvidiaSmi({
@@ -82,6 +82,15 @@ async function until(condition: () => boolean, waitMs = 60_000): Promise<void> {
   }
 }
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+test('tells the last of all devices alone, once it is known which that is', async () => {
+  script(forever(all));
+  const { samples } = start('last');
+  await until(() => samples.length >= 4);
+  const last = all.map((row) => Number(row.split(', ')[0])).reduce((a, b) => Math.max(a, b));
+  expect([...new Set(samples.map(({ device }) => device))]).toEqual([`${last}`]);
+  expect(file('runs')[0]).not.toContain(' -i ');
+});
 
 test('reads one long-running child row by row, for the devices wanted', async () => {
   script(forever(all));

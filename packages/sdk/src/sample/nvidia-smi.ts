@@ -28,8 +28,8 @@ export { deviceUnits } from './device-rows.ts';
 export { visibleDevices } from './visible-devices.ts';
 
 export interface NvidiaSmiParts {
-  /** What `visibleDevices` gave: indexes and UUIDs; empty: none; undefined: all. */
-  readonly devices: readonly string[] | undefined;
+  /** What `visibleDevices` gave: indexes and UUIDs; empty: none; undefined: all; `'last'`: the last of all, known after one round of rows. */
+  readonly devices: readonly string[] | 'last' | undefined;
   readonly intervalMs: number;
   /** Program to run; looked for in PATH. */
   readonly command?: string;
@@ -57,7 +57,10 @@ class Sampler {
   readonly #command: string;
   readonly #limits: SampleLimits;
   readonly #intervalMs: number;
-  readonly #devices: readonly string[];
+  /** Those to ask for; undefined: all. */
+  readonly #devices: readonly string[] | undefined;
+  /** Where it alone is told: the index of the last device, once it is known. */
+  #last: string | undefined;
   /** Identity by index: rows of the second and third child have the index alone. */
   readonly #known = new Map<string, Pick<DeviceSample, 'uuid' | 'name'>>();
   readonly #running = new Set<{ stop(): void }>();
@@ -72,13 +75,14 @@ class Sampler {
     this.#limits = parts.limits ?? sampleLimits;
     const interval = Math.round(parts.intervalMs) || 0;
     this.#intervalMs = Math.min(Math.max(interval, this.#limits.deviceIntervalMsMin), this.#limits.deviceIntervalMsMax);
-    this.#devices = (parts.devices ?? []).filter((device) => !device.startsWith('MIG-')).slice(0, this.#limits.devicesMax);
+    const named = parts.devices === 'last' ? undefined : parts.devices;
+    this.#devices = named?.filter((device) => !device.startsWith('MIG-')).slice(0, this.#limits.devicesMax);
   }
 
   start(): void {
     const { devices } = this.#parts;
     if (devices?.length === 0) return;
-    if (devices !== undefined && this.#devices.length === 0) {
+    if (this.#devices?.length === 0) {
       this.#later(0, () => this.#giveUp('MIG devices have none of their own'));
       return;
     }
@@ -117,9 +121,12 @@ class Sampler {
 
   #sampled(sample: DeviceSample): void {
     const first = this.#known.size === 0;
-    if (!this.#known.has(sample.device) && this.#known.size >= this.#limits.devicesMax) return;
+    const isKnown = this.#known.has(sample.device);
+    if (!isKnown && this.#known.size >= this.#limits.devicesMax) return;
     this.#known.set(sample.device, { uuid: sample.uuid, name: sample.name });
-    this.#parts.onSample(sample);
+    // A device that comes again ends the first round.
+    if (this.#parts.devices === 'last' && isKnown) this.#last ??= [...this.#known.keys()].reduce((a, b) => (Number(a) > Number(b) ? a : b));
+    this.#tell(sample);
     if (!first) return;
     this.#throughput(0);
     this.#nvlink();
@@ -128,7 +135,11 @@ class Sampler {
   /** A row without identity: it is one of a device that the query told of, or none. */
   #addition({ device, values }: Pick<DeviceSample, 'device' | 'values'>): void {
     const identity = this.#known.get(device);
-    if (identity !== undefined) this.#parts.onSample({ device, ...identity, values });
+    if (identity !== undefined) this.#tell({ device, ...identity, values });
+  }
+
+  #tell(sample: DeviceSample): void {
+    if (this.#parts.devices !== 'last' || sample.device === this.#last) this.#parts.onSample(sample);
   }
 
   #throughput(restarts: number): void {
@@ -169,7 +180,7 @@ class Sampler {
   }
 
   #only(): readonly string[] {
-    return this.#parts.devices === undefined ? [] : ['-i', this.#devices.join(',')];
+    return this.#devices === undefined ? [] : ['-i', this.#devices.join(',')];
   }
 
   #run(

@@ -1,28 +1,33 @@
 // What the shipper worker samples beside draining rings: counters of the host and of this rank's devices.
 
+import { gpuKey } from '@ranktrace/protocol';
 import type { Sample } from '../collector.ts';
 import type { ResolvedOptions } from '../options.ts';
 import { HostCounters } from './host-counters.ts';
 import { deviceUnits, startNvidiaSmi, visibleDevices } from './nvidia-smi.ts';
+import { sampleLimits } from './sample-limits.ts';
 
 export class Sampling {
   readonly #options: ResolvedOptions;
   readonly #add: (samples: readonly Sample[]) => void;
   readonly #notice: (line: string) => void;
+  readonly #fact: (key: string, value: string) => void;
+  /** Devices whose names were told. */
+  readonly #named = new Set<string>();
   readonly #host = new HostCounters();
   readonly #timer: NodeJS.Timeout | undefined;
   #devices: { stop(): void } | undefined;
 
-  /** `own`: what the worker says of itself with each sample of the host. */
+  /** `fact`: of the rank's metadata. `own`: what the worker says of itself with each sample of the host. */
   constructor(
     options: ResolvedOptions,
     add: (samples: readonly Sample[]) => void,
-    notice: (line: string) => void,
-    own: () => readonly Sample[],
+    { notice, fact, own }: { notice(line: string): void; fact(key: string, value: string): void; own(): readonly Sample[] },
   ) {
     this.#options = options;
     this.#add = add;
     this.#notice = notice;
+    this.#fact = fact;
     if (options.sampleIntervalMs === 0) return;
     this.#timer = setInterval(() => add([...this.#host.sample(), ...own()]), options.sampleIntervalMs).unref();
     if (options.devices) this.toggleDevices(true);
@@ -32,16 +37,28 @@ export class Sampling {
   toggleDevices(on: boolean): void {
     this.#devices?.stop();
     this.#devices = undefined;
-    const { sampleIntervalMs: intervalMs, localRank, hasLocalRank, cudaVisibleDevices } = this.#options;
+    const { sampleIntervalMs: intervalMs, hasLocalRank, cudaVisibleDevices } = this.#options;
     if (!on || intervalMs === 0) return;
+    const devices = visibleDevices({ cudaVisibleDevices, hasLauncher: hasLocalRank });
     this.#devices = startNvidiaSmi({
-      devices: visibleDevices({ localRank, cudaVisibleDevices, hasLauncher: hasLocalRank }),
+      devices,
       intervalMs,
-      onSample: ({ device, values }) => {
+      onSample: ({ device, name, values }) => {
+        if (!this.#named.has(device)) this.#name(device, name, devices === 'last' && this.#options.worldSize > 1);
         this.#add(Object.entries(values).map(([name, value]) => ({ name: `GPU ${device} ${name}`, value, unit: deviceUnits[name] ?? '' })));
       },
       onNotice: this.#notice,
     });
+  }
+
+  #name(device: string, name: string, isShared: boolean): void {
+    if (this.#named.size >= sampleLimits.devicesMax) return;
+    this.#named.add(device);
+    this.#fact(`${gpuKey}${device}`, name);
+    if (!isShared) return;
+    this.#notice(
+      `TensorFlow.js computes on the last GPU that it sees, and every rank of this host sees GPU ${device}: \`ranktrace run --gpus\`, or CUDA_VISIBLE_DEVICES, gives each rank its own`,
+    );
   }
 
   stop(): void {

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { visibleDevices } from './visible-devices.ts';
 
-const check = (cudaVisibleDevices: string | undefined, localRank: number | undefined, expected: readonly string[] | undefined) =>
-  expect(visibleDevices({ cudaVisibleDevices, localRank: localRank ?? 0, hasLauncher: localRank !== undefined })).toEqual(expected);
+const check = (cudaVisibleDevices: string | undefined, localRank: number | undefined, expected: readonly string[] | 'last' | undefined) =>
+  expect(visibleDevices({ cudaVisibleDevices, hasLauncher: localRank !== undefined })).toEqual(expected);
 
 test('reads the variable as torch does', () => {
   // Of test/test_cuda_nvml_based_avail.py, test_env_var_parsing.
@@ -24,17 +24,18 @@ test("reads NVIDIA's own examples", () => {
   check('GPU-8932f937-d72c-4106-c12f-20bd9faed9f6', undefined, ['GPU-8932f937-d72c-4106-c12f-20bd9faed9f6']);
 });
 
-test('shows a launched rank the one device that is its own', () => {
+test('shows a launched rank the one device that it computes on: the last that it sees, whatever its local rank', () => {
   check('4,6', 1, ['6']);
-  check('GPU-aaaa1111,GPU-bbbb2222', 0, ['GPU-aaaa1111']);
+  check('4,6', 0, ['6']);
+  check('4,6', 7, ['6']);
+  check('GPU-aaaa1111,GPU-bbbb2222', 0, ['GPU-bbbb2222']);
   check('3', 2, ['3']);
-  check(undefined, 5, ['5']);
+  check(undefined, 5, 'last');
 });
 
 test('shows all where nobody says which', () => {
   check(undefined, undefined, undefined);
   check('4,6', undefined, ['4', '6']);
-  check('4,6', 7, ['4', '6']);
 });
 
 test('shows none where there is none', () => {
@@ -45,5 +46,5 @@ test('lets nothing through that is not a device', () => {
   check('GPU-1;rm -rf /', undefined, []);
   check('99999999999999999999', undefined, []);
   check(Array.from({ length: 100_000 }, (_, index) => index).join(','), 63, ['63']);
-  expect(visibleDevices({ cudaVisibleDevices: '0,1,2,3,'.repeat(100_000), localRank: 0, hasLauncher: false })).toEqual([]);
+  expect(visibleDevices({ cudaVisibleDevices: '0,1,2,3,'.repeat(100_000), hasLauncher: false })).toEqual([]);
 });

@@ -1,4 +1,5 @@
-// Which devices a rank shows: what CUDA would let it see, and of these the one that its launcher means it to use.
+// Which devices a rank shows: what CUDA would let it see, and of a launched rank the one that it computes on. TensorFlow.js reads no LOCAL_RANK: it
+// puts its tensors on the last GPU that TensorFlow lists (tfjs-node 4.22, binding/tfjs_backend.cc).
 //
 // CUDA_VISIBLE_DEVICES is read as CUDA does (https://docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/environment-variables.html)
 // and, where that says nothing, as torch/cuda/__init__.py `_parse_visible_devices` found it to: entries are numbers with anything after
@@ -10,26 +11,21 @@
 import { sampleLimits } from './sample-limits.ts';
 
 export interface VisibleDevicesInput {
-  /** Rank within the host. */
-  readonly localRank: number;
   /** The variable's text; undefined when it is not set. */
   readonly cudaVisibleDevices: string | undefined;
-  /** Whether a launcher set `localRank`; else it is only a default. */
+  /** Whether a launcher started the rank, beside others maybe; else it is alone with the devices. */
   readonly hasLauncher: boolean;
 }
 
 /**
- * Indexes and UUIDs for `nvidia-smi -i`; empty: none; undefined: all.
+ * Indexes and UUIDs for `nvidia-smi -i`; empty: none; undefined: all; `'last'`: the last of all.
  *
- * Where the local rank is past the end of the list nobody can say which one is meant, and all of the list are shown.
- *
- * @example visibleDevices({ localRank: 1, cudaVisibleDevices: '4,6', hasLauncher: true }) // ['6']
+ * @example visibleDevices({ cudaVisibleDevices: '4,6', hasLauncher: true }) // ['6']
  */
-export function visibleDevices({ localRank, cudaVisibleDevices, hasLauncher }: VisibleDevicesInput): readonly string[] | undefined {
-  if (cudaVisibleDevices === undefined) return hasLauncher ? [String(localRank)] : undefined;
+export function visibleDevices({ cudaVisibleDevices, hasLauncher }: VisibleDevicesInput): readonly string[] | 'last' | undefined {
+  if (cudaVisibleDevices === undefined) return hasLauncher ? 'last' : undefined;
   const visible = parse(cudaVisibleDevices);
-  const own = hasLauncher && visible.length > 1 ? visible[localRank] : undefined;
-  return own === undefined ? visible : [own];
+  return hasLauncher ? visible.slice(-1) : visible;
 }
 
 function parse(text: string): readonly string[] {

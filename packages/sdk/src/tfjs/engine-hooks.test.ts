@@ -470,7 +470,7 @@ describe('whatever the backend', () => {
   test('what the engine holds becomes counters', () => {
     const { recording, hooks } = hook();
     hooks.endStep();
-    expect(recording.metadata).toEqual(['tf.backend cpu', 'tf.op_times host']);
+    expect(recording.metadata).toEqual(['tf.backend cpu', 'tf.op_times host', `tf.version ${tf.version_core}`]);
     const { numTensors, numDataBuffers, numBytes } = tf.memory();
     expect(recording.counters).toEqual([`tf tensors ${numTensors}`, `tf data buffers ${numDataBuffers}`, `tf bytes ${numBytes} bytes`]);
   });

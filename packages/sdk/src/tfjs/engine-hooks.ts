@@ -13,11 +13,13 @@
 
 import { detail } from '../detail.ts';
 import { memoryCategory } from '../memory-category.ts';
+import { backendFacts } from './backend-facts.ts';
 import { BufferMemory, type BufferNumbers } from './buffer-memory.ts';
 import type { FoundStack } from './call-stack.ts';
 import { installDataCopyHooks } from './data-copy-hooks.ts';
 import { DeviceFence } from './device-fence.ts';
-import { deviceTypeOf, type EngineTensor, type KernelCall, type TfjsEngine } from './engine.ts';
+import type { EngineTensor, KernelCall, TfjsEngine } from './engine.ts';
+import { findTfjs } from './find-tfjs.ts';
 import { kernelFlops } from './kernel-flops.ts';
 import { type OpName, OpNames } from './op-names.ts';
 import { idOrNone, type OpRecorder } from './op-recorder.ts';
@@ -76,6 +78,7 @@ export class EngineHooks {
   readonly #fence: DeviceFence | undefined;
   readonly #runKernelFunc: TfjsEngine['runKernelFunc'];
   readonly #removals: readonly (() => void)[];
+  #troubleTold: string | undefined;
   #backendTold = '';
   #modulePath = '';
   #moduleId = 0;
@@ -117,6 +120,8 @@ export class EngineHooks {
   /** Results begin here. */
   beginWindow(): void {
     this.#memory.beginWindow();
+    // Results tell it, too, whenever the program chose its backend.
+    this.#backendTold = '';
   }
 
   /** A step ended: what the engine holds. */
@@ -132,10 +137,10 @@ export class EngineHooks {
     const { backendName } = this.#engine;
     if (backendName === null || backendName === undefined || backendName === this.#backendTold) return;
     this.#backendTold = backendName;
-    const backend = this.#engine.registry[backendName];
-    const isDevice = backend !== undefined && deviceTypeOf(this.#engine, backend) === 1;
-    this.#recorder.addMetadata('tf.backend', backendName);
-    this.#recorder.addMetadata('tf.op_times', !isDevice ? 'host' : this.#fence === undefined ? 'host dispatch' : 'device, fenced');
+    const { facts, trouble } = backendFacts(this.#engine, backendName, this.#fence !== undefined, findTfjs());
+    for (const [key, value] of facts) this.#recorder.addMetadata(key, value);
+    if (trouble !== undefined && trouble !== this.#troubleTold) process.emitWarning(trouble, 'RanktraceWarning');
+    this.#troubleTold = trouble;
   }
 
   #keepGradients(result: ReturnType<TfjsEngine['gradients']>): ReturnType<TfjsEngine['gradients']> {

@@ -1,0 +1,95 @@
+// Ranks on GPUs, as far as that can be seen without one: nvidia-smi is a script that prints what a host with two H100 does, and the backend is tfjs' own
+// that says of itself that it computes on a device.
+
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { runCommand } from './setup/ranktrace-command.ts';
+
+const directory = mkdtempSync(join(tmpdir(), 'ranktrace-devices-'));
+afterAll(() => rmSync(directory, { recursive: true }));
+
+// No device is there to be found, so counters of devices are asked for by name.
+const environment = {
+  RANKTRACE_ACTIVITIES: 'cpu,cuda',
+  PATH: `${directory}/bin:${process.env.PATH}`,
+  RANKTRACE_OVERHEAD_BUDGET: '1',
+  RANKTRACE_EXIT_DEADLINE_MS: '60000',
+};
+
+beforeAll(() => {
+  mkdirSync(join(directory, 'bin'));
+  const script = `#!/bin/sh
+row() { echo "$1, GPU-0000000$1-0000-0000-0000-000000000000, NVIDIA H100 80GB HBM3, 83, 41, 79000, 81559, 1980, 2619, 650.1, 61, 5, 16"; }
+case "$*" in
+  --query-gpu=index,name*) printf '0, NVIDIA H100 80GB HBM3\\n1, NVIDIA H100 80GB HBM3\\n';;
+  *-lms*-i*) for last; do :; done; while :; do row "$last"; sleep 0.1; done;;
+  *-lms*) while :; do row 0; row 1; sleep 0.1; done;;
+  *) exit 1;;
+esac
+`;
+  writeFileSync(join(directory, 'bin/nvidia-smi'), script);
+  chmodSync(join(directory, 'bin/nvidia-smi'), 0o755);
+});
+
+const node = process.execPath;
+/** Says which GPUs it may see. */
+const sees = ['-e', "console.log('sees', process.env.RANK, process.env.CUDA_VISIBLE_DEVICES, process.env.CUDA_DEVICE_ORDER)"];
+const seen = (stdout: string): string[] => [...stdout.matchAll(/sees (.*)/g)].map(([, text]) => text as string).sort();
+
+it('run --gpus starts a rank for each GPU, and each sees its own alone', async () => {
+  const all = await runCommand(['run', '--gpus', '--out', directory, node, ...sees], environment);
+  expect(seen(all.stdout), all.stderr).toEqual(['0 0 PCI_BUS_ID', '1 1 PCI_BUS_ID']);
+  const some = await runCommand(['run', '--gpus', '--ranks', '1', '--out', directory, node, ...sees], {
+    ...environment,
+    CUDA_VISIBLE_DEVICES: '1,0',
+  });
+  expect(seen(some.stdout), some.stderr).toEqual(['0 1 undefined']);
+  const many = await runCommand(['run', '--gpus', '--ranks', '3', '--out', directory, node, ...sees], environment);
+  expect([many.code, many.stdout]).toEqual([2, '']);
+  expect(many.stderr).toContain('--ranks must be at most 2');
+});
+
+const training = `
+  import * as tf from '@tensorflow/tfjs';
+  import { existsSync } from 'node:fs';
+  import { profile } from '@ranktrace/sdk';
+  await tf.setBackend('cpu');
+  Object.assign(tf.backend(), { isUsingGpuDevice: true, isGPUPackage: true, binding: { TF_Version: '2.9.1' } });
+  const prof = profile({ sampleIntervalMs: 100 }).start();
+  const until = performance.now() + 2000;
+  for (let step = 0; step < 20 || performance.now() < until; step++) {
+    tf.tidy(() => tf.ones([8, 8]).matMul(tf.ones([8, 8])));
+    prof.step();
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+  await prof.stop();
+  console.log(prof.keyAverages().table({ rowLimit: 1 }));`;
+
+it('a report says on what ranks computed, and it and every table what the times of ops mean there', { timeout: 300_000 }, async () => {
+  const out = join(directory, 'out');
+  const command = [node, '--input-type=module', '-e', training];
+  const { code, stdout, stderr } = await runCommand(['run', '--gpus', '--name', 'gpus', '--out', out, ...command], environment);
+  expect(code, stderr).toBe(0);
+  const computed = 'computed on: @tensorflow/tfjs-node-gpu 4.22.0, TensorFlow 2.9.1, NVIDIA H100 80GB HBM3 (GPU 0, 1): ranks 0, 1';
+  const times = 'times of ops: host dispatch';
+  expect(stdout).toContain(computed);
+  expect(stdout).toMatch(/^\[rank 0\] times of ops: host dispatch/m);
+  const run = join(out, 'gpus');
+  const report = await runCommand(['report', run]);
+  for (const text of [computed, times, 'memory used of a GPU: what processes have reserved']) expect(report.stdout).toContain(text);
+  expect((await runCommand(['table', run])).stdout).toMatch(new RegExp(`^${times}`));
+  expect((await runCommand(['table', run, '--rank', '1'])).stdout).toContain(times);
+  const { ranks } = JSON.parse((await runCommand(['report', run, '--json'])).stdout);
+  expect(ranks[1].device).toMatchObject({ 'gpu.1': 'NVIDIA H100 80GB HBM3', 'tf.op_times': 'host dispatch' });
+});
+
+it('ranks that see all GPUs are told that they share the last one, which is the one that is shown', { timeout: 300_000 }, async () => {
+  const out = join(directory, 'shared');
+  const command = [node, '--input-type=module', '-e', training];
+  const { code, stdout, stderr } = await runCommand(['run', '--ranks', '2', '--name', 'shared', '--out', out, ...command], environment);
+  expect(code, stderr).toBe(0);
+  expect(stderr).toContain('every rank of this host sees GPU 1');
+  expect(stdout).toContain('NVIDIA H100 80GB HBM3 (GPU 1): ranks 0, 1');
+});
