@@ -1,4 +1,4 @@
-import type { Blame, BlameFinding, RankBreakdown, RunBlame } from '@ranktrace/trace';
+import type { Blame, BlameFinding, RankBreakdown, RunBlame, RunFinding } from '@ranktrace/trace';
 import { expect, it } from 'vitest';
 import { blameData, formatBlame } from './print-blame.ts';
 
@@ -34,10 +34,17 @@ const blame: Blame = {
   change: undefined,
 };
 
+/** The finding, of so many of so many steps. */
+const within = (finding: BlameFinding, steps: RunFinding['steps'], affectedSteps = 12, comparedSteps = 12): RunFinding => {
+  const [costMsPerAffectedStep, part] = [finding.costMsPerStep, affectedSteps / comparedSteps];
+  const cost = { costMsPerAffectedStep, costMsPerStep: part * costMsPerAffectedStep, shareOfStep: part * finding.shareOfStep };
+  return { ...finding, steps, affectedSteps, comparedSteps, ...cost };
+};
+
 /** A run of these steps alone. */
 const ofRun = (last: Blame): RunBlame => {
   const steps = { first: last.steps.first ?? 0, last: last.steps.last ?? 0 };
-  const findings = last.findings.map((finding) => ({ ...finding, steps }));
+  const findings = last.findings.map((finding) => within(finding, steps));
   return { verdict: last.verdict, verdictSteps: steps, findings, last, steps: { ...steps, count: 13, windows: 1 } };
 };
 
@@ -61,12 +68,13 @@ rests on clocks known to ± 30.0 µs, waits and transfers to ± 60.0 µs per ste
 it('says which steps of a long run a finding covers, and what the verdict is about', () => {
   const balanced: Blame = { ...blame, verdict: 'balanced', findings: [], steps: { count: 256, first: 644, last: 899, leftOut: 0 } };
   const text = formatBlame({
-    ...{ verdict: 'straggler', verdictSteps: { first: 320, last: 447 }, findings: [{ ...straggler, steps: { first: 320, last: 447 } }] },
+    ...{ verdict: 'straggler', verdictSteps: { first: 320, last: 447 } },
+    findings: [within(straggler, { first: 320, last: 447 }, 128, 900)],
     ...{ last: balanced, steps: { first: 0, last: 899, count: 900, windows: 14 } },
   });
   expect(text.split('\n').slice(0, 3)).toEqual([
     'verdict: straggler: few ranks work longer than their peers, and the others wait for them (steps 320 to 447; balanced at the end, 256 of steps 644 to 899, 36.0 ms each; all 900 steps were judged, steps 0 to 899)',
-    '  straggler: rank 1 in forward: 9.00 ms per step, 25.0 % of it',
+    '  straggler: rank 1 in forward: 9.00 ms in each of 128 affected steps: 1.28 ms per step of the run, 3.6 % of it',
     '    in steps 320 to 447, 14.2 % of the run',
   ]);
 });

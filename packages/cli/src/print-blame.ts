@@ -1,7 +1,16 @@
 // The report's part about blame: the verdict, findings with what each costs and the steps that it covers, where each rank's last steps went, and
 // the bounds that this rests on.
 
-import type { Blame, BlameFinding, RankBreakdown, RunBlame, RunFinding, StepRange, Verdict, WaitedFor } from '@ranktrace/trace';
+import {
+  type Blame,
+  costText,
+  type RankBreakdown,
+  type RunBlame,
+  type RunFinding,
+  type StepRange,
+  type Verdict,
+  type WaitedFor,
+} from '@ranktrace/trace';
 import { formatCount, formatNanos, formatTable, printable } from './format.ts';
 
 const phasesShown = 5;
@@ -68,11 +77,11 @@ function changeData({ change, before, now, ...about }: NonNullable<Blame['change
 }
 
 /** One finding in a line: `straggler: rank 2 in forward: 39.3 ms per step, 72.0 % of it`. */
-export function blameHeadline({ kind, ranks, phase, costMsPerStep, shareOfStep }: BlameFinding): string {
+export function blameHeadline(finding: RunFinding): string {
+  const { kind, ranks, phase, costMsPerStep } = finding;
   const who = ranks.length === 0 ? '' : `: ${rankList(ranks)}`;
   const where = phase === undefined ? '' : ` in ${printable(phase)}`;
-  const cost = costMsPerStep > 0 ? `: ${formatNanos(costMsPerStep * 1e6)} per step, ${percent(shareOfStep)} of it` : '';
-  return `${kind}${who}${where}${cost}`;
+  return `${kind}${who}${where}${costMsPerStep > 0 ? `: ${costText(finding)}` : ''}`;
 }
 
 function findingLines(finding: RunFinding, { steps: all }: RunBlame): string[] {

@@ -1,6 +1,6 @@
 // The end of a run on the terminal: steps, phases per rank, findings. Plain text; `--json` gives the same facts as data.
 
-import type { Blame, Finding, ProcessTotals, RankSummary, RunSummary, TraceHeader } from '@ranktrace/trace';
+import type { Finding, ProcessTotals, RankSummary, RunBlame, RunSummary, TraceHeader } from '@ranktrace/trace';
 import { formatCount, formatNanos, formatTable, printable } from './format.ts';
 import { blameHeadline } from './print-blame.ts';
 import { deviceData, deviceLines } from './print-devices.ts';
@@ -17,7 +17,7 @@ const phasesShown = 6;
 const ranksShown = 16;
 
 /** The report as text, without a final line end; findings about slow steps come from `blame`. */
-export function formatReport(report: RunReport, blame: Pick<Blame, 'findings'>): string {
+export function formatReport(report: RunReport, blame: Pick<RunBlame, 'findings'>): string {
   const { header, summary } = report;
   const blocks = [headline(report)];
   if (summary.median !== undefined && summary.p95 !== undefined) {
@@ -109,7 +109,7 @@ function clockLine(header: TraceHeader): string {
 }
 
 /** Who makes steps long, then what is missing; "none" stands here only where neither is known. */
-function findingLines(findings: readonly Finding[], blame: Pick<Blame, 'findings'>): string {
+function findingLines(findings: readonly Finding[], blame: Pick<RunBlame, 'findings'>): string {
   const slow = blame.findings.filter(({ kind }) => kind !== 'inconclusive').map(blameHeadline);
   const missing = findings.map(({ kind, text, remedy }) => `${kind}: ${printable(text)} (to do: ${printable(remedy)})`);
   if (slow.length + missing.length === 0) return 'findings: none; nothing was lost';

@@ -4,7 +4,7 @@ export type { AlertChange, AlertHint, EngineAlert } from './alert/alert-change.t
 export { AlertEngine, type AlertEngineState, type RankFact } from './alert/alert-engine.ts';
 export { alertLimits } from './alert/alert-limits.ts';
 export { type AlertRules, defaultAlertRules, resolveAlertRules } from './alert/alert-rules.ts';
-export { lengthText, percentText } from './alert/alert-text.ts';
+
 export type { CollectiveFact } from './alert/open-collectives.ts';
 export type { RankStepFact } from './alert/step-assembly.ts';
 export { type ClockConflict, ClockCoupling, type CoupledHosts } from './align/clock-coupling.ts';
@@ -74,6 +74,7 @@ export {
 export { type BlameChange, type BlameLevels, blameOf, levelsOf } from './blame/blame-change.ts';
 export type { BlameAlignment, BlameRank, BlameStep, BlameWindow, StepRange } from './blame/blame-window.ts';
 export type { RankBreakdown, WaitedFor } from './blame/breakdown.ts';
+export { costText, type FaultCost } from './blame/fault-cost.ts';
 export type { FrontierPhase } from './blame/frontier.ts';
 export { type RunBlame, RunBlameSink, type RunFinding } from './blame/run-blame-sink.ts';
 export { type StepBlameOptions, StepBlameSink } from './blame/step-blame-sink.ts';
@@ -129,6 +130,7 @@ export { BatchMerger } from './merge/merge-batches.ts';
 export { type MergeProgress, mergeRun, processOf } from './merge/merge-run.ts';
 export { mergeSteps, type StepsSource, type StepWindow } from './merge/merge-steps.ts';
 export { teeSink } from './merge/tee-sink.ts';
+export { lengthText, percentText } from './quantity-text.ts';
 export { KinetoReader, type KinetoReaderOptions, readKineto } from './read/kineto.ts';
 export { type KinetoFile, type KinetoProcess, kinetoExtent, kinetoSources } from './read/kineto-source.ts';
 export { KinetoTable } from './read/kineto-table.ts';

@@ -13,11 +13,12 @@
 
 import type { Alert, AlertRule, Running } from '@ranktrace/protocol';
 import type { Improvement } from '../detect/step-time-finding.ts';
+import { lengthText } from '../quantity-text.ts';
 import type { AlertChange, OpenAlert, TellChange } from './alert-change.ts';
 import { alertLimits as limits } from './alert-limits.ts';
 import { type AlertRules, defaultAlertRules } from './alert-rules.ts';
 import { alertSeverities } from './alert-severity.ts';
-import { bytesText, lengthText, nameText, ranksText } from './alert-text.ts';
+import { bytesText, nameText, ranksText } from './alert-text.ts';
 import { type HangFacts, HangIncident } from './hang-incident.ts';
 import { MemoryGrowth } from './memory-growth.ts';
 import { type CollectiveFact, OpenCollectives, type StuckCollective } from './open-collectives.ts';

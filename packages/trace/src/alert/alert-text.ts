@@ -1,21 +1,8 @@
 // Numbers and ranks as an alert's one line says them.
 
+import { significant } from '../quantity-text.ts';
 import { displayText } from '../timeline/shown-name.ts';
 import { alertLimits } from './alert-limits.ts';
-
-/** `7.4 %`. */
-export const percentText = (share: number): string => `${(100 * share).toFixed(1)} %`;
-
-/** `8.42 ms`, with three significant digits. */
-export function lengthText(ns: number): string {
-  const units = [
-    ['s', 1e9],
-    ['ms', 1e6],
-    ['µs', 1e3],
-  ] as const;
-  for (const [unit, size] of units) if (Math.abs(ns) >= size) return `${significant(ns / size)} ${unit}`;
-  return `${Math.round(ns)} ns`;
-}
 
 /** `3.2 MiB`. */
 export function bytesText(bytes: number): string {
@@ -36,8 +23,3 @@ export function ranksText(ranks: readonly number[]): string {
 export const nameText = (name: string): string => displayText(name, nameCharsMax);
 
 const nameCharsMax = 64;
-
-function significant(value: number): string {
-  const size = Math.abs(value);
-  return value.toFixed(size >= 100 ? 0 : size >= 10 ? 1 : 2);
-}

@@ -10,11 +10,12 @@
 
 import type { Alert } from '@ranktrace/protocol';
 import { tagOfPhase } from '../detect/phase-tag.ts';
+import { lengthText } from '../quantity-text.ts';
 import { isoTime, type OpenAlert, resolveAlert, type TellChange } from './alert-change.ts';
 import { alertLimits as limits } from './alert-limits.ts';
 import type { AlertRules } from './alert-rules.ts';
 import { alertSeverities } from './alert-severity.ts';
-import { lengthText, nameText, ranksText } from './alert-text.ts';
+import { nameText, ranksText } from './alert-text.ts';
 import type { OpenCollectives, StuckCollective } from './open-collectives.ts';
 import type { RankPlaces } from './rank-places.ts';
 

@@ -2,9 +2,10 @@
 
 import type { Alert } from '@ranktrace/protocol';
 import type { Drift, Rebaselined, Regression, WentAway } from '../detect/step-time-finding.ts';
+import { lengthText, percentText } from '../quantity-text.ts';
 import type { AlertHint } from './alert-change.ts';
 import { alertSeverities, criticalShare } from './alert-severity.ts';
-import { lengthText, nameText, percentText } from './alert-text.ts';
+import { nameText } from './alert-text.ts';
 
 /** A series of step times: the cluster's, a rank's own work, a phase. */
 export type StepSeries = Alert['series'];

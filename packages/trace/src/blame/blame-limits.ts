@@ -7,6 +7,8 @@ export const blameLimits = {
   blameWindowSteps: 64,
   /** Faults of passed windows that a run's blame remembers, the most costly ones. */
   blameEpisodesMax: 64,
+  /** Changes of the cluster's steps that windows may begin at, the last ones. */
+  blameChangesMax: 64,
   /** Pieces of all ranks' steps that are kept at full detail, about 150 bytes each; older steps go first. */
   blamePiecesMax: 1_000_000,
   /** Spans of one process that may turn out to be phases of its step; of further ones only the time of the phase is known, not its place. */

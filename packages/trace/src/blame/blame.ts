@@ -34,8 +34,10 @@ export interface BlameFinding {
   readonly shareOfStep: number;
   /** ms that a step would be shorter now, if it alone were mended. */
   readonly gainMsPerStep: number;
-  /** The steps in which it is, where that is one stretch of those that were judged. */
-  readonly stretch?: (StepRange & { readonly count: number }) | undefined;
+  /** The first and the last step that it makes longer, where those are not all that were judged. */
+  readonly stretch?: StepRange | undefined;
+  /** Steps that it makes longer; undefined: all. */
+  readonly affected?: number | undefined;
   /** What was seen, in sentences. */
   readonly evidence: readonly string[];
 }
@@ -148,8 +150,9 @@ export function* judgeWindow(window: BlameWindow, context: BlameContext = {}): G
   yield;
   const findings: BlameFinding[] = faults
     .filter(({ cost }) => cost >= findingShareMin * step)
-    .map(({ kind, ranks: of, phase, cost, gain, stretch, evidence }) => {
-      return { kind, ranks: of, phase, ...costs(cost, step), gainMsPerStep: ms(gain), ...(stretch && { stretch }), evidence };
+    .map(({ kind, ranks: of, phase, cost, gain, stretch, affected, evidence }) => {
+      const when = { ...(stretch && { stretch }), ...(affected !== undefined && { affected }) };
+      return { kind, ranks: of, phase, ...costs(cost, step), gainMsPerStep: ms(gain), ...when, evidence };
     });
   const isData = phases.map(isDataPhase);
   const withoutData = replay.meanStep((rank, at, phase, length) => (isData[phase] === true ? 0 : mended(rank, at, phase, length)));

@@ -27,8 +27,10 @@ export interface Fault {
   readonly gain: number;
   /** ns: the step with it alone mended. */
   readonly atMedian: number;
-  /** The steps in which it is, where that is one stretch and not all of them. */
-  readonly stretch?: (StepRange & { readonly count: number }) | undefined;
+  /** The first and the last step that it makes longer, where those are not all. */
+  readonly stretch?: StepRange | undefined;
+  /** Steps that it makes longer; undefined: all. */
+  readonly affected?: number | undefined;
   readonly evidence: readonly string[];
 }
 
@@ -80,7 +82,7 @@ export function* findFaults(
   const faults: Fault[] = [];
   for (const suspect of suspects) {
     yield;
-    const { kind, ranks, phase, steps } = suspect;
+    const { kind, ranks, phase, steps, stretch } = suspect;
     const cost = replay.meanStep(mend(suspects.filter((other) => other !== suspect))) - mendedStep;
     yield;
     const atMedian = replay.meanStep(mend([suspect]));
@@ -89,9 +91,8 @@ export function* findFaults(
     const hidden = isHidden ? [`hidden behind another fault: mending it alone gives ${ms(Math.max(0, gain))} per step now`] : [];
     const inEach = steps === undefined ? [] : [`a step so affected is ${ms((cost * own.steps) / steps.length)} longer for all`];
     const evidence = [...suspect.evidence, ...inEach, ...waitsForCpu(window.ranks, ranks), ...hidden];
-    const stretch = suspect.stretch && { ...suspect.stretch, count: steps?.length ?? 0 };
     const numbers = ranks.map((rank) => (window.ranks[rank] as BlameWindow['ranks'][number]).rank);
-    faults.push({ kind, ranks: numbers, phase: window.phases[phase], cost, gain, atMedian, stretch, evidence });
+    faults.push({ kind, ranks: numbers, phase: window.phases[phase], cost, gain, atMedian, stretch, affected: steps?.length, evidence });
   }
   yield;
   const even = evenWork(window, own, mended);
@@ -116,7 +117,7 @@ const always =
 function sometimesSuspect(
   { ranks, phases, steps }: BlameWindow,
   own: OwnWork,
-  { rank, phase, affected, more, when, stretch }: SometimesSlow,
+  { rank, phase, affected, more, when }: SometimesSlow,
 ): Suspect {
   const factors = new Map(
     affected.map((step) => {
@@ -125,6 +126,7 @@ function sometimesSuspect(
     }),
   );
   const longer = median(affected.map((step) => more[step] as number));
+  const numberOf = (index = 0): number => (steps[index] as BlameWindow['steps'][number]).step;
   const rule = when === '' ? '' : `, ${when}`;
   const evidence = [
     `rank ${ranks[rank]?.rank} works ${ms(longer)} longer in ${phases[phase]} than the median of its peers in ${affected.length} of ${steps.length} steps${rule}`,
@@ -136,7 +138,7 @@ function sometimesSuspect(
     excess: (longer * affected.length) / steps.length,
     factor: (of, step, at) => (of === rank && at === phase ? (factors.get(step) ?? 1) : 1),
     steps: affected,
-    stretch,
+    stretch: { first: numberOf(affected[0]), last: numberOf(affected.at(-1)) },
     evidence,
   };
 }

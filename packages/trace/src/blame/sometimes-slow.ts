@@ -7,7 +7,7 @@
 // or come in a pattern that chance does not make: regularly, or in one stretch. The two chances together, times all that was looked at, must be
 // below 1 in 500. On busy hosts delays come in stretches of any kind: there a stretch is no pattern, and 1 in 5000 is asked for.
 
-import type { BlameWindow, StepRange } from './blame-window.ts';
+import type { BlameWindow } from './blame-window.ts';
 import type { Excess, OwnWork } from './own-work.ts';
 import { median, medianOfSorted } from './robust.ts';
 
@@ -18,8 +18,6 @@ export interface SometimesSlow {
   /** Indexes of the affected steps, and ns by which each is longer than the peers' work, by step. */
   readonly affected: readonly number[];
   readonly more: Float64Array;
-  /** The first and the last of them, where they are one stretch: numbers of steps. */
-  readonly stretch: StepRange | undefined;
   /** When: `every third`, `since step 10`, `steps 8 to 13`; '' where that follows no rule. */
   readonly when: string;
 }
@@ -57,10 +55,10 @@ export function* sometimesSlow(
         const steps = Array.from(values.keys()).filter((at) => (values[at] as number) > limit);
         if (steps.length < affectedMin || constant.has(`${rank} ${phase}`)) continue;
         const all = more.reduce((sum, of) => sum + of.filter((value) => value > limit).length, 0);
-        const { when, chance, stretch } = patternOf(window, steps);
-        const ofPattern = stretch !== undefined && isBusy ? 1 : chance;
+        const { when, chance, isStretch } = patternOf(window, steps);
+        const ofPattern = isStretch && isBusy ? 1 : chance;
         if (binomialTail(all, steps.length, 1 / ranks.length) * ofPattern * looked > (isBusy ? chanceMaxBusy : chanceMax)) continue;
-        found.push({ rank, phase, affected: steps, more: values, when, stretch });
+        found.push({ rank, phase, affected: steps, more: values, when });
       }
       yield;
     }
@@ -99,28 +97,31 @@ function limitOf(more: Float64Array, least: number): number {
   return usual + Math.max(least, levelShareMin * level);
 }
 
-/** The rule that steps follow, and the chance that as many steps follow one. */
-function patternOf(
-  { steps }: BlameWindow,
-  affected: readonly number[],
-): { readonly when: string; readonly chance: number; readonly stretch?: StepRange } {
+interface Pattern {
+  readonly when: string;
+  /** That as many steps follow such a rule by chance. */
+  readonly chance: number;
+  /** Whether the rule is that they follow each other. */
+  readonly isStretch: boolean;
+}
+
+/** The rule that steps follow; '' where they follow none. */
+function patternOf({ steps }: BlameWindow, affected: readonly number[]): Pattern {
   const numberOf = (index: number): number => (steps[index] as BlameWindow['steps'][number]).step;
   const [first, last] = [affected[0] as number, affected.at(-1) as number];
   const ways = waysToChoose(steps.length, affected.length);
   if (last - first + 1 === affected.length) {
     const chance = (steps.length - affected.length + 1) / ways;
-    const stretch = { first: numberOf(first), last: numberOf(last) };
-    return {
-      when: last === steps.length - 1 ? `since step ${stretch.first}` : `steps ${stretch.first} to ${stretch.last}`,
-      chance,
-      stretch,
-    };
+    const when = last === steps.length - 1 ? `since step ${numberOf(first)}` : `steps ${numberOf(first)} to ${numberOf(last)}`;
+    return { when, chance, isStretch: true };
   }
   const rule = regularIn(
     affected.map((index) => numberOf(index) - numberOf(0)),
     numberOf(steps.length - 1) - numberOf(0) + 1,
   );
-  return rule === undefined ? { when: '', chance: 1 } : { when: `every ${ordinal(rule.gap)}`, chance: rule.chance };
+  return rule === undefined
+    ? { when: '', chance: 1, isStretch: false }
+    : { when: `every ${ordinal(rule.gap)}`, chance: rule.chance, isStretch: false };
 }
 
 /** Of a rule's steps so many are affected, and of the affected ones so many follow it. */

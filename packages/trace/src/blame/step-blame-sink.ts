@@ -140,6 +140,13 @@ export class StepBlameSink implements TraceSink {
     return [...this.#steps.keys()].sort((a, b) => a - b);
   }
 
+  /** ns: the length of the step on its slowest rank; 0 where it is not held. */
+  lengthOf(step: number): number {
+    let longest = 0;
+    for (const { length } of this.#steps.get(step)?.values() ?? []) longest = Math.max(longest, length);
+    return longest;
+  }
+
   /** These of the steps that are held. */
   windowOf(numbers: readonly number[]): BlameWindow {
     return finish(this.#cut(numbers));
@@ -150,14 +157,15 @@ export class StepBlameSink implements TraceSink {
     return finish(this.judging());
   }
 
-  /** The same; yields as often as it can. */
-  *judging(): Generator<void, Blame> {
+  /** The same, of steps from `since` on; yields as often as it can. */
+  *judging(since = Number.NEGATIVE_INFINITY): Generator<void, Blame> {
     const numbers = this.held;
-    const window = yield* this.#cut(numbers);
+    const last = numbers.filter((step) => step >= since);
+    const window = yield* this.#cut(last);
     const isLong = this.#beginning !== undefined || numbers.length + this.#forgotten >= changeStepsMin;
     if (isLong) this.#beginning ??= levelsOf(yield* this.#cut(numbers.slice(warmUpSteps, warmUpSteps + baselineSteps)));
     const before = this.#beginning;
-    const now = before === undefined ? undefined : levelsOf(yield* this.#cut(numbers.slice(-baselineSteps)));
+    const now = before === undefined ? undefined : levelsOf(yield* this.#cut(last.slice(-baselineSteps)));
     yield;
     const missing = this.missingRanks;
     return yield* judgeWindow(window, { missing, change: before && now && blameOf(before, now) });
