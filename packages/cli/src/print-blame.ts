@@ -4,6 +4,7 @@
 import {
   type Blame,
   costText,
+  findingCostOf,
   type RankBreakdown,
   type RunBlame,
   type RunFinding,
@@ -81,7 +82,7 @@ export function blameHeadline(finding: RunFinding): string {
   const { kind, ranks, phase, costMsPerStep } = finding;
   const who = ranks.length === 0 ? '' : `: ${rankList(ranks)}`;
   const where = phase === undefined ? '' : ` in ${printable(phase)}`;
-  return `${kind}${who}${where}${costMsPerStep > 0 ? `: ${costText(finding)}` : ''}`;
+  return `${kind}${who}${where}${costMsPerStep > 0 ? `: ${costText(findingCostOf(finding))}` : ''}`;
 }
 
 function findingLines(finding: RunFinding, { steps: all }: RunBlame): string[] {

@@ -83,6 +83,7 @@ export {
   type AreaTable,
   type EventDetails,
   type EventPlace,
+  type FindingCost,
   type FlameNode,
   type Links,
   type Overview,

@@ -299,6 +299,8 @@ export interface Overview {
   readonly findings: readonly ViewFinding[];
   /** Who kept others waiting: of all collectives whose last rank can be told. */
   readonly waiting: readonly { readonly rank: number; readonly lastIn: number; readonly waitedFor: number; readonly waits: number }[];
+  /** ns: all steps that `waiting` is of, whatever range is asked for, on the rank with the longest. */
+  readonly waitingStepTime: number;
   /** Whether findings and waiting are of all that is there now. */
   readonly analysed: boolean;
   /** They are of what came after this trace time, of a long run that goes on; null: of the whole. */
@@ -322,6 +324,21 @@ export interface OverviewRank {
   readonly peaks: readonly (number | null)[];
 }
 
+/** What a fault costs: docs/blame.md, "What a fault costs". Lengths in ns. */
+export interface FindingCost {
+  /** The first and the last step that it was seen in. */
+  readonly fromStep: number;
+  readonly toStep: number;
+  /** Steps that it makes longer, of those that were compared; all of them where the two are equal. */
+  readonly affectedSteps: number;
+  readonly comparedSteps: number;
+  /** What an affected step would be shorter without it, and the same over all steps. */
+  readonly nsPerAffectedStep: number;
+  readonly nsPerStep: number;
+  /** Of the time of all steps, 0 … 1. */
+  readonly shareOfStep: number;
+}
+
 /** Something a person should look at. */
 export interface ViewFinding {
   readonly severity: 'alert' | 'warning' | 'note';
@@ -329,6 +346,12 @@ export interface ViewFinding {
   readonly text: string;
   /** Where to look: whichever of these are known. */
   readonly ranks: readonly number[];
+  /** In which phase of the step they are slow, where that is known. */
+  readonly phase?: string;
+  readonly cost?: FindingCost;
+  /** Of an alert: what is to blame (a verdict of blame), and the first step concerned. */
+  readonly cause?: string;
+  readonly onsetStep?: number;
   readonly from?: number;
   readonly until?: number;
 }

@@ -4,8 +4,8 @@ export type { AlertChange, AlertHint, EngineAlert } from './alert/alert-change.t
 export { AlertEngine, type AlertEngineState, type RankFact } from './alert/alert-engine.ts';
 export { alertLimits } from './alert/alert-limits.ts';
 export { type AlertRules, defaultAlertRules, resolveAlertRules } from './alert/alert-rules.ts';
-
 export type { CollectiveFact } from './alert/open-collectives.ts';
+export { type AlertedFault, isSameFault, type ToldFault } from './alert/same-fault.ts';
 export type { RankStepFact } from './alert/step-assembly.ts';
 export { type ClockConflict, ClockCoupling, type CoupledHosts } from './align/clock-coupling.ts';
 export { ClockModel, type RankClock } from './align/clock-model.ts';
@@ -74,7 +74,7 @@ export {
 export { type BlameChange, type BlameLevels, blameOf, levelsOf } from './blame/blame-change.ts';
 export type { BlameAlignment, BlameRank, BlameStep, BlameWindow, StepRange } from './blame/blame-window.ts';
 export type { RankBreakdown, WaitedFor } from './blame/breakdown.ts';
-export { costText, type FaultCost } from './blame/fault-cost.ts';
+export { costText, type FaultCost, findingCostOf } from './blame/fault-cost.ts';
 export type { FrontierPhase } from './blame/frontier.ts';
 export { type RunBlame, RunBlameSink, type RunFinding } from './blame/run-blame-sink.ts';
 export { type StepBlameOptions, StepBlameSink } from './blame/step-blame-sink.ts';

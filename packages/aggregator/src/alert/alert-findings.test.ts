@@ -1,6 +1,7 @@
+import type { ViewFinding } from '@ranktrace/protocol';
 import { expect, test } from 'vitest';
 import { makeAlert, resolved } from '../testing/make-alert.ts';
-import { alertFindings } from './alert-findings.ts';
+import { alertFindings, withAlerts } from './alert-findings.ts';
 
 const link = 'http://127.0.0.1:7400/#/timeline?run=night-42&from=1&until=2';
 
@@ -10,10 +11,12 @@ test('what is firing comes first, with its place on the timeline; what is over i
     makeAlert({ id: 'slow', link }),
     makeAlert({ id: 'hang', rule: 'hang', summary: 'it hangs', link: null }),
   ];
+  const about = { ranks: [3], phase: 'forward', cause: 'straggler', onsetStep: 1200 };
+  const over = `${old.summary} (over: steps are as fast as before)`;
   expect(alertFindings([resolved(old), slow, hang], [])).toEqual([
-    { severity: 'alert', kind: 'hang', text: 'it hangs', ranks: [3] },
-    { severity: 'alert', kind: 'step_time', text: slow.summary, ranks: [3], from: 1, until: 2 },
-    { severity: 'note', kind: 'step_time', text: `${old.summary} (over: steps are as fast as before)`, ranks: [3], from: 1, until: 2 },
+    { severity: 'alert', kind: 'hang', text: 'it hangs', ...about },
+    { severity: 'alert', kind: 'step_time', text: slow.summary, ...about, from: 1, until: 2 },
+    { severity: 'note', kind: 'step_time', text: over, ...about, from: 1, until: 2 },
   ]);
 });
 
@@ -36,4 +39,26 @@ test('steps that became faster are notes, newest first, after what is to be worr
     ['note', 'improvement', 'steps are 5.0 % faster since step 900: 200 ms → 190 ms'],
     ['note', 'improvement', 'steps are 5.0 % faster since step 100: 200 ms → 190 ms'],
   ]);
+});
+
+test('a fault that an alert and the analysis tell is one finding, with the words of both', () => {
+  const cost = { affectedSteps: 100, comparedSteps: 1400, nsPerAffectedStep: 16e6, nsPerStep: 1.1e6, shareOfStep: 0.005 };
+  const straggler = (rank: number, fromStep: number, toStep: number): ViewFinding => ({
+    ...{ severity: 'warning', kind: 'straggler', text: `rank ${rank} slow`, ranks: [rank] },
+    cost: { ...cost, fromStep, toStep },
+  });
+  const [open, over] = [makeAlert({ id: 'open' }), resolved(makeAlert({ id: 'over' }))];
+  const same = straggler(3, 1190, 1399);
+  expect(withAlerts(alertFindings([open], []), [same])).toMatchObject([
+    { severity: 'alert', kind: 'step_time', cause: 'straggler', cost: same.cost, text: `${open.summary}. rank 3 slow` },
+  ]);
+  const text = `rank 3 slow. It was alerted about: ${over.summary} (over: steps are as fast as before)`;
+  expect(withAlerts(alertFindings([over], []), [same])).toEqual([{ ...same, text }]);
+  // Another rank, another time, or something else that is wrong.
+  const lost: ViewFinding = { severity: 'warning', kind: 'rank_lost', text: 'rank 3 was lost', ranks: [3] };
+  for (const other of [straggler(2, 1190, 1399), straggler(3, 100, 900), straggler(3, 1300, 1399), lost]) {
+    expect(withAlerts(alertFindings([open], []), [other])).toHaveLength(2);
+  }
+  const stopped = makeAlert({ id: 'stopped', rule: 'rank_stopped', cause: null });
+  expect(withAlerts(alertFindings([stopped], []), [lost])).toHaveLength(1);
 });

@@ -1,7 +1,8 @@
-// Alerts among the findings of a run's overview: those that are open, the last ones that are over, and steps that became faster.
+// Alerts among the findings of a run's overview: those that are open, the last ones that are over, and steps that became faster. A fault that an alert
+// and the run's analysis both tell is one finding.
 
 import type { Alert, ViewFinding } from '@ranktrace/protocol';
-import { type Improvement, lengthText, percentText } from '@ranktrace/trace';
+import { type Improvement, isSameFault, lengthText, percentText } from '@ranktrace/trace';
 import { aggregatorLimits as limits } from '../limits.ts';
 
 /** The alerts of one run as its page shows them: what is firing first, each newest first; then its improvements. */
@@ -19,11 +20,39 @@ export function alertFindings(alerts: readonly Alert[], improvements: readonly I
   const firing = newest.filter(({ state }) => state === 'firing');
   const resolved = newest.filter(({ state }) => state === 'resolved');
   const told = [...firing, ...resolved].slice(0, limits.alertFindingsMax).map((alert): ViewFinding => {
-    const { state, rule, summary, resolution, ranks } = alert;
+    const { state, rule, summary, resolution, ranks, cause, onsetStep } = alert;
     const text = state === 'firing' ? summary : `${summary} (over: ${resolution ?? ''})`;
-    return { severity: state === 'firing' ? 'alert' : 'note', kind: rule, text, ranks: [...ranks], ...placeOf(alert) };
+    const phase = cause?.phase ?? undefined;
+    return {
+      ...{ severity: state === 'firing' ? 'alert' : 'note', kind: rule, text, ranks: [...ranks] },
+      ...(phase !== undefined && { phase }),
+      ...(cause !== null && { cause: cause.kind }),
+      ...(onsetStep !== null && { onsetStep }),
+      ...placeOf(alert),
+    };
   });
   return [...told, ...faster];
+}
+
+/** Alerts, then what the run's analysis found: what both tell once, as an alert while that is open, else as a finding that was alerted about. */
+export function withAlerts(alerts: readonly ViewFinding[], found: readonly ViewFinding[]): ViewFinding[] {
+  const left = [...found];
+  const alone = alerts.flatMap((alert): ViewFinding[] => {
+    const { kind: rule, cause, ranks, onsetStep } = alert;
+    const at = left.findIndex(({ kind, ranks: of, cost }) => {
+      const steps = cost === undefined ? undefined : { first: cost.fromStep, last: cost.toStep };
+      return isSameFault({ rule, cause, ranks, onsetStep }, { kind, ranks: of, steps });
+    });
+    const same = left[at];
+    if (same === undefined) return [alert];
+    if (alert.severity === 'alert') {
+      left.splice(at, 1);
+      return [{ ...same, ...alert, text: `${alert.text}. ${same.text}` }];
+    }
+    left[at] = { ...same, text: `${same.text}. It was alerted about: ${alert.text}` };
+    return [];
+  });
+  return [...alone, ...left];
 }
 
 /** What the link to the timeline says. */

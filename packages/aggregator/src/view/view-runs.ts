@@ -4,6 +4,7 @@
 import { join } from 'node:path';
 import type { RunLine, ViewFinding } from '@ranktrace/protocol';
 import { analysisSink, type PerfettoTrace, teeSink, timelineSink } from '@ranktrace/trace';
+import { withAlerts } from '../alert/alert-findings.ts';
 import { type BatchLog, openBatchLog } from '../batch-log.ts';
 import { driveSteps } from '../drive-steps.ts';
 import { messageOf } from '../errors.ts';
@@ -74,7 +75,7 @@ abstract class OpenRuns implements ViewRuns, AsyncDisposable {
       overview: (request) => {
         viewed.touch();
         const overview = viewed.overview(request);
-        return { ...overview, findings: [...this.findings(run), ...overview.findings] };
+        return { ...overview, findings: withAlerts(this.findings(run), overview.findings) };
       },
       onGrown: (listener) => viewed.onGrown(listener),
       [Symbol.dispose]: release,

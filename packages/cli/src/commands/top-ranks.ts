@@ -6,7 +6,15 @@
 // fires, charge it with what steps cost (they know who waits for whom and what is scatter), and its work is above the median rank's by what is
 // worth a person's time. One of both alone is no verdict.
 
-import { type Alert, nanosPerMs, nanosPerSecond, type Overview, type OverviewRank, type RankStatus } from '@ranktrace/protocol';
+import {
+  type Alert,
+  type FindingCost,
+  nanosPerMs,
+  nanosPerSecond,
+  type Overview,
+  type OverviewRank,
+  type RankStatus,
+} from '@ranktrace/protocol';
 import { isWaitingPhase } from '@ranktrace/trace';
 import { formatCount, formatNanos, printable } from '../format.ts';
 import { scaleOf, stepBars } from './top-chart.ts';
@@ -42,6 +50,8 @@ export interface RankWork {
   /** Whether findings or alerts charge it with what steps cost, which its work explains; and in which phase most of that is. */
   readonly isSlow: boolean;
   readonly phase: string | undefined;
+  /** What that costs the steps of all, where a finding says so: less than it works longer, as the others would wait for the next rank. */
+  readonly cost: FindingCost | undefined;
 }
 
 /** All ranks with steps, those that work longest first. Waiting is no work: a rank that waits is not slow. */
@@ -52,18 +62,25 @@ export function workOf({ ranks, phases, findings }: Overview, alerts: readonly A
   const middle = lowerMedian(ranks.map(totalOf));
   const noticeable = noticeableShare * lowerMedian(ranks.map(({ mean }) => mean));
   const usual = new Map(works.map((at) => [at, lowerMedian(ranks.map(({ phases }) => phases[at] ?? 0))]));
-  const charged = new Map<number, string | undefined>();
-  for (const { kind, ranks } of findings) if (kind === 'straggler') for (const rank of ranks) charged.set(rank, undefined);
+  const charged = new Map<number, Pick<RankWork, 'phase' | 'cost'>>();
   for (const { state, cause } of alerts) {
-    if (state === 'firing' && cause?.kind === 'straggler') for (const rank of cause.ranks) charged.set(rank, cause.phase ?? undefined);
+    if (state !== 'firing' || cause?.kind !== 'straggler') continue;
+    for (const rank of cause.ranks) charged.set(rank, { phase: cause.phase ?? undefined, cost: undefined });
+  }
+  for (const { kind, cause, severity, ranks, phase, cost } of findings) {
+    if (kind !== 'straggler' && (severity !== 'alert' || cause !== 'straggler')) continue;
+    for (const rank of ranks) {
+      const known = charged.get(rank);
+      charged.set(rank, { phase: phase ?? known?.phase, cost: known?.cost ?? cost });
+    }
   }
   const rows = ranks.map((rank): RankWork => {
     let most: number | undefined;
     const inPhase = (at: number): number => (rank.phases[at] ?? 0) - (usual.get(at) ?? 0);
     for (const at of works) if (most === undefined || inPhase(at) > inPhase(most)) most = at;
-    const phase = charged.get(rank.rank) ?? (most === undefined ? undefined : phases[most]);
+    const { phase = most === undefined ? undefined : phases[most], cost } = charged.get(rank.rank) ?? {};
     const excess = totalOf(rank) - middle;
-    return { rank, excess, isSlow: charged.has(rank.rank) && excess > noticeable, phase };
+    return { rank, excess, isSlow: charged.has(rank.rank) && excess > noticeable, phase, cost };
   });
   return rows.sort((a, b) => b.excess - a.excess || a.rank.rank - b.rank.rank);
 }
@@ -79,6 +96,12 @@ export const lostOf = (ranks: readonly RankStatus[]): number =>
   ranks.reduce((sum, { missing, dropped }) => sum + missing + dropped.events + dropped.batches, 0);
 
 export const inPhase = (phase: string | undefined): string => (phase === undefined ? '' : ` in ${printable(phase)}`);
+
+/** `, costs 58.5 ms a step`, of an affected one; `then`, where not all are. */
+const costPerStep = (cost: FindingCost | undefined): string =>
+  cost === undefined
+    ? ''
+    : `, costs ${formatNanos(cost.nsPerAffectedStep)} a step${cost.affectedSteps < cost.comparedSteps ? ' then' : ''}`;
 
 const clockText = (at: Date): string => at.toTimeString().slice(0, 8);
 
@@ -155,7 +178,7 @@ function columnsThatFit(shown: Shown, overview: Overview | undefined, { columns,
     const lost = lostOf([rank]);
     const all = [
       stateText(rank, now),
-      work?.isSlow === true ? `slow${inPhase(work.phase)}` : '',
+      work?.isSlow === true ? `slow${inPhase(work.phase)}${costPerStep(work.cost)}` : '',
       staysText(rank, work?.rank.mean),
       lost > 0 ? `lost ${formatCount(lost)}` : '',
     ];

@@ -45,6 +45,7 @@ const overview = (backwards: readonly number[]): Overview => ({
     median: [],
     fastest: [],
     waiting: [],
+    waitingStepTime: 0,
     analysed: true,
     analysedSince: null,
   },
@@ -302,4 +303,19 @@ test('one line says the same for a log', () => {
     'run night: ranks 4/8, step 1 204, 231 ms a step, rank 2 works 26.0 ms more in backward, ' +
       '1 firing: steps take 12.7 % longer since step 1180',
   );
+});
+
+test('what the finding says that a rank costs is said of it, per affected step and per step of the run', () => {
+  const cost = { fromStep: 1180, toStep: 1204, affectedSteps: 25, comparedSteps: 1205, shareOfStep: 0.002 };
+  const found = straggling(overview([200, 199, 226, 201]), 2);
+  const findings = found.findings.map((finding) =>
+    finding.kind === 'straggler'
+      ? { ...finding, phase: 'backward', cost: { ...cost, nsPerAffectedStep: 24.1 * ms, nsPerStep: 0.5 * ms } }
+      : finding,
+  );
+  const about = state({ overview: { ...found, findings } });
+  expect(topLine(about)).toContain(
+    'rank 2 is slow in backward: 24.1 ms in each of 25 affected steps: 500 µs per step of the run, 0.2 % of it',
+  );
+  expect(topLines(about, plain).join('\n')).toContain('slow in backward, costs 24.1 ms a step then');
 });

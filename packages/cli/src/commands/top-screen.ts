@@ -12,6 +12,7 @@
 // Figures are of the steps that were read, however many of them are drawn: they are the same at any size of the terminal.
 
 import type { Alert, Overview, ViewFinding } from '@ranktrace/protocol';
+import { costText } from '@ranktrace/trace';
 import { formatCount, formatNanos, printable } from '../format.ts';
 import { scaleOf, stepBars } from './top-chart.ts';
 import { cut, firstLines, flowed, type Line, type Piece, paint, type Style, wrapped } from './top-lines.ts';
@@ -57,7 +58,11 @@ export function topLine({ run, worldSize, ranks, overview, alerts }: TopState): 
   if (overview?.percentiles) parts.push(`${formatNanos(overview.percentiles.p50)} a step`);
   if (overview?.allRead === false) parts.push('still being read');
   const worst = overview === undefined ? undefined : workOf(overview, alerts).find(({ isSlow }) => isSlow);
-  if (worst !== undefined) parts.push(`rank ${worst.rank.rank} works ${formatNanos(worst.excess)} more${inPhase(worst.phase)}`);
+  if (worst !== undefined) {
+    const by = worst.cost === undefined ? `works ${formatNanos(worst.excess)} more` : 'is slow';
+    const cost = worst.cost === undefined ? '' : `: ${costText(worst.cost)}`;
+    parts.push(`rank ${worst.rank.rank} ${by}${inPhase(worst.phase)}${cost}`);
+  }
   const lost = lostOf(ranks);
   if (lost > 0) parts.push(`${formatCount(lost)} lost`);
   const firing = (alerts ?? []).filter(({ state }) => state === 'firing');

@@ -60,7 +60,7 @@ describe('who keeps others waiting', () => {
     const [finding, ...others] = stragglers(analysis);
     expect(others).toEqual([]);
     expect(finding).toMatchObject({ severity: 'warning', ranks: [fault.rank] });
-    const [, phase, cost] = /^rank \d slow in (\w+), and the others wait: ([\d.]+) ms a step/.exec(finding?.text ?? '') ?? [];
+    const [, phase, cost] = /^rank \d slow in (\w+), and the others wait: ([\d.]+) ms per step/.exec(finding?.text ?? '') ?? [];
     expect(phase).toBe(fault.phase);
     expect(Math.abs(Number(cost) - fault.ms)).toBeLessThan(1);
     // The place to jump to is one of its waits.

@@ -5,9 +5,10 @@
 // Invariant: a finding says what was seen, in whole sentences, and never more often than `findingsPerKindMax` of one kind.
 
 import { nanosPerMs, nanosPerSecond, type Overview, type TraceTime, type ViewFinding } from '@ranktrace/protocol';
-import type { Blame, BlameFinding } from '../blame/blame.ts';
+import type { BlameFinding } from '../blame/blame.ts';
 import type { BlameLevels } from '../blame/blame-change.ts';
-import { StepBlameSink } from '../blame/step-blame-sink.ts';
+import { costText, findingCostOf } from '../blame/fault-cost.ts';
+import { type RunBlame, RunBlameSink } from '../blame/run-blame-sink.ts';
 import { finish } from '../finish.ts';
 import type { AlignedRun } from '../merge/align-run.ts';
 import { type MergeProgress, mergeAligned } from '../merge/merge-run.ts';
@@ -23,6 +24,8 @@ import { type WaitingOfRank, WaitingSink } from './waiting.ts';
 export interface RunAnalysis {
   readonly findings: readonly ViewFinding[];
   readonly waiting: Overview['waiting'];
+  /** ns: all steps that they are of, on the rank with the longest. */
+  readonly stepTime: number;
   /** They are of what came after this; undefined: of all. */
   readonly since: TraceTime | undefined;
   /** For the analysis of a later part. */
@@ -62,7 +65,7 @@ export class RunAnalysisSink implements TraceSink {
   readonly #waiting = new WaitingSink();
   readonly #rpcs = new RpcSink();
   readonly #openWork = new OpenWorkSink();
-  readonly #blame: StepBlameSink;
+  readonly #blame: RunBlameSink;
   readonly #all: TraceSink;
   #header: TraceHeader | undefined;
   #totals: readonly ProcessTotals[] = [];
@@ -70,7 +73,7 @@ export class RunAnalysisSink implements TraceSink {
   constructor({ isLive = false, since, beginning }: RunAnalysisOptions) {
     this.#isLive = isLive;
     this.#since = since;
-    this.#blame = new StepBlameSink({ beginning });
+    this.#blame = new RunBlameSink({ beginning });
     this.#all = teeSink(this.#steps, this.#waiting, this.#rpcs, this.#openWork, this.#blame);
   }
 
@@ -99,7 +102,7 @@ export class RunAnalysisSink implements TraceSink {
 
   /** The same; yields `progress` as often as it can. */
   *analysing<Progress>(progress: Progress): Generator<Progress, RunAnalysis> {
-    if (this.#header === undefined) return { findings: [], waiting: [], since: this.#since, beginning: undefined };
+    if (this.#header === undefined) return { findings: [], waiting: [], stepTime: 0, since: this.#since, beginning: undefined };
     const judging = this.#blame.judging();
     let judged = judging.next();
     for (; judged.done !== true; judged = judging.next()) yield progress;
@@ -114,6 +117,7 @@ export class RunAnalysisSink implements TraceSink {
     return {
       findings: fewOfAKind(bySeverity),
       waiting: waiting.map(({ rank, lastIn, waitedFor, waits }) => ({ rank, lastIn, waitedFor, waits })),
+      stepTime: steps.ranks.reduce((most, { mean, steps: count }) => Math.max(most, mean * count), 0),
       since: this.#since,
       beginning: this.#blame.beginning,
     };
@@ -165,19 +169,24 @@ function hangText({ group, op, sequence, inside, left, missing }: OpenCollective
 }
 
 /** What steps are to be charged to, worst first; it leads to the longest single wait for the rank that is named. */
-function blamed({ verdict, findings }: Blame, waiting: readonly WaitingOfRank[]): ViewFinding[] {
+function blamed({ verdict, findings, steps: all }: RunBlame, waiting: readonly WaitingOfRank[]): ViewFinding[] {
   return findings
     .filter(({ kind }) => kind !== 'inconclusive' || verdict === 'inconclusive')
-    .map(({ kind, ranks, phase, costMsPerStep, shareOfStep, evidence }): ViewFinding => {
-      const cost = `${costMsPerStep.toPrecision(3)} ms a step, ${(100 * shareOfStep).toFixed(0)} % of it`;
+    .map((finding): ViewFinding => {
+      const { kind, ranks, phase, steps, evidence } = finding;
       const what = blameText[kind](rankList(ranks), phase === undefined ? '' : ` in ${phase}`);
+      const isWhole = steps.first <= all.first && steps.last >= all.last;
+      const when = isWhole ? '' : ` from step ${steps.first} to ${steps.last}`;
       const isShared = kind === 'data_loading' || kind === 'network' || kind === 'inconclusive';
+      const cost = findingCostOf(finding);
       const place = waiting.find(({ rank }) => ranks.includes(rank))?.worst ?? {};
       return {
         severity: isShared && verdict !== kind ? 'note' : 'warning',
         kind,
-        text: [`${what}: ${cost}`, ...evidence.slice(0, 1)].join('. '),
+        text: [`${what}${when}${finding.costMsPerStep > 0 ? `: ${costText(cost)}` : ''}`, ...evidence.slice(0, 1)].join('. '),
         ranks,
+        ...(phase === undefined ? {} : { phase }),
+        cost,
         ...place,
       };
     });

@@ -6,7 +6,9 @@
 //
 // That is not how much longer the rank works than its peers (which is evidence): without it the others would wait for the next rank.
 
+import { type FindingCost, nanosPerMs } from '@ranktrace/protocol';
 import { lengthText, percentText } from '../quantity-text.ts';
+import type { StepRange } from './blame-window.ts';
 
 /** The cost of one fault over the steps that were compared: all but those of another kind (`BlameWindow.leftOut`). */
 export interface FaultCost {
@@ -21,11 +23,20 @@ export interface FaultCost {
   readonly shareOfStep: number;
 }
 
+/** The cost as it is told to pages. */
+export function findingCostOf(finding: FaultCost & { readonly steps: StepRange }): FindingCost {
+  const { steps, affectedSteps, comparedSteps, costMsPerAffectedStep, costMsPerStep, shareOfStep } = finding;
+  return {
+    ...{ fromStep: steps.first, toStep: steps.last, affectedSteps, comparedSteps, shareOfStep },
+    ...{ nsPerAffectedStep: costMsPerAffectedStep * nanosPerMs, nsPerStep: costMsPerStep * nanosPerMs },
+  };
+}
+
 /** `58.5 ms in each of 600 affected steps: 23.4 ms per step of the run, 27.7 % of it`; `58.5 ms per step, 48.9 % of it` where all are affected. */
-export function costText({ affectedSteps, comparedSteps, costMsPerAffectedStep, costMsPerStep, shareOfStep }: FaultCost): string {
-  const inAll = `${lengthText(1e6 * costMsPerStep)} per step`;
+export function costText({ affectedSteps, comparedSteps, nsPerAffectedStep, nsPerStep, shareOfStep }: FindingCost): string {
+  const inAll = `${lengthText(nsPerStep)} per step`;
   const share = `${percentText(shareOfStep)} of it`;
   if (affectedSteps >= comparedSteps) return `${inAll}, ${share}`;
   const each = affectedSteps === 1 ? 'in one affected step' : `in each of ${affectedSteps} affected steps`;
-  return `${lengthText(1e6 * costMsPerAffectedStep)} ${each}: ${inAll} of the run, ${share}`;
+  return `${lengthText(nsPerAffectedStep)} ${each}: ${inAll} of the run, ${share}`;
 }

@@ -72,6 +72,7 @@ export function overviewOf(
     phases,
     findings: analysis?.findings ?? [],
     waiting: analysis?.waiting ?? [],
+    waitingStepTime: analysis?.stepTime ?? 0,
     analysed: isCurrent,
     analysedSince: analysis?.since ?? null,
   };

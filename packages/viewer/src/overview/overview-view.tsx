@@ -19,6 +19,7 @@ import { useWidth } from '../use-width.ts';
 import { jump, type ViewState } from '../view-state.ts';
 import { Card } from './card.tsx';
 import { FindingsList } from './findings-list.tsx';
+import { costText, nobodyText, waitingText } from './headline-text.ts';
 import { HeatMap } from './heat-map.tsx';
 import { PhaseBars } from './phase-bars.tsx';
 import { RankTable } from './rank-table.tsx';
@@ -188,9 +189,11 @@ const Figure = ({ name, value, hint }: { name: string; value: string; hint?: str
 /** What to know in five seconds, as a sentence. */
 function Sentence({ overview, onPick }: { overview: Overview; onPick: (rank: number) => void }): JSX.Element {
   const headline = useMemo(() => headlineOf(overview), [overview]);
-  const { tone, cause, ranks } = headline;
+  const { tone, cause, ranks, waiting } = headline;
   const p50 = overview.percentiles?.p50;
   const pace = overview.steps === 1 ? 'The only step took' : 'A step takes';
+  const isNobody = ranks.length === 0 && cause === undefined;
+  const hasOthers = overview.ranks.length > 1;
   return (
     <p class={`overview-sentence is-${tone}`}>
       {p50 !== undefined && (
@@ -199,19 +202,21 @@ function Sentence({ overview, onPick }: { overview: Overview; onPick: (rank: num
         </>
       )}
       {ranks.length > 0 && <Blame headline={headline} onPick={onPick} />}
-      {cause !== undefined && `${cause.charAt(0).toUpperCase()}${cause.slice(1)}${cause.endsWith('.') ? '' : '.'}`}
-      {ranks.length === 0 && cause === undefined && tone === 'alert' && 'No rank stands out in a phase, but there are findings.'}
-      {tone === 'good' && (overview.analysed ? 'No rank holds the others up.' : 'No rank is slower than the others so far.')}
+      {cause !== undefined && `${cause.charAt(0).toUpperCase()}${cause.slice(1)}${cause.endsWith('.') ? ' ' : '. '}`}
+      {isNobody && tone === 'alert' && 'No rank stands out in a phase, but there are findings.'}
+      {isNobody && tone !== 'alert' && hasOthers && nobodyText(waiting, tone, overview.analysed)}
+      {!isNobody && waitingText(headline)}
     </p>
   );
 }
 
 function Blame({ headline, onPick }: { headline: Headline; onPick: (rank: number) => void }): JSX.Element {
-  const { ranks, phase, more, part, waitedPart } = headline;
+  const { ranks, phase, costs, more, part, isOver } = headline;
   const first = ranks[0]?.rank.rank ?? 0;
   const others = ranks.slice(1).map(({ rank }) => rank.rank);
   const isOne = others.length === 0;
-  const waiting = waitedPart === undefined ? '' : `${formatPercent(waitedPart)} of all waiting is for ${isOne ? 'it' : 'them'}`;
+  const cost = costText(costs);
+  const verb = isOver ? (isOne ? 'was' : 'were') : isOne ? 'is' : 'are';
   return (
     <>
       <button type="button" class="is-link" onClick={() => onPick(first)}>
@@ -220,16 +225,14 @@ function Blame({ headline, onPick }: { headline: Headline; onPick: (rank: number
       {others.length > 0 && (
         <>and {others.length === 1 ? `rank ${others[0]}` : `${formatCount(others.length)} more (${formatRanks(others, 3)})`} </>
       )}
-      {more === undefined ? (
-        <>
-          {isOne ? 'keeps' : 'keep'} the others waiting{waiting === '' ? '' : `: ${waiting}`}.
-        </>
+      {cost === '' && more === undefined ? (
+        <>{isOne ? 'keeps' : 'keep'} the others waiting. </>
       ) : (
         <>
-          {isOne ? 'is' : 'are'} slow{phase === undefined ? '' : ' in '}
-          {phase !== undefined && <b>{phase}</b>}: {isOne ? '' : 'up to '}
-          {formatDuration(more)} more per step than the median rank, {formatPercent(part)} of a step.
-          {waiting === '' ? '' : ` ${waiting}.`}
+          {verb} slow{phase === undefined ? '' : ' in '}
+          {phase !== undefined && <b>{phase}</b>}: {cost !== '' && `${cost}. `}
+          {cost === '' &&
+            `${isOne ? '' : 'up to '}${formatDuration(more ?? 0)} more per step than the median rank, ${formatPercent(part)} of a step. `}
         </>
       )}
     </>

@@ -63,7 +63,8 @@ describe('who keeps others waiting', () => {
   const waiting = waits(5, 87, 8, 0);
   const blamed = (about: Partial<Overview>) => {
     const headline = headlineOf({ phases, ranks, findings: [], waiting, analysed: true, ...about });
-    return [headline.ranks.map(({ rank }) => rank.rank), headline.phase, headline.more, headline.waitedPart];
+    const waitedPart = headline.ranks.length > 0 ? headline.waiting?.forRanks : undefined;
+    return [headline.ranks.map(({ rank }) => rank.rank), headline.phase, headline.more, waitedPart];
   };
 
   it('is blamed, and nobody else, in the headline and in the bars', () => {
@@ -93,6 +94,25 @@ describe('who keeps others waiting', () => {
   it('is nobody where the findings charge steps to nobody, whatever phases say', () => {
     expect(blamed({})[0]).toEqual([]);
     expect(blamed({ waiting: waits(20, 20, 50, 10) })[0]).toEqual([]);
+  });
+
+  it('costs what the finding says, in the phase that it says', () => {
+    const cost = { fromStep: 400, toStep: 999, affectedSteps: 600, comparedSteps: 1500, shareOfStep: 0.278 };
+    const finding = { ...straggler(1), phase: 'optimizer', cost: { ...cost, nsPerAffectedStep: 58.5 * ms, nsPerStep: 23.4 * ms } };
+    const headline = headlineOf({ phases, ranks, findings: [finding], waiting, analysed: true, toStep: 1499 });
+    expect([headline.phase, headline.more, headline.costs, headline.isOver]).toEqual(['optimizer', undefined, [finding.cost], true]);
+    expect(headlineOf({ phases, ranks, findings: [finding], waiting, analysed: true, toStep: 999 }).isOver).toBe(false);
+  });
+
+  it('is the one that an open alert names', () => {
+    const alert = { severity: 'alert', kind: 'step_time', cause: 'straggler', text: '', ranks: [1] } as const;
+    expect(blamed({ findings: [alert] })[0]).toEqual([1]);
+    expect(blamed({ findings: [{ ...alert, severity: 'note' }] })[0]).toEqual([]);
+  });
+
+  it('is no good news where a rank is waited for, though nobody is charged', () => {
+    const tone = (waitingStepTime: number) => headlineOf({ phases, ranks, findings: [], waiting, waitingStepTime, analysed: true }).tone;
+    expect([tone(1000 * ms), tone(10_000 * ms)]).toEqual(['note', 'good']);
   });
 
   it('is an alert also where it has no steps in what is looked at', () => {

@@ -13,7 +13,7 @@
 //
 // Invariant: the median of an even number is the lower one. Of two ranks, the slower one then has an excess, and the faster one has none.
 
-import type { Overview, OverviewRank } from '@ranktrace/protocol';
+import type { FindingCost, Overview, OverviewRank, ViewFinding } from '@ranktrace/protocol';
 
 /** One rank against the median rank. */
 export interface RankPhases {
@@ -33,7 +33,8 @@ export interface RankPhases {
 }
 
 /** What of an overview says who is slow; without an analysis, only phases do. */
-export type Blamed = Pick<Overview, 'phases' | 'ranks'> & Partial<Pick<Overview, 'findings' | 'waiting' | 'analysed'>>;
+export type Blamed = Pick<Overview, 'phases' | 'ranks'> &
+  Partial<Pick<Overview, 'findings' | 'waiting' | 'waitingStepTime' | 'analysed' | 'toStep'>>;
 
 /** Least excess that is worth a person's time, as a part of the median step. */
 const noticeablePart = 0.03;
@@ -102,16 +103,24 @@ const sharedCauses: ReadonlySet<string> = new Set([
 
 interface Charged {
   readonly ranks: ReadonlySet<number>;
+  /** Those that charge single ranks, the most costly first. */
+  readonly stragglers: readonly ViewFinding[];
   /** What is slow, where it is not single ranks. */
   readonly cause: string | undefined;
 }
 
+/** A finding about single ranks that are slow, or an alert about them that is open. */
+const isStraggler = ({ kind, severity, cause }: ViewFinding): boolean =>
+  kind === 'straggler' || (severity === 'alert' && cause === 'straggler');
+
 /** What the findings charge steps to; undefined where they say nothing about that. A note is no verdict. */
 function chargedOf({ findings = [] }: Blamed): Charged | undefined {
-  const stragglers = findings.filter(({ kind }) => kind === 'straggler').flatMap(({ ranks }) => ranks);
-  if (stragglers.length > 0) return { ranks: new Set(stragglers), cause: undefined };
-  const shared = findings.find(({ kind, severity }) => severity !== 'note' && sharedCauses.has(kind));
-  return shared === undefined ? undefined : { ranks: new Set(shared.ranks), cause: shared.text };
+  const stragglers = findings.filter(isStraggler);
+  if (stragglers.length > 0) return { ranks: new Set(stragglers.flatMap(({ ranks }) => ranks)), stragglers, cause: undefined };
+  const shared = findings.find(
+    ({ kind, severity, cause = kind }) => severity !== 'note' && (sharedCauses.has(kind) || sharedCauses.has(cause)),
+  );
+  return shared === undefined ? undefined : { ranks: new Set(shared.ranks), stragglers: [], cause: shared.text };
 }
 
 function waitedParts({ waiting = [] }: Blamed): ReadonlyMap<number, number> {
@@ -127,12 +136,27 @@ export interface Headline {
   readonly ranks: readonly RankPhases[];
   /** Phase in which those ranks are slow; undefined where none is known, or they differ in it. */
   readonly phase: string | undefined;
-  /** ns per step that the slowest of them takes more in its phase; undefined where that is not worth telling. */
+  /** What the findings about those ranks cost; undefined where no finding charges them. */
+  readonly costs: readonly FindingCost[];
+  /** ns per step that the slowest of them takes more in its phase, where no finding says what that costs; undefined where it is not worth telling. */
   readonly more: number | undefined;
-  /** The same as part of the median step. */
+  /** Whether the last steps that are looked at are no longer affected. */
+  readonly isOver: boolean;
+  /** `more` as part of the median step. */
   readonly part: number;
-  /** Part of all waiting in collectives that was for these ranks, where they are known to keep others waiting. */
-  readonly waitedPart: number | undefined;
+  /** What is known of waiting in collectives; undefined where nobody waits for anybody. */
+  readonly waiting: HeadlineWaiting | undefined;
+}
+
+/** Who is waited for, as a headline says it beside the panel that shows it. */
+export interface HeadlineWaiting {
+  /** Part of all waiting that is for the ranks of the headline; 0 without any. */
+  readonly forRanks: number;
+  /** The rank that is waited for longest, and its part. */
+  readonly most: { readonly rank: number; readonly part: number };
+  /** Waiting as part of the steps: all of it, and that for `most`. */
+  readonly ofSteps: number;
+  readonly ofStepsForMost: number;
 }
 
 /** Which ranks stand out, and where. */
@@ -143,23 +167,47 @@ export function headlineOf(overview: Blamed & Pick<Overview, 'findings'>): Headl
   const median = medianOf(all.map(({ rank }) => rank.mean)) ?? 0;
   const charged = chargedOf(overview);
   const cause = charged?.cause;
+  const nobody = { cause, ranks: [], phase: undefined, costs: [], more: undefined, isOver: false, part: 0 };
   if (first === undefined || cause !== undefined) {
+    const waiting = waitingOf(overview, charged?.ranks ?? new Set());
     const hasAlert = charged !== undefined || overview.findings.some(({ severity }) => severity === 'alert');
-    const tone = hasAlert ? 'alert' : all.length > 1 ? 'good' : 'note';
-    return { tone, cause, ranks: [], phase: undefined, more: undefined, part: 0, waitedPart: undefined };
+    // A rank that is waited for is no good news, whether anybody is charged with it or not.
+    const isGood = all.length > 1 && (waiting?.ofStepsForMost ?? 0) < noticeablePart;
+    return { ...nobody, tone: hasAlert ? 'alert' : isGood ? 'good' : 'note', waiting };
   }
   const isOne = first.isNoticeable && ranks.every(({ worst, isNoticeable }) => isNoticeable && worst === first.worst);
+  const stragglers = charged?.stragglers ?? [];
+  const phases = new Set(stragglers.map(({ phase }) => phase));
+  const phase = stragglers.some((finding) => finding.phase !== undefined)
+    ? phases.size === 1
+      ? stragglers[0]?.phase
+      : undefined
+    : isOne && first.worst !== undefined
+      ? overview.phases[first.worst]
+      : undefined;
+  const costs = stragglers.flatMap(({ cost }) => (cost === undefined ? [] : [cost]));
   const most = Math.max(...ranks.map(({ score }) => score));
-  const isKnown = ranks.some(({ isNoticeable }) => isNoticeable);
-  const waitedPart = ranks.reduce((sum, rank) => sum + (rank.waitedPart ?? 0), 0);
+  const isKnown = costs.length === 0 && ranks.some(({ isNoticeable }) => isNoticeable);
   return {
-    tone: 'alert',
-    cause,
-    ranks,
-    phase: isOne && first.worst !== undefined ? overview.phases[first.worst] : undefined,
+    ...{ tone: 'alert', cause, ranks, phase, costs },
     more: isKnown ? most : undefined,
+    isOver: costs.length > 0 && costs.every(({ toStep }) => toStep < (overview.toStep ?? 0)),
     part: median > 0 && isKnown ? most / median : 0,
-    waitedPart: charged !== undefined && waitedPart > 0 ? waitedPart : undefined,
+    waiting: charged === undefined ? undefined : waitingOf(overview, charged.ranks),
+  };
+}
+
+function waitingOf({ waiting = [], waitingStepTime = 0 }: Blamed, charged: ReadonlySet<number>): HeadlineWaiting | undefined {
+  const whole = waiting.reduce((sum, { waitedFor }) => sum + waitedFor, 0);
+  if (whole <= 0) return undefined;
+  const most = waiting.reduce((of, other) => (other.waitedFor > of.waitedFor ? other : of));
+  const forRanks = waiting.reduce((sum, { rank, waitedFor }) => (charged.has(rank) ? sum + waitedFor : sum), 0);
+  const ofSteps = (time: number): number => (waitingStepTime > 0 ? time / waitingStepTime : 0);
+  return {
+    forRanks: forRanks / whole,
+    most: { rank: most.rank, part: most.waitedFor / whole },
+    ofSteps: ofSteps(whole),
+    ofStepsForMost: ofSteps(most.waitedFor),
   };
 }
 

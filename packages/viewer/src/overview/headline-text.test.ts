@@ -1,0 +1,64 @@
+import type { FindingCost, Overview, OverviewRank, ViewFinding } from '@ranktrace/protocol';
+import { expect, it } from 'vitest';
+import { costText, nobodyText, waitingText } from './headline-text.ts';
+import { headlineOf } from './slow-ranks.ts';
+
+const ms = 1e6;
+const cost: FindingCost = {
+  ...{ fromStep: 400, toStep: 999, affectedSteps: 600, comparedSteps: 1500 },
+  ...{ nsPerAffectedStep: 58.5 * ms, nsPerStep: 23.4 * ms, shareOfStep: 0.278 },
+};
+/** Texts of the page have thin spaces between numbers and units. */
+const plain = (text: string): string => text.replaceAll('\u2009', ' ');
+
+it('says of an affected step and of a step of the run what a fault costs', () => {
+  expect(plain(costText([cost]))).toBe('58.5 ms in each of 600 affected steps (steps 400–999), 23.4 ms per step of the run, 27.8 % of it');
+  const all = { ...cost, affectedSteps: 1500, nsPerAffectedStep: 23.4 * ms };
+  expect(plain(costText([all]))).toBe('23.4 ms per step, 27.8 % of it');
+  expect(plain(costText([cost, all]))).toBe('together 46.8 ms per step of the run, 55.6 % of it');
+  expect(costText([])).toBe('');
+});
+
+const ranks = [0, 1, 2, 3].map(
+  (rank): OverviewRank => ({
+    ...{ rank, process: rank, steps: 10, mean: 100 * ms, p50: 0, p95: 0, longest: 0, phases: [100 * ms], cells: [], peaks: [] },
+  }),
+);
+const waits = (...parts: number[]): Overview['waiting'] => parts.map((part, rank) => ({ rank, lastIn: 1, waits: 1, waitedFor: part * ms }));
+const straggler = (...of: number[]): ViewFinding => ({ severity: 'warning', kind: 'straggler', text: '', ranks: of });
+
+/** What the page says of who is waited for, of waiting in ms by rank over 1 s of steps. */
+function told(waiting: Overview['waiting'], ...findings: ViewFinding[]): string {
+  const headline = headlineOf({ phases: ['forward'], ranks, findings, waiting, waitingStepTime: 1000 * ms, analysed: true });
+  const isNobody = headline.ranks.length === 0 && headline.cause === undefined;
+  return plain(isNobody ? nobodyText(headline.waiting, headline.tone, true) : waitingText(headline));
+}
+
+it.each([
+  ['No rank holds the others up.', waits(), []],
+  // The panel says 86.6 % for rank 1, of waiting that is nothing much.
+  ['No rank holds the others up: they wait for 1 % of a step, 86.6 % of it for rank 1.', waits(1, 8.66, 0.2, 0.14), []],
+  ['No rank holds the others up: they wait for 2 % of a step.', waits(5, 5, 5, 5), []],
+  [
+    'No rank works longer than its peers step for step, yet the others wait for rank 1 for 8.66 % of a step, 86.6 % of all waiting: the evidence is split.',
+    waits(10, 86.6, 2, 1.4),
+    [],
+  ],
+  [
+    'No rank works longer than its peers step for step, yet the others wait for rank 0 for 4 % of a step: the evidence is split.',
+    waits(40, 38, 39, 39),
+    [],
+  ],
+  ['86.6 % of all waiting is for it.', waits(10, 86.6, 2, 1.4), [straggler(1)]],
+  ['96.6 % of all waiting is for them.', waits(10, 86.6, 2, 1.4), [straggler(1), straggler(0)]],
+  ['2 % of all waiting is for it, and 86.6 % for rank 1: the evidence is split.', waits(10, 86.6, 2, 1.4), [straggler(2)]],
+  ['But 98 % of all waiting is for rank 1: the evidence is split.', waits(2, 98, 0, 0), [straggler(2)]],
+  ['86.6 % of all waiting is for rank 1.', waits(10, 86.6, 2, 1.4), [{ ...straggler(), kind: 'rotating_imbalance', text: 'uneven' }]],
+  ['', waits(26, 24, 25, 25), [{ ...straggler(), kind: 'rotating_imbalance', text: 'uneven' }]],
+])('says: %s', (text, waiting, findings) => {
+  expect(told(waiting, ...findings)).toBe(text);
+});
+
+it('promises nothing before all is looked at', () => {
+  expect(nobodyText(undefined, 'good', false)).toBe('No rank is slower than the others so far.');
+});

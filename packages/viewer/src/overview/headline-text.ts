@@ -1,0 +1,54 @@
+// The sentences of the headline that figures make: what the ranks that it names cost, and who is waited for. They say what the panels show, so they
+// never contradict one: where the findings and the waiting point at different ranks, both are told.
+
+import { formatCount, formatDuration, formatPercent } from '../format.ts';
+import type { Headline, HeadlineWaiting } from './slow-ranks.ts';
+import { stepsText } from './step-bins.ts';
+
+/** `58.5 ms in each of 600 affected steps (steps 400–999), 23.4 ms per step of the run, 27.8 % of it`; of several faults, all together. */
+export function costText(costs: Headline['costs']): string {
+  const [first, ...others] = costs;
+  if (first === undefined) return '';
+  const [perStep, share] = [sum(costs.map(({ nsPerStep }) => nsPerStep)), sum(costs.map(({ shareOfStep }) => shareOfStep))];
+  const inAll = `${formatDuration(perStep)} per step`;
+  if (others.length > 0) return `together ${inAll} of the run, ${formatPercent(share)} of it`;
+  const { affectedSteps, comparedSteps, nsPerAffectedStep, fromStep, toStep } = first;
+  if (affectedSteps >= comparedSteps) return `${inAll}, ${formatPercent(share)} of it`;
+  const each = `in each of ${formatCount(affectedSteps)} affected steps (${stepsText(fromStep, toStep)})`;
+  return `${formatDuration(nsPerAffectedStep)} ${each}, ${inAll} of the run, ${formatPercent(share)} of it`;
+}
+
+/** Part of the waiting from which on a rank that nobody charges with anything is named. */
+const mostPartMin = 0.5;
+
+/** Who is waited for, where ranks are named or a cause is: whole sentences, or nothing where that is nobody in particular. */
+export function waitingText({ ranks, waiting, cause }: Pick<Headline, 'ranks' | 'waiting' | 'cause'>): string {
+  if (waiting === undefined) return '';
+  const { forRanks, most } = waiting;
+  const named = ranks.some(({ rank }) => rank.rank === most.rank);
+  const isForMost = `${formatPercent(most.part)} of all waiting is for rank ${most.rank}`;
+  if (cause !== undefined) return most.part >= mostPartMin ? `${isForMost}.` : '';
+  const isForThem = `${formatPercent(forRanks)} of all waiting is for ${ranks.length === 1 ? 'it' : 'them'}`;
+  if (named || most.part <= forRanks) return forRanks > 0 ? `${isForThem}.` : '';
+  return forRanks > 0
+    ? `${isForThem}, and ${formatPercent(most.part)} for rank ${most.rank}: the evidence is split.`
+    : `But ${isForMost}: the evidence is split.`;
+}
+
+/** The sentence where no rank is charged with anything, beside what the panel says of waiting. */
+export function nobodyText(waiting: HeadlineWaiting | undefined, tone: Headline['tone'], analysed: boolean): string {
+  if (!analysed) return 'No rank is slower than the others so far.';
+  if (waiting === undefined) return 'No rank holds the others up.';
+  const { most, ofSteps, ofStepsForMost } = waiting;
+  const isMost = most.part >= mostPartMin;
+  if (tone === 'good') {
+    const whose = isMost ? `, ${formatPercent(most.part)} of it for rank ${most.rank}` : '';
+    return ofSteps > 0
+      ? `No rank holds the others up: they wait for ${formatPercent(ofSteps)} of a step${whose}.`
+      : 'No rank holds the others up.';
+  }
+  const part = isMost ? `, ${formatPercent(most.part)} of all waiting` : '';
+  return `No rank works longer than its peers step for step, yet the others wait for rank ${most.rank} for ${formatPercent(ofStepsForMost)} of a step${part}: the evidence is split.`;
+}
+
+const sum = (values: readonly number[]): number => values.reduce((all, value) => all + value, 0);
