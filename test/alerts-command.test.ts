@@ -108,6 +108,14 @@ describe('ranktrace alerts', () => {
     );
     expect(stored.code).toBe(0);
     expect((await runCommand(['alerts', out, '--json'])).code).toBe(0);
+    // The report tells the fault once, with the alert.
+    const reported = JSON.parse((await runCommand(['report', join(out, 'night'), '--json'])).stdout);
+    const told = reported.findings.map(({ kind, ranks, alerts }: { kind: string; ranks: number[]; alerts?: string[] }) => [
+      kind,
+      ranks,
+      alerts?.length,
+    ]);
+    expect(told).toEqual([['straggler', [1], 1]]);
   });
 
   it('says in one line what it cannot do', async () => {

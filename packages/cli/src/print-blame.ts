@@ -13,6 +13,7 @@ import {
   type WaitedFor,
 } from '@ranktrace/trace';
 import { formatCount, formatNanos, formatTable, printable } from './format.ts';
+import { alertLines, noAlerts, type ReportAlerts } from './report-alerts.ts';
 
 const phasesShown = 5;
 const ranksShown = 16;
@@ -31,11 +32,11 @@ const inWords: Readonly<Record<Verdict, string>> = {
 };
 
 /** The part as text, without a final line end; '' for a run without steps. */
-export function formatBlame(blame: RunBlame): string {
+export function formatBlame(blame: RunBlame, alerts = noAlerts): string {
   const { verdict, findings, last } = blame;
   if (last.steps.count === 0) return '';
   const lines = [`verdict: ${verdict}: ${inWords[verdict]} (${basisOf(blame)})`];
-  lines.push(...findings.flatMap((finding) => findingLines(finding, blame)), ...last.whatIf.map(whatIfLine), ...changeLines(last));
+  lines.push(...findings.flatMap((finding) => findingLines(finding, blame, alerts)), ...last.whatIf.map(whatIfLine), ...changeLines(last));
   const blocks = [lines.join('\n')];
   if (last.breakdown.length > 0) blocks.push(breakdownTable(last));
   blocks.push([frontierLine(last), visibleLine(last), boundLine(last)].filter((line) => line !== '').join('\n'));
@@ -85,9 +86,9 @@ export function blameHeadline(finding: RunFinding): string {
   return `${kind}${who}${where}${costMsPerStep > 0 ? `: ${costText(findingCostOf(finding))}` : ''}`;
 }
 
-function findingLines(finding: RunFinding, { steps: all }: RunBlame): string[] {
-  const evidence = finding.evidence.map((sentence) => `    ${printable(sentence)}`);
-  return [`  ${blameHeadline(finding)}`, `    ${coverText(finding.steps, all)}`, ...evidence];
+function findingLines(finding: RunFinding, { steps: all }: RunBlame, alerts: ReportAlerts): string[] {
+  const lines = [coverText(finding.steps, all), ...finding.evidence.map(printable), ...alertLines(finding, alerts)];
+  return [`  ${blameHeadline(finding)}`, ...lines.map((line) => `    ${line}`)];
 }
 
 const rangeText = (first: number, last: number): string => (first === last ? `step ${first}` : `steps ${first} to ${last}`);

@@ -4,6 +4,7 @@ import type { Finding, ProcessTotals, RankSummary, RunBlame, RunSummary, TraceHe
 import { formatCount, formatNanos, formatTable, printable } from './format.ts';
 import { blameHeadline } from './print-blame.ts';
 import { deviceData, deviceLines } from './print-devices.ts';
+import { alertLines, aloneLines, noAlerts, type ReportAlerts } from './report-alerts.ts';
 
 export interface RunReport {
   readonly header: TraceHeader;
@@ -16,8 +17,8 @@ const stepsShown = 5;
 const phasesShown = 6;
 const ranksShown = 16;
 
-/** The report as text, without a final line end; findings about slow steps come from `blame`. */
-export function formatReport(report: RunReport, blame: Pick<RunBlame, 'findings'>): string {
+/** The report as text, without a final line end; findings about slow steps come from `blame`, those that were alerted about from `alerts`. */
+export function formatReport(report: RunReport, blame: Pick<RunBlame, 'findings'>, alerts = noAlerts): string {
   const { header, summary } = report;
   const blocks = [headline(report)];
   if (summary.median !== undefined && summary.p95 !== undefined) {
@@ -30,6 +31,7 @@ export function formatReport(report: RunReport, blame: Pick<RunBlame, 'findings'
     findingLines(
       report.findings.filter(({ kind }) => kind !== 'detail_shed'),
       blame,
+      alerts,
     ),
   );
   return blocks.filter((block) => block !== '').join('\n\n');
@@ -109,9 +111,12 @@ function clockLine(header: TraceHeader): string {
 }
 
 /** Who makes steps long, then what is missing; "none" stands here only where neither is known. */
-function findingLines(findings: readonly Finding[], blame: Pick<RunBlame, 'findings'>): string {
-  const slow = blame.findings.filter(({ kind }) => kind !== 'inconclusive').map(blameHeadline);
-  const missing = findings.map(({ kind, text, remedy }) => `${kind}: ${printable(text)} (to do: ${printable(remedy)})`);
+function findingLines(findings: readonly Finding[], blame: Pick<RunBlame, 'findings'>, alerts: ReportAlerts): string {
+  const slow = [...blame.findings.filter(({ kind }) => kind !== 'inconclusive').map(blameHeadline), ...aloneLines(alerts)];
+  const missing = findings.flatMap((finding) => {
+    const { kind, text, remedy } = finding;
+    return [`${kind}: ${printable(text)} (to do: ${printable(remedy)})`, ...alertLines(finding, alerts).map((line) => `  ${line}`)];
+  });
   if (slow.length + missing.length === 0) return 'findings: none; nothing was lost';
   if (missing.length === 0) slow.push('nothing was lost');
   return ['findings:', ...[...slow, ...missing].map((line) => `  ${line}`)].join('\n');

@@ -11,6 +11,7 @@ import { collectivesData, formatCollectives } from '../print-collectives.ts';
 import { formatOpenWork, openWorkData } from '../print-open-work.ts';
 import { formatRpcs, rpcsData } from '../print-rpcs.ts';
 import { formatReport, reportData } from '../print-summary.ts';
+import { alertFinding, matchAlerts, storedAlerts } from '../report-alerts.ts';
 
 export interface ReportOptions extends InputOptions {
   /** These steps alone, both included. */
@@ -24,6 +25,11 @@ export async function report(inputs: readonly string[], options: ReportOptions):
   const [collectives, rpcs, openWork, steps] = [new CollectiveSink(), new RpcSink(), new OpenWorkSink(), new RunBlameSink()];
   const merged = await mergeAndReport(opened.input, undefined, [collectives, rpcs, openWork, steps], interrupt.signal, options.steps);
   const { blame } = steps;
+  const alerts = matchAlerts(storedAlerts(opened.directories, options.steps), blame.findings, merged.findings);
+  const withAlerts = <Told extends (typeof blame.findings)[number] | (typeof merged.findings)[number]>(finding: Told) => {
+    const ids = alerts.of.get(finding)?.map(({ id }) => id);
+    return ids === undefined ? finding : { ...finding, alerts: ids };
+  };
   const clocks = clockReport(merged.totals);
   const { clockConflicts } = merged.header;
   if (options.json === true) {
@@ -32,8 +38,8 @@ export async function report(inputs: readonly string[], options: ReportOptions):
       ...(options.steps === undefined ? {} : { onlySteps: options.steps }),
       verdict: blame.verdict,
       verdictSteps: blame.verdictSteps,
-      // Blame first, then what is known to be missing: each with `kind` and `ranks`.
-      findings: [...blame.findings, ...merged.findings],
+      // Blame first, then what was alerted about beside it and what is known to be missing: each with `kind` and `ranks`.
+      findings: [...blame.findings.map(withAlerts), ...alerts.alone.map(alertFinding), ...merged.findings.map(withAlerts)],
       blame: blameData(blame),
       clocks: clocksData(clocks, clockConflicts),
       collectives: collectivesData(collectives.summary),
@@ -45,8 +51,8 @@ export async function report(inputs: readonly string[], options: ReportOptions):
   }
   const blocks = [
     options.steps === undefined ? '' : `steps ${options.steps.first} to ${options.steps.last} alone; events are counted over the whole run`,
-    formatReport(merged, blame),
-    formatBlame(blame),
+    formatReport(merged, blame, alerts),
+    formatBlame(blame, alerts),
     formatClocks(clocks, clockConflicts),
     formatCollectives(collectives.summary),
     formatRpcs(rpcs.summary),

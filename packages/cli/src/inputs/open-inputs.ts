@@ -7,7 +7,8 @@
 //
 // `view` alone looks at several side by side. Invariants: kinds are not mixed in one run; an option that has no effect on an input is an error.
 
-import { basename, dirname, resolve } from 'node:path';
+import { existsSync } from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
 import { type MergeInput, openBatchLog, type StoredSource, type ViewInput } from '@ranktrace/aggregator';
 import { limits } from '@ranktrace/protocol';
 import type { KinetoTable } from '@ranktrace/trace';
@@ -33,6 +34,8 @@ export interface RunInput extends Disposable {
   readonly input: MergeInput;
   /** Of a store: its lives of ranks, as stored. */
   readonly stored: readonly StoredSource[];
+  /** Of a store: the run's own directories, where a service keeps more of it than batches. */
+  readonly directories: readonly string[];
   /** Of torch.profiler's files: each of them. */
   readonly profiles: readonly TorchProfile[];
 }
@@ -58,7 +61,7 @@ export async function openRun(paths: readonly string[], options: InputOptions): 
   }
   refuseWithoutEffect(inputs, options);
   if (kind === 'store') return openStore(paths, options.run);
-  const none = { stored: [], profiles: [], [Symbol.dispose]: () => {} };
+  const none = { stored: [], directories: [], profiles: [], [Symbol.dispose]: () => {} };
   if (kind === 'torch') {
     const { run = torchRun, profiles, sources } = await openTorchJob(inputs, options.allowMixed === true);
     return { ...none, kind, run, input: sources(run), profiles };
@@ -109,11 +112,18 @@ function openStore(paths: readonly string[], run: string | undefined): RunInput 
     const chosen = run ?? log.runs[0];
     if (chosen === undefined) throw new CliError('bad_input', `${quoted(paths)} holds no batches of any run`);
     const stored = log.run(chosen).sources();
-    return { kind: 'store', run: chosen, input: stored, stored, profiles: [], [Symbol.dispose]: () => log.close() };
+    const directories = directoriesOf(paths, chosen);
+    return { kind: 'store', run: chosen, input: stored, stored, directories, profiles: [], [Symbol.dispose]: () => log.close() };
   } catch (error) {
     log.close();
     throw error;
   }
+}
+
+/** Of `paths`, and of what is in them, the directories of this run. A spool or a segment is in none. */
+function directoriesOf(paths: readonly string[], run: string): string[] {
+  const isRun = (path: string): boolean => basename(resolve(path)) === run && existsSync(join(path, 'run.json'));
+  return paths.flatMap((path) => [path, join(path, run)]).filter(isRun);
 }
 
 /**
