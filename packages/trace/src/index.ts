@@ -77,6 +77,7 @@ export type { RankBreakdown, WaitedFor } from './blame/breakdown.ts';
 export { costText, type FaultCost, findingCostOf } from './blame/fault-cost.ts';
 export type { FrontierPhase } from './blame/frontier.ts';
 export { type RunBlame, RunBlameSink, type RunFinding } from './blame/run-blame-sink.ts';
+export { slowOps } from './blame/slow-ops.ts';
 export { type StepBlameOptions, StepBlameSink } from './blame/step-blame-sink.ts';
 export type { Verdict } from './blame/verdict.ts';
 export {

@@ -3,16 +3,19 @@
 //   │ before: 64 steps │ onset … the step with which it was certain │
 //     levels ──────────────► blameOf ◄───────────────────── levels
 
-import { type Alert, traceTime } from '@ranktrace/protocol';
+import { type Alert, nanosPerMs, traceTime } from '@ranktrace/protocol';
 import {
   type BatchSource,
   type BlameChange,
   type BlameWindow,
   blameOf,
+  blameOfWindow,
   type EngineAlert,
+  lengthText,
   mergeSteps,
   StepBlameSink,
   type StepsSource,
+  slowOps,
   type TraceEvent,
   type TraceHeader,
   type TraceSink,
@@ -40,34 +43,52 @@ export async function explainAlert(alert: EngineAlert, stored: readonly StoredSo
   const { onsetStep, step } = alert;
   if (onsetStep === null) return { cause: causeOfHint(alert), place: undefined };
   const certain = Math.max(onsetStep, step ?? onsetStep);
-  const range = {
-    fromStep: Math.max(0, onsetStep - limits.alertBlameSteps),
-    toStep: Math.min(certain, onsetStep + limits.alertBlameSteps),
-  };
+  const ranges = rangesOf(alert, onsetStep, certain);
   const sources: StepsSource[] = [];
   for (const source of newestLives(stored)) {
-    const found = await driveSteps(stepsOf(source, [range]), { signal });
+    const found = await driveSteps(stepsOf(source, ranges), { signal });
     if (found !== undefined) sources.push(withMetadata(found, readableSource(source, undefined)));
   }
   if (sources.length === 0) return { cause: causeOfHint(alert), place: undefined };
   const blame = new StepBlameSink({ stepsMax: 2 * limits.alertBlameSteps + 1 });
-  const places = new PlaceSink(onsetStep, range.toStep);
+  const places = new PlaceSink(onsetStep, certain);
   await driveSteps(mergeSteps(sources, teeSink(blame, places)), { signal });
   const cause = alert.unit === 'ns' ? causeIn(await driveSteps(blame.cutting(), { signal }), alert, onsetStep) : causeOfHint(alert);
   return { cause: cause && { ...cause, hosts: places.hostsOf(cause.ranks) }, place: places.place };
 }
 
+/** The steps before the onset, and those after it that say most: of a slow rise the last ones. */
+function rangesOf({ rule }: EngineAlert, onsetStep: number, certain: number): { readonly fromStep: number; readonly toStep: number }[] {
+  const count = limits.alertBlameSteps;
+  const [fromStep, toStep] = [Math.max(0, onsetStep - count), Math.min(certain, onsetStep + count)];
+  if (rule !== 'step_time_drift' || certain <= toStep) return [{ fromStep, toStep }];
+  return [
+    { fromStep, toStep: onsetStep },
+    { fromStep: certain - count, toStep: certain },
+  ];
+}
+
 function causeIn(window: BlameWindow, alert: EngineAlert, onsetStep: number): Alert['cause'] {
   const before = { ...window, steps: window.steps.filter(({ step }) => step < onsetStep) };
   const now = { ...window, steps: window.steps.filter(({ step }) => step >= onsetStep) };
-  const change = blameOf(before, now);
+  // What is to be explained is what the alert says, which many more steps may tell than these.
+  const isOfCluster = alert.series.kind === 'cluster' && alert.before !== null && alert.after !== null;
+  const change = blameOf(before, now, isOfCluster ? (alert.after as number) - (alert.before as number) : undefined);
   // What series of single ranks told is better than nothing.
   if (change.kind === 'inconclusive') return causeOfHint(alert) ?? causeOf(change);
-  return causeOf(change);
+  return causeOf(change, costIn(now, change));
 }
 
-function causeOf({ kind, ranks, phase, shareOfChange, evidence }: BlameChange): NonNullable<Alert['cause']> {
-  const text = evidence.join('; ').slice(0, 1024);
+/** What the fault costs, as a report would say it, and which ops it is. */
+function costIn(now: BlameWindow, { kind, ranks, phase }: BlameChange): string[] {
+  const isThis = (of: readonly number[]): boolean => ranks.length === 0 || of.some((rank) => ranks.includes(rank));
+  const found = blameOfWindow(now).findings.find((one) => one.kind === kind && isThis(one.ranks));
+  const cost = found === undefined ? [] : [`it costs ${lengthText(found.costMsPerStep * nanosPerMs)} per affected step`];
+  return [...cost, ...slowOps(now, ranks, phase)];
+}
+
+function causeOf({ kind, ranks, phase, shareOfChange, evidence }: BlameChange, cost: readonly string[] = []): NonNullable<Alert['cause']> {
+  const text = [...evidence, ...cost].join('; ').slice(0, 1024);
   return { kind, ranks: [...ranks], hosts: [], phase: phase ?? null, share: kind === 'inconclusive' ? null : shareOfChange, text };
 }
 

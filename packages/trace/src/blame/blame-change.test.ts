@@ -64,6 +64,32 @@ describe('what a change is due to', () => {
     );
   });
 
+  it('is said with what of it is explained and what is not', () => {
+    const texts = (now: BlameWindow, told?: number): readonly string[] => blameOf(before, now, told).evidence;
+    const slow = workedWindow([even, even.replace('forward 10', 'forward 19').replace('backward 20', 'backward 17'), even, even], {
+      about,
+    });
+    expect(texts(slow)).toEqual([
+      'rank 1 works 6.00 ms more per step: 9.00 ms more in forward, 3.00 ms less in other phases',
+      'steps are 6.00 ms longer: 6.00 ms by that',
+    ]);
+    // An alert says another change than these steps do.
+    expect(texts(slow, 8e6)[1]).toBe('steps are 8.00 ms longer: 6.00 ms by that, 2.00 ms not explained');
+    const far = workedWindow(
+      four.map((line) => line.replace('all_reduce 1', 'all_reduce 6.82')),
+      { about },
+    );
+    expect(texts(far)).toEqual([
+      'transfers take 5.82 ms more in all_reduce world, per step',
+      'steps are 5.82 ms longer: 5.82 ms by transfers',
+    ]);
+    const most = blameOf(before, far, 49e6);
+    expect([most.kind, most.shareOfChange]).toEqual(['inconclusive', 0]);
+    expect(most.evidence).toEqual([
+      'no rank, phase or communicator accounts for half of the change: steps are 49.00 ms longer: 5.82 ms by transfers, 43.18 ms not explained',
+    ]);
+  });
+
   it('is not the network where clocks do not carry it, and nothing where nothing changed', () => {
     const slow = four.map((line) => line.replace('all_reduce 1', 'all_reduce 8'));
     for (const epsilon of [9e6, undefined]) check(workedWindow(slow, { about, epsilon }), 'inconclusive : 7.0 ms, 0 %');

@@ -1,10 +1,11 @@
 // What made steps longer (or shorter) between two windows: what an alert says. Levels are medians over each window, so that a window is kept as
 // a few numbers a rank, whatever its length.
 //
-//   Δ step  ≈  Δ own work of the ranks at the frontier  +  Δ transfer  +  Δ what rotates
+//   Δ step  =  Δ own work of the ranks at the frontier  +  Δ transfer  +  Δ what rotates  +  what is not explained
 
 import type { BlameAlignment, BlameWindow } from './blame-window.ts';
 import { isDataPhase } from './data-phase.ts';
+import { type ChangePart, explainedText, workText } from './explained-change.ts';
 import { frontierOf } from './frontier.ts';
 import { clockShareOf, transfersOf } from './network.ts';
 import { OwnWork } from './own-work.ts';
@@ -97,10 +98,13 @@ const shiftErrorsMin = 3;
 /** From this share of ranks on it is the cluster. */
 const clusterShareMin = 0.5;
 
-/** What the change from `before` to `now` is due to: for an alert, the windows before and after its onset. */
-export function blameOf(windowBefore: BlameWindow | BlameLevels, windowNow: BlameWindow | BlameLevels): BlameChange {
+/**
+ * What the change from `before` to `now` is due to: for an alert, the windows before and after its onset. `told`: the change that is to be explained,
+ * ns, where somebody measured it otherwise; default: that of the windows.
+ */
+export function blameOf(windowBefore: BlameWindow | BlameLevels, windowNow: BlameWindow | BlameLevels, told?: number): BlameChange {
   const [before, now] = [asLevels(windowBefore), asLevels(windowNow)];
-  const change = (now?.step ?? 0) - (before?.step ?? 0);
+  const change = told ?? (now?.step ?? 0) - (before?.step ?? 0);
   const base = { change, share: before && before.step > 0 ? change / before.step : 0, before: before?.step ?? 0, now: now?.step ?? 0 };
   const nobody = { ranks: [], host: undefined, phase: undefined, communicator: undefined };
   const inconclusive = (text: string): BlameChange => ({ ...base, ...nobody, kind: 'inconclusive', shareOfChange: 0, evidence: [text] });
@@ -109,32 +113,43 @@ export function blameOf(windowBefore: BlameWindow | BlameLevels, windowNow: Blam
   const shifts = shiftsOf(before, now);
   const share = (of: number): number => Math.min(1, Math.max(0, of / change));
   const shifted = shifts.filter(({ total, error }) => share(total) >= shiftShareMin && Math.abs(total) > shiftErrorsMin * error);
+  const [communicator, transfer] = largestChange(before.transfers, now.transfers);
+  const network = sum(now.transfers) - sum(before.transfers);
+  // What clocks can tell from waiting: less may be either.
+  const isNetworkKnown = now.uncertainty !== undefined && Math.abs(network) > now.uncertainty;
+  const byTransfers: ChangePart = ['transfers', isNetworkKnown ? network : 0];
   if (shifts.length > 0 && shifted.length >= clusterShareMin * shifts.length && (shifted.length > 1 || shifts.length === 1)) {
     const many = ofMany(shifts, shifted, now, share);
     // All ranks are longer by the same where all wait for one inside of a phase.
     if (many.kind === 'cluster_wide' && (now.hidesWaits || before.hidesWaits)) {
       return inconclusive(`${many.evidence[0]}: no collectives were recorded, so they may wait for one of them there`);
     }
-    return { ...base, ...nobody, ...many };
+    const { total, evidence, ...blamed } = many;
+    return { ...base, ...nobody, ...blamed, evidence: [...evidence, explainedText(change, [['that', total], byTransfers])] };
   }
-  if (shifted.length > 0) return { ...base, ...nobody, ...ofSome(shifted, now, share) };
-  const [communicator, transfer] = largestChange(before.transfers, now.transfers);
-  const network = sum(now.transfers) - sum(before.transfers);
+  if (shifted.length > 0) {
+    const { total, evidence, ...blamed } = ofSome(shifted, now, share);
+    return { ...base, ...nobody, ...blamed, evidence: [...evidence, explainedText(change, [['that', total], byTransfers])] };
+  }
   const spread = now.spread - before.spread;
   if (share(network) >= explainsMin && share(network) >= share(spread)) {
     const { uncertainty } = now;
-    if (uncertainty === undefined || Math.abs(network) <= uncertainty) {
+    if (!isNetworkKnown) {
       const bound = uncertainty === undefined ? 'clocks are not aligned' : `clocks are known to ±${ms(uncertainty)} per step`;
       return inconclusive(`transfers take ${ms(network)} more per step, but ${bound}`);
     }
-    const evidence = [`transfers take ${ms(network)} more per step, ${ms(transfer)} of it in ${communicator}`];
+    const part = `${ms(Math.abs(transfer))} ${transfer < 0 ? 'less' : 'more'} in ${communicator}`;
+    const evidence = [`transfers take ${part}, per step`, explainedText(change, [['transfers', network]])];
     return { ...base, ...nobody, kind: 'network', communicator, shareOfChange: share(network), evidence };
   }
   if (share(spread) >= explainsMin) {
-    const evidence = [`the rank that works longest in a step, not always the same, does so by ${ms(spread)} more than before`];
+    const longest = `the rank that works longest in a step, not always the same, does so by ${ms(Math.abs(spread))} ${spread < 0 ? 'less' : 'more'} than before`;
+    const evidence = [longest, explainedText(change, [['that', spread], byTransfers])];
     return { ...base, ...nobody, kind: 'rotating_imbalance', phase: frontierPhase(before, now), shareOfChange: share(spread), evidence };
   }
-  return inconclusive('no rank, phase or communicator accounts for half of the change');
+  const most = shifts.reduce((of, { total }) => (share(total) > share(of) ? total : of), 0);
+  const parts: ChangePart[] = [['the own work of the rank that changed most', most], byTransfers];
+  return inconclusive(`no rank, phase or communicator accounts for half of the change: ${explainedText(change, parts)}`);
 }
 
 interface Shift {
@@ -175,12 +190,13 @@ function shiftsOf(before: BlameLevels, now: BlameLevels): Shift[] {
 function ofMany(shifts: readonly Shift[], shifted: readonly Shift[], now: BlameLevels, share: (of: number) => number) {
   const phase = commonPhase(shifted);
   const total = median(shifted.map(({ total }) => total));
-  const evidence = [`${shifted.length} of ${shifts.length} ranks work ${ms(total)} more per step, mostly in ${phase}`];
+  const more = `${ms(Math.abs(total))} ${total < 0 ? 'less' : 'more'}`;
+  const evidence = [`${shifted.length} of ${shifts.length} ranks work ${more} per step, mostly in ${phase}`];
   const stages = new Set(now.ranks.map(({ peers }) => peers));
   const slow = new Set(shifted.map(({ peers }) => peers));
   const isStage = stages.size > 1 && slow.size === 1 && shifts.filter(({ peers }) => slow.has(peers)).length === shifted.length;
   const kind = isStage ? 'stage_imbalance' : isDataPhase(phase) ? 'data_loading' : 'cluster_wide';
-  return { kind, ranks: isStage ? shifted.map(({ rank }) => rank) : [], phase, shareOfChange: share(total), evidence } as const;
+  return { kind, ranks: isStage ? shifted.map(({ rank }) => rank) : [], phase, total, shareOfChange: share(total), evidence } as const;
 }
 
 function ofSome(shifted: readonly Shift[], now: BlameLevels, share: (of: number) => number) {
@@ -191,14 +207,13 @@ function ofSome(shifted: readonly Shift[], now: BlameLevels, share: (of: number)
   const stages = new Set(now.ranks.map(({ peers }) => peers));
   const isStage =
     stages.size > 1 && slow.size === 1 && worst.length > 1 && now.ranks.filter(({ peers }) => slow.has(peers)).length === worst.length;
-  const evidence = worst
-    .slice(0, 5)
-    .map(({ rank, phase, inPhase, total }) => `rank ${rank} works ${ms(total)} more per step, ${ms(inPhase)} of it in ${phase}`);
+  const evidence = worst.slice(0, 5).map(({ rank, phase, inPhase, total }) => workText(`rank ${rank} works`, total, phase, inPhase));
   return {
     kind: isStage ? ('stage_imbalance' as const) : ('straggler' as const),
     ranks: worst.map(({ rank }) => rank),
     host: hosts.size === 1 && allHosts.size > 1 ? [...hosts][0] : undefined,
     phase: worst[0]?.phase,
+    total: worst[0]?.total ?? 0,
     shareOfChange: share(worst[0]?.total ?? 0),
     evidence,
   };

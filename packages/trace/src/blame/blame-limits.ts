@@ -19,6 +19,12 @@ export const blameLimits = {
   blameExposedMax: 64,
   /** Threads of one process whose lines are known to be theirs; of a further one, phases that lie on several lines are placed from one of them. */
   blameThreadsMax: 1024,
+  /** Ops of one rank's step, the longest ones; spans of ops inside of each other; and of one process until its step ends. */
+  blameOpsPerStepMax: 32,
+  blameOpDepthMax: 256,
+  blameOpsPendingMax: 65_536,
+  /** Names of ops, each in each phase; further ones are not named. */
+  blameOpNamesMax: 16_384,
   /** Names of phases; the time of further ones is in `other`. */
   blamePhasesMax: 256,
   /** Samples of what one rank's threads waited for a CPU; of more, the last ones. */

@@ -8,6 +8,8 @@
 //
 // Invariant: the lengths of a step's pieces are whole ns and add up to the step.
 
+import type { NamedOp, OpTimes } from './op-times.ts';
+
 /** Ranks that `peers` names alike do the same work, so they can be compared. */
 export interface BlameRank {
   readonly rank: number;
@@ -47,6 +49,8 @@ export interface RankStep {
   /** ns between the step before and this one. */
   readonly gap: number;
   readonly pieces: readonly Piece[];
+  /** Undefined where none was recorded. */
+  readonly ops?: OpTimes | undefined;
 }
 
 export interface BlameStep {
@@ -81,6 +85,8 @@ export interface BlameWindow {
   /** `pieces`: from collectives. `phases`: only lengths of phases are known, and where ranks wait is inferred from them. */
   readonly basis: 'pieces' | 'phases';
   readonly alignment: BlameAlignment;
+  /** What `RankStep.ops` are called, by number. Absent: there are none. */
+  readonly opAt?: ((op: number) => NamedOp | undefined) | undefined;
 }
 
 export const otherPhase = 'other';

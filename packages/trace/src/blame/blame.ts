@@ -20,6 +20,7 @@ import { clockShareOf, networkOf } from './network.ts';
 import { type Excess, OwnWork } from './own-work.ts';
 import { namesMeetings } from './phase-steps.ts';
 import { Replay } from './replay.ts';
+import { slowOps } from './slow-ops.ts';
 import type { Verdict } from './verdict.ts';
 
 export interface BlameFinding {
@@ -152,7 +153,15 @@ export function* judgeWindow(window: BlameWindow, context: BlameContext = {}): G
     .filter(({ cost }) => cost >= findingShareMin * step)
     .map(({ kind, ranks: of, phase, cost, gain, stretch, affected, evidence }) => {
       const when = { ...(stretch && { stretch }), ...(affected !== undefined && { affected }) };
-      return { kind, ranks: of, phase, ...costs(cost, step), gainMsPerStep: ms(gain), ...when, evidence };
+      return {
+        kind,
+        ranks: of,
+        phase,
+        ...costs(cost, step),
+        gainMsPerStep: ms(gain),
+        ...when,
+        evidence: [...evidence, ...slowOps(window, of, phase)],
+      };
     });
   const isData = phases.map(isDataPhase);
   const withoutData = replay.meanStep((rank, at, phase, length) => (isData[phase] === true ? 0 : mended(rank, at, phase, length)));

@@ -18,7 +18,8 @@ const apartShareMin = 0.01;
 /** `phases`: names, the last is what is in no phase. */
 export function phaseSteps(raw: readonly RawRanks[], processes: readonly TraceProcess[], phases: readonly string[]): BlameStep[] {
   const steps = raw.map(({ step, ranks }) => {
-    return { step, ranks: processes.map(({ index }) => lengthsOf(ranks.get(index) as RawStep, phases)) };
+    const ops = processes.map(({ index }) => ranks.get(index)?.ops);
+    return { step, ops, ranks: processes.map(({ index }) => lengthsOf(ranks.get(index) as RawStep, phases)) };
   });
   const meets = phases.map(
     (name, phase) =>
@@ -28,9 +29,9 @@ export function phaseSteps(raw: readonly RawRanks[], processes: readonly TracePr
         phase,
       ),
   );
-  return steps.map(({ step, ranks }, index) => {
+  return steps.map(({ step, ops, ranks }, index) => {
     const follows = index > 0 && steps[index - 1]?.step === step - 1;
-    return { step, follows, ranks: withWaits(ranks, phases, meets, processes) };
+    return { step, follows, ranks: withWaits(ranks, phases, meets, processes).map((rank, at) => ({ ...rank, ops: ops[at] })) };
   });
 }
 

@@ -13,6 +13,7 @@ import {
   type RankStep,
 } from './blame-window.ts';
 import { cutStep, type PlacedPhase, type StepCollective } from './cut-step.ts';
+import type { OpTimes } from './op-times.ts';
 import { phaseSteps } from './phase-steps.ts';
 import { median } from './robust.ts';
 
@@ -37,6 +38,7 @@ export interface RawStep {
   /** Spans of its phases, as far as they were recorded. */
   readonly placed: readonly { readonly name: string; readonly from: number; readonly until: number }[];
   readonly collectives: readonly RawCollective[];
+  readonly ops?: OpTimes | undefined;
 }
 
 /** One step, by process index. */
@@ -107,11 +109,11 @@ function processesTaking(processes: readonly TraceProcess[], raw: readonly RawRa
   return [...byRank.values()].sort((a, b) => a.rank - b.rank);
 }
 
-function rankStep({ start, length, gap, phases, placed, collectives }: RawStep, numbers: ReadonlyMap<string, number>): RankStep {
+function rankStep({ start, length, gap, phases, placed, collectives, ops }: RawStep, numbers: ReadonlyMap<string, number>): RankStep {
   const other = numbers.get(otherPhase) as number;
   const lying = placed.map(({ name, from, until }) => ({ phase: numbers.get(name) ?? other, from, until }));
   const pieces = cutStep(start, length, lying, collectives, other);
-  return { length: Math.round(length), gap, pieces: withUnplaced(pieces, phases, lying, numbers, other) };
+  return { length: Math.round(length), gap, pieces: withUnplaced(pieces, phases, lying, numbers, other), ops };
 }
 
 /** Time of phases whose spans were not recorded is own work of theirs, taken from where nothing else is known. */

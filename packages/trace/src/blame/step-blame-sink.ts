@@ -19,6 +19,7 @@ import { blameLimits as limits } from './blame-limits.ts';
 import type { BlameWindow } from './blame-window.ts';
 import { ExposedTime } from './exposed-time.ts';
 import { meetingOf } from './meeting-of.ts';
+import { OpNames, OpTimer } from './op-times.ts';
 import { cutWindow, type RawCollective, type RawStep } from './raw-steps.ts';
 
 interface Candidate {
@@ -32,6 +33,7 @@ interface Candidate {
 interface Process {
   readonly about: TraceProcess;
   readonly exposed: ExposedTime;
+  readonly ops: OpTimer;
   /** The own lines of its threads. */
   readonly threads: TraceLane[];
   spans: Candidate[];
@@ -80,6 +82,7 @@ export class StepBlameSink implements TraceSink {
   #hasSends = false;
   /** Ranks that met in groups smaller than the world: who does the same work where nobody says it. */
   readonly #groups = new Map<string, Set<number>>();
+  readonly #opNames = new OpNames();
 
   constructor({ stepsMax = limits.blameStepsMax, beginning, onForget }: StepBlameOptions = {}) {
     this.#stepsMax = stepsMax;
@@ -93,6 +96,7 @@ export class StepBlameSink implements TraceSink {
       const process = {
         about,
         exposed: new ExposedTime(),
+        ops: new OpTimer(),
         threads: [],
         spans: [],
         collectives: [],
@@ -190,6 +194,8 @@ export class StepBlameSink implements TraceSink {
       }
     }
     process.exposed.span(lane, category, start, start + length);
+    // What began in an earlier batch comes late: its place among the others is not known any more.
+    if (lane.kind === 'thread' && state === 'whole') process.ops.span(lane.index, name, start, start + length);
   }
 
   #collective(process: Process, event: TraceEvent): void {
@@ -274,6 +280,7 @@ export class StepBlameSink implements TraceSink {
       phases: phases ? new Map(phases) : undefined,
       placed,
       collectives,
+      ops: process.ops.take(end, placed, this.#opNames),
     });
   }
 
@@ -303,11 +310,13 @@ export class StepBlameSink implements TraceSink {
     this.#forgottenUpTo = Math.max(this.#forgottenUpTo, oldest);
   }
 
-  #cut(numbers: readonly number[]): Generator<void, BlameWindow> {
+  *#cut(numbers: readonly number[]): Generator<void, BlameWindow> {
     const processes = [...this.#processes.values()].map(({ about }) => about);
     const raw = numbers.map((step) => ({ step, ranks: this.#steps.get(step) ?? new Map() }));
     const cpuWaits = new Map(processes.map(({ index }) => [index, this.#cpuWaitDuring(index, raw[0]?.ranks, raw.at(-1)?.ranks)]));
-    return cutWindow(processes, [...this.#phases], raw, { groups: this.#hasSends ? [...this.#groups.values()] : [], cpuWaits });
+    const groups = this.#hasSends ? [...this.#groups.values()] : [];
+    const window = yield* cutWindow(processes, [...this.#phases], raw, { groups, cpuWaits });
+    return { ...window, opAt: (op) => this.#opNames.at(op) };
   }
 
   /** Mean of the samples from a process's first step to the sample that covers the end of its last one. */
@@ -322,8 +331,9 @@ export class StepBlameSink implements TraceSink {
   }
 }
 
+/** In pieces of about 150 bytes. */
 const sizeOf = (raw: RawStep | undefined): number =>
-  raw === undefined ? 0 : 1 + raw.placed.length + (raw.phases?.size ?? 0) + 4 * raw.collectives.length;
+  raw === undefined ? 0 : 1 + raw.placed.length + (raw.phases?.size ?? 0) + 4 * raw.collectives.length + (raw.ops === undefined ? 0 : 3);
 
 /** The track that a step's phases are on: that with most time of spans called like them. */
 function trackOf(spans: readonly Candidate[]): number | undefined {

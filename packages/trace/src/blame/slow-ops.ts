@@ -1,0 +1,58 @@
+// Which ops make a rank work longer in a phase than its peers do: the line below a finding, and all there is to say below `other`.
+
+import type { BlameWindow } from './blame-window.ts';
+import type { OpTimes } from './op-times.ts';
+import { deviation, mean, median } from './robust.ts';
+
+/** Ops that one sentence names. */
+const opsTold = 3;
+/** Of what the rank works longer, an op has this share, … */
+const shareMin = 0.15;
+/** … and so many times the error of its mean. */
+const errorsMin = 4;
+/** Steps with ops of the rank and of its peers that say something. */
+const stepsMin = 3;
+const nameCharsMax = 80;
+
+/** A sentence about the ops in which the first of `named` (rank numbers) takes longer in `phase` than its peers; none where nothing is known of them. */
+export function slowOps({ ranks, phases, steps, opAt }: BlameWindow, named: readonly number[], phase: string | undefined): string[] {
+  const rank = ranks.findIndex((one) => one.rank === named[0]);
+  const place = phases.indexOf(phase ?? '');
+  const peers = [...ranks.keys()].filter((at) => ranks[at]?.peers === ranks[rank]?.peers && !named.includes(ranks[at]?.rank ?? -1));
+  if (opAt === undefined || rank < 0 || place < 0 || peers.length === 0) return [];
+  const told = steps.filter((step) => [rank, ...peers].every((at) => step.ranks[at]?.ops !== undefined));
+  if (told.length < stepsMin) return [];
+  const workIn = (at: number): number =>
+    mean(
+      told.map((step) =>
+        (step.ranks[at]?.pieces ?? []).reduce(
+          (sum, piece) => (piece.kind === 'own' && piece.phase === place ? sum + piece.length : sum),
+          0,
+        ),
+      ),
+    );
+  const excess = workIn(rank) - median(peers.map(workIn));
+  const opsOf = (step: BlameWindow['steps'][number], at: number): OpTimes => step.ranks[at]?.ops as OpTimes;
+  const ops = new Set(told.flatMap((step) => [...opsOf(step, rank).ops]).filter((op) => opAt(op)?.phase === phase));
+  const found = [...ops].flatMap((op) => {
+    const usual = told.map((step) => median(peers.map((peer) => lengthOf(opsOf(step, peer), op))));
+    const own = told.map((step) => lengthOf(opsOf(step, rank), op));
+    const more = Float64Array.from(own, (length, at) => length - (usual[at] as number));
+    const [longer, error] = [mean(more), deviation(more) / Math.sqrt(more.length)];
+    return longer >= shareMin * excess && longer > errorsMin * error ? [{ op, longer, own: mean(own), usual: mean(usual) }] : [];
+  });
+  if (excess <= 0 || found.length === 0) return [];
+  const text = found
+    .sort((a, b) => b.longer - a.longer)
+    .slice(0, opsTold)
+    .map(({ op, longer, own, usual }) => `${cut(opAt(op)?.name ?? '')} ${ms(longer)} (${ms(own)} against ${ms(usual)})`);
+  return [`ops in ${phase} in which rank ${named[0]} takes longer than its peers, per step: ${text.join(', ')}`];
+}
+
+function lengthOf({ ops, lengths }: OpTimes, op: number): number {
+  const at = ops.indexOf(op);
+  return at < 0 ? 0 : (lengths[at] as number);
+}
+
+const cut = (name: string): string => (name.length <= nameCharsMax ? name : `${name.slice(0, nameCharsMax - 1)}…`);
+const ms = (ns: number): string => `${(ns / 1e6).toFixed(Math.abs(ns) < 1e6 ? 3 : 2)} ms`;
