@@ -178,8 +178,9 @@ one whose connection broke without a goodbye, as that of a killed process does, 
     .addHelpText(
       'after',
       `
-The whole run is judged, in windows of 64 steps; tables are of the last 256. Each finding says which steps it covers.
-The verdict is one of
+The whole run is judged, in windows of 64 steps that begin and end where steps become longer or shorter; tables are of the
+last steps since then, 256 at most. Each finding says which steps it covers. Alerts that a service stored with the run are
+findings, too; where a finding says the same, it says that it was alerted about. The verdict is the most costly one of
   balanced            no rank is slower than its peers
   straggler           few ranks work longer than their peers (same stage and role), step for step
   stage_imbalance     a stage of the pipeline works longer than the others
@@ -189,10 +190,12 @@ The verdict is one of
   data_loading        getting the next batch takes a large part of the step
   network             data is on its way for a large part of the step
   inconclusive        what was recorded does not tell, or clocks are not known well enough
-A finding costs what steps would be shorter without it, once all others are mended.
-With --json: verdict, findings (kind, ranks, phase, costMsPerStep, shareOfStep, evidence) and blame (breakdown per
-rank, whose parts add up to the step; frontier, excess, visible, whatIf, alignment). Data loss is among the findings; those of
-blame have steps (first, last), and verdictSteps are those of the verdict.`,
+A finding costs what steps would be shorter without it, once all others are mended: in each step that it affects, and the
+same per step of the run.
+With --json: verdict, findings (kind, ranks, phase, costMsPerAffectedStep, affectedSteps of comparedSteps, costMsPerStep
+and shareOfStep of all of these, evidence, alerts) and blame (breakdown per rank, whose parts add up to the step;
+frontier, excess, visible, whatIf, alignment). Data loss is among the findings; those of blame have steps (first, last), and
+verdictSteps are those of the verdict.`,
     )
     .addHelpText(
       'after',

@@ -19,9 +19,11 @@ export const blameLimits = {
   blameExposedMax: 64,
   /** Threads of one process whose lines are known to be theirs; of a further one, phases that lie on several lines are placed from one of them. */
   blameThreadsMax: 1024,
-  /** Ops of one rank's step, the longest ones; spans of ops inside of each other; and of one process until its step ends. */
+  /** Ops of one rank's step that are compared with the peers', the longest ones. */
   blameOpsPerStepMax: 32,
+  /** Ops inside of each other; the time of deeper ones is that of the last one around them. */
   blameOpDepthMax: 256,
+  /** Ops of one process until its step ends; further ones are not compared. */
   blameOpsPendingMax: 65_536,
   /** Names of ops, each in each phase; further ones are not named. */
   blameOpNamesMax: 16_384,

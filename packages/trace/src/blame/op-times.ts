@@ -26,10 +26,20 @@ export interface NamedOp {
   readonly name: string;
 }
 
-/** Numbers for ops in phases, the same for all ranks. */
+/** What is known of one name. */
+interface OpName {
+  readonly numbers: Map<string, number>;
+  /** The phase that it was asked for last, and its number there: mostly the same again. */
+  phase: string | undefined;
+  number: number | undefined;
+}
+
+/** Numbers for ops in phases, the same for all ranks, and sums by them. */
 export class OpNames {
   readonly #named: NamedOp[] = [];
-  readonly #numbers = new Map<string, Map<string, number>>();
+  readonly #names = new Map<string, OpName>();
+  readonly #sums = new Float64Array(limits.blameOpNamesMax);
+  #summed: number[] = [];
 
   at(op: number): NamedOp | undefined {
     return this.#named[op];
@@ -37,13 +47,37 @@ export class OpNames {
 
   /** Undefined where there are too many. */
   numberOf(phase: string, name: string): number | undefined {
-    const inPhase = this.#numbers.get(phase) ?? new Map<string, number>();
-    const known = inPhase.get(name);
-    if (known !== undefined || this.#named.length >= limits.blameOpNamesMax) return known;
-    if (inPhase.size === 0) this.#numbers.set(phase, inPhase);
-    inPhase.set(name, this.#named.length);
-    this.#named.push({ phase, name });
-    return this.#named.length - 1;
+    let known = this.#names.get(name);
+    if (known?.phase === phase) return known.number;
+    if (known === undefined) {
+      if (this.#named.length >= limits.blameOpNamesMax) return undefined;
+      known = { numbers: new Map(), phase: undefined, number: undefined };
+      this.#names.set(name, known);
+    }
+    known.phase = phase;
+    known.number = known.numbers.get(phase);
+    if (known.number === undefined && this.#named.length < limits.blameOpNamesMax) {
+      known.number = this.#named.length;
+      known.numbers.set(phase, known.number);
+      this.#named.push({ phase, name });
+    }
+    return known.number;
+  }
+
+  add(op: number, length: number): void {
+    if (length <= 0) return;
+    if (this.#sums[op] === 0) this.#summed.push(op);
+    this.#sums[op] = (this.#sums[op] as number) + length;
+  }
+
+  /** The longest sums since the last call; undefined without any. */
+  takeSums(): OpTimes | undefined {
+    const sums = this.#sums;
+    const longest = this.#summed.sort((a, b) => (sums[b] as number) - (sums[a] as number)).slice(0, limits.blameOpsPerStepMax);
+    const times = { ops: Uint16Array.from(longest), lengths: Float32Array.from(longest, (op) => sums[op] as number) };
+    for (const op of this.#summed) sums[op] = 0;
+    this.#summed = [];
+    return longest.length === 0 ? undefined : times;
   }
 }
 
@@ -82,17 +116,17 @@ export class OpTimer {
     for (const open of this.#lanes.values()) this.#end(open, until);
     const ended = this.#ended;
     this.#ended = [];
-    const isPhase = new Set(phases.map(({ name }) => name));
-    const sums = new Map<number, number>();
     for (const { name, from, until: end, inside } of ended) {
-      if (isPhase.has(name)) continue;
-      const phase = phases.find((one) => one.from <= from && from < one.until)?.name ?? otherPhase;
-      const op = names.numberOf(phase, name);
-      if (op !== undefined) sums.set(op, (sums.get(op) ?? 0) + Math.max(0, end - from - inside));
+      let phase = otherPhase;
+      let isPhase = false;
+      for (const one of phases) {
+        if (one.from <= from && from < one.until) phase = one.name;
+        isPhase ||= one.name === name;
+      }
+      const op = isPhase ? undefined : names.numberOf(phase, name);
+      if (op !== undefined) names.add(op, end - from - inside);
     }
-    if (sums.size === 0) return undefined;
-    const longest = [...sums].sort(([, a], [, b]) => b - a).slice(0, limits.blameOpsPerStepMax);
-    return { ops: Uint16Array.from(longest, ([op]) => op), lengths: Float32Array.from(longest, ([, length]) => length) };
+    return names.takeSums();
   }
 
   #end(open: OpenSpan[], time: number): void {
