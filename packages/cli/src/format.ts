@@ -1,15 +1,9 @@
 // Numbers as people read them.
 
-/** Nanoseconds with three significant digits and the unit that fits: `8.42 ms`. */
-export function formatNanos(ns: number): string {
-  const units = [
-    ['s', 1e9],
-    ['ms', 1e6],
-    ['µs', 1e3],
-  ] as const;
-  for (const [unit, size] of units) if (Math.abs(ns) >= size) return `${significant(ns / size)} ${unit}`;
-  return `${Math.round(ns)} ns`;
-}
+import { lengthText, significant } from '@ranktrace/trace';
+
+/** Nanoseconds as findings and alerts write them: `8.42 ms`. */
+export const formatNanos = lengthText;
 
 /** Bytes in binary units: `3.2 MiB`. */
 export function formatBytes(bytes: number): string {
@@ -22,11 +16,6 @@ export function formatBytes(bytes: number): string {
 
 /** A count with thin groups of three: `12 345`. */
 export const formatCount = (count: number): string => String(Math.round(count)).replace(/\B(?=(\d{3})+$)/g, ' ');
-
-function significant(value: number): string {
-  const digits = Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2;
-  return value.toFixed(digits);
-}
 
 /** Left- or right-aligned columns, two spaces apart; the first row is the head. Names from traces lose their control characters. */
 export function formatTable(rows: readonly (readonly string[])[], right: readonly boolean[]): string {

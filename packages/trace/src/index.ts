@@ -131,7 +131,7 @@ export { BatchMerger } from './merge/merge-batches.ts';
 export { type MergeProgress, mergeRun, processOf } from './merge/merge-run.ts';
 export { mergeSteps, type StepsSource, type StepWindow } from './merge/merge-steps.ts';
 export { teeSink } from './merge/tee-sink.ts';
-export { lengthText, percentText } from './quantity-text.ts';
+export { lengthText, percentText, significant } from './quantity-text.ts';
 export { KinetoReader, type KinetoReaderOptions, readKineto } from './read/kineto.ts';
 export { type KinetoFile, type KinetoProcess, kinetoExtent, kinetoSources } from './read/kineto-source.ts';
 export { KinetoTable } from './read/kineto-table.ts';
