@@ -48,6 +48,32 @@ describe('ranktrace detect', () => {
     expect(open).toMatchObject({ kind: 'regression', onsetStep: findings[0].onsetStep });
   });
 
+  it('reports no change smaller than asked for, and waits longer where it shall be cautious (seed 1)', async () => {
+    const path = seriesFile('wanted.csv.gz', 1.04);
+    const told = async (...options: string[]): Promise<{ kind: string; step: number }[]> => {
+      const { stdout } = await runCommand(['detect', path, '--json', ...options]);
+      return JSON.parse(stdout).findings;
+    };
+    const [usual] = await told();
+    expect(usual).toMatchObject({ kind: 'regression' });
+    expect(await told('--min-change', '6%')).toEqual([]);
+    expect(await told('--min-change', '3')).toMatchObject([{ kind: 'regression' }]);
+    const [cautious] = await told('--sensitivity', 'low');
+    expect(cautious?.step).toBeGreaterThan(usual?.step ?? Number.NaN);
+    const [hasty] = await told('--sensitivity', 'high');
+    expect(hasty?.step).toBeLessThanOrEqual(usual?.step ?? Number.NaN);
+  });
+
+  it.each([
+    ['--min-change', '0.01%', 'It must be 0.1% to 900% of the step.'],
+    ['--min-change', '0.03', 'It is per cent: write 3 for a share of 0.03, or 0.03% if that is meant.'],
+    ['--sensitivity', 'much', 'Allowed choices are low, normal, high.'],
+  ])('refuses %s %s', async (option, value, what) => {
+    const { code, stdout, stderr } = await runCommand(['detect', 'x.csv', option, value]);
+    expect(stderr).toContain(what);
+    expect([code, stdout]).toEqual([2, '']);
+  });
+
   it('reads other columns, and leaves tagged steps out (seed 0)', async () => {
     const [{ rows } = { rows: [] }] = evaluatedRuns();
     const lines = rows.map(({ ms, tag }) => ['40', ms / 1000, tag === undefined ? 0 : 1]);

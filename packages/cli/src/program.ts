@@ -2,7 +2,7 @@
 
 import { AggregatorError } from '@ranktrace/aggregator';
 import { checkRunName, limits, ProtocolError } from '@ranktrace/protocol';
-import { type StepRange, TraceError } from '@ranktrace/trace';
+import { type StepRange, sensitivities, TraceError } from '@ranktrace/trace';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { accessOptions, clientToken, serviceTokens, tlsFiles } from './access-options.ts';
 import { checkFormats } from './check/check-formats.ts';
@@ -287,11 +287,26 @@ for; they are named, and the exit code is 1. The trace lies where the service ru
     .argument('<file>', 'lines of step,time_ms[,context][,tag] under a line with these names; also .csv.gz')
     .option('--column <what=name>', 'the column for step, time, context or tag, as in time=step_ms; may be given again', listed)
     .option('--short', 'for a few hundred steps: ready after 70 steps instead of 180, a little less sure')
+    .addOption(
+      new Option(
+        '--min-change <percent>',
+        'report no change smaller than this (default: 1.5, or what the noise of the series asks for)',
+      ).argParser(changePercent),
+    )
+    .addOption(
+      new Option('--sensitivity <level>', 'how sure a change must be: low waits longer, high reports sooner and is wrong more often')
+        .choices(sensitivities)
+        .default('normal'),
+    )
     .option('--fail', 'exit with 1 when a regression or a drift is open at the end')
     .option(...json)
     .addHelpText(
       'after',
-      examples('ranktrace detect steps.csv', 'ranktrace detect log.csv.gz --column time=step_ms --column tag=in_eval --fail'),
+      examples(
+        'ranktrace detect steps.csv',
+        'ranktrace detect log.csv.gz --column time=step_ms --column tag=in_eval --fail',
+        'ranktrace detect steps.csv --min-change 5% --sensitivity low',
+      ),
     )
     .action(async (file: string, options) => done(await detect(file, options)));
   program
@@ -427,6 +442,13 @@ function percent(text: string): number {
   if (share === 0 || share >= 0.001 || text.includes('%')) return share;
   const meant = Number((1e4 * share).toFixed(4));
   throw new InvalidArgumentError(`It is per cent: write ${meant} for a share of ${text}, or ${text}% if that is meant.`);
+}
+
+/** The same bounds as `rules.step_time.change`. */
+function changePercent(text: string): number {
+  const share = percent(text);
+  if (share >= 0.001 && share <= 9) return share;
+  throw new InvalidArgumentError('It must be 0.1% to 900% of the step.');
 }
 
 function stepRange(text: string): StepRange {

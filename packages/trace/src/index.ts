@@ -89,7 +89,16 @@ export {
 } from './detect/compare-series.ts';
 export { contextKeyOf } from './detect/context-key.ts';
 export { detectLimits } from './detect/detect-limits.ts';
-export { type DetectorOptions, DetectorPlan, defaultDetectorOptions, shortSeriesOptions } from './detect/detector-options.ts';
+export {
+  type DetectorOptions,
+  DetectorPlan,
+  type DetectorWishes,
+  defaultDetectorOptions,
+  detectorOptionsFor,
+  type Sensitivity,
+  sensitivities,
+  shortSeriesOptions,
+} from './detect/detector-options.ts';
 export type { DetectorState } from './detect/detector-state.ts';
 export { tagOfPhase } from './detect/phase-tag.ts';
 export { type SeriesColumn, type SeriesColumnNames, SeriesCsvReader, type SeriesRowVisitor, seriesColumns } from './detect/series-csv.ts';
@@ -141,6 +150,7 @@ export { readZipkin, type ZipkinFile } from './read/zipkin-source.ts';
 export { looksLikeZipkin } from './read/zipkin-spans.ts';
 export { type ClusterObserver, ClusterSimulation } from './simulate/cluster-simulation.ts';
 export { type ClusterTruth, type TrueHost, trueTimeOf, truthLines } from './simulate/cluster-truth.ts';
+export { type NoisyStepsOptions, noisySteps, type StepNoise, stepNoises } from './simulate/noisy-steps.ts';
 export { Random } from './simulate/random.ts';
 export type { TrueRpc } from './simulate/rpc-traffic.ts';
 export { type ClockStep, type OffsetKnots, SimulatedClock } from './simulate/simulated-clock.ts';

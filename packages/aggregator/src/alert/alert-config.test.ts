@@ -32,7 +32,7 @@ test('quantities come with their units', async () => {
   const { rules, capture, page } = await accepted(`
 page: https://ranktrace.example/
 rules:
-  step_time: { change: 2.5% }
+  step_time: { change: 2.5%, sensitivity: low }
   step_time_limit: { limit: 1.5s }
   rank_stopped: { after: 2m }
   hang: false
@@ -46,6 +46,7 @@ capture: { before: 4, after: 8 }
     ...defaultAlertRules,
     off: ['hang', 'data_loss'],
     stepTimeChangeMin: 0.025,
+    stepTimeSensitivity: 'low',
     stepTimeLimitMs: 1500,
     rankStoppedMs: 120_000,
     memoryGrowthBytesMin: 512 * 1024,

@@ -5,7 +5,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { type AlertRule, alertRules } from '@ranktrace/protocol';
-import { type AlertRules, defaultAlertRules as defaults, resolveAlertRules } from '@ranktrace/trace';
+import { type AlertRules, defaultAlertRules as defaults, resolveAlertRules, sensitivities } from '@ranktrace/trace';
 import { z } from 'zod';
 import { AggregatorError, systemCode } from '../errors.ts';
 import { ConfigDocument } from './config-document.ts';
@@ -45,7 +45,10 @@ export type ConfigCheck = { readonly config: ServeConfig } | { readonly errors: 
 
 const dayMs = 24 * 3600_000;
 const rules = section({
-  step_time: switchable({ change: share(0.001, 9).prefault(share100(defaults.stepTimeChangeMin)) }),
+  step_time: switchable({
+    change: share(0.001, 9).prefault(share100(defaults.stepTimeChangeMin)),
+    sensitivity: oneOf(sensitivities).default(defaults.stepTimeSensitivity),
+  }),
   step_time_drift: switchable({ change: share(0.001, 9).prefault(share100(defaults.driftChangeMin)) }),
   step_time_limit: switchable({ limit: duration(0.001, dayMs).optional() }),
   rank_stopped: switchable({ after: duration(100, dayMs).prefault(durationText(defaults.rankStoppedMs)) }),
@@ -202,6 +205,7 @@ function configOf({ page, rules, capture, outputs }: Parsed, directory: string):
     rules: resolveAlertRules({
       off: alertRules.filter((rule) => rules[rule].enabled === false) as AlertRule[],
       stepTimeChangeMin: rules.step_time.change,
+      stepTimeSensitivity: rules.step_time.sensitivity,
       driftChangeMin: rules.step_time_drift.change,
       stepTimeLimitMs: rules.step_time_limit.limit,
       rankStoppedMs: rules.rank_stopped.after,

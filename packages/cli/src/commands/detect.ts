@@ -7,7 +7,10 @@ import { createGunzip } from 'node:zlib';
 import {
   contextKeyOf,
   DetectorPlan,
+  defaultDetectorOptions,
   detectLimits,
+  detectorOptionsFor,
+  type Sensitivity,
   type SeriesColumn,
   type SeriesColumnNames,
   SeriesCsvReader,
@@ -24,6 +27,9 @@ import { say } from '../say.ts';
 export interface DetectOptions {
   readonly column?: readonly string[];
   readonly short?: boolean;
+  /** A share: 0.03 is 3 %. */
+  readonly minChange?: number;
+  readonly sensitivity?: Sensitivity;
   readonly fail?: boolean;
   readonly json?: boolean;
 }
@@ -39,7 +45,7 @@ interface Detected {
 
 export async function detect(path: string, options: DetectOptions): Promise<number> {
   const names = columnNames(options.column ?? []);
-  const detected = await detectIn(path, names, options.short === true);
+  const detected = await detectIn(path, names, planFor(options));
   const { detector, reader } = detected;
   if (!reader.hasSteps) say(`${path} has no column of step numbers: rows are counted from 0`);
   if (reader.skipped > 0) {
@@ -52,8 +58,12 @@ export async function detect(path: string, options: DetectOptions): Promise<numb
   return options.fail && detector.incident !== undefined ? 1 : 0;
 }
 
-async function detectIn(path: string, names: SeriesColumnNames, isShort: boolean): Promise<Detected> {
-  const detector = new SeriesDetector(new DetectorPlan(isShort ? shortSeriesOptions : {}));
+function planFor({ short, minChange, sensitivity }: DetectOptions): DetectorPlan {
+  return new DetectorPlan(detectorOptionsFor({ minChange, sensitivity }, short ? shortSeriesOptions : defaultDetectorOptions));
+}
+
+async function detectIn(path: string, names: SeriesColumnNames, plan: DetectorPlan): Promise<Detected> {
+  const detector = new SeriesDetector(plan);
   const findings: StepTimeFinding[] = [];
   let more = 0;
   let [text, key] = ['', contextKeyOf('')];

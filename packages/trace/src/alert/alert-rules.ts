@@ -1,14 +1,17 @@
 // What is alerted about and from when on: the settings of all rules, checked once.
 
 import { type AlertRule, alertRules } from '@ranktrace/protocol';
+import { type Sensitivity, sensitivities } from '../detect/detector-options.ts';
 import { TraceError } from '../errors.ts';
 
 /** Settings of the rules. Shares: 0.03 is 3 %. */
 export interface AlertRules {
   /** Rules that say nothing. */
   readonly off: readonly AlertRule[];
-  /** `step_time`: least change of the step; of a quiet series (noise below 1 %), half of it. What is smaller than noise is never told. */
+  /** `step_time`: no smaller change of the step is told, nor one that is within what the series does anyhow. */
   readonly stepTimeChangeMin: number;
+  /** `step_time`, `step_time_drift`: how sure a change must be. */
+  readonly stepTimeSensitivity: Sensitivity;
   /** `step_time_drift`: a slow rise over the level that the run began with. */
   readonly driftChangeMin: number;
   /** `step_time_limit`: ms that a step may take; undefined: any time. */
@@ -31,7 +34,8 @@ export interface AlertRules {
 
 export const defaultAlertRules: AlertRules = {
   off: [],
-  stepTimeChangeMin: 0.03,
+  stepTimeChangeMin: 0.015,
+  stepTimeSensitivity: 'normal',
   driftChangeMin: 0.05,
   stepTimeLimitMs: undefined,
   rankStoppedMs: 30_000,
@@ -59,6 +63,10 @@ export function resolveAlertRules(given: Partial<AlertRules> = {}): AlertRules {
     if (!alertRules.includes(rule)) {
       throw new TraceError('bad_option', `Cannot turn off rule "${String(rule)}": it must be one of ${alertRules.join(', ')}`);
     }
+  }
+  if (!sensitivities.includes(rules.stepTimeSensitivity)) {
+    const what = String(rules.stepTimeSensitivity);
+    throw new TraceError('bad_option', `Cannot alert with stepTimeSensitivity "${what}": it must be one of ${sensitivities.join(', ')}`);
   }
   const dayMs = 24 * 3_600_000;
   within('stepTimeChangeMin', 0.001, 9);

@@ -72,6 +72,8 @@ interface Incident {
 
 /** Of a rise of the cluster, what the own work of a slow rank need not explain: transfer and noise. */
 const unexplainedShare = 0.25;
+/** What only a rank or a phase shows, and the cluster does not, must be this share of a step. */
+const aloneShare = 0.03;
 /** What came on top is over when so much of it, or less, is left. */
 const returnedShare = 0.25;
 
@@ -131,7 +133,7 @@ export class StepIncidents {
     const last = this.#open.findLast(({ lead, isOnTop }) => isOnTop && lead === seriesKey(about));
     if (last === undefined) return;
     const { before, after: slowest } = last.alert;
-    const allowed = Math.max(this.#rules.stepTimeChangeMin * (before ?? 0), returnedShare * ((slowest ?? 0) - (before ?? 0)));
+    const allowed = Math.max(this.#aloneShare * (before ?? 0), returnedShare * ((slowest ?? 0) - (before ?? 0)));
     if (after > (before ?? 0) + allowed) return;
     this.#resolve(last, nowMs, `it went away: ${lengthText(after)} since step ${onsetStep}`);
   }
@@ -283,9 +285,13 @@ export class StepIncidents {
     return this.#waiting.filter((one) => one !== lead && isTogether(lead, one));
   }
 
+  get #aloneShare(): number {
+    return Math.max(aloneShare, this.#rules.stepTimeChangeMin);
+  }
+
   /** Much of a step, and somebody's: that all ranks, or a phase of whoever, became slower shows in the cluster's steps, or costs nothing. */
   #isWorthIt(lead: Found, { usual, ranks, clusterRise }: StepSeriesFacts): boolean {
-    if (slowerBy(lead) < this.#rules.stepTimeChangeMin * usual) return false;
+    if (slowerBy(lead) < this.#aloneShare * usual) return false;
     if ((hintOf([lead, ...this.#near(lead)], ranks)?.ranks.length ?? 0) > 0) return true;
     return (clusterRise(lead.finding.onsetStep) ?? 0) >= slowerBy(lead) / 2;
   }

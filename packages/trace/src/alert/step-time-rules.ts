@@ -5,7 +5,7 @@
 //   phase      its longest rank; of a collective its shortest: what it takes without waiting
 
 import { contextKeyOf } from '../detect/context-key.ts';
-import { DetectorPlan } from '../detect/detector-options.ts';
+import { DetectorPlan, detectorOptionsFor } from '../detect/detector-options.ts';
 import type { DetectorState } from '../detect/detector-state.ts';
 import { SeriesDetector } from '../detect/series-detector.ts';
 import type { Improvement, StepTimeFinding } from '../detect/step-time-finding.ts';
@@ -52,9 +52,9 @@ export class StepTimeRules {
   /** @throws TraceError `bad_option` */
   constructor(run: string, rules: AlertRules, tell: TellChange) {
     this.#incidents = new StepIncidents(run, rules, tell);
-    const { stepTimeChangeMin: changeMin, driftChangeMin: driftMin } = rules;
+    const { stepTimeChangeMin: minChange, stepTimeSensitivity: sensitivity, driftChangeMin: driftMin } = rules;
     const { alertWarmUpBlocks: warmUpBlocksMax } = limits;
-    this.#plan = new DetectorPlan({ changeMin, changeMinQuiet: changeMin / 2, driftMin, warmUpBlocksMax });
+    this.#plan = new DetectorPlan({ ...detectorOptionsFor({ minChange, sensitivity }), driftMin, warmUpBlocksMax });
   }
 
   /** What a step usually takes, ns; 0 before the first. */

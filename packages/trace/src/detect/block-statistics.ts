@@ -48,6 +48,12 @@ export function midmean(values: NumberArray, count: number): number {
   return sum / (count - 2 * cut);
 }
 
+/** Of two numbers the one that differs less from `reference`; `reference` itself where they lie on either side of it. */
+export function nearerOf(a: number, b: number, reference: number): number {
+  if (a > reference && b > reference) return Math.min(a, b);
+  return a < reference && b < reference ? Math.max(a, b) : reference;
+}
+
 function middleOf(sorted: NumberArray, count: number): number {
   const middle = count >> 1;
   return count % 2 === 1 ? (sorted[middle] as number) : ((sorted[middle - 1] as number) + (sorted[middle] as number)) / 2;

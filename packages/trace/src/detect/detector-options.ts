@@ -3,6 +3,8 @@
 import { TraceError } from '../errors.ts';
 import type { ShapeFit } from './block-statistics.ts';
 import { detectLimits } from './detect-limits.ts';
+import { habitsLength } from './series-habits.ts';
+import { NoiseMeasure, noiseLength } from './series-noise.ts';
 
 /** Settings of a step-time detector. Shares are of step time: 0.03 is 3 %. */
 export interface DetectorOptions {
@@ -23,13 +25,17 @@ export interface DetectorOptions {
   readonly warmUpShare: number;
   /** Blocks after which warm-up ends in any case. */
   readonly warmUpBlocksMax: number;
-  /** Noise of a series that is taken for quiet, and the noise from which blocks are twice as long (deviation of blocks). */
-  readonly quietShare: number;
+  /** |T| against what levels of such lengths differ by in this series anyhow (series-noise.ts); more while that rests on little, and for less than `changePlain`. */
+  readonly learntT: number;
+  /** The noise from which blocks are twice as long (deviation of blocks). */
   readonly noisyShare: number;
-  /** No change smaller than this is told: of a quiet series, of any other (or `noiseFactor` times its noise, if that is more). */
-  readonly changeMinQuiet: number;
+  /** No change smaller than this is told, nor than `noiseFactor` times the noise. */
   readonly changeMin: number;
   readonly noiseFactor: number;
+  /** Nor one smaller than this before the series has a long record at one level. */
+  readonly changeMinYoung: number;
+  /** Changes from this size on need no more than `learntT`, and count on top of what is open. */
+  readonly changePlain: number;
   /** Noise is never taken for less: clocks and logs are rounded. */
   readonly noiseFloor: number;
   /** Slow rises are told when they pass the golden baseline by this. */
@@ -53,11 +59,12 @@ export const defaultDetectorOptions: DetectorOptions = {
   warmUpBlocks: 4,
   warmUpShare: 0.02,
   warmUpBlocksMax: 64,
-  quietShare: 0.01,
+  learntT: 5,
   noisyShare: 0.01,
-  changeMinQuiet: 0.015,
-  changeMin: 0.03,
+  changeMin: 0.015,
   noiseFactor: 3,
+  changeMinYoung: 0.024,
+  changePlain: 0.03,
   noiseFloor: 0.002,
   driftMin: 0.05,
   driftFurtherMin: 0.2,
@@ -72,7 +79,40 @@ export const shortSeriesOptions: DetectorOptions = {
   referenceBlocks: 16,
   windowBlocksMax: 16,
   confirmBlocks: 2,
+  learntT: 3.5,
 };
+
+/** How sure a detector is before it tells a change. */
+export type Sensitivity = (typeof sensitivities)[number];
+export const sensitivities = ['low', 'normal', 'high'] as const;
+
+/** What people set: each leaves the rest of the settings as they are. */
+export interface DetectorWishes {
+  /** No change smaller than this share is told. */
+  readonly minChange?: number | undefined;
+  readonly sensitivity?: Sensitivity | undefined;
+}
+
+/**
+ * Settings for what somebody wants, on top of `base`.
+ * @example new DetectorPlan(detectorOptionsFor({ minChange: 0.05, sensitivity: 'low' }))
+ */
+export function detectorOptionsFor({ minChange, sensitivity = 'normal' }: DetectorWishes, base = defaultDetectorOptions): DetectorOptions {
+  const changeMin = minChange ?? base.changeMin;
+  // Who asks for small changes wants them soon, too.
+  const scale = Math.min(1, changeMin / base.changeMin);
+  const [changeMinYoung, changePlain] = [scale * base.changeMinYoung, scale * base.changePlain];
+  const options = { ...base, changeMin, changeMinYoung, changePlain, driftMin: Math.max(base.driftMin, changeMin) };
+  const { learntT, confirmBlocks } = base;
+  switch (sensitivity) {
+    case 'low':
+      return { ...options, learntT: 1.6 * learntT, changeMinYoung: changePlain, confirmBlocks: 2 * confirmBlocks };
+    case 'high':
+      return { ...options, learntT: 0.6 * learntT, changeMinYoung: changeMin };
+    default:
+      return options;
+  }
+}
 
 /** Single levels that a series remembers: golden baseline and its noise; of what is open: before, slowest, least change. */
 export const levelsOfSeries = 5;
@@ -86,12 +126,15 @@ export class DetectorPlan {
   readonly referenceBlocksMin: number;
   /** Blocks that a series keeps. */
   readonly blocksMax: number;
-  /** Where block values, first-step distances, the steps of the open block and single levels lie in a series' memory. */
+  /** Where block values, first-step distances, the steps of the open block, single levels, noise and habits lie in a series' memory. */
   readonly spansAt: number;
   readonly stepsAt: number;
   readonly levelsAt: number;
+  readonly noiseAt: number;
+  readonly habitsAt: number;
   readonly valuesLength: number;
   readonly scratch: Float64Array;
+  readonly noise: NoiseMeasure;
   readonly step: ShapeFit = { squares: 0, at: 0 };
   readonly ramp: ShapeFit = { squares: 0, at: 0 };
 
@@ -110,8 +153,11 @@ export class DetectorPlan {
     this.spansAt = this.blocksMax;
     this.stepsAt = this.spansAt + detectLimits.detectOnsetBlocksMax;
     this.levelsAt = this.stepsAt + 2 * blockSteps;
-    this.valuesLength = this.levelsAt + levelsOfSeries;
+    this.noiseAt = this.levelsAt + levelsOfSeries;
+    this.habitsAt = this.noiseAt + noiseLength;
+    this.valuesLength = this.habitsAt + habitsLength;
     this.scratch = new Float64Array(Math.max(this.blocksMax, 2 * blockSteps));
+    this.noise = new NoiseMeasure(this.blocksMax, this.scratch);
   }
 }
 
@@ -137,10 +183,10 @@ function checkOptions(options: DetectorOptions): DetectorOptions {
   whole('returnBlocks', 1, 65_536);
   for (const name of [
     'warmUpShare',
-    'quietShare',
     'noisyShare',
-    'changeMinQuiet',
     'changeMin',
+    'changeMinYoung',
+    'changePlain',
     'driftMin',
     'driftFurtherMin',
     'noiseFactor',
@@ -148,8 +194,9 @@ function checkOptions(options: DetectorOptions): DetectorOptions {
     share(name);
   }
   share('noiseFloor', 1e-6);
-  if (!(options.thresholdT > 0 && options.thresholdT < 1e6)) {
-    throw new TraceError('bad_option', `Cannot detect with thresholdT ${options.thresholdT}: it must be more than 0 and less than 1e6`);
+  for (const name of ['thresholdT', 'learntT'] as const) {
+    if (options[name] > 0 && options[name] < 1e6) continue;
+    throw new TraceError('bad_option', `Cannot detect with ${name} ${options[name]}: it must be more than 0 and less than 1e6`);
   }
   return options;
 }

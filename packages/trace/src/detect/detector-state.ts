@@ -3,6 +3,8 @@
 import { TraceError } from '../errors.ts';
 import { detectLimits } from './detect-limits.ts';
 import { type DetectorPlan, levelsOfSeries } from './detector-options.ts';
+import { habitsLength } from './series-habits.ts';
+import { noiseLength } from './series-noise.ts';
 
 /** What is open. Its levels (before it, slowest reported) and the least change it had to be are among the single levels. */
 export interface OpenIncident {
@@ -31,6 +33,10 @@ export interface DetectorState {
   readonly drifting: number;
   /** Golden baseline and its noise; of what is open: before, slowest, least change. */
   readonly levels: readonly (number | undefined)[];
+  /** Noise and habits, how many blocks they were learnt from, and the last ones that they were not. Not in states of older services: they learn again. */
+  readonly learnt?: readonly (number | undefined)[];
+  readonly learntBlocks?: number;
+  readonly freshBlocks?: number;
   readonly hasDrifted: boolean;
   readonly tagged: number;
   readonly skipped: number;
@@ -45,13 +51,49 @@ export function checkState(state: DetectorState, { blocksMax, options }: Detecto
   const refuse = (what: string): never => {
     throw new TraceError('bad_option', `Cannot restore a step-time detector: ${what}`);
   };
-  const { version, blockFactor, blocks, spans, steps, levels } = state;
+  const { version, blockFactor, blocks, spans, steps, levels, learnt } = state;
   const { detectOnsetBlocksMax } = detectLimits;
   if (version !== 1) refuse(`its state must have version 1, got ${String(version)}`);
   if (blockFactor !== 1 && blockFactor !== 2) refuse(`blockFactor must be 1 or 2, got ${String(blockFactor)}`);
   if (blocks.length > blocksMax) refuse(`it holds ${blocks.length} blocks, these settings keep ${blocksMax}`);
   if (spans.length !== detectOnsetBlocksMax) refuse(`it must hold ${detectOnsetBlocksMax} spans, got ${spans.length}`);
   if (levels.length !== levelsOfSeries) refuse(`it must hold ${levelsOfSeries} levels, got ${levels.length}`);
+  const wanted = noiseLength + habitsLength;
+  if (learnt !== undefined && learnt.length !== wanted) refuse(`it must hold ${wanted} learnt values, got ${learnt.length}`);
+  const { learntBlocks = 0, freshBlocks = 0 } = state;
+  if (!(Number.isInteger(learntBlocks) && learntBlocks >= 0)) refuse(`learntBlocks must be a whole number, got ${String(learntBlocks)}`);
+  if (!(Number.isInteger(freshBlocks) && freshBlocks >= 0 && freshBlocks <= blocks.length)) {
+    refuse(`freshBlocks must be 0 to ${blocks.length}, got ${String(freshBlocks)}`);
+  }
   const stepsMax = options.blockSteps * blockFactor;
   if (steps.length >= stepsMax) refuse(`it holds ${steps.length} steps of a block of ${stepsMax}`);
+}
+
+type StateValues = Required<Pick<DetectorState, 'blocks' | 'spans' | 'steps' | 'levels' | 'learnt'>>;
+
+/** The numbers of a series as a state holds them: `size` blocks, `filled` steps of the open one, … */
+export function valuesOf(values: Float32Array, plan: DetectorPlan, size: number, filled: number): StateValues {
+  const { spansAt, stepsAt, levelsAt, noiseAt } = plan;
+  const orNone = (level: number): number | undefined => (Number.isNaN(level) ? undefined : level);
+  return {
+    blocks: Array.from(values.subarray(0, size)),
+    spans: Array.from(values.subarray(spansAt, stepsAt)),
+    steps: Array.from(values.subarray(stepsAt, stepsAt + filled)),
+    levels: Array.from(values.subarray(levelsAt, noiseAt), orNone),
+    learnt: Array.from(values.subarray(noiseAt), orNone),
+  };
+}
+
+/** Puts them back. JSON knows no undefined in a list: null is none, too. */
+export function restoreValues(
+  values: Float32Array,
+  plan: DetectorPlan,
+  { blocks, spans, steps, levels, learnt = [] }: DetectorState,
+): void {
+  const { spansAt, stepsAt, levelsAt, noiseAt } = plan;
+  values.set(blocks);
+  values.set(spans, spansAt);
+  values.set(steps, stepsAt);
+  for (const [at, level] of levels.entries()) values[levelsAt + at] = level ?? Number.NaN;
+  for (const [at, value] of learnt.entries()) values[noiseAt + at] = value ?? Number.NaN;
 }

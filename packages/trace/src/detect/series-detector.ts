@@ -8,28 +8,34 @@
 // the next change is measured against. What is open, though, is closed by the level before it, and slow rises are measured against the golden
 // baseline: the level of the first stable blocks, which follows only downwards.
 //
-//   values  | blocks, oldest first … | first-step distances of the last 16 | steps of the open block | single levels |
-//           0                        spansAt                               stepsAt                   levelsAt
+//   values  | blocks, oldest first … | first-step distances of the last 16 | steps of the open block | single levels | noise  | habits  |
+//           0                        spansAt                               stepsAt                   levelsAt        noiseAt  habitsAt
+//
+// What passes is held against the series itself before it is told: against what levels of such lengths differ by anyhow (series-noise.ts), and against what
+// came and went before (series-habits.ts). Blocks are learnt once they are old, so that a change is not noise for itself.
 //
 // Invariant: a step makes no object (the engine boxes a few numbers at a block's end: 14 bytes a step); a series needs less than 1 KB, whatever comes.
 // Invariant: what a detector says depends on the steps since its last new baseline alone, so one restored from `state()` goes on as if nothing
 // had been. Values are stored with 24 bits (a share of 10⁻⁶), also in the state.
 
-import { deviationOfNeighbours, deviationOfSorted, fitRamp, fitStep, medianOfRange, midmean } from './block-statistics.ts';
+import { deviationOfNeighbours, deviationOfSorted, fitRamp, fitStep, medianOfRange, midmean, nearerOf } from './block-statistics.ts';
+import { isNews } from './change-doubts.ts';
 import { detectLimits } from './detect-limits.ts';
-import { DetectorPlan, levelsOfSeries } from './detector-options.ts';
-import { checkState, type DetectorState, type OpenIncident } from './detector-state.ts';
-import type { LevelChange, StepTag, StepTimeFinding, StepTimeIncident } from './step-time-finding.ts';
+import { DetectorPlan } from './detector-options.ts';
+import { checkState, type DetectorState, type OpenIncident, restoreValues, valuesOf } from './detector-state.ts';
+import { levelChange, medianError } from './level-change.ts';
+import { dipOf, noteBlock, noteChange, noteDip, noteImprovement, noteReturn, wanderOf } from './series-habits.ts';
+import { breakNoise, coarsenNoise, learnNoise } from './series-noise.ts';
+import type { StepTag, StepTimeFinding, StepTimeIncident } from './step-time-finding.ts';
 
 const onsetBlocks = detectLimits.detectOnsetBlocksMax;
-/** Standard error of a median over that of a mean, for normal noise: √(π/2). */
-const medianError = 1.2533;
-const normal95 = 1.96;
 /** Blocks that a change must leave for the level before it. */
 const leastBefore = 4;
 /** What passed the golden baseline is a jump where the level before it had gone less than this share of the way. */
 const jumpBaseShare = 0.25;
 
+/** The last blocks, which may be part of a change that is not seen yet: not learnt from. */
+const freshBlocks = 6;
 /** Places of single levels, as logarithms; NaN where there is none. */
 const [goldenAt, goldenNoiseAt, beforeAt, slowestAt, changeMinAt] = [0, 1, 2, 3, 4] as const;
 
@@ -37,6 +43,9 @@ export class SeriesDetector {
   readonly #plan: DetectorPlan;
   readonly #values: Float32Array;
   #size = 0;
+  /** Of the blocks, the last ones that noise was not learnt from; and how many were learnt. */
+  #fresh = 0;
+  #learnt = 0;
   #filled = 0;
   /** 2 once the series was found noisy. */
   #blockFactor: 1 | 2 = 1;
@@ -141,14 +150,11 @@ export class SeriesDetector {
 
   /** What `restore` needs. */
   state(): DetectorState {
-    const { spansAt, stepsAt, levelsAt } = this.#plan;
     return {
       version: 1,
       context: this.#context,
       blockFactor: this.#blockFactor,
-      blocks: Array.from(this.#values.subarray(0, this.#size)),
-      spans: Array.from(this.#values.subarray(spansAt, stepsAt)),
-      steps: Array.from(this.#values.subarray(stepsAt, stepsAt + this.#filled)),
+      ...valuesOf(this.#values, this.#plan, this.#size, this.#filled),
       blockStep: this.#blockStep,
       previousBlockStep: this.#previousBlockStep,
       lastStep: this.#lastStep,
@@ -156,7 +162,8 @@ export class SeriesDetector {
       calm: this.#calm,
       pending: this.#pending,
       drifting: this.#drifting,
-      levels: Array.from(this.#values.subarray(levelsAt), (level) => (Number.isNaN(level) ? undefined : level)),
+      learntBlocks: this.#learnt,
+      freshBlocks: this.#fresh,
       hasDrifted: this.#hasDrifted,
       tagged: this.#tagged,
       skipped: this.#skipped,
@@ -165,13 +172,10 @@ export class SeriesDetector {
   }
 
   #restore(state: DetectorState): void {
-    const { spansAt, stepsAt, levelsAt } = this.#plan;
     checkState(state, this.#plan);
-    this.#values.set(state.blocks);
-    this.#values.set(state.spans, spansAt);
-    this.#values.set(state.steps, stepsAt);
-    // JSON knows no undefined in a list: null is none, too.
-    for (let at = 0; at < levelsOfSeries; at++) this.#values[levelsAt + at] = state.levels[at] ?? Number.NaN;
+    restoreValues(this.#values, this.#plan, state);
+    this.#learnt = state.learntBlocks ?? 0;
+    this.#fresh = state.freshBlocks ?? state.blocks.length;
     this.#size = state.blocks.length;
     this.#filled = state.steps.length;
     this.#blockFactor = state.blockFactor;
@@ -193,6 +197,8 @@ export class SeriesDetector {
   #forget(step: number, reason: 'context' | 'asked'): StepTimeFinding | undefined {
     const incident = this.#incident;
     this.#size = 0;
+    this.#fresh = 0;
+    this.#learnt = 0;
     this.#filled = 0;
     this.#blockFactor = 1;
     this.#warmedUp = 0;
@@ -213,6 +219,8 @@ export class SeriesDetector {
     this.#filled = 0;
     if (this.#warmedUp >= 0 && !this.#warmUp(level)) return undefined;
     this.#append(level);
+    this.#fresh++;
+    if (this.#pending === 0) this.#learn(freshBlocks);
     if (Number.isNaN(this.#level(goldenAt)) && this.#size === options.referenceBlocks) this.#setGolden();
     return this.#returnOf(level) ?? this.#changeOf() ?? this.#driftOf();
   }
@@ -232,10 +240,18 @@ export class SeriesDetector {
     return false;
   }
 
+  /** Learns from all but the last `kept` blocks. */
+  #learn(kept: number): void {
+    for (; this.#fresh > kept; this.#fresh--) {
+      learnNoise(this.#values, this.#plan.noiseAt, this.#values[this.#size - this.#fresh] as number, ++this.#learnt);
+    }
+  }
+
   #append(level: number): void {
     const { blocksMax, spansAt, stepsAt } = this.#plan;
     const values = this.#values;
     if (this.#size === blocksMax) {
+      this.#learn(blocksMax - 1);
       values.copyWithin(0, 1, blocksMax);
       this.#size--;
     }
@@ -260,6 +276,9 @@ export class SeriesDetector {
     const values = this.#values;
     this.#blockFactor = 2;
     this.#pending = 0;
+    this.#learn(0);
+    coarsenNoise(values, this.#plan.noiseAt);
+    this.#learnt >>= 1;
     if (this.#size % 2 === 1) values.copyWithin(0, 1, this.#size--);
     this.#size /= 2;
     for (let at = 0; at < this.#size; at++) {
@@ -290,15 +309,16 @@ export class SeriesDetector {
     const noise = Math.max(deviationOfSorted(scratch, held, after), options.noiseFloor);
     this.#incident = undefined;
     this.#hasDrifted = false;
+    noteReturn(this.#values, this.#plan.habitsAt, this.#level(slowestAt) - after);
     this.#keepLast(held);
-    const change = this.#change(incident.returnedStep, this.#level(slowestAt), after, noise, held, options.referenceBlocks);
+    const change = levelChange(this.#lastStep, incident.returnedStep, this.#level(slowestAt), after, noise, held, options.referenceBlocks);
     return { kind: 'went_away', ...change, openedStep: incident.onsetStep };
   }
 
   /** A change of level, once it is confirmed. */
   #changeOf(): StepTimeFinding | undefined {
-    const { windows, referenceBlocksMin, options, scratch } = this.#plan;
-    const { referenceBlocks, noiseFloor, thresholdT, holdT, changeMinQuiet, confirmBlocks } = options;
+    const { windows, referenceBlocksMin, options, scratch, habitsAt } = this.#plan;
+    const { referenceBlocks, noiseFloor, thresholdT, holdT, changeMin: changeLeast, confirmBlocks } = options;
     const values = this.#values;
     const size = this.#size;
     let bestT = 0;
@@ -312,8 +332,9 @@ export class SeriesDetector {
       const recent = window === 2 ? undefined : medianOfRange(values, size - window, size, scratch);
       const reference = medianOfRange(values, size - window - count, size - window, scratch);
       if (count === referenceBlocks) held = reference;
-      const change = (recent ?? this.#nearerOfTwo(reference)) - reference;
-      if (Math.abs(change) < changeMinQuiet) continue;
+      if (window === 2) noteBlock(values, habitsAt, (values[size - 1] as number) - reference, this.#changeMin(this.#usualNoise));
+      const change = (recent ?? nearerOf(values[size - 2] as number, values[size - 1] as number, reference)) - reference;
+      if (Math.abs(change) < changeLeast) continue;
       const noise = Math.max(deviationOfSorted(scratch, count, reference), noiseFloor);
       const changeMin = this.#changeMin(noise);
       if (Math.abs(change) < changeMin) continue;
@@ -325,7 +346,10 @@ export class SeriesDetector {
       bestMin = changeMin;
     }
     // The golden baseline follows what became faster and stayed so.
-    if (held !== undefined && held < this.#level(goldenAt)) this.#setLevel(goldenAt, held);
+    if (held < this.#level(goldenAt)) {
+      noteDip(values, habitsAt, this.#level(goldenAt), held);
+      this.#setLevel(goldenAt, held);
+    }
     if (bestWindow === 0) {
       this.#pending = 0;
       return undefined;
@@ -335,18 +359,16 @@ export class SeriesDetector {
     return this.#judge(bestWindow, bestT > 0, bestNoise, bestMin);
   }
 
-  /** The one of the last two blocks that differs less; no difference where they lie on either side. */
-  #nearerOfTwo(reference: number): number {
-    const a = this.#values[this.#size - 2] as number;
-    const b = this.#values[this.#size - 1] as number;
-    if (a > reference && b > reference) return Math.min(a, b);
-    return a < reference && b < reference ? Math.max(a, b) : reference;
-  }
-
   /** The least change that is told where blocks scatter so. */
   #changeMin(noise: number): number {
-    const { quietShare, changeMinQuiet, changeMin, noiseFactor } = this.#plan.options;
-    return noise <= quietShare ? changeMinQuiet : Math.max(changeMin, noiseFactor * noise);
+    const { changeMin, noiseFactor } = this.#plan.options;
+    return Math.max(changeMin, noiseFactor * noise, wanderOf(this.#values, this.#plan.habitsAt));
+  }
+
+  /** Deviation of blocks at the beginning; before that is known, of a noisy series. */
+  get #usualNoise(): number {
+    const noise = this.#level(goldenNoiseAt);
+    return Number.isNaN(noise) ? this.#plan.options.noisyShare : noise;
   }
 
   /** What a confirmed change of the last `window` blocks is. */
@@ -367,14 +389,19 @@ export class SeriesDetector {
     const count = Math.min(options.referenceBlocks, step.at);
     const before = medianOfRange(values, step.at - count, step.at, scratch);
     // Seen from where it breaks it may be too small after all: what comes decides.
-    if (Math.abs(after - before) < changeMin) return undefined;
+    if (Math.abs(after - before) < changeMin || !isNews(this.#plan, values, size, this.#learnt, { at: step.at, count, before, after }))
+      return undefined;
     const onsetStep = this.#firstStepOf(held);
     this.#pending = 0;
     this.#drifting = 0;
+    noteChange(values, this.#plan.habitsAt);
+    this.#learn(held);
+    breakNoise(values, this.#plan.noiseAt);
     this.#keepLast(held);
     const incident = this.#incident;
-    const change = this.#change(onsetStep, before, after, noise, held, count);
+    const change = levelChange(this.#lastStep, onsetStep, before, after, noise, held, count);
     if (!isSlower) {
+      noteImprovement(values, this.#plan.habitsAt, after);
       if (incident === undefined) return { kind: 'improvement', ...change };
       return after <= this.#returnLevel + this.#level(changeMinAt) / 2 ? undefined : { kind: 'improvement', ...change };
     }
@@ -390,7 +417,7 @@ export class SeriesDetector {
       return { kind: 'regression', ...change, isFurther: false };
     }
     // Somebody was told already: small steps on top are part of it, such as a planned growth in steps has.
-    const furtherMin = Math.max(options.changeMin, changeMin);
+    const furtherMin = Math.max(options.changePlain, changeMin);
     if (after - before < furtherMin || after < this.#level(slowestAt) + furtherMin) return undefined;
     this.#setLevel(slowestAt, after);
     return { kind: 'regression', ...change, isFurther: true };
@@ -408,7 +435,9 @@ export class SeriesDetector {
     const base = incident === undefined ? golden : Math.max(golden, this.#level(slowestAt));
     const after = medianOfRange(this.#values, size - driftBlocks, size, scratch);
     const least = Math.log1p(incident === undefined ? driftMin : driftFurtherMin);
-    if (after - base < Math.max(least, noiseFactor * noise)) {
+    // A series that wanders below its baseline wanders above it as well.
+    const dip = Math.min(least, dipOf(this.#values, this.#plan.habitsAt));
+    if (after - base < Math.max(least + dip, noiseFactor * noise)) {
       this.#drifting = 0;
       return undefined;
     }
@@ -423,7 +452,7 @@ export class SeriesDetector {
     const onsetStep = this.#firstStepOf(size - (isJump ? step.at : ramp.at));
     if (incident === undefined) this.#open(kind, onsetStep, golden, after, this.#changeMin(noise));
     else this.#setLevel(slowestAt, after);
-    const change = this.#change(onsetStep, base, after, noise, driftBlocks, referenceBlocks);
+    const change = levelChange(this.#lastStep, onsetStep, base, after, noise, driftBlocks, referenceBlocks);
     return { kind, ...change, isFurther: incident !== undefined };
   }
 
@@ -451,6 +480,7 @@ export class SeriesDetector {
   #keepLast(count: number): void {
     this.#values.copyWithin(0, this.#size - count, this.#size);
     this.#size = count;
+    this.#fresh = Math.min(this.#fresh, count);
   }
 
   /** The first step of the block `back` blocks from the end: 1 is the last one. */
@@ -461,19 +491,5 @@ export class SeriesDetector {
     for (let at = 0; at < known; at++) step -= this.#values[stepsAt - 1 - at] as number;
     const mean = (this.#previousBlockStep - step) / Math.max(1, known);
     return Math.round(step - mean * (back - 1 - known));
-  }
-
-  #change(onsetStep: number, before: number, after: number, noise: number, held: number, count: number): LevelChange {
-    const error = medianError * noise * Math.sqrt(1 / held + 1 / count);
-    const change = after - before;
-    const [low, high] = [Math.expm1(change - normal95 * error), Math.expm1(change + normal95 * error)];
-    return {
-      step: this.#lastStep,
-      onsetStep,
-      change: Math.expm1(change),
-      before: Math.exp(before),
-      after: Math.exp(after),
-      confidence: { t: change / error, low, high },
-    };
   }
 }

@@ -1,0 +1,54 @@
+// Whether a change of level is more than what a series does anyhow: the last word before it is told.
+//
+// Each doubt has seen false alarms of its own: a level that wanders by 2 % (its record is too short to know), bursts (they have come and gone before, or end
+// just now, or scatter more than a new level would), noise that is alike from step to step (levels of such lengths differ by as much).
+
+import { deviationOfSorted, medianOfRange } from './block-statistics.ts';
+import type { DetectorPlan } from './detector-options.ts';
+import { isHabit } from './series-habits.ts';
+
+/** Few differences make noise uncertain: T must be larger by this over their number. */
+const fewDegrees = 3;
+/** Changes below this share of `changePlain` must be clearer by as much as they are smaller. */
+const plainShare = 0.8;
+/** Variance of a median over that of a mean, of blocks that are few. */
+const medianVariance = 1.4;
+/** A new level that scatters by more than this times the variance of the blocks before it is as uncertain as it scatters. */
+const unsteadyFactor = 16;
+/** The record that a small change needs, as a share of the blocks that a series remembers. */
+const recordShare = 0.68;
+
+/** A change of level: from block `at` on, against the `count` blocks ahead of it. Levels are logarithms. */
+export interface LevelStep {
+  readonly at: number;
+  readonly count: number;
+  readonly before: number;
+  readonly after: number;
+}
+
+/** `values` holds `size` blocks of a series and what is learnt of `learnt` blocks. */
+export function isNews(
+  plan: DetectorPlan,
+  values: Float32Array,
+  size: number,
+  learnt: number,
+  { at, count, before, after }: LevelStep,
+): boolean {
+  const { options, noise, noiseAt, habitsAt, blocksMax, scratch } = plan;
+  const { changeMinYoung, changePlain, noiseFactor, noiseFloor, learntT } = options;
+  const held = size - at;
+  const change = Math.abs(after - before);
+  if (isHabit(values, habitsAt, held)) return false;
+  // The last block lies nearer to the level before: it may be over.
+  const last = values[size - 1] as number;
+  if ((last - before) / (after - before) < 0.5) return false;
+  noise.measure(values, at, noiseAt, learnt, held, count, noiseFloor);
+  // Half a standard error is allowed for what is measured too small.
+  if (at < recordShare * blocksMax && change + Math.sqrt(noise.variance) / 2 < changeMinYoung) return false;
+  if (change < Math.min(changePlain, noiseFactor * Math.sqrt(noise.blockVariance))) return false;
+  medianOfRange(values, at, size, scratch);
+  const scatter = deviationOfSorted(scratch, held, after) ** 2;
+  const unsteady = scatter > unsteadyFactor * noise.blockVariance ? scatter / held : 0;
+  const t = change / Math.sqrt(medianVariance * noise.variance + unsteady);
+  return t >= learntT * (1 + fewDegrees / noise.degrees) * Math.max(1, (plainShare * changePlain) / change);
+}

@@ -1,0 +1,76 @@
+// What a series does again and again, and what is therefore no news: stretches of slow blocks that end by themselves, slow-downs that go away, levels below
+// the golden baseline that nobody called an improvement.
+//
+//   ▁▁▁▁▅▅▁▁▁▁▁▁▅▅▅▁▁▁      three blocks in a row come and go: a change must hold for longer than that
+//   ▁▁▁▁▅▅▅▅▅▅▁▁▁▁▅▅▅▅      told once and over: the next one that is no larger is the same
+//   ▄▄▄▄▂▂▃▃▁▁▂▂▄▄▄▄▅▅      a wander down to ▁ and back is no rise
+//
+// Functions over `habitsLength` numbers of a series, from `at` on; NaN is none.
+
+/** Places of single habits. */
+const [wanderAt, longestAt, highAt, dipAt, improvedAt] = [0, 1, 2, 3, 4] as const;
+export const habitsLength = 5;
+
+/** Blocks after which a longest stretch has faded to a third, about. */
+const stretchBlocks = 512;
+/** A stretch is not remembered for longer than this many blocks. */
+const stretchBlocksMax = 32;
+/** A stretch goes on above this share of the change that begins one. */
+const stretchGoesOn = 0.5;
+/** Blocks by which a change must outlast the longest stretch. */
+const outlastBlocks = 2.5;
+/** From this length on (faded) a stretch counts. */
+const stretchCounts = 0.7;
+/** What went away must be exceeded by this factor. Of what is larger than `wanderMin`, several must go away before. */
+const wanderFactor = 1.25;
+const wanderMin = 0.03;
+/** Blocks after which it has faded to a third, about: some 400 000 steps. */
+const wanderBlocks = 50_000;
+
+const or0 = (value: number | undefined): number => (value === undefined || Number.isNaN(value) ? 0 : value);
+
+/** A block lies `above` the level before it; `changeMin` is the least change that counts. */
+export function noteBlock(values: Float32Array, at: number, above: number, changeMin: number): void {
+  const high = or0(values[at + highAt]);
+  const faded = or0(values[at + longestAt]) * (1 - 1 / stretchBlocks);
+  const isHigh = above > (high > 0 ? stretchGoesOn * changeMin : changeMin);
+  values[at + highAt] = isHigh ? high + 1 : 0;
+  values[at + wanderAt] = or0(values[at + wanderAt]) * (1 - 1 / wanderBlocks);
+  values[at + longestAt] = isHigh ? faded : Math.max(faded, Math.min(high, stretchBlocksMax));
+}
+
+/** A change of level was told: what is high is no stretch. */
+export function noteChange(values: Float32Array, at: number): void {
+  values[at + highAt] = 0;
+}
+
+/** Whether stretches as long as `blocks` have come and gone. */
+export function isHabit(values: Float32Array, at: number, blocks: number): boolean {
+  const longest = or0(values[at + longestAt]);
+  return longest >= stretchCounts && blocks < longest + outlastBlocks;
+}
+
+/** What was slower by `change` (a logarithm) went away. */
+export function noteReturn(values: Float32Array, at: number, change: number): void {
+  if (change <= 0) return;
+  const known = or0(values[at + wanderAt]);
+  values[at + wanderAt] = known + Math.min(1, wanderMin / change) * Math.max(0, wanderFactor * change - known);
+}
+
+/** The size of change (a logarithm) that has come and gone. */
+export const wanderOf = (values: Float32Array, at: number): number => or0(values[at + wanderAt]);
+
+/** Steps became faster and stay so, as was told: no dip. */
+export function noteImprovement(values: Float32Array, at: number, level: number): void {
+  values[at + improvedAt] = level;
+}
+
+/** The golden baseline follows from `golden` down to `level`. */
+export function noteDip(values: Float32Array, at: number, golden: number, level: number): void {
+  const improved = values[at + improvedAt] as number;
+  const from = Number.isNaN(improved) ? golden : Math.min(golden, improved);
+  values[at + dipAt] = or0(values[at + dipAt]) + Math.max(0, from - level);
+}
+
+/** How far (a logarithm) the golden baseline fell without an improvement. */
+export const dipOf = (values: Float32Array, at: number): number => or0(values[at + dipAt]);

@@ -1,0 +1,151 @@
+// How much the levels of one series differ when nothing happens, at every length of a stretch.
+//
+//   blocks    1   2   3   4   5   6   7   8 …
+//   scale 0   └───┘   └───┘   └───┘   └───┘      half the squared difference of neighbours,
+//   scale 1   └───────────┘   └───────────┘      of means of two blocks, of four, … of 32
+//
+// That is the Allan variance (D. W. Allan, Statistics of atomic frequency standards, Proc. IEEE 54, 1966). Each scale of plain noise has half of the one
+// before. Noise that is alike from step to step, that drifts or jumps to and fro, averages away more slowly, and the scales say by how much. The last
+// blocks of a series tell it in every position (most precise while a series is young); a sum for each scale remembers what came before them.
+//
+// Invariant: learning and measuring allocate nothing. A series keeps `noiseLength` numbers, the rest is scratch space of the plan.
+//
+//   values from `at`   | a mean that waits for its neighbour, per scale | variance, per scale |
+
+import { deviationOfSorted, medianOfRange } from './block-statistics.ts';
+
+export const noiseScales = 6;
+export const noiseLength: number = 2 * noiseScales;
+
+/** Differences that a scale remembers: older ones fade. */
+const remembered = 64;
+/** A difference counts for no more than so many deviations, or this share of a step: one fault teaches a series little. */
+const differenceDeviationsMax = 4;
+const differenceMax = 0.03;
+/** What a scale is taken for before it is known, as a share of the scale before, and how many differences that counts for. */
+const assumed = { ratioMin: 0.7, ratioMax: 1, differences: 4 } as const;
+/** Of the same for the first scale: the noise floor. */
+const assumedFirst = 0.5;
+
+/** Takes the level of the next block of old: the `count`-th that is learnt. */
+export function learnNoise(values: Float32Array, at: number, level: number, count: number): void {
+  let mean = level;
+  for (let scale = 0; scale < noiseScales; scale++) {
+    const waiting = values[at + scale] as number;
+    if (Number.isNaN(waiting)) {
+      values[at + scale] = mean;
+      return;
+    }
+    values[at + scale] = Number.NaN;
+    const place = at + noiseScales + scale;
+    const known = values[place] as number;
+    const most = Number.isNaN(known) ? differenceMax : Math.max(differenceMax, differenceDeviationsMax * Math.sqrt(2 * known));
+    const variance = Math.min(most, Math.abs(mean - waiting)) ** 2 / 2;
+    const samples = Math.max(1, Math.min(remembered, count >> (scale + 1)));
+    values[place] = Number.isNaN(known) ? variance : known + (variance - known) / samples;
+    mean = (mean + waiting) / 2;
+  }
+}
+
+/** What comes next is of another level: means that wait for a neighbour are forgotten. */
+export function breakNoise(values: Float32Array, at: number): void {
+  values.fill(Number.NaN, at, at + noiseScales);
+}
+
+/** Blocks are twice as long from here on. */
+export function coarsenNoise(values: Float32Array, at: number): void {
+  breakNoise(values, at);
+  values.copyWithin(at + noiseScales, at + noiseScales + 1, at + noiseLength);
+  values[at + noiseLength - 1] = Number.NaN;
+}
+
+/** The room to measure, shared by all series, and what was measured last. */
+export class NoiseMeasure {
+  /** Variance of one block. */
+  blockVariance = 0;
+  /** Variance of the difference of two levels, and the number of independent differences that it rests on. */
+  variance = 0;
+  degrees = 0;
+  readonly #sums: Float64Array;
+  readonly #scales = new Float64Array(noiseScales);
+  readonly #degrees = new Float64Array(noiseScales);
+  readonly #scratch: Float64Array;
+
+  constructor(blocksMax: number, scratch: Float64Array) {
+    this.#sums = new Float64Array(blocksMax + 1);
+    this.#scratch = scratch;
+  }
+
+  /**
+   * Measures what the means of `recent` blocks and of the `before` blocks ahead of them differ by. `values` holds `blocks` levels of before, and from
+   * `at` on what was learnt of `count` blocks; `floor`: deviation of a block at least.
+   */
+  measure(values: Float32Array, blocks: number, at: number, count: number, recent: number, before: number, floor: number): void {
+    this.#sum(values, blocks, floor);
+    let ratio: number = assumed.ratioMin;
+    for (let scale = 0; scale < noiseScales; scale++) {
+      const width = 2 ** scale;
+      const least = floor ** 2 / width;
+      let [variance, degrees] = [0, 0];
+      if (2 * width <= blocks) {
+        variance = this.#varianceOf(blocks, width);
+        // Equivalent degrees of freedom of white noise, overlapping (Howe, Allan, Barnes 1981).
+        degrees = Math.max(1, (((1.5 * (blocks - 1)) / width - 2) * 4 * width ** 2) / (4 * width ** 2 + 5));
+      }
+      const older = Math.min(remembered, Math.max(0, count - blocks) / (2 * width));
+      const long = values[at + noiseScales + scale] as number;
+      if (older >= 1 && !Number.isNaN(long)) {
+        variance = (degrees * variance + older * long) / (degrees + older);
+        degrees += older;
+      }
+      const weight = scale === 0 ? assumedFirst : assumed.differences;
+      const expected = scale === 0 ? least : Math.max(least, ratio * (this.#scales[scale - 1] as number));
+      const known = Math.max(least, (weight * expected + degrees * variance) / (weight + degrees));
+      this.#scales[scale] = known;
+      this.#degrees[scale] = weight + degrees;
+      if (scale > 0) ratio = Math.min(assumed.ratioMax, Math.max(assumed.ratioMin, known / (this.#scales[scale - 1] as number)));
+    }
+    this.blockVariance = this.#scales[0] as number;
+    this.#combine(recent, before);
+  }
+
+  /** Sums of the levels, single outliers cut. */
+  #sum(values: Float32Array, blocks: number, floor: number): void {
+    const middle = medianOfRange(values, 0, blocks, this.#scratch);
+    const most = differenceDeviationsMax * Math.max(floor, deviationOfSorted(this.#scratch, blocks, middle));
+    for (let at = 0; at < blocks; at++) {
+      const level = Math.max(-most, Math.min(most, (values[at] as number) - middle));
+      this.#sums[at + 1] = (this.#sums[at] as number) + level;
+    }
+  }
+
+  /** Half the mean squared difference of means of `width` blocks and of the `width` blocks before them. */
+  #varianceOf(blocks: number, width: number): number {
+    const sums = this.#sums;
+    let squares = 0;
+    for (let to = 2 * width; to <= blocks; to++) {
+      squares += ((sums[to] as number) - 2 * (sums[to - width] as number) + (sums[to - 2 * width] as number)) ** 2;
+    }
+    return squares / (2 * width ** 2 * (blocks - 2 * width + 1));
+  }
+
+  /**
+   * The mean of a stretch differs from that of the stretch twice as long around it by half a difference of neighbours, that one from the next, and so
+   * on up to the whole: the variances of these halves add up.
+   */
+  #combine(recent: number, before: number): void {
+    const [short, long] = recent < before ? [recent, before] : [before, recent];
+    const [first, last] = [Math.log2(short), Math.log2(short + long)];
+    let [sum, squares] = [0, 0];
+    for (let scale = Math.floor(first); scale < last; scale++) {
+      const part = Math.min(scale + 1, last) - Math.max(scale, first);
+      const known = Math.min(scale, noiseScales - 1);
+      const variance = (part * (this.#scales[known] as number)) / 2;
+      sum += variance;
+      squares += variance ** 2 / (this.#degrees[known] as number);
+    }
+    this.variance = ((short + long) / long) ** 2 * sum;
+    // Welch and Satterthwaite.
+    this.degrees = sum ** 2 / squares;
+  }
+}
