@@ -126,5 +126,17 @@ export function inject(method: Method, series: readonly StepSeries[], places: re
   return { wanted: series.length * places.length, delays: delays.sort((a, b) => a - b), onsets };
 }
 
+/** The same of series that hold their change already, from step `onset` on. */
+export function findPlanted(method: Method, planted: readonly (StepSeries & { readonly onset: number })[]): Found {
+  const [delays, onsets]: [number[], number[]] = [[], []];
+  for (const { times, isEval, onset } of planted) {
+    const claim = method.claims(times, isEval).find(({ at }) => at >= onset);
+    if (claim === undefined) continue;
+    delays.push(claim.at - onset + 1);
+    if (claim.onset !== undefined) onsets.push(Math.abs(claim.onset - onset));
+  }
+  return { wanted: planted.length, delays: delays.sort((a, b) => a - b), onsets };
+}
+
 export const shareWithin = ({ wanted, delays }: Found, most = stepsAfter): number =>
   (100 * delays.filter((delay) => delay <= most).length) / wanted;

@@ -1,7 +1,7 @@
 // Step-time regressions: false alarms on series without one, injected ones found, planned growth and jumps; the peers' rules on the same series in
-// the same run; what a step and a series cost. On generated series (generated-steps.ts), and on those of others where they are found.
+// the same run; kinds of noise that no plain rule survives (detect-noise.ts); what a step and a series cost. On generated series (generated-steps.ts), and on those of others where they are found.
 
-import { DetectorPlan, SeriesDetector, shortSeriesOptions } from '@ranktrace/trace';
+import { DetectorPlan, detectorOptionsFor, SeriesDetector, shortSeriesOptions } from '@ranktrace/trace';
 import { changeCover, changeF1 } from './change-scores.ts';
 import {
   bocpd,
@@ -17,6 +17,7 @@ import {
   slowDowns,
   stepsOf,
 } from './detect-methods.ts';
+import { noiseFigures } from './detect-noise.ts';
 import { type Figure, figure, median, type NotMeasured, type Target } from './figure.ts';
 import { generateGrowing, generateMarked, generateStationary, generateWithEvaluations } from './generated-steps.ts';
 import { readRecordedCorpus } from './recorded-steps.ts';
@@ -48,11 +49,13 @@ export async function detect(): Promise<(Figure | NotMeasured)[]> {
   };
   const figures = figuresOver(generated);
   const costs = costFigures(generated.stationary);
+  progress('detect: kinds of noise');
+  const noise = noiseFigures();
   const recorded = await overRecordings('steptime and changepoint', (data) => {
     progress('detect: recorded series');
     return figuresOver(readRecordedCorpus(data));
   });
-  return [...figures, ...costs, ...recorded];
+  return [...figures, ...costs, ...noise, ...recorded];
 }
 
 function figuresOver(corpus: StepCorpus): Figure[] {
@@ -184,7 +187,13 @@ function jumpFigures(name: string, series: readonly StepSeries[]): Figure[] {
 
 /** Other series than step times, with blocks of one value. Not gated. */
 function markedFigures({ names, marked }: StepCorpus): Figure[] {
-  const plan = new DetectorPlan({ blockSteps: 1, referenceBlocks: 16, windowBlocksMax: 16, confirmBlocks: 2 });
+  const plan = new DetectorPlan({
+    ...detectorOptionsFor({ sensitivity: 'high' }),
+    blockSteps: 1,
+    referenceBlocks: 16,
+    windowBlocksMax: 16,
+    confirmBlocks: 2,
+  });
   const scores = marked.map(({ values, annotations }) => {
     const findings = findingsIn(plan, asTimes(values), []);
     const found = findings.flatMap((finding) => (finding.kind === 'rebaselined' ? [] : [finding.onsetStep]));

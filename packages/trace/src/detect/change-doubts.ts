@@ -26,14 +26,8 @@ export interface LevelStep {
   readonly after: number;
 }
 
-/** `values` holds `size` blocks of a series and what is learnt of `learnt` blocks. */
-export function isNews(
-  plan: DetectorPlan,
-  values: Float32Array,
-  size: number,
-  learnt: number,
-  { at, count, before, after }: LevelStep,
-): boolean {
+/** `values` holds `size` blocks of a series and what was learnt of it. */
+export function isNews(plan: DetectorPlan, values: Float32Array, size: number, { at, count, before, after }: LevelStep): boolean {
   const { options, noise, noiseAt, habitsAt, blocksMax, scratch } = plan;
   const { changeMinYoung, changePlain, noiseFactor, noiseFloor, learntT } = options;
   const held = size - at;
@@ -42,7 +36,7 @@ export function isNews(
   // The last block lies nearer to the level before: it may be over.
   const last = values[size - 1] as number;
   if ((last - before) / (after - before) < 0.5) return false;
-  noise.measure(values, at, noiseAt, learnt, held, count, noiseFloor);
+  noise.measure(values, at, noiseAt, held, count, noiseFloor);
   // Half a standard error is allowed for what is measured too small.
   if (at < recordShare * blocksMax && change + Math.sqrt(noise.variance) / 2 < changeMinYoung) return false;
   if (change < Math.min(changePlain, noiseFactor * Math.sqrt(noise.blockVariance))) return false;

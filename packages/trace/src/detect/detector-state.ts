@@ -33,9 +33,8 @@ export interface DetectorState {
   readonly drifting: number;
   /** Golden baseline and its noise; of what is open: before, slowest, least change. */
   readonly levels: readonly (number | undefined)[];
-  /** Noise and habits, how many blocks they were learnt from, and the last ones that they were not. Not in states of older services: they learn again. */
+  /** Noise and habits, and the last blocks that noise was not learnt from. Not in states of older services: they learn again. */
   readonly learnt?: readonly (number | undefined)[];
-  readonly learntBlocks?: number;
   readonly freshBlocks?: number;
   readonly hasDrifted: boolean;
   readonly tagged: number;
@@ -60,8 +59,7 @@ export function checkState(state: DetectorState, { blocksMax, options }: Detecto
   if (levels.length !== levelsOfSeries) refuse(`it must hold ${levelsOfSeries} levels, got ${levels.length}`);
   const wanted = noiseLength + habitsLength;
   if (learnt !== undefined && learnt.length !== wanted) refuse(`it must hold ${wanted} learnt values, got ${learnt.length}`);
-  const { learntBlocks = 0, freshBlocks = 0 } = state;
-  if (!(Number.isInteger(learntBlocks) && learntBlocks >= 0)) refuse(`learntBlocks must be a whole number, got ${String(learntBlocks)}`);
+  const { freshBlocks = 0 } = state;
   if (!(Number.isInteger(freshBlocks) && freshBlocks >= 0 && freshBlocks <= blocks.length)) {
     refuse(`freshBlocks must be 0 to ${blocks.length}, got ${String(freshBlocks)}`);
   }

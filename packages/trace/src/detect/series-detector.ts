@@ -43,9 +43,8 @@ export class SeriesDetector {
   readonly #plan: DetectorPlan;
   readonly #values: Float32Array;
   #size = 0;
-  /** Of the blocks, the last ones that noise was not learnt from; and how many were learnt. */
+  /** Of the blocks, the last ones that noise was not learnt from. */
   #fresh = 0;
-  #learnt = 0;
   #filled = 0;
   /** 2 once the series was found noisy. */
   #blockFactor: 1 | 2 = 1;
@@ -162,7 +161,6 @@ export class SeriesDetector {
       calm: this.#calm,
       pending: this.#pending,
       drifting: this.#drifting,
-      learntBlocks: this.#learnt,
       freshBlocks: this.#fresh,
       hasDrifted: this.#hasDrifted,
       tagged: this.#tagged,
@@ -174,7 +172,6 @@ export class SeriesDetector {
   #restore(state: DetectorState): void {
     checkState(state, this.#plan);
     restoreValues(this.#values, this.#plan, state);
-    this.#learnt = state.learntBlocks ?? 0;
     this.#fresh = state.freshBlocks ?? state.blocks.length;
     this.#size = state.blocks.length;
     this.#filled = state.steps.length;
@@ -198,7 +195,6 @@ export class SeriesDetector {
     const incident = this.#incident;
     this.#size = 0;
     this.#fresh = 0;
-    this.#learnt = 0;
     this.#filled = 0;
     this.#blockFactor = 1;
     this.#warmedUp = 0;
@@ -243,7 +239,7 @@ export class SeriesDetector {
   /** Learns from all but the last `kept` blocks. */
   #learn(kept: number): void {
     for (; this.#fresh > kept; this.#fresh--) {
-      learnNoise(this.#values, this.#plan.noiseAt, this.#values[this.#size - this.#fresh] as number, ++this.#learnt);
+      learnNoise(this.#values, this.#plan.noiseAt, this.#values[this.#size - this.#fresh] as number);
     }
   }
 
@@ -278,7 +274,6 @@ export class SeriesDetector {
     this.#pending = 0;
     this.#learn(0);
     coarsenNoise(values, this.#plan.noiseAt);
-    this.#learnt >>= 1;
     if (this.#size % 2 === 1) values.copyWithin(0, 1, this.#size--);
     this.#size /= 2;
     for (let at = 0; at < this.#size; at++) {
@@ -389,8 +384,7 @@ export class SeriesDetector {
     const count = Math.min(options.referenceBlocks, step.at);
     const before = medianOfRange(values, step.at - count, step.at, scratch);
     // Seen from where it breaks it may be too small after all: what comes decides.
-    if (Math.abs(after - before) < changeMin || !isNews(this.#plan, values, size, this.#learnt, { at: step.at, count, before, after }))
-      return undefined;
+    if (Math.abs(after - before) < changeMin || !isNews(this.#plan, values, size, { at: step.at, count, before, after })) return undefined;
     const onsetStep = this.#firstStepOf(held);
     this.#pending = 0;
     this.#drifting = 0;

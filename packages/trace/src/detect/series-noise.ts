@@ -10,12 +10,14 @@
 //
 // Invariant: learning and measuring allocate nothing. A series keeps `noiseLength` numbers, the rest is scratch space of the plan.
 //
-//   values from `at`   | a mean that waits for its neighbour, per scale | variance, per scale |
+//   values from `at`   | blocks learnt | a mean that waits for its neighbour, per scale | variance, per scale |
+//                      0               waitingAt                                      varianceAt
 
 import { deviationOfSorted, medianOfRange } from './block-statistics.ts';
 
-export const noiseScales = 6;
-export const noiseLength: number = 2 * noiseScales;
+const noiseScales = 6;
+const [waitingAt, varianceAt] = [1, 1 + noiseScales] as const;
+export const noiseLength: number = varianceAt + noiseScales;
 
 /** Differences that a scale remembers: older ones fade. */
 const remembered = 64;
@@ -27,17 +29,19 @@ const assumed = { ratioMin: 0.7, ratioMax: 1, differences: 4 } as const;
 /** Of the same for the first scale: the noise floor. */
 const assumedFirst = 0.5;
 
-/** Takes the level of the next block of old: the `count`-th that is learnt. */
-export function learnNoise(values: Float32Array, at: number, level: number, count: number): void {
+/** Takes the level of the next block that is old. */
+export function learnNoise(values: Float32Array, at: number, level: number): void {
+  const count = learntBlocks(values, at) + 1;
+  values[at] = count;
   let mean = level;
   for (let scale = 0; scale < noiseScales; scale++) {
-    const waiting = values[at + scale] as number;
+    const waiting = values[at + waitingAt + scale] as number;
     if (Number.isNaN(waiting)) {
-      values[at + scale] = mean;
+      values[at + waitingAt + scale] = mean;
       return;
     }
-    values[at + scale] = Number.NaN;
-    const place = at + noiseScales + scale;
+    values[at + waitingAt + scale] = Number.NaN;
+    const place = at + varianceAt + scale;
     const known = values[place] as number;
     const most = Number.isNaN(known) ? differenceMax : Math.max(differenceMax, differenceDeviationsMax * Math.sqrt(2 * known));
     const variance = Math.min(most, Math.abs(mean - waiting)) ** 2 / 2;
@@ -49,14 +53,20 @@ export function learnNoise(values: Float32Array, at: number, level: number, coun
 
 /** What comes next is of another level: means that wait for a neighbour are forgotten. */
 export function breakNoise(values: Float32Array, at: number): void {
-  values.fill(Number.NaN, at, at + noiseScales);
+  values.fill(Number.NaN, at + waitingAt, at + varianceAt);
 }
 
 /** Blocks are twice as long from here on. */
 export function coarsenNoise(values: Float32Array, at: number): void {
   breakNoise(values, at);
-  values.copyWithin(at + noiseScales, at + noiseScales + 1, at + noiseLength);
+  values.copyWithin(at + varianceAt, at + varianceAt + 1, at + noiseLength);
   values[at + noiseLength - 1] = Number.NaN;
+  values[at] = learntBlocks(values, at) >> 1;
+}
+
+function learntBlocks(values: Float32Array, at: number): number {
+  const count = values[at] as number;
+  return Number.isNaN(count) ? 0 : count;
 }
 
 /** The room to measure, shared by all series, and what was measured last. */
@@ -77,11 +87,12 @@ export class NoiseMeasure {
   }
 
   /**
-   * Measures what the means of `recent` blocks and of the `before` blocks ahead of them differ by. `values` holds `blocks` levels of before, and from
-   * `at` on what was learnt of `count` blocks; `floor`: deviation of a block at least.
+   * Measures what the means of `recent` blocks and of the `before` blocks ahead of them differ by. `values` begins with the `blocks` levels
+   * from before, and holds what was learnt from `at` on; `floor`: deviation of a block at least.
    */
-  measure(values: Float32Array, blocks: number, at: number, count: number, recent: number, before: number, floor: number): void {
+  measure(values: Float32Array, blocks: number, at: number, recent: number, before: number, floor: number): void {
     this.#sum(values, blocks, floor);
+    const count = learntBlocks(values, at);
     let ratio: number = assumed.ratioMin;
     for (let scale = 0; scale < noiseScales; scale++) {
       const width = 2 ** scale;
@@ -93,7 +104,7 @@ export class NoiseMeasure {
         degrees = Math.max(1, (((1.5 * (blocks - 1)) / width - 2) * 4 * width ** 2) / (4 * width ** 2 + 5));
       }
       const older = Math.min(remembered, Math.max(0, count - blocks) / (2 * width));
-      const long = values[at + noiseScales + scale] as number;
+      const long = values[at + varianceAt + scale] as number;
       if (older >= 1 && !Number.isNaN(long)) {
         variance = (degrees * variance + older * long) / (degrees + older);
         degrees += older;
