@@ -3,6 +3,7 @@
 import { existsSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { afterAll, describe, expect, it } from 'vitest';
 import { type RankProgram, startRanks } from './setup/rank-programs.ts';
 import { runCommand, startCommand } from './setup/ranktrace-command.ts';
@@ -28,6 +29,8 @@ interface Rank extends RankProgram {
   steps(): number;
   /** Resolves when it has finished so many more. */
   goesOn(steps: number): Promise<void>;
+  /** Whether anything of it was recorded. */
+  isHeard(): boolean;
   /** Its part of the merged recording; `directory` by default its output. */
   report(): Promise<Report>;
 }
@@ -42,7 +45,12 @@ interface Report {
   readonly findings: readonly { readonly kind: string }[];
 }
 
-async function start(loop: 'sync' | 'await', handler?: string, environment: Record<string, string> = {}): Promise<Rank> {
+async function start(
+  loop: 'sync' | 'await',
+  handler?: string,
+  environment: Record<string, string> = {},
+  { waits = true }: { readonly waits?: boolean } = {},
+): Promise<Rank> {
   const name = `case-${cases++}`;
   const progress = join(directory, `${name}.progress`);
   const args = [program, loop, progress, ...(handler === undefined ? [] : [handler])];
@@ -57,13 +65,14 @@ async function start(loop: 'sync' | 'await', handler?: string, environment: Reco
   const recorded = join(environment.RANKTRACE_SPOOL_DIRECTORY ?? directory, name);
   // Its shipper listens: before, a signal ends it at once.
   const files = (): string[] => (existsSync(recorded) ? (readdirSync(recorded, { recursive: true }) as string[]) : []);
-  await expect.poll(() => files().some((file) => file.endsWith('.seg')), waiting).toBe(true);
+  const isHeard = (): boolean => files().some((file) => file.endsWith('.seg'));
+  if (waits) await expect.poll(isHeard, waiting).toBe(true);
   const report = async (): Promise<Report> => {
     const { code, stdout, stderr } = await runCommand(['merge', recorded, '-o', join(directory, `${name}.pftrace`), '--json']);
     expect(code, stderr).toBe(0);
     return JSON.parse(stdout);
   };
-  return { ...rank, steps, goesOn, report };
+  return { ...rank, steps, goesOn, report, isHeard };
 }
 
 /** Its end was told, and all that it had recorded before the signal is there. */
@@ -89,6 +98,15 @@ describe('a rank without a handler of its own', () => {
     rank.child.kill(signal);
     expect((await rank.ended).signal).toBe(signal);
     await expectWhole(rank, steps);
+  });
+
+  it.each([0, 60, 120, 180, 240, 400])('dies of it while its shipper loads, after %i ms: what it sends has an end', async (afterMs) => {
+    const rank = await start('sync', undefined, {}, { waits: false });
+    await rank.goesOn(1);
+    await setTimeout(afterMs);
+    rank.child.kill('SIGINT');
+    expect((await rank.ended).signal).toBe('SIGINT');
+    if (rank.isHeard()) await expectWhole(rank, 0);
   });
 
   it('dies of it while nobody answers at its url: all of it stays in the spool, and is told', async () => {

@@ -98,12 +98,13 @@ function run({ session, main, options, pid }: ShipperStart, signals: SignalWatch
       parentPort?.close();
     });
   };
+  report(session.control, sessionState.ready);
+  tick();
+  // Last, for one may have come while all of this was loaded, and then it is over here.
   signals.onHeard = () => {
     shipper.hurry();
     if (!stopping) finish(process.hrtime.bigint() + BigInt(options.exitDeadlineMs) * 1_000_000n, false);
   };
-  report(session.control, sessionState.ready);
-  tick();
 }
 
 /** The training thread waits for this, outside its event loop. */
