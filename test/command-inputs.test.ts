@@ -3,8 +3,10 @@
 import { copyFileSync, cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { gzipSync } from 'node:zlib';
+import { gunzipSync, gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { timelineOf } from '../packages/trace/src/testing/ndtimeline-timeline.ts';
+import { pipelineJob } from '../packages/trace/src/testing/pipeline-job.ts';
 import { runCommand, startCommand } from './setup/ranktrace-command.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-inputs-'));
@@ -48,6 +50,7 @@ function folder(name: string, files: Readonly<Record<string, RankFile>>): string
 let store: string;
 let torch: string;
 let pftrace: string;
+let timeline: string;
 
 beforeAll(async () => {
   const { code, stderr } = await runCommand([
@@ -66,6 +69,9 @@ beforeAll(async () => {
   if (code !== 0) throw new Error(stderr);
   store = at('runs', 'one');
   torch = folder('torch', { 'rank0.json.gz': { rank: 0 }, 'rank1.json.gz': { rank: 1 } });
+  mkdirSync(at('timelines'));
+  timeline = at('timelines', 'timeline-job.json.gz');
+  writeFileSync(timeline, gzipSync(timelineOf(pipelineJob({ seed: 11, stages: 2, replicas: 2 }).csv)));
   pftrace = at('one.pftrace');
   for (const path of [pftrace, `${pftrace}.gz`]) {
     const merged = await runCommand(['merge', store, '-o', path]);
@@ -84,6 +90,8 @@ describe('every command takes every kind', () => {
     ['one torch.profiler file', () => join(torch, 'rank0.json.gz')],
     ['a .pftrace', () => pftrace],
     ['a zipped .pftrace', () => `${pftrace}.gz`],
+    ['a timeline of NDTimeline', () => timeline],
+    ['a directory with one', () => at('timelines')],
   ];
   const commands: readonly [name: string, args: (input: string) => string[], stdout: RegExp][] = [
     ['report', (input) => ['report', input], /^run [\w-]+: \d of \d ranks.*\n\nsteps: \d+, [\s\S]*^verdict: /m],
@@ -128,6 +136,15 @@ describe('every command takes every kind', () => {
     );
   });
 
+  it('a timeline of NDTimeline is all workers of a job, each a rank', async () => {
+    const { stdout, stderr } = await runCommand(['report', timeline]);
+    expect(stdout).toMatch(/^run ndtimeline: 4 of 4 ranks/);
+    expect(stderr).toContain('is a timeline of NDTimeline: ranks are its 4 workers, by stage and DP rank');
+    const rows = JSON.parse((await runCommand(['table', timeline, '--rank', '3', '--json'])).stdout) as { key: string; count: number }[];
+    // 8 steps of 12 microbatches.
+    expect(rows.find(({ key }) => key === 'forward-compute')?.count).toBe(96);
+  });
+
   it("table of a directory of torch files is of all ranks, with --rank torch's own of one", async () => {
     const all = JSON.parse((await runCommand(['table', torch, '--json'])).stdout);
     expect(all.find(({ key }: { key: string }) => key === 'aten::mm')).toMatchObject({ count: 10 });
@@ -146,6 +163,8 @@ describe('an option that has no effect on an input is refused with one line', ()
     ],
     ['merge --run, torch', () => ['merge', file(), '--run', 'x', '-o', at('x.json')], /--run chooses among the runs of a store/],
     ['view --run, torch', () => ['view', file(), '--run', 'x', '--no-open'], /--run chooses among the runs of a store/],
+    ['report --run, NDTimeline', () => ['report', timeline, '--run', 'x'], /".*timeline-job\.json\.gz" is a timeline of NDTimeline/],
+    ['report --allow-mixed, NDTimeline', () => ['report', timeline, '--allow-mixed'], /--allow-mixed is about torch\.profiler files/],
     ['report --run, .pftrace', () => ['report', pftrace, '--run', 'one'], /".*one\.pftrace" is a \.pftrace file/],
     ['table --run, torch', () => ['table', file(), '--run', 'x'], /--run chooses among the runs of a store/],
     [
@@ -176,6 +195,21 @@ describe('an option that has no effect on an input is refused with one line', ()
       'two kinds',
       () => ['report', torch, store],
       /Inputs must be of one kind: ".*torch" is a torch\.profiler file, ".*one" is what ranktrace recorded/,
+    ],
+    [
+      'a timeline and a torch.profiler file',
+      () => ['report', timeline, file()],
+      /"[^"]*timeline-job\.json\.gz" is a timeline of NDTimeline, "[^"]*" is a torch\.profiler file/,
+    ],
+    [
+      'a timeline in which a thread is no worker’s',
+      () => {
+        const odd = JSON.parse(gunzipSync(readFileSync(timeline)).toString()) as object[];
+        odd.push({ ph: 'M', name: 'thread_name', pid: 0, tid: 999, args: { name: 'MainThread' } });
+        writeFileSync(at('odd.json'), JSON.stringify(odd));
+        return ['report', at('odd.json')];
+      },
+      /Cannot read "[^"]*odd\.json" as a timeline of NDTimeline: its processes must be named "DP rank \[N\]"/,
     ],
     ['two traces', () => ['report', pftrace, `${pftrace}.gz`], /which is a whole run: give one of them alone, got 2/],
   ];

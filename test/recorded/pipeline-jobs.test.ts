@@ -7,8 +7,8 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { type Blame, blameOfWindow } from '../../packages/trace/src/blame/blame.ts';
 import { expectExactParts, expectSamePieces } from '../../packages/trace/src/testing/expect-blame.ts';
 import { ndtimelineWindow } from '../../packages/trace/src/testing/ndtimeline-window.ts';
-import { replayed } from '../setup/replayed-jobs.ts';
-import { recordingText } from './recording.ts';
+import { replayed, reportOf } from '../setup/replayed-jobs.ts';
+import { recordingPath, recordingText } from './recording.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-recorded-'));
 afterAll(() => rmSync(directory, { recursive: true }));
@@ -41,6 +41,28 @@ describe('blame of the recording', () => {
   });
 
   it.each(['AR', 'SE'])('%s: batches of its workers, merged, are cut into the same pieces', (name) => expectSamePieces(csvOf(name)));
+});
+
+describe('reported from the timeline', () => {
+  const timelineReport = (name: string) => reportOf(recordingPath(`ndtimeline/${name}/timeline-${name}.json.gz`));
+
+  it('AR: worker (stage 0, dp 0), which makes steps 1.97 times as long', async () => {
+    const { verdict, findings, blame } = await timelineReport('AR');
+    expect(verdict).toBe('straggler');
+    expect(findings).toMatchObject([{ kind: 'straggler', ranks: [0], phase: 'backward-compute' }]);
+    const [whatIf] = blame.whatIf;
+    expect(whatIf?.ranks).toEqual([0]);
+    // The timeline has a tenth of a step between steps, which was drawn and not recorded.
+    expect(Math.abs((whatIf?.slowdown ?? 0) / 1.97 - 1)).toBeLessThan(0.03);
+  });
+
+  it('SE: no worker for long, but some worker in each step', async () => {
+    const { verdict, findings } = await timelineReport('SE');
+    expect(verdict).toBe('rotating_imbalance');
+    expect(findings.map(({ kind }) => kind)).not.toContain('straggler');
+    // Published: what the last stage does more is 0.69 of what could be gained.
+    expect(findings.find(({ kind }) => kind === 'stage_imbalance')?.ranks).toEqual(Array.from({ length: 32 }, (_, rank) => 32 + rank));
+  });
 });
 
 describe('replayed through a service', () => {

@@ -144,6 +144,7 @@ export { lengthText, percentText, significant } from './quantity-text.ts';
 export { KinetoReader, type KinetoReaderOptions, readKineto } from './read/kineto.ts';
 export { type KinetoFile, type KinetoProcess, kinetoExtent, kinetoSources } from './read/kineto-source.ts';
 export { KinetoTable } from './read/kineto-table.ts';
+export { isNdtimeline, looksLikeNdtimeline, ndtimelineSources } from './read/ndtimeline-source.ts';
 export type { PerfettoSkipped } from './read/perfetto-events.ts';
 export { type PerfettoTrace, readPerfetto } from './read/perfetto-trace.ts';
 export { readZipkin, type ZipkinFile } from './read/zipkin-source.ts';

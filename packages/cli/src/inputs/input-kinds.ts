@@ -4,7 +4,8 @@
 //               with torch.profiler files         torch      its .json files; those that are no trace are named and left out when they are read
 //               with segments in it or below      store      a spool, or a directory further up
 //               with .pftrace files alone         perfetto   such as a run whose segments were pruned
-//   file        JSON, zipped or not               torch      or zipkin, by how it begins
+//               with timelines of NDTimeline      ndtimeline its .json files that are such
+//   file        JSON, zipped or not               torch      or zipkin or ndtimeline, by how it begins
 //               .pftrace, or a packet's first tag perfetto
 //               anything else                     store      a segment; whoever opens it says what is wrong
 //
@@ -13,11 +14,11 @@
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { aggregatorLimits } from '@ranktrace/aggregator';
-import { looksLikeZipkin } from '@ranktrace/trace';
+import { looksLikeNdtimeline, looksLikeZipkin } from '@ranktrace/trace';
 import { CliError } from '../errors.ts';
 import { beginningOf } from './file-beginning.ts';
 
-export type InputKind = 'store' | 'torch' | 'zipkin' | 'perfetto';
+export type InputKind = 'store' | 'torch' | 'ndtimeline' | 'zipkin' | 'perfetto';
 
 /** One path of the command line. */
 export interface Input {
@@ -33,6 +34,7 @@ export interface Input {
 export const kindNames: Readonly<Record<InputKind, string>> = {
   store: 'what ranktrace recorded',
   torch: 'a torch.profiler file',
+  ndtimeline: 'a timeline of NDTimeline',
   zipkin: 'a Zipkin file',
   perfetto: 'a .pftrace file',
 };
@@ -69,6 +71,8 @@ function inputOf(path: string): Input {
   if (holdsSegments(path, 0)) return directory('store', [path]);
   const traces = of(names.includes('run.json') ? /^trace\.pftrace(\.gz)?$/ : perfettoName);
   if (traces.length > 0) return directory('perfetto', traces);
+  const timelines = jsonFiles.filter((file) => looksLikeNdtimeline(beginningOf(file)));
+  if (timelines.length > 0) return directory('ndtimeline', timelines);
   return jsonFiles.length > 0 ? directory('torch', jsonFiles) : directory('store', [path]);
 }
 
@@ -78,7 +82,9 @@ const isStoreAt = (path: string, names: readonly string[]): boolean =>
 
 function kindOfFile(path: string): InputKind {
   const beginning = beginningOf(path);
-  if (json.test(textOf(beginning.subarray(0, 64)))) return looksLikeZipkin(beginning) ? 'zipkin' : 'torch';
+  if (json.test(textOf(beginning.subarray(0, 64)))) {
+    return looksLikeZipkin(beginning) ? 'zipkin' : looksLikeNdtimeline(beginning) ? 'ndtimeline' : 'torch';
+  }
   if (perfettoName.test(path) || beginning[0] === packetTag) return 'perfetto';
   // An empty file, or one of noise: whoever reads it says what is wrong.
   return jsonName.test(path) || path.endsWith('.gz') ? 'torch' : 'store';

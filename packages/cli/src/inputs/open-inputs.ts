@@ -2,6 +2,7 @@
 //
 //   store      run directories, directories of runs, spools, segments: read as one, of several runs the one that `--run` names
 //   torch      torch.profiler's files and directories of them: one job
+//   ndtimeline one file, which holds all workers of a job
 //   zipkin     one file
 //   perfetto   one .pftrace
 //
@@ -15,6 +16,7 @@ import type { KinetoTable } from '@ranktrace/trace';
 import { CliError } from '../errors.ts';
 import { say } from '../say.ts';
 import { type Input, type InputKind, inputsOf, isRunStore, kindNames } from './input-kinds.ts';
+import { openNdtimelineFile } from './ndtimeline-file.ts';
 import { openPerfettoFile } from './perfetto-file.ts';
 import { readTorchFiles } from './torch-files.ts';
 import { openTorchJob, type TorchProfile } from './torch-job.ts';
@@ -72,6 +74,7 @@ export async function openRun(paths: readonly string[], options: InputOptions): 
     throw new CliError('bad_usage', `"${file}" is ${kindNames[kind]}, which is a whole run: give one of them alone, got ${files.length}`);
   }
   if (kind === 'zipkin') return { ...none, kind, run: 'zipkin', input: openZipkinFile(file) };
+  if (kind === 'ndtimeline') return { ...none, kind, run: 'ndtimeline', input: await openNdtimelineFile(inputs, 'ndtimeline') };
   const { trace, [Symbol.dispose]: close } = await openPerfettoFile(file);
   return { ...none, kind, run: trace.header.run, input: trace, [Symbol.dispose]: close };
 }
@@ -195,6 +198,12 @@ async function openGroup(group: readonly Input[], options: InputOptions, opened:
       return;
     case 'zipkin':
       opened.inputs.push({ run: opened.name(fileName(path)), sources: openZipkinFile(path) });
+      return;
+    case 'ndtimeline':
+      for (const file of files) {
+        const run = opened.name(fileName(file));
+        opened.inputs.push({ run, sources: await openNdtimelineFile([{ kind, path: file, files: [file], isDirectory: false }], run) });
+      }
       return;
     case 'torch': {
       const isOne = !isDirectory && group.length === 1;

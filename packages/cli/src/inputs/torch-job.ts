@@ -11,7 +11,7 @@
 
 import { basename } from 'node:path';
 import { limits } from '@ranktrace/protocol';
-import { type BatchSource, type KinetoFile, type KinetoTable, kinetoExtent, kinetoSources } from '@ranktrace/trace';
+import { type BatchSource, isNdtimeline, type KinetoFile, type KinetoTable, kinetoExtent, kinetoSources } from '@ranktrace/trace';
 import { CliError } from '../errors.ts';
 import { say } from '../say.ts';
 import type { Input } from './input-kinds.ts';
@@ -42,6 +42,11 @@ export interface TorchJob {
  */
 export async function openTorchJob(inputs: readonly Input[], allowMixed: boolean): Promise<TorchJob> {
   const files = await readTorchFiles(inputs, 'all');
+  const timeline = files.find(({ table }) => isNdtimeline(table));
+  if (timeline !== undefined) {
+    const why = 'it is a timeline of NDTimeline, which holds all workers of a job: give it alone';
+    throw new CliError('bad_input', `Cannot read "${timeline.path}" as a torch.profiler file: ${why}`);
+  }
   const ranks = ranksOf(files);
   const profiles = files.map(({ path, table }, index): TorchProfile => {
     return { path, name: basename(path), table, rank: ranks[index] as number, ...kinetoExtent(table) };

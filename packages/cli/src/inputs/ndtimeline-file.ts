@@ -1,0 +1,26 @@
+// A timeline of NDTimeline as input: one file with all workers of a job.
+
+import { type BatchSource, isNdtimeline, ndtimelineSources, TraceError } from '@ranktrace/trace';
+import { CliError } from '../errors.ts';
+import { say } from '../say.ts';
+import type { Input } from './input-kinds.ts';
+import { readTorchFiles, type TorchFile } from './torch-files.ts';
+
+/** The workers of the one file that `inputs` name, as ranks of `run`. Throws TraceError, CliError `bad_input` for what only begins as a timeline. */
+export async function openNdtimelineFile(inputs: readonly Input[], run: string): Promise<readonly BatchSource[]> {
+  const [{ path, table }] = (await readTorchFiles(inputs, 'all')) as readonly [TorchFile];
+  if (!isNdtimeline(table)) {
+    const wanted = 'its processes must be named "DP rank [N]" and its threads "PP rank N, TP rank N, …"';
+    throw new CliError('bad_input', `Cannot read "${path}" as a timeline of NDTimeline: ${wanted}, and some are not`);
+  }
+  try {
+    const sources = ndtimelineSources(table, run);
+    say(
+      `"${path}" is a timeline of NDTimeline: ranks are its ${sources.length} workers, by stage and DP rank, on the clock that it has put them on`,
+    );
+    return sources;
+  } catch (error) {
+    if (error instanceof TraceError) throw new TraceError(error.code, `"${path}": ${error.message}`, { cause: error });
+    throw error;
+  }
+}

@@ -1,0 +1,92 @@
+// One worker's part of one step of an NDTimeline recording as a batch, as its own recorder would have sent it.
+//
+//   ops         → spans, all on one line: an op that waits for another of the same worker is inside of it, or overlaps it a little
+//   meetings    → collectives and sends, beside the op that they are of
+//   step        → a step, with what each type of op took as its phases
+
+import { type Batch, createEventTables, rankTime, spanState, type TableName, tableNames } from '@ranktrace/protocol';
+import type { NdtimelineOp, NdtimelineRecording, NdtimelineStep, NdtimelineWorker } from './ndtimeline-recording.ts';
+
+const track = 1;
+
+export interface NdtimelinePart {
+  readonly run: string;
+  /** Indexes in the recording. */
+  readonly worker: number;
+  readonly step: number;
+  /** The tables that are filled; default all. */
+  readonly only?: readonly TableName[] | undefined;
+  /** More facts about the worker, told with its first step. */
+  readonly metadata?: Readonly<Record<string, string>>;
+}
+
+/**
+ * The batch of a worker and a step. Ranks are numbers of workers: a recording counts the GPUs of a worker, which ran as one. A worker that did
+ * nothing in a step has a batch without it.
+ */
+export function ndtimelineBatch(recording: NdtimelineRecording, about: NdtimelinePart): Batch {
+  const { workers, steps } = recording;
+  const { run, worker, step: sequence, only = tableNames, metadata = {} } = about;
+  const { step, start, idle, ops, meetings } = steps[sequence] as NdtimelineStep;
+  const { stage, dp, tp } = workers[worker] as NdtimelineWorker;
+  const tables = createEventTables();
+  const wanted = new Set(only);
+  const strings = new Map([['', 0]]);
+  const text = (string: string): number => {
+    const index = strings.get(string) ?? strings.size;
+    strings.set(string, index);
+    return index;
+  };
+  const own = ops.filter((op) => op.worker === worker).sort((a, b) => a.from - b.from);
+  const length = own.reduce((until, op) => Math.max(until, op.until), 0);
+  if (wanted.has('tracks')) tables.tracks.append({ track, kind: text('thread'), name: text('main'), tid: 1 });
+  if (sequence === 0 && wanted.has('metadata')) {
+    for (const [key, value] of Object.entries({ stage, dp, tp, ...metadata })) {
+      if (value !== undefined) tables.metadata.append({ key: text(key), value: text(`${value}`) });
+    }
+  }
+  const phases = new Map<string, NdtimelineOp[]>();
+  for (const op of own) {
+    const { type, from, until, microbatch } = op;
+    const ofType = phases.get(type);
+    if (ofType === undefined) phases.set(type, [op]);
+    else ofType.push(op);
+    if (!wanted.has('spans')) continue;
+    const place = { start: start + from, length: until - from, track };
+    const row = tables.spans.append({ ...place, name: text(type), category: 0, id: 0, parent: 0, state: spanState.whole });
+    if (microbatch === undefined || !wanted.has('numberArguments')) continue;
+    tables.numberArguments.append({ table: tableNames.indexOf('spans'), row, key: text('microbatch'), value: microbatch });
+  }
+  for (const { group, sequence, parts, pair } of wanted.has('collectives') ? meetings : []) {
+    const part = parts.find(({ member }) => member === worker);
+    if (part === undefined) continue;
+    const { entry, exit = entry, op, bytes } = part;
+    const other = pair === undefined ? undefined : parts.find(({ member }) => member !== worker);
+    const peer = other === undefined ? 0 : 1 + other.member;
+    const place = { start: start + entry, length: exit - entry, track };
+    const of = { op: text(op), group: text(group), sequence, bytes, peer };
+    tables.collectives.append({ ...place, ...of, id: 0, parent: 0, state: spanState.whole });
+  }
+  const before = idle?.[worker] ?? 0;
+  if (own.length > 0 && wanted.has('steps'))
+    tables.steps.append({ start: start + before, length: length - before, track, step, overhead: 0 });
+  for (const [type, all] of wanted.has('phases') ? phases : []) {
+    const sum = all.reduce((total, { from, until }) => total + until - from, 0);
+    tables.phases.append({ step, name: text(type), length: sum, calls: all.length });
+  }
+  const header = {
+    run,
+    rank: worker,
+    worldSize: workers.length,
+    incarnation: '0001',
+    sequence,
+    host: 'job',
+    hostName: `PP ${stage} DP ${dp}${tp === undefined ? '' : ` TP ${tp}`}`,
+    pid: 1 + worker,
+    epoch: '1000',
+    watermark: rankTime(start + length),
+    last: sequence === steps.length - 1,
+    dropped: { events: 0, arguments: 0, names: 0, batches: 0 },
+  };
+  return { header, strings: [...strings.keys()], tables };
+}
