@@ -36,6 +36,7 @@ export { type FunctionEvents, functionEvents } from './analyse/function-events.t
 export { hostsText } from './analyse/hosts-text.ts';
 export { type KeyAverage, KeyAveragesSink } from './analyse/key-averages.ts';
 export { type KinetoTableOptions, KinetoTableSink } from './analyse/kineto-table-sink.ts';
+export { type LeftOutCounts, leftOutText } from './analyse/left-out.ts';
 export {
   type MemoryAction,
   type MemoryCategory,

@@ -11,7 +11,15 @@
 
 import { basename } from 'node:path';
 import { limits } from '@ranktrace/protocol';
-import { type BatchSource, isNdtimeline, type KinetoFile, type KinetoTable, kinetoExtent, kinetoSources } from '@ranktrace/trace';
+import {
+  type BatchSource,
+  isNdtimeline,
+  type KinetoFile,
+  type KinetoTable,
+  kinetoExtent,
+  kinetoSources,
+  leftOutText,
+} from '@ranktrace/trace';
 import { CliError } from '../errors.ts';
 import { say } from '../say.ts';
 import type { Input } from './input-kinds.ts';
@@ -147,14 +155,8 @@ function worldSizeOf(profiles: readonly TorchProfile[]): number {
 }
 
 function sayWhatIsLeftOut(path: string, { skipped }: KinetoTable): void {
-  const parts = [
-    [skipped.malformed, 'events without a name, process or time'],
-    [skipped.otherKinds, 'events of a kind that torch does not write'],
-    [skipped.arguments, 'events that lost their arguments, for there are too many different ones'],
-    [skipped.metadata, 'entries beside the events, for they are too large'],
-  ] as const;
-  const told = parts.filter(([count]) => count > 0).map(([count, what]) => `${count} ${what}`);
-  if (told.length > 0) say(`"${path}": left out ${told.join(', ')}`);
+  const text = leftOutText(skipped);
+  if (text !== '') say(`"${path}": left out ${text}`);
 }
 
 /** Windows are counted from the last one: a rank that lacks one is matched wrongly, so that must be known. */

@@ -67,9 +67,16 @@ describe('findings', () => {
     const totals = rankOf(0);
     const of = (text: string) => [{ ...totals, process: { ...totals.process, metadata: new Map([['ranktrace.left_out', text]]) } }];
     check(of(JSON.stringify({ malformed: 0, otherKinds: 16_845, arguments: 2, metadata: 0 })), [
-      'left_out [0] rank 0: left out of its files: 16845 events of a kind that torch does not write, 2 events without their arguments, for there are too many different ones',
+      'left_out [0] rank 0: left out of its files: 16845 events of a kind that torch does not write, 2 events that lost their arguments, for there are too many different ones',
     ]);
-    for (const text of ['', '{}', '{"malformed":-1,"otherKinds":0,"arguments":0,"metadata":0}', '[]']) check(of(text), []);
+    for (const text of [
+      '',
+      '{}',
+      '{"malformed":0,"otherKinds":0,"arguments":0,"metadata":0}',
+      '{"malformed":-1,"otherKinds":0,"arguments":0,"metadata":0}',
+      '[]',
+    ])
+      check(of(text), []);
   });
 
   it('tell of stacks that were taken and are likely to be wrong, over the threads of a rank', () => {

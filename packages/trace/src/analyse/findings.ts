@@ -8,6 +8,7 @@ import { limits } from '../limits.ts';
 import { joinParts } from '../merge/pruned-parts.ts';
 import type { EventCounts, ProcessTotals, PrunedPart, TraceHeader } from '../trace-sink.ts';
 import { hostsText } from './hosts-text.ts';
+import { leftOutText } from './left-out.ts';
 
 export interface Finding {
   readonly kind:
@@ -110,15 +111,9 @@ export function findCompleteness(header: TraceHeader, totals: readonly ProcessTo
 /** What its files hold that nothing here is about. Counts come from outside. */
 function leftOutFindings(rank: number, metadata: ReadonlyMap<string, string>): Finding[] {
   const counts = readCounts(metadata.get(leftOutKey), ['malformed', 'otherKinds', 'arguments', 'metadata']);
-  if (counts === undefined) return [];
-  const parts = [
-    [counts.malformed, 'events without a name, process or time'],
-    [counts.otherKinds, 'events of a kind that torch does not write'],
-    [counts.arguments, 'events without their arguments, for there are too many different ones'],
-    [counts.metadata, 'entries beside the events, for they are too large'],
-  ] as const;
-  const told = parts.filter(([count]) => count > 0).map(([count, what]) => `${count} ${what}`);
-  const text = `rank ${rank}: left out of its files: ${told.join(', ')}`;
+  const told = counts === undefined ? '' : leftOutText(counts);
+  if (told === '') return [];
+  const text = `rank ${rank}: left out of its files: ${told}`;
   return [{ kind: 'left_out', ranks: [rank], text, remedy: 'nothing, unless they matter: what is left is whole' }];
 }
 

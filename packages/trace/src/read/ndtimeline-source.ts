@@ -3,7 +3,8 @@
 //   process  `DP rank [3]`                          thread  `PP rank 0, TP rank 0, compute` (pp-comm, dp-comm, misc, …)
 //   event    {"name": "forward-compute", "pid": 3, "tid": 0, "ts": …, "dur": …, "args": {"step": 16, "model_chunk": 0, "mb_id": 2, "seq_id": 2}}
 //
-// All workers are on one axis: NDTimeline aligned their clocks itself, and does not say how well.
+// All workers are on one axis: NDTimeline aligned their clocks itself, and does not say how well. So each has a clock of its own that is left as it
+// is unless what they did together contradicts it, as with files of torch.profiler.
 // Invariant: an event that belongs to no worker or no step is counted, never guessed.
 
 import { type Batch, leftOutKey, limits as protocolLimits, type TableName } from '@ranktrace/protocol';
@@ -52,6 +53,7 @@ export function ndtimelineSources(table: KinetoTable, run: string): readonly Bat
 class NdtimelineSource implements BatchSource {
   readonly rank: number;
   readonly incarnation = '0001';
+  readonly hostUnknown = true;
   readonly count: number;
   readonly missing = 0;
   readonly #recording: NdtimelineRecording;

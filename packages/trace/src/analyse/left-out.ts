@@ -1,0 +1,22 @@
+// What a file held that no source took over, in words: for a notice, and for the finding `left_out`.
+
+export interface LeftOutCounts {
+  readonly malformed: number;
+  readonly otherKinds: number;
+  readonly arguments: number;
+  readonly metadata: number;
+}
+
+/** '' where nothing was. */
+export function leftOutText({ malformed, otherKinds, arguments: args, metadata }: LeftOutCounts): string {
+  const parts = [
+    [malformed, 'events without a name, process or time'],
+    [otherKinds, 'events of a kind that torch does not write'],
+    [args, 'events that lost their arguments, for there are too many different ones'],
+    [metadata, 'entries beside the events, for they are too large'],
+  ] as const;
+  return parts
+    .filter(([count]) => count > 0)
+    .map(([count, what]) => `${count} ${what}`)
+    .join(', ');
+}
