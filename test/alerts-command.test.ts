@@ -116,6 +116,9 @@ describe('ranktrace alerts', () => {
       alerts?.length,
     ]);
     expect(told).toEqual([['straggler', [1], 1]]);
+    // One fault, one figure: the report's, and the alert's of the steps around its onset.
+    const [, costMs] = /it costs ([\d.]+) ms per affected step/.exec(stored.stdout) ?? [];
+    expect(Math.abs(Number(costMs) / reported.findings[0].costMsPerAffectedStep - 1)).toBeLessThan(0.15);
   });
 
   it('says in one line what it cannot do', async () => {

@@ -54,6 +54,8 @@ export interface BlameChange {
   readonly phase: string | undefined;
   /** The group whose transfers take longer. */
   readonly communicator: string | undefined;
+  /** ns by which more than half of the ranks work longer, at least; only of what is cluster-wide. What single ranks work beyond that is their own. */
+  readonly common?: number;
   /** Of the change, 0 … 1, that this explains. */
   readonly shareOfChange: number;
   readonly evidence: readonly string[];
@@ -196,7 +198,16 @@ function ofMany(shifts: readonly Shift[], shifted: readonly Shift[], now: BlameL
   const slow = new Set(shifted.map(({ peers }) => peers));
   const isStage = stages.size > 1 && slow.size === 1 && shifts.filter(({ peers }) => slow.has(peers)).length === shifted.length;
   const kind = isStage ? 'stage_imbalance' : isDataPhase(phase) ? 'data_loading' : 'cluster_wide';
-  return { kind, ranks: isStage ? shifted.map(({ rank }) => rank) : [], phase, total, shareOfChange: share(total), evidence } as const;
+  const common = lowerMedian(shifts.map(({ total }) => total));
+  return {
+    kind,
+    ranks: isStage ? shifted.map(({ rank }) => rank) : [],
+    phase,
+    total,
+    ...(kind === 'cluster_wide' && { common }),
+    shareOfChange: share(total),
+    evidence,
+  } as const;
 }
 
 function ofSome(shifted: readonly Shift[], now: BlameLevels, share: (of: number) => number) {
@@ -218,6 +229,9 @@ function ofSome(shifted: readonly Shift[], now: BlameLevels, share: (of: number)
     evidence,
   };
 }
+
+/** Of an even number the lower one of the two in the middle. */
+const lowerMedian = (values: readonly number[]): number => [...values].sort((a, b) => a - b)[(values.length - 1) >> 1] ?? 0;
 
 function commonPhase(shifts: readonly Shift[]): string {
   const sums = new Map<string, number>();

@@ -167,9 +167,9 @@ export function* judgeWindow(window: BlameWindow, context: BlameContext = {}): G
   const withoutData = replay.meanStep((rank, at, phase, length) => (isData[phase] === true ? 0 : mended(rank, at, phase, length)));
   yield;
   findings.push(...sharesOf(window, replay, mended, mendedStep, withoutData, step, uncertainty));
-  if (context.change !== undefined && context.change.kind === 'cluster_wide' && context.change.share >= changeShareMin) {
-    const { change, phase, evidence } = context.change;
-    findings.push({ kind: 'cluster_wide', ranks: [], phase, ...costs(change, step), gainMsPerStep: ms(change), evidence });
+  const { common = 0, before = 0, phase: where, evidence: changed = [] } = context.change ?? {};
+  if (common > 0 && common >= changeShareMin * before) {
+    findings.push({ kind: 'cluster_wide', ranks: [], phase: where, ...costs(common, step), gainMsPerStep: ms(common), evidence: changed });
   }
   findings.sort((a, b) => b.costMsPerStep - a.costMsPerStep);
   findings.length = Math.min(findings.length, blameLimits.blameFindingsMax);

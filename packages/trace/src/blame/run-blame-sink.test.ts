@@ -55,6 +55,16 @@ describe('a run of 900 steps', () => {
     expect(Math.abs((findings[0]?.costMsPerAffectedStep ?? 0) - 8)).toBeLessThan(2);
   });
 
+  it('tells two faults of half of the ranks as theirs, and the same time once', () => {
+    const { findings, last } = blameOf({ steps: 900, stragglers: [fault(200, 500, 1), fault(350, 650, 3)] });
+    // As large as each other: either may come first.
+    expect(findings.map(({ kind, ranks }) => [kind, ranks]).sort()).toEqual([
+      ['straggler', [1]],
+      ['straggler', [3]],
+    ]);
+    expect(last.findings).toEqual([]);
+  });
+
   it('tells what cost most first, wherever it was, and the verdict is that', () => {
     const { verdictSteps, findings, last } = blameOf({ steps: 900, stragglers: [fault(100, 499, 1), fault(700, 899, 3)] });
     expect(last.findings).toMatchObject([{ kind: 'straggler', ranks: [3] }]);
