@@ -115,7 +115,7 @@ describe('1024 ranks', () => {
     await using page = await open(view.address);
     await page.sentence.waitFor();
     expect(await page.text(page.sentence)).toMatch(
-      /Rank 700 (is|and \d+ more \(.*\) are) slow in backward: (up to )?[56]\d(\.\d)? ms more/,
+      /Rank 700 (is|and \d+ more \(.*\) are) slow in backward: (up to )?[56]\d(\.\d)?.ms (more|per step)/,
     );
     expect(await page.figure('ranks').textContent()).toMatch(/^1.?024$/);
     await page.frames(10);

@@ -18,16 +18,13 @@ export function costText(costs: Headline['costs']): string {
   return `${formatDuration(nsPerAffectedStep)} ${each}, ${inAll} of the run, ${formatPercent(share)} of it`;
 }
 
-/** Part of the waiting from which on a rank that nobody charges with anything is named. */
-const mostPartMin = 0.5;
-
 /** Who is waited for, where ranks are named or a cause is: whole sentences, or nothing where that is nobody in particular. */
 export function waitingText({ ranks, waiting, cause }: Pick<Headline, 'ranks' | 'waiting' | 'cause'>): string {
   if (waiting === undefined) return '';
-  const { forRanks, most } = waiting;
+  const { forRanks, most, isOneRank } = waiting;
   const named = ranks.some(({ rank }) => rank.rank === most.rank);
   const isForMost = `${formatPercent(most.part)} of all waiting is for rank ${most.rank}`;
-  if (cause !== undefined) return most.part >= mostPartMin ? `${isForMost}.` : '';
+  if (cause !== undefined) return isOneRank ? `${isForMost}.` : '';
   const isForThem = `${formatPercent(forRanks)} of all waiting is for ${ranks.length === 1 ? 'it' : 'them'}`;
   if (named || most.part <= forRanks) return forRanks > 0 ? `${isForThem}.` : '';
   return forRanks > 0
@@ -39,16 +36,15 @@ export function waitingText({ ranks, waiting, cause }: Pick<Headline, 'ranks' | 
 export function nobodyText(waiting: HeadlineWaiting | undefined, tone: Headline['tone'], analysed: boolean): string {
   if (!analysed) return 'No rank is slower than the others so far.';
   if (waiting === undefined) return 'No rank holds the others up.';
-  const { most, ofSteps, ofStepsForMost } = waiting;
-  const isMost = most.part >= mostPartMin;
-  if (tone === 'good') {
-    const whose = isMost ? `, ${formatPercent(most.part)} of it for rank ${most.rank}` : '';
-    return ofSteps > 0
-      ? `No rank holds the others up: they wait for ${formatPercent(ofSteps)} of a step${whose}.`
-      : 'No rank holds the others up.';
+  const { most, isOneRank, ofSteps, ofStepsForMost } = waiting;
+  const part = formatPercent(most.part);
+  if (tone !== 'good') {
+    const longest = `the others wait for rank ${most.rank} for ${formatPercent(ofStepsForMost)} of a step, ${part} of all waiting`;
+    return `No rank works longer than its peers step for step, yet ${longest}: the evidence is split.`;
   }
-  const part = isMost ? `, ${formatPercent(most.part)} of all waiting` : '';
-  return `No rank works longer than its peers step for step, yet the others wait for rank ${most.rank} for ${formatPercent(ofStepsForMost)} of a step${part}: the evidence is split.`;
+  if (ofSteps <= 0) return 'No rank holds the others up.';
+  const whose = isOneRank ? `${part} of it for rank ${most.rank}` : 'for one rank after the other';
+  return `No rank holds the others up: they wait for ${formatPercent(ofSteps)} of a step, ${whose}.`;
 }
 
 const sum = (values: readonly number[]): number => values.reduce((all, value) => all + value, 0);

@@ -154,6 +154,8 @@ export interface HeadlineWaiting {
   readonly forRanks: number;
   /** The rank that is waited for longest, and its part. */
   readonly most: { readonly rank: number; readonly part: number };
+  /** Whether that is clearly one rank's doing: its part is nearer to all than to that of ranks that are waited for by turns. */
+  readonly isOneRank: boolean;
   /** Waiting as part of the steps: all of it, and that for `most`. */
   readonly ofSteps: number;
   readonly ofStepsForMost: number;
@@ -172,7 +174,8 @@ export function headlineOf(overview: Blamed & Pick<Overview, 'findings'>): Headl
     const waiting = waitingOf(overview, charged?.ranks ?? new Set());
     const hasAlert = charged !== undefined || overview.findings.some(({ severity }) => severity === 'alert');
     // A rank that is waited for is no good news, whether anybody is charged with it or not.
-    const isGood = all.length > 1 && (waiting?.ofStepsForMost ?? 0) < noticeablePart;
+    const isWaitedFor = waiting?.isOneRank === true && waiting.ofStepsForMost >= noticeablePart;
+    const isGood = all.length > 1 && !isWaitedFor;
     return { ...nobody, tone: hasAlert ? 'alert' : isGood ? 'good' : 'note', waiting };
   }
   const isOne = first.isNoticeable && ranks.every(({ worst, isNoticeable }) => isNoticeable && worst === first.worst);
@@ -197,15 +200,17 @@ export function headlineOf(overview: Blamed & Pick<Overview, 'findings'>): Headl
   };
 }
 
-function waitingOf({ waiting = [], waitingStepTime = 0 }: Blamed, charged: ReadonlySet<number>): HeadlineWaiting | undefined {
+function waitingOf({ ranks, waiting = [], waitingStepTime = 0 }: Blamed, charged: ReadonlySet<number>): HeadlineWaiting | undefined {
   const whole = waiting.reduce((sum, { waitedFor }) => sum + waitedFor, 0);
   if (whole <= 0) return undefined;
   const most = waiting.reduce((of, other) => (other.waitedFor > of.waitedFor ? other : of));
   const forRanks = waiting.reduce((sum, { rank, waitedFor }) => (charged.has(rank) ? sum + waitedFor : sum), 0);
+  const part = most.waitedFor / whole;
   const ofSteps = (time: number): number => (waitingStepTime > 0 ? time / waitingStepTime : 0);
   return {
     forRanks: forRanks / whole,
-    most: { rank: most.rank, part: most.waitedFor / whole },
+    most: { rank: most.rank, part },
+    isOneRank: part >= (1 + 1 / Math.max(1, ranks.length)) / 2,
     ofSteps: ofSteps(whole),
     ofStepsForMost: ofSteps(most.waitedFor),
   };
