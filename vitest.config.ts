@@ -41,6 +41,12 @@ const recorded = !isRecorded
       },
     ];
 
+// Only `npm run check:native` sets it, having built what these tests load.
+const native =
+  process.env.RANKTRACE_NATIVE_TFJS === undefined
+    ? []
+    : [{ ...sources, test: { name: 'native', include: ['test/native/**/*.test.ts'], testTimeout: 5 * minute, hookTimeout: 5 * minute } }];
+
 export default defineConfig({
   ...sources,
   test: {
@@ -89,6 +95,7 @@ export default defineConfig({
         },
       },
       ...recorded,
+      ...native,
     ],
   },
 });

@@ -283,7 +283,7 @@ export class ProcessProfile implements Profile {
       word: detailWord(session),
       wanted: options.detail,
       idle: options.flightRecorderSteps > 0 ? options.detail : options.detail & detail.spans,
-      asked: this.#isScheduled(options) || (options.detail & askedFor) !== 0,
+      asked: this.#isScheduled(options) || options.fence || (options.detail & askedFor) !== 0,
       budget: options.overheadBudget,
       hasOps: () => hooks?.isHooked === true,
     });

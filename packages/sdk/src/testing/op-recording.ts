@@ -46,6 +46,11 @@ export class OpRecording implements OpRecorder {
     return this.#open.length;
   }
 
+  /** Ops and copies that have begun, outermost first. */
+  get openNames(): readonly string[] {
+    return this.#open;
+  }
+
   /** Sum of all memory records, bytes. */
   get recordedBytes(): number {
     return this.memoryRecords.reduce((sum, { bytes }) => sum + bytes, 0);

@@ -4,6 +4,9 @@
 //   trackTensor    every tensor passes it; the engine's own count of buffers tells whether this one brought a new buffer
 //   removeDataId   every buffer that a backend gave up passes it, also one given up late (webgl, after a pending read)
 //
+// TensorFlow's library gives some outputs the buffer of their input (shared-buffers.ts), with a data id of their own: such a buffer is freed with
+// the last of its data ids.
+//
 // Not seen: scratch memory inside of a kernel, which backends allocate without the engine; buffers that move between backends stay the same.
 //
 // `total` starts at the engine's sum over tensors, as no list of live buffers exists: an upper bound of what was live before, exact when
@@ -12,10 +15,19 @@
 
 import { detail } from '../detail.ts';
 import { memoryCategory } from '../memory-category.ts';
-import { type BufferInfo, bufferBytes, deviceTypeOf, type EngineBackend, type EngineVariable, type TfjsEngine } from './engine.ts';
+import {
+  type BufferInfo,
+  bufferBytes,
+  deviceTypeOf,
+  type EngineBackend,
+  type EngineVariable,
+  type KernelCall,
+  type TfjsEngine,
+} from './engine.ts';
 import type { OpRecorder } from './op-recorder.ts';
 import type { OverheadSampler } from './overhead-sampler.ts';
 import { override } from './override.ts';
+import { sharedInput } from './shared-buffers.ts';
 
 /**
  * The number of a buffer lies in the engine's own record of it, where only we can see it: a WeakMap of our own would cost 170 ns a buffer, more
@@ -24,7 +36,19 @@ import { override } from './override.ts';
 const address = Symbol('address');
 /** Its category, as far as it was told in this window: window · 8 + category. */
 const told = Symbol('category');
-type NumberedBuffer = BufferInfo & { [address]?: number; [told]?: number };
+/** The data id whose buffer it shares, as the engine's record of it. */
+const owner = Symbol('owner');
+/** Data ids that lie in the buffer, itself included where it was not given up; undefined: itself alone. */
+const sharers = Symbol('sharers');
+/** In which recording that was seen: what was shared or freed while nothing was recorded is not known. */
+const seenIn = Symbol('recording');
+interface NumberedBuffer extends BufferInfo {
+  [address]?: number;
+  [told]?: number;
+  [owner]?: NumberedBuffer;
+  [sharers]?: number;
+  [seenIn]?: number;
+}
 
 /** What buffers carry, so that whoever records them next must go on with it. */
 export interface BufferNumbers {
@@ -44,6 +68,10 @@ export class BufferMemory {
   freed = 0;
   /** While true, nothing is counted: the profiler's own tensors come and go. */
   isQuiet = false;
+  /** While true, an array becomes a tensor: its buffer is its own, whatever kernel runs. */
+  isWriting = false;
+  /** The innermost kernel that runs. */
+  kernel: KernelCall | undefined;
   readonly #engine: TfjsEngine;
   readonly #recorder: OpRecorder;
   readonly #overhead: OverheadSampler;
@@ -52,6 +80,8 @@ export class BufferMemory {
   /** `engine.state.numBytes` less `#total`, when recording stopped. */
   #shared = 0;
   #wasWanted = false;
+  /** Times that recording began. */
+  #recordings = 0;
   #state: unknown;
   #backend: EngineBackend | undefined;
   #deviceType: 0 | 1 = 0;
@@ -137,7 +167,8 @@ export class BufferMemory {
     if (info !== undefined) this.#tell(info, category);
   }
 
-  #tell(info: NumberedBuffer, category: number): void {
+  #tell(tensor: NumberedBuffer, category: number): void {
+    const info = this.#ownerOf(tensor);
     const known = info[told] ?? 0;
     if (known >> 3 === this.#numbers.window && (known & 7) >= category) return;
     info[told] = (this.#numbers.window << 3) | category;
@@ -160,6 +191,7 @@ export class BufferMemory {
       this.#shared = 0;
       this.#total = state.numBytes;
     } else if (isWanted) {
+      this.#recordings++;
       this.#total = Math.max(state.numBytes - this.#shared, 0);
     } else {
       this.#shared = state.numBytes - this.#total;
@@ -170,19 +202,39 @@ export class BufferMemory {
   #allocated(info: NumberedBuffer | undefined): void {
     if (info === undefined) return;
     const bytes = bufferBytes(info);
-    if (bytes === 0) return;
+    if (bytes === 0 || this.#isShared(info)) return;
     this.allocated += bytes;
     info[address] = ++this.#numbers.lastAddress;
     this.#record(info, bytes);
     if (this.#isBackward()) this.#tell(info, memoryCategory.autogradDetail);
   }
 
-  #freed(info: NumberedBuffer): void {
+  #freed(tensor: NumberedBuffer): void {
+    const info = this.#ownerOf(tensor);
+    if (info[seenIn] === this.#recordings && info[sharers] !== undefined && --info[sharers] > 0) return;
     const bytes = bufferBytes(info);
     if (bytes === 0) return;
     this.freed += bytes;
     info[address] ??= ++this.#numbers.lastAddress;
     this.#record(info, -bytes);
+  }
+
+  /** Whether a new data id lies in a buffer that is there; then it is counted with it. */
+  #isShared(info: NumberedBuffer): boolean {
+    // Only the backends of tfjs-node tell whether they use a GPU; in the others a shared buffer has one data id.
+    if (this.kernel === undefined || this.isWriting || info.backend.isUsingGpuDevice === undefined) return false;
+    const input = sharedInput(this.kernel, info);
+    const source: NumberedBuffer | undefined = input === undefined ? undefined : this.#engine.state.tensorInfo.get(input.dataId);
+    if (source === undefined || source.backend !== info.backend) return false;
+    const shared = this.#ownerOf(source);
+    shared[sharers] = (shared[seenIn] === this.#recordings ? (shared[sharers] ?? 1) : 1) + 1;
+    shared[seenIn] = info[seenIn] = this.#recordings;
+    info[owner] = shared;
+    return true;
+  }
+
+  #ownerOf(info: NumberedBuffer): NumberedBuffer {
+    return info[seenIn] === this.#recordings ? (info[owner] ?? info) : info;
   }
 
   #record(info: NumberedBuffer, bytes: number): void {

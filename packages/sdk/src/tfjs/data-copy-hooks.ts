@@ -1,35 +1,48 @@
 // Data that crosses between the program and a backend:
 //
-//   tensor.upload     engine.makeTensor: values into a new buffer
+//   tensor.upload     engine.makeTensor: values into a new buffer; on tfjs-node the binding's createTensor (native-binding.ts), inside of the
+//                     first op that uses them
 //   tensor.dataSync   engine.readSync: waits for the device, and copies
 //   tensor.data       engine.read: a promise
 //
-// What a kernel reads of its inputs on the host goes straight to the backend and is part of the kernel.
+// What a kernel reads of its inputs on the host goes straight to the backend and is part of the kernel, and so are small arrays (axes, shapes)
+// that a kernel of tfjs-node makes for itself.
+//
+// Invariant: the stack of a copy is looked for before it begins: that takes longer than most copies.
 
 import { detail } from '../detail.ts';
 import { memoryCategory } from '../memory-category.ts';
 import type { BufferMemory } from './buffer-memory.ts';
 import type { FoundStack } from './call-stack.ts';
 import { bufferBytes, type TfjsEngine, tensorBytes } from './engine.ts';
+import { type BindingWatcher, bytesOfValues, NativeBinding } from './native-binding.ts';
 import { idOrNone, type OpRecorder } from './op-recorder.ts';
 import type { OverheadSampler } from './overhead-sampler.ts';
 import { override } from './override.ts';
 
-/**
- * Records copies while ops are wanted, with the `stacks` of those that the program itself makes; the function returned takes the hooks out.
- * Tells `memory` of the bytes of strings.
- */
+/** What runs at the binding of tfjs-node is recorded by who records ops. */
+export type BindingOps = Pick<BindingWatcher, 'isInKernel' | 'run'>;
+
+export interface DataCopyHooks {
+  /** Follows the engine to another backend. */
+  follow(): void;
+  remove(): void;
+}
+
+/** Records copies while ops are wanted, with the `stacks` of those that the program itself makes. Tells `memory` of the bytes of strings. */
 export function installDataCopyHooks(
   engine: TfjsEngine,
   recorder: OpRecorder,
   memory: BufferMemory,
   overhead: OverheadSampler,
   stacks: { captureAt(event: string, module: string): FoundStack },
-): () => void {
-  const upload: Copy = { name: 'tensor.upload', id: -1 };
-  const dataSync: Copy = { name: 'tensor.dataSync', id: -1 };
+  ops: BindingOps,
+): DataCopyHooks {
+  const upload: Copy = { name: 'tensor.upload', id: -1, stack: 0 };
+  const dataSync: Copy = { name: 'tensor.dataSync', id: -1, stack: 0 };
   let isOn = true;
-  const isWanted = () => isOn && (recorder.detail & detail.ops) !== 0;
+  // The fence's own copies are nobody's.
+  const isWanted = () => isOn && !memory.isQuiet && (recorder.detail & detail.ops) !== 0;
   const bytesOf = (dataId: object) => {
     const info = engine.state.tensorInfo.get(dataId);
     return info === undefined ? 0 : bufferBytes(info);
@@ -38,17 +51,42 @@ export function installDataCopyHooks(
   const stack = (name: string) => ((recorder.detail & detail.stacks) === 0 || memory.isBackward ? undefined : stacks.captureAt(name, ''));
   const begin = (copy: Copy) => {
     if (copy.id < 0) copy.id = recorder.name(copy.name);
-    return recorder.beginCopy(copy.id);
-  };
-  const end = (copy: Copy, bytes: number) => {
     const found = stack(copy.name);
     if (found !== undefined && found.id < 0) found.id = recorder.name(found.text);
-    recorder.endCopy(bytes, found === undefined ? 0 : idOrNone(found.id));
+    copy.stack = found === undefined ? 0 : idOrNone(found.id);
+    return recorder.beginCopy(copy.id);
   };
+  const end = (copy: Copy, bytes: number) => recorder.endCopy(bytes, copy.stack);
+
+  const native = new NativeBinding(engine, {
+    get isInKernel() {
+      return ops.isInKernel;
+    },
+    run: (name, run, outputsOf) => ops.run(name, run, outputsOf),
+    upload: (values, create) => {
+      const began = overhead.begin();
+      if (!isWanted() || !begin(upload)) return create();
+      const entered = overhead.reading(began);
+      let left = entered;
+      try {
+        return create();
+      } finally {
+        left = overhead.reading(began);
+        end(upload, bytesOfValues(values));
+        overhead.end(began, entered, left);
+      }
+    },
+  });
 
   const removeMake = override(engine, 'makeTensor', (make) => (values, shape, dtype, backend) => {
     const began = overhead.begin();
-    const accepted = isWanted() && begin(upload);
+    if (isOn) native.follow();
+    const { state } = engine;
+    const copiesLater = native.copiesLater(backend);
+    if (copiesLater && state.kernelDepth > 0) native.keepOwn(values);
+    const accepted = !copiesLater && isWanted() && begin(upload);
+    const wasWriting = memory.isWriting;
+    memory.isWriting = true;
     let bytes = 0;
     const entered = overhead.reading(began);
     let left = entered;
@@ -57,12 +95,13 @@ export function installDataCopyHooks(
       left = overhead.reading(began);
       if (tensor.dtype === 'string') memory.stringWritten(tensor.dataId);
       // What the program itself brings in; ops and gradients make their constants, too.
-      if (accepted && shape.length > 0 && engine.state.kernelDepth === 0 && engine.state.gradientDepth === 0) {
+      if (isWanted() && shape.length > 0 && state.kernelDepth === 0 && state.gradientDepth === 0) {
         memory.categorize(tensor.dataId, memoryCategory.input);
       }
       if (accepted) bytes = tensor.dtype === 'string' ? bytesOf(tensor.dataId) : tensorBytes(tensor);
       return tensor;
     } finally {
+      memory.isWriting = wasWriting;
       if (accepted) end(upload, bytes);
       overhead.end(began, entered, left);
     }
@@ -103,18 +142,25 @@ export function installDataCopyHooks(
     return copied;
   });
 
-  return () => {
-    isOn = false;
-    removeRead();
-    removeReadSync();
-    removeMake();
+  return {
+    follow: () => native.follow(),
+    remove: () => {
+      isOn = false;
+      removeRead();
+      removeReadSync();
+      removeMake();
+      native.remove();
+    },
   };
 }
 
+/** A kind of copy. Copies of a kind do not nest. */
 interface Copy {
   readonly name: string;
   /** Of `recorder.name`; −1 when it is not named yet. */
   id: number;
+  /** Of the one that runs, by `recorder.name`; 0 for none. */
+  stack: number;
 }
 
 /** A promise that does what is given to `follow` later. */

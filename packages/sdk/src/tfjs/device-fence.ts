@@ -3,12 +3,16 @@
 //
 // What it does leaves no trace: no tape, no profile of `tf.profile`, no tensor, no data copy, no memory record.
 //
-// The cpu and wasm backends run a kernel before they return: nothing is waited for there, and times stay what they are.
+// The cpu and wasm backends and tfjs-node without a GPU run a kernel before they return: nothing is waited for there.
 
 import type { BufferMemory } from './buffer-memory.ts';
-import type { EngineTensor, TfjsEngine } from './engine.ts';
+import type { EngineBackend, EngineTensor, KernelCall, TfjsEngine } from './engine.ts';
 
 const synchronousBackends: readonly string[] = ['cpu', 'wasm'];
+
+/** Whether a kernel has run when the backend returns. */
+const isSynchronous = (name: string, backend: EngineBackend | null | undefined): boolean =>
+  synchronousBackends.includes(name) || backend?.isUsingGpuDevice === false;
 
 export class DeviceFence {
   readonly #engine: TfjsEngine;
@@ -25,10 +29,13 @@ export class DeviceFence {
   /** Whether an op that runs now is one of the fence's own. */
   isWaiting = false;
 
-  /** Waits for `outputs`, and with them for all that the device was given before. Never throws: then it did not wait. */
-  wait(outputs: EngineTensor | readonly EngineTensor[] | undefined): void {
+  /**
+   * Waits for the `outputs` of `call`, and with them for all that the device was given before. Never throws: then it did not wait. Not after
+   * `Identity`: the engine clones what an op saves for its gradient before the op returns, and the clone would have the op's time.
+   */
+  wait({ kernelName }: KernelCall, outputs: EngineTensor | readonly EngineTensor[] | undefined): void {
     const engine = this.#engine;
-    if (outputs === undefined || synchronousBackends.includes(engine.backendName ?? '')) return;
+    if (kernelName === 'Identity' || outputs === undefined || isSynchronous(engine.backendName ?? '', engine.backendInstance)) return;
     const output = Array.isArray(outputs) ? (outputs.at(-1) as EngineTensor | undefined) : (outputs as EngineTensor);
     if (output === undefined || output.dtype === 'string' || output.size === 0) return;
     const { state } = engine;

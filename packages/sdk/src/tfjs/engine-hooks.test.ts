@@ -220,6 +220,31 @@ describe.each(['cpu', 'wasm'])('on %s', (backend) => {
     expect(new Set(recording.memoryRecords.map(({ address }) => address)).size).toBe(3);
   });
 
+  test('the stack of a copy is looked for before the copy begins', async () => {
+    const order: string[] = [];
+    const stacks = {
+      ...fixedStack(''),
+      captureAt: (event: string) => {
+        order.push(`stack of ${event}`);
+        return { text: 'train.ts(1): step', id: -1 };
+      },
+    };
+    const { recording } = hook({ stacks });
+    const { beginCopy, copied } = recording;
+    recording.beginCopy = (name) => {
+      order.push(`${recording.texts[name]} begins`);
+      return beginCopy.call(recording, name);
+    };
+    recording.copied = (name, ...rest) => {
+      order.push(`${recording.texts[name]} begins`);
+      return copied.call(recording, name, ...rest) as never;
+    };
+    const x = tf.tensor1d([1, 2]);
+    x.dataSync();
+    await x.data();
+    expect(order).toEqual(['tensor.upload', 'tensor.dataSync', 'tensor.data'].flatMap((name) => [`stack of ${name}`, `${name} begins`]));
+  });
+
   test('copies from and to the backend have their bytes', async () => {
     const { recording } = hook();
     const a = tf.tensor1d([1, 2, 3]);

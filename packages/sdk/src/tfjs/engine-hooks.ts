@@ -5,6 +5,7 @@
 //   addTapeNode     tape-links.ts           forward op ↔ backward ops
 //   trackTensor, removeDataId               buffer-memory.ts
 //   makeTensor, read, readSync              data-copy-hooks.ts
+//   the backend's binding                   native-binding.ts
 //
 // Invariants: results and exceptions are those of the engine without hooks; `remove` leaves no property of ours behind, or, where another tool
 // has overridden since, one that passes everything through. While ops are not wanted, one costs a read of `recorder.detail`.
@@ -16,11 +17,12 @@ import { memoryCategory } from '../memory-category.ts';
 import { backendFacts } from './backend-facts.ts';
 import { BufferMemory, type BufferNumbers } from './buffer-memory.ts';
 import type { FoundStack } from './call-stack.ts';
-import { installDataCopyHooks } from './data-copy-hooks.ts';
+import { type DataCopyHooks, installDataCopyHooks } from './data-copy-hooks.ts';
 import { DeviceFence } from './device-fence.ts';
-import type { EngineTensor, KernelCall, TfjsEngine } from './engine.ts';
+import { deviceTypeOf, type EngineTensor, type KernelCall, type TfjsEngine } from './engine.ts';
 import { findTfjs } from './find-tfjs.ts';
-import { kernelFlops } from './kernel-flops.ts';
+import { type FlopsKind, kernelFlops } from './kernel-flops.ts';
+import type { NativeOutputs } from './native-binding.ts';
 import { type OpName, OpNames } from './op-names.ts';
 import { idOrNone, type OpRecorder } from './op-recorder.ts';
 import { OpSignatures } from './op-signatures.ts';
@@ -64,6 +66,7 @@ export interface OpStacks {
 }
 
 const described = detail.shapes | detail.flops;
+const maxKind = (a: FlopsKind, b: FlopsKind): FlopsKind => (a > b ? a : b);
 
 /** Hooks into an engine, from the moment it is made until `remove`. */
 export class EngineHooks {
@@ -77,8 +80,13 @@ export class EngineHooks {
   readonly #signatures: OpSignatures;
   readonly #fence: DeviceFence | undefined;
   readonly #runKernelFunc: TfjsEngine['runKernelFunc'];
+  readonly #copies: DataCopyHooks;
   readonly #removals: readonly (() => void)[];
   #troubleTold: string | undefined;
+  /** The most telling FLOPs of the ops that ran inside of the one that runs. */
+  #counted: FlopsKind = 0;
+  /** Ops that run, one inside of the other. */
+  #depth = 0;
   #backendTold = '';
   #modulePath = '';
   #moduleId = 0;
@@ -96,9 +104,17 @@ export class EngineHooks {
     this.#memory = new BufferMemory(engine, recorder, this.#overhead, () => this.#links.isBackward, known.buffers);
     this.#runKernelFunc = engine.runKernelFunc;
     this.#fence = options.fence === true ? new DeviceFence(engine, this.#runKernelFunc, this.#memory) : undefined;
+    const removeMemory = options.withMemory === false ? () => {} : this.#memory.install();
+    const hooks = this;
+    this.#copies = installDataCopyHooks(engine, recorder, this.#memory, this.#overhead, options.stacks, {
+      get isInKernel() {
+        return hooks.#depth > 0 || !hooks.#isWanted;
+      },
+      run: (name, run, outputsOf) => this.#recordRun(name, run, outputsOf),
+    });
     this.#removals = [
-      ...(options.withMemory === false ? [] : [this.#memory.install()]),
-      installDataCopyHooks(engine, recorder, this.#memory, this.#overhead, options.stacks),
+      removeMemory,
+      () => this.#copies.remove(),
       this.#links.install((tensor) => this.#memory.categorize(tensor.dataId, memoryCategory.activation)),
       override(
         engine,
@@ -151,6 +167,10 @@ export class EngineHooks {
     return result;
   }
 
+  get #isWanted(): boolean {
+    return this.#isOn && (this.#recorder.detail & detail.ops) !== 0 && this.#fence?.isWaiting !== true;
+  }
+
   #runOp(call: KernelCall): EngineTensor | EngineTensor[] {
     const began = this.#overhead.begin();
     const wanted = this.#recorder.detail;
@@ -180,24 +200,67 @@ export class EngineHooks {
     // Kernels call nothing of the user's: ops inside of a named one have its stack.
     const holds = found !== undefined && found.id !== 0 && call.kernelName !== undefined;
     const heldBefore = holds ? this.#options.stacks.hold(found) : undefined;
-    const { allocated, freed } = memory;
+    const { allocated, freed, kernel } = memory;
+    memory.kernel = call;
+    const countedBefore = this.#counted;
+    this.#counted = 0;
+    this.#copies.follow();
+    this.#depth++;
     let outputs: EngineTensor | EngineTensor[] | undefined;
     const isRecorded = recorder.beginOp(op.id);
     const entered = overhead.reading(began);
     let left = entered;
     try {
       outputs = this.#runKernelFunc.call(engine, call);
-      this.#fence?.wait(outputs);
+      this.#fence?.wait(call, outputs);
       return outputs;
     } finally {
       left = overhead.reading(began);
+      this.#depth--;
+      memory.kernel = kernel;
       if (holds) this.#options.stacks.hold(heldBefore);
       links.sequence = outer;
+      // A composed kernel runs its parts as ops: what they have counted is not counted again.
+      const counts = op.flopsKind > this.#counted ? wanted : wanted & ~detail.flops;
+      this.#counted = maxKind(maxKind(countedBefore, this.#counted), op.flopsKind);
       if (isRecorded) {
         const isDescribed = (wanted & described) !== 0 && op !== this.#names.other;
-        const signature = isDescribed ? this.#signatures.id(op, call, outputs, engine.backendName ?? '', wanted) : 0;
+        const signature = isDescribed ? this.#signatures.id(op, call, outputs, engine.backendName ?? '', counts) : 0;
         if ((wanted & detail.memory) === 0) recorder.endOp(signature, stack, module, sequence, 0, 0);
         else recorder.endOp(signature, stack, module, sequence, memory.allocated - allocated, memory.freed - freed);
+      }
+      overhead.end(began, entered, left);
+    }
+  }
+
+  /** What the backend of tfjs-node runs and no kernel of the engine does. */
+  #recordRun<T>(name: string, run: () => T, outputsOf: (result: T) => NativeOutputs): T {
+    const recorder = this.#recorder;
+    const overhead = this.#overhead;
+    const began = overhead.begin();
+    const wanted = recorder.detail;
+    const op = this.#names.ofKernel(name);
+    if (op.id < 0) op.id = recorder.name(op.text);
+    const module = (wanted & detail.modules) === 0 ? 0 : this.#idOfModule();
+    const found = (wanted & detail.stacks) === 0 ? undefined : this.#stackOf(op, 0);
+    if (found !== undefined && found.id < 0) found.id = recorder.name(found.text);
+    this.#depth++;
+    const isRecorded = recorder.beginOp(op.id);
+    let outputs: NativeOutputs | undefined;
+    const entered = overhead.reading(began);
+    let left = entered;
+    try {
+      const result = run();
+      left = overhead.reading(began);
+      outputs = outputsOf(result);
+      return result;
+    } finally {
+      this.#depth--;
+      if (isRecorded) {
+        const isDescribed = (wanted & described) !== 0 && op !== this.#names.other;
+        const call = { kernelName: name };
+        const signature = isDescribed ? this.#signatures.id(op, call, outputs, this.#engine.backendName ?? '', wanted) : 0;
+        recorder.endOp(signature, found === undefined ? 0 : idOrNone(found.id), module, 0, 0, 0);
       }
       overhead.end(began, entered, left);
     }

@@ -75,6 +75,8 @@ export interface KernelCall {
 export interface TfjsEngine {
   state: EngineState;
   readonly backendName?: string | null;
+  /** What `backendName` names, once it is there. */
+  readonly backendInstance?: EngineBackend | null;
   readonly registry: Readonly<Record<string, EngineBackend>>;
   runKernelFunc(call: KernelCall): EngineTensor | EngineTensor[];
   addTapeNode(

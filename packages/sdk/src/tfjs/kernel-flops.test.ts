@@ -253,3 +253,83 @@ test('whatever the inputs and attributes are, the answer is a number ≥ 0', () 
   );
   expect(kernelFlops('Conv2D', { filter: { shape: [1e9, 1e9, 1e9, 1] } }, [{ shape: [1e9] }], {})).toBe(0);
 });
+
+test.for<[equation: string, shapes: number[][], flops: number]>([
+  // torch makes a product of matrices of it: 2·B·M·N·K.
+  [
+    'ij,jk->ik',
+    [
+      [2, 3],
+      [3, 4],
+    ],
+    2 * 2 * 3 * 4,
+  ],
+  [
+    'bij,bjk->bik',
+    [
+      [5, 2, 3],
+      [5, 3, 4],
+    ],
+    2 * 5 * 2 * 3 * 4,
+  ],
+  ['i,i->', [[7], [7]], 2 * 7],
+  ['ij , j -> i', [[2, 3], [3]], 2 * 2 * 3],
+  [
+    'bhqd,bhkd->bhqk',
+    [
+      [2, 4, 5, 8],
+      [2, 4, 6, 8],
+    ],
+    2 * 2 * 4 * 5 * 6 * 8,
+  ],
+  // Nothing is summed up: one multiplication a number.
+  ['i,j->ij', [[3], [4]], 12],
+  [
+    'ij,ij->ij',
+    [
+      [3, 4],
+      [3, 4],
+    ],
+    12,
+  ],
+  // `i` is summed up before the product.
+  [
+    'ij,jk->k',
+    [
+      [2, 3],
+      [3, 4],
+    ],
+    2 * 3 * 4,
+  ],
+  [
+    '...ij,...jk->...ik',
+    [
+      [5, 2, 3],
+      [5, 3, 4],
+    ],
+    2 * 5 * 2 * 3 * 4,
+  ],
+  // A sum or a transposition is no product.
+  ['ij->ji', [[2, 3]], 0],
+])('Einsum %s', ([equation, shapes, flops]) => {
+  const [left = '', right = ''] = equation.replaceAll(' ', '').split('->');
+  const lengths = new Map(
+    left.split(',').flatMap((term, at) => [...term.replace('...', 'B')].map((index, axis) => [index, shapes[at]?.[axis] ?? 0])),
+  );
+  const output = { shape: [...right.replace('...', 'B')].map((index) => lengths.get(index) ?? 0) };
+  const inputs = shapes.map((shape) => ({ shape }));
+  expect(kernelFlops('Einsum', inputs, [output], { equation })).toBe(flops);
+});
+
+test('an Einsum that cannot be counted is 0', () => {
+  const two = [{ shape: [2, 3] }, { shape: [3, 4] }];
+  for (const equation of [undefined, 7, '', '->', 'ij', '....', 'ij,jk,kl->il'])
+    expect(kernelFlops('Einsum', two, [], { equation })).toBe(0);
+  expect(kernelFlops('Einsum', [], [{ shape: [2] }], { equation: 'ij,jk->ik' })).toBe(0);
+});
+
+test('Einsum as tfjs calls its kernel', () => {
+  const [a, b] = [tf.ones([2, 3]), tf.ones([3, 4])];
+  const [run] = kernelsOf(() => void tf.einsum('ij,jk->ik', a, b)).filter(({ name }) => name === 'Einsum');
+  expect(kernelFlops('Einsum', run?.inputs, run?.outputs, run?.attrs)).toBe(48);
+});

@@ -5,6 +5,8 @@
 //   convolution         2·N·out·k·Cin·Cout/groups = 2 · |output| / Cout · |filter|   aten::conv2d, here for 1d and 3d as well; places
 //                                                                                 in the padding count, as in torch
 //   depthwise           2·N·out·k·Cin·multiplier  = 2 · |output| · k              a convolution with groups = Cin
+//   Einsum              as the matrix product that torch makes of it:             aten::bmm, aten::mul
+//                       2 · (output's and summed indices), without summed ones |output|
 //   elementwise         |output|                                                  aten::add, aten::mul
 //
 // |x| is the numbers in x, k the places of the filter's window (Kh·Kw), out the places of the output (Hout·Wout). A tfjs filter is
@@ -13,6 +15,9 @@
 //
 // Where torch has no formula we have one: both gradients of a convolution do as many multiply-adds as its forward pass, with `dy` in the
 // place of the output (a transposed convolution is the gradient for the input), and other elementwise kernels count as add does.
+//
+// Backends compose kernels: on tfjs-node a `_FusedMatMul` runs a BatchMatMul, which the engine sees as an op of its own. Of the two the inner one
+// counts (engine-hooks.ts), while a FusedConv2D, whose inner ops are only the bias and the activation, counts itself.
 //
 // Invariant: never throws; whatever cannot be counted is 0.
 
@@ -42,6 +47,16 @@ export function kernelFlops(name: string, inputs: unknown, outputs: unknown, att
   }
 }
 
+/** 2: products of matrices and convolutions; 1: one operation a number; 0: nothing is counted. */
+export type FlopsKind = 0 | 1 | 2;
+
+/** What of kernel `name` is counted. */
+export function flopsKindOf(name: string): FlopsKind {
+  const formula = formulas.get(name);
+  if (formula === undefined) return 0;
+  return formula === elementwise || formula === sumOfList ? 1 : 2;
+}
+
 const matrixProduct: Formula = (inputs, outputs, attrs) => {
   const { shape } = inputs.a as Shaped;
   const k = shape.at(attrs.transposeA === true ? -2 : -1);
@@ -57,6 +72,31 @@ const depthwiseInputGradient: Formula = (inputs) => depthwiseConvolved(shapeOf(i
 const depthwiseFilterGradient: Formula = (inputs, _outputs, attrs) => depthwiseConvolved(shapeOf(inputs.dy), attrs.filterShape);
 
 const elementwise: Formula = (_inputs, outputs) => count(outputs[0]?.shape);
+
+/** An index that is in one input alone and not in the output is summed up first, as torch does. */
+const einsum: Formula = (inputs, outputs, attrs) => {
+  const tensors = (Array.isArray(inputs) ? inputs : Object.values(inputs)) as Shaped[];
+  if (tensors.length !== 2 || typeof attrs.equation !== 'string') return 0;
+  const [left = '', right = ''] = attrs.equation.replaceAll(' ', '').split('->');
+  const terms = left.split(',').map((term, index) => indicesOf(term, (tensors[index] as Shaped).shape));
+  const [a, b] = terms as [Map<string, number>, Map<string, number>];
+  const isKept = (index: string) => index.startsWith('.') || right.includes(index);
+  const summed = [...a].filter(([index]) => b.has(index) && !isKept(index)).reduce((product, [, length]) => product * length, 1);
+  const isProduct = [...a.keys()].some((index) => b.has(index) && !isKept(index));
+  return (isProduct ? 2 * summed : 1) * count(outputs[0]?.shape);
+};
+
+/** Lengths by index; those that `...` stands for are named from the end. */
+function indicesOf(term: string, shape: readonly number[]): Map<string, number> {
+  const [before = '', after] = term.split('...');
+  const names = [...before];
+  if (after !== undefined) {
+    const more = shape.length - before.length - after.length;
+    for (let index = more; index > 0; index--) names.push(`.${index}`);
+    names.push(...after);
+  }
+  return new Map(names.map((name, axis) => [name, shape[axis] as number]));
+}
 
 /** A sum of n tensors is n − 1 additions. */
 const sumOfList: Formula = (inputs, outputs) => (Object.keys(inputs).length - 1) * count(outputs[0]?.shape);
@@ -75,6 +115,7 @@ const formulas: ReadonlyMap<string, Formula> = new Map<string, Formula>([
   ['FusedDepthwiseConv2D', depthwise],
   ['DepthwiseConv2dNativeBackpropInput', depthwiseInputGradient],
   ['DepthwiseConv2dNativeBackpropFilter', depthwiseFilterGradient],
+  ['Einsum', einsum],
   ['AddN', sumOfList],
   ...[
     ...['Abs', 'Acos', 'Acosh', 'Asin', 'Asinh', 'Atan', 'Atanh', 'Ceil', 'ClipByValue', 'Cos', 'Cosh', 'Elu', 'Erf', 'Exp', 'Expm1'],

@@ -1,10 +1,13 @@
 // The ops that a thread runs, by kernel or by the scope of a custom gradient.
 
+import { type FlopsKind, flopsKindOf } from './kernel-flops.ts';
+
 /** A kernel or a custom gradient. */
 export interface OpName {
   readonly text: string;
   /** Number that no other op has. */
   readonly code: number;
+  readonly flopsKind: FlopsKind;
   /** Of `recorder.name`; −1 when it is not named yet. */
   id: number;
 }
@@ -21,10 +24,10 @@ export class OpNames {
   /** Custom gradients, by their scope. */
   readonly #scopes = new Map<string, OpName>();
   /** Stands for those that are over the bound. */
-  readonly other: OpName = { text: otherOps, code: opsMax, id: -1 };
+  readonly other: OpName = { text: otherOps, code: opsMax, flopsKind: 0, id: -1 };
 
   ofKernel(kernel: string): OpName {
-    return this.#kernels.get(kernel) ?? this.#add(this.#kernels, kernel, kernel);
+    return this.#kernels.get(kernel) ?? this.#add(this.#kernels, kernel, kernel, flopsKindOf(kernel));
   }
 
   /** A custom gradient is called by the op or the `tf.tidy` around it. */
@@ -32,13 +35,13 @@ export class OpNames {
     const known = this.#scopes.get(scope);
     if (known !== undefined) return known;
     // tfjs-core appends it to tell ops from kernels [ops/operation.js, OP_SCOPE_SUFFIX].
-    return this.#add(this.#scopes, scope, unnamedScopes.includes(scope) ? customGradient : scope.replace(/__op$/, ''));
+    return this.#add(this.#scopes, scope, unnamedScopes.includes(scope) ? customGradient : scope.replace(/__op$/, ''), 0);
   }
 
-  #add(ops: Map<string, OpName>, key: string, text: string): OpName {
+  #add(ops: Map<string, OpName>, key: string, text: string, flopsKind: FlopsKind): OpName {
     const code = this.#kernels.size + this.#scopes.size;
     if (code >= opsMax) return this.other;
-    const op = { text, code, id: -1 };
+    const op = { text, code, flopsKind, id: -1 };
     ops.set(key, op);
     return op;
   }
