@@ -80,6 +80,32 @@ test('an exception ends the program as without', async () => {
   expect((await read()).findings).toEqual([]);
 });
 
+const withLayers = { RANKTRACE_WITH_STACK: 'true', RANKTRACE_WITH_MODULES: 'true' };
+const forwardOps = (events: readonly ReadEvent[]): readonly ReadEvent[] =>
+  events.filter(({ category, arguments: args }) => category === 'cpu_op' && args['Fwd thread id'] === undefined);
+
+test('stacks and layers of a model.fit are those of its first batch on', async () => {
+  await node([...register, ...train(0, 0, 10)], withLayers);
+  const { events } = await read();
+  expect(steps(events)).toEqual(stepNames(10));
+  const begin = events.find(({ name }) => name === 'ProfilerStep#0')?.start ?? 0;
+  const layers = new Set(
+    events.filter(({ name }) => name === '_FusedMatMul' || name === 'BatchMatMul').map(({ arguments: args }) => args['Module Hierarchy']),
+  );
+  expect([...layers].filter((layer) => layer !== undefined)).toEqual(['sequential_1.dense_Dense1']);
+  const inSteps = forwardOps(events).filter(({ start }) => start > begin);
+  expect(inSteps.length).toBeGreaterThan(50);
+  const lost = inSteps.filter(({ arguments: args }) => args['Call stack'] === undefined);
+  expect(lost.map(({ name }) => name)).toEqual([]);
+});
+
+test('also in a worker thread', async () => {
+  await node([...register, 'test/programs/fit-in-thread.mjs'], withLayers);
+  const { events } = await read();
+  const layers = new Set(events.map(({ arguments: args }) => args['Module Hierarchy']));
+  expect([...layers].filter((layer) => layer !== undefined)).toEqual(['net.out']);
+});
+
 test('the environment has the options: schedule, shapes, and a trace for each cycle', async () => {
   const traces = join(directory, 'traces');
   const { code } = await node([...register, ...train(6, 0, 0)], {

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as tf from '@tensorflow/tfjs';
-import { afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { readRun } from '../../../test/setup/trace-events.ts';
 import { fitCallback } from './fit-callback.ts';
 import { type Profile, profile } from './profile.ts';
@@ -121,4 +121,79 @@ test('a wrong option throws out of fit, as out of start', async () => {
   const [xs, ys] = data(2);
   const callbacks = fitCallback(profile({ run: 'no such/name' }));
   await expect(compiled().fit(xs, ys, { verbose: 0, callbacks })).rejects.toThrow('Bad option run');
+});
+
+describe.each(['sequential', 'functional'])('a %s model, stacks and modules', (kind) => {
+  const name = `${kind}_net`;
+  function make(): tf.LayersModel {
+    const layers = [tf.layers.dense({ units: 3, inputShape: [4], name: `${kind}_a` }), tf.layers.dense({ units: 1, name: `${kind}_b` })];
+    const input = tf.input({ shape: [4] });
+    const model =
+      kind === 'sequential'
+        ? tf.sequential({ name, layers })
+        : tf.model({ name, inputs: input, outputs: layers.reduce((output, layer) => layer.apply(output) as tf.SymbolicTensor, input) });
+    model.compile({ optimizer: 'adam', loss: 'meanSquaredError', metrics: ['mae'] });
+    return model;
+  }
+  const asked = () => profile({ run: 'test', rank: 0, worldSize: 1, directory, sampleIntervalMs: 0, withStack: true, withModules: true });
+  afterEach(() => tf.disposeVariables());
+
+  async function expectAll(recorded: Profile, caller: RegExp): Promise<void> {
+    const { events } = await read();
+    const ops = events.filter(({ category }) => category === 'cpu_op');
+    expect(ops.length).toBeGreaterThan(40);
+    const modules = new Set(ops.map(({ arguments: { 'Module Hierarchy': path } }) => path));
+    expect([...modules].filter((path) => path !== undefined).toSorted()).toEqual([`${name}.${kind}_a`, `${name}.${kind}_b`]);
+    // With those of backward ops, which are their forward ops'.
+    const names = new Set(ops.map((op) => op.name));
+    const others = [...recorded.events()].filter((op) => names.has(op.name) && !op.stack.some((frame) => caller.test(frame)));
+    expect(others.map((op) => `${op.name}: ${op.stack.join(';')}`)).toEqual([]);
+  }
+
+  test('in the words of the README', async function inTheWords() {
+    const model = make();
+    const [xs, ys] = data(20);
+    // Nothing of ranktrace is there when `model.fit` is read.
+    let made: Profile | undefined;
+    const callbacks = () => {
+      made = asked();
+      return fitCallback(made);
+    };
+    await model.fit(xs, ys, { epochs: 2, batchSize: 4, verbose: 0, validationSplit: 0.5, callbacks: callbacks() });
+    await expectAll(made as Profile, /fit-callback\.test\.ts\(\d+\): inTheWords$/);
+  });
+
+  test('with fitDataset', async function withDataset() {
+    const model = make();
+    const rows = tf.data.array(Array.from({ length: 12 }, () => ({ xs: [1, 2, 3, 4], ys: [1] }))).batch(2);
+    let made: Profile | undefined;
+    const callbacks = () => {
+      made = asked();
+      return fitCallback(made);
+    };
+    await model.fitDataset(rows as never, { epochs: 2, verbose: 0, callbacks: callbacks() });
+    await expectAll(made as Profile, /fit-callback\.test\.ts\(\d+\): withDataset$/);
+  });
+
+  test('made before, and for two trainings', async function twice() {
+    const model = make();
+    const [xs, ys] = data(20);
+    for (let training = 0; training < 2; training++) {
+      const made = asked();
+      const callbacks = fitCallback(made);
+      await model.fit(xs, ys, { epochs: 2, batchSize: 4, verbose: 0, callbacks });
+      await expectAll(made, /fit-callback\.test\.ts\(\d+\): twice$/);
+    }
+  });
+});
+
+test('a callback whose profile is stopped unused leaves nothing behind', async () => {
+  const methods = (target: object) => Object.entries(Object.getOwnPropertyDescriptors(target)).map(([name, { value }]) => [name, value]);
+  const classes = [tf.LayersModel, tf.Sequential, tf.layers.Layer, tf.AdamOptimizer].map((one) => one.prototype as object);
+  const before = classes.map(methods);
+  const unused = profile({ directory, withStack: true, withModules: true });
+  fitCallback(unused);
+  expect(classes.map(methods)).not.toEqual(before);
+  await unused.stop();
+  expect(classes.map(methods)).toEqual(before);
 });

@@ -9,6 +9,7 @@
 // To give numbers to `onBatchEnd`, tfjs reads loss and metrics from the device after each batch, as for any callback that wants batches.
 
 import { SdkError } from './errors.ts';
+import { ProcessProfile } from './process-profile.ts';
 import type { Profile } from './profile.ts';
 import type { Recorder } from './recorder.ts';
 import { threadRecorder } from './thread-recorder.ts';
@@ -38,6 +39,8 @@ const notMetrics: ReadonlySet<string> = new Set(['batch', 'size']);
  * @example await model.fit(xs, ys, { epochs: 5, callbacks: fitCallback(profile()) });
  */
 export function fitCallback(prof: Profile): FitCallback {
+  // By `onTrainBegin` it could not be seen any more who called `fit`.
+  if (prof instanceof ProcessProfile) prof.prepare();
   let isOurs = false;
   let recorder: Recorder | undefined;
   let epochId = 0;

@@ -10,7 +10,7 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
-import { BroadcastChannel, isMainThread, setEnvironmentData, threadId } from 'node:worker_threads';
+import { type BroadcastChannel, isMainThread, setEnvironmentData, threadId } from 'node:worker_threads';
 import type { Args } from './arguments.ts';
 import { AskedSteps } from './capture-slots.ts';
 import type { HeldResults } from './collector.ts';
@@ -30,12 +30,15 @@ import { recordingLimits } from './recording-limits.ts';
 import { watchThread } from './sample/watch-thread.ts';
 import { defaultSchedule, type ProfilerAction, ProfilerActivity, schedule } from './schedule.ts';
 import { type ChannelMessage, captureWords, channelName, controlBytes, detailWord, type Session, watchedWords } from './session.ts';
-import { ShipperLink } from './shipper-link.ts';
+import { openChannel, ShipperLink } from './shipper-link.ts';
 import { signalWords, trackSignalClaims } from './signal-claims.ts';
 import { checkSpoolRoot } from './spool.ts';
 import { tensorboardTraceHandler } from './tensorboard-trace-handler.ts';
-import { TfjsHooks } from './tfjs/attach-tfjs.ts';
-import { awaitSteps } from './tfjs/await-steps.ts';
+import { hookTfjs, type TfjsHooks } from './tfjs/attach-tfjs.ts';
+import { awaitTfjs } from './tfjs/await-tfjs.ts';
+import { findTfjs } from './tfjs/find-tfjs.ts';
+import { LayerHooks } from './tfjs/layer-hooks.ts';
+import { findSteps } from './tfjs/step-finder.ts';
 import { calibrateZero } from './thread-clock.ts';
 import { createRecorder, setThreadRecorder, threadRecorder } from './thread-recorder.ts';
 
@@ -70,6 +73,8 @@ export class ProcessProfile implements Profile {
   readonly #metadata = new Map<string, unknown>();
   #running: Running | undefined;
   #recorder: Recorder | undefined;
+  /** Hooks that came before the start. */
+  #layers: LayerHooks | undefined;
   #stopping: Promise<void> | undefined;
   #stepNum = 0;
   #action: ProfilerAction = 0;
@@ -103,6 +108,24 @@ export class ProcessProfile implements Profile {
     return this.#running?.cycle.currentAction ?? this.#action;
   }
 
+  /**
+   * A `fit` is about to be called that will start this profile: its layers are hooked now, so that its caller and its model are known then.
+   * Never throws.
+   */
+  prepare(): void {
+    if (this.#running !== undefined || this.#stopping !== undefined || this.#layers !== undefined) return;
+    try {
+      const options = resolveOptions(this.#givenOptions);
+      const layers = new LayerHooks(options);
+      const tf = (options.detail & detail.ops) !== 0 && layers.isNeeded ? findTfjs(this.#options.tf) : undefined;
+      if (tf === undefined) return;
+      layers.install(tf);
+      this.#layers = layers;
+    } catch {
+      // A wrong option is told by `start`.
+    }
+  }
+
   start(): this {
     if (this.#running !== undefined) return this;
     if (this.#stopping !== undefined)
@@ -111,8 +134,7 @@ export class ProcessProfile implements Profile {
     if (threadRecorder()?.on === true && (standIn === undefined || threadRecorder() !== standIn.#recorder)) {
       throw new SdkError('already_running', 'Cannot start the profile: another one is running in this process; stop it first');
     }
-    const { onTraceReady: _ready, tf: _tf, ...given } = this.#options;
-    const options = resolveOptions(given);
+    const options = resolveOptions(this.#givenOptions);
     checkSpoolRoot(join(options.spoolDirectory, options.run), options.transport === 'file');
     if (standIn !== undefined) standIn.#giveWay();
     const running = this.#run(options);
@@ -246,6 +268,7 @@ export class ProcessProfile implements Profile {
   stop(): Promise<void> {
     if (this.#stopping === undefined) {
       const running = this.#endCycle();
+      this.#layers?.remove();
       this.#stopping = this.#stop(running);
     }
     return this.#stopping;
@@ -257,9 +280,15 @@ export class ProcessProfile implements Profile {
 
   [Symbol.dispose](): void {
     const running = this.#endCycle();
+    this.#layers?.remove();
     this.#stopping ??= Promise.resolve();
     running?.cancelExit();
     running?.link.stopNow(running.options.exitDeadlineMs);
+  }
+
+  get #givenOptions(): ProfileOptions {
+    const { onTraceReady: _ready, tf: _tf, ...given } = this.#options;
+    return given;
   }
 
   #run(options: ResolvedOptions): Running {
@@ -303,10 +332,17 @@ export class ProcessProfile implements Profile {
       link.stopNow(options.exitDeadlineMs, failed);
     });
     const { tf } = this.#options;
-    const hooks = session.hooks === undefined ? undefined : hookTfjs(recorder, { ...session.hooks, tf });
+    let unwatchSteps = (): void => {};
+    // After the hooks of the layers: its hooks lie around theirs, and go first.
+    const onTfjs = !this.#isStandIn
+      ? undefined
+      : (found: object) => {
+          unwatchSteps = findSteps(found, () => this.step());
+        };
+    const hooks =
+      session.hooks === undefined ? undefined : hookTfjs(warn, recorder, { ...session.hooks, tf, layers: this.#layers, onTfjs });
+    if (hooks === undefined && onTfjs !== undefined) unwatchSteps = awaitTfjs(onTfjs);
     if (options.withStack !== false) recorder.stacks = hooks?.stacks;
-    // After the hooks: its own hook lies around theirs, and goes first.
-    const unwatchSteps = this.#isStandIn ? awaitSteps(() => this.step()) : () => {};
     const unwatchThread = options.sampleIntervalMs === 0 ? () => {} : watchThread(recorder, options.sampleIntervalMs);
     const unwatch = (): void => {
       unwatchSteps();
@@ -455,29 +491,6 @@ const askedFor = detail.shapes | detail.memory | detail.stacks | detail.modules 
 
 const randomTraceId = (): string => randomUUID().replaceAll('-', '').toUpperCase();
 
-/** Training goes on without its ops when a hook meets an engine that it does not know. */
-function hookTfjs(...parts: ConstructorParameters<typeof TfjsHooks>): TfjsHooks | undefined {
-  try {
-    return new TfjsHooks(...parts);
-  } catch (error) {
-    warn(`ops of TensorFlow.js are not recorded: ${String(error)}`);
-    return undefined;
-  }
-}
-
 const asText = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value));
 
 const warn = (text: string): void => process.emitWarning(text, 'RanktraceWarning');
-
-/** Tells threads that are there already, and hands on what they say before the shipper listens itself. */
-function openChannel(session: Session, link: ShipperLink): BroadcastChannel {
-  const channel = new BroadcastChannel(channelName);
-  channel.onmessage = (event: unknown) => {
-    const message = (event as { data: ChannelMessage }).data;
-    if (message.type === 'attach') link.attach(message);
-    else if (message.type === 'ask') channel.postMessage({ type: 'open', session } satisfies ChannelMessage);
-  };
-  channel.unref();
-  channel.postMessage({ type: 'open', session } satisfies ChannelMessage);
-  return channel;
-}

@@ -5,9 +5,17 @@
 //
 // Invariant: neither waits longer than the deadline (and a little, for the worker to give up first); neither throws.
 
-import { MessageChannel, receiveMessageOnPort, Worker } from 'node:worker_threads';
+import { BroadcastChannel, MessageChannel, receiveMessageOnPort, Worker } from 'node:worker_threads';
 import type { HeldResults } from './collector.ts';
-import { type AttachedThread, type ShipperStart, sessionState, type ToShipper } from './session.ts';
+import {
+  type AttachedThread,
+  type ChannelMessage,
+  channelName,
+  type Session,
+  type ShipperStart,
+  sessionState,
+  type ToShipper,
+} from './session.ts';
 
 const graceMs = 250;
 const resultsPollMs = 100;
@@ -115,4 +123,17 @@ const inMs = (ms: number): bigint => process.hrtime.bigint() + BigInt(Math.ceil(
 function workerUrl(): URL {
   const compiled = import.meta.url.endsWith('.js');
   return new URL(compiled ? './shipper-worker.js' : '../dist/shipper-worker.js', import.meta.url);
+}
+
+/** Tells threads that are there already, and hands on what they say before the shipper listens itself. */
+export function openChannel(session: Session, link: ShipperLink): BroadcastChannel {
+  const channel = new BroadcastChannel(channelName);
+  channel.onmessage = (event: unknown) => {
+    const message = (event as { data: ChannelMessage }).data;
+    if (message.type === 'attach') link.attach(message);
+    else if (message.type === 'ask') channel.postMessage({ type: 'open', session } satisfies ChannelMessage);
+  };
+  channel.unref();
+  channel.postMessage({ type: 'open', session } satisfies ChannelMessage);
+  return channel;
 }

@@ -1,45 +1,41 @@
 // Brings the hooks of one thread together: the engine's as soon as there is one, the layers' as soon as their package is loaded.
 //
 // The engine is a global of the process, so ops need nothing from the program. Layers and optimizers are classes of whichever package the
-// training code loaded; it is looked for in the first steps, or given.
+// training code loaded; it is looked for at the first tensors and ops, or given.
 
 import { threadId } from 'node:worker_threads';
 import { stacksKey } from '@ranktrace/protocol';
 import { detail } from '../detail.ts';
 import { awaitEngine } from './await-engine.ts';
-import { CallStacks } from './call-stack.ts';
+import { awaitTfjs } from './await-tfjs.ts';
+import type { CallStacks } from './call-stack.ts';
 import { EngineHooks, KnownOps } from './engine-hooks.ts';
-import { findTfjs, type TfjsNamespace } from './find-tfjs.ts';
-import { installLayerModules, ModuleStack } from './layer-modules.ts';
+import type { TfjsNamespace } from './find-tfjs.ts';
+import { type LayerHookOptions, LayerHooks } from './layer-hooks.ts';
 import type { OpRecorder } from './op-recorder.ts';
-import { holdInOptimizers } from './optimizer-stacks.ts';
 
-export interface AttachTfjsOptions {
+export interface AttachTfjsOptions extends LayerHookOptions {
   /** The namespace that the training code uses, where it was given. */
   readonly tf?: unknown;
   readonly fence: boolean;
   /** Whether allocations may be wanted. */
   readonly withMemory: boolean;
-  /** Whether the hierarchy of layers is wanted, and stacks, which layers make cheaper. */
-  readonly withModules: boolean;
-  /** `'walk'`: each is looked at. */
-  readonly withStack: boolean | 'walk';
+  /** Hooks of layers that are there already. Default: new ones. */
+  readonly layers?: LayerHooks | undefined;
+  /** Called once with the package, after its layers are hooked. */
+  readonly onTfjs?: ((tf: TfjsNamespace) => void) | undefined;
 }
-
-/** Steps in which the package is looked for: looking through all loaded modules takes some 0.1 ms. */
-const lookedFor = 16;
 
 export class TfjsHooks {
   readonly #recorder: OpRecorder;
   readonly #options: AttachTfjsOptions;
-  readonly #modules = new ModuleStack();
   readonly #known: KnownOps;
-  /** Of this thread. */
-  readonly stacks: CallStacks;
-  readonly #removals: (() => void)[] = [];
+  readonly #layers: LayerHooks;
+  readonly #stopAwaiting: () => void;
+  readonly #stopLooking: () => void;
   #engine: ConstructorParameters<typeof EngineHooks>[0] | undefined;
   #hooks: EngineHooks | undefined;
-  #looks = 0;
+  #isRemoved = false;
   /** Of stacks, as told last. */
   #wrongTold = 0;
 
@@ -47,9 +43,16 @@ export class TfjsHooks {
     this.#recorder = recorder;
     this.#options = options;
     this.#known = new KnownOps(recorder);
-    this.stacks = new CallStacks({ predicts: options.withStack !== 'walk' });
-    this.#removals.push(awaitEngine((engine) => this.#found(engine)));
-    this.#look();
+    this.#layers = options.layers ?? new LayerHooks(options);
+    this.#layers.attach(recorder);
+    this.#stopAwaiting = awaitEngine((engine) => this.#found(engine));
+    const isLookedFor = this.#layers.isNeeded || options.onTfjs !== undefined;
+    this.#stopLooking = isLookedFor ? awaitTfjs((tf) => this.#foundPackage(tf), options.tf) : () => {};
+  }
+
+  /** Of this thread. */
+  get stacks(): CallStacks {
+    return this.#layers.stacks;
   }
 
   /** Whether ops of an engine are being recorded. */
@@ -62,7 +65,6 @@ export class TfjsHooks {
     this.#follow();
     this.#hooks?.endStep();
     if (this.#options.withStack === true) this.#beginStep();
-    if (this.#looks < lookedFor) this.#look();
   }
 
   /** Results begin here. */
@@ -73,16 +75,26 @@ export class TfjsHooks {
 
   /** Takes every hook out; the last one first. */
   remove(): void {
+    this.#isRemoved = true;
     this.#tellStacks();
-    for (let remove = this.#removals.pop(); remove !== undefined; remove = this.#removals.pop()) remove();
+    this.#layers.remove();
+    // What looks for the package lies around the hooks or, where they came off and on meanwhile, inside of them.
+    this.#stopLooking();
+    this.#stopAwaiting();
     this.#hooks?.remove();
+    this.#stopLooking();
     this.#hooks = this.#engine = undefined;
-    this.#looks = lookedFor;
   }
 
   #found(engine: ConstructorParameters<typeof EngineHooks>[0]): void {
     this.#engine = engine;
     this.#follow();
+  }
+
+  #foundPackage(tf: TfjsNamespace): void {
+    if (this.#isRemoved) return;
+    this.#layers.install(tf);
+    this.#options.onTfjs?.(tf);
   }
 
   /** Hooks that record nothing would cost the engine all the same: they come off while ops are not wanted (shed, switched off). */
@@ -97,7 +109,13 @@ export class TfjsHooks {
 
   #hook(engine: ConstructorParameters<typeof EngineHooks>[0]): EngineHooks {
     const { fence, withMemory } = this.#options;
-    return new EngineHooks(engine, this.#recorder, { fence, withMemory, modules: this.#modules, stacks: this.stacks, known: this.#known });
+    return new EngineHooks(engine, this.#recorder, {
+      fence,
+      withMemory,
+      modules: this.#layers.modules,
+      stacks: this.stacks,
+      known: this.#known,
+    });
   }
 
   #beginStep(): void {
@@ -112,19 +130,14 @@ export class TfjsHooks {
     this.#wrongTold = counts.wrong;
     this.#recorder.addMetadata(`${stacksKey}${threadId}`, JSON.stringify(counts));
   }
+}
 
-  #look(): void {
-    const { tf, withModules, withStack } = this.#options;
-    if (!withModules && withStack === false) {
-      this.#looks = lookedFor;
-      return;
-    }
-    this.#looks++;
-    const found: TfjsNamespace | undefined = findTfjs(tf);
-    if (found === undefined) return;
-    this.#looks = lookedFor;
-    const isWanted = (): boolean => (this.#recorder.detail & detail.stacks) !== 0;
-    if (withStack !== false) this.#removals.push(holdInOptimizers(found, this.stacks, isWanted));
-    this.#removals.push(installLayerModules(found, this.#modules, withStack !== false ? this.stacks : undefined, isWanted));
+/** Training goes on without its ops when a hook meets an engine that it does not know. */
+export function hookTfjs(warn: (text: string) => void, ...parts: ConstructorParameters<typeof TfjsHooks>): TfjsHooks | undefined {
+  try {
+    return new TfjsHooks(...parts);
+  } catch (error) {
+    warn(`ops of TensorFlow.js are not recorded: ${String(error)}`);
+    return undefined;
   }
 }

@@ -66,7 +66,7 @@ export class CallStacks {
   #held: FoundStack | undefined;
   #trial: Trial | undefined;
   /** Stacks at the calls that go on, see `follow`. */
-  readonly #followed: { readonly stack: FoundStack }[] = [];
+  readonly #followed: FollowedCall[] = [];
   readonly #none: FoundStack = { text: '', id: 0 };
 
   constructor({ predicts = true }: CallStackOptions = {}) {
@@ -160,7 +160,7 @@ export class CallStacks {
    * this call: tfjs is compiled such that V8 loses the callers of `model.fit` after its first `await`.
    */
   follow<T>(run: () => T): T {
-    const call = { stack: this.#look() };
+    const call: FollowedCall = { stack: this.#look() };
     const end = () => {
       const at = this.#followed.indexOf(call);
       if (at >= 0) this.#followed.splice(at, 1);
@@ -175,6 +175,11 @@ export class CallStacks {
       end();
       throw error;
     }
+  }
+
+  /** The same for a call that runs already, and whose caller is still on the stack: as long as `goesOn` says. */
+  followWhile(goesOn: () => boolean): void {
+    this.#followed.push({ stack: this.#look(), goesOn });
   }
 
   #look(): FoundStack {
@@ -200,7 +205,12 @@ export class CallStacks {
 
   /** What was captured where `walked` was walked: of calls that go on, where no frame of the training code is left, they are known by `follow`. */
   #orFollowed(walked: FoundStack): FoundStack {
-    return walked === this.#none ? (this.#followed.at(-1)?.stack ?? walked) : walked;
+    if (walked !== this.#none) return walked;
+    for (let call = this.#followed.at(-1); call !== undefined; call = this.#followed.at(-1)) {
+      if (call.goesOn?.() !== false) return call.stack;
+      this.#followed.pop();
+    }
+    return walked;
   }
 
   #walk(): FoundStack {
@@ -260,6 +270,12 @@ export class CallStacks {
     this.#nodes = 0;
     this.#textChars = 0;
   }
+}
+
+interface FollowedCall {
+  readonly stack: FoundStack;
+  /** Default: until it is taken out. */
+  readonly goesOn?: () => boolean;
 }
 
 interface Scope {

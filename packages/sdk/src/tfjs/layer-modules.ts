@@ -94,6 +94,8 @@ export interface LayerScopes {
   leave(): void;
   /** Runs what goes on after it returned, until its promise settles. */
   follow<T>(run: () => T): T;
+  /** The same for what runs already and whose caller is still on the stack. */
+  followWhile(goesOn: () => boolean): void;
 }
 
 /** What of the tfjs namespace is wrapped; tfjs-core alone has none of it. */
@@ -112,6 +114,10 @@ interface Layer {
 type RunBatch = (...args: unknown[]) => unknown;
 
 interface Model extends Layer {
+  readonly layers: readonly Layer[];
+  /** Whether `fit` or `fitDataset` runs. */
+  readonly isTraining?: boolean;
+  standardizeUserData(...args: unknown[]): unknown;
   predictLoop: RunBatch;
   makeTrainFunction(): RunBatch;
   makeTestFunction(): unknown;
@@ -149,7 +155,7 @@ export function installLayerModules(
 
   const run = (layer: Layer, enter: 'enter' | 'lead', kind: object | undefined, f: RunBatch, receiver: unknown, args: unknown[]) => {
     const scoped = scopes !== undefined && scopesWanted();
-    modules[enter](names.get(layer) ?? layer.name);
+    modules[enter](names.get(layer) ?? nameOf(layer));
     if (scoped) scopes.enter(kind);
     try {
       return f.apply(receiver, args);
@@ -168,6 +174,15 @@ export function installLayerModules(
       };
     }),
   ];
+
+  // In `model.fit(x, y, { callbacks: fitCallback(…) })` the argument installs this, and `model.fit` was read before: that call is met in what it
+  // calls before its first `await`.
+  const noticed = new WeakSet<Model>();
+  const notice = (model: Model): void => {
+    if (!installed || scopes === undefined || noticed.has(model)) return;
+    noticed.add(model);
+    if (model.isTraining === true) scopes.followWhile(() => model.isTraining === true);
+  };
 
   const modelPrototype = tf.LayersModel?.prototype as Model | undefined;
   if (modelPrototype !== undefined) {
@@ -191,6 +206,7 @@ export function installLayerModules(
       }),
       override(modelPrototype, 'makeTrainFunction', (original) => {
         return function (this: Model) {
+          notice(this);
           const train = original.call(this);
           return installed ? led(this, kindOfCompiled('train'), train) : train;
         };
@@ -206,12 +222,20 @@ export function installLayerModules(
     );
     if (scopes !== undefined)
       removals.push(
+        override(modelPrototype, 'standardizeUserData', (original) => {
+          return function (this: Model, ...args) {
+            notice(this);
+            return original.apply(this, args);
+          };
+        }),
         ...overrideAll(
           modelPrototype,
           trainingMethods,
           (method) =>
             function (this: Model, ...args) {
-              return installed ? scopes.follow(() => method.apply(this, args)) : method.apply(this, args);
+              if (!installed) return method.apply(this, args);
+              noticed.add(this);
+              return scopes.follow(() => method.apply(this, args));
             },
         ),
       );
@@ -257,6 +281,17 @@ function overrideAll(prototype: object, names: readonly string[], replace: (meth
   return names
     .filter((name) => typeof methods[name] === 'function')
     .map((name) => override(methods, name, (method) => replace(method as RunBatch)));
+}
+
+/**
+ * A sequential model has a model inside that runs its layers: `NAME_model`, of one chain, whose input is named after its first layer
+ * [models.js, Sequential.add and build]. One that nobody has named yet is known by that.
+ */
+function nameOf(layer: Layer): string {
+  const { name, layers } = layer as Layer & Partial<Model>;
+  const [input, first] = layers ?? [];
+  const isInside = String(name).endsWith('_model') && first !== undefined && input?.name === `${first.name}_input`;
+  return isInside ? name.slice(0, -'_model'.length) : name;
 }
 
 /** Whether a layer called with `inputs` runs: symbolic tensors have no data. */
