@@ -13,6 +13,8 @@ export interface RunReport {
   readonly findings: readonly Finding[];
 }
 
+/** Findings about what was not recorded. */
+const leftOutKinds: readonly Finding['kind'][] = ['detail_shed', 'detail_sampled'];
 const stepsShown = 5;
 const phasesShown = 6;
 const ranksShown = 16;
@@ -29,7 +31,7 @@ export function formatReport(report: RunReport, blame: Pick<RunBlame, 'findings'
     deviceLines(header.processes).join('\n'),
     `clocks: ${clockLine(header)}`,
     findingLines(
-      report.findings.filter(({ kind }) => kind !== 'detail_shed'),
+      report.findings.filter(({ kind }) => !leftOutKinds.includes(kind)),
       blame,
       alerts,
     ),
@@ -95,7 +97,7 @@ function recordingLines({ summary: { ranks }, findings }: RunReport): string {
   const most = ranks.reduce((most, rank) => (rank.overhead > most.overhead ? rank : most), ranks[0] as RankSummary);
   const mean = ranks.reduce((sum, rank) => sum + rank.overhead, 0) / ranks.length;
   const percent = (share: number): string => `${(100 * share).toFixed(2)} %`;
-  const shed = findings.filter(({ kind }) => kind === 'detail_shed').map(({ text }) => `  ${printable(text)}`);
+  const shed = findings.filter(({ kind }) => leftOutKinds.includes(kind)).map(({ text }) => `  ${printable(text)}`);
   if (most.overhead === 0) return '';
   return [`recording: ${percent(mean)} of the steps, at most ${percent(most.overhead)} (rank ${most.rank})`, ...shed].join('\n');
 }

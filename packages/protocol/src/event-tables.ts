@@ -164,6 +164,12 @@ export const tfKeys = {
 export const shedKey = 'ranktrace.shed.';
 
 /**
+ * Beginning of the metadata keys of what is recorded in some steps only, because recording took too much of them: JSON text of a map from `every`
+ * (in one step of so many, now; 1 for all), `steps` (so far) and `recorded` (of those: in which it was) to the number. That of the last one stays.
+ */
+export const sampledKey = 'ranktrace.sampled.';
+
+/**
  * Beginning of the metadata keys, with a number of the thread at the end, of how stacks of ops were found: JSON text of a map from `walked` (each
  * looked at), `taken` (from steps before), `checked` (of the walked: what would have been taken), `wrong` (of those: another one) and `wrongExpected`
  * (how many of the taken are, by that) to the number.

@@ -36,6 +36,7 @@ export {
   recordedKey,
   ringFillCounter,
   runningKey,
+  sampledKey,
   shedKey,
   spanState,
   stacksKey,

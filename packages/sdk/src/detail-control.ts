@@ -4,7 +4,9 @@
 //   wanted   ops shapes memory stacks modules flops spans nestedSpans        options
 //   shed      4    3      2       1      2      3     –       5              in this order, one more each time the budget is passed
 //
-// Nested spans, which the program names itself, go only when it is passed several times over.
+// Ops do not go: those of every 2nd, 4th, … step are recorded, as seldom as the budget asks for, and at least in one of 64 steps. Where half as
+// seldom would do they come more often again. The numbers of these steps are multiples of that, so that ranks have the seldomest in common.
+// Nested spans, which the program names itself, go only when the budget is passed several times over.
 // Steps that an aggregator asks for by number are recorded as active ones are, and nothing of them is shed.
 // What was asked for by name is not shed: not in the active steps of a schedule, and without a schedule not when an option asks for
 // more about ops. Steps, and the spans right below them, are never shed.
@@ -13,6 +15,9 @@
 
 import { detail } from './detail.ts';
 import { recordingLimits } from './recording-limits.ts';
+
+/** What is sampled instead of shed. */
+const sampled = 'ops';
 
 /** `over`: how many times the budget must be passed; `options`: those that ask for it, by the bit of each. */
 const shedding: readonly {
@@ -42,7 +47,7 @@ const shedding: readonly {
   },
   {
     bits: detail.ops,
-    what: 'ops',
+    what: sampled,
     over: 1,
     options: [[detail.ops, 'a schedule that records few steps, such as schedule: { wait: 90, warmup: 1, active: 9 }']],
   },
@@ -53,6 +58,9 @@ const shedding: readonly {
     options: [[detail.nestedSpans, 'fewer spans inside of others (recordFunction)']],
   },
 ];
+
+/** Of the budget: below that ops are recorded more often. */
+const sampleMoreBelow = 0.8;
 
 export interface DetailControlParts {
   /** The session's word. */
@@ -76,6 +84,8 @@ export interface Shed {
   readonly share: number;
   /** What to set so that recording stays within its budget without it. */
   readonly remedies: readonly string[];
+  /** It is recorded in every so many steps from now on, 1 for all; undefined: not at all. */
+  readonly every?: number;
 }
 
 export class DetailControl {
@@ -88,9 +98,38 @@ export class DetailControl {
   #stepsMs = 0;
   #steps = 0;
   #judgements = 0;
+  #every = 1;
+  /** Half of this was too often. */
+  #everyMin = 1;
+  #isSampled = true;
+  #skipped = 0;
 
   constructor(parts: DetailControlParts) {
     this.#parts = parts;
+    this.#apply();
+  }
+
+  /** Ops are recorded in every so many steps; 1: in all. */
+  get every(): number {
+    return this.#every;
+  }
+
+  /** Whether `beginStep` is to be called at each step. */
+  get isSampling(): boolean {
+    return this.#every > 1 || !this.#isSampled;
+  }
+
+  /** Steps that ended without their ops. */
+  get skipped(): number {
+    return this.#skipped;
+  }
+
+  /** Step `number` begins. */
+  beginStep(number: number): void {
+    if (((this.#parts.word[0] as number) & detail.ops) === 0) this.#skipped++;
+    const isSampled = number % this.#every === 0;
+    if (isSampled === this.#isSampled) return;
+    this.#isSampled = isSampled;
     this.#apply();
   }
 
@@ -131,28 +170,47 @@ export class DetailControl {
     this.#stepsMs += stepMs;
     this.#steps += steps;
     if (this.#steps < recordingLimits.budgetStepsMin || this.#stepsMs < recordingLimits.budgetMsMin) return undefined;
+    // Steps that are recorded and steps that are not, in their proportion.
+    if (this.#steps % this.#every !== 0) return undefined;
     const share = this.#overheadMs / this.#stepsMs;
     this.#overheadMs = this.#stepsMs = this.#steps = 0;
     const counts = ++this.#judgements > recordingLimits.budgetJudgementsUncounted;
-    return counts && share > budget ? this.#shed(share) : undefined;
+    if (!counts) return undefined;
+    return share > budget ? this.#shed(share) : this.#sampleMore(share);
   }
 
   #shed(share: number): Shed | undefined {
     const { word, budget, hasOps } = this.#parts;
     for (const { bits, what, over, options } of shedding) {
-      const on = word[0] as number;
+      const on = (word[0] as number) | (this.#isSampled ? 0 : detail.ops);
       if ((on & bits) === 0 || (bits !== detail.nestedSpans && !hasOps())) continue;
       if (share <= over * budget) return undefined;
+      const remedies = options.filter(([bit]) => (on & bit) !== 0).map(([, option]) => option);
+      if (what === sampled) {
+        if (this.#every >= recordingLimits.sampledEveryMax) continue;
+        const seldomer = 2 ** Math.ceil(Math.log2((this.#every * share) / budget));
+        this.#everyMin = 2 * this.#every;
+        this.#every = Math.min(Math.max(seldomer, this.#everyMin), recordingLimits.sampledEveryMax);
+        return { what, share, remedies, every: this.#every };
+      }
       this.#shedBits |= bits;
       this.#apply();
-      return { what, share, remedies: options.filter(([bit]) => (on & bit) !== 0).map(([, option]) => option) };
+      return { what, share, remedies };
     }
     return undefined;
+  }
+
+  /** Twice as often takes at most twice as much. Half of what was too often once is not tried again. */
+  #sampleMore(share: number): Shed | undefined {
+    if (this.#every === 1 || this.#every <= this.#everyMin || 2 * share > sampleMoreBelow * this.#parts.budget) return undefined;
+    this.#every /= 2;
+    return { what: sampled, share, remedies: [], every: this.#every };
   }
 
   #apply(): void {
     const { wanted, idle, asked, word } = this.#parts;
     const bits = (this.#active || this.#captures ? wanted : idle) & ~this.#switchedOff;
-    word[0] = this.#captures || (this.#active && asked) ? bits : bits & ~this.#shedBits;
+    if (this.#captures || (this.#active && asked)) word[0] = bits;
+    else word[0] = bits & ~(this.#isSampled ? this.#shedBits : this.#shedBits | detail.ops);
   }
 }

@@ -10,6 +10,7 @@ import {
   functionAverages,
   functionEventList,
   sortAverages,
+  tableHeader,
   totalAverage,
 } from '@ranktrace/trace';
 import { type Recording, writeResult } from './recording.ts';
@@ -123,9 +124,9 @@ export class EventList extends List<FunctionEvent> {
 
 export const stacksText = (events: FunctionEvents, metric: string): string => collapsedStacks(events, metric);
 
-/** What was recorded decides about columns, and where ops ran about what stands above them. */
-function optionsOf({ about: { switches }, opTimes }: Recording, options: TableOptions): AveragesTableOptions {
-  const header = [options.header, opTimes].filter((line) => line !== undefined).join('\n');
+/** What was recorded decides about columns, and where that or where ops ran leaves something to say, it stands above them. */
+function optionsOf({ about: { switches }, events }: Recording, options: TableOptions): AveragesTableOptions {
+  const header = [options.header, tableHeader(events.table.metadata)].filter((line) => line !== undefined).join('\n');
   return {
     ...options,
     ...(header === '' ? {} : { header }),

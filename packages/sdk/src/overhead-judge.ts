@@ -1,8 +1,8 @@
-// What recording takes of the steps, held against its budget every few of them; what is shed then is in the trace.
+// What recording takes of the steps, held against its budget every few of them; what is shed or sampled then is in the trace.
 //
 // A person is warned once, with what costs most and how to do without it. What has to go after that is in the trace and in its summary alone.
 
-import { shedKey } from '@ranktrace/protocol';
+import { sampledKey, shedKey } from '@ranktrace/protocol';
 import type { DetailControl, Shed } from './detail-control.ts';
 import type { Recorder } from './recorder.ts';
 import { recordingLimits } from './recording-limits.ts';
@@ -27,7 +27,16 @@ export class OverheadJudge {
     const { overheadMs, stepsMs } = this.#recorder;
     const shed = this.#control.step(overheadMs - this.#overheadMs, stepsMs - this.#stepsMs, recordingLimits.budgetStepsMin);
     if (shed !== undefined) this.#tell(shed);
+    else if (this.#control.every > 1) this.tellSampled();
     return this.restart();
+  }
+
+  /** How many steps have their ops so far, when not all of them have. */
+  tellSampled(): void {
+    const { every, skipped } = this.#control;
+    if (every === 1 && skipped === 0) return;
+    const steps = this.#recorder.stepNum;
+    this.#recorder.addMetadata(`${sampledKey}ops`, JSON.stringify({ every, steps, recorded: Math.max(0, steps - skipped) }));
   }
 
   /** What is recorded changes here: what it took before says nothing of it. Gives what `judge` does. */
@@ -37,16 +46,25 @@ export class OverheadJudge {
     return recordingLimits.budgetStepsMin;
   }
 
-  #tell({ what, share, remedies }: Shed): void {
+  #tell(shed: Shed): void {
+    const { what, share, every } = shed;
     const [took, budget] = [percent(share), percent(this.#budget)];
-    this.#recorder.instant('detail shed', { what, overhead: share, budget: this.#budget });
-    this.#recorder.addMetadata(`${shedKey}${what}`, `recording took ${took} of the steps, over the budget of ${budget}`);
-    if (this.#isWarned) return;
+    if (every === undefined) {
+      this.#recorder.instant('detail shed', { what, overhead: share, budget: this.#budget });
+      this.#recorder.addMetadata(`${shedKey}${what}`, `recording took ${took} of the steps, over the budget of ${budget}`);
+    } else {
+      this.#recorder.instant('detail sampled', { what, every, overhead: share, budget: this.#budget });
+      this.tellSampled();
+    }
+    if (this.#isWarned || share <= this.#budget) return;
     this.#isWarned = true;
-    const lost = `${what} are not recorded any more: recording took ${took} of the steps, over overheadBudget, ${budget}`;
+    const why = `recording took ${took} of the steps, over overheadBudget, ${budget}`;
     const raised = Math.min(1, Number((1.5 * share).toPrecision(2)));
-    const remedy = `to keep within it set ${remedies.join(' and ')}; to record all the same set overheadBudget: ${raised}`;
-    process.emitWarning(`${lost}; ${remedy}`, 'RanktraceWarning');
+    const text =
+      every === undefined
+        ? `${what} are not recorded any more: ${why}; to keep within it set ${shed.remedies.join(' and ')}; to record all the same set overheadBudget: ${raised}`
+        : `${what} are recorded in one step of ${every} from here on: ${why}; to have those of chosen steps set ${shed.remedies.join(' and ')}; to record all set overheadBudget: ${raised}`;
+    process.emitWarning(text, 'RanktraceWarning');
   }
 }
 

@@ -162,8 +162,9 @@ export class ProcessProfile implements Profile {
     if (running === undefined) return;
     // Between two steps of training the processor has forgotten all of this: each function and object that is touched costs some 0.3 µs. So what
     // has nothing to do is not asked.
-    const { recorder, cycle, hooks } = running;
+    const { recorder, control, cycle, hooks } = running;
     recorder.step();
+    if (control.isSampling) control.beginStep(recorder.stepNum);
     const { detail: wanted } = recorder;
     if (hooks !== undefined && ((wanted & detail.ops) !== 0 || wanted !== this.#detailSeen)) {
       this.#detailSeen = wanted;
@@ -459,6 +460,7 @@ export class ProcessProfile implements Profile {
   #endCycle(): Running | undefined {
     const running = this.#running;
     if (running === undefined) return undefined;
+    running.judge.tellSampled();
     running.cycle.stop();
     this.#fetch();
     return this.#endRecording();

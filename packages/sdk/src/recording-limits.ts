@@ -33,6 +33,8 @@ export const recordingLimits = {
   budgetMsMin: 1000,
   /** Judgements in the beginning that count for nothing: code that is not compiled yet costs up to three times what it will. */
   budgetJudgementsUncounted: 3,
+  /** Where recording the ops of each step would pass the budget, they are recorded in one step of so many, at least. */
+  sampledEveryMax: 64,
   /** Requests for steps by number (`ranktrace capture`, alerts) that are open at once; further ones are answered with nothing. */
   captureSlots: 8,
   /** How long the training thread may wait for results that it asks for. */

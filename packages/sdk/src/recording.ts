@@ -19,7 +19,6 @@ import {
   KinetoTableSink,
   kinetoWriter,
   mergeRun,
-  opTimesText,
   perfettoWriter,
   type RecordingWindow,
   type TraceSink,
@@ -92,7 +91,6 @@ export class Recording {
   readonly about: RecordingAbout;
   readonly #cycles: readonly HeldResults[];
   #events: FunctionEvents | undefined;
-  #opTimes: string | undefined;
 
   /** `cycles`: in order of time, at least one. */
   constructor(cycles: readonly HeldResults[], about: RecordingAbout) {
@@ -103,19 +101,11 @@ export class Recording {
     }
   }
 
-  /** What the times of ops mean, for the head of a table; undefined where they are the ops' own. */
-  get opTimes(): string | undefined {
-    // It is known once the events are.
-    void this.events;
-    return this.#opTimes;
-  }
-
   get events(): FunctionEvents {
     if (this.#events === undefined) {
       const sink = new KinetoTableSink({ ...this.#window, options: this.about.switches });
       this.#merge(sink);
       this.#events = functionEvents(sink.table);
-      this.#opTimes = opTimesText(sink.table.metadata);
     }
     return this.#events;
   }

@@ -61,8 +61,10 @@ export { QuantileSketch } from './analyse/quantile-sketch.ts';
 export type { RecordingWindow } from './analyse/rank-recording.ts';
 export { type LengthQuantiles, type RpcParty, type RpcRoute, RpcSink, type RpcSummary } from './analyse/rpcs.ts';
 export { analyseRun, analysisSink, type RunAnalysis, type RunAnalysisOptions, type RunAnalysisSink } from './analyse/run-analysis.ts';
+export { readSampled, type SampledDetail } from './analyse/sampled-detail.ts';
 export { StepRangeSink, StepTimesSink } from './analyse/step-range.ts';
 export { quantile, type RankSummary, type RunSummary, type StepSummary, StepSummarySink } from './analyse/step-summary.ts';
+export { tableHeader } from './analyse/table-header.ts';
 export { isWaitingPhase } from './analyse/waiting-phase.ts';
 export {
   type Blame,

@@ -5,10 +5,11 @@ import {
   functionAverages,
   functionEvents,
   type KinetoTable,
-  opTimesText,
   sortAverages,
+  tableHeader,
   totalAverage,
 } from '@ranktrace/trace';
+import { printable } from '../format.ts';
 
 export interface AveragesOptions {
   /** torch's name of a sort key, or its camelCase. */
@@ -34,13 +35,14 @@ export function printAverages(table: KinetoTable, options: AveragesOptions): num
   }
   // Files of 2021 do not tell what was on.
   const recorded = { profileMemory: table.isOn('profile_memory') || table.memory.length > 0, withFlops: table.isOn('with_flops') };
-  const header = opTimesText(table.metadata);
+  const header = tableHeader(table.metadata);
   process.stdout.write(
     averagesTable(averages, {
       ...(header !== undefined && { header }),
       sortBy: options.sort,
       rowLimit: options.limit === Number.POSITIVE_INFINITY ? -1 : (options.limit ?? -1),
       ...recorded,
+      ...(header === undefined ? {} : { header: printable(header) }),
     }),
   );
   return 0;

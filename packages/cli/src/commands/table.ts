@@ -1,9 +1,9 @@
 // `ranktrace table INPUT…`: calls, total, self and average time per name over all ranks; of one torch.profiler file, or of one rank of a run,
 // torch's own table.
 
-import { type KeyAverage, KeyAveragesSink, type KinetoTable, KinetoTableSink, opTimesText } from '@ranktrace/trace';
+import { type KeyAverage, KeyAveragesSink, type KinetoTable, KinetoTableSink, tableHeader } from '@ranktrace/trace';
 import { CliError } from '../errors.ts';
-import { formatCount, formatNanos, formatTable } from '../format.ts';
+import { formatCount, formatNanos, formatTable, printable } from '../format.ts';
 import { type InputOptions, openRun, openTorchTable, type RunInput } from '../inputs/open-inputs.ts';
 import type { TorchProfile } from '../inputs/torch-job.ts';
 import { mergeAndReport } from '../merge-and-report.ts';
@@ -54,11 +54,11 @@ export async function table(inputs: readonly string[], options: TableOptions): P
   const column = keys[sort as keyof typeof keys];
   if (column === undefined) throw new CliError('bad_usage', `--sort must be one of ${sortKeys.join(', ')}, got "${sort}"`);
   const averages = new KeyAveragesSink();
-  const { header } = await mergeAndReport(input, undefined, [averages]);
+  await mergeAndReport(input, undefined, [averages]);
   const rows = [...averages.averages].sort((a, b) => (column === 'key' ? (a.key < b.key ? -1 : 1) : b[column] - a[column]));
   const shown = rows.slice(0, limit);
-  const times = new Set(header.processes.map(({ metadata }) => opTimesText(metadata)).filter((text) => text !== undefined));
-  if (!json) for (const line of times) process.stdout.write(`${line}\n`);
+  const header = tableHeader(...averages.processes.map(({ metadata }) => metadata));
+  if (!json && header !== undefined) process.stdout.write(`${printable(header)}\n`);
   process.stdout.write(json ? `${JSON.stringify([...shown, totalOf(rows)].map(asData))}\n` : `${asText(shown)}\n`);
   if (!json && shown.length < rows.length) process.stdout.write(`(${rows.length - shown.length} more: --limit)\n`);
   return 0;

@@ -79,6 +79,21 @@ describe('findings', () => {
       check(of(text), []);
   });
 
+  it('tell once for all ranks what is recorded in some steps only, and nothing of what cannot be read', () => {
+    const of = (...texts: string[]) =>
+      texts.map((text, rank) => {
+        const totals = rankOf(rank);
+        return { ...totals, process: { ...totals.process, metadata: new Map([['ranktrace.sampled.ops', text]]) } };
+      });
+    const sampled = (every: number, steps: number, recorded: number) => JSON.stringify({ every, steps, recorded });
+    check(of(sampled(8, 960, 135), sampled(8, 950, 133), sampled(4, 960, 240), sampled(1, 960, 800)), [
+      'detail_sampled [0 1] ops are recorded in one step of 8 on ranks 0, 1: recording all of them takes more of the steps than overheadBudget',
+      'detail_sampled [2] ops are recorded in one step of 4 on rank 2: recording all of them takes more of the steps than overheadBudget',
+      'detail_sampled [3] ops were not recorded in each step on rank 3: recording all of them takes more of the steps than overheadBudget',
+    ]);
+    check(of('', '{}', '[]', 'null', sampled(0, 9, 9), sampled(8, 9, 10), sampled(-8, 9, 1), sampled(8, 1.5, 1)), []);
+  });
+
   it('tell of stacks that were taken and are likely to be wrong, over the threads of a rank', () => {
     const found = (...threads: string[]) => {
       const totals = rankOf(0);

@@ -1,5 +1,5 @@
 // What a merge knows about its own completeness, as sentences a person can act on: findings of kind `data_loss`, `left_out`, `detail_shed`,
-// `pruned`, `rank_lost`, `rank_missing`, `stacks_uncertain`, `collectives_miscounted`, `clock_unaligned`, `clock_step`, `clock_drift`, `clock_conflict`. Blame
+// `detail_sampled`, `pruned`, `rank_lost`, `rank_missing`, `stacks_uncertain`, `collectives_miscounted`, `clock_unaligned`, `clock_step`, `clock_drift`, `clock_conflict`. Blame
 // for slow steps rests on these: a verdict over incomplete data has to say so.
 
 import { leftOutKey, miscountedKey, type Nanos, nanosPerMs, shedKey, stacksKey } from '@ranktrace/protocol';
@@ -9,12 +9,14 @@ import { joinParts } from '../merge/pruned-parts.ts';
 import type { EventCounts, ProcessTotals, PrunedPart, TraceHeader } from '../trace-sink.ts';
 import { hostsText } from './hosts-text.ts';
 import { leftOutText } from './left-out.ts';
+import { readSampled } from './sampled-detail.ts';
 
 export interface Finding {
   readonly kind:
     | 'data_loss'
     | 'left_out'
     | 'detail_shed'
+    | 'detail_sampled'
     | 'pruned'
     | 'rank_lost'
     | 'rank_missing'
@@ -37,6 +39,7 @@ const spanKinds: ReadonlySet<string> = new Set(['span', 'collective', 'rpc']);
 export function findCompleteness(header: TraceHeader, totals: readonly ProcessTotals[]): readonly Finding[] {
   const findings: Finding[] = [];
   const shed = new Map<string, { ranks: readonly number[]; why: string }>();
+  const sampled = new Map<string, number[]>();
   for (const { process, missing, dropped, late, crowded, ended, counts, recorded, pruned } of totals) {
     const { rank } = process;
     const lost = [
@@ -82,6 +85,10 @@ export function findCompleteness(header: TraceHeader, totals: readonly ProcessTo
       const before = shed.get(what);
       shed.set(what, { ranks: [...(before?.ranks ?? []), rank], why: before?.why ?? why });
     }
+    for (const { what, every } of readSampled(process.metadata)) {
+      const text = every === 1 ? `${what} were not recorded in each step` : `${what} are recorded in one step of ${every}`;
+      sampled.set(text, [...(sampled.get(text) ?? []), rank]);
+    }
     findings.push(...leftOutFindings(rank, process.metadata), ...stackFindings(rank, process.metadata));
     if (!ended) {
       const remedy = `look for its end in its output and in the kernel's log of host ${process.hostName}: it was killed, or is still running`;
@@ -97,6 +104,10 @@ export function findCompleteness(header: TraceHeader, totals: readonly ProcessTo
   for (const [what, { ranks, why }] of shed) {
     const text = `${what} were not recorded to the end on ${rankList(ranks)}: ${why}`;
     findings.push({ kind: 'detail_shed', ranks, text, remedy: 'raise overheadBudget, or ask for less detail' });
+  }
+  for (const [what, ranks] of sampled) {
+    const text = `${what} on ${rankList(ranks)}: recording all of them takes more of the steps than overheadBudget`;
+    findings.push({ kind: 'detail_sampled', ranks, text, remedy: 'raise overheadBudget, or record chosen steps with a schedule' });
   }
   findings.push(...prunedFindings(totals), ...miscountFindings(totals));
   const seen = new Set(header.processes.map((process) => process.rank));

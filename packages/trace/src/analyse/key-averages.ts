@@ -9,7 +9,7 @@
 
 import { collectionsSuffix, type Nanos, nanos } from '@ranktrace/protocol';
 import { isCollectionsOf, isOverflowOf } from '../merge/lanes.ts';
-import type { TraceEvent, TraceLane, TraceProcess, TraceSink } from '../trace-sink.ts';
+import type { TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink } from '../trace-sink.ts';
 
 /** All spans of one name and kind; times in ns. */
 export interface KeyAverage {
@@ -50,7 +50,12 @@ export class KeyAveragesSink implements TraceSink {
   /** Lanes of threads, by process. */
   readonly #threads = new Map<TraceProcess, TraceLane[]>();
 
-  begin(): void {}
+  /** Whose averages these are. */
+  processes: readonly TraceProcess[] = [];
+
+  begin({ processes }: TraceHeader): void {
+    this.processes = processes;
+  }
 
   lane(lane: TraceLane): void {
     this.#stacks[lane.index] = [];

@@ -137,6 +137,7 @@ const severityOf: Readonly<Record<Finding['kind'], ViewFinding['severity']>> = {
   clock_step: 'note',
   clock_drift: 'note',
   detail_shed: 'note',
+  detail_sampled: 'note',
   pruned: 'note',
   left_out: 'note',
 };
