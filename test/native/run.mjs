@@ -1,5 +1,6 @@
 // What `npm run check:native` runs: the tests of the vitest project `native`, on @tensorflow/tfjs-node built here (tfjs-node-build.mjs).
-// Where it cannot be built, one line says why and nothing was tested: that is no failure of the project. `npm test` needs none of it.
+// Then, without arguments, what recording adds to a step there (overhead.mjs): figures, not tests. Where it cannot be built, one line says why and
+// nothing was tested: that is no failure of the project. `npm test` needs none of it.
 
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -14,11 +15,15 @@ try {
   isBuilt = false;
   console.log(`NOT RUN: the native backend cannot be built here (${error.message})`);
 }
+const given = process.argv.slice(2);
+const options = { cwd: repository, env: { ...process.env, RANKTRACE_NATIVE_TFJS: nativeFolder } };
 if (isBuilt) {
-  const { status } = spawnSync('node_modules/.bin/vitest', ['run', '--project', 'native', ...process.argv.slice(2)], {
-    cwd: repository,
-    stdio: 'inherit',
-    env: { ...process.env, RANKTRACE_NATIVE_TFJS: nativeFolder },
-  });
+  const { status } = spawnSync('node_modules/.bin/vitest', ['run', '--project', 'native', ...given], { ...options, stdio: 'inherit' });
   process.exitCode = status ?? 1;
+}
+const all = { recordShapes: true, profileMemory: true, withFlops: true, withModules: true, withStack: true };
+for (const profile of isBuilt && given.length === 0 ? [{}, all] : []) {
+  // TensorFlow greets on stderr.
+  const stdio = ['ignore', 'inherit', 'ignore'];
+  spawnSync(process.execPath, ['test/native/overhead.mjs', JSON.stringify(profile)], { ...options, stdio });
 }

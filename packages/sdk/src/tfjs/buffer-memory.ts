@@ -7,7 +7,7 @@
 // TensorFlow's library gives some outputs the buffer of their input (shared-buffers.ts), with a data id of their own: such a buffer is freed with
 // the last of its data ids.
 //
-// Not seen: scratch memory inside of a kernel, which backends allocate without the engine; buffers that move between backends stay the same.
+// Not seen: scratch memory inside of a kernel, which backends allocate without the engine, or as small tensors of axes and shapes; buffers that move between backends stay the same.
 //
 // `total` starts at the engine's sum over tensors, as no list of live buffers exists: an upper bound of what was live before, exact when
 // nothing was. While memory is not wanted nothing is looked up, and `total` is found again as the engine's sum less what tensors shared when
@@ -42,6 +42,11 @@ const owner = Symbol('owner');
 const sharers = Symbol('sharers');
 /** In which recording that was seen: what was shared or freed while nothing was recorded is not known. */
 const seenIn = Symbol('recording');
+/** On a data id: a kernel's own. */
+const own = Symbol('own');
+interface NumberedId {
+  [own]?: true;
+}
 interface NumberedBuffer extends BufferInfo {
   [address]?: number;
   [told]?: number;
@@ -68,9 +73,9 @@ export class BufferMemory {
   freed = 0;
   /** While true, nothing is counted: the profiler's own tensors come and go. */
   isQuiet = false;
-  /** While true, an array becomes a tensor: its buffer is its own, whatever kernel runs. */
-  isWriting = false;
-  /** The innermost kernel that runs. */
+  /** While an array becomes a tensor, whose buffer is its own whatever kernel runs; `own`: a kernel's for its own use, which is no memory to tell of. */
+  writing: 'no' | 'any' | 'own' = 'no';
+  /** The innermost kernel that runs, where its output may lie in the buffer of its input. */
   kernel: KernelCall | undefined;
   readonly #engine: TfjsEngine;
   readonly #recorder: OpRecorder;
@@ -106,6 +111,10 @@ export class BufferMemory {
       const overhead = this.#overhead;
       const began = overhead.begin();
       if (!this.#isWanted()) return track.call(engine, tensor, backend);
+      if (this.writing === 'own') {
+        (tensor.dataId as NumberedId)[own] = true;
+        return track.call(engine, tensor, backend);
+      }
       const { state } = engine;
       const { numDataBuffers } = state;
       const entered = overhead.reading(began);
@@ -118,7 +127,7 @@ export class BufferMemory {
     const removeRemove = override(engine, 'removeDataId', (remove) => (dataId, backend) => {
       const overhead = this.#overhead;
       const began = overhead.begin();
-      if (!this.#isWanted()) return remove.call(engine, dataId, backend);
+      if (!this.#isWanted() || (dataId as NumberedId)[own] === true) return remove.call(engine, dataId, backend);
       const info = engine.state.tensorInfo.get(dataId);
       const entered = overhead.reading(began);
       remove.call(engine, dataId, backend);
@@ -222,7 +231,7 @@ export class BufferMemory {
   /** Whether a new data id lies in a buffer that is there; then it is counted with it. */
   #isShared(info: NumberedBuffer): boolean {
     // Only the backends of tfjs-node tell whether they use a GPU; in the others a shared buffer has one data id.
-    if (this.kernel === undefined || this.isWriting || info.backend.isUsingGpuDevice === undefined) return false;
+    if (this.kernel === undefined || this.writing !== 'no' || info.backend.isUsingGpuDevice === undefined) return false;
     const input = sharedInput(this.kernel, info);
     const source: NumberedBuffer | undefined = input === undefined ? undefined : this.#engine.state.tensorInfo.get(input.dataId);
     if (source === undefined || source.backend !== info.backend) return false;

@@ -21,7 +21,7 @@ import type { OverheadSampler } from './overhead-sampler.ts';
 import { override } from './override.ts';
 
 /** What runs at the binding of tfjs-node is recorded by who records ops. */
-export type BindingOps = Pick<BindingWatcher, 'isInKernel' | 'run'>;
+export type BindingOps = Pick<BindingWatcher, 'running' | 'run'>;
 
 export interface DataCopyHooks {
   /** Follows the engine to another backend. */
@@ -59,9 +59,7 @@ export function installDataCopyHooks(
   const end = (copy: Copy, bytes: number) => recorder.endCopy(bytes, copy.stack);
 
   const native = new NativeBinding(engine, {
-    get isInKernel() {
-      return ops.isInKernel;
-    },
+    running: ops.running,
     run: (name, run, outputsOf) => ops.run(name, run, outputsOf),
     upload: (values, create) => {
       const began = overhead.begin();
@@ -83,10 +81,18 @@ export function installDataCopyHooks(
     if (isOn) native.follow();
     const { state } = engine;
     const copiesLater = native.copiesLater(backend);
-    if (copiesLater && state.kernelDepth > 0) native.keepOwn(values);
+    const writingBefore = memory.writing;
+    memory.writing = copiesLater && state.kernelDepth > 0 && native.keepOwn(values) ? 'own' : 'any';
+    if (memory.writing === 'own') {
+      const entered = overhead.reading(began);
+      try {
+        return make.call(engine, values, shape, dtype, backend);
+      } finally {
+        memory.writing = writingBefore;
+        overhead.end(began, entered, overhead.reading(began));
+      }
+    }
     const accepted = !copiesLater && isWanted() && begin(upload);
-    const wasWriting = memory.isWriting;
-    memory.isWriting = true;
     let bytes = 0;
     const entered = overhead.reading(began);
     let left = entered;
@@ -101,7 +107,7 @@ export function installDataCopyHooks(
       if (accepted) bytes = tensor.dtype === 'string' ? bytesOf(tensor.dataId) : tensorBytes(tensor);
       return tensor;
     } finally {
-      memory.isWriting = wasWriting;
+      memory.writing = writingBefore;
       if (accepted) end(upload, bytes);
       overhead.end(began, entered, left);
     }

@@ -86,7 +86,7 @@ export class EngineHooks {
   /** The most telling FLOPs of the ops that ran inside of the one that runs. */
   #counted: FlopsKind = 0;
   /** Ops that run, one inside of the other. */
-  #depth = 0;
+  readonly #running = { depth: 0 };
   #backendTold = '';
   #modulePath = '';
   #moduleId = 0;
@@ -105,11 +105,8 @@ export class EngineHooks {
     this.#runKernelFunc = engine.runKernelFunc;
     this.#fence = options.fence === true ? new DeviceFence(engine, this.#runKernelFunc, this.#memory) : undefined;
     const removeMemory = options.withMemory === false ? () => {} : this.#memory.install();
-    const hooks = this;
     this.#copies = installDataCopyHooks(engine, recorder, this.#memory, this.#overhead, options.stacks, {
-      get isInKernel() {
-        return hooks.#depth > 0 || !hooks.#isWanted;
-      },
+      running: this.#running,
       run: (name, run, outputsOf) => this.#recordRun(name, run, outputsOf),
     });
     this.#removals = [
@@ -121,7 +118,7 @@ export class EngineHooks {
         'gradients',
         (gradients) =>
           (...args) =>
-            this.#keepGradients(gradients.apply(engine, args)),
+            this.#keepGradients(this.#links.run(() => gradients.apply(engine, args))),
       ),
       override(engine, 'runKernelFunc', () => (call) => this.#runOp(call)),
     ];
@@ -201,11 +198,11 @@ export class EngineHooks {
     const holds = found !== undefined && found.id !== 0 && call.kernelName !== undefined;
     const heldBefore = holds ? this.#options.stacks.hold(found) : undefined;
     const { allocated, freed, kernel } = memory;
-    memory.kernel = call;
+    memory.kernel = op.mayShare ? call : undefined;
     const countedBefore = this.#counted;
     this.#counted = 0;
     this.#copies.follow();
-    this.#depth++;
+    this.#running.depth++;
     let outputs: EngineTensor | EngineTensor[] | undefined;
     const isRecorded = recorder.beginOp(op.id);
     const entered = overhead.reading(began);
@@ -216,7 +213,7 @@ export class EngineHooks {
       return outputs;
     } finally {
       left = overhead.reading(began);
-      this.#depth--;
+      this.#running.depth--;
       memory.kernel = kernel;
       if (holds) this.#options.stacks.hold(heldBefore);
       links.sequence = outer;
@@ -235,6 +232,7 @@ export class EngineHooks {
 
   /** What the backend of tfjs-node runs and no kernel of the engine does. */
   #recordRun<T>(name: string, run: () => T, outputsOf: (result: T) => NativeOutputs): T {
+    if (!this.#isWanted) return run();
     const recorder = this.#recorder;
     const overhead = this.#overhead;
     const began = overhead.begin();
@@ -244,7 +242,7 @@ export class EngineHooks {
     const module = (wanted & detail.modules) === 0 ? 0 : this.#idOfModule();
     const found = (wanted & detail.stacks) === 0 ? undefined : this.#stackOf(op, 0);
     if (found !== undefined && found.id < 0) found.id = recorder.name(found.text);
-    this.#depth++;
+    this.#running.depth++;
     const isRecorded = recorder.beginOp(op.id);
     let outputs: NativeOutputs | undefined;
     const entered = overhead.reading(began);
@@ -255,7 +253,7 @@ export class EngineHooks {
       outputs = outputsOf(result);
       return result;
     } finally {
-      this.#depth--;
+      this.#running.depth--;
       if (isRecorded) {
         const isDescribed = (wanted & described) !== 0 && op !== this.#names.other;
         const call = { kernelName: name };

@@ -4,7 +4,8 @@
 //   executeOp         runs an op; not for a kernel of the engine where an image is decoded or encoded, or a summary written
 //   loadSavedModel, runSavedModel
 //
-// The binding's own methods cannot be replaced (N-API defines them for good), so the backend gets an object in its place that inherits from it.
+// The binding's own methods cannot be replaced (N-API defines them for good), so the backend gets a copy of it with others. Not an heir: V8 makes an
+// object slow that becomes a prototype, and the backend reads some of its constants at each op.
 
 import type { EngineBackend, TfjsEngine } from './engine.ts';
 import { override } from './override.ts';
@@ -31,8 +32,8 @@ interface NativeBackend extends EngineBackend {
 
 /** Records what passes the binding. */
 export interface BindingWatcher {
-  /** Whether what runs now is recorded as a kernel of the engine, or not at all. */
-  readonly isInKernel: boolean;
+  /** Ops that run, one inside of the other: inside of one, what the binding runs is a part of it. */
+  readonly running: { readonly depth: number };
   /** `create` copies `values`, as `createTensor` takes them. Gives what it gives. */
   upload(values: unknown, create: () => number): number;
   /** `run` runs op `name`. Gives what it gives. */
@@ -41,8 +42,29 @@ export interface BindingWatcher {
 
 /** Arrays of at most so many numbers that a kernel makes for its own use (axes, shapes, begins) are part of the kernel. */
 const ownNumbersMax = 16;
-/** Of these, those that the binding has not got yet. */
-const ownArraysMax = 16;
+
+/** The last of these that the binding has not got yet. */
+class OwnArrays {
+  readonly #arrays: unknown[] = Array.from({ length: 16 }, () => undefined);
+  #last = 0;
+
+  add(values: unknown): void {
+    this.#last = (this.#last + 1) & 15;
+    this.#arrays[this.#last] = values;
+  }
+
+  /** Whether `values` are among them; then they are no more. */
+  take(values: unknown): boolean {
+    const arrays = this.#arrays;
+    for (let ago = 0; ago < 16; ago++) {
+      const at = (this.#last - ago) & 15;
+      if (arrays[at] !== values) continue;
+      arrays[at] = undefined;
+      return true;
+    }
+    return false;
+  }
+}
 
 /** The binding of the backend that an engine uses, if that is one of tfjs-node. */
 export class NativeBinding {
@@ -52,7 +74,7 @@ export class NativeBinding {
   #seen: EngineBackend | null | undefined;
   #backend: NativeBackend | undefined;
   #remove: (() => void) | undefined;
-  readonly #own: unknown[] = [];
+  readonly #own = new OwnArrays();
 
   constructor(engine: TfjsEngine, watcher: BindingWatcher) {
     this.#engine = engine;
@@ -76,11 +98,11 @@ export class NativeBinding {
     this.#remove = override(backend, 'binding', (binding) => watched(binding, this.#watcher, this.#own));
   }
 
-  /** A kernel makes a tensor of `values` for its own use. */
-  keepOwn(values: unknown): void {
-    if (!ArrayBuffer.isView(values) || (values as Float32Array).length > ownNumbersMax) return;
-    if (this.#own.length >= ownArraysMax) this.#own.shift();
-    this.#own.push(values);
+  /** A kernel makes a tensor of `values`. True: it is part of the kernel. */
+  keepOwn(values: unknown): boolean {
+    if (!ArrayBuffer.isView(values) || (values as Float32Array).length > ownNumbersMax) return false;
+    this.#own.add(values);
+    return true;
   }
 
   remove(): void {
@@ -95,17 +117,16 @@ function isNative(backend: EngineBackend | null | undefined): backend is NativeB
 }
 
 /** `own`: arrays that are not to be recorded. */
-function watched(binding: TfBinding, watcher: BindingWatcher, own: unknown[]): TfBinding {
-  const runWhole: BindingWatcher['run'] = (name, run, outputsOf) => (watcher.isInKernel ? run() : watcher.run(name, run, outputsOf));
+function watched(binding: TfBinding, watcher: BindingWatcher, own: OwnArrays): TfBinding {
+  const { running } = watcher;
+  const runWhole: BindingWatcher['run'] = (name, run, outputsOf) => (running.depth > 0 ? run() : watcher.run(name, run, outputsOf));
   const methods: Partial<TfBinding> = {
-    createTensor: (shape, dtype, values) => {
-      const at = own.lastIndexOf(values);
-      if (at < 0) return watcher.upload(values, () => binding.createTensor(shape, dtype, values));
-      own.splice(at, 1);
-      return binding.createTensor(shape, dtype, values);
-    },
+    createTensor: (shape, dtype, values) =>
+      own.take(values)
+        ? binding.createTensor(shape, dtype, values)
+        : watcher.upload(values, () => binding.createTensor(shape, dtype, values)),
     executeOp: (name, attributes, inputs, outputs) =>
-      watcher.isInKernel
+      running.depth > 0
         ? binding.executeOp(name, attributes, inputs, outputs)
         : watcher.run(name, () => binding.executeOp(name, attributes, inputs, outputs), outputsOf),
     loadSavedModel: (...args) =>
@@ -116,10 +137,11 @@ function watched(binding: TfBinding, watcher: BindingWatcher, own: unknown[]): T
       ),
     runSavedModel: (...args) => runWhole('RunSavedModel', () => binding.runSavedModel(...args), outputsOf),
   };
-  const heir = Object.create(binding) as TfBinding;
-  // Properties that it inherits cannot be assigned: they are not writable.
-  for (const [name, value] of Object.entries(methods)) Object.defineProperty(heir, name, { value, configurable: true });
-  return heir;
+  const copy = {};
+  for (const [name, { value, enumerable = false }] of Object.entries(Object.getOwnPropertyDescriptors(binding))) {
+    Object.defineProperty(copy, name, { value: methods[name as keyof TfBinding] ?? (value as unknown), enumerable, configurable: true });
+  }
+  return copy as TfBinding;
 }
 
 /** Types by the library's numbers (tensorflow/c/tf_datatype.h); the backend makes int32 of all others. */

@@ -1,6 +1,7 @@
 // The ops that a thread runs, by kernel or by the scope of a custom gradient.
 
 import { type FlopsKind, flopsKindOf } from './kernel-flops.ts';
+import { sharesBuffers } from './shared-buffers.ts';
 
 /** A kernel or a custom gradient. */
 export interface OpName {
@@ -8,6 +9,8 @@ export interface OpName {
   /** Number that no other op has. */
   readonly code: number;
   readonly flopsKind: FlopsKind;
+  /** Whether its output may lie in the buffer of its input. */
+  readonly mayShare: boolean;
   /** Of `recorder.name`; −1 when it is not named yet. */
   id: number;
 }
@@ -24,7 +27,7 @@ export class OpNames {
   /** Custom gradients, by their scope. */
   readonly #scopes = new Map<string, OpName>();
   /** Stands for those that are over the bound. */
-  readonly other: OpName = { text: otherOps, code: opsMax, flopsKind: 0, id: -1 };
+  readonly other: OpName = { text: otherOps, code: opsMax, flopsKind: 0, mayShare: false, id: -1 };
 
   ofKernel(kernel: string): OpName {
     return this.#kernels.get(kernel) ?? this.#add(this.#kernels, kernel, kernel, flopsKindOf(kernel));
@@ -41,7 +44,7 @@ export class OpNames {
   #add(ops: Map<string, OpName>, key: string, text: string, flopsKind: FlopsKind): OpName {
     const code = this.#kernels.size + this.#scopes.size;
     if (code >= opsMax) return this.other;
-    const op = { text, code, flopsKind, id: -1 };
+    const op = { text, code, flopsKind, mayShare: ops === this.#kernels && sharesBuffers(text), id: -1 };
     ops.set(key, op);
     return op;
   }

@@ -9,7 +9,7 @@ import { signatureText } from './signature-text.ts';
 
 const wanted = detail.shapes | detail.flops;
 const noFlops = () => 0;
-const op: OpName = { text: 'Kernel', code: 0, flopsKind: 2, id: 1 };
+const op: OpName = { text: 'Kernel', code: 0, flopsKind: 2, mayShare: false, id: 1 };
 
 function make(flopsOf = noFlops) {
   const recording = new OpRecording();

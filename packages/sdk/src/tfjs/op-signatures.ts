@@ -1,11 +1,12 @@
 // What one op was called with, as the id of a text: interned, because training calls the same few hundred signatures over and over.
 //
-//   kernel, inputs, outputs, attributes ──encode──► key: a few int32 ──compare──► the one that came next last time: its id
+//   kernel, inputs, outputs, attributes ──encode──► key: a few int32 ──compare──► the one that came after the last two the last time: its id
 //                                                                      └─ else hash ──► slot ──compare──► id
 //                                                                                       └─ free ──► text (signature-text.ts), named once
 //
-// Training repeats itself, so the first guess nearly always holds, and what it reads lies in memory in the order of the ops: kernels have
-// driven all tables out of the caches meanwhile, and a look into the hash table would cost more than all the rest.
+// Training repeats itself, so the first guess nearly always holds, after two (an optimizer's update of one weight repeats an op and then goes on),
+// and its key lies in memory in the order of the ops: kernels have driven all tables out of the caches meanwhile, and a look into the
+// hash table would cost more than all the rest.
 //
 // The key says everything that the text says, in a form that is read in one direction only (each part tells its length), so equal keys mean
 // equal texts. Keys are compared in full; the hash alone decides nothing. A hit allocates nothing: the key is built in a scratch array.
@@ -30,8 +31,11 @@ const poolLengthMax = 2 ** 21;
 /** Distinct texts in keys: backends, unusual types, values of attributes. */
 const textsMax = 16_384;
 
-/** Where its key begins and how long it is, its id (−1: not named yet), the signature that came after it last. */
-const field = { start: 0, length: 1, id: 2, next: 3 } as const;
+/** Pairs of signatures whose next one is remembered; a power of two. Two pairs in one place forget each other. */
+const guesses = 4096;
+
+/** Where its key begins and how long it is, its id (−1: not named yet). */
+const field = { start: 0, length: 1, id: 2 } as const;
 const fieldCount = 4;
 
 // Marks in a key. Ranks and codes of texts are ≥ 0.
@@ -59,8 +63,11 @@ export class OpSignatures {
   #poolLength = 0;
   /** Of signature n, from 1 on, the words of `field`. */
   readonly #fields = new Int32Array((signaturesMax + 1) * fieldCount);
-  /** The signature found last. */
+  /** What came after a pair of signatures last. */
+  readonly #guesses = new Int32Array(guesses);
+  /** The signature found last, and the one before. */
   #last = 0;
+  #before = 0;
 
   constructor(recorder: OpRecorder, flopsOf: KernelFlops) {
     this.#recorder = recorder;
@@ -85,11 +92,12 @@ export class OpSignatures {
     if (!this.#complete || length > keyLengthMax) return this.#none();
 
     const fields = this.#fields;
-    const lastNext = this.#last * fieldCount + field.next;
-    const expected = fields[lastNext] as number;
+    const guess = (Math.imul(this.#before, 61) + this.#last) & (guesses - 1);
+    const expected = this.#guesses[guess] as number;
     const found = expected !== 0 && this.#isKeyOf(expected, length) ? expected : this.#find(length);
     if (found === 0) return this.#none();
-    fields[lastNext] = found;
+    if (found !== expected) this.#guesses[guess] = found;
+    this.#before = this.#last;
     this.#last = found;
     const id = fields[found * fieldCount + field.id] as number;
     return id >= 0 ? id : this.#name(found, call, outputs, backend, wanted);

@@ -3,7 +3,8 @@
 //   hook called │ begin   what is ours   reading │ the engine's own work │ reading   what is ours   end │ returns
 //
 // From the first line of a hook on: the kernels before it have driven what it needs out of the caches, so the first touch of it costs most.
-// What is measured reads the clock more often than the rest does, so the price of a reading, found by one more, is taken off again.
+// What is measured reads the clock more often than the rest does, so the price of a reading, found by one more, is taken off again: but for one
+// of them, which stands for what no reading can see of each call, its frame, its return, and the count until the next one that is measured.
 
 import type { OpRecorder } from './op-recorder.ts';
 
@@ -41,7 +42,7 @@ export class OverheadSampler {
     if (began === 0) return;
     const ended = this.#now();
     const reading = this.#now() - ended;
-    const time = ended - began - (left - entered) - (entered === 0 ? 1 : 2) * reading;
+    const time = ended - began - (left - entered) - (entered === 0 ? 0 : 1) * reading;
     if (time > 0) this.#recorder.addOverhead(Math.min(time, timeMsMax) * sampledEvery);
   }
 }

@@ -42,6 +42,9 @@ const rules: ReadonlyMap<string, Rule> = new Map<string, Rule>([
   ],
 ]);
 
+/** Whether `sharedInput` may be one for kernel `name`. */
+export const sharesBuffers = (name: string): boolean => rules.has(name);
+
 /** The input of kernel `call`, of tfjs-node, in whose buffer `output` lies; undefined where it has a buffer of its own. Never throws. */
 export function sharedInput({ kernelName, inputs, attrs }: KernelCall, output: BufferInfo): EngineTensor | undefined {
   const rule = kernelName === undefined ? undefined : rules.get(kernelName);

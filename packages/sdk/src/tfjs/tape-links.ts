@@ -1,15 +1,18 @@
 // Which forward op a backward op belongs to.
 //
 //   forward:   op on the tape, number n ──addTapeNode──► node.gradient                    (wrapped: remembers n)
-//   backward:  node.gradient(dys) ──► { input: thunk }   kernels that run inside of it …
-//              thunk() ──► dx                            … or of a thunk have the sequence −n
+//   backward:  node.gradient(dys), its thunks, the sum of gradients │ node.gradient of the next │ … │ engine.gradients returns
+//              ops have the sequence −n                             │ −n of that one
+//
+// The engine asks one node after the other, each for its gradients at once [tape.js backpropagateGradients], so the node that was asked last is
+// the one whose backward runs; when the outermost or a nested `gradients` returns, it is what it was at its call.
 //
 // A gradient of a gradient runs with the tape on: nodes pushed while the backward of n runs remember n too, so however high the order, a
 // backward op names a forward op that was recorded under its own number.
 //
 // Invariant: results, exceptions and what tfjs says in its error messages are those of the unwrapped functions.
 
-import type { EngineTensor, GradientThunks, TapeNode, TfjsEngine } from './engine.ts';
+import type { EngineTensor, TapeNode, TfjsEngine } from './engine.ts';
 import type { OverheadSampler } from './overhead-sampler.ts';
 import { override } from './override.ts';
 
@@ -70,44 +73,19 @@ export class TapeLinks {
   #link(node: TapeNode | undefined, forward: number): void {
     const gradient = node?.gradient;
     if (node === undefined || gradient === undefined) return;
-    node.gradient = (dys) =>
-      this.#isOn
-        ? this.#linkThunks(
-            this.#runBackward(forward, () => gradient(dys)),
-            forward,
-          )
-        : gradient(dys);
+    node.gradient = (dys) => {
+      if (this.#isOn) this.#backwardOf = forward;
+      return gradient(dys);
+    };
   }
 
-  /** The engine asks a gradient for its names (`in`, and `Object.keys` for a message) and calls members as methods. */
-  #linkThunks(thunks: GradientThunks, forward: number): GradientThunks {
-    if (!isPlain(thunks)) return thunks;
-    const linked: GradientThunks = {};
-    for (const [name, thunk] of Object.entries(thunks)) {
-      linked[name] =
-        typeof thunk === 'function'
-          ? () => (this.#isOn ? this.#runBackward(forward, () => thunk.call(thunks)) : thunk.call(thunks))
-          : thunk;
-    }
-    return linked;
-  }
-
-  #runBackward<T extends EngineTensor | GradientThunks>(forward: number, run: () => T): T {
+  /** Runs `gradients`, the engine's. */
+  run<T>(gradients: () => T): T {
     const outer = this.#backwardOf;
-    this.#backwardOf = forward;
     try {
-      return run();
+      return gradients();
     } finally {
       this.#backwardOf = outer;
     }
   }
-}
-
-/** Whether all members are the object's own; what is anything else goes unlinked rather than be copied wrongly. */
-function isPlain(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  if (Array.isArray(value)) return true;
-  const prototype: unknown = Object.getPrototypeOf(value);
-  // An object of another realm has another prototype, without one of its own.
-  return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
