@@ -19,7 +19,7 @@ import { BufferMemory, type BufferNumbers } from './buffer-memory.ts';
 import type { FoundStack } from './call-stack.ts';
 import { type DataCopyHooks, installDataCopyHooks } from './data-copy-hooks.ts';
 import { DeviceFence } from './device-fence.ts';
-import { deviceTypeOf, type EngineTensor, type KernelCall, type TfjsEngine } from './engine.ts';
+import type { EngineTensor, KernelCall, TfjsEngine } from './engine.ts';
 import { findTfjs } from './find-tfjs.ts';
 import { type FlopsKind, kernelFlops } from './kernel-flops.ts';
 import type { NativeOutputs } from './native-binding.ts';
