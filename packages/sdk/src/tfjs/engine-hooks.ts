@@ -87,6 +87,7 @@ export class EngineHooks {
   #counted: FlopsKind = 0;
   /** Ops that run, one inside of the other. */
   readonly #running = { depth: 0 };
+  #backend: TfjsEngine['backendInstance'];
   #backendTold = '';
   #modulePath = '';
   #moduleId = 0;
@@ -198,10 +199,13 @@ export class EngineHooks {
     const holds = found !== undefined && found.id !== 0 && call.kernelName !== undefined;
     const heldBefore = holds ? this.#options.stacks.hold(found) : undefined;
     const { allocated, freed, kernel } = memory;
-    memory.kernel = op.mayShare ? call : undefined;
+    if (op.mayShare || kernel !== undefined) memory.kernel = op.mayShare ? call : undefined;
     const countedBefore = this.#counted;
     this.#counted = 0;
-    this.#copies.follow();
+    if (engine.backendInstance !== this.#backend) {
+      this.#backend = engine.backendInstance;
+      this.#copies.follow();
+    }
     this.#running.depth++;
     let outputs: EngineTensor | EngineTensor[] | undefined;
     const isRecorded = recorder.beginOp(op.id);
@@ -214,12 +218,13 @@ export class EngineHooks {
     } finally {
       left = overhead.reading(began);
       this.#running.depth--;
-      memory.kernel = kernel;
+      if (memory.kernel !== kernel) memory.kernel = kernel;
       if (holds) this.#options.stacks.hold(heldBefore);
       links.sequence = outer;
       // A composed kernel runs its parts as ops: what they have counted is not counted again.
-      const counts = op.flopsKind > this.#counted ? wanted : wanted & ~detail.flops;
-      this.#counted = maxKind(maxKind(countedBefore, this.#counted), op.flopsKind);
+      const counted = this.#counted;
+      const counts = op.flopsKind > counted ? wanted : wanted & ~detail.flops;
+      this.#counted = maxKind(maxKind(countedBefore, counted), op.flopsKind);
       if (isRecorded) {
         const isDescribed = (wanted & described) !== 0 && op !== this.#names.other;
         const signature = isDescribed ? this.#signatures.id(op, call, outputs, engine.backendName ?? '', counts) : 0;
