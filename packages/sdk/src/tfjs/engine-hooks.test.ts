@@ -1,4 +1,5 @@
-// Real TensorFlow.js on its cpu and wasm backends, with and without hooks.
+// Real TensorFlow.js on its cpu and wasm backends, with and without hooks. Over 500 lines: the hooks are one patch of one engine, and each case
+// looks at what the others leave behind.
 
 import * as tf from '@tensorflow/tfjs';
 import '@tensorflow/tfjs-backend-wasm';

@@ -1,4 +1,5 @@
-// The rules over simulated ranks, whose step times are noise around a level, and over step times as training runs log them.
+// The rules over simulated ranks, whose step times are noise around a level, and over step times as training runs log them. Over
+// 500 lines: each rule is seen among all the others, on one set of ranks.
 
 import { describe, expect, it } from 'vitest';
 import { contextKeyOf } from '../detect/context-key.ts';
