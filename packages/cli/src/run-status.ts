@@ -23,10 +23,13 @@ export function showRunStatus(aggregator: Aggregator, ranks: number): RunStatus 
     const events = seen.reduce((sum, rank) => sum + rank.events, 0);
     const steps = seen.map((rank) => rank.step);
     const step = steps.length === 0 ? '-' : Math.min(...steps) + 1;
-    const lost = seen.reduce((sum, rank) => sum + rank.missing + rank.dropped.events + rank.dropped.batches, 0);
+    const lost = seen.reduce((sum, rank) => sum + rank.dropped.events + rank.dropped.batches, 0);
+    // Passed by later ones: most come when a broker delivers again, so they are no loss yet.
+    const late = seen.reduce((sum, rank) => sum + rank.missing, 0);
     const firing = aggregator.alerts.alerts().filter(({ state }) => state === 'firing').length;
     const seconds = ((Date.now() - started) / 1000).toFixed(0);
     const parts = [`${seconds} s`, `ranks ${seen.length}/${ranks}`, `steps ${step}`, `events ${formatCount(events)}`];
+    if (late > 0) parts.push(`late ${formatCount(late)} batches`);
     if (lost > 0) parts.push(`lost ${formatCount(lost)}`);
     if (firing > 0) parts.push(`alerts ${firing} firing`);
     return parts.join('  ');
