@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { noisySteps, type StepNoise, stepNoises } from '../simulate/noisy-steps.ts';
+import { Random } from '../simulate/random.ts';
 import { DetectorPlan, type DetectorWishes, detectorOptionsFor } from './detector-options.ts';
 import type { DetectorState } from './detector-state.ts';
 import { SeriesDetector } from './series-detector.ts';
@@ -44,6 +45,21 @@ describe('100 000 steps at one level', () => {
   // A level that jumps by up to 2.4 % and stays for a thousand steps is told once, until it is known to come and go.
   it.each(stepNoises.filter((kind) => kind !== 'telegraph'))('of %s noise are told at most once (25 seeds)', (kind) => {
     expect(falseIn(kind, seeds, 4000)).toBeLessThanOrEqual(1);
+  });
+
+  it.each([0.98, 0.99])('that are alike for 50 to 100 steps (autoregression of %f) are told at most once (60 seeds)', (alike) => {
+    let told = 0;
+    for (let seed = 0; seed < 60; seed++) {
+      const random = new Random(seed, 'alike');
+      const deviation = random.uniform(0.005, 0.02);
+      let level = 0;
+      const times = Array.from({ length: 1700 }, () => {
+        level = alike * level + random.normal(0, deviation * Math.sqrt(1 - alike * alike));
+        return 100 * (1 + level);
+      });
+      told += slowDownsIn(times).length;
+    }
+    expect(told).toBeLessThanOrEqual(1);
   });
 
   it('that jump between two levels 1 to 2.4 % apart are told once each, not with every jump (5 seeds of 40 000 steps)', () => {

@@ -431,7 +431,8 @@ export class SeriesDetector {
     const least = Math.log1p(incident === undefined ? driftMin : driftFurtherMin);
     // A series that wanders below its baseline wanders above it as well.
     const dip = Math.min(least, dipOf(this.#values, this.#plan.habitsAt));
-    if (after - base < Math.max(least + dip, noiseFactor * noise)) {
+    const rise = after - base;
+    if (rise < Math.max(least + dip, noiseFactor * noise) || rise < this.#wanderOver(driftBlocks)) {
       this.#drifting = 0;
       return undefined;
     }
@@ -448,6 +449,16 @@ export class SeriesDetector {
     else this.#setLevel(slowestAt, after);
     const change = levelChange(this.#lastStep, onsetStep, base, after, noise, driftBlocks, referenceBlocks);
     return { kind, ...change, isFurther: incident !== undefined };
+  }
+
+  /**
+   * What noise that is alike from block to block makes of the last `held` blocks against the baseline. It is seen within stretches as long as
+   * these: over longer ones a rise would be noise, too.
+   */
+  #wanderOver(held: number): number {
+    const { noise, noiseAt, options } = this.#plan;
+    noise.measure(this.#values, this.#size - held, noiseAt, held, held, options.noiseFloor);
+    return options.learntT * Math.sqrt((noise.variance / 2) * (1 + held / options.referenceBlocks));
   }
 
   #open(kind: 'regression' | 'drift', onsetStep: number, before: number, level: number, changeMin: number): void {
