@@ -46,3 +46,12 @@ export function isNews(plan: DetectorPlan, values: Float32Array, size: number, {
   const t = change / Math.sqrt(medianVariance * noise.variance + unsteady);
   return t >= learntT * (1 + fewDegrees / noise.degrees) * Math.max(1, (plainShare * changePlain) / change);
 }
+
+/**
+ * What noise that is alike from block to block makes of the last `held` blocks against a baseline. It is seen within stretches as long as these:
+ * over longer ones a rise would be noise, too.
+ */
+export function wanderOver({ options, noise, noiseAt }: DetectorPlan, values: Float32Array, size: number, held: number): number {
+  noise.measure(values, size - held, noiseAt, held, held, options.noiseFloor);
+  return options.learntT * Math.sqrt((noise.variance / 2) * (1 + held / options.referenceBlocks));
+}

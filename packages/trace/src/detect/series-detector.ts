@@ -19,7 +19,7 @@
 // had been. Values are stored with 24 bits (a share of 10⁻⁶), also in the state.
 
 import { deviationOfNeighbours, deviationOfSorted, fitRamp, fitStep, medianOfRange, midmean, nearerOf } from './block-statistics.ts';
-import { isNews } from './change-doubts.ts';
+import { isNews, wanderOver } from './change-doubts.ts';
 import { detectLimits } from './detect-limits.ts';
 import { DetectorPlan } from './detector-options.ts';
 import { checkState, type DetectorState, type OpenIncident, restoreValues, valuesOf } from './detector-state.ts';
@@ -432,7 +432,7 @@ export class SeriesDetector {
     // A series that wanders below its baseline wanders above it as well.
     const dip = Math.min(least, dipOf(this.#values, this.#plan.habitsAt));
     const rise = after - base;
-    if (rise < Math.max(least + dip, noiseFactor * noise) || rise < this.#wanderOver(driftBlocks)) {
+    if (rise < Math.max(least + dip, noiseFactor * noise) || rise < wanderOver(this.#plan, this.#values, size, driftBlocks)) {
       this.#drifting = 0;
       return undefined;
     }
@@ -449,16 +449,6 @@ export class SeriesDetector {
     else this.#setLevel(slowestAt, after);
     const change = levelChange(this.#lastStep, onsetStep, base, after, noise, driftBlocks, referenceBlocks);
     return { kind, ...change, isFurther: incident !== undefined };
-  }
-
-  /**
-   * What noise that is alike from block to block makes of the last `held` blocks against the baseline. It is seen within stretches as long as
-   * these: over longer ones a rise would be noise, too.
-   */
-  #wanderOver(held: number): number {
-    const { noise, noiseAt, options } = this.#plan;
-    noise.measure(this.#values, this.#size - held, noiseAt, held, held, options.noiseFloor);
-    return options.learntT * Math.sqrt((noise.variance / 2) * (1 + held / options.referenceBlocks));
   }
 
   #open(kind: 'regression' | 'drift', onsetStep: number, before: number, level: number, changeMin: number): void {
