@@ -11,7 +11,7 @@ test('limits fit each other', () => {
   expect(limits.webSocketPayloadBytesMax).toBeGreaterThan(batchLimits.batchBytesMax);
   expect(limits.natsAckPendingMax).toBeGreaterThanOrEqual(limits.natsFetchMessagesMax);
   expect(limits.natsAckWaitMs).toBeGreaterThan(limits.natsFetchExpiresMs);
-  // What a broker delivers a second time, and once more, is not lost.
+  // A batch that a broker delivers a second time, and once more, is not lost.
   expect(alertLimits.alertMissingMs).toBeGreaterThan(2 * (limits.natsAckWaitMs + limits.natsFetchExpiresMs + limits.natsRetryMsMax));
   expect(limits.lockStaleMs).toBeGreaterThan(5 * limits.syncIntervalMs);
   // A page that reads is never taken for one that does not: it has several pings' time.

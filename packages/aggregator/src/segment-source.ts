@@ -80,7 +80,7 @@ export class SegmentSource {
     return this.#present.missing;
   }
 
-  /** Of them, those below `sequence`. */
+  /** The missing ones below `sequence`. */
   missingBelow(sequence: number): number {
     return this.#present.missingBelow(sequence);
   }

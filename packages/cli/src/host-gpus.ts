@@ -21,7 +21,7 @@ export async function hostGpus(): Promise<readonly HostGpu[]> {
   return readGpus(stdout);
 }
 
-/** What `nvidia-smi --query-gpu=index,name --format=csv,noheader` printed; lines that are none are left out. */
+/** Reads the output of `nvidia-smi --query-gpu=index,name --format=csv,noheader`; lines that are none are left out. */
 export function readGpus(text: string): readonly HostGpu[] {
   return text.split('\n', gpusMax).flatMap((line) => {
     const [, index, name = ''] = /^\s*(\d{1,4})\s*,\s*(.*?)\s*$/.exec(line) ?? [];

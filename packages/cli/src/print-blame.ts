@@ -155,7 +155,7 @@ function frontierLine({ frontier }: Blame): string {
   return `slowest rank by phase: ${parts.join(', ')}`;
 }
 
-/** What noise leaves to be seen, so that nobody takes "balanced" for more than it is. */
+/** Says how small a fault noise leaves to be seen, so that nobody takes "balanced" for more than it is. */
 function visibleLine({ visible }: Blame): string {
   const shown = visible.filter(({ length }) => length > 0).slice(0, phasesShown);
   if (shown.length === 0) return '';

@@ -1,4 +1,4 @@
-// What the ranks of one command say of themselves when they begin (protocol's rank-note.ts): which run, where to, in which spool.
+// Ranks of one command note their run, url and spool when they begin (protocol's rank-note.ts); the launcher reads that here.
 
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -71,7 +71,7 @@ function rangesOf({ rule }: EngineAlert, onsetStep: number, certain: number): { 
 function causeIn(window: BlameWindow, alert: EngineAlert, onsetStep: number): Alert['cause'] {
   const before = { ...window, steps: window.steps.filter(({ step }) => step < onsetStep) };
   const now = { ...window, steps: window.steps.filter(({ step }) => step >= onsetStep) };
-  // What is to be explained is what the alert says, which many more steps may tell than these.
+  // The alert's own change is to be explained: many more steps may tell it than these.
   const isOfCluster = alert.series.kind === 'cluster' && alert.before !== null && alert.after !== null;
   const change = blameOf(before, now, isOfCluster ? (alert.after as number) - (alert.before as number) : undefined);
   // What series of single ranks told is better than nothing.
@@ -79,7 +79,7 @@ function causeIn(window: BlameWindow, alert: EngineAlert, onsetStep: number): Al
   return causeOf(change, costIn(now, change));
 }
 
-/** What the fault costs, as a report would say it, and which ops it is. */
+/** The fault's cost, as a report would say it, and the ops that it is in. */
 function costIn(now: BlameWindow, { kind, ranks, phase }: BlameChange): string[] {
   const isThis = (of: readonly number[]): boolean => ranks.length === 0 || of.some((rank) => ranks.includes(rank));
   const found = blameOfWindow(now).findings.find((one) => one.kind === kind && isThis(one.ranks));

@@ -29,7 +29,7 @@ const memoryCounters: ReadonlySet<string> = new Set(['rss', 'memory used']);
 export interface Sequences {
   /** Those from 0 to the largest that are not there. */
   readonly missing: number;
-  /** Of them, those below `sequence`. */
+  /** The missing ones below `sequence`. */
   missingBelow(sequence: number): number;
 }
 

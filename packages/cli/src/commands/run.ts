@@ -229,7 +229,7 @@ function spoolsOf(notes: readonly RankNote[], given: string): readonly string[] 
   return [given, ...notes.map(({ spool }) => spool).filter((spool) => !spool.startsWith(given + sep) && existsSync(spool))];
 }
 
-/** Of a program that records nothing, or not to us. */
+/** For a program that records nothing, or not to us. */
 function whyNothing(notes: readonly RankNote[], url: string, command: readonly string[]): readonly string[] {
   if (notes.length === 0) return [`no events arrived: does "${command.join(' ')}" use @ranktrace/sdk?`];
   const elsewhere = new Map(notes.filter((note) => note.url !== url).map(({ run, url }) => [`${url ?? 'files'} ${run}`, { run, url }]));

@@ -50,7 +50,7 @@ export interface RankWork {
   /** Whether findings or alerts charge it with what steps cost, which its work explains; and in which phase most of that is. */
   readonly isSlow: boolean;
   readonly phase: string | undefined;
-  /** What that costs the steps of all, where a finding says so: less than it works longer, as the others would wait for the next rank. */
+  /** Its cost to the steps of all, where a finding says so: less than it works longer, as the others would wait for the next rank. */
   readonly cost: FindingCost | undefined;
 }
 

@@ -36,7 +36,7 @@ export interface RunInput extends Disposable {
   readonly input: MergeInput;
   /** Of a store: its lives of ranks, as stored. */
   readonly stored: readonly StoredSource[];
-  /** Of a store: the run's own directories, where a service keeps more of it than batches. */
+  /** A store's own directories of the run, where a service keeps more of it than batches. */
   readonly directories: readonly string[];
   /** Of torch.profiler's files: each of them. */
   readonly profiles: readonly TorchProfile[];
@@ -123,7 +123,7 @@ function openStore(paths: readonly string[], run: string | undefined): RunInput 
   }
 }
 
-/** Of `paths`, and of what is in them, the directories of this run. A spool or a segment is in none. */
+/** The directories of this run among `paths` and what is in them. A spool or a segment is in none. */
 function directoriesOf(paths: readonly string[], run: string): string[] {
   const isRun = (path: string): boolean => basename(resolve(path)) === run && existsSync(join(path, 'run.json'));
   return paths.flatMap((path) => [path, join(path, run)]).filter(isRun);

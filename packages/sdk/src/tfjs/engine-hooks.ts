@@ -235,7 +235,7 @@ export class EngineHooks {
     }
   }
 
-  /** What the backend of tfjs-node runs and no kernel of the engine does. */
+  /** Records an op that the backend of tfjs-node runs and no kernel of the engine does. */
   #recordRun<T>(name: string, run: () => T, outputsOf: (result: T) => NativeOutputs): T {
     if (!this.#isWanted) return run();
     const recorder = this.#recorder;
