@@ -13,6 +13,8 @@ export const limits = {
   argumentBytesMax: 256 * 1024 * 1024,
   /** Events of one file that say something of a collective, and its collectives; what comes after stays a span like any other. */
   collectivesPerFileMax: 10_000_000,
+  /** Collectives without a number by which the files of one rank are compared with others', about 150 bytes each: the last ones. */
+  countedCollectivesMax: 131_072,
   /** Steps of one file; what comes after stays a span like any other. */
   stepsPerFileMax: 1_000_000,
   /** Named phases of one step; what has another name is in no phase. */

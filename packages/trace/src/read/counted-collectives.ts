@@ -12,6 +12,7 @@
 // Invariant: what is not believed is a span of its rank as any other, and is told of; it moves no clock.
 
 import { nanosPerMs } from '@ranktrace/protocol';
+import { limits } from '../limits.ts';
 import { isBarrierLike, pairOf } from '../match/collective-kind.ts';
 import { isCounted } from '../match/collective-number.ts';
 import type { KinetoWindow } from './kineto-source-window.ts';
@@ -81,18 +82,20 @@ export function miscountedGroups(processes: readonly CountedProcess[]): readonly
     .sort((a, b) => a.process - b.process);
 }
 
-/** By group. What proves nothing of clocks is left out. */
+/** By group, the last ones, as all are counted from the end. What proves nothing of clocks is left out. */
 function countedOf({ rank, windows }: CountedProcess): ReadonlyMap<string, ReadonlyMap<string | number, Times>> {
   const groups = new Map<string, Map<string | number, Times>>();
-  for (const { window, shift } of windows) {
+  let left = limits.countedCollectivesMax;
+  for (const { window, shift } of windows.toReversed()) {
     const { collectives, table } = window;
     const { columns, length } = collectives;
-    for (let row = 0; row < length; row++) {
+    for (let row = length - 1; row >= 0 && left > 0; row--) {
       const sequence = columns.sequence[row] as number;
       if (!isCounted(sequence)) continue;
       const op = table.strings.get(columns.op[row] as number);
       const pair = pairOf(rank, (columns.peer[row] as number) - 1, op);
       if (pair === undefined ? !isBarrierLike(op) : pair[0] === pair[1]) continue;
+      left--;
       const group = table.strings.get(columns.group[row] as number);
       const times = groups.get(group) ?? new Map<string | number, Times>();
       groups.set(group, times);
