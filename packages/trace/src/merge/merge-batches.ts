@@ -146,36 +146,48 @@ export class BatchMerger {
 
   /** Writes every event that can no longer be preceded by another; yields every few thousand: a small batch may let a great many go. */
   *advance(): Generator<void, void> {
-    const heap = this.#heap;
     const waitingMax = Math.max(limits.mergeRowsWaitingMax, limits.mergeRowsWaitingPerRankMax * this.#members.length);
+    if (this.#waiting <= waitingMax) {
+      const horizon = this.#horizons.least;
+      while (this.#writeSlice(horizon, eventsPerSlice)) yield;
+      this.#horizon = Math.max(this.#horizon, horizon);
+      return;
+    }
     // Watermarks that do not move would keep everything in memory: half of what is too much goes out, and what comes before it is late.
-    const isForced = this.#waiting > waitingMax;
-    const horizon = isForced ? Number.POSITIVE_INFINITY : this.#horizons.least;
-    const rest = isForced ? waitingMax / 2 : 0;
-    let reached = horizon;
-    let left = eventsPerSlice;
-    for (let run = heap[0]; run !== undefined && run.key < horizon && this.#waiting > rest; run = heap[0]) {
-      // As long as the run stays clearly ahead of the next ones, the heap need not be asked.
-      const bound = Math.min(horizon, heap[1]?.key ?? horizon, heap[2]?.key ?? horizon);
-      do {
-        if (isForced) reached = run.key;
-        this.#emit(run);
-        this.#waiting--;
-        left--;
-        if (++run.index === run.end) break;
-        locate(run);
-      } while (run.key < bound && left > 0);
-      if (run.index === run.end) {
-        const last = heap.pop() as Run;
-        if (heap.length === 0) break;
-        heap[0] = last;
-      }
-      siftDown(heap, 0);
-      if (left > 0) continue;
-      left = eventsPerSlice;
+    for (let rest = waitingMax / 2; this.#waiting > rest; ) {
+      if (!this.#writeSlice(Number.POSITIVE_INFINITY, Math.min(eventsPerSlice, this.#waiting - rest))) return;
       yield;
     }
+  }
+
+  /** Writes at most so many of the events before the horizon; true where more of them are left. */
+  #writeSlice(horizon: number, count: number): boolean {
+    const heap = this.#heap;
+    let left = count;
+    let reached = this.#horizon;
+    let run = heap[0];
+    while (run !== undefined && run.key < horizon && left > 0) {
+      // As long as the run stays clearly ahead of the next ones, the heap need not be asked.
+      const bound = Math.min(horizon, heap[1]?.key ?? horizon, heap[2]?.key ?? horizon);
+      const from = run.index;
+      const end = Math.min(run.end, from + left);
+      do {
+        reached = run.key;
+        this.#emit(run);
+        run.index++;
+        if (run.index < run.end) locate(run);
+      } while (run.index < end && run.key < bound);
+      left -= run.index - from;
+      if (run.index === run.end) {
+        const last = heap.pop() as Run;
+        if (heap.length > 0) heap[0] = last;
+      }
+      if (heap.length > 0) siftDown(heap, 0);
+      run = heap[0];
+    }
+    this.#waiting -= count - left;
     this.#horizon = Math.max(this.#horizon, reached);
+    return run !== undefined && run.key < horizon;
   }
 
   /** What went out, per member. */
