@@ -38,7 +38,7 @@ const blame: Blame = {
 const within = (finding: BlameFinding, steps: RunFinding['steps'], affectedSteps = 12, comparedSteps = 12): RunFinding => {
   const [costMsPerAffectedStep, part] = [finding.costMsPerStep, affectedSteps / comparedSteps];
   const cost = { costMsPerAffectedStep, costMsPerStep: part * costMsPerAffectedStep, shareOfStep: part * finding.shareOfStep };
-  return { ...finding, steps, affectedSteps, comparedSteps, ...cost };
+  return { ...finding, steps, stretches: 1, affectedSteps, comparedSteps, ...cost };
 };
 
 /** A run of these steps alone. */

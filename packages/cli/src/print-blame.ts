@@ -87,13 +87,14 @@ export function blameHeadline(finding: RunFinding): string {
 }
 
 function findingLines(finding: RunFinding, { steps: all }: RunBlame, alerts: ReportAlerts): string[] {
-  const lines = [coverText(finding.steps, all), ...finding.evidence.map(printable), ...alertLines(finding, alerts)];
+  const lines = [coverText(finding, all), ...finding.evidence.map(printable), ...alertLines(finding, alerts)];
   return [`  ${blameHeadline(finding)}`, ...lines.map((line) => `    ${line}`)];
 }
 
 const rangeText = (first: number, last: number): string => (first === last ? `step ${first}` : `steps ${first} to ${last}`);
 
-function coverText({ first, last }: StepRange, all: StepRange): string {
+function coverText({ steps: { first, last }, stretches }: RunFinding, all: StepRange): string {
+  if (stretches > 1) return `in ${stretches} stretches of ${rangeText(first, last)}`;
   if (first <= all.first && last >= all.last) return `in all steps, ${first} to ${last}`;
   const share = (last - first + 1) / (all.last - all.first + 1);
   return `in ${rangeText(first, last)}, ${percent(share)} of the run`;

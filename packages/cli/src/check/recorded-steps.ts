@@ -80,6 +80,7 @@ const blameSchema = z
     alignment,
     uncertainty: length.nonnegative().optional(),
     hidesWaits: z.boolean(),
+    cpuWait: z.object({ isBusy: z.boolean(), text: z.array(name).max(4).readonly() }).optional(),
   })
   .refine(({ phases, frontier, ranks }) => [frontier, ...ranks.map(({ own }) => own)].every((of) => of.length === phases.length), {
     message: 'must have a number for each phase',

@@ -48,6 +48,17 @@ describe('what a change is due to', () => {
     check(all('all_reduce 1', 'all_reduce 8'), 'network all_reduce world: 7.0 ms, 100 %');
   });
 
+  it('is a host that became busy, where threads wait for a CPU and did not before', () => {
+    const waiting = (cpuWait: number, transferMs: number): BlameWindow =>
+      workedWindow(
+        four.map((line) => line.replace('all_reduce 1', `all_reduce ${transferMs}`)),
+        { about: (rank) => ({ ...about(rank), cpuWait }) },
+      );
+    check(waiting(0.6, 8), 'cpu_contention all_reduce world: 7.0 ms, 100 %', waiting(0.02, 1));
+    check(waiting(0.6, 8), 'network all_reduce world: 7.0 ms, 100 %', waiting(0.6, 1));
+    check(waiting(0.02, 8), 'network all_reduce world: 7.0 ms, 100 %', waiting(0.02, 1));
+  });
+
   it('is what rotates', () => {
     const length = (ms: number, rank: number, phase: string, step: number): number =>
       phase === 'backward' && step % 4 === rank ? ms + 8 : ms;

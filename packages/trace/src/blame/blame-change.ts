@@ -4,6 +4,7 @@
 //   Δ step  =  Δ own work of the ranks at the frontier  +  Δ transfer  +  Δ what rotates  +  what is not explained
 
 import type { BlameAlignment, BlameWindow } from './blame-window.ts';
+import { type CpuWait, cpuWaitOf } from './cpu-wait.ts';
 import { isDataPhase } from './data-phase.ts';
 import { type ChangePart, explainedText, workText } from './explained-change.ts';
 import { frontierOf } from './frontier.ts';
@@ -38,6 +39,8 @@ export interface BlameLevels {
   readonly uncertainty: number | undefined;
   /** Only phases are known, and none of them is a collective: ranks may wait inside of any. */
   readonly hidesWaits: boolean;
+  /** Undefined in levels that were saved without it. */
+  readonly cpuWait?: CpuWait | undefined;
 }
 
 export interface BlameChange {
@@ -87,6 +90,7 @@ export function levelsOf(window: BlameWindow): BlameLevels | undefined {
     alignment,
     uncertainty: window.basis === 'phases' ? 0 : clockShareOf(window),
     hidesWaits: window.basis === 'phases' && ranks.length > 1 && !namesMeetings(phases),
+    cpuWait: cpuWaitOf(ranks),
   };
 }
 
@@ -134,6 +138,8 @@ export function blameOf(windowBefore: BlameWindow | BlameLevels, windowNow: Blam
     return { ...base, ...nobody, ...blamed, evidence: [...evidence, explainedText(change, [['that', total], byTransfers])] };
   }
   const spread = now.spread - before.spread;
+  // Hosts that were as busy before explain no change.
+  const busier = change > 0 && now.cpuWait?.isBusy && before.cpuWait?.isBusy === false ? now.cpuWait.text : [];
   if (share(network) >= explainsMin && share(network) >= share(spread)) {
     const { uncertainty } = now;
     if (!isNetworkKnown) {
@@ -141,13 +147,15 @@ export function blameOf(windowBefore: BlameWindow | BlameLevels, windowNow: Blam
       return inconclusive(`transfers take ${ms(network)} more per step, but ${bound}`);
     }
     const part = `${ms(Math.abs(transfer))} ${transfer < 0 ? 'less' : 'more'} in ${communicator}`;
-    const evidence = [`transfers take ${part}, per step`, explainedText(change, [['transfers', network]])];
-    return { ...base, ...nobody, kind: 'network', communicator, shareOfChange: share(network), evidence };
+    const evidence = [...busier, `transfers take ${part}, per step`, explainedText(change, [['transfers', network]])];
+    const kind = busier.length > 0 ? 'cpu_contention' : 'network';
+    return { ...base, ...nobody, kind, communicator, shareOfChange: share(network), evidence };
   }
   if (share(spread) >= explainsMin) {
     const longest = `the rank that works longest in a step, not always the same, does so by ${ms(Math.abs(spread))} ${spread < 0 ? 'less' : 'more'} than before`;
-    const evidence = [longest, explainedText(change, [['that', spread], byTransfers])];
-    return { ...base, ...nobody, kind: 'rotating_imbalance', phase: frontierPhase(before, now), shareOfChange: share(spread), evidence };
+    const evidence = [...busier, longest, explainedText(change, [['that', spread], byTransfers])];
+    const kind = busier.length > 0 ? 'cpu_contention' : 'rotating_imbalance';
+    return { ...base, ...nobody, kind, phase: frontierPhase(before, now), shareOfChange: share(spread), evidence };
   }
   const most = shifts.reduce((of, { total }) => (share(total) > share(of) ? total : of), 0);
   const parts: ChangePart[] = [['the own work of the rank that changed most', most], byTransfers];

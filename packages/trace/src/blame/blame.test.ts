@@ -83,6 +83,27 @@ describe('the verdict', () => {
     const line = even.replace('all_reduce 1', 'all_reduce 30');
     check(workedWindow([line, line]), ['network', 'network  undefined: 30.00 ms, 44.8 %']);
   });
+
+  it('is the busy host, not the network, where threads that transfer wait for a CPU', () => {
+    const of = (transferMs: number, cpuWait: number): BlameWindow => {
+      const line = even.replace('all_reduce 1', `all_reduce ${transferMs}`);
+      return workedWindow([line, line], { about: () => ({ cpuWait }) });
+    };
+    check(of(30, 0.6), ['cpu_contention', 'cpu_contention  undefined: 30.00 ms, 44.8 %']);
+    check(of(30, 0.1), ['network', 'network  undefined: 30.00 ms, 44.8 %']);
+    // As much as in many jobs: no verdict, and the evidence says why.
+    const blame = blameOfWindow(of(15, 0.6));
+    expect(said(blame)).toEqual(['balanced', 'network  undefined: 15.00 ms, 28.8 %']);
+    expect(blame.findings[0]?.evidence[0]).toMatch(/^in 60 % of the time that threads wanted a CPU they had none/);
+  });
+
+  it('counts uneven work and slow transfers on a busy host once, together', () => {
+    const line = even.replace('all_reduce 1', 'all_reduce 30');
+    const length = (ms: number, rank: number, phase: string, step: number): number =>
+      phase === 'backward' && step % 4 === rank ? ms + 8 : ms;
+    const window = workedWindow([line, line, line, line], { length, steps: 12, about: () => ({ cpuWait: 0.5 }) });
+    check(window, ['cpu_contention', 'cpu_contention  undefined: 38.00 ms, 50.7 %']);
+  });
 });
 
 describe('a verdict that the recording does not carry', () => {

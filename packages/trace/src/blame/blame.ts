@@ -13,6 +13,7 @@ import type { BlameChange } from './blame-change.ts';
 import { blameLimits } from './blame-limits.ts';
 import type { BlameAlignment, BlameWindow, StepRange } from './blame-window.ts';
 import { breakdownOf, type RankBreakdown } from './breakdown.ts';
+import { cpuWaitOf } from './cpu-wait.ts';
 import { isDataPhase } from './data-phase.ts';
 import { findFaults } from './find-faults.ts';
 import { type FrontierPhase, frontierOf } from './frontier.ts';
@@ -149,7 +150,7 @@ export function* judgeWindow(window: BlameWindow, context: BlameContext = {}): G
   }
   const { faults, mended, mendedStep } = yield* findFaults(window, own, replay, excesses, step);
   yield;
-  const findings: BlameFinding[] = faults
+  const ofRanks: BlameFinding[] = faults
     .filter(({ cost }) => cost >= findingShareMin * step)
     .map(({ kind, ranks: of, phase, cost, gain, stretch, affected, evidence }) => {
       const when = { ...(stretch && { stretch }), ...(affected !== undefined && { affected }) };
@@ -166,7 +167,8 @@ export function* judgeWindow(window: BlameWindow, context: BlameContext = {}): G
   const isData = phases.map(isDataPhase);
   const withoutData = replay.meanStep((rank, at, phase, length) => (isData[phase] === true ? 0 : mended(rank, at, phase, length)));
   yield;
-  findings.push(...sharesOf(window, replay, mended, mendedStep, withoutData, step, uncertainty));
+  const ofAll = sharesOf(window, replay, mended, mendedStep, withoutData, step, uncertainty);
+  const findings = withContention([...ofRanks, ...ofAll], window);
   const { common = 0, before = 0, phase: where, evidence: changed = [] } = context.change ?? {};
   if (common > 0 && common >= changeShareMin * before) {
     findings.push({ kind: 'cluster_wide', ranks: [], phase: where, ...costs(common, step), gainMsPerStep: ms(common), evidence: changed });
@@ -244,6 +246,28 @@ function sharesOf(
     found.push({ kind: 'inconclusive', ranks: [], phase: undefined, ...costs(network, step), ...gain, evidence });
   } else found.push({ kind: 'network', ranks: [], phase: undefined, ...costs(network, step), ...gain, evidence });
   return found;
+}
+
+/**
+ * On a busy host a transfer whose threads wait for a CPU looks like a slow network. Its cost adds to that of uneven work, which is what a step
+ * would be shorter before transfers are.
+ */
+function withContention(findings: readonly BlameFinding[], { ranks }: BlameWindow): BlameFinding[] {
+  const { isBusy, text } = cpuWaitOf(ranks);
+  const network = findings.find(({ kind }) => kind === 'network');
+  const uneven = findings.find(({ kind }) => kind === 'cpu_contention');
+  if (!isBusy || network === undefined) return [...findings];
+  const evidence = [...text, ...network.evidence, 'the network and transfers whose threads wait for a CPU cannot be told apart'];
+  const others = findings.filter((finding) => finding !== network && finding !== uneven);
+  if (uneven === undefined) return [...others, { ...network, kind: mayBeVerdict(network) ? 'cpu_contention' : 'network', evidence }];
+  const joined: BlameFinding = {
+    ...uneven,
+    costMsPerStep: uneven.costMsPerStep + network.costMsPerStep,
+    shareOfStep: uneven.shareOfStep + network.shareOfStep,
+    gainMsPerStep: uneven.gainMsPerStep + network.gainMsPerStep,
+    evidence: [...new Set([...evidence, ...uneven.evidence])],
+  };
+  return [...others, joined];
 }
 
 /** Whether a finding takes so much of the step that it may be the verdict. */

@@ -11,6 +11,7 @@
 
 import { blameLimits } from './blame-limits.ts';
 import type { BlameWindow, StepRange } from './blame-window.ts';
+import { cpuWaitOf, waitsForCpu } from './cpu-wait.ts';
 import type { Excess, OwnWork } from './own-work.ts';
 import type { NewLength, Replay } from './replay.ts';
 import { deviation, median } from './robust.ts';
@@ -257,33 +258,6 @@ function rotationOf(window: BlameWindow, even: EvenWork, cost: number, mendedSte
   const { isBusy, text } = cpuWaitOf(window.ranks);
   const about = { cost, gain: cost, atMedian: step - cost, evidence: [...text, ...evidence] };
   return { kind: isBusy ? 'cpu_contention' : 'rotating_imbalance', ranks: [], phase: isBusy ? undefined : phase, ...about };
-}
-
-/** Threads that wait for a CPU in so much of the time that they want one are on a busy host; … */
-const cpuWaitMin = 0.2;
-/** … in less than this, they are not. */
-const cpuWaitUsual = 0.05;
-
-/** Whether at least half of the ranks wait for a CPU, and what is known of that. */
-function cpuWaitOf(ranks: BlameWindow['ranks']): { readonly isBusy: boolean; readonly text: readonly string[] } {
-  const known = ranks.flatMap(({ hostName, cpuWait }) => (cpuWait === undefined ? [] : [{ hostName, cpuWait }]));
-  if (known.length === 0) return { isBusy: false, text: ['what threads wait for a CPU was not recorded: a busy host looks the same'] };
-  const busy = known.filter(({ cpuWait }) => cpuWait >= cpuWaitMin);
-  const usual = median(known.map(({ cpuWait }) => cpuWait));
-  const hosts = [...new Set(busy.map(({ hostName }) => hostName))];
-  const where = hosts.length === 0 ? '' : `, on ${hosts.length === 1 ? `host ${hosts[0]}` : `${hosts.length} hosts`}`;
-  const share = `in ${Math.round(100 * usual)} % of the time that threads wanted a CPU they had none (median of the ranks)${where}`;
-  return { isBusy: 2 * busy.length >= known.length, text: usual < cpuWaitUsual ? [] : [share] };
-}
-
-/** That slow ranks wait for a CPU, and their peers do not. */
-function waitsForCpu(all: BlameWindow['ranks'], slow: readonly number[]): string[] {
-  const shareOf = (is: (index: number) => boolean): number =>
-    median(all.flatMap(({ cpuWait }, index) => (cpuWait !== undefined && is(index) ? [cpuWait] : [])));
-  const [own, others] = [shareOf((index) => slow.includes(index)), shareOf((index) => !slow.includes(index))];
-  if (own < cpuWaitMin || own < 2 * others) return [];
-  const percent = (share: number): string => `${Math.round(100 * share)} %`;
-  return [`its threads had no CPU in ${percent(own)} of the time that they wanted one, those of the others in ${percent(others)}`];
 }
 
 type EvenWork = ReturnType<typeof evenWork>;

@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { mergeRun } from '../merge/merge-run.ts';
+import { Random } from '../simulate/random.ts';
 import { simulatedCluster } from '../simulate/simulated-cluster.ts';
 import type { ClusterOptions } from '../simulate/simulation-options.ts';
 import { blameLimits } from './blame-limits.ts';
@@ -53,6 +54,20 @@ describe('a run of 900 steps', () => {
     expect(findings).toMatchObject([{ kind: 'cluster_wide', phase: 'backward' }]);
     expect(Math.abs((findings[0]?.steps.first ?? 0) - 700)).toBeLessThanOrEqual(offMax);
     expect(Math.abs((findings[0]?.costMsPerAffectedStep ?? 0) - 8)).toBeLessThan(2);
+  });
+
+  it('reports what is the fault of no rank once, however often it comes and goes', () => {
+    const random = new Random(1, 'who is slow');
+    const uneven = [...Array(100).keys()].flatMap((at) => [150 + at, 600 + at].map((step) => fault(step, step, random.whole(4))));
+    const { findings } = blameOf({ steps: 900, stragglers: uneven.map((one) => ({ ...one, ms: 30 })) });
+    const rotating = findings.filter(({ kind }) => kind === 'rotating_imbalance');
+    expect(rotating).toMatchObject([{ stretches: 2, ranks: [] }]);
+    const [{ steps, affectedSteps }] = rotating as [RunBlame['findings'][number]];
+    // Windows that are partly uneven count as a whole, or not at all.
+    expect(Math.abs(steps.first - 150)).toBeLessThan(blameLimits.blameWindowSteps);
+    expect(Math.abs(steps.last - 699)).toBeLessThan(blameLimits.blameWindowSteps);
+    expect(affectedSteps).toBeGreaterThan(100);
+    expect(affectedSteps).toBeLessThan(400);
   });
 
   it('tells two faults of half of the ranks as theirs, and the same time once', () => {

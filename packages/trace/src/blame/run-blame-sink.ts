@@ -25,6 +25,8 @@ import type { Verdict } from './verdict.ts';
 /** A finding, the steps that it covers, and what it costs over the whole run: `costMsPerStep` and `shareOfStep` are of all steps. */
 export interface RunFinding extends Omit<BlameFinding, 'affected' | 'stretch'>, FaultCost {
   readonly steps: StepRange;
+  /** It comes and goes within `steps`, so often; 1: it does not. */
+  readonly stretches: number;
 }
 
 export interface RunBlame {
@@ -40,12 +42,14 @@ export interface RunBlame {
   readonly steps: StepRange & { readonly count: number; readonly windows: number };
 }
 
-/** One fault over windows that are next to each other. */
+/** One fault over windows that are next to each other; of what is nobody's fault, over all windows that show it. */
 interface Episode {
   readonly key: string;
   /** The window it was seen in last. */
   window: number;
   steps: StepRange;
+  /** Windows in a row count as one. */
+  stretches: number;
   /** Steps that it made longer, and what that cost in all, ms. */
   affected: number;
   cost: number;
@@ -233,12 +237,13 @@ export class RunBlameSink implements TraceSink {
   #add(key: string, finding: BlameFinding, steps: StepRange, count: number, isNew: number): Episode {
     const seen: StepRange = finding.stretch ?? steps;
     const window = this.#windows;
-    let episode = this.#episodes.findLast((of) => of.key === key && of.window >= window - 1 - gapWindows);
+    const isNext = (of: Episode): boolean => of.window >= window - 1 - gapWindows;
+    let episode = this.#episodes.findLast((of) => of.key === key && (finding.ranks.length === 0 || isNext(of)));
     const taken = episode === undefined ? count : isNew;
     if (episode === undefined) {
-      episode = { key, window, steps: seen, affected: 0, cost: 0, told: finding };
+      episode = { key, window, steps: seen, stretches: 1, affected: 0, cost: 0, told: finding };
       this.#episodes.push(episode);
-    }
+    } else if (!isNext(episode)) episode.stretches++;
     episode.window = window;
     episode.steps = { first: Math.min(episode.steps.first, seen.first), last: Math.max(episode.steps.last, seen.last) };
     episode.affected += Math.round(((finding.affected ?? count) * taken) / Math.max(1, count));
@@ -251,11 +256,12 @@ export class RunBlameSink implements TraceSink {
     return episode;
   }
 
-  #findingOf({ told, steps, affected, cost }: Episode): RunFinding {
+  #findingOf({ told, steps, stretches, affected, cost }: Episode): RunFinding {
     const { affected: _, stretch: __, ...finding } = told;
     return {
       ...finding,
       steps,
+      stretches,
       affectedSteps: affected,
       comparedSteps: this.#compared,
       costMsPerAffectedStep: cost / Math.max(1, affected),

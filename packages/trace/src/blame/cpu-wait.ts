@@ -1,0 +1,42 @@
+// How long threads of the ranks wait for a CPU: a busy host makes work uneven and transfers slow, and is no fault of a rank or of the network.
+//
+// The kernel counts it (schedstat); the SDK samples it as the counter `cpu wait`. Ranks without the counter say nothing.
+
+import type { BlameWindow } from './blame-window.ts';
+import { median } from './robust.ts';
+
+/** Threads that wait for a CPU in so much of the time that they want one are on a busy host; … */
+const cpuWaitMin = 0.2;
+/** … in less than this, they are not. */
+const cpuWaitUsual = 0.05;
+
+export interface CpuWait {
+  /** At least half of the ranks wait for a CPU. */
+  readonly isBusy: boolean;
+  /** What is known of it, as evidence. */
+  readonly text: readonly string[];
+}
+
+/** How long the threads of these ranks waited for a CPU. */
+export function cpuWaitOf(ranks: BlameWindow['ranks']): CpuWait {
+  const known = ranks.flatMap(({ hostName, cpuWait }) => (cpuWait === undefined ? [] : [{ hostName, cpuWait }]));
+  if (known.length === 0) {
+    return { isBusy: false, text: ['what threads wait for a CPU was not recorded: a busy host looks the same'] };
+  }
+  const busy = known.filter(({ cpuWait }) => cpuWait >= cpuWaitMin);
+  const usual = median(known.map(({ cpuWait }) => cpuWait));
+  const hosts = [...new Set(busy.map(({ hostName }) => hostName))];
+  const where = hosts.length === 0 ? '' : `, on ${hosts.length === 1 ? `host ${hosts[0]}` : `${hosts.length} hosts`}`;
+  const text = `in ${Math.round(100 * usual)} % of the time that threads wanted a CPU they had none (median of the ranks)${where}`;
+  return { isBusy: 2 * busy.length >= known.length, text: usual < cpuWaitUsual ? [] : [text] };
+}
+
+/** That slow ranks wait for a CPU, and their peers do not. */
+export function waitsForCpu(all: BlameWindow['ranks'], slow: readonly number[]): string[] {
+  const shareOf = (is: (index: number) => boolean): number =>
+    median(all.flatMap(({ cpuWait }, index) => (cpuWait !== undefined && is(index) ? [cpuWait] : [])));
+  const [own, others] = [shareOf((index) => slow.includes(index)), shareOf((index) => !slow.includes(index))];
+  if (own < cpuWaitMin || own < 2 * others) return [];
+  const percent = (share: number): string => `${Math.round(100 * share)} %`;
+  return [`its threads had no CPU in ${percent(own)} of the time that they wanted one, those of the others in ${percent(others)}`];
+}
