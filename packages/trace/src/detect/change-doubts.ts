@@ -1,7 +1,8 @@
 // Whether a change of level is more than what a series does anyhow: the last word before it is told.
 //
 // Each doubt has seen false alarms of its own: a level that wanders by 2 % (its record is too short to know), bursts (they have come and gone before, or end
-// just now, or scatter more than a new level would), noise that is alike from step to step (levels of such lengths differ by as much).
+// just now, or scatter more than a new level would), noise that is alike from step to step (levels of such lengths differ by as much), steps that take one of
+// two ways (as many slow blocks in a row come about by chance).
 
 import { deviationOfSorted, medianOfRange } from './block-statistics.ts';
 import type { DetectorPlan } from './detector-options.ts';
@@ -15,6 +16,8 @@ const plainShare = 0.8;
 const medianVariance = 1.4;
 /** A new level that scatters by more than this times the variance of the blocks before it is as uncertain as it scatters. */
 const unsteadyFactor = 16;
+/** Chance of so many blocks beyond the middle of a change, from which on they are one. */
+const chanceMax = 1e-4;
 /** The record that a small change needs, as a share of the blocks that a series remembers. */
 const recordShare = 0.68;
 
@@ -36,6 +39,7 @@ export function isNews(plan: DetectorPlan, values: Float32Array, size: number, {
   // The last block lies nearer to the level before: it may be over.
   const last = values[size - 1] as number;
   if ((last - before) / (after - before) < 0.5) return false;
+  if (isChance(values, size, { at, count, before, after })) return false;
   noise.measure(values, at, noiseAt, held, count, noiseFloor);
   // Half a standard error is allowed for what is measured too small.
   if (at < recordShare * blocksMax && change + Math.sqrt(noise.variance) / 2 < changeMinYoung) return false;
@@ -45,6 +49,31 @@ export function isNews(plan: DetectorPlan, values: Float32Array, size: number, {
   const unsteady = scatter > unsteadyFactor * noise.blockVariance ? scatter / held : 0;
   const t = change / Math.sqrt(medianVariance * noise.variance + unsteady);
   return t >= learntT * (1 + fewDegrees / noise.degrees) * Math.max(1, (plainShare * changePlain) / change);
+}
+
+/**
+ * Whether blocks like the new ones were among those before, so often that as many in a row come about by chance: steps that take one of two ways have
+ * such blocks, and their levels scatter by too little to show it.
+ */
+function isChance(values: Float32Array, size: number, { at, count, before, after }: LevelStep): boolean {
+  const [middle, sign] = [(before + after) / 2, Math.sign(after - before)];
+  const beyond = (from: number, until: number): number => {
+    let blocks = 0;
+    for (let block = from; block < until; block++) if (sign * ((values[block] as number) - middle) > 0) blocks++;
+    return blocks;
+  };
+  const usual = beyond(at - count, at);
+  if (usual === 0) return false;
+  const share = (usual + 1) / (count + 2);
+  const held = size - at;
+  // The binomial's upper tail.
+  let [term, tail] = [(1 - share) ** held, 0];
+  const seen = beyond(at, size);
+  for (let blocks = 0; blocks <= held; blocks++) {
+    if (blocks >= seen) tail += term;
+    term *= ((held - blocks) / (blocks + 1)) * (share / (1 - share));
+  }
+  return tail > chanceMax;
 }
 
 /**

@@ -47,6 +47,11 @@ describe('100 000 steps at one level', () => {
     expect(falseIn(kind, seeds, 4000)).toBeLessThanOrEqual(1);
   });
 
+  it('of steps that take one of two ways are hardly ever told, though their slow blocks are few and their levels scatter little (200 seeds)', () => {
+    const many = Array.from({ length: 200 }, (_, index) => 20_000 + index);
+    expect(falseIn('twoWays', many, 3000)).toBeLessThanOrEqual(3);
+  });
+
   it.each([0.98, 0.99])('that are alike for 50 to 100 steps (autoregression of %f) are told at most once (60 seeds)', (alike) => {
     let told = 0;
     for (let seed = 0; seed < 60; seed++) {
