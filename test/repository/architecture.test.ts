@@ -142,6 +142,18 @@ describe('shape', () => {
     expect(wrong).toEqual([]);
   });
 
+  test('the command writes to its terminal in one file, which lets nothing through that a terminal obeys', () => {
+    // Screens and lines that renew themselves need sequences of their own; `dump` waits for slow readers; `main.ts` hears that they have gone.
+    // `check-tfjs` has the text of a program whose output it reads itself.
+    const others = ['check-tfjs', 'commands/dump', 'commands/top', 'main', 'output', 'run-status'].map(
+      (name) => `packages/cli/src/${name}.ts`,
+    );
+    const wrong = violations(sourcesOf('cli'), (text, path) =>
+      others.includes(path) ? [] : (withoutComments(text).match(/\bstd(?:out|err)\.write\(|\bwriteSync\([12],|\bconsole\./g) ?? []),
+    );
+    expect(wrong).toEqual([]);
+  });
+
   test('no `export *` and no default export', () => {
     const wrong = violations(sources, (text) => withoutComments(text).match(/\bexport\s*\*|\bexport\s+default\b/g) ?? []);
     expect(wrong).toEqual([]);

@@ -5,8 +5,8 @@ import { execFile } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { printable } from '@ranktrace/protocol';
 import { z } from 'zod';
-import { printable } from './format.ts';
 
 export interface TfjsCheck {
   readonly state: 'ok' | 'note' | 'failed';

@@ -1,6 +1,6 @@
-// Numbers as people read them.
+// Numbers and tables as people read them.
 
-import { lengthText, significant } from '@ranktrace/trace';
+import { displayText, lengthText, significant } from '@ranktrace/trace';
 
 /** Nanoseconds as findings and alerts write them: `8.42 ms`. */
 export const formatNanos = lengthText;
@@ -17,9 +17,12 @@ export function formatBytes(bytes: number): string {
 /** A count with thin groups of three: `12 345`. */
 export const formatCount = (count: number): string => String(Math.round(count)).replace(/\B(?=(\d{3})+$)/g, ' ');
 
-/** Left- or right-aligned columns, two spaces apart; the first row is the head. Names from traces lose their control characters. */
+/** One cell of a table: a name of a megabyte would make every row as wide. */
+const cellCharsMax = 1000;
+
+/** Left- or right-aligned columns, two spaces apart; the first row is the head. Cells are made printable, so a row is always one line. */
 export function formatTable(rows: readonly (readonly string[])[], right: readonly boolean[]): string {
-  const shown = rows.map((row) => row.map(printable));
+  const shown = rows.map((row) => row.map((cell) => displayText(cell, cellCharsMax)));
   const widths = (shown[0] ?? []).map((_, column) => Math.max(...shown.map((row) => (row[column] ?? '').length)));
   const line = (row: readonly string[]): string =>
     row
@@ -27,10 +30,4 @@ export function formatTable(rows: readonly (readonly string[])[], right: readonl
       .join('  ')
       .trimEnd();
   return shown.map(line).join('\n');
-}
-
-/** Text from a trace, safe on a terminal: control and direction characters become `·`. */
-export function printable(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for.
-  return text.replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g, '·');
 }

@@ -2,8 +2,8 @@
 
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
+import { printable } from '@ranktrace/protocol';
 import { CliError } from './errors.ts';
-import { printable } from './format.ts';
 
 export interface HostGpu {
   /** nvidia-smi's, in the order of PCI. */

@@ -14,9 +14,9 @@ import {
 } from '@ranktrace/trace';
 import { CliError } from './errors.ts';
 import { formatCount } from './format.ts';
+import { say } from './output.ts';
 import type { RunReport } from './print-summary.ts';
 import { showProgress } from './progress.ts';
-import { say } from './say.ts';
 
 /**
  * Merges `input` once: into the trace file at `path` (if any), into `sinks`, and into a report. With `steps`, sinks and report get these alone,

@@ -92,7 +92,7 @@ it('says how the run changed, and keeps what a trace calls things from the termi
     ...{ phase: undefined, communicator: 'all_reduce \u001b[31m', shareOfChange: 0.9, evidence: ['transfers take 5.00 ms more per step'] },
   };
   const text = formatBlame(ofRun({ ...blame, change }));
-  expect(text).toContain('  change: +16.0 % (31.0 ms when the run began, 36.0 ms at its end): network in all_reduce ·[31m');
+  expect(text).toContain('  change: +16.0 % (31.0 ms when the run began, 36.0 ms at its end): network in all_reduce \\u001b[31m');
   expect(text).not.toContain('\u001b');
 });
 

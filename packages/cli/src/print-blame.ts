@@ -1,6 +1,7 @@
 // The report's part about blame: the verdict, findings with what each costs and the steps that it covers, where each rank's last steps went, and
 // the bounds that this rests on.
 
+import { printable } from '@ranktrace/protocol';
 import {
   type Blame,
   costText,
@@ -12,7 +13,7 @@ import {
   type Verdict,
   type WaitedFor,
 } from '@ranktrace/trace';
-import { formatCount, formatNanos, formatTable, printable } from './format.ts';
+import { formatCount, formatNanos, formatTable } from './format.ts';
 import { alertLines, noAlerts, type ReportAlerts } from './report-alerts.ts';
 
 const phasesShown = 5;

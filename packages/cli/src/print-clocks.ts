@@ -1,7 +1,8 @@
 // The clocks that a trace rests on: a table by rank, where a bound says how far times may be off, and what is odd about them.
 
+import { printable } from '@ranktrace/protocol';
 import { type ClockConflictAt, type ClockOfRank, hostsText } from '@ranktrace/trace';
-import { formatCount, formatNanos, formatTable, printable } from './format.ts';
+import { formatCount, formatNanos, formatTable } from './format.ts';
 
 const ranksShown = 32;
 const oddShown = 5;

@@ -1,6 +1,7 @@
 // The report's part about collectives and sends: a table by (group, operation), one by (group, source → destination), what was odd about any
 // of them, the ones that made ranks wait longest, and the same as data.
 
+import { printable } from '@ranktrace/protocol';
 import {
   type CollectiveLine,
   type CollectiveRank,
@@ -10,7 +11,7 @@ import {
   type SendLine,
   type SpreadSummary,
 } from '@ranktrace/trace';
-import { formatCount, formatNanos, formatTable, printable } from './format.ts';
+import { formatCount, formatNanos, formatTable } from './format.ts';
 
 const linesShown = 20;
 const longestShown = 5;

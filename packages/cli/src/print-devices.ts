@@ -1,8 +1,7 @@
 // On what a run's ranks computed, as far as they say: packages, libraries, GPUs, and what the times of their ops mean.
 
-import { gpuKey, tfKeys } from '@ranktrace/protocol';
+import { gpuKey, printable, tfKeys } from '@ranktrace/protocol';
 import { opTimesText, type TraceHeader } from '@ranktrace/trace';
-import { printable } from './format.ts';
 
 type Processes = TraceHeader['processes'];
 

@@ -47,7 +47,7 @@ it('says who waits for whom, and what each rank was inside of', () => {
     'last heard of    before the end          last step  inside of                                           for',
     'rank 0 · node-0            0 ns  12, 60.0 s before  main: … › forward › layer 3 › sync › all_reduce  59.0 s',
     'rank 1 · node-1            0 ns  12, 60.0 s before  main: … › forward › layer 3 › sync › all_reduce  59.0 s',
-    '                                                    io: read·                                        59.0 s',
+    '                                                    io: read\\u000a                                   59.0 s',
     '                                                    main: … › forward › layer 3 › sync › all_reduce  59.0 s',
     '                                                    and 2 more lines',
     'rank 2 · node-2          60.0 s                  -  -',

@@ -1,8 +1,9 @@
 // The report's part about what never ended: collectives that some ranks wait in and others never entered, and what each rank was last inside
 // of; and the same as data.
 
+import { printable } from '@ranktrace/protocol';
 import { collectiveNumber, type OpenCollective, type OpenRank, type OpenSpanSummary, type OpenWorkSummary } from '@ranktrace/trace';
-import { formatCount, formatNanos, formatTable, printable } from './format.ts';
+import { formatCount, formatNanos, formatTable } from './format.ts';
 
 const collectivesShown = 10;
 const ranksShown = 32;

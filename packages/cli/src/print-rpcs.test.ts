@@ -55,15 +55,15 @@ describe('rpc part of the report', () => {
       ]),
     );
     expect(text.split('\n')).toEqual([
-      'remote calls  from → to        calls  errors  total p50/p95/p99             server            network           out · back (p50)',
-      'Push          rank 0 → rank 1  1 000       0  4.20/9.10/12.3 ms  3.10/8.00/11.0 ms  0.90/0.95/1.20 ms  400 µs · 500 µs ± 50.0 µs',
-      'Pull          rank 0 → rank 1  1 000       2  4.20/9.10/12.3 ms  3.10/8.00/11.0 ms  0.90/0.95/1.20 ms            within ± 700 µs',
-      'Ack           rank 0 → rank 1  1 000       0  4.20/9.10/12.3 ms  3.10/8.00/11.0 ms  0.90/0.95/1.20 ms                          -',
-      'Lost·[2J      rank 0 → ?           1       0       50/60/700 ns                  -                  -                          -',
+      'remote calls   from → to        calls  errors  total p50/p95/p99             server            network           out · back (p50)',
+      'Push           rank 0 → rank 1  1 000       0  4.20/9.10/12.3 ms  3.10/8.00/11.0 ms  0.90/0.95/1.20 ms  400 µs · 500 µs ± 50.0 µs',
+      'Pull           rank 0 → rank 1  1 000       2  4.20/9.10/12.3 ms  3.10/8.00/11.0 ms  0.90/0.95/1.20 ms            within ± 700 µs',
+      'Ack            rank 0 → rank 1  1 000       0  4.20/9.10/12.3 ms  3.10/8.00/11.0 ms  0.90/0.95/1.20 ms                          -',
+      'Lost\\u001b[2J  rank 0 → ?           1       0       50/60/700 ns                  -                  -                          -',
       'network = total − server, which no clock error touches; how it divides into out and back is known to ± what is shown',
       '  Pull rank 0 → rank 1: 3 retries',
       '  Ack rank 0 → rank 1: 12 whose server outlived the client: no network time',
-      '  Lost·[2J rank 0 → ?: 1 without a server span',
+      '  Lost\\u001b[2J rank 0 → ?: 1 without a server span',
     ]);
   });
 

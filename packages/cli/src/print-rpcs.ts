@@ -1,7 +1,8 @@
 // The report's part about remote calls: a table by (method, source → destination), what was odd about any of them, and the same as data.
 
+import { printable } from '@ranktrace/protocol';
 import type { LengthQuantiles, RpcParty, RpcRoute, RpcSummary } from '@ranktrace/trace';
-import { formatCount, formatNanos, formatTable, printable } from './format.ts';
+import { formatCount, formatNanos, formatTable } from './format.ts';
 
 const routesShown = 20;
 

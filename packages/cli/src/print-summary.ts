@@ -1,7 +1,8 @@
 // The end of a run on the terminal: steps, phases per rank, findings. Plain text; `--json` gives the same facts as data.
 
+import { printable } from '@ranktrace/protocol';
 import type { Finding, ProcessTotals, RankSummary, RunBlame, RunSummary, TraceHeader } from '@ranktrace/trace';
-import { formatCount, formatNanos, formatTable, printable } from './format.ts';
+import { formatCount, formatNanos, formatTable } from './format.ts';
 import { blameHeadline } from './print-blame.ts';
 import { deviceData, deviceLines } from './print-devices.ts';
 import { alertLines, aloneLines, noAlerts, type ReportAlerts } from './report-alerts.ts';
@@ -63,7 +64,7 @@ function headline({ header, totals }: RunReport): string {
   const ranks = `${header.processes.length} of ${header.worldSize} ranks`;
   const isKnown = header.processes.every(({ hostUnknown }) => hostUnknown !== true);
   const where = isKnown ? ` on ${hosts} ${hosts === 1 ? 'host' : 'hosts'}` : '';
-  return `run ${header.run}: ${ranks}${where}, ${formatCount(events)} events`;
+  return `run ${printable(header.run)}: ${ranks}${where}, ${formatCount(events)} events`;
 }
 
 function slowestSteps(summary: RunSummary): string {

@@ -23,8 +23,8 @@ import { top } from './commands/top.ts';
 import { view } from './commands/view.ts';
 import { CliError } from './errors.ts';
 import { natsOptions } from './nats-options.ts';
+import { complain, print, say } from './output.ts';
 import { retentionOf, retentionOptions } from './retention-options.ts';
-import { say } from './say.ts';
 
 /** Runs one command line; gives the exit code: 0 ok, 1 finding or failed check, 2 bad usage or input. Never throws. */
 export async function runProgram(argv: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
@@ -38,7 +38,7 @@ export async function runProgram(argv: readonly string[], environment: NodeJS.Pr
     .exitOverride()
     // Options behind a command that is run belong to it.
     .enablePositionalOptions()
-    .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'ranktrace: ')) })
+    .configureOutput({ writeOut: print, writeErr: complain, outputError: sayUsage })
     .showSuggestionAfterError()
     .addHelpText('after', exitCodes);
   const out = ['--out <dir>', 'directory of the run store', 'ranktrace-out'] as const;
@@ -408,6 +408,13 @@ Exit codes: 0 ok, 1 a finding or a failed check, 2 bad usage or input; run passe
 Example:
   ranktrace run --ranks 4 -- node train.js`;
 
+/** What commander found wrong: one line, which quotes what was typed, and below it which name may have been meant. */
+function sayUsage(text: string): void {
+  const [, message = text, suggestion = ''] = /^error: ([\s\S]*?)(?:\n(\(Did you mean [^\n]*\)))?\n$/.exec(text) ?? [];
+  say(message);
+  complain(suggestion);
+}
+
 function exitCodeOf(error: unknown): number {
   // commander has printed its own line; --help and --version are no errors.
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
@@ -417,7 +424,7 @@ function exitCodeOf(error: unknown): number {
   if (error instanceof AggregatorError || error instanceof ProtocolError || error instanceof TraceError) return 2;
   if (error instanceof Error && 'syscall' in error) return 2;
   // A bug of ours: its place matters more than a tidy line.
-  if (error instanceof Error) process.stderr.write(`${error.stack ?? ''}\n`);
+  if (error instanceof Error) complain(error.stack ?? '');
   return 1;
 }
 

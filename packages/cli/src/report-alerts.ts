@@ -2,10 +2,9 @@
 // other alert is a finding of its own.
 
 import { readAlertLog } from '@ranktrace/aggregator';
-import type { Alert } from '@ranktrace/protocol';
+import { type Alert, printable } from '@ranktrace/protocol';
 import { type Finding, isSameFault, type RunFinding, type StepRange, type ToldFault } from '@ranktrace/trace';
-import { printable } from './format.ts';
-import { say } from './say.ts';
+import { say } from './output.ts';
 
 /** Alerts of one report, oldest first. */
 export interface ReportAlerts {

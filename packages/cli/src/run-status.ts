@@ -2,7 +2,7 @@
 
 import type { Aggregator } from '@ranktrace/aggregator';
 import { formatCount } from './format.ts';
-import { say } from './say.ts';
+import { say } from './output.ts';
 
 const terminalMs = 200;
 const logMs = 5000;

@@ -63,6 +63,7 @@ export {
   readRunning,
   runningSchema,
 } from './messages.ts';
+export { printable, printableJson, printableLines } from './printable.ts';
 export { type RankNote, rankNoteSchema } from './rank-note.ts';
 export { crc32, decodeFrameHeader, encodeFrameHeader, frameHeaderBytes, isSegment, segmentMagic } from './segment.ts';
 export {

@@ -7,6 +7,7 @@
 // Invariant: the program runs as without: what goes wrong here is one line on stderr, and changes neither its output nor its exit code.
 
 import { isMainThread } from 'node:worker_threads';
+import { printable } from '@ranktrace/protocol';
 import { ProcessProfile } from './process-profile.ts';
 import { threadRecorder } from './thread-recorder.ts';
 
@@ -18,6 +19,7 @@ function start(): void {
   try {
     prof.start();
   } catch (error) {
-    process.stderr.write(`ranktrace: this program is not recorded: ${error instanceof Error ? error.message : String(error)}\n`);
+    const why = error instanceof Error ? error.message : String(error);
+    process.stderr.write(`ranktrace: this program is not recorded: ${printable(why)}\n`);
   }
 }

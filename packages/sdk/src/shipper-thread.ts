@@ -6,6 +6,7 @@
 
 import { existsSync, writeSync } from 'node:fs';
 import { BroadcastChannel, parentPort } from 'node:worker_threads';
+import { printable } from '@ranktrace/protocol';
 import { Collector } from './collector.ts';
 import { SdkError } from './errors.ts';
 import { hostClock } from './host-clock.ts';
@@ -127,7 +128,8 @@ function guard(control: SharedArrayBuffer, work: () => void | Promise<void>): vo
 function fail(control: SharedArrayBuffer, error: unknown): void {
   report(control, sessionState.error);
   const text = error instanceof SdkError ? error.message : error instanceof Error ? error.stack : String(error);
-  say(`ranktrace: recording ended: ${text}`);
+  // Of a bug the stack, a line at a time.
+  for (const line of `recording ended: ${text}`.split('\n')) say(`ranktrace: ${line}`);
   process.exit(1); // Of this thread only.
 }
 
@@ -141,7 +143,7 @@ function report(control: SharedArrayBuffer, state: number): void {
 /** Straight to the descriptor: a worker's `process.stderr` goes through the main thread, which may be blocked. */
 function say(line: string): void {
   try {
-    writeSync(2, `${line}\n`);
+    writeSync(2, `${printable(line)}\n`);
   } catch {
     // Nobody listens.
   }

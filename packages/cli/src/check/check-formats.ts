@@ -1,8 +1,9 @@
 // A check as people and pipelines read it: text in a log, Markdown in a job's summary or a pull request, JUnit in a test report, JSON in a script.
 // Names come from traces: in Markdown and XML each is made harmless where it is put.
 
+import { printable, printableJson } from '@ranktrace/protocol';
 import type { BlameChange, SeriesLevel } from '@ranktrace/trace';
-import { formatCount, formatNanos, formatTable, printable } from '../format.ts';
+import { formatCount, formatNanos, formatTable } from '../format.ts';
 import { type CheckResult, percent, phasesOf, provableLine, signed, verdictLine, verdictNames } from './check-result.ts';
 import type { RecordedSteps } from './recorded-steps.ts';
 
@@ -19,7 +20,7 @@ export function formatCheck(result: CheckResult, format: CheckFormat): string {
     case 'junit':
       return asJUnit(result);
     case 'json':
-      return `${JSON.stringify(asData(result))}\n`;
+      return `${printableJson(asData(result))}\n`;
     default:
       return `${asText(result)}\n`;
   }
@@ -131,4 +132,4 @@ function causeData({ change, before, now, ...about }: BlameChange): unknown {
 
 /** The line that `--save` prints about the file it wrote. */
 export const savedLine = (path: string, bytes: number, run: string, { steps, level }: SeriesLevel): string =>
-  `saved: ${path} (${bytes} bytes): run ${printable(run)}, ${formatCount(steps)} steps of ${formatNanos(level)}`;
+  `saved: ${printable(path)} (${bytes} bytes): run ${printable(run)}, ${formatCount(steps)} steps of ${formatNanos(level)}`;

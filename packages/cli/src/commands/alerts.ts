@@ -3,10 +3,10 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { readAlertLog } from '@ranktrace/aggregator';
-import { type Alert, alertSchema } from '@ranktrace/protocol';
+import { type Alert, alertSchema, printable } from '@ranktrace/protocol';
 import { CliError } from '../errors.ts';
-import { formatTable, printable } from '../format.ts';
-import { say } from '../say.ts';
+import { formatTable } from '../format.ts';
+import { print, printData, say } from '../output.ts';
 import { askService } from '../service-request.ts';
 
 export interface AlertsOptions {
@@ -21,7 +21,8 @@ const answerMsMax = 10_000;
 export async function alerts(directory: string | undefined, options: AlertsOptions): Promise<number> {
   const found = directory === undefined ? await ofService(options) : ofDirectory(directory, options.run);
   const inOrder = found.toSorted((a, b) => (a.firedAt < b.firedAt ? -1 : 1));
-  process.stdout.write(options.json === true ? `${JSON.stringify({ alerts: inOrder })}\n` : asText(inOrder));
+  if (options.json === true) printData({ alerts: inOrder });
+  else print(asText(inOrder));
   return inOrder.some(({ state }) => state === 'firing') ? 1 : 0;
 }
 

@@ -1,10 +1,9 @@
 // `ranktrace capture --steps N`: the trace of the same steps on all ranks, recorded now. The service coordinates; the file lies with it.
 
-import { type CaptureResult, captureResultSchema } from '@ranktrace/protocol';
+import { type CaptureResult, captureResultSchema, printable } from '@ranktrace/protocol';
 import { CliError } from '../errors.ts';
-import { printable } from '../format.ts';
 import { abortOnInterrupt } from '../interrupt.ts';
-import { say } from '../say.ts';
+import { print, printData, say } from '../output.ts';
 import { askService } from '../service-request.ts';
 
 export interface CaptureOptions {
@@ -33,7 +32,8 @@ export async function capture({ steps, atStep, last, url, run, json, token }: Ca
   const result = captureResultSchema.safeParse(parsed(answer.text)).data;
   if (result === undefined)
     throw new CliError('bad_input', `${url} answered with something else: is it a ranktrace service of this version?`);
-  process.stdout.write(json === true ? `${JSON.stringify(result)}\n` : `${textOf(result)}\n`);
+  if (json === true) printData(result);
+  else print(textOf(result));
   return result.late.length + result.dead.length === 0 ? 0 : 1;
 }
 

@@ -13,7 +13,7 @@ import { isSavedSteps, type RecordedSteps, readSavedSteps, recordedSteps, saveSt
 import { CliError } from '../errors.ts';
 import type { InputOptions } from '../inputs/open-inputs.ts';
 import { abortOnInterrupt } from '../interrupt.ts';
-import { say } from '../say.ts';
+import { print, printData, say } from '../output.ts';
 
 export interface CheckOptions extends InputOptions {
   readonly baseline?: readonly string[] | undefined;
@@ -47,7 +47,8 @@ export async function check(inputs: readonly string[], options: CheckOptions): P
   if (baseline === undefined) {
     if (format !== 'text' && format !== 'json')
       throw new CliError('bad_usage', `--format ${format} needs --baseline INPUT to compare with`);
-    process.stdout.write(format === 'json' ? `${JSON.stringify({ saved: save, run: checked.run, steps: checked.steps })}\n` : `${saved}\n`);
+    if (format === 'json') printData({ saved: save, run: checked.run, steps: checked.steps });
+    else print(saved ?? '');
     return 0;
   }
   if (saved !== undefined) say(saved);
@@ -56,7 +57,7 @@ export async function check(inputs: readonly string[], options: CheckOptions): P
     const path = options[kind];
     if (path !== undefined) writeFileSync(path, formatCheck(result, kind));
   }
-  process.stdout.write(formatCheck(result, format));
+  print(formatCheck(result, format));
   return result.verdict === 'slower' ? 1 : 0;
 }
 

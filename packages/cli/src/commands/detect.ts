@@ -4,6 +4,7 @@ import { createReadStream } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
+import { printable } from '@ranktrace/protocol';
 import {
   contextKeyOf,
   DetectorPlan,
@@ -20,9 +21,9 @@ import {
   shortSeriesOptions,
 } from '@ranktrace/trace';
 import { CliError } from '../errors.ts';
-import { formatCount, formatNanos, printable } from '../format.ts';
+import { formatCount, formatNanos } from '../format.ts';
 import { isGzip } from '../inputs/file-beginning.ts';
-import { say } from '../say.ts';
+import { print, printData, say } from '../output.ts';
 
 export interface DetectOptions {
   readonly column?: readonly string[];
@@ -54,7 +55,8 @@ export async function detect(path: string, options: DetectOptions): Promise<numb
   if (!detector.isReady && detected.findings.length === 0) {
     say(`${path} is too short to tell anything of its end${options.short ? '' : ': --short needs fewer steps'}`);
   }
-  process.stdout.write(options.json ? `${JSON.stringify(asData(detected))}\n` : asText(detected));
+  if (options.json) printData(asData(detected));
+  else print(asText(detected));
   return options.fail && detector.incident !== undefined ? 1 : 0;
 }
 

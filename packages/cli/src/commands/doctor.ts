@@ -12,6 +12,7 @@ import { type HostGpu, hostGpus } from '../host-gpus.ts';
 import { type InputOptions, openRun } from '../inputs/open-inputs.ts';
 import { abortOnInterrupt } from '../interrupt.ts';
 import { mergeAndReport } from '../merge-and-report.ts';
+import { print, printData } from '../output.ts';
 import { clocksData, formatClocks } from '../print-clocks.ts';
 
 interface Check {
@@ -48,11 +49,8 @@ async function checkMachine({ run, allowMixed, ...options }: DoctorOptions): Pro
   ];
   if (options.nats !== undefined) checks.push(await checkServer(options.nats));
   else checks.push({ name: 'nats', state: 'note', text: 'not checked: give --nats URL (a run on one host needs none)' });
-  if (options.json === true) process.stdout.write(`${JSON.stringify(checks)}\n`);
-  else
-    process.stdout.write(
-      `${formatTable([['check', 'state', ''], ...checks.map((c) => [c.name, c.state, c.text])], [false, false, false])}\n`,
-    );
+  if (options.json === true) printData(checks);
+  else print(formatTable([['check', 'state', ''], ...checks.map((c) => [c.name, c.state, c.text])], [false, false, false]));
   return checks.some((check) => check.state === 'failed') ? 1 : 0;
 }
 
@@ -62,8 +60,8 @@ async function checkClocks(inputs: readonly string[], options: DoctorOptions): P
   const { header, totals } = await mergeAndReport(opened.input, undefined, [], interrupt.signal);
   const clocks = clockReport(totals);
   const { clockConflicts = [] } = header;
-  if (options.json === true) process.stdout.write(`${JSON.stringify(clocksData(clocks, clockConflicts))}\n`);
-  else process.stdout.write(`${formatClocks(clocks, clockConflicts)}\n`);
+  if (options.json === true) printData(clocksData(clocks, clockConflicts));
+  else print(formatClocks(clocks, clockConflicts));
   return clockConflicts.some(({ isAtStep }) => !isAtStep) || clocks.some(({ method }) => method === 'unaligned') ? 1 : 0;
 }
 

@@ -2,12 +2,12 @@
 
 import { writeSync } from 'node:fs';
 import { inflate, mergeStored } from '@ranktrace/aggregator';
-import { decodeBatch, decodeBatchHeader, tableNames } from '@ranktrace/protocol';
+import { decodeBatch, decodeBatchHeader, printable, tableNames } from '@ranktrace/protocol';
 import { dumpWriter } from '@ranktrace/trace';
 import { CliError } from '../errors.ts';
 import { kindNames } from '../inputs/input-kinds.ts';
 import { type InputOptions, openRun } from '../inputs/open-inputs.ts';
-import { say } from '../say.ts';
+import { say } from '../output.ts';
 
 export async function dump(inputs: readonly string[], options: InputOptions & { readonly batches?: boolean }): Promise<number> {
   using opened = await openRun(inputs, options);
@@ -35,7 +35,9 @@ function printBatch(bytes: Uint8Array): void {
   const { tables } = decodeBatch(bytes, inflate);
   const rows = tableNames.filter((name) => tables[name].length > 0).map((name) => `${name} ${tables[name].length}`);
   const about = `run ${run}  rank ${rank}  incarnation ${incarnation}  batch ${pruned === undefined ? '' : `${pruned.from} to `}${sequence}  ${bytes.length} B  watermark ${watermark} ns`;
-  writeAll(Buffer.from(`${about}${last ? '  last' : ''}${pruned === undefined ? '' : `  ${pruned.what} pruned`}  ${rows.join(', ')}\n`));
+  writeAll(
+    Buffer.from(`${printable(about)}${last ? '  last' : ''}${pruned === undefined ? '' : `  ${pruned.what} pruned`}  ${rows.join(', ')}\n`),
+  );
 }
 
 /** Writes to stdout, waiting for a slow reader: a dump may be far larger than memory. */

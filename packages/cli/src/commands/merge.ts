@@ -1,12 +1,14 @@
 // `ranktrace merge INPUT… -o FILE`: one trace out of what ranks left on disk, or of what torch.profiler wrote on each; a trace in another format.
 
 import { traceFormatOf } from '@ranktrace/aggregator';
+import { printable } from '@ranktrace/protocol';
 import { RunBlameSink } from '@ranktrace/trace';
 import { CliError } from '../errors.ts';
 import { formatBytes } from '../format.ts';
 import { type InputOptions, openRun } from '../inputs/open-inputs.ts';
 import { abortOnInterrupt } from '../interrupt.ts';
 import { mergeAndReport } from '../merge-and-report.ts';
+import { print, printData } from '../output.ts';
 import { formatReport, reportData } from '../print-summary.ts';
 
 export interface MergeCommandOptions extends InputOptions {
@@ -24,7 +26,7 @@ export async function merge(inputs: readonly string[], options: MergeCommandOpti
     if (interrupt.signal.aborted) throw new CliError('failed', `Interrupted: "${options.output}" was not written`);
     throw error;
   });
-  if (options.json === true) process.stdout.write(`${JSON.stringify({ ...(reportData(report) as object), trace: options.output })}\n`);
-  else process.stdout.write(`${formatReport(report, steps.blame)}\n\ntrace: ${options.output} (${formatBytes(report.bytes)})\n`);
+  if (options.json === true) printData({ ...(reportData(report) as object), trace: options.output });
+  else print(`${formatReport(report, steps.blame)}\n\ntrace: ${printable(options.output)} (${formatBytes(report.bytes)})`);
   return 0;
 }

@@ -1,5 +1,6 @@
 // torch's own key averages, as its `key_averages().table()` prints them: of a torch.profiler file, or of one rank of a run.
 
+import { printable } from '@ranktrace/protocol';
 import {
   averagesTable,
   functionAverages,
@@ -9,7 +10,7 @@ import {
   tableHeader,
   totalAverage,
 } from '@ranktrace/trace';
-import { printable } from '../format.ts';
+import { print, printData } from '../output.ts';
 
 export interface AveragesOptions {
   /** torch's name of a sort key, or its camelCase. */
@@ -30,19 +31,18 @@ export function printAverages(table: KinetoTable, options: AveragesOptions): num
   const averages = functionAverages(events, { groupByInputShape, groupByStackN, includePythonFunctions });
   if (options.json) {
     const rows = sortAverages(averages, options.sort).slice(0, options.limit);
-    process.stdout.write(`${JSON.stringify([...rows, totalAverage(events, { includePythonFunctions })])}\n`);
+    printData([...rows, totalAverage(events, { includePythonFunctions })]);
     return 0;
   }
   // Files of 2021 do not tell what was on.
   const recorded = { profileMemory: table.isOn('profile_memory') || table.memory.length > 0, withFlops: table.isOn('with_flops') };
   const header = tableHeader(table.metadata);
-  process.stdout.write(
+  print(
     averagesTable(averages, {
-      ...(header !== undefined && { header }),
+      ...(header !== undefined && { header: printable(header) }),
       sortBy: options.sort,
       rowLimit: options.limit === Number.POSITIVE_INFINITY ? -1 : (options.limit ?? -1),
       ...recorded,
-      ...(header === undefined ? {} : { header: printable(header) }),
     }),
   );
   return 0;

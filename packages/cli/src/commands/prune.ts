@@ -1,11 +1,12 @@
 // `ranktrace prune DIR`: retention by hand, or from a timer where no service runs.
 
 import { describePruned, type PruneResult, pruneStore } from '@ranktrace/aggregator';
+import { printable } from '@ranktrace/protocol';
 import { CliError } from '../errors.ts';
 import { formatBytes } from '../format.ts';
 import { abortOnInterrupt } from '../interrupt.ts';
+import { print, printData, say } from '../output.ts';
 import { type RetentionArguments, retentionOf } from '../retention-options.ts';
-import { say } from '../say.ts';
 
 export interface PruneCommandOptions extends RetentionArguments {
   readonly dryRun?: boolean;
@@ -26,12 +27,13 @@ export async function prune(directory: string, options: PruneCommandOptions): Pr
     throw error;
   });
   for (const line of result.skipped) say(line);
-  process.stdout.write(json ? `${JSON.stringify({ dryRun, ...result })}\n` : asText(result, dryRun));
+  if (json) printData({ dryRun, ...result });
+  else print(asText(result, dryRun));
   return result.skipped.length === 0 ? 0 : 1;
 }
 
 function asText({ pruned, bytesBefore, bytesAfter }: PruneResult, dryRun: boolean): string {
   const sum = `${formatBytes(bytesBefore)} before, ${formatBytes(bytesAfter)} after`;
   const lines = pruned.length === 0 ? ['nothing to prune'] : describePruned(pruned);
-  return `${[...lines, `${sum}${dryRun ? ' (dry run: nothing was changed)' : ''}`].join('\n')}\n`;
+  return [...lines, `${sum}${dryRun ? ' (dry run: nothing was changed)' : ''}`].map(printable).join('\n');
 }

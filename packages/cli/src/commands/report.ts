@@ -5,6 +5,7 @@ import { CollectiveSink, clockReport, OpenWorkSink, RpcSink, RunBlameSink, type 
 import { type InputOptions, openRun } from '../inputs/open-inputs.ts';
 import { abortOnInterrupt } from '../interrupt.ts';
 import { mergeAndReport } from '../merge-and-report.ts';
+import { print, printData } from '../output.ts';
 import { blameData, formatBlame } from '../print-blame.ts';
 import { clocksData, formatClocks } from '../print-clocks.ts';
 import { collectivesData, formatCollectives } from '../print-collectives.ts';
@@ -46,7 +47,7 @@ export async function report(inputs: readonly string[], options: ReportOptions):
       remoteCalls: rpcsData(rpcs.summary),
       openWork: openWorkData(openWork.summary),
     };
-    process.stdout.write(`${JSON.stringify(data)}\n`);
+    printData(data);
     return 0;
   }
   const blocks = [
@@ -58,6 +59,6 @@ export async function report(inputs: readonly string[], options: ReportOptions):
     formatRpcs(rpcs.summary),
     formatOpenWork(openWork.summary),
   ];
-  process.stdout.write(`${blocks.filter((block) => block !== '').join('\n\n')}\n`);
+  print(blocks.filter((block) => block !== '').join('\n\n'));
   return 0;
 }

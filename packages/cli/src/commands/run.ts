@@ -21,21 +21,21 @@ import {
   startAggregator,
   traceFormatOf,
 } from '@ranktrace/aggregator';
-import type { Alert, RankNote } from '@ranktrace/protocol';
+import { type Alert, printable, type RankNote } from '@ranktrace/protocol';
 import { RunBlameSink } from '@ranktrace/trace';
 import { CliError } from '../errors.ts';
-import { formatBytes, printable } from '../format.ts';
+import { formatBytes } from '../format.ts';
 import { oneGpuEach } from '../host-gpus.ts';
 import { abortOnInterrupt } from '../interrupt.ts';
 import { mergeAndReport } from '../merge-and-report.ts';
 import { openBrowser, pageAddress } from '../open-browser.ts';
+import { print, printData, say } from '../output.ts';
 import { pageDirectory } from '../page-directory.ts';
 import { formatReport, reportData } from '../print-summary.ts';
 import { RankNotes } from '../rank-notes.ts';
 import { RankProcesses } from '../rank-processes.ts';
 import { RecordedRuns } from '../recorded-runs.ts';
 import { type RunStatus, showRunStatus } from '../run-status.ts';
-import { say } from '../say.ts';
 
 export interface RunOptions {
   /** Default: 1, and with `gpus` as many as there are GPUs. */
@@ -174,8 +174,9 @@ async function writeRuns(
       const data = { ...(reportData(report) as object), ...(alerts === undefined ? {} : { alerts }), trace: path, exitCode };
       const opens = `open it at ui.perfetto.dev, or: ranktrace view ${join(out, run)}`;
       const blocks = [formatReport(report, steps.blame), ...(alerts === undefined ? [] : [alertLines(alerts)])];
-      const text = `\n${blocks.join('\n\n')}\n\ntrace: ${path} (${formatBytes(report.bytes)}; ${opens})`;
-      process.stdout.write(`${json === true ? JSON.stringify(data) : text}\n`);
+      const text = `\n${blocks.join('\n\n')}\n\ntrace: ${printable(path)} (${formatBytes(report.bytes)}; ${printable(opens)})`;
+      if (json === true) printData(data);
+      else print(text);
       written++;
     } catch (error) {
       failed++;

@@ -14,12 +14,13 @@ import {
   type ServeConfig,
   startAggregator,
 } from '@ranktrace/aggregator';
+import { printable } from '@ranktrace/protocol';
 import { CliError } from '../errors.ts';
-import { formatBytes, formatCount, printable } from '../format.ts';
+import { formatBytes, formatCount } from '../format.ts';
 import { abortOnInterrupt } from '../interrupt.ts';
 import { mergeAndReport } from '../merge-and-report.ts';
+import { complain, print, say } from '../output.ts';
 import { findPageDirectory } from '../page-directory.ts';
-import { say } from '../say.ts';
 
 export interface ServeOptions {
   readonly listen: string;
@@ -68,9 +69,9 @@ async function checkOnly({ config, nats }: ServeOptions): Promise<number> {
   if (config === undefined) throw new CliError('bad_usage', '--check-config needs --config FILE');
   const check = await checkConfig(config);
   const errors = 'errors' in check ? check.errors : natsErrors(config, check.config, nats);
-  for (const line of errors) process.stderr.write(`${printable(line)}\n`);
+  for (const line of errors) complain(printable(line));
   if (errors.length > 0) return 2;
-  process.stdout.write('ok\n');
+  print('ok');
   return 0;
 }
 

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { deflateRawSync } from 'node:zlib';
 import { RunStore } from '@ranktrace/aggregator';
-import { encodeBatch } from '@ranktrace/protocol';
+import { encodeBatch, printable } from '@ranktrace/protocol';
 import {
   type ClusterOptions,
   ClusterSimulation,
@@ -25,8 +25,8 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { CliError } from '../errors.ts';
 import { formatBytes, formatCount, formatNanos } from '../format.ts';
 import { abortOnInterrupt, type Interrupt } from '../interrupt.ts';
+import { print, printData, say } from '../output.ts';
 import { showProgress } from '../progress.ts';
-import { say } from '../say.ts';
 
 export interface SimulateOptions {
   readonly ranks: number;
@@ -81,9 +81,8 @@ export async function simulate(options: SimulateOptions): Promise<number> {
   writeTruth(join(partial.path, run, 'truth.json'), simulation.truth);
   renameSync(join(partial.path, run), directory);
   const { truth } = simulation;
-  process.stdout.write(
-    options.json === true ? `${JSON.stringify(asData(truth, written, directory))}\n` : asText(truth, written, directory),
-  );
+  if (options.json === true) printData(asData(truth, written, directory));
+  else print(asText(truth, written, directory));
   return 0;
 }
 
@@ -175,7 +174,7 @@ function asText(truth: ClusterTruth, { events, batches, bytes }: Written, direct
     lines.push(`lost on purpose: ${parts.join(', ')}`);
   }
   lines.push(`store: ${directory} (ranktrace merge ${directory} -o ${cluster.run}.pftrace)`, `truth: ${join(directory, 'truth.json')}`);
-  return `${lines.join('\n')}\n`;
+  return lines.map(printable).join('\n');
 }
 
 function asData(truth: ClusterTruth, written: Written, directory: string): unknown {

@@ -1,12 +1,14 @@
 // `ranktrace table INPUT…`: calls, total, self and average time per name over all ranks; of one torch.profiler file, or of one rank of a run,
 // torch's own table.
 
+import { printable } from '@ranktrace/protocol';
 import { type KeyAverage, KeyAveragesSink, type KinetoTable, KinetoTableSink, tableHeader } from '@ranktrace/trace';
 import { CliError } from '../errors.ts';
-import { formatCount, formatNanos, formatTable, printable } from '../format.ts';
+import { formatCount, formatNanos, formatTable } from '../format.ts';
 import { type InputOptions, openRun, openTorchTable, type RunInput } from '../inputs/open-inputs.ts';
 import type { TorchProfile } from '../inputs/torch-job.ts';
 import { mergeAndReport } from '../merge-and-report.ts';
+import { print, printData } from '../output.ts';
 import { printAverages } from './print-averages.ts';
 
 const keys = { self: 'self', total: 'total', avg: 'average', calls: 'count', name: 'key' } as const;
@@ -58,9 +60,13 @@ export async function table(inputs: readonly string[], options: TableOptions): P
   const rows = [...averages.averages].sort((a, b) => (column === 'key' ? (a.key < b.key ? -1 : 1) : b[column] - a[column]));
   const shown = rows.slice(0, limit);
   const header = tableHeader(...averages.processes.map(({ metadata }) => metadata));
-  if (!json && header !== undefined) process.stdout.write(`${printable(header)}\n`);
-  process.stdout.write(json ? `${JSON.stringify([...shown, totalOf(rows)].map(asData))}\n` : `${asText(shown)}\n`);
-  if (!json && shown.length < rows.length) process.stdout.write(`(${rows.length - shown.length} more: --limit)\n`);
+  if (json) {
+    printData([...shown, totalOf(rows)].map(asData));
+    return 0;
+  }
+  if (header !== undefined) print(printable(header));
+  print(asText(shown));
+  if (shown.length < rows.length) print(`(${rows.length - shown.length} more: --limit)`);
   return 0;
 }
 

@@ -1,7 +1,9 @@
 // Lines of text for a terminal: pieces with a style, laid out to a width. Nothing here knows a run.
 //
 // Invariant: nothing is cut but words; a number is shown whole or not at all. A line is cut to the width before it is painted, so that colours
-// take no room.
+// take no room. All that is painted is printable.
+
+import { printable } from '@ranktrace/protocol';
 
 export type Style = 'bold' | 'dim' | 'red' | 'yellow' | 'green';
 export type Piece = readonly [text: string, style?: Style | undefined];
@@ -15,7 +17,7 @@ export function paint(line: Line, columns: number, colour: boolean): string {
   let left = columns;
   let text = '';
   for (const [piece, style] of line) {
-    const shown = piece.slice(0, left);
+    const shown = printable(piece).slice(0, left);
     left -= shown.length;
     text += colour && style !== undefined && shown !== '' ? `\u001b[${codes[style]}m${shown}\u001b[0m` : shown;
   }

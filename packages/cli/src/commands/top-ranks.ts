@@ -13,10 +13,11 @@ import {
   nanosPerSecond,
   type Overview,
   type OverviewRank,
+  printable,
   type RankStatus,
 } from '@ranktrace/protocol';
 import { isWaitingPhase } from '@ranktrace/trace';
-import { formatCount, formatNanos, printable } from '../format.ts';
+import { formatCount, formatNanos } from '../format.ts';
 import { scaleOf, stepBars } from './top-chart.ts';
 import { cut, type Line, type Style } from './top-lines.ts';
 import type { TopState } from './top-source.ts';

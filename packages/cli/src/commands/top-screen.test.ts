@@ -111,7 +111,7 @@ describe('the screen', () => {
       '',
       'alert critical  steps take 12.7 % longer since step 1180 (rank 2 works 26.0 ms more in backward)',
       '1 alerts resolved:  ranktrace alerts',
-      'note  clocks: aligned·within ± 3 µs',
+      'note  clocks: aligned\\u000awithin ± 3 µs',
     ]);
   });
 

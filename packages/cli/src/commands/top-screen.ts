@@ -11,9 +11,9 @@
 //
 // Figures are of the steps that were read, however many of them are drawn: they are the same at any size of the terminal.
 
-import type { Alert, Overview, ViewFinding } from '@ranktrace/protocol';
+import { type Alert, type Overview, printable, type ViewFinding } from '@ranktrace/protocol';
 import { costText } from '@ranktrace/trace';
-import { formatCount, formatNanos, printable } from '../format.ts';
+import { formatCount, formatNanos } from '../format.ts';
 import { scaleOf, stepBars } from './top-chart.ts';
 import { cut, firstLines, flowed, type Line, type Piece, paint, type Style, wrapped } from './top-lines.ts';
 import { inPhase, lostOf, rankLines, workOf } from './top-ranks.ts';

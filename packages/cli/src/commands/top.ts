@@ -8,6 +8,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CliError } from '../errors.ts';
 import { abortOnInterrupt } from '../interrupt.ts';
+import { print } from '../output.ts';
 import { type TopScreen, topLine, topLines } from './top-screen.ts';
 import { TopSource, type TopState } from './top-source.ts';
 
@@ -54,7 +55,7 @@ async function asLines(source: TopSource, { run, interval, once = false }: TopOp
     }
     if (once && state === undefined) throw new CliError('bad_input', 'There is no run that is open');
     const line = state === undefined ? 'no run yet' : topLine(state);
-    if (isFirst || line !== told) process.stdout.write(`${once ? '' : `${clock()}  `}${line}\n`);
+    if (isFirst || line !== told) print(`${once ? '' : `${clock()}  `}${line}`);
     told = line;
     const isOver = state !== undefined && state.ranks.length >= state.worldSize && state.ranks.every(({ ended }) => ended);
     if (once || isOver) return 0;

@@ -6,9 +6,9 @@ import { type AccessTokens, type ListenOptions, startViewer } from '@ranktrace/a
 import { type InputOptions, openRuns } from '../inputs/open-inputs.ts';
 import { abortOnInterrupt } from '../interrupt.ts';
 import { openBrowser, pageAddress } from '../open-browser.ts';
+import { print, say } from '../output.ts';
 import { pageDirectory } from '../page-directory.ts';
 import { showProgress } from '../progress.ts';
-import { say } from '../say.ts';
 import { parseListen } from './serve.ts';
 
 export interface ViewOptions extends InputOptions {
@@ -44,7 +44,7 @@ export async function view(paths: readonly string[], options: ViewOptions): Prom
   );
   const isTerminal = process.stdout.isTTY === true;
   say(`view: ${address} (Ctrl-C ends it)`);
-  if (!isTerminal) process.stdout.write(`${address}\n`);
+  if (!isTerminal) print(address);
   else if (options.open) openBrowser(address, options.environment);
   const started = performance.now();
   try {

@@ -2,7 +2,7 @@
 
 import { type BatchSource, isNdtimeline, ndtimelineSources, TraceError } from '@ranktrace/trace';
 import { CliError } from '../errors.ts';
-import { say } from '../say.ts';
+import { say } from '../output.ts';
 import type { Input } from './input-kinds.ts';
 import { readTorchFiles, type TorchFile } from './torch-files.ts';
 

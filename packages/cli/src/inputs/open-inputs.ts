@@ -14,7 +14,7 @@ import { type MergeInput, openBatchLog, type StoredSource, type ViewInput } from
 import { limits } from '@ranktrace/protocol';
 import type { KinetoTable } from '@ranktrace/trace';
 import { CliError } from '../errors.ts';
-import { say } from '../say.ts';
+import { say } from '../output.ts';
 import { type Input, type InputKind, inputsOf, isRunStore, kindNames } from './input-kinds.ts';
 import { openNdtimelineFile } from './ndtimeline-file.ts';
 import { openPerfettoFile } from './perfetto-file.ts';

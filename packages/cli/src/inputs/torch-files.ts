@@ -5,8 +5,8 @@ import { createReadStream, statSync } from 'node:fs';
 import { createGunzip } from 'node:zlib';
 import { KinetoReader, type KinetoReaderOptions, type KinetoTable, TraceError } from '@ranktrace/trace';
 import { CliError } from '../errors.ts';
+import { say } from '../output.ts';
 import { type Progress, showProgress } from '../progress.ts';
-import { say } from '../say.ts';
 import { startsAsGzip } from './file-beginning.ts';
 import type { Input } from './input-kinds.ts';
 

@@ -21,7 +21,7 @@ import {
   leftOutText,
 } from '@ranktrace/trace';
 import { CliError } from '../errors.ts';
-import { say } from '../say.ts';
+import { say } from '../output.ts';
 import type { Input } from './input-kinds.ts';
 import { byRank, distributedInfo, whyNotOneJob } from './one-job.ts';
 import { readTorchFiles, type TorchFile } from './torch-files.ts';

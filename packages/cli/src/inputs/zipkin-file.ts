@@ -5,7 +5,7 @@ import { gunzipSync } from 'node:zlib';
 import { type BatchSource, readZipkin, TraceError } from '@ranktrace/trace';
 import { CliError } from '../errors.ts';
 import { formatCount } from '../format.ts';
-import { say } from '../say.ts';
+import { say } from '../output.ts';
 import { isGzip } from './file-beginning.ts';
 
 /** Bytes of a file, zipped or not: it is held as a whole. That the trace package takes (`zipkinBytesMax`). */

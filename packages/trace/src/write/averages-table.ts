@@ -3,6 +3,7 @@
 // Names are the keys of the rows in camelCase; torch's own (`self_cpu_time_total`, `cuda_time_total`) are accepted too, and `cuda`,
 // `xpu`, `privateuse1` mean the device, whichever it is.
 
+import { printable, printableLines } from '@ranktrace/protocol';
 import type { FunctionAverage } from '../analyse/function-averages.ts';
 import { TraceError } from '../errors.ts';
 import { formatMemory, formatShare, formatTime, toFixedEven } from './torch-formats.ts';
@@ -22,7 +23,7 @@ export interface AveragesTableOptions {
   readonly maxSrcColumnWidth?: number;
   readonly maxNameColumnWidth?: number;
   readonly maxShapesColumnWidth?: number;
-  /** A line of text above the table. */
+  /** Text above the table. */
   readonly header?: string;
   /** Leave out rows that are inside another: of key averages those whose first event is. Shares and footer stay those of all rows. */
   readonly topLevelEventsOnly?: boolean;
@@ -82,12 +83,20 @@ export function sortAverages<Row extends AveragesTableRow>(rows: readonly Row[],
   });
 }
 
+/** Names, shapes and frames of a row as they are printed: a line end in one would be a row of its own. */
+const printableRow = (row: AveragesTableRow): AveragesTableRow => ({
+  ...row,
+  key: printable(row.key),
+  inputShapes: printable(shapesText(row)),
+  stack: row.stack.map(printable),
+});
+
 /** The table as text, with a line end after its last line; empty without rows. */
 export function averagesTable(averages: readonly AveragesTableRow[], options: AveragesTableOptions = {}): string {
   if (averages.length === 0) return '';
   const { rowLimit = 100, maxSrcColumnWidth = 75, maxNameColumnWidth = 55, maxShapesColumnWidth = 80, profileMemory = false } = options;
   const { header, timeUnit, device = 'CUDA', topLevelEventsOnly = false } = options;
-  const rows = options.sortBy === undefined ? averages : sortAverages(averages, options.sortBy);
+  const rows = (options.sortBy === undefined ? averages : sortAverages(averages, options.sortBy)).map(printableRow);
 
   const hasDeviceTime = rows.some((row) => row.selfDeviceTimeTotal > 0);
   const hasDeviceMemory = rows.some((row) => row.selfDeviceMemoryUsage > 0);
@@ -150,7 +159,7 @@ export function averagesTable(averages: readonly AveragesTableRow[], options: Av
   const source = columns.findIndex((column) => column.isLeft);
 
   const lines: string[] = [];
-  if (header !== undefined) lines.push('='.repeat(separator.length - 2), header);
+  if (header !== undefined) lines.push('='.repeat(separator.length - 2), printableLines(header));
   if (topLevelEventsOnly) lines.push('='.repeat(separator.length - 2), 'This report only display top-level ops statistics');
   lines.push(separator, format(columns.map((column) => column.heading)), separator);
   const listed = topLevelEventsOnly ? rows.filter((row) => row.isTopLevel) : rows;

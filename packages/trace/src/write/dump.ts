@@ -14,7 +14,7 @@
 // `rank 3 restart 1`. Names that are not plain words (control characters, quotes, brackets, several spaces) are JSON strings, so a
 // line is always one line. Category, arguments and flow stand only where there are some.
 
-import { nanosPerMs, nanosPerSecond } from '@ranktrace/protocol';
+import { nanosPerMs, nanosPerSecond, printableJson } from '@ranktrace/protocol';
 import type {
   ProcessPlace,
   ProcessTotals,
@@ -122,7 +122,7 @@ class TextArguments implements ArgumentVisitor {
 }
 
 const pair = (key: string, value: string | number): string =>
-  `${quoted(key)}=${typeof value === 'number' ? String(value) : JSON.stringify(value)}`;
+  `${quoted(key)}=${typeof value === 'number' ? String(value) : printableJson(value)}`;
 
 const braced = (pairs: readonly string[]): string[] => (pairs.length === 0 ? [] : [`{${pairs.join(', ')}}`]);
 
@@ -141,7 +141,7 @@ const listed = (counts: Readonly<Record<string, number>>): string =>
 
 /** Text as it is where that cannot be mistaken for the layout, a JSON string otherwise. */
 function quoted(text: string): string {
-  return /^[^\p{C}\p{Z}"{}[\]=]+( [^\p{C}\p{Z}"{}[\]=]+)*$/u.test(text) ? text : JSON.stringify(text);
+  return /^[^\p{C}\p{Z}"{}[\]=]+( [^\p{C}\p{Z}"{}[\]=]+)*$/u.test(text) ? text : printableJson(text);
 }
 
 function milliseconds(ns: number): string {
