@@ -87,6 +87,29 @@ test('serves the page: types, and what a browser may keep', () =>
     expect((await get(service, '/healthz')).body).toBe('ok\n');
   }));
 
+test('HEAD answers as GET does, without the body', () =>
+  withService({ status: () => ({ type: 'status', runs: [], quarantined: 0, expired: 0 }) }, async (service) => {
+    for (const path of ['/healthz', '/', '/status', '/assets/plain.css', '/nothing']) {
+      const [full, head] = [await get(service, path), await get(service, path, {}, 'HEAD')];
+      const told = ({ code, headers }: Answer): unknown[] => [
+        code,
+        headers['content-type'],
+        headers['cache-control'],
+        headers['content-length'],
+      ];
+      expect(told(head)).toEqual(told(full));
+      expect(head.headers['content-length']).toBe(`${full.body.length}`);
+      expect(head.body).toBe('');
+    }
+    expect((await get(service, '/healthz', {}, 'PUT')).headers.allow).toBe('GET, HEAD');
+  }));
+
+test('HEAD opens nothing that GET does not', () =>
+  withService({ token: 'secret' }, async (service) => {
+    expect((await get(service, '/', {}, 'HEAD')).code).toBe(401);
+    expect((await get(service, '/', { authorization: 'Bearer secret' }, 'HEAD')).code).toBe(200);
+  }));
+
 test('no path leads out of the page', () =>
   withService({}, async (service) => {
     for (const path of [
@@ -251,7 +274,7 @@ async function opens(service: HttpService, token: string | undefined): Promise<s
 
 const parts = {
   view: new ExampleRuns(),
-  status: () => ({ type: 'status' as const, runs: [], quarantined: 0 }),
+  status: () => ({ type: 'status' as const, runs: [], quarantined: 0, expired: 0 }),
   capture: async () => ({ body: 'captured' }),
 };
 const withIngest = (): Partial<HttpServiceOptions> => ({

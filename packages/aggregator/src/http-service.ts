@@ -9,6 +9,8 @@
 //   WS  /v1/view      pages                         view/view-socket.ts
 //   GET …             the page                      page-files.ts
 //
+// HEAD answers as GET does, without the body.
+//
 // Who may is decided in page-access.ts, before anything else. Every answer carries headers that let a page load and reach nothing but this
 // port, be framed by nobody, and tell nobody where it is: what a trace is named cannot make a browser do anything.
 
@@ -186,14 +188,18 @@ export class HttpService {
       this.#options.onNotice(`Cannot answer ${request.method} ${pathOf(request)}: ${messageOf(error)}`);
       return { code: 500, body: 'this failed; the service said why where it runs\n' };
     });
-    response.writeHead(code, { 'content-type': 'text/plain', 'cache-control': 'no-store', ...securityHeaders, ...headers }).end(body);
+    const length = { 'content-length': Buffer.byteLength(body) };
+    response
+      .writeHead(code, { 'content-type': 'text/plain', 'cache-control': 'no-store', ...length, ...securityHeaders, ...headers })
+      .end(request.method === 'HEAD' ? undefined : body);
   }
 
   async #answerTo(request: IncomingMessage, response: ServerResponse): Promise<Answer> {
     const path = pathOf(request);
     const { status, metrics, capture, alerts } = this.#options;
     const captures = request.method === 'POST' && path === '/v1/capture' ? capture : undefined;
-    if (request.method !== 'GET' && captures === undefined) return { code: 405, body: 'only GET\n', headers: { allow: 'GET' } };
+    const reads = request.method === 'GET' || request.method === 'HEAD';
+    if (!reads && captures === undefined) return { code: 405, body: 'only GET and HEAD\n', headers: { allow: 'GET, HEAD' } };
     if (path === '/healthz') return { body: 'ok\n' };
     const entry = this.#access.pageEntry(request);
     if (entry !== undefined) return { code: 303, body: '', headers: { location: entry.location, 'set-cookie': entry.cookie } };
