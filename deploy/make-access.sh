@@ -71,10 +71,10 @@ add_user() {
     "$name" "$password" "$publish" "$subscribe" > "users/$name"
 }
 
-# JetStream's requests of an aggregator: make and see the stream of batches, keep consumers of its own on it, acknowledge.
+# JetStream's requests of an aggregator: make, see, bound and purge the stream of batches, keep consumers of its own on it, see all, acknowledge.
 api="\$JS.API"
-stream="\"$api.INFO\", \"$api.STREAM.INFO.RANKTRACE\", \"$api.STREAM.CREATE.RANKTRACE\""
-consumers="\"$api.CONSUMER.*.RANKTRACE.>\", \"$api.CONSUMER.DURABLE.CREATE.RANKTRACE.>\", \"$api.CONSUMER.MSG.NEXT.RANKTRACE.>\""
+stream="\"$api.INFO\", \"$api.STREAM.INFO.RANKTRACE\", \"$api.STREAM.CREATE.RANKTRACE\", \"$api.STREAM.UPDATE.RANKTRACE\", \"$api.STREAM.PURGE.RANKTRACE\""
+consumers="\"$api.CONSUMER.LIST.RANKTRACE\", \"$api.CONSUMER.*.RANKTRACE.>\", \"$api.CONSUMER.DURABLE.CREATE.RANKTRACE.>\", \"$api.CONSUMER.MSG.NEXT.RANKTRACE.>\""
 answers="\"ranktrace.v1.*.control\", \"ranktrace.v1.*.alert\", \"ranktrace.v1.*.inbox.>\", \"\$JS.ACK.RANKTRACE.>\""
 add_user aggregator "[$stream, $consumers, $answers]" '"ranktrace.v1.*.clock", "ranktrace.inbox.>"' "RANKTRACE_TOKEN=$(cat token)" \
   "RANKTRACE_READ_TOKEN=$(cat read-token)"

@@ -14,7 +14,7 @@ import { read, repository } from './source-files.ts';
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-metrics-'));
 afterAll(() => rmSync(directory, { recursive: true }));
 
-const { all } = new Metrics({ status: () => ({ type: 'status', runs: [], quarantined: 0 }) });
+const { all } = new Metrics({ status: () => ({ type: 'status', runs: [], quarantined: 0, expired: 0 }) });
 const labelsOf = new Map(all.map(({ name, labels }) => [name, labels]));
 
 /** Runs promtool; gives what it said. */

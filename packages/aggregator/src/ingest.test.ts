@@ -48,6 +48,26 @@ test('stores, recognises duplicates, and knows the state', () =>
     expect(live.rows('demo', 0).get('phases')).toBe(4);
   }));
 
+test('a batch of another run or rank than its subject is for is refused, kept aside and counted', () =>
+  withPipeline(({ ingest, stores, quarantine }) => {
+    const subjects = [
+      'ranktrace.v1.runA.batch.0',
+      'ranktrace.v1.runB.batch.1',
+      'ranktrace.v1.runB.batch.00',
+      'ranktrace.v1.runB.batch.0.0',
+    ];
+    for (const subject of subjects) {
+      expect(ingest(makeBatch({ run: 'runB' }), subject)).toEqual({
+        result: 'refused',
+        batch: 'runB.0.0001.0',
+        reason: `it says that it is of run "runB", rank 0, which "${subject}" is not for`,
+      });
+    }
+    expect(stores.runs()).toEqual([]);
+    expect(quarantine.count).toBe(subjects.length);
+    expect(ingest(makeBatch({ run: 'runB' }), 'ranktrace.v1.runB.batch.0').result).toBe('stored');
+  }));
+
 test('a rank cannot send what stands for other batches', () =>
   withPipeline(({ ingest, stores }) => {
     const events = { span: 0, instant: 0, counter: 0, step: 0, collective: 0, rpc: 0 };

@@ -2,12 +2,12 @@
 //
 //   bytes ──► header ──► there already? ──► whole body checked ──► stored ──► live state ──► 'stored'
 //               │                                 │
-//               └──────────── bad ────────────────┴──► quarantine, counted ──► 'refused'
+//               └──── bad, of another sender ─────┴──► quarantine, counted ──► 'refused'
 //
 // Invariants: never throws; 'stored' and 'duplicate' mean the batch is in the store, so it may be acknowledged; what is in the store can be
 // decoded, because the whole body was checked before.
 
-import { type Batch, type BatchHeader, batchId, decodeBatch, decodeBatchHeader } from '@ranktrace/protocol';
+import { type Batch, type BatchHeader, batchId, batchSubject, decodeBatch, decodeBatchHeader } from '@ranktrace/protocol';
 import type { AlertService } from './alert/alert-service.ts';
 import { messageOf } from './errors.ts';
 import { inflate } from './inflate.ts';
@@ -26,8 +26,11 @@ export type IngestResult =
   | { readonly result: 'stored' | 'duplicate'; readonly batch: string }
   | { readonly result: 'refused' | 'unavailable'; readonly batch: string; readonly reason: string };
 
-/** Takes the bytes of one batch. They may be a view: nothing is kept of them after the call. */
-export type Ingest = (bytes: Uint8Array) => IngestResult;
+/**
+ * Takes the bytes of one batch. They may be a view: nothing is kept of them after the call. `subject`: the one it came on, which NATS permitted its
+ * sender, so a batch of another run or rank is refused; without it the header alone says whose it is.
+ */
+export type Ingest = (bytes: Uint8Array, subject?: string) => IngestResult;
 
 export interface IngestParts {
   readonly stores: RunStores;
@@ -48,7 +51,7 @@ export function createIngest({ stores, live, replays, metrics, alerts, quarantin
     where.add(bytes);
     return { result: 'refused', batch, reason: reasonOf(error) };
   };
-  const take: Ingest = (bytes) => {
+  const take: Ingest = (bytes, subject) => {
     let header: BatchHeader;
     try {
       header = decodeBatchHeader(bytes);
@@ -56,6 +59,10 @@ export function createIngest({ stores, live, replays, metrics, alerts, quarantin
       return refuse(bytes, '', quarantine, error);
     }
     const batch = batchId(header);
+    if (subject !== undefined && subject !== batchSubject(header.run, header.rank)) {
+      const reason = `it says that it is of run "${header.run}", rank ${header.rank}, which "${subject}" is not for`;
+      return refuse(bytes, batch, quarantine, reason);
+    }
     // It would stand for batches that never came.
     if (header.pruned !== undefined) return { result: 'refused', batch, reason: 'it was pruned: only a run store may hold it' };
     if (runs?.has(header.run) === false) {
@@ -86,8 +93,8 @@ export function createIngest({ stores, live, replays, metrics, alerts, quarantin
       return { result: 'unavailable', batch, reason: reasonOf(error) };
     }
   };
-  return (bytes) => {
-    const answer = take(bytes);
+  return (bytes, subject) => {
+    const answer = take(bytes, subject);
     metrics?.answered(answer);
     return answer;
   };

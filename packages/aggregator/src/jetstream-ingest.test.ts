@@ -8,6 +8,7 @@ import {
   controlSubject,
   decodeBatchHeader,
   decodeMessage,
+  limits as limitsOfProtocol,
   streamConfig,
   streamName,
 } from '@ranktrace/protocol';
@@ -73,8 +74,8 @@ test('takes batches, answers pings, publishes control messages', async () => {
   expect(consumer).toMatchObject({ num_ack_pending: 0, num_pending: 0, num_redelivered: 0 });
   expect((await manager.streams.info('RANKTRACE')).config).toMatchObject({
     ...streamConfig,
-    storage: 'file',
-    retention: 'limits',
+    discard: 'old',
+    max_bytes: limitsOfProtocol.streamBytesMax,
     max_age: 24 * 3600 * 1e9,
   });
   await rank.close();
@@ -185,12 +186,53 @@ test('publishes text for whoever listens, and says when the server is out of rea
   await listener.close();
 });
 
-test('another output directory is another reader and gets everything; one run can be asked for', async () => {
+test('a batch of another run than its subject is for is refused once and for all, told and counted', async () => {
+  await using server = await startNatsServer();
+  using directory = temporaryDirectory();
+  const notices: string[] = [];
+  await using aggregator = await start(directory.path, server.url, { onNotice: (notice) => notices.push(notice) });
+  const rank = await connect({ servers: server.url });
+  await rank.jetstream().publish(batchSubject('runA', 0), makeBatch({ run: 'runB' }));
+  await rank.jetstream().publish(batchSubject('runA', 0), makeBatch({ run: 'runA', rank: 1 }));
+  await waitUntil('both are counted', () => aggregator.status().quarantined === 2);
+  const mismatch = (run: string, number: number): string =>
+    `A batch on "ranktrace.v1.runA.batch.0" was refused: it says that it is of run "${run}", rank ${number}, which "ranktrace.v1.runA.batch.0" is not for`;
+  expect(notices).toEqual([mismatch('runB', 0), mismatch('runA', 1)]);
+  expect(aggregator.runs()).toEqual([]);
+  await rank.close();
+});
+
+test('the answer to a ping goes to no subject of another run, of an aggregator or of the server', async () => {
+  await using server = await startNatsServer();
+  using directory = temporaryDirectory();
+  await using _aggregator = await start(directory.path, server.url);
+  const rank = await connect({ servers: server.url });
+  const heard: string[] = [];
+  rank.subscribe('>', {
+    callback: (_error, { subject }) => subject.endsWith('clock') || subject.startsWith('_INBOX') || heard.push(subject),
+  });
+  const foreign = [
+    controlSubject('runB'),
+    'ranktrace.v1.runB.inbox.1',
+    controlSubject('runA'),
+    'ranktrace.inbox.1',
+    '$SYS.x',
+    batchSubject('runB', 0),
+  ];
+  for (const reply of foreign) rank.publish(clockSubject('runA'), '{"type":"clock_ping","id":1}', { reply });
+  rank.publish(clockSubject('runA'), '{"type":"clock_ping","id":2}', { reply: 'ranktrace.v1.runA.inbox.1' });
+  await rank.request(clockSubject('runA'), '{"type":"clock_ping","id":3}');
+  expect(heard).toEqual(['ranktrace.v1.runA.inbox.1']);
+  await rank.close();
+});
+
+test('another output directory is another reader; one run can be asked for', async () => {
   await using server = await startNatsServer();
   using first = temporaryDirectory();
   using second = temporaryDirectory();
   const rank = await connect({ servers: server.url });
   await using one = await start(first.path, server.url);
+  await using two = await start(second.path, server.url, { run: 'demo' });
   for (let sequence = 0; sequence < 5; sequence++) {
     await publish(rank, { sequence });
     await publish(rank, { run: 'other', sequence });
@@ -199,7 +241,6 @@ test('another output directory is another reader and gets everything; one run ca
     'the first reader has both runs',
     () => one.status().runs.reduce((sum, run) => sum + (run.ranks[0]?.batches ?? 0), 0) === 10,
   );
-  await using two = await start(second.path, server.url, { run: 'demo' });
   await waitUntil('the second reader has its run', () => stored(two) === 5);
   expect(two.runs()).toEqual(['demo']);
   await rank.close();

@@ -21,16 +21,15 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { checkServerIdentity } from 'node:tls';
 import {
   aggregatorInbox,
-  batchSubjects,
   type ControlMessage,
-  checkRunName,
   clockSubject,
   clockSubjects,
   controlSubject,
   decodeMessage,
   encodeMessage,
+  mayAnswer,
   rankMessageSchema,
-  streamConfig,
+  type StreamOptions,
   streamName,
 } from '@ranktrace/protocol';
 import {
@@ -49,16 +48,12 @@ import {
   type NatsError,
   nanos,
   nkeyAuthenticator,
-  RetentionPolicy,
-  StorageType,
 } from 'nats';
 import { clockPong } from './clock-pong.ts';
 import { AggregatorError, messageOf, systemCode } from './errors.ts';
 import type { Ingest } from './ingest.ts';
 import { aggregatorLimits as limits } from './limits.ts';
-
-/** JetStream's error code for a stream of that name with another configuration. */
-const streamExists = 10058;
+import { StreamUpkeep } from './stream-upkeep.ts';
 
 /** How to reach NATS; the same shape as the SDK's. */
 export interface NatsConnectOptions {
@@ -75,6 +70,8 @@ export interface NatsConnectOptions {
   readonly inboxPrefix?: string | undefined;
   /** Paths of PEM files. A `tls://` server asks for TLS with the system's authorities. */
   readonly tls?: { readonly ca?: string | undefined; readonly cert?: string | undefined; readonly key?: string | undefined } | undefined;
+  /** How the stream of batches is bounded and copied. */
+  readonly stream?: StreamOptions | undefined;
   /** Wait for a server that is not there yet instead of failing at start. */
   readonly wait?: boolean | undefined;
 }
@@ -94,9 +91,12 @@ export interface JetStreamIngestOptions {
 export class JetStreamIngest {
   readonly #options: JetStreamIngestOptions;
   readonly #servers: string;
+  readonly #durable: string;
+  readonly #upkeep: StreamUpkeep;
   readonly #stop = new AbortController();
   #connection: NatsConnection | undefined;
   #messages: ConsumerMessages | undefined;
+  #manager: Manager | undefined;
   #consuming: Promise<void> = Promise.resolve();
   #redelivered = 0;
   /** The connection broke: the consumer must begin anew. */
@@ -108,6 +108,9 @@ export class JetStreamIngest {
   private constructor(options: JetStreamIngestOptions) {
     this.#options = options;
     this.#servers = serversOf(options.nats);
+    const { run, storeId, nats, onNotice } = options;
+    this.#durable = run === undefined ? `aggregator-${storeId}` : `aggregator-${storeId}-${run}`;
+    this.#upkeep = new StreamUpkeep({ stream: nats.stream, run, durable: this.#durable, onNotice });
   }
 
   /**
@@ -134,6 +137,11 @@ export class JetStreamIngest {
   /** Messages that came more than once. */
   get redelivered(): number {
     return this.#redelivered;
+  }
+
+  /** Batches that the stream deleted before they could be read. */
+  get expired(): number {
+    return this.#upkeep.expired;
   }
 
   /** Publishes a control message to the ranks of the run that it names, or of every run. Ranks that are not connected miss it. */
@@ -177,6 +185,7 @@ export class JetStreamIngest {
         if (this.#broken) consumer = undefined;
         consumer ??= await this.#prepare();
         await this.#fetch(consumer);
+        if (this.#manager !== undefined && !this.#broken) await this.#upkeep.look(this.#manager);
         retryMs = limits.natsRetryMs;
         said = '';
       } catch (error) {
@@ -202,7 +211,8 @@ export class JetStreamIngest {
   #take(message: JsMsg): void {
     if (message.redelivered) this.#redelivered++;
     this.#note(message.seq);
-    const taken = this.#options.ingest(message.data);
+    this.#upkeep.took(message.seq);
+    const taken = this.#options.ingest(message.data, message.subject);
     if (taken.result === 'unavailable') {
       this.#options.onNotice(`Batches wait in NATS: ${taken.reason}`);
       message.nak(limits.natsRetryMsMax);
@@ -223,21 +233,21 @@ export class JetStreamIngest {
     const connection = await this.#connect();
     try {
       const manager = await connection.jetstreamManager();
-      await ensureStream(manager);
-      const { run, storeId } = this.#options;
-      const durable = run === undefined ? `aggregator-${storeId}` : `aggregator-${storeId}-${run}`;
-      const after = await this.#endConsumer(manager, durable);
+      await this.#upkeep.prepare(manager);
+      const from = await this.#upkeep.begin(manager, await this.#endConsumer(manager));
       await manager.consumers.add(streamName, {
-        ...(after > 0 && { deliver_policy: DeliverPolicy.StartSequence, opt_start_seq: after + 1 }),
-        durable_name: durable,
+        durable_name: this.#durable,
+        deliver_policy: DeliverPolicy.StartSequence,
+        opt_start_seq: from,
         ack_policy: AckPolicy.Explicit,
         ack_wait: nanos(limits.natsAckWaitMs),
         max_ack_pending: limits.natsAckPendingMax,
         inactive_threshold: nanos(limits.natsConsumerIdleMs),
-        filter_subject: run === undefined ? batchSubjects : batchSubjects.replace('*', checkRunName(run)),
+        filter_subject: this.#upkeep.filter,
       });
+      this.#manager = manager;
       this.#broken = false;
-      return await connection.jetstream().consumers.get(streamName, durable);
+      return await connection.jetstream().consumers.get(streamName, this.#durable);
     } catch (cause) {
       if (cause instanceof AggregatorError) throw cause;
       const off = systemCode(cause) === '503';
@@ -246,15 +256,16 @@ export class JetStreamIngest {
     }
   }
 
-  /** Ends the consumer of before, ours or of an earlier life; the stream sequence after which to go on, 0 where there was none. */
-  async #endConsumer(manager: Manager, durable: string): Promise<number> {
+  /** Ends the consumer of before, ours or of an earlier life; the stream sequence after which to go on, undefined where there was none. */
+  async #endConsumer(manager: Manager): Promise<number | undefined> {
     try {
-      const { ack_floor } = await manager.consumers.info(streamName, durable);
-      await manager.consumers.delete(streamName, durable);
-      return this.#broken ? Math.min(ack_floor.stream_seq, this.#flushed) : ack_floor.stream_seq;
+      const { ack_floor, config } = await manager.consumers.info(streamName, this.#durable);
+      await manager.consumers.delete(streamName, this.#durable);
+      const after = Math.max(ack_floor.stream_seq, (config.opt_start_seq ?? 1) - 1);
+      return this.#broken ? Math.min(after, this.#flushed) : after;
     } catch (error) {
       if (systemCode(error) !== '404') throw error;
-      return 0;
+      return undefined;
     }
   }
 
@@ -328,31 +339,14 @@ function whyNot(cause: unknown): { readonly code: 'nats_refused' | 'nats_unreach
 
 type Manager = Awaited<ReturnType<NatsConnection['jetstreamManager']>>;
 
-async function ensureStream(manager: Manager): Promise<void> {
-  try {
-    const { config } = await manager.streams.info(streamName);
-    if (config.subjects.includes(batchSubjects)) return;
-    throw new AggregatorError(
-      'nats_refused',
-      `Cannot use stream ${streamName}: its subjects must hold "${batchSubjects}", got "${config.subjects.join(', ')}"`,
-    );
-  } catch (error) {
-    if (systemCode(error) !== '404') throw error;
-  }
-  const config = { ...streamConfig, storage: StorageType.File, retention: RetentionPolicy.Limits };
-  await manager.streams.add(config).catch((error: NatsError) => {
-    // A rank made it at the same moment.
-    if (error.api_error?.err_code !== streamExists) throw error;
-  });
-}
-
 function answerPing(message: Msg): void {
   const received = process.hrtime.bigint();
   try {
     const { id } = decodeMessage(rankMessageSchema, message.string());
-    message.respond(Buffer.from(clockPong(id, received)));
+    const [, , run = ''] = message.subject.split('.');
+    if (mayAnswer(run, message.reply ?? '')) message.respond(Buffer.from(clockPong(id, received)));
   } catch {
-    // Not a ping: whoever sent it gets no answer, and its request times out.
+    // Not a ping, or of no run: whoever sent it gets no answer, and its request times out.
   }
 }
 

@@ -105,6 +105,10 @@ export const aggregatorLimits = {
   natsAckWaitMs: 30_000,
   /** What a server acknowledged so long ago is on its disk; what is younger may be gone when it is killed, and is read again then. */
   natsFlushMs: 5_000,
+  /** Between two looks at the stream: what went unread, and what everybody has read and may be purged. */
+  natsLookMs: 5_000,
+  /** Readers of the stream; with more of them nothing is purged. */
+  natsReadersMax: 4096,
   /** The server forgets our consumer when nobody used it for so long; a new one starts at the beginning and deduplication does the rest. */
   natsConsumerIdleMs: 7 * 24 * 3600 * 1000,
   /** Answers to requests for steps (`captureSteps`) remembered per rank. */

@@ -122,14 +122,14 @@ export class LiveState {
     this.#runs.delete(run);
   }
 
-  /** All runs as the live feed says it. `quarantined`: bad batches counted elsewhere. */
-  status(quarantined: number): LiveMessage {
+  /** All runs as the live feed says it. `quarantined`: bad batches, `expired`: unread ones, counted elsewhere. */
+  status(quarantined = 0, expired = 0): LiveMessage {
     const runs = [...this.#runs].map(([run, { worldSize, ranks }]) => ({
       run,
       worldSize,
       ranks: [...ranks.values()].map(rankStatus).sort((a, b) => a.rank - b.rank),
     }));
-    return { type: 'status', runs, quarantined };
+    return { type: 'status', runs, quarantined, expired };
   }
 
   /** When the last batch of a run came, ms of `performance.now`; −Infinity for a run that is not known. */

@@ -144,7 +144,11 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
 
   const webSocket = new WebSocketIngest({ ingest: pipeline.ingest, onLeft: (batch) => pipeline.live.left(batch), onNotice });
   opened.add(() => webSocket.close());
-  const status = (): LiveMessage => pipeline.live.status(pipeline.quarantine.count + pipeline.stores.quarantined + webSocket.broken);
+  const status = (): LiveMessage =>
+    pipeline.live.status(
+      pipeline.quarantine.count + pipeline.stores.quarantined + webSocket.broken,
+      jetStreams.reduce((sum, { expired }) => sum + expired, 0),
+    );
   const view = new StoredRuns(out, pipeline.stores, pipeline.live, onNotice, (name) =>
     alertFindings(alertsOf(name), alerts.improvements(name)),
   );

@@ -58,6 +58,20 @@ test('acknowledges each batch once it is stored, duplicates too', () =>
     expect((await fetch(`${aggregator.address}/elsewhere`)).status).toBe(404);
   }));
 
+test('a control message that names a run goes to the ranks of that run alone', () =>
+  withAggregator({}, async (aggregator) => {
+    await using mine = await connectTo(aggregator);
+    await using others = await connectTo(aggregator);
+    mine.socket.send(makeBatch({ run: 'mine' }));
+    others.socket.send(makeBatch({ run: 'mine-too' }));
+    await waitUntil('both are stored', () => mine.messages.length + others.messages.length === 2);
+    await aggregator.pullFlightRecorders('mine');
+    await aggregator.flushRanks();
+    await waitUntil('both were asked for what they have', () => [mine, others].every(({ messages }) => messages.at(-1)?.type === 'flush'));
+    expect(mine.messages.map(({ type }) => type)).toEqual(['ack', 'pull', 'flush']);
+    expect(others.messages.map(({ type }) => type)).toEqual(['ack', 'flush']);
+  }));
+
 test('answers clock pings with its own monotonic clock', () =>
   withAggregator({}, async (aggregator) => {
     await using client = await connectTo(aggregator);

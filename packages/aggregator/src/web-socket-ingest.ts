@@ -56,10 +56,12 @@ export class WebSocketIngest {
     return this.#sockets.clients.size;
   }
 
-  /** Sends a control message to every rank that is connected. */
+  /** Sends a control message to the ranks of the run that it names, or to every rank: a rank hears nothing of other people's runs. */
   broadcast(message: ControlMessage): void {
     const text = encodeMessage(message);
-    for (const socket of this.#sockets.clients) socket.send(text);
+    for (const socket of this.#sockets.clients) {
+      if (!('run' in message) || this.#lastBatches.get(socket)?.startsWith(`${message.run}.`)) socket.send(text);
+    }
   }
 
   /** Makes a connection of a request to upgrade that may have it. */

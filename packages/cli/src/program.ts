@@ -22,7 +22,7 @@ import { sortKeys, table } from './commands/table.ts';
 import { top } from './commands/top.ts';
 import { view } from './commands/view.ts';
 import { CliError } from './errors.ts';
-import { natsOptions } from './nats-options.ts';
+import { natsOptions, streamOptions } from './nats-options.ts';
 import { complain, print, say } from './output.ts';
 import { retentionOf, retentionOptions } from './retention-options.ts';
 
@@ -96,7 +96,8 @@ of all that nvidia-smi lists. A program that chooses its GPU by LOCAL_RANK, as P
     .addOption(servers)
     .option('--config <file>', 'what to alert about and whom to tell, YAML: docs/alerting.md (default: all rules, told on stderr)')
     .option('--check-config', 'say whether --config is right, line by line where it is not, and start nothing');
-  for (const option of [...accessOptions(), ...retentionOptions([7 * 24 * 3600 * 1000, '7d'])]) serves.addOption(option);
+  for (const option of [...streamOptions(), ...accessOptions(), ...retentionOptions([7 * 24 * 3600 * 1000, '7d'])])
+    serves.addOption(option);
   serves
     .addHelpText('after', tokensHelp)
     .addHelpText(
@@ -115,7 +116,7 @@ of all that nvidia-smi lists. A program that chooses its GPU by LOCAL_RANK, as P
           token: serviceTokens(options, environment),
           tls: tlsFiles(options),
           retention: retentionOf(options),
-          nats: natsOptions(options.nats, environment),
+          nats: natsOptions(options.nats, environment, options),
         }),
       ),
     );

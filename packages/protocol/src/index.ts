@@ -17,6 +17,17 @@ export {
   type Pruned,
   protocolVersion,
 } from './batch.ts';
+export {
+  boundStream,
+  makeStream,
+  type StreamConfig,
+  type StreamManager,
+  type StreamOptions,
+  streamConfig,
+  streamErrorOf,
+  streamErrors,
+  streamProblem,
+} from './batch-stream.ts';
 export { type CaptureRequest, type CaptureResult, captureRequestSchema, captureResultSchema } from './capture-messages.ts';
 export { ProtocolError, type ProtocolErrorCode } from './errors.ts';
 export {
@@ -75,8 +86,9 @@ export {
   clockSubject,
   clockSubjects,
   controlSubject,
+  mayAnswer,
+  runBatchSubjects,
   runInbox,
-  streamConfig,
   streamName,
 } from './subjects.ts';
 export { isBefore, type Nanos, nanos, nanosPerMs, nanosPerSecond, type RankTime, rankTime, type TraceTime, traceTime } from './units.ts';

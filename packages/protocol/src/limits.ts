@@ -21,8 +21,17 @@ export const limits = {
   streamMessageBytesMax: 1024 * 1024,
   /** JetStream's own deduplication by message id; the run store's has no window. */
   streamDuplicateWindowMs: 2 * 60_000,
-  /** How long JetStream keeps a batch, read or not: an aggregator may be away for so long, and the stream does not grow forever. */
+  /** How long JetStream keeps a batch that an aggregator has not read: it may be away for so long. */
   streamAgeMsMax: 24 * 3600 * 1000,
+  /**
+   * What the stream holds at most, unless an operator says otherwise: at 4 MB a second of 64 ranks, 49 minutes of batches that nobody read. Its halves are no
+   * sizes that people give a server, so the first one that a server takes is below its `max_file`.
+   */
+  streamBytesMax: 11 * 1024 * 1024 * 1024,
+  /** A server without room for so much is no server for batches. */
+  streamBytesMin: 8 * 1024 * 1024,
+  /** Copies of a stream that a cluster can have. */
+  streamReplicasMax: 5,
   /** Run names: letters, digits, `_` and `-`, so that they are safe in subjects, paths and URLs. */
   runNameCharsMax: 64,
   rankMax: 65_535,

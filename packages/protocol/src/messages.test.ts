@@ -25,6 +25,7 @@ const control: readonly ControlMessage[] = [
 const live: LiveMessage = {
   type: 'status',
   quarantined: 2,
+  expired: 0,
   runs: [
     {
       run: 'night-42',
@@ -156,6 +157,6 @@ test('a status of 65,536 ranks with long host names is a message', () => {
     inside: 'i'.repeat(64),
   };
   const ranks = Array.from({ length: limits.rankMax + 1 }, (_, rank) => ({ rank, ...names, ...counts }));
-  const text = encodeMessage({ type: 'status', runs: [{ run: 'r', worldSize: ranks.length, ranks }], quarantined: 0 });
+  const text = encodeMessage({ type: 'status', runs: [{ run: 'r', worldSize: ranks.length, ranks }], quarantined: 0, expired: 0 });
   expect(decodeMessage(liveMessageSchema, text).runs[0]?.ranks).toHaveLength(ranks.length);
 });

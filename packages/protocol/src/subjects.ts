@@ -17,24 +17,19 @@ import { limits } from './limits.ts';
 export const streamName = 'RANKTRACE';
 export const batchSubjects = 'ranktrace.v1.*.batch.*';
 
-/**
- * The stream of batches, in JetStream's own words and units (ns, bytes): whoever comes first makes it, a rank or an aggregator. One that is
- * there is left as it is: its owner may have given it other bounds.
- */
-export const streamConfig = {
-  name: streamName,
-  subjects: [batchSubjects] as string[],
-  max_msg_size: limits.streamMessageBytesMax,
-  duplicate_window: limits.streamDuplicateWindowMs * 1e6,
-  max_age: limits.streamAgeMsMax * 1e6,
-} as const;
-
 export const batchSubject = (run: string, rank: number): string => `ranktrace.v1.${checkRunName(run)}.batch.${rank}`;
+/** Of all ranks of a run. */
+export const runBatchSubjects = (run: string): string => `ranktrace.v1.${checkRunName(run)}.batch.*`;
 export const clockSubject = (run: string): string => `ranktrace.v1.${checkRunName(run)}.clock`;
 export const clockSubjects = 'ranktrace.v1.*.clock';
 export const controlSubject = (run: string): string => `ranktrace.v1.${checkRunName(run)}.control`;
 /** Below this subject the ranks of a run receive answers. */
 export const runInbox = (run: string): string => `ranktrace.v1.${checkRunName(run)}.inbox`;
+/**
+ * Whether an answer to a request about a run may go to `reply`: not to another run's subjects, to an aggregator's or to the broker's own, though
+ * whoever answers may publish there.
+ */
+export const mayAnswer = (run: string, reply: string): boolean => reply.startsWith(`${runInbox(run)}.`) || !/^(ranktrace\.|\$)/.test(reply);
 /** Below this subject aggregators receive answers; no run's subjects begin with it. */
 export const aggregatorInbox = 'ranktrace.inbox';
 

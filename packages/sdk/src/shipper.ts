@@ -110,7 +110,7 @@ class SpooledShipper implements Shipper, TransportHandlers {
   #next = 0;
   #windowBytes = 0;
   #up = false;
-  /** Why we were away, as far as it was told, since the last `up`. */
+  /** Why we were away, as far as it was told, since a batch was last settled. */
   readonly #awayTold = new Set<string>();
   #pumping = false;
   #hurries = false;
@@ -209,8 +209,6 @@ class SpooledShipper implements Shipper, TransportHandlers {
 
   up(): void {
     if (this.#closed) return;
-    if (this.#awayTold.size > 0) this.#on.notice(`back at ${this.#peer()}`);
-    this.#awayTold.clear();
     this.#up = true;
     this.#next = 0;
     this.#pinger?.start();
@@ -284,6 +282,11 @@ class SpooledShipper implements Shipper, TransportHandlers {
 
   /** Marks one batch as settled and lets go of the settled ones at the front; false when the id is not (or no longer) known. */
   #settle(id: string): boolean {
+    // A receiver that can be reached is not back before it takes something: its store may be full.
+    if (this.#up && this.#awayTold.size > 0) {
+      this.#on.notice(`back at ${this.#peer()}`);
+      this.#awayTold.clear();
+    }
     // Acknowledgements come nearly in order: this looks at few entries.
     const waiting = this.#window.find((entry) => entry.id === id && !entry.done);
     if (waiting === undefined) return false;

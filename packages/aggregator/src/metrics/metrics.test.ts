@@ -51,6 +51,7 @@ function metricsAt(nowNs: () => bigint, { runs = ['demo'], ranks = 4 } = {}) {
     type: 'status',
     runs: runs.map((run) => ({ run, worldSize: ranks, ranks: Array.from({ length: ranks }, (_, rank) => rankOf(rank)) })),
     quarantined: 5,
+    expired: 0,
   });
   return new Metrics({ status, clock: { host: 'service', monotonicNs: nowNs } });
 }
@@ -216,7 +217,7 @@ describe('metrics', () => {
   test('say what became of telling alerts, by output', async () => {
     const about = { name: 'chat', state: 'failing', waiting: 2, sent: 5, failures: 3, lost: 1, repeated: 9 } as const;
     const never = { lastSentAt: null, lastFailure: null, lastFailureAt: null };
-    const status = (): LiveMessage => ({ type: 'status', runs: [], quarantined: 0 });
+    const status = (): LiveMessage => ({ type: 'status', runs: [], quarantined: 0, expired: 0 });
     const metrics = new Metrics({ status, outputs: () => [{ ...about, ...never }] });
     await metrics.text();
     const text = await metrics.text();

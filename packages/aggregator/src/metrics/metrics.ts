@@ -76,6 +76,7 @@ export class Metrics {
   readonly #batches = this.#counter('ranktrace_batches_total', 'Batches that came, by what became of them', ['result']);
   readonly #bytes = this.#counter('ranktrace_batch_bytes_total', 'Bytes of stored batches, as they came', []);
   readonly #quarantined = this.#counter('ranktrace_quarantined_batches_total', 'Batches that could not be read and were kept aside', []);
+  readonly #expired = this.#counter('ranktrace_expired_batches_total', 'Batches that NATS deleted before they were read', []);
   readonly #events = this.#counter('ranktrace_events_total', 'Events stored', ['run']);
   readonly #lost = this.#counter('ranktrace_lost_total', 'What ranks recorded and the store does not have', ['run', 'what']);
   readonly #cpu = this.#counter('ranktrace_process_cpu_seconds_total', 'CPU time of the service', []);
@@ -159,11 +160,12 @@ export class Metrics {
     return this.#registry.metrics();
   }
 
-  #collect({ runs, quarantined }: LiveMessage): void {
+  #collect({ runs, quarantined, expired }: LiveMessage): void {
     const { alerts, outputs } = this.#options;
-    for (const metric of [this.#quarantined, this.#events, this.#lost, this.#cpu]) metric.reset();
+    for (const metric of [this.#quarantined, this.#expired, this.#events, this.#lost, this.#cpu]) metric.reset();
     for (const metric of this.#perRun) metric.reset();
     this.#quarantined.inc(quarantined);
+    this.#expired.inc(expired);
     const { user, system } = process.cpuUsage();
     this.#cpu.inc((user + system) / 1e6);
     this.#memory.set(process.memoryUsage.rss());

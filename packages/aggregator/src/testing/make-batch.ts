@@ -1,15 +1,18 @@
 // Real batches for tests: protocol's encoder, a few spans, one step with two phases.
 
+import { randomBytes } from 'node:crypto';
 import { deflateRawSync } from 'node:zlib';
 import { type BatchHeader, createEventTables, encodeBatch, rankTime } from '@ranktrace/protocol';
 
 export interface BatchShape extends Partial<BatchHeader> {
   /** Spans in the batch, 8 by default. */
   readonly spans?: number;
+  /** Kilobytes of strings that nothing uses and nothing compresses; none by default. */
+  readonly ballastKb?: number;
 }
 
 /** Header of a test batch. */
-export function makeHeader({ spans: _spans, ...header }: BatchShape = {}): BatchHeader {
+export function makeHeader({ spans: _spans, ballastKb: _ballast, ...header }: BatchShape = {}): BatchHeader {
   return {
     run: 'demo',
     rank: 0,
@@ -47,5 +50,6 @@ export function makeBatch(shape: BatchShape = {}): Uint8Array {
   tables.steps.append({ start: sequence * 1e6, length: 1e6 + sequence, track: 1, step: sequence, overhead: 0 });
   tables.phases.append({ step: sequence, name: 1, length: 3e5, calls: 1 });
   tables.phases.append({ step: sequence, name: 2, length: 6e5, calls: 1 });
-  return encodeBatch({ header, strings: ['', 'forward', 'backward'], tables }, (body) => deflateRawSync(body, { level: 1 }));
+  const ballast = Array.from({ length: shape.ballastKb ?? 0 }, () => randomBytes(750).toString('base64'));
+  return encodeBatch({ header, strings: ['', 'forward', 'backward', ...ballast], tables }, (body) => deflateRawSync(body, { level: 1 }));
 }

@@ -18,7 +18,7 @@ import {
   rankTime,
   streamName,
 } from '@ranktrace/protocol';
-import { type ConnectionOptions, connect, consumerOpts, nkeys } from 'nats';
+import { type ConnectionOptions, connect, consumerOpts, DiscardPolicy, nkeys } from 'nats';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { startNatsServer } from '../../../../test/setup/nats-server.ts';
 import { type ProfileOptions, resolveOptions } from '../options.ts';
@@ -160,6 +160,54 @@ test('kill -9 and restart in mid-stream, three times: nothing lost, nothing doub
   expect(shipper.droppedBatches).toBe(0);
   expect(notices.some((line) => line.startsWith('away from nats://'))).toBe(true);
   expect(notices.at(-1)).toMatch(/^back at nats:/);
+}, 60_000);
+
+test('a server whose store is full is named as what it is, and nobody says that it is back before it takes a batch', async () => {
+  await using server = await startNatsServer({ config: 'jetstream { store_dir: "./ranktrace-nats", max_mem: 64MB, max_file: 16MB }' });
+  const other = await connect({ servers: server.url });
+  const manager = await other.jetstreamManager();
+  // Ours, as an older version made it, and somebody else's that takes all the room.
+  await manager.streams.add({ name: streamName, subjects: [batchSubjects] });
+  await manager.streams.add({ name: 'OTHER', subjects: ['other'] });
+  for (let full = false; !full; ) {
+    full = await other
+      .jetstream()
+      .publish('other', Buffer.alloc(1_000_000))
+      .then(
+        () => false,
+        () => true,
+      );
+  }
+  const shipper = openTo(server.url);
+  shipAll(shipper, 0, 20);
+  await vi.waitFor(() => expect(notices).toHaveLength(1), { timeout: patience });
+  expect(notices[0]).toMatch(
+    /^away from nats:.*: the store of the NATS server is full \(max_file, or the limit of the account\): make room, /,
+  );
+  // Some tries later nothing else was said.
+  const tries = async (): Promise<number> => (await manager.getAccountInfo()).api.total;
+  const before = await tries();
+  await vi.waitFor(async () => expect(await tries()).toBeGreaterThan(before + 50), { timeout: patience });
+  expect(notices).toHaveLength(1);
+  await manager.streams.purge('OTHER');
+  expect(await shipper.drained(patience)).toBe(true);
+  expect(notices.slice(1)).toEqual([expect.stringMatching(/^back at nats:/)]);
+  await other.close();
+}, 60_000);
+
+test('a stream that is full and was told to refuse new batches is named', async () => {
+  await using server = await startNatsServer();
+  const other = await connect({ servers: server.url });
+  const manager = await other.jetstreamManager();
+  await manager.streams.add({ name: streamName, subjects: [batchSubjects], max_bytes: 1000, discard: DiscardPolicy.New });
+  const shipper = openTo(server.url);
+  shipAll(shipper, 0, 20);
+  await vi.waitFor(() => expect(notices).toHaveLength(1), { timeout: patience });
+  expect(notices[0]).toContain(`the stream ${streamName} is full and refuses new batches: update it to discard old ones`);
+  await manager.streams.update(streamName, { discard: DiscardPolicy.Old, max_bytes: -1 });
+  expect(await shipper.drained(patience)).toBe(true);
+  expect(notices.slice(1)).toEqual([expect.stringMatching(/^back at nats:/)]);
+  await other.close();
 }, 60_000);
 
 test('batches whose acknowledgements were lost are sent again and stored once', async () => {

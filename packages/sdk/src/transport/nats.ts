@@ -18,9 +18,12 @@ import {
   controlSubject,
   decodeMessage,
   encodeMessage,
+  makeStream,
   runInbox,
-  streamConfig,
+  streamErrorOf,
+  streamErrors,
   streamName,
+  streamProblem,
 } from '@ranktrace/protocol';
 import {
   type Authenticator,
@@ -33,17 +36,10 @@ import {
   type NatsConnection,
   type NatsError,
   nkeyAuthenticator,
-  RetentionPolicy,
-  StorageType,
 } from 'nats';
 import { limits } from '../limits.ts';
 import type { ResolvedOptions } from '../options.ts';
 import { reconnectDelayMs, type Transport, type TransportHandlers } from './transport.ts';
-
-/** JetStream's error codes that mean something to us. */
-const streamNotFound = 10059;
-const streamExists = 10058;
-const messageTooLarge = 10054;
 
 export class NatsTransport implements Transport {
   readonly flushMs = limits.brokerFlushMs;
@@ -56,6 +52,8 @@ export class NatsTransport implements Transport {
   #connection: NatsConnection | undefined;
   #jetstream: JetStreamClient | undefined;
   #epoch = 0;
+  /** Times that publishing failed since a batch was last acknowledged. */
+  #failures = 0;
   #living: Promise<void> | undefined;
 
   constructor(options: ResolvedOptions['nats'], identity: { run: string; rank: number }, random: () => number) {
@@ -78,7 +76,10 @@ export class NatsTransport implements Transport {
     const publish = async () =>
       jetstream.publish(batchSubject(this.#run, this.#rank), bytes, { msgID: id, timeout: limits.publishTimeoutMs });
     publish().then(
-      () => this.#handlers?.message({ type: 'ack', batch: id }),
+      () => {
+        this.#failures = 0;
+        this.#handlers?.message({ type: 'ack', batch: id });
+      },
       (error: NatsError) => this.#publishFailed(error, id, epoch),
     );
   }
@@ -197,7 +198,7 @@ export class NatsTransport implements Transport {
 
   #publishFailed(error: NatsError, id: string, epoch: number): void {
     if (this.#closed || epoch !== this.#epoch) return;
-    if (error.code === 'MAX_PAYLOAD_EXCEEDED' || error.api_error?.err_code === messageTooLarge) {
+    if (error.code === 'MAX_PAYLOAD_EXCEEDED' || streamErrorOf(error) === streamErrors.messageTooLarge) {
       this.#handlers?.message({ type: 'refused', batch: id, reason: describe(error) });
       return;
     }
@@ -206,7 +207,7 @@ export class NatsTransport implements Transport {
     // One failure of a window of 16 is enough: the epoch has moved on, the others are not heard.
     const failed = this.#epoch;
     if (connection === undefined || connection.isClosed()) return;
-    void this.#pause(0).then(() => {
+    void this.#pause(this.#failures++).then(() => {
       if (failed === this.#epoch && !this.#closed) void this.#establish(connection);
     });
   }
@@ -236,17 +237,11 @@ export class NatsTransport implements Transport {
 async function ensureStream(connection: NatsConnection): Promise<string | undefined> {
   try {
     const manager = await connection.jetstreamManager({ checkAPI: false, timeout: limits.publishTimeoutMs });
-    try {
-      await manager.streams.info(streamName);
-    } catch (error) {
-      if ((error as NatsError).api_error?.err_code !== streamNotFound) throw error;
-      await manager.streams.add({ ...streamConfig, storage: StorageType.File, retention: RetentionPolicy.Limits });
-    }
+    await makeStream(manager.streams);
     return undefined;
   } catch (error) {
     const { code, api_error } = error as NatsError;
-    if (api_error?.err_code === streamExists) return undefined;
-    if (code === '503') return 'the NATS server has no JetStream (yet); start it with JetStream on';
+    if (code === '503' && api_error === undefined) return 'the NATS server has no JetStream (yet); start it with JetStream on';
     // Permission denied, or no answer: the stream may be there all the same.
     if (api_error === undefined) return undefined;
     return `cannot create the stream ${streamName}: ${api_error.description}`;
@@ -271,6 +266,8 @@ function serverIdentity(servers: readonly string[]): typeof checkServerIdentity 
 }
 
 function describe(error: NatsError | undefined): string {
+  const problem = streamProblem(error);
+  if (problem !== undefined) return problem;
   switch (error?.code) {
     case undefined:
       return error?.message ?? 'connection closed';
@@ -279,7 +276,7 @@ function describe(error: NatsError | undefined): string {
     case 'ACCOUNT_EXPIRED':
       return 'the NATS server refused the credentials; check options nats.user, pass, token, creds, nkey or variables RANKTRACE_NATS_*';
     case '503':
-      return `no JetStream stream takes the batches (stream ${streamName})`;
+      return `no JetStream stream takes the batches: there is no stream ${streamName}, or the server shut its JetStream off (its log says why)`;
     case 'TIMEOUT':
       return 'the NATS server did not answer in time';
     case 'CONNECTION_REFUSED':
