@@ -146,6 +146,8 @@ export class Collector {
   flush(last = false): void {
     const complete = this.#drainAll();
     if (last) this.#answerRequests(true);
+    // A small last batch finds room where a large one is lost, and says how many were.
+    if (last && this.#parts.shipper.isShort && !this.#isEmpty) this.#cut(complete, false);
     // After the last batch nothing comes, so there is nothing to stay behind of.
     this.#cut(last ? this.#now() : complete, last);
   }
@@ -377,7 +379,7 @@ export class Collector {
       dropped: this.#dropped(),
     };
     addCounts(this.#recorded, recorded);
-    this.#try(() => shipper.ship(encodeBatchOf(header, body), batchId(header)));
+    this.#try(() => shipper.ship(encodeBatchOf(header, body), batchId(header), last));
   }
 
   #encoded(builder: BatchBuilder): EncodedBody | undefined {

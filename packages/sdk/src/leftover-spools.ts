@@ -1,74 +1,74 @@
-// Spools that dead processes of this rank left behind: whose they are, and whether their writer is dead for sure.
-//
-// Taking a living rank's spool would ship its batches twice (harmless) and delete its files (not harmless), so doubt means no.
+// Spools that dead processes left behind: those of this rank are adopted, and those of any rank go once all of them is acknowledged.
 
-import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
+import { type Dirent, opendirSync, rmdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { SdkError } from './errors.ts';
 import { limits } from './limits.ts';
-
-/** Beside the segments of a spool: the `processSpace` of who writes it. */
-export const ownerFile = 'owner';
+import { isAcknowledged } from './spool.ts';
+import { checkOwner } from './spool-folders.ts';
+import { isWriterDead } from './spool-owner.ts';
 
 /**
- * Directories of earlier incarnations of this rank whose processes are dead, oldest first. The process id is the incarnation's last
- * part, base 36; our own id under another incarnation is a dead process, too (in a container every life may be process 1). In a directory
- * of another host or container the id says nothing: there, dead is who has written nothing for `leftoverQuietMs`, heartbeats included.
+ * Spools of earlier lives of this rank whose writers are dead, oldest first. `space`: the `processSpace` of this process. `refused` hears why one is
+ * left alone that others could have planted.
  */
-export function findLeftovers(root: string, identity: { run: string; rank: number; incarnation: string }, owner: string): string[] {
+export function findLeftovers(
+  root: string,
+  identity: { run: string; rank: number; incarnation: string },
+  space: string,
+  refused: (line: string) => void,
+): string[] {
   const prefix = `rank-${identity.rank}-`;
   const parent = join(root, identity.run);
-  return list(parent)
-    .filter((name) => name.startsWith(prefix) && name !== `${prefix}${identity.incarnation}`)
-    .filter((name) => {
-      const directory = join(parent, name);
-      return ownerOf(directory) === owner ? isDead(name.slice(name.lastIndexOf('-') + 1)) : isQuiet(directory);
-    })
-    .sort()
-    .map((name) => join(parent, name));
+  const found: string[] = [];
+  for (const { name } of entriesOf(parent)) {
+    if (!name.startsWith(prefix) || name === `${prefix}${identity.incarnation}`) continue;
+    const directory = join(parent, name);
+    try {
+      checkOwner(directory);
+      if (isWriterDead(directory, space)) found.push(directory);
+    } catch (error) {
+      // Or it is gone by now.
+      if (error instanceof SdkError) refused(`what an earlier process left is not shipped: ${(error as Error).message}`);
+    }
+  }
+  return found.sort();
 }
 
-/** Names the space in which process ids are unique: the host, and the PID namespace (a container has its own). */
-export function processSpace(host: string): string {
-  try {
-    return `${host} ${readlinkSync('/proc/self/ns/pid')}`;
-  } catch {
-    return host;
+/**
+ * Removes spools below `root` whose writers are dead and whose batches are all acknowledged: a killed rank cannot remove its own. Looks at
+ * `limits.spoolsSweptMax` of them, and never throws.
+ */
+export function sweepSpools(root: string, space: string): void {
+  let left: number = limits.spoolsSweptMax;
+  for (const run of entriesOf(root)) {
+    if (!run.isDirectory()) continue;
+    for (const { name } of entriesOf(join(root, run.name))) {
+      if (!name.startsWith('rank-')) continue;
+      if (left-- === 0) return;
+      const directory = join(root, run.name, name);
+      try {
+        checkOwner(directory);
+        if (!isWriterDead(directory, space) || !isAcknowledged(directory)) continue;
+        rmSync(directory, { recursive: true, force: true });
+        rmdirSync(join(root, run.name));
+      } catch {
+        // Others' folders stay, and so does that of a run which has other ranks.
+      }
+    }
   }
 }
 
-function ownerOf(directory: string): string | undefined {
+/** Read as they are asked for; none of a folder that cannot be read. */
+function* entriesOf(directory: string): Generator<Dirent> {
   try {
-    return readFileSync(join(directory, ownerFile), 'utf8');
+    const folder = opendirSync(directory);
+    try {
+      for (let entry = folder.readSync(); entry !== null; entry = folder.readSync()) yield entry;
+    } finally {
+      folder.closeSync();
+    }
   } catch {
-    return undefined;
-  }
-}
-
-function isQuiet(directory: string): boolean {
-  const newest = list(directory).reduce((newest, name) => Math.max(newest, modified(join(directory, name))), modified(directory));
-  return Date.now() - newest > limits.leftoverQuietMs;
-}
-
-/** When the file was last written, unix ms; a file that is gone was never written. */
-const modified = (path: string): number => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
-
-function list(directory: string): string[] {
-  try {
-    return readdirSync(directory);
-  } catch {
-    return [];
-  }
-}
-
-function isDead(pidText: string): boolean {
-  const pid = Number.parseInt(pidText, 36);
-  if (!/^[0-9a-z]+$/.test(pidText) || !Number.isSafeInteger(pid) || pid <= 0 || pid > 0x7fffffff) return false;
-  if (pid === process.pid) return true;
-  try {
-    process.kill(pid, 0);
-    return false;
-  } catch (error) {
-    // EPERM: alive, but somebody else's.
-    return (error as NodeJS.ErrnoException).code === 'ESRCH';
+    // It is gone, or nobody may read it.
   }
 }

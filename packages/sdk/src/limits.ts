@@ -5,6 +5,14 @@ export const limits = {
   spoolSegmentBytes: 8 * 1024 * 1024,
   /** Smaller spools roll earlier, so that at least this many segments share the bound and freeing one makes room. */
   spoolSegmentsMin: 8,
+  /** On a disk that was full, segments are closed earlier, but not below this. */
+  spoolSegmentBytesMin: 16 * 1024,
+  /** Batches that found the disk of the spool full are held in memory up to this; the last one of a life always is. */
+  spoolMemoryBytesMax: 4 * 1024 * 1024,
+  /** Kept on disk for the last batch of a life: that one tells how many were lost. */
+  spoolReserveBytes: 4096,
+  /** Spools that a start looks at for those of dead ranks of which all is acknowledged, to remove them. */
+  spoolsSweptMax: 256,
   /** A spool of another host or container is a dead process's when nothing was written to it for this long. */
   leftoverQuietMs: 60_000,
   /** Unacknowledged batches kept in memory; later ones lie in the spool alone until these are acknowledged. */

@@ -18,6 +18,7 @@ import { detail } from './detail.ts';
 import { DetailControl } from './detail-control.ts';
 import { SdkError } from './errors.ts';
 import { EventList, KeyAverages, type KeyAveragesOptions, stacksText } from './event-list.ts';
+import { newIncarnation } from './incarnation.ts';
 import { writeMemoryTimeline } from './memory-timeline.ts';
 import { type ProfileOptions, type ResolvedOptions, resolveOptions } from './options.ts';
 import { OverheadJudge } from './overhead-judge.ts';
@@ -32,7 +33,7 @@ import { defaultSchedule, type ProfilerAction, ProfilerActivity, schedule } from
 import { type ChannelMessage, captureWords, channelName, controlBytes, detailWord, type Session, watchedWords } from './session.ts';
 import { openChannel, ShipperLink } from './shipper-link.ts';
 import { signalWords, trackSignalClaims } from './signal-claims.ts';
-import { checkSpoolRoot } from './spool.ts';
+import { checkSpoolRoot } from './spool-folders.ts';
 import { tensorboardTraceHandler } from './tensorboard-trace-handler.ts';
 import { hookTfjs, type TfjsHooks } from './tfjs/attach-tfjs.ts';
 import { awaitTfjs } from './tfjs/await-tfjs.ts';
@@ -295,7 +296,7 @@ export class ProcessProfile implements Profile {
   #run(options: ResolvedOptions): Running {
     const zeroNs = calibrateZero(() => performance.now(), process.hrtime.bigint);
     const session: Session = {
-      id: `${Date.now().toString(36)}-${process.pid.toString(36)}`,
+      id: newIncarnation(),
       control: new SharedArrayBuffer(controlBytes),
       epochNs: zeroNs + BigInt(Math.round(performance.now() * 1e6)),
       ringBytes: options.ringBytes,

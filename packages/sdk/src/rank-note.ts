@@ -4,7 +4,7 @@ import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RankNote } from '@ranktrace/protocol';
 import type { ResolvedOptions } from './options.ts';
-import { spoolPath } from './spool.ts';
+import { spoolPath } from './spool-folders.ts';
 
 /** Writes the note of this life where a launcher wants one. Never throws: a launcher without it looks at what arrives. */
 export function leaveNote(options: ResolvedOptions, incarnation: string): void {

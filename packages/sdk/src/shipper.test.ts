@@ -7,7 +7,8 @@ import { batchId, createEventTables, decodeBatchHeader, encodeBatch, rankTime } 
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { resolveOptions } from './options.ts';
 import { openShipper } from './shipper.ts';
-import { Spool, spoolPath } from './spool.ts';
+import { Spool } from './spool.ts';
+import { spoolPath } from './spool-folders.ts';
 
 let directory: string;
 beforeEach(() => {

@@ -13,16 +13,23 @@ import { join } from 'node:path';
 import { batchId, type ControlMessage, decodeBatchHeader, limits as protocolLimits } from '@ranktrace/protocol';
 import { ClockPinger, type ClockSample } from './clock-pinger.ts';
 import { hostClock } from './host-clock.ts';
-import { findLeftovers, processSpace } from './leftover-spools.ts';
+import { findLeftovers, sweepSpools } from './leftover-spools.ts';
 import { limits } from './limits.ts';
 import type { ResolvedOptions } from './options.ts';
-import { type Position, Spool, spoolPath } from './spool.ts';
+import { type Position, Spool } from './spool.ts';
+import { spoolPath } from './spool-folders.ts';
+import { processSpace } from './spool-owner.ts';
 import { FileTransport } from './transport/file.ts';
 import type { Transport, TransportHandlers } from './transport/transport.ts';
 
 export interface Shipper {
-  /** Takes encoded batches in order of sequence: writes it ahead to the spool, then sends. Never throws; false when dropped (spool full). */
-  ship(bytes: Uint8Array, id: string): boolean;
+  /**
+   * Takes encoded batches in order of sequence: writes it ahead to the spool, then sends. Never throws; false when dropped (spool full). The last one of
+   * a life finds room where others do not, as long as it is small.
+   */
+  ship(bytes: Uint8Array, id: string, isLast?: boolean): boolean;
+  /** Whether the last batch found no room on disk. */
+  readonly isShort: boolean;
   /** Samples since the last call; none without an aggregator to ask. */
   takeClockSamples(): ClockSample[];
   /** Batches that found the spool full, were refused, or could not be read back; since the shipper was opened. */
@@ -41,7 +48,6 @@ export interface Shipper {
 export interface ShipperIdentity {
   readonly run: string;
   readonly rank: number;
-  /** Its last part is the process id, base 36. */
   readonly incarnation: string;
   readonly host: string;
 }
@@ -127,6 +133,7 @@ class SpooledShipper implements Shipper, TransportHandlers {
     const keep = options.transport === 'file';
     const segmentBytes = Math.min(limits.spoolSegmentBytes, Math.ceil(options.spoolBytesMax / limits.spoolSegmentsMin));
     const owner = processSpace(identity.host);
+    if (!keep) sweepSpools(options.spoolDirectory, owner);
     this.#own = Spool.open(spoolPath(options.spoolDirectory, identity), { segmentBytes, keep, owner });
     // Files of earlier incarnations are output where files are the output, and leftovers where they are not.
     this.#logs = [...(keep ? [] : this.#adopt(options.spoolDirectory, identity)), this.#own];
@@ -145,19 +152,22 @@ class SpooledShipper implements Shipper, TransportHandlers {
     return this.#dropped;
   }
 
-  ship(bytes: Uint8Array, id: string): boolean {
+  get isShort(): boolean {
+    return this.#own.shortage !== undefined;
+  }
+
+  ship(bytes: Uint8Array, id: string, isLast = false): boolean {
     if (this.#closed) return false;
     const follows = this.#logs.every((log) => log.caughtUp) && this.#windowBytes < limits.unackedBytesInMemoryMax;
     const leftoverBytes = this.#logs.reduce((sum, log) => (log === this.#own ? sum : sum + log.bytes), 0);
-    const end = this.#own.append(bytes, this.#options.spoolBytesMax - leftoverBytes);
+    const end = this.#own.append(bytes, this.#options.spoolBytesMax - leftoverBytes, isLast);
     if (end === undefined) {
       this.#dropped++;
-      this.#notice(
-        'full',
-        `spool full or not writable: batches dropped so far: ${this.#dropped} (option spoolBytesMax is ${this.#options.spoolBytesMax} bytes, "${this.#own.directory}")`,
-      );
+      this.#notice('full', `${this.#shortage}: batches dropped so far: ${this.#dropped}`);
       return false;
     }
+    if (this.#own.shortage !== undefined)
+      this.#notice('held', `${this.#shortage}: batches are held in memory, and lost if the process is killed`);
     if (follows) {
       this.#own.passOver(end);
       this.#push({ id, bytes, log: this.#own, end, done: false });
@@ -196,13 +206,15 @@ class SpooledShipper implements Shipper, TransportHandlers {
     this.#up = false;
     this.#pinger?.stop();
     const keep = this.#options.transport === 'file';
-    if (!keep && this.#isDrained()) this.#own.remove();
+    const isDrained = this.#isDrained();
+    if (!isDrained) this.#dropped += this.#own.saveMemory();
+    if (!keep && isDrained) this.#own.remove();
     else if (!keep)
       this.#on.notice(
         `not everything was acknowledged: the rest stays in "${this.#own.directory}"${this.#nextStart}; to make a trace of it: ${this.#mergeCommand}`,
       );
     if (this.#dropped > 0)
-      this.#on.notice(`batches lost in all: ${this.#dropped} (spool full or not writable, refused, or damaged in the spool)`);
+      this.#on.notice(`batches lost in all: ${this.#dropped} (the spool or its disk was full, they were refused, or damaged in the spool)`);
     for (const log of this.#logs) log.close();
     await this.#transport?.close();
   }
@@ -254,6 +266,15 @@ class SpooledShipper implements Shipper, TransportHandlers {
     this.#notice(line, line);
   }
 
+  /** Where there is no room. */
+  get #shortage(): string {
+    const { directory, shortage = '' } = this.#own;
+    if (shortage === 'bound') return `spool full (option spoolBytesMax is ${this.#options.spoolBytesMax} bytes, "${directory}")`;
+    return shortage === 'ENOSPC' || shortage === 'EDQUOT'
+      ? `the disk of the spool is full (${shortage}, "${directory}")`
+      : `the spool cannot be written (${shortage}, "${directory}")`;
+  }
+
   get #nextStart(): string {
     return this.#options.isRunNamed ? ` for the next start of this rank in run "${this.#options.run}"` : '';
   }
@@ -265,9 +286,10 @@ class SpooledShipper implements Shipper, TransportHandlers {
   }
 
   #adopt(root: string, identity: ShipperIdentity): Spool[] {
-    return findLeftovers(root, identity, processSpace(identity.host)).flatMap((directory) => {
+    const owner = processSpace(identity.host);
+    return findLeftovers(root, identity, owner, (line) => this.#on.notice(line)).flatMap((directory) => {
       try {
-        return [Spool.open(directory)];
+        return [Spool.open(directory, { owner })];
       } catch (error) {
         this.#on.notice(`spool left by an earlier process is not readable: ${(error as Error).message}`);
         return [];

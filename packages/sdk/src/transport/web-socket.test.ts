@@ -2,7 +2,7 @@
 
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -20,10 +20,11 @@ import {
 } from '@ranktrace/protocol';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { type WebSocket, WebSocketServer } from 'ws';
-import { processSpace } from '../leftover-spools.ts';
 import { type ProfileOptions, resolveOptions } from '../options.ts';
 import { openShipper, type Shipper } from '../shipper.ts';
-import { Spool, spoolPath } from '../spool.ts';
+import { Spool } from '../spool.ts';
+import { spoolPath } from '../spool-folders.ts';
+import { processSpace } from '../spool-owner.ts';
 
 const pid = process.pid.toString(36);
 const identity = { run: 'run', rank: 0, incarnation: `b-${pid}`, host: 'here' };
@@ -238,10 +239,13 @@ test('a full spool drops the new batch, counts it, says so once, and keeps what 
 });
 
 test('what a killed process left is shipped first, and its directory disappears', async () => {
-  const dead = `a-${(spawnSync(process.execPath, ['-e', '']).pid as number).toString(36)}`;
-  const left = Spool.open(spoolPath(directory, { ...identity, incarnation: dead }), { owner: processSpace(identity.host) });
-  const old = Array.from({ length: 5 }, (_, sequence) => batch(sequence, { incarnation: dead }));
+  const dead = spawnSync(process.execPath, ['-e', '']).pid as number;
+  const incarnation = `a-${dead.toString(36)}`;
+  const left = Spool.open(spoolPath(directory, { ...identity, incarnation }), { owner: processSpace(identity.host) });
+  const old = Array.from({ length: 5 }, (_, sequence) => batch(sequence, { incarnation }));
   for (const { bytes } of old) left.append(bytes, 1e9);
+  // As if that process had written it.
+  writeFileSync(join(left.directory, 'owner'), `${processSpace(identity.host)}\n${dead} ${dead} 1\n`);
   await using peer = await new Peer().listen();
   const shipper = openTo(peer);
   const ids = shipAll(shipper, 0, 3);

@@ -1,0 +1,76 @@
+// The disk of a rank's spool is full: what the aggregator takes arrives all the same, and what is lost is counted, to the last batch.
+
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, type TestContext, test } from 'vitest';
+import { startNatsServer } from './setup/nats-server.ts';
+import { startRanks } from './setup/rank-programs.ts';
+import { startCommand } from './setup/ranktrace-command.ts';
+import { mountSmallDisk, type SmallDisk } from './setup/small-disk.ts';
+import { readRun } from './setup/trace-events.ts';
+
+let out: string;
+beforeEach(() => {
+  out = mkdtempSync(join(tmpdir(), 'ranktrace-full-disk-'));
+});
+afterEach(() => rmSync(out, { recursive: true, force: true }));
+
+/** A full second of patience would be enough on an idle machine. */
+const patient = { RANKTRACE_EXIT_DEADLINE_MS: '60000' };
+
+function smallDisk({ task, skip }: TestContext, kibibytes: number): SmallDisk {
+  const disk = mountSmallDisk(kibibytes);
+  if ('directory' in disk) return disk;
+  console.warn(`${task.name}: not tested here, for ${disk.reason}`);
+  task.meta.impossibleHere = disk.reason;
+  return skip(disk.reason);
+}
+
+async function record(spans: number, seconds: number, environment: Record<string, string>): Promise<string> {
+  const args = ['test/programs/spans-in-time.mjs', `${spans}`, `${seconds}`];
+  const [rank] = await startRanks(1, args, { ...patient, RANKTRACE_RUN: 'run', ...environment });
+  const ended = await rank?.ended;
+  expect(ended?.code, ended?.output).toBe(0);
+  return ended?.output ?? '';
+}
+
+const spansOf = (events: Awaited<ReturnType<typeof readRun>>['events']): number =>
+  events.filter(({ name }) => name.startsWith('part ')).length;
+
+test.for(['ws', 'nats'] as const)('a disk of 200 KiB loses nothing while the receiver keeps up (%s)', async (transport, context) => {
+  using disk = smallDisk(context, 200);
+  await using server = transport === 'nats' ? await startNatsServer() : undefined;
+  const service = startCommand(['serve', '--listen', '127.0.0.1:0', '--out', out, ...(server ? ['--nats', server.url] : [])]);
+  await service.said('listening on');
+  const url = server?.url ?? `ws://${/listening on (?:http:\/\/)?([\d.:]+)/.exec(service.output())?.[1]}`;
+  const output = await record(60_000, 12, { RANKTRACE_URL: url, RANKTRACE_SPOOL_DIRECTORY: disk.directory });
+  await service.said('run run:');
+  service.child.kill('SIGINT');
+  await service.ended;
+  const { events, findings } = await readRun(join(out, 'run'), 'run');
+  expect(findings, output).toEqual([]);
+  expect(spansOf(events)).toBe(60_000);
+  expect(output).not.toContain('spoolBytesMax');
+  expect(readdirSync(disk.directory)).toEqual([]);
+});
+
+test.for([
+  ['the output', {}],
+  // Nobody listens there.
+  ['that of a rank whose receiver is away', { RANKTRACE_URL: 'ws://127.0.0.1:1', RANKTRACE_EXIT_DEADLINE_MS: '200' }],
+] as const)('what a full disk cost is counted in the trace, its last batches too: its spool is %s', async ([, environment], context) => {
+  using disk = smallDisk(context, 100);
+  const spool = { RANKTRACE_DIRECTORY: disk.directory, RANKTRACE_SPOOL_DIRECTORY: disk.directory };
+  const output = await record(40_000, 4, { ...spool, ...environment });
+  const { events, findings } = await readRun(disk.directory, 'run');
+  expect(spansOf(events)).toBeGreaterThan(0);
+  expect(spansOf(events)).toBeLessThan(40_000);
+  const [, lost = ''] = /batches lost in all: (\d+)/.exec(output) ?? [];
+  const finding = (what: string): string | undefined => findings.find((text) => text.includes(what));
+  expect(finding('missing in its sequence'), output).toBe(`rank 0: ${lost} batches missing in its sequence`);
+  expect(finding('of kind span')).toBe(`rank 0: 40000 events of kind span were recorded, ${spansOf(events)} arrived`);
+  expect(finding('without saying goodbye')).toBeUndefined();
+  expect(output).toMatch(/the disk of the spool is full \(ENOSPC, "/);
+  expect(output).not.toContain('spoolBytesMax');
+});
