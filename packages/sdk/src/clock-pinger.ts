@@ -8,6 +8,7 @@
 // Invariant: one ping at a time, or they would wait for each other; at most limits.clockSamplesMax samples wait to be taken.
 
 import type { ControlMessage } from '@ranktrace/protocol';
+import { guarded } from './guarded.ts';
 import { limits } from './limits.ts';
 
 /** One answered ping. `sent` and `received`: this host's monotonic clock, ns. The others: the clock of `host`, ns. */
@@ -74,12 +75,14 @@ export class ClockPinger {
     this.#sent = undefined;
     if (this.#left === 0) {
       this.#keepBest();
-      this.#timer = setTimeout(() => this.#begin(limits.clockPingsPerBurst), limits.clockBurstIntervalMs);
+      const begin = guarded('asking for the clock', () => this.#begin(limits.clockPingsPerBurst));
+      this.#timer = setTimeout(begin, limits.clockBurstIntervalMs);
       return;
     }
     this.#left--;
     this.#id++;
-    this.#timer = setTimeout(() => this.#next(), limits.clockPingTimeoutMs);
+    const next = guarded('asking for the clock', () => this.#next());
+    this.#timer = setTimeout(next, limits.clockPingTimeoutMs);
     this.#sent = this.#now();
     this.#ping(this.#id);
   }

@@ -8,6 +8,8 @@
 //
 // Invariant: with us the process ends for the same reason and with the same code as without.
 
+import { guarded } from './guarded.ts';
+
 /**
  * Calls `flush` at most once, when the process ends by itself or by an error; `failed`: with an exit code other than 0. Gives back how to cancel
  * that, which calls `cancelled`.
@@ -17,10 +19,10 @@ export function onProcessEnd(cancelled: () => void, flush: (failed: boolean) => 
     cancelled();
     process.off('exit', end);
   };
-  const end = (code: number): void => {
+  const end = guarded('shipping the last batches', (code: number) => {
     cancel();
     flush(code !== 0);
-  };
+  });
   process.prependListener('exit', end);
   return cancel;
 }

@@ -17,6 +17,7 @@ import type { AsyncLocalStorage } from 'node:async_hooks';
 import { collectiveKind } from '@ranktrace/trace';
 import { type Args, type Argument, isValue, prepareArguments } from './arguments.ts';
 import { allDetail, detail } from './detail.ts';
+import { guarded } from './guarded.ts';
 import { NameTable } from './name-table.ts';
 import { recordingLimits } from './recording-limits.ts';
 import { fixedName, type RingWriter, recordKind, threadLine } from './ring.ts';
@@ -351,7 +352,7 @@ export class Recorder {
     if (!this.#putBegin(recordKind.spanBegin, 0, this.#names.id(name), undecided, parent, undefined, undefined)) return undefined;
     this.#depth++;
     const scope = { id: 0 };
-    if (this.#scopes.push(scope) === 1) queueMicrotask(() => this.#leaveTurn());
+    if (this.#scopes.push(scope) === 1) queueMicrotask(this.#leaveTurn);
     if (from > 0) this.#measured(from);
     return scope;
   }
@@ -655,7 +656,7 @@ export class Recorder {
   }
 
   /** The turn is over: scopes that are still open leave the stack, innermost first. */
-  #leaveTurn(): void {
+  readonly #leaveTurn = guarded('leaving a turn', () => {
     for (let scope = this.#scopes.pop(); scope !== undefined; scope = this.#scopes.pop()) {
       scope.id = ++this.#lastId;
       this.#depth--;
@@ -669,7 +670,7 @@ export class Recorder {
       this.#ring.put(recordKind.becameAsync, 0, 0, scope.id, 0);
       this.#ring.publish();
     }
-  }
+  });
 
   /** The innermost span on the stack returned a promise: it leaves the stack and ends when the promise does. */
   #becomeAsync<T>(name: number, accepted: boolean, context: SpanContext | undefined, result: T): T {

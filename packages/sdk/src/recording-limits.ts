@@ -44,6 +44,8 @@ export const recordingLimits = {
   signalWatchWaitMsMax: 100,
 
   drainIntervalMs: 20,
+  /** Looks at the rings that may fail one after another before recording ends. */
+  drainsFailedMax: 500,
   /** An empty batch is sent this often, so that a quiet rank is told from a dead one. */
   heartbeatIntervalMs: 1000,
   wallClockIntervalMs: 10_000,

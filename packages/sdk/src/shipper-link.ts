@@ -7,6 +7,7 @@
 
 import { BroadcastChannel, MessageChannel, receiveMessageOnPort, Worker } from 'node:worker_threads';
 import type { HeldResults } from './collector.ts';
+import { guarded, reasonOf } from './guarded.ts';
 import {
   type AttachedThread,
   type ChannelMessage,
@@ -30,17 +31,22 @@ export class ShipperLink {
     this.#control = new Int32Array(start.session.control);
     this.#worker = startWorker(start);
     this.#ended = new Promise((resolve) => {
-      this.#worker.on('message', (state: number) => {
+      const changed = guarded('hearing the shipper', (state: number) => {
         if (state === sessionState.flushed || state === sessionState.error) resolve();
         if (state === sessionState.error) failed();
       });
-      this.#worker.on('error', (error) => process.emitWarning(`recording ended: ${error.message}`, 'RanktraceWarning'));
-      this.#worker.on('exit', () => {
+      this.#worker.on('message', changed);
+      const broken = guarded('hearing the shipper', (error: Error) =>
+        process.emitWarning(`recording ended: ${reasonOf(error)}`, 'RanktraceWarning'),
+      );
+      this.#worker.on('error', broken);
+      const ended = guarded('hearing the shipper', () => {
         // It may have been ended before it could say so (out of memory): nobody is to wait for it.
         if (Atomics.load(this.#control, 0) !== sessionState.flushed) Atomics.store(this.#control, 0, sessionState.error);
         failed();
         resolve();
       });
+      this.#worker.on('exit', ended);
     });
     this.#worker.unref();
   }
@@ -83,7 +89,7 @@ export class ShipperLink {
     this.#post({ type: 'stop', until: inMs(deadlineMs), pulls: false });
     let timer: NodeJS.Timeout | undefined;
     const deadline = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, deadlineMs + graceMs);
+      timer = setTimeout(guarded('stopping', resolve), deadlineMs + graceMs);
     });
     await Promise.race([this.#ended, deadline]);
     clearTimeout(timer);
@@ -128,11 +134,11 @@ function workerUrl(): URL {
 /** Tells threads that are there already, and hands on what they say before the shipper listens itself. */
 export function openChannel(session: Session, link: ShipperLink): BroadcastChannel {
   const channel = new BroadcastChannel(channelName);
-  channel.onmessage = (event: unknown) => {
+  channel.onmessage = guarded('hearing of threads', (event: unknown) => {
     const message = (event as { data: ChannelMessage }).data;
     if (message.type === 'attach') link.attach(message);
     else if (message.type === 'ask') channel.postMessage({ type: 'open', session } satisfies ChannelMessage);
-  };
+  });
   channel.unref();
   channel.postMessage({ type: 'open', session } satisfies ChannelMessage);
   return channel;

@@ -4,11 +4,10 @@
 // wakes who waits for that; it needs nothing of the main thread's event loop, which may be blocked or inside `process.exit`. It ends by
 // `stop`, or by a signal that is to end the process, which it lets through when it is done.
 
-import { existsSync, writeSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { BroadcastChannel, parentPort } from 'node:worker_threads';
-import { printable } from '@ranktrace/protocol';
 import { Collector } from './collector.ts';
-import { SdkError } from './errors.ts';
+import { guarded, reasonOf, say, tellFailure } from './guarded.ts';
 import { hostClock } from './host-clock.ts';
 import { leaveNote } from './rank-note.ts';
 import { recordingLimits } from './recording-limits.ts';
@@ -19,9 +18,12 @@ import type { SignalWatch } from './signal-watch.ts';
 
 /** Ships what the session's threads record. Where it cannot, it says so and ends its thread. */
 export function runShipper(start: ShipperStart, signals: SignalWatch): void {
-  // What a socket's own callback throws, too: nobody may wait for a worker that is gone.
-  process.on('uncaughtException', (error) => fail(start.session.control, error));
-  guard(start.session.control, () => run(start, signals));
+  // What a library's own callback throws, too.
+  process.on(
+    'uncaughtException',
+    guarded('shipping', (error: Error) => tellFailure('shipping', error)),
+  );
+  orEnd(start.session.control, () => run(start, signals));
 }
 
 function run({ session, main, options, pid }: ShipperStart, signals: SignalWatch): void {
@@ -62,29 +64,36 @@ function run({ session, main, options, pid }: ShipperStart, signals: SignalWatch
 
   const channel = new BroadcastChannel(channelName);
   const open = () => channel.postMessage({ type: 'open', session } satisfies ChannelMessage);
-  channel.onmessage = (event: unknown) => {
+  channel.onmessage = guarded('hearing of threads', (event: unknown) => {
     const message = (event as { data: ChannelMessage }).data;
     if (message.type === 'attach') collector.attach(message);
     else if (message.type === 'ask' && !stopping) open();
-  };
+  });
   open();
 
   const drainIntervalMs = Math.min(recordingLimits.drainIntervalMs, options.flushIntervalMs);
-  const tick = () => guard(session.control, () => collector.tick());
+  let failed = 0;
+  const tick = guarded('reading what was recorded', () => {
+    // A bug of ours that comes again at every look would go on for ever.
+    if (++failed > recordingLimits.drainsFailedMax) fail(session.control, new Error('what was recorded cannot be read'));
+    collector.tick();
+    failed = 0;
+  });
   const timer = setInterval(tick, drainIntervalMs);
-  parentPort?.on('message', (message: ToShipper) => {
+  const heard = guarded('hearing the training thread', (message: ToShipper) => {
     if (message.type === 'attach') return collector.attach(message);
     if (message.type === 'signals') return signals.update();
     if (stopping) return;
     if (message.type === 'toggleDevices') return sampling.toggleDevices(message.on);
-    if (message.type === 'results') return guard(session.control, () => answer(message, collector));
+    if (message.type === 'results') return answer(message, collector);
     finish(message.until, message.pulls);
   });
+  parentPort?.on('message', heard);
   const finish = (until: bigint, pulls: boolean): void => {
     stopping = true;
     clearInterval(timer);
     sampling.stop();
-    guard(session.control, async () => {
+    orEnd(session.control, async () => {
       if (pulls) collector.pull();
       collector.flush(true);
       // A worker that has just begun reads this late: whoever waits does not wait longer for that.
@@ -116,8 +125,8 @@ function answer({ port, answered }: Extract<ToShipper, { type: 'results' }>, col
   Atomics.notify(word, 0);
 }
 
-/** Runs `work`; what it throws is a bug of ours, and must end recording rather than training. */
-function guard(control: SharedArrayBuffer, work: () => void | Promise<void>): void {
+/** Runs `work`, without which there is nothing to go on with: what it throws ends recording, and nobody waits for it. */
+function orEnd(control: SharedArrayBuffer, work: () => void | Promise<void>): void {
   try {
     work()?.catch((error: unknown) => fail(control, error));
   } catch (error) {
@@ -127,9 +136,7 @@ function guard(control: SharedArrayBuffer, work: () => void | Promise<void>): vo
 
 function fail(control: SharedArrayBuffer, error: unknown): void {
   report(control, sessionState.error);
-  const text = error instanceof SdkError ? error.message : error instanceof Error ? error.stack : String(error);
-  // Of a bug the stack, a line at a time.
-  for (const line of `recording ended: ${text}`.split('\n')) say(`ranktrace: ${line}`);
+  say(`ranktrace: recording ended: ${reasonOf(error)}`);
   process.exit(1); // Of this thread only.
 }
 
@@ -138,15 +145,6 @@ function report(control: SharedArrayBuffer, state: number): void {
   Atomics.store(word, 0, state);
   Atomics.notify(word, 0);
   parentPort?.postMessage(state);
-}
-
-/** Straight to the descriptor: a worker's `process.stderr` goes through the main thread, which may be blocked. */
-function say(line: string): void {
-  try {
-    writeSync(2, `${printable(line)}\n`);
-  } catch {
-    // Nobody listens.
-  }
 }
 
 /** Whether the system's thread `tid` of this process has ended; false where nobody can say. A terminated thread says no goodbye. */

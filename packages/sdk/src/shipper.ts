@@ -10,8 +10,10 @@
 // nothing here throws once the shipper is open.
 
 import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import { batchId, type ControlMessage, decodeBatchHeader, limits as protocolLimits } from '@ranktrace/protocol';
 import { ClockPinger, type ClockSample } from './clock-pinger.ts';
+import { guarded, reasonOf } from './guarded.ts';
 import { hostClock } from './host-clock.ts';
 import { findLeftovers, sweepSpools } from './leftover-spools.ts';
 import { limits } from './limits.ts';
@@ -68,12 +70,21 @@ export function openShipper(
 ): Shipper {
   const shipper = new SpooledShipper(options, identity, on);
   if (options.transport === 'file') shipper.connect(new FileTransport());
-  else
-    loadTransport(options, identity, random).then(
-      (transport) => shipper.connect(transport),
-      (error: Error) => shipper.down(`the client cannot be loaded: ${error.message}`),
-    );
+  else guarded('connecting', () => load(shipper, () => loadTransport(options, identity, random)))();
   return shipper;
+}
+
+/** Until it succeeds: what a process lacks for a moment (descriptors, memory) it may have later. */
+async function load(shipper: SpooledShipper, loadOne: () => Promise<Transport>): Promise<void> {
+  while (!shipper.closed) {
+    try {
+      shipper.connect(await loadOne());
+      return;
+    } catch (error) {
+      shipper.down(`the client cannot be loaded: ${reasonOf(error)}`);
+      await wait(limits.reconnectDelayMsMax, undefined, { ref: false });
+    }
+  }
 }
 
 /** The clients cost 20 to 40 ms to load: only the one that is used, and while the spool takes batches already. */
@@ -148,6 +159,10 @@ class SpooledShipper implements Shipper, TransportHandlers {
     transport.open(this);
   }
 
+  get closed(): boolean {
+    return this.#closed;
+  }
+
   get droppedBatches(): number {
     return this.#dropped;
   }
@@ -184,11 +199,11 @@ class SpooledShipper implements Shipper, TransportHandlers {
     this.#pump();
     if (this.#isDrained() || (this.#hurries && !this.#up)) return this.#isDrained();
     await new Promise<void>((resolve) => {
-      const done = () => {
+      const done = guarded('shipping the last batches', () => {
         clearTimeout(timer);
         this.#whenDrained.delete(done);
         resolve();
-      };
+      });
       const timer = setTimeout(done, deadlineMs);
       this.#whenDrained.add(done);
     });

@@ -9,6 +9,7 @@
 // program listens is the program's alone.
 
 import { isMainThread } from 'node:worker_threads';
+import { guarded } from './guarded.ts';
 import { recordingLimits } from './recording-limits.ts';
 
 /** Signals that end a process, and which the shipper watches. */
@@ -32,11 +33,11 @@ export function trackSignalClaims(watched: Int32Array, changed: () => void): () 
     return true;
   };
   const indexOf = (event: string | symbol): number => endingSignals.indexOf(event as EndingSignal);
-  const adds = (event: string | symbol): void => {
+  const adds = guarded('watching signals', (event: string | symbol) => {
     const index = indexOf(event);
     if (index >= 0 && claim(index, true)) changed();
-  };
-  const removed = (event: string | symbol, listener: unknown): void => {
+  });
+  const removed = guarded('watching signals', (event: string | symbol, listener: unknown) => {
     // `process.removeAllListeners()` takes ours, too: whoever listens from here on is not seen, so every signal is the program's.
     if (event === 'newListener' && listener === adds) for (const index of endingSignals.keys()) claim(index, true);
     const index = indexOf(event);
@@ -44,7 +45,7 @@ export function trackSignalClaims(watched: Int32Array, changed: () => void): () 
     changed();
     // Libraries that clean up take their handler off and send the signal again at once: that one is to be heard.
     awaitWatch(watched, index, Atomics.load(claims, index));
-  };
+  });
   for (const [index, signal] of endingSignals.entries()) claim(index, process.listenerCount(signal) > 0);
   process.on('newListener', adds);
   process.on('removeListener', removed);

@@ -11,6 +11,7 @@
 
 import { createRequire } from 'node:module';
 import { constants } from 'node:os';
+import { guarded } from './guarded.ts';
 import { type EndingSignal, endingSignals } from './signal-claims.ts';
 
 /** Of Node's internal binding `signal_wrap`. */
@@ -94,7 +95,7 @@ export class SignalWatch {
     const handle = this.#parts.makeHandle?.();
     if (handle === undefined) return;
     handle.unref();
-    handle.onsignal = () => this.#hear(signal, index, claim);
+    handle.onsignal = guarded('hearing a signal', () => this.#hear(signal, index, claim));
     if (handle.start(constants.signals[signal]) === 0) this.#handles.set(signal, { handle, claim });
     else handle.close();
   }

@@ -8,6 +8,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { readlinkSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
 import { BroadcastChannel, getEnvironmentData, isMainThread, threadId } from 'node:worker_threads';
+import { guarded } from './guarded.ts';
 import { Recorder, type SpanContext } from './recorder.ts';
 import { createRing, RingWriter } from './ring.ts';
 import { type AttachedThread, type ChannelMessage, channelName, detailWord, hasEnded, type Session } from './session.ts';
@@ -65,7 +66,7 @@ function listen(): void {
     // Again, too: the shipper that says `open` may have missed the first one.
     post(attached);
   };
-  channel.onmessage = (event: unknown) => {
+  channel.onmessage = guarded('hearing of a profile', (event: unknown) => {
     const message = (event as { data: ChannelMessage }).data;
     if (message.type === 'open') open(message.session);
     if (message.type !== 'close' || message.session !== attached?.session) return;
@@ -74,9 +75,12 @@ function listen(): void {
     active = undefined;
     attached = undefined;
     hooks = undefined;
-  };
+  });
   channel.unref();
-  process.once('exit', () => active?.close());
+  process.once(
+    'exit',
+    guarded('closing the recorder', () => active?.close()),
+  );
   // What the thread was given when it was made may have ended since, and another session begun: ask in any case.
   const session = getEnvironmentData(channelName) as Session | undefined;
   if (session !== undefined && !hasEnded(session)) open(session);

@@ -4,6 +4,7 @@
 // is the delay beyond it. A block longer than the interval is told at the first report after it.
 
 import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { guarded } from '../guarded.ts';
 import { sampleLimits } from './sample-limits.ts';
 
 /**
@@ -15,14 +16,15 @@ export function watchEventLoop(report: (name: string, value: number, unit: strin
   const histogram = monitorEventLoopDelay({ resolution });
   const delay = (ns: number) => Math.max(0, ns / 1e6 - resolution);
   histogram.enable();
-  const timer = setInterval(() => {
+  const tell = guarded('watching the event loop', () => {
     const { max, mean } = histogram;
     // Without a firing there is no mean.
     if (Number.isNaN(mean)) return;
     histogram.reset();
     report('event loop delay max', delay(max), 'ms');
     report('event loop delay mean', delay(mean), 'ms');
-  }, intervalMs).unref();
+  });
+  const timer = setInterval(tell, intervalMs).unref();
   return () => {
     clearInterval(timer);
     histogram.disable();

@@ -1,6 +1,7 @@
 // Garbage collections of this thread's heap, as Node tells of them: after the fact, at the next turn of the event loop.
 
-import { constants, type PerformanceEntry, PerformanceObserver } from 'node:perf_hooks';
+import { constants, type PerformanceEntry, PerformanceObserver, type PerformanceObserverEntryList } from 'node:perf_hooks';
+import { guarded } from '../guarded.ts';
 
 /** V8's kinds: a scavenge of the young generation, a mark-compact of the whole heap, a slice of marking, weak callbacks. */
 export type GcKind = 'minor' | 'major' | 'incremental' | 'weakcb';
@@ -21,13 +22,14 @@ const kinds: Readonly<Record<number, GcKind>> = {
  * whether it was asked for (`gc()`, a heap snapshot). Keeps nothing alive. Returns what ends it.
  */
 export function watchGc(report: (kind: GcKind, startMs: number, lengthMs: number, forced: boolean) => void): () => void {
-  const observer = new PerformanceObserver((list) => {
+  const told = guarded('watching garbage collections', (list: PerformanceObserverEntryList) => {
     for (const { startTime, duration, detail } of list.getEntries() as GcEntry[]) {
       const { kind, flags } = detail;
       const name = kinds[kind];
       if (name !== undefined) report(name, startTime, duration, (flags & constants.NODE_PERFORMANCE_GC_FLAGS_FORCED) !== 0);
     }
   });
+  const observer = new PerformanceObserver(told);
   observer.observe({ entryTypes: ['gc'] });
   return () => observer.disconnect();
 }

@@ -6,6 +6,7 @@
 
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
+import { guarded } from '../guarded.ts';
 import { LineSplitter } from './line-splitter.ts';
 import { printable } from './printable.ts';
 import type { SampleLimits } from './sample-limits.ts';
@@ -37,12 +38,13 @@ export function startLineChild({ command, args, limits, intervalMs, silenceMs, o
   let silent = false;
   let words = '';
   let child: ChildProcessByStdio<null, Readable, Readable> | undefined;
-  const kill = () => child?.kill('SIGKILL');
+  const kill = guarded('ending a program', () => child?.kill('SIGKILL'));
 
-  const silence = setTimeout(() => {
+  const giveUp = guarded('ending a program', () => {
     silent = true;
     kill();
-  }, silenceMs).unref();
+  });
+  const silence = setTimeout(giveUp, silenceMs).unref();
   const close = () => {
     ended = true;
     clearTimeout(silence);
@@ -66,26 +68,35 @@ export function startLineChild({ command, args, limits, intervalMs, silenceMs, o
     child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], windowsHide: true });
   } catch (error) {
     // An argument that cannot be one; told later, as all ends are.
-    setImmediate(() => end(true, false, codeOf(error))).unref();
+    const refused = guarded('starting a program', () => end(isAbsent(error), false, codeOf(error)));
+    setImmediate(refused).unref();
     return { stop: close };
   }
-  const { stdout, stderr } = child;
+  child.on(
+    'error',
+    guarded('starting a program', (error: Error) => end(isAbsent(error), false, codeOf(error))),
+  );
+  // Without a descriptor for them there are none, whatever the types say, and the error follows.
+  const { stdout, stderr } = child as Partial<typeof child>;
+  if (stdout === undefined || stderr === undefined) return { stop: close };
   child.unref();
   process.on('exit', kill);
   read(stdout, limits, intervalMs, hear);
   read(stderr, limits, intervalMs, hear);
-  child.on('error', (error) => end(true, false, codeOf(error)));
   // `close` comes when the pipes are at their end, so that what it said last has been read; a process of the child's may hold them open.
-  const exited = (code: number | null, signal: string | null) =>
-    end(false, code === 0 && !silent, silent ? 'no answer' : (signal ?? `exit code ${code}`));
+  const exited = guarded('ending a program', (code: number | null, signal: string | null) =>
+    end(false, code === 0 && !silent, silent ? 'no answer' : (signal ?? `exit code ${code}`)),
+  );
   child.on('close', exited);
-  child.on('exit', (code, signal) => {
-    setTimeout(() => {
+  const exiting = guarded('ending a program', (code: number | null, signal: string | null) => {
+    const late = guarded('ending a program', () => {
       exited(code, signal);
       stdout.destroy();
       stderr.destroy();
-    }, limits.pipesOpenMsMax).unref();
+    });
+    setTimeout(late, limits.pipesOpenMsMax).unref();
   });
+  child.on('exit', exiting);
 
   return {
     stop: () => {
@@ -109,8 +120,12 @@ function read(stream: Readable, limits: SampleLimits, intervalMs: number, onLine
   };
   (stream as Readable & { unref?(): void }).unref?.();
   stream.setEncoding('utf8');
-  stream.on('error', () => {}); // Its end is told by the child.
-  stream.on('data', (chunk: string) => {
+  // Its end is told by the child.
+  stream.on(
+    'error',
+    guarded('reading a program', () => {}),
+  );
+  const heard = guarded('reading a program', (chunk: string) => {
     const nowMs = performance.now();
     if (nowMs - linesSinceMs >= intervalMs) [lines, linesSinceMs] = [0, nowMs];
     if (nowMs - charsSinceMs >= 1000) [chars, charsSinceMs] = [0, nowMs];
@@ -118,8 +133,15 @@ function read(stream: Readable, limits: SampleLimits, intervalMs: number, onLine
     chars += chunk.length;
     if (chars <= limits.outputCharsPerSecondMax) return;
     stream.pause();
-    setTimeout(() => stream.resume(), 1000 - (nowMs - charsSinceMs)).unref();
+    const resume = guarded('reading a program', () => stream.resume());
+    setTimeout(resume, 1000 - (nowMs - charsSinceMs)).unref();
   });
+  stream.on('data', heard);
+}
+
+/** Whether it cannot be started at all; what the system lacks for a moment (descriptors, processes, memory), it may have later. */
+function isAbsent(error: unknown): boolean {
+  return !['EMFILE', 'ENFILE', 'EAGAIN', 'ENOMEM'].includes(codeOf(error));
 }
 
 function codeOf(error: unknown): string {

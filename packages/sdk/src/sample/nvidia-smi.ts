@@ -8,6 +8,7 @@
 // the second and third do not work is not even that. All is bounded (sample-limits.ts).
 // MIG devices are left out: nvidia-smi knows no utilization for one, and its memory, power and clocks are those of all that share the GPU.
 
+import { guarded } from '../guarded.ts';
 import {
   allFields,
   basicFields,
@@ -205,10 +206,11 @@ class Sampler {
   }
 
   #later(delayMs: number, work: () => void): void {
-    const timer = setTimeout(() => {
+    const again = guarded('sampling devices', () => {
       this.#timers.delete(timer);
       if (!this.#stopped) work();
-    }, delayMs).unref();
+    });
+    const timer = setTimeout(again, delayMs).unref();
     this.#timers.add(timer);
   }
 

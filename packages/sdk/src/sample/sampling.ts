@@ -2,6 +2,7 @@
 
 import { gpuKey } from '@ranktrace/protocol';
 import type { Sample } from '../collector.ts';
+import { guarded } from '../guarded.ts';
 import type { ResolvedOptions } from '../options.ts';
 import { HostCounters } from './host-counters.ts';
 import { deviceUnits, startNvidiaSmi, visibleDevices } from './nvidia-smi.ts';
@@ -29,7 +30,8 @@ export class Sampling {
     this.#notice = notice;
     this.#fact = fact;
     if (options.sampleIntervalMs === 0) return;
-    this.#timer = setInterval(() => add([...this.#host.sample(), ...own()]), options.sampleIntervalMs).unref();
+    const sample = guarded('sampling the host', () => add([...this.#host.sample(), ...own()]));
+    this.#timer = setInterval(sample, options.sampleIntervalMs).unref();
     if (options.devices) this.toggleDevices(true);
   }
 

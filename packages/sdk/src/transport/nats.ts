@@ -33,10 +33,12 @@ import {
   DebugEvents,
   Events,
   type JetStreamClient,
+  type Msg,
   type NatsConnection,
   type NatsError,
   nkeyAuthenticator,
 } from 'nats';
+import { guarded } from '../guarded.ts';
 import { limits } from '../limits.ts';
 import type { ResolvedOptions } from '../options.ts';
 import { reconnectDelayMs, type Transport, type TransportHandlers } from './transport.ts';
@@ -159,10 +161,10 @@ export class NatsTransport implements Transport {
 
   #subscribe(connection: NatsConnection): void {
     connection.subscribe(controlSubject(this.#run), {
-      callback: (error, message) => {
+      callback: guarded('hearing the aggregator', (error: NatsError | null, message: Msg) => {
         if (error === null) this.#receive(message.string(), true);
         else this.#handlers?.notice(`no control messages over NATS: ${describe(error)}`);
-      },
+      }),
     });
   }
 

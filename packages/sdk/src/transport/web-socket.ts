@@ -2,8 +2,10 @@
 //
 // Invariant: at most one socket lives at a time, and only its events count; a late event of an older one changes nothing.
 
+import type { ClientRequest, IncomingMessage } from 'node:http';
 import { controlMessageSchema, decodeMessage, encodeMessage, limits as protocolLimits } from '@ranktrace/protocol';
-import { WebSocket } from 'ws';
+import { type RawData, WebSocket } from 'ws';
+import { guarded } from '../guarded.ts';
 import { limits } from '../limits.ts';
 import { reconnectDelayMs, type Transport, type TransportHandlers } from './transport.ts';
 
@@ -50,8 +52,11 @@ export class WebSocketTransport implements Transport {
     clearTimeout(this.#timer);
     const socket = this.#socket;
     if (socket === undefined || socket.readyState === WebSocket.CLOSED) return;
-    const gone = new Promise<void>((resolve) => socket.once('close', () => resolve()));
-    const cut = setTimeout(() => socket.terminate(), limits.closeTimeoutMs);
+    const gone = new Promise<void>((resolve) => {
+      socket.once('close', guarded('closing the connection', resolve));
+    });
+    const terminate = guarded('closing the connection', () => socket.terminate());
+    const cut = setTimeout(terminate, limits.closeTimeoutMs);
     if (socket.readyState === WebSocket.CONNECTING) socket.terminate();
     else socket.close(1000);
     await gone;
@@ -68,28 +73,35 @@ export class WebSocketTransport implements Transport {
     });
     this.#socket = socket;
     let reason: string | undefined;
-    socket.on('open', () => {
+    const opened = guarded('connecting', () => {
       this.#attempt = 0;
       this.#lastHeard = performance.now();
       this.#handlers?.up();
     });
-    socket.on('message', (data, isBinary) => {
+    const heard = guarded('hearing the aggregator', (data: RawData, isBinary: boolean) => {
       this.#lastHeard = performance.now();
       if (!isBinary) this.#receive(String(data));
     });
-    socket.on('unexpected-response', (_request, response) => {
+    const refused = guarded('connecting', (_request: ClientRequest, response: IncomingMessage) => {
       reason = describeStatus(response.statusCode ?? 0, this.#token !== undefined);
       response.destroy();
       socket.terminate();
     });
-    socket.on('error', (error: NodeJS.ErrnoException) => {
+    const failed = guarded('connecting', (error: NodeJS.ErrnoException) => {
       reason ??= describeError(error);
     });
-    socket.on('close', (code, why) => {
+    const closed = guarded('connecting again', (code: number, why: Buffer) => {
       if (this.#closed) return;
+      // First, so that whatever fails after it, it is tried again.
+      const again = guarded('connecting again', () => this.#connect());
+      this.#timer = setTimeout(again, reconnectDelayMs(this.#attempt++, this.#random));
       this.#handlers?.down(reason ?? `connection closed (${code}${why.length > 0 ? ` ${String(why)}` : ''})`);
-      this.#timer = setTimeout(() => this.#connect(), reconnectDelayMs(this.#attempt++, this.#random));
     });
+    socket.on('open', opened);
+    socket.on('message', heard);
+    socket.on('unexpected-response', refused);
+    socket.on('error', failed);
+    socket.on('close', closed);
   }
 
   #receive(text: string): void {
