@@ -30,6 +30,8 @@ export interface NatsServer extends AsyncDisposable {
   readonly storeDirectory: string;
   /** What the server has written to its log so far (the last 64 Ki characters). */
   output(): string;
+  /** SIGSTOP freezes it, SIGCONT lets it go on. */
+  signal(name: 'SIGSTOP' | 'SIGCONT'): void;
   /** Ends the process at once, as a crash would; resolves when it is gone. */
   kill9(): Promise<void>;
   /** Starts it again on the same port and store; ends it in good order first where it still runs. */
@@ -59,6 +61,7 @@ export async function startNatsServer(options: NatsServerOptions = {}): Promise<
     url: `nats://127.0.0.1:${port}`,
     storeDirectory: join(server.directory, 'ranktrace-nats'),
     output: () => server.output,
+    signal: (name) => server.signal(name),
     kill9: () => server.stop('SIGKILL'),
     async restart() {
       await server.stop('SIGTERM');
@@ -112,6 +115,7 @@ export async function startNatsCluster({ names, runs }: { names: readonly string
       makeAccess(run);
       await server.reload(/Reloaded server configuration/);
     },
+    signal: (name) => server.signal(name),
     kill9: () => server.stop('SIGKILL'),
     async restart() {
       await server.stop('SIGTERM');

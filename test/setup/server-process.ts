@@ -66,6 +66,11 @@ export class ServerProcess implements AsyncDisposable {
     }
   }
 
+  /** SIGSTOP freezes it, SIGCONT lets it go on. */
+  signal(name: 'SIGSTOP' | 'SIGCONT'): void {
+    this.#child?.kill(name);
+  }
+
   /** Resolves when it is gone. */
   async stop(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
     const child = this.#child;

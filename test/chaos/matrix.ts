@@ -1,0 +1,145 @@
+// What can fail in a round, and how: the matrix of faults, which cells of it make sense, and the plan that a seed makes.
+//
+// Invariant: a plan depends on (seed, round, the cells that were asked for, what this machine allows) alone, so that one round can be played again.
+
+export const targets = ['rank', 'broker', 'aggregator', 'disk', 'network', 'clock'] as const;
+export const hows = ['killed', 'frozen', 'slow', 'full', 'cut', 'set back'] as const;
+export type Target = (typeof targets)[number];
+export type How = (typeof hows)[number];
+
+/** By which way batches go. */
+export type Way = 'websocket' | 'nats';
+
+export interface Fault {
+  readonly target: Target;
+  readonly how: How;
+  /** Which rank, where it is one; also the one that a network or clock fault is about. */
+  readonly rank: number;
+  /** What of the target: of the disk `spool` or `store`, of the network and the clock `ranks` or `aggregator`. */
+  readonly part: 'spool' | 'store' | 'ranks' | 'aggregator';
+  /** From when all ranks are at work. */
+  readonly afterMs: number;
+  readonly lastsMs: number;
+  /** A killed rank starts again in the same run; otherwise `merge` reads what it left. */
+  readonly restarts: boolean;
+  /** How far a clock is set back. */
+  readonly backMs: number;
+}
+
+export interface Plan {
+  readonly seed: number;
+  readonly round: number;
+  readonly way: Way;
+  readonly ranks: number;
+  readonly stepMs: number;
+  readonly spansPerStepMax: number;
+  readonly exitDeadlineMs: number;
+  readonly faults: readonly Fault[];
+}
+
+/** Cells without a round, and why. */
+const senseless: Readonly<Partial<Record<`${Target} ${How}`, string>>> = {
+  'rank cut': 'a rank is cut off by its network: see network × cut',
+  'rank set back': 'a rank reads the clock of its host: see clock × set back',
+  'broker cut': 'a broker is cut off by its network: see network × cut',
+  'broker set back': 'nats-server reads the clock without the C library, where no seam of ours is',
+  'aggregator cut': 'an aggregator is cut off by its network: see network × cut',
+  'aggregator set back': 'an aggregator reads the clock of its host: see clock × set back',
+  'disk killed': 'a disk that is gone takes all of the job along',
+  'disk frozen': 'a write that never returns cannot be made without a device of our own',
+  'disk slow': 'a slow write cannot be made without a device of our own',
+  'disk cut': 'a disk has no network here',
+  'disk set back': 'a disk that shows an older state was restored by a person',
+  'network killed': 'the same as cut',
+  'network set back': 'TCP does not deliver again',
+  'clock killed': 'a clock does not end',
+  'clock full': 'a clock holds nothing',
+  'clock cut': 'a clock has no network here: a lost time server is drift, clock × slow',
+};
+
+export interface Cell {
+  readonly target: Target;
+  readonly how: How;
+}
+
+export const cellName = ({ target, how }: Cell): string => `${target} × ${how}`;
+
+/** What this machine cannot do. */
+export interface Machine {
+  /** tmpfs can be mounted, so that a disk can be full. */
+  readonly mounts: boolean;
+}
+
+/** The matrix: cells that are played, and those that are not, with the reason. */
+export function matrix(machine: Machine): { readonly played: readonly Cell[]; readonly skipped: readonly (Cell & { why: string })[] } {
+  const all = targets.flatMap((target) => hows.map((how) => ({ target, how })));
+  const whyNot = ({ target, how }: Cell): string | undefined => {
+    const needsMount = (target === 'disk' || target === 'broker') && how === 'full';
+    return (
+      senseless[`${target} ${how}`] ??
+      (needsMount && !machine.mounts ? 'NOT RUN: a full disk is a small tmpfs, which takes root' : undefined)
+    );
+  };
+  return {
+    played: all.filter((cell) => whyNot(cell) === undefined),
+    skipped: all.flatMap((cell) => {
+      const why = whyNot(cell);
+      return why === undefined ? [] : [{ ...cell, why }];
+    }),
+  };
+}
+
+/** The plan of a round: its first fault goes through `cells` in turn, a second one comes in one round of three. */
+export function planRound(seed: number, round: number, cells: readonly Cell[]): Plan {
+  const random = randomOf(seed * 1_000_003 + round);
+  const between = (least: number, most: number): number => least + Math.floor(random() * (most - least + 1));
+  const first = cells[round % cells.length] as Cell;
+  const ranks = between(2, 4);
+  const fault = (cell: Cell, afterMs: number): Fault => ({
+    ...cell,
+    rank: between(0, ranks - 1),
+    part: partOf(cell, random() < 0.5),
+    afterMs,
+    lastsMs: random() < 0.15 ? between(2500, 6000) : between(200, 2000),
+    restarts: random() < 0.5,
+    backMs: Math.round(10 ** (3 + 5 * random())),
+  });
+  const faults = [fault(first, between(0, 300))];
+  const second = cells[between(0, cells.length - 1)] as Cell;
+  if (random() < 0.35 && together(first, second)) faults.push(fault(second, between(0, 1500)));
+  const needsBroker = faults.some(({ target }) => target === 'broker');
+  return {
+    seed,
+    round,
+    way: needsBroker || random() < 0.5 ? 'nats' : 'websocket',
+    ranks,
+    stepMs: between(2, 10),
+    spansPerStepMax: between(1, 12),
+    // Now and then less than a busy receiver needs: then the rest goes by the spool.
+    exitDeadlineMs: random() < 0.2 ? 100 : 60_000,
+    faults,
+  };
+}
+
+function partOf({ target }: Cell, first: boolean): Fault['part'] {
+  if (target === 'disk') return first ? 'spool' : 'store';
+  return first ? 'ranks' : 'aggregator';
+}
+
+/** Whether two faults in one round leave something to count: a killed rank cannot say what its full disk did not take. */
+function together(one: Cell, other: Cell): boolean {
+  const isPair = (a: string, b: string): boolean =>
+    [one, other].some(({ target }) => target === a) && [one, other].some(({ target }) => target === b);
+  return one.target !== other.target && !isPair('disk', 'rank');
+}
+
+/** mulberry32: the same numbers on every machine, 0 … 1. */
+function randomOf(seed: number): () => number {
+  let state = seed | 0;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}

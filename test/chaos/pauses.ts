@@ -1,0 +1,76 @@
+// What stopped, and for how long: steps of ranks that no fault holds, answers of a service that no fault holds.
+//
+// A machine that is busy stops everybody. So a watch of our own stops with it, and what it lost at most is taken off each pause.
+
+import { setTimeout } from 'node:timers/promises';
+import { type Life, monotonicMs, type Stage, type Window } from './stage.ts';
+
+/** What docs/data-loss.md states: no step, and no answer to `/healthz`, waits longer for a fault elsewhere. */
+export const pauseMsMax = { step: 5000, health: 10_000 } as const;
+
+/** A process that was held needs a moment to be itself again. */
+const recoveryMs = 1000;
+
+/** Asks `/healthz` again and again, until stopped. */
+export class HealthWatch {
+  /** The longest time to an answer while nothing held the service, ms. */
+  longestMs = 0;
+  /** The longest time that this process itself was held up. */
+  machineMs = 0;
+  readonly #stage: Stage;
+  readonly #stop = new AbortController();
+  readonly #watching: Promise<unknown>;
+
+  constructor(stage: Stage) {
+    this.#stage = stage;
+    this.#watching = Promise.all([this.#ask(), this.#measureMachine()]);
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    await this.#watching;
+  }
+
+  async #ask(): Promise<void> {
+    let since = monotonicMs();
+    while (!this.#stop.signal.aborted) {
+      const isOk = await fetch(`${this.#stage.serviceAddress}/healthz`, {
+        signal: AbortSignal.any([this.#stop.signal, AbortSignal.timeout(2000)]),
+      }).then(
+        async (answer) => (await answer.text()) === 'ok\n',
+        () => false,
+      );
+      const now = monotonicMs();
+      const isHeld = this.#stage.windows.some((window) => window.fault.target === 'aggregator' && overlaps(window, since, now));
+      if (isHeld) since = now;
+      this.longestMs = Math.max(this.longestMs, this.#stop.signal.aborted ? 0 : now - since);
+      if (isOk) since = now;
+      await setTimeout(50);
+    }
+  }
+
+  async #measureMachine(): Promise<void> {
+    while (!this.#stop.signal.aborted) {
+      const before = monotonicMs();
+      await setTimeout(20);
+      this.machineMs = Math.max(this.machineMs, monotonicMs() - before - 20);
+    }
+  }
+}
+
+/** The longest time between two steps of a life that no fault held, ms. */
+export function longestStepPause(stage: Stage, life: Life): number {
+  const held = stage.windows.filter(
+    ({ fault }) => fault.target === 'rank' && (fault.how === 'frozen' || fault.how === 'slow') && fault.rank === life.rank,
+  );
+  const { lines } = stage.journal(life);
+  let longest = 0;
+  for (const [index, { ms }] of lines.entries()) {
+    const before = lines[index - 1]?.ms ?? ms;
+    if (!held.some((window) => overlaps(window, before, ms))) longest = Math.max(longest, ms - before);
+  }
+  return longest;
+}
+
+const overlaps = ({ from, until }: Window, since: number, to: number): boolean =>
+  from <= to && (until === undefined || until + recoveryMs >= since);
