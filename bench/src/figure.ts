@@ -17,6 +17,8 @@ export type AmountUnit =
   | 'per 100 k steps'
   | 'steps'
   | 'regressions'
+  | 'batches'
+  | 'descriptors'
   | 'alerts'
   | 'F1'
   | 'cover';

@@ -3,7 +3,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { deflateRawSync } from 'node:zlib';
@@ -12,6 +11,7 @@ import { type Batch, batchId, batchSubject, decodeBatch, encodeBatch } from '@ra
 import { AckPolicy, connect, type NatsConnection, StorageType } from 'nats';
 import { findProgram } from '../../test/setup/real-programs.mjs';
 import { type Figure, figure, type NotMeasured } from './figure.ts';
+import { freePort } from './free-port.ts';
 import { eventsPerStep, generateRank } from './generated-cluster.ts';
 import { inTurns, progress } from './turns.ts';
 
@@ -194,13 +194,4 @@ async function publish(
   const rank = Math.floor(index / batchesPerRank);
   const msgID = batchId({ run: 'bench', rank, incarnation: 'mi8b1y90-1x', sequence: index % batchesPerRank });
   await jetStream.publish(batchSubject('bench', rank), batch, { msgID });
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  if (address === null || typeof address === 'string') throw new Error('No free port');
-  return address.port;
 }

@@ -9,9 +9,15 @@ describe('npm run bench', () => {
   it('lists every benchmark with a line on --help', () => {
     const { status, stdout } = bench('--help');
     expect(status).toBe(0);
-    for (const name of ['recorder', 'overhead', 'wire', 'ingest', 'table', 'clock', 'merge', 'viewer', 'detect']) {
+    for (const name of ['recorder', 'overhead', 'wire', 'ingest', 'table', 'clock', 'merge', 'viewer', 'detect', 'soak']) {
       expect(stdout).toMatch(new RegExp(`^ {2}${name} +\\S.{20,}$`, 'm'));
     }
+  });
+
+  it('refuses seconds that are none', () => {
+    const { status, stderr } = bench('soak', '--seconds', 'ten');
+    expect(status).toBe(2);
+    expect(stderr).toContain('--seconds must be 10 to 86400, got "ten"');
   });
 
   it('refuses a name that does not exist, and says which do', () => {

@@ -1,16 +1,17 @@
-// `npm run bench -- NAME…`: runs the named benchmarks (all without a name), prints a JSON line per figure and renews their sections of
+// `npm run bench -- NAME… [--seconds S]`: runs the named benchmarks (all without a name), prints a JSON line per figure and renews their sections of
 // docs/benchmarks.md. Exit code 1 when a target is missed, 2 for a name that does not exist. Figures for which the machine lacks a program or
 // recordings are named on stderr, and in the section; they miss no target.
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import { cpus, loadavg } from 'node:os';
+import { parseArgs } from 'node:util';
 import { type Figure, meetsTarget, type NotMeasured, rounded } from './figure.ts';
 import { progress } from './turns.ts';
 
 interface Bench {
   readonly about: string;
   /** Loaded when it runs: each stands on other packages. */
-  readonly run: () => Promise<readonly (Figure | NotMeasured)[]>;
+  readonly run: (options: { readonly seconds: number | undefined }) => Promise<readonly (Figure | NotMeasured)[]>;
 }
 
 const benches: Readonly<Record<string, Bench>> = {
@@ -50,6 +51,10 @@ const benches: Readonly<Record<string, Bench>> = {
     about: 'false alarms and found slow-downs of the regression detector, against the rules of others',
     run: async () => (await import('./detect.ts')).detect(),
   },
+  soak: {
+    about: 'an hour of a 64-rank job in ten minutes: memory and descriptors flat, store and stream within their bounds',
+    run: async (options) => (await import('./soak.ts')).soak(options),
+  },
 };
 
 const document = new URL('../../docs/benchmarks.md', import.meta.url);
@@ -57,10 +62,10 @@ const document = new URL('../../docs/benchmarks.md', import.meta.url);
 function help(): string {
   const width = Math.max(...Object.keys(benches).map((name) => name.length));
   return [
-    'npm run bench -- [NAME…]',
+    'npm run bench -- [NAME…] [--seconds S]',
     '',
     'Runs the named benchmarks, or all: a JSON line per figure on stdout, and their sections of docs/benchmarks.md.',
-    'Exit code 1 when a target is missed.',
+    'Exit code 1 when a target is missed. --seconds: how long the soak lasts (600).',
     '',
     ...Object.entries(benches).map(([name, { about }]) => `  ${name.padEnd(width)}  ${about}`),
     '',
@@ -88,6 +93,21 @@ function section(name: string, results: readonly (Figure | NotMeasured)[]): stri
     ...(rows.length === 0 ? [] : ['| figure | value | baseline, same run | ratio | target |', '|---|---|---|---|---|', ...rows, '']),
     ...missing,
   ].join('\n');
+}
+
+/** Ends the process where they make no sense. */
+function argumentsOf(args: string[]): { names: readonly string[]; seconds: number | undefined; isHelp: boolean } {
+  try {
+    const options = { seconds: { type: 'string' }, help: { type: 'boolean' } } as const;
+    const { values, positionals } = parseArgs({ args, allowPositionals: true, options });
+    const seconds = values.seconds === undefined ? undefined : Number(values.seconds);
+    if (seconds !== undefined && !(seconds >= 10 && seconds <= 86_400))
+      throw new Error(`--seconds must be 10 to 86400, got "${values.seconds}"`);
+    return { names: positionals, seconds, isHelp: values.help === true };
+  } catch (error) {
+    progress((error as Error).message);
+    process.exit(2);
+  }
 }
 
 const isFigure = (result: Figure | NotMeasured): result is Figure => !('notMeasured' in result);
@@ -123,8 +143,8 @@ function report(name: string, result: Figure | NotMeasured): void {
   }
 }
 
-const names = process.argv.slice(2);
-if (names.includes('--help')) {
+const { names, seconds, isHelp } = argumentsOf(process.argv.slice(2));
+if (isHelp) {
   process.stdout.write(help());
   process.exit(0);
 }
@@ -135,7 +155,7 @@ if (unknown.length > 0) {
 }
 for (const [name, bench] of Object.entries(benches).filter(([name]) => names.length === 0 || names.includes(name))) {
   progress(name);
-  const results = await bench.run();
+  const results = await bench.run({ seconds });
   for (const result of results) report(name, result);
   const text = readFileSync(document, 'utf8');
   writeFileSync(document, renew(text, name, section(name, results)));

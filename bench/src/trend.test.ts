@@ -12,7 +12,8 @@ function noise(seed: number): () => number {
   };
 }
 
-const series = (value: (at: number) => number, count = 150): Sample[] => Array.from({ length: count }, (_, at) => ({ at, value: value(at) }));
+const series = (value: (at: number) => number, count = 150): Sample[] =>
+  Array.from({ length: count }, (_, at) => ({ at, value: value(at) }));
 
 test('a line has its slope, without doubt', () => {
   const { slope, least, most } = trendOf(series((at) => 7 + 0.25 * at));

@@ -1,0 +1,343 @@
+// Soak: an hour of a 64-rank job in ten minutes. Memory and descriptors must be flat, the store and the stream within their bounds.
+//
+//   simulated cluster, 64 ranks, 6 × ──► nats-server ──► ranktrace serve --store-max ──► Chromium: overview, timeline, overview, …
+//   two real ranks of a run of their own ──┘
+//
+// Batches are those of the SDK: five a second of each rank, at 6 × the speed. What the broker does not take in time is sent later, so a slow machine
+// soaks less of the job: the figure says how much. A verdict rests on the second half alone; the first fills what is bounded.
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { deflateRawSync } from 'node:zlib';
+import { batchId, batchSubject, encodeBatch, streamName } from '@ranktrace/protocol';
+import { ClusterSimulation } from '@ranktrace/trace';
+import { connect, type NatsConnection } from 'nats';
+import type { Browser } from 'playwright-core';
+import { findProgram } from '../../test/setup/real-programs.mjs';
+import { heapBytes, launchChromium, type MeasuredTab, openTab } from './chromium.ts';
+import { type Figure, figure, median, type NotMeasured } from './figure.ts';
+import { freePort } from './free-port.ts';
+import { type Sample, trendOf } from './trend.ts';
+import { progress } from './turns.ts';
+
+const commandLine = fileURLToPath(new URL('../../packages/cli/dist/main.js', import.meta.url));
+const rankProgram = fileURLToPath(new URL('./soak-rank.js', import.meta.url));
+const ranks = 64;
+const realRanks = 2;
+const stepMs = 200;
+const flushMs = 200;
+const speed = 6;
+const secondsDefault = 600;
+const run = 'soak';
+const inFlightMax = 512;
+const storeMiBMax = 128;
+/** The service prunes once a minute, and never the segment that it writes. */
+const pruneSeconds = 60;
+const segmentMiB = 64;
+const lookMs = 2000;
+/** Between two looks at the page, the store's files and the stream, in looks. */
+const seldom = 5;
+/** For a trend. */
+const looksMin = 5;
+const mib = 2 ** 20;
+
+export interface SoakOptions {
+  /** How long; ten minutes by default. */
+  readonly seconds?: number | undefined;
+}
+
+export async function soak({ seconds = secondsDefault }: SoakOptions): Promise<(Figure | NotMeasured)[]> {
+  const broker = findProgram('NATS_SERVER_BIN');
+  if (broker === undefined) {
+    return [
+      { notMeasured: 'the soak', why: 'nats-server is neither in NATS_SERVER_BIN nor in PATH (Debian: apt-get install nats-server)' },
+    ];
+  }
+  const directory = mkdtempSync(join(tmpdir(), 'ranktrace-soak-'));
+  const children: ChildProcess[] = [];
+  let browser: Browser | undefined;
+  try {
+    const port = await freePort();
+    const url = `nats://127.0.0.1:${port}`;
+    const server = spawn(broker, ['-js', '-a', '127.0.0.1', '-p', `${port}`, '-sd', join(directory, 'nats')], { stdio: 'ignore' });
+    children.push(server);
+    const client = await connect({ servers: url, waitOnFirstConnect: true, maxReconnectAttempts: 100, reconnectTimeWait: 50 });
+    const out = join(directory, 'out');
+    mkdirSync(out);
+    const address = `127.0.0.1:${await freePort()}`;
+    const service = startService(['serve', '--listen', address, '--nats', url, '--out', out, '--store-max', `${storeMiBMax}M`]);
+    children.push(service);
+    await said(service, 'listening on');
+    const real = Array.from({ length: realRanks }, (_, rank) => startRank(rank, url, directory));
+    children.push(...real);
+    const chromium = findProgram('CHROMIUM_BIN');
+    browser = chromium === undefined ? undefined : await launchChromium(chromium);
+    const tab = browser && (await openTab(browser));
+    await tab?.page.goto(`http://${address}#/overview?run=${run}`);
+    const watch = new Watch({ rank: real[0] as ChildProcess, aggregator: service, 'nats-server': server }, { out, client, tab });
+    const [sent] = await Promise.all([send(client, seconds), watch.look(seconds)]);
+    const { lost, waiting } = await left(client, address, sent.batches);
+    await client.close();
+    return [
+      figure({ name: `of the job, sent in ${seconds} s`, value: sent.jobSeconds, unit: 'simulated s' }),
+      figure({ name: 'batches that the service had not yet stored at the end', value: waiting, unit: 'batches' }),
+      figure({ name: 'batches missing, dropped or refused', value: lost, unit: 'batches', target: { at: 'most', value: 0, of: 'value' } }),
+      ...watch.figures(),
+    ];
+  } finally {
+    await browser?.close();
+    await Promise.all(children.map(end));
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+/** Where else is looked than at processes. */
+interface Around {
+  readonly out: string;
+  readonly client: NatsConnection;
+  readonly tab: MeasuredTab | undefined;
+}
+
+/** What is measured of processes and files while the job runs. */
+class Watch {
+  readonly #processes: Readonly<Record<string, ChildProcess>>;
+  readonly #around: Around;
+  readonly #memory = new Map<string, Sample[]>();
+  readonly #descriptors = new Map<string, Sample[]>();
+  readonly #store: Sample[] = [];
+  readonly #stream: (Sample & { readonly bound: number })[] = [];
+
+  constructor(processes: Readonly<Record<string, ChildProcess>>, around: Around) {
+    this.#processes = processes;
+    this.#around = around;
+  }
+
+  async look(seconds: number): Promise<void> {
+    const started = performance.now();
+    for (let looks = 1; performance.now() - started < 1000 * seconds; looks++) {
+      const at = (performance.now() - started) / 1000;
+      for (const [name, { pid }] of Object.entries(this.#processes)) {
+        add(this.#memory, name, { at, value: residentBytes(pid as number) / mib });
+        add(this.#descriptors, name, { at, value: readdirSync(`/proc/${pid}/fd`).length });
+      }
+      if (looks % seldom === 0) await this.#lookAround(at);
+      if (looks % 30 === 0) progress(`soak: ${at.toFixed(0)} of ${seconds} s: ${this.#now()}`);
+      await setTimeout(lookMs);
+    }
+  }
+
+  async #lookAround(at: number): Promise<void> {
+    const { out, client, tab } = this.#around;
+    this.#store.push({ at, value: bytesBelow(out) / mib });
+    const { state, config } = await (await client.jetstreamManager()).streams.info(streamName);
+    this.#stream.push({ at, value: state.bytes / mib, bound: config.max_bytes / mib });
+    if (tab === undefined) return;
+    // A person goes to and fro; memory is compared on the timeline.
+    await tab.page.evaluate(`location.hash = '#/overview?run=${run}'`);
+    await tab.page.waitForTimeout(1000);
+    await tab.page.evaluate(`location.hash = '#/timeline?run=${run}'`);
+    await tab.page.waitForTimeout(1000);
+    add(this.#memory, 'page', { at, value: (await heapBytes(tab.tools)) / mib });
+  }
+
+  figures(): (Figure | NotMeasured)[] {
+    const figures: (Figure | NotMeasured)[] = [];
+    for (const [name, samples] of this.#memory) figures.push(...flatness(name, samples));
+    if (this.#around.tab === undefined)
+      figures.push({ notMeasured: 'memory of the page', why: 'Chromium is neither in CHROMIUM_BIN nor in PATH' });
+    for (const [name, samples] of this.#descriptors) {
+      const [first, second] = halves(samples);
+      figures.push(
+        figure({
+          name: `descriptors of the ${name}, most in the second half`,
+          value: highest(second),
+          unit: 'descriptors',
+          baseline: { name: 'most in the first half', value: highest(first) },
+          target: { at: 'most', value: 1.1, of: 'ratio' },
+        }),
+      );
+    }
+    const perMinute = (highest(this.#stream) / (this.#stream.at(-1)?.at ?? 1)) * pruneSeconds;
+    figures.push(
+      figure({
+        name: `store, most of it, of --store-max ${storeMiBMax}M with the segment being written and a minute's batches`,
+        value: (100 * highest(this.#store)) / (storeMiBMax + segmentMiB + perMinute),
+        unit: '%',
+        target: { at: 'most', value: 100, of: 'value' },
+      }),
+    );
+    const bound = this.#stream.at(-1)?.bound ?? -1;
+    figures.push(
+      bound <= 0
+        ? { notMeasured: `the stream against its bound (${highest(this.#stream).toFixed(0)} MiB at the end)`, why: 'it has no max_bytes' }
+        : figure({
+            name: 'stream, most of it, of its max_bytes',
+            value: (100 * highest(this.#stream)) / bound,
+            unit: '%',
+            target: { at: 'most', value: 100, of: 'value' },
+          }),
+    );
+    return figures;
+  }
+
+  #now(): string {
+    const last = [...this.#memory].map(([name, samples]) => `${name} ${samples.at(-1)?.value.toFixed(0)} MiB`);
+    return [...last, `store ${this.#store.at(-1)?.value.toFixed(0)} MiB`, `stream ${this.#stream.at(-1)?.value.toFixed(0)} MiB`].join(', ');
+  }
+}
+
+/** How much there is in the second half, and how much of it came during that half for sure. */
+function flatness(name: string, samples: readonly Sample[]): (Figure | NotMeasured)[] {
+  const [first, second] = halves(samples);
+  if (second.length < looksMin) return [{ notMeasured: `memory of the ${name}`, why: `it was looked at ${samples.length} times alone` }];
+  const { median: middle, slope, least } = trendOf(second);
+  const lasted = (second.at(-1)?.at ?? 0) - (second[0]?.at ?? 0);
+  progress(
+    `soak: ${name}: slope ${((60 * slope * 100) / middle).toFixed(2)} % a minute, at least ${((60 * least * 100) / middle).toFixed(2)} %`,
+  );
+  return [
+    figure({
+      name: `memory of the ${name}, second half`,
+      value: middle,
+      unit: 'MiB',
+      baseline: { name: 'second quarter', value: median(first.slice(first.length >> 1).map(({ value }) => value)) },
+    }),
+    figure({
+      name: `growth of it over the second half, beyond its noise (${name})`,
+      value: (100 * Math.max(0, least * lasted)) / middle,
+      unit: '%',
+      target: { at: 'most', value: 2, of: 'value' },
+    }),
+  ];
+}
+
+/** Sends the job; gives how much of it, and how many batches. */
+async function send(client: NatsConnection, seconds: number): Promise<{ jobSeconds: number; batches: number }> {
+  const jobSeconds = seconds * speed;
+  const simulation = new ClusterSimulation({ run, ranks, stepMs, flushMs, seconds: jobSeconds });
+  const stream = client.jetstream({ timeout: 60_000 });
+  let inFlight = 0;
+  let answered: () => void = () => {};
+  const untilAnswered = (): Promise<void> =>
+    new Promise((resolve) => {
+      answered = resolve;
+    });
+  const started = performance.now();
+  let batches = 0;
+  for (const batch of simulation.batches()) {
+    if (batch === undefined) {
+      const ahead = (simulation.progress * jobSeconds * 1000) / speed - (performance.now() - started);
+      if (ahead > 1) await setTimeout(ahead);
+      if (performance.now() - started > 1000 * seconds) break;
+      continue;
+    }
+    const { header } = batch;
+    inFlight++;
+    stream.publish(batchSubject(run, header.rank), encodeBatch(batch, deflateRawSync), { msgID: batchId(header) }).then(
+      () => {
+        inFlight--;
+        answered();
+      },
+      // Counted as sent and never stored: the figures say it.
+      ({ message }: Error) => {
+        inFlight--;
+        progress(`soak: a batch was not taken: ${message}`);
+        answered();
+      },
+    );
+    batches++;
+    if (inFlight >= inFlightMax) await untilAnswered();
+  }
+  while (inFlight > 0) await untilAnswered();
+  return { jobSeconds: simulation.progress * jobSeconds, batches };
+}
+
+interface StatusRank {
+  readonly batches: number;
+  readonly missing: number;
+  readonly dropped: { readonly batches: number; readonly events: number };
+}
+
+/** What the service had still to store, and what it says is lost, once it has all. */
+async function left(client: NatsConnection, address: string, sent: number): Promise<{ waiting: number; lost: number }> {
+  const status = async (): Promise<{ stored: number; lost: number }> => {
+    const { runs, quarantined } = (await (await fetch(`http://${address}/status`)).json()) as {
+      runs: { run: string; ranks: StatusRank[] }[];
+      quarantined: number;
+    };
+    const all = runs.flatMap((one) => one.ranks);
+    const stored = (runs.find((one) => one.run === run)?.ranks ?? []).reduce((sum, { batches }) => sum + batches, 0);
+    return { stored, lost: quarantined + all.reduce((sum, { missing, dropped }) => sum + missing + dropped.batches + dropped.events, 0) };
+  };
+  const waiting = sent - (await status()).stored;
+  const manager = await client.jetstreamManager();
+  const isWaiting = async (): Promise<boolean> => {
+    const consumers = await manager.consumers.list(streamName).next();
+    return consumers.some(({ num_pending, num_ack_pending }) => num_pending + num_ack_pending > 0);
+  };
+  // The real ranks go on meanwhile: the simulated ones' batches are what counts.
+  while ((await status()).stored < sent && (await isWaiting())) await setTimeout(200);
+  return { waiting, lost: (await status()).lost };
+}
+
+function startService(args: readonly string[]): ChildProcess {
+  return spawn(process.execPath, [commandLine, ...args], { stdio: ['ignore', 'ignore', 'pipe'] });
+}
+
+function startRank(rank: number, url: string, directory: string): ChildProcess {
+  const variables = {
+    RANK: `${rank}`,
+    WORLD_SIZE: `${realRanks}`,
+    LOCAL_RANK: `${rank}`,
+    RANKTRACE_RUN: `${run}-real`,
+    RANKTRACE_URL: url,
+  };
+  const env = { ...process.env, ...variables, RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool') };
+  return spawn(process.execPath, [rankProgram, `${stepMs / speed}`], { env, stdio: ['ignore', 'ignore', 'inherit'] });
+}
+
+async function said(child: ChildProcess, wanted: string): Promise<void> {
+  let text = '';
+  await new Promise<void>((resolve, reject) => {
+    child.stderr?.setEncoding('utf8').on('data', (more: string) => {
+      text = (text + more).slice(-65_536);
+      if (text.includes(wanted)) resolve();
+    });
+    child.once('exit', (code) => reject(new Error(`ranktrace serve ended with ${code}:\n${text}`)));
+  });
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const ended = once(child, 'exit');
+  child.kill('SIGKILL');
+  await ended;
+}
+
+const residentBytes = (pid: number): number => Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) * 1024;
+
+function bytesBelow(directory: string): number {
+  let bytes = 0;
+  // Pruning takes files away meanwhile.
+  for (const name of readdirSync(directory, { recursive: true }))
+    bytes += statSync(join(directory, String(name)), { throwIfNoEntry: false })?.size ?? 0;
+  return bytes;
+}
+
+const halves = (samples: readonly Sample[]): [readonly Sample[], readonly Sample[]] => [
+  samples.slice(0, samples.length >> 1),
+  samples.slice(samples.length >> 1),
+];
+
+const highest = (samples: readonly Sample[]): number => Math.max(0, ...samples.map(({ value }) => value));
+
+function add(to: Map<string, Sample[]>, name: string, sample: Sample): void {
+  const samples = to.get(name);
+  if (samples === undefined) to.set(name, [sample]);
+  else samples.push(sample);
+}
