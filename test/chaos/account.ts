@@ -56,8 +56,11 @@ export async function balance(stage: Stage, status: readonly StatusRank[]): Prom
   const reported = await told(['report', ...inputs, '--json']);
   const stored = await told(['merge', store, '-o', join(stage.folder, 'again.pftrace'), '--json']);
   if (JSON.stringify(merged.ranks) !== JSON.stringify(reported.ranks)) wrong.push('merge and report tell ranks differently');
-  checkStatus(status, stored, stage, wrong);
-  if (!stage.service.output().includes('no trace written')) checkSameTrace(stage, store, wrong);
+  // A service that was started again and heard nothing of the run since shows nothing of it, and writes no trace.
+  if (status.length > 0 || stage.services.length === 1) {
+    checkStatus(status, stored, stage, wrong);
+    checkSameTrace(stage, store, wrong);
+  }
   const numbers = numbersOf(trace);
   const sum = { recorded: 0, stored: 0, lost: 0, tail: 0, tailMs: 0 };
   for (const life of stage.lives) {

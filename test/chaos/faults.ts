@@ -67,6 +67,7 @@ async function breakAndHeal(stage: Stage, fault: Fault): Promise<void> {
     }
     case 'disk full': {
       const makeRoom = stage.fill(fault.part === 'spool' ? 'spool' : 'store');
+      if (fault.staysToTheEnd) return void stage.healers.push(makeRoom);
       await lasting();
       return makeRoom();
     }
@@ -83,7 +84,8 @@ async function breakAndHeal(stage: Stage, fault: Fault): Promise<void> {
     case 'clock slow':
       return setClock(stage, fault, { shift: 0, rate: 0.5 });
     case 'clock set back':
-      return setClock(stage, fault, { shift: -fault.backMs, rate: 1 });
+      await setClock(stage, fault, { shift: -fault.backMs, rate: 1 });
+      return fault.part === 'ranks' && fault.restarts ? killRank(stage, fault) : undefined;
     default:
       throw new Error(`Nothing is known about ${target} × ${how}`);
   }

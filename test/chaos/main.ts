@@ -112,8 +112,11 @@ function optionsOf(args: readonly string[]): Options | string {
 
 const faultText = (fault: Fault): string => {
   const part = fault.target === 'rank' ? ` ${fault.rank}` : ['disk', 'network', 'clock'].includes(fault.target) ? ` (${fault.part})` : '';
-  const restarts = fault.target === 'rank' && fault.how === 'killed' && fault.restarts ? ' and started again' : '';
-  return `${fault.target}${part} ${fault.how}${restarts} for ${fault.lastsMs} ms`;
+  const isKilled =
+    fault.restarts && (fault.target === 'rank' ? fault.how === 'killed' : fault.how === 'set back' && fault.part === 'ranks');
+  const restarts = isKilled ? (fault.target === 'rank' ? ' and started again' : `, rank ${fault.rank} killed and started again`) : '';
+  const back = fault.how === 'set back' ? ` by ${fault.backMs} ms` : '';
+  return `${fault.target}${part} ${fault.how}${back}${restarts} ${fault.staysToTheEnd ? 'to the end' : `for ${fault.lastsMs} ms`}`;
 };
 
 function roundLine({ plan, recorded, stored, lost, tail, seconds, folder }: RoundResult, done: number, all: number): string {

@@ -20,8 +20,10 @@ export interface Fault {
   /** From when all ranks are at work. */
   readonly afterMs: number;
   readonly lastsMs: number;
-  /** A killed rank starts again in the same run; otherwise `merge` reads what it left. */
+  /** A killed rank starts again in the same run; otherwise `merge` reads what it left. Of a clock: its rank is killed and starts again behind the step. */
   readonly restarts: boolean;
+  /** It is over when the ranks have ended, not before. */
+  readonly staysToTheEnd: boolean;
   /** How far a clock is set back. */
   readonly backMs: number;
 }
@@ -102,6 +104,7 @@ export function planRound(seed: number, round: number, cells: readonly Cell[]): 
     afterMs,
     lastsMs: random() < 0.15 ? between(2500, 6000) : between(200, 2000),
     restarts: random() < 0.5,
+    staysToTheEnd: cell.target === 'disk' && random() < 0.3,
     backMs: Math.round(10 ** (3 + 5 * random())),
   });
   const faults = [fault(first, between(0, 300))];
@@ -115,8 +118,8 @@ export function planRound(seed: number, round: number, cells: readonly Cell[]): 
     ranks,
     stepMs: between(2, 10),
     spansPerStepMax: between(1, 12),
-    // Now and then less than a busy receiver needs: then the rest goes by the spool.
-    exitDeadlineMs: random() < 0.2 ? 100 : 60_000,
+    // Now and then less than a busy receiver needs, or one that takes nothing: then the rest goes by the spool.
+    exitDeadlineMs: random() < 0.2 || faults.some(({ part, staysToTheEnd }) => staysToTheEnd && part === 'store') ? 100 : 60_000,
     faults,
   };
 }
@@ -128,9 +131,8 @@ function partOf({ target }: Cell, first: boolean): Fault['part'] {
 
 /** Whether two faults in one round leave something to count: a killed rank cannot say what its full disk did not take. */
 function together(one: Cell, other: Cell): boolean {
-  const isPair = (a: string, b: string): boolean =>
-    [one, other].some(({ target }) => target === a) && [one, other].some(({ target }) => target === b);
-  return one.target !== other.target && !isPair('disk', 'rank');
+  const isPair = (a: Target, b: Target): boolean => (one.target === a && other.target === b) || (one.target === b && other.target === a);
+  return one.target !== other.target && !isPair('disk', 'rank') && !isPair('disk', 'clock') && !isPair('rank', 'clock');
 }
 
 /** mulberry32: the same numbers on every machine, 0 … 1. */

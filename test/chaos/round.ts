@@ -42,6 +42,7 @@ export async function playRound(plan: Plan, parent: string, tamper: (stage: Stag
         await Promise.all(plan.faults.map((fault) => play(stage, fault)));
         await goOn(stage);
         await endRanks(stage, wrong);
+        for (const heal of stage.healers) heal();
       } finally {
         await health.stop();
       }

@@ -75,6 +75,8 @@ export class Stage implements AsyncDisposable {
   readonly services: StartedCommand[] = [];
   /** When which fault was there; one that lasts ends with `until` undefined. */
   readonly windows: Window[] = [];
+  /** Of faults that last until the ranks have ended. */
+  readonly healers: (() => void)[] = [];
   readonly #mounted: string[] = [];
   #broker: NatsServer | undefined;
   #relays: { readonly ranks: Relay; readonly aggregator: Relay | undefined } | undefined;
