@@ -45,7 +45,6 @@ import {
   type JsMsg,
   type Msg,
   type NatsConnection,
-  type NatsError,
   nanos,
   nkeyAuthenticator,
 } from 'nats';
