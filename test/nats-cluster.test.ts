@@ -4,7 +4,7 @@
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { batchSubject, clockSubject, controlSubject, runInbox, streamName } from '@ranktrace/protocol';
+import { batchSubject, clockSubject, controlSubject, rankInbox, runInbox, streamName } from '@ranktrace/protocol';
 import { connect, type NatsConnection } from 'nats';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type NatsCluster, startNatsCluster } from './setup/nats-server.ts';
@@ -32,7 +32,7 @@ function client(user: string, inboxPrefix: string): Promise<NatsConnection> {
   return connect({ servers: server.url, user: name as string, pass: pass as string, tls: tls(), inboxPrefix });
 }
 
-const ofRun = (run: string): Promise<NatsConnection> => client(`run.${run}`, runInbox(run));
+const ofRun = (run: string): Promise<NatsConnection> => client(`run.${run}`, rankInbox(run, 0));
 
 /** Resolves with the server's refusal of a subscription, or `permitted`. */
 async function subscribing(connection: NatsConnection, subject: string): Promise<string> {
@@ -164,11 +164,20 @@ test('a rank can neither ship for another run nor read its control messages and 
     expect([subject, await publishing(rank, subject)]).toEqual([subject, 'permissions violation']);
   for (const subject of [`$JS.API.STREAM.PURGE.${streamName}`, `$JS.API.STREAM.DELETE.${streamName}`, '$SYS.REQ.SERVER.PING'])
     expect([subject, await publishing(rank, subject)]).toEqual([subject, 'permissions violation']);
-  const others = [controlSubject('night'), `${runInbox('night')}.>`, 'ranktrace.v1.*.control', 'ranktrace.inbox.>', '_INBOX.>', '>'];
-  for (const subject of [...others, batchSubject('other', 0), clockSubject('other')])
+  const others = [
+    controlSubject('night'),
+    `${runInbox('night')}.>`,
+    `${rankInbox('night', 0)}.>`,
+    'ranktrace.v1.*.inbox.>',
+    'ranktrace.v1.*.control',
+    'ranktrace.inbox.>',
+    '_INBOX.>',
+    '>',
+  ];
+  for (const subject of [...others, batchSubject('night', 0), 'ranktrace.v1.*.batch.*', batchSubject('other', 0), clockSubject('other')])
     expect([subject, await subscribing(rank, subject)]).toEqual([subject, expect.stringContaining('permissions violation')]);
   expect(await publishing(rank, clockSubject('other'))).toBe('permitted');
-  expect(await subscribing(rank, controlSubject('other'))).toBe('permitted');
+  for (const subject of [controlSubject('other'), `${rankInbox('other', 0)}.>`]) expect(await subscribing(rank, subject)).toBe('permitted');
   await rank.close();
 });
 

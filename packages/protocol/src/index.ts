@@ -87,6 +87,7 @@ export {
   clockSubjects,
   controlSubject,
   mayAnswer,
+  rankInbox,
   runBatchSubjects,
   runInbox,
   streamName,

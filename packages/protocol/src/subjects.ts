@@ -1,10 +1,10 @@
 // NATS subject grammar and names.
 //
-//   ranktrace.v1.<run>.batch.<rank>   JetStream: batches, one message each, Nats-Msg-Id = batchId
+//   ranktrace.v1.<run>.batch.<rank>   JetStream: batches, one message each, Nats-Msg-Id = what only its sender knows
 //   ranktrace.v1.<run>.clock          request/reply: clock pings
 //   ranktrace.v1.<run>.control        publish: control messages to every rank of the run
 //   ranktrace.v1.<run>.alert          publish: alerts, unless another subject is configured
-//   ranktrace.v1.<run>.inbox.>         answers to the ranks of the run: pongs, publish acknowledgements
+//   ranktrace.v1.<run>.inbox.<rank>.>  answers to a rank of the run: pongs, publish acknowledgements
 //   ranktrace.inbox.>                  answers to aggregators
 //
 // Answers have subjects of their own: in the client's default, `_INBOX.>`, whoever may receive one may receive everybody's. A run name is a
@@ -25,6 +25,8 @@ export const clockSubjects = 'ranktrace.v1.*.clock';
 export const controlSubject = (run: string): string => `ranktrace.v1.${checkRunName(run)}.control`;
 /** Below this subject the ranks of a run receive answers. */
 export const runInbox = (run: string): string => `ranktrace.v1.${checkRunName(run)}.inbox`;
+/** Below this one a rank of it does. */
+export const rankInbox = (run: string, rank: number): string => `${runInbox(run)}.${rank}`;
 /**
  * Whether an answer to a request about a run may go to `reply`: not to another run's subjects, to an aggregator's or to the broker's own, though
  * whoever answers may publish there.
@@ -33,7 +35,7 @@ export const mayAnswer = (run: string, reply: string): boolean => reply.startsWi
 /** Below this subject aggregators receive answers; no run's subjects begin with it. */
 export const aggregatorInbox = 'ranktrace.inbox';
 
-/** Identity of a batch everywhere: message id in JetStream, key of deduplication. */
+/** Identity of a batch everywhere: what is acknowledged, key of deduplication. */
 export function batchId(header: Pick<BatchHeader, 'run' | 'rank' | 'incarnation' | 'sequence'>): string {
   return `${header.run}.${header.rank}.${header.incarnation}.${header.sequence}`;
 }

@@ -30,6 +30,8 @@ export const limits = {
    * its write buffer is flushed, so a killed nats-server loses its last moments.
    */
   brokerFlushMs: 2000,
+  /** Batches of which a rank knows that it has sent them to JetStream before. */
+  publishedIdsMax: 4096,
   /** JetStream's answer to one publish. */
   publishTimeoutMs: 5000,
   /** Closing a connection in good order; after that it is cut. */

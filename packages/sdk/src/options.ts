@@ -27,7 +27,7 @@ export interface NatsOptions {
   readonly creds?: string | undefined;
   /** NKey seed, `SU…`. */
   readonly nkey?: string | undefined;
-  /** Subject below which the server's answers come; the credentials must permit to subscribe to it. Default `ranktrace.v1.<run>.inbox`. */
+  /** Subject below which the server's answers come; the credentials must permit to subscribe to it. Default `ranktrace.v1.<run>.inbox.<rank>`. */
   readonly inboxPrefix?: string | undefined;
   /** Paths of PEM files. */
   readonly tls?: { readonly ca?: string | undefined; readonly cert?: string | undefined; readonly key?: string | undefined } | undefined;

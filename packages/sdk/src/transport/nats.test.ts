@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
   batchId,
+  batchSubject,
   batchSubjects,
   clockSubjects,
   controlSubject,
@@ -23,6 +24,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { startNatsServer } from '../../../../test/setup/nats-server.ts';
 import { type ProfileOptions, resolveOptions } from '../options.ts';
 import { openShipper, type Shipper } from '../shipper.ts';
+import { NatsTransport } from './nats.ts';
 
 const incarnation = `a-${process.pid.toString(36)}`;
 const identity = { run: 'run', rank: 2, incarnation, host: 'here' };
@@ -128,6 +130,55 @@ test('batches reach the stream in order; the stream is created as agreed', async
     max_msg_size: 1_048_576,
   });
   expect(notices).toEqual([]);
+});
+
+test('a rank that published under the ids of batches to come has none of them swallowed', async () => {
+  await using server = await startNatsServer();
+  const stranger = await connect({ servers: server.url });
+  await (await stranger.jetstreamManager()).streams.add({ name: streamName, subjects: [batchSubjects] });
+  const ids = Array.from({ length: 20 }, (_, sequence) => batch(sequence).id);
+  for (const msgID of ids) await stranger.jetstream().publish(batchSubject('run', 1), batch(999).bytes, { msgID });
+  const shipper = openTo(server.url);
+  expect(shipAll(shipper, 0, 20)).toEqual(ids);
+  expect(await shipper.drained(patience)).toBe(true);
+  expect((await readStream(server.url)).slice(20)).toEqual(ids);
+  // Nobody who reads a batch learns under which id the next one comes.
+  const seen = new Set<string>();
+  for (let sequence = 21; sequence <= 40; sequence++) {
+    const { data, header } = await (await stranger.jetstreamManager()).streams.getMessage(streamName, { seq: sequence });
+    const [secret = ''] = header.get('Nats-Msg-Id').split('.', 1);
+    expect(secret).toMatch(/^[0-9a-f]{32}$/);
+    expect(Buffer.from(data).includes(secret)).toBe(false);
+    seen.add(secret);
+  }
+  expect(seen.size).toBe(1);
+  await stranger.close();
+});
+
+test('a batch that the stream calls a duplicate, and that was never sent, is sent under another id', async () => {
+  await using server = await startNatsServer();
+  const stranger = await connect({ servers: server.url });
+  await (await stranger.jetstreamManager()).streams.add({ name: streamName, subjects: [batchSubjects] });
+  const { bytes, id } = batch(0);
+  await stranger.jetstream().publish(batchSubject('run', 1), batch(999).bytes, { msgID: `known.${id}` });
+  const { nats } = resolveOptions({ run: 'run', rank: 2, worldSize: 4, url: server.url }, {});
+  const transport = new NatsTransport(nats, identity, () => 1, 'known');
+  const acknowledged: string[] = [];
+  await new Promise<void>((up) => {
+    const message = (got: { type: string; batch?: string }): void => void (got.type === 'ack' && acknowledged.push(got.batch ?? ''));
+    transport.open({ up, down: (line) => notices.push(line), message, notice: (line) => notices.push(line) });
+  });
+  transport.send(bytes, id);
+  await vi.waitFor(() => expect(acknowledged).toEqual([id]), patience);
+  expect(await readStream(server.url)).toEqual([batch(999).id, id]);
+  // Sent again, it is known: once in the stream is enough.
+  transport.send(batch(1).bytes, batch(1).id);
+  transport.send(batch(1).bytes, batch(1).id);
+  await vi.waitFor(() => expect(acknowledged).toHaveLength(3), patience);
+  expect(await readStream(server.url)).toEqual([batch(999).id, id, batch(1).id]);
+  expect(notices).toEqual([]);
+  await transport.close();
+  await stranger.close();
 });
 
 test('the largest batch a rank may send passes', async () => {
@@ -290,7 +341,7 @@ test('a stream that is deleted under way is created again', async () => {
 });
 
 test.for([
-  [undefined, 'ranktrace.v1.run.inbox'],
+  [undefined, 'ranktrace.v1.run.inbox.2'],
   ['_INBOX_of.night', '_INBOX_of.night'],
 ] as const)(
   'a rank that may only publish batches needs nothing but the stream and answers (inbox prefix %s)',

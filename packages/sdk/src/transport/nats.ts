@@ -4,9 +4,12 @@
 //   connect ──► stream there? ──► up ──► publish fails / connection lost ──► down ──► (client reconnects) ──► stream there? ──► up …
 //                 └─ create it, if we may
 //
-// Invariants: each batch is published with its id as Nats-Msg-Id, so the stream takes a batch that is sent again (within its duplicate
-// window, 2 min; later ones the aggregator recognises) only once. Failures of an older connection (`#epoch`) change nothing.
+// Invariants: each batch is published under one Nats-Msg-Id, so the stream takes a batch that is sent again (within its duplicate window, 2 min; later
+// ones the aggregator recognises) only once. That id begins with a secret of this process: the stream answers "duplicate" to whatever has the id of a
+// message that it has, of whoever, so that another rank which knew ours could have it swallow our batches. Failures of an older connection
+// (`#epoch`) change nothing.
 
+import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -19,7 +22,7 @@ import {
   decodeMessage,
   encodeMessage,
   makeStream,
-  runInbox,
+  rankInbox,
   streamErrorOf,
   streamErrors,
   streamName,
@@ -49,6 +52,9 @@ export class NatsTransport implements Transport {
   readonly #run: string;
   readonly #rank: number;
   readonly #random: () => number;
+  readonly #secret: string;
+  /** Batches that were published before, oldest first. */
+  readonly #published = new Set<string>();
   readonly #stop = new AbortController();
   #handlers: TransportHandlers | undefined;
   #connection: NatsConnection | undefined;
@@ -58,7 +64,9 @@ export class NatsTransport implements Transport {
   #failures = 0;
   #living: Promise<void> | undefined;
 
-  constructor(options: ResolvedOptions['nats'], identity: { run: string; rank: number }, random: () => number) {
+  /** `secret`: how the ids begin under which batches are published; known to nobody else. */
+  constructor(options: ResolvedOptions['nats'], identity: { run: string; rank: number }, random: () => number, secret = newSecret()) {
+    this.#secret = secret;
     this.#options = options;
     this.#run = identity.run;
     this.#rank = identity.rank;
@@ -74,16 +82,28 @@ export class NatsTransport implements Transport {
     const epoch = this.#epoch;
     const jetstream = this.#jetstream;
     if (jetstream === undefined) return;
-    // An async function turns what `publish` throws (connection closed, too large) into a rejection, too.
-    const publish = async () =>
-      jetstream.publish(batchSubject(this.#run, this.#rank), bytes, { msgID: id, timeout: limits.publishTimeoutMs });
-    publish().then(
-      () => {
+    this.#publish(jetstream, bytes, id).then(
+      guarded('hearing of a batch', () => {
         this.#failures = 0;
         this.#handlers?.message({ type: 'ack', batch: id });
-      },
-      (error: NatsError) => this.#publishFailed(error, id, epoch),
+      }),
+      guarded('sending a batch', (error: NatsError) => this.#publishFailed(error, id, epoch)),
     );
+  }
+
+  /** Resolves once the stream has it. An async function turns what `publish` throws (connection closed, too large) into a rejection, too. */
+  async #publish(jetstream: JetStreamClient, bytes: Uint8Array, id: string): Promise<void> {
+    const publish = (secret: string) =>
+      jetstream.publish(batchSubject(this.#run, this.#rank), bytes, { msgID: `${secret}.${id}`, timeout: limits.publishTimeoutMs });
+    const isNew = !this.#published.has(id);
+    this.#published.add(id);
+    for (const oldest of this.#published) {
+      if (this.#published.size <= limits.publishedIdsMax) break;
+      this.#published.delete(oldest);
+    }
+    // What was never sent cannot be there: somebody else's message has that id.
+    if (!(await publish(this.#secret)).duplicate || !isNew) return;
+    if ((await publish(newSecret())).duplicate) throw new Error(`the stream ${streamName} calls each batch a duplicate`);
   }
 
   ping(id: number): void {
@@ -145,7 +165,7 @@ export class NatsTransport implements Transport {
     return {
       servers: [...servers],
       name: `ranktrace ${this.#run} rank ${this.#rank}`,
-      inboxPrefix: inboxPrefix ?? runInbox(this.#run),
+      inboxPrefix: inboxPrefix ?? rankInbox(this.#run, this.#rank),
       timeout: limits.connectTimeoutMs,
       maxReconnectAttempts: -1,
       reconnectDelayHandler: () => reconnectDelayMs(4, this.#random),
@@ -234,6 +254,8 @@ export class NatsTransport implements Transport {
     }
   }
 }
+
+const newSecret = (): string => randomBytes(16).toString('hex');
 
 /** `undefined`, or why no batch can be stored now. Somebody else may create the stream at the same time, or be the only one who may. */
 async function ensureStream(connection: NatsConnection): Promise<string | undefined> {
