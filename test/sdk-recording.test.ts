@@ -1,12 +1,13 @@
 // The SDK in real processes with real threads: whatever way a process ends, what it recorded is on disk.
 
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { inflateRawSync } from 'node:zlib';
 import { type Batch, decodeBatch, decodeFrameHeader, frameHeaderBytes, isSegment, segmentMagic, spanState } from '@ranktrace/protocol';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { repository } from './setup/ranktrace-command.ts';
 
 const sdk = new URL('../packages/sdk/dist/index.js', import.meta.url).href;
 let directory: string;
@@ -293,6 +294,50 @@ test('a second profile at once, one that was stopped, and a directory that canno
     'SdkError already_stopped',
     '',
   ]);
+});
+
+/** Runs a program of one file as `node -e` does. */
+function evaluate(program: string, args: readonly string[]): { stdout: string; stderr: string; status: number | null } {
+  return spawnSync(process.execPath, [...args, '-e', program], { encoding: 'utf8', cwd: repository });
+}
+
+test('a program of CommonJS records, too', () => {
+  const program = `
+    const { profile, recordFunction } = require('@ranktrace/sdk');
+    const prof = profile({ run: 'test', directory: '${join(directory, 'out')}', sampleIntervalMs: 0 }).start();
+    recordFunction('work', () => 7);
+    prof.step();
+    prof.stop();`;
+  const { status, stderr } = evaluate(program, ['--input-type=commonjs']);
+  // Versions of Node differ in whether they call this an experiment.
+  expect(stderr.replaceAll(/^.*(ExperimentalWarning|trace-warnings).*\n/gm, '')).toBe('');
+  expect(status).toBe(0);
+  expect(names(readBatches())).toContain('work');
+});
+
+test('Deno is refused in one line', () => {
+  const program = `
+    import { profile } from '@ranktrace/sdk';
+    Object.defineProperty(process, 'versions', { value: { ...process.versions, deno: '2.9.6' } });
+    try { profile({ directory: '${directory}' }).start(); } catch (error) { console.log(error.name, error.code, error.message); }`;
+  const { stdout, stderr } = evaluate(program, ['--input-type=module']);
+  expect(stderr).toBe('');
+  expect(stdout).toMatch(/^SdkError runtime_unsupported Cannot start the profile: .*Deno.*; run the program with Node 20.19 or later\n$/);
+});
+
+test('where no worker thread may be started, `start` says so in one line, and the program can go on', async () => {
+  const program = `
+    import { profile, recordFunction } from '${new URL('../packages/sdk/dist/index.js', import.meta.url).href}';
+    const prof = profile({ directory: '${directory}' });
+    try { prof.start(); } catch (error) { console.log(error.name, error.code, error.message); }
+    console.log(recordFunction('work', () => 7), prof.collective({ op: 'all_reduce' }, () => 8));
+    prof.step();
+    await prof.stop();`;
+  const allowed = ['--experimental-permission', '--allow-fs-read=*', '--allow-fs-write=*', '--no-warnings'];
+  const { stdout, stderr } = evaluate(program, [...allowed, '--input-type=module']);
+  expect(stderr).toBe('');
+  const message = 'Cannot start the profile: it needs a worker thread, and this process may start none (ERR_ACCESS_DENIED)';
+  expect(stdout).toBe(`SdkError threads_refused ${message}\n7 8\n`);
 });
 
 test.each(['await prof.stop()', 'prof[Symbol.dispose]()', 'process.exit()'])(

@@ -14,8 +14,12 @@ export type SdkErrorCode =
   | 'file_unwritable'
   /** A file that an option names (credentials, certificates) cannot be read. */
   | 'file_unreadable'
-  /** The spool or output directory cannot be created or written. */
-  | 'spool_unusable';
+  /** The spool or output directory cannot be created or written, or others than this user can write into the spool. */
+  | 'spool_unusable'
+  /** This is not Node: another runtime that speaks its API has not all that recording needs. */
+  | 'runtime_unsupported'
+  /** This process may start no worker thread, and recording needs one. */
+  | 'threads_refused';
 
 /** Thrown at the start and never while recording: the message names the option or variable, what it is and what would be right. */
 export class SdkError extends Error {

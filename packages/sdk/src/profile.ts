@@ -31,7 +31,7 @@ export interface ProfileCallbacks {
 /** Records one process. `using` stops it blocking, `await using` without. */
 export interface Profile extends AsyncDisposable, Disposable {
   /**
-   * Records from here on. Throws SdkError `bad_option`, `file_unreadable` or `spool_unusable`, `already_running` when this process has
+   * Records from here on. Throws SdkError `bad_option`, `file_unreadable`, `spool_unusable`, `runtime_unsupported` or `threads_refused`, `already_running` when this process has
    * another profile running, `already_stopped` when this one ran before.
    *
    * @example const prof = profile({ run: 'night-42' }).start(); // later, in `finally`: await prof.stop()

@@ -334,7 +334,7 @@ export class Recorder {
     const from = --this.#beginsUnmeasured > 0 ? 0 : this.#beginMeasured();
     const id = this.#names.id(name);
     const stack = this.stacks === undefined || ((this.#detail[0] as number) & detail.stacks) === 0 ? 0 : this.#stackAt(name);
-    if (args === undefined && this.#returned[id] === values && fn.constructor !== AsyncFunction)
+    if (args === undefined && this.#returned[id] === values && fn?.constructor !== AsyncFunction)
       return this.#recordSync(id, stack, fn, from);
     return this.#recordInContext(id, stack, args, fn, from);
   }
@@ -424,6 +424,11 @@ export class Recorder {
   /** Runs `fn` as this rank's part of a collective. */
   collective<T>(about: CollectiveAbout, fn: () => T): T {
     if (!this.#on) return fn();
+    // Types can be lied to.
+    if ((about as CollectiveAbout | null | undefined) == null) {
+      this.#ring.dropEvent();
+      return fn();
+    }
     const { op, group = 'world', bytes = 0 } = about;
     // What goes to a rank and what comes from it are counted apart.
     const counter = about.peer === undefined ? group : `${group} ${collectiveKind(op) ?? ''} ${about.peer}`;
@@ -448,15 +453,15 @@ export class Recorder {
     const outer = this.#context.getStore()?.trace;
     const trace: TraceContext = { trace: outer?.trace ?? randomId(16), span: randomId(8) };
     const carrier = { traceparent: formatTraceparent(trace) };
-    return this.#rpc(recordKind.rpcClientBegin, method, about.peer, trace, outer?.span, () => fn(carrier));
+    return this.#rpc(recordKind.rpcClientBegin, method, about?.peer, trace, outer?.span, () => fn(carrier));
   }
 
   /** Runs `fn` as the server side of a remote call. A carrier that cannot be read begins a trace of its own. */
   rpcServer<T>(method: string, about: { carrier?: Record<string, string>; peer?: string }, fn: () => T): T {
     if (!this.#on) return fn();
-    const caller = parseTraceparent(about.carrier);
+    const caller = parseTraceparent(about?.carrier);
     const trace: TraceContext = { trace: caller?.trace ?? randomId(16), span: randomId(8) };
-    return this.#rpc(recordKind.rpcServerBegin, method, about.peer, trace, caller?.span, fn);
+    return this.#rpc(recordKind.rpcServerBegin, method, about?.peer, trace, caller?.span, fn);
   }
 
   instant(name: string, args?: Args): void {
@@ -627,7 +632,7 @@ export class Recorder {
   #call<T>(name: number, trace: TraceContext | undefined, fn: () => T, begin: (id: number, parent: number) => boolean, from = 0): T {
     const outer = this.#context.getStore();
     const outerId = outer?.id ?? 0;
-    const decided = name >= 0 && (fn.constructor === AsyncFunction || this.#returned[name] === promises);
+    const decided = name >= 0 && (fn?.constructor === AsyncFunction || this.#returned[name] === promises);
     const id = decided ? ++this.#lastId : undecided;
     const accepted = begin(id, this.#depth === 0 ? outerId : 0);
     // While an undecided function runs, what it begins lies inside of it on the stack: no id is needed, nor known yet.

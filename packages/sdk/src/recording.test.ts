@@ -358,6 +358,34 @@ describe('what no type allows and a program does', () => {
   });
 });
 
+describe('an argument that is not there', () => {
+  test('is no reason not to run the function, and is counted where the event cannot be recorded', () => {
+    const rig = new Rig();
+    const { recorder } = rig;
+    for (const about of [null, undefined] as never[]) {
+      expect(recorder.collective(about, () => 1)).toBe(1);
+      expect(recorder.rpcClient('ask', about, () => 2)).toBe(2);
+      expect(recorder.rpcServer('answer', about, () => 3)).toBe(3);
+      expect(recorder.record('part', about, () => 4)).toBe(4);
+    }
+    rig.flush();
+    expect(rig.drain.dropped).toEqual({ events: 2, arguments: 0, names: 0 });
+  });
+
+  test('where it is the function, the program hears what a call of it throws, recorded or not', () => {
+    const { recorder } = new Rig();
+    const nothing = undefined as never;
+    for (const call of [
+      () => recorder.collective({ op: 'all_reduce' }, nothing),
+      () => recorder.rpcServer('answer', {}, nothing),
+      () => recorder.record('part', undefined, nothing),
+    ])
+      expect(call).toThrow(TypeError);
+    recorder.close();
+    expect(() => recorder.record('part', undefined, nothing)).toThrow(TypeError);
+  });
+});
+
 describe('limits', () => {
   test('an instant keeps its arguments where a batch is full', () => {
     const rig = new Rig(64 * 1024 * 1024);

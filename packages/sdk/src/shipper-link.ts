@@ -7,6 +7,7 @@
 
 import { BroadcastChannel, MessageChannel, receiveMessageOnPort, Worker } from 'node:worker_threads';
 import type { HeldResults } from './collector.ts';
+import { SdkError } from './errors.ts';
 import { guarded, reasonOf } from './guarded.ts';
 import {
   type AttachedThread,
@@ -119,7 +120,16 @@ function startWorker(start: ShipperStart): Worker {
   try {
     return new Worker(workerUrl(), { ...about, execArgv: ['--expose-internals'] });
   } catch {
-    return new Worker(workerUrl(), { ...about, execArgv: [] });
+    try {
+      return new Worker(workerUrl(), { ...about, execArgv: [] });
+    } catch (cause) {
+      const { code = reasonOf(cause) } = cause as NodeJS.ErrnoException;
+      throw new SdkError(
+        'threads_refused',
+        `Cannot start the profile: it needs a worker thread, and this process may start none (${code})`,
+        { cause },
+      );
+    }
   }
 }
 

@@ -33,8 +33,8 @@ describe('findings', () => {
       [rankOf(0), rankOf(1, { missing: 1, dropped: { events: 2, batches: 3, arguments: 4, names: 5 }, late: 6 })],
       [
         'data_loss [1] rank 1: 1 batches missing in its sequence',
-        'data_loss [1] rank 1: 2 events dropped because the ring was full',
-        'data_loss [1] rank 1: 3 batches dropped because the spool was full or they were refused',
+        'data_loss [1] rank 1: 2 events dropped because the ring or another bound was full, or a value was of the wrong type',
+        'data_loss [1] rank 1: 3 batches dropped because the spool or its disk was full, or they were refused',
         'data_loss [1] rank 1: 4 arguments cut by a limit',
         'data_loss [1] rank 1: 5 events under a stand-in name because there were too many names',
         'data_loss [1] rank 1: 6 events later than their watermark',

@@ -44,11 +44,15 @@ export function findCompleteness(header: TraceHeader, totals: readonly ProcessTo
     const { rank } = process;
     const lost = [
       [missing, 'batches missing in its sequence', 'merge its spool as well, if that is left'],
-      [dropped.events, 'events dropped because the ring was full', 'raise ringBytes, or record fewer events'],
+      [
+        dropped.events,
+        'events dropped because the ring or another bound was full, or a value was of the wrong type',
+        'raise ringBytes, or record fewer events; docs/data-loss.md names the bounds and types',
+      ],
       [
         dropped.batches,
-        'batches dropped because the spool was full or they were refused',
-        'raise spoolBytesMax; the notices of the rank say why any were refused',
+        'batches dropped because the spool or its disk was full, or they were refused',
+        'the notices of the rank say which: raise spoolBytesMax, make room on that disk, or mend what is refused',
       ],
       [dropped.arguments, 'arguments cut by a limit', 'use fewer or shorter ones'],
       [dropped.names, 'events under a stand-in name because there were too many names', 'put numbers into arguments, not into names'],
