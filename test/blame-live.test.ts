@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startAggregator } from '@ranktrace/aggregator';
+import { ReadBudget } from '@ranktrace/trace';
 import { afterAll, describe, expect, it } from 'vitest';
 import { inputsOf } from '../packages/cli/src/inputs/input-kinds.ts';
 import { openTorchJob } from '../packages/cli/src/inputs/torch-job.ts';
@@ -21,7 +22,7 @@ describe('four ranks of PyTorch', () => {
   it.each(['balanced', 'rank1_forward', 'rank2_data_load'])('%s', async (job) => {
     const run = job;
     await using aggregator = await startAggregator({ out: directory });
-    for (const source of (await openTorchJob(inputsOf([join(kineto, job)]), false)).sources(run)) {
+    for (const source of (await openTorchJob(inputsOf([join(kineto, job)]), false, new ReadBudget())).sources(run)) {
       for (let index = 0; index < source.count; index++) {
         const batch = source.batch(index);
         if (batch === undefined) throw new Error(`batch ${index} of rank ${source.rank} cannot be read`);

@@ -22,6 +22,7 @@ import { sortKeys, table } from './commands/table.ts';
 import { top } from './commands/top.ts';
 import { view } from './commands/view.ts';
 import { CliError } from './errors.ts';
+import { memoryOption } from './inputs/read-memory.ts';
 import { natsOptions, streamOptions } from './nats-options.ts';
 import { complain, print, say } from './output.ts';
 import { retentionOf, retentionOptions } from './retention-options.ts';
@@ -142,6 +143,7 @@ one whose connection broke without a goodbye, as that of a killed process does, 
     .argument('<input...>', inputKinds)
     .addOption(new Option('--run <name>', 'this run of those that the run directories hold (default: all of them)').argParser(runName))
     .option(...allowMixed)
+    .addOption(memoryOption())
     .option('--listen <host:port>', 'where browsers connect', '127.0.0.1:0')
     .option(...noOpen);
   for (const option of accessOptions()) views.addOption(option);
@@ -160,6 +162,7 @@ one whose connection broke without a goodbye, as that of a killed process does, 
     .requiredOption('-o, --output <file>', 'trace file: .pftrace, .json or .txt, each also .gz')
     .addOption(whichRun)
     .option(...allowMixed)
+    .addOption(memoryOption())
     .option(...json)
     .addHelpText(
       'after',
@@ -175,6 +178,7 @@ one whose connection broke without a goodbye, as that of a killed process does, 
     .option('--steps <from-to>', 'these steps alone, such as 300-400', stepRange)
     .addOption(whichRun)
     .option(...allowMixed)
+    .addOption(memoryOption())
     .option(...json)
     .addHelpText(
       'after',
@@ -226,6 +230,7 @@ verdictSteps are those of the verdict.`,
     .option('--no-python-functions', 'of a file or one rank: no rows of Python functions')
     .addOption(whichRun)
     .option(...allowMixed)
+    .addOption(memoryOption())
     .option('--json', 'print data instead of text: a list of rows, the last one the total of all')
     .addHelpText('after', example('ranktrace table ranktrace-out/night-42 --sort total --limit 20'))
     .action(async (inputs: string[], options) => done(await table(inputs, options)));
@@ -236,6 +241,7 @@ verdictSteps are those of the verdict.`,
     .option('--batches', 'list the stored batches instead')
     .addOption(whichRun)
     .option(...allowMixed)
+    .addOption(memoryOption())
     .addHelpText('after', example('ranktrace dump ranktrace-out/night-42 | head'))
     .action(async (inputs: string[], options) => done(await dump(inputs, options)));
   program
@@ -324,6 +330,7 @@ for; they are named, and the exit code is 1. The trace lies where the service ru
     .option('--junit <file>', 'write the check there, too, as a JUnit test report')
     .addOption(whichRun)
     .option(...allowMixed)
+    .addOption(memoryOption())
     .addOption(new Option('--baseline-run <name>', 'the run, where the baseline holds several').argParser(runName))
     .option(...json)
     .addHelpText(
@@ -375,6 +382,7 @@ Runs that are being written are left alone and named, with exit code 1: their se
     .argument('[input...]', `a recorded run, whose clocks to check instead: ${inputKinds}`)
     .addOption(whichRun)
     .option(...allowMixed)
+    .addOption(memoryOption())
     .option('--out <dir>', 'directory of the run store (default: "ranktrace-out")')
     .option(...json)
     .addOption(servers)

@@ -1,7 +1,16 @@
 // The one error class of this package: what is wrong with a file that somebody else wrote.
 
 /** Why a trace was refused. Closed: every code is explained in docs/errors.md. */
-export type TraceErrorCode = 'truncated' | 'not_json' | 'not_perfetto' | 'not_csv' | 'no_events' | 'too_large' | 'too_deep' | 'bad_option';
+export type TraceErrorCode =
+  | 'truncated'
+  | 'not_json'
+  | 'not_perfetto'
+  | 'not_csv'
+  | 'no_events'
+  | 'too_large'
+  | 'too_deep'
+  | 'memory'
+  | 'bad_option';
 
 /** Thrown by the readers and tables of this package: action, what was wanted, what is, where. */
 export class TraceError extends Error {

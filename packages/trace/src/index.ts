@@ -150,6 +150,7 @@ export { KinetoTable } from './read/kineto-table.ts';
 export { isNdtimeline, looksLikeNdtimeline, ndtimelineSources } from './read/ndtimeline-source.ts';
 export type { PerfettoSkipped } from './read/perfetto-events.ts';
 export { type PerfettoTrace, readPerfetto } from './read/perfetto-trace.ts';
+export { ReadBudget } from './read/read-budget.ts';
 export { readZipkin, type ZipkinFile } from './read/zipkin-source.ts';
 export { looksLikeZipkin } from './read/zipkin-spans.ts';
 export { type ClusterObserver, ClusterSimulation } from './simulate/cluster-simulation.ts';

@@ -7,7 +7,11 @@ export const limits = {
   jsonDepthMax: 64,
   /** All metadata beside the events together; what comes after is counted and left out. */
   metadataBytesMax: 64 * 1024 * 1024,
-  /** Events of one file: its columns are about 100 bytes an event. */
+  /** What the files of one command may take of memory, however small they are; `--memory` of the command says otherwise. */
+  readBytesMin: 512 * 1024 * 1024,
+  /** The same of larger files, for each of their bytes on disk: zipped, a torch.profiler file takes 20 to 60 times its size. */
+  readBytesPerFileByteMax: 100,
+  /** Events of one file: its columns are about 100 bytes an event, and what reads them takes as much again (`readBytesMin`). */
   eventsPerFileMax: 100_000_000,
   /** Arguments without a column, each distinct set of them once, where all are kept; what comes after is counted and left out. */
   argumentBytesMax: 256 * 1024 * 1024,

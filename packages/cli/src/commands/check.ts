@@ -42,7 +42,11 @@ export async function check(inputs: readonly string[], options: CheckOptions): P
   }
   using interrupt = abortOnInterrupt();
   const baseline = given === undefined ? undefined : await readBaseline(given, options, interrupt.signal);
-  const checked = await recordedSteps(inputs, { run: options.run, allowMixed: options.allowMixed }, interrupt.signal);
+  const checked = await recordedSteps(
+    inputs,
+    { run: options.run, allowMixed: options.allowMixed, memory: options.memory },
+    interrupt.signal,
+  );
   const saved = save === undefined ? undefined : savedLine(save, saveSteps(save, checked), checked.run, checked.level);
   if (baseline === undefined) {
     if (format !== 'text' && format !== 'json')
@@ -71,7 +75,8 @@ function formatOf({ format, json }: CheckOptions): CheckFormat {
 /** A run, or a file that `--save` wrote. */
 async function readBaseline(paths: readonly string[], options: CheckOptions, signal: AbortSignal): Promise<RecordedSteps> {
   const saved = paths.find(isSavedSteps);
-  if (saved === undefined) return recordedSteps(paths, { run: options.baselineRun, allowMixed: options.allowMixed }, signal);
+  if (saved === undefined)
+    return recordedSteps(paths, { run: options.baselineRun, allowMixed: options.allowMixed, memory: options.memory }, signal);
   if (paths.length > 1) throw new CliError('bad_usage', `"${saved}" is a saved baseline: give it alone, got ${paths.length} inputs`);
   if (options.baselineRun !== undefined) {
     throw new CliError('bad_usage', `--baseline-run chooses among the runs of a store: "${saved}" is a saved baseline of one`);

@@ -48,7 +48,7 @@ export async function table(inputs: readonly string[], options: TableOptions): P
     if (rank === undefined) throw new CliError('bad_usage', `${rankOptions} are of one rank: name it with --rank`);
     if (!ranks.includes(rank)) throw new CliError('bad_input', `Rank ${rank} is not in this run: it has ${ranks.join(', ')}`);
     if (kind === 'torch') return printAverages(tableOfRank(profiles, rank), ofRank);
-    const sink = new KinetoTableSink({ rank, steps: true });
+    const sink = new KinetoTableSink({ rank, steps: true, budget: opened.budget });
     await mergeAndReport('events' in input ? input : input.filter((source) => source.rank === rank), undefined, [sink]);
     return printAverages(sink.table, ofRank);
   }

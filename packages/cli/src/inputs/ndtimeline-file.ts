@@ -1,14 +1,15 @@
 // A timeline of NDTimeline as input: one file with all workers of a job.
 
-import { type BatchSource, isNdtimeline, ndtimelineSources, TraceError } from '@ranktrace/trace';
+import { type BatchSource, isNdtimeline, ndtimelineSources, type ReadBudget, TraceError } from '@ranktrace/trace';
 import { CliError } from '../errors.ts';
 import { say } from '../output.ts';
 import type { Input } from './input-kinds.ts';
+import { ofFile } from './read-memory.ts';
 import { readTorchFiles, type TorchFile } from './torch-files.ts';
 
 /** The workers of the one file that `inputs` name, as ranks of `run`. Throws TraceError, CliError `bad_input` for what only begins as a timeline. */
-export async function openNdtimelineFile(inputs: readonly Input[], run: string): Promise<readonly BatchSource[]> {
-  const [{ path, table }] = (await readTorchFiles(inputs, 'all')) as readonly [TorchFile];
+export async function openNdtimelineFile(inputs: readonly Input[], run: string, budget: ReadBudget): Promise<readonly BatchSource[]> {
+  const [{ path, table }] = (await readTorchFiles(inputs, 'all', budget)) as readonly [TorchFile];
   if (!isNdtimeline(table)) {
     const wanted = 'its processes must be named "DP rank [N]" and its threads "PP rank N, TP rank N, …"';
     throw new CliError('bad_input', `Cannot read "${path}" as a timeline of NDTimeline: ${wanted}, and some are not`);
@@ -20,7 +21,7 @@ export async function openNdtimelineFile(inputs: readonly Input[], run: string):
     );
     return sources;
   } catch (error) {
-    if (error instanceof TraceError) throw new TraceError(error.code, `"${path}": ${error.message}`, { cause: error });
+    if (error instanceof TraceError) throw ofFile(path, error);
     throw error;
   }
 }

@@ -12,12 +12,13 @@ import { existsSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { type MergeInput, openBatchLog, type StoredSource, type ViewInput } from '@ranktrace/aggregator';
 import { limits } from '@ranktrace/protocol';
-import type { KinetoTable } from '@ranktrace/trace';
+import type { KinetoTable, ReadBudget } from '@ranktrace/trace';
 import { CliError } from '../errors.ts';
 import { say } from '../output.ts';
 import { type Input, type InputKind, inputsOf, isRunStore, kindNames } from './input-kinds.ts';
 import { openNdtimelineFile } from './ndtimeline-file.ts';
 import { openPerfettoFile } from './perfetto-file.ts';
+import { readBudget } from './read-memory.ts';
 import { readTorchFiles } from './torch-files.ts';
 import { openTorchJob, type TorchProfile } from './torch-job.ts';
 import { openZipkinFile } from './zipkin-file.ts';
@@ -27,6 +28,8 @@ export interface InputOptions {
   readonly run?: string | undefined;
   /** `--allow-mixed`: torch.profiler files of several jobs are taken as one. */
   readonly allowMixed?: boolean | undefined;
+  /** `--memory`: what reading may take, bytes. */
+  readonly memory?: number | undefined;
 }
 
 /** One run, opened. */
@@ -40,6 +43,8 @@ export interface RunInput extends Disposable {
   readonly directories: readonly string[];
   /** Of torch.profiler's files: each of them. */
   readonly profiles: readonly TorchProfile[];
+  /** What is left for what is made of it. */
+  readonly budget: ReadBudget;
 }
 
 /** Runs side by side. */
@@ -62,10 +67,11 @@ export async function openRun(paths: readonly string[], options: InputOptions): 
     throw new CliError('bad_usage', `Inputs must be of one kind: ${both}`);
   }
   refuseWithoutEffect(inputs, options);
-  if (kind === 'store') return openStore(paths, options.run);
-  const none = { stored: [], directories: [], profiles: [], [Symbol.dispose]: () => {} };
+  const budget = readBudget(inputs, options.memory);
+  if (kind === 'store') return openStore(paths, options.run, budget);
+  const none = { stored: [], directories: [], profiles: [], budget, [Symbol.dispose]: () => {} };
   if (kind === 'torch') {
-    const { run = torchRun, profiles, sources } = await openTorchJob(inputs, options.allowMixed === true);
+    const { run = torchRun, profiles, sources } = await openTorchJob(inputs, options.allowMixed === true, budget);
     return { ...none, kind, run, input: sources(run), profiles };
   }
   const files = inputs.flatMap((input) => input.files);
@@ -73,9 +79,9 @@ export async function openRun(paths: readonly string[], options: InputOptions): 
   if (files.length > 1) {
     throw new CliError('bad_usage', `"${file}" is ${kindNames[kind]}, which is a whole run: give one of them alone, got ${files.length}`);
   }
-  if (kind === 'zipkin') return { ...none, kind, run: 'zipkin', input: openZipkinFile(file) };
-  if (kind === 'ndtimeline') return { ...none, kind, run: 'ndtimeline', input: await openNdtimelineFile(inputs, 'ndtimeline') };
-  const { trace, [Symbol.dispose]: close } = await openPerfettoFile(file);
+  if (kind === 'zipkin') return { ...none, kind, run: 'zipkin', input: openZipkinFile(file, budget) };
+  if (kind === 'ndtimeline') return { ...none, kind, run: 'ndtimeline', input: await openNdtimelineFile(inputs, 'ndtimeline', budget) };
+  const { trace, [Symbol.dispose]: close } = await openPerfettoFile(file, budget);
   return { ...none, kind, run: trace.header.run, input: trace, [Symbol.dispose]: close };
 }
 
@@ -88,7 +94,7 @@ export async function openTorchTable(paths: readonly string[], options: InputOpt
   const [{ kind }] = inputs as readonly [Input, ...Input[]];
   if (kind !== 'torch' || inputs.flatMap(({ files }) => files).length > 1) return undefined;
   refuseWithoutEffect(inputs, options);
-  const [file] = await readTorchFiles(inputs, 'known');
+  const [file] = await readTorchFiles(inputs, 'known', readBudget(inputs, options.memory));
   return file?.table;
 }
 
@@ -105,7 +111,7 @@ function refuseWithoutEffect(inputs: readonly Input[], { run, allowMixed }: Inpu
 }
 
 /** A run of the store that `paths` are. */
-function openStore(paths: readonly string[], run: string | undefined): RunInput {
+function openStore(paths: readonly string[], run: string | undefined, budget: ReadBudget): RunInput {
   const log = openBatchLog(paths);
   try {
     for (const notice of log.notices) say(notice);
@@ -116,7 +122,7 @@ function openStore(paths: readonly string[], run: string | undefined): RunInput 
     if (chosen === undefined) throw new CliError('bad_input', `${quoted(paths)} holds no batches of any run`);
     const stored = log.run(chosen).sources();
     const directories = directoriesOf(paths, chosen);
-    return { kind: 'store', run: chosen, input: stored, stored, directories, profiles: [], [Symbol.dispose]: () => log.close() };
+    return { kind: 'store', run: chosen, input: stored, stored, directories, profiles: [], budget, [Symbol.dispose]: () => log.close() };
   } catch (error) {
     log.close();
     throw error;
@@ -137,7 +143,7 @@ function directoriesOf(paths: readonly string[], run: string): string[] {
 export async function openRuns(paths: readonly string[], options: InputOptions): Promise<RunInputs> {
   const inputs = inputsOf(paths);
   refuseWithoutEffect(inputs, options);
-  const opened = new OpenedRuns();
+  const opened = new OpenedRuns(readBudget(inputs, options.memory));
   try {
     for (const group of groupsOf(inputs)) await openGroup(group, options, opened);
     if (opened.inputs.length === 0) throw new CliError('bad_input', `${quoted(paths)} holds no batches of any run`);
@@ -152,6 +158,12 @@ class OpenedRuns implements RunInputs {
   readonly inputs: ViewInput[] = [];
   readonly #names = new Set<string>();
   readonly #close: (() => void)[] = [];
+  /** What all of them may take together. */
+  readonly budget: ReadBudget;
+
+  constructor(budget: ReadBudget) {
+    this.budget = budget;
+  }
 
   /** `wanted` as a name that no other input has. */
   name(wanted: string): string {
@@ -191,24 +203,27 @@ async function openGroup(group: readonly Input[], options: InputOptions, opened:
   switch (kind) {
     case 'perfetto':
       for (const file of files) {
-        const { trace, [Symbol.dispose]: close } = await openPerfettoFile(file);
+        const { trace, [Symbol.dispose]: close } = await openPerfettoFile(file, opened.budget);
         opened.onClose(close);
         opened.inputs.push({ run: opened.name(fileName(file)), perfetto: () => trace });
       }
       return;
     case 'zipkin':
-      opened.inputs.push({ run: opened.name(fileName(path)), sources: openZipkinFile(path) });
+      opened.inputs.push({ run: opened.name(fileName(path)), sources: openZipkinFile(path, opened.budget) });
       return;
     case 'ndtimeline':
       for (const file of files) {
         const run = opened.name(fileName(file));
-        opened.inputs.push({ run, sources: await openNdtimelineFile([{ kind, path: file, files: [file], isDirectory: false }], run) });
+        opened.inputs.push({
+          run,
+          sources: await openNdtimelineFile([{ kind, path: file, files: [file], isDirectory: false }], run, opened.budget),
+        });
       }
       return;
     case 'torch': {
       const isOne = !isDirectory && group.length === 1;
       const name = opened.name(isOne ? fileName(path) : basename(resolve(isDirectory ? path : dirname(path))));
-      opened.inputs.push({ run: name, sources: (await openTorchJob(group, options.allowMixed === true)).sources(name) });
+      opened.inputs.push({ run: name, sources: (await openTorchJob(group, options.allowMixed === true, opened.budget)).sources(name) });
       return;
     }
     default: {

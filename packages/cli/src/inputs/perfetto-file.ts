@@ -1,12 +1,13 @@
 // A .pftrace file, zipped or not, as input. A zipped one is unzipped to a file without a name first, for a trace is read twice.
 
-import { closeSync, createReadStream, mkdtempSync, openSync, readSync, rmSync, writeSync } from 'node:fs';
+import { closeSync, createReadStream, mkdtempSync, openSync, readSync, rmSync, statSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { createGunzip } from 'node:zlib';
-import { type PerfettoTrace, readPerfetto, TraceError } from '@ranktrace/trace';
+import { type PerfettoTrace, type ReadBudget, readPerfetto, TraceError } from '@ranktrace/trace';
 import { CliError } from '../errors.ts';
 import { isGzip } from './file-beginning.ts';
+import { ofFile } from './read-memory.ts';
 
 export interface PerfettoFile extends Disposable {
   readonly trace: PerfettoTrace;
@@ -15,9 +16,12 @@ export interface PerfettoFile extends Disposable {
 const chunkBytes = 1 << 20;
 /** An unzipped trace lies in the temporary directory for as long as it is looked at. */
 const unzippedBytesMax = 64 * 1024 ** 3;
+/** The same of a small file: gzip makes a thousandth of what is all alike, and a tenth of a trace. */
+const unzippedBytesMin = 1024 ** 3;
+const unzippedTimesMax = 100;
 
 /** Reads who is in it at once: a file that is no trace is known before anybody looks. Throws TraceError, CliError `bad_input`. */
-export async function openPerfettoFile(path: string): Promise<PerfettoFile> {
+export async function openPerfettoFile(path: string, budget: ReadBudget): Promise<PerfettoFile> {
   let file = openSync(path, 'r');
   try {
     const head = new Uint8Array(2);
@@ -27,10 +31,10 @@ export async function openPerfettoFile(path: string): Promise<PerfettoFile> {
       closeSync(file);
       file = unzipped;
     }
-    return { trace: readPerfetto(() => chunksOf(file)), [Symbol.dispose]: () => closeSync(file) };
+    return { trace: readPerfetto(() => chunksOf(file), budget), [Symbol.dispose]: () => closeSync(file) };
   } catch (error) {
     closeSync(file);
-    if (error instanceof TraceError) throw new TraceError(error.code, `"${path}": ${error.message}`, { cause: error });
+    if (error instanceof TraceError) throw ofFile(path, error);
     throw error;
   }
 }
@@ -57,9 +61,10 @@ async function unzip(path: string): Promise<number> {
   zipped.on('error', (error) => unzipped.destroy(error));
   try {
     let bytes = 0;
+    const bytesMax = Math.min(unzippedBytesMax, Math.max(unzippedBytesMin, unzippedTimesMax * statSync(path).size));
     for await (const chunk of unzipped as AsyncIterable<Buffer>) {
       bytes += chunk.length;
-      if (bytes > unzippedBytesMax) throw new Error(`it unfolds to over ${unzippedBytesMax} bytes`);
+      if (bytes > bytesMax) throw new Error(`it unfolds to over ${bytesMax} bytes; if this is no fault of the file, unzip it first`);
       writeSync(file, chunk);
     }
     return file;

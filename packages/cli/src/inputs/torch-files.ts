@@ -3,12 +3,13 @@
 
 import { createReadStream, statSync } from 'node:fs';
 import { createGunzip } from 'node:zlib';
-import { KinetoReader, type KinetoReaderOptions, type KinetoTable, TraceError } from '@ranktrace/trace';
+import { KinetoReader, type KinetoReaderOptions, type KinetoTable, type ReadBudget, TraceError } from '@ranktrace/trace';
 import { CliError } from '../errors.ts';
 import { say } from '../output.ts';
 import { type Progress, showProgress } from '../progress.ts';
 import { startsAsGzip } from './file-beginning.ts';
 import type { Input } from './input-kinds.ts';
+import { ofFile } from './read-memory.ts';
 
 export interface TorchFile {
   readonly path: string;
@@ -16,7 +17,11 @@ export interface TorchFile {
 }
 
 /** Reads the files of `inputs` one after the other; at least one is a trace. Throws TraceError, CliError `bad_input`. */
-export async function readTorchFiles(inputs: readonly Input[], keep: KinetoReaderOptions['keep']): Promise<readonly TorchFile[]> {
+export async function readTorchFiles(
+  inputs: readonly Input[],
+  keep: KinetoReaderOptions['keep'],
+  budget: ReadBudget,
+): Promise<readonly TorchFile[]> {
   const total = inputs.flatMap(({ files }) => files).reduce((sum, path) => sum + statSync(path).size, 0);
   const progress = showProgress('reading');
   const read: TorchFile[] = [];
@@ -24,12 +29,14 @@ export async function readTorchFiles(inputs: readonly Input[], keep: KinetoReade
   try {
     for (const { files, isDirectory } of inputs) {
       for (const path of files) {
+        const { held } = budget;
         try {
-          const table = await readTable(path, keep, { ...progress, update: (done) => progress.update(before + done, total) });
+          const table = await readTable(path, { keep, budget }, { ...progress, update: (done) => progress.update(before + done, total) });
           if (isDirectory && isEmpty(table)) say(`left out "${path}": it is no trace, for it has no events`);
           else read.push({ path, table });
         } catch (error) {
           if (!isDirectory || !(error instanceof TraceError || error instanceof CliError)) throw error;
+          budget.give(budget.held - held);
           // Its message names the file itself.
           say(`left out ${error.message.replace(/^Cannot read (?=")/, '').replace('Cannot read the trace: ', '')}`);
         }
@@ -47,9 +54,9 @@ const isEmpty = ({ events, instants, counters, memory }: KinetoTable): boolean =
   [events, instants, counters, memory].every(({ length }) => length === 0);
 
 /** Reads one file; every error begins with its name. */
-async function readTable(path: string, keep: KinetoReaderOptions['keep'], progress: Progress): Promise<KinetoTable> {
+async function readTable(path: string, options: KinetoReaderOptions, progress: Progress): Promise<KinetoTable> {
   const file = createReadStream(path, { highWaterMark: 1 << 20 });
-  const reader = new KinetoReader(keep === undefined ? {} : { keep });
+  const reader = new KinetoReader(options);
   try {
     const text = startsAsGzip(path) ? file.pipe(createGunzip({ chunkSize: 1 << 20 })) : file;
     // `pipe` hands no errors on.
@@ -60,7 +67,7 @@ async function readTable(path: string, keep: KinetoReaderOptions['keep'], progre
     }
     return reader.finish();
   } catch (error) {
-    if (error instanceof TraceError) throw new TraceError(error.code, `"${path}": ${error.message}`, { cause: error });
+    if (error instanceof TraceError) throw ofFile(path, error);
     const code = error instanceof Error && 'code' in error ? String(error.code) : '';
     if (!code.startsWith('Z_')) throw error;
     const why = `its gzip stream is broken or ends too early (${code})`;

@@ -19,6 +19,7 @@ import {
   kinetoExtent,
   kinetoSources,
   leftOutText,
+  type ReadBudget,
 } from '@ranktrace/trace';
 import { CliError } from '../errors.ts';
 import { say } from '../output.ts';
@@ -48,8 +49,8 @@ export interface TorchJob {
  * Reads the files of `inputs` as one job. Notices on stderr say what was assumed. Throws CliError `bad_input` for files of several jobs and,
  * without `allowMixed`, for two files of one rank at one time; TraceError for a named file that is no trace.
  */
-export async function openTorchJob(inputs: readonly Input[], allowMixed: boolean): Promise<TorchJob> {
-  const files = await readTorchFiles(inputs, 'all');
+export async function openTorchJob(inputs: readonly Input[], allowMixed: boolean, budget: ReadBudget): Promise<TorchJob> {
+  const files = await readTorchFiles(inputs, 'all', budget);
   const timeline = files.find(({ table }) => isNdtimeline(table));
   if (timeline !== undefined) {
     const why = 'it is a timeline of NDTimeline, which holds all workers of a job: give it alone';

@@ -2,23 +2,24 @@
 
 import { readFileSync, statSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
-import { type BatchSource, readZipkin, TraceError } from '@ranktrace/trace';
+import { type BatchSource, type ReadBudget, readZipkin, TraceError } from '@ranktrace/trace';
 import { CliError } from '../errors.ts';
 import { formatCount } from '../format.ts';
 import { say } from '../output.ts';
 import { isGzip } from './file-beginning.ts';
+import { ofFile } from './read-memory.ts';
 
 /** Bytes of a file, zipped or not: it is held as a whole. That the trace package takes (`zipkinBytesMax`). */
 const bytesMax = 128 * 1024 * 1024;
 
 /** The sources of the Zipkin file at `path`. Throws TraceError, CliError `bad_input` for one that cannot be held. */
-export function openZipkinFile(path: string): readonly BatchSource[] {
+export function openZipkinFile(path: string, budget: ReadBudget): readonly BatchSource[] {
   try {
-    const { sources, skipped } = readZipkin(contentOf(path));
+    const { sources, skipped } = readZipkin(contentOf(path), undefined, budget);
     if (skipped > 0) say(`"${path}": ${formatCount(skipped)} entries are no spans that can be placed`);
     return sources;
   } catch (error) {
-    if (error instanceof TraceError) throw new TraceError(error.code, `"${path}": ${error.message}`, { cause: error });
+    if (error instanceof TraceError) throw ofFile(path, error);
     throw error;
   }
 }

@@ -117,7 +117,7 @@ test('takes nothing else for a row (made up, not recorded)', () => {
   check('-1, GPU-1, A, 3.5', undefined);
   check('0, MIG-1, A MIG 1g.5gb, 3.5', undefined);
   check('', undefined);
-  expect(readQueryRow(fields, '0, nonsense, A\u001b[31m\u0007B, 3.5')).toMatchObject({ uuid: '', name: 'A \\u001b[31m\\u0007B' });
+  expect(readQueryRow(fields, '0, nonsense, A\u001b[31m\u0007B, 3.5')).toMatchObject({ uuid: '', name: 'A\\u001b[31m\\u0007B' });
 });
 
 test('knows the complaint about a field', () => {

@@ -9,6 +9,7 @@
 // Times are ns from `origin` (rank-recording.ts), which is also where the profiler "started": torch counts its doubles from there.
 
 import { KinetoTable } from '../read/kineto-table.ts';
+import type { ReadBudget } from '../read/read-budget.ts';
 import type { TraceEvent, TraceHeader, TraceProcess } from '../trace-sink.ts';
 import { RankRecording, type RecordedSpan, type RecordedTrack, type RecordingWindow } from './rank-recording.ts';
 
@@ -18,6 +19,8 @@ export interface KinetoTableOptions extends RecordingWindow {
    * metadata, too.
    */
   readonly options?: Readonly<Record<string, '1'>> | undefined;
+  /** What the table may take of memory; default: whatever it takes. */
+  readonly budget?: ReadBudget | undefined;
 }
 
 /**
@@ -29,7 +32,7 @@ export interface KinetoTableOptions extends RecordingWindow {
  * averagesTable(functionAverages(functionEvents(sink.table)), { sortBy: 'selfCpuTimeTotal' });
  */
 export class KinetoTableSink extends RankRecording {
-  readonly table = new KinetoTable();
+  readonly table: KinetoTable;
   #pid = 0;
   #unixEpoch = 0n;
   readonly #memory: number;
@@ -38,6 +41,7 @@ export class KinetoTableSink extends RankRecording {
 
   constructor(options: KinetoTableOptions = {}) {
     super(options);
+    this.table = new KinetoTable(options.budget);
     for (const [name, value] of Object.entries(options.options ?? {})) this.table.metadata.set(name, value);
     const { strings } = this.table;
     this.#memory = strings.index('[memory]');
@@ -54,8 +58,8 @@ export class KinetoTableSink extends RankRecording {
   }
 
   protected track({ index, name, tid }: RecordedTrack): void {
-    this.table.tracks.push({ pid: this.#pid, tid });
-    this.table.threadNames.set(index, name);
+    this.table.addTrack({ pid: this.#pid, tid });
+    this.table.setName('threadNames', index, name);
   }
 
   protected span(span: RecordedSpan): void {

@@ -20,7 +20,7 @@ export class KinetoEvent {
 
   readonly #table: KinetoTable;
   readonly #keepsAll: boolean;
-  readonly #keys = new StringTable();
+  readonly #keys: StringTable;
   /** The field that a key names, by the key's index; looked up once per distinct key. */
   readonly #eventKeys: (Field | undefined)[] = [];
   readonly #argumentKeys: (Field | undefined)[] = [];
@@ -72,6 +72,7 @@ export class KinetoEvent {
   /** `keepsAll`: other arguments, instants and counters too. */
   constructor(table: KinetoTable, keepsAll = false) {
     this.#table = table;
+    this.#keys = new StringTable(table.budget);
     this.#keepsAll = keepsAll;
     this.#memoryName = table.strings.index('[memory]');
     this.#outOfMemoryName = table.strings.index('[OutOfMemory]');
@@ -410,8 +411,8 @@ export class KinetoEvent {
   #keepName(): void {
     if (this.#givenName === undefined || Number.isNaN(this.#pid) || this.#name < 0) return;
     const what = this.#table.strings.get(this.#name);
-    if (what === 'process_name') this.#table.processNames.set(this.#pid, this.#givenName);
-    else if (what === 'thread_name') this.#table.threadNames.set(this.#track(), this.#givenName);
+    if (what === 'process_name') this.#table.setName('processNames', this.#pid, this.#givenName);
+    else if (what === 'thread_name') this.#table.setName('threadNames', this.#track(), this.#givenName);
   }
 
   #track(): number {
@@ -424,7 +425,7 @@ export class KinetoEvent {
     }
     let track = threads.get(tid);
     if (track === undefined) {
-      track = this.#table.tracks.push({ pid: this.#pid, tid: this.#tidText ?? this.#tid }) - 1;
+      track = this.#table.addTrack({ pid: this.#pid, tid: this.#tidText ?? this.#tid });
       threads.set(tid, track);
     }
     this.#lastPid = this.#pid;

@@ -10,6 +10,7 @@
 // Times are ns from `epoch`: absolute ns do not fit a double, µs since 1970 with three decimals neither.
 // Invariant: columns of one table have the same length; rows beyond `length` are room.
 
+import { ReadBudget, textBytes, trackBytes } from './read-budget.ts';
 import { StringTable } from './string-table.ts';
 
 type Column = Float64Array | Uint32Array | Uint8Array;
@@ -21,6 +22,8 @@ interface ColumnOf {
   readonly u8: Uint8Array;
 }
 
+const kindBytes = { f64: 8, u32: 4, u8: 1 } as const;
+
 const allocate = (kind: ColumnKind, rows: number): Column =>
   kind === 'f64' ? new Float64Array(rows) : kind === 'u32' ? new Uint32Array(rows) : new Uint8Array(rows);
 
@@ -29,10 +32,15 @@ export class ColumnTable<Schema extends Readonly<Record<string, ColumnKind>>> {
   readonly columns: { -readonly [Name in keyof Schema]: ColumnOf[Schema[Name]] };
   length = 0;
   readonly #schema: Schema;
-  #room = 1024;
+  readonly #budget: ReadBudget;
+  readonly #rowBytes: number;
+  #room = 64;
 
-  constructor(schema: Schema) {
+  constructor(schema: Schema, budget = new ReadBudget()) {
     this.#schema = schema;
+    this.#budget = budget;
+    this.#rowBytes = Object.values(schema).reduce((sum, kind) => sum + kindBytes[kind], 0);
+    this.#charge(this.#room);
     this.columns = Object.fromEntries(Object.entries(schema).map(([name, kind]) => [name, allocate(kind, this.#room)])) as never;
   }
 
@@ -42,8 +50,14 @@ export class ColumnTable<Schema extends Readonly<Record<string, ColumnKind>>> {
     return this.length++;
   }
 
+  /** Twice: whoever reads the rows puts them in order. */
+  #charge(rows: number): void {
+    this.#budget.take(2 * rows * this.#rowBytes);
+  }
+
   #grow(): void {
     // By half: doubling would leave as much room unused as there is data.
+    this.#charge(this.#room >> 1);
     this.#room += this.#room >> 1;
     const columns = this.columns as Record<string, Column>;
     for (const [name, kind] of Object.entries(this.#schema)) {
@@ -185,14 +199,16 @@ export class KinetoTable {
   epoch = 0n;
   /** ns from `epoch` at which the profiler started; 0 where the file does not say. */
   profileStart = 0;
-  readonly events = new ColumnTable(eventColumns);
-  readonly memory = new ColumnTable(memoryColumns);
-  readonly memoryCategories = new ColumnTable(memoryCategoryColumns);
-  readonly flows = new ColumnTable(flowColumns);
-  readonly communications = new ColumnTable(communicationColumns);
-  readonly instants = new ColumnTable(instantColumns);
-  readonly counters = new ColumnTable(counterColumns);
-  readonly strings = new StringTable();
+  /** What all of it may take of memory. */
+  readonly budget: ReadBudget;
+  readonly events: ColumnTable<typeof eventColumns>;
+  readonly memory: ColumnTable<typeof memoryColumns>;
+  readonly memoryCategories: ColumnTable<typeof memoryCategoryColumns>;
+  readonly flows: ColumnTable<typeof flowColumns>;
+  readonly communications: ColumnTable<typeof communicationColumns>;
+  readonly instants: ColumnTable<typeof instantColumns>;
+  readonly counters: ColumnTable<typeof counterColumns>;
+  readonly strings: StringTable;
   readonly tracks: KinetoTrack[] = [];
   /** Members beside `traceEvents`, as JSON.parse has them (`baseTimeNanoseconds` as a bigint). */
   readonly metadata = new Map<string, unknown>();
@@ -200,6 +216,30 @@ export class KinetoTable {
   readonly processNames = new Map<number, string>();
   readonly threadNames = new Map<number, string>();
   readonly skipped: KinetoSkipped = { markers: 0, otherKinds: 0, malformed: 0, metadata: 0, arguments: 0 };
+
+  constructor(budget = new ReadBudget()) {
+    this.budget = budget;
+    this.events = new ColumnTable(eventColumns, budget);
+    this.memory = new ColumnTable(memoryColumns, budget);
+    this.memoryCategories = new ColumnTable(memoryCategoryColumns, budget);
+    this.flows = new ColumnTable(flowColumns, budget);
+    this.communications = new ColumnTable(communicationColumns, budget);
+    this.instants = new ColumnTable(instantColumns, budget);
+    this.counters = new ColumnTable(counterColumns, budget);
+    this.strings = new StringTable(budget);
+  }
+
+  /** Adds a line of the timeline; gives its index. Throws TraceError `memory`. */
+  addTrack(track: KinetoTrack): number {
+    this.budget.take(trackBytes);
+    return this.tracks.push(track) - 1;
+  }
+
+  /** Names a process, or a track, anew. Throws TraceError `memory`. */
+  setName(names: 'processNames' | 'threadNames', key: number, name: string): void {
+    this.budget.take((this[names].has(key) ? 0 : textBytes) + 2 * Math.max(0, name.length - (this[names].get(key)?.length ?? 0)));
+    this[names].set(key, name);
+  }
 
   /** Whether a switch of the profiler (`with_flops`, `profile_memory`, …) was on when this was recorded. */
   isOn(option: string): boolean {

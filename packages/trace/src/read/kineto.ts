@@ -12,6 +12,7 @@ import { decodeUtf8 } from './decode-utf8.ts';
 import { JsonScanner, json, moreWanted } from './json-scanner.ts';
 import { KinetoEvent } from './kineto-event.ts';
 import { KinetoTable } from './kineto-table.ts';
+import { parsedBytesPerByte, type ReadBudget, textBytes } from './read-budget.ts';
 
 type State =
   | 'start'
@@ -25,7 +26,9 @@ type State =
 
 export interface KinetoReaderOptions {
   /** `known` (default): what torch's averages need. `all`: every argument, instant and counter. */
-  readonly keep?: 'known' | 'all';
+  readonly keep?: 'known' | 'all' | undefined;
+  /** What the table may take of memory; default: whatever it takes. */
+  readonly budget?: ReadBudget | undefined;
 }
 
 /**
@@ -34,14 +37,15 @@ export interface KinetoReaderOptions {
  */
 export class KinetoReader {
   readonly #scanner = new JsonScanner();
-  readonly #table = new KinetoTable();
+  readonly #table: KinetoTable;
   readonly #event: KinetoEvent;
   #state: State = 'start';
   #isBareArray = false;
   #hasEvents = false;
   #metadataBytes = 0;
 
-  constructor({ keep = 'known' }: KinetoReaderOptions = {}) {
+  constructor({ keep = 'known', budget }: KinetoReaderOptions = {}) {
+    this.#table = new KinetoTable(budget);
     this.#event = new KinetoEvent(this.#table, keep === 'all');
   }
 
@@ -144,6 +148,9 @@ export class KinetoReader {
       return;
     }
     this.#metadataBytes += to - from;
+    const first = this.#scanner.bytes[from];
+    const isNested = first === json.openObject || first === json.openArray;
+    this.#table.budget.take(textBytes + (isNested ? parsedBytesPerByte : 2) * (key.length + to - from));
     const text = decodeUtf8(this.#scanner.bytes, from, to);
     // 1790857026000000000 is no double.
     const isBase = key === 'baseTimeNanoseconds' && /^"?-?\d{1,30}"?$/.test(text);

@@ -18,6 +18,7 @@ import { type PerfettoSequence, PerfettoSequences } from './perfetto-sequence.ts
 import type { PerfettoSurvey } from './perfetto-survey.ts';
 import { PerfettoTrackEvent } from './perfetto-track-event.ts';
 import type { TrackAbout, TrackKey } from './perfetto-tracks.ts';
+import type { ReadBudget } from './read-budget.ts';
 
 /** What of a Perfetto trace was not told. */
 export interface PerfettoSkipped {
@@ -44,10 +45,14 @@ interface Line {
   cleared: number;
 }
 
+/** What an open span takes: itself, and a name that may be its own. */
+const openBytes = ({ name, category }: TraceEvent): number => 512 + 2 * (name.length + category.length);
+
 export class PerfettoEvents {
   readonly skipped: PerfettoSkipped;
   readonly #survey: PerfettoSurvey;
   readonly #sink: TraceSink;
+  readonly #budget: ReadBudget;
   readonly #packets: PerfettoPackets;
   readonly #clocks = new PerfettoClocks();
   readonly #sequences = new PerfettoSequences();
@@ -62,7 +67,8 @@ export class PerfettoEvents {
   #lanes = 0;
   #open = 0;
 
-  constructor(survey: PerfettoSurvey, packets: PerfettoPackets, sink: TraceSink) {
+  constructor(survey: PerfettoSurvey, packets: PerfettoPackets, sink: TraceSink, budget: ReadBudget) {
+    this.#budget = budget;
     this.#survey = survey;
     this.#sink = sink;
     this.#packets = packets;
@@ -161,6 +167,7 @@ export class PerfettoEvents {
     if (line === undefined) return;
     this.#begun = undefined;
     this.#event.state = 'open';
+    this.#budget.take(openBytes(this.#event));
     line.open.push({ ...this.#event });
     this.#open++;
     this.#tell();
@@ -178,6 +185,7 @@ export class PerfettoEvents {
       return;
     }
     this.#open--;
+    this.#budget.give(openBytes(begun));
     const event = this.#event;
     Object.assign(event, begun);
     event.state = 'close';

@@ -10,6 +10,7 @@ import { PerfettoPackets } from './perfetto-packets.ts';
 import { PerfettoSequence } from './perfetto-sequence.ts';
 import { type Arguments, PerfettoTrackEvent } from './perfetto-track-event.ts';
 import { PerfettoTracks, type TrackKey } from './perfetto-tracks.ts';
+import type { ReadBudget } from './read-budget.ts';
 
 export interface PerfettoSurvey {
   readonly header: TraceHeader;
@@ -31,10 +32,10 @@ export interface PerfettoSurvey {
 const factsSequence = 1;
 
 /** Surveys a trace. Throws TraceError. */
-export function surveyPerfetto(chunks: Iterable<Uint8Array>): PerfettoSurvey {
+export function surveyPerfetto(chunks: Iterable<Uint8Array>, budget: ReadBudget): PerfettoSurvey {
   const packets = new PerfettoPackets(chunks);
   try {
-    return new Survey(packets).result();
+    return new Survey(packets, budget).result();
   } finally {
     packets.close();
   }
@@ -42,7 +43,7 @@ export function surveyPerfetto(chunks: Iterable<Uint8Array>): PerfettoSurvey {
 
 class Survey {
   readonly #packets: PerfettoPackets;
-  readonly #tracks = new PerfettoTracks();
+  readonly #tracks: PerfettoTracks;
   readonly #event = new PerfettoTrackEvent();
   /** What facts refer to: nothing. */
   readonly #nothing = new PerfettoSequence({ bytes: 0 });
@@ -53,8 +54,9 @@ class Survey {
   #unix: bigint | undefined;
   #otherPackets = 0;
 
-  constructor(packets: PerfettoPackets) {
+  constructor(packets: PerfettoPackets, budget: ReadBudget) {
     this.#packets = packets;
+    this.#tracks = new PerfettoTracks(budget);
   }
 
   result(): PerfettoSurvey {

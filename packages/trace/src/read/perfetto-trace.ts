@@ -11,6 +11,7 @@ import type { TraceHeader, TraceSink } from '../trace-sink.ts';
 import { PerfettoEvents, type PerfettoSkipped } from './perfetto-events.ts';
 import { PerfettoPackets } from './perfetto-packets.ts';
 import { surveyPerfetto } from './perfetto-survey.ts';
+import { ReadBudget } from './read-budget.ts';
 
 /** A Perfetto trace, surveyed: its processes are known. */
 export interface PerfettoTrace {
@@ -24,21 +25,21 @@ const bytesPerYield = 65_536;
 
 /**
  * Surveys a trace at once: at about 250 MB/s. `open` gives its bytes from the beginning, in chunks that stay as they are, and is called
- * again for its events. Throws TraceError `not_perfetto`, `truncated`, `too_large`, `no_events`.
+ * again for its events; `budget` is what it may take of memory. Throws TraceError `not_perfetto`, `truncated`, `too_large`, `memory`, `no_events`.
  *
  * @example
  * const trace = readPerfetto(() => [bytes]);
  * for (const { done, total } of trace.events(sink)) show(done / total);
  */
-export function readPerfetto(open: () => Iterable<Uint8Array>): PerfettoTrace {
-  const survey = surveyPerfetto(open());
+export function readPerfetto(open: () => Iterable<Uint8Array>, budget = new ReadBudget()): PerfettoTrace {
+  const survey = surveyPerfetto(open(), budget);
   return {
     header: survey.header,
     *events(sink) {
       const packets = new PerfettoPackets(open());
       try {
         sink.begin(survey.header);
-        const events = new PerfettoEvents(survey, packets, sink);
+        const events = new PerfettoEvents(survey, packets, sink, budget);
         const progress = { done: 0, total: survey.bytes };
         while (packets.next()) {
           events.packet();

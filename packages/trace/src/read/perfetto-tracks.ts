@@ -10,6 +10,7 @@ import { counter as counterField, counterUnit, process as processField, thread, 
 import { perfettoLimits as limits } from './perfetto-limits.ts';
 import type { PacketPart } from './perfetto-packets.ts';
 import { lengthTag, varintTag, type Wire } from './perfetto-wire.ts';
+import { type ReadBudget, trackBytes } from './read-budget.ts';
 
 /** Fields that our writer has no use for. */
 const staticName = 10;
@@ -43,6 +44,11 @@ export function keyOf(wire: Wire): TrackKey {
 
 export class PerfettoTracks {
   readonly #tracks = new Map<TrackKey, TrackAbout>();
+  readonly #budget: ReadBudget;
+
+  constructor(budget: ReadBudget) {
+    this.#budget = budget;
+  }
 
   get(key: TrackKey): TrackAbout | undefined {
     return this.#tracks.get(key);
@@ -73,6 +79,7 @@ export class PerfettoTracks {
       else wire.skip(tag, end);
     }
     const known = this.#tracks.get(key);
+    this.#budget.take((known === undefined ? trackBytes : 0) + charsOf(about) - charsOf(known ?? {}, about));
     if (known !== undefined) Object.assign(known, about);
     else {
       if (this.#tracks.size >= limits.perfettoTracksMax)
@@ -91,6 +98,13 @@ export class PerfettoTracks {
     }
     return 0;
   }
+}
+
+/** Bytes of the texts of a descriptor; with `replacing`, of those that it replaces. */
+function charsOf(about: Partial<TrackAbout>, replacing: Partial<TrackAbout> = about): number {
+  const of = (name: 'name' | 'processName' | 'threadName'): number => (replacing[name] === undefined ? 0 : 2 * (about[name]?.length ?? 0));
+  const unit = replacing.counter === undefined ? 0 : 2 * (about.counter?.unit.length ?? 0);
+  return of('name') + of('processName') + of('threadName') + unit;
 }
 
 function readProcess(wire: Wire, end: number, about: Partial<TrackAbout>): void {

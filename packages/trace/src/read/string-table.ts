@@ -9,6 +9,7 @@ import { TraceError } from '../errors.ts';
 import { limits } from '../limits.ts';
 import { decodeUtf8 } from './decode-utf8.ts';
 import type { JsonScanner } from './json-scanner.ts';
+import { ReadBudget } from './read-budget.ts';
 
 const cacheEntries = 1 << 16;
 
@@ -16,6 +17,11 @@ export class StringTable {
   readonly strings: string[] = [''];
   readonly #indexes = new Map<string, number>([['', 0]]);
   readonly #cache = new Uint32Array(cacheEntries);
+  readonly #budget: ReadBudget;
+
+  constructor(budget = new ReadBudget()) {
+    this.#budget = budget;
+  }
 
   /** Index of the text. */
   index(text: string): number {
@@ -24,6 +30,7 @@ export class StringTable {
       if (this.strings.length >= limits.stringsPerFileMax) {
         throw new TraceError('too_large', `Cannot read the trace: it may have ${limits.stringsPerFileMax} distinct strings, got more`);
       }
+      this.#budget.takeText(text);
       index = this.strings.push(text) - 1;
       this.#indexes.set(text, index);
     }

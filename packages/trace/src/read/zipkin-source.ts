@@ -20,6 +20,7 @@ import {
 } from '@ranktrace/protocol';
 import { limits } from '../limits.ts';
 import type { BatchSource } from '../merge/batch-source.ts';
+import { ReadBudget } from './read-budget.ts';
 import { readZipkinSpans, type ZipkinSpan } from './zipkin-spans.ts';
 
 /** Metadata of a process that stands for a service rather than a rank: how it is shown. */
@@ -48,8 +49,8 @@ interface Entry {
 }
 
 /** Reads a whole file. @throws TraceError where it is no Zipkin file, or too large */
-export function readZipkin(bytes: Uint8Array, run = 'zipkin'): ZipkinFile {
-  const { spans, skipped, cut } = readZipkinSpans(bytes);
+export function readZipkin(bytes: Uint8Array, run = 'zipkin', budget = new ReadBudget()): ZipkinFile {
+  const { spans, skipped, cut } = readZipkinSpans(bytes, budget);
   const placed = withinReach(spans);
   const services = byService(placed);
   const kept = [...services].sort(([a], [b]) => (a < b ? -1 : 1)).slice(0, limits.zipkinServicesMax);

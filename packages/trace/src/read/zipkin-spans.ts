@@ -13,6 +13,8 @@ import { limits as protocolLimits } from '@ranktrace/protocol';
 import { TraceError } from '../errors.ts';
 import { limits } from '../limits.ts';
 import { decodeUtf8 } from './decode-utf8.ts';
+import { json } from './json-scanner.ts';
+import { ReadBudget } from './read-budget.ts';
 
 export interface ZipkinSpan {
   /** 32 and 16 hex digits; `parentId` is '' for a root. */
@@ -60,13 +62,16 @@ export function looksLikeZipkin(head: Uint8Array): boolean {
 
 /**
  * Spans of a whole file.
- * @throws TraceError `not_json`, `no_events`, `too_large`
+ * @throws TraceError `not_json`, `no_events`, `too_large`, `memory`
  */
-export function readZipkinSpans(bytes: Uint8Array): ZipkinSpans {
+export function readZipkinSpans(bytes: Uint8Array, budget = new ReadBudget()): ZipkinSpans {
   if (bytes.length > limits.zipkinBytesMax) {
     throw new TraceError('too_large', `Cannot read the Zipkin file: it may have ${limits.zipkinBytesMax} bytes, got ${bytes.length}`);
   }
+  const parsed = parsedBytes(bytes);
+  budget.take(parsed);
   const entries = entriesOf(parse(bytes));
+  budget.take(spanBytes * entries.length);
   const drafts: Draft[] = [];
   const counts = { skipped: 0, cut: 0 };
   for (const entry of entries) {
@@ -84,6 +89,22 @@ export function readZipkinSpans(bytes: Uint8Array): ZipkinSpans {
   }
   for (const trace of byTrace.values()) unshare(trace);
   return { spans: drafts, ...counts };
+}
+
+/** A span as it is kept, in its service, its batch and its trace. */
+const spanBytes = 1024;
+/** What JSON.parse makes of an object or array, and of one more of their members. */
+const nestedBytes = 64;
+const memberBytes = 24;
+
+/** What JSON.parse makes of `bytes`, at most about, with the text that it is given. */
+function parsedBytes(bytes: Uint8Array): number {
+  let [nested, members] = [0, 0];
+  for (const byte of bytes) {
+    if (byte === json.openObject || byte === json.openArray) nested++;
+    else if (byte === json.comma) members++;
+  }
+  return 3 * bytes.length + nestedBytes * nested + memberBytes * members;
 }
 
 function parse(bytes: Uint8Array): unknown {

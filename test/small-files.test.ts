@@ -1,0 +1,110 @@
+// Small files that unfold to gigabytes: each is read within a bound, or refused in one line that says what to do. What a command took at most is
+// what the system says of its process, so a larger heap changes nothing.
+
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { afterAll, describe, expect, it } from 'vitest';
+import { runCommand } from './setup/ranktrace-command.ts';
+
+const directory = mkdtempSync(join(tmpdir(), 'ranktrace-small-'));
+const at = (name: string): string => join(directory, name);
+afterAll(() => rmSync(directory, { recursive: true }));
+
+const bytesMax = 1024 ** 3;
+
+/** Members of gzip one behind the other are one stream: the middle of the file is compressed once. */
+const zipped = (head: string, middle: string, times: number, tail: string): Buffer =>
+  Buffer.concat([gzipSync(head), ...Array<Buffer>(times).fill(gzipSync(middle)), gzipSync(tail)]);
+
+const place = '"pid":1,"tid":1,"ts":1';
+const repeated = (event: string, count: number): Buffer => zipped('{"traceEvents":[{}', `,${event}`.repeat(10_000), count / 10_000, ']}');
+const each = (count: number, of: (index: number) => string, head = '{"traceEvents":[{}', tail = ']}'): Buffer =>
+  gzipSync(`${head}${Array.from({ length: count }, (_, index) => of(index)).join('')}${tail}`, { level: 1 });
+
+/** A description of a track whose name is long, as a packet. */
+function described(uuid: number, name: Buffer): Buffer {
+  const varint = (value: number): number[] => (value < 128 ? [value] : [(value & 127) | 128, ...varint(value >> 7)]);
+  const about = Buffer.concat([Buffer.from([0x08, ...varint(uuid), 0x12, ...varint(name.length)]), name]);
+  const field = Buffer.concat([Buffer.from([0xe2, 0x03, ...varint(about.length)]), about]);
+  return Buffer.concat([Buffer.from([0x0a, ...varint(field.length)]), field]);
+}
+
+const refused = /^ranktrace: "[^\n]*": Cannot read the trace: it must fit in \d+ MiB of memory, [^\n]*--memory 8G allows more\n$/;
+const value = /one value may have \d+ bytes, got more\n$/;
+
+/** What it is of, its file's name, its bytes, and what is said of it; undefined: it is read. */
+const files: readonly (readonly [what: string, name: string, bytes: () => Buffer, said: RegExp | undefined])[] = [
+  ['15 million spans', 'spans.json.gz', () => repeated(`{"ph":"X","name":"a",${place},"dur":1}`, 15e6), refused],
+  ['as many spans as fit', 'fitting.json.gz', () => repeated(`{"ph":"X","name":"a",${place},"dur":1}`, 2.2e6), undefined],
+  ['10 million values of counters', 'counters.json.gz', () => repeated(`{"ph":"C","name":"a",${place},"args":{"a":1}}`, 10e6), refused],
+  ['15 million arrows', 'flows.json.gz', () => repeated(`{"ph":"s","name":"a","id":1,${place}}`, 15e6), refused],
+  ['15 million allocations', 'memory.json.gz', () => repeated(`{"ph":"i","name":"[memory]",${place}}`, 15e6), refused],
+  ['2 million names', 'names.json.gz', () => each(2e6, (index) => `,{"ph":"X","name":"n${index}",${place},"dur":1}`), refused],
+  [
+    'a million threads',
+    'threads.json.gz',
+    () => each(1e6, (index) => `,{"ph":"X","name":"a","pid":1,"tid":${index},"ts":1,"dur":1}`),
+    refused,
+  ],
+  ['2 million keys', 'keys.json.gz', () => each(2e6, (index) => `,{"ph":"X","k${index}":1,"name":"a",${place},"dur":1}`), refused],
+  [
+    '3 million named processes',
+    'processes.json.gz',
+    () => each(3e6, (index) => `,{"ph":"M","name":"process_name","pid":${index},"args":{"name":"${'p'.repeat(80)}"}}`),
+    refused,
+  ],
+  ['objects in the metadata', 'objects.json.gz', () => gzipSync(`{"a":[${'{},'.repeat(20e6)}1],"traceEvents":[]}`), refused],
+  ['members of the metadata', 'members.json.gz', () => each(2e6, (index) => `"m${index}":[],`, '{', '"traceEvents":[]}'), refused],
+  ['one string of 3 GB', 'string.json.gz', () => zipped('{"traceEvents":[{"name":"', 'x'.repeat(1 << 20), 3000, '"}]}'), value],
+  ['brackets in brackets', 'deep.json.gz', () => zipped('{"traceEvents":[{"a":', '['.repeat(1 << 20), 3000, ''), /values may be 64 deep/],
+  ['1 GB of space', 'space.json.gz', () => zipped('{"traceEvents":[', ' '.repeat(1 << 20), 1000, ']}'), undefined],
+  [
+    'spans of Zipkin',
+    'calls.json.gz',
+    () =>
+      zipped('[{"traceId":"1"}', ',{"traceId":"1","id":"2","timestamp":1,"tags":{"a":"b"},"annotations":[{}]}'.repeat(10_000), 100, ']'),
+    refused,
+  ],
+  ['arrays of Zipkin', 'arrays.json.gz', () => zipped('[{"traceId":"1"}', ',{},[]'.repeat(100_000), 200, ']'), refused],
+  [
+    'tracks of Perfetto with long names',
+    'tracks.pftrace.gz',
+    () =>
+      Buffer.concat(Array.from({ length: 8000 }, (_, index) => gzipSync(described(index + 1, Buffer.alloc(65_000, 0x78)), { level: 1 }))),
+    refused,
+  ],
+];
+
+/** Writes what its process took at most, in KiB, when it ends. */
+const witness =
+  'import{writeFileSync as w}from"node:fs";process.on("exit",()=>w(process.env.PEAK_FILE,String(process.resourceUsage().maxRSS)))';
+
+async function run(args: readonly string[]): Promise<{ code: number | null; stderr: string; peakBytes: number }> {
+  const peakFile = at('peak');
+  const environment = { PEAK_FILE: peakFile, NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(witness)}` };
+  const { code, stderr } = await runCommand(args, environment);
+  return { code, stderr, peakBytes: 1024 * Number(readFileSync(peakFile, 'utf8')) };
+}
+
+describe('a small file takes at most 1 GiB', () => {
+  it.each(files)('%s', async (_, name, bytes, said) => {
+    writeFileSync(at(name), bytes());
+    expect(statSync(at(name)).size).toBeLessThan(40e6);
+    for (const command of name === 'spans.json.gz' ? ['table', 'report'] : ['report']) {
+      const { code, stderr, peakBytes } = await run([command, at(name)]);
+      expect({ code, stderr }, command).toMatchObject(said === undefined ? { code: 0 } : { code: 2, stderr: expect.stringMatching(said) });
+      expect(peakBytes, command).toBeLessThan(bytesMax);
+    }
+    rmSync(at(name));
+  });
+});
+
+it('--memory says otherwise', async () => {
+  writeFileSync(at('more.json.gz'), repeated(`{"ph":"X","name":"a",${place},"dur":1}`, 3e6));
+  expect(await run(['table', at('more.json.gz')])).toMatchObject({ code: 2, stderr: expect.stringMatching(refused) });
+  expect((await run(['table', '--memory', '4G', at('more.json.gz')])).code).toBe(0);
+  const { code, stderr } = await run(['table', '--memory', '1M', at('more.json.gz')]);
+  expect({ code, stderr }).toMatchObject({ code: 2, stderr: expect.stringMatching(/fit in 1 MiB of memory/) });
+});
