@@ -9,7 +9,7 @@ import { type Account, balance } from './account.ts';
 import { play } from './faults.ts';
 import type { Plan } from './matrix.ts';
 import { HealthWatch, longestStepPause, pauseMsMax } from './pauses.ts';
-import { patienceMs, Stage } from './stage.ts';
+import { patienceMs, Stage, type StatusRank } from './stage.ts';
 
 export interface RoundResult extends Account {
   readonly plan: Plan;
@@ -19,6 +19,8 @@ export interface RoundResult extends Account {
   /** With all logs, where the round failed. */
   readonly folder: string | undefined;
 }
+
+const settleMs = 30_000;
 
 const nothing: Account = { recorded: 0, stored: 0, lost: 0, tail: 0, tailMs: 0, disagreements: [] };
 
@@ -47,7 +49,7 @@ export async function playRound(plan: Plan, parent: string, tamper: (stage: Stag
         await health.stop();
       }
       if (plan.way === 'nats') await allTaken(stage);
-      const status = await stage.status();
+      const status = await settledStatus(stage);
       await endService(stage, wrong);
       tamper(stage);
       account = await balance(stage, status);
@@ -105,6 +107,24 @@ async function allTaken(stage: Stage): Promise<void> {
     }
   } finally {
     await connection.close();
+  }
+}
+
+/**
+ * `/status` once it has all: a service that was started again brings its live state up to its store in slices. After `settleMs` it is taken as
+ * it is, and the judge says what is wrong with it.
+ */
+async function settledStatus(stage: Stage): Promise<readonly StatusRank[]> {
+  const endedWell = stage.lives.filter(
+    (life) => stage.life(life.rank) === life && !life.killed && !life.program.output().includes('stays in'),
+  );
+  const deadline = performance.now() + settleMs;
+  for (let before = ''; ; await setTimeout(300)) {
+    const status = await stage.status();
+    const isKnown = endedWell.every(({ rank }) => status.some((one) => one.rank === rank && one.ended));
+    const now = JSON.stringify(status.map(({ rank, batches }) => [rank, batches]));
+    if ((isKnown && now === before) || performance.now() > deadline) return status;
+    before = now;
   }
 }
 
