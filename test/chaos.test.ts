@@ -6,9 +6,10 @@ import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Cell, cellName, matrix, planRound, targets } from './chaos/matrix.ts';
+import { type Cell, cellName, hows, matrix, planRound, targets } from './chaos/matrix.ts';
 import { playRound } from './chaos/round.ts';
 import type { Stage } from './chaos/stage.ts';
+import { repository } from './setup/ranktrace-command.ts';
 
 let directory: string;
 beforeAll(() => {
@@ -22,6 +23,20 @@ const { played, skipped } = matrix(machine);
 test('each cell of the matrix is played or says why not', () => {
   expect(played.length + skipped.length).toBe(36);
   for (const { why } of skipped) expect(why).toMatch(/^\S.{10,}/);
+});
+
+test('docs/data-loss.md shows the same cells', () => {
+  const page = readFileSync(join(repository, 'docs/data-loss.md'), 'utf8');
+  const shown = targets.map((target) =>
+    new RegExp(`^\\| ${target} \\|(.*)\\|$`, 'm')
+      .exec(page)?.[1]
+      ?.split('|')
+      .map((text) => text.trim()),
+  );
+  const all = matrix({ mounts: true });
+  const isPlayed = targets.map((target) => hows.map((how) => all.played.some((cell) => cell.target === target && cell.how === how)));
+  // Elsewhere it names the target under which it is played.
+  expect(shown.map((row) => row?.map((text) => text !== '–' && !targets.some((target) => target === text)))).toEqual(isPlayed);
 });
 
 test('a plan depends on its seed and round alone', () => {
