@@ -105,5 +105,18 @@ describe('the judge', () => {
 function planOf(cell: Cell): ReturnType<typeof planRound> {
   const plan = planRound(1, targets.indexOf(cell.target), [cell]);
   const [fault] = plan.faults;
-  return { ...plan, faults: fault === undefined ? [] : [{ ...fault, lastsMs: Math.min(fault.lastsMs, 600), staysToTheEnd: false }] };
+  return {
+    ...plan,
+    faults:
+      fault === undefined
+        ? []
+        : [
+            {
+              ...fault,
+              ...(fault.part === 'descriptors' && { part: 'ring' }),
+              lastsMs: Math.min(fault.lastsMs, 600),
+              staysToTheEnd: false,
+            },
+          ],
+  };
 }

@@ -1,6 +1,6 @@
 // What each fault of the matrix does to a stage, and how it is healed.
 
-import { execFileSync } from 'node:child_process';
+import { type ChildProcess, execFileSync } from 'node:child_process';
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
@@ -31,7 +31,7 @@ async function breakAndHeal(stage: Stage, fault: Fault): Promise<void> {
     case 'rank killed':
       return killRank(stage, fault);
     case 'rank full':
-      return burst(stage, rank);
+      return fault.part === 'ring' ? burst(stage, rank) : withoutDescriptors(stage.life(rank).program.child, lastsMs);
     case 'rank frozen':
     case 'rank slow':
       return hold(fault, (name) => stage.life(rank).program.child.kill(name));
@@ -57,14 +57,8 @@ async function breakAndHeal(stage: Stage, fault: Fault): Promise<void> {
       await stage.service.ended;
       await lasting();
       return stage.startService();
-    case 'aggregator full': {
-      const { pid } = stage.service.child;
-      const limit = (files: number): unknown => execFileSync('prlimit', ['--pid', `${pid}`, `--nofile=${files}:`]);
-      limit(readdirSync(`/proc/${pid}/fd`).length);
-      await lasting();
-      limit(1024);
-      return;
-    }
+    case 'aggregator full':
+      return withoutDescriptors(stage.service.child, lastsMs);
     case 'disk full': {
       const makeRoom = stage.fill(fault.part === 'spool' ? 'spool' : 'store');
       if (fault.staysToTheEnd) return void stage.healers.push(makeRoom);
@@ -105,6 +99,14 @@ async function burst(stage: Stage, rank: number): Promise<void> {
   const life = stage.life(rank);
   writeFileSync(join(stage.folder, `burst-${rank}`), '');
   await stage.stepsOf(life, 3);
+}
+
+/** Leaves a process the descriptors that it has, and no more. */
+async function withoutDescriptors({ pid }: ChildProcess, lastsMs: number): Promise<void> {
+  const limit = (files: number): unknown => execFileSync('prlimit', ['--pid', `${pid}`, `--nofile=${files}:`]);
+  limit(readdirSync(`/proc/${pid}/fd`).length);
+  await setTimeout(lastsMs);
+  limit(1024);
 }
 
 /** Stops a process for all of the time, or most of it. */

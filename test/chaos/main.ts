@@ -111,7 +111,8 @@ function optionsOf(args: readonly string[]): Options | string {
 }
 
 const faultText = (fault: Fault): string => {
-  const part = fault.target === 'rank' ? ` ${fault.rank}` : ['disk', 'network', 'clock'].includes(fault.target) ? ` (${fault.part})` : '';
+  const named = fault.how === 'full' || fault.target === 'network' || fault.target === 'clock';
+  const part = `${fault.target === 'rank' ? ` ${fault.rank}` : ''}${named && !['broker', 'aggregator'].includes(fault.target) ? ` (${fault.part})` : ''}`;
   const isKilled =
     fault.restarts && (fault.target === 'rank' ? fault.how === 'killed' : fault.how === 'set back' && fault.part === 'ranks');
   const restarts = isKilled ? (fault.target === 'rank' ? ' and started again' : `, rank ${fault.rank} killed and started again`) : '';

@@ -15,8 +15,8 @@ export interface Fault {
   readonly how: How;
   /** Which rank, where it is one; also the one that a network or clock fault is about. */
   readonly rank: number;
-  /** What of the target: of the disk `spool` or `store`, of the network and the clock `ranks` or `aggregator`. */
-  readonly part: 'spool' | 'store' | 'ranks' | 'aggregator';
+  /** What of the target: of a full rank `ring` or `descriptors`, of the disk `spool` or `store`, of the network and the clock `ranks` or `aggregator`. */
+  readonly part: 'ring' | 'descriptors' | 'spool' | 'store' | 'ranks' | 'aggregator';
   /** From when all ranks are at work. */
   readonly afterMs: number;
   readonly lastsMs: number;
@@ -125,6 +125,7 @@ export function planRound(seed: number, round: number, cells: readonly Cell[]): 
 }
 
 function partOf({ target }: Cell, first: boolean): Fault['part'] {
+  if (target === 'rank') return first ? 'ring' : 'descriptors';
   if (target === 'disk') return first ? 'spool' : 'store';
   return first ? 'ranks' : 'aggregator';
 }

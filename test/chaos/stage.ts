@@ -185,7 +185,7 @@ export class Stage implements AsyncDisposable {
           RANKTRACE_SPOOL_DIRECTORY: this.spool,
           RANKTRACE_EXIT_DEADLINE_MS: `${plan.exitDeadlineMs}`,
           // A ring of this size is full within a burst.
-          ...(plan.faults.some(({ target, how }) => target === 'rank' && how === 'full') && { RANKTRACE_RING_BYTES: `${2 ** 18}` }),
+          ...(plan.faults.some(({ how, part }) => how === 'full' && part === 'ring') && { RANKTRACE_RING_BYTES: `${2 ** 18}` }),
           ...this.#clockOf('ranks'),
         },
         ownGroup: false,
