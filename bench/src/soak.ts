@@ -34,6 +34,7 @@ const flushMs = 200;
 const speed = 6;
 const secondsDefault = 600;
 const run = 'soak';
+const brokerName = 'nats-server';
 const inFlightMax = 512;
 const storeMiBMax = 128;
 /** The service prunes once a minute, and never the segment that it writes. */
@@ -79,7 +80,7 @@ export async function soak({ seconds = secondsDefault }: SoakOptions): Promise<(
     browser = chromium === undefined ? undefined : await launchChromium(chromium);
     const tab = browser && (await openTab(browser));
     await tab?.page.goto(`http://${address}#/overview?run=${run}`);
-    const watch = new Watch({ rank: real[0] as ChildProcess, aggregator: service, 'nats-server': server }, { out, client, tab });
+    const watch = new Watch({ rank: real[0] as ChildProcess, aggregator: service, [brokerName]: server }, { out, client, tab });
     const [sent] = await Promise.all([send(client, seconds), watch.look(seconds)]);
     const { lost, waiting } = await left(client, address, sent.batches);
     await client.close();
@@ -211,7 +212,8 @@ function flatness(name: string, samples: readonly Sample[]): (Figure | NotMeasur
       name: `growth of it over the second half, beyond its noise (${name})`,
       value: (100 * Math.max(0, least * lasted)) / middle,
       unit: '%',
-      target: { at: 'most', value: 2, of: 'value' },
+      // The broker's memory is its own: it indexes what its stream keeps.
+      ...(name !== brokerName && { target: { at: 'most', value: 2, of: 'value' } }),
     }),
   ];
 }
