@@ -19,6 +19,7 @@ export class BatchIndex implements RunBatches {
   readonly run: string;
   readonly #files: SegmentFiles;
   readonly #sources = new Map<string, SegmentSource>();
+  readonly #latestLives = new Map<number, number>();
   #sorted: readonly SegmentSource[] | undefined;
   #worldSize = 1;
 
@@ -44,7 +45,15 @@ export class BatchIndex implements RunBatches {
   add(header: BatchHeader, file: number, offset: number, length: number): boolean {
     let source = this.source(header);
     if (source === undefined) {
-      source = new SegmentSource(header.rank, header.incarnation, this.#files, () => this.#windowBytes());
+      const { rank, incarnation } = header;
+      const life = this.#sources.size;
+      this.#latestLives.set(rank, life);
+      source = new SegmentSource(
+        { rank, incarnation, life },
+        this.#files,
+        () => this.#windowBytes(),
+        () => this.#latestLives.get(rank) ?? life,
+      );
       this.#sources.set(key(header), source);
       this.#sorted = undefined;
     }

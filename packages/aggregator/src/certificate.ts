@@ -7,6 +7,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import type { Server } from 'node:https';
 import { AggregatorError, messageOf } from './errors.ts';
+import { guardedBy } from './guarded.ts';
 import { aggregatorLimits as limits } from './limits.ts';
 
 export interface TlsFiles {
@@ -42,7 +43,10 @@ export class Certificate implements Disposable {
 
   /** Gives `server` every later certificate, until disposed. */
   follow(server: Pick<Server, 'setSecureContext'>): void {
-    this.#timer = setInterval(() => this.#look(server), limits.certificateLookMs).unref();
+    this.#timer = setInterval(
+      guardedBy(this.#onNotice)('the look at the certificate', () => this.#look(server)),
+      limits.certificateLookMs,
+    ).unref();
   }
 
   [Symbol.dispose](): void {

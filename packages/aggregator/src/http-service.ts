@@ -29,6 +29,7 @@ import { type Alert, encodeMessage, type LiveMessage } from '@ranktrace/protocol
 import type { AnswerCapture } from './capture/capture-requests.ts';
 import { Certificate, type TlsFiles } from './certificate.ts';
 import { AggregatorError, messageOf, systemCode } from './errors.ts';
+import { guardedBy } from './guarded.ts';
 import { aggregatorLimits as limits } from './limits.ts';
 import type { Metrics } from './metrics/metrics.ts';
 import { Access, type AccessTokens, hasToken, isLoopback, type Refusal } from './page-access.ts';
@@ -118,7 +119,8 @@ export class HttpService {
     }
     const { requestMsMax: headersTimeout, requestMsMax: requestTimeout } = limits;
     const timeouts = { headersTimeout, requestTimeout, connectionsCheckingInterval: limits.requestMsMax / 2 };
-    const answer: RequestListener = (request, response) => void this.#answer(request, response);
+    const guarded = guardedBy(onNotice);
+    const answer: RequestListener = guarded('an answer', (request, response) => this.#answer(request, response));
     this.#certificate = certificate;
     this.#server =
       certificate === undefined
@@ -126,7 +128,8 @@ export class HttpService {
         : createSecureServer({ ...timeouts, ...certificate.pair, handshakeTimeout: limits.requestMsMax }, answer);
     certificate?.follow(this.#server as SecureServer);
     this.#server.maxConnections = limits.connectionsMax + limits.viewPagesMax + limits.requestsMax;
-    this.#server.on('upgrade', (request, socket, head) => this.#upgrade(request, socket, head));
+    const upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer): void => this.#upgrade(request, socket, head);
+    this.#server.on('upgrade', guarded('a new connection', upgrade));
   }
 
   /**
@@ -171,10 +174,11 @@ export class HttpService {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     for (const { sockets } of this.#entrances.values()) sockets.close();
     this.#server.closeIdleConnections();
-    const end = setTimeout(() => {
+    const terminate = (): void => {
       for (const { sockets } of this.#entrances.values()) sockets.terminate();
       this.#server.closeAllConnections();
-    }, limits.closeGraceMs);
+    };
+    const end = setTimeout(guardedBy(this.#options.onNotice)('the end of connections', terminate), limits.closeGraceMs);
     await closed;
     clearTimeout(end);
   }

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { deflateRawSync } from 'node:zlib';
-import { limits } from '@ranktrace/protocol';
+import { limits, noneDropped, sumDropped } from '@ranktrace/protocol';
 import fc from 'fast-check';
 import { Packr } from 'msgpackr';
 import { expect, test } from 'vitest';
@@ -13,6 +13,7 @@ import { scanSegment } from './segment-scan.ts';
 import { makeBatch, makeHeader } from './testing/make-batch.ts';
 import { temporaryDirectory } from './testing/temporary-directory.ts';
 import { waitUntil } from './testing/wait-until.ts';
+import { mergeStored } from './write-trace.ts';
 
 async function withPipeline(use: (pipeline: Pipeline, out: string) => void | Promise<void>, run?: string): Promise<void> {
   using directory = temporaryDirectory();
@@ -46,6 +47,44 @@ test('stores, recognises duplicates, and knows the state', () =>
       [2, 1e6 + 2],
     ]);
     expect(live.rows('demo', 0).get('phases')).toBe(4);
+  }));
+
+test('the life that came last is the one that goes on, though its clock was set back; a service that starts again says the same', () =>
+  withPipeline(async (pipeline, out) => {
+    const { ingest, live, stores } = pipeline;
+    for (let sequence = 0; sequence < 3; sequence++) ingest(makeBatch({ incarnation: '0009', pid: 1, sequence }));
+    for (let sequence = 0; sequence < 2; sequence++) ingest(makeBatch({ incarnation: '0004', pid: 2, sequence }));
+    // What was on its way changes nothing.
+    ingest(makeBatch({ incarnation: '0009', pid: 1, sequence: 3 }));
+    const told = { rank: 0, incarnation: '0004', step: 1, batches: 6, missing: 0 };
+    expect(live.status().runs[0]?.ranks).toMatchObject([told]);
+    expect(
+      stores
+        .get('demo')
+        .sources()
+        .filter(({ isLatest }) => isLatest),
+    ).toMatchObject([{ incarnation: '0004' }]);
+    await stores.close();
+    const again = createPipeline({ out, onNotice: () => undefined });
+    again.stores.get('demo');
+    expect(again.live.status().runs[0]?.ranks).toMatchObject([told]);
+    await again.stores.close();
+  }));
+
+test('losses that a sender counted are those that status and trace say, whatever came of its batches', async () =>
+  withPipeline(async ({ ingest, live, stores }) => {
+    const dropped = (events: number, batches: number) => ({ events, arguments: 2 * events, names: 3 * events, batches });
+    // Of the first life, the batch that told of the most came before one that tells less (another client's), and two are missing.
+    ingest(makeBatch({ sequence: 0, dropped: dropped(1, 0) }));
+    ingest(makeBatch({ sequence: 3, dropped: dropped(7, 2) }));
+    ingest(makeBatch({ sequence: 4, dropped: dropped(5, 1), last: true }));
+    ingest(makeBatch({ sequence: 0, incarnation: '0002', pid: 4712, dropped: dropped(10, 0), last: true }));
+    const status = live.status().runs[0]?.ranks[0];
+    expect(status).toMatchObject({ missing: 2, dropped: dropped(17, 2) });
+    const totals = await mergeStored(stores.get('demo').sources(), []);
+    const told = totals.reduce((sum, { dropped }) => sumDropped(sum, dropped), noneDropped);
+    expect(told).toEqual(status?.dropped);
+    expect(totals.reduce((sum, { missing }) => sum + missing, 0)).toBe(2);
   }));
 
 test('a batch of another run or rank than its subject is for is refused, kept aside and counted', () =>

@@ -87,7 +87,7 @@ export function createIngest({ stores, live, replays, metrics, alerts, quarantin
       if (result === 'stored' && !replays.isRunning(header.run)) live.update(decoded, countsOf(store, header));
       const source = store.source(header);
       if (result === 'stored' && source !== undefined) alerts?.take(decoded, source);
-      if (result === 'stored') metrics?.stored(decoded, bytes.length);
+      if (result === 'stored') metrics?.stored(decoded, bytes.length, source?.isLatest);
       return { result, batch };
     } catch (error) {
       return { result: 'unavailable', batch, reason: reasonOf(error) };

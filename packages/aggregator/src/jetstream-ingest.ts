@@ -50,6 +50,7 @@ import {
 } from 'nats';
 import { clockPong } from './clock-pong.ts';
 import { AggregatorError, messageOf, systemCode } from './errors.ts';
+import { guardedBy } from './guarded.ts';
 import type { Ingest } from './ingest.ts';
 import { aggregatorLimits as limits } from './limits.ts';
 import { StreamUpkeep } from './stream-upkeep.ts';
@@ -273,8 +274,10 @@ export class JetStreamIngest {
     const connection = await connectTo(this.#options.nats);
     this.#connection = connection;
     const subject = this.#options.run === undefined ? clockSubjects : clockSubject(this.#options.run);
-    connection.subscribe(subject, { callback: (_error, message) => answerPing(message) });
-    void this.#watch(connection);
+    const guarded = guardedBy(this.#options.onNotice);
+    const onPing = (_error: unknown, message: Msg): void => answerPing(message);
+    connection.subscribe(subject, { callback: guarded('a clock ping', onPing) });
+    guarded('the watch of NATS', () => this.#watch(connection))();
     return connection;
   }
 

@@ -18,8 +18,12 @@ export const aggregatorLimits = {
   segmentsPerLogMax: 1_000_000,
   /** How often a reader looks again for segments that are pruned while it opens them. */
   openAttemptsMax: 10,
-  /** Runs that are open for writing; the one longest without a batch is closed first. */
-  runsOpenMax: 256,
+  /** Runs that are open for writing, and their share of the file descriptors that this process may have; the one longest without a batch is closed first. */
+  runsOpenMax: 2048,
+  runsOpenMin: 16,
+  runsOpenShare: 0.25,
+  /** A run that gets no batches shows so often that somebody has it. */
+  lockTouchMs: 5000,
   /** Incarnations (one life of one rank) per run. */
   sourcesPerRunMax: 262_144,
   /** Step summaries kept in memory per rank. */
@@ -38,7 +42,9 @@ export const aggregatorLimits = {
   replaySliceMs: 10,
   /** The same notice is not told again within this time. */
   noticeIntervalMs: 10_000,
-  /** Notices remembered for that. */
+  /** Different ones of a kind (only names and numbers differ) that are told within it; further ones are counted. */
+  noticesOfKindMax: 8,
+  /** Kinds remembered for that. */
   noticesMax: 64,
   /** Between two calls of a `subscribe` listener. */
   progressIntervalMs: 200,

@@ -2,7 +2,7 @@
 // so that a restarted service says the same as one that was never stopped.
 //
 // A rank's `batches`, `missing`, `events` and `dropped` are sums over its incarnations (a restart hides no loss); `incarnation`, `host`,
-// `step` and `ended` are those of the latest.
+// `step` and `ended` are those of the latest, which is the one that came last, whatever its clock says.
 
 import {
   type Batch,
@@ -11,11 +11,14 @@ import {
   capturedKey,
   type Dropped,
   type LiveMessage,
+  mostDropped,
+  noneDropped,
   type RankStatus,
   readCaptured,
   readRunning,
   runningKey,
   spanState,
+  sumDropped,
   type TableName,
   tableNames,
 } from '@ranktrace/protocol';
@@ -30,9 +33,11 @@ const eventTableNames: readonly TableName[] = ['spans', 'instants', 'counters', 
 export interface StoredCounts {
   readonly batches: number;
   readonly missing: number;
+  /** Whether no later incarnation of its rank has come. */
+  readonly isLatest: boolean;
 }
 
-interface IncarnationState extends StoredCounts {
+interface IncarnationState extends Omit<StoredCounts, 'isLatest'> {
   readonly dropped: Dropped;
   readonly sequence: number;
 }
@@ -83,7 +88,7 @@ export class LiveState {
     run.worldSize = Math.max(run.worldSize, header.worldSize);
     run.lastBatchAt = performance.now();
     const rank = rankOf(run, header);
-    if (header.incarnation > rank.latest.incarnation) {
+    if (counts.isLatest && header.incarnation !== rank.latest.incarnation) {
       rank.latest = header;
       rank.ended = false;
       rank.step = -1;
@@ -93,11 +98,12 @@ export class LiveState {
     }
     rank.heardAt = run.lastBatchAt;
     rank.isGone = false;
-    // Batches of one incarnation may come out of order; `dropped` is cumulative, so the highest sequence has the truth.
+    // Batches of one incarnation may come out of order.
     const before = rank.incarnations.get(header.incarnation);
     const isNewer = before === undefined || header.sequence > before.sequence;
-    const newest = isNewer ? header : before;
-    rank.incarnations.set(header.incarnation, { ...counts, dropped: newest.dropped, sequence: newest.sequence });
+    const { batches, missing } = counts;
+    const dropped = mostDropped(before?.dropped ?? noneDropped, header.dropped);
+    rank.incarnations.set(header.incarnation, { batches, missing, dropped, sequence: Math.max(before?.sequence ?? -1, header.sequence) });
     const isLatest = header.incarnation === rank.latest.incarnation;
     if (isLatest && header.last) rank.ended = true;
     if (isLatest && isNewer) rank.inside = insideOf(batch, rank.heardAt, rank.inside);
@@ -238,14 +244,11 @@ function addSteps(rank: RankState, { strings, tables }: Batch, isLatest: boolean
 
 function rankStatus(known: RankState): RankStatus {
   const { latest, ended, step, inside, incarnations, rows } = known;
-  const status = { batches: 0, missing: 0, dropped: { events: 0, arguments: 0, names: 0, batches: 0 } };
+  const status = { batches: 0, missing: 0, dropped: noneDropped };
   for (const { batches, missing, dropped } of incarnations.values()) {
     status.batches += batches;
     status.missing += missing;
-    status.dropped.events += dropped.events;
-    status.dropped.arguments += dropped.arguments;
-    status.dropped.names += dropped.names;
-    status.dropped.batches += dropped.batches;
+    status.dropped = sumDropped(status.dropped, dropped);
   }
   let events = 0;
   for (const name of eventTableNames) events += rows.get(name) ?? 0;

@@ -4,7 +4,7 @@
 //   store    | read before | read now |  stored while it runs  |      batches that come meanwhile go to the store alone,
 //                          ^ next     ^ count of this round    ^       and the next round finds them
 //
-// Invariant: each stored batch reaches the live state exactly once, those of a source in order of arrival.
+// Invariant: each stored batch reaches the live state exactly once, those of a source in order of arrival, and lives in theirs.
 
 import { setImmediate } from 'node:timers/promises';
 import { type BatchHeader, decodeBatch, ProtocolError } from '@ranktrace/protocol';
@@ -48,7 +48,7 @@ export class Replays {
 /** What the store has of the incarnation of `header`. */
 export function countsOf(store: RunStore, header: Pick<BatchHeader, 'rank' | 'incarnation'>): StoredCounts {
   const source = store.source(header);
-  return { batches: source?.count ?? 0, missing: source?.missing ?? 0 };
+  return { batches: source?.count ?? 0, missing: source?.missing ?? 0, isLatest: source?.isLatest ?? true };
 }
 
 /** Whether all is done; after `ms` it stops to ask. */
@@ -65,7 +65,7 @@ function* replay(store: RunStore, live: LiveState, onNotice: (notice: string) =>
   let unreadable = 0;
   for (let found = true; found; ) {
     found = false;
-    for (const source of store.sources()) {
+    for (const source of [...store.sources()].sort((a, b) => a.life - b.life)) {
       const key = `${source.rank}/${source.incarnation}`;
       for (let index = next.get(key) ?? 0; index < source.count; index++) {
         try {

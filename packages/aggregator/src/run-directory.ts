@@ -9,11 +9,11 @@
 //   <out>/<run>/lock               who writes it now
 
 import { randomBytes } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkRunName, type Pruned } from '@ranktrace/protocol';
 import { AggregatorError, messageOf } from './errors.ts';
-import { guard, segmentName, syncDirectory } from './segment-writer.ts';
+import { guard, makeDirectory, segmentName, syncDirectory } from './segment-writer.ts';
 
 /** 2: there may be summaries among the segments, and a version that does not know them would report their batches as lost. */
 export type StoreFormat = 1 | 2;
@@ -23,7 +23,7 @@ export const segmentsDirectory = (directory: string): string => join(directory, 
 
 /** Makes the directories and `run.json` of a run where they are missing; throws AggregatorError `store_write_failed`, `store_format`, … */
 export function createRunDirectory(directory: string, run: string): void {
-  guard(directory, () => mkdirSync(segmentsDirectory(directory), { recursive: true }));
+  guard(directory, () => makeDirectory(segmentsDirectory(directory)));
   if (readRunFile(directory) !== undefined) return;
   writeRunFile(directory, run, 1);
 }

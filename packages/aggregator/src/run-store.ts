@@ -64,6 +64,7 @@ export class RunStore implements RunBatches {
   readonly #writer: SegmentWriter;
   #closed = false;
   #lockLost = false;
+  #touchedAt = Number.NEGATIVE_INFINITY;
 
   /**
    * Opens or creates the run `run` in `<out>/<run>`. Reads all frames: about 1 s per GB.
@@ -127,6 +128,8 @@ export class RunStore implements RunBatches {
   /** Puts what was appended on the disk and shows that the lock's owner lives. Throws AggregatorError `store_write_failed`, `store_locked`. */
   async sync(now: Date): Promise<void> {
     if (this.#closed) return;
+    if (!this.#writer.isDirty && performance.now() - this.#touchedAt < limits.lockTouchMs) return;
+    this.#touchedAt = performance.now();
     try {
       this.#lock.touch(now);
     } catch (error) {

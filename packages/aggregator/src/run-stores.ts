@@ -1,14 +1,18 @@
 // The runs of one output directory that are open for writing.
 //
+// Opening a run again costs its files, its lock and a reading of what it holds: with more runs at work than may be open, that is done for each batch.
+// So as many are open as there are file descriptors for, with room for everything else.
+//
 // Invariant: at most `runsOpenMax` are open; the one longest without use is closed first and opened again when it is asked for.
 
-import { mkdirSync, readdirSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { AggregatorError, messageOf } from './errors.ts';
+import { setImmediate } from 'node:timers/promises';
+import { AggregatorError, messageOf, systemCode } from './errors.ts';
 import { aggregatorLimits as limits } from './limits.ts';
 import { isRunName, listSegments, readRunFile } from './run-directory.ts';
-import { RunStore, type RunSurvey, surveyRun } from './run-store.ts';
-import { guard } from './segment-writer.ts';
+import { RunStore, type RunStoreOptions, type RunSurvey, surveyRun } from './run-store.ts';
+import { guard, makeDirectory } from './segment-writer.ts';
 
 export interface RunStoresOptions {
   readonly out: string;
@@ -23,7 +27,9 @@ export class RunStores {
   readonly #options: RunStoresOptions;
   /** Least recently used first. */
   readonly #open = new Map<string, RunStore>();
-  readonly #closing = new Set<Promise<void>>();
+  readonly #closing = new Map<string, Promise<void>>();
+  #openMax = openMax();
+  #syncing: Promise<void> | undefined;
   /** Large runs on their way to `#open`. */
   readonly #opening = new Set<string>();
   #closed = false;
@@ -32,7 +38,7 @@ export class RunStores {
   /** Makes the output directory; throws AggregatorError `store_write_failed`. */
   constructor(options: RunStoresOptions) {
     this.#options = options;
-    guard(options.out, () => mkdirSync(options.out, { recursive: true }));
+    guard(options.out, () => makeDirectory(options.out));
   }
 
   /** Bad batches that named a run. */
@@ -61,6 +67,8 @@ export class RunStores {
    * batches and clock pings do not wait for that. Throws like `RunStore`.
    */
   ready(run: string): RunStore | undefined {
+    // Its lock is ours until it is closed.
+    if (this.#closing.has(run)) return undefined;
     if (this.#open.has(run) || !hasClosedSegments(join(this.#options.out, run))) return this.get(run);
     if (!this.#opening.has(run)) void this.#openLarge(run);
     return undefined;
@@ -70,17 +78,40 @@ export class RunStores {
   get(run: string, survey?: RunSurvey): RunStore {
     const { out, onNotice, onOpen } = this.#options;
     const known = this.#open.get(run);
-    const store = known ?? new RunStore(out, run, { onNotice, ...(survey !== undefined && { survey }) });
+    const store = known ?? this.#openRun(out, run, { onNotice, ...(survey !== undefined && { survey }) });
     this.#open.delete(run);
     this.#open.set(run, store);
     if (known === undefined) onOpen(store);
-    if (this.#open.size > limits.runsOpenMax) this.#closeOldest();
+    if (this.#open.size > this.#openMax) this.#closeOldest();
     return store;
   }
 
-  /** Puts everything on the disk. What fails is a notice: the batches are in the page cache, and the next call tries again. */
-  async sync(now: Date): Promise<void> {
+  #openRun(out: string, run: string, options: RunStoreOptions): RunStore {
+    try {
+      return new RunStore(out, run, options);
+    } catch (error) {
+      // Somebody else took the descriptors: fewer runs from now on.
+      const code = error instanceof AggregatorError ? systemCode(error.cause) : '';
+      if (code === 'EMFILE' || code === 'ENFILE') {
+        this.#openMax = Math.max(limits.runsOpenMin, Math.min(this.#openMax, this.#open.size) - 1);
+        this.#closeOldest();
+      }
+      throw error;
+    }
+  }
+
+  /** Puts everything on the disk; joins a call that is under way. What fails is a notice: the batches are in the page cache, and the next call tries again. */
+  sync(now: Date): Promise<void> {
+    this.#syncing ??= this.#sync(now).finally(() => {
+      this.#syncing = undefined;
+    });
+    return this.#syncing;
+  }
+
+  async #sync(now: Date): Promise<void> {
+    let count = 0;
     for (const [run, store] of [...this.#open]) {
+      if (++count % syncedAtOnce === 0) await setImmediate();
       try {
         await store.sync(now);
       } catch (error) {
@@ -94,7 +125,7 @@ export class RunStores {
   async close(): Promise<void> {
     this.#closed = true;
     for (const run of [...this.#open.keys()].reverse()) this.#close(run);
-    await Promise.all(this.#closing);
+    await Promise.all(this.#closing.values());
   }
 
   async #openLarge(run: string): Promise<void> {
@@ -128,9 +159,23 @@ export class RunStores {
     const closing: Promise<void> = store
       .close()
       .catch((error: unknown) => this.#options.onNotice(messageOf(error)))
-      .finally(() => this.#closing.delete(closing));
-    this.#closing.add(closing);
+      .finally(() => this.#closing.delete(run));
+    this.#closing.set(run, closing);
   }
+}
+
+/** Stores of which the event loop is kept at once. */
+const syncedAtOnce = 16;
+
+/** Runs that may be open, by the descriptors that this process may have; Linux says how many, elsewhere there are few. */
+function openMax(): number {
+  let descriptors = 0;
+  try {
+    descriptors = Number(/^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1] ?? 0);
+  } catch {
+    // No such file.
+  }
+  return Math.max(limits.runsOpenMin, Math.min(limits.runsOpenMax, Math.floor((descriptors || 1024) * limits.runsOpenShare)));
 }
 
 function isRun(directory: string): boolean {

@@ -35,6 +35,9 @@ export class SegmentSource {
   readonly rank: number;
   /** One life of the rank's process; later ones sort later. */
   readonly incarnation: string;
+  /** Which of the run's lives it is, by when their first batch came: 0, 1, 2, … A clock that is set back between two lives cannot turn them round. */
+  readonly life: number;
+  readonly #latestLife: () => number;
   readonly #files: SegmentFiles;
   readonly #windowBytes: () => number;
   #present = new SequenceSet();
@@ -47,9 +50,17 @@ export class SegmentSource {
   #order: Uint32Array | undefined;
   #window: Window | undefined;
 
-  constructor(rank: number, incarnation: string, files: SegmentFiles, windowBytes: () => number) {
-    this.rank = rank;
-    this.incarnation = incarnation;
+  /** `latestLife`: of its rank, as it is then. */
+  constructor(
+    identity: { readonly rank: number; readonly incarnation: string; readonly life: number },
+    files: SegmentFiles,
+    windowBytes: () => number,
+    latestLife: () => number,
+  ) {
+    this.rank = identity.rank;
+    this.incarnation = identity.incarnation;
+    this.life = identity.life;
+    this.#latestLife = latestLife;
     this.#files = files;
     this.#windowBytes = windowBytes;
   }
@@ -58,7 +69,8 @@ export class SegmentSource {
    * The source as it is now: batches that come later do not show. Cheap, because filled rows never change and columns are shared.
    */
   snapshot(): SegmentSource {
-    const copy = new SegmentSource(this.rank, this.incarnation, this.#files, this.#windowBytes);
+    const latest = this.#latestLife();
+    const copy = new SegmentSource(this, this.#files, this.#windowBytes, () => latest);
     copy.#present = this.#present.copy();
     copy.#rows = this.#rows;
     copy.#sequences = this.#sequences;
@@ -68,6 +80,11 @@ export class SegmentSource {
     copy.#inOrder = this.#inOrder;
     copy.#order = this.#order;
     return copy;
+  }
+
+  /** Whether no later life of its rank has come. */
+  get isLatest(): boolean {
+    return this.life === this.#latestLife();
   }
 
   /** Batches there are, and places of those that pruning joined with others. */

@@ -6,8 +6,22 @@
 // page cache on the disk; the service calls it once a second, so a power cut or kernel crash may lose the last second.
 // Invariant: `offset` is the end of the last whole frame; after a failed write the file is cut back to it, or left and a new one begun.
 
-import { closeSync, fdatasync, fdatasyncSync, fstatSync, fsyncSync, ftruncateSync, openSync, rmSync, writeSync, writevSync } from 'node:fs';
-import { join } from 'node:path';
+import {
+  closeSync,
+  existsSync,
+  fdatasync,
+  fdatasyncSync,
+  fstatSync,
+  fsyncSync,
+  ftruncateSync,
+  mkdirSync,
+  openSync,
+  rmSync,
+  statSync,
+  writeSync,
+  writevSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { frameHeaderBytes, segmentMagic } from '@ranktrace/protocol';
 import { AggregatorError, messageOf, systemCode } from './errors.ts';
@@ -60,6 +74,11 @@ export class SegmentWriter {
     return { segment: this.#segment, path: this.#file === undefined ? undefined : this.path(this.#segment) };
   }
 
+  /** Whether something may not be on the disk yet. */
+  get isDirty(): boolean {
+    return this.#dirty || this.#rolled.length > 0;
+  }
+
   /** The next append begins a new segment. Throws AggregatorError `store_write_failed`. */
   async endSegment(): Promise<void> {
     if (this.#file !== undefined) this.#rolled.push(this.#file);
@@ -89,7 +108,7 @@ export class SegmentWriter {
    * Throws AggregatorError `store_write_failed`.
    */
   async sync(): Promise<void> {
-    if (!this.#dirty && this.#rolled.length === 0) return this.#syncing;
+    if (!this.isDirty) return this.#syncing;
     this.#syncing ??= this.#flush().finally(() => {
       this.#syncing = undefined;
     });
@@ -100,11 +119,12 @@ export class SegmentWriter {
   async close(): Promise<void> {
     await this.#syncing?.catch(() => undefined);
     const open = this.#file === undefined ? this.#rolled : [...this.#rolled, this.#file];
+    const isDirty = this.isDirty;
     this.#rolled = [];
     this.#file = undefined;
     for (const file of open) {
       try {
-        fdatasyncSync(file);
+        if (isDirty) fdatasyncSync(file);
       } finally {
         closeSync(file);
       }
@@ -158,6 +178,23 @@ export class SegmentWriter {
 
 /** File name of segment number `segment`, which counts from 1. */
 export const segmentName = (segment: number): string => `${String(segment).padStart(6, '0')}.seg`;
+
+/**
+ * Makes a directory and what is missing above it; one that is there stays. Not `recursive`: where a folder takes no new one with ENOENT (/proc), Node
+ * never returns. Throws the system's error.
+ */
+export function makeDirectory(path: string): void {
+  try {
+    mkdirSync(path);
+  } catch (error) {
+    const code = systemCode(error);
+    if (code === 'EEXIST' && statSync(path).isDirectory()) return;
+    const above = dirname(path);
+    if (code !== 'ENOENT' || existsSync(above)) throw error;
+    makeDirectory(above);
+    makeDirectory(path);
+  }
+}
 
 /** Makes new names in a folder durable. */
 export function syncDirectory(path: string): void {

@@ -10,11 +10,13 @@ import { AlertService } from './alert/alert-service.ts';
 import { captureRequests } from './capture/capture-requests.ts';
 import { type CaptureSteps, StepCaptures } from './capture/capture-steps.ts';
 import { AggregatorError } from './errors.ts';
+import { guardedBy } from './guarded.ts';
 import { HttpService, type ListenOptions } from './http-service.ts';
 import type { IngestResult } from './ingest.ts';
 import { JetStreamIngest, type NatsConnectOptions } from './jetstream-ingest.ts';
 import { aggregatorLimits as limits } from './limits.ts';
 import { countAlerts, Metrics } from './metrics/metrics.ts';
+import { withoutRepeats } from './notices.ts';
 import type { AccessTokens } from './page-access.ts';
 import { createPipeline, type Pipeline } from './pipeline.ts';
 import type { Retention } from './prune/prune-store.ts';
@@ -107,6 +109,7 @@ export async function startAggregator(options: AggregatorOptions): Promise<Aggre
 async function open(options: AggregatorOptions, opened: AsyncDisposables): Promise<Aggregator> {
   const { out, listen = {}, token, nats, run, page } = options;
   const onNotice = withoutRepeats(options.onNotice ?? (() => undefined));
+  const guarded = guardedBy(onNotice);
   const { config } = options;
   const taken = run === undefined || options.takesOthers === true ? undefined : new Set([run]);
   const jetStreams: JetStreamIngest[] = [];
@@ -129,7 +132,10 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
   // A service for one run says at once that somebody else writes it, or what it already has.
   if (run !== undefined) pipeline.stores.get(run);
 
-  const syncing = setInterval(() => void pipeline.stores.sync(new Date()), limits.syncIntervalMs).unref();
+  const syncing = setInterval(
+    guarded('putting batches on the disk', () => pipeline.stores.sync(new Date())),
+    limits.syncIntervalMs,
+  ).unref();
   opened.add(() => clearInterval(syncing));
 
   const retention = new RetentionService({
@@ -201,7 +207,11 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
       taken.add(name);
       await readNats(name);
     },
-    subscribe: (listener) => subscribe(pipeline, () => listener(status())),
+    subscribe: (listener) =>
+      subscribe(
+        pipeline,
+        guarded('a listener of the status', () => listener(status())),
+      ),
     flushRanks: () => {
       broadcast({ type: 'flush' });
       return quiet(pipeline);
@@ -222,18 +232,6 @@ async function publishTo(jetStream: JetStreamIngest | undefined, subject: string
   await jetStream.publish(subject, text);
 }
 
-/** A full disk says the same with each batch of each rank: once in `noticeIntervalMs` is enough. */
-function withoutRepeats(tell: (notice: string) => void): (notice: string) => void {
-  const told = new Map<string, number>();
-  return (notice) => {
-    const now = performance.now();
-    if (now - (told.get(notice) ?? Number.NEGATIVE_INFINITY) < limits.noticeIntervalMs) return;
-    if (told.size >= limits.noticesMax) told.clear();
-    told.set(notice, now);
-    tell(notice);
-  };
-}
-
 function storeOf({ stores }: Pipeline, run: string): RunStore {
   const open = stores.peek(run);
   if (open !== undefined) return open;
@@ -245,10 +243,11 @@ function storeOf({ stores }: Pipeline, run: string): RunStore {
 function subscribe({ live }: Pipeline, listener: () => void): () => void {
   let waiting: NodeJS.Timeout | undefined;
   const stop = live.subscribe(() => {
-    waiting ??= setTimeout(() => {
+    const tell = (): void => {
       waiting = undefined;
-      listener();
-    }, limits.progressIntervalMs).unref();
+      listener(); // guarded by whoever made it
+    };
+    waiting ??= setTimeout(tell, limits.progressIntervalMs).unref();
   });
   return () => {
     stop();

@@ -14,6 +14,7 @@ import { type RawData, type WebSocket, WebSocketServer } from 'ws';
 import { clockPong } from './clock-pong.ts';
 import { closeReason } from './close-reason.ts';
 import { messageOf } from './errors.ts';
+import { type Guarded, guardedBy } from './guarded.ts';
 import type { Ingest } from './ingest.ts';
 import { aggregatorLimits as limits } from './limits.ts';
 
@@ -27,6 +28,7 @@ export interface WebSocketIngestOptions {
 
 export class WebSocketIngest {
   readonly #options: WebSocketIngestOptions;
+  readonly #guarded: Guarded;
   readonly #sockets: WebSocketServer;
   /** Connections that answered the last ping. */
   readonly #alive = new WeakSet<WebSocket>();
@@ -37,6 +39,7 @@ export class WebSocketIngest {
 
   constructor(options: WebSocketIngestOptions) {
     this.#options = options;
+    this.#guarded = guardedBy(options.onNotice);
     this.#sockets = new WebSocketServer({
       noServer: true,
       maxPayload: limits.webSocketPayloadBytesMax,
@@ -44,7 +47,10 @@ export class WebSocketIngest {
       // Answered by us, with the same bound as all answers.
       autoPong: false,
     });
-    this.#pinging = setInterval(() => this.#ping(), limits.pingIntervalMs).unref();
+    this.#pinging = setInterval(
+      this.#guarded('the pings of ranks', () => this.#ping()),
+      limits.pingIntervalMs,
+    ).unref();
   }
 
   /** Connections that ended because of what was sent: too large for a message, or not WebSocket at all. */
@@ -66,7 +72,12 @@ export class WebSocketIngest {
 
   /** Makes a connection of a request to upgrade that may have it. */
   accept(request: IncomingMessage, socket: Duplex, head: Buffer): void {
-    this.#sockets.handleUpgrade(request, socket, head, (webSocket) => this.#serve(webSocket));
+    this.#sockets.handleUpgrade(
+      request,
+      socket,
+      head,
+      this.#guarded('the connection of a rank', (webSocket: WebSocket) => this.#serve(webSocket)),
+    );
   }
 
   /** Asks every peer to close. */
@@ -82,24 +93,32 @@ export class WebSocketIngest {
 
   #serve(socket: WebSocket): void {
     this.#alive.add(socket);
-    socket.on('pong', () => this.#alive.add(socket));
-    socket.on('ping', (data) => {
+    const guarded = this.#guarded;
+    socket.on(
+      'pong',
+      guarded('the pong of a rank', () => this.#alive.add(socket)),
+    );
+    const onPing = (data: Buffer): void => {
       socket.pong(data, undefined, () => resumeRead(socket));
       pauseDeaf(socket);
-    });
-    socket.on('error', (error) => {
+    };
+    socket.on('ping', guarded('the ping of a rank', onPing));
+    const onError = (error: Error): void => {
       this.#broken++;
       this.#options.onNotice(`A connection was closed: ${error.message}`);
-    });
-    socket.on('close', () => {
+    };
+    socket.on('error', guarded('the error of a connection', onError));
+    const onClose = (): void => {
       const batch = this.#lastBatches.get(socket);
       if (batch !== undefined) this.#options.onLeft?.(batch);
-    });
-    socket.on('message', (data, isBinary) => {
+    };
+    socket.on('close', guarded('the end of a connection', onClose));
+    const onMessage = (data: RawData, isBinary: boolean): void => {
       const received = process.hrtime.bigint();
       if (isBinary) this.#take(socket, bytesOf(data));
       else this.#reply(socket, String(data), received);
-    });
+    };
+    socket.on('message', guarded('the message of a rank', onMessage));
   }
 
   #take(socket: WebSocket, bytes: Uint8Array): void {

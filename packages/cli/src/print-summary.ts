@@ -61,7 +61,9 @@ export function reportData({ header, totals, summary, findings }: RunReport): un
 function headline({ header, totals }: RunReport): string {
   const events = totals.reduce((sum, { counts }) => sum + Object.values(counts).reduce((a, b) => a + b, 0), 0);
   const hosts = new Set(header.processes.map((process) => process.host)).size;
-  const ranks = `${header.processes.length} of ${header.worldSize} ranks`;
+  const seen = new Set(header.processes.map(({ rank }) => rank)).size;
+  const lives = header.processes.length === seen ? '' : ` in ${header.processes.length} lives`;
+  const ranks = `${seen} of ${header.worldSize} ranks${lives}`;
   const isKnown = header.processes.every(({ hostUnknown }) => hostUnknown !== true);
   const where = isKnown ? ` on ${hosts} ${hosts === 1 ? 'host' : 'hosts'}` : '';
   return `run ${printable(header.run)}: ${ranks}${where}, ${formatCount(events)} events`;

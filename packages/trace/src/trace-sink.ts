@@ -166,6 +166,8 @@ export interface ProcessTotals {
   readonly recorded: EventCounts | undefined;
   /** What was pruned of it, and how many events by kind; absent: nothing. */
   readonly pruned?: { readonly parts: readonly PrunedPart[]; readonly events: EventCounts };
+  /** Since when it is known to have run: its first watermark. */
+  readonly from?: TraceTime;
   /** Up to when it is known to have run: its last watermark. */
   readonly until?: TraceTime;
   /** Undefined of one that ended in good order, or never said. */

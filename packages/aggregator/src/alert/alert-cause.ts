@@ -38,14 +38,17 @@ export interface Explained {
   readonly place: AlertPlace | undefined;
 }
 
+/** A life of a rank in the store. */
+type StoredLife = StoredSource & { readonly isLatest: boolean };
+
 /** Reads the steps around the onset of `alert`. Rejects with the signal's reason when it is aborted. */
-export async function explainAlert(alert: EngineAlert, stored: readonly StoredSource[], signal: AbortSignal): Promise<Explained> {
+export async function explainAlert(alert: EngineAlert, stored: readonly StoredLife[], signal: AbortSignal): Promise<Explained> {
   const { onsetStep, step } = alert;
   if (onsetStep === null) return { cause: causeOfHint(alert), place: undefined };
   const certain = Math.max(onsetStep, step ?? onsetStep);
   const ranges = rangesOf(alert, onsetStep, certain);
   const sources: StepsSource[] = [];
-  for (const source of newestLives(stored)) {
+  for (const source of stored.filter(({ isLatest }) => isLatest)) {
     const found = await driveSteps(stepsOf(source, ranges), { signal });
     if (found !== undefined) sources.push(withMetadata(found, readableSource(source, undefined)));
   }
@@ -103,16 +106,6 @@ export function causeOfHint({ hint }: EngineAlert): Alert['cause'] {
     ranks.length > 0 ? `the own work of rank${ranks.length === 1 ? '' : 's'} ${ranks.join(', ')} became longer` : 'all ranks became slower';
   const text = `${who}${phase === undefined ? '' : `, mostly in ${phase}`}`.slice(0, 1024);
   return { kind: ranks.length > 0 ? 'straggler' : 'cluster_wide', ranks: [...ranks], hosts: [], phase: phase ?? null, share: null, text };
-}
-
-/** Of each rank the life that goes on. */
-function newestLives(stored: readonly StoredSource[]): StoredSource[] {
-  const newest = new Map<number, StoredSource>();
-  for (const source of stored) {
-    const known = newest.get(source.rank);
-    if (known === undefined || known.incarnation < source.incarnation) newest.set(source.rank, source);
-  }
-  return [...newest.values()];
 }
 
 /** What a rank said of itself at its beginning (its stage, its role) in front of the steps that are read. */

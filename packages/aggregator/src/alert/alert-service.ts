@@ -24,6 +24,7 @@ import {
 } from '@ranktrace/trace';
 import type { CaptureSteps } from '../capture/capture-steps.ts';
 import { messageOf, systemCode } from '../errors.ts';
+import { guardedBy } from '../guarded.ts';
 import { aggregatorLimits as limits } from '../limits.ts';
 import type { RunStore } from '../run-store.ts';
 import { type AlertPlace, causeOfHint, explainAlert } from './alert-cause.ts';
@@ -88,12 +89,13 @@ export class AlertService implements AsyncDisposable {
 
   /** Looks about once a second for what time alone tells. */
   start(): void {
-    this.#timer ??= setInterval(() => {
+    const look = (): void => {
       const late = performance.now() - this.#tickedAt > limits.alertTickLateMs;
       this.#tickedAt = performance.now();
       // Who slept himself has heard nobody: what waits in the sockets comes first.
       if (!late) this.tick();
-    }, limits.alertTickMs).unref();
+    };
+    this.#timer ??= setInterval(guardedBy(this.#options.onNotice)('the look at the alerts', look), limits.alertTickMs).unref();
   }
 
   /** A batch was stored; `sequences` are those of its incarnation, with it. Never throws. */

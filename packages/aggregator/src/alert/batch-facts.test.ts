@@ -24,7 +24,15 @@ class Arrivals {
     this.#stored.set(incarnation, stored);
     if (!stored.add(sequence)) return;
     const batch = decodeBatch(makeBatch({ sequence, incarnation, worldSize: 1, spans: 1 }), inflate);
-    this.#facts.feed(this.#engine, batch, stored, this.nowMs);
+    // Asked again later, as it is then.
+    const sequences = {
+      get missing() {
+        return stored.missing;
+      },
+      missingBelow: (end: number) => stored.missingBelow(end),
+      isLatest: true,
+    };
+    this.#facts.feed(this.#engine, batch, sequences, this.nowMs);
     this.#note();
   }
 

@@ -9,7 +9,7 @@
 //
 // Facts that set the context: `batch_size`, `sequence_length`, … (`contextNames`, in any spelling), and all that begin with `context.`.
 
-import { type Batch, capturedKey, readRunning, runningKey, spanState } from '@ranktrace/protocol';
+import { type Batch, capturedKey, type Dropped, mostDropped, noneDropped, readRunning, runningKey, spanState } from '@ranktrace/protocol';
 import { type AlertEngine, alertLimits, contextKeyOf, type RankFact, type StepTag, tagOfPhase } from '@ranktrace/trace';
 import { metadataOf } from '../batch-metadata.ts';
 import { aggregatorLimits as limits } from '../limits.ts';
@@ -29,12 +29,14 @@ const memoryCounters: ReadonlySet<string> = new Set(['rss', 'memory used']);
 export interface Sequences {
   /** Those from 0 to the largest that are not there. */
   readonly missing: number;
+  /** Whether no later incarnation of its rank has come. */
+  readonly isLatest: boolean;
   /** The missing ones below `sequence`. */
   missingBelow(sequence: number): number;
 }
 
 interface Life {
-  dropped: number;
+  dropped: Dropped;
   sequences: Sequences;
   /** The highest that came, and what it was when losses were looked for last. */
   sequence: number;
@@ -67,7 +69,7 @@ export class BatchFacts {
     const losses = lossesOf(facts, batch, sequences, nowMs);
     const clockSamples = tables.clockSamples.length;
     const { worldSize, host, last: ended } = header;
-    engine.rank(rank, { worldSize, host, incarnation, ended, ...losses, clockSamples }, nowMs);
+    engine.rank(rank, { worldSize, host, incarnation, isLatest: sequences.isLatest, ended, ...losses, clockSamples }, nowMs);
     readContext(facts, batch);
     feedSteps(engine, batch, facts.key);
     feedCounters(engine, batch);
@@ -88,11 +90,9 @@ export class BatchFacts {
 /** Over all lives of the rank; the oldest are forgotten with what they lost, so that the sum is never told twice. */
 function lossesOf(facts: RankFacts, { header }: Batch, sequences: Sequences, nowMs: number): Losses {
   const { lives } = facts;
-  const life = lives.get(header.incarnation) ?? { dropped: 0, sequences, sequence: -1, checked: 0, lost: 0 };
-  if (header.sequence > life.sequence) {
-    life.dropped = header.dropped.events + header.dropped.batches;
-    life.sequence = header.sequence;
-  }
+  const life = lives.get(header.incarnation) ?? { dropped: noneDropped, sequences, sequence: -1, checked: 0, lost: 0 };
+  life.dropped = mostDropped(life.dropped, header.dropped);
+  life.sequence = Math.max(life.sequence, header.sequence);
   life.sequences = sequences;
   lives.set(header.incarnation, life);
   const [oldest] = lives.keys();
@@ -100,7 +100,7 @@ function lossesOf(facts: RankFacts, { header }: Batch, sequences: Sequences, now
   lookForLosses(facts, nowMs);
   const sum = { dropped: 0, missing: 0, lost: 0 };
   for (const { dropped, sequences, lost } of lives.values()) {
-    sum.dropped += dropped;
+    sum.dropped += dropped.events + dropped.batches;
     sum.missing += sequences.missing;
     sum.lost += lost;
   }

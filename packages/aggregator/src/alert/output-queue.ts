@@ -10,6 +10,7 @@
 
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Alert } from '@ranktrace/protocol';
+import { guardedBy } from '../guarded.ts';
 import type { AlertOutput, SendResult } from './alert-output.ts';
 import { deliveryLimits as limits } from './delivery-limits.ts';
 
@@ -219,7 +220,8 @@ export class OutputQueue {
     const at = this.#nextAtMs(now);
     if (at === Number.POSITIVE_INFINITY) return;
     if (at > now) {
-      this.#timer = setTimeout(() => this.#advance(), Math.min(Math.ceil(at - now), 2 ** 30)).unref();
+      const advance = guardedBy((text) => this.#say('timer', text))('the alarm of an output', () => this.#advance());
+      this.#timer = setTimeout(advance, Math.min(Math.ceil(at - now), 2 ** 30)).unref();
       return;
     }
     this.#sending = this.#sendNext(now).finally(() => {

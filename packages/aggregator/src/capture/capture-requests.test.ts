@@ -25,7 +25,7 @@ async function post(
   },
 ): Promise<string> {
   const live = new LiveState();
-  for (const run of runs) live.update(decodeBatch(makeBatch({ run }), inflate), { batches: 1, missing: 0 });
+  for (const run of runs) live.update(decodeBatch(makeBatch({ run }), inflate), { batches: 1, missing: 0, isLatest: true });
   const service = await HttpService.listen({ listen: {}, capture: captureRequests(live, capture), onNotice: () => undefined });
   try {
     const sent = request(`${service.address}/v1/capture`, { method, headers, agent: false });

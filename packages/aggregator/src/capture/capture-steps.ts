@@ -8,7 +8,7 @@
 // Nobody is waited for who does not go on: a rank that says nothing is dead after `captureSilenceMsMax`, and when none of those that are waited
 // for finishes a step for long, or one is past the steps and does not answer, they are late. Both are told in the result; what is known of them is in the trace.
 
-import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { CaptureRequest, CaptureResult, ControlMessage } from '@ranktrace/protocol';
@@ -18,7 +18,7 @@ import { AggregatorError, messageOf } from '../errors.ts';
 import { aggregatorLimits as limits } from '../limits.ts';
 import type { LiveState, RankProgress } from '../live-state.ts';
 import type { RunStore } from '../run-store.ts';
-import { guard } from '../segment-writer.ts';
+import { guard, makeDirectory } from '../segment-writer.ts';
 import { createTraceWriter, TraceFile } from '../trace-file.ts';
 import { type StepRange, stepsOf } from './step-windows.ts';
 
@@ -209,14 +209,10 @@ export class StepCaptures {
   async #write(run: string, ranges: readonly StepRange[], signal: AbortSignal): Promise<string> {
     const store = this.#parts.store(run);
     // Of each rank the life that goes on.
-    const latest = new Map<number, ReturnType<RunStore['sources']>[number]>();
-    for (const source of store.sources()) {
-      const other = latest.get(source.rank);
-      if (other === undefined || other.incarnation < source.incarnation) latest.set(source.rank, source);
-    }
+    const latest = store.sources().filter(({ isLatest }) => isLatest);
     const onUnreadable = (error: unknown): void => this.#parts.onNotice(`A batch is left out of a capture: ${messageOf(error)}`);
     const sources: StepsSource[] = [];
-    for (const source of latest.values()) {
+    for (const source of latest) {
       const found = await driveSteps(stepsOf(source, ranges, onUnreadable), { signal });
       if (found !== undefined) sources.push(found);
     }
@@ -225,7 +221,7 @@ export class StepCaptures {
       throw new AggregatorError('nothing_captured', `Cannot capture steps ${from} to ${to} of run "${run}": no rank has any of them`);
     }
     const directory = resolve(capturesDirectory(store.directory));
-    guard(directory, () => mkdirSync(directory, { recursive: true }));
+    guard(directory, () => makeDirectory(directory));
     this.#makeRoom(directory);
     const path = this.#freePath(join(directory, `steps-${from}-${to}`));
     this.#writing.add(path);

@@ -17,12 +17,12 @@ import { type BatchShape, makeHeader } from '../testing/make-batch.ts';
 /** A batch with these values of the answer's metadata. */
 const update = (live: LiveState, header: BatchShape, ...values: string[]): void => updateWith(live, header, capturedKey, values);
 
-function updateWith(live: LiveState, header: BatchShape, key: string, values: readonly string[]): void {
+function updateWith(live: LiveState, header: BatchShape, key: string, values: readonly string[], isLatest = true): void {
   const tables = createEventTables();
   for (const row of values.keys()) tables.metadata.append({ key: 1, value: 2 + row });
   tables.steps.append({ start: 0, length: 1, track: 0, step: header.sequence ?? 0, overhead: 0 });
   const bytes = encodeBatch({ header: makeHeader(header), strings: ['', key, ...values], tables }, (body) => body);
-  live.update(decodeBatch(bytes, inflate), { batches: 1, missing: 0 });
+  live.update(decodeBatch(bytes, inflate), { batches: 1, missing: 0, isLatest });
 }
 
 const answer = (fromStep: number): Captured => ({ fromStep, toStep: fromStep, firstStep: fromStep, lastStep: null });
@@ -38,7 +38,7 @@ test('answers to requests for steps are those of the latest life, the last few, 
   expect(captured(live)?.at(-1)).toEqual(answer(19));
 
   update(live, { incarnation: '0002' });
-  update(live, { incarnation: '0001', sequence: 30 }, JSON.stringify(answer(30)));
+  updateWith(live, { incarnation: '0001', sequence: 30 }, capturedKey, [JSON.stringify(answer(30))], false);
   expect(live.progress('demo')).toMatchObject([{ rank: 0, incarnation: '0002', step: 0, ended: false, captured: [] }]);
 });
 

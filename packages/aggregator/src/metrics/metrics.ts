@@ -131,7 +131,7 @@ export class Metrics {
   }
 
   /** A batch of so many bytes is in the store. */
-  stored(batch: Batch, bytes: number): void {
+  stored(batch: Batch, bytes: number, isLatest = true): void {
     const { run: name, rank: number } = batch.header;
     this.#bytes.inc(bytes);
     const run = this.#run(name);
@@ -142,7 +142,7 @@ export class Metrics {
       rank = new RankMetrics(this.#clock);
       run.ranks.set(number, rank);
     }
-    const lag = rank.add(batch, run.series);
+    const lag = rank.add(batch, run.series, isLatest);
     if (lag !== undefined) run.series.lag.observe(lag / 1e9);
   }
 

@@ -82,12 +82,12 @@ export class RankMetrics {
     }
   }
 
-  /** Takes a batch that was stored. Gives how long after the last of it was recorded it came, ns; undefined while clocks do not tell. */
-  add({ header, strings, tables }: Batch, series: RunSeries): number | undefined {
+  /** Takes a batch that was stored; `isLatest`: no later life of the rank has come. Gives how long after the last of it was recorded it came, ns; undefined while clocks do not tell. */
+  add({ header, strings, tables }: Batch, series: RunSeries, isLatest: boolean): number | undefined {
     const now = this.#clock.monotonicNs();
     this.#heardAt = now;
-    if (header.incarnation > this.#incarnation) this.#begin(header);
-    if (header.incarnation < this.#incarnation) return undefined;
+    if (!isLatest) return undefined;
+    if (header.incarnation !== this.#incarnation) this.#begin(header);
     const { steps, phases, counters } = tables;
     for (let row = 0; row < steps.length; row++) {
       const slot = this.#slot(steps.columns.step[row] as number);

@@ -1,6 +1,7 @@
 // Keeps the output directory of a service within its retention: one look a minute, one at a time.
 
 import { AggregatorError, messageOf } from '../errors.ts';
+import { guardedBy } from '../guarded.ts';
 import { aggregatorLimits as limits } from '../limits.ts';
 import type { RunStore } from '../run-store.ts';
 import { type PrunedFile, type PruneResult, pruneStore, type Retention } from './prune-store.ts';
@@ -25,7 +26,10 @@ export class RetentionService implements AsyncDisposable {
 
   constructor(options: RetentionServiceOptions) {
     this.#options = options;
-    this.#timer = setInterval(() => void this.look(), limits.pruneIntervalMs).unref();
+    this.#timer = setInterval(
+      guardedBy(options.onNotice)('retention', () => this.look()),
+      limits.pruneIntervalMs,
+    ).unref();
     void this.look();
   }
 

@@ -62,6 +62,8 @@ export class RankIndex {
     }
     // What comes from here on is read by its sequence again.
     this.#order = undefined;
+    // Read in order of time, gaps in the sequence have no place.
+    this.timeline.lostSomewhere(Math.max(0, source.missing - this.timeline.missing), 0);
     this.timeline.isBeingRead = false;
     if (isWhole) yield* this.#end();
   }

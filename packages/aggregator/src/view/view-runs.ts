@@ -8,6 +8,7 @@ import { withAlerts } from '../alert/alert-findings.ts';
 import { type BatchLog, openBatchLog } from '../batch-log.ts';
 import { driveSteps } from '../drive-steps.ts';
 import { messageOf } from '../errors.ts';
+import { guardedBy } from '../guarded.ts';
 import { aggregatorLimits as limits } from '../limits.ts';
 import type { LiveState } from '../live-state.ts';
 import type { RunStores } from '../run-stores.ts';
@@ -59,7 +60,10 @@ abstract class OpenRuns implements ViewRuns, AsyncDisposable {
       if (isReleased) return;
       isReleased = true;
       if (--open.pages > 0) return;
-      open.forget = setTimeout(() => void this.#end(run), limits.viewIdleMs).unref();
+      open.forget = setTimeout(
+        guardedBy(this.onNotice)('the end of a timeline', () => this.#end(run)),
+        limits.viewIdleMs,
+      ).unref();
     };
     const { viewed } = open;
     return {
@@ -105,7 +109,8 @@ abstract class OpenRuns implements ViewRuns, AsyncDisposable {
   #begin(run: string): OpenRun {
     const readable = this.readable(run);
     if (readable === undefined) throw new ViewError('no_such_run', `There is no run "${run}"`);
-    for (const [name, { pages }] of this.#open) if (this.#open.size >= limits.viewRunsMax && pages === 0) void this.#end(name);
+    for (const [name, { pages }] of this.#open)
+      if (this.#open.size >= limits.viewRunsMax && pages === 0) guardedBy(this.onNotice)('the end of a timeline', () => this.#end(name))();
     if (this.#open.size >= limits.viewRunsMax) throw new ViewError('too_many', `${limits.viewRunsMax} runs are being looked at already`);
     const viewed = new ViewedRun(run);
     const stop = new AbortController();

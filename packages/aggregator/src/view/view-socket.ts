@@ -20,6 +20,7 @@ import {
 import type { RawData, WebSocket } from 'ws';
 import { closeReason } from '../close-reason.ts';
 import { messageOf } from '../errors.ts';
+import { guardedBy } from '../guarded.ts';
 import { aggregatorLimits as limits } from '../limits.ts';
 import { answerQuestion, checkTracks, type RunQuestion } from './answer-question.ts';
 import { FollowedRuns } from './followed-runs.ts';
@@ -64,15 +65,21 @@ export class ViewSocket {
       feed: (make, listen) => this.#feed(make, listen),
       onClose: (run) => this.#giveUp((underway) => underway.run === run),
     });
-    socket.on('message', (data, isBinary) => this.#receive(data, isBinary));
-    socket.on('ping', (data) => {
+    const guarded = guardedBy(onNotice);
+    const onMessage = (data: RawData, isBinary: boolean): void => this.#receive(data, isBinary);
+    socket.on('message', guarded('the message of a page', onMessage));
+    const onPing = (data: Buffer): void => {
       if (socket.bufferedAmount < limits.viewSendBufferBytesMax) socket.pong(data);
-    });
-    socket.on('pong', () => {
+    };
+    socket.on('ping', guarded('the ping of a page', onPing));
+    const onPong = (): void => {
       this.#heardAt = performance.now();
-    });
-    socket.on('error', (error) => onNotice(`A page was closed: ${error.message}`));
-    socket.on('close', () => this.#end());
+    };
+    socket.on('pong', guarded('the pong of a page', onPong));
+    const onError = (error: Error): void => onNotice(`A page was closed: ${error.message}`);
+    socket.on('error', guarded('the error of a page', onError));
+    const onClose = (): void => this.#end();
+    socket.on('close', guarded('the end of a page', onClose));
   }
 
   /** When the page last gave a sign that it reads, `performance.now()`. */

@@ -4,6 +4,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { limits as messageLimits } from '@ranktrace/protocol';
 import { type WebSocket, WebSocketServer } from 'ws';
+import { guardedBy } from '../guarded.ts';
 import { aggregatorLimits as limits } from '../limits.ts';
 import type { ViewRuns } from './run-view.ts';
 import { Turns } from './turns.ts';
@@ -35,7 +36,10 @@ export class ViewSockets {
       // Answered by the page's socket, within its bound.
       autoPong: false,
     });
-    this.#pinging = setInterval(() => this.#ping(), Math.min(limits.pingIntervalMs, this.#silenceMsMax / 4)).unref();
+    this.#pinging = setInterval(
+      guardedBy(options.onNotice)('the pings of pages', () => this.#ping()),
+      Math.min(limits.pingIntervalMs, this.#silenceMsMax / 4),
+    ).unref();
   }
 
   get connections(): number {
@@ -44,11 +48,14 @@ export class ViewSockets {
 
   /** Makes a connection of a request to upgrade that may have it. */
   accept(request: IncomingMessage, socket: Duplex, head: Buffer): void {
-    this.#sockets.handleUpgrade(request, socket, head, (webSocket) => {
-      const { runs, onNotice } = this.#options;
+    const { runs, onNotice } = this.#options;
+    const guarded = guardedBy(onNotice);
+    const serve = (webSocket: WebSocket): void => {
       this.#pages.set(webSocket, new ViewSocket({ socket: webSocket, runs, turns: this.#turns, onNotice }));
-      webSocket.on('close', () => this.#pages.delete(webSocket));
-    });
+      const onClose = (): unknown => this.#pages.delete(webSocket);
+      webSocket.on('close', guarded('the end of a page', onClose));
+    };
+    this.#sockets.handleUpgrade(request, socket, head, guarded('the connection of a page', serve));
   }
 
   /** Asks every page to close. */

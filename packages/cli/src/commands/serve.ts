@@ -82,12 +82,18 @@ function natsErrors(path: string, { outputs }: ServeConfig, nats: NatsConnectOpt
     .map(({ name }) => `${path}: output "${name}" needs NATS: name its servers with --nats`);
 }
 
+/** For how long a service that is asked to end writes traces; whoever asked waits two minutes in deploy/, and the stores are to be closed in good order. */
+const lastTracesMsMax = 20_000;
+
 /** The trace files of a service: one write at a time, and again when there is more than the last one had. */
 class RunTraces {
   readonly #aggregator: Aggregator;
   readonly #out: string;
   /** Batches that the last write of a run found, also where it failed: it is tried again when there are more, and at the end. */
-  readonly #tried = new Map<string, number>();
+  readonly #tried = new Map<string, number | undefined>();
+  /** Aborted when there is no more time, and the runs that are left then. */
+  readonly #late = new AbortController();
+  readonly #left = new Set<string>();
   readonly #failed = new Set<string>();
   /** Runs that got batches in this life of the service. */
   readonly #seen = new Set<string>();
@@ -103,47 +109,69 @@ class RunTraces {
     for (const { run, worldSize, ranks } of this.#aggregator.status().runs) {
       this.#seen.add(run);
       const isComplete = ranks.length >= worldSize && ranks.every((rank) => rank.ended);
-      if (isComplete) this.#write(run);
+      if (isComplete) this.#write(run, batchesOf(ranks));
     }
   }
 
-  /** Writes every run that has more than its last trace; resolves with whether all could be written. */
+  /**
+   * Writes every run that has more than its last trace, for `lastTracesMsMax`: a trace is made of its run, and can be made later. Resolves with whether
+   * all that were tried could be written.
+   */
   async writeAll(): Promise<boolean> {
-    for (const { run } of this.#aggregator.status().runs) this.#seen.add(run);
-    await this.#writing;
-    for (const run of this.#failed) this.#tried.delete(run);
-    for (const run of this.#seen) this.#write(run);
-    await this.#writing;
+    const giveUp = setTimeout(() => this.#late.abort(), lastTracesMsMax);
+    try {
+      await this.#writing;
+      for (const run of this.#failed) this.#tried.delete(run);
+      const batches = new Map(this.#aggregator.status().runs.map(({ run, ranks }) => [run, batchesOf(ranks)]));
+      for (const run of new Set([...this.#seen, ...batches.keys()])) this.#write(run, batches.get(run));
+      await this.#writing;
+    } finally {
+      clearTimeout(giveUp);
+    }
+    const [first] = this.#left;
+    if (first !== undefined) {
+      const path = join(this.#out, first);
+      say(
+        `${formatCount(this.#left.size)} runs have no trace of all that they got; nothing is lost: ranktrace merge ${path} -o ${path}/trace.pftrace`,
+      );
+    }
     return this.#failed.size === 0;
   }
 
-  #write(run: string): void {
-    if (this.#tried.get(run) === batchesOf(this.#aggregator, run)) return;
-    this.#tried.set(run, batchesOf(this.#aggregator, run));
+  /** `batches`: what is stored of it, undefined of a run that is not open. */
+  #write(run: string, batches: number | undefined): void {
+    // A run that was closed to make room got nothing since its trace was tried.
+    if (this.#tried.has(run) && (batches === undefined || this.#tried.get(run) === batches)) return;
+    this.#tried.set(run, batches);
     this.#writing = this.#writing.then(() => this.#writeNow(run));
   }
 
   async #writeNow(run: string): Promise<void> {
     const path = join(this.#out, run, 'trace.pftrace');
+    const { signal } = this.#late;
     try {
-      this.#tried.set(run, batchesOf(this.#aggregator, run));
-      const report = await mergeAndReport(this.#aggregator.store(run).sources(), path);
+      signal.throwIfAborted();
+      const sources = this.#aggregator.store(run).sources();
+      this.#tried.set(run, batchesOf(sources.map(({ count }) => ({ batches: count }))));
+      const report = await mergeAndReport(sources, path, [], signal);
       this.#failed.delete(run);
       const events = report.totals.reduce((sum, { counts }) => sum + Object.values(counts).reduce((a, b) => a + b, 0), 0);
-      say(`run ${run}: ${formatCount(events)} events of ${report.totals.length} ranks in ${path} (${formatBytes(report.bytes)})`);
+      say(
+        `run ${run}: ${formatCount(events)} events of ${new Set(report.totals.map(({ process }) => process.rank)).size} ranks in ${path} (${formatBytes(report.bytes)})`,
+      );
       for (const finding of report.findings) say(`run ${run}: ${finding.kind}: ${finding.text}`);
     } catch (error) {
+      if (signal.aborted) {
+        this.#left.add(run);
+        return;
+      }
       this.#failed.add(run);
       say(`run ${run}: no trace written: ${(error as Error).message}`);
     }
   }
 }
 
-/** Batches stored of a run, as far as its live state knows; 0 for one that was closed to make room. */
-function batchesOf(aggregator: Aggregator, run: string): number {
-  const ranks = aggregator.status().runs.find((status) => status.run === run)?.ranks ?? [];
-  return ranks.reduce((sum, rank) => sum + rank.batches, 0);
-}
+const batchesOf = (lives: readonly { readonly batches: number }[]): number => lives.reduce((sum, { batches }) => sum + batches, 0);
 
 /** `HOST:PORT`, `[v6]:PORT` or `PORT`. */
 export function parseListen(text: string): { host: string; port: number } {

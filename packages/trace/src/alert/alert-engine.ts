@@ -33,6 +33,8 @@ export interface RankFact {
   readonly worldSize: number;
   readonly host: string;
   readonly incarnation: string;
+  /** No later life of the rank has come. Absent: none has. */
+  readonly isLatest?: boolean;
   /** It said goodbye. */
   readonly ended: boolean;
   /** Events and batches that it dropped since its start, over all its lives. */
@@ -159,7 +161,7 @@ export class AlertEngine {
     this.#worldSize = fact.worldSize;
     const known = this.#ranks.get(rank);
     if (known === undefined) this.#ranks.set(rank, newRank(fact, nowMs));
-    else if (fact.incarnation > known.incarnation) {
+    else if (fact.isLatest !== false && fact.incarnation !== known.incarnation) {
       known.incarnation = fact.incarnation;
       known.ended = false;
       known.steps = 0;

@@ -1,4 +1,4 @@
-import type { Nanos } from '@ranktrace/protocol';
+import { type Nanos, traceTime } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
 import { exact, processTotals, sampled, traceHeader, traceProcess, unaligned } from '../testing/trace-events.ts';
 import type { Alignment, ProcessTotals, TraceHeader } from '../trace-sink.ts';
@@ -39,6 +39,31 @@ describe('findings', () => {
         'data_loss [1] rank 1: 5 events under a stand-in name because there were too many names',
         'data_loss [1] rank 1: 6 events later than their watermark',
       ],
+    );
+  });
+
+  it('tell of two processes of one rank that ran at the same time, once for all ranks', () => {
+    const second = (rank: number, from: number, until: number, about: object = {}): ProcessTotals => {
+      const { process, ...totals } = rankOf(rank, { from: traceTime(from), until: traceTime(until) });
+      return { ...totals, process: { ...process, pid: 5000 + rank, incarnation: 'later', ...about } };
+    };
+    const first = (rank: number): ProcessTotals => rankOf(rank, { from: traceTime(0), until: traceTime(10e9) });
+    const both = 'two processes of ranks 0, 1 ran at the same time under the name';
+    check(
+      [first(0), second(0, 4e9, 20e9), first(1), second(1, 5e9, 20e9)],
+      [`rank_twice [0 1] ${both} demo, and are shown as lives of one: rank 0 as pid 4000 on host-0 and pid 5000 on host-0, for 6.0 s`],
+      2,
+    );
+    // One after the other; one process with two recordings; clocks that do not say which was first.
+    check([first(0), second(0, 10e9, 20e9)], [], 1);
+    check([first(0), second(0, 4e9, 20e9, { pid: 4000 })], [], 1);
+    check([first(0), second(0, 9e9, 20e9, { host: 'other', alignment: sampled(1_000_000_000) })], [], 1);
+    check(
+      [first(0), second(0, 4e9, 5e9, { host: 'other', hostName: 'host-9', alignment: sampled(90_000) })],
+      [
+        'rank_twice [0] two processes of rank 0 ran at the same time under the name r, and are shown as lives of one: rank 0 as pid 4000 on host-0 and pid 5000 on host-9, for 1.0 s',
+      ],
+      1,
     );
   });
 

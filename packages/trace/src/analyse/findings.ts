@@ -1,5 +1,5 @@
 // What a merge knows about its own completeness, as sentences a person can act on: findings of kind `data_loss`, `left_out`, `detail_shed`,
-// `detail_sampled`, `pruned`, `rank_lost`, `rank_missing`, `stacks_uncertain`, `collectives_miscounted`, `clock_unaligned`, `clock_step`, `clock_drift`, `clock_conflict`. Blame
+// `detail_sampled`, `pruned`, `rank_lost`, `rank_missing`, `rank_twice`, `stacks_uncertain`, `collectives_miscounted`, `clock_unaligned`, `clock_step`, `clock_drift`, `clock_conflict`. Blame
 // for slow steps rests on these: a verdict over incomplete data has to say so.
 
 import { leftOutKey, miscountedKey, type Nanos, nanosPerMs, shedKey, stacksKey } from '@ranktrace/protocol';
@@ -20,6 +20,7 @@ export interface Finding {
     | 'pruned'
     | 'rank_lost'
     | 'rank_missing'
+    | 'rank_twice'
     | 'stacks_uncertain'
     | 'collectives_miscounted'
     | 'clock_unaligned'
@@ -113,7 +114,7 @@ export function findCompleteness(header: TraceHeader, totals: readonly ProcessTo
     const text = `${what} on ${rankList(ranks)}: recording all of them takes more of the steps than overheadBudget`;
     findings.push({ kind: 'detail_sampled', ranks, text, remedy: 'raise overheadBudget, or record chosen steps with a schedule' });
   }
-  findings.push(...prunedFindings(totals), ...miscountFindings(totals));
+  findings.push(...twiceFindings(header.run, totals), ...prunedFindings(totals), ...miscountFindings(totals));
   const seen = new Set(header.processes.map((process) => process.rank));
   const absent = Array.from({ length: header.worldSize }, (_, rank) => rank).filter((rank) => !seen.has(rank));
   if (absent.length > 0) {
@@ -121,6 +122,40 @@ export function findCompleteness(header: TraceHeader, totals: readonly ProcessTo
     findings.push({ kind: 'rank_missing', ranks: absent, text: `nothing was heard of ${rankList(absent)}`, remedy });
   }
   return findings;
+}
+
+/** Ranks of which two lives went on at the same time: two jobs of one name, or two processes of one rank. Once for all of them. */
+function twiceFindings(run: string, totals: readonly ProcessTotals[]): Finding[] {
+  const lives = new Map<number, ProcessTotals[]>();
+  for (const life of totals) lives.set(life.process.rank, [...(lives.get(life.process.rank) ?? []), life]);
+  const found: { readonly rank: number; readonly text: string }[] = [];
+  for (const [rank, ofRank] of lives) {
+    const inTime = ofRank.filter(({ from }) => from !== undefined).sort((a, b) => (a.from as number) - (b.from as number));
+    let longest = inTime[0];
+    for (const life of inTime.slice(1)) {
+      const both = longest === undefined ? 0 : overlap(longest, life);
+      if (both > 0 && longest !== undefined) {
+        const whose = [longest, life].map(({ process: { pid, hostName } }) => `pid ${pid} on ${hostName}`);
+        found.push({ rank, text: `rank ${rank} as ${whose.join(' and ')}, for ${(both / 1e9).toFixed(1)} s` });
+        break;
+      }
+      if ((life.until ?? 0) > (longest?.until ?? 0)) longest = life;
+    }
+  }
+  const [first] = found;
+  if (first === undefined) return [];
+  const ranks = found.map(({ rank }) => rank);
+  const text = `two processes of ${rankList(ranks)} ran at the same time under the name ${run}, and are shown as lives of one: ${first.text}`;
+  return [{ kind: 'rank_twice', ranks, text, remedy: 'give each job a run name of its own, and each process a rank of its own' }];
+}
+
+/** ns for which two lives of a rank went on together for sure: by their watermarks, whatever the bounds of their clocks allow. */
+function overlap(a: ProcessTotals, b: ProcessTotals): number {
+  const [one, other] = [a.process, b.process];
+  if (one.host === other.host && one.pid === other.pid) return 0; // two recordings of one process
+  const bounds = [one, other].map(({ alignment }) => alignment.bound ?? Number.POSITIVE_INFINITY);
+  const until = Math.min(a.until ?? 0, b.until ?? 0);
+  return until - Math.max(a.from ?? until, b.from ?? until) - (one.host === other.host ? 0 : (bounds[0] as number) + (bounds[1] as number));
 }
 
 /** What its files hold that nothing here is about. Counts come from outside. */

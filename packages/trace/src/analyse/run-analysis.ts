@@ -129,6 +129,7 @@ const severities: readonly ViewFinding['severity'][] = ['alert', 'warning', 'not
 const severityOf: Readonly<Record<Finding['kind'], ViewFinding['severity']>> = {
   rank_lost: 'alert',
   rank_missing: 'alert',
+  rank_twice: 'alert',
   data_loss: 'warning',
   clock_unaligned: 'warning',
   clock_conflict: 'warning',

@@ -47,9 +47,9 @@ export function* mergeAligned(
     yield progress;
   }
   const totals = merger.totals((index) => {
-    const { batches, dropped, recorded, pruned, ended, source, evidence, running } = surveys[index] as Survey;
+    const { batches, dropped, recorded, pruned, ended, from, source, evidence, running } = surveys[index] as Survey;
     const { clock } = clockAt(index);
-    const until = evidence.until === undefined ? {} : { until: clock.toTrace(evidence.until) };
+    const until = evidence.until === undefined ? {} : { from: clock.toTrace(rankTime(from)), until: clock.toTrace(evidence.until) };
     const place = ended || running === undefined ? {} : { place: placeOf(running, (time) => clock.toTrace(rankTime(time))) };
     return { batches, missing: source.missing, dropped, recorded, ended, ...(pruned && { pruned }), ...until, ...place };
   });

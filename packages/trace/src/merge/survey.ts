@@ -5,6 +5,8 @@ import {
   type BatchHeader,
   capturedKey,
   type Dropped,
+  mostDropped,
+  noneDropped,
   type Running,
   readRunning,
   recordedKey,
@@ -30,6 +32,8 @@ export interface Survey {
   readonly running: Running | undefined;
   readonly batches: number;
   readonly ended: boolean;
+  /** Its first watermark, ns on the rank's clock. */
+  readonly from: number;
   /** How many batches came after their time. */
   readonly heldBack: number;
   /** How often clock samples had to be thinned. */
@@ -55,6 +59,7 @@ export class SourceSurvey {
   #source: BatchSource;
   #header: BatchHeader | undefined;
   #last: BatchHeader | undefined;
+  #dropped = noneDropped;
   readonly #samples: ClockSample[] = [];
   readonly #metadata = new Map<string, string>();
   #wallClock: ClockEvidence['wallClock'];
@@ -88,6 +93,7 @@ export class SourceSurvey {
     const { header } = batch;
     this.#header ??= header;
     this.#last = header;
+    this.#dropped = mostDropped(this.#dropped, header.dropped);
     if (header.since !== undefined) this.#heldBack++;
     if (header.pruned !== undefined) this.#pruned.add(header.pruned);
     this.#promised = Math.max(this.#promised, header.watermark);
@@ -127,12 +133,13 @@ export class SourceSurvey {
         ...(this.#source.hostUnknown === true ? { hostUnknown: true } : {}),
       },
       metadata,
-      dropped: last.dropped,
+      dropped: this.#dropped,
       recorded: readCounts(this.#metadata.get(recordedKey), eventKinds),
       pruned: this.#pruned.parts,
       running: readRunning(this.#metadata.get(runningKey) ?? ''),
       batches: this.#readable.length,
       ended: last.last,
+      from: header.watermark,
       heldBack: this.#heldBack,
       thinned: this.#thinned,
       order: inOrder(Uint32Array.from(this.#readable), since),

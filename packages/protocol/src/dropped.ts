@@ -1,0 +1,20 @@
+// Counts of loss: the one place that says how two of them become one. A sender's counts only grow over its life, and each batch says them all.
+
+import type { Dropped } from './batch.ts';
+
+const counters = ['events', 'arguments', 'names', 'batches'] as const satisfies readonly (keyof Dropped)[];
+
+/** Nothing is lost. */
+export const noneDropped: Dropped = { events: 0, arguments: 0, names: 0, batches: 0 };
+
+/** Of one life, told by two of its batches in any order. */
+export const mostDropped = (a: Dropped, b: Dropped): Dropped => joined(a, b, Math.max);
+
+/** Of two lives. */
+export const sumDropped = (a: Dropped, b: Dropped): Dropped => joined(a, b, (one, other) => one + other);
+
+function joined(a: Dropped, b: Dropped, join: (a: number, b: number) => number): Dropped {
+  const both = { ...a };
+  for (const counter of counters) both[counter] = join(a[counter], b[counter]);
+  return both;
+}
