@@ -135,13 +135,6 @@ export class ProcessProfile implements Profile {
     if (threadRecorder()?.on === true && (standIn === undefined || threadRecorder() !== standIn.#recorder)) {
       throw new SdkError('already_running', 'Cannot start the profile: another one is running in this process; stop it first');
     }
-    if (process.versions.deno !== undefined) {
-      // `process.hrtime` of its threads counts from the start of each: the shipper's times and the recorder's are not of one clock.
-      throw new SdkError(
-        'runtime_unsupported',
-        'Cannot start the profile: its threads need one clock, and in Deno each has its own; run the program with Node 20.19 or later',
-      );
-    }
     const options = resolveOptions(this.#givenOptions);
     checkSpoolRoot(join(options.spoolDirectory, options.run), options.transport === 'file');
     if (standIn !== undefined) standIn.#giveWay();
@@ -211,8 +204,7 @@ export class ProcessProfile implements Profile {
 
   toggleCollectionDynamic(enable: boolean, activities: Iterable<string>): void {
     const running = this.#running;
-    // Types can be lied to.
-    if (running === undefined || typeof activities?.[Symbol.iterator] !== 'function') return;
+    if (running === undefined || typeof activities?.[Symbol.iterator] !== 'function') return; // Types can be lied to.
     for (const activity of activities) {
       if (activity === ProfilerActivity.CPU) running.control.toggle(~0, enable);
       else running.link.toggleDevices(enable);

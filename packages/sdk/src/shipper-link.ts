@@ -114,8 +114,13 @@ export class ShipperLink {
   }
 }
 
-/** Without the flags of this process: a loader or debugger is not meant for the worker. With Node's internals, where it lets us: signal-watch.ts. */
+/** Without the flags of this process: a loader or debugger is not meant for the worker. With Node's internals, where it lets us: signal-watch.ts. Throws SdkError. */
 function startWorker(start: ShipperStart): Worker {
+  // Its `process.hrtime` counts from the start of each thread.
+  if (process.versions.deno !== undefined) {
+    const why = 'its threads need one clock, and in Deno each has its own';
+    throw new SdkError('runtime_unsupported', `Cannot start the profile: ${why}; run the program with Node 20.19 or later`);
+  }
   const about = { workerData: start, name: 'ranktrace-shipper' };
   try {
     return new Worker(workerUrl(), { ...about, execArgv: ['--expose-internals'] });
