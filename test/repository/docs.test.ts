@@ -100,6 +100,27 @@ describe('docs/batch-format.md', () => {
   });
 });
 
+describe('docs/security.md', () => {
+  const threats = read('docs/security.md')
+    .split(/^## /m)
+    .filter((part) => part.startsWith('Threats'))
+    .flatMap((part) => [...part.matchAll(/^\| (?!threat \||-)(.+) \|$/gm)].map((match) => (match[1] as string).split(' | ')));
+
+  test('names for each threat what is done, and a test that exists or is said to be pending', () => {
+    expect(threats.length).toBeGreaterThan(25);
+    const wrong = threats.filter(([threat = '', done = '', shown = '', ...more]) => {
+      const files = [...shown.matchAll(/\]\(\.\.\/([^)]+)\)/g)].map((match) => match[1] as string);
+      const isShown = files.length > 0 ? files.every((file) => /\.test\.ts$/.test(file) && exists(file)) : shown === 'test: pending';
+      return threat === '' || done === '' || more.length > 0 || !isShown;
+    });
+    expect(wrong).toEqual([]);
+  });
+
+  test('says what is not defended', () => {
+    expect(section('docs/security.md', 'What is not defended').match(/^- \*\*/gm)?.length ?? 0).toBeGreaterThan(3);
+  });
+});
+
 describe('docs/viewer.md', () => {
   test('has every key of the page, and what it does', () => {
     const rows = [...section('docs/viewer.md', 'Keys').matchAll(/^\| (`.*`) \| (.*) \|$/gm)].map(([, keys = '', text]) => [
