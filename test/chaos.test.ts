@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Cell, cellName, hows, matrix, planRound, targets } from './chaos/matrix.ts';
 import { playRound } from './chaos/round.ts';
-import type { Stage } from './chaos/stage.ts';
+import { type Stage, thisMachine } from './chaos/stage.ts';
 import { repository } from './setup/ranktrace-command.ts';
 
 let directory: string;
@@ -17,8 +17,7 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-const machine = { mounts: process.platform === 'linux' && process.getuid?.() === 0 };
-const { played, skipped } = matrix(machine);
+const { played, skipped } = matrix(thisMachine());
 
 test('each cell of the matrix is played or says why not', () => {
   expect(played.length + skipped.length).toBe(36);
@@ -33,7 +32,7 @@ test('docs/data-loss.md shows the same cells', () => {
       ?.split('|')
       .map((text) => text.trim()),
   );
-  const all = matrix({ mounts: true });
+  const all = matrix({ mounts: true, limits: true });
   const isPlayed = targets.map((target) => hows.map((how) => all.played.some((cell) => cell.target === target && cell.how === how)));
   // Elsewhere it names the target under which it is played.
   expect(shown.map((row) => row?.map((text) => text !== '–' && !targets.some((target) => target === text)))).toEqual(isPlayed);

@@ -4,8 +4,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { type Cell, cellName, type Fault, hows, type Machine, matrix, planRound, targets } from './matrix.ts';
+import { type Cell, cellName, type Fault, hows, matrix, planRound, targets } from './matrix.ts';
 import { playRound, type RoundResult } from './round.ts';
+import { thisMachine } from './stage.ts';
 
 const help = `npm run chaos -- [--seed N] [--rounds R | --round K] [--only rank,broker,…] [--how killed,…] [--jobs J] [--json]
 
@@ -31,8 +32,7 @@ export async function main(args: readonly string[]): Promise<number> {
     return options === help ? 0 : 2;
   }
   const { seed, rounds, jobs, json } = options;
-  const machine: Machine = { mounts: process.platform === 'linux' && process.getuid?.() === 0 };
-  const { played, skipped } = matrix(machine);
+  const { played, skipped } = matrix(thisMachine());
   const cells = played.filter(({ target, how }) => options.only.includes(target) && options.how.includes(how));
   if (cells.length === 0) {
     process.stderr.write('chaos: none of these cells is played\n');

@@ -66,21 +66,24 @@ export interface Cell {
 
 export const cellName = ({ target, how }: Cell): string => `${target} × ${how}`;
 
-/** What this machine cannot do. */
+/** What this machine lets a round do. */
 export interface Machine {
   /** tmpfs can be mounted, so that a disk can be full. */
   readonly mounts: boolean;
+  /** The limits of a process that runs can be set, so that it can be out of descriptors. */
+  readonly limits: boolean;
 }
 
 /** The matrix: cells that are played, and those that are not, with the reason. */
 export function matrix(machine: Machine): { readonly played: readonly Cell[]; readonly skipped: readonly (Cell & { why: string })[] } {
   const all = targets.flatMap((target) => hows.map((how) => ({ target, how })));
   const whyNot = ({ target, how }: Cell): string | undefined => {
-    const needsMount = (target === 'disk' || target === 'broker') && how === 'full';
-    return (
-      senseless[`${target} ${how}`] ??
-      (needsMount && !machine.mounts ? 'NOT RUN: a full disk is a small tmpfs, which takes root' : undefined)
-    );
+    const stated = senseless[`${target} ${how}`];
+    if (stated !== undefined || how !== 'full') return stated;
+    if ((target === 'disk' || target === 'broker') && !machine.mounts) return 'NOT RUN: a full disk is a small tmpfs, which takes root';
+    if ((target === 'rank' || target === 'aggregator') && !machine.limits)
+      return 'NOT RUN: it takes prlimit to leave a process no descriptor';
+    return undefined;
   };
   return {
     played: all.filter((cell) => whyNot(cell) === undefined),

@@ -34,18 +34,23 @@ export class HealthWatch {
   async #ask(): Promise<void> {
     let since = monotonicMs();
     while (!this.#stop.signal.aborted) {
-      const isOk = await fetch(`${this.#stage.serviceAddress}/healthz`, {
-        signal: AbortSignal.any([this.#stop.signal, AbortSignal.timeout(2000)]),
-      }).then(
-        async (answer) => (await answer.text()) === 'ok\n',
-        () => false,
-      );
+      const isOk = await this.#isAnswered();
       const now = monotonicMs();
       const isHeld = this.#stage.windows.some((window) => window.fault.target === 'aggregator' && overlaps(window, since, now));
       if (isHeld) since = now;
       this.longestMs = Math.max(this.longestMs, this.#stop.signal.aborted ? 0 : now - since);
       if (isOk) since = now;
       await setTimeout(50);
+    }
+  }
+
+  async #isAnswered(): Promise<boolean> {
+    const signal = AbortSignal.any([this.#stop.signal, AbortSignal.timeout(2000)]);
+    try {
+      const answer = await fetch(`${this.#stage.serviceAddress}/healthz`, { signal });
+      return (await answer.text()) === 'ok\n';
+    } catch {
+      return false;
     }
   }
 

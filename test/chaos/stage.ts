@@ -5,15 +5,16 @@
 //
 // Invariant: disposing ends every process, closes the relays and unmounts the disks; nothing outlives the round but its folder.
 
-import { execFileSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { type NatsServer, startNatsServer } from '../setup/nats-server.ts';
 import { countable } from '../setup/rank-programs.ts';
 import { type CommandResult, repository, type StartedCommand, startCommand, startProgram } from '../setup/ranktrace-command.ts';
 import { freePort } from '../setup/server-process.ts';
-import type { Fault, Plan } from './matrix.ts';
+import type { Fault, Machine, Plan } from './matrix.ts';
 import { Relay } from './relay.ts';
 
 export const runName = 'chaos';
@@ -67,6 +68,18 @@ export interface Window {
 
 /** CLOCK_MONOTONIC, which all processes of the host have in common, ms. */
 export const monotonicMs = (): number => Number(process.hrtime.bigint() / 1000n) / 1000;
+
+/** What this machine lets a stage do, found by doing it. */
+export function thisMachine(): Machine {
+  const works = (command: string, ...args: readonly string[]): boolean => {
+    const { status } = spawnSync(command, args, { stdio: 'ignore' });
+    return status === 0;
+  };
+  const folder = mkdtempSync(join(tmpdir(), 'ranktrace-chaos-'));
+  const mounts = works('mount', '-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', folder) && works('umount', folder);
+  rmSync(folder, { recursive: true });
+  return { mounts, limits: works('prlimit', '--pid', `${process.pid}`, '--nofile') };
+}
 
 export class Stage implements AsyncDisposable {
   readonly plan: Plan;
