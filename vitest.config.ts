@@ -21,7 +21,7 @@ const minute = 60_000;
 
 /** Beside the sources, and too slow for `npm run check`: they start servers and processes. */
 const services = [
-  'packages/aggregator/src/{certificate,jetstream-ingest,stream-upkeep,run-store,run-store-kill,web-socket-ingest}.test.ts',
+  'packages/aggregator/src/{certificate,jetstream-ingest,stream-upkeep,write-trace,run-store,run-store-kill,web-socket-ingest}.test.ts',
   'packages/aggregator/src/alert/alert-{delivery,service}.test.ts',
   'packages/aggregator/src/prune/prune-kill.test.ts',
   'packages/aggregator/src/view/view-socket*.test.ts',

@@ -9,7 +9,8 @@ import { temporaryDirectory } from './testing/temporary-directory.ts';
 const open = (out: string): RunStores =>
   new RunStores({ out, onNotice: () => undefined, onOpen: () => undefined, onClose: () => undefined });
 
-test.skipIf(!existsSync('/proc/self'))('an output directory that takes no folders is an error, at once', () => {
+test('an output directory that takes no folders is an error, at once', () => {
+  if (!existsSync('/proc/self')) return; // Linux alone has such folders
   for (const out of ['/proc/x', '/proc/x/y/z', '/proc/self/x/y']) expect(() => open(out), out).toThrow(/^Cannot write "\/proc\/.*ENOENT/);
 });
 

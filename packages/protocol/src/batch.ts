@@ -43,7 +43,7 @@ export const droppedSchema = z.object({
   events: count,
   /** Arguments or parts of text cut because of a limit. */
   arguments: count,
-  /** Names that found the name table full; their events carry a stand-in name. */
+  /** Times that a name found the name table full: each use of a name counts, also where its event was dropped then. A stand-in is in its place. */
   names: count,
   /** Batches that found the spool full or were refused. */
   batches: count,

@@ -37,6 +37,8 @@ export const limits = {
   collectiveRankLinesMax: 131_072,
   /** Single collectives that the report keeps: those that made ranks wait longest. */
   collectiveRecordsMax: 100,
+  /** Arguments of one event; a recorder gives 64. */
+  argumentsPerEventMax: 1024,
   /** Rows of a merge, about 200 bytes each, that wait for earlier ones; of more, the first half goes out. */
   mergeRowsWaitingMax: 2_097_152,
   /** The same, times the ranks, where that is more. */

@@ -36,7 +36,7 @@ describe('findings', () => {
         'data_loss [1] rank 1: 2 events dropped because the ring or another bound was full, or a value was of the wrong type',
         'data_loss [1] rank 1: 3 batches dropped because the spool or its disk was full, or they were refused',
         'data_loss [1] rank 1: 4 arguments cut by a limit',
-        'data_loss [1] rank 1: 5 events under a stand-in name because there were too many names',
+        'data_loss [1] rank 1: 5 times a name found no room among 65536 others: a stand-in is in its place',
         'data_loss [1] rank 1: 6 events later than their watermark',
       ],
     );
@@ -51,7 +51,7 @@ describe('findings', () => {
     const both = 'two processes of ranks 0, 1 ran at the same time under the name';
     check(
       [first(0), second(0, 4e9, 20e9), first(1), second(1, 5e9, 20e9)],
-      [`rank_twice [0 1] ${both} demo, and are shown as lives of one: rank 0 as pid 4000 on host-0 and pid 5000 on host-0, for 6.0 s`],
+      [`rank_twice [0 1] ${both} r, and are shown as lives of one: rank 0 as pid 4000 on host-0 and pid 5000 on host-0, for 6.0 s`],
       2,
     );
     // One after the other; one process with two recordings; clocks that do not say which was first.

@@ -56,7 +56,11 @@ export function findCompleteness(header: TraceHeader, totals: readonly ProcessTo
         'the notices of the rank say which: raise spoolBytesMax, make room on that disk, or mend what is refused',
       ],
       [dropped.arguments, 'arguments cut by a limit', 'use fewer or shorter ones'],
-      [dropped.names, 'events under a stand-in name because there were too many names', 'put numbers into arguments, not into names'],
+      [
+        dropped.names,
+        'times a name found no room among 65536 others: a stand-in is in its place',
+        'put numbers into arguments, not into names',
+      ],
       [late, 'events later than their watermark', 'update the client that recorded them: its batches break their order'],
       [
         crowded,

@@ -1,6 +1,7 @@
 // Arguments of a batch's events, found by (table, row): those that the program gave, and what an op says of itself, under Kineto's names.
 
 import { type Batch, type TableName, tableNames } from '@ranktrace/protocol';
+import { limits } from '../limits.ts';
 
 type Values = ReadonlyMap<string, string | number>;
 
@@ -41,6 +42,7 @@ export class ArgumentIndex {
   readonly #signatures: Signatures;
   /** Row of `ops` + 1, by row of spans; undefined without ops. */
   readonly #ops: Uint32Array | undefined;
+  #leftOut = 0;
 
   constructor(batch: Batch, signatures: Signatures) {
     this.#batch = batch;
@@ -55,6 +57,11 @@ export class ArgumentIndex {
     if (ops.length === 0) return;
     this.#ops = new Uint32Array(spans.length);
     for (let index = 0; index < ops.length; index++) this.#ops[ops.columns.row[index] as number] = index + 1;
+  }
+
+  /** Arguments of events that have more than `argumentsPerEventMax`. */
+  get leftOut(): number {
+    return this.#leftOut;
   }
 
   /** The arguments of one event, in the order they were given. */
@@ -102,6 +109,10 @@ export class ArgumentIndex {
     const rows = this.#rows(tableNames[columns.table[index] as number] as TableName);
     const row = columns.row[index] as number;
     const values = (rows.get(row) ?? new Map()) as Map<string, string | number>;
+    if (values.size >= limits.argumentsPerEventMax) {
+      this.#leftOut++;
+      return;
+    }
     values.set(batch.strings[columns.key[index] as number] as string, value);
     rows.set(row, values);
   }

@@ -68,13 +68,15 @@ interface Member {
   readonly tracks: Map<number, { kind: string; name: string; tid: number }>;
   late: number;
   crowded: number;
+  /** Arguments beyond those that one event may have. */
+  argumentsLeftOut: number;
   readonly counts: Record<TraceEvent['kind'], number>;
 }
 
 const spanTables: ReadonlySet<TableName> = new Set<SpanTableName>(['spans', 'collectives', 'rpcs']);
 /** State of a `close` row whose `open` row went out whole: nothing is left to say. */
 const spent = 255;
-/** Events written in one go. */
+/** Events, and arguments of events, written in one go: as many as a file takes without much waiting in memory. */
 const eventsPerSlice = 4096;
 
 export class BatchMerger {
@@ -113,6 +115,7 @@ export class BatchMerger {
       tracks: new Map(),
       late: 0,
       crowded: 0,
+      argumentsLeftOut: 0,
       counts,
     });
     return this.#horizons.add();
@@ -132,6 +135,7 @@ export class BatchMerger {
     const strings = this.#names.canonical(pushed.strings);
     const batch = { ...pushed, strings };
     const args = new ArgumentIndex(batch, this.#signatures);
+    member.argumentsLeftOut += args.leftOut;
     this.#learnTracks(member, batch);
     this.#matchOpenRows(member, batch, strings, args);
     for (const table of eventTables) this.#addRuns(member, batch, table, args);
@@ -160,7 +164,7 @@ export class BatchMerger {
     }
   }
 
-  /** Writes at most so many of the events before the horizon; true where more of them are left. */
+  /** Writes at most so many of the events, and of their arguments, before the horizon; true where more of them are left. */
   #writeSlice(horizon: number, count: number): boolean {
     const heap = this.#heap;
     let left = count;
@@ -170,14 +174,13 @@ export class BatchMerger {
       // As long as the run stays clearly ahead of the next ones, the heap need not be asked.
       const bound = Math.min(horizon, heap[1]?.key ?? horizon, heap[2]?.key ?? horizon);
       const from = run.index;
-      const end = Math.min(run.end, from + left);
       do {
         reached = run.key;
-        this.#emit(run);
+        left -= this.#emit(run);
         run.index++;
         if (run.index < run.end) locate(run);
-      } while (run.index < end && run.key < bound);
-      left -= run.index - from;
+      } while (run.index < run.end && left > 0 && run.key < bound);
+      this.#waiting -= run.index - from;
       if (run.index === run.end) {
         const last = heap.pop() as Run;
         if (heap.length > 0) heap[0] = last;
@@ -185,14 +188,17 @@ export class BatchMerger {
       if (heap.length > 0) siftDown(heap, 0);
       run = heap[0];
     }
-    this.#waiting -= count - left;
     this.#horizon = Math.max(this.#horizon, reached);
     return run !== undefined && run.key < horizon;
   }
 
   /** What went out, per member. */
   totals(about: (index: number) => Omit<ProcessTotals, 'process' | 'late' | 'crowded' | 'counts'>): ProcessTotals[] {
-    return this.#members.map(({ process, late, crowded, counts }, index) => ({ process, late, crowded, counts, ...about(index) }));
+    return this.#members.map(({ process, late, crowded, counts, argumentsLeftOut }, index) => {
+      const told = about(index);
+      const dropped = { ...told.dropped, arguments: told.dropped.arguments + argumentsLeftOut };
+      return { process, late, crowded, counts, ...told, dropped };
+    });
   }
 
   #member(index: number): Member {
@@ -277,7 +283,8 @@ export class BatchMerger {
     }
   }
 
-  #emit(run: Run): void {
+  /** Writes the row at `index`; what that cost of a slice. */
+  #emit(run: Run): number {
     const row = rowOf(run);
     const { member, table: name } = run;
     const event = this.#reader.event;
@@ -288,9 +295,10 @@ export class BatchMerger {
       event.lane = this.#counterLane(member, event.name, event.unit);
     } else if (name === 'instants' || name === 'memory') {
       event.lane = this.#lanesOf(run, run.batch.tables[name].columns.track[row] as number).first;
-    } else if (!this.#placeSpan(run, name, row)) return;
+    } else if (!this.#placeSpan(run, name, row)) return 1;
     member.counts[event.kind]++;
     this.#sink.event(event);
+    return 1 + (event.arguments?.size ?? 0);
   }
 
   /** Finds the lane of a span; false when there is nothing to write. */
