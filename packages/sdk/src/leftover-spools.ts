@@ -37,15 +37,16 @@ export function findLeftovers(
 
 /**
  * Removes spools below `root` whose writers are dead and whose batches are all acknowledged: a killed rank cannot remove its own. Looks at
- * `limits.spoolsSweptMax` of them, and never throws.
+ * `limits.sweptFoldersMax` folders, and never throws.
  */
 export function sweepSpools(root: string, space: string): void {
-  let left: number = limits.spoolsSweptMax;
+  let left: number = limits.sweptFoldersMax;
   for (const run of entriesOf(root)) {
+    if (left-- <= 0) return;
     if (!run.isDirectory()) continue;
     for (const { name } of entriesOf(join(root, run.name))) {
+      if (left-- <= 0) return;
       if (!name.startsWith('rank-')) continue;
-      if (left-- === 0) return;
       const directory = join(root, run.name, name);
       try {
         checkOwner(directory);

@@ -11,8 +11,8 @@ export const limits = {
   spoolMemoryBytesMax: 4 * 1024 * 1024,
   /** Kept on disk for the last batch of a life: that one tells how many were lost. */
   spoolReserveBytes: 4096,
-  /** Spools that a start looks at for those of dead ranks of which all is acknowledged, to remove them. */
-  spoolsSweptMax: 256,
+  /** Folders of runs and ranks that a start looks at for spools of dead ranks of which all is acknowledged, to remove them. */
+  sweptFoldersMax: 256,
   /** A spool of another host or container is a dead process's when nothing was written to it for this long. */
   leftoverQuietMs: 60_000,
   /** Unacknowledged batches kept in memory; later ones lie in the spool alone until these are acknowledged. */

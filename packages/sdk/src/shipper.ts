@@ -10,7 +10,6 @@
 // nothing here throws once the shipper is open.
 
 import { join } from 'node:path';
-import { setTimeout as wait } from 'node:timers/promises';
 import { batchId, type ControlMessage, decodeBatchHeader, limits as protocolLimits } from '@ranktrace/protocol';
 import { ClockPinger, type ClockSample } from './clock-pinger.ts';
 import { guarded, reasonOf } from './guarded.ts';
@@ -70,21 +69,13 @@ export function openShipper(
 ): Shipper {
   const shipper = new SpooledShipper(options, identity, on);
   if (options.transport === 'file') shipper.connect(new FileTransport());
-  else guarded('connecting', () => load(shipper, () => loadTransport(options, identity, random)))();
+  else
+    loadTransport(options, identity, random).then(
+      guarded('connecting', (transport: Transport) => shipper.connect(transport)),
+      // Node keeps what a module failed with: to load it again fails again.
+      (error: unknown) => shipper.down(`the client cannot be loaded: ${reasonOf(error)}`),
+    );
   return shipper;
-}
-
-/** Until it succeeds: what a process lacks for a moment (descriptors, memory) it may have later. */
-async function load(shipper: SpooledShipper, loadOne: () => Promise<Transport>): Promise<void> {
-  while (!shipper.closed) {
-    try {
-      shipper.connect(await loadOne());
-      return;
-    } catch (error) {
-      shipper.down(`the client cannot be loaded: ${reasonOf(error)}`);
-      await wait(limits.reconnectDelayMsMax, undefined, { ref: false });
-    }
-  }
 }
 
 /** The clients cost 20 to 40 ms to load: only the one that is used, and while the spool takes batches already. */
@@ -157,10 +148,6 @@ class SpooledShipper implements Shipper, TransportHandlers {
     this.#transport = transport;
     this.#pinger = transport.ping === undefined ? undefined : new ClockPinger((id) => transport.ping?.(id), this.#now);
     transport.open(this);
-  }
-
-  get closed(): boolean {
-    return this.#closed;
   }
 
   get droppedBatches(): number {
