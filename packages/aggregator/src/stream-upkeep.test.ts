@@ -1,9 +1,10 @@
 // The stream of batches on a real server that is smaller than what is sent through it.
 
-import { batchId, batchSubject, runBatchSubjects, streamName } from '@ranktrace/protocol';
-import { AckPolicy, connect, type NatsConnection } from 'nats';
+import { join } from 'node:path';
+import { batchId, batchSubject, runBatchSubjects, runInbox, streamName } from '@ranktrace/protocol';
+import { AckPolicy, type ConnectionOptions, connect, type NatsConnection } from 'nats';
 import { expect, test } from 'vitest';
-import { startNatsServer } from '../../../test/setup/nats-server.ts';
+import { startNatsCluster, startNatsServer } from '../../../test/setup/nats-server.ts';
 import type { NatsConnectOptions } from './jetstream-ingest.ts';
 import { type Aggregator, startAggregator } from './service.ts';
 import { type BatchShape, makeBatch, makeHeader } from './testing/make-batch.ts';
@@ -124,6 +125,40 @@ test('a reader of one run purges that run alone', { timeout: 2 * patience }, asy
   const manager = await rank.jetstreamManager();
   const { state } = await manager.streams.info(streamName, { subjects_filter: runBatchSubjects('other') });
   expect(state.subjects).toEqual({ [batchSubject('other', 0)]: 10 });
+  await rank.close();
+});
+
+test('the credentials that deploy/make-access.sh gives an aggregator are enough for all of that', { timeout: 2 * patience }, async () => {
+  await using server = await startNatsCluster({ names: ['broker.test', '127.0.0.1'], runs: ['demo'] });
+  const user = (name: string) => {
+    const { RANKTRACE_NATS_USER: user, RANKTRACE_NATS_PASS: pass } = server.environment(name);
+    return { servers: [server.url], user, pass, tls: { ca: join(server.access, 'ca.pem') } };
+  };
+  // A plain client's own check knows no addresses.
+  const client = (name: string, inboxPrefix: string): Promise<NatsConnection> => {
+    const options = { ...user(name), inboxPrefix, tls: { caFile: join(server.access, 'ca.pem'), servername: 'broker.test' } };
+    return connect(options as ConnectionOptions);
+  };
+  using directory = temporaryDirectory();
+  const notices: string[] = [];
+  await using aggregator = await startAggregator({
+    out: directory.path,
+    nats: { ...user('aggregator'), stream: { bytesMax: 50_000_000 } },
+    onNotice: (notice) => notices.push(notice),
+  });
+  const rank = await client('run.demo', runInbox('demo'));
+  const reader = { aggregator, notices, [Symbol.asyncDispose]: async () => undefined };
+  await publish(rank, { sequence: 0 });
+  await waitUntil('it is stored', () => stored(reader) === 1);
+  const look = await client('aggregator', 'ranktrace.inbox.test');
+  const state = async () => (await (await look.jetstreamManager({ checkAPI: false })).streams.info(streamName)).state;
+  await waitUntil('it is purged', async () => (await state()).messages === 0, patience);
+  // As an older version made it.
+  await (await look.jetstreamManager({ checkAPI: false })).streams.update(streamName, { max_bytes: -1 });
+  using another = temporaryDirectory();
+  await using _second = await startAggregator({ out: another.path, nats: user('aggregator'), onNotice: (notice) => notices.push(notice) });
+  expect(notices).toEqual([expect.stringMatching(/^The stream RANKTRACE has new bounds: /)]);
+  await look.close();
   await rank.close();
 });
 
