@@ -83,7 +83,7 @@ function natsErrors(path: string, { outputs }: ServeConfig, nats: NatsConnectOpt
 }
 
 /** For how long a service that is asked to end writes traces; whoever asked waits two minutes in deploy/, and the stores are to be closed in good order. */
-const lastTracesMsMax = 20_000;
+const lastTracesMsMax = 10_000;
 
 /** The trace files of a service: one write at a time, and again when there is more than the last one had. */
 class RunTraces {
