@@ -4,7 +4,7 @@
 //   two real ranks of a run of their own ──┘
 //
 // Batches are those of the SDK: five a second of each rank, at 6 × the speed. What the broker does not take in time is sent later, so a slow machine
-// soaks less of the job: the figure says how much. A verdict rests on the second half alone; the first fills what is bounded.
+// soaks less of the job: the figure says how much. A verdict rests on the second half of a whole run; the first fills what is bounded.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -37,9 +37,10 @@ const run = 'soak';
 const brokerName = 'nats-server';
 const inFlightMax = 512;
 const storeMiBMax = 128;
-/** The service prunes once a minute, and never the segment that it writes. */
-const pruneSeconds = 60;
+/** The service never prunes the segment that it writes. */
 const segmentMiB = 64;
+/** It prunes once a minute; a busy machine takes longer. */
+const pruneMsMax = 300_000;
 const lookMs = 2000;
 /** Between two looks at the page, the store's files and the stream, in looks. */
 const seldom = 5;
@@ -84,11 +85,18 @@ export async function soak({ seconds = secondsDefault }: SoakOptions): Promise<(
     const [sent] = await Promise.all([send(client, seconds), watch.look(seconds)]);
     const { lost, waiting } = await left(client, address, sent.batches);
     await client.close();
+    const store = await prunedBytes(out);
     return [
       figure({ name: `of the job, sent in ${seconds} s`, value: sent.jobSeconds, unit: 'simulated s' }),
       figure({ name: 'batches that the service had not yet stored at the end', value: waiting, unit: 'batches' }),
       figure({ name: 'batches missing, dropped or refused', value: lost, unit: 'batches', target: { at: 'most', value: 0, of: 'value' } }),
-      ...watch.figures(),
+      ...watch.figures(seconds >= secondsDefault),
+      figure({
+        name: `store, when pruning has caught up, of --store-max ${storeMiBMax}M and the segment being written`,
+        value: (100 * store) / mib / (storeMiBMax + segmentMiB),
+        unit: '%',
+        target: { at: 'most', value: 100, of: 'value' },
+      }),
     ];
   } finally {
     await browser?.close();
@@ -146,9 +154,10 @@ class Watch {
     add(this.#memory, 'page', { at, value: (await heapBytes(tab.tools)) / mib });
   }
 
-  figures(): (Figure | NotMeasured)[] {
+  /** `isWhole`: it lasted so long that everything bounded is full. */
+  figures(isWhole: boolean): (Figure | NotMeasured)[] {
     const figures: (Figure | NotMeasured)[] = [];
-    for (const [name, samples] of this.#memory) figures.push(...flatness(name, samples));
+    for (const [name, samples] of this.#memory) figures.push(...flatness(name, samples, isWhole));
     if (this.#around.tab === undefined)
       figures.push({ notMeasured: 'memory of the page', why: 'Chromium is neither in CHROMIUM_BIN nor in PATH' });
     for (const [name, samples] of this.#descriptors) {
@@ -163,14 +172,9 @@ class Watch {
         }),
       );
     }
-    const perMinute = (highest(this.#stream) / (this.#stream.at(-1)?.at ?? 1)) * pruneSeconds;
+    // Pruning takes a core some 10 s for each segment, so a machine that is busy falls behind at 6 × the speed: no target.
     figures.push(
-      figure({
-        name: `store, most of it, of --store-max ${storeMiBMax}M with the segment being written and a minute's batches`,
-        value: (100 * highest(this.#store)) / (storeMiBMax + segmentMiB + perMinute),
-        unit: '%',
-        target: { at: 'most', value: 100, of: 'value' },
-      }),
+      figure({ name: `store, most of it while the job ran (--store-max ${storeMiBMax}M)`, value: highest(this.#store), unit: 'MiB' }),
     );
     const bound = this.#stream.at(-1)?.bound ?? -1;
     figures.push(
@@ -193,7 +197,7 @@ class Watch {
 }
 
 /** How much there is in the second half, and how much of it came during that half for sure. */
-function flatness(name: string, samples: readonly Sample[]): (Figure | NotMeasured)[] {
+function flatness(name: string, samples: readonly Sample[], isWhole: boolean): (Figure | NotMeasured)[] {
   const [first, second] = halves(samples);
   if (second.length < looksMin) return [{ notMeasured: `memory of the ${name}`, why: `it was looked at ${samples.length} times alone` }];
   const { median: middle, slope, least } = trendOf(second);
@@ -212,8 +216,8 @@ function flatness(name: string, samples: readonly Sample[]): (Figure | NotMeasur
       name: `growth of it over the second half, beyond its noise (${name})`,
       value: (100 * Math.max(0, least * lasted)) / middle,
       unit: '%',
-      // The broker's memory is its own: it indexes what its stream keeps.
-      ...(name !== brokerName && { target: { at: 'most', value: 2, of: 'value' } }),
+      // A short run is still filling what is bounded; the broker's memory is its own: it indexes what its stream keeps.
+      ...(isWhole && name !== brokerName && { target: { at: 'most', value: 2, of: 'value' } }),
     }),
   ];
 }
@@ -287,6 +291,15 @@ async function left(client: NatsConnection, address: string, sent: number): Prom
   return { waiting, lost: (await status()).lost };
 }
 
+/** Bytes of the store once they are within their bound, or after `pruneMsMax`. */
+async function prunedBytes(out: string): Promise<number> {
+  const started = performance.now();
+  let bytes = bytesBelow(out);
+  for (; bytes > (storeMiBMax + segmentMiB) * mib && performance.now() - started < pruneMsMax; bytes = bytesBelow(out))
+    await setTimeout(lookMs);
+  return bytes;
+}
+
 function startService(args: readonly string[]): ChildProcess {
   return spawn(process.execPath, [commandLine, ...args], { stdio: ['ignore', 'ignore', 'pipe'] });
 }
@@ -299,7 +312,8 @@ function startRank(rank: number, url: string, directory: string): ChildProcess {
     RANKTRACE_RUN: `${run}-real`,
     RANKTRACE_URL: url,
   };
-  const env = { ...process.env, ...variables, RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool') };
+  // Nothing is shed: a rank that records less in the second half would hide a growth.
+  const env = { ...process.env, ...variables, RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool'), RANKTRACE_OVERHEAD_BUDGET: '1' };
   return spawn(process.execPath, [rankProgram, `${stepMs / speed}`], { env, stdio: ['ignore', 'ignore', 'inherit'] });
 }
 
