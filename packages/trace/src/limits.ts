@@ -61,6 +61,8 @@ export const limits = {
   rpcFailuresMax: 16_384,
   /** Lines of the report about remote calls, about 10 KiB each, 150 KiB at worst; what comes after shares one. */
   rpcRoutesMax: 1024,
+  /** Steps of one timeline of NDTimeline, times its workers: each is a batch, of which one without events takes 20 µs. */
+  ndtimelineBatchesMax: 1_048_576,
   /** Bytes of one Zipkin file: it is held as a whole, several times its size. */
   zipkinBytesMax: 128 * 1024 * 1024,
   /** Spans of one Zipkin file. */

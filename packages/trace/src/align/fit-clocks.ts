@@ -22,7 +22,8 @@ import { ClockModel, type ClockProof, type RankClock } from './clock-model.ts';
 import { fitHostOffset, type HostOffset, increasing, type OffsetHints } from './host-offset.ts';
 import { type HostPing, hostPings, isPossible, referenceTime, windowNs } from './host-pings.ts';
 import type { LastResort } from './last-resort.ts';
-import { exitOffsets, messagePings, type StepOffset, sharedOffset, stepOffset } from './message-pings.ts';
+import { exitOffsets, messagePings, sharedOffset, stepOffset } from './message-pings.ts';
+import { FirstsOfSteps, MetHosts } from './met-hosts.ts';
 import { axis } from './solve-constraints.ts';
 
 export type { ClockEvidence, ClockSample } from './clock-evidence.ts';
@@ -296,19 +297,26 @@ function placeByMessages(hosts: readonly Host[], placed: (PlacedHost | undefined
   let open = hosts.flatMap(({ ranks }, host) =>
     placed[host] === undefined && ranks.some(({ shared }) => shared !== undefined) ? [host] : [],
   );
+  const met = new MetHosts(hosts);
   for (let left = Number.POSITIVE_INFINITY; open.length < left; ) {
     left = open.length;
-    for (const host of open) placed[host] = placeByMessage(hosts, placed, host);
+    for (const host of open) placed[host] = placeByMessage(hosts, placed, host, met);
     open = open.filter((host) => placed[host] === undefined);
   }
 }
 
 /** By one with which it shares its clock, else by the one with which it shares most. */
-function placeByMessage(hosts: readonly Host[], placed: readonly (PlacedHost | undefined)[], index: number): PlacedHost | undefined {
+function placeByMessage(
+  hosts: readonly Host[],
+  placed: readonly (PlacedHost | undefined)[],
+  index: number,
+  met: MetHosts,
+): PlacedHost | undefined {
   const host = hosts[index] as Host;
   let best: { by: number; pings: readonly HostPing[] } | undefined;
   let compared = 0;
-  for (let by = 0; by < hosts.length && compared < comparedMax; by++) {
+  for (const by of met.of(index)) {
+    if (compared >= comparedMax) break;
     const known = placed[by];
     if (known === undefined || known.model.alignment.method === 'unaligned') continue;
     const pings = messagePings(host, hosts[by] as Host, known.model);
@@ -334,23 +342,28 @@ function placeByMessage(hosts: readonly Host[], placed: readonly (PlacedHost | u
  */
 function placeUnaligned(hosts: readonly Host[], placed: (PlacedHost | undefined)[]): bigint | undefined {
   let unixEpoch: bigint | undefined;
-  const byMethod = (method: Alignment['method']) => hosts.filter((_, host) => placed[host]?.model.alignment.method === method);
-  for (const host of [...byMethod('exact'), ...byMethod('sampled'), ...byMethod('messages')]) {
-    const reading = wallClockOf(host);
-    const model = placed[hosts.indexOf(host)]?.model;
+  const byMethod = (method: Alignment['method']) => [...hosts.keys()].filter((host) => placed[host]?.model.alignment.method === method);
+  for (const index of [...byMethod('exact'), ...byMethod('sampled'), ...byMethod('messages')]) {
+    const reading = wallClockOf(hosts[index] as Host);
+    const model = placed[index]?.model;
     if (reading !== undefined && model !== undefined) unixEpoch ??= reading.unix - BigInt(model.toTrace(reading.time));
   }
+  const firsts = new FirstsOfSteps();
+  for (const [index, host] of hosts.entries()) if (placed[index] !== undefined) firsts.add(index, host);
   for (const [index, host] of hosts.entries()) {
     if (placed[index] !== undefined) continue;
     const reading = wallClockOf(host);
     const unixAtEpoch = reading && reading.unix - BigInt(reading.time);
     unixEpoch ??= unixAtEpoch;
     const byWallClock = unixAtEpoch === undefined || unixEpoch === undefined ? 0 : Number(unixAtEpoch - unixEpoch);
-    const bySteps = offsetBySteps(host, hosts, placed);
+    const first = firsts.of(host);
+    const known = first === undefined ? undefined : placed[first]?.model;
+    const bySteps = known === undefined ? undefined : stepOffset(host, hosts[first as number] as Host, known);
     // Steps of ranks that train together begin within a step of each other: where the wall clocks say so too, they know better.
     const isWallClockGood = reading !== undefined && bySteps !== undefined && Math.abs(bySteps.offset - byWallClock) < bySteps.apart;
     const offset = bySteps === undefined || isWallClockGood ? byWallClock : bySteps.offset;
     placed[index] = { model: ClockModel.shifted('unaligned', offset, undefined), from: 0, until: 0, referenceBound: 0, leader: index };
+    firsts.add(index, host);
   }
   return unixEpoch;
 }
@@ -361,15 +374,6 @@ function wallClockOf({ ranks, epoch }: Host): { readonly time: number; readonly 
     if (wallClock === undefined) continue;
     const time = Math.round(Number(own - epoch) + wallClock.time);
     if (Number.isSafeInteger(time)) return { time, unix: wallClock.unix };
-  }
-  return undefined;
-}
-
-function offsetBySteps(host: Host, hosts: readonly Host[], placed: readonly (PlacedHost | undefined)[]): StepOffset | undefined {
-  for (const [index, other] of hosts.entries()) {
-    const model = placed[index]?.model;
-    const offset = model === undefined ? undefined : stepOffset(host, other, model);
-    if (offset !== undefined) return offset;
   }
   return undefined;
 }

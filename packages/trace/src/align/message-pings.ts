@@ -183,7 +183,8 @@ function intervals({ ranks, epoch }: Host, kind: IntervalKind): ReadonlyMap<stri
   return found;
 }
 
-function stepsOf({ ranks, epoch }: Host): ReadonlyMap<number, number> {
+/** When each step of a host's ranks began, on its own clock. */
+export function stepsOf({ ranks, epoch }: Host): ReadonlyMap<number, number> {
   const found = new Map<number, number>();
   for (const { shared, epoch: own } of ranks) {
     for (const [step, start] of shared?.steps ?? []) {

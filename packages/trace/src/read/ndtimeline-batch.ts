@@ -5,6 +5,7 @@
 //   step        → a step, with what each type of op took as its phases
 
 import { type Batch, createEventTables, rankTime, spanState, type TableName, tableNames } from '@ranktrace/protocol';
+import type { CollectivePart, MatchedCollective } from '../match/collective-matcher.ts';
 import type { NdtimelineOp, NdtimelineRecording, NdtimelineStep, NdtimelineWorker } from './ndtimeline-recording.ts';
 
 const track = 1;
@@ -20,14 +21,60 @@ export interface NdtimelinePart {
   readonly metadata?: Readonly<Record<string, string>>;
 }
 
+interface Share {
+  /** In order of their beginnings. */
+  readonly ops: NdtimelineOp[];
+  readonly meetings: { readonly part: CollectivePart; readonly meeting: MatchedCollective }[];
+}
+
+/** What each worker did in each step: looked up once a step, not once for each of its workers. */
+export class NdtimelineShares {
+  readonly #recording: NdtimelineRecording;
+  readonly #bySteps = new Map<number, ReadonlyMap<number, Share>>();
+
+  constructor(recording: NdtimelineRecording) {
+    this.#recording = recording;
+  }
+
+  of(step: number, worker: number): Share {
+    let byWorker = this.#bySteps.get(step);
+    if (byWorker === undefined) {
+      byWorker = sharesOf(this.#recording.steps[step] as NdtimelineStep);
+      this.#bySteps.set(step, byWorker);
+    }
+    return byWorker.get(worker) ?? { ops: [], meetings: [] };
+  }
+}
+
+function sharesOf({ ops, meetings }: NdtimelineStep): ReadonlyMap<number, Share> {
+  const shares = new Map<number, Share>();
+  const shareOf = (worker: number): Share => {
+    const share = shares.get(worker) ?? { ops: [], meetings: [] };
+    shares.set(worker, share);
+    return share;
+  };
+  for (const op of ops) shareOf(op.worker).ops.push(op);
+  for (const { ops } of shares.values()) ops.sort((a, b) => a.from - b.from);
+  for (const meeting of meetings) {
+    const met = new Set<number>();
+    for (const part of meeting.parts) {
+      // The first of a worker's, as matching has it.
+      if (!met.has(part.member)) shareOf(part.member).meetings.push({ part, meeting });
+      met.add(part.member);
+    }
+  }
+  return shares;
+}
+
 /**
  * The batch of a worker and a step. Ranks are numbers of workers: a recording counts the GPUs of a worker, which ran as one. A worker that did
  * nothing in a step has a batch without it.
  */
-export function ndtimelineBatch(recording: NdtimelineRecording, about: NdtimelinePart): Batch {
+export function ndtimelineBatch(recording: NdtimelineRecording, about: NdtimelinePart, shares = new NdtimelineShares(recording)): Batch {
   const { workers, steps } = recording;
   const { run, worker, step: sequence, only = tableNames, metadata = {} } = about;
-  const { step, start, idle, ops, meetings } = steps[sequence] as NdtimelineStep;
+  const { step, start, idle } = steps[sequence] as NdtimelineStep;
+  const { ops: own, meetings } = shares.of(sequence, worker);
   const { stage, dp, tp } = workers[worker] as NdtimelineWorker;
   const tables = createEventTables();
   const wanted = new Set(only);
@@ -37,7 +84,6 @@ export function ndtimelineBatch(recording: NdtimelineRecording, about: Ndtimelin
     strings.set(string, index);
     return index;
   };
-  const own = ops.filter((op) => op.worker === worker).sort((a, b) => a.from - b.from);
   const length = own.reduce((until, op) => Math.max(until, op.until), 0);
   if (wanted.has('tracks')) tables.tracks.append({ track, kind: text('thread'), name: text('main'), tid: 1 });
   if (sequence === 0 && wanted.has('metadata')) {
@@ -57,9 +103,8 @@ export function ndtimelineBatch(recording: NdtimelineRecording, about: Ndtimelin
     if (microbatch === undefined || !wanted.has('numberArguments')) continue;
     tables.numberArguments.append({ table: tableNames.indexOf('spans'), row, key: text('microbatch'), value: microbatch });
   }
-  for (const { group, sequence, parts, pair } of wanted.has('collectives') ? meetings : []) {
-    const part = parts.find(({ member }) => member === worker);
-    if (part === undefined) continue;
+  for (const { part, meeting } of wanted.has('collectives') ? meetings : []) {
+    const { group, sequence, parts, pair } = meeting;
     const { entry, exit = entry, op, bytes } = part;
     const other = pair === undefined ? undefined : parts.find(({ member }) => member !== worker);
     const peer = other === undefined ? 0 : 1 + other.member;

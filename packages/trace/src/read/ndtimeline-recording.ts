@@ -66,7 +66,7 @@ export function ndtimelineMeetings(
   told: Map<string, number>,
 ): MatchedCollective[] {
   const met = new Meetings(workers);
-  const stages = Math.max(...workers.map(({ stage }) => stage)) + 1;
+  const stages = workers.reduce((most, { stage }) => Math.max(most, stage), 0) + 1;
   const done = new Float64Array(workers.length);
   for (const op of ops) {
     const { type } = op;
@@ -106,15 +106,16 @@ function addUnrecorded(met: Meetings, after: readonly NdtimelineOp[], { workers,
   const last = after.filter((op) => placeOf(op).stage === lastStage);
   const others = last.filter((op) => placeOf(op).dp !== 0);
   // Workers of DP rank 0 wait once more before they go on.
-  const together = Math.min(...others.map(({ from }) => from));
+  const together = least(others.map(({ from }) => from));
   const leave = (op: NdtimelineOp): number => Math.min(together, op.from);
+  const ofLast = new Set(last);
   const isStageMet = goOnTogether(
     others.map(({ from }) => from),
     last.map(doneOf),
   );
   if (isStageMet) for (const op of last) met.add('end of last stage', `stage-${lastStage}`, op, [doneOf(op), leave(op)]);
   const ofFirst = after.filter((op) => placeOf(op).dp === 0);
-  const since = (op: NdtimelineOp): number => (isStageMet && last.includes(op) ? leave(op) : doneOf(op));
+  const since = (op: NdtimelineOp): number => (isStageMet && ofLast.has(op) ? leave(op) : doneOf(op));
   if (
     goOnTogether(
       ofFirst.map(({ from }) => from),
@@ -126,9 +127,15 @@ function addUnrecorded(met: Meetings, after: readonly NdtimelineOp[], { workers,
 
 /** Whether those who come at `entries` go on at `exits` much closer together than they came. */
 function goOnTogether(exits: readonly number[], entries: readonly number[]): boolean {
-  const spread = (times: readonly number[]): number => Math.max(...times) - Math.min(...times);
   return exits.length > 0 && entries.length > 1 && spread(exits) <= spread(entries) / 2;
 }
+
+/** Not `Math.min(...)`: a file may hold more of them than a call takes arguments. */
+const least = (times: readonly number[]): number => times.reduce((least, time) => Math.min(least, time), Number.POSITIVE_INFINITY);
+
+/** Between the first and the last of `times`. */
+export const spread = (times: readonly number[]): number =>
+  times.reduce((most, time) => Math.max(most, time), Number.NEGATIVE_INFINITY) - least(times);
 
 class Meetings {
   readonly #workers: readonly NdtimelineWorker[];

@@ -13,7 +13,7 @@ import { limits } from '../limits.ts';
 import type { BatchSource } from '../merge/batch-source.ts';
 import { decodeUtf8 } from './decode-utf8.ts';
 import type { KinetoTable } from './kineto-table.ts';
-import { ndtimelineBatch } from './ndtimeline-batch.ts';
+import { NdtimelineShares, ndtimelineBatch } from './ndtimeline-batch.ts';
 import {
   type NdtimelineOp,
   type NdtimelineRecording,
@@ -43,11 +43,12 @@ export function looksLikeNdtimeline(beginning: Uint8Array): boolean {
 
 /**
  * The workers of a job, in order of stage, DP and TP rank: so are their ranks. `table` was read with `keep: 'all'`.
- * Throws TraceError `no_events` where no event is of a worker's step, `too_large` for more workers than ranks can be.
+ * Throws TraceError `no_events` where no event is of a worker's step, `too_large` for more workers than ranks can be, or too many steps of so many.
  */
 export function ndtimelineSources(table: KinetoTable, run: string): readonly BatchSource[] {
   const { recording, leftOut } = new NdtimelineReader(table);
-  return recording.workers.map(({ rank }) => new NdtimelineSource(recording, run, rank, rank === 0 ? leftOut : 0));
+  const shares = new NdtimelineShares(recording);
+  return recording.workers.map(({ rank }) => new NdtimelineSource(recording, shares, run, rank, rank === 0 ? leftOut : 0));
 }
 
 class NdtimelineSource implements BatchSource {
@@ -57,11 +58,13 @@ class NdtimelineSource implements BatchSource {
   readonly count: number;
   readonly missing = 0;
   readonly #recording: NdtimelineRecording;
+  readonly #shares: NdtimelineShares;
   readonly #run: string;
   readonly #metadata: Readonly<Record<string, string>>;
 
-  constructor(recording: NdtimelineRecording, run: string, rank: number, leftOut: number) {
+  constructor(recording: NdtimelineRecording, shares: NdtimelineShares, run: string, rank: number, leftOut: number) {
     this.#recording = recording;
+    this.#shares = shares;
     this.#run = run;
     this.rank = rank;
     this.count = recording.steps.length;
@@ -71,7 +74,8 @@ class NdtimelineSource implements BatchSource {
 
   batch(index: number, only?: readonly TableName[]): Batch | undefined {
     if (index >= this.count) return undefined;
-    return ndtimelineBatch(this.#recording, { run: this.#run, worker: this.rank, step: index, only, metadata: this.#metadata });
+    const about = { run: this.#run, worker: this.rank, step: index, only, metadata: this.#metadata };
+    return ndtimelineBatch(this.#recording, about, this.#shares);
   }
 }
 
@@ -97,6 +101,10 @@ class NdtimelineReader {
     const ops = this.#ops(ofTrack);
     const types = [...new Set([...ops.values()].flatMap((ofStep) => ofStep.map(({ type }) => type)))];
     if (ops.size === 0) throw new TraceError('no_events', 'Cannot read the timeline: none of its events is of a step of a worker');
+    if (workers.length * ops.size > limits.ndtimelineBatchesMax) {
+      const got = `${workers.length} workers in ${ops.size} steps`;
+      throw new TraceError('too_large', `Cannot read the timeline: workers times steps may be ${limits.ndtimelineBatchesMax}, got ${got}`);
+    }
     this.recording = { workers, types, steps: stepsOf(ops, workers) };
   }
 

@@ -11,7 +11,7 @@
 // Invariant: ends stay as they are, and no op begins before the worker's op before has ended.
 
 import type { MatchedCollective } from '../match/collective-matcher.ts';
-import { type NdtimelineOp, type NdtimelineWorker, ndtimelineMeetings } from './ndtimeline-recording.ts';
+import { type NdtimelineOp, type NdtimelineWorker, ndtimelineMeetings, spread } from './ndtimeline-recording.ts';
 
 /** Sides of one transfer that begin within so much of each other, ns, are drawn together. */
 const togetherNs = 20_000;
@@ -21,17 +21,14 @@ const chanceMax = 0.5;
 /** The ops of a step, with their waits where they were drawn without. */
 export function withWaits(ops: readonly NdtimelineOp[], workers: readonly NdtimelineWorker[]): readonly NdtimelineOp[] {
   const meetings = ndtimelineMeetings(ops, workers, new Map()).filter(({ op }) => op !== 'barrier');
-  const isTogether = ({ parts }: MatchedCollective): boolean => {
-    const entries = parts.map(({ entry }) => entry);
-    return Math.max(...entries) - Math.min(...entries) <= togetherNs;
-  };
+  const isTogether = ({ parts }: MatchedCollective): boolean => spread(parts.map(({ entry }) => entry)) <= togetherNs;
   if (meetings.filter(isTogether).length <= chanceMax * meetings.length) return ops;
   const before = new EndsBefore(ops, workers.length);
   const begins = new Map<string, number>();
   for (const { parts } of meetings) {
     // A drawn transfer may begin a little before the op before has ended: half of it never does.
     const free = parts.map(({ member, entry, exit }) => before.of(member, (entry + (exit ?? entry)) / 2));
-    const last = Math.max(...free.map((end) => end ?? Number.NEGATIVE_INFINITY));
+    const last = free.reduce<number>((most, end) => Math.max(most, end ?? most), Number.NEGATIVE_INFINITY);
     for (const [index, { member, entry, exit }] of parts.entries()) {
       const end = free[index];
       if (end !== undefined && end < last) begins.set(keyOf(member, entry, exit), end);
