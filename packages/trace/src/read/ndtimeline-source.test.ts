@@ -142,4 +142,25 @@ describe('what looks like a timeline', () => {
     expect(idle?.batch(0)?.tables.steps.length).toBe(0);
     expect(busy?.batch(0)?.tables.steps.length).toBe(1);
   });
+
+  it('may meet itself as often as a file can say, and a call of our own takes no more arguments than it may', () => {
+    const many = Array.from({ length: 200_000 }, (_, index) => {
+      return { name: 'optimizer-clip-main-grad', ph: 'X', pid: 0, tid: 0, ts: index, dur: 1, args: { step: 7, seq_id: 0 } };
+    });
+    const [first] = ndtimelineSources(read(JSON.stringify([...events(), ...many])), 'job');
+    expect(first?.batch(1)?.tables.spans.length).toBe(200_000);
+  });
+
+  it('is too large where its workers times its steps are', () => {
+    const named = Array.from({ length: 2000 }, (_, worker) => [
+      { name: 'process_name', ph: 'M', pid: worker, args: { name: `DP rank [${worker}]` } },
+      { name: 'thread_name', ph: 'M', pid: worker, tid: 0, args: { name: 'PP rank 0, TP rank 0, compute' } },
+    ]).flat();
+    const steps = Array.from({ length: 600 }, (_, step) => {
+      return { name: 'forward-compute', ph: 'X', pid: 0, tid: 0, ts: step, dur: 1, args: { step } };
+    });
+    expect(() => ndtimelineSources(read(JSON.stringify([...named, ...steps])), 'job')).toThrow(
+      'workers times steps may be 1048576, got 2000 workers in 600 steps',
+    );
+  });
 });
