@@ -186,6 +186,47 @@ test('publishes text for whoever listens, and says when the server is out of rea
   await listener.close();
 });
 
+test.each([
+  ['with more behind them', 5],
+  ['and nothing comes after them', 0],
+])('deliveries that reached nobody come again at once, %s, and are not called lost', async (_, more) => {
+  await using server = await startNatsServer();
+  using directory = temporaryDirectory();
+  const notices: string[] = [];
+  await using aggregator = await start(directory.path, server.url, { onNotice: (notice) => notices.push(notice) });
+  const rank = await connect({ servers: server.url });
+  // Another client of the same consumer takes some and answers nothing, as a fetch does that had ended.
+  const consumer = await rank.jetstream().consumers.get(streamName, `aggregator-${storeId(directory.path)}`);
+  const { created } = await consumer.info();
+  const stolen: number[] = [];
+  const stealing = (async () => {
+    for await (const message of await consumer.fetch({ max_messages: 3, expires: 5000 })) stolen.push(message.seq);
+  })();
+  let sequence = 0;
+  for (; stolen.length < 3 && sequence < 400; sequence++) await publish(rank, { sequence });
+  await stealing;
+  expect(stolen).toHaveLength(3);
+  for (const end = sequence + more; sequence < end; sequence++) await publish(rank, { sequence });
+  await waitUntil('all are stored', () => stored(aggregator) === sequence);
+  expectAll(aggregator, 1, sequence);
+  expect(notices).toEqual([]);
+  // Nobody waited until the server repeats them by itself.
+  expect((await consumer.info()).created).not.toBe(created);
+  await rank.close();
+});
+
+test('a service that is asked to end takes first what the stream holds', async () => {
+  await using server = await startNatsServer();
+  using directory = temporaryDirectory();
+  const rank = await connect({ servers: server.url });
+  const aggregator = await start(directory.path, server.url, { run: 'demo' });
+  for (let sequence = 0; sequence < 400; sequence++) await publish(rank, { sequence });
+  await aggregator[Symbol.asyncDispose]();
+  await using again = await startAggregator({ out: directory.path, run: 'demo' });
+  expectAll(again, 1, 400);
+  await rank.close();
+});
+
 test('a batch of another run than its subject is for is refused once and for all, told and counted', async () => {
   await using server = await startNatsServer();
   using directory = temporaryDirectory();

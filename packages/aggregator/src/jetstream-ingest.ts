@@ -101,6 +101,12 @@ export class JetStreamIngest {
   #redelivered = 0;
   /** The connection broke: the consumer must begin anew. */
   #broken = false;
+  /** The consumer's number of the message taken last: it counts its deliveries from 1. */
+  #delivered = 0;
+  /** Deliveries came to nobody, as when they met the end of the fetch that had asked for them: the consumer must begin anew, for it waits before it repeats them. */
+  #hasMissed = false;
+  /** Until when batches wait that were sent back, ms. */
+  #sentBackUntil = Number.NEGATIVE_INFINITY;
   /** The last stream sequence taken at two moments, ms: what was taken before the first is flushed by the server. */
   #flushed = 0;
   #taken = { sequence: 0, at: 0 };
@@ -164,8 +170,9 @@ export class JetStreamIngest {
     await Promise.race([connection.flush(), late]);
   }
 
-  /** Finishes the message in hand, sends its acknowledgement, disconnects. */
+  /** Takes what the stream holds now, for `natsDrainMsMax` at most; finishes the message in hand, sends its acknowledgement, disconnects. */
   async close(): Promise<void> {
+    await this.#drain();
     this.#stop.abort();
     this.#messages?.stop();
     await this.#consuming;
@@ -176,13 +183,29 @@ export class JetStreamIngest {
     await connection.close();
   }
 
+  /** Resolves when everything that the stream holds now is taken and acknowledged, or `natsDrainMsMax` is over: the next start reads on from there. */
+  async #drain(): Promise<void> {
+    const deadline = performance.now() + limits.natsDrainMsMax;
+    let last: number | undefined;
+    while (this.#manager !== undefined && !this.#broken && performance.now() < deadline) {
+      try {
+        last ??= (await this.#manager.streams.info(streamName)).state.last_seq;
+        const { ack_floor, num_pending, num_ack_pending } = await this.#manager.consumers.info(streamName, this.#durable);
+        if (num_pending + num_ack_pending === 0 || ack_floor.stream_seq >= last) return;
+      } catch {
+        // The consumer begins anew at this moment, or the server is gone.
+      }
+      await this.#delay(limits.natsDrainLookMs);
+    }
+  }
+
   async #consume(prepared: Consumer | undefined): Promise<void> {
     let consumer = prepared;
     let retryMs: number = limits.natsRetryMs;
     let said = '';
     while (!this.#stop.signal.aborted) {
       try {
-        if (this.#broken) consumer = undefined;
+        if (this.#broken || this.#hasMissed) consumer = undefined;
         consumer ??= await this.#prepare();
         await this.#fetch(consumer);
         if (this.#manager !== undefined && !this.#broken) await this.#upkeep.look(this.#manager);
@@ -205,17 +228,28 @@ export class JetStreamIngest {
     this.#messages = messages;
     if (this.#stop.signal.aborted) messages.stop();
     // After `stop` this still gives what has arrived: left alone, it would only be delivered again after ack_wait.
-    for await (const message of messages) this.#take(message);
+    let count = 0;
+    for await (const message of messages) {
+      this.#take(message);
+      count++;
+    }
+    if (count > 0 || performance.now() < this.#sentBackUntil || this.#stop.signal.aborted) return;
+    // All that was delivered is acknowledged or sent back, as far as it came.
+    if ((await consumer.info()).num_ack_pending > 0) this.#hasMissed = true;
   }
 
   #take(message: JsMsg): void {
     if (message.redelivered) this.#redelivered++;
     this.#note(message.seq);
-    this.#upkeep.took(message.seq);
+    if (message.info.deliverySequence !== this.#delivered + 1) this.#hasMissed = true;
+    this.#delivered = message.info.deliverySequence;
+    // What is missed was not deleted: it comes again, and this one after it.
+    if (!this.#hasMissed) this.#upkeep.took(message.seq);
     const taken = this.#options.ingest(message.data, message.subject);
     if (taken.result === 'unavailable') {
       this.#options.onNotice(`Batches wait in NATS: ${taken.reason}`);
       message.nak(limits.natsRetryMsMax);
+      this.#sentBackUntil = performance.now() + 2 * limits.natsRetryMsMax;
     } else if (taken.result === 'refused') {
       this.#options.onNotice(`A batch on "${message.subject}" was refused: ${taken.reason}`);
       message.term();
@@ -246,7 +280,8 @@ export class JetStreamIngest {
         filter_subject: this.#upkeep.filter,
       });
       this.#manager = manager;
-      this.#broken = false;
+      this.#broken = this.#hasMissed = false;
+      this.#delivered = 0;
       return await connection.jetstream().consumers.get(streamName, this.#durable);
     } catch (cause) {
       if (cause instanceof AggregatorError) throw cause;

@@ -109,6 +109,10 @@ export const aggregatorLimits = {
   natsFetchExpiresMs: 2000,
   natsAckPendingMax: 512,
   natsAckWaitMs: 30_000,
+  /** A service that ends reads what the stream holds for so long; the rest waits there for the next start. */
+  natsDrainMsMax: 5_000,
+  /** Between two looks at whether it has read all. */
+  natsDrainLookMs: 50,
   /** What a server acknowledged so long ago is on its disk; what is younger may be gone when it is killed, and is read again then. */
   natsFlushMs: 5_000,
   /** Between two looks at the stream: what went unread, and what everybody has read and may be purged. */
