@@ -125,8 +125,8 @@ export const liveMessageSchema = z.strictObject({
   runs: z.array(z.strictObject({ run: z.string(), worldSize: z.number().int().min(1), ranks: z.array(rankStatusSchema) })),
   /** Batches that could not be read, kept aside. */
   quarantined: z.number().int().min(0),
-  /** Batches that NATS deleted before this service could read them. */
-  expired: z.number().int().min(0),
+  /** Batches that NATS deleted before this service could read them; an older service does not say. */
+  expired: z.number().int().min(0).default(0),
 });
 
 export type RankMessage = z.infer<typeof rankMessageSchema>;
