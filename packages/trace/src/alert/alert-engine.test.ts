@@ -305,6 +305,19 @@ describe('ranks', () => {
     expect(job.engine.state().judged).toBe(3199);
   });
 
+  it('that are started again behind a clock that was set back go on, whatever their names say and whatever comes late of the life before', () => {
+    const job = new Job({ rules: { off: ['hang'] } }).run(100);
+    for (const rank of [0, 1, 2, 3]) job.lost.set(rank, { incarnation: '0000', isLatest: true });
+    job.wait(20_000);
+    job.engine.rank(2, { ...job.fact(2), incarnation: '0001', isLatest: false, ended: true }, job.nowMs);
+    job.wait(60_000);
+    expect(job.told).toEqual([]);
+    job.silent.add(2);
+    job.wait(40_000);
+    expect(job.kinds()).toEqual(['fired rank_stopped']);
+    expect(job.last()).toMatchObject({ ranks: [2] });
+  });
+
   it('that lose data are told, and resolved when nothing more is lost', () => {
     const job = new Job({ rules: { off: ['hang'] } }).run(100);
     job.lost.set(1, { dropped: 12 });
