@@ -256,13 +256,15 @@ describe('ranktrace serve', () => {
       expect((await started?.ended)?.code).toBe(0);
     };
     const written = (service: StartedCommand): string[] =>
-      [...service.output().matchAll(/run (\S+): ([\d ]+) events of (\d) ranks/g)].map(([, run, , lives]) => `${run} ${lives}`);
+      [...service.output().matchAll(/run (\S+): [\d ]+ events of 1 rank(?: in (\d) lives)? in/g)].map(
+        ([, run, lives = '1']) => `${run} ${lives}`,
+      );
     const first = startCommand(['serve', '--listen', '127.0.0.1:0', '--out', out]);
     await first.said('storing in');
     await rank(first, 'one');
     await first.said('run one:');
     await rank(first, 'one');
-    await first.said('of 2 ranks');
+    await first.said('in 2 lives');
     await rank(first, 'two');
     await first.said('run two:');
     first.child.kill('SIGTERM');
@@ -272,7 +274,7 @@ describe('ranktrace serve', () => {
     const second = startCommand(['serve', '--listen', '127.0.0.1:0', '--out', out]);
     await second.said('storing in');
     await rank(second, 'one');
-    await second.said('of 3 ranks');
+    await second.said('in 3 lives');
     second.child.kill('SIGTERM');
     expect((await second.ended).code).toBe(0);
     expect(written(second)).toEqual(['one 3']);

@@ -301,7 +301,7 @@ describe('a run of 900 steps with a fault in its middle', () => {
       /^ {2}straggler: rank 2 in forward: .*\n( {4}.*\n)* {4}alerted at step 331: steps are slower since step 300 \(open when the run was stored\)$/m,
     );
     expect(stdout).toMatch(
-      /^ {2}alert step_time at step 131: steps are slower·\[2J since step 100 \(over: steps are as fast as before\) \(rank 3 on node-b, phase forward\)$/m,
+      /^ {2}alert step_time at step 131: steps are slower\\u001b\[2J since step 100 \(over: steps are as fast as before\) \(rank 3 on node-b, phase forward\)$/m,
     );
     expect(stdout).toMatch(/^ {2}alert memory_growth: it grows \(open when the run was stored\)$/m);
     expect(stdout.match(/steps are slower since step 300/g)).toHaveLength(1);

@@ -58,12 +58,14 @@ export function reportData({ header, totals, summary, findings }: RunReport): un
   };
 }
 
+/** What follows a number of ranks: ` in 4 lives`, where some of them began more than once. */
+export const livesText = (ranks: number, lives: number): string => (lives === ranks ? '' : ` in ${lives} lives`);
+
 function headline({ header, totals }: RunReport): string {
   const events = totals.reduce((sum, { counts }) => sum + Object.values(counts).reduce((a, b) => a + b, 0), 0);
   const hosts = new Set(header.processes.map((process) => process.host)).size;
   const seen = new Set(header.processes.map(({ rank }) => rank)).size;
-  const lives = header.processes.length === seen ? '' : ` in ${header.processes.length} lives`;
-  const ranks = `${seen} of ${header.worldSize} ranks${lives}`;
+  const ranks = `${seen} of ${header.worldSize} ranks${livesText(seen, header.processes.length)}`;
   const isKnown = header.processes.every(({ hostUnknown }) => hostUnknown !== true);
   const where = isKnown ? ` on ${hosts} ${hosts === 1 ? 'host' : 'hosts'}` : '';
   return `run ${printable(header.run)}: ${ranks}${where}, ${formatCount(events)} events`;

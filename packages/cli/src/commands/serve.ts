@@ -21,6 +21,7 @@ import { abortOnInterrupt } from '../interrupt.ts';
 import { mergeAndReport } from '../merge-and-report.ts';
 import { complain, print, say } from '../output.ts';
 import { findPageDirectory } from '../page-directory.ts';
+import { livesText } from '../print-summary.ts';
 
 export interface ServeOptions {
   readonly listen: string;
@@ -156,9 +157,9 @@ class RunTraces {
       const report = await mergeAndReport(sources, path, [], signal);
       this.#failed.delete(run);
       const events = report.totals.reduce((sum, { counts }) => sum + Object.values(counts).reduce((a, b) => a + b, 0), 0);
-      say(
-        `run ${run}: ${formatCount(events)} events of ${new Set(report.totals.map(({ process }) => process.rank)).size} ranks in ${path} (${formatBytes(report.bytes)})`,
-      );
+      const seen = new Set(report.totals.map(({ process }) => process.rank)).size;
+      const ranks = `${seen} ${seen === 1 ? 'rank' : 'ranks'}${livesText(seen, report.totals.length)}`;
+      say(`run ${run}: ${formatCount(events)} events of ${ranks} in ${path} (${formatBytes(report.bytes)})`);
       for (const finding of report.findings) say(`run ${run}: ${finding.kind}: ${finding.text}`);
     } catch (error) {
       if (signal.aborted) {
