@@ -31,6 +31,11 @@ interface Exception {
 
 const exceptions: Readonly<Record<string, Exception>> = {
   'npm test': { reason: 'it is what runs this file' },
+  'npm run chaos -- --seed 1': { reason: '200 rounds take an hour', instead: 'npm run chaos -- --seed 1 --rounds 1' },
+  'npm run chaos -- --seed 1 --only broker,disk --how full --rounds 20 --json': {
+    reason: '20 rounds take minutes',
+    instead: 'npm run chaos -- --seed 1 --only broker,disk --how full --rounds 1 --json',
+  },
   'npm i @ranktrace/sdk': { reason: 'the packages are on no registry yet: test/install.test.ts installs their tarballs' },
   'npm i -D ranktrace': { reason: 'the same' },
   'npm i ../ranktrace/dist/ranktrace-sdk-0.1.0.tgz': { reason: 'test/install.test.ts runs it, in an empty folder' },
