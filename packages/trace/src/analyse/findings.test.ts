@@ -30,7 +30,7 @@ describe('findings', () => {
 
   it('name every way to lose data, with its number', () => {
     check(
-      [rankOf(0), rankOf(1, { missing: 1, dropped: { events: 2, batches: 3, arguments: 4, names: 5 }, late: 6 })],
+      [rankOf(0), rankOf(1, { missing: 4, dropped: { events: 2, batches: 3, arguments: 4, names: 5 }, late: 6 })],
       [
         'data_loss [1] rank 1: 1 batches missing in its sequence',
         'data_loss [1] rank 1: 2 events dropped because the ring or another bound was full, or a value was of the wrong type',

@@ -44,7 +44,8 @@ export function findCompleteness(header: TraceHeader, totals: readonly ProcessTo
   for (const { process, missing, dropped, late, crowded, ended, counts, recorded, pruned } of totals) {
     const { rank } = process;
     const lost = [
-      [missing, 'batches missing in its sequence', 'merge its spool as well, if that is left'],
+      // Those that it dropped itself are missing, too.
+      [Math.max(0, missing - dropped.batches), 'batches missing in its sequence', 'merge its spool as well, if that is left'],
       [
         dropped.events,
         'events dropped because the ring or another bound was full, or a value was of the wrong type',

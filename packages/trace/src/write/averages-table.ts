@@ -83,29 +83,25 @@ export function sortAverages<Row extends AveragesTableRow>(rows: readonly Row[],
   });
 }
 
-/** Names, shapes and frames of a row as they are printed: a line end in one would be a row of its own. */
-const printableRow = (row: AveragesTableRow): AveragesTableRow => ({
-  ...row,
-  key: printable(row.key),
-  inputShapes: printable(shapesText(row)),
-  stack: row.stack.map(printable),
-});
+// As they are printed: a line end in a name, a shape or a frame would be a row of its own.
+const nameOf = ({ key }: AveragesTableRow): string => printable(key);
+const framesOf = ({ stack }: AveragesTableRow): string[] => stack.map(printable);
 
 /** The table as text, with a line end after its last line; empty without rows. */
 export function averagesTable(averages: readonly AveragesTableRow[], options: AveragesTableOptions = {}): string {
   if (averages.length === 0) return '';
   const { rowLimit = 100, maxSrcColumnWidth = 75, maxNameColumnWidth = 55, maxShapesColumnWidth = 80, profileMemory = false } = options;
   const { header, timeUnit, device = 'CUDA', topLevelEventsOnly = false } = options;
-  const rows = (options.sortBy === undefined ? averages : sortAverages(averages, options.sortBy)).map(printableRow);
+  const rows = options.sortBy === undefined ? averages : sortAverages(averages, options.sortBy);
 
   const hasDeviceTime = rows.some((row) => row.selfDeviceTimeTotal > 0);
   const hasDeviceMemory = rows.some((row) => row.selfDeviceMemoryUsage > 0);
   const hasShapes = rows.some((row) => shapesText(row) !== '' && shapesText(row) !== '[]');
   const hasStack = rows.some((row) => row.stack.length > 0);
   const flopsScale = options.withFlops === true ? scaleOf(rows) : undefined;
-  const nameWidth = Math.min(longest(rows.map((row) => row.key)) + 4, maxNameColumnWidth);
+  const nameWidth = Math.min(longest(rows.map(nameOf)) + 4, maxNameColumnWidth);
   const shapesWidth = Math.min(longest(rows.map(shapesText)) + 4, maxShapesColumnWidth);
-  const sourceWidth = Math.min(longest(rows.flatMap((row) => row.stack)) + 4, maxSrcColumnWidth);
+  const sourceWidth = Math.min(longest(rows.flatMap(framesOf)) + 4, maxSrcColumnWidth);
 
   const selfCpu = total(rows.map((row) => row.selfCpuTimeTotal));
   const selfDevice = total(
@@ -114,7 +110,7 @@ export function averagesTable(averages: readonly AveragesTableRow[], options: Av
   const time = (micros: number): string => formatTime(micros, timeUnit);
 
   const columns: Column[] = [
-    { heading: 'Name', width: nameWidth, cell: (row) => cutName(row.key, maxNameColumnWidth) },
+    { heading: 'Name', width: nameWidth, cell: (row) => cutName(nameOf(row), maxNameColumnWidth) },
     plain('Self CPU %', (row) => formatShare(row.selfCpuTimeTotal, selfCpu)),
     plain('Self CPU', (row) => time(row.selfCpuTimeTotal)),
     plain('CPU total %', (row) => (row.isAsync ? '0' : formatShare(row.cpuTimeTotal, selfCpu))),
@@ -144,7 +140,7 @@ export function averagesTable(averages: readonly AveragesTableRow[], options: Av
   columns.push(plain('# of Calls', (row) => String(row.count)));
   if (hasShapes) columns.push({ heading: 'Input Shapes', width: shapesWidth, cell: (row) => shapesText(row).slice(0, shapesWidth) });
   if (hasStack) {
-    const cell = (row: AveragesTableRow): string => cutPath(row.stack[0] ?? '', sourceWidth);
+    const cell = (row: AveragesTableRow): string => cutPath(framesOf(row)[0] ?? '', sourceWidth);
     columns.push({ heading: 'Source Location', width: sourceWidth, isLeft: true, cell });
   }
   if (flopsScale !== undefined) {
@@ -166,7 +162,7 @@ export function averagesTable(averages: readonly AveragesTableRow[], options: Av
   for (const row of rowLimit < 0 ? listed : listed.slice(0, rowLimit)) {
     lines.push(format(columns.map((column) => column.cell(row))));
     if (!hasStack) continue;
-    for (const frame of row.stack.slice(1)) {
+    for (const frame of framesOf(row).slice(1)) {
       lines.push(format(columns.map((_, at) => (at === source ? cutPath(frame, sourceWidth) : ''))));
     }
     lines.push(format([]));
@@ -188,7 +184,7 @@ const plain = (heading: string, cell: Column['cell']): Column => ({ heading, wid
 const line = (cells: readonly string[]): string => cells.map((cell) => `${cell}  `).join('');
 
 const shapesText = ({ inputShapes }: AveragesTableRow): string => {
-  if (typeof inputShapes === 'string') return inputShapes;
+  if (typeof inputShapes === 'string') return printable(inputShapes);
   return `[${inputShapes.map((sizes) => `[${sizes.join(', ')}]`).join(', ')}]`;
 };
 
