@@ -269,7 +269,8 @@ test('keeps no process alive, and its children end with it: by itself, exit, SIG
   const run = (then: string, inWorker: boolean) => {
     const entry = join(folder, `program-${performance.now()}.mjs`);
     writeFileSync(entry, program(then));
-    return inWorker ? new Worker(entry) : spawn(process.execPath, [entry], { stdio: 'inherit' });
+    // Without the conditions of this process, by which packages are their sources.
+    return inWorker ? new Worker(entry, { execArgv: [] }) : spawn(process.execPath, [entry], { stdio: 'inherit' });
   };
   const ended = (party: { once(event: 'exit', listener: () => void): unknown }) =>
     new Promise<void>((resolve) => party.once('exit', () => resolve()));
