@@ -46,11 +46,12 @@ describe('ranktrace run', () => {
   });
 
   it('finishes the trace on Ctrl-C', async () => {
-    const command = recording(`if (step === 25) console.log('25 steps of rank', process.env.RANK);`);
+    // Long enough for shippers to have started on a busy machine: a signal before that ships nothing (docs/data-loss.md).
+    const command = recording(`if (step === 500) console.log('500 steps of rank', process.env.RANK);`);
     const run = startCommand(['run', '--ranks', '2', '--name', 'interrupted', '--out', directory, '--json', ...command], {
       RANKTRACE_OVERHEAD_BUDGET: '1',
     });
-    await Promise.all([run.said('25 steps of rank 0'), run.said('25 steps of rank 1')]);
+    await Promise.all([run.said('500 steps of rank 0'), run.said('500 steps of rank 1')]);
     run.child.kill('SIGINT');
     const { stdout, code, stderr } = await run.ended;
     expect(stderr).toContain('stopping the ranks; the trace follows');
@@ -96,7 +97,7 @@ describe('ranktrace run', () => {
       const prof = profile().start();
       for (let step = 0; ; step++) {
         prof.step();
-        await new Promise((resolve) => setTimeout(resolve, 5));
+        await new Promise((resolve) => setTimeout(resolve, 50));
         if (process.env.RANK === '1' && step === 50) process.exit(9);
       }`;
     const command = ['--', process.execPath, '--input-type=module', '-e', program];
