@@ -21,7 +21,7 @@ was recorded is what is stored and what is counted as lost, span by span. 200 ro
   --jobs J     rounds at a time (1)
   --json       a line of JSON for each round
 
-Exit code 1 when a round failed: its line names the folder with its plan, logs and files. 2 for options that do not exist.
+Exit code 1 when a round failed: its line names the folder with its plan, logs and files. 2 for options that do not exist, 130 after Ctrl-C.
 `;
 
 /** Runs the program with these arguments; gives its exit code. */
@@ -42,9 +42,18 @@ export async function main(args: readonly string[]): Promise<number> {
   const folder = mkdtempSync(join(tmpdir(), 'ranktrace-chaos-'));
   const results: RoundResult[] = [];
   const waiting = [...rounds];
+  let isInterrupted = false;
+  const interrupt = (): void => {
+    isInterrupted = true;
+    waiting.length = 0;
+    console.error('chaos: ends with the rounds that are running (Ctrl-C again to end at once)');
+  };
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, interrupt);
   const worker = async (): Promise<void> => {
     for (let round = waiting.shift(); round !== undefined; round = waiting.shift()) {
       const result = await playRound(planRound(seed, round, cells), folder);
+      // A terminal's Ctrl-C ends the parts of a round, too: that says nothing of them.
+      if (isInterrupted && result.folder !== undefined) continue;
       results.push(result);
       console.log(json ? JSON.stringify(result) : roundLine(result, results.length, rounds.length));
       for (const line of json ? [] : failureLines(result, options.filters)) console.log(line);
@@ -54,7 +63,7 @@ export async function main(args: readonly string[]): Promise<number> {
   const failed = results.filter(({ folder }) => folder !== undefined).length;
   if (!json) console.log(`\n${table(results)}\n\n${results.length - failed} passed, ${failed} failed`);
   if (failed === 0) rmSync(folder, { recursive: true });
-  return failed === 0 ? 0 : 1;
+  return failed > 0 ? 1 : isInterrupted ? 130 : 0;
 }
 
 interface Options {
