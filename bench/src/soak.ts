@@ -16,7 +16,7 @@ import { fileURLToPath } from 'node:url';
 import { deflateRawSync } from 'node:zlib';
 import { batchId, batchSubject, encodeBatch, streamName } from '@ranktrace/protocol';
 import { ClusterSimulation } from '@ranktrace/trace';
-import { connect, type NatsConnection } from 'nats';
+import { type ConsumerInfo, connect, type NatsConnection } from 'nats';
 import type { Browser } from 'playwright-core';
 import { findProgram } from '../../test/setup/real-programs.mjs';
 import { heapBytes, launchChromium, type MeasuredTab, openTab } from './chromium.ts';
@@ -112,7 +112,7 @@ interface Around {
   readonly tab: MeasuredTab | undefined;
 }
 
-/** What is measured of processes and files while the job runs. */
+/** Memory, CPU time and folder sizes, sampled while the job runs. */
 class Watch {
   readonly #processes: Readonly<Record<string, ChildProcess>>;
   readonly #around: Around;
@@ -269,7 +269,7 @@ interface StatusRank {
   readonly dropped: { readonly batches: number; readonly events: number };
 }
 
-/** What the service had still to store, and what it says is lost, once it has all. */
+/** The batches that the service had yet to store, and those that it says are lost, once it has all. */
 async function left(client: NatsConnection, address: string, sent: number): Promise<{ waiting: number; lost: number }> {
   const status = async (): Promise<{ stored: number; lost: number }> => {
     const { runs, quarantined } = (await (await fetch(`http://${address}/status`)).json()) as {
@@ -283,8 +283,9 @@ async function left(client: NatsConnection, address: string, sent: number): Prom
   const waiting = sent - (await status()).stored;
   const manager = await client.jetstreamManager();
   const isWaiting = async (): Promise<boolean> => {
-    const consumers = await manager.consumers.list(streamName).next();
-    return consumers.some(({ num_pending, num_ack_pending }) => num_pending + num_ack_pending > 0);
+    // Servers list a consumer that is being made or deleted as null.
+    const consumers: readonly (ConsumerInfo | null)[] = await manager.consumers.list(streamName).next();
+    return consumers.some((one) => one === null || one.num_pending + one.num_ack_pending > 0);
   };
   // The real ranks go on meanwhile: the simulated ones' batches are what counts.
   while ((await status()).stored < sent && (await isWaiting())) await setTimeout(200);

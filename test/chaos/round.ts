@@ -4,7 +4,7 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { streamName } from '@ranktrace/protocol';
-import { connect } from 'nats';
+import { type ConsumerInfo, connect } from 'nats';
 import { type Account, balance } from './account.ts';
 import { play } from './faults.ts';
 import type { Plan } from './matrix.ts';
@@ -99,8 +99,9 @@ async function allTaken(stage: Stage): Promise<void> {
     const manager = await connection.jetstreamManager();
     const deadline = performance.now() + patienceMs;
     for (;;) {
-      const consumers = await manager.consumers.list(streamName).next();
-      const left = consumers.reduce((sum, { num_pending, num_ack_pending }) => sum + num_pending + num_ack_pending, 0);
+      // Servers list a consumer that is being made or deleted as null.
+      const consumers: readonly (ConsumerInfo | null)[] = await manager.consumers.list(streamName).next();
+      const left = consumers.reduce((sum, one) => sum + (one === null ? 1 : one.num_pending + one.num_ack_pending), 0);
       if (consumers.length > 0 && left === 0) return;
       if (performance.now() > deadline) throw new Error(`the aggregator left ${left} batches in the stream for ${patienceMs} ms`);
       await setTimeout(50);

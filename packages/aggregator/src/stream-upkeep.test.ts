@@ -1,12 +1,13 @@
 // The stream of batches on a real server that is smaller than what is sent through it.
 
 import { join } from 'node:path';
-import { batchId, batchSubject, runBatchSubjects, runInbox, streamName } from '@ranktrace/protocol';
+import { batchId, batchSubject, batchSubjects, runBatchSubjects, runInbox, streamName } from '@ranktrace/protocol';
 import { AckPolicy, type ConnectionOptions, connect, type NatsConnection } from 'nats';
 import { expect, test } from 'vitest';
 import { startNatsCluster, startNatsServer } from '../../../test/setup/nats-server.ts';
 import type { NatsConnectOptions } from './jetstream-ingest.ts';
 import { type Aggregator, startAggregator } from './service.ts';
+import { StreamUpkeep } from './stream-upkeep.ts';
 import { type BatchShape, makeBatch, makeHeader } from './testing/make-batch.ts';
 import { temporaryDirectory } from './testing/temporary-directory.ts';
 import { waitUntil } from './testing/wait-until.ts';
@@ -40,6 +41,13 @@ async function start(out: string, url: string, options: { run?: string; stream?:
 
 const stored = ({ aggregator }: Told): number =>
   aggregator.status().runs.reduce((sum, { ranks }) => sum + ranks.reduce((of, { batches }) => of + batches, 0), 0);
+
+/** A service has stored the first batch, and is gone. */
+async function storeFirst(out: string, url: string, rank: NatsConnection): Promise<void> {
+  await using reader = await start(out, url);
+  await publish(rank, { sequence: 0 });
+  await waitUntil('the first is stored', () => stored(reader) === 1);
+}
 
 test('the stream is bounded below what the server has room for, with the copies that were asked for', async () => {
   await using server = await startNatsServer(small);
@@ -109,6 +117,34 @@ test('what every reader has acknowledged is purged, and what one of them has not
   await waitUntil('all are purged', async () => (await stream(rank)).state.messages === 0, patience);
   expect(reader.aggregator.status().expired).toBe(0);
   await rank.close();
+});
+
+test('looks go well while consumers are made and deleted, which a server lists as null then', { timeout: 2 * patience }, async () => {
+  await using server = await startNatsServer();
+  // A server answers the requests of one connection one after the other.
+  const [looking, changing] = [await connect({ servers: server.url }), await connect({ servers: server.url })];
+  const manager = await looking.jetstreamManager();
+  await manager.streams.add({ name: streamName, subjects: [batchSubjects] });
+  const { consumers } = await changing.jetstreamManager();
+  let nulls = 0;
+  const comeAndGo = async (name: string): Promise<void> => {
+    while (nulls < 20) {
+      await consumers.add(streamName, { durable_name: name, ack_policy: AckPolicy.Explicit });
+      await consumers.delete(streamName, name);
+    }
+  };
+  const coming = Promise.all(Array.from({ length: 8 }, (_, at) => comeAndGo(`reader-${at}`)));
+  const notices: string[] = [];
+  while (nulls < 20) {
+    const listed: readonly unknown[] = await manager.consumers.list(streamName).next();
+    nulls += listed.filter((one) => one === null).length;
+    const upkeep = new StreamUpkeep({ durable: 'ours', onNotice: (notice) => notices.push(notice) });
+    await upkeep.look(manager);
+  }
+  await coming;
+  expect(notices).toEqual([]);
+  await looking.close();
+  await changing.close();
 });
 
 test('a reader of one run purges that run alone', { timeout: 2 * patience }, async () => {
@@ -185,11 +221,7 @@ test('batches that the stream deleted before they were read are counted and told
   await using server = await startNatsServer();
   using directory = temporaryDirectory();
   const rank = await connect({ servers: server.url });
-  {
-    await using reader = await start(directory.path, server.url);
-    await publish(rank, { sequence: 0 });
-    await waitUntil('the first is stored', () => stored(reader) === 1);
-  }
+  await storeFirst(directory.path, server.url, rank);
   for (let sequence = 1; sequence <= 90; sequence++) await publish(rank, { sequence });
   const manager = await rank.jetstreamManager();
   // As its age would.
@@ -208,11 +240,7 @@ test('… and when nothing is left to be read', { timeout: 2 * patience }, async
   await using server = await startNatsServer();
   using directory = temporaryDirectory();
   const rank = await connect({ servers: server.url });
-  {
-    await using reader = await start(directory.path, server.url);
-    await publish(rank, { sequence: 0 });
-    await waitUntil('the first is stored', () => stored(reader) === 1);
-  }
+  await storeFirst(directory.path, server.url, rank);
   for (let sequence = 1; sequence <= 9; sequence++) await publish(rank, { sequence });
   await (await rank.jetstreamManager()).streams.update(streamName, { max_age: 1e9, duplicate_window: 1e9 });
   await waitUntil('all are too old', async () => (await stream(rank)).state.messages === 0, patience);

@@ -23,7 +23,7 @@ import {
 import { AggregatorError, messageOf } from './errors.ts';
 import { aggregatorLimits as limits } from './limits.ts';
 
-/** What the client tells of one consumer. */
+/** The part of a consumer's state that upkeep looks at. */
 interface ConsumerState {
   readonly name: string;
   readonly config: {
@@ -40,7 +40,8 @@ export interface JetStreamManager {
   readonly streams: StreamManager & {
     purge(name: string, options: { seq: number; filter?: string }): Promise<unknown>;
   };
-  readonly consumers: { list(stream: string): AsyncIterable<ConsumerState> };
+  /** Servers list a consumer that is being made or deleted as null. */
+  readonly consumers: { list(stream: string): AsyncIterable<ConsumerState | null> };
 }
 
 export interface StreamUpkeepOptions {
@@ -153,7 +154,7 @@ export class StreamUpkeep {
     }
   }
 
-  /** What is below `first` and was not read is gone. */
+  /** Messages below `first` that were not read are gone. */
   #reach(first: number): void {
     // An empty stream that never held a batch begins at 0.
     const next = Math.max(1, this.#next ?? first);
@@ -171,7 +172,10 @@ export class StreamUpkeep {
   /** The sequence up to which every reader of what we read has acknowledged all. `last`: of the stream, before the readers are asked. */
   async #readByAll({ consumers }: JetStreamManager, last: number): Promise<number> {
     let [floor, isOurs, count] = [last, false, 0];
-    for await (const { name, config, ack_floor, num_ack_pending, num_pending } of consumers.list(streamName)) {
+    for await (const consumer of consumers.list(streamName)) {
+      // It may be a reader, of which nothing is known now.
+      if (consumer === null) return 0;
+      const { name, config, ack_floor, num_ack_pending, num_pending } = consumer;
       if (++count > limits.natsReadersMax) throw new Error(`it has more than ${limits.natsReadersMax} readers`);
       const { filter_subject = batchSubjects } = config;
       if (name === this.#options.durable) isOurs = true;
