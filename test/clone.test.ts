@@ -4,6 +4,7 @@
 // order of the page, after the files that the page shows; a part of a line between `&&` that ran before is not run again. `exceptions`
 // says which command cannot run as typed, why, and what runs in its stead. A command that fails, and is no exception, fails the test.
 
+import { spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -11,7 +12,7 @@ import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { filesBelow, read } from './repository/source-files.ts';
 import { commandsOf, pageBlocks } from './setup/page-blocks.ts';
-import { repository } from './setup/ranktrace-command.ts';
+import { repository, type StartedCommand } from './setup/ranktrace-command.ts';
 import { interrupt, printedBy, runTyped, startTyped } from './setup/typed-commands.ts';
 
 const minute = 60_000;
@@ -189,7 +190,7 @@ function writePageFiles(page: string): void {
 async function runUntil(until: string, line: string): Promise<void> {
   const command = startTyped(line, { cwd: clone });
   try {
-    await command.said(until);
+    await inTime(command, command.said(until), `"${until}"`);
     const address = command.output().match(/http:\/\/[^\s,]+/)?.[0];
     // An address with a token is answered with a cookie, and with where the page is.
     const { status } = await fetch(address ?? '', { redirect: 'manual' });
@@ -197,6 +198,18 @@ async function runUntil(until: string, line: string): Promise<void> {
   } finally {
     interrupt(command);
     // npx answers the signal, too, so its exit code says nothing about the command.
-    await command.ended;
+    await inTime(command, command.ended, 'its end');
   }
+}
+
+/** Fails in good time, with what the command has said, and what of its process group is left. */
+async function inTime<T>({ child, output }: StartedCommand, promise: Promise<T>, what: string): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => {
+      const { stdout } = spawnSync('ps', ['-o', 'pid,ppid,stat,time,wchan:24,args', '--no-headers', '-g', `${child.pid}`]);
+      reject(new Error(`Waited 4 minutes for ${what}. It said:\n${output()}\nIts processes:\n${stdout}`));
+    }, 4 * minute);
+  });
+  return await Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }
