@@ -100,7 +100,7 @@ describe('the judge', () => {
   });
 });
 
-/** Of one fault alone, and brief. */
+/** A round of one fault alone, and brief. */
 function planOf(cell: Cell): ReturnType<typeof planRound> {
   const plan = planRound(1, targets.indexOf(cell.target), [cell]);
   const [fault] = plan.faults;

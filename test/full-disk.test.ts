@@ -68,7 +68,7 @@ test.for([
   expect(spansOf(events)).toBeLessThan(40_000);
   const [, lost = ''] = /batches lost in all: (\d+)/.exec(output) ?? [];
   const finding = (what: string): string | undefined => findings.find((text) => text.includes(what));
-  // What found no room when the process ended is known as missing alone.
+  // A batch that found no room when the process ended is known as missing alone.
   const told = ['batches dropped', 'batches missing'].map((what) => Number(/: (\d+) batches/.exec(finding(what) ?? '')?.[1] ?? 0));
   expect(
     told.reduce((sum, count) => sum + count),

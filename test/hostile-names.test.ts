@@ -23,7 +23,7 @@ const evilFile = `evil\u001b[31m\nFORGED\u202e`;
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-names-'));
 const at = (...names: string[]): string => join(directory, ...names);
 
-/** What only a terminal reads: everything but our line ends. A forged line stands at the beginning of one. */
+/** Characters that only a terminal reads: all controls but our line ends. A forged line stands at the beginning of one. */
 function expectHarmless({ stdout, stderr }: Pick<CommandResult, 'stdout' | 'stderr'>, what: string): void {
   for (const text of [stdout, stderr]) {
     // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for.
@@ -320,7 +320,7 @@ it('there is a case for every command of the program', async () => {
 describe('a hostile name is text on stdout and stderr', () => {
   it.each(Object.keys(commands))('ranktrace %s', async (name) => {
     await commands[name]?.();
-    // What commander itself quotes.
+    // Words that commander itself quotes.
     for (const args of [
       [name, `--${evil}`],
       [name, 'x', 'y', evil, `--bad ${evil}`],

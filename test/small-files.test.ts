@@ -34,7 +34,7 @@ function described(uuid: number, name: Buffer): Buffer {
 const refused = /^ranktrace: "[^\n]*": Cannot read the trace: it must fit in \d+ MiB of memory, [^\n]*--memory 8G allows more\n$/;
 const value = /one value may have \d+ bytes, got more\n$/;
 
-/** What it is of, its file's name, its bytes, and what is said of it; undefined: it is read. */
+/** Kind, file name, bytes, and the error that is said of it; undefined: it is read. */
 const files: readonly (readonly [what: string, name: string, bytes: () => Buffer, said: RegExp | undefined])[] = [
   ['15 million spans', 'spans.json.gz', () => repeated(`{"ph":"X","name":"a",${place},"dur":1}`, 15e6), refused],
   ['as many spans as fit', 'fitting.json.gz', () => repeated(`{"ph":"X","name":"a",${place},"dur":1}`, 2.2e6), undefined],

@@ -1,4 +1,4 @@
-// What is published, file by file: the license of ours, those of the code of others that was bundled, and nothing that only tests need.
+// The published packages, file by file: the license of ours, those of the code of others that was bundled, and nothing that only tests need.
 
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -69,7 +69,7 @@ describe('licenses of the code of others', () => {
     readonly devDependencies?: Readonly<Record<string, string>>;
   }
   const manifestAt = (path: string): Manifest => JSON.parse(readFileSync(join(repository, path, 'package.json'), 'utf8')) as Manifest;
-  /** What a package declares and does not install beside it is inside; tools that build it are not. */
+  /** A dependency that a package declares and does not install is inside it; tools that build it are not. */
   const bundled = (rooms: readonly string[], outside: readonly string[]): readonly string[] => {
     const declared = rooms.flatMap((room) => {
       const { dependencies, devDependencies } = manifestAt(`packages/${room}`);

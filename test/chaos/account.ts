@@ -14,7 +14,7 @@ const tailMsStated = 220;
 /** …of a shipper that gets its turn. On a machine that gives a thread its turn late, as the steps' own timers show, that much more. */
 const tailTurns = 5;
 
-/** Of one life, as `merge --json` and `report --json` tell it. */
+/** The counts of one life, as `merge --json` and `report --json` tell them. */
 interface ToldLife {
   readonly rank: number;
   readonly pid: number;
@@ -50,7 +50,7 @@ export async function balance(stage: Stage, status: readonly StatusRank[]): Prom
   const store = join(stage.store, runName);
   const spool = join(stage.spool, runName);
   const trace = join(stage.folder, 'trace.json');
-  // Of what is nowhere there is no folder.
+  // A run that is stored nowhere has no folder.
   const inputs = [store, spool].filter((path) => hasBatches(path));
   const merged = await told(['merge', ...inputs, '-o', trace, '--json']);
   const reported = await told(['report', ...inputs, '--json']);
@@ -175,7 +175,7 @@ function checkStatus(status: readonly StatusRank[], stored: Told, stage: Stage, 
   }
 }
 
-/** What the service wrote is what its store gives, to the byte. */
+/** The trace that the service wrote is the one that its store gives, to the byte. */
 function checkSameTrace(stage: Stage, store: string, wrong: string[]): void {
   const live = readFileSync(join(store, 'trace.pftrace'));
   if (!live.equals(readFileSync(join(stage.folder, 'again.pftrace'))))

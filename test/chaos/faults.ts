@@ -1,4 +1,4 @@
-// What each fault of the matrix does to a stage, and how it is healed.
+// How each fault of the matrix breaks a stage, and how it is healed.
 
 import { type ChildProcess, execFileSync } from 'node:child_process';
 import { readdirSync, writeFileSync } from 'node:fs';

@@ -73,7 +73,7 @@ interface Options {
   readonly how: readonly string[];
   readonly jobs: number;
   readonly json: boolean;
-  /** What a failed round must be started with, too. */
+  /** Options that a failed round must be started with, too. */
   readonly filters: string;
 }
 

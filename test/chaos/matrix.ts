@@ -1,4 +1,4 @@
-// What can fail in a round, and how: the matrix of faults, which cells of it make sense, and the plan that a seed makes.
+// The matrix of faults, of which cells make sense, and the plan of a round that a seed makes.
 //
 // Invariant: a plan depends on (seed, round, the cells that were asked for, what this machine allows) alone, so that one round can be played again.
 
@@ -15,7 +15,7 @@ export interface Fault {
   readonly how: How;
   /** Which rank, where it is one; also the one that a network or clock fault is about. */
   readonly rank: number;
-  /** What of the target: of a full rank `ring` or `descriptors`, of the disk `spool` or `store`, of the network and the clock `ranks` or `aggregator`. */
+  /** The part of the target: of a full rank `ring` or `descriptors`, of the disk `spool` or `store`, of the network and the clock `ranks` or `aggregator`. */
   readonly part: 'ring' | 'descriptors' | 'spool' | 'store' | 'ranks' | 'aggregator';
   /** From when all ranks are at work. */
   readonly afterMs: number;
@@ -66,7 +66,7 @@ export interface Cell {
 
 export const cellName = ({ target, how }: Cell): string => `${target} × ${how}`;
 
-/** What this machine lets a round do. */
+/** The faults that this machine lets a round use. */
 export interface Machine {
   /** tmpfs can be mounted, so that a disk can be full. */
   readonly mounts: boolean;

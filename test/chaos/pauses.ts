@@ -1,11 +1,11 @@
-// What stopped, and for how long: steps of ranks that no fault holds, answers of a service that no fault holds.
+// The longest pauses: of steps of ranks that no fault holds, of answers of a service that no fault holds.
 //
 // A machine that is busy stops everybody. So a watch of our own stops with it, and what it lost at most is taken off each pause.
 
 import { setTimeout } from 'node:timers/promises';
 import { type Life, monotonicMs, type Stage, type Window } from './stage.ts';
 
-/** What docs/data-loss.md states: no step, and no answer to `/healthz`, waits longer for a fault elsewhere. */
+/** As docs/data-loss.md states: no step, and no answer to `/healthz`, waits longer for a fault elsewhere. */
 export const pauseMsMax = { step: 5000, health: 10_000 } as const;
 
 /** A process that was held needs a moment to be itself again. */

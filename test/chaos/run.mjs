@@ -1,4 +1,4 @@
-// What `npm run chaos` runs: main.ts, which Node 20 cannot load by itself, through the same transformation as the tests.
+// Runs main.ts for `npm run chaos`: Node 20 cannot load it by itself, so it goes through the same transformation as the tests.
 
 import { fileURLToPath } from 'node:url';
 import { runnerImport } from 'vite';

@@ -49,7 +49,7 @@ export interface Dropped {
   readonly batches: number;
 }
 
-/** Of one rank, as `/status` tells it. */
+/** One rank, as `/status` tells of it. */
 export interface StatusRank {
   readonly rank: number;
   readonly incarnation: string;
@@ -69,7 +69,7 @@ export interface Window {
 /** CLOCK_MONOTONIC, which all processes of the host have in common, ms. */
 export const monotonicMs = (): number => Number(process.hrtime.bigint() / 1000n) / 1000;
 
-/** What this machine lets a stage do, found by doing it. */
+/** The faults that this machine lets a stage use, found by trying them. */
 export function thisMachine(): Machine {
   const works = (command: string, ...args: readonly string[]): boolean => {
     const { status } = spawnSync(command, args, { stdio: 'ignore' });
@@ -88,7 +88,7 @@ export class Stage implements AsyncDisposable {
   readonly services: StartedCommand[] = [];
   /** When which fault was there; one that lasts ends with `until` undefined. */
   readonly windows: Window[] = [];
-  /** Of faults that last until the ranks have ended. */
+  /** They heal the faults that last until the ranks have ended. */
   readonly healers: (() => void)[] = [];
   readonly #mounted: string[] = [];
   #broker: NatsServer | undefined;

@@ -1,4 +1,4 @@
-// What the event loop calls: timers, sockets, clients. An error there is nobody's answer: thrown, or rejected with and not awaited, it would end the
+// Calls that the event loop makes: timers, sockets, clients. An error there is nobody's answer: thrown, or rejected with and not awaited, it would end the
 // service. So each such call goes through here; a test holds the code to it.
 
 import { messageOf } from './errors.ts';

@@ -54,7 +54,7 @@ test('the life that came last is the one that goes on, though its clock was set 
     const { ingest, live, stores } = pipeline;
     for (let sequence = 0; sequence < 3; sequence++) ingest(makeBatch({ incarnation: '0009', pid: 1, sequence }));
     for (let sequence = 0; sequence < 2; sequence++) ingest(makeBatch({ incarnation: '0004', pid: 2, sequence }));
-    // What was on its way changes nothing.
+    // A batch that was on its way changes nothing.
     ingest(makeBatch({ incarnation: '0009', pid: 1, sequence: 3 }));
     const told = { rank: 0, incarnation: '0004', step: 1, batches: 6, missing: 0 };
     expect(live.status().runs[0]?.ranks).toMatchObject([told]);
@@ -74,7 +74,7 @@ test('the life that came last is the one that goes on, though its clock was set 
 test('losses that a sender counted are those that status and trace say, whatever came of its batches', async () =>
   withPipeline(async ({ ingest, live, stores }) => {
     const dropped = (events: number, batches: number) => ({ events, arguments: 2 * events, names: 3 * events, batches });
-    // Of the first life, the batch that told of the most came before one that tells less (another client's), and two are missing.
+    // In the first life, the batch that told of the most came before one that tells less (another client's), and two are missing.
     ingest(makeBatch({ sequence: 0, dropped: dropped(1, 0) }));
     ingest(makeBatch({ sequence: 3, dropped: dropped(7, 2) }));
     ingest(makeBatch({ sequence: 4, dropped: dropped(5, 1), last: true }));

@@ -243,7 +243,7 @@ export class JetStreamIngest {
     this.#note(message.seq);
     if (message.info.deliverySequence !== this.#delivered + 1) this.#hasMissed = true;
     this.#delivered = message.info.deliverySequence;
-    // What is missed was not deleted: it comes again, and this one after it.
+    // The missed message was not deleted: it comes again, and this one after it.
     if (!this.#hasMissed) this.#upkeep.took(message.seq);
     const taken = this.#options.ingest(message.data, message.subject);
     if (taken.result === 'unavailable') {

@@ -7,7 +7,7 @@ import { InvalidArgumentError, Option } from 'commander';
 import { CliError } from './errors.ts';
 import { sizeIn } from './retention-options.ts';
 
-/** What commander gives of `streamOptions`. */
+/** `streamOptions` as commander parses them. */
 export interface StreamArguments {
   readonly streamMax?: number;
   readonly streamReplicas?: number;

@@ -58,7 +58,7 @@ export function reportData({ header, totals, summary, findings }: RunReport): un
   };
 }
 
-/** What follows a number of ranks: ` in 4 lives`, where some of them began more than once. */
+/** Follows a number of ranks: ` in 4 lives`, where some of them began more than once. */
 export const livesText = (ranks: number, lives: number): string => (lives === ranks ? '' : ` in ${lives} lives`);
 
 function headline({ header, totals }: RunReport): string {

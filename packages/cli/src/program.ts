@@ -417,7 +417,7 @@ Exit codes: 0 ok, 1 a finding or a failed check, 2 bad usage or input; run passe
 Example:
   ranktrace run --ranks 4 -- node train.js`;
 
-/** What commander found wrong: one line, which quotes what was typed, and below it which name may have been meant. */
+/** An error of commander's: one line that quotes what was typed, and below it the name that may have been meant. */
 function sayUsage(text: string): void {
   const [, message = text, suggestion = ''] = /^error: ([\s\S]*?)(?:\n(\(Did you mean [^\n]*\)))?\n$/.exec(text) ?? [];
   say(message);

@@ -12,7 +12,7 @@
 import { limits } from './limits.ts';
 import { batchSubjects, streamName } from './subjects.ts';
 
-/** What an operator may choose of the stream. */
+/** The bounds of the stream that an operator may choose. */
 export interface StreamOptions {
   /** Bytes that it may hold; then the oldest batches go, read or not. Default: as many as the server has room for, up to `streamBytesMax`. */
   readonly bytesMax?: number | undefined;
@@ -20,7 +20,7 @@ export interface StreamOptions {
   readonly replicas?: number | undefined;
 }
 
-/** What of a stream's configuration is ours to say. */
+/** The settings of a stream that ranktrace owns. */
 export interface StreamConfig {
   readonly name: string;
   readonly subjects: string[];

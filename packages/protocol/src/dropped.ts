@@ -7,10 +7,10 @@ const counters = ['events', 'arguments', 'names', 'batches'] as const satisfies 
 /** Nothing is lost. */
 export const noneDropped: Dropped = { events: 0, arguments: 0, names: 0, batches: 0 };
 
-/** Of one life, told by two of its batches in any order. */
+/** Joins the counts that two batches of one life tell, in any order. */
 export const mostDropped = (a: Dropped, b: Dropped): Dropped => joined(a, b, Math.max);
 
-/** Of two lives. */
+/** Adds the counts of two lives. */
 export const sumDropped = (a: Dropped, b: Dropped): Dropped => joined(a, b, (one, other) => one + other);
 
 function joined(a: Dropped, b: Dropped, join: (a: number, b: number) => number): Dropped {

@@ -24,7 +24,7 @@ export const limits = {
   /** How long JetStream keeps a batch that an aggregator has not read: it may be away for so long. */
   streamAgeMsMax: 24 * 3600 * 1000,
   /**
-   * What the stream holds at most, unless an operator says otherwise: at 4 MB a second of 64 ranks, 49 minutes of batches that nobody read. Its halves are no
+   * The most that the stream holds, unless an operator says otherwise: at 4 MB a second of 64 ranks, 49 minutes of batches that nobody read. Its halves are no
    * sizes that people give a server, so the first one that a server takes is below its `max_file`.
    */
   streamBytesMax: 11 * 1024 * 1024 * 1024,

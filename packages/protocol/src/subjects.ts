@@ -18,7 +18,7 @@ export const streamName = 'RANKTRACE';
 export const batchSubjects = 'ranktrace.v1.*.batch.*';
 
 export const batchSubject = (run: string, rank: number): string => `ranktrace.v1.${checkRunName(run)}.batch.${rank}`;
-/** Of all ranks of a run. */
+/** The batches of all ranks of a run. */
 export const runBatchSubjects = (run: string): string => `ranktrace.v1.${checkRunName(run)}.batch.*`;
 export const clockSubject = (run: string): string => `ranktrace.v1.${checkRunName(run)}.clock`;
 export const clockSubjects = 'ranktrace.v1.*.clock';

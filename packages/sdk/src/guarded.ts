@@ -3,7 +3,7 @@
 // Unguarded it would end the training process, or the shipper's thread and with it recording, and nearly any of it may throw: without a free file
 // descriptor `process.memoryUsage.rss()` does. So every callback goes through here; a test reads the sources and finds the one that does not.
 //
-// What was told is kept per thread and is no argument: a callback that fails must not depend on having been handed a way to say so.
+// The way to tell is kept per thread and is no argument: a callback that fails must not depend on having been handed one.
 
 import { writeSync } from 'node:fs';
 import { printable } from '@ranktrace/protocol';

@@ -1,4 +1,5 @@
 // Recorder, ring, drain and builder together, with a clock set by hand: what a program does is what its batches say.
+// Over 500 lines because each case is one program and all of its batches, and all cases share one recorder and one clock.
 
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { deflateRawSync, inflateRawSync } from 'node:zlib';

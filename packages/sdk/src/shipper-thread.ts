@@ -18,7 +18,7 @@ import type { SignalWatch } from './signal-watch.ts';
 
 /** Ships what the session's threads record. Where it cannot, it says so and ends its thread. */
 export function runShipper(start: ShipperStart, signals: SignalWatch): void {
-  // What a library's own callback throws, too.
+  // Errors of a library's own callbacks, too.
   process.on(
     'uncaughtException',
     guarded('shipping', (error: Error) => tellFailure('shipping', error)),

@@ -1,6 +1,6 @@
 // The folders of a spool, `<root>/<run>/rank-<rank>-<incarnation>`: they are made here, and nobody else may write into them.
 //
-// What lies in a spool is shipped as a rank's own, and its files are deleted. So each of its folders must belong to the user of this process and be
+// The files of a spool are shipped as a rank's own, and deleted. So each of its folders must belong to the user of this process and be
 // writable by nobody else: in a shared temporary directory anyone may have made that name before. Output directories (`keep`) are the user's choice.
 
 import { accessSync, constants, existsSync, lstatSync, mkdirSync, statSync } from 'node:fs';

@@ -1,4 +1,4 @@
-// Who writes a spool, and whether that writer is dead for sure: the file `owner` beside its segments.
+// The writer of a spool, and whether it is dead for sure: the file `owner` beside its segments.
 //
 //   <host> <pid namespace>\n<process> <thread> <start of the thread>\n       while it is written
 //   <host> <pid namespace>\nclosed\n                                         after that

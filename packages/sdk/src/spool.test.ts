@@ -149,7 +149,7 @@ function leaveSpool(name: string, appends: number, acknowledged = 0): void {
 
 test('leftovers are those of dead writers of the same run and rank, oldest first', () => {
   for (const name of ['run/rank-0-b-1', 'run/rank-0-a-1', 'run/rank-1-a-1', 'other/rank-0-a-1']) leaveSpool(name, 1);
-  // Of this very process: one that is being written, one that is not any more.
+  // Two of this very process: one that is being written, one that is not any more.
   const living = Spool.open(join(root, 'run', 'rank-0-c-1'), { owner: processSpace('host') });
   const closed = Spool.open(join(root, 'run', 'rank-0-d-1'), { owner: processSpace('host') });
   closed.append(bytes('batch'), plenty);

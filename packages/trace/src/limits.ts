@@ -7,7 +7,7 @@ export const limits = {
   jsonDepthMax: 64,
   /** All metadata beside the events together; what comes after is counted and left out. */
   metadataBytesMax: 64 * 1024 * 1024,
-  /** What the files of one command may take of memory, however small they are; `--memory` of the command says otherwise. */
+  /** The memory that the files of one command may take, however small they are; `--memory` of the command says otherwise. */
   readBytesMin: 512 * 1024 * 1024,
   /** The same of larger files, for each of their bytes on disk: zipped, a torch.profiler file takes 20 to 60 times its size. */
   readBytesPerFileByteMax: 100,

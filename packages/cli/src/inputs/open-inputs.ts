@@ -43,7 +43,7 @@ export interface RunInput extends Disposable {
   readonly directories: readonly string[];
   /** Of torch.profiler's files: each of them. */
   readonly profiles: readonly TorchProfile[];
-  /** What is left for what is made of it. */
+  /** The rest of `--memory`, for the analysis of what was read. */
   readonly budget: ReadBudget;
 }
 
@@ -158,7 +158,7 @@ class OpenedRuns implements RunInputs {
   readonly inputs: ViewInput[] = [];
   readonly #names = new Set<string>();
   readonly #close: (() => void)[] = [];
-  /** What all of them may take together. */
+  /** The memory that all of them may take together. */
   readonly budget: ReadBudget;
 
   constructor(budget: ReadBudget) {

@@ -1,4 +1,4 @@
-// What reading may take of this machine's memory: `--memory`, or what the files may take by their size, and half of the machine at most.
+// The memory that reading may take: `--memory`, or an amount by the size of the files, at most half of the machine's.
 
 import { statSync } from 'node:fs';
 import { totalmem } from 'node:os';
@@ -7,7 +7,7 @@ import { Option } from 'commander';
 import { sizeIn } from '../retention-options.ts';
 import type { Input } from './input-kinds.ts';
 
-/** Of the machine, or of what a container may have: the rest is for what is made of the files. */
+/** Share of the machine's (or the container's) memory; the analysis of the files needs the rest. */
 const hostShare = 0.5;
 
 /** `--memory`. */

@@ -101,7 +101,7 @@ export class NatsTransport implements Transport {
       if (this.#published.size <= limits.publishedIdsMax) break;
       this.#published.delete(oldest);
     }
-    // What was never sent cannot be there: somebody else's message has that id.
+    // A batch that was never sent cannot be there: somebody else's message has that id.
     if (!(await publish(this.#secret)).duplicate || !isNew) return;
     if ((await publish(newSecret())).duplicate) throw new Error(`the stream ${streamName} calls each batch a duplicate`);
   }

@@ -4,7 +4,7 @@
 import type { Host } from './fit-clocks.ts';
 import { stepsOf } from './message-pings.ts';
 
-/** What a host has under the first of a pair, another has under the second. */
+/** A message that one host has under the first of a pair, another has under the second. */
 const pairs = [
   ['collectives', 'collectives'],
   ['clients', 'servers'],

@@ -19,7 +19,7 @@ export interface KinetoTableOptions extends RecordingWindow {
    * metadata, too.
    */
   readonly options?: Readonly<Record<string, '1'>> | undefined;
-  /** What the table may take of memory; default: whatever it takes. */
+  /** The memory that the table may take; default: unlimited. */
   readonly budget?: ReadBudget | undefined;
 }
 

@@ -13,7 +13,7 @@ const cpuWaitUsual = 0.05;
 export interface CpuWait {
   /** At least half of the ranks wait for a CPU. */
   readonly isBusy: boolean;
-  /** What is known of it, as evidence. */
+  /** The evidence for it. */
   readonly text: readonly string[];
 }
 

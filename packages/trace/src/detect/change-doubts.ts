@@ -77,7 +77,7 @@ function isChance(values: Float32Array, size: number, { at, count, before, after
 }
 
 /**
- * What noise that is alike from block to block makes of the last `held` blocks against a baseline. It is seen within stretches as long as these:
+ * The difference that noise which is alike from block to block makes between the last `held` blocks and a baseline. It is seen within stretches as long as these:
  * over longer ones a rise would be noise, too.
  */
 export function wanderOver({ options, noise, noiseAt }: DetectorPlan, values: Float32Array, size: number, held: number): number {

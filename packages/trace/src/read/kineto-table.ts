@@ -199,7 +199,7 @@ export class KinetoTable {
   epoch = 0n;
   /** ns from `epoch` at which the profiler started; 0 where the file does not say. */
   profileStart = 0;
-  /** What all of it may take of memory. */
+  /** The memory that all of it may take. */
   readonly budget: ReadBudget;
   readonly events: ColumnTable<typeof eventColumns>;
   readonly memory: ColumnTable<typeof memoryColumns>;

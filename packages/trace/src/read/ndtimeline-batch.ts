@@ -27,7 +27,7 @@ interface Share {
   readonly meetings: { readonly part: CollectivePart; readonly meeting: MatchedCollective }[];
 }
 
-/** What each worker did in each step: looked up once a step, not once for each of its workers. */
+/** The work of each worker in each step: looked up once a step, not once for each of its workers. */
 export class NdtimelineShares {
   readonly #recording: NdtimelineRecording;
   readonly #bySteps = new Map<number, ReadonlyMap<number, Share>>();

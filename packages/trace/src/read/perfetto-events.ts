@@ -45,7 +45,7 @@ interface Line {
   cleared: number;
 }
 
-/** What an open span takes: itself, and a name that may be its own. */
+/** The memory of an open span: itself, and a name that may be its own. */
 const openBytes = ({ name, category }: TraceEvent): number => 512 + 2 * (name.length + category.length);
 
 export class PerfettoEvents {

@@ -1,4 +1,4 @@
-// What the files of one command may take of memory while they are read and looked at, all of them together. Readers say what they are about to hold;
+// The memory that the files of one command may take while they are read and looked at, all of them together. Readers say what they are about to hold;
 // beyond the bound that is an error, not a process that the system kills.
 //
 // A file of 3 MB can unfold to gigabytes, and 50 bytes of JSON can be an event of 90: so bytes are counted where they are allocated, and a small file
@@ -23,7 +23,7 @@ export class ReadBudget {
     return new ReadBudget(Math.min(hostBytes, Math.max(limits.readBytesMin, limits.readBytesPerFileByteMax * fileBytes)));
   }
 
-  /** What is held now, bytes. */
+  /** Bytes held now. */
   get held(): number {
     return this.#held;
   }

@@ -93,11 +93,11 @@ export function readZipkinSpans(bytes: Uint8Array, budget = new ReadBudget()): Z
 
 /** A span as it is kept, in its service, its batch and its trace. */
 const spanBytes = 1024;
-/** What JSON.parse makes of an object or array, and of one more of their members. */
+/** Bytes of an object or array that JSON.parse makes, and of one more member. */
 const nestedBytes = 64;
 const memberBytes = 24;
 
-/** What JSON.parse makes of `bytes`, at most about, with the text that it is given. */
+/** About the most bytes that JSON.parse makes of `bytes`, with the text that it is given. */
 function parsedBytes(bytes: Uint8Array): number {
   let [nested, members] = [0, 0];
   for (const byte of bytes) {
