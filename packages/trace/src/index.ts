@@ -11,9 +11,9 @@ export { type ClockConflict, ClockCoupling, type CoupledHosts } from './align/cl
 export { ClockModel, type RankClock } from './align/clock-model.ts';
 export { type ClockEvidence, type ClockSample, ClusterClocks, type FittedClocks, fitClocks } from './align/fit-clocks.ts';
 export { type AdjustedSpan, adjustSpanSkew, type SkewSpan } from './align/span-skew.ts';
-export type { Bandwidth } from './analyse/bus-bandwidth.ts';
+export type { Bandwidth } from './match/bus-bandwidth.ts';
 export { type ClockOfRank, clockReport } from './analyse/clock-report.ts';
-export { collapsedStacks, type StackMetric, stackMetricOf } from './analyse/collapsed-stacks.ts';
+export { collapsedStacks, type StackMetric, stackMetricOf } from './torch/collapsed-stacks.ts';
 export {
   type CollectiveLine,
   type CollectiveRank,
@@ -24,18 +24,18 @@ export {
   type SpreadSummary,
 } from './analyse/collectives.ts';
 export { type Finding, findCompleteness, worstBound } from './analyse/findings.ts';
-export { type FunctionAverage, functionAverages, totalAverage } from './analyse/function-averages.ts';
+export { type FunctionAverage, functionAverages, totalAverage } from './torch/function-averages.ts';
 export {
   type FunctionEvent,
   type FunctionEventInterval,
   type FunctionEventKernel,
   type FunctionEventListOptions,
   functionEventList,
-} from './analyse/function-event-list.ts';
-export { type FunctionEvents, functionEvents } from './analyse/function-events.ts';
+} from './torch/function-event-list.ts';
+export { type FunctionEvents, functionEvents } from './torch/function-events.ts';
 export { hostsText } from './analyse/hosts-text.ts';
-export { type KeyAverage, KeyAveragesSink } from './analyse/key-averages.ts';
-export { type KinetoTableOptions, KinetoTableSink } from './analyse/kineto-table-sink.ts';
+export { type KeyAverage, KeyAveragesSink } from './torch/key-averages.ts';
+export { type KinetoTableOptions, KinetoTableSink } from './torch/kineto-table-sink.ts';
 export { type LeftOutCounts, leftOutText } from './analyse/left-out.ts';
 export {
   type MemoryAction,
@@ -48,8 +48,8 @@ export {
   memoryTimeline,
   memoryTimelineJson,
   memoryTimelineRawJson,
-} from './analyse/memory-timeline.ts';
-export { opTimesText } from './analyse/op-times.ts';
+} from './torch/memory-timeline.ts';
+export { opTimesText } from './torch/op-times.ts';
 export {
   type OpenCollective,
   type OpenRank,
@@ -57,15 +57,15 @@ export {
   OpenWorkSink,
   type OpenWorkSummary,
 } from './analyse/open-work.ts';
-export { QuantileSketch } from './analyse/quantile-sketch.ts';
-export type { RecordingWindow } from './analyse/rank-recording.ts';
+export { QuantileSketch } from './model/quantile-sketch.ts';
+export type { RecordingWindow } from './torch/rank-recording.ts';
 export { type LengthQuantiles, type RpcParty, type RpcRoute, RpcSink, type RpcSummary } from './analyse/rpcs.ts';
 export { analyseRun, analysisSink, type RunAnalysis, type RunAnalysisOptions, type RunAnalysisSink } from './analyse/run-analysis.ts';
-export { readSampled, type SampledDetail } from './analyse/sampled-detail.ts';
-export { StepRangeSink, StepTimesSink } from './analyse/step-range.ts';
-export { quantile, type RankSummary, type RunSummary, type StepSummary, StepSummarySink } from './analyse/step-summary.ts';
-export { tableHeader } from './analyse/table-header.ts';
-export { isWaitingPhase } from './analyse/waiting-phase.ts';
+export { readSampled, type SampledDetail } from './steps/sampled-detail.ts';
+export { StepRangeSink, StepTimesSink } from './steps/step-range.ts';
+export { quantile, type RankSummary, type RunSummary, type StepSummary, StepSummarySink } from './steps/step-summary.ts';
+export { tableHeader } from './torch/table-header.ts';
+export { isWaitingPhase } from './steps/waiting-phase.ts';
 export {
   type Blame,
   type BlameContext,
@@ -119,7 +119,7 @@ export {
   stepTags,
   type WentAway,
 } from './detect/step-time-finding.ts';
-export { TraceError, type TraceErrorCode } from './errors.ts';
+export { TraceError, type TraceErrorCode } from './model/errors.ts';
 export { type CollectiveKind, collectiveKind, isBarrierLike, pairOf } from './match/collective-kind.ts';
 export {
   type AddedPart,
@@ -138,21 +138,21 @@ export {
   rpcHalfOf,
 } from './match/rpc-matcher.ts';
 export { type AlignedRun, lastPartOf, RunAlignment } from './merge/align-run.ts';
-export type { BatchSource } from './merge/batch-source.ts';
+export type { BatchSource } from './model/batch-source.ts';
 export { BatchMerger } from './merge/merge-batches.ts';
 export { type MergeProgress, mergeRun, processOf } from './merge/merge-run.ts';
 export { mergeSteps, type StepsSource, type StepWindow } from './merge/merge-steps.ts';
-export { teeSink } from './merge/tee-sink.ts';
-export { lengthText, percentText, significant } from './quantity-text.ts';
-export { KinetoReader, type KinetoReaderOptions, readKineto } from './read/kineto.ts';
-export { type KinetoFile, type KinetoProcess, kinetoExtent, kinetoSources } from './read/kineto-source.ts';
-export { KinetoTable } from './read/kineto-table.ts';
-export { isNdtimeline, looksLikeNdtimeline, ndtimelineSources } from './read/ndtimeline-source.ts';
-export type { PerfettoSkipped } from './read/perfetto-events.ts';
-export { type PerfettoTrace, readPerfetto } from './read/perfetto-trace.ts';
-export { ReadBudget } from './read/read-budget.ts';
-export { readZipkin, type ZipkinFile } from './read/zipkin-source.ts';
-export { looksLikeZipkin } from './read/zipkin-spans.ts';
+export { teeSink } from './model/tee-sink.ts';
+export { lengthText, percentText, significant } from './model/quantity-text.ts';
+export { KinetoReader, type KinetoReaderOptions, readKineto } from './torch/kineto-reader.ts';
+export { type KinetoFile, type KinetoProcess, kinetoExtent, kinetoSources } from './torch/kineto-source.ts';
+export { KinetoTable } from './torch/kineto-table.ts';
+export { isNdtimeline, looksLikeNdtimeline, ndtimelineSources } from './ndtimeline/ndtimeline-source.ts';
+export type { PerfettoSkipped } from './perfetto/perfetto-events.ts';
+export { type PerfettoTrace, readPerfetto } from './perfetto/perfetto-trace.ts';
+export { ReadBudget } from './model/read-budget.ts';
+export { readZipkin, type ZipkinFile } from './zipkin/zipkin-source.ts';
+export { looksLikeZipkin } from './zipkin/zipkin-spans.ts';
 export { type ClusterObserver, ClusterSimulation } from './simulate/cluster-simulation.ts';
 export { type ClusterTruth, type TrueHost, trueTimeOf, truthLines } from './simulate/cluster-truth.ts';
 export { type NoisyStepsOptions, noisySteps, type StepNoise, stepNoises } from './simulate/noisy-steps.ts';
@@ -175,7 +175,7 @@ export { type BlockStore, MemoryBlocks } from './timeline/block-store.ts';
 export type { NameTable } from './timeline/name-table.ts';
 export { type OverviewRequest, overviewOf, type StepsOfProcess } from './timeline/overview.ts';
 export { ProcessTimeline } from './timeline/process-timeline.ts';
-export { displayName, displayText } from './timeline/shown-name.ts';
+export { displayName, displayText } from './model/shown-name.ts';
 export { StepBudget, StepHistory } from './timeline/step-history.ts';
 export { Timeline, type TimelineOptions, type ViewProgress } from './timeline/timeline.ts';
 export { identityClock, type TimelineClock } from './timeline/timeline-clock.ts';
@@ -194,7 +194,7 @@ export type {
   TraceProcess,
   TraceSink,
   WriteBytes,
-} from './trace-sink.ts';
+} from './model/trace-sink.ts';
 export {
   type AveragesTableOptions,
   type AveragesTableRow,
@@ -202,9 +202,9 @@ export {
   sortAverages,
   sortKeyOf,
   sortKeys,
-} from './write/averages-table.ts';
+} from './torch/averages-table.ts';
 export { chromeWriter } from './write/chrome.ts';
 export { dumpWriter } from './write/dump.ts';
-export { type KinetoWriterOptions, kinetoWriter, type RecordedClock } from './write/kineto.ts';
-export { type MemoryTimelinePageOptions, memoryTimelinePage } from './write/memory-timeline-page.ts';
-export { perfettoWriter } from './write/perfetto.ts';
+export { type KinetoWriterOptions, kinetoWriter, type RecordedClock } from './torch/kineto-writer.ts';
+export { type MemoryTimelinePageOptions, memoryTimelinePage } from './torch/memory-timeline-page.ts';
+export { perfettoWriter } from './perfetto/perfetto-writer.ts';

@@ -4,7 +4,7 @@
 import { describe, expect, it } from 'vitest';
 import { contextKeyOf } from '../detect/context-key.ts';
 import type { StepTag } from '../detect/step-time-finding.ts';
-import { TraceError } from '../errors.ts';
+import { TraceError } from '../model/errors.ts';
 import { Random } from '../simulate/random.ts';
 import { alertsOf, slowedFrom } from '../testing/judge-steps.ts';
 import { evaluatedRuns, stationaryRuns } from '../testing/step-times.ts';

@@ -13,7 +13,7 @@
 
 import type { Alert, AlertRule, Running } from '@ranktrace/protocol';
 import type { Improvement } from '../detect/step-time-finding.ts';
-import { lengthText } from '../quantity-text.ts';
+import { lengthText } from '../model/quantity-text.ts';
 import type { AlertChange, OpenAlert, TellChange } from './alert-change.ts';
 import { alertLimits as limits } from './alert-limits.ts';
 import { type AlertRules, defaultAlertRules } from './alert-rules.ts';

@@ -2,7 +2,7 @@
 
 import { type AlertRule, alertRules } from '@ranktrace/protocol';
 import { type Sensitivity, sensitivities } from '../detect/detector-options.ts';
-import { TraceError } from '../errors.ts';
+import { TraceError } from '../model/errors.ts';
 
 /** Settings of the rules. Shares: 0.03 is 3 %. */
 export interface AlertRules {

@@ -1,7 +1,7 @@
 // Numbers and ranks as an alert's one line says them.
 
-import { significant } from '../quantity-text.ts';
-import { displayText } from '../timeline/shown-name.ts';
+import { significant } from '../model/quantity-text.ts';
+import { displayText } from '../model/shown-name.ts';
 import { alertLimits } from './alert-limits.ts';
 
 /** `3.2 MiB`. */

@@ -10,7 +10,7 @@
 
 import type { Alert } from '@ranktrace/protocol';
 import { tagOfPhase } from '../detect/phase-tag.ts';
-import { lengthText } from '../quantity-text.ts';
+import { lengthText } from '../model/quantity-text.ts';
 import { isoTime, type OpenAlert, resolveAlert, type TellChange } from './alert-change.ts';
 import { alertLimits as limits } from './alert-limits.ts';
 import type { AlertRules } from './alert-rules.ts';

@@ -2,7 +2,7 @@
 
 import type { Alert } from '@ranktrace/protocol';
 import type { Drift, Rebaselined, Regression, WentAway } from '../detect/step-time-finding.ts';
-import { lengthText, percentText } from '../quantity-text.ts';
+import { lengthText, percentText } from '../model/quantity-text.ts';
 import type { AlertHint } from './alert-change.ts';
 import { alertSeverities, criticalShare } from './alert-severity.ts';
 import { nameText } from './alert-text.ts';

@@ -16,7 +16,7 @@
 
 import type { Improvement, Rebaselined, WentAway } from '../detect/step-time-finding.ts';
 import { isBarrierLike } from '../match/collective-kind.ts';
-import { lengthText } from '../quantity-text.ts';
+import { lengthText } from '../model/quantity-text.ts';
 import { isoTime, type OpenAlert, resolveAlert, type TellChange } from './alert-change.ts';
 import { alertLimits as limits } from './alert-limits.ts';
 import type { AlertRules } from './alert-rules.ts';

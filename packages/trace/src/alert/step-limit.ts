@@ -1,6 +1,6 @@
 // The absolute limit: steps that take longer than somebody allowed, most of the last few of them.
 
-import { lengthText } from '../quantity-text.ts';
+import { lengthText } from '../model/quantity-text.ts';
 import { isoTime, type OpenAlert, resolveAlert, type TellChange } from './alert-change.ts';
 import { alertLimits as limits } from './alert-limits.ts';
 import { alertSeverities } from './alert-severity.ts';

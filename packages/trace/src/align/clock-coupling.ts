@@ -12,9 +12,9 @@
 // constraint per pair of hosts that came near to being violated.
 
 import { nanosPerSecond } from '@ranktrace/protocol';
-import { limits } from '../limits.ts';
+import { limits } from '../model/limits.ts';
 import { isExact } from './host-pings.ts';
-import { medianOf } from './median.ts';
+import { medianOf } from '../model/median.ts';
 import type { OffsetLimits } from './offset-envelope.ts';
 import { PairMaxima } from './pair-maxima.ts';
 import { axis, type Solution, solveConstraints } from './solve-constraints.ts';

@@ -7,7 +7,7 @@
 // Invariant: offsets and the knots' times are whole ns and no offset falls faster than time passes, so no two times change places.
 
 import { type Nanos, nanos, type RankTime, type TraceTime, traceTime } from '@ranktrace/protocol';
-import type { Alignment } from '../trace-sink.ts';
+import type { Alignment } from '../model/trace-sink.ts';
 import type { HostLimits } from './host-offset.ts';
 import { driftUsual } from './offset-envelope.ts';
 

@@ -15,7 +15,7 @@
 
 import { nanosPerSecond } from '@ranktrace/protocol';
 import { type HostPing, inOrder, wayOf } from './host-pings.ts';
-import { medianOf } from './median.ts';
+import { medianOf } from '../model/median.ts';
 import { driftMax } from './offset-envelope.ts';
 import { type WindowOffset, windowOffsets } from './offset-windows.ts';
 

@@ -15,7 +15,7 @@
 // throws.
 
 import { nanos } from '@ranktrace/protocol';
-import type { Alignment } from '../trace-sink.ts';
+import type { Alignment } from '../model/trace-sink.ts';
 import type { ClockCoupling, CoupledHosts } from './clock-coupling.ts';
 import type { ClockEvidence } from './clock-evidence.ts';
 import { ClockModel, type ClockProof, type RankClock } from './clock-model.ts';

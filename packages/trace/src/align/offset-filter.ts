@@ -7,7 +7,7 @@
 // is merged from scratch alike.
 
 import { nanosPerSecond } from '@ranktrace/protocol';
-import { medianOf } from './median.ts';
+import { medianOf } from '../model/median.ts';
 import type { WindowOffset } from './offset-windows.ts';
 
 export interface SmoothOffset {

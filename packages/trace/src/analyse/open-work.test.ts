@@ -2,9 +2,9 @@
 
 import { nanos, traceTime } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
-import { limits } from '../limits.ts';
+import { limits } from '../model/limits.ts';
 import { processTotals, traceEvent, traceHeader, traceLane, traceProcess } from '../testing/trace-events.ts';
-import type { ProcessPlace, TraceEvent, TraceProcess } from '../trace-sink.ts';
+import type { ProcessPlace, TraceEvent, TraceProcess } from '../model/trace-sink.ts';
 import { OpenWorkSink, type OpenWorkSummary } from './open-work.ts';
 
 const s = (seconds: number) => traceTime(seconds * 1e9);

@@ -3,7 +3,7 @@
 import { blameLimits } from './blame-limits.ts';
 import type { BlameWindow } from './blame-window.ts';
 import { otherPhase } from './blame-window.ts';
-import { shareOut } from './robust.ts';
+import { shareOut } from '../model/robust.ts';
 
 export interface WaitedFor {
   /** The rank that came last; −1 for several, or for one that is not known. */

@@ -7,7 +7,7 @@
 // A collective on the line of the step itself blocks it. Of one beside it, what kernels (where the process has any) or ops on other lines cover
 // is not exposed; between two pieces of work that follow closely, nothing is.
 
-import type { TraceLane } from '../trace-sink.ts';
+import type { TraceLane } from '../model/trace-sink.ts';
 import { blameLimits as limits } from './blame-limits.ts';
 
 /** A collective of which the exposed stretches are being found; undefined: all of it is. */

@@ -7,7 +7,7 @@
 // That is not how much longer the rank works than its peers (which is evidence): without it the others would wait for the next rank.
 
 import { type FindingCost, nanosPerMs } from '@ranktrace/protocol';
-import { lengthText, percentText } from '../quantity-text.ts';
+import { lengthText, percentText } from '../model/quantity-text.ts';
 import type { StepRange } from './blame-window.ts';
 
 /** The cost of one fault over the steps that were compared: all but those of another kind (`BlameWindow.leftOut`). */

@@ -14,7 +14,7 @@ import type { BlameWindow, StepRange } from './blame-window.ts';
 import { cpuWaitOf, waitsForCpu } from './cpu-wait.ts';
 import type { Excess, OwnWork } from './own-work.ts';
 import type { NewLength, Replay } from './replay.ts';
-import { deviation, median } from './robust.ts';
+import { deviation, median } from '../model/robust.ts';
 import { type SometimesSlow, sometimesSlow } from './sometimes-slow.ts';
 
 export interface Fault {

@@ -10,7 +10,7 @@
 //   so for d = (steps − 1) · (peers − 1) degrees of freedom it is 6 · (1 + 5 / d + 20 / d²) times, beyond Student's t at 10⁻⁵.
 
 import type { BlameWindow } from './blame-window.ts';
-import { deviation, deviationsOfOthers, mean, median, mediansOfOthers } from './robust.ts';
+import { deviation, deviationsOfOthers, mean, median, mediansOfOthers } from '../model/robust.ts';
 
 /** What a rank works more than its peers; ns per step. */
 export interface Excess {

@@ -1,8 +1,8 @@
 // Steps as they were recorded → the window that blame is computed from: ranks and steps of which all is there, cut into pieces.
 
 import { traceTime } from '@ranktrace/protocol';
-import { boundAt } from '../analyse/epsilon.ts';
-import type { TraceProcess } from '../trace-sink.ts';
+import { boundAt } from '../model/epsilon.ts';
+import type { TraceProcess } from '../model/trace-sink.ts';
 import {
   type BlameAlignment,
   type BlameRank,
@@ -15,7 +15,7 @@ import {
 import { cutStep, type PlacedPhase, type StepCollective } from './cut-step.ts';
 import type { OpTimes } from './op-times.ts';
 import { phaseSteps } from './phase-steps.ts';
-import { median } from './robust.ts';
+import { median } from '../model/robust.ts';
 
 /** A rank's part of a collective; its meeting comes when the other ranks' parts have. */
 export interface RawCollective {

@@ -10,8 +10,8 @@
 //
 // Memory: that of `StepBlameSink` and of `StepChanges`, and `blameEpisodesMax` episodes.
 
-import { finish } from '../finish.ts';
-import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } from '../trace-sink.ts';
+import { finish } from '../model/finish.ts';
+import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } from '../model/trace-sink.ts';
 import { type Blame, type BlameFinding, judgeWindow, mayBeVerdict } from './blame.ts';
 import { type BlameLevels, blameOf, levelsOf } from './blame-change.ts';
 import { blameLimits as limits } from './blame-limits.ts';

@@ -3,7 +3,7 @@
 import { nanos, traceTime } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
 import { processTotals, traceEvent, traceHeader, traceLane, traceProcess } from '../testing/trace-events.ts';
-import type { TraceEvent } from '../trace-sink.ts';
+import type { TraceEvent } from '../model/trace-sink.ts';
 import { blameLimits } from './blame-limits.ts';
 import { OpNames, OpTimer } from './op-times.ts';
 import { RunBlameSink } from './run-blame-sink.ts';

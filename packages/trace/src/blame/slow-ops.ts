@@ -2,7 +2,7 @@
 
 import type { BlameWindow } from './blame-window.ts';
 import type { OpTimes } from './op-times.ts';
-import { deviation, mean, median } from './robust.ts';
+import { deviation, mean, median } from '../model/robust.ts';
 
 /** Ops that one sentence names. */
 const opsTold = 3;

@@ -9,7 +9,7 @@
 
 import type { BlameWindow } from './blame-window.ts';
 import type { Excess, OwnWork } from './own-work.ts';
-import { median, medianOfSorted } from './robust.ts';
+import { median, medianOfSorted } from '../model/robust.ts';
 
 export interface SometimesSlow {
   /** Index in `BlameWindow.ranks`. */

@@ -8,11 +8,11 @@
 // Memory: `blameLimits`: the last steps at full detail; of the run's beginning what `blameOf` needs to compare with.
 
 import { cpuWaitCounter } from '@ranktrace/protocol';
-import { finish } from '../finish.ts';
+import { finish } from '../model/finish.ts';
 import type { MatchedCollective } from '../match/collective-matcher.ts';
 import { CollectiveMatcher } from '../match/collective-matcher.ts';
-import { isOverflowOf } from '../merge/lanes.ts';
-import type { TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink } from '../trace-sink.ts';
+import { isOverflowOf } from '../model/lanes.ts';
+import type { TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { type Blame, judgeWindow } from './blame.ts';
 import { type BlameLevels, blameOf, levelsOf } from './blame-change.ts';
 import { blameLimits as limits } from './blame-limits.ts';

@@ -13,7 +13,7 @@
 // What differs between runs of the same code (placement, neighbours, clocks of the hardware) is no noise within a run: it is for the caller to
 // allow for, by how much slower a run may be.
 
-import { deviation, mean, median } from '../blame/robust.ts';
+import { deviation, mean, median } from '../model/robust.ts';
 import { midmean } from './block-statistics.ts';
 import { type DetectorOptions, defaultDetectorOptions, shortSeriesOptions } from './detector-options.ts';
 import type { ChangeConfidence } from './step-time-finding.ts';

@@ -1,6 +1,6 @@
 // How a detector is set, checked once, with the room to think that all series share.
 
-import { TraceError } from '../errors.ts';
+import { TraceError } from '../model/errors.ts';
 import type { ShapeFit } from './block-statistics.ts';
 import { detectLimits } from './detect-limits.ts';
 import { habitsLength } from './series-habits.ts';

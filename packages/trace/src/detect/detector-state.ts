@@ -1,6 +1,6 @@
 // What a detector of one series knows, as JSON can hold it: a service that restarts goes on with it.
 
-import { TraceError } from '../errors.ts';
+import { TraceError } from '../model/errors.ts';
 import { detectLimits } from './detect-limits.ts';
 import { type DetectorPlan, levelsOfSeries } from './detector-options.ts';
 import { habitsLength } from './series-habits.ts';

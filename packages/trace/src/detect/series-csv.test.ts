@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { TraceError } from '../errors.ts';
+import { TraceError } from '../model/errors.ts';
 import { Random } from '../simulate/random.ts';
 import { type SeriesColumnNames, SeriesCsvReader } from './series-csv.ts';
 

@@ -9,7 +9,7 @@
 //
 // Invariant: memory is one line and the columns' names, however long the file.
 
-import { TraceError } from '../errors.ts';
+import { TraceError } from '../model/errors.ts';
 import { detectLimits } from './detect-limits.ts';
 import { type StepTag, stepTags } from './step-time-finding.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { TraceError } from '../errors.ts';
+import { TraceError } from '../model/errors.ts';
 import { Random } from '../simulate/random.ts';
 import { slowDownsOf, slowedFrom } from '../testing/judge-steps.ts';
 import { evaluatedRuns, growingRuns, type StepRow, stationaryRuns } from '../testing/step-times.ts';

@@ -15,7 +15,7 @@
 // Invariant: memory is bounded by `MatcherBounds`, whatever comes.
 
 import { nanosPerSecond } from '@ranktrace/protocol';
-import { limits } from '../limits.ts';
+import { limits } from '../model/limits.ts';
 import { type Aged, AgeList } from './age-list.ts';
 import { collectiveKind, pairOf } from './collective-kind.ts';
 

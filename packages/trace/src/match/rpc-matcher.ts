@@ -11,8 +11,8 @@
 // id, else to the one that has its parent's, as long as neither was told. A half that does not become part of what is told is counted:
 // added = told + givenUp + pending.
 
-import { limits } from '../limits.ts';
-import type { TraceEvent } from '../trace-sink.ts';
+import { limits } from '../model/limits.ts';
+import type { TraceEvent } from '../model/trace-sink.ts';
 import { DueQueue } from './due-queue.ts';
 
 /** One rank's side of a remote call, on whatever one axis the caller uses, ns. Ids are hex texts, '' for none. */

@@ -5,9 +5,9 @@ import { describe, expect, it } from 'vitest';
 import { trueTimeOf } from '../simulate/cluster-truth.ts';
 import { simulatedCluster } from '../simulate/simulated-cluster.ts';
 import type { ClusterOptions } from '../simulate/simulation-options.ts';
-import type { TraceEvent, TraceHeader, TraceSink } from '../trace-sink.ts';
+import type { TraceEvent, TraceHeader, TraceSink } from '../model/trace-sink.ts';
 import { type AlignedRun, RunAlignment } from './align-run.ts';
-import type { BatchSource } from './batch-source.ts';
+import type { BatchSource } from '../model/batch-source.ts';
 import { mergeRun } from './merge-run.ts';
 
 interface Shown {

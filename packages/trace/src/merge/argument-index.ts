@@ -1,7 +1,7 @@
 // Arguments of a batch's events, found by (table, row): those that the program gave, and what an op says of itself, under Kineto's names.
 
 import { type Batch, type TableName, tableNames } from '@ranktrace/protocol';
-import { limits } from '../limits.ts';
+import { limits } from '../model/limits.ts';
 
 type Values = ReadonlyMap<string, string | number>;
 

@@ -4,7 +4,7 @@
 import { isBarrierLike } from '../match/collective-kind.ts';
 import { CollectiveMatcher, type CollectivePart, type MatchedCollective } from '../match/collective-matcher.ts';
 import { type MatchedRpc, RpcMatcher, rpcHalfOf } from '../match/rpc-matcher.ts';
-import type { TraceEvent, TraceSink } from '../trace-sink.ts';
+import type { TraceEvent, TraceSink } from '../model/trace-sink.ts';
 
 /** `ClockCoupling`, or `LastResort`. */
 export interface CoupledEvents {

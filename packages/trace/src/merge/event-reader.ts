@@ -3,7 +3,7 @@
 import { type Batch, type Nanos, nanos, spanState, type TraceTime, traceTime } from '@ranktrace/protocol';
 import type { RankClock } from '../align/clock-model.ts';
 import { pairOf } from '../match/collective-kind.ts';
-import type { TraceEvent, TraceLane } from '../trace-sink.ts';
+import type { TraceEvent, TraceLane } from '../model/trace-sink.ts';
 import type { ArgumentIndex } from './argument-index.ts';
 import { collectiveFlow, rpcFlow } from './flow-id.ts';
 

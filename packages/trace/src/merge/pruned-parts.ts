@@ -1,7 +1,7 @@
 // What pruning took out of one life of a rank, gathered from the headers of its batches.
 
 import type { Pruned } from '@ranktrace/protocol';
-import type { EventCounts, PrunedPart } from '../trace-sink.ts';
+import type { EventCounts, PrunedPart } from '../model/trace-sink.ts';
 
 /** `one` and `other` as one part: the steps of both, the later day. */
 export function joinParts(one: PrunedPart, other: PrunedPart): PrunedPart {

@@ -11,7 +11,7 @@ import {
   tableColumns,
   tableNames,
 } from '@ranktrace/protocol';
-import type { BatchSource } from '../merge/batch-source.ts';
+import type { BatchSource } from '../model/batch-source.ts';
 import { type ClusterObserver, ClusterSimulation } from './cluster-simulation.ts';
 import type { ClusterTruth } from './cluster-truth.ts';
 import type { ClusterOptions } from './simulation-options.ts';

@@ -18,7 +18,7 @@ import {
   recordedKey,
   spanState,
 } from '@ranktrace/protocol';
-import type { EventCounts } from '../trace-sink.ts';
+import type { EventCounts } from '../model/trace-sink.ts';
 import type { Random } from './random.ts';
 import type { SimulatedClock } from './simulated-clock.ts';
 import { simulationLimits } from './simulation-limits.ts';

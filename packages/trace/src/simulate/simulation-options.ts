@@ -1,7 +1,7 @@
 // What a simulated cluster is told: options, their defaults, and what is refused.
 
 import { checkRunName } from '@ranktrace/protocol';
-import { TraceError } from '../errors.ts';
+import { TraceError } from '../model/errors.ts';
 import { simulationLimits as limits } from './simulation-limits.ts';
 
 /** Phases of a step in which a rank may straggle: those that it works in alone. */

@@ -2,7 +2,7 @@
 
 import { expect } from 'vitest';
 import { mergeRun } from '../merge/merge-run.ts';
-import type { TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../trace-sink.ts';
+import type { TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import type { RankClock } from './gpu-job.ts';
 import { sourcesOfKineto, tableOfKineto } from './merged-kineto.ts';
 

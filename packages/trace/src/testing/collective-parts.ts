@@ -3,7 +3,7 @@
 import { nanos, traceTime } from '@ranktrace/protocol';
 import { expect } from 'vitest';
 import { type CollectiveLine, CollectiveSink, type CollectiveSummary } from '../analyse/collectives.ts';
-import type { Alignment, TraceEvent, TraceHeader, TraceProcess } from '../trace-sink.ts';
+import type { Alignment, TraceEvent, TraceHeader, TraceProcess } from '../model/trace-sink.ts';
 import { exact, traceEvent, traceHeader, traceLane, traceProcess } from './trace-events.ts';
 
 /** Ranks 0, 1, … each on a host of its own, or all on one where there is one alignment. */

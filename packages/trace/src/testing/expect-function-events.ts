@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
-import type { functionAverages } from '../analyse/function-averages.ts';
-import { functionEventList } from '../analyse/function-event-list.ts';
-import type { functionEvents } from '../analyse/function-events.ts';
+import type { functionAverages } from '../torch/function-averages.ts';
+import { functionEventList } from '../torch/function-event-list.ts';
+import type { functionEvents } from '../torch/function-events.ts';
 
 const sums = [
   ...(['cpuTimeTotal', 'selfCpuTimeTotal', 'deviceTimeTotal', 'selfDeviceTimeTotal', 'flops', 'cpuMemoryUsage'] as const),

@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import type { KinetoTable } from '../read/kineto-table.ts';
+import type { KinetoTable } from '../torch/kineto-table.ts';
 import { mergedOnOwnClocks, sourceOfKineto } from './merged-kineto.ts';
 
 /** Holds what a merge makes of a file against the file: every event once, nothing late, nothing skipped, all at the same distances. */

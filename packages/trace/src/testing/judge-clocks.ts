@@ -6,7 +6,7 @@
 import { mergeRun } from '../merge/merge-run.ts';
 import { simulatedCluster } from '../simulate/simulated-cluster.ts';
 import type { ClusterOptions } from '../simulate/simulation-options.ts';
-import type { TraceEvent, TraceHeader, TraceSink } from '../trace-sink.ts';
+import type { TraceEvent, TraceHeader, TraceSink } from '../model/trace-sink.ts';
 
 export interface JudgedClocks {
   /** ns that some event is shown beyond its bound; 0: all bounds hold. */

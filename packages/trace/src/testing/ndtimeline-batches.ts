@@ -4,7 +4,7 @@
 //   worker 1  │ step 16 ───────────┤   │ step 17 ────────────┤
 
 import type { Batch } from '@ranktrace/protocol';
-import { ndtimelineBatch } from '../read/ndtimeline-batch.ts';
+import { ndtimelineBatch } from '../ndtimeline/ndtimeline-batch.ts';
 import { readNdtimeline } from './ndtimeline-recording.ts';
 
 /** The batches of run `run`, in the order in which a service would get them, from the text of a `trace-*.csv`. */

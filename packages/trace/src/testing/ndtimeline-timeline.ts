@@ -1,7 +1,7 @@
 // A recording of NDTimeline as the timeline that its tools draw of it: Chrome JSON with a process for each DP rank and five threads for each worker,
 // the steps one after the other with a little space between.
 
-import { ndtimelineMeetings } from '../read/ndtimeline-recording.ts';
+import { ndtimelineMeetings } from '../ndtimeline/ndtimeline-recording.ts';
 import { readNdtimeline } from './ndtimeline-recording.ts';
 
 export interface TimelineOptions {

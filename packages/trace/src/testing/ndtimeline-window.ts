@@ -4,7 +4,7 @@ import { nanos } from '@ranktrace/protocol';
 import { type BlameStep, type BlameWindow, otherPhase } from '../blame/blame-window.ts';
 import { cutStep, type PlacedPhase, type StepCollective } from '../blame/cut-step.ts';
 import { meetingOf } from '../blame/meeting-of.ts';
-import type { NdtimelineStep, NdtimelineWorker } from '../read/ndtimeline-recording.ts';
+import type { NdtimelineStep, NdtimelineWorker } from '../ndtimeline/ndtimeline-recording.ts';
 import { readNdtimeline } from './ndtimeline-recording.ts';
 import { traceProcess } from './trace-events.ts';
 

@@ -2,7 +2,7 @@
 // here and in no test. What a test expects to see it says itself: defaults are there to be of no interest.
 
 import { type Dropped, nanos, traceTime } from '@ranktrace/protocol';
-import type { Alignment, EventCounts, ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceProcess } from '../trace-sink.ts';
+import type { Alignment, EventCounts, ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceProcess } from '../model/trace-sink.ts';
 
 export const exact: Alignment = { method: 'exact', bound: nanos(0) };
 export const unaligned: Alignment = { method: 'unaligned', bound: undefined };

@@ -6,7 +6,7 @@ import type { Detail } from './detail-store.ts';
 import { boundAt, lengthOf, placeOf } from './event-place.ts';
 import type { IndexParts } from './index-parts.ts';
 import { partnersOf } from './partners.ts';
-import { displayName, displayText } from './shown-name.ts';
+import { displayName, displayText } from '../model/shown-name.ts';
 import { asyncBit, instantKind, kindMask, kindOf, pairBit } from './span-log.ts';
 import { SpanTrack } from './span-track.ts';
 import { timelineLimits } from './timeline-limits.ts';

@@ -2,7 +2,7 @@
 
 import type { EventPlace } from '@ranktrace/protocol';
 import { traceTime } from '@ranktrace/protocol';
-import type { TraceProcess } from '../trace-sink.ts';
+import type { TraceProcess } from '../model/trace-sink.ts';
 import type { NameTable } from './name-table.ts';
 import type { SpanTrack } from './span-track.ts';
 

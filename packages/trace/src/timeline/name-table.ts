@@ -3,7 +3,7 @@
 // Invariant: no more than `timelineNamesMax` names; index 0 is the stand-in for all that came later.
 
 import { nameText, stepBit } from '@ranktrace/protocol';
-import { displayName } from './shown-name.ts';
+import { displayName } from '../model/shown-name.ts';
 import { timelineLimits } from './timeline-limits.ts';
 
 const standIn = '(other names)';

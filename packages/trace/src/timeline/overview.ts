@@ -12,7 +12,7 @@
 
 import type { Overview, OverviewRank } from '@ranktrace/protocol';
 import type { RunAnalysis } from '../analyse/run-analysis.ts';
-import type { TraceProcess } from '../trace-sink.ts';
+import type { TraceProcess } from '../model/trace-sink.ts';
 import { otherPhase, type StepHistory } from './step-history.ts';
 import { stepLimits } from './step-limits.ts';
 

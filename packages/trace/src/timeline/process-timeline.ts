@@ -3,7 +3,7 @@
 // The clock may be fitted anew while the process runs: nothing is indexed again, `version` grows and tiles made before are void.
 
 import type { ViewGap } from '@ranktrace/protocol';
-import type { TraceEvent, TraceLane, TraceProcess, TraceSink } from '../trace-sink.ts';
+import type { TraceEvent, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { CounterTrack } from './counter-track.ts';
 import type { IndexParts } from './index-parts.ts';
 import { SpanTrack } from './span-track.ts';

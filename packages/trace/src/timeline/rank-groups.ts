@@ -1,7 +1,7 @@
 // Which ranks were seen doing collectives in which group, and of which parallel axis a group is by its name.
 
 import type { ViewGroup } from '@ranktrace/protocol';
-import { displayName } from './shown-name.ts';
+import { displayName } from '../model/shown-name.ts';
 import { timelineLimits } from './timeline-limits.ts';
 
 const isRestOfName = /[\s\d_:.#/,;|()[\]{}<>=-]/;

@@ -11,7 +11,7 @@
 // Invariant: bin b holds steps b · binSteps … (b + 1) · binSteps − 1, and binSteps is a power of two, so the bins of two processes nest.
 // Invariant: counts and lengths are of all steps ever added; merging bins loses where in the bin they were, nothing else.
 
-import { QuantileSketch } from '../analyse/quantile-sketch.ts';
+import { QuantileSketch } from '../model/quantile-sketch.ts';
 import { stepLimits } from './step-limits.ts';
 
 /** Divides the room for bins among the processes of a run; one for all of them. */

@@ -1,6 +1,6 @@
 // A whole merged trace into a timeline: its times are trace times already.
 
-import type { TraceLane, TraceProcess, TraceSink } from '../trace-sink.ts';
+import type { TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import type { ProcessTimeline } from './process-timeline.ts';
 import type { Timeline } from './timeline.ts';
 

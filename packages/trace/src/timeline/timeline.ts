@@ -6,7 +6,7 @@
 // Invariant: memory per event is bounded by what a block's description takes; everything else lies in the store.
 
 import type { AreaTable, EventDetails, EventPlace, FlameNode, Links, SearchResult, Tile, TileKey, ViewGroup } from '@ranktrace/protocol';
-import type { TraceProcess } from '../trace-sink.ts';
+import type { TraceProcess } from '../model/trace-sink.ts';
 import { areaTable } from './area-table.ts';
 import type { BlockStore } from './block-store.ts';
 import { eventDetails } from './event-details.ts';

@@ -24,9 +24,9 @@ import type {
   TraceProcess,
   TraceSink,
   WriteBytes,
-} from '../trace-sink.ts';
-import { ByteBuffer } from './byte-buffer.ts';
-import { type ArgumentVisitor, hasArguments, visitArguments } from './event-arguments.ts';
+} from '../model/trace-sink.ts';
+import { ByteBuffer } from '../model/byte-buffer.ts';
+import { type ArgumentVisitor, hasArguments, visitArguments } from '../model/event-arguments.ts';
 import { alignmentText, countRestarts } from './process-names.ts';
 
 /** A sink that writes readable text. Chunks of about 256 KiB; the last one at `end`. */

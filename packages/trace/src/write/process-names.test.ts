@@ -1,6 +1,6 @@
 import { nanos, traceTime } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
-import type { Alignment } from '../trace-sink.ts';
+import type { Alignment } from '../model/trace-sink.ts';
 import { alignmentText } from './process-names.ts';
 
 describe('alignmentText', () => {

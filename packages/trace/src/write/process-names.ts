@@ -1,8 +1,8 @@
 // How processes and lanes are called in every format.
 
 import { type Nanos, nanos, nanosPerMs, nanosPerSecond } from '@ranktrace/protocol';
-import { isOverflowOf } from '../merge/lanes.ts';
-import type { Alignment, TraceHeader, TraceLane, TraceProcess } from '../trace-sink.ts';
+import { isOverflowOf } from '../model/lanes.ts';
+import type { Alignment, TraceHeader, TraceLane, TraceProcess } from '../model/trace-sink.ts';
 
 /**
  * Shown name of every process of the trace: `rank 3 · host-a`, with ` · restart 1` for the rank's second life and

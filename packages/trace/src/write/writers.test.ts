@@ -11,10 +11,10 @@ import {
   traceLane,
   traceProcess,
 } from '../testing/trace-events.ts';
-import type { TraceEvent, TraceLane, TraceSink, WriteBytes } from '../trace-sink.ts';
+import type { TraceEvent, TraceLane, TraceSink, WriteBytes } from '../model/trace-sink.ts';
 import { chromeWriter } from './chrome.ts';
 import { dumpWriter } from './dump.ts';
-import { perfettoWriter } from './perfetto.ts';
+import { perfettoWriter } from '../perfetto/perfetto-writer.ts';
 
 const process = traceProcess({
   ...{ rank: 3, incarnation: 'a-1', hostName: 'host-a', pid: 4242 },

@@ -1,0 +1,141 @@
+// What one matched collective, or one send and its receive, says about time.
+//
+//   rank 0  ├──── waits ─────────┼──── transfer ────┤
+//   rank 1          ├─── waits ──┼──── transfer ────────┤       exit spread = latest exit − earliest exit
+//   rank 2                       ├──── transfer ──────┤
+//           └──── entry skew ────┘                  └ earliest exit
+//                                └ last entry: rank 2 was last in
+//
+// Entries and exits of different hosts compare to within epsilon only, so a transfer that is not longer than that is not distinguishable
+// from none, and has no bandwidth.
+
+import { type Nanos, nanos, type TraceTime, traceTime } from '@ranktrace/protocol';
+import { type CollectiveKind, collectiveKind, isBarrierLike } from './collective-kind.ts';
+import type { CollectivePart, MatchedCollective } from './collective-matcher.ts';
+import type { TraceProcess } from '../model/trace-sink.ts';
+import { type Bandwidth, bandwidthOf } from './bus-bandwidth.ts';
+import { boundAt, epsilonOf } from '../model/epsilon.ts';
+
+export interface CollectiveTiming {
+  readonly kind: CollectiveKind | undefined;
+  readonly time: TraceTime;
+  readonly ranks: number;
+  /** Latest entry − earliest entry, ns. */
+  readonly entrySkew: Nanos;
+  /** The rank that entered last, after all others by more than their clocks can be off; undefined where that cannot be told. */
+  readonly lastIn: number | undefined;
+  /** Per part: from its entry to the last entry, or to its own exit where it did not wait for that, ns. */
+  readonly waiting: readonly Nanos[];
+  /** From the last entry to the earliest exit (of a send: to the exit of its receive), ns; below 0 where nobody waits for all, and where clocks are off. Undefined while someone is inside. */
+  readonly transfer: Nanos | undefined;
+  /** Undefined while someone is inside. */
+  readonly exitSpread: Nanos | undefined;
+  /** ± ns of any of its times against any other of them; 0 on one host, undefined where a host of several is not aligned. */
+  readonly epsilon: Nanos | undefined;
+  /** Whether the transfer is longer than epsilon. */
+  readonly isDistinguishable: boolean;
+  /** Whether a rank left before the last had entered, though that cannot be: by the clocks' error. */
+  readonly isViolation: boolean;
+  /** What a rank puts in: the most of any part. */
+  readonly bytes: number;
+  /** Undefined unless the transfer is distinguishable and moved something. */
+  readonly bandwidth: Bandwidth | undefined;
+}
+
+/** The timing of a collective of which no part is missing. */
+export function collectiveTiming(
+  { op, parts, pair }: MatchedCollective,
+  processOf: (member: number) => TraceProcess | undefined,
+): CollectiveTiming {
+  const kind = pair === undefined ? collectiveKind(op) : 'send';
+  let [firstEntry, lastEntry] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
+  let [firstExit, lastExit] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
+  let last = parts[0] as CollectivePart;
+  let bytes = 0;
+  for (const part of parts) {
+    firstEntry = Math.min(firstEntry, part.entry);
+    if (part.entry > lastEntry) {
+      lastEntry = part.entry;
+      last = part;
+    }
+    // An exit that is not known is NaN, and makes NaN of all that depends on it.
+    firstExit = Math.min(firstExit, part.exit ?? Number.NaN);
+    lastExit = Math.max(lastExit, part.exit ?? Number.NaN);
+    bytes = Math.max(bytes, part.bytes);
+  }
+  const end = pair === undefined ? firstExit : receiveExit(parts, pair[1]);
+  const waiting = parts.map(({ entry, exit = lastEntry }) => nanos(Math.max(0, Math.min(lastEntry, exit) - entry)));
+  const epsilon = spreadOf(parts, processOf, traceTime(lastEntry));
+  const transfer = known(end - lastEntry);
+  const isDistinguishable = transfer !== undefined && epsilon !== undefined && transfer > epsilon;
+  return {
+    kind,
+    time: traceTime(firstEntry),
+    ranks: parts.length,
+    entrySkew: nanos(lastEntry - firstEntry),
+    lastIn: isClearlyLast(last, parts, processOf) ? last.rank : undefined,
+    waiting,
+    transfer,
+    exitSpread: known(lastExit - firstExit),
+    epsilon,
+    isDistinguishable,
+    isViolation: pair === undefined ? isBarrierLike(op) && firstExit < lastEntry : isReversed(parts, pair),
+    bytes,
+    bandwidth: isDistinguishable ? bandwidthOf(kind, parts.length, bytes, transfer) : undefined,
+  };
+}
+
+const known = (length: number): Nanos | undefined => (Number.isFinite(length) ? nanos(length) : undefined);
+
+/** Whether `last` entered after all others by more than their clocks can be off. */
+function isClearlyLast(
+  last: CollectivePart,
+  parts: readonly CollectivePart[],
+  processOf: (member: number) => TraceProcess | undefined,
+): boolean {
+  const process = processOf(last.member);
+  if (process === undefined) return false;
+  return parts.every((part) => {
+    if (part === last) return true;
+    const other = processOf(part.member);
+    const epsilon = other === undefined ? undefined : epsilonOf(process, other, traceTime(last.entry));
+    return epsilon !== undefined && last.entry - part.entry > epsilon;
+  });
+}
+
+/** The exit of the receiving side: the sender may be done as soon as its data is buffered. A rank that sends to itself has both sides. */
+function receiveExit(parts: readonly CollectivePart[], destination: number): number {
+  const sides = parts.filter(
+    ({ rank, op }) => rank === destination && (parts[0]?.rank !== parts[1]?.rank || collectiveKind(op) === 'recv'),
+  );
+  return sides[0]?.exit ?? Number.NaN;
+}
+
+/** Whether a receive ended before its send began. */
+function isReversed(parts: readonly CollectivePart[], [source, destination]: readonly [number, number]): boolean {
+  if (source === destination) return false;
+  const sent = parts.find(({ rank }) => rank === source)?.entry ?? Number.NaN;
+  return receiveExit(parts, destination) < sent;
+}
+
+/** The bounds of the two hosts that are known least, together, ns. */
+function spreadOf(
+  parts: readonly CollectivePart[],
+  processOf: (member: number) => TraceProcess | undefined,
+  time: TraceTime,
+): Nanos | undefined {
+  const bounds = new Map<string, number>();
+  for (const { member } of parts) {
+    const process = processOf(member);
+    if (process === undefined) continue;
+    const bound = boundAt(process, time) ?? Number.POSITIVE_INFINITY;
+    bounds.set(process.host, Math.max(bounds.get(process.host) ?? 0, bound));
+  }
+  if (bounds.size < 2) return nanos(0);
+  let [most, second] = [0, 0];
+  for (const bound of bounds.values()) {
+    second = Math.max(second, Math.min(bound, most));
+    most = Math.max(most, bound);
+  }
+  return known(most + second);
+}

@@ -1,0 +1,56 @@
+// Which arguments an event is shown with, the same in every format: what its kind says about it, then what the program gave it.
+
+import type { TraceEvent } from './trace-sink.ts';
+
+/** Takes arguments one by one; a method for each type, so that nothing is boxed. */
+export interface ArgumentVisitor {
+  number(key: string, value: number): void;
+  text(key: string, value: string): void;
+}
+
+/** Keys of arguments that say what is special about a kind of event. */
+export const ownKeys: Readonly<Record<TraceEvent['kind'], readonly string[]>> = {
+  span: [],
+  instant: [],
+  counter: [],
+  step: ['step'],
+  collective: ['op', 'group', 'sequence', 'bytes', 'peer'],
+  rpc: ['side', 'peer', 'status', 'traceId', 'spanId', 'parentSpanId'],
+};
+
+/** Whether `visitArguments` has something to say: the question of the hot path. */
+export function hasArguments(event: TraceEvent): boolean {
+  if (event.arguments !== undefined && event.arguments.size > 0) return true;
+  return event.kind === 'step' || event.kind === 'collective' || event.kind === 'rpc';
+}
+
+/**
+ * Shows every argument of `event` to `visitor`. One that the program gave, with a key the event's kind uses itself, is shown as
+ * `argument.KEY`: neither hides the other.
+ */
+export function visitArguments(event: TraceEvent, visitor: ArgumentVisitor): void {
+  if (event.kind === 'step') {
+    visitor.number('step', event.step);
+    for (const [phase, length] of event.phases ?? []) visitor.number(`phaseNs.${phase}`, length);
+  } else if (event.kind === 'collective') {
+    visitor.text('op', event.name);
+    visitor.text('group', event.group);
+    visitor.number('sequence', event.sequence);
+    visitor.number('bytes', event.bytes);
+    if (event.peerRank >= 0) visitor.number('peer', event.peerRank);
+  } else if (event.kind === 'rpc') {
+    visitor.text('side', event.side);
+    visitor.text('peer', event.peer);
+    visitor.text('status', event.status);
+    visitor.text('traceId', event.traceId);
+    visitor.text('spanId', event.spanId);
+    if (event.parentSpanId !== '') visitor.text('parentSpanId', event.parentSpanId);
+  }
+  if (event.arguments === undefined) return;
+  const own = ownKeys[event.kind];
+  for (const [given, value] of event.arguments) {
+    const key = own.includes(given) ? `argument.${given}` : given;
+    if (typeof value === 'number') visitor.number(key, value);
+    else visitor.text(key, value);
+  }
+}

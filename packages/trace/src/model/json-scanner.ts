@@ -1,0 +1,318 @@
+// A pull scanner over JSON bytes that arrive in chunks: what is wanted becomes numbers and table indexes, the rest is stepped over.
+//
+//   |  committed  |  the unit being read  |  not looked at yet  |
+//   0             ^ mark                  ^ at                  ^ end            byte 0 is byte `origin` of the file
+//
+// A unit (an event, a metadata member) is read from contiguous bytes. When they end in its middle, `moreWanted` is thrown, the reader
+// goes back to `mark` and reads the unit again once more bytes are there; they must have doubled, so that a file fed byte by byte costs
+// O(bytes) too. That is simpler and faster than a state machine that can stop anywhere, as units are small: about 300 bytes.
+//
+// Invariant: strict JSON (RFC 8259), but for bytes that are no UTF-8, which Kineto is known to write: they become U+FFFD.
+// Invariant: no allocation but the unit's own bytes and the text a caller asks for; depth is bounded, so recursion is.
+
+import { TraceError, type TraceErrorCode } from './errors.ts';
+import { limits } from './limits.ts';
+import { decodeUtf8 } from './decode-utf8.ts';
+
+/** Thrown when the bytes end inside a unit and more may come. Not an error: only the reader sees it. */
+export const moreWanted: unique symbol = Symbol('more bytes wanted');
+
+export const json = {
+  quote: 0x22,
+  comma: 0x2c,
+  minus: 0x2d,
+  colon: 0x3a,
+  openArray: 0x5b,
+  backslash: 0x5c,
+  closeArray: 0x5d,
+  openObject: 0x7b,
+  closeObject: 0x7d,
+} as const;
+
+const isDigit = (byte: number): boolean => byte >= 0x30 && byte <= 0x39;
+
+/** Powers of ten that turn up to 22 decimals exactly. */
+const powers = Float64Array.from({ length: 23 }, (_, exponent) => 10 ** exponent);
+
+export class JsonScanner {
+  bytes: Uint8Array = new Uint8Array(0);
+  at = 0;
+  end = 0;
+  /** Where `bytes[0]` is in the file. */
+  origin = 0;
+  /** Whether no more bytes will come. */
+  final = false;
+  /** The last string read: its bytes are `bytes[from, to)`, between the quotes. */
+  from = 0;
+  to = 0;
+  /** Whether the last string has escapes. */
+  escaped = false;
+  /** The last time read by `micros`: whole µs, and ns below that, 0 … 999. */
+  wholeMicros = 0;
+  restNanos = 0;
+
+  #mark = 0;
+  /** Bytes that must be there before the unit is tried again. */
+  #wanted = 0;
+
+  /** Takes the next bytes of the file; returns whether it is worth trying to read. */
+  feed(chunk: Uint8Array): boolean {
+    const kept = this.end - this.#mark;
+    if (kept === 0) {
+      this.bytes = chunk;
+    } else {
+      // Room for twice as much, so that many small chunks are not copied over and over.
+      const fits = this.#mark === 0 && this.#owned && this.bytes.length >= kept + chunk.length;
+      const joined = fits ? this.bytes : new Uint8Array(2 * kept + chunk.length);
+      if (!fits) joined.set(this.bytes.subarray(this.#mark, this.end));
+      joined.set(chunk, kept);
+      this.bytes = joined;
+    }
+    this.#owned = kept > 0;
+    this.origin += this.#mark;
+    this.#mark = 0;
+    this.at = 0;
+    this.end = kept + chunk.length;
+    return this.end >= this.#wanted;
+  }
+
+  #owned = false;
+
+  /** Everything before `at` is done with. */
+  commit(): void {
+    this.#mark = this.at;
+    this.#wanted = 0;
+  }
+
+  /** Goes back to the last commit, to try again with more bytes. */
+  rewind(): void {
+    this.at = this.#mark;
+    const kept = this.end - this.#mark;
+    if (kept > limits.jsonValueBytesMax) {
+      throw this.error('too_large', `one value may have ${limits.jsonValueBytesMax} bytes, got more`);
+    }
+    this.#wanted = 2 * kept;
+  }
+
+  /** Keeps what is not read yet apart from the caller's chunk, which may be filled anew. */
+  detach(): void {
+    if (this.#owned) return;
+    this.bytes = this.bytes.slice(this.#mark, this.end);
+    this.origin += this.#mark;
+    this.at -= this.#mark;
+    this.end -= this.#mark;
+    this.#mark = 0;
+    this.#owned = true;
+  }
+
+  error(code: TraceErrorCode, what: string): TraceError {
+    return new TraceError(code, `Cannot read the trace: at byte ${this.origin + this.at} ${what}`);
+  }
+
+  /** The next byte that is no white space, not consumed. */
+  peek(): number {
+    for (; this.at < this.end; this.at++) {
+      const byte = this.bytes[this.at] as number;
+      if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) return byte;
+    }
+    throw this.#ended();
+  }
+
+  /** Whether nothing but white space is left, of what is there. */
+  isEmpty(): boolean {
+    for (; this.at < this.end; this.at++) {
+      const byte = this.bytes[this.at] as number;
+      if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) return false;
+    }
+    return true;
+  }
+
+  expect(wanted: number): void {
+    if (this.peek() !== wanted) throw this.wrong(`\`${String.fromCharCode(wanted)}\``);
+    this.at++;
+  }
+
+  /** The separator after a member: true if another one follows, false if `close` ends them. */
+  another(close: number): boolean {
+    const byte = this.peek();
+    if (byte !== json.comma && byte !== close) throw this.wrong(`\`,\` or \`${String.fromCharCode(close)}\``);
+    this.at++;
+    return byte === json.comma;
+  }
+
+  /** Error that names the byte found in place of `wanted`. */
+  wrong(wanted: string): TraceError {
+    const byte = this.bytes[this.at] as number;
+    const found = byte > 0x20 && byte < 0x7f ? `\`${String.fromCharCode(byte)}\`` : `byte 0x${byte.toString(16).padStart(2, '0')}`;
+    return this.error('not_json', `it must have ${wanted}, got ${found}`);
+  }
+
+  /** Steps over a string; it is in `from`, `to`, `escaped`. */
+  string(): void {
+    this.expect(json.quote);
+    const { bytes, end } = this;
+    let at = this.at;
+    this.from = at;
+    this.escaped = false;
+    for (; at < end; at++) {
+      const byte = bytes[at] as number;
+      if (byte === json.quote) {
+        this.to = at;
+        this.at = at + 1;
+        return;
+      }
+      if (byte === json.backslash) {
+        this.at = at;
+        at = this.#escape();
+      } else if (byte < 0x20) {
+        this.at = at;
+        throw this.wrong('no control character in a string');
+      }
+    }
+    this.at = end;
+    throw this.#ended();
+  }
+
+  /** The last string as text. */
+  text(): string {
+    if (!this.escaped) return decodeUtf8(this.bytes, this.from, this.to);
+    // Rare and short, and checked before: the platform's own reader knows the escapes.
+    return JSON.parse(`"${decodeUtf8(this.bytes, this.from, this.to)}"`) as string;
+  }
+
+  /** Reads a number. */
+  number(): number {
+    this.peek();
+    const { bytes } = this;
+    const first = this.at;
+    const negative = bytes[first] === json.minus;
+    this.skipNumber();
+    let value = 0;
+    let at = negative ? first + 1 : first;
+    let digits = 0;
+    for (; at < this.at && isDigit(bytes[at] as number); at++, digits++) value = value * 10 + ((bytes[at] as number) - 0x30);
+    if (bytes[at] === 0x2e && at < this.at) {
+      const point = at++;
+      for (; at < this.at && isDigit(bytes[at] as number); at++, digits++) value = value * 10 + ((bytes[at] as number) - 0x30);
+      value /= powers[at - point - 1] ?? 1;
+    }
+    // Up to 15 digits and one division are exact; anything longer goes the slow, correctly rounded way.
+    if (at < this.at || digits > 15) return Number(decodeUtf8(bytes, first, this.at));
+    return negative ? -value : value;
+  }
+
+  /** Reads a time in µs into `wholeMicros` and `restNanos`, from its digits: a double of µs since 1970 has no room for ns. */
+  micros(): void {
+    this.peek();
+    const { bytes } = this;
+    const first = this.at;
+    this.skipNumber();
+    let whole = 0;
+    let at = first;
+    for (; at < this.at && isDigit(bytes[at] as number); at++) whole = whole * 10 + ((bytes[at] as number) - 0x30);
+    let rest = 0;
+    if (bytes[at] === 0x2e && at < this.at) {
+      const point = at++;
+      for (; at < this.at && at <= point + 3 && isDigit(bytes[at] as number); at++) rest = rest * 10 + ((bytes[at] as number) - 0x30);
+      const decimals = at - point - 1;
+      if (decimals < 3) rest *= powers[3 - decimals] as number;
+      else if (at < this.at && (bytes[at] as number) >= 0x35 && isDigit(bytes[at] as number)) rest++;
+      while (at < this.at && isDigit(bytes[at] as number)) at++;
+    }
+    if (at < this.at || bytes[first] === json.minus) {
+      // Negative or with an exponent: nobody writes it, JSON allows it.
+      const value = Number(decodeUtf8(bytes, first, this.at));
+      whole = Math.floor(value);
+      rest = Math.round((value - whole) * 1000);
+    }
+    this.wholeMicros = rest === 1000 ? whole + 1 : whole;
+    this.restNanos = rest === 1000 ? 0 : rest;
+  }
+
+  /** Steps over any value that is `depth` deep. */
+  skip(depth = 0): void {
+    const byte = this.peek();
+    if (byte === json.quote) this.string();
+    else if (byte === json.openObject || byte === json.openArray) this.#skipNested(byte === json.openObject, depth);
+    else if (byte === json.minus || isDigit(byte)) this.skipNumber();
+    else if (byte === 0x74) this.#literal('true');
+    else if (byte === 0x66) this.#literal('false');
+    else if (byte === 0x6e) this.#literal('null');
+    else throw this.wrong('a value');
+  }
+
+  #skipNested(isObject: boolean, depth: number): void {
+    if (depth === limits.jsonDepthMax) throw this.error('too_deep', `values may be ${limits.jsonDepthMax} deep, got deeper`);
+    this.at++;
+    const close = isObject ? json.closeObject : json.closeArray;
+    if (this.peek() === close) {
+      this.at++;
+      return;
+    }
+    do {
+      if (isObject) {
+        this.string();
+        this.expect(json.colon);
+      }
+      this.skip(depth + 1);
+    } while (this.another(close));
+  }
+
+  skipNumber(): void {
+    if (this.bytes[this.at] === json.minus) this.at++;
+    if (this.#next() === 0x30) this.at++;
+    else this.#digits();
+    if (this.at < this.end && this.bytes[this.at] === 0x2e) {
+      this.at++;
+      this.#digits();
+    }
+    if (this.at < this.end && ((this.bytes[this.at] as number) | 0x20) === 0x65) {
+      this.at++;
+      const sign = this.#next();
+      if (sign === 0x2b || sign === json.minus) this.at++;
+      this.#digits();
+    }
+    // At the end of the bytes it cannot be known whether the number is whole.
+    if (this.at === this.end && !this.final) throw moreWanted;
+  }
+
+  #digits(): void {
+    if (!isDigit(this.#next())) throw this.wrong('a digit');
+    while (this.at < this.end && isDigit(this.bytes[this.at] as number)) this.at++;
+  }
+
+  #literal(word: string): void {
+    for (let index = 0; index < word.length; index++) {
+      if (this.#next() !== word.charCodeAt(index)) throw this.wrong(`\`${word}\``);
+      this.at++;
+    }
+  }
+
+  /** Checks the escape at `at`; returns where its last byte is. */
+  #escape(): number {
+    this.escaped = true;
+    this.at++;
+    const kind = this.#next();
+    if (kind === 0x75) {
+      for (let digit = 0; digit < 4; digit++) {
+        this.at++;
+        const byte = this.#next();
+        if (!isDigit(byte) && !((byte | 0x20) >= 0x61 && (byte | 0x20) <= 0x66)) throw this.wrong('four hexadecimal digits');
+      }
+    } else if (!'"\\/bfnrt'.includes(String.fromCharCode(kind))) {
+      throw this.wrong('an escape');
+    }
+    return this.at;
+  }
+
+  #next(): number {
+    if (this.at >= this.end) throw this.#ended();
+    return this.bytes[this.at] as number;
+  }
+
+  #ended(): TraceError | typeof moreWanted {
+    return this.final
+      ? this.error('truncated', 'the file ends in the middle of its data: it was cut off or is still being written')
+      : moreWanted;
+  }
+}

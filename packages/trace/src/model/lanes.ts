@@ -1,0 +1,116 @@
+// Lanes of one track: lines on which spans nest properly, as every timeline viewer needs them.
+//
+//   track   A ────────────────────────
+//             B ──────      C ────────────────     C outlives A: async work that nobody awaited
+//
+//   lane 0  A ────────────────────────
+//             B ──────
+//   lane 1                  C ────────────────
+//
+// A span goes to the lane whose innermost running span began last among those that contain it: that is its parent, where there is one.
+// Perfetto drops spans that overlap partly on one line, so nothing else would keep them all. Spans that never end (promises that nobody settles)
+// would make a line each, and each span asks all lines: beyond `lanesPerTrackMax` there is no place.
+
+import { collectionsSuffix } from '@ranktrace/protocol';
+import { limits } from './limits.ts';
+import type { TraceLane } from './trace-sink.ts';
+
+/** Whether `lane` is an overflow lane of the track whose own line `own` is; a lane does not say so, but process, kind, tid and the name's beginning do. */
+export const isOverflowOf = (lane: TraceLane, own: TraceLane): boolean =>
+  lane.overflow > 0 &&
+  own.overflow === 0 &&
+  own.process === lane.process &&
+  own.kind === lane.kind &&
+  own.tid === lane.tid &&
+  lane.name.startsWith(`${own.name} (`);
+
+/** Whether `lane` shows the collections of the heap of the thread whose own line `own` is: what it shows happened inside of what `own` shows. */
+export const isCollectionsOf = (lane: TraceLane, own: TraceLane): boolean =>
+  lane.kind === 'thread' &&
+  own.kind === 'thread' &&
+  own.process === lane.process &&
+  own.tid === lane.tid &&
+  lane.name === own.name + collectionsSuffix;
+
+/** An open span's place: where its end is written once it is known. */
+export interface LanePlace {
+  readonly lane: TraceLane;
+  setEnd(end: number): void;
+}
+
+/** One line: the spans that run on it now, outermost first, as two stacks of numbers. An end is Infinity while unknown. */
+class LaneLine {
+  readonly lane: TraceLane;
+  readonly starts: number[] = [];
+  readonly ends: number[] = [];
+
+  constructor(lane: TraceLane) {
+    this.lane = lane;
+  }
+}
+
+export class Lanes {
+  readonly #lines: LaneLine[] = [];
+  readonly #createLane: (overflow: number) => TraceLane;
+
+  constructor(createLane: (overflow: number) => TraceLane) {
+    this.#createLane = createLane;
+  }
+
+  /** The track's own line, for what has no length. */
+  get first(): TraceLane {
+    return (this.#lines[0] ?? this.#add()).lane;
+  }
+
+  /** The lane of a span from `start` to `end` (ns); spans come in order of start. Undefined: there is no place. */
+  place(start: number, end: number): TraceLane | undefined {
+    return this.#push(start, end, false)?.lane;
+  }
+
+  /**
+   * The place of a span that begins at `start` and whose end is not known; `alone`: it may outlive any other, so it must not nest. Undefined:
+   * there is none.
+   */
+  placeOpen(start: number, alone: boolean): LanePlace | undefined {
+    const line = this.#push(start, Number.POSITIVE_INFINITY, alone);
+    if (line === undefined) return undefined;
+    // Nothing with an end unknown leaves the stack, so the place stays until the end is set.
+    const at = line.ends.length - 1;
+    return {
+      lane: line.lane,
+      setEnd: (end) => {
+        line.ends[at] = end;
+      },
+    };
+  }
+
+  #push(start: number, end: number, alone: boolean): LaneLine | undefined {
+    let best: LaneLine | undefined;
+    let bestStart = Number.NEGATIVE_INFINITY;
+    for (const line of this.#lines) {
+      const { starts, ends } = line;
+      let top = ends.length - 1;
+      while (top >= 0 && (ends[top] as number) <= start) {
+        ends.pop();
+        starts.pop();
+        top--;
+      }
+      if (top < 0) best ??= line;
+      else if (!alone && (ends[top] as number) >= end && (starts[top] as number) > bestStart) {
+        best = line;
+        bestStart = starts[top] as number;
+      }
+    }
+    if (best === undefined && this.#lines.length >= limits.lanesPerTrackMax) return undefined;
+    best ??= this.#add();
+    best.starts.push(start);
+    best.ends.push(end);
+    return best;
+  }
+
+  #add(): LaneLine {
+    const line = new LaneLine(this.#createLane(this.#lines.length));
+    this.#lines.push(line);
+    return line;
+  }
+}

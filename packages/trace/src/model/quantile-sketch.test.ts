@@ -1,0 +1,44 @@
+import { nanos } from '@ranktrace/protocol';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { QuantileSketch } from './quantile-sketch.ts';
+import { quantile } from '../steps/step-summary.ts';
+
+const shares = [0, 0.5, 0.95, 0.99, 1] as const;
+
+/** Quantiles by the sketch, and by all values in order. */
+function both(values: readonly number[]): { found: readonly number[]; exact: readonly number[] } {
+  const sketch = new QuantileSketch();
+  for (const value of values) sketch.add(value);
+  const sorted = values.map(nanos).sort((a, b) => a - b);
+  return { found: sketch.quantiles(shares) ?? [], exact: shares.map((share) => quantile(sorted, share) ?? Number.NaN) };
+}
+
+describe('quantile sketch', () => {
+  it('has no quantiles of nothing', () => {
+    const sketch = new QuantileSketch();
+    expect([sketch.quantiles([0.5]), sketch.least, sketch.most, sketch.count]).toEqual([undefined, undefined, undefined, 0]);
+  });
+
+  it('is exact as long as values are few', () => {
+    const { found, exact } = both(Array.from({ length: 256 }, (_, at) => (at * 7919) % 1009));
+    expect(found).toEqual(exact);
+  });
+
+  it('is right to 1 % for any number of values, positive and negative (seed 44)', () => {
+    const value = fc.oneof(fc.integer({ min: -1e9, max: 1e9 }), fc.integer({ min: -50, max: 50 }), fc.maxSafeInteger());
+    fc.assert(
+      fc.property(fc.array(value, { minLength: 257, maxLength: 600 }), (values) => {
+        const { found, exact } = both(values);
+        const sorted = [...values].sort((a, b) => a - b);
+        for (const [index, share] of shares.entries()) {
+          // Between neighbours of different size, 1 % is of the larger.
+          const place = (values.length - 1) * share;
+          const size = Math.max(Math.abs(sorted[Math.floor(place)] as number), Math.abs(sorted[Math.ceil(place)] as number));
+          expect(Math.abs((found[index] as number) - (exact[index] as number))).toBeLessThanOrEqual(0.01 * size + 1e-6 * size + 1);
+        }
+      }),
+      { seed: 44, numRuns: 200 },
+    );
+  });
+});

@@ -1,0 +1,121 @@
+// What time it is in a packet of a Perfetto trace, on the trace's one axis. Our own traces have one clock, BOOTTIME. Others have more:
+//
+//   MONOTONIC, REALTIME, …   were read together with BOOTTIME in a clock snapshot: they differ by a constant
+//   64 … 127                 of one sequence: a constant too, or each time the difference to the packet before (`incremental`)
+//   128 …                    somebody's own, for the whole trace: as the first ones
+//
+// A clock that no snapshot pairs with BOOTTIME is taken for it. REALTIME is right to 256 ns: it does not fit a double.
+
+import { clock as clockField, clockId, clockSnapshot } from './perfetto-fields.ts';
+import type { PacketPart } from './perfetto-packets.ts';
+import { lengthTag, varintTag, type Wire } from './perfetto-wire.ts';
+
+/** Fields that our writer has no use for. */
+const incremental = 3;
+const multiplier = 4;
+
+const two32 = 2 ** 32;
+const isOfSequence = (id: number): boolean => id >= 64 && id < 128;
+/** Clocks of the whole trace that are known. */
+const offsetsMax = 256;
+
+export interface SequenceClock {
+  readonly isIncremental: boolean;
+  /** ns of one unit. */
+  readonly unit: number;
+  /** ns of the axis at 0; of an incremental clock, the time now. */
+  at: number;
+}
+
+/** One reading of a snapshot. */
+interface Reading {
+  readonly id: number;
+  readonly low: number;
+  readonly high: number;
+  readonly isIncremental: boolean;
+  readonly unit: number;
+}
+
+export class PerfettoClocks {
+  #originLow = 0;
+  #originHigh = 0;
+  /** ns from a clock's time to BOOTTIME's, by id. */
+  readonly #offsets = new Map<number, number>();
+
+  /** Sets 0 of the axis, as a time of BOOTTIME. */
+  setOrigin(origin: bigint): void {
+    this.#originLow = Number(origin & 0xffff_ffffn);
+    this.#originHigh = Number(origin >> 32n);
+  }
+
+  /** Takes a snapshot. `clocks`: of the sequence that it came in. */
+  snapshot(wire: Wire, part: PacketPart, clocks: Map<number, SequenceClock>): void {
+    const readings = readSnapshot(wire, part);
+    const reference = referenceOf(readings);
+    if (reference === undefined) return;
+    const now = this.#relative(reference.low, reference.high) + (this.#offsets.get(reference.id) ?? 0);
+    for (const { id, low, high, isIncremental, unit } of readings) {
+      if (isOfSequence(id)) clocks.set(id, { isIncremental, unit, at: isIncremental ? now : now - (high * two32 + low) * unit });
+      else if (id !== clockId.boottime && (this.#offsets.size < offsetsMax || this.#offsets.has(id))) {
+        this.#offsets.set(id, now - this.#relative(low, high));
+      }
+    }
+  }
+
+  /** ns of the axis at a time of clock `id` (0: BOOTTIME). */
+  time(low: number, high: number, id: number, clocks: Map<number, SequenceClock>): number {
+    if (!isOfSequence(id)) {
+      const time = this.#relative(low, high);
+      return id === 0 || id === clockId.boottime ? time : time + (this.#offsets.get(id) ?? 0);
+    }
+    const clock = clocks.get(id);
+    if (clock === undefined) return this.#relative(low, high);
+    const length = (high * two32 + low) * clock.unit;
+    if (!clock.isIncremental) return clock.at + length;
+    clock.at += length;
+    return clock.at;
+  }
+
+  #relative(low: number, high: number): number {
+    return (high - this.#originHigh) * two32 + (low - this.#originLow);
+  }
+}
+
+/** BOOTTIME where it was read, else any other clock that is not of one sequence. */
+function referenceOf(readings: readonly Reading[]): Reading | undefined {
+  return readings.find(({ id }) => id === clockId.boottime) ?? readings.find(({ id }) => id > 0 && id < 64);
+}
+
+/** BOOTTIME of a snapshot, and the Unix time that was read with it, ns. */
+export function snapshotTimes(wire: Wire, part: PacketPart): { readonly boottime?: bigint; readonly unix?: bigint } {
+  const readings = readSnapshot(wire, part);
+  const [boot, unix] = [referenceOf(readings), readings.find(({ id }) => id === clockId.realtime)];
+  return { ...(boot === undefined ? {} : { boottime: wholeOf(boot) }), ...(unix === undefined ? {} : { unix: wholeOf(unix) }) };
+}
+
+const wholeOf = ({ low, high }: Reading): bigint => (BigInt(high) << 32n) | BigInt(low);
+
+function readSnapshot(wire: Wire, { at, end }: PacketPart): Reading[] {
+  const readings: Reading[] = [];
+  wire.at = at;
+  for (let tag = wire.next(end); tag !== 0; tag = wire.next(end)) {
+    if (tag !== lengthTag(clockSnapshot.clocks)) {
+      wire.skip(tag, end);
+      continue;
+    }
+    const until = wire.nested(end);
+    const reading = { id: 0, low: 0, high: 0, isIncremental: false, unit: 1 };
+    for (let inner = wire.next(until); inner !== 0; inner = wire.next(until)) {
+      if (inner === varintTag(clockField.id)) reading.id = wire.varint();
+      else if (inner === varintTag(clockField.timestamp)) {
+        wire.varint();
+        reading.low = wire.low;
+        reading.high = wire.high;
+      } else if (inner === varintTag(incremental)) reading.isIncremental = wire.bool();
+      else if (inner === varintTag(multiplier)) reading.unit = Math.max(1, wire.varint());
+      else wire.skip(inner, until);
+    }
+    readings.push(reading);
+  }
+  return readings;
+}

@@ -1,0 +1,349 @@
+// Second pass over a Perfetto trace: its events, told to a sink.
+//
+//   BEGIN, END of the same track right behind it    a whole span (how our writer writes one)
+//   BEGIN, anything else                            a span that is open, closed by the END that ends it
+//
+// so spans are told in the order of their beginnings, as a merge tells them, and only those that are open are held.
+//
+// Invariant: every track event is told, or counted in `skipped`.
+
+import { nanos, traceTime } from '@ranktrace/protocol';
+import type { EventCounts, ProcessTotals, TraceEvent, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
+import { eventType, sequenceFlags } from './perfetto-fields.ts';
+import { PerfettoClocks } from './perfetto-clocks.ts';
+import { perfettoLimits as limits } from './perfetto-limits.ts';
+import { laneOfTrack, recogniseKind, type WritableEvent } from './perfetto-own.ts';
+import type { PerfettoPackets } from './perfetto-packets.ts';
+import { type PerfettoSequence, PerfettoSequences } from './perfetto-sequence.ts';
+import type { PerfettoSurvey } from './perfetto-survey.ts';
+import { PerfettoTrackEvent } from './perfetto-track-event.ts';
+import type { TrackAbout, TrackKey } from './perfetto-tracks.ts';
+import type { ReadBudget } from '../model/read-budget.ts';
+
+/** What of a Perfetto trace was not told. */
+export interface PerfettoSkipped {
+  /** Packets of other data sources. */
+  packets: number;
+  /** Events that need a state, a time (below 2^53 ns) or a type that is not there, or an end whose begin is not; and beyond the limit of open spans. */
+  events: number;
+  /** Spans that end before they begin: told as of no length. */
+  reversed: number;
+  /** Arguments, or parts of them, beyond the limit. */
+  arguments: number;
+}
+
+/** A line of the timeline: a track that has events. */
+interface Line {
+  readonly lane: TraceLane;
+  readonly counter: TrackAbout['counter'];
+  /** Begun and not ended, outermost first. */
+  readonly open: TraceEvent[];
+  /** Open spans inside of those that were skipped. */
+  unheld: number;
+  /** Sum of an incremental counter, which begins anew when its sequence's state is cleared; and which time that was. */
+  sum: number;
+  cleared: number;
+}
+
+/** The memory of an open span: itself, and a name that may be its own. */
+const openBytes = ({ name, category }: TraceEvent): number => 512 + 2 * (name.length + category.length);
+
+export class PerfettoEvents {
+  readonly skipped: PerfettoSkipped;
+  readonly #survey: PerfettoSurvey;
+  readonly #sink: TraceSink;
+  readonly #budget: ReadBudget;
+  readonly #packets: PerfettoPackets;
+  readonly #clocks = new PerfettoClocks();
+  readonly #sequences = new PerfettoSequences();
+  /** Undefined: what our writer says about a process is no event. */
+  readonly #lines = new Map<TrackKey, Line | undefined>();
+  readonly #fields = new PerfettoTrackEvent();
+  readonly #counts = new Map<TraceProcess, Record<keyof EventCounts, number>>();
+  /** The one event that is told again and again. */
+  readonly #event: WritableEvent = emptyEvent();
+  /** The line of the span that `#event` is, which has begun and is not told yet. */
+  #begun: Line | undefined;
+  #lanes = 0;
+  #open = 0;
+
+  constructor(survey: PerfettoSurvey, packets: PerfettoPackets, sink: TraceSink, budget: ReadBudget) {
+    this.#budget = budget;
+    this.#survey = survey;
+    this.#sink = sink;
+    this.#packets = packets;
+    this.#clocks.setOrigin(survey.origin);
+    this.skipped = { packets: survey.otherPackets, events: 0, reversed: 0, arguments: 0 };
+  }
+
+  /** Tells what the present packet holds. */
+  packet(): void {
+    const packets = this.#packets;
+    const sequence = this.#sequences.of(packets);
+    if (packets.snapshot.at >= 0) this.#clocks.snapshot(packets.wire, packets.snapshot, sequence.clocks);
+    // Our writer describes a lane where it tells a sink of it.
+    if (packets.descriptor.at >= 0 && this.#survey.isOurs) this.#lineOf(this.#survey.tracks.add(packets.wire, packets.descriptor));
+    // Of every packet: incremental clocks add up.
+    const time = packets.hasTime ? this.#time(sequence) : Number.NaN;
+    if (packets.event.at >= 0) this.#trackEvent(sequence, time);
+  }
+
+  /** Tells what is left. */
+  end(): void {
+    this.#tellBegun();
+    this.skipped.arguments = this.#fields.leftOut;
+  }
+
+  /** What was told, where the trace itself does not say it. */
+  totals(): readonly ProcessTotals[] {
+    const { totals, header, isOurs } = this.#survey;
+    const told = new Map(totals.map((total) => [total.process, total]));
+    return header.processes.map((process): ProcessTotals => {
+      const counts = this.#counts.get(process) ?? noEvents();
+      const dropped = { events: 0, arguments: 0, names: 0, batches: 0 };
+      return (
+        told.get(process) ?? { process, batches: 0, missing: 0, dropped, late: 0, crowded: 0, counts, recorded: undefined, ended: !isOurs }
+      );
+    });
+  }
+
+  #trackEvent(sequence: PerfettoSequence, time: number): void {
+    const packets = this.#packets;
+    const { wire, flags } = packets;
+    const fields = this.#fields;
+    fields.read(wire, packets.event);
+    const needsState = (flags & sequenceFlags.needsState) !== 0;
+    if (!(Math.abs(time) <= Number.MAX_SAFE_INTEGER) || (needsState && sequence.cleared === 0)) {
+      this.skipped.events++;
+      return;
+    }
+    const line = this.#lineOf(fields.track ?? sequence.defaultTrack ?? 0);
+    if (line === undefined) return;
+    const { type } = fields;
+    if (type === eventType.sliceEnd) {
+      if (line === this.#begun && fields.arguments === 0) this.#tellWhole(time);
+      else {
+        this.#tellBegun();
+        this.#close(line, time, sequence);
+      }
+      return;
+    }
+    this.#tellBegun();
+    if (type === eventType.counter) this.#counter(line, time, sequence);
+    else if (type === eventType.instant) {
+      this.#fill(line, time, sequence);
+      this.#event.kind = 'instant';
+      this.#tell();
+    } else if (type === eventType.sliceBegin) this.#begin(line, time, sequence);
+    else this.skipped.events++;
+  }
+
+  #time({ defaultClock, clocks }: PerfettoSequence): number {
+    const { timeLow, timeHigh, clock } = this.#packets;
+    return this.#clocks.time(timeLow, timeHigh, clock === 0 ? defaultClock : clock, clocks);
+  }
+
+  #begin(line: Line, time: number, sequence: PerfettoSequence): void {
+    if (this.#open >= limits.perfettoOpenSpansMax) {
+      line.unheld++;
+      this.skipped.events++;
+      return;
+    }
+    this.#fill(line, time, sequence);
+    this.#recognise();
+    this.#begun = line;
+  }
+
+  /** The span that has begun ended right away. */
+  #tellWhole(time: number): void {
+    this.#begun = undefined;
+    this.#endAt(time);
+    this.#tell();
+  }
+
+  /** The span that has begun goes on. */
+  #tellBegun(): void {
+    const line = this.#begun;
+    if (line === undefined) return;
+    this.#begun = undefined;
+    this.#event.state = 'open';
+    this.#budget.take(openBytes(this.#event));
+    line.open.push({ ...this.#event });
+    this.#open++;
+    this.#tell();
+  }
+
+  #close(line: Line, time: number, sequence: PerfettoSequence): void {
+    if (line.unheld > 0) {
+      line.unheld--;
+      this.skipped.events++;
+      return;
+    }
+    const begun = line.open.pop();
+    if (begun === undefined) {
+      this.skipped.events++;
+      return;
+    }
+    this.#open--;
+    this.#budget.give(openBytes(begun));
+    const event = this.#event;
+    Object.assign(event, begun);
+    event.state = 'close';
+    this.#endAt(time);
+    event.arguments = this.#fields.readArguments(this.#packets.wire, sequence);
+    if (event.arguments !== undefined) this.#recognise();
+    this.#tell();
+  }
+
+  #endAt(time: number): void {
+    const event = this.#event;
+    if (time < event.start) this.skipped.reversed++;
+    event.length = nanos(Math.max(0, time - event.start));
+  }
+
+  #counter(line: Line, time: number, { cleared }: PerfettoSequence): void {
+    const { counter } = line;
+    const event = this.#event;
+    clear(event, line.lane, time);
+    event.kind = 'counter';
+    event.name = line.lane.name;
+    const value = this.#fields.value * (counter?.multiplier ?? 1);
+    line.sum = line.cleared === cleared ? line.sum + value : value;
+    line.cleared = cleared;
+    event.value = counter?.isIncremental === true ? line.sum : value;
+    this.#tell();
+  }
+
+  #fill(line: Line, time: number, sequence: PerfettoSequence): void {
+    const fields = this.#fields;
+    const event = this.#event;
+    clear(event, line.lane, time);
+    event.name = fields.name(sequence);
+    event.category = fields.category(sequence);
+    event.flow = fields.flow;
+    event.arguments = fields.readArguments(this.#packets.wire, sequence);
+  }
+
+  #recognise(): void {
+    const given = this.#event.arguments as Map<string, string | number> | undefined;
+    if (given !== undefined && this.#survey.isOurs) recogniseKind(this.#event, given);
+  }
+
+  #tell(): void {
+    const event = this.#event;
+    this.#sink.event(event);
+    if (event.state === 'close') return;
+    const { process } = event.lane;
+    let counts = this.#counts.get(process);
+    if (counts === undefined) {
+      counts = noEvents();
+      this.#counts.set(process, counts);
+    }
+    counts[event.kind]++;
+  }
+
+  #lineOf(key: TrackKey): Line | undefined {
+    const known = this.#lines.get(key);
+    if (known !== undefined || this.#lines.has(key)) return known;
+    if (this.#lines.size >= limits.perfettoTracksMax) {
+      throw this.#packets.wire.broken(`events are on more than ${limits.perfettoTracksMax} tracks`, 'too_large');
+    }
+    const lane = this.#laneOf(key);
+    const line =
+      lane === undefined ? undefined : { lane, counter: this.#survey.tracks.get(key)?.counter, open: [], unheld: 0, sum: 0, cleared: 0 };
+    this.#lines.set(key, line);
+    if (lane !== undefined) {
+      this.#tellBegun();
+      this.#sink.lane(lane);
+    }
+    return line;
+  }
+
+  #laneOf(key: TrackKey): TraceLane | undefined {
+    const { tracks, processes, header, isOurs } = this.#survey;
+    const about = tracks.get(key);
+    const process = processes.get(tracks.pidOf(key)) ?? (isOurs ? undefined : header.processes[0]);
+    if (process === undefined) return undefined;
+    const index = ++this.#lanes;
+    if (!isOurs) return foreignLane(index, process, about);
+    if (about === undefined || about.isProcess) {
+      this.#lanes--;
+      return undefined;
+    }
+    // Our writer numbers tracks of lanes 3, 5, 7, …
+    return laneOfTrack(typeof key === 'number' && key % 2 === 1 ? (key - 1) / 2 : index, process, about);
+  }
+}
+
+function foreignLane(index: number, process: TraceProcess, about: TrackAbout | undefined): TraceLane {
+  const tid = about?.isThread === true ? (about.tid ?? 0) : 0;
+  const named = about?.threadName ?? about?.name ?? about?.processName;
+  const name = named === undefined || named === '' ? (tid > 0 ? `thread ${tid}` : 'events') : named;
+  const { counter } = about ?? {};
+  return { index, process, kind: counter === undefined ? 'thread' : 'counter', name, tid, overflow: 0, unit: counter?.unit ?? '' };
+}
+
+const noEvents = (): Record<keyof EventCounts, number> => ({ span: 0, instant: 0, counter: 0, step: 0, collective: 0, rpc: 0 });
+
+const noProcess: TraceProcess = {
+  ...{ index: 0, rank: 0, incarnation: '', host: '', hostName: '', pid: 0 },
+  alignment: { method: 'unaligned', bound: undefined },
+  metadata: new Map(),
+};
+const noLane: TraceLane = { index: 0, process: noProcess, kind: 'thread', name: '', tid: 0, overflow: 0, unit: '' };
+
+/** An event of which nothing applies. */
+function emptyEvent(): WritableEvent {
+  return {
+    kind: 'span',
+    state: 'whole',
+    lane: noLane,
+    start: traceTime(0),
+    length: nanos(0),
+    name: '',
+    category: '',
+    value: 0,
+    step: 0,
+    overhead: nanos(0),
+    isAsync: false,
+    phases: undefined,
+    group: '',
+    sequence: 0,
+    bytes: 0,
+    peerRank: -1,
+    side: '',
+    peer: '',
+    status: '',
+    traceId: '',
+    spanId: '',
+    parentSpanId: '',
+    flow: undefined,
+    arguments: undefined,
+  };
+}
+
+/** Makes of `event` an empty one that begins at `time`. Field by field: it is the way of every event. */
+function clear(event: WritableEvent, lane: TraceLane, time: number): void {
+  event.kind = 'span';
+  event.state = 'whole';
+  event.lane = lane;
+  event.start = traceTime(time);
+  event.length = nanos(0);
+  event.name = '';
+  event.category = '';
+  event.value = 0;
+  event.step = 0;
+  event.phases = undefined;
+  event.group = '';
+  event.sequence = 0;
+  event.bytes = 0;
+  event.peerRank = -1;
+  event.side = '';
+  event.peer = '';
+  event.status = '';
+  event.traceId = '';
+  event.spanId = '';
+  event.parentSpanId = '';
+  event.flow = undefined;
+  event.arguments = undefined;
+}

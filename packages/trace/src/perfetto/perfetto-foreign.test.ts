@@ -1,0 +1,357 @@
+// Traces that our writer would not write, made field by field from Perfetto's public .proto files.
+
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { TraceError } from '../model/errors.ts';
+import { toldTrace } from '../testing/told-trace.ts';
+import { ProtobufBuffer } from './protobuf-buffer.ts';
+import { perfettoLimits as limits } from './perfetto-limits.ts';
+
+type Packet = (out: ProtobufBuffer) => void;
+
+/** A trace of packets that our writer would not write. */
+function foreign(packets: readonly Packet[]): Uint8Array[] {
+  const chunks: Uint8Array[] = [];
+  const out = new ProtobufBuffer((chunk) => chunks.push(chunk.slice()));
+  for (const write of packets) {
+    out.next();
+    inside(out, 1, write);
+  }
+  out.flush();
+  return chunks;
+}
+
+function inside(out: ProtobufBuffer, field: number, write: Packet): void {
+  const mark = out.open(field);
+  write(out);
+  out.close(mark);
+}
+
+const [begin, end, instant, counter] = [1, 2, 3, 4];
+
+/** A track event of sequence 5; `about` writes further fields of it. */
+const event =
+  (time: number, type: number, about: Packet = () => {}, { flags = 0, clock = 0 } = {}): Packet =>
+  (out) => {
+    out.uint(8, time);
+    out.uint(10, 5);
+    if (flags > 0) out.uint(13, flags);
+    if (clock > 0) out.uint(58, clock);
+    inside(out, 11, (fields) => {
+      fields.uint(9, type);
+      about(fields);
+    });
+  };
+
+/** Its name and track. */
+const on =
+  (track: number | bigint, name = ''): Packet =>
+  (out) => {
+    if (name !== '') out.string(23, name);
+    out.uint64(11, BigInt(track));
+  };
+
+const track =
+  (uuid: number | bigint, about: Packet): Packet =>
+  (packet) =>
+    inside(packet, 60, (out) => {
+      out.uint64(1, BigInt(uuid));
+      about(out);
+    });
+
+const processTrack = (uuid: number, pid: number, name: string): Packet =>
+  track(uuid, (out) =>
+    inside(out, 3, (about) => {
+      about.uint(1, pid);
+      about.string(6, name);
+    }),
+  );
+const threadTrack = (uuid: number | bigint, pid: number, tid: number, name: string): Packet =>
+  track(uuid, (out) =>
+    inside(out, 4, (about) => {
+      about.uint(1, pid);
+      about.uint(2, tid);
+      about.string(5, name);
+    }),
+  );
+
+/** What is told of a trace, a line a call: lane and event, times in ns. */
+function told(packets: readonly Packet[]): string[] {
+  return toldTrace(foreign(packets)).calls.map((call) => {
+    if (!('state' in call)) return `${call.kind} ${call.name} of ${call.process.hostName}${call.unit === '' ? '' : `, ${call.unit}`}`;
+    const { kind, state, name, start, length, value, arguments: given } = call;
+    const about = kind === 'counter' ? ` = ${value}` : kind === 'instant' ? '' : ` ${state} ${length}`;
+    return `${start} ${kind} ${name}${about}${given === undefined ? '' : ` ${JSON.stringify(Object.fromEntries(given))}`}`;
+  });
+}
+
+describe('a trace of somebody else', () => {
+  const bigTrack = 0xdead_beef_0000_0001n;
+  const who = [processTrack(1, 40, 'browser'), threadTrack(2, 40, 41, 'main'), threadTrack(bigTrack, 40, 42, 'worker')];
+
+  it('has its processes as ranks, threads and tracks as lanes, where they have events', () => {
+    const { header, calls } = toldTrace(
+      foreign([
+        processTrack(9, 70, 'gpu'),
+        ...who,
+        event(1000, begin, on(2, 'a')),
+        event(1200, begin, on(bigTrack, 'b')),
+        event(1300, end, on(2)),
+        event(1400, end, on(bigTrack)),
+      ]),
+    );
+    expect(header.processes.map(({ rank, pid, hostName, alignment }) => [rank, pid, hostName, alignment.method])).toEqual([
+      [0, 40, 'browser', 'exact'],
+      [1, 70, 'gpu', 'exact'],
+    ]);
+    expect(calls.map((call) => ('state' in call ? [call.name, call.state, call.start, call.length] : [call.name, call.tid]))).toEqual([
+      ['main', 41],
+      ['a', 'open', 0, 0],
+      ['worker', 42],
+      ['b', 'open', 200, 0],
+      ['a', 'close', 0, 300],
+      ['b', 'close', 200, 200],
+    ]);
+  });
+
+  it('names events, categories and arguments by interned strings, until its state is cleared', () => {
+    const intern: Packet = (packet) => {
+      packet.uint(10, 5);
+      packet.uint(13, 1);
+      inside(packet, 12, (data) => {
+        for (const [kind, iid, text] of [
+          [1, 1, 'net'],
+          [2, 7, 'load'],
+          [3, 2, 'url'],
+          [29, 3, 'http://x'],
+        ] as const) {
+          inside(data, kind, (entry) => {
+            entry.uint(1, iid);
+            entry.string(2, text);
+          });
+        }
+      });
+      inside(packet, 59, (defaults) => inside(defaults, 11, (of) => of.uint(11, 2)));
+    };
+    const load: Packet = (out) => {
+      out.uint(10, 7);
+      out.uint(3, 1);
+      inside(out, 4, (argument) => {
+        argument.uint(1, 2);
+        argument.uint(17, 3);
+      });
+    };
+    const needs = { flags: 2 };
+    const cleared: Packet = (packet) => {
+      packet.uint(10, 5);
+      packet.uint(13, 1);
+    };
+    const packets = [
+      ...who,
+      event(900, instant, load, needs),
+      intern,
+      event(1000, instant, load, needs),
+      cleared,
+      event(2000, instant, load, needs),
+    ];
+    const { calls, skipped } = toldTrace(foreign(packets));
+    const events = calls.filter((call) => 'state' in call);
+    expect(events.map(({ name, category, lane, arguments: given }) => [name, category, lane.name, given?.get('url')])).toEqual([
+      ['load', 'net', 'main', 'http://x'],
+      ['', '', 'events', undefined],
+    ]);
+    expect(skipped).toEqual({ packets: 0, events: 1, reversed: 0, arguments: 0 });
+  });
+
+  it('reads arguments of every type, and what lies inside of them', () => {
+    const argument =
+      (key: string, about: Packet): Packet =>
+      (out) =>
+        inside(out, 4, (of) => {
+          of.string(10, key);
+          about(of);
+        });
+    const all: Packet = (out) => {
+      on(2, 'e')(out);
+      argument('b', (of) => of.bool(2, true))(out);
+      argument('u', (of) => of.uint64(3, 2n ** 64n - 1n))(out);
+      argument('i', (of) => of.int(4, -5))(out);
+      argument('d', (of) => of.double(5, 0.5))(out);
+      argument('p', (of) => of.uint64(7, 0xffff_0000_0000n))(out);
+      argument('j', (of) => of.string(9, '{}'))(out);
+      argument('n', (of) => {
+        inside(of, 11, (inner) => {
+          inner.string(10, 'x');
+          inner.uint(4, 1);
+        });
+        inside(of, 11, (inner) => {
+          inner.string(10, 'list');
+          for (const value of [7, 8]) inside(inner, 12, (item) => item.uint(4, value));
+        });
+      })(out);
+    };
+    expect(told([...who, event(0, instant, all)])[1]).toBe(
+      '0 instant e {"b":"true","u":"18446744073709551615","i":-5,"d":0.5,"p":"0xffff00000000","j":"{}","n.x":1,"n.list[0]":7,"n.list[1]":8}',
+    );
+  });
+
+  it('reads counters with their unit, factor and increments', () => {
+    const memory = track(3, (out) => {
+      out.uint(5, 1);
+      out.string(2, 'memory');
+      inside(out, 8, (about) => {
+        about.uint(3, 3);
+        about.uint(4, 1024);
+        about.uint(5, 1);
+      });
+    });
+    const plus =
+      (value: number): Packet =>
+      (out) => {
+        on(3)(out);
+        out.int(30, value);
+      };
+    expect(told([...who, memory, event(0, counter, plus(4)), event(5, counter, plus(-1))])).toEqual([
+      'counter memory of browser, bytes',
+      '0 counter memory = 4096',
+      '5 counter memory = 3072',
+    ]);
+    const cleared: Packet = (packet) => {
+      packet.uint(10, 5);
+      packet.uint(13, 1);
+    };
+    expect(told([...who, memory, event(0, counter, plus(4)), cleared, event(5, counter, plus(3))]).slice(1)).toEqual([
+      '0 counter memory = 4096',
+      '5 counter memory = 3072',
+    ]);
+  });
+
+  it('places other clocks by snapshots, and adds up incremental timestamps', () => {
+    const snapshot: Packet = (packet) => {
+      packet.uint(10, 5);
+      inside(packet, 6, (about) => {
+        for (const [id, time, isIncremental] of [
+          [6, 5000, false],
+          [3, 4000, false],
+          [1, 1_766_000_000_000_005_000, false],
+          [64, 0, true],
+        ] as const) {
+          inside(about, 1, (clock) => {
+            clock.uint(1, id);
+            clock.uint64(2, BigInt(time));
+            if (isIncremental) {
+              clock.bool(3, true);
+              clock.uint(4, 1000);
+            }
+          });
+        }
+      });
+    };
+    const packets: Packet[] = [
+      ...who,
+      snapshot,
+      event(5100, instant, on(2, 'boottime')),
+      event(4200, instant, on(2, 'monotonic'), { clock: 3 }),
+      event(3, instant, on(2, 'first'), { clock: 64 }),
+      (packet) => {
+        packet.uint(8, 1);
+        packet.uint(10, 5);
+        packet.uint(58, 64);
+      },
+      event(2, instant, on(2, 'second'), { clock: 64 }),
+    ];
+    expect(told(packets).slice(1)).toEqual(['100 instant boottime', '200 instant monotonic', '3000 instant first', '6000 instant second']);
+    expect(toldTrace(foreign(packets)).header.unixEpoch).toBe(1_766_000_000_000_005_120n);
+  });
+
+  it('skips and counts what it cannot read', () => {
+    const ftrace: Packet = (packet) => inside(packet, 1, (out) => out.uint(1, 0));
+    const legacy = event(10, 0, on(2, 'legacy'));
+    const noTime: Packet = (packet) => inside(packet, 11, (fields) => fields.uint(9, instant));
+    const { calls, skipped } = toldTrace(
+      foreign([...who, ftrace, ftrace, legacy, noTime, event(20, end, on(2)), event(30, instant, on(2, 'kept'))]),
+    );
+    expect(calls).toHaveLength(2);
+    expect(skipped).toEqual({ packets: 2, events: 3, reversed: 0, arguments: 0 });
+  });
+
+  it('tells nothing at times that no trace has, and no span of negative length', () => {
+    const never: Packet = (out) => {
+      out.uint64(8, 2n ** 64n - 1n);
+      inside(out, 11, (fields) => fields.uint(9, instant));
+    };
+    const packets = [...who, never, event(100, begin, on(2, 'backward')), event(90, end, on(2)), event(120, instant, on(2, 'after'))];
+    const { calls, skipped } = toldTrace(foreign([event(0, instant, on(2, 'first')), ...packets]));
+    expect(calls.map((call) => ('state' in call ? [call.name, call.start, call.length] : call.kind))).toEqual([
+      'thread',
+      ['first', 0, 0],
+      ['backward', 100, 0],
+      ['after', 120, 0],
+    ]);
+    expect(skipped).toEqual({ packets: 0, events: 1, reversed: 1, arguments: 0 });
+  });
+
+  it('goes round no circle of tracks, and knows events on tracks that nobody describes', () => {
+    const circle = [5, 6].map((uuid) => track(uuid, (out) => out.uint(5, 11 - uuid)));
+    expect(told([...circle, event(0, instant, on(5, 'e')), event(1, instant, on(77, 'f'))])).toEqual([
+      'thread events of pid 0',
+      '0 instant e',
+      'thread events of pid 0',
+      '1 instant f',
+    ]);
+  });
+
+  it('has bounded arguments and depth', () => {
+    const many: Packet = (out) => {
+      for (let key = 0; key <= limits.perfettoArgumentsMax; key++) {
+        inside(out, 4, (of) => {
+          of.string(10, `key ${key}`);
+          of.uint(4, 1);
+        });
+      }
+    };
+    const deep =
+      (depth: number): Packet =>
+      (out) => {
+        if (depth > 0) inside(out, 11, deep(depth - 1));
+        else out.uint(4, 1);
+      };
+    const { calls, skipped } = toldTrace(foreign([event(0, instant, many), event(1, instant, (out) => inside(out, 4, deep(100)))]));
+    expect(calls.map((call) => ('arguments' in call ? call.arguments?.size : -1))).toEqual([-1, limits.perfettoArgumentsMax, undefined]);
+    expect(skipped.arguments).toBe(2);
+  });
+});
+
+describe('bytes that anything may have happened to', () => {
+  it('are told or refused', () => {
+    const nested: Packet = (out) =>
+      inside(out, 4, (of) => {
+        of.string(10, 'key');
+        inside(of, 11, (inner) => inside(inner, 12, (item) => item.uint(4, 1)));
+      });
+    const clocks: Packet = (packet) => inside(packet, 6, (about) => inside(about, 1, (clock) => clock.uint(1, 64)));
+    const [valid] = foreign([
+      threadTrack(2, 40, 41, 'main'),
+      clocks,
+      event(3, begin, nested, { flags: 1, clock: 64 }),
+      event(4, counter, on(2)),
+      event(5, end, on(2)),
+    ]) as [Uint8Array];
+    let refused = 0;
+    fc.assert(
+      fc.property(fc.array(fc.tuple(fc.nat(valid.length - 1), fc.nat(255)), { minLength: 1, maxLength: 5 }), (changes) => {
+        const bytes = valid.slice();
+        for (const [at, byte] of changes) bytes[at] = byte;
+        try {
+          toldTrace([bytes]);
+        } catch (error) {
+          expect(error).toBeInstanceOf(TraceError);
+          refused++;
+        }
+      }),
+      { seed: 6, numRuns: 3000 },
+    );
+    expect(refused).toBeGreaterThan(300);
+    expect(refused).toBeLessThan(2900);
+  });
+});

@@ -1,0 +1,199 @@
+// The packets of a Perfetto trace, one after the other, from chunks of any size; and of each, where its parts lie.
+//
+//   chunk   |  packet  |  packet  |  pac|ket  |  packet | …        a packet that a chunk cuts is copied together with the next one
+//
+// What a packet is about may come in any order within it, but has to be used in one: state is cleared, then strings and defaults are taken, then
+// the event is read. So a packet is passed over once to find its parts.
+
+import { defaults, packet as field, trace } from './perfetto-fields.ts';
+import { perfettoLimits as limits } from './perfetto-limits.ts';
+import { lengthTag, varintTag, Wire } from './perfetto-wire.ts';
+
+/** Fields that our writer has no use for. */
+const timestampClock = 58;
+
+const packetTag = lengthTag(trace.packet);
+const timestampTag = varintTag(field.timestamp);
+const sequenceTag = varintTag(field.sequenceId);
+const flagsTag = varintTag(field.sequenceFlags);
+const clockTag = varintTag(timestampClock);
+const eventTag = lengthTag(field.trackEvent);
+const internedTag = lengthTag(field.internedData);
+const defaultsTag = lengthTag(field.defaults);
+const descriptorTag = lengthTag(field.trackDescriptor);
+const snapshotTag = lengthTag(field.clockSnapshot);
+
+/** Tag and length of a packet in front of it, at most. */
+const headBytesMax = 20;
+
+/** A part of the present packet: `wire.bytes[at, end)`; `at` is −1 where it has none. */
+export interface PacketPart {
+  at: number;
+  end: number;
+}
+
+/** The packets of `chunks`; the fields are of the present one. */
+export class PerfettoPackets {
+  readonly wire = new Wire();
+  /** Timestamp by its halves. */
+  hasTime = false;
+  timeLow = 0;
+  timeHigh = 0;
+  /** Its clock; 0 for the sequence's default. */
+  clock = 0;
+  sequence = 0;
+  flags = 0;
+  readonly event: PacketPart = { at: -1, end: -1 };
+  readonly interned: PacketPart = { at: -1, end: -1 };
+  readonly defaults: PacketPart = { at: -1, end: -1 };
+  readonly descriptor: PacketPart = { at: -1, end: -1 };
+  readonly snapshot: PacketPart = { at: -1, end: -1 };
+  readonly #chunks: Iterator<Uint8Array>;
+  #bytes: Uint8Array = new Uint8Array(0);
+  #at = 0;
+  /** Where in the file `#bytes` begins. */
+  #origin = 0;
+
+  constructor(chunks: Iterable<Uint8Array>) {
+    this.#chunks = chunks[Symbol.iterator]();
+  }
+
+  /** Bytes passed. */
+  get done(): number {
+    return this.#origin + this.#at;
+  }
+
+  /** Closes what gives the chunks, where it can be closed. */
+  close(): void {
+    this.#chunks.return?.();
+  }
+
+  /** Goes to the next packet; false at the end. Throws TraceError. */
+  next(): boolean {
+    const { wire } = this;
+    for (;;) {
+      this.#have(headBytesMax);
+      const { length } = this.#bytes;
+      if (this.#at === length) return false;
+      wire.turnTo(this.#bytes, this.#at, length, this.#origin);
+      if (this.done === 0 && this.#bytes[0] !== packetTag) {
+        throw wire.broken(`it must begin with a packet (0x0a), got 0x${(this.#bytes[0] as number).toString(16).padStart(2, '0')}`);
+      }
+      const tag = this.#head(() => wire.varint());
+      if ((tag & 7) !== 2) {
+        this.#head(() => wire.skip(tag, length));
+        this.#at = wire.at;
+        continue;
+      }
+      const size = this.#head(() => wire.varint());
+      if (size > limits.perfettoPacketBytesMax) {
+        throw wire.broken(`a packet has ${size} bytes, at most ${limits.perfettoPacketBytesMax} are read`, 'too_large');
+      }
+      const head = wire.at - this.#at;
+      this.#have(head + size);
+      const at = this.#at + head;
+      if (at + size > this.#bytes.length) {
+        wire.turnTo(this.#bytes, at, this.#bytes.length, this.#origin);
+        throw wire.broken(`a packet must hold ${size} bytes, the file ends after ${this.#bytes.length - at}`, 'truncated');
+      }
+      this.#at = at + size;
+      if (tag !== packetTag) continue;
+      wire.turnTo(this.#bytes, at, this.#at, this.#origin);
+      this.#findParts();
+      return true;
+    }
+  }
+
+  /** The default clock in a packet's defaults; 0 for none. And where the defaults of events lie: leaves `wire` there. */
+  readDefaults(): { readonly clock: number; readonly event: PacketPart } {
+    const { wire } = this;
+    const { at, end } = this.defaults;
+    let clock = 0;
+    const event = { at: -1, end: -1 };
+    wire.at = at;
+    for (let tag = wire.next(end); tag !== 0; tag = wire.next(end)) {
+      if (tag === varintTag(timestampClock)) clock = wire.varint();
+      else if (tag === lengthTag(defaults.trackEvent)) this.#part(event, end);
+      else wire.skip(tag, end);
+    }
+    return { clock, event };
+  }
+
+  #findParts(): void {
+    const { wire } = this;
+    const { end } = wire;
+    this.hasTime = false;
+    this.clock = 0;
+    this.sequence = 0;
+    this.flags = 0;
+    this.event.at = -1;
+    this.interned.at = -1;
+    this.defaults.at = -1;
+    this.descriptor.at = -1;
+    this.snapshot.at = -1;
+    for (let tag = wire.next(end); tag !== 0; tag = wire.next(end)) {
+      if (tag === timestampTag) {
+        wire.varint();
+        this.hasTime = true;
+        this.timeLow = wire.low;
+        this.timeHigh = wire.high;
+      } else if (tag === sequenceTag) this.sequence = wire.varint();
+      else if (tag === flagsTag) this.flags = wire.varint();
+      else if (tag === eventTag) this.#part(this.event, end);
+      else if (tag === internedTag) this.#part(this.interned, end);
+      else if (tag === defaultsTag) this.#part(this.defaults, end);
+      else if (tag === descriptorTag) this.#part(this.descriptor, end);
+      else if (tag === snapshotTag) this.#part(this.snapshot, end);
+      else if (tag === clockTag) this.clock = wire.varint();
+      else wire.skip(tag, end);
+    }
+  }
+
+  #part(part: PacketPart, end: number): void {
+    const { wire } = this;
+    part.end = wire.nested(end);
+    part.at = wire.at;
+    wire.at = part.end;
+  }
+
+  /** Reads something of a packet's head: that it goes beyond all there is means that the file was cut. */
+  #head<T>(read: () => T): T {
+    try {
+      return read();
+    } catch (error) {
+      if (this.wire.end - this.#at < headBytesMax) throw this.wire.broken('the file ends in the middle of a packet', 'truncated');
+      throw error;
+    }
+  }
+
+  /** Sees to it that `count` bytes are there from `#at` on, if the file has so many. */
+  #have(count: number): void {
+    if (this.#bytes.length - this.#at >= count) return;
+    const kept = this.#bytes.subarray(this.#at);
+    const parts = [kept];
+    let length = kept.length;
+    while (length < count) {
+      const { done, value } = this.#chunks.next();
+      if (done === true) break;
+      parts.push(value);
+      length += value.length;
+    }
+    this.#origin += this.#at;
+    this.#at = 0;
+    if (parts.length === 1) {
+      this.#bytes = kept;
+      return;
+    }
+    this.#bytes = kept.length === 0 && parts.length === 2 ? (parts[1] as Uint8Array) : joined(parts, length);
+  }
+}
+
+function joined(parts: readonly Uint8Array[], length: number): Uint8Array {
+  const bytes = new Uint8Array(length);
+  let at = 0;
+  for (const part of parts) {
+    bytes.set(part, at);
+    at += part.length;
+  }
+  return bytes;
+}

@@ -1,0 +1,157 @@
+// First pass over a Perfetto trace: who is in it, and where its axis begins. Events are passed over, but for the two facts per process that our
+// own writer leaves (perfetto-own.ts): a trace that has them is one of ours.
+
+import { nanos } from '@ranktrace/protocol';
+import type { ProcessTotals, TraceHeader, TraceProcess } from '../model/trace-sink.ts';
+import { perfettoOrigin } from './perfetto-writer.ts';
+import { snapshotTimes } from './perfetto-clocks.ts';
+import { factsCategory, processOfFacts, runFacts, totalsFacts, totalsOfFacts } from './perfetto-own.ts';
+import { PerfettoPackets } from './perfetto-packets.ts';
+import { PerfettoSequence } from './perfetto-sequence.ts';
+import { type Arguments, PerfettoTrackEvent } from './perfetto-track-event.ts';
+import { PerfettoTracks, type TrackKey } from './perfetto-tracks.ts';
+import type { ReadBudget } from '../model/read-budget.ts';
+
+export interface PerfettoSurvey {
+  readonly header: TraceHeader;
+  readonly tracks: PerfettoTracks;
+  /** Whether our writer made it. */
+  readonly isOurs: boolean;
+  /** By pid as the trace says it (in ours, the process's index); 0 is the one of tracks that name none. */
+  readonly processes: ReadonlyMap<number, TraceProcess>;
+  /** In ours: what it says at its end, in order of process. */
+  readonly totals: readonly ProcessTotals[];
+  /** BOOTTIME at 0 of the axis. */
+  readonly origin: bigint;
+  readonly bytes: number;
+  /** Packets with nothing in them that is read, such as ftrace's or bundles of compressed packets. */
+  readonly otherPackets: number;
+}
+
+/** Sequence of the facts. */
+const factsSequence = 1;
+
+/** Surveys a trace. Throws TraceError. */
+export function surveyPerfetto(chunks: Iterable<Uint8Array>, budget: ReadBudget): PerfettoSurvey {
+  const packets = new PerfettoPackets(chunks);
+  try {
+    return new Survey(packets, budget).result();
+  } finally {
+    packets.close();
+  }
+}
+
+class Survey {
+  readonly #packets: PerfettoPackets;
+  readonly #tracks: PerfettoTracks;
+  readonly #event = new PerfettoTrackEvent();
+  /** What facts refer to: nothing. */
+  readonly #nothing = new PerfettoSequence({ bytes: 0 });
+  readonly #run = new Map<TrackKey, Arguments>();
+  readonly #totals = new Map<TrackKey, Arguments>();
+  #firstTime: bigint | undefined;
+  #boottime: bigint | undefined;
+  #unix: bigint | undefined;
+  #otherPackets = 0;
+
+  constructor(packets: PerfettoPackets, budget: ReadBudget) {
+    this.#packets = packets;
+    this.#tracks = new PerfettoTracks(budget);
+  }
+
+  result(): PerfettoSurvey {
+    let hasPackets = false;
+    while (this.#packets.next()) {
+      hasPackets = true;
+      this.#packet();
+    }
+    if (!hasPackets) throw this.#packets.wire.broken('it must hold packets, got none', 'no_events');
+    const processes = this.#ourProcesses();
+    return processes === undefined ? this.#foreign() : this.#ours(processes);
+  }
+
+  #packet(): void {
+    const packets = this.#packets;
+    const { wire, event, descriptor, snapshot, sequence } = packets;
+    if (descriptor.at >= 0) this.#tracks.add(wire, descriptor);
+    if (snapshot.at >= 0 && (this.#boottime === undefined || this.#unix === undefined)) {
+      const { boottime, unix } = snapshotTimes(wire, snapshot);
+      if (boottime !== undefined && (this.#boottime === undefined || unix !== undefined)) {
+        this.#boottime = boottime;
+        this.#unix = unix;
+      }
+    }
+    if (event.at < 0) {
+      if (descriptor.at < 0 && snapshot.at < 0 && packets.interned.at < 0 && packets.defaults.at < 0 && packets.flags === 0)
+        this.#otherPackets++;
+      return;
+    }
+    if (this.#firstTime === undefined && packets.hasTime && packets.clock === 0) {
+      this.#firstTime = (BigInt(packets.timeHigh) << 32n) | BigInt(packets.timeLow);
+    }
+    if (sequence === factsSequence) this.#facts();
+  }
+
+  #facts(): void {
+    const { wire, event } = this.#packets;
+    const about = this.#event;
+    about.read(wire, event);
+    if (about.track === undefined || about.category(this.#nothing) !== factsCategory) return;
+    const facts = { [runFacts]: this.#run, [totalsFacts]: this.#totals }[about.name(this.#nothing)];
+    const given = about.readArguments(wire, this.#nothing);
+    if (facts !== undefined && given !== undefined && this.#tracks.get(about.track)?.isProcess === true) facts.set(about.track, given);
+  }
+
+  /** The processes that facts tell of, by index; undefined when the trace is not ours. */
+  #ourProcesses(): Map<number, TraceProcess> | undefined {
+    if (this.#run.size === 0) return undefined;
+    const processes = [...this.#run].map(([track, facts]) => processOfFacts(this.#tracks.pidOf(track), facts));
+    return new Map(processes.sort((a, b) => a.index - b.index).map((process) => [process.index, process]));
+  }
+
+  #ours(processes: ReadonlyMap<number, TraceProcess>): PerfettoSurvey {
+    const [facts] = this.#run.values();
+    const worldSize = facts?.get('worldSize');
+    const totals = [...this.#totals].map(([track, told]) => {
+      const process = processes.get(this.#tracks.pidOf(track));
+      return process === undefined ? undefined : totalsOfFacts(process, told);
+    });
+    const header = {
+      run: String(facts?.get('run') ?? ''),
+      worldSize: typeof worldSize === 'number' ? worldSize : processes.size,
+      processes: [...processes.values()],
+    };
+    return this.#surveyed(BigInt(perfettoOrigin), header, processes, {
+      isOurs: true,
+      totals: totals.filter((total) => total !== undefined).sort((a, b) => a.process.index - b.process.index),
+    });
+  }
+
+  /** Somebody else's trace: each of its processes is a rank, in order of pid, all on the one clock of the one machine. */
+  #foreign(): PerfettoSurvey {
+    const names = new Map<number, string>();
+    for (const [key, { pid, processName }] of this.#tracks.entries()) {
+      const own = pid ?? this.#tracks.pidOf(key);
+      names.set(own, processName ?? names.get(own) ?? '');
+    }
+    if (names.size === 0) names.set(0, '');
+    const processes = new Map<number, TraceProcess>();
+    for (const [rank, [pid, name]] of [...names].sort(([a], [b]) => a - b).entries()) {
+      const about = { index: rank + 1, rank, pid, incarnation: '', host: 'perfetto', hostName: name === '' ? `pid ${pid}` : name };
+      processes.set(pid, { ...about, alignment: { method: 'exact', bound: nanos(0) }, metadata: new Map() });
+    }
+    const header = { run: '', worldSize: processes.size, processes: [...processes.values()] };
+    return this.#surveyed(this.#boottime ?? this.#firstTime ?? 0n, header, processes, { isOurs: false, totals: [] });
+  }
+
+  #surveyed(
+    origin: bigint,
+    header: Omit<TraceHeader, 'unixEpoch'>,
+    processes: ReadonlyMap<number, TraceProcess>,
+    about: Pick<PerfettoSurvey, 'isOurs' | 'totals'>,
+  ): PerfettoSurvey {
+    const unixEpoch = this.#unix === undefined || this.#boottime === undefined ? undefined : this.#unix - this.#boottime + origin;
+    const { done: bytes } = this.#packets;
+    return { ...about, header: { ...header, unixEpoch }, tracks: this.#tracks, processes, origin, bytes, otherPackets: this.#otherPackets };
+  }
+}

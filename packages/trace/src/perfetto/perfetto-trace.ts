@@ -1,0 +1,58 @@
+// Perfetto traces (.pftrace) → what a merge tells a sink. Two passes: who is in it (perfetto-survey.ts), then its events (perfetto-events.ts).
+//
+//   bytes ─► perfetto-packets ─► perfetto-sequence ─► perfetto-track-event ─► perfetto-events ─► sink
+//            packet, parts       strings, defaults     fields                  spans, kinds
+//
+// Read in full: what perfetto/perfetto-writer.ts writes. Of others: processes, threads, tracks, slices (begin, end), instants, counters, arguments,
+// flows, interned strings, clock snapshots, incremental timestamps. Skipped and counted: every other data source (ftrace, …), compressed
+// bundles of packets, events in the legacy form of Chrome's JSON.
+
+import type { TraceHeader, TraceSink } from '../model/trace-sink.ts';
+import { PerfettoEvents, type PerfettoSkipped } from './perfetto-events.ts';
+import { PerfettoPackets } from './perfetto-packets.ts';
+import { surveyPerfetto } from './perfetto-survey.ts';
+import { ReadBudget } from '../model/read-budget.ts';
+
+/** A Perfetto trace, surveyed: its processes are known. */
+export interface PerfettoTrace {
+  readonly header: TraceHeader;
+  /** Tells `sink` all of it, as a merge does; yields how many bytes are done. Throws TraceError. */
+  events(sink: TraceSink): Generator<{ readonly done: number; readonly total: number }, PerfettoSkipped>;
+}
+
+/** About 2 ms of work. */
+const bytesPerYield = 65_536;
+
+/**
+ * Surveys a trace at once: at about 250 MB/s. `open` gives its bytes from the beginning, in chunks that stay as they are, and is called
+ * again for its events; `budget` is what it may take of memory. Throws TraceError `not_perfetto`, `truncated`, `too_large`, `memory`, `no_events`.
+ *
+ * @example
+ * const trace = readPerfetto(() => [bytes]);
+ * for (const { done, total } of trace.events(sink)) show(done / total);
+ */
+export function readPerfetto(open: () => Iterable<Uint8Array>, budget = new ReadBudget()): PerfettoTrace {
+  const survey = surveyPerfetto(open(), budget);
+  return {
+    header: survey.header,
+    *events(sink) {
+      const packets = new PerfettoPackets(open());
+      try {
+        sink.begin(survey.header);
+        const events = new PerfettoEvents(survey, packets, sink, budget);
+        const progress = { done: 0, total: survey.bytes };
+        while (packets.next()) {
+          events.packet();
+          if (packets.done - progress.done < bytesPerYield) continue;
+          progress.done = packets.done;
+          yield progress;
+        }
+        events.end();
+        sink.end(events.totals());
+        return events.skipped;
+      } finally {
+        packets.close();
+      }
+    },
+  };
+}

@@ -1,0 +1,36 @@
+// What a rank recorded in some steps only, as it says in its metadata (`sampledKey`).
+
+import { sampledKey } from '@ranktrace/protocol';
+import { readCounts } from '../model/counts-text.ts';
+
+/** `what` was recorded in `recorded` of `steps` steps so far, and is now in one step of `every`. */
+export interface SampledDetail {
+  readonly what: string;
+  readonly every: number;
+  readonly steps: number;
+  readonly recorded: number;
+}
+
+/** Texts come from outside: one that cannot be read says nothing. */
+export function readSampled(metadata: ReadonlyMap<string, unknown>): SampledDetail[] {
+  const found: SampledDetail[] = [];
+  for (const [key, text] of metadata) {
+    if (!key.startsWith(sampledKey)) continue;
+    const counts = readCounts(typeof text === 'string' ? text : JSON.stringify(text), ['every', 'steps', 'recorded']);
+    if (counts !== undefined && counts.every > 0 && counts.recorded <= counts.steps)
+      found.push({ what: key.slice(sampledKey.length), ...counts });
+  }
+  return found;
+}
+
+/** What of ranks with these metadata was recorded in some steps only, a line for each kind of detail. */
+export function sampledText(ranks: readonly ReadonlyMap<string, unknown>[]): readonly string[] {
+  const sums = new Map<string, { steps: number; recorded: number }>();
+  for (const { what, steps, recorded } of ranks.flatMap(readSampled)) {
+    const sum = sums.get(what);
+    sums.set(what, { steps: (sum?.steps ?? 0) + steps, recorded: (sum?.recorded ?? 0) + recorded });
+  }
+  return [...sums].map(
+    ([what, { steps, recorded }]) => `${what} of ${recorded} of ${steps} steps: recording all would pass overheadBudget`,
+  );
+}

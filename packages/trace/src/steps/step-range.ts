@@ -1,0 +1,66 @@
+// A stretch of a run: its steps from one number to another, and what each rank did meanwhile.
+//
+//   first pass    StepTimesSink     when these steps began and ended, on each rank
+//   second pass   StepRangeSink     hands on what began between
+//
+// Two passes, because a step is told at its end, when all that it held has been told.
+
+import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } from '../model/trace-sink.ts';
+
+/** Finds when the steps from `first` to `last`, both included, were on each rank. */
+export class StepTimesSink implements TraceSink {
+  readonly #first: number;
+  readonly #last: number;
+  /** By process index: when its steps of the range began and ended, ns of the trace. */
+  readonly times = new Map<number, { readonly from: number; readonly until: number }>();
+  /** The first and the last step of the whole run; undefined when it has none. */
+  steps: { readonly first: number; readonly last: number } | undefined;
+
+  constructor(first: number, last: number) {
+    this.#first = first;
+    this.#last = last;
+  }
+
+  begin(): void {}
+  lane(): void {}
+
+  event({ kind, step, start, length, lane }: TraceEvent): void {
+    if (kind !== 'step') return;
+    const { first = step, last = step } = this.steps ?? {};
+    this.steps = { first: Math.min(first, step), last: Math.max(last, step) };
+    if (step < this.#first || step > this.#last) return;
+    const { index } = lane.process;
+    const { from = start, until = start + length } = this.times.get(index) ?? {};
+    this.times.set(index, { from: Math.min(from, start), until: Math.max(until, start + length) });
+  }
+
+  end(): void {}
+}
+
+/** Hands on to `sink` what began within the steps that `times` was made of; header, lanes and totals are those of the run. */
+export class StepRangeSink implements TraceSink {
+  readonly #times: StepTimesSink['times'];
+  readonly #sink: TraceSink;
+
+  constructor(times: StepTimesSink['times'], sink: TraceSink) {
+    this.#times = times;
+    this.#sink = sink;
+  }
+
+  begin(header: TraceHeader): void {
+    this.#sink.begin(header);
+  }
+
+  lane(lane: TraceLane): void {
+    this.#sink.lane(lane);
+  }
+
+  event(event: TraceEvent): void {
+    const times = this.#times.get(event.lane.process.index);
+    if (times !== undefined && event.start >= times.from && event.start < times.until) this.#sink.event(event);
+  }
+
+  end(totals: readonly ProcessTotals[]): void {
+    this.#sink.end(totals);
+  }
+}

@@ -1,0 +1,137 @@
+// Per step over all ranks: how long, by whom, in which phases. A sink, so it rides on the merge that writes the trace.
+//
+// A cluster's step time is its slowest rank's. Memory: one record a step for the last `stepsMax` steps; the number of steps and the ranks'
+// means cover all.
+
+import { type Nanos, nanos } from '@ranktrace/protocol';
+import type { TraceEvent, TraceHeader, TraceSink } from '../model/trace-sink.ts';
+
+/** One step over the cluster; lengths in ns. */
+export interface StepSummary {
+  readonly step: number;
+  readonly ranks: number;
+  readonly shortest: Nanos;
+  readonly longest: Nanos;
+  /** The rank of `longest`. */
+  readonly slowestRank: number;
+}
+
+/** Where a rank's step time went. */
+export interface RankSummary {
+  readonly rank: number;
+  readonly steps: number;
+  /** Mean step, ns. */
+  readonly mean: Nanos;
+  /** Share of the steps that recording took of the thread that counts them, 0 … 1. */
+  readonly overhead: number;
+  /** Mean time per step of each phase, ns, in order of size; last `other`, the rest of the step and any phase of that name. */
+  readonly phases: ReadonlyMap<string, Nanos>;
+}
+
+export interface RunSummary {
+  /** In order of step number. */
+  readonly steps: readonly StepSummary[];
+  readonly stepCount: number;
+  /** Of the steps' longest ranks, ns; undefined without steps. */
+  readonly median: Nanos | undefined;
+  readonly p95: Nanos | undefined;
+  readonly ranks: readonly RankSummary[];
+}
+
+export const stepsMax = 100_000;
+
+interface Step {
+  ranks: number;
+  shortest: number;
+  longest: number;
+  slowestRank: number;
+}
+
+interface Rank {
+  steps: number;
+  total: number;
+  overhead: number;
+  readonly phases: Map<string, number>;
+}
+
+export class StepSummarySink implements TraceSink {
+  readonly #steps = new Map<number, Step>();
+  readonly #ranks = new Map<number, Rank>();
+  #forgotten = 0;
+  /** The largest step number forgotten: a rank that comes so late that its step is gone must not bring it back as a new one. */
+  #forgottenUpTo = Number.NEGATIVE_INFINITY;
+
+  begin(_header: TraceHeader): void {}
+
+  lane(): void {}
+
+  event(event: TraceEvent): void {
+    if (event.kind !== 'step') return;
+    const { rank } = event.lane.process;
+    this.#addStep(event.step, rank, event.length);
+    let totals = this.#ranks.get(rank);
+    if (totals === undefined) {
+      totals = { steps: 0, total: 0, overhead: 0, phases: new Map() };
+      this.#ranks.set(rank, totals);
+    }
+    totals.steps++;
+    totals.total += event.length;
+    totals.overhead += event.overhead;
+    for (const [name, length] of event.phases ?? []) totals.phases.set(name, (totals.phases.get(name) ?? 0) + length);
+  }
+
+  end(): void {}
+
+  get summary(): RunSummary {
+    const steps = [...this.#steps].sort(([a], [b]) => a - b).map(([step, about]) => summarise(step, about));
+    const sorted = steps.map((step) => step.longest).sort((a, b) => a - b);
+    const ranks = [...this.#ranks].sort(([a], [b]) => a - b).map(([rank, totals]) => rankSummary(rank, totals));
+    const stepCount = steps.length + this.#forgotten;
+    return { steps, stepCount, median: quantile(sorted, 0.5), p95: quantile(sorted, 0.95), ranks };
+  }
+
+  #addStep(number: number, rank: number, length: number): void {
+    const step = this.#steps.get(number);
+    if (step === undefined) {
+      if (number <= this.#forgottenUpTo) return;
+      this.#steps.set(number, { ranks: 1, shortest: length, longest: length, slowestRank: rank });
+      if (this.#steps.size > stepsMax) {
+        const oldest = this.#steps.keys().next().value as number;
+        this.#steps.delete(oldest);
+        this.#forgotten++;
+        this.#forgottenUpTo = Math.max(this.#forgottenUpTo, oldest);
+      }
+      return;
+    }
+    step.ranks++;
+    step.shortest = Math.min(step.shortest, length);
+    if (length > step.longest) {
+      step.longest = length;
+      step.slowestRank = rank;
+    }
+  }
+}
+
+function summarise(step: number, about: Step): StepSummary {
+  return { step, ranks: about.ranks, shortest: nanos(about.shortest), longest: nanos(about.longest), slowestRank: about.slowestRank };
+}
+
+function rankSummary(rank: number, totals: Rank): RankSummary {
+  const per = (length: number): Nanos => nanos(length / totals.steps);
+  const named = [...totals.phases].filter(([name]) => name !== 'other').sort(([, a], [, b]) => b - a);
+  const phases = named.map(([name, length]): [string, Nanos] => [name, per(length)]);
+  // Phases that ran at the same time may add up to more than the step; then nothing is left over.
+  const rest = totals.total - named.reduce((sum, [, length]) => sum + length, 0);
+  if (totals.phases.size > 0) phases.push(['other', per(Math.max(totals.phases.get('other') ?? 0, rest))]);
+  const overhead = totals.total === 0 ? 0 : totals.overhead / totals.total;
+  return { rank, steps: totals.steps, mean: per(totals.total), overhead, phases: new Map(phases) };
+}
+
+/** Linear interpolation between order statistics (Hyndman and Fan's type 7); undefined for nothing. */
+export function quantile(sorted: readonly Nanos[], share: number): Nanos | undefined {
+  if (sorted.length === 0) return undefined;
+  const at = (sorted.length - 1) * share;
+  const low = sorted[Math.floor(at)] as number;
+  const high = sorted[Math.ceil(at)] as number;
+  return nanos(low + (high - low) * (at - Math.floor(at)));
+}

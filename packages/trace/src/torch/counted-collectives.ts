@@ -1,0 +1,179 @@
+// Whether collectives without torch's own number, which are counted from the end of their files, are the same on every rank. The count is right
+// as long as every file holds all of them. Where kernels were sampled, or some are missing, it pairs what never met, and clocks would be bent
+// until it fits.
+//
+//   rank 0   a ─── b ─── c ─── d │     all files whole: one offset between two clocks fits all pairs
+//   rank 1   a ─── b ─── c ─── d │
+//   rank 2   a ─────────────── d │     b and c are missing: the second from the end is a, its pair is c
+//
+// So a count is believed where one offset fits all pairs of two files, and either there are many pairs or the offset is one that the
+// wall clocks of hosts may have, or that the files' other groups have. Files of a group are compared with one of it that most agree with.
+//
+// Invariant: what is not believed is a span of its rank as any other, and is told of; it moves no clock.
+
+import { nanosPerMs } from '@ranktrace/protocol';
+import { limits } from '../model/limits.ts';
+import { isBarrierLike, pairOf } from '../match/collective-kind.ts';
+import { isCounted } from '../match/collective-number.ts';
+import type { KinetoWindow } from './kineto-source-window.ts';
+
+/** One process's windows. */
+export interface CountedProcess {
+  readonly rank: number;
+  readonly windows: readonly { readonly window: KinetoWindow /** ns from `epoch` to the table's. */; readonly shift: number }[];
+  /** ns since 1970. */
+  readonly epoch: bigint;
+}
+
+/** A process's group whose count is not believed. */
+export interface MiscountedGroup {
+  /** Place of the process. */
+  readonly process: number;
+  readonly group: string;
+}
+
+/** So many pairs that one offset fits do not come about by chance. */
+const pairsSure = 8;
+/** Fewer are believed where the offset is one that wall clocks have which are set over a network, ns. */
+const wallClocksApartNs = 10 * nanosPerMs;
+/** Times of kernels are off by so much, ns, and clocks drift apart by so much, ns per ns. */
+const timesOffNs = 50_000;
+const driftMax = 200e-6;
+/** A time before this, ns since 1970 (1980), is on an axis of its own. */
+const wallClockFrom = 315_532_800_000_000_000n;
+/** Files of a group that the others are compared with before the best of them is taken. */
+const basesTried = 4;
+
+interface Times {
+  /** ns after the process's epoch. */
+  readonly start: number;
+  readonly end: number;
+  /** Of a send, which side it is. */
+  readonly side: 'both' | 'send' | 'receive';
+}
+
+/** One process's collectives of a group, by what they are paired by. */
+interface Member {
+  readonly process: number;
+  readonly times: ReadonlyMap<string | number, Times>;
+}
+
+/** Offsets that fit, ns to add to the other's clock. */
+interface Fitting {
+  readonly least: number;
+  readonly most: number;
+}
+
+/** Those groups of processes whose counts contradict the others', in order of process. */
+export function miscountedGroups(processes: readonly CountedProcess[]): readonly MiscountedGroup[] {
+  const groups = new Map<string, Member[]>();
+  for (const [process, of] of processes.entries()) {
+    for (const [group, times] of countedOf(of)) {
+      const members = groups.get(group);
+      if (members === undefined) groups.set(group, [{ process, times }]);
+      else members.push({ process, times });
+    }
+  }
+  const sizeOf = ([, members]: [string, Member[]]): number => members.reduce((most, { times }) => Math.max(most, times.size), 0);
+  const judge = new Judge(processes);
+  return [...groups]
+    .sort((a, b) => sizeOf(b) - sizeOf(a))
+    .flatMap(([group, members]) => judge.strangersAmong(members).map(({ process }) => ({ process, group })))
+    .sort((a, b) => a.process - b.process);
+}
+
+/** By group, the last ones, as all are counted from the end. What proves nothing of clocks is left out. */
+function countedOf({ rank, windows }: CountedProcess): ReadonlyMap<string, ReadonlyMap<string | number, Times>> {
+  const groups = new Map<string, Map<string | number, Times>>();
+  let left = limits.countedCollectivesMax;
+  for (const { window, shift } of windows.toReversed()) {
+    const { collectives, table } = window;
+    const { columns, length } = collectives;
+    for (let row = length - 1; row >= 0 && left > 0; row--) {
+      const sequence = columns.sequence[row] as number;
+      if (!isCounted(sequence)) continue;
+      const op = table.strings.get(columns.op[row] as number);
+      const pair = pairOf(rank, (columns.peer[row] as number) - 1, op);
+      if (pair === undefined ? !isBarrierLike(op) : pair[0] === pair[1]) continue;
+      left--;
+      const group = table.strings.get(columns.group[row] as number);
+      const times = groups.get(group) ?? new Map<string | number, Times>();
+      groups.set(group, times);
+      const event = columns.event[row] as number;
+      const start = (table.events.columns.start[event] as number) + shift;
+      const end = start + (table.events.columns.duration[event] as number);
+      const side = pair === undefined ? 'both' : pair[0] === rank ? 'send' : 'receive';
+      times.set(pair === undefined ? sequence : `${sequence} ${pair.join(' ')}`, { start, end, side });
+    }
+  }
+  return groups;
+}
+
+class Judge {
+  readonly #processes: readonly CountedProcess[];
+  /** By process: what the first group that believed it leaves of its offset, to the process `root`. */
+  readonly #known = new Map<number, Fitting & { readonly root: number }>();
+
+  readonly #strangers = new Set<number>();
+
+  constructor(processes: readonly CountedProcess[]) {
+    this.#processes = processes;
+  }
+
+  /** The members of a group whose counts are not those of the others; all of them where no two agree. Largest groups come first. */
+  strangersAmong(members: readonly Member[]): readonly Member[] {
+    // A file that lacks some of one group was not whole.
+    const whole = members.filter(({ process }) => !this.#strangers.has(process));
+    const found = whole.length < 2 ? [] : this.#strangersAmongWhole(whole);
+    for (const { process } of found) this.#strangers.add(process);
+    return members.filter(({ process }) => this.#strangers.has(process));
+  }
+
+  #strangersAmongWhole(members: readonly Member[]): readonly Member[] {
+    const bases = members.toSorted((a, b) => b.times.size - a.times.size || a.process - b.process).slice(0, basesTried);
+    let best: { base: Member; strangers: readonly Member[] } | undefined;
+    for (const base of bases) {
+      const strangers = members.filter((member) => member !== base && this.#fitting(base, member) === undefined);
+      if (best === undefined || strangers.length < best.strangers.length) best = { base, strangers };
+      if (2 * strangers.length < members.length - 1) break;
+    }
+    const { base, strangers } = best as NonNullable<typeof best>;
+    if (strangers.length === members.length - 1) return members;
+    const from = this.#known.get(base.process) ?? { least: 0, most: 0, root: base.process };
+    this.#known.set(base.process, from);
+    for (const member of members) {
+      if (member === base || strangers.includes(member) || this.#known.has(member.process)) continue;
+      const fitting = this.#fitting(base, member);
+      if (fitting === undefined) continue;
+      const [least, most] = [from.least + fitting.least, from.most + fitting.most];
+      // What has no end on some side says too little.
+      if (Number.isFinite(most - least)) this.#known.set(member.process, { least, most, root: from.root });
+    }
+    return strangers;
+  }
+
+  /** The offsets of `other` that fit all that it shares with `base`; undefined where none can be believed. */
+  #fitting(base: Member, other: Member): Fitting | undefined {
+    const [one, two] = [base.process, other.process].map((place) => this.#processes[place]) as [CountedProcess, CountedProcess];
+    const apart = Number(two.epoch - one.epoch);
+    let { least, most, pairs, from, until } = { least: -Infinity, most: Infinity, pairs: 0, from: Infinity, until: -Infinity };
+    for (const [key, { start, end, side }] of base.times) {
+      const theirs = other.times.get(key);
+      if (theirs === undefined) continue;
+      pairs++;
+      [from, until] = [Math.min(from, start), Math.max(until, end)];
+      // Nobody leaves before the other has entered; of a send only the receiver.
+      if (side !== 'send') most = Math.min(most, end - (theirs.start + apart));
+      if (side !== 'receive') least = Math.max(least, start - (theirs.end + apart));
+    }
+    if (pairs === 0) return { least, most };
+    const slack = timesOffNs + driftMax * (until - from);
+    if (least - slack > most) return undefined;
+    const [known, theirs] = [this.#known.get(base.process), this.#known.get(other.process)];
+    if (known !== undefined && theirs !== undefined && known.root === theirs.root)
+      return Math.max(least, theirs.least - known.most) - slack <= Math.min(most, theirs.most - known.least) ? { least, most } : undefined;
+    const haveWallClocks = one.epoch >= wallClockFrom && two.epoch >= wallClockFrom;
+    const isNear = !haveWallClocks || (least <= wallClocksApartNs && most >= -wallClocksApartNs);
+    return isNear || pairs >= pairsSure ? { least, most } : undefined;
+  }
+}

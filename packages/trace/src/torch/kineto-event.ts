@@ -1,0 +1,436 @@
+// One event of a Kineto trace: from its JSON object, whose members come in any order, to a row of the right table.
+//
+// Invariant: a field of the wrong type counts as not there; an event that then has no name, process or time is counted, never guessed.
+
+import { limits } from '../model/limits.ts';
+import { type JsonScanner, json } from '../model/json-scanner.ts';
+import { CommunicationFields } from './kineto-communication.ts';
+import { argumentFields, eventFields, type Field, ownColumn } from './kineto-event-fields.ts';
+import { OtherArguments } from './kineto-other-arguments.ts';
+import type { KinetoTable } from './kineto-table.ts';
+import { StringTable } from '../model/string-table.ts';
+
+const phase = { complete: 0x58, instant: 0x69, oldInstant: 0x49, flowStart: 0x73, flowEnd: 0x66, metadata: 0x4d, counter: 0x43 } as const;
+
+const asU32 = (value: number): number => (value >= 0 && value <= 0xffffffff ? value : 0);
+
+export class KinetoEvent {
+  /** µs of the first event's time: what all times are relative to. Undefined before it. */
+  epochMicros: number | undefined;
+
+  readonly #table: KinetoTable;
+  readonly #keepsAll: boolean;
+  readonly #keys: StringTable;
+  /** The field that a key names, by the key's index; looked up once per distinct key. */
+  readonly #eventKeys: (Field | undefined)[] = [];
+  readonly #argumentKeys: (Field | undefined)[] = [];
+  readonly #tracks = new Map<number, Map<number, number>>();
+  readonly #memoryName: number;
+  readonly #outOfMemoryName: number;
+  readonly #memoryCategoryName: number;
+  readonly #traceCategory: number;
+  #lastPid = Number.NaN;
+  #lastTid = Number.NaN;
+  #lastTrack = 0;
+
+  // The event being read.
+  #phase = 0;
+  #name = -1;
+  #category = 0;
+  #pid = Number.NaN;
+  #isMarker = false;
+  /** A number as it is; a string as its index below zero. */
+  #tid = 0;
+  #tidText: string | undefined;
+  #hasTime = false;
+  #micros = 0;
+  #nanos = 0;
+  #duration = -1;
+  #id = 0;
+  #externalId = 0;
+  #correlation = 0;
+  #sequence = -1;
+  #forwardThread = 0;
+  #flops = 0;
+  #shapes = 0;
+  #types = 0;
+  #concrete = 0;
+  #stack = 0;
+  #outputs = 0;
+  #modules = 0;
+  #isAsync = 0;
+  #memoryCategory = 0;
+  #bytes = 0;
+  #allocated = 0;
+  #reserved = 0;
+  #address = 0;
+  #deviceType = 0;
+  #givenName: string | undefined;
+  readonly #communication = new CommunicationFields();
+  readonly #others = new OtherArguments();
+
+  /** `keepsAll`: other arguments, instants and counters too. */
+  constructor(table: KinetoTable, keepsAll = false) {
+    this.#table = table;
+    this.#keys = new StringTable(table.budget);
+    this.#keepsAll = keepsAll;
+    this.#memoryName = table.strings.index('[memory]');
+    this.#outOfMemoryName = table.strings.index('[OutOfMemory]');
+    this.#memoryCategoryName = table.strings.index('[memory category]');
+    this.#traceCategory = table.strings.index('Trace');
+  }
+
+  /** Reads the object at the scanner and appends what it is. */
+  read(scanner: JsonScanner): void {
+    this.#clear();
+    this.#members(scanner, eventFields, this.#eventKeys, 1);
+    this.#append(scanner);
+  }
+
+  #clear(): void {
+    this.#phase = 0;
+    this.#name = -1;
+    this.#category = 0;
+    this.#pid = Number.NaN;
+    this.#isMarker = false;
+    this.#tid = 0;
+    this.#tidText = undefined;
+    this.#hasTime = false;
+    this.#duration = -1;
+    this.#id = 0;
+    this.#externalId = 0;
+    this.#correlation = 0;
+    this.#sequence = -1;
+    this.#forwardThread = 0;
+    this.#flops = 0;
+    this.#shapes = 0;
+    this.#types = 0;
+    this.#concrete = 0;
+    this.#stack = 0;
+    this.#outputs = 0;
+    this.#modules = 0;
+    this.#isAsync = 0;
+    this.#memoryCategory = 0;
+    this.#bytes = 0;
+    this.#allocated = 0;
+    this.#reserved = 0;
+    this.#address = 0;
+    this.#deviceType = 0;
+    this.#givenName = undefined;
+    this.#communication.clear();
+    this.#others.clear();
+  }
+
+  #members(scanner: JsonScanner, fields: ReadonlyMap<string, Field>, known: (Field | undefined)[], depth: number): void {
+    scanner.expect(json.openObject);
+    if (scanner.peek() === json.closeObject) {
+      scanner.at++;
+      return;
+    }
+    // The event's own members are depth 1, those of `args` 2.
+    const keepsOthers = this.#keepsAll && depth === 2;
+    do {
+      scanner.string();
+      const from = scanner.from - 1;
+      const key = this.#keys.last(scanner);
+      scanner.expect(json.colon);
+      const first = scanner.peek();
+      // `key in known` would be slow; a hole and an unknown field are told apart by the length alone.
+      while (known.length <= key) known.push(fields.get(this.#keys.get(known.length)));
+      const field = known[key];
+      if (field === undefined) scanner.skip(depth);
+      else if (first === json.quote) this.#string(field, scanner);
+      else if (first === json.minus || (first >= 0x30 && first <= 0x39)) this.#number(field, scanner);
+      else if (field === 'args' && first === json.openObject) this.#members(scanner, argumentFields, this.#argumentKeys, depth + 1);
+      else this.#other(field, scanner, depth);
+      if (keepsOthers && (field === undefined || !ownColumn.has(field))) this.#others.add(scanner.bytes, from, scanner.at);
+    } while (scanner.another(json.closeObject));
+  }
+
+  #string(field: Field, scanner: JsonScanner): void {
+    scanner.string();
+    const { strings } = this.#table;
+    switch (field) {
+      case 'ph':
+        this.#phase = scanner.to - scanner.from === 1 ? (scanner.bytes[scanner.from] as number) : 0;
+        return;
+      case 'name':
+        this.#name = strings.last(scanner);
+        return;
+      case 'cat':
+        this.#category = strings.last(scanner);
+        return;
+      case 'pid':
+        this.#isMarker = true;
+        return;
+      case 'tid':
+        this.#setTid(scanner.text());
+        return;
+      case 'Call stack':
+        this.#stack = strings.last(scanner);
+        return;
+      case 'Module Hierarchy':
+        this.#modules = strings.last(scanner);
+        return;
+      case 'category':
+        this.#memoryCategory = strings.last(scanner);
+        return;
+      case 'given name':
+        // A name given by a metadata event: not worth an index for other events' arguments.
+        if (scanner.to - scanner.from <= 4096) this.#givenName = scanner.text();
+        return;
+      case 'Collective name':
+      case 'Process Group Name':
+      case 'dtype':
+        this.#communication.text(field, strings.last(scanner));
+    }
+  }
+
+  /** In 2021 threads of spans were text, those of instants numbers. */
+  #setTid(text: string): void {
+    if (/^\d{1,15}$/.test(text)) this.#tid = Number(text);
+    else this.#tidText = text;
+  }
+
+  #number(field: Field, scanner: JsonScanner): void {
+    if (field === 'ts') {
+      scanner.micros();
+      this.#hasTime = Math.abs(scanner.wholeMicros) <= Number.MAX_SAFE_INTEGER;
+      this.#micros = scanner.wholeMicros;
+      this.#nanos = scanner.restNanos;
+      return;
+    }
+    if (field === 'dur') {
+      scanner.micros();
+      this.#duration = scanner.wholeMicros * 1000 + scanner.restNanos;
+      return;
+    }
+    const value = scanner.number();
+    switch (field) {
+      case 'pid':
+        this.#pid = value;
+        return;
+      case 'tid':
+        this.#tid = value;
+        return;
+      case 'id':
+        this.#id = value;
+        return;
+      case 'External id':
+        this.#externalId = value;
+        return;
+      case 'correlation':
+        this.#correlation = asU32(value);
+        return;
+      case 'Sequence number':
+        this.#sequence = value;
+        return;
+      case 'Fwd thread id':
+        this.#forwardThread = asU32(value);
+        return;
+      case 'flops':
+        this.#flops = value;
+        return;
+      case 'Async':
+        this.#isAsync = value === 1 ? 1 : 0;
+        return;
+      case 'Bytes':
+        this.#bytes = value;
+        return;
+      case 'Total Allocated':
+        this.#allocated = value;
+        return;
+      case 'Total Reserved':
+        this.#reserved = value;
+        return;
+      case 'Addr':
+        this.#address = value;
+        return;
+      case 'Device Type':
+        this.#deviceType = value;
+        return;
+      case 'Seq':
+      case 'In msg nelems':
+      case 'Out msg nelems':
+      case 'In msg bytes':
+      case 'Src Rank':
+      case 'Dst Rank':
+        this.#communication.number(field, value);
+    }
+  }
+
+  /** Arrays are kept as text, which is as distinct as they are; the rest is stepped over. */
+  #other(field: Field, scanner: JsonScanner, depth: number): void {
+    const from = scanner.at;
+    scanner.skip(depth);
+    if (field === 'Input Dims') this.#shapes = this.#table.strings.slice(scanner.bytes, from, scanner.at);
+    else if (field === 'Input type') this.#types = this.#table.strings.slice(scanner.bytes, from, scanner.at);
+    else if (field === 'Concrete Inputs') this.#concrete = this.#table.strings.slice(scanner.bytes, from, scanner.at);
+    else if (field === 'Output Dims') this.#outputs = this.#table.strings.slice(scanner.bytes, from, scanner.at);
+  }
+
+  #append(scanner: JsonScanner): void {
+    const { skipped, memory, memoryCategories, flows, instants, counters } = this.#table;
+    if (this.#isMarker) {
+      skipped.markers++;
+      // "PyTorch Profiler (0)", the one span that says when recording began.
+      if (this.#phase === phase.complete && this.#category === this.#traceCategory && this.#isTimed())
+        this.#table.profileStart = this.#time();
+    } else if (this.#phase === phase.complete) {
+      if (this.#name < 0 || !this.#isPlaced() || !(this.#duration >= 0 && this.#duration <= Number.MAX_SAFE_INTEGER)) skipped.malformed++;
+      else this.#appendComplete(scanner);
+    } else if (this.#phase === phase.metadata) {
+      this.#keepName();
+    } else if (this.#phase === phase.flowStart || this.#phase === phase.flowEnd) {
+      if (this.#isPlaced()) this.#appendFlow();
+      else skipped.malformed++;
+    } else if (
+      (this.#phase === phase.instant || this.#phase === phase.oldInstant) &&
+      (this.#name === this.#memoryName || this.#name === this.#outOfMemoryName)
+    ) {
+      if (this.#isPlaced()) this.#appendMemory();
+      else skipped.malformed++;
+    } else if (this.#phase === phase.instant && this.#name === this.#memoryCategoryName) {
+      if (this.#isPlaced()) this.#appendMemoryCategory();
+      else skipped.malformed++;
+    } else if (this.#keepsAll && (this.#phase === phase.instant || this.#phase === phase.oldInstant)) {
+      if (this.#name >= 0 && this.#isPlaced()) this.#appendInstant();
+      else skipped.malformed++;
+    } else if (this.#keepsAll && this.#phase === phase.counter) {
+      if (this.#name >= 0 && this.#isPlaced()) this.#appendCounter();
+      else skipped.malformed++;
+    } else {
+      skipped.otherKinds++;
+    }
+    if (Math.max(memory.length, memoryCategories.length, flows.length, instants.length, counters.length) > limits.eventsPerFileMax)
+      throw this.#tooMany(scanner);
+  }
+
+  #tooMany(scanner: JsonScanner): Error {
+    return scanner.error('too_large', `a file may have ${limits.eventsPerFileMax} events, got more`);
+  }
+
+  #isPlaced(): boolean {
+    return !Number.isNaN(this.#pid) && this.#isTimed();
+  }
+
+  /** Whether it has a time, at most 104 days (2^53 ns) from the first event's. */
+  #isTimed(): boolean {
+    return this.#hasTime && Math.abs(this.#micros - (this.epochMicros ?? this.#micros)) <= 9e12;
+  }
+
+  /** ns from the epoch, exact: the difference of the µs is small before it is scaled. */
+  #time(): number {
+    this.epochMicros ??= this.#micros;
+    return (this.#micros - this.epochMicros) * 1000 + this.#nanos;
+  }
+
+  #appendComplete(scanner: JsonScanner): void {
+    const { events } = this.#table;
+    if (events.length >= limits.eventsPerFileMax) throw this.#tooMany(scanner);
+    const row = events.add();
+    const { columns } = events;
+    columns.start[row] = this.#time();
+    columns.duration[row] = this.#duration;
+    columns.name[row] = this.#name;
+    columns.category[row] = this.#category;
+    columns.track[row] = this.#track();
+    columns.externalId[row] = this.#externalId;
+    columns.correlation[row] = this.#correlation;
+    columns.sequence[row] = this.#sequence;
+    columns.forwardThread[row] = this.#forwardThread;
+    columns.flops[row] = this.#flops;
+    columns.shapes[row] = this.#shapes;
+    columns.types[row] = this.#types;
+    columns.concrete[row] = this.#concrete;
+    columns.stack[row] = this.#stack;
+    columns.outputs[row] = this.#outputs;
+    columns.modules[row] = this.#modules;
+    columns.isAsync[row] = this.#isAsync;
+    columns.others[row] = this.#others.index(this.#table);
+    this.#communication.append(this.#table, row);
+  }
+
+  #appendInstant(): void {
+    const row = this.#table.instants.add();
+    const { columns } = this.#table.instants;
+    columns.time[row] = this.#time();
+    columns.name[row] = this.#name;
+    columns.category[row] = this.#category;
+    columns.track[row] = this.#track();
+    columns.others[row] = this.#others.index(this.#table);
+  }
+
+  /** A row for each series: its name is the counter's where there is one, else the counter's and its own. */
+  #appendCounter(): void {
+    const { counters, strings } = this.#table;
+    const values = Object.entries(this.#others.parsed()).filter((entry): entry is [string, number] => typeof entry[1] === 'number');
+    const name = strings.get(this.#name);
+    for (const [key, value] of values) {
+      const row = counters.add();
+      counters.columns.time[row] = this.#time();
+      counters.columns.name[row] = values.length === 1 ? this.#name : strings.index(`${name} ${key}`);
+      counters.columns.track[row] = this.#track();
+      counters.columns.value[row] = value;
+    }
+  }
+
+  #appendMemory(): void {
+    const row = this.#table.memory.add();
+    const { columns } = this.#table.memory;
+    columns.time[row] = this.#time();
+    columns.name[row] = this.#name;
+    columns.track[row] = this.#track();
+    columns.bytes[row] = this.#bytes;
+    columns.totalAllocated[row] = this.#allocated;
+    columns.totalReserved[row] = this.#reserved;
+    columns.address[row] = this.#address;
+    columns.deviceType[row] = this.#deviceType;
+  }
+
+  #appendMemoryCategory(): void {
+    const row = this.#table.memoryCategories.add();
+    const { columns } = this.#table.memoryCategories;
+    columns.time[row] = this.#time();
+    columns.address[row] = this.#address;
+    columns.category[row] = this.#memoryCategory;
+    columns.bytes[row] = this.#bytes;
+    columns.deviceType[row] = this.#deviceType;
+  }
+
+  #appendFlow(): void {
+    const row = this.#table.flows.add();
+    const { columns } = this.#table.flows;
+    columns.time[row] = this.#time();
+    columns.id[row] = this.#id;
+    columns.name[row] = Math.max(this.#name, 0);
+    columns.track[row] = this.#track();
+    columns.isEnd[row] = this.#phase === phase.flowEnd ? 1 : 0;
+  }
+
+  #keepName(): void {
+    if (this.#givenName === undefined || Number.isNaN(this.#pid) || this.#name < 0) return;
+    const what = this.#table.strings.get(this.#name);
+    if (what === 'process_name') this.#table.setName('processNames', this.#pid, this.#givenName);
+    else if (what === 'thread_name') this.#table.setName('threadNames', this.#track(), this.#givenName);
+  }
+
+  #track(): number {
+    const tid = this.#tidText === undefined ? this.#tid : -1 - this.#table.strings.index(this.#tidText);
+    if (this.#pid === this.#lastPid && tid === this.#lastTid) return this.#lastTrack;
+    let threads = this.#tracks.get(this.#pid);
+    if (threads === undefined) {
+      threads = new Map();
+      this.#tracks.set(this.#pid, threads);
+    }
+    let track = threads.get(tid);
+    if (track === undefined) {
+      track = this.#table.addTrack({ pid: this.#pid, tid: this.#tidText ?? this.#tid });
+      threads.set(tid, track);
+    }
+    this.#lastPid = this.#pid;
+    this.#lastTid = tid;
+    this.#lastTrack = track;
+    return track;
+  }
+}

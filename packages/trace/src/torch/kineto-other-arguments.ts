@@ -1,0 +1,49 @@
+// Arguments that no column holds, as the file has them: the members' bytes, one behind the other, kept once per distinct text. Kernels of
+// one name and shape share theirs, so a million of them are a few thousand texts.
+
+import { limits } from '../model/limits.ts';
+import { decodeUtf8 } from '../model/decode-utf8.ts';
+import { json } from '../model/json-scanner.ts';
+import type { KinetoTable } from './kineto-table.ts';
+
+export class OtherArguments {
+  #bytes = new Uint8Array(1024);
+  #length = 0;
+  /** Bytes of all distinct texts. */
+  #kept = 0;
+
+  clear(): void {
+    this.#length = 0;
+  }
+
+  /** Adds `bytes[from, to)`: a key, its colon and its value. */
+  add(bytes: Uint8Array, from: number, to: number): void {
+    const needed = this.#length + 1 + to - from;
+    if (needed > this.#bytes.length) {
+      const wider = new Uint8Array(2 * needed);
+      wider.set(this.#bytes.subarray(0, this.#length));
+      this.#bytes = wider;
+    }
+    if (this.#length > 0) this.#bytes[this.#length++] = json.comma;
+    this.#bytes.set(bytes.subarray(from, to), this.#length);
+    this.#length += to - from;
+  }
+
+  /** String index of all that was added, 0 where that is nothing or too much. */
+  index({ strings, skipped }: KinetoTable): number {
+    if (this.#length === 0) return 0;
+    if (this.#kept + this.#length > limits.argumentBytesMax) {
+      skipped.arguments++;
+      return 0;
+    }
+    const known = strings.strings.length;
+    const index = strings.slice(this.#bytes, 0, this.#length);
+    if (index >= known) this.#kept += this.#length;
+    return index;
+  }
+
+  /** The members, as JSON.parse has them. */
+  parsed(): Readonly<Record<string, unknown>> {
+    return JSON.parse(`{${decodeUtf8(this.#bytes, 0, this.#length)}}`) as Record<string, unknown>;
+  }
+}

@@ -1,0 +1,182 @@
+// Reads a Kineto trace (torch.profiler's Chrome JSON, schema version 1 as written since 2021) from chunks of bytes into columns.
+//
+// Supported: `{…, "traceEvents": […], …}` with metadata before or after, and a bare array of events; complete events, allocator
+// instants, flows, process and thread names; other instants, counters and arguments where all are kept. Categories are kept as they are; kineto-categories.ts has what they mean.
+//
+// Invariant: any bytes give a table or a TraceError, in O(bytes) time and in memory for the columns and one value.
+// Invariant: a unit changes the table after its last byte was seen, so reading it again after `moreWanted` does nothing twice.
+
+import { TraceError } from '../model/errors.ts';
+import { limits } from '../model/limits.ts';
+import { decodeUtf8 } from '../model/decode-utf8.ts';
+import { JsonScanner, json, moreWanted } from '../model/json-scanner.ts';
+import { KinetoEvent } from './kineto-event.ts';
+import { KinetoTable } from './kineto-table.ts';
+import { parsedBytesPerByte, type ReadBudget, textBytes } from '../model/read-budget.ts';
+
+type State =
+  | 'start'
+  /** Before the first member of the file's object. */
+  | 'first_member'
+  /** After a member. */
+  | 'next_member'
+  | 'first_event'
+  | 'next_event'
+  | 'end';
+
+export interface KinetoReaderOptions {
+  /** `known` (default): what torch's averages need. `all`: every argument, instant and counter. */
+  readonly keep?: 'known' | 'all' | undefined;
+  /** What the table may take of memory; default: whatever it takes. */
+  readonly budget?: ReadBudget | undefined;
+}
+
+/**
+ * Reader of one file. The caller unzips and feeds it: `reader.push(chunk)` for each chunk, which may be filled anew afterwards, then
+ * `reader.finish()` for the table. Both throw TraceError.
+ */
+export class KinetoReader {
+  readonly #scanner = new JsonScanner();
+  readonly #table: KinetoTable;
+  readonly #event: KinetoEvent;
+  #state: State = 'start';
+  #isBareArray = false;
+  #hasEvents = false;
+  #metadataBytes = 0;
+
+  constructor({ keep = 'known', budget }: KinetoReaderOptions = {}) {
+    this.#table = new KinetoTable(budget);
+    this.#event = new KinetoEvent(this.#table, keep === 'all');
+  }
+
+  push(chunk: Uint8Array): void {
+    if (chunk.length === 0) return;
+    if (this.#scanner.feed(chunk)) this.#readUnits();
+    this.#scanner.detach();
+  }
+
+  finish(): KinetoTable {
+    this.#scanner.final = true;
+    this.#readUnits();
+    if (this.#state !== 'end') throw this.#scanner.error('truncated', 'the file ends before its data does');
+    if (!this.#hasEvents) throw new TraceError('no_events', 'Cannot read the trace: it must have `traceEvents`, got none');
+    const base = this.#table.metadata.get('baseTimeNanoseconds');
+    this.#table.epoch = BigInt(this.#event.epochMicros ?? 0) * 1000n + (typeof base === 'bigint' ? base : 0n);
+    return this.#table;
+  }
+
+  #readUnits(): void {
+    const scanner = this.#scanner;
+    try {
+      while (!scanner.isEmpty()) {
+        this.#readUnit();
+        scanner.commit();
+      }
+      scanner.commit();
+    } catch (cause) {
+      if (cause !== moreWanted) throw cause;
+      scanner.rewind();
+    }
+  }
+
+  #readUnit(): void {
+    const scanner = this.#scanner;
+    switch (this.#state) {
+      case 'start':
+        this.#readStart();
+        break;
+      case 'first_member':
+        this.#readMember(scanner.peek() !== json.closeObject);
+        break;
+      case 'next_member':
+        this.#readMember(scanner.another(json.closeObject), true);
+        break;
+      case 'first_event':
+        this.#readEvent(scanner.peek() !== json.closeArray);
+        break;
+      case 'next_event':
+        this.#readEvent(scanner.another(json.closeArray), true);
+        break;
+      case 'end':
+        throw scanner.wrong('nothing after its end');
+    }
+  }
+
+  #readStart(): void {
+    const scanner = this.#scanner;
+    let first = scanner.peek();
+    if (first === 0xef) {
+      // A byte order mark: three bytes, or no JSON.
+      if (scanner.end - scanner.at < 3 && !scanner.final) throw moreWanted;
+      if (scanner.bytes[scanner.at + 1] === 0xbb && scanner.bytes[scanner.at + 2] === 0xbf) scanner.at += 3;
+      first = scanner.peek();
+    }
+    if (first !== json.openObject && first !== json.openArray) throw scanner.wrong('`{` or `[`');
+    scanner.at++;
+    this.#isBareArray = first === json.openArray;
+    this.#hasEvents = this.#isBareArray;
+    this.#state = this.#isBareArray ? 'first_event' : 'first_member';
+  }
+
+  #readMember(more: boolean, separated = false): void {
+    const scanner = this.#scanner;
+    if (!more) {
+      if (!separated) scanner.at++;
+      this.#state = 'end';
+      return;
+    }
+    scanner.peek();
+    scanner.string();
+    const key = scanner.text();
+    scanner.expect(json.colon);
+    if (key === 'traceEvents') {
+      scanner.expect(json.openArray);
+      this.#hasEvents = true;
+      this.#state = 'first_event';
+      return;
+    }
+    scanner.peek();
+    const from = scanner.at;
+    scanner.skip();
+    this.#keepMetadata(key, from, scanner.at);
+    this.#state = 'next_member';
+  }
+
+  #keepMetadata(key: string, from: number, to: number): void {
+    if (this.#metadataBytes + to - from > limits.metadataBytesMax) {
+      this.#table.skipped.metadata++;
+      return;
+    }
+    this.#metadataBytes += to - from;
+    const first = this.#scanner.bytes[from];
+    const isNested = first === json.openObject || first === json.openArray;
+    this.#table.budget.take(textBytes + (isNested ? parsedBytesPerByte : 2) * (key.length + to - from));
+    const text = decodeUtf8(this.#scanner.bytes, from, to);
+    // 1790857026000000000 is no double.
+    const isBase = key === 'baseTimeNanoseconds' && /^"?-?\d{1,30}"?$/.test(text);
+    this.#table.metadata.set(key, isBase ? BigInt(text.replaceAll('"', '')) : JSON.parse(text));
+  }
+
+  #readEvent(more: boolean, separated = false): void {
+    const scanner = this.#scanner;
+    if (!more) {
+      if (!separated) scanner.at++;
+      this.#state = this.#isBareArray ? 'end' : 'next_member';
+      return;
+    }
+    if (scanner.peek() === json.openObject) {
+      this.#event.read(scanner);
+    } else {
+      scanner.skip();
+      this.#table.skipped.malformed++;
+    }
+    this.#state = 'next_event';
+  }
+}
+
+/** Reads a whole file that is in memory. */
+export function readKineto(bytes: Uint8Array, options?: KinetoReaderOptions): KinetoTable {
+  const reader = new KinetoReader(options);
+  reader.push(bytes);
+  return reader.finish();
+}

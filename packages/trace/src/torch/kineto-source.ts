@@ -1,0 +1,225 @@
+// The Kineto files of one process of a job → a BatchSource, as if its rank had sent batches: merge, alignment and every sink see no
+// difference.
+//
+//   file 1  ── window ──┐      windows of one process in order of time, none begins before the one before has begun its last event
+//   file 2  ── window ──┴─►  batches of at most 8192 events, each built when it is asked for
+//
+// Times are exact: the rank's clock is the files' own, in ns from the first event of the first file. That of files which our own recorder exported
+// is the host's, as in the run itself (kineto-clock.ts); that of all others a wall clock of an unknown host.
+// Invariant: every event of the files is in exactly one batch. Left out and counted in `KinetoTable.skipped` are the profiler's own marks.
+
+import { type Batch, leftOutKey, miscountedKey, rankTime, recordedKey, type TableName } from '@ranktrace/protocol';
+import type { BatchSource } from '../model/batch-source.ts';
+import { type CountedProcess, miscountedGroups } from './counted-collectives.ts';
+import { type KinetoClock, kinetoClock } from './kineto-clock.ts';
+import { KinetoBatch } from './kineto-source-batch.ts';
+import { mainPid, SourceTracks } from './kineto-source-tracks.ts';
+import { KinetoWindow, type WindowCounts } from './kineto-source-window.ts';
+import type { KinetoSkipped, KinetoTable } from './kineto-table.ts';
+
+/** A file that was read with `keep: 'all'`. */
+export interface KinetoFile {
+  /** Shown as metadata of the process. */
+  readonly name: string;
+  readonly table: KinetoTable;
+}
+
+export interface KinetoProcess {
+  /** As in batches: letters, digits, `_` and `-`. */
+  readonly run: string;
+  readonly rank: number;
+  readonly worldSize: number;
+  /** In order of time; one at least. */
+  readonly files: readonly KinetoFile[];
+}
+
+interface Part {
+  readonly window: KinetoWindow;
+  readonly name: string;
+  readonly tracks: Uint32Array;
+  /** ns between the source's epoch and the table's. */
+  readonly shift: number;
+  /** Batches before those of this part, and its own. */
+  readonly first: number;
+  readonly count: number;
+}
+
+type LeftOut = Exclude<keyof KinetoSkipped, 'markers'>;
+
+const itemsPerBatch = 8192;
+const hostCharsMax = 256;
+/** Metadata longer than this (device properties, logs) is not about the rank. */
+const metadataCharsMax = 4096;
+
+/** Metadata of files that is told otherwise, or that files may not say of themselves. */
+const hiddenKeys: ReadonlySet<string> = new Set([recordedKey, leftOutKey, miscountedKey, 'traceName', 'displayTimeUnit', 'ranktrace']);
+
+/** When a file's events begin and when the last of them begins, ns since 1970 (of the file's own axis without `baseTimeNanoseconds`). */
+export function kinetoExtent(table: KinetoTable): { readonly first: bigint; readonly last: bigint; readonly pid: number } {
+  let first = Number.POSITIVE_INFINITY;
+  let last = Number.NEGATIVE_INFINITY;
+  for (const { columns, length } of [table.memory, table.instants, table.counters]) {
+    for (let row = 0; row < length; row++) {
+      first = Math.min(first, columns.time[row] as number);
+      last = Math.max(last, columns.time[row] as number);
+    }
+  }
+  const { columns, length } = table.events;
+  for (let row = 0; row < length; row++) {
+    first = Math.min(first, columns.start[row] as number);
+    last = Math.max(last, columns.start[row] as number);
+  }
+  if (last < first) return { first: table.epoch, last: table.epoch, pid: 0 };
+  return { first: table.epoch + BigInt(first), last: table.epoch + BigInt(last), pid: mainPid(table) };
+}
+
+/** The sources of a job's processes, in their order. Their batches never pass a wire, so texts are not cut to the protocol's length. */
+export function kinetoSources(processes: readonly KinetoProcess[]): readonly BatchSource[] {
+  const sources = processes.map((process) => new KinetoSource(process));
+  for (const { process, group } of miscountedGroups(sources.map(({ counted }) => counted))) sources[process]?.setApart(group);
+  return sources;
+}
+
+class KinetoSource implements BatchSource {
+  readonly rank: number;
+  readonly incarnation: string;
+  readonly count: number;
+  readonly missing = 0;
+  readonly hostUnknown: boolean;
+  readonly #process: KinetoProcess;
+  readonly #parts: readonly Part[];
+  readonly #tracks = new SourceTracks();
+  /** ns on the rank's clock at RankTime 0: that of the recorder, else since 1970. */
+  readonly #epoch: bigint;
+  readonly #clocks: readonly (KinetoClock | undefined)[];
+  readonly #pid: number;
+  readonly #host: string;
+  /** How many collectives are spans, for their count contradicts other ranks'; by group. */
+  readonly #apart = new Map<string, number>();
+  readonly #hostName: string;
+
+  constructor(process: KinetoProcess) {
+    this.#process = process;
+    this.rank = process.rank;
+    const { files } = process;
+    const [first] = files as readonly [KinetoFile, ...KinetoFile[]];
+    const clocks = files.map(({ table }) => kinetoClock(table));
+    const [clock] = clocks;
+    const isKnown = clock !== undefined && clocks.every((other) => other?.host === clock.host);
+    this.hostUnknown = !isKnown;
+    this.#clocks = isKnown ? clocks : files.map(() => undefined);
+    // A time before 1970 is nobody's, and no batch can say it.
+    this.#epoch = isKnown ? clock.epoch : first.table.epoch > 0n ? first.table.epoch : 0n;
+    this.#pid = mainPid(first.table);
+    this.#hostName = hostNameOf(first.table);
+    this.#host = isKnown ? clock.host : this.#hostName;
+    // Sorts by time, as incarnations do.
+    this.incarnation = isKnown ? clock.incarnation : `${this.#epoch}`.padStart(20, '0').slice(-20);
+    const parts: Part[] = [];
+    let count = 0;
+    for (const [index, { name, table }] of files.entries()) {
+      const window = new KinetoWindow(table, files.length - 1 - index);
+      const tracks = this.#tracks.add(table, this.#pid);
+      const batches = Math.max(1, Math.ceil(window.order.length / itemsPerBatch));
+      parts.push({
+        window,
+        name,
+        tracks,
+        shift: Number(table.epoch + (this.#clocks[index]?.ahead ?? 0n) - this.#epoch),
+        first: count,
+        count: batches,
+      });
+      count += batches;
+    }
+    this.#parts = parts;
+    this.count = count;
+  }
+
+  get counted(): CountedProcess {
+    return { rank: this.rank, windows: this.#parts, epoch: this.#epoch - (this.#clocks[0]?.ahead ?? 0n) };
+  }
+
+  /** Makes spans of the group's collectives that torch gave no number. */
+  setApart(group: string): void {
+    const count = this.#parts.reduce((sum, { window }) => sum + window.setApart(group), 0);
+    if (count > 0) this.#apart.set(group, count);
+  }
+
+  batch(index: number, only?: readonly TableName[]): Batch | undefined {
+    const part = this.#parts.findLast(({ first }) => first <= index);
+    if (part === undefined || index >= this.count) return undefined;
+    const builder = new KinetoBatch(this.#tracks.tracks, only);
+    if (index === 0) this.#describe(builder);
+    if (index === this.count - 1) builder.metadata(recordedKey, JSON.stringify(this.#counts()));
+    const from = (index - part.first) * itemsPerBatch;
+    const until = Math.min(part.window.order.length, from + itemsPerBatch);
+    builder.add(part.window, from, until, part.shift, part.tracks);
+    return { header: this.#header(index), ...builder.finish() };
+  }
+
+  #header(index: number): Batch['header'] {
+    const { run, rank, worldSize } = this.#process;
+    return {
+      run,
+      rank,
+      worldSize,
+      incarnation: this.incarnation,
+      sequence: index,
+      host: this.#host,
+      hostName: this.#hostName,
+      pid: this.#pid,
+      epoch: `${this.#epoch}`,
+      watermark: rankTime(this.#watermark(index)),
+      last: index === this.count - 1,
+      dropped: { events: 0, arguments: 0, names: 0, batches: 0 },
+    };
+  }
+
+  /** The first key of the next batch that has any; behind the last one the end of all. */
+  #watermark(index: number): number {
+    for (const { window, shift, first, count } of this.#parts) {
+      if (index + 1 >= first + count || window.order.length === 0) continue;
+      return window.keyOf(Math.max(0, index + 1 - first) * itemsPerBatch) + shift;
+    }
+    return Math.max(...this.#parts.map(({ window, shift }) => window.extent.last + shift));
+  }
+
+  #counts(): WindowCounts & { readonly rpc: number } {
+    const sum = { span: 0, instant: 0, counter: 0, step: 0, collective: 0, rpc: 0 };
+    for (const { window } of this.#parts) {
+      const { counts } = window;
+      for (const kind of Object.keys(counts) as (keyof WindowCounts)[]) sum[kind] += counts[kind];
+    }
+    return sum;
+  }
+
+  /** What the files hold beyond what any batch does. */
+  get #leftOut(): Readonly<Record<LeftOut, number>> {
+    const tables = this.#parts.map(({ window }) => window.table);
+    const sum = (of: LeftOut): number => tables.reduce((sum, { skipped }) => sum + skipped[of], 0);
+    return { malformed: sum('malformed'), otherKinds: sum('otherKinds'), arguments: sum('arguments'), metadata: sum('metadata') };
+  }
+
+  #describe(builder: KinetoBatch): void {
+    const leftOut = this.#leftOut;
+    if (Object.values(leftOut).some((count) => count > 0)) builder.metadata(leftOutKey, JSON.stringify(leftOut));
+    const [clock] = this.#clocks;
+    builder.wallClock(0, this.#epoch - (clock?.ahead ?? 0n));
+    for (const { epoch, samples } of this.#clocks.filter((known) => known !== undefined)) {
+      for (const sample of samples) builder.clockSample(sample, Number(epoch - this.#epoch));
+    }
+    const [{ name, window }] = this.#parts as readonly [Part, ...Part[]];
+    builder.metadata('source', this.#parts.length === 1 ? name : this.#parts.map((part) => part.name).join(', '));
+    if (this.#apart.size > 0) builder.metadata(miscountedKey, JSON.stringify(Object.fromEntries(this.#apart)));
+    for (const [key, value] of window.table.metadata) {
+      if (hiddenKeys.has(key)) continue;
+      const text = typeof value === 'string' ? value : typeof value === 'bigint' ? `${value}` : JSON.stringify(value);
+      if (text.length <= metadataCharsMax) builder.metadata(key, text);
+    }
+  }
+}
+
+function hostNameOf({ metadata }: KinetoTable): string {
+  const name = metadata.get('host_name');
+  return typeof name === 'string' && name !== '' ? name.slice(0, hostCharsMax) : 'unknown host';
+}

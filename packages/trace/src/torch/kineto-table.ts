@@ -1,0 +1,249 @@
+// A Kineto trace as columns: struct of arrays and a string table, never an object per event.
+//
+//   events   row │ start  duration │ name  category  track │ shapes  …       complete events ("X"), in the order of the file
+//   memory   row │ time   bytes    │ …                                       allocator instants: [memory], [OutOfMemory]
+//   memoryCategories  time address │ category                                what a buffer is: [memory category], ours alone
+//   flows    row │ time   id       │ …                                       arrows: fwdbwd, ac2g
+//   communications    event        │ name  group  …                          what an event says of the collective it is or starts
+//   instants, counters                                                       other points in time; only where all arguments are kept
+//
+// Times are ns from `epoch`: absolute ns do not fit a double, µs since 1970 with three decimals neither.
+// Invariant: columns of one table have the same length; rows beyond `length` are room.
+
+import { ReadBudget, textBytes, trackBytes } from '../model/read-budget.ts';
+import { StringTable } from '../model/string-table.ts';
+
+type Column = Float64Array | Uint32Array | Uint8Array;
+export type ColumnKind = 'f64' | 'u32' | 'u8';
+
+interface ColumnOf {
+  readonly f64: Float64Array;
+  readonly u32: Uint32Array;
+  readonly u8: Uint8Array;
+}
+
+const kindBytes = { f64: 8, u32: 4, u8: 1 } as const;
+
+const allocate = (kind: ColumnKind, rows: number): Column =>
+  kind === 'f64' ? new Float64Array(rows) : kind === 'u32' ? new Uint32Array(rows) : new Uint8Array(rows);
+
+/** Columns that grow together. `Schema` names them and their kinds. */
+export class ColumnTable<Schema extends Readonly<Record<string, ColumnKind>>> {
+  readonly columns: { -readonly [Name in keyof Schema]: ColumnOf[Schema[Name]] };
+  length = 0;
+  readonly #schema: Schema;
+  readonly #budget: ReadBudget;
+  readonly #rowBytes: number;
+  #room = 64;
+
+  constructor(schema: Schema, budget = new ReadBudget()) {
+    this.#schema = schema;
+    this.#budget = budget;
+    this.#rowBytes = Object.values(schema).reduce((sum, kind) => sum + kindBytes[kind], 0);
+    this.#charge(this.#room);
+    this.columns = Object.fromEntries(Object.entries(schema).map(([name, kind]) => [name, allocate(kind, this.#room)])) as never;
+  }
+
+  /** Makes a row; the caller fills every column of it. */
+  add(): number {
+    if (this.length === this.#room) this.#grow();
+    return this.length++;
+  }
+
+  /** Twice: whoever reads the rows puts them in order. */
+  #charge(rows: number): void {
+    this.#budget.take(2 * rows * this.#rowBytes);
+  }
+
+  #grow(): void {
+    // By half: doubling would leave as much room unused as there is data.
+    this.#charge(this.#room >> 1);
+    this.#room += this.#room >> 1;
+    const columns = this.columns as Record<string, Column>;
+    for (const [name, kind] of Object.entries(this.#schema)) {
+      const wider = allocate(kind, this.#room);
+      wider.set(columns[name] as Column);
+      columns[name] = wider;
+    }
+  }
+}
+
+/** Strings are indexes into `strings`, 0 = not recorded; ids and numbers are 0 where not recorded, `sequence` is -1. */
+export const eventColumns = {
+  /** ns from the table's epoch. */
+  start: 'f64',
+  /** ns, 0 or more. */
+  duration: 'f64',
+  name: 'u32',
+  category: 'u32',
+  /** Index into `tracks`. */
+  track: 'u32',
+  /** Of an op its own id, of what runs for it (kernel, runtime call) the op's. */
+  externalId: 'f64',
+  correlation: 'u32',
+  /** Pairs a forward op with its backward ones. */
+  sequence: 'f64',
+  forwardThread: 'u32',
+  /** Floating point operations, where the trace says them. */
+  flops: 'f64',
+  /** JSON text of `Input Dims`, `Input type`, `Concrete Inputs`. */
+  shapes: 'u32',
+  types: 'u32',
+  concrete: 'u32',
+  /** Frames joined by `;`, innermost first. */
+  stack: 'u32',
+  /** JSON text of `Output Dims`, and text of `Module Hierarchy`. */
+  outputs: 'u32',
+  modules: 'u32',
+  /** 1 for work that nothing nests in: it began and ended in different turns of the program. torch's own files do not say it. */
+  isAsync: 'u8',
+  /** Members of `args` as JSON text without the braces: all that no other column holds. 0 unless all arguments are kept. */
+  others: 'u32',
+} as const;
+
+/** What `record_param_comms` ops, and NCCL kernels of newer traces, say about a collective. Numbers are -1 where not recorded. */
+export const communicationColumns = {
+  /** Row of `events`. */
+  event: 'u32',
+  /** torch's name of the collective, such as `_allgather_base`, and of its process group. */
+  name: 'u32',
+  group: 'u32',
+  /** c10::ScalarType's name of the elements, such as `BFloat16`. */
+  type: 'u32',
+  /** The group's own count of its collectives. */
+  sequence: 'f64',
+  /** Elements that go in and come out on this rank. */
+  elementsIn: 'f64',
+  elementsOut: 'f64',
+  /** Bytes that go in, where they are said instead of elements. */
+  bytesIn: 'f64',
+  /** Global rank that a `recv` is from, a `send` is to. */
+  source: 'f64',
+  destination: 'f64',
+} as const;
+
+/** A point in time that is no allocation. */
+export const instantColumns = {
+  time: 'f64',
+  name: 'u32',
+  category: 'u32',
+  track: 'u32',
+  /** As in `events`. */
+  others: 'u32',
+} as const;
+
+/** One value of one series of a counter. */
+export const counterColumns = {
+  time: 'f64',
+  name: 'u32',
+  track: 'u32',
+  value: 'f64',
+} as const;
+
+export const memoryColumns = {
+  time: 'f64',
+  name: 'u32',
+  track: 'u32',
+  /** Allocated, negative when freed. */
+  bytes: 'f64',
+  totalAllocated: 'f64',
+  totalReserved: 'f64',
+  address: 'f64',
+  /** c10::DeviceType: 0 CPU, 1 CUDA, … */
+  deviceType: 'u8',
+} as const;
+
+/** What the recorder learned about a buffer: instants named `[memory category]`. */
+export const memoryCategoryColumns = {
+  time: 'f64',
+  address: 'f64',
+  /** The category's name, such as `PARAMETER`. */
+  category: 'u32',
+  /** Size of the buffer, 0 where not said. */
+  bytes: 'f64',
+  /** c10::DeviceType, as in `memory`. */
+  deviceType: 'u8',
+} as const;
+
+export const flowColumns = {
+  time: 'f64',
+  id: 'f64',
+  name: 'u32',
+  track: 'u32',
+  /** 1 where the arrow ends. */
+  isEnd: 'u8',
+} as const;
+
+/** One line of the timeline. */
+export interface KinetoTrack {
+  readonly pid: number;
+  readonly tid: number | string;
+}
+
+/** What was read and is not in the tables; never an error. */
+export interface KinetoSkipped {
+  /** Events of string processes ("Spans", "Traces"): marks of the profiler, not of the program. */
+  markers: number;
+  /** Kinds of events without a column: counters, other instants. */
+  otherKinds: number;
+  /** Events without a name, process or usable time. */
+  malformed: number;
+  /** Metadata beyond `limits.metadataBytesMax`, in members. */
+  metadata: number;
+  /** Events without their other arguments, for those went beyond `limits.argumentBytesMax`. */
+  arguments: number;
+}
+
+export class KinetoTable {
+  /** ns since 1970 of time 0, where the file says `baseTimeNanoseconds`; else of the file's own time axis. */
+  epoch = 0n;
+  /** ns from `epoch` at which the profiler started; 0 where the file does not say. */
+  profileStart = 0;
+  /** The memory that all of it may take. */
+  readonly budget: ReadBudget;
+  readonly events: ColumnTable<typeof eventColumns>;
+  readonly memory: ColumnTable<typeof memoryColumns>;
+  readonly memoryCategories: ColumnTable<typeof memoryCategoryColumns>;
+  readonly flows: ColumnTable<typeof flowColumns>;
+  readonly communications: ColumnTable<typeof communicationColumns>;
+  readonly instants: ColumnTable<typeof instantColumns>;
+  readonly counters: ColumnTable<typeof counterColumns>;
+  readonly strings: StringTable;
+  readonly tracks: KinetoTrack[] = [];
+  /** Members beside `traceEvents`, as JSON.parse has them (`baseTimeNanoseconds` as a bigint). */
+  readonly metadata = new Map<string, unknown>();
+  /** Names given by `process_name` and `thread_name` events: by pid, by index of the track. */
+  readonly processNames = new Map<number, string>();
+  readonly threadNames = new Map<number, string>();
+  readonly skipped: KinetoSkipped = { markers: 0, otherKinds: 0, malformed: 0, metadata: 0, arguments: 0 };
+
+  constructor(budget = new ReadBudget()) {
+    this.budget = budget;
+    this.events = new ColumnTable(eventColumns, budget);
+    this.memory = new ColumnTable(memoryColumns, budget);
+    this.memoryCategories = new ColumnTable(memoryCategoryColumns, budget);
+    this.flows = new ColumnTable(flowColumns, budget);
+    this.communications = new ColumnTable(communicationColumns, budget);
+    this.instants = new ColumnTable(instantColumns, budget);
+    this.counters = new ColumnTable(counterColumns, budget);
+    this.strings = new StringTable(budget);
+  }
+
+  /** Adds a line of the timeline; gives its index. Throws TraceError `memory`. */
+  addTrack(track: KinetoTrack): number {
+    this.budget.take(trackBytes);
+    return this.tracks.push(track) - 1;
+  }
+
+  /** Names a process, or a track, anew. Throws TraceError `memory`. */
+  setName(names: 'processNames' | 'threadNames', key: number, name: string): void {
+    this.budget.take((this[names].has(key) ? 0 : textBytes) + 2 * Math.max(0, name.length - (this[names].get(key)?.length ?? 0)));
+    this[names].set(key, name);
+  }
+
+  /** Whether a switch of the profiler (`with_flops`, `profile_memory`, …) was on when this was recorded. */
+  isOn(option: string): boolean {
+    const value = this.metadata.get(option);
+    return value === 1 || value === true || value === '1';
+  }
+}

@@ -1,0 +1,256 @@
+// What one rank recorded, as torch.profiler would have it: of the events of a merged run those of one process and one window of time,
+// under torch's names and categories, each on its thread's own track. A base for sinks, so that a table in memory and a file of the same
+// recording cannot disagree.
+//
+//   run      rank 0  … ────────[ since ─────────── until )──── …       an event belongs to it by its start
+//   track    main, main (2), main (3)  →  main                        the lanes of a track are one again: torch knows threads
+//            main garbage collection   →  main                        inside of what it interrupted, as torch's `Python GC` is
+//
+// Asynchronous, in torch's sense, is what the recorder says to be (`TraceEvent.isAsync`): it began and ended in different turns of the
+// program, so where it lies says nothing about what it is inside of. Other spans that overlap partly are left to torch's rule for them.
+//
+// Invariant: spans come out whole, each once; one that was announced as open comes at its end, or at the end of the window.
+// Invariant: times are whole ns; what is no number is counted (`outOfRange`), never written.
+
+import { collectionsSuffix } from '@ranktrace/protocol';
+import { isCollectionsOf, isOverflowOf } from '../model/lanes.ts';
+import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
+import { wellFormedJson } from '../model/json-buffer.ts';
+
+/** Which part of a run is wanted. */
+export interface RecordingWindow {
+  /** Trace time (ns) of the first start that is kept; without it all from the beginning. */
+  readonly since?: number | undefined;
+  /** Trace time (ns) before which the last one starts, and to which spans last that never ended; without it the end of the run. */
+  readonly until?: number | undefined;
+  /** Whether what starts at this trace time (ns) is kept, where the window has gaps. */
+  readonly isWanted?: ((start: number) => boolean) | undefined;
+  /** Whether steps are kept, as `ProfilerStep#N`; default no: torch marks them only where there is a schedule. */
+  readonly steps?: boolean | undefined;
+  /** The rank, of whose lives the last is meant; without it the first process of the run. */
+  readonly rank?: number | undefined;
+}
+
+/** A line of torch's timeline. */
+export interface RecordedTrack {
+  /** 0, 1, 2, … */
+  readonly index: number;
+  readonly name: string;
+  /** The system's thread number; above all of those (2^22) where there is none. */
+  readonly tid: number;
+}
+
+/** A span as torch has it. The object is reused for every span. */
+export interface RecordedSpan {
+  readonly event: TraceEvent;
+  readonly track: RecordedTrack;
+  /** Trace time, whole ns. */
+  readonly start: number;
+  /** ns. */
+  readonly duration: number;
+  readonly name: string;
+  readonly category: string;
+  readonly isAsync: boolean;
+  /** torch's id of an op, which is on what works for it, too; 0 for none. */
+  readonly externalId: number;
+}
+
+interface Track extends RecordedTrack {
+  /** The track's own line; until that has come, the one beside it. */
+  lane: TraceLane;
+}
+
+interface OpenSpan {
+  readonly event: TraceEvent;
+  readonly track: Track;
+  readonly start: number;
+}
+
+/** Linux counts threads up to 2^22. */
+const noThread = 2 ** 22;
+/** JSON texts kept checked. */
+const listsMax = 16_384;
+
+const userAnnotation = 'user_annotation';
+
+export abstract class RankRecording implements TraceSink {
+  /** Events without a usable time, left out. */
+  protected outOfRange = 0;
+  /** The trace time (ns) that torch would call its start: `since`, or the time of the first event. */
+  protected origin: number | undefined;
+  /** The latest end of all that was kept; `origin` at least. */
+  protected last = Number.NEGATIVE_INFINITY;
+
+  readonly #window: RecordingWindow;
+  readonly #since: number;
+  readonly #until: number;
+  #process: TraceProcess | undefined;
+  readonly #tracks: Track[] = [];
+  readonly #trackOf: (Track | undefined)[] = [];
+  readonly #open = new Map<string, OpenSpan>();
+  readonly #lists = new Map<string, string | undefined>();
+  #lastId = 0;
+  #hasIds = false;
+  readonly #span: { -readonly [Field in keyof RecordedSpan]: RecordedSpan[Field] } = {
+    event: undefined as unknown as TraceEvent,
+    track: undefined as unknown as RecordedTrack,
+    start: 0,
+    duration: 0,
+    name: '',
+    category: '',
+    isAsync: false,
+    externalId: 0,
+  };
+
+  constructor(window: RecordingWindow) {
+    this.#window = window;
+    this.#since = window.since ?? Number.NEGATIVE_INFINITY;
+    this.#until = window.until ?? Number.POSITIVE_INFINITY;
+    if (window.since !== undefined) this.origin = Math.round(window.since);
+  }
+
+  /** Before all else; without a process of that rank nothing more comes but `ended`. */
+  protected abstract began(header: TraceHeader, process: TraceProcess | undefined): void;
+  protected abstract track(track: RecordedTrack): void;
+  protected abstract span(span: RecordedSpan): void;
+  /** `time`: trace time, whole ns. */
+  protected abstract instant(event: TraceEvent, track: RecordedTrack, time: number): void;
+  protected abstract counter(event: TraceEvent, time: number): void;
+  protected abstract ended(totals: readonly ProcessTotals[]): void;
+
+  begin(header: TraceHeader): void {
+    const { rank } = this.#window;
+    const { processes } = header;
+    this.#process = rank === undefined ? processes[0] : processes.findLast((process) => process.rank === rank);
+    this.began(header, this.#process);
+  }
+
+  lane(lane: TraceLane): void {
+    if (lane.process.index !== this.#process?.index || lane.kind === 'counter' || lane.kind === 'steps') return;
+    const own = this.#tracks.findLast((track) => isOverflowOf(lane, track.lane) || isCollectionsOf(lane, track.lane));
+    const beside = own ?? this.#tracks.find((track) => isCollectionsOf(track.lane, lane));
+    if (own === undefined && beside !== undefined) beside.lane = lane;
+    this.#trackOf[lane.index] = beside ?? this.#addTrack(lane);
+  }
+
+  event(event: TraceEvent): void {
+    if (event.lane.process.index !== this.#process?.index) return;
+    const start = Math.round(event.start);
+    const end = Math.round(event.start + event.length);
+    if (!(Math.abs(start) <= Number.MAX_SAFE_INTEGER && Math.abs(end) <= Number.MAX_SAFE_INTEGER)) {
+      this.outOfRange++;
+      return;
+    }
+    if (start < this.#since || start >= this.#until || this.#window.isWanted?.(start) === false) return;
+    if (event.kind === 'step') {
+      if (this.#window.steps === true) this.#emit(event, this.#stepTrack(event.lane), start, end);
+    } else if (event.kind === 'counter') {
+      this.#reach(start, start);
+      this.counter(event, start);
+    } else {
+      const track = this.#trackOf[event.lane.index] ?? this.#addTrack(event.lane);
+      if (event.kind === 'instant') {
+        this.#reach(start, start);
+        this.instant(event, track, start);
+      } else if (event.state === 'whole') this.#emit(event, track, start, end);
+      else if (event.state === 'open') this.#announce(event, track, start);
+      else this.#close(event, start, end);
+    }
+  }
+
+  end(totals: readonly ProcessTotals[]): void {
+    const end = this.#window.until === undefined ? this.last : Math.round(this.#until);
+    for (const { event, track, start } of this.#open.values()) this.#emit(event, track, start, Math.max(start, end));
+    this.ended(totals);
+  }
+
+  /** A list that travelled as JSON text, in JSON without spaces; undefined where it is none. */
+  protected list(text: string): string | undefined {
+    const known = this.#lists.get(text);
+    if (known !== undefined || this.#lists.has(text)) return known;
+    const list = jsonList(text);
+    if (this.#lists.size >= listsMax) this.#lists.clear();
+    this.#lists.set(text, list);
+    return list;
+  }
+
+  #addTrack(lane: TraceLane): Track {
+    const tid = lane.tid > 0 ? lane.tid : noThread + lane.index;
+    const name = lane.name.endsWith(collectionsSuffix) ? lane.name.slice(0, -collectionsSuffix.length) : lane.name;
+    const track = { index: this.#tracks.length, name, tid, lane };
+    this.#tracks.push(track);
+    this.#trackOf[lane.index] = track;
+    this.track(track);
+    return track;
+  }
+
+  /** Steps are the main thread's. Until that has shown itself it is not known which one it is. */
+  #stepTrack(steps: TraceLane): Track {
+    const threads = this.#tracks.filter(({ lane }) => lane.kind === 'thread');
+    const main =
+      threads.find(({ lane }) => lane.name === 'main') ?? threads.find(({ lane }) => lane.tid === lane.process.pid) ?? threads[0];
+    return main ?? this.#trackOf[steps.index] ?? this.#addTrack({ ...steps, kind: 'thread', tid: steps.process.pid });
+  }
+
+  #reach(start: number, end: number): void {
+    this.origin ??= start;
+    if (end > this.last) this.last = end;
+  }
+
+  #announce(event: TraceEvent, track: Track, start: number): void {
+    this.#reach(start, start);
+    this.#open.set(openKey(event, start), { event: { ...event }, track, start });
+  }
+
+  #close(event: TraceEvent, start: number, end: number): void {
+    const key = openKey(event, start);
+    const open = this.#open.get(key);
+    if (open === undefined) return;
+    this.#open.delete(key);
+    const given = event.arguments ?? open.event.arguments;
+    this.#emit(given === event.arguments ? event : { ...event, arguments: given }, open.track, start, end);
+  }
+
+  #emit(event: TraceEvent, track: Track, start: number, end: number): void {
+    this.#reach(start, end);
+    const span = this.#span;
+    span.event = event;
+    span.track = track;
+    span.start = start;
+    span.duration = end - start;
+    span.name = event.kind === 'rpc' ? rpcName(event) : event.name;
+    span.category =
+      event.kind === 'collective' ? 'collective_comm' : event.kind === 'step' || event.category === '' ? userAnnotation : event.category;
+    span.isAsync = event.isAsync;
+    span.externalId = this.#externalId(event);
+    this.span(span);
+  }
+
+  /** As recorded; counted up for a program that gives none itself. */
+  #externalId(event: TraceEvent): number {
+    const given = event.arguments?.get('External id');
+    if (typeof given === 'number' && given > 0) {
+      this.#hasIds = true;
+      return given;
+    }
+    return this.#hasIds ? 0 : ++this.#lastId;
+  }
+}
+
+const openKey = (event: TraceEvent, start: number): string => `${event.lane.index} ${start} ${event.name}`;
+
+/** torch's key of a call, `rpc_async#method(caller -> callee)`; of a side that has no name the rank. */
+function rpcName({ name, peer, side, lane }: TraceEvent): string {
+  if (peer === '') return name;
+  const self = `rank ${lane.process.rank}`;
+  return side === 'server' ? `rpc_async#${name}(${peer} -> ${self})` : `rpc_async#${name}(${self} -> ${peer})`;
+}
+
+function jsonList(text: string): string | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return Array.isArray(value) ? wellFormedJson(value) : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,245 @@
+// Reads Zipkin's JSON, version 2 (https://zipkin.io/zipkin-api/): what its API answers, what its UI saves, what reporters write.
+//
+// Supported: an array of spans, or an array of traces, each an array of spans. Version 1 (binaryAnnotations) is not.
+//
+//   as written, `shared`       client  id b, parent a      server  id b, parent a, shared      child of the server  parent b
+//   as given back              client  id b, parent a      server  id B, parent b              child of the server  parent B
+//
+// Two spans with one id have no order, so a shared server gets an id of its own, and is its client's child, as in W3C Trace Context.
+//
+// Invariant: any bytes give spans or a TraceError; a span that makes no sense is skipped and counted.
+
+import { limits as protocolLimits } from '@ranktrace/protocol';
+import { TraceError } from '../model/errors.ts';
+import { limits } from '../model/limits.ts';
+import { decodeUtf8 } from '../model/decode-utf8.ts';
+import { json } from '../model/json-scanner.ts';
+import { ReadBudget } from '../model/read-budget.ts';
+
+export interface ZipkinSpan {
+  /** 32 and 16 hex digits; `parentId` is '' for a root. */
+  readonly traceId: string;
+  readonly id: string;
+  readonly parentId: string;
+  /** Producers of messages count as clients, consumers as servers; '' for work within a service. */
+  readonly side: 'client' | 'server' | '';
+  readonly name: string;
+  /** Unix time, µs. */
+  readonly startMicros: number;
+  /** Undefined: it was not finished when it was reported. */
+  readonly lengthMicros: number | undefined;
+  readonly service: string;
+  /** IP address of the service's host; '' where it is not known. */
+  readonly address: string;
+  /** The other side of a call: its service, else its address; '' for unknown. */
+  readonly peer: string;
+  readonly tags: readonly (readonly [key: string, value: string])[];
+  readonly annotations: readonly { readonly micros: number; readonly value: string }[];
+}
+
+export interface ZipkinSpans {
+  /** In the order of the file. */
+  readonly spans: readonly ZipkinSpan[];
+  /** Entries that are no spans, or have no time. */
+  readonly skipped: number;
+  /** Tags beyond what a span may have, parts of texts beyond what a text may have, annotations without a sensible time. */
+  readonly cut: number;
+}
+
+/** Reporters annotate beyond a span's end, too; but what is a day away has a time of another clock. */
+const annotationReachMicros = 86_400e6;
+
+/** In UTF-8, a character of a string takes three bytes at most. */
+const textCharsMax = Math.floor(protocolLimits.stringBytesMax / 3);
+
+type Draft = { -readonly [K in keyof ZipkinSpan]: ZipkinSpan[K] } & { readonly isShared: boolean };
+
+/** Whether a file that begins with `head` (some KiB) may be Zipkin's. */
+export function looksLikeZipkin(head: Uint8Array): boolean {
+  const text = decodeUtf8(head, 0, Math.min(head.length, 65_536));
+  return /^\s*\[\s*(\[\s*)?\{/.test(text) && text.includes('"traceId"') && !text.includes('"ph"');
+}
+
+/**
+ * Spans of a whole file.
+ * @throws TraceError `not_json`, `no_events`, `too_large`, `memory`
+ */
+export function readZipkinSpans(bytes: Uint8Array, budget = new ReadBudget()): ZipkinSpans {
+  if (bytes.length > limits.zipkinBytesMax) {
+    throw new TraceError('too_large', `Cannot read the Zipkin file: it may have ${limits.zipkinBytesMax} bytes, got ${bytes.length}`);
+  }
+  const parsed = parsedBytes(bytes);
+  budget.take(parsed);
+  const entries = entriesOf(parse(bytes));
+  budget.take(spanBytes * entries.length);
+  const drafts: Draft[] = [];
+  const counts = { skipped: 0, cut: 0 };
+  for (const entry of entries) {
+    const draft = readSpan(entry, counts);
+    if (draft === undefined) counts.skipped++;
+    else drafts.push(draft);
+  }
+  if (drafts.length === 0)
+    throw new TraceError('no_events', `Cannot read the Zipkin file: it must hold spans, got none in ${entries.length} entries`);
+  const byTrace = new Map<string, Draft[]>();
+  for (const draft of drafts) {
+    const trace = byTrace.get(draft.traceId);
+    if (trace === undefined) byTrace.set(draft.traceId, [draft]);
+    else trace.push(draft);
+  }
+  for (const trace of byTrace.values()) unshare(trace);
+  return { spans: drafts, ...counts };
+}
+
+/** A span as it is kept, in its service, its batch and its trace. */
+const spanBytes = 1024;
+/** Bytes of an object or array that JSON.parse makes, and of one more member. */
+const nestedBytes = 64;
+const memberBytes = 24;
+
+/** About the most bytes that JSON.parse makes of `bytes`, with the text that it is given. */
+function parsedBytes(bytes: Uint8Array): number {
+  let [nested, members] = [0, 0];
+  for (const byte of bytes) {
+    if (byte === json.openObject || byte === json.openArray) nested++;
+    else if (byte === json.comma) members++;
+  }
+  return 3 * bytes.length + nestedBytes * nested + memberBytes * members;
+}
+
+function parse(bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(decodeUtf8(bytes, 0, bytes.length));
+  } catch (cause) {
+    throw new TraceError('not_json', `Cannot read the Zipkin file: it must be JSON, ${(cause as Error).message}`, { cause });
+  }
+}
+
+function entriesOf(file: unknown): readonly unknown[] {
+  if (!Array.isArray(file))
+    throw new TraceError('no_events', 'Cannot read the Zipkin file: it must be an array of spans, got something else');
+  const entries: readonly unknown[] = file.every((entry) => Array.isArray(entry)) ? file.flat() : file;
+  if (entries.length > limits.zipkinSpansMax) {
+    throw new TraceError('too_large', `Cannot read the Zipkin file: it may have ${limits.zipkinSpansMax} spans, got ${entries.length}`);
+  }
+  return entries;
+}
+
+const sides: Readonly<Record<string, ZipkinSpan['side']>> = { CLIENT: 'client', PRODUCER: 'client', SERVER: 'server', CONSUMER: 'server' };
+
+function readSpan(entry: unknown, counts: { cut: number }): Draft | undefined {
+  const given = membersOf(entry);
+  const traceId = hexId(given.traceId, 32);
+  const id = hexId(given.id, 16);
+  const startMicros = micros(given.timestamp);
+  if (traceId === '' || id === '' || startMicros === undefined) return undefined;
+  const lengthMicros = micros(given.duration);
+  const bounded = (value: unknown): string => {
+    const whole = text(value);
+    if (whole.length > textCharsMax) counts.cut++;
+    return whole.slice(0, textCharsMax);
+  };
+  const local = membersOf(given.localEndpoint);
+  const remote = membersOf(given.remoteEndpoint);
+  const kind = text(given.kind);
+  const tags = Object.entries(membersOf(given.tags));
+  counts.cut += Math.max(0, tags.length - limits.zipkinTagsPerSpanMax);
+  const noted = Array.isArray(given.annotations) ? given.annotations.map(membersOf) : [];
+  const annotations = noted.flatMap(({ timestamp, value }) => {
+    const at = micros(timestamp);
+    const isNear = at !== undefined && Math.abs(at - startMicros) < annotationReachMicros;
+    return isNear ? [{ micros: at, value: bounded(value) }] : [];
+  });
+  counts.cut += noted.length - annotations.length;
+  return {
+    traceId,
+    id,
+    parentId: hexId(given.parentId, 16),
+    side: Object.hasOwn(sides, kind) ? (sides[kind] as ZipkinSpan['side']) : '',
+    name: bounded(given.name),
+    startMicros,
+    lengthMicros,
+    service: bounded(local.serviceName),
+    address: bounded(addressOf(local)),
+    peer: bounded(text(remote.serviceName) || addressAndPort(remote)),
+    tags: tags.slice(0, limits.zipkinTagsPerSpanMax).map(([key, value]) => [bounded(key), bounded(value)]),
+    annotations,
+    isShared: given.shared === true,
+  };
+}
+
+/** Gives servers that share their client's id one of their own, and what lies below them that one as parent. */
+function unshare(spans: readonly Draft[]): void {
+  const used = new Set<string>();
+  const callers = new Map<string, Draft>();
+  for (const span of spans) {
+    used.add(span.id);
+    if (span.side === 'client' && !span.isShared) callers.set(span.id, span);
+  }
+  // By the shared id: where its children go, and all of its servers.
+  const servers = new Map<string, Map<string, Draft>>();
+  const renamed = new Set<Draft>();
+  for (const span of spans) {
+    if (!span.isShared && (span.side !== 'server' || !callers.has(span.id))) continue;
+    const shared = span.id;
+    const ofId = servers.get(shared) ?? new Map<string, Draft>();
+    servers.set(shared, ofId);
+    span.id = unusedId(shared, ofId.size, used);
+    span.parentId = shared;
+    renamed.add(span);
+    // Of several (a retry), the first of a service: nothing says which of them a child belongs to.
+    const place = placeOf(span);
+    ofId.set(ofId.has(place) ? `${place} ${ofId.size}` : place, span);
+  }
+  for (const span of spans) {
+    const ofId = renamed.has(span) ? undefined : servers.get(span.parentId);
+    if (ofId === undefined) continue;
+    const caller = callers.get(span.parentId);
+    const own = ofId.get(placeOf(span));
+    // Work beside the call, in the calling service itself, stays the client's.
+    if (own === undefined && caller !== undefined && placeOf(caller) === placeOf(span)) continue;
+    span.parentId = (own ?? (ofId.values().next().value as Draft)).id;
+  }
+}
+
+const placeOf = ({ service, address }: Draft): string => JSON.stringify([service, address]);
+
+/** An id that the trace does not have, worked out of a shared one: reading a file again gives the same. */
+function unusedId(shared: string, nth: number, used: Set<string>): string {
+  for (let value = BigInt(`0x${shared}`) ^ 0x9e3779b97f4a7c15n; ; value++) {
+    const id = BigInt.asUintN(64, value + BigInt(nth))
+      .toString(16)
+      .padStart(16, '0');
+    if (used.has(id) || /^0+$/.test(id)) continue;
+    used.add(id);
+    return id;
+  }
+}
+
+function membersOf(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {};
+}
+
+function text(value: unknown): string {
+  if (typeof value === 'string') return value;
+  return typeof value === 'number' || typeof value === 'boolean' ? String(value) : '';
+}
+
+/** Whole µs that multiply exactly to ns later; undefined for anything else. */
+const micros = (value: unknown): number | undefined =>
+  typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
+
+/** Lower case, of full width; '' for what is no id. */
+function hexId(value: unknown, digits: 16 | 32): string {
+  if (typeof value !== 'string' || value.length > digits || !/^[0-9a-f]+$/i.test(value) || /^0+$/.test(value)) return '';
+  return value.toLowerCase().padStart(digits, '0');
+}
+
+const addressOf = (endpoint: Readonly<Record<string, unknown>>): string => text(endpoint.ipv4) || text(endpoint.ipv6);
+
+function addressAndPort(endpoint: Readonly<Record<string, unknown>>): string {
+  const address = addressOf(endpoint);
+  return address === '' || typeof endpoint.port !== 'number'
+    ? address
+    : `${address.includes(':') ? `[${address}]` : address}:${endpoint.port}`;
+}
