@@ -1,11 +1,7 @@
 // torch.profiler files of others: GPU jobs, and what its authors' own tools say of them.
 
 import { describe, expect, it, test } from 'vitest';
-import { functionAverages } from '../../packages/trace/src/torch/function-averages.ts';
-import { functionEvents } from '../../packages/trace/src/torch/function-events.ts';
 import { fromEnd } from '../../packages/trace/src/match/collective-number.ts';
-import { findCollectives } from '../../packages/trace/src/torch/kineto-collectives.ts';
-import type { KinetoTable } from '../../packages/trace/src/torch/kineto-table.ts';
 import { alignedJob, clocksApart, expectBroughtBack, expectOneClock, seenBy } from '../../packages/trace/src/testing/aligned-kineto.ts';
 import { deviceTimes } from '../../packages/trace/src/testing/device-times.ts';
 import { expectFamily, expectSums } from '../../packages/trace/src/testing/expect-function-events.ts';
@@ -20,6 +16,10 @@ import {
   sourceOfKineto,
   tableOfKineto,
 } from '../../packages/trace/src/testing/merged-kineto.ts';
+import { functionAverages } from '../../packages/trace/src/torch/function-averages.ts';
+import { functionEvents } from '../../packages/trace/src/torch/function-events.ts';
+import { findCollectives } from '../../packages/trace/src/torch/kineto-collectives.ts';
+import type { KinetoTable } from '../../packages/trace/src/torch/kineto-table.ts';
 import { recording, recordingRows, recordingText } from './recording.ts';
 
 const load = (path: string): KinetoTable => tableOfKineto(recording(`kineto/${path}`));

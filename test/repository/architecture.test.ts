@@ -26,13 +26,35 @@ const allowed: Readonly<Record<string, readonly (string | RegExp)[]>> = {
   ],
 };
 
+/**
+ * The floors of each package's folders, from the ground: a folder imports only from floors below its own. Root files (what the package exports, what
+ * starts it) stand above all of them.
+ */
+const floors: Readonly<Record<string, readonly (readonly string[])[]>> = {
+  protocol: [],
+  // Device work and its analyses (gpu/) will stand between torch and analyse.
+  trace: [
+    ['model'],
+    ['align', 'detect', 'match', 'write', 'zipkin'],
+    ['merge', 'perfetto', 'steps'],
+    ['blame', 'torch'],
+    ['analyse', 'ndtimeline'],
+    ['alert', 'timeline'],
+    ['simulate'],
+  ],
+  sdk: [['model'], ['process', 'tfjs'], ['record', 'transport'], ['ship'], ['collect'], ['sample'], ['thread'], ['profile']],
+  aggregator: [['model'], ['store'], ['live', 'prune'], ['capture'], ['alert'], ['metrics', 'view'], ['ingest'], ['http']],
+  viewer: [['controls'], ['client'], ['overview'], ['compare', 'timeline']],
+  cli: [['terminal'], ['options', 'print', 'ranks'], ['inputs'], ['check'], ['commands']],
+};
+
 /** Imported here and nowhere else: their types do not spread. */
 const onlyIn: Readonly<Record<string, readonly string[]>> = {
-  nats: ['packages/sdk/src/transport/nats.ts', 'packages/aggregator/src/jetstream-ingest.ts'],
+  nats: ['packages/sdk/src/transport/nats.ts', 'packages/aggregator/src/ingest/jetstream-ingest.ts'],
 };
 
 /** Configuration is read where the process begins, never deep inside. */
-const environmentReaders = ['packages/cli/src/main.ts', 'packages/aggregator/src/main.ts', 'packages/sdk/src/options.ts'];
+const environmentReaders = ['packages/cli/src/main.ts', 'packages/aggregator/src/main.ts', 'packages/sdk/src/model/options.ts'];
 
 const sources = packageNames.flatMap(sourcesOf);
 const testSources = packageNames
@@ -67,6 +89,7 @@ describe('imports', () => {
 
   test('there is a rule for every package', () => {
     expect(Object.keys(allowed)).toEqual(expect.arrayContaining([...packageNames]));
+    expect(Object.keys(floors)).toEqual(expect.arrayContaining([...packageNames]));
   });
 
   test.for(packageNames)('%s imports what it may and nothing else', (name) => {
@@ -113,18 +136,26 @@ describe('imports', () => {
     expect(wrong).toEqual([]);
   });
 
-  test('the folders of trace follow the data: align, merge, write; none imports a later one', () => {
-    const order = ['align', 'merge', 'write'];
-    const wrong = violations(sourcesOf('trace'), (text, path) => {
-      const from = order.indexOf(path.split('/')[3] ?? '');
-      if (from === -1) return [];
-      return importsOf(text).filter((specifier) => {
-        const to = order.indexOf(posix.join(posix.dirname(path), specifier).split('/')[3] ?? '');
-        return specifier.startsWith('.') && to > from;
+  test.for(Object.entries(floors))(
+    'the folders of %s stand on floors: each imports only from below, and none imports a root file',
+    ([name, levels]) => {
+      const floorOf = new Map(levels.flatMap((folders, floor) => folders.map((folder) => [folder, floor] as const)));
+      const folderOf = (path: string): string | undefined => path.split('/').slice(3, -1)[0];
+      const wrong = violations(sourcesOf(name), (text, path) => {
+        const from = folderOf(path);
+        if (from === undefined) return [];
+        const floor = floorOf.get(from);
+        if (floor === undefined) return [`${from}/ stands on no floor`];
+        return importsOf(text).filter((specifier) => {
+          const to = folderOf(posix.join(posix.dirname(path), specifier));
+          return specifier.startsWith('.') && to !== from && (floorOf.get(to ?? '') ?? levels.length) >= floor;
+        });
       });
-    });
-    expect(wrong).toEqual([]);
-  });
+      expect(wrong).toEqual([]);
+      const empty = [...floorOf.keys()].filter((folder) => !sourcesOf(name).some((path) => folderOf(path) === folder));
+      expect(empty).toEqual([]);
+    },
+  );
 
   test.for(Object.entries(onlyIn))('%s is imported in its adapter files alone', ([name, files]) => {
     const wrong = violations(sources, (text, path) =>
@@ -145,7 +176,7 @@ describe('shape', () => {
   test('the command writes to its terminal in one file, which lets nothing through that a terminal obeys', () => {
     // Screens and lines that renew themselves need sequences of their own; `dump` waits for slow readers; `main.ts` hears that they have gone.
     // `check-tfjs` has the text of a program whose output it reads itself.
-    const others = ['check-tfjs', 'commands/dump', 'commands/top', 'main', 'output', 'run-status'].map(
+    const others = ['commands/dump', 'commands/top', 'main', 'ranks/check-tfjs', 'ranks/run-status', 'terminal/output'].map(
       (name) => `packages/cli/src/${name}.ts`,
     );
     const wrong = violations(sourcesOf('cli'), (text, path) =>

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { checkConfig } from '@ranktrace/aggregator';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
-import { optionVariables } from '../../packages/sdk/src/options.ts';
+import { optionVariables } from '../../packages/sdk/src/model/options.ts';
 import { exists, filesBelow, read, repository } from './source-files.ts';
 
 const files = filesBelow('deploy').filter((path) => !path.startsWith('deploy/access/') && !path.startsWith('deploy/ranktrace-nats/'));

@@ -7,9 +7,12 @@ import { keyHelp } from '../../packages/viewer/src/timeline/keys.ts';
 import { limitFilesOf, limitsPage } from './limits-page.ts';
 import { exists, filesBelow, packageNames, read, repository } from './source-files.ts';
 
-/** Members of the closed union `…ErrorCode` in a package's errors.ts. */
+/** A package's errors.ts, where it has one. */
+const errorsFileOf = (name: string): string | undefined => filesBelow(`packages/${name}/src`).find((path) => path.endsWith('/errors.ts'));
+
+/** Members of the closed union `…ErrorCode` in it. */
 function errorCodes(name: string): string[] {
-  const text = read(`packages/${name}/src/errors.ts`);
+  const text = read(errorsFileOf(name) ?? '');
   const union = text.match(/export type \w+ErrorCode =([\s\S]*?);/)?.[1] ?? '';
   return [...union.replaceAll(/\/\*[\s\S]*?\*\/|\/\/[^\n]*/g, '').matchAll(/'([a-z_]+)'/g)].map((match) => match[1] as string).sort();
 }
@@ -32,7 +35,7 @@ function section(page: string, heading: string): string {
 /** First cells in code marks of the table rows in `text`: | `name` | … */
 const rowNames = (text: string): string[] => [...text.matchAll(/^\| `([^`]+)`/gm)].map((match) => match[1] as string).sort();
 
-const withErrors = packageNames.filter((name) => exists(`packages/${name}/src/errors.ts`));
+const withErrors = packageNames.filter((name) => errorsFileOf(name) !== undefined);
 const withLimits = packageNames.filter((name) => limitFilesOf(name).length > 0);
 
 describe('docs/errors.md', () => {
@@ -141,7 +144,7 @@ describe('environment', () => {
   const variables = (text: string): string[] => [...new Set(text.match(/\bRANKTRACE_[A-Z][A-Z_]*[A-Z]\b/g))].sort();
 
   test('every RANKTRACE_ variable of the SDK is in its README, and no other', () => {
-    const known = variables(read('packages/sdk/src/options.ts'));
+    const known = variables(read('packages/sdk/src/model/options.ts'));
     expect(known.length).toBeGreaterThan(5);
     expect(variables(read('packages/sdk/README.md'))).toEqual(known);
   });

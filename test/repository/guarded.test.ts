@@ -1,4 +1,4 @@
-// Every timer and callback of the service goes through `guardedBy` (packages/aggregator/src/guarded.ts): an error there is nobody's answer, and would
+// Every timer and callback of the service goes through `guardedBy` (packages/aggregator/src/model/guarded.ts): an error there is nobody's answer, and would
 // end the service. The few that do not are named here, with why they cannot fail.
 
 import { expect, test } from 'vitest';
@@ -12,15 +12,15 @@ const harmless: Readonly<Record<string, readonly string[]>> = {
   'aggregator/src/service.ts': ['setTimeout(tell, ', 'setTimeout(end, limits.flushWaitMsMax)', 'setTimeout(end, limits.flushQuietMs)'],
   'aggregator/src/alert/http-post.ts': ['setTimeout(() => ending.abort('],
   'aggregator/src/alert/output-queue.ts': ['setTimeout(() => this.#stop.abort()', 'setTimeout(advance, '],
-  'aggregator/src/capture/capture-requests.ts': [".once('close', () => gone.abort("],
-  'aggregator/src/http-service.ts': [
+  'aggregator/src/http/capture-requests.ts': [".once('close', () => gone.abort("],
+  'aggregator/src/http/http-service.ts': [
     ".once('error', reject)",
     ".on('error', (error) => options.onNotice(",
     ".on('error', () => undefined)",
     ".once('finish', () => socket.destroy())",
     'setTimeout(() => socket.destroy()',
   ],
-  'aggregator/src/trace-file.ts': [
+  'aggregator/src/store/trace-file.ts': [
     ".on('error', keep)",
     ".once('error', onError)",
     ".once('close', resolve)",

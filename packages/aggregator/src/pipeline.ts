@@ -5,13 +5,13 @@
 
 import { join } from 'node:path';
 import type { AlertService } from './alert/alert-service.ts';
-import { createIngest, type Ingest } from './ingest.ts';
-import { LiveState } from './live-state.ts';
+import { createIngest, type Ingest } from './ingest/ingest.ts';
+import { LiveState } from './live/live-state.ts';
+import { Replays } from './live/replays.ts';
 import type { Metrics } from './metrics/metrics.ts';
-import { Quarantine } from './quarantine.ts';
-import { Replays } from './replays.ts';
-import { quarantineName } from './run-directory.ts';
-import { RunStores } from './run-stores.ts';
+import { Quarantine } from './store/quarantine.ts';
+import { quarantineName } from './store/run-directory.ts';
+import { RunStores } from './store/run-stores.ts';
 
 export interface PipelineOptions {
   /** Output directory: one directory per run below it. */

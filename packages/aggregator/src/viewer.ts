@@ -1,8 +1,8 @@
 // Showing runs that are in files: the page, and nothing that takes batches.
 
-import { AggregatorError } from './errors.ts';
-import { HttpService, type ListenOptions } from './http-service.ts';
-import type { AccessTokens } from './page-access.ts';
+import { HttpService, type ListenOptions } from './http/http-service.ts';
+import type { AccessTokens } from './http/page-access.ts';
+import { AggregatorError } from './model/errors.ts';
 import { FileRuns, type ViewInput } from './view/view-runs.ts';
 
 export interface ViewerOptions {

@@ -4,7 +4,6 @@ import { AggregatorError } from '@ranktrace/aggregator';
 import { checkRunName, limits, ProtocolError } from '@ranktrace/protocol';
 import { type StepRange, sensitivities, TraceError } from '@ranktrace/trace';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
-import { accessOptions, clientToken, serviceTokens, tlsFiles } from './access-options.ts';
 import { checkFormats } from './check/check-formats.ts';
 import { alerts } from './commands/alerts.ts';
 import { capture } from './commands/capture.ts';
@@ -21,11 +20,12 @@ import { describeSimulate, simulate } from './commands/simulate.ts';
 import { sortKeys, table } from './commands/table.ts';
 import { top } from './commands/top.ts';
 import { view } from './commands/view.ts';
-import { CliError } from './errors.ts';
 import { memoryOption } from './inputs/read-memory.ts';
-import { natsOptions, streamOptions } from './nats-options.ts';
-import { complain, print, say } from './output.ts';
-import { retentionOf, retentionOptions } from './retention-options.ts';
+import { accessOptions, clientToken, serviceTokens, tlsFiles } from './options/access-options.ts';
+import { natsOptions, streamOptions } from './options/nats-options.ts';
+import { retentionOf, retentionOptions } from './options/retention-options.ts';
+import { CliError } from './terminal/errors.ts';
+import { complain, print, say } from './terminal/output.ts';
 
 /** Runs one command line; gives the exit code: 0 ok, 1 finding or failed check, 2 bad usage or input. Never throws. */
 export async function runProgram(argv: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {

@@ -1,12 +1,7 @@
 // What a training program uses, and nothing else.
-export type { Args } from './arguments.ts';
-export { SdkError, type SdkErrorCode } from './errors.ts';
-export { EventList, KeyAverages, type KeyAveragesOptions, type TableOptions } from './event-list.ts';
-export { type FitCallback, type FitLogs, fitCallback } from './fit-callback.ts';
-export type { ExperimentalConfig, NatsOptions, ProfileOptions } from './options.ts';
-export { type Profile, type ProfileCallbacks, profile } from './profile.ts';
-export { type RecordFunction, recordFunction } from './record-function.ts';
-export type { CollectiveAbout } from './recorder.ts';
+
+export { SdkError, type SdkErrorCode } from './model/errors.ts';
+export type { ExperimentalConfig, NatsOptions, ProfileOptions } from './model/options.ts';
 export {
   ProfilerAction,
   ProfilerActivity,
@@ -14,6 +9,12 @@ export {
   type ScheduleArguments,
   schedule,
   supportedActivities,
-} from './schedule.ts';
-export { type TensorboardTraceOptions, tensorboardTraceHandler } from './tensorboard-trace-handler.ts';
-export { injectTraceContext, runWithTraceContext, type TraceCarrier } from './trace-carrier.ts';
+} from './model/schedule.ts';
+export { EventList, KeyAverages, type KeyAveragesOptions, type TableOptions } from './profile/event-list.ts';
+export { type FitCallback, type FitLogs, fitCallback } from './profile/fit-callback.ts';
+export { type Profile, type ProfileCallbacks, profile } from './profile/profile.ts';
+export { type RecordFunction, recordFunction } from './profile/record-function.ts';
+export { type TensorboardTraceOptions, tensorboardTraceHandler } from './profile/tensorboard-trace-handler.ts';
+export { injectTraceContext, runWithTraceContext, type TraceCarrier } from './profile/trace-carrier.ts';
+export type { Args } from './record/arguments.ts';
+export type { CollectiveAbout } from './record/recorder.ts';

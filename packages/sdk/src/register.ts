@@ -8,8 +8,8 @@
 
 import { isMainThread } from 'node:worker_threads';
 import { printable } from '@ranktrace/protocol';
-import { ProcessProfile } from './process-profile.ts';
-import { threadRecorder } from './thread-recorder.ts';
+import { ProcessProfile } from './profile/process-profile.ts';
+import { threadRecorder } from './profile/thread-recorder.ts';
 
 if (isMainThread) start();
 else threadRecorder();

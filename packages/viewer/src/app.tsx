@@ -4,17 +4,17 @@ import { effect, useSignal } from '@preact/signals';
 import type { RunLine } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
+import type { Connection } from './client/connection.ts';
+import { RunClient } from './client/run-client.ts';
+import { chooseRun, createViewState, type PageName, pageNames, type ViewState } from './client/view-state.ts';
 import { CompareView } from './compare/compare-view.tsx';
-import type { Connection } from './connection.ts';
-import { formatMany } from './format.ts';
+import { formatMany } from './controls/format.ts';
+import { type ThemeChoice, useThemeChoice } from './controls/theme.ts';
 import { HelpDialog } from './help-dialog.tsx';
 import { OverviewView } from './overview/overview-view.tsx';
-import { isReading, readingText } from './reading.ts';
-import { RunClient } from './run-client.ts';
-import { type ThemeChoice, useThemeChoice } from './theme.ts';
+import { isReading, readingText } from './overview/reading.ts';
 import { KeptSessions } from './timeline/kept-sessions.ts';
 import { TimelineView } from './timeline/timeline-view.tsx';
-import { chooseRun, createViewState, type PageName, pageNames, type ViewState } from './view-state.ts';
 
 const pageTitles: Readonly<Record<PageName, string>> = { overview: 'Overview', timeline: 'Timeline', compare: 'Compare' };
 

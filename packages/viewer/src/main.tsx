@@ -2,12 +2,12 @@
 
 import { render } from 'preact';
 import { App } from './app.tsx';
-import { Connection } from './connection.ts';
-import './theme.css';
+import { Connection } from './client/connection.ts';
+import './controls/theme.css';
 import './style.css';
-import { createTheme, ThemeProvider } from './theme.ts';
+import { createViewState } from './client/view-state.ts';
+import { createTheme, ThemeProvider } from './controls/theme.ts';
 import { followAddress } from './url-state.ts';
-import { createViewState } from './view-state.ts';
 
 const url = new URL('v1/view', location.href);
 url.protocol = url.protocol.replace('http', 'ws');

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { createViewState, type ViewState } from './client/view-state.ts';
 import { formatAddress, readAddress } from './url-state.ts';
-import { createViewState, type ViewState } from './view-state.ts';
 
 const valuesOf = (state: ViewState): Record<string, unknown> =>
   Object.fromEntries(

@@ -6,7 +6,7 @@
 // one to the history, so that Back goes to what a person looked at before.
 
 import { batch, effect } from '@preact/signals';
-import { type PageName, pageNames, type ViewState } from './view-state.ts';
+import { type PageName, pageNames, type ViewState } from './client/view-state.ts';
 
 /** Longer lists than these do not belong into a link. */
 const keysMax = 200;

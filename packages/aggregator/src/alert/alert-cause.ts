@@ -22,9 +22,9 @@ import {
   teeSink,
 } from '@ranktrace/trace';
 import { stepsOf } from '../capture/step-windows.ts';
-import { driveSteps } from '../drive-steps.ts';
-import { aggregatorLimits as limits } from '../limits.ts';
-import { readableSource, type StoredSource } from '../write-trace.ts';
+import { driveSteps } from '../model/drive-steps.ts';
+import { aggregatorLimits as limits } from '../model/limits.ts';
+import { readableSource, type StoredSource } from '../store/write-trace.ts';
 
 /** Where an alert is: times of the run's axis, ns, and of the wall clock. */
 export interface AlertPlace {

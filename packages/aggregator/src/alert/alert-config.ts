@@ -7,7 +7,7 @@ import { dirname, resolve } from 'node:path';
 import { type AlertRule, alertRules } from '@ranktrace/protocol';
 import { type AlertRules, defaultAlertRules as defaults, resolveAlertRules, sensitivities } from '@ranktrace/trace';
 import { z } from 'zod';
-import { AggregatorError, systemCode } from '../errors.ts';
+import { AggregatorError, systemCode } from '../model/errors.ts';
 import { ConfigDocument } from './config-document.ts';
 import {
   address,

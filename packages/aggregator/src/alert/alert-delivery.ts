@@ -1,7 +1,7 @@
 // Carries alerts to everybody who is configured to be told. Each output has a queue of its own: one that is slow or down delays nobody else.
 
 import type { Alert } from '@ranktrace/protocol';
-import { AggregatorError } from '../errors.ts';
+import { AggregatorError } from '../model/errors.ts';
 import type { AlertOutput } from './alert-output.ts';
 import { alertmanager } from './alertmanager.ts';
 import { deliveryLimits as limits } from './delivery-limits.ts';

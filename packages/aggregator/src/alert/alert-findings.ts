@@ -3,7 +3,7 @@
 
 import type { Alert, ViewFinding } from '@ranktrace/protocol';
 import { type Improvement, isSameFault, lengthText, percentText } from '@ranktrace/trace';
-import { aggregatorLimits as limits } from '../limits.ts';
+import { aggregatorLimits as limits } from '../model/limits.ts';
 
 /** The alerts of one run as its page shows them: what is firing first, each newest first; then its improvements. */
 export function alertFindings(alerts: readonly Alert[], improvements: readonly Improvement[]): ViewFinding[] {

@@ -1,7 +1,7 @@
 import { appendFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { aggregatorLimits as limits } from '../limits.ts';
+import { aggregatorLimits as limits } from '../model/limits.ts';
 import { makeAlert } from '../testing/make-alert.ts';
 import { temporaryDirectory } from '../testing/temporary-directory.ts';
 import { AlertLog, readAlertLog } from './alert-log.ts';

@@ -7,9 +7,9 @@
 import { appendFileSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Alert, alertSchema } from '@ranktrace/protocol';
-import { systemCode } from '../errors.ts';
-import { aggregatorLimits as limits } from '../limits.ts';
-import { guard } from '../segment-writer.ts';
+import { systemCode } from '../model/errors.ts';
+import { aggregatorLimits as limits } from '../model/limits.ts';
+import { guard } from '../store/segment-writer.ts';
 
 const logName = 'alerts.jsonl';
 

@@ -23,10 +23,10 @@ import {
   type Improvement,
 } from '@ranktrace/trace';
 import type { CaptureSteps } from '../capture/capture-steps.ts';
-import { messageOf, systemCode } from '../errors.ts';
-import { guardedBy } from '../guarded.ts';
-import { aggregatorLimits as limits } from '../limits.ts';
-import type { RunStore } from '../run-store.ts';
+import { messageOf, systemCode } from '../model/errors.ts';
+import { guardedBy } from '../model/guarded.ts';
+import { aggregatorLimits as limits } from '../model/limits.ts';
+import type { RunStore } from '../store/run-store.ts';
 import { type AlertPlace, causeOfHint, explainAlert } from './alert-cause.ts';
 import { AlertLog, readAlertLog } from './alert-log.ts';
 import { BatchFacts, type Sequences } from './batch-facts.ts';

@@ -3,8 +3,8 @@
 import { decodeBatch } from '@ranktrace/protocol';
 import { AlertEngine, alertLimits, resolveAlertRules } from '@ranktrace/trace';
 import { describe, expect, it } from 'vitest';
-import { inflate } from '../inflate.ts';
-import { SequenceSet } from '../sequence-set.ts';
+import { inflate } from '../model/inflate.ts';
+import { SequenceSet } from '../model/sequence-set.ts';
 import { makeBatch } from '../testing/make-batch.ts';
 import { BatchFacts } from './batch-facts.ts';
 

@@ -11,8 +11,8 @@
 
 import { type Batch, capturedKey, type Dropped, mostDropped, noneDropped, readRunning, runningKey, spanState } from '@ranktrace/protocol';
 import { type AlertEngine, alertLimits, contextKeyOf, type RankFact, type StepTag, tagOfPhase } from '@ranktrace/trace';
-import { metadataOf } from '../batch-metadata.ts';
-import { aggregatorLimits as limits } from '../limits.ts';
+import { metadataOf } from '../live/batch-metadata.ts';
+import { aggregatorLimits as limits } from '../model/limits.ts';
 
 /** Letters and digits of facts that decide how long a step takes. */
 const contextNames: ReadonlySet<string> = new Set([

@@ -1,6 +1,6 @@
 // A NATS subject: the alert as JSON. What knows NATS is jetstream-ingest.ts; this takes a way to publish.
 
-import { messageOf } from '../errors.ts';
+import { messageOf } from '../model/errors.ts';
 import { type AlertOutput, sent } from './alert-output.ts';
 
 /** Publishes text on a subject; resolves when the server has it, rejects when it is out of reach. */

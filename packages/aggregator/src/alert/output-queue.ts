@@ -10,7 +10,7 @@
 
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Alert } from '@ranktrace/protocol';
-import { guardedBy } from '../guarded.ts';
+import { guardedBy } from '../model/guarded.ts';
 import type { AlertOutput, SendResult } from './alert-output.ts';
 import { deliveryLimits as limits } from './delivery-limits.ts';
 

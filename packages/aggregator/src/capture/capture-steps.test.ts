@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Captured, type ControlMessage, capturedKey, createEventTables, encodeBatch, rankTime } from '@ranktrace/protocol';
 import { expect, test } from 'vitest';
-import { aggregatorLimits as limits } from '../limits.ts';
+import { aggregatorLimits as limits } from '../model/limits.ts';
 import { createPipeline, type Pipeline } from '../pipeline.ts';
 import { makeHeader } from '../testing/make-batch.ts';
 import { temporaryDirectory } from '../testing/temporary-directory.ts';

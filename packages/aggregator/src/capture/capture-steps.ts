@@ -13,13 +13,13 @@ import { join, resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { CaptureRequest, CaptureResult, ControlMessage } from '@ranktrace/protocol';
 import { mergeSteps, type StepsSource } from '@ranktrace/trace';
-import { driveSteps } from '../drive-steps.ts';
-import { AggregatorError, messageOf } from '../errors.ts';
-import { aggregatorLimits as limits } from '../limits.ts';
-import type { LiveState, RankProgress } from '../live-state.ts';
-import type { RunStore } from '../run-store.ts';
-import { guard, makeDirectory } from '../segment-writer.ts';
-import { createTraceWriter, TraceFile } from '../trace-file.ts';
+import type { LiveState, RankProgress } from '../live/live-state.ts';
+import { driveSteps } from '../model/drive-steps.ts';
+import { AggregatorError, messageOf } from '../model/errors.ts';
+import { aggregatorLimits as limits } from '../model/limits.ts';
+import type { RunStore } from '../store/run-store.ts';
+import { guard, makeDirectory } from '../store/segment-writer.ts';
+import { createTraceWriter, TraceFile } from '../store/trace-file.ts';
 import { type StepRange, stepsOf } from './step-windows.ts';
 
 /**

@@ -9,9 +9,9 @@ import {
   runningKey,
 } from '@ranktrace/protocol';
 import { expect, test, vi } from 'vitest';
-import { inflate } from '../inflate.ts';
-import { aggregatorLimits as limits } from '../limits.ts';
-import { LiveState } from '../live-state.ts';
+import { LiveState } from '../live/live-state.ts';
+import { inflate } from '../model/inflate.ts';
+import { aggregatorLimits as limits } from '../model/limits.ts';
 import { type BatchShape, makeHeader } from '../testing/make-batch.ts';
 
 /** A batch with these values of the answer's metadata. */

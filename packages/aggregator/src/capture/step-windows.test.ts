@@ -1,8 +1,8 @@
 import { createEventTables, encodeBatch, rankTime } from '@ranktrace/protocol';
 import type { StepsSource } from '@ranktrace/trace';
 import { expect, test } from 'vitest';
+import type { StoredSource } from '../store/write-trace.ts';
 import { makeHeader } from '../testing/make-batch.ts';
-import type { StoredSource } from '../write-trace.ts';
 import { type StepRange, stepsOf } from './step-windows.ts';
 
 const second = 1e9;

@@ -7,8 +7,8 @@
 
 import { type BatchHeader, decodeBatchHeader, isBefore, type RankTime, rankTime } from '@ranktrace/protocol';
 import type { StepsSource, StepWindow } from '@ranktrace/trace';
-import { aggregatorLimits as limits } from '../limits.ts';
-import { readableSource, type StoredSource } from '../write-trace.ts';
+import { aggregatorLimits as limits } from '../model/limits.ts';
+import { readableSource, type StoredSource } from '../store/write-trace.ts';
 
 /** Steps, both included. */
 export interface StepRange {

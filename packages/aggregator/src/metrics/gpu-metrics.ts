@@ -2,7 +2,7 @@
 //
 // Invariant: a rank has at most `metricsGpusMax` GPUs here, whatever its counters are called; further ones are left out.
 
-import { aggregatorLimits as limits } from '../limits.ts';
+import { aggregatorLimits as limits } from '../model/limits.ts';
 
 /** Counter of a rank, metric, and the factor from the counter's unit to the metric's. */
 export const gpuCounters = [

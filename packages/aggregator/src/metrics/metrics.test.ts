@@ -1,6 +1,6 @@
 import { type Batch, type BatchHeader, createEventTables, type LiveMessage, rankTime } from '@ranktrace/protocol';
 import { describe, expect, test } from 'vitest';
-import { aggregatorLimits as limits } from '../limits.ts';
+import { aggregatorLimits as limits } from '../model/limits.ts';
 import { startAggregator } from '../service.ts';
 import { makeBatch, makeHeader } from '../testing/make-batch.ts';
 import { temporaryDirectory } from '../testing/temporary-directory.ts';
@@ -70,8 +70,8 @@ describe('metrics', () => {
     const metrics = metricsAt(() => second);
     metrics.stored(batchOf({}, [{ step: 0, lengthMs: 210, phasesMs: { forward: 90, all_reduce: 60 } }]), 1000);
     metrics.stored(batchOf({ rank: 1 }, [{ step: 0, lengthMs: 190, phasesMs: { forward: 100 } }]), 500);
-    metrics.answered({ result: 'stored', batch: 'a' });
-    metrics.answered({ result: 'refused', batch: 'b', reason: 'no' });
+    metrics.answered({ result: 'stored' });
+    metrics.answered({ result: 'refused' });
     const text = await metrics.text();
     expect(seriesOf(text, 'ranktrace_step_duration_seconds_count{run="demo"}')).toBe(2);
     expect(seriesOf(text, 'ranktrace_step_duration_seconds_sum{run="demo"}')).toBeCloseTo(0.4);

@@ -10,9 +10,8 @@
 import type { Alert, Batch, LiveMessage, RankStatus } from '@ranktrace/protocol';
 import { Counter, Gauge, Registry } from 'prom-client';
 import type { OutputStatus } from '../alert/output-queue.ts';
-import { hostId } from '../host-id.ts';
-import type { IngestResult } from '../ingest.ts';
-import { aggregatorLimits as limits } from '../limits.ts';
+import { hostId } from '../model/host-id.ts';
+import { aggregatorLimits as limits } from '../model/limits.ts';
 import type { PrunedFile, PruneResult } from '../prune/prune-store.ts';
 import { gpuCounters } from './gpu-metrics.ts';
 import { SeriesHistogram } from './histogram.ts';
@@ -126,7 +125,7 @@ export class Metrics {
   }
 
   /** A batch was answered. */
-  answered({ result }: IngestResult): void {
+  answered({ result }: { readonly result: 'stored' | 'duplicate' | 'refused' | 'unavailable' }): void {
     this.#batches.inc({ result });
   }
 

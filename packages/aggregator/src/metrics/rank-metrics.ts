@@ -8,7 +8,7 @@
 // (docs/clock-alignment.md). The best one so far is kept. A rank of this host reads our clock: ± 0.
 
 import { type Batch, type BatchHeader, ringFillCounter } from '@ranktrace/protocol';
-import { aggregatorLimits as limits } from '../limits.ts';
+import { aggregatorLimits as limits } from '../model/limits.ts';
 import { GpuReadings } from './gpu-metrics.ts';
 import type { RunSeries } from './run-series.ts';
 

@@ -4,7 +4,7 @@
 // Invariant: a phase keeps its series for as long as the run is told; those that found no room share `other`.
 
 import { displayText, isWaitingPhase } from '@ranktrace/trace';
-import { aggregatorLimits as limits } from '../limits.ts';
+import { aggregatorLimits as limits } from '../model/limits.ts';
 import type { HistogramSeries, SeriesHistogram } from './histogram.ts';
 
 /** The label of what found no room. */

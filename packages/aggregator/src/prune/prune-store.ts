@@ -9,15 +9,15 @@
 // writes is skipped and said; what is pruned is recorded (prune-record.ts) and said by the batches that are left.
 
 import { rmSync } from 'node:fs';
-import { AggregatorError, messageOf } from '../errors.ts';
-import { aggregatorLimits as limits } from '../limits.ts';
-import type { SegmentFile } from '../run-directory.ts';
-import { RunLock } from '../run-lock.ts';
-import type { RunStore } from '../run-store.ts';
-import { guard } from '../segment-writer.ts';
-import type { PrunedWhat } from './batch-summary.ts';
-import { recordTrace } from './prune-record.ts';
-import { leftoversIn, pruneSegment, removeLeftovers } from './prune-segment.ts';
+import { AggregatorError, messageOf } from '../model/errors.ts';
+import { aggregatorLimits as limits } from '../model/limits.ts';
+import type { PrunedWhat } from '../store/batch-summary.ts';
+import { recordTrace } from '../store/prune-record.ts';
+import { leftoversIn, pruneSegment, removeLeftovers } from '../store/prune-segment.ts';
+import type { SegmentFile } from '../store/run-directory.ts';
+import { RunLock } from '../store/run-lock.ts';
+import type { RunStore } from '../store/run-store.ts';
+import { guard } from '../store/segment-writer.ts';
 import { findRuns, type StoredFile, type StoredRun, surveyRunFiles } from './store-files.ts';
 
 /** Ages and sizes to keep; undefined: all. */

@@ -1,9 +1,9 @@
 // Keeps the output directory of a service within its retention: one look a minute, one at a time.
 
-import { AggregatorError, messageOf } from '../errors.ts';
-import { guardedBy } from '../guarded.ts';
-import { aggregatorLimits as limits } from '../limits.ts';
-import type { RunStore } from '../run-store.ts';
+import { AggregatorError, messageOf } from '../model/errors.ts';
+import { guardedBy } from '../model/guarded.ts';
+import { aggregatorLimits as limits } from '../model/limits.ts';
+import type { RunStore } from '../store/run-store.ts';
 import { type PrunedFile, type PruneResult, pruneStore, type Retention } from './prune-store.ts';
 
 export interface RetentionServiceOptions {

@@ -2,9 +2,9 @@
 
 import { readdirSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { AggregatorError, messageOf, systemCode } from '../errors.ts';
-import { aggregatorLimits as limits } from '../limits.ts';
-import { isRunName, listSegments, readRunFile, type SegmentFile } from '../run-directory.ts';
+import { AggregatorError, messageOf, systemCode } from '../model/errors.ts';
+import { aggregatorLimits as limits } from '../model/limits.ts';
+import { isRunName, listSegments, readRunFile, type SegmentFile } from '../store/run-directory.ts';
 
 export interface StoredRun {
   /** As its batches name it. */

@@ -3,7 +3,7 @@
 //   node append-forever.mjs <out> <segmentBytesMax>      stdout: one sequence number per line
 
 import { writeSync } from 'node:fs';
-import { RunStore } from '../run-store.ts';
+import { RunStore } from '../store/run-store.ts';
 import { makeBatch, makeHeader } from './make-batch.ts';
 
 const [, , out = '', segmentBytesMax = ''] = process.argv;

@@ -4,7 +4,7 @@ import { closeSync, mkdtempSync, openSync, readSync, rmSync, writeSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { BlockStore } from '@ranktrace/trace';
-import { AggregatorError, messageOf } from '../errors.ts';
+import { AggregatorError, messageOf } from '../model/errors.ts';
 
 export class BlockFile implements BlockStore, Disposable {
   readonly #file: number;

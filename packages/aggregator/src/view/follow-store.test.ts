@@ -1,7 +1,7 @@
 import type { AreaTable } from '@ranktrace/protocol';
 import { type BatchSource, simulatedCluster } from '@ranktrace/trace';
 import { describe, expect, it } from 'vitest';
-import { driveSteps } from '../drive-steps.ts';
+import { driveSteps } from '../model/drive-steps.ts';
 import { waitUntil } from '../testing/wait-until.ts';
 import { type FollowedRun, followStore } from './follow-store.ts';
 import { ViewedRun } from './viewed-run.ts';

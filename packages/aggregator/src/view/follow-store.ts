@@ -18,10 +18,10 @@ import {
   RunAlignment,
   type TimelineClock,
 } from '@ranktrace/trace';
-import { driveSteps } from '../drive-steps.ts';
-import { messageOf } from '../errors.ts';
-import { aggregatorLimits as limits } from '../limits.ts';
-import { type MergeSource, readableSource } from '../write-trace.ts';
+import { driveSteps } from '../model/drive-steps.ts';
+import { messageOf } from '../model/errors.ts';
+import { aggregatorLimits as limits } from '../model/limits.ts';
+import { type MergeSource, readableSource } from '../store/write-trace.ts';
 import { RankIndex } from './rank-index.ts';
 import type { ViewedRun } from './viewed-run.ts';
 

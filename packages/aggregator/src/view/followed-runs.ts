@@ -6,7 +6,7 @@
 // Invariant: a view that was opened is disposed once, whenever its opening ends; requests about it are given up before that.
 
 import type { RunModel, ViewMessage } from '@ranktrace/protocol';
-import { aggregatorLimits as limits } from '../limits.ts';
+import { aggregatorLimits as limits } from '../model/limits.ts';
 import type { RunView, ViewRuns } from './run-view.ts';
 import type { StateFeed } from './state-feed.ts';
 import { ViewError } from './view-error.ts';

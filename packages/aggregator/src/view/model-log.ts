@@ -11,7 +11,7 @@ import {
   type ViewTrack,
 } from '@ranktrace/protocol';
 import type { Alignment, ProcessTimeline, Timeline } from '@ranktrace/trace';
-import { aggregatorLimits as limits } from '../limits.ts';
+import { aggregatorLimits as limits } from '../model/limits.ts';
 import type { GrowthCursor } from './run-view.ts';
 
 /** What a model says of the run itself. */

@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, test } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
-import { aggregatorLimits as limits } from '../limits.ts';
+import { aggregatorLimits as limits } from '../model/limits.ts';
 import { waitUntil } from '../testing/wait-until.ts';
 import { PageOutlet } from './page-outlet.ts';
 

@@ -10,7 +10,7 @@
 // twice that.
 
 import type { WebSocket } from 'ws';
-import { aggregatorLimits as limits } from '../limits.ts';
+import { aggregatorLimits as limits } from '../model/limits.ts';
 
 interface Message {
   readonly bytes: Uint8Array;

@@ -7,7 +7,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ViewMessage } from '@ranktrace/protocol';
-import { aggregatorLimits as limits } from '../limits.ts';
+import { aggregatorLimits as limits } from '../model/limits.ts';
 import type { PageOutlet } from './page-outlet.ts';
 
 export interface StateFeedOptions {

@@ -1,6 +1,6 @@
 import type { RunModel, SearchResult } from '@ranktrace/protocol';
 import { expect, test } from 'vitest';
-import { HttpService } from '../http-service.ts';
+import { HttpService } from '../http/http-service.ts';
 import { ExampleRuns } from '../testing/example-runs.ts';
 import { ViewClient } from './view-client.ts';
 

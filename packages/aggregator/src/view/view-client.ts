@@ -5,7 +5,7 @@
 
 import type { ViewMessage, ViewRequest } from '@ranktrace/protocol';
 import { WebSocket } from 'ws';
-import { aggregatorLimits as limits } from '../limits.ts';
+import { aggregatorLimits as limits } from '../model/limits.ts';
 import { ViewError } from './view-error.ts';
 
 type Question = ViewRequest extends infer R ? (R extends { id: number } ? Omit<R, 'id'> : never) : never;

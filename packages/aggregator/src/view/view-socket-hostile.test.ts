@@ -3,7 +3,7 @@
 import { limits as messageLimits } from '@ranktrace/protocol';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { HttpService } from '../http-service.ts';
+import { HttpService } from '../http/http-service.ts';
 import { ExampleRuns } from '../testing/example-runs.ts';
 import { ViewPage } from '../testing/view-page.ts';
 import { waitUntil } from '../testing/wait-until.ts';

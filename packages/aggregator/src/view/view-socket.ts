@@ -18,10 +18,10 @@ import {
   viewRequestSchema,
 } from '@ranktrace/protocol';
 import type { RawData, WebSocket } from 'ws';
-import { closeReason } from '../close-reason.ts';
-import { messageOf } from '../errors.ts';
-import { guardedBy } from '../guarded.ts';
-import { aggregatorLimits as limits } from '../limits.ts';
+import { closeReason } from '../model/close-reason.ts';
+import { messageOf } from '../model/errors.ts';
+import { guardedBy } from '../model/guarded.ts';
+import { aggregatorLimits as limits } from '../model/limits.ts';
 import { answerQuestion, checkTracks, type RunQuestion } from './answer-question.ts';
 import { FollowedRuns } from './followed-runs.ts';
 import { PageOutlet } from './page-outlet.ts';

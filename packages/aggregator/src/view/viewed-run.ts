@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Overview, RunGrowth, RunModel } from '@ranktrace/protocol';
 import { overviewOf, type RunAnalysis, Timeline } from '@ranktrace/trace';
-import { aggregatorLimits as limits } from '../limits.ts';
+import { aggregatorLimits as limits } from '../model/limits.ts';
 import { BlockFile } from './block-file.ts';
 import { ModelLog, type RunAbout } from './model-log.ts';
 import type { GrowthCursor, OverviewRequest, RunView } from './run-view.ts';

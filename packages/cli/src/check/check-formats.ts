@@ -3,7 +3,7 @@
 
 import { printable, printableJson } from '@ranktrace/protocol';
 import type { BlameChange, SeriesLevel } from '@ranktrace/trace';
-import { formatCount, formatNanos, formatTable } from '../format.ts';
+import { formatCount, formatNanos, formatTable } from '../terminal/format.ts';
 import { type CheckResult, percent, phasesOf, provableLine, signed, verdictLine, verdictNames } from './check-result.ts';
 import type { RecordedSteps } from './recorded-steps.ts';
 

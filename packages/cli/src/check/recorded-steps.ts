@@ -16,10 +16,10 @@ import {
   seriesStepsMin,
 } from '@ranktrace/trace';
 import { z } from 'zod';
-import { CliError } from '../errors.ts';
 import { beginningOf } from '../inputs/file-beginning.ts';
 import { type InputOptions, openRun } from '../inputs/open-inputs.ts';
-import { mergeAndReport } from '../merge-and-report.ts';
+import { mergeAndReport } from '../print/merge-and-report.ts';
+import { CliError } from '../terminal/errors.ts';
 
 export interface RecordedSteps {
   readonly run: string;

@@ -4,10 +4,10 @@ import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { readAlertLog } from '@ranktrace/aggregator';
 import { type Alert, alertSchema, printable } from '@ranktrace/protocol';
-import { CliError } from '../errors.ts';
-import { formatTable } from '../format.ts';
-import { print, printData, say } from '../output.ts';
-import { askService } from '../service-request.ts';
+import { CliError } from '../terminal/errors.ts';
+import { formatTable } from '../terminal/format.ts';
+import { print, printData, say } from '../terminal/output.ts';
+import { askService } from '../terminal/service-request.ts';
 
 export interface AlertsOptions {
   readonly url: string;

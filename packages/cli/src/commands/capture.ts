@@ -1,10 +1,10 @@
 // `ranktrace capture --steps N`: the trace of the same steps on all ranks, recorded now. The service coordinates; the file lies with it.
 
 import { type CaptureResult, captureResultSchema, printable } from '@ranktrace/protocol';
-import { CliError } from '../errors.ts';
-import { abortOnInterrupt } from '../interrupt.ts';
-import { print, printData, say } from '../output.ts';
-import { askService } from '../service-request.ts';
+import { CliError } from '../terminal/errors.ts';
+import { abortOnInterrupt } from '../terminal/interrupt.ts';
+import { print, printData, say } from '../terminal/output.ts';
+import { askService } from '../terminal/service-request.ts';
 
 export interface CaptureOptions {
   readonly steps: number;

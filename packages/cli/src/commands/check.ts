@@ -10,10 +10,10 @@ import { writeFileSync } from 'node:fs';
 import { type CheckFormat, formatCheck, savedLine } from '../check/check-formats.ts';
 import { checkResult } from '../check/check-result.ts';
 import { isSavedSteps, type RecordedSteps, readSavedSteps, recordedSteps, saveSteps } from '../check/recorded-steps.ts';
-import { CliError } from '../errors.ts';
 import type { InputOptions } from '../inputs/open-inputs.ts';
-import { abortOnInterrupt } from '../interrupt.ts';
-import { print, printData, say } from '../output.ts';
+import { CliError } from '../terminal/errors.ts';
+import { abortOnInterrupt } from '../terminal/interrupt.ts';
+import { print, printData, say } from '../terminal/output.ts';
 
 export interface CheckOptions extends InputOptions {
   readonly baseline?: readonly string[] | undefined;

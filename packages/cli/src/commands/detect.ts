@@ -20,10 +20,10 @@ import {
   seriesColumns,
   shortSeriesOptions,
 } from '@ranktrace/trace';
-import { CliError } from '../errors.ts';
-import { formatCount, formatNanos } from '../format.ts';
 import { isGzip } from '../inputs/file-beginning.ts';
-import { print, printData, say } from '../output.ts';
+import { CliError } from '../terminal/errors.ts';
+import { formatCount, formatNanos } from '../terminal/format.ts';
+import { print, printData, say } from '../terminal/output.ts';
 
 export interface DetectOptions {
   readonly column?: readonly string[];

@@ -5,15 +5,15 @@ import { access, constants, stat, statfs } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { checkNats, hostId, type NatsConnectOptions } from '@ranktrace/aggregator';
 import { clockReport } from '@ranktrace/trace';
-import { checkTfjs } from '../check-tfjs.ts';
-import { CliError } from '../errors.ts';
-import { formatBytes, formatNanos, formatTable } from '../format.ts';
-import { type HostGpu, hostGpus } from '../host-gpus.ts';
 import { type InputOptions, openRun } from '../inputs/open-inputs.ts';
-import { abortOnInterrupt } from '../interrupt.ts';
-import { mergeAndReport } from '../merge-and-report.ts';
-import { print, printData } from '../output.ts';
-import { clocksData, formatClocks } from '../print-clocks.ts';
+import { mergeAndReport } from '../print/merge-and-report.ts';
+import { clocksData, formatClocks } from '../print/print-clocks.ts';
+import { checkTfjs } from '../ranks/check-tfjs.ts';
+import { type HostGpu, hostGpus } from '../ranks/host-gpus.ts';
+import { CliError } from '../terminal/errors.ts';
+import { formatBytes, formatNanos, formatTable } from '../terminal/format.ts';
+import { abortOnInterrupt } from '../terminal/interrupt.ts';
+import { print, printData } from '../terminal/output.ts';
 
 interface Check {
   readonly name: string;

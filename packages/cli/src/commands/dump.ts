@@ -4,10 +4,10 @@ import { writeSync } from 'node:fs';
 import { inflate, mergeStored } from '@ranktrace/aggregator';
 import { decodeBatch, decodeBatchHeader, printable, tableNames } from '@ranktrace/protocol';
 import { dumpWriter } from '@ranktrace/trace';
-import { CliError } from '../errors.ts';
 import { kindNames } from '../inputs/input-kinds.ts';
 import { type InputOptions, openRun } from '../inputs/open-inputs.ts';
-import { say } from '../output.ts';
+import { CliError } from '../terminal/errors.ts';
+import { say } from '../terminal/output.ts';
 
 export async function dump(inputs: readonly string[], options: InputOptions & { readonly batches?: boolean }): Promise<number> {
   using opened = await openRun(inputs, options);

@@ -3,13 +3,13 @@
 import { traceFormatOf } from '@ranktrace/aggregator';
 import { printable } from '@ranktrace/protocol';
 import { RunBlameSink } from '@ranktrace/trace';
-import { CliError } from '../errors.ts';
-import { formatBytes } from '../format.ts';
 import { type InputOptions, openRun } from '../inputs/open-inputs.ts';
-import { abortOnInterrupt } from '../interrupt.ts';
-import { mergeAndReport } from '../merge-and-report.ts';
-import { print, printData } from '../output.ts';
-import { formatReport, reportData } from '../print-summary.ts';
+import { mergeAndReport } from '../print/merge-and-report.ts';
+import { formatReport, reportData } from '../print/print-summary.ts';
+import { CliError } from '../terminal/errors.ts';
+import { formatBytes } from '../terminal/format.ts';
+import { abortOnInterrupt } from '../terminal/interrupt.ts';
+import { print, printData } from '../terminal/output.ts';
 
 export interface MergeCommandOptions extends InputOptions {
   readonly output: string;

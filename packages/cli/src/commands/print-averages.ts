@@ -10,7 +10,7 @@ import {
   tableHeader,
   totalAverage,
 } from '@ranktrace/trace';
-import { print, printData } from '../output.ts';
+import { print, printData } from '../terminal/output.ts';
 
 export interface AveragesOptions {
   /** torch's name of a sort key, or its camelCase. */

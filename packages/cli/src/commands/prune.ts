@@ -2,11 +2,11 @@
 
 import { describePruned, type PruneResult, pruneStore } from '@ranktrace/aggregator';
 import { printable } from '@ranktrace/protocol';
-import { CliError } from '../errors.ts';
-import { formatBytes } from '../format.ts';
-import { abortOnInterrupt } from '../interrupt.ts';
-import { print, printData, say } from '../output.ts';
-import { type RetentionArguments, retentionOf } from '../retention-options.ts';
+import { type RetentionArguments, retentionOf } from '../options/retention-options.ts';
+import { CliError } from '../terminal/errors.ts';
+import { formatBytes } from '../terminal/format.ts';
+import { abortOnInterrupt } from '../terminal/interrupt.ts';
+import { print, printData, say } from '../terminal/output.ts';
 
 export interface PruneCommandOptions extends RetentionArguments {
   readonly dryRun?: boolean;

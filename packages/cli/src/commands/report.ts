@@ -3,16 +3,16 @@
 
 import { CollectiveSink, clockReport, OpenWorkSink, RpcSink, RunBlameSink, type StepRange } from '@ranktrace/trace';
 import { type InputOptions, openRun } from '../inputs/open-inputs.ts';
-import { abortOnInterrupt } from '../interrupt.ts';
-import { mergeAndReport } from '../merge-and-report.ts';
-import { print, printData } from '../output.ts';
-import { blameData, formatBlame } from '../print-blame.ts';
-import { clocksData, formatClocks } from '../print-clocks.ts';
-import { collectivesData, formatCollectives } from '../print-collectives.ts';
-import { formatOpenWork, openWorkData } from '../print-open-work.ts';
-import { formatRpcs, rpcsData } from '../print-rpcs.ts';
-import { formatReport, reportData } from '../print-summary.ts';
-import { alertFinding, matchAlerts, storedAlerts } from '../report-alerts.ts';
+import { mergeAndReport } from '../print/merge-and-report.ts';
+import { blameData, formatBlame } from '../print/print-blame.ts';
+import { clocksData, formatClocks } from '../print/print-clocks.ts';
+import { collectivesData, formatCollectives } from '../print/print-collectives.ts';
+import { formatOpenWork, openWorkData } from '../print/print-open-work.ts';
+import { formatRpcs, rpcsData } from '../print/print-rpcs.ts';
+import { formatReport, reportData } from '../print/print-summary.ts';
+import { alertFinding, matchAlerts, storedAlerts } from '../print/report-alerts.ts';
+import { abortOnInterrupt } from '../terminal/interrupt.ts';
+import { print, printData } from '../terminal/output.ts';
 
 export interface ReportOptions extends InputOptions {
   /** These steps alone, both included. */

@@ -23,19 +23,19 @@ import {
 } from '@ranktrace/aggregator';
 import { type Alert, printable, type RankNote } from '@ranktrace/protocol';
 import { RunBlameSink } from '@ranktrace/trace';
-import { CliError } from '../errors.ts';
-import { formatBytes } from '../format.ts';
-import { oneGpuEach } from '../host-gpus.ts';
-import { abortOnInterrupt } from '../interrupt.ts';
-import { mergeAndReport } from '../merge-and-report.ts';
-import { openBrowser, pageAddress } from '../open-browser.ts';
-import { print, printData, say } from '../output.ts';
-import { pageDirectory } from '../page-directory.ts';
-import { formatReport, reportData } from '../print-summary.ts';
-import { RankNotes } from '../rank-notes.ts';
-import { RankProcesses } from '../rank-processes.ts';
-import { RecordedRuns } from '../recorded-runs.ts';
-import { type RunStatus, showRunStatus } from '../run-status.ts';
+import { mergeAndReport } from '../print/merge-and-report.ts';
+import { formatReport, reportData } from '../print/print-summary.ts';
+import { oneGpuEach } from '../ranks/host-gpus.ts';
+import { pageDirectory } from '../ranks/page-directory.ts';
+import { RankNotes } from '../ranks/rank-notes.ts';
+import { RankProcesses } from '../ranks/rank-processes.ts';
+import { RecordedRuns } from '../ranks/recorded-runs.ts';
+import { type RunStatus, showRunStatus } from '../ranks/run-status.ts';
+import { CliError } from '../terminal/errors.ts';
+import { formatBytes } from '../terminal/format.ts';
+import { abortOnInterrupt } from '../terminal/interrupt.ts';
+import { openBrowser, pageAddress } from '../terminal/open-browser.ts';
+import { print, printData, say } from '../terminal/output.ts';
 
 export interface RunOptions {
   /** Default: 1, and with `gpus` as many as there are GPUs. */

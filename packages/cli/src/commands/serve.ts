@@ -15,13 +15,13 @@ import {
   startAggregator,
 } from '@ranktrace/aggregator';
 import { printable } from '@ranktrace/protocol';
-import { CliError } from '../errors.ts';
-import { formatBytes, formatCount } from '../format.ts';
-import { abortOnInterrupt } from '../interrupt.ts';
-import { mergeAndReport } from '../merge-and-report.ts';
-import { complain, print, say } from '../output.ts';
-import { findPageDirectory } from '../page-directory.ts';
-import { livesText } from '../print-summary.ts';
+import { mergeAndReport } from '../print/merge-and-report.ts';
+import { livesText } from '../print/print-summary.ts';
+import { findPageDirectory } from '../ranks/page-directory.ts';
+import { CliError } from '../terminal/errors.ts';
+import { formatBytes, formatCount } from '../terminal/format.ts';
+import { abortOnInterrupt } from '../terminal/interrupt.ts';
+import { complain, print, say } from '../terminal/output.ts';
 
 export interface ServeOptions {
   readonly listen: string;

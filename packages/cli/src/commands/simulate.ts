@@ -22,11 +22,11 @@ import {
   truthLines,
 } from '@ranktrace/trace';
 import { type Command, InvalidArgumentError } from 'commander';
-import { CliError } from '../errors.ts';
-import { formatBytes, formatCount, formatNanos } from '../format.ts';
-import { abortOnInterrupt, type Interrupt } from '../interrupt.ts';
-import { print, printData, say } from '../output.ts';
-import { showProgress } from '../progress.ts';
+import { CliError } from '../terminal/errors.ts';
+import { formatBytes, formatCount, formatNanos } from '../terminal/format.ts';
+import { abortOnInterrupt, type Interrupt } from '../terminal/interrupt.ts';
+import { print, printData, say } from '../terminal/output.ts';
+import { showProgress } from '../terminal/progress.ts';
 
 export interface SimulateOptions {
   readonly ranks: number;

@@ -3,12 +3,12 @@
 
 import { printable } from '@ranktrace/protocol';
 import { type KeyAverage, KeyAveragesSink, type KinetoTable, KinetoTableSink, tableHeader } from '@ranktrace/trace';
-import { CliError } from '../errors.ts';
-import { formatCount, formatNanos, formatTable } from '../format.ts';
 import { type InputOptions, openRun, openTorchTable, type RunInput } from '../inputs/open-inputs.ts';
 import type { TorchProfile } from '../inputs/torch-job.ts';
-import { mergeAndReport } from '../merge-and-report.ts';
-import { print, printData } from '../output.ts';
+import { mergeAndReport } from '../print/merge-and-report.ts';
+import { CliError } from '../terminal/errors.ts';
+import { formatCount, formatNanos, formatTable } from '../terminal/format.ts';
+import { print, printData } from '../terminal/output.ts';
 import { printAverages } from './print-averages.ts';
 
 const keys = { self: 'self', total: 'total', avg: 'average', calls: 'count', name: 'key' } as const;

@@ -17,7 +17,7 @@ import {
   type RankStatus,
 } from '@ranktrace/protocol';
 import { isWaitingPhase } from '@ranktrace/trace';
-import { formatCount, formatNanos } from '../format.ts';
+import { formatCount, formatNanos } from '../terminal/format.ts';
 import { scaleOf, stepBars } from './top-chart.ts';
 import { cut, type Line, type Style } from './top-lines.ts';
 import type { TopState } from './top-source.ts';

@@ -13,7 +13,7 @@
 
 import { type Alert, type Overview, printable, type ViewFinding } from '@ranktrace/protocol';
 import { costText } from '@ranktrace/trace';
-import { formatCount, formatNanos } from '../format.ts';
+import { formatCount, formatNanos } from '../terminal/format.ts';
 import { scaleOf, stepBars } from './top-chart.ts';
 import { cut, firstLines, flowed, type Line, type Piece, paint, type Style, wrapped } from './top-lines.ts';
 import { inPhase, lostOf, rankLines, workOf } from './top-ranks.ts';

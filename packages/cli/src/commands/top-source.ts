@@ -13,8 +13,8 @@ import {
   type RankStatus,
   type RunModel,
 } from '@ranktrace/protocol';
-import { CliError } from '../errors.ts';
-import { askService } from '../service-request.ts';
+import { CliError } from '../terminal/errors.ts';
+import { askService } from '../terminal/service-request.ts';
 
 /** A run as it is now. */
 export interface TopState {

@@ -6,9 +6,9 @@
 // Invariant: the terminal is given back as it was, however this ends.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { CliError } from '../errors.ts';
-import { abortOnInterrupt } from '../interrupt.ts';
-import { print } from '../output.ts';
+import { CliError } from '../terminal/errors.ts';
+import { abortOnInterrupt } from '../terminal/interrupt.ts';
+import { print } from '../terminal/output.ts';
 import { type TopScreen, topLine, topLines } from './top-screen.ts';
 import { TopSource, type TopState } from './top-source.ts';
 

@@ -4,11 +4,11 @@
 
 import { type AccessTokens, type ListenOptions, startViewer } from '@ranktrace/aggregator';
 import { type InputOptions, openRuns } from '../inputs/open-inputs.ts';
-import { abortOnInterrupt } from '../interrupt.ts';
-import { openBrowser, pageAddress } from '../open-browser.ts';
-import { print, say } from '../output.ts';
-import { pageDirectory } from '../page-directory.ts';
-import { showProgress } from '../progress.ts';
+import { pageDirectory } from '../ranks/page-directory.ts';
+import { abortOnInterrupt } from '../terminal/interrupt.ts';
+import { openBrowser, pageAddress } from '../terminal/open-browser.ts';
+import { print, say } from '../terminal/output.ts';
+import { showProgress } from '../terminal/progress.ts';
 import { parseListen } from './serve.ts';
 
 export interface ViewOptions extends InputOptions {

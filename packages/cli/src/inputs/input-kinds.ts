@@ -15,7 +15,7 @@ import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { aggregatorLimits } from '@ranktrace/aggregator';
 import { looksLikeNdtimeline, looksLikeZipkin } from '@ranktrace/trace';
-import { CliError } from '../errors.ts';
+import { CliError } from '../terminal/errors.ts';
 import { beginningOf } from './file-beginning.ts';
 
 export type InputKind = 'store' | 'torch' | 'ndtimeline' | 'zipkin' | 'perfetto';

@@ -1,8 +1,8 @@
 // A timeline of NDTimeline as input: one file with all workers of a job.
 
 import { type BatchSource, isNdtimeline, ndtimelineSources, type ReadBudget, TraceError } from '@ranktrace/trace';
-import { CliError } from '../errors.ts';
-import { say } from '../output.ts';
+import { CliError } from '../terminal/errors.ts';
+import { say } from '../terminal/output.ts';
 import type { Input } from './input-kinds.ts';
 import { ofFile } from './read-memory.ts';
 import { readTorchFiles, type TorchFile } from './torch-files.ts';

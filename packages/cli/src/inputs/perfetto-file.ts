@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { createGunzip } from 'node:zlib';
 import { type PerfettoTrace, type ReadBudget, readPerfetto, TraceError } from '@ranktrace/trace';
-import { CliError } from '../errors.ts';
+import { CliError } from '../terminal/errors.ts';
 import { isGzip } from './file-beginning.ts';
 import { ofFile } from './read-memory.ts';
 

@@ -4,7 +4,7 @@ import { statSync } from 'node:fs';
 import { totalmem } from 'node:os';
 import { ReadBudget, TraceError } from '@ranktrace/trace';
 import { Option } from 'commander';
-import { sizeIn } from '../retention-options.ts';
+import { sizeIn } from '../options/retention-options.ts';
 import type { Input } from './input-kinds.ts';
 
 /** Share of the machine's (or the container's) memory; the analysis of the files needs the rest. */

@@ -4,9 +4,9 @@
 import { createReadStream, statSync } from 'node:fs';
 import { createGunzip } from 'node:zlib';
 import { KinetoReader, type KinetoReaderOptions, type KinetoTable, type ReadBudget, TraceError } from '@ranktrace/trace';
-import { CliError } from '../errors.ts';
-import { say } from '../output.ts';
-import { type Progress, showProgress } from '../progress.ts';
+import { CliError } from '../terminal/errors.ts';
+import { say } from '../terminal/output.ts';
+import { type Progress, showProgress } from '../terminal/progress.ts';
 import { startsAsGzip } from './file-beginning.ts';
 import type { Input } from './input-kinds.ts';
 import { ofFile } from './read-memory.ts';

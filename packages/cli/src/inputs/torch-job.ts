@@ -21,8 +21,8 @@ import {
   leftOutText,
   type ReadBudget,
 } from '@ranktrace/trace';
-import { CliError } from '../errors.ts';
-import { say } from '../output.ts';
+import { CliError } from '../terminal/errors.ts';
+import { say } from '../terminal/output.ts';
 import type { Input } from './input-kinds.ts';
 import { byRank, distributedInfo, whyNotOneJob } from './one-job.ts';
 import { readTorchFiles, type TorchFile } from './torch-files.ts';

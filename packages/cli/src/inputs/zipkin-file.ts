@@ -3,9 +3,9 @@
 import { readFileSync, statSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import { type BatchSource, type ReadBudget, readZipkin, TraceError } from '@ranktrace/trace';
-import { CliError } from '../errors.ts';
-import { formatCount } from '../format.ts';
-import { say } from '../output.ts';
+import { CliError } from '../terminal/errors.ts';
+import { formatCount } from '../terminal/format.ts';
+import { say } from '../terminal/output.ts';
 import { isGzip } from './file-beginning.ts';
 import { ofFile } from './read-memory.ts';
 

@@ -4,7 +4,7 @@
 // is the delay beyond it. A block longer than the interval is told at the first report after it.
 
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import { guarded } from '../guarded.ts';
+import { guarded } from '../process/guarded.ts';
 import { sampleLimits } from './sample-limits.ts';
 
 /**

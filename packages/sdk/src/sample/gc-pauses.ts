@@ -1,7 +1,7 @@
 // Garbage collections of this thread's heap, as Node tells of them: after the fact, at the next turn of the event loop.
 
 import { constants, type PerformanceEntry, PerformanceObserver, type PerformanceObserverEntryList } from 'node:perf_hooks';
-import { guarded } from '../guarded.ts';
+import { guarded } from '../process/guarded.ts';
 
 /** V8's kinds: a scavenge of the young generation, a mark-compact of the whole heap, a slice of marking, weak callbacks. */
 export type GcKind = 'minor' | 'major' | 'incremental' | 'weakcb';

@@ -6,7 +6,7 @@
 
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
-import { guarded } from '../guarded.ts';
+import { guarded } from '../process/guarded.ts';
 import { LineSplitter } from './line-splitter.ts';
 import { printable } from './printable.ts';
 import type { SampleLimits } from './sample-limits.ts';

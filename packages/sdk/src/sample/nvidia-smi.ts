@@ -8,7 +8,7 @@
 // the second and third do not work is not even that. All is bounded (sample-limits.ts).
 // MIG devices are left out: nvidia-smi knows no utilization for one, and its memory, power and clocks are those of all that share the GPU.
 
-import { guarded } from '../guarded.ts';
+import { guarded } from '../process/guarded.ts';
 import {
   allFields,
   basicFields,

@@ -1,9 +1,9 @@
 // What the shipper worker samples beside draining rings: counters of the host and of this rank's devices.
 
 import { gpuKey } from '@ranktrace/protocol';
-import type { Sample } from '../collector.ts';
-import { guarded } from '../guarded.ts';
-import type { ResolvedOptions } from '../options.ts';
+import type { Sample } from '../collect/collector.ts';
+import type { ResolvedOptions } from '../model/options.ts';
+import { guarded } from '../process/guarded.ts';
 import { HostCounters } from './host-counters.ts';
 import { deviceUnits, startNvidiaSmi, visibleDevices } from './nvidia-smi.ts';
 import { sampleLimits } from './sample-limits.ts';

@@ -1,6 +1,6 @@
 // What interrupts a recording thread: garbage collections as spans on a line beside it, and how late its event loop is as counters.
 
-import type { Recorder } from '../recorder.ts';
+import type { Recorder } from '../record/recorder.ts';
 import { watchEventLoop } from './event-loop.ts';
 import { watchGc } from './gc-pauses.ts';
 

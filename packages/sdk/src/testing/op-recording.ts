@@ -1,7 +1,7 @@
 // What tfjs hooks record, kept as it comes: an `OpRecorder` whose wishes and room the test sets. Unbalanced calls throw.
 
-import { allDetail } from '../detail.ts';
-import { memoryCategories } from '../memory-category.ts';
+import { allDetail } from '../model/detail.ts';
+import { memoryCategories } from '../model/memory-category.ts';
 import type { OpRecorder } from '../tfjs/op-recorder.ts';
 
 export interface RecordedOp {

@@ -2,7 +2,7 @@
 
 import * as tf from '@tensorflow/tfjs';
 import { afterEach, beforeAll, expect, test } from 'vitest';
-import { allDetail, detail } from '../detail.ts';
+import { allDetail, detail } from '../model/detail.ts';
 import { OpRecording } from '../testing/op-recording.ts';
 import { type AttachTfjsOptions, TfjsHooks } from './attach-tfjs.ts';
 

@@ -5,7 +5,7 @@
 
 import { threadId } from 'node:worker_threads';
 import { stacksKey } from '@ranktrace/protocol';
-import { detail } from '../detail.ts';
+import { detail } from '../model/detail.ts';
 import { awaitEngine } from './await-engine.ts';
 import { awaitTfjs } from './await-tfjs.ts';
 import type { CallStacks } from './call-stack.ts';

@@ -13,8 +13,8 @@
 // nothing was. While memory is not wanted nothing is looked up, and `total` is found again as the engine's sum less what tensors shared when
 // recording stopped: exact when they share as much when it goes on, as they do from step to step.
 
-import { detail } from '../detail.ts';
-import { memoryCategory } from '../memory-category.ts';
+import { detail } from '../model/detail.ts';
+import { memoryCategory } from '../model/memory-category.ts';
 import {
   type BufferInfo,
   bufferBytes,

@@ -10,8 +10,8 @@
 //
 // Invariant: the stack of a copy is looked for before it begins: that takes longer than most copies.
 
-import { detail } from '../detail.ts';
-import { memoryCategory } from '../memory-category.ts';
+import { detail } from '../model/detail.ts';
+import { memoryCategory } from '../model/memory-category.ts';
 import type { BufferMemory } from './buffer-memory.ts';
 import type { FoundStack } from './call-stack.ts';
 import { bufferBytes, type TfjsEngine, tensorBytes } from './engine.ts';

@@ -4,7 +4,7 @@
 import * as tf from '@tensorflow/tfjs';
 import '@tensorflow/tfjs-backend-wasm';
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { allDetail, detail } from '../detail.ts';
+import { allDetail, detail } from '../model/detail.ts';
 import { fixedStack } from '../testing/fixed-stack.ts';
 import { OpRecording } from '../testing/op-recording.ts';
 import type { FoundStack } from './call-stack.ts';

@@ -12,8 +12,8 @@
 //
 // What an op's time contains beside the kernel: the engine's own work around it, and the search for the op's signature (some 0.1 µs).
 
-import { detail } from '../detail.ts';
-import { memoryCategory } from '../memory-category.ts';
+import { detail } from '../model/detail.ts';
+import { memoryCategory } from '../model/memory-category.ts';
 import { backendFacts } from './backend-facts.ts';
 import { BufferMemory, type BufferNumbers } from './buffer-memory.ts';
 import type { FoundStack } from './call-stack.ts';

@@ -3,7 +3,7 @@
 // Layers and optimizers are classes of whichever package the training code loaded. Their hooks may come before there is anything to record
 // (`fitCallback`): `model.fit` calls back when it runs already, and by then nobody can see any more who called it.
 
-import { detail } from '../detail.ts';
+import { detail } from '../model/detail.ts';
 import { CallStacks } from './call-stack.ts';
 import type { TfjsNamespace } from './find-tfjs.ts';
 import { installLayerModules, ModuleStack } from './layer-modules.ts';

@@ -2,7 +2,7 @@
 
 import * as tf from '@tensorflow/tfjs';
 import { afterEach, beforeAll, expect, test } from 'vitest';
-import { detail } from '../detail.ts';
+import { detail } from '../model/detail.ts';
 import { fixedStack } from '../testing/fixed-stack.ts';
 import { type LibraryBackend, registerLibraryBackend } from '../testing/library-backend.ts';
 import { OpRecording } from '../testing/op-recording.ts';

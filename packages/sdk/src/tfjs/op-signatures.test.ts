@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { detail } from '../detail.ts';
+import { detail } from '../model/detail.ts';
 import { OpRecording } from '../testing/op-recording.ts';
 import type { KernelCall } from './engine.ts';
 import type { OpName } from './op-names.ts';

@@ -15,7 +15,7 @@
 //
 // Invariants: at most `signaturesMax` signatures of at most `keyLengthMax` words; what is over has no signature and is counted.
 
-import { detail } from '../detail.ts';
+import { detail } from '../model/detail.ts';
 import type { KernelCall } from './engine.ts';
 import type { OpName } from './op-names.ts';
 import { idOrNone, type OpRecorder } from './op-recorder.ts';

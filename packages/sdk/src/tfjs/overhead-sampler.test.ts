@@ -2,7 +2,7 @@
 
 import * as tf from '@tensorflow/tfjs';
 import { afterEach, beforeAll, expect, test } from 'vitest';
-import { allDetail } from '../detail.ts';
+import { allDetail } from '../model/detail.ts';
 import { fixedStack } from '../testing/fixed-stack.ts';
 import { OpRecording } from '../testing/op-recording.ts';
 import type { TfjsEngine } from './engine.ts';

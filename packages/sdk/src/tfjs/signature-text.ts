@@ -6,7 +6,7 @@
 // Invariant: the text fits one string of the wire format; what does not fit is left out, the least telling first.
 
 import { limits } from '@ranktrace/protocol';
-import { detail } from '../detail.ts';
+import { detail } from '../model/detail.ts';
 import type { KernelCall } from './engine.ts';
 
 type Shaped = { readonly shape: number[]; readonly dtype: string };

@@ -3,7 +3,7 @@
 import * as tf from '@tensorflow/tfjs';
 import fc from 'fast-check';
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { detail } from '../detail.ts';
+import { detail } from '../model/detail.ts';
 import { OpRecording } from '../testing/op-recording.ts';
 import { CallStacks } from './call-stack.ts';
 import type { TfjsEngine } from './engine.ts';

@@ -22,8 +22,8 @@ import {
 import { type ConnectionOptions, connect, consumerOpts, DiscardPolicy, nkeys } from 'nats';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { startNatsServer } from '../../../../test/setup/nats-server.ts';
-import { type ProfileOptions, resolveOptions } from '../options.ts';
-import { openShipper, type Shipper } from '../shipper.ts';
+import { type ProfileOptions, resolveOptions } from '../model/options.ts';
+import { openShipper, type Shipper } from '../ship/shipper.ts';
 import { NatsTransport } from './nats.ts';
 
 const incarnation = `a-${process.pid.toString(36)}`;

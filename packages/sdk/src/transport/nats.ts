@@ -41,9 +41,9 @@ import {
   type NatsError,
   nkeyAuthenticator,
 } from 'nats';
-import { guarded } from '../guarded.ts';
-import { limits } from '../limits.ts';
-import type { ResolvedOptions } from '../options.ts';
+import { limits } from '../model/limits.ts';
+import type { ResolvedOptions } from '../model/options.ts';
+import { guarded } from '../process/guarded.ts';
 import { reconnectDelayMs, type Transport, type TransportHandlers } from './transport.ts';
 
 export class NatsTransport implements Transport {

@@ -6,7 +6,7 @@
 // the shipper sends it again after the next `up`, in order. Nothing here throws; an aggregator that is away must not touch the training.
 
 import type { ControlMessage } from '@ranktrace/protocol';
-import { limits } from '../limits.ts';
+import { limits } from '../model/limits.ts';
 
 export interface TransportHandlers {
   /** Ready to take batches. */

@@ -20,11 +20,11 @@ import {
 } from '@ranktrace/protocol';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { type WebSocket, WebSocketServer } from 'ws';
-import { type ProfileOptions, resolveOptions } from '../options.ts';
-import { openShipper, type Shipper } from '../shipper.ts';
-import { Spool } from '../spool.ts';
-import { spoolPath } from '../spool-folders.ts';
-import { processSpace } from '../spool-owner.ts';
+import { type ProfileOptions, resolveOptions } from '../model/options.ts';
+import { openShipper, type Shipper } from '../ship/shipper.ts';
+import { Spool } from '../ship/spool.ts';
+import { spoolPath } from '../ship/spool-folders.ts';
+import { processSpace } from '../ship/spool-owner.ts';
 
 const pid = process.pid.toString(36);
 const identity = { run: 'run', rank: 0, incarnation: `b-${pid}`, host: 'here' };

@@ -5,8 +5,8 @@
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { controlMessageSchema, decodeMessage, encodeMessage, limits as protocolLimits } from '@ranktrace/protocol';
 import { type RawData, WebSocket } from 'ws';
-import { guarded } from '../guarded.ts';
-import { limits } from '../limits.ts';
+import { limits } from '../model/limits.ts';
+import { guarded } from '../process/guarded.ts';
 import { reconnectDelayMs, type Transport, type TransportHandlers } from './transport.ts';
 
 const ingestPath = '/v1/ingest';

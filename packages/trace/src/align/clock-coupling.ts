@@ -13,8 +13,8 @@
 
 import { nanosPerSecond } from '@ranktrace/protocol';
 import { limits } from '../model/limits.ts';
-import { isExact } from './host-pings.ts';
 import { medianOf } from '../model/median.ts';
+import { isExact } from './host-pings.ts';
 import type { OffsetLimits } from './offset-envelope.ts';
 import { PairMaxima } from './pair-maxima.ts';
 import { axis, type Solution, solveConstraints } from './solve-constraints.ts';

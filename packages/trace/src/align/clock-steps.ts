@@ -14,8 +14,8 @@
 // Invariant: at most `breaksMax` steps and strays; a clock that seems to have more does something else, and its bound says so.
 
 import { nanosPerSecond } from '@ranktrace/protocol';
-import { type HostPing, inOrder, wayOf } from './host-pings.ts';
 import { medianOf } from '../model/median.ts';
+import { type HostPing, inOrder, wayOf } from './host-pings.ts';
 import { driftMax } from './offset-envelope.ts';
 import { type WindowOffset, windowOffsets } from './offset-windows.ts';
 

@@ -8,11 +8,11 @@
 // A collective's ranks leave it together, so T(exit') − exit is the offset, give or take how far apart they leave.
 
 import { nanosPerSecond } from '@ranktrace/protocol';
+import { medianOf } from '../model/median.ts';
 import type { Interval } from './clock-evidence.ts';
 import type { ClockModel } from './clock-model.ts';
 import type { Host } from './fit-clocks.ts';
 import { type HostPing, inOrder, isExact } from './host-pings.ts';
-import { medianOf } from '../model/median.ts';
 import type { WindowOffset } from './offset-windows.ts';
 
 /** ns: exits of one clock's ranks are this far apart anyhow (the largest median of real ones, NCCL over NVLink). */

@@ -7,8 +7,8 @@
 //
 // Invariant: the step lies between `last` and `first`, as far as the hosts' own bounds hold.
 
-import { type HostPing, inOrder, referenceTime } from './host-pings.ts';
 import { medianOf } from '../model/median.ts';
+import { type HostPing, inOrder, referenceTime } from './host-pings.ts';
 
 /** A step of a clock, and what is known to be on either side of it. */
 export interface BesideStep {

@@ -1,8 +1,8 @@
 // What a trace says about the clocks that it rests on, rank by rank.
 
 import { type TraceTime, traceTime } from '@ranktrace/protocol';
-import type { Alignment, ProcessTotals } from '../model/trace-sink.ts';
 import { boundAt } from '../model/epsilon.ts';
+import type { Alignment, ProcessTotals } from '../model/trace-sink.ts';
 
 export interface ClockOfRank {
   readonly rank: number;

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import type { Alignment, TraceHeader } from '../model/trace-sink.ts';
 import { eventOf, headerOf, onlyLine, type Part, summaryOf } from '../testing/collective-parts.ts';
 import { gpuJob } from '../testing/gpu-job.ts';
 import { exact, sampled, unaligned } from '../testing/trace-events.ts';
-import type { Alignment, TraceHeader } from '../model/trace-sink.ts';
 import { CollectiveSink, otherGroups } from './collectives.ts';
 
 const us = 1e3;

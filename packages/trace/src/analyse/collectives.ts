@@ -7,11 +7,11 @@
 // Memory: a line per group and operation, `limits.collectiveLinesMax` of either kind, and `limits.collectiveRecordsMax` single collectives.
 
 import { type Nanos, nanos, type TraceTime } from '@ranktrace/protocol';
-import { limits } from '../model/limits.ts';
 import { CollectiveMatcher, type MatchedCollective, type MatcherBounds } from '../match/collective-matcher.ts';
-import type { TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { type CollectiveTiming, collectiveTiming } from '../match/collective-timing.ts';
+import { limits } from '../model/limits.ts';
 import { QuantileSketch } from '../model/quantile-sketch.ts';
+import type { TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 
 /** Of some values (lengths: ns); right to 1 %, exact for up to 256 of them. */
 export interface SpreadSummary {

@@ -1,7 +1,7 @@
 import { type Nanos, traceTime } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
-import { exact, processTotals, sampled, traceHeader, traceProcess, unaligned } from '../testing/trace-events.ts';
 import type { Alignment, ProcessTotals, TraceHeader } from '../model/trace-sink.ts';
+import { exact, processTotals, sampled, traceHeader, traceProcess, unaligned } from '../testing/trace-events.ts';
 import { findCompleteness, worstBound } from './findings.ts';
 
 const counts = { span: 100, instant: 2, counter: 3, step: 4, collective: 5, rpc: 6 };

@@ -3,13 +3,13 @@
 // for slow steps rests on these: a verdict over incomplete data has to say so.
 
 import { leftOutKey, miscountedKey, type Nanos, nanosPerMs, shedKey, stacksKey } from '@ranktrace/protocol';
+import { joinParts } from '../merge/pruned-parts.ts';
 import { readCounts, readNamedCounts } from '../model/counts-text.ts';
 import { limits } from '../model/limits.ts';
-import { joinParts } from '../merge/pruned-parts.ts';
 import type { EventCounts, ProcessTotals, PrunedPart, TraceHeader } from '../model/trace-sink.ts';
+import { readSampled } from '../steps/sampled-detail.ts';
 import { hostsText } from './hosts-text.ts';
 import { leftOutText } from './left-out.ts';
-import { readSampled } from '../steps/sampled-detail.ts';
 
 export interface Finding {
   readonly kind:

@@ -3,8 +3,8 @@
 import { nanos, traceTime } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
 import { limits } from '../model/limits.ts';
-import { processTotals, traceEvent, traceHeader, traceLane, traceProcess } from '../testing/trace-events.ts';
 import type { ProcessPlace, TraceEvent, TraceProcess } from '../model/trace-sink.ts';
+import { processTotals, traceEvent, traceHeader, traceLane, traceProcess } from '../testing/trace-events.ts';
 import { OpenWorkSink, type OpenWorkSummary } from './open-work.ts';
 
 const s = (seconds: number) => traceTime(seconds * 1e9);

@@ -9,8 +9,8 @@
 // Memory: `limits.openSpansMax` open spans, and what CollectiveMatcher holds.
 
 import { type TraceTime, traceTime } from '@ranktrace/protocol';
-import { limits } from '../model/limits.ts';
 import { CollectiveMatcher, type CollectivePart, type MatchedCollective } from '../match/collective-matcher.ts';
+import { limits } from '../model/limits.ts';
 import type { ProcessPlace, ProcessTotals, TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 
 /** The innermost open span of one line of a rank. */

@@ -2,13 +2,13 @@
 
 import { nanos } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
-import type { BatchSource } from '../model/batch-source.ts';
 import { mergeRun } from '../merge/merge-run.ts';
+import type { BatchSource } from '../model/batch-source.ts';
 import type { TrueRpc } from '../simulate/rpc-traffic.ts';
 import { simulatedCluster } from '../simulate/simulated-cluster.ts';
 import type { ClusterOptions } from '../simulate/simulation-options.ts';
-import { RpcSink, type RpcSummary } from './rpcs.ts';
 import { quantile } from '../steps/step-summary.ts';
+import { RpcSink, type RpcSummary } from './rpcs.ts';
 
 function reported(options: ClusterOptions): { summary: RpcSummary; truth: readonly TrueRpc[]; sources: readonly BatchSource[] } {
   const truth: TrueRpc[] = [];

@@ -1,7 +1,7 @@
 import { type Nanos, nanos, traceTime } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
-import { exact, sampled, traceEvent, traceHeader, traceLane, traceProcess, unaligned } from '../testing/trace-events.ts';
 import type { Alignment, TraceEvent, TraceHeader, TraceProcess } from '../model/trace-sink.ts';
+import { exact, sampled, traceEvent, traceHeader, traceLane, traceProcess, unaligned } from '../testing/trace-events.ts';
 import { type LengthQuantiles, otherRoutes, type RpcRoute, RpcSink, type RpcSummary } from './rpcs.ts';
 
 const ms = 1e6;

@@ -12,12 +12,12 @@
 // or ending later by more than epsilon. A client with several servers (retries, fan-out) says nothing of the network to any of them.
 
 import { type Nanos, nanos, traceTime } from '@ranktrace/protocol';
-import { limits } from '../model/limits.ts';
 import { type MatchedRpc, type RpcHalf, type RpcMatchCounts, RpcMatcher, type RpcMatcherOptions, rpcHalfOf } from '../match/rpc-matcher.ts';
-import { serviceKey } from '../zipkin/zipkin-source.ts';
-import type { TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { epsilonOf } from '../model/epsilon.ts';
+import { limits } from '../model/limits.ts';
 import { QuantileSketch } from '../model/quantile-sketch.ts';
+import type { TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../model/trace-sink.ts';
+import { serviceKey } from '../zipkin/zipkin-source.ts';
 
 /** Of some lengths of time, ns; right to 1 %, exact for up to 256 of them. */
 export interface LengthQuantiles {

@@ -2,11 +2,10 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import { nanos, traceTime, type ViewFinding } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
-import { finish } from '../model/finish.ts';
 import { type AlignedRun, lastPartOf, RunAlignment } from '../merge/align-run.ts';
 import type { BatchSource } from '../model/batch-source.ts';
-import { readKineto } from '../torch/kineto-reader.ts';
-import { kinetoSources } from '../torch/kineto-source.ts';
+import { finish } from '../model/finish.ts';
+import type { ProcessTotals, TraceEvent, TraceHeader } from '../model/trace-sink.ts';
 import { simulatedCluster } from '../simulate/simulated-cluster.ts';
 import type { ClusterOptions } from '../simulate/simulation-options.ts';
 import {
@@ -19,7 +18,8 @@ import {
   traceProcess,
   unaligned,
 } from '../testing/trace-events.ts';
-import type { ProcessTotals, TraceEvent, TraceHeader } from '../model/trace-sink.ts';
+import { readKineto } from '../torch/kineto-reader.ts';
+import { kinetoSources } from '../torch/kineto-source.ts';
 import { analyseRun, analysisSink, type RunAnalysis, type RunAnalysisOptions } from './run-analysis.ts';
 
 const ms = 1e6;

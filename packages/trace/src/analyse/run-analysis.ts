@@ -9,15 +9,15 @@ import type { BlameFinding } from '../blame/blame.ts';
 import type { BlameLevels } from '../blame/blame-change.ts';
 import { costText, findingCostOf } from '../blame/fault-cost.ts';
 import { type RunBlame, RunBlameSink } from '../blame/run-blame-sink.ts';
-import { finish } from '../model/finish.ts';
 import type { AlignedRun } from '../merge/align-run.ts';
 import { type MergeProgress, mergeAligned } from '../merge/merge-run.ts';
+import { finish } from '../model/finish.ts';
 import { teeSink } from '../model/tee-sink.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } from '../model/trace-sink.ts';
+import { type RunSummary, StepSummarySink } from '../steps/step-summary.ts';
 import { type Finding, findCompleteness } from './findings.ts';
 import { type OpenCollective, type OpenRank, OpenWorkSink, type OpenWorkSummary } from './open-work.ts';
 import { RpcSink, type RpcSummary } from './rpcs.ts';
-import { type RunSummary, StepSummarySink } from '../steps/step-summary.ts';
 import { type WaitingOfRank, WaitingSink } from './waiting.ts';
 
 /** The findings of a run, alerts first, and who kept others waiting, those that were waited for longest first. */

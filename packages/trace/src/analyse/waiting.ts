@@ -11,8 +11,8 @@
 
 import { type Nanos, nanos, type TraceTime, traceTime } from '@ranktrace/protocol';
 import { CollectiveMatcher, type MatchedCollective } from '../match/collective-matcher.ts';
-import type { TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { collectiveTiming } from '../match/collective-timing.ts';
+import type { TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 
 /** A rank in the collectives that it took part in and whose last rank is known. */
 export interface WaitingOfRank {

@@ -3,15 +3,15 @@
 //
 //   Δ step  =  Δ own work of the ranks at the frontier  +  Δ transfer  +  Δ what rotates  +  what is not explained
 
+import { deviation, mean, median } from '../model/robust.ts';
+import { isDataPhase } from '../steps/data-phase.ts';
 import type { BlameAlignment, BlameWindow } from './blame-window.ts';
 import { type CpuWait, cpuWaitOf } from './cpu-wait.ts';
-import { isDataPhase } from '../steps/data-phase.ts';
 import { type ChangePart, explainedText, workText } from './explained-change.ts';
 import { frontierOf } from './frontier.ts';
 import { clockShareOf, transfersOf } from './network.ts';
 import { OwnWork } from './own-work.ts';
 import { namesMeetings } from './phase-steps.ts';
-import { deviation, mean, median } from '../model/robust.ts';
 import type { Verdict } from './verdict.ts';
 
 /** A window in a few numbers a rank: what `blameOf` compares. Lengths in ns per step. */

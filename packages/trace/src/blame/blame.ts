@@ -9,12 +9,12 @@
 // hosts the bound is taken off before anything is said.
 
 import { finish } from '../model/finish.ts';
+import { isDataPhase } from '../steps/data-phase.ts';
 import type { BlameChange } from './blame-change.ts';
 import { blameLimits } from './blame-limits.ts';
 import type { BlameAlignment, BlameWindow, StepRange } from './blame-window.ts';
 import { breakdownOf, type RankBreakdown } from './breakdown.ts';
 import { cpuWaitOf } from './cpu-wait.ts';
-import { isDataPhase } from '../steps/data-phase.ts';
 import { findFaults } from './find-faults.ts';
 import { type FrontierPhase, frontierOf } from './frontier.ts';
 import { clockShareOf, networkOf } from './network.ts';

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import { mean } from '../model/robust.ts';
 import { workedWindow } from '../testing/worked-window.ts';
 import { breakdownOf } from './breakdown.ts';
 import { frontierOf } from './frontier.ts';
 import { Replay } from './replay.ts';
-import { mean } from '../model/robust.ts';
 
 const lengths = fc.array(fc.tuple(fc.nat(50), fc.nat(50), fc.nat(50)), { minLength: 1, maxLength: 5 });
 /** Odd fractions of ms, so that means are no whole numbers of ns. */

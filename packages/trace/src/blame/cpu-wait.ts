@@ -2,8 +2,8 @@
 //
 // The kernel counts it (schedstat); the SDK samples it as the counter `cpu wait`. Ranks without the counter say nothing.
 
-import type { BlameWindow } from './blame-window.ts';
 import { median } from '../model/robust.ts';
+import type { BlameWindow } from './blame-window.ts';
 
 /** Threads that wait for a CPU in so much of the time that they want one are on a busy host; … */
 const cpuWaitMin = 0.2;

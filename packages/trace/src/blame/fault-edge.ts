@@ -7,9 +7,9 @@
 // judged by itself instead.
 
 import { fitStep, type ShapeFit } from '../detect/block-statistics.ts';
+import { deviation, median } from '../model/robust.ts';
 import type { BlameWindow } from './blame-window.ts';
 import { OwnWork } from './own-work.ts';
-import { deviation, median } from '../model/robust.ts';
 
 /** Steps on either side that make an edge. */
 const sideStepsMin = 6;

@@ -9,12 +9,12 @@
 // To mend a rank is to let it work as long as its peers do in its slow phases, in the steps that are affected: at the median, and with as much
 // more or less from step to step as theirs. A stage is scaled to the median of the other stages; rotation, to give each piece of work in a step and phase the length that its peers have at the median.
 
+import { deviation, median } from '../model/robust.ts';
 import { blameLimits } from './blame-limits.ts';
 import type { BlameWindow, StepRange } from './blame-window.ts';
 import { cpuWaitOf, waitsForCpu } from './cpu-wait.ts';
 import type { Excess, OwnWork } from './own-work.ts';
 import type { NewLength, Replay } from './replay.ts';
-import { deviation, median } from '../model/robust.ts';
 import { type SometimesSlow, sometimesSlow } from './sometimes-slow.ts';
 
 export interface Fault {

@@ -3,9 +3,9 @@
 // Where clocks are aligned, times of ranks are compared. Where they are not, lengths alone speak: the rank that was inside for the shortest
 // time came last, and all of what it was inside for is transfer.
 
-import { collectiveTiming } from '../match/collective-timing.ts';
 import { collectiveKind, isBarrierLike } from '../match/collective-kind.ts';
 import type { CollectivePart, MatchedCollective } from '../match/collective-matcher.ts';
+import { collectiveTiming } from '../match/collective-timing.ts';
 import type { TraceProcess } from '../model/trace-sink.ts';
 import type { Meeting } from './blame-window.ts';
 

@@ -1,7 +1,7 @@
 // What waits and transfers of a window rest on: which communicators move data for how long, and by how much clocks may be off in that.
 
-import type { BlameWindow, Meeting } from './blame-window.ts';
 import { mean } from '../model/robust.ts';
+import type { BlameWindow, Meeting } from './blame-window.ts';
 
 const shown = 3;
 

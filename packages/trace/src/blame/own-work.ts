@@ -9,8 +9,8 @@
 //   and the same of all peers together, times more the fewer steps and peers that rests on: of few values the deviation is itself uncertain,
 //   so for d = (steps − 1) · (peers − 1) degrees of freedom it is 6 · (1 + 5 / d + 20 / d²) times, beyond Student's t at 10⁻⁵.
 
-import type { BlameWindow } from './blame-window.ts';
 import { deviation, deviationsOfOthers, mean, median, mediansOfOthers } from '../model/robust.ts';
+import type { BlameWindow } from './blame-window.ts';
 
 /** What a rank works more than its peers; ns per step. */
 export interface Excess {

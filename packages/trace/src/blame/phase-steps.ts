@@ -5,10 +5,10 @@
 // up to what they were ahead by, is waiting for the rank that came last.
 
 import { isBarrierLike } from '../match/collective-kind.ts';
+import { median } from '../model/robust.ts';
 import type { TraceProcess } from '../model/trace-sink.ts';
 import type { BlameStep, Meeting, Piece, RankStep } from './blame-window.ts';
 import type { RawRanks, RawStep } from './raw-steps.ts';
-import { median } from '../model/robust.ts';
 
 /** Ranks that come out of a phase so much closer together than they went in met in it … */
 const closerMax = 0.5;

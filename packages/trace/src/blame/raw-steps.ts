@@ -2,6 +2,7 @@
 
 import { traceTime } from '@ranktrace/protocol';
 import { boundAt } from '../model/epsilon.ts';
+import { median } from '../model/robust.ts';
 import type { TraceProcess } from '../model/trace-sink.ts';
 import {
   type BlameAlignment,
@@ -15,7 +16,6 @@ import {
 import { cutStep, type PlacedPhase, type StepCollective } from './cut-step.ts';
 import type { OpTimes } from './op-times.ts';
 import { phaseSteps } from './phase-steps.ts';
-import { median } from '../model/robust.ts';
 
 /** A rank's part of a collective; its meeting comes when the other ranks' parts have. */
 export interface RawCollective {

@@ -2,8 +2,8 @@
 
 import { nanos, traceTime } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
-import { processTotals, traceEvent, traceHeader, traceLane, traceProcess } from '../testing/trace-events.ts';
 import type { TraceEvent } from '../model/trace-sink.ts';
+import { processTotals, traceEvent, traceHeader, traceLane, traceProcess } from '../testing/trace-events.ts';
 import { blameLimits } from './blame-limits.ts';
 import { OpNames, OpTimer } from './op-times.ts';
 import { RunBlameSink } from './run-blame-sink.ts';

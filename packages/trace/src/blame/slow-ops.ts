@@ -1,8 +1,8 @@
 // Which ops make a rank work longer in a phase than its peers do: the line below a finding, and all there is to say below `other`.
 
+import { deviation, mean, median } from '../model/robust.ts';
 import type { BlameWindow } from './blame-window.ts';
 import type { OpTimes } from './op-times.ts';
-import { deviation, mean, median } from '../model/robust.ts';
 
 /** Ops that one sentence names. */
 const opsTold = 3;

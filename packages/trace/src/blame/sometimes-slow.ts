@@ -7,9 +7,9 @@
 // or come in a pattern that chance does not make: regularly, or in one stretch. The two chances together, times all that was looked at, must be
 // below 1 in 500. On busy hosts delays come in stretches of any kind: there a stretch is no pattern, and 1 in 5000 is asked for.
 
+import { median, medianOfSorted } from '../model/robust.ts';
 import type { BlameWindow } from './blame-window.ts';
 import type { Excess, OwnWork } from './own-work.ts';
-import { median, medianOfSorted } from '../model/robust.ts';
 
 export interface SometimesSlow {
   /** Index in `BlameWindow.ranks`. */

@@ -8,9 +8,9 @@
 // Memory: `blameLimits`: the last steps at full detail; of the run's beginning what `blameOf` needs to compare with.
 
 import { cpuWaitCounter } from '@ranktrace/protocol';
-import { finish } from '../model/finish.ts';
 import type { MatchedCollective } from '../match/collective-matcher.ts';
 import { CollectiveMatcher } from '../match/collective-matcher.ts';
+import { finish } from '../model/finish.ts';
 import { isOverflowOf } from '../model/lanes.ts';
 import type { TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { type Blame, judgeWindow } from './blame.ts';

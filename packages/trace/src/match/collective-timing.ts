@@ -10,11 +10,11 @@
 // from none, and has no bandwidth.
 
 import { type Nanos, nanos, type TraceTime, traceTime } from '@ranktrace/protocol';
-import { type CollectiveKind, collectiveKind, isBarrierLike } from './collective-kind.ts';
-import type { CollectivePart, MatchedCollective } from './collective-matcher.ts';
+import { boundAt, epsilonOf } from '../model/epsilon.ts';
 import type { TraceProcess } from '../model/trace-sink.ts';
 import { type Bandwidth, bandwidthOf } from './bus-bandwidth.ts';
-import { boundAt, epsilonOf } from '../model/epsilon.ts';
+import { type CollectiveKind, collectiveKind, isBarrierLike } from './collective-kind.ts';
+import type { CollectivePart, MatchedCollective } from './collective-matcher.ts';
 
 export interface CollectiveTiming {
   readonly kind: CollectiveKind | undefined;

@@ -2,12 +2,12 @@
 
 import type { Batch } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
+import type { BatchSource } from '../model/batch-source.ts';
+import type { TraceEvent, TraceHeader, TraceSink } from '../model/trace-sink.ts';
 import { trueTimeOf } from '../simulate/cluster-truth.ts';
 import { simulatedCluster } from '../simulate/simulated-cluster.ts';
 import type { ClusterOptions } from '../simulate/simulation-options.ts';
-import type { TraceEvent, TraceHeader, TraceSink } from '../model/trace-sink.ts';
 import { type AlignedRun, RunAlignment } from './align-run.ts';
-import type { BatchSource } from '../model/batch-source.ts';
 import { mergeRun } from './merge-run.ts';
 
 interface Shown {

@@ -15,13 +15,13 @@
 
 import { type Batch, type EventTable, type RankTime, spanState, type TableName, tableNames } from '@ranktrace/protocol';
 import type { RankClock } from '../align/clock-model.ts';
+import { type LanePlace, Lanes } from '../model/lanes.ts';
 import { limits } from '../model/limits.ts';
 import type { ProcessTotals, TraceEvent, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { ArgumentIndex, Signatures } from './argument-index.ts';
 import { CanonicalNames } from './canonical-names.ts';
 import { EventReader, type EventTableName, eventTables } from './event-reader.ts';
 import { Horizons } from './horizons.ts';
-import { type LanePlace, Lanes } from '../model/lanes.ts';
 
 type SpanTableName = 'spans' | 'collectives' | 'rpcs';
 

@@ -10,9 +10,9 @@ import {
 } from '@ranktrace/protocol';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { BatchSource } from '../model/batch-source.ts';
 import { limits } from '../model/limits.ts';
 import type { ProcessTotals, TraceSink } from '../model/trace-sink.ts';
-import type { BatchSource } from '../model/batch-source.ts';
 import { mergeRun } from './merge-run.ts';
 
 interface Line {

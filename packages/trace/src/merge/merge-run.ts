@@ -3,9 +3,9 @@
 
 import { type Running, rankTime, type TraceTime } from '@ranktrace/protocol';
 import type { FittedClocks } from '../align/fit-clocks.ts';
+import type { BatchSource } from '../model/batch-source.ts';
 import type { Alignment, ProcessPlace, ProcessTotals, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { type AlignedRun, type MergeProgress, RunAlignment } from './align-run.ts';
-import type { BatchSource } from '../model/batch-source.ts';
 import { BatchMerger } from './merge-batches.ts';
 import type { Survey } from './survey.ts';
 

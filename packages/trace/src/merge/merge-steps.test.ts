@@ -2,9 +2,9 @@
 
 import { type Batch, rankTime } from '@ranktrace/protocol';
 import { expect, it } from 'vitest';
-import { simulatedCluster } from '../simulate/simulated-cluster.ts';
-import type { TraceEvent, TraceHeader, TraceLane, TraceSink } from '../model/trace-sink.ts';
 import type { BatchSource } from '../model/batch-source.ts';
+import type { TraceEvent, TraceHeader, TraceLane, TraceSink } from '../model/trace-sink.ts';
+import { simulatedCluster } from '../simulate/simulated-cluster.ts';
 import { mergeRun } from './merge-run.ts';
 import { mergeSteps, type StepsSource } from './merge-steps.ts';
 

@@ -7,9 +7,9 @@
 
 import { isBefore, type RankTime, type TraceTime, traceTime } from '@ranktrace/protocol';
 import type { FittedClocks } from '../align/fit-clocks.ts';
+import type { BatchSource } from '../model/batch-source.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } from '../model/trace-sink.ts';
 import { type MergeProgress, RunAlignment } from './align-run.ts';
-import type { BatchSource } from '../model/batch-source.ts';
 import { mergeAligned } from './merge-run.ts';
 
 /** Steps of one rank, and when they were: `until` is not included, and Infinity where the last one goes on. */

@@ -6,9 +6,9 @@
 
 import { type Batch, type EventTable, spanState, type TableName } from '@ranktrace/protocol';
 import type { Interval, SharedEvents } from '../align/clock-evidence.ts';
-import { limits } from '../model/limits.ts';
 import { isBarrierLike, pairOf } from '../match/collective-kind.ts';
 import type { BatchSource } from '../model/batch-source.ts';
+import { limits } from '../model/limits.ts';
 
 const tables: readonly TableName[] = ['collectives', 'rpcs', 'steps'];
 

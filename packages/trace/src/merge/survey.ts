@@ -14,9 +14,9 @@ import {
   type TableName,
 } from '@ranktrace/protocol';
 import type { ClockEvidence, ClockSample } from '../align/fit-clocks.ts';
+import type { BatchSource } from '../model/batch-source.ts';
 import { readCounts } from '../model/counts-text.ts';
 import type { EventCounts, ProcessTotals } from '../model/trace-sink.ts';
-import type { BatchSource } from '../model/batch-source.ts';
 import { PrunedParts } from './pruned-parts.ts';
 
 export interface Survey {

@@ -10,9 +10,9 @@
 // Invariant: strict JSON (RFC 8259), but for bytes that are no UTF-8, which Kineto is known to write: they become U+FFFD.
 // Invariant: no allocation but the unit's own bytes and the text a caller asks for; depth is bounded, so recursion is.
 
+import { decodeUtf8 } from './decode-utf8.ts';
 import { TraceError, type TraceErrorCode } from './errors.ts';
 import { limits } from './limits.ts';
-import { decodeUtf8 } from './decode-utf8.ts';
 
 /** Thrown when the bytes end inside a unit and more may come. Not an error: only the reader sees it. */
 export const moreWanted: unique symbol = Symbol('more bytes wanted');

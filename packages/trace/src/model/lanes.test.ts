@@ -1,11 +1,11 @@
 // Spans that overlap: in any order of ends each lane nests, and those that never end have a bound.
 
 import { describe, expect, it } from 'vitest';
-import { limits } from './limits.ts';
 import { Random } from '../simulate/random.ts';
 import { traceLane } from '../testing/trace-events.ts';
-import type { TraceLane } from './trace-sink.ts';
 import { Lanes } from './lanes.ts';
+import { limits } from './limits.ts';
+import type { TraceLane } from './trace-sink.ts';
 
 describe('spans of one track', () => {
   it('nest on each lane, whatever their ends (seed 1)', () => {

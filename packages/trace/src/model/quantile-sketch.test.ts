@@ -1,8 +1,8 @@
 import { nanos } from '@ranktrace/protocol';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { QuantileSketch } from './quantile-sketch.ts';
 import { quantile } from '../steps/step-summary.ts';
+import { QuantileSketch } from './quantile-sketch.ts';
 
 const shares = [0, 0.5, 0.95, 0.99, 1] as const;
 

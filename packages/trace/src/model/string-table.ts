@@ -5,10 +5,10 @@
 //
 // Invariant: index 0 is the empty string, which also means "none".
 
-import { TraceError } from './errors.ts';
-import { limits } from './limits.ts';
 import { decodeUtf8 } from './decode-utf8.ts';
+import { TraceError } from './errors.ts';
 import type { JsonScanner } from './json-scanner.ts';
+import { limits } from './limits.ts';
 import { ReadBudget } from './read-budget.ts';
 
 const cacheEntries = 1 << 16;

@@ -3,8 +3,8 @@
 import { describe, expect, it } from 'vitest';
 import { type Blame, blameOfWindow } from '../blame/blame.ts';
 import { StepBlameSink } from '../blame/step-blame-sink.ts';
-import { TraceError } from '../model/errors.ts';
 import { mergeRun } from '../merge/merge-run.ts';
+import { TraceError } from '../model/errors.ts';
 import { expectExactParts } from '../testing/expect-blame.ts';
 import { type TimelineOptions, timelineOf } from '../testing/ndtimeline-timeline.ts';
 import { ndtimelineWindow } from '../testing/ndtimeline-window.ts';

@@ -8,10 +8,10 @@
 // Invariant: an event that belongs to no worker or no step is counted, never guessed.
 
 import { type Batch, leftOutKey, limits as protocolLimits, type TableName } from '@ranktrace/protocol';
-import { TraceError } from '../model/errors.ts';
-import { limits } from '../model/limits.ts';
 import type { BatchSource } from '../model/batch-source.ts';
 import { decodeUtf8 } from '../model/decode-utf8.ts';
+import { TraceError } from '../model/errors.ts';
+import { limits } from '../model/limits.ts';
 import type { KinetoTable } from '../torch/kineto-table.ts';
 import { NdtimelineShares, ndtimelineBatch } from './ndtimeline-batch.ts';
 import {

@@ -8,9 +8,10 @@
 // Invariant: every track event is told, or counted in `skipped`.
 
 import { nanos, traceTime } from '@ranktrace/protocol';
+import type { ReadBudget } from '../model/read-budget.ts';
 import type { EventCounts, ProcessTotals, TraceEvent, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
-import { eventType, sequenceFlags } from './perfetto-fields.ts';
 import { PerfettoClocks } from './perfetto-clocks.ts';
+import { eventType, sequenceFlags } from './perfetto-fields.ts';
 import { perfettoLimits as limits } from './perfetto-limits.ts';
 import { laneOfTrack, recogniseKind, type WritableEvent } from './perfetto-own.ts';
 import type { PerfettoPackets } from './perfetto-packets.ts';
@@ -18,7 +19,6 @@ import { type PerfettoSequence, PerfettoSequences } from './perfetto-sequence.ts
 import type { PerfettoSurvey } from './perfetto-survey.ts';
 import { PerfettoTrackEvent } from './perfetto-track-event.ts';
 import type { TrackAbout, TrackKey } from './perfetto-tracks.ts';
-import type { ReadBudget } from '../model/read-budget.ts';
 
 /** What of a Perfetto trace was not told. */
 export interface PerfettoSkipped {

@@ -4,8 +4,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { TraceError } from '../model/errors.ts';
 import { toldTrace } from '../testing/told-trace.ts';
-import { ProtobufBuffer } from './protobuf-buffer.ts';
 import { perfettoLimits as limits } from './perfetto-limits.ts';
+import { ProtobufBuffer } from './protobuf-buffer.ts';
 
 type Packet = (out: ProtobufBuffer) => void;
 

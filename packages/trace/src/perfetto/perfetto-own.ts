@@ -3,6 +3,7 @@
 // of a step, which spans were asynchronous, what the recorder counted.
 
 import { nanos, type TraceTime, traceTime } from '@ranktrace/protocol';
+import { ownKeys } from '../model/event-arguments.ts';
 import type {
   Alignment,
   EventCounts,
@@ -13,7 +14,6 @@ import type {
   TraceLane,
   TraceProcess,
 } from '../model/trace-sink.ts';
-import { ownKeys } from '../model/event-arguments.ts';
 import { laneOfName, laneOfRank } from '../write/process-names.ts';
 import type { Arguments } from './perfetto-track-event.ts';
 import type { TrackAbout } from './perfetto-tracks.ts';

@@ -1,8 +1,8 @@
 // What one packet sequence of a Perfetto trace has said so far that its next packets refer to: interned strings, the default track and clock.
 // All of it is void when the sequence says so (`state cleared`), and nothing that needs it can be read before it has said so once.
 
-import { event as eventField, interned, internedEntry, sequenceFlags } from './perfetto-fields.ts';
 import type { SequenceClock } from './perfetto-clocks.ts';
+import { event as eventField, interned, internedEntry, sequenceFlags } from './perfetto-fields.ts';
 import { perfettoLimits as limits } from './perfetto-limits.ts';
 import type { PacketPart, PerfettoPackets } from './perfetto-packets.ts';
 import { keyOf, type TrackKey } from './perfetto-tracks.ts';

@@ -2,15 +2,15 @@
 // own writer leaves (perfetto-own.ts): a trace that has them is one of ours.
 
 import { nanos } from '@ranktrace/protocol';
+import type { ReadBudget } from '../model/read-budget.ts';
 import type { ProcessTotals, TraceHeader, TraceProcess } from '../model/trace-sink.ts';
-import { perfettoOrigin } from './perfetto-writer.ts';
 import { snapshotTimes } from './perfetto-clocks.ts';
 import { factsCategory, processOfFacts, runFacts, totalsFacts, totalsOfFacts } from './perfetto-own.ts';
 import { PerfettoPackets } from './perfetto-packets.ts';
 import { PerfettoSequence } from './perfetto-sequence.ts';
 import { type Arguments, PerfettoTrackEvent } from './perfetto-track-event.ts';
 import { PerfettoTracks, type TrackKey } from './perfetto-tracks.ts';
-import type { ReadBudget } from '../model/read-budget.ts';
+import { perfettoOrigin } from './perfetto-writer.ts';
 
 export interface PerfettoSurvey {
   readonly header: TraceHeader;

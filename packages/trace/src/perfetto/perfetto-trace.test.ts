@@ -2,17 +2,17 @@ import { type Nanos, nanos, type TraceTime, traceTime } from '@ranktrace/protoco
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { findCompleteness } from '../analyse/findings.ts';
-import { TraceError } from '../model/errors.ts';
 import { mergeRun } from '../merge/merge-run.ts';
+import { TraceError } from '../model/errors.ts';
 import { teeSink } from '../model/tee-sink.ts';
+import type { Alignment, ProcessTotals, TraceEvent, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { simulatedCluster } from '../simulate/simulated-cluster.ts';
 import { toldTrace } from '../testing/told-trace.ts';
 import { droppedCounts, eventCounts, processTotals, traceEvent, traceHeader, traceLane, traceProcess } from '../testing/trace-events.ts';
-import type { Alignment, ProcessTotals, TraceEvent, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { dumpWriter } from '../write/dump.ts';
-import { perfettoWriter } from './perfetto-writer.ts';
 import type { PerfettoSkipped } from './perfetto-events.ts';
 import { readPerfetto } from './perfetto-trace.ts';
+import { perfettoWriter } from './perfetto-writer.ts';
 
 /** What `tell` tells a sink, as our writer writes it, cut into chunks of `chunkBytes`. */
 function written(tell: (sink: TraceSink) => void, chunkBytes = 1 << 20): Uint8Array[] {

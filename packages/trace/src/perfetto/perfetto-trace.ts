@@ -7,11 +7,11 @@
 // flows, interned strings, clock snapshots, incremental timestamps. Skipped and counted: every other data source (ftrace, …), compressed
 // bundles of packets, events in the legacy form of Chrome's JSON.
 
+import { ReadBudget } from '../model/read-budget.ts';
 import type { TraceHeader, TraceSink } from '../model/trace-sink.ts';
 import { PerfettoEvents, type PerfettoSkipped } from './perfetto-events.ts';
 import { PerfettoPackets } from './perfetto-packets.ts';
 import { surveyPerfetto } from './perfetto-survey.ts';
-import { ReadBudget } from '../model/read-budget.ts';
 
 /** A Perfetto trace, surveyed: its processes are known. */
 export interface PerfettoTrace {

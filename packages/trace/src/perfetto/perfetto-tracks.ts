@@ -6,11 +6,11 @@
 //
 // Descriptors come again and again, and any may add a field; the last one of a field counts.
 
+import { type ReadBudget, trackBytes } from '../model/read-budget.ts';
 import { counter as counterField, counterUnit, process as processField, thread, track } from './perfetto-fields.ts';
 import { perfettoLimits as limits } from './perfetto-limits.ts';
 import type { PacketPart } from './perfetto-packets.ts';
 import { lengthTag, varintTag, type Wire } from './perfetto-wire.ts';
-import { type ReadBudget, trackBytes } from '../model/read-budget.ts';
 
 /** Fields that our writer has no use for. */
 const staticName = 10;

@@ -6,8 +6,8 @@
 //
 // Invariant: at ≤ end after every call that returns.
 
-import { TraceError, type TraceErrorCode } from '../model/errors.ts';
 import { decodeUtf8 } from '../model/decode-utf8.ts';
+import { TraceError, type TraceErrorCode } from '../model/errors.ts';
 import { perfettoLimits as limits } from './perfetto-limits.ts';
 
 const two32 = 2 ** 32;

@@ -14,6 +14,7 @@
 // What the reader needs of the order: on one lane, a span comes before those inside it, and a `close` before a span that starts at its end.
 // Field numbers: perfetto-fields.ts. Invariant: nothing is allocated per event whose strings are known and that has no arguments.
 
+import { type ArgumentVisitor, hasArguments, visitArguments } from '../model/event-arguments.ts';
 import type {
   Alignment,
   ProcessPlace,
@@ -25,10 +26,9 @@ import type {
   TraceSink,
   WriteBytes,
 } from '../model/trace-sink.ts';
-import { type ArgumentVisitor, hasArguments, visitArguments } from '../model/event-arguments.ts';
+import { alignmentText, LaneOrder, laneName, processNames } from '../write/process-names.ts';
 import * as field from './perfetto-fields.ts';
 import { type InternedUse, PerfettoLane } from './perfetto-lane.ts';
-import { alignmentText, LaneOrder, laneName, processNames } from '../write/process-names.ts';
 import { ProtobufBuffer } from './protobuf-buffer.ts';
 
 /** Perfetto's timestamp (ns) of TraceTime 0: one day, more than hosts of a run that agree on the date can lie apart. */

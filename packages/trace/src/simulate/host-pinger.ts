@@ -3,7 +3,7 @@
 //   host        sent ──── 90 µs + asymmetry + queueing ───► remoteReceived
 //   aggregator  received ◄── 90 µs − asymmetry + queueing ─ remoteSent     ~40 µs after
 //
-// As the SDK's pinger (packages/sdk/src/clock-pinger.ts): one ping at a time, a burst of 16 when a rank begins, then bursts of 4, of which
+// As the SDK's pinger (packages/sdk/src/ship/clock-pinger.ts): one ping at a time, a burst of 16 when a rank begins, then bursts of 4, of which
 // the half with the shortest ways is kept. Two bursts a second and host, its ranks in turn: 8 pings asked, 4 kept, as in the reference's simulation.
 
 import { nanosPerSecond } from '@ranktrace/protocol';

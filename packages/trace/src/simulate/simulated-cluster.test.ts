@@ -1,7 +1,7 @@
 import { type Batch, encodeBatch, recordedKey, spanState, tableNames } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
-import type { BatchSource } from '../model/batch-source.ts';
 import { mergeRun } from '../merge/merge-run.ts';
+import type { BatchSource } from '../model/batch-source.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceSink } from '../model/trace-sink.ts';
 import { ClusterSimulation } from './cluster-simulation.ts';
 import { type ClusterTruth, trueTimeOf, truthLines } from './cluster-truth.ts';

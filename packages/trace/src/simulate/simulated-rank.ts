@@ -2,7 +2,7 @@
 //
 //   events ──► pending, by start ──cut──► whole │ open ──next cut──► close          batch = all that starts before the cut
 //
-// Cuts are as the collector makes them (packages/sdk/src/collector.ts): what runs across one is announced and closed later, the watermark
+// Cuts are as the collector makes them (packages/sdk/src/collect/collector.ts): what runs across one is announced and closed later, the watermark
 // stays 100 ms behind, and a batch that reaches back behind an earlier watermark (the clock was stepped back) says how far in `since`.
 //
 // Invariant: whoever cuts has given every event that starts before the cut. Lost things are counted, each where a real one is: what the

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { readSampled } from './sampled-detail.ts';
 import { tableHeader } from '../torch/table-header.ts';
+import { readSampled } from './sampled-detail.ts';
 
 const rank = (every: unknown, steps: unknown, recorded: unknown) =>
   new Map<string, unknown>([

@@ -2,8 +2,8 @@
 
 import { expect, it } from 'vitest';
 import { mergeRun } from '../merge/merge-run.ts';
-import { simulatedCluster } from '../simulate/simulated-cluster.ts';
 import type { TraceEvent, TraceSink } from '../model/trace-sink.ts';
+import { simulatedCluster } from '../simulate/simulated-cluster.ts';
 import { StepRangeSink, StepTimesSink } from './step-range.ts';
 import { StepSummarySink } from './step-summary.ts';
 

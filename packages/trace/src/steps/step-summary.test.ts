@@ -1,7 +1,7 @@
 import { type Nanos, nanos } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
-import { traceEvent, traceLane, traceProcess } from '../testing/trace-events.ts';
 import type { TraceEvent, TraceLane } from '../model/trace-sink.ts';
+import { traceEvent, traceLane, traceProcess } from '../testing/trace-events.ts';
 import { quantile, StepSummarySink, stepsMax } from './step-summary.ts';
 
 const lanes = new Map<number, TraceLane>();

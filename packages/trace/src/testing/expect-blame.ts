@@ -2,8 +2,8 @@ import { expect } from 'vitest';
 import type { Blame } from '../blame/blame.ts';
 import type { BlameWindow, RankStep } from '../blame/blame-window.ts';
 import { StepBlameSink } from '../blame/step-blame-sink.ts';
-import type { BatchSource } from '../model/batch-source.ts';
 import { mergeRun } from '../merge/merge-run.ts';
+import type { BatchSource } from '../model/batch-source.ts';
 import { ndtimelineBatches } from './ndtimeline-batches.ts';
 import { ndtimelineWindow } from './ndtimeline-window.ts';
 

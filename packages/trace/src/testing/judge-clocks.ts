@@ -4,9 +4,9 @@
 // The axis may begin anywhere, so every event says between which times it began; bounds hold where one time suits all of them.
 
 import { mergeRun } from '../merge/merge-run.ts';
+import type { TraceEvent, TraceHeader, TraceSink } from '../model/trace-sink.ts';
 import { simulatedCluster } from '../simulate/simulated-cluster.ts';
 import type { ClusterOptions } from '../simulate/simulation-options.ts';
-import type { TraceEvent, TraceHeader, TraceSink } from '../model/trace-sink.ts';
 
 export interface JudgedClocks {
   /** ns that some event is shown beyond its bound; 0: all bounds hold. */

@@ -2,15 +2,15 @@
 
 import { type Batch, nanos, rankTime } from '@ranktrace/protocol';
 import { ClockModel } from '../align/clock-model.ts';
-import { finish } from '../model/finish.ts';
-import type { BatchSource } from '../model/batch-source.ts';
 import { BatchMerger } from '../merge/merge-batches.ts';
 import { SourceSurvey } from '../merge/survey.ts';
-import { readKineto } from '../torch/kineto-reader.ts';
+import type { BatchSource } from '../model/batch-source.ts';
+import { finish } from '../model/finish.ts';
+import type { ProcessTotals, TraceEvent, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { findCollectives } from '../torch/kineto-collectives.ts';
+import { readKineto } from '../torch/kineto-reader.ts';
 import { kinetoSources } from '../torch/kineto-source.ts';
 import type { KinetoTable } from '../torch/kineto-table.ts';
-import type { ProcessTotals, TraceEvent, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 
 export type KinetoSource = BatchSource;
 

@@ -2,7 +2,12 @@
 //
 //   columns  dp_rank, stage, rank, step, optype, start_ts (s from the step's start), duration (s), seq_id, mc, mb_id, gmc
 
-import { type NdtimelineOp, type NdtimelineRecording, type NdtimelineWorker, ndtimelineMeetings } from '../ndtimeline/ndtimeline-recording.ts';
+import {
+  type NdtimelineOp,
+  type NdtimelineRecording,
+  type NdtimelineWorker,
+  ndtimelineMeetings,
+} from '../ndtimeline/ndtimeline-recording.ts';
 
 /** All steps in the text of a `trace-*.csv`, one after the other. */
 export function readNdtimeline(csv: string): NdtimelineRecording {

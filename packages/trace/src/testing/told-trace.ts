@@ -1,8 +1,8 @@
 // A Perfetto trace as tests look at it: everything that reading it tells a sink.
 
+import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane } from '../model/trace-sink.ts';
 import type { PerfettoSkipped } from '../perfetto/perfetto-events.ts';
 import { readPerfetto } from '../perfetto/perfetto-trace.ts';
-import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane } from '../model/trace-sink.ts';
 
 /** Everything a sink was told. */
 export interface ToldTrace {

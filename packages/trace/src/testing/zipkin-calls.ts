@@ -4,9 +4,9 @@ import { expect } from 'vitest';
 import { RpcSink, type RpcSummary } from '../analyse/rpcs.ts';
 import { mergeRun } from '../merge/merge-run.ts';
 import { teeSink } from '../model/tee-sink.ts';
+import type { TraceEvent, TraceHeader, TraceSink } from '../model/trace-sink.ts';
 import { readZipkin } from '../zipkin/zipkin-source.ts';
 import type { ZipkinSpan } from '../zipkin/zipkin-spans.ts';
-import type { TraceEvent, TraceHeader, TraceSink } from '../model/trace-sink.ts';
 
 const short = (id: string): string => id.replace(/^0+/, '').slice(0, 4);
 

@@ -6,8 +6,8 @@
 // As with spans, a finished block's values went to the level that fits its density, and to all above it.
 
 import { type CounterTile, type TileKey, tileWidth } from '@ranktrace/protocol';
-import type { TraceEvent, TraceLane } from '../model/trace-sink.ts';
 import { hasArguments, visitArguments } from '../model/event-arguments.ts';
+import type { TraceEvent, TraceLane } from '../model/trace-sink.ts';
 import type { BlockCache } from './block-cache.ts';
 import { BlockLog } from './block-log.ts';
 import { type CounterItem, CounterItems, counterTile } from './counter-tile.ts';

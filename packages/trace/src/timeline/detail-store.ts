@@ -8,8 +8,8 @@
 // Long texts (stacks, shapes, whole names) are written where they come first; later ones refer to that.
 // Invariant: memory holds one chunk, a number per chunk, the keys, and the long texts of late, up to `timelineTextCharsMax` characters.
 
-import { decodeUtf8 } from '../model/decode-utf8.ts';
 import { ByteBuffer } from '../model/byte-buffer.ts';
+import { decodeUtf8 } from '../model/decode-utf8.ts';
 import type { BlockStore } from './block-store.ts';
 import { timelineLimits } from './timeline-limits.ts';
 

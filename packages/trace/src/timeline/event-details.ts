@@ -1,12 +1,12 @@
 // All that is known of one event, in the order a person reads it, with its other sides.
 
 import type { EventDetails } from '@ranktrace/protocol';
+import { displayName, displayText } from '../model/shown-name.ts';
 import { CounterTrack } from './counter-track.ts';
 import type { Detail } from './detail-store.ts';
 import { boundAt, lengthOf, placeOf } from './event-place.ts';
 import type { IndexParts } from './index-parts.ts';
 import { partnersOf } from './partners.ts';
-import { displayName, displayText } from '../model/shown-name.ts';
 import { asyncBit, instantKind, kindMask, kindOf, pairBit } from './span-log.ts';
 import { SpanTrack } from './span-track.ts';
 import { timelineLimits } from './timeline-limits.ts';

@@ -8,8 +8,8 @@
 
 import { type SpanTile, type TileKey, tileWidth } from '@ranktrace/protocol';
 import { pairOf } from '../match/collective-kind.ts';
-import type { TraceEvent, TraceLane } from '../model/trace-sink.ts';
 import { hasArguments, visitArguments } from '../model/event-arguments.ts';
+import type { TraceEvent, TraceLane } from '../model/trace-sink.ts';
 import type { IndexParts } from './index-parts.ts';
 import { levelFor } from './level-grains.ts';
 import { Nesting } from './nesting.ts';

@@ -1,10 +1,10 @@
 // One line of a process as the page shows it: what spans and counters have in common.
 
 import type { Tile, TileKey, ViewTrack } from '@ranktrace/protocol';
+import { displayName } from '../model/shown-name.ts';
 import type { TraceEvent, TraceLane } from '../model/trace-sink.ts';
 import type { IndexParts } from './index-parts.ts';
 import type { ProcessTimeline } from './process-timeline.ts';
-import { displayName } from '../model/shown-name.ts';
 
 export abstract class TrackTimeline {
   /** Key: its position in `Timeline.tracks`. */

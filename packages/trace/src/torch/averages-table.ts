@@ -4,8 +4,8 @@
 // `xpu`, `privateuse1` mean the device, whichever it is.
 
 import { printable, printableLines } from '@ranktrace/protocol';
-import type { FunctionAverage } from './function-averages.ts';
 import { TraceError } from '../model/errors.ts';
+import type { FunctionAverage } from './function-averages.ts';
 import { formatMemory, formatShare, formatTime, toFixedEven } from './torch-formats.ts';
 
 /** A row of the table: of key averages, or a function event. */

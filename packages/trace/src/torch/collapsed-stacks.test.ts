@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { TraceError } from '../model/errors.ts';
-import { readKineto } from './kineto-reader.ts';
 import { collapsedStacks } from './collapsed-stacks.ts';
 import { functionEvents } from './function-events.ts';
+import { readKineto } from './kineto-reader.ts';
 
 const eventsOf = (traceEvents: readonly object[]) => functionEvents(readKineto(new TextEncoder().encode(JSON.stringify({ traceEvents }))));
 

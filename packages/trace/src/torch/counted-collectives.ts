@@ -12,9 +12,9 @@
 // Invariant: what is not believed is a span of its rank as any other, and is told of; it moves no clock.
 
 import { nanosPerMs } from '@ranktrace/protocol';
-import { limits } from '../model/limits.ts';
 import { isBarrierLike, pairOf } from '../match/collective-kind.ts';
 import { isCounted } from '../match/collective-number.ts';
+import { limits } from '../model/limits.ts';
 import type { KinetoWindow } from './kineto-source-window.ts';
 
 /** One process's windows. */

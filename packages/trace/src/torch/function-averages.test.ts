@@ -3,10 +3,10 @@
 import { readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
-import { readKineto } from './kineto-reader.ts';
 import { averagesTable } from './averages-table.ts';
 import { type FunctionAverage, functionAverages, totalAverage } from './function-averages.ts';
 import { functionEvents } from './function-events.ts';
+import { readKineto } from './kineto-reader.ts';
 
 const reference = new URL('../../../../test/data/kineto/torch-reference/', import.meta.url);
 const cases = ['bmm_nested', 'conv_train', 'mask_indices'];

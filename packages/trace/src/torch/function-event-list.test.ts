@@ -1,13 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
-import { readKineto } from './kineto-reader.ts';
 import { expectFamily, expectSums } from '../testing/expect-function-events.ts';
 import { gpuJob } from '../testing/gpu-job.ts';
 import { averagesTable } from './averages-table.ts';
 import { functionAverages } from './function-averages.ts';
 import { type FunctionEvent, functionEventList } from './function-event-list.ts';
 import { functionEvents } from './function-events.ts';
+import { readKineto } from './kineto-reader.ts';
 
 const reference = new URL('../../../../test/data/kineto/torch-reference/', import.meta.url);
 const torchFile = (name: string): Uint8Array => gunzipSync(readFileSync(new URL(`${name}.pt.trace.json.gz`, reference)));

@@ -4,9 +4,9 @@
 // Invariant: an event is one object: `event.cpuChildren[0].cpuParent === event`.
 // Events that were folded into the one around them are not listed, as in torch.
 
-import type { KinetoTable } from './kineto-table.ts';
 import { framesOf, shapesOf } from './function-averages.ts';
 import { aggregateName, type FunctionEvents } from './function-events.ts';
+import type { KinetoTable } from './kineto-table.ts';
 
 /** Work of a device that an op started; `duration` in µs. */
 export interface FunctionEventKernel {

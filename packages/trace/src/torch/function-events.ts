@@ -18,11 +18,11 @@
 // Exact ns would be nearer the truth by less than 1 ns an event, but an average such as 1.1145 µs would then print as 1.115, not 1.114.
 // Invariant: the table is not changed. One sort, then every pass is linear but for the search of an op's last allocation.
 
+import { sortByTime } from '../model/sort-by-time.ts';
+import { functionFlops, opsWithFlops } from './function-flops.ts';
 import { annotationCategories, deviceCategories, indexesOf } from './kineto-categories.ts';
 import type { KinetoTable } from './kineto-table.ts';
-import { functionFlops, opsWithFlops } from './function-flops.ts';
 import { elapsedMicros, LaunchedWork } from './launched-work.ts';
-import { sortByTime } from '../model/sort-by-time.ts';
 
 /** Names that torch leaves out: what the profiler itself does, and what would be noise. */
 const leftOut: ReadonlySet<string> = new Set([

@@ -2,8 +2,8 @@ import { nanos, traceTime } from '@ranktrace/protocol';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Lanes } from '../model/lanes.ts';
-import { traceEvent, traceLane } from '../testing/trace-events.ts';
 import type { TraceEvent, TraceLane } from '../model/trace-sink.ts';
+import { traceEvent, traceLane } from '../testing/trace-events.ts';
 import { KeyAveragesSink } from './key-averages.ts';
 
 const laneOf = (index: number): TraceLane => traceLane({ index, name: `lane ${index}`, tid: index });

@@ -4,12 +4,12 @@ import { nanos, type TableName, traceTime } from '@ranktrace/protocol';
 import { describe, expect, test } from 'vitest';
 import type { ClockSample } from '../align/clock-evidence.ts';
 import type { BatchSource } from '../model/batch-source.ts';
-import { traceEvent, traceHeader, traceLane, traceProcess } from '../testing/trace-events.ts';
 import type { TraceEvent } from '../model/trace-sink.ts';
-import { kinetoWriter, type RecordedClock } from './kineto-writer.ts';
+import { traceEvent, traceHeader, traceLane, traceProcess } from '../testing/trace-events.ts';
 import { KinetoReader } from './kineto-reader.ts';
 import { kinetoSources } from './kineto-source.ts';
 import type { KinetoTable } from './kineto-table.ts';
+import { kinetoWriter, type RecordedClock } from './kineto-writer.ts';
 
 const unixEpoch = 1_795_000_000_123_456_789n;
 const process = traceProcess({ rank: 1, incarnation: 'life-1', host: 'boot-a', hostName: 'node-a', pid: 4242 });

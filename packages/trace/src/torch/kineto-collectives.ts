@@ -19,10 +19,10 @@
 // Invariant: an event is at most one collective; a kernel and its annotations are never both.
 // Invariant: what cannot be matched (a send whose other side is unknown, a group of them in one kernel) stays a span.
 
-import { sortByTime } from '../model/sort-by-time.ts';
-import { limits } from '../model/limits.ts';
 import { collectiveKind } from '../match/collective-kind.ts';
 import { fromEnd, repetition, repetitionsMax, windowStep } from '../match/collective-number.ts';
+import { limits } from '../model/limits.ts';
+import { sortByTime } from '../model/sort-by-time.ts';
 import { indexesOf, kernelCategories } from './kineto-categories.ts';
 import { ColumnTable, type KinetoTable } from './kineto-table.ts';
 

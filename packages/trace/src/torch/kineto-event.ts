@@ -2,13 +2,13 @@
 //
 // Invariant: a field of the wrong type counts as not there; an event that then has no name, process or time is counted, never guessed.
 
-import { limits } from '../model/limits.ts';
 import { type JsonScanner, json } from '../model/json-scanner.ts';
+import { limits } from '../model/limits.ts';
+import { StringTable } from '../model/string-table.ts';
 import { CommunicationFields } from './kineto-communication.ts';
 import { argumentFields, eventFields, type Field, ownColumn } from './kineto-event-fields.ts';
 import { OtherArguments } from './kineto-other-arguments.ts';
 import type { KinetoTable } from './kineto-table.ts';
-import { StringTable } from '../model/string-table.ts';
 
 const phase = { complete: 0x58, instant: 0x69, oldInstant: 0x49, flowStart: 0x73, flowEnd: 0x66, metadata: 0x4d, counter: 0x43 } as const;
 

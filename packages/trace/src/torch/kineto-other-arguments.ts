@@ -1,9 +1,9 @@
 // Arguments that no column holds, as the file has them: the members' bytes, one behind the other, kept once per distinct text. Kernels of
 // one name and shape share theirs, so a million of them are a few thousand texts.
 
-import { limits } from '../model/limits.ts';
 import { decodeUtf8 } from '../model/decode-utf8.ts';
 import { json } from '../model/json-scanner.ts';
+import { limits } from '../model/limits.ts';
 import type { KinetoTable } from './kineto-table.ts';
 
 export class OtherArguments {

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { TraceError } from '../model/errors.ts';
 import { decodeUtf8 } from '../model/decode-utf8.ts';
+import { TraceError } from '../model/errors.ts';
 import { KinetoReader, readKineto } from './kineto-reader.ts';
 import type { KinetoTable } from './kineto-table.ts';
 

@@ -6,13 +6,13 @@
 // Invariant: any bytes give a table or a TraceError, in O(bytes) time and in memory for the columns and one value.
 // Invariant: a unit changes the table after its last byte was seen, so reading it again after `moreWanted` does nothing twice.
 
-import { TraceError } from '../model/errors.ts';
-import { limits } from '../model/limits.ts';
 import { decodeUtf8 } from '../model/decode-utf8.ts';
+import { TraceError } from '../model/errors.ts';
 import { JsonScanner, json, moreWanted } from '../model/json-scanner.ts';
+import { limits } from '../model/limits.ts';
+import { parsedBytesPerByte, type ReadBudget, textBytes } from '../model/read-budget.ts';
 import { KinetoEvent } from './kineto-event.ts';
 import { KinetoTable } from './kineto-table.ts';
-import { parsedBytesPerByte, type ReadBudget, textBytes } from '../model/read-budget.ts';
 
 type State =
   | 'start'

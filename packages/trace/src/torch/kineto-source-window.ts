@@ -5,8 +5,8 @@
 //
 // Invariant: an event is exactly one of span, step and collective.
 
-import { sortByTime } from '../model/sort-by-time.ts';
 import { isCounted } from '../match/collective-number.ts';
+import { sortByTime } from '../model/sort-by-time.ts';
 import { findCollectives, type KinetoCollectives } from './kineto-collectives.ts';
 import { KinetoSteps } from './kineto-source-steps.ts';
 import type { KinetoTable } from './kineto-table.ts';

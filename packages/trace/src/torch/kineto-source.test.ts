@@ -17,8 +17,8 @@ import {
   sourceOfKineto as sourceOf,
   tableOfKineto,
 } from '../testing/merged-kineto.ts';
-import { readKineto } from './kineto-reader.ts';
 import { findCollectives } from './kineto-collectives.ts';
+import { readKineto } from './kineto-reader.ts';
 import { kinetoExtent, kinetoSources } from './kineto-source.ts';
 import type { KinetoTable } from './kineto-table.ts';
 

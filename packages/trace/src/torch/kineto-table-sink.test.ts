@@ -2,12 +2,12 @@
 
 import { nanos, traceTime } from '@ranktrace/protocol';
 import { describe, expect, test } from 'vitest';
-import type { KinetoTable } from './kineto-table.ts';
-import { traceEvent, traceHeader, traceLane, traceProcess } from '../testing/trace-events.ts';
 import type { TraceEvent, TraceLane, TraceProcess } from '../model/trace-sink.ts';
+import { traceEvent, traceHeader, traceLane, traceProcess } from '../testing/trace-events.ts';
 import { averagesTable } from './averages-table.ts';
 import { functionAverages } from './function-averages.ts';
 import { functionEvents } from './function-events.ts';
+import type { KinetoTable } from './kineto-table.ts';
 import { type KinetoTableOptions, KinetoTableSink } from './kineto-table-sink.ts';
 
 const processOf = (index: number, rank: number, incarnation: string): TraceProcess =>

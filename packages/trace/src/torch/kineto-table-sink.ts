@@ -8,9 +8,9 @@
 //
 // Times are ns from `origin` (rank-recording.ts), which is also where the profiler "started": torch counts its doubles from there.
 
-import { KinetoTable } from './kineto-table.ts';
 import type { ReadBudget } from '../model/read-budget.ts';
 import type { TraceEvent, TraceHeader, TraceProcess } from '../model/trace-sink.ts';
+import { KinetoTable } from './kineto-table.ts';
 import { RankRecording, type RecordedSpan, type RecordedTrack, type RecordingWindow } from './rank-recording.ts';
 
 export interface KinetoTableOptions extends RecordingWindow {

@@ -5,14 +5,14 @@ import { readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import { nanos, traceTime } from '@ranktrace/protocol';
 import { describe, expect, test } from 'vitest';
+import { TraceError } from '../model/errors.ts';
+import type { TraceEvent, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
+import { droppedCounts, eventCounts, processTotals, traceEvent, traceHeader, traceLane, traceProcess } from '../testing/trace-events.ts';
 import { functionAverages, totalAverage } from './function-averages.ts';
 import { functionEventList } from './function-event-list.ts';
 import { functionEvents } from './function-events.ts';
-import { KinetoTableSink } from './kineto-table-sink.ts';
-import { TraceError } from '../model/errors.ts';
 import { readKineto } from './kineto-reader.ts';
-import { droppedCounts, eventCounts, processTotals, traceEvent, traceHeader, traceLane, traceProcess } from '../testing/trace-events.ts';
-import type { TraceEvent, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
+import { KinetoTableSink } from './kineto-table-sink.ts';
 import { type KinetoWriterOptions, kinetoWriter } from './kineto-writer.ts';
 
 const unixEpoch = 1_795_000_000_123_456_789n;

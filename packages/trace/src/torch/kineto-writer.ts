@@ -17,12 +17,12 @@
 // JSON has no NaN: numbers that are not finite become their names, counters of such a value are left out and counted.
 
 import type { ClockSample } from '../align/clock-evidence.ts';
-import { RankRecording, type RecordedSpan, type RecordedTrack, type RecordingWindow } from './rank-recording.ts';
-import { TraceError } from '../model/errors.ts';
 import { pairOf } from '../match/collective-kind.ts';
-import type { ProcessTotals, TraceEvent, TraceHeader, TraceProcess, TraceSink, WriteBytes } from '../model/trace-sink.ts';
+import { TraceError } from '../model/errors.ts';
 import { JsonBuffer, wellFormedJson } from '../model/json-buffer.ts';
+import type { ProcessTotals, TraceEvent, TraceHeader, TraceProcess, TraceSink, WriteBytes } from '../model/trace-sink.ts';
 import { processNames } from '../write/process-names.ts';
+import { RankRecording, type RecordedSpan, type RecordedTrack, type RecordingWindow } from './rank-recording.ts';
 
 /** The clock that a rank's times are of. */
 export interface RecordedClock {

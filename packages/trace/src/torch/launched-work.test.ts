@@ -1,12 +1,12 @@
 // Which op a kernel is charged to, in files of every year.
 
 import { describe, expect, test } from 'vitest';
-import { readKineto } from './kineto-reader.ts';
 import { deviceTimes } from '../testing/device-times.ts';
 import { gpuJob } from '../testing/gpu-job.ts';
 import type { KinetoVintage } from '../testing/kineto-text.ts';
 import { functionAverages } from './function-averages.ts';
 import { functionEvents } from './function-events.ts';
+import { readKineto } from './kineto-reader.ts';
 
 const averagesOf = (text: string) => functionAverages(functionEvents(readKineto(new TextEncoder().encode(text))));
 const averagesOfEvents = (traceEvents: readonly object[]) => averagesOf(JSON.stringify({ traceEvents }));

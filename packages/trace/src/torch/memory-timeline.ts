@@ -12,8 +12,8 @@
 // Where torch infers a buffer's category from the data flow of Python objects, it is told here; without a word it is TEMPORARY.
 // Invariant: sizes of a category never fall below 0, and a life takes away what it added.
 
-import type { KinetoTable } from './kineto-table.ts';
 import { sortByTime } from '../model/sort-by-time.ts';
+import type { KinetoTable } from './kineto-table.ts';
 
 /** torch's categories in the order of its files; `UNKNOWN` is its None. */
 export const memoryCategories = [

@@ -13,9 +13,9 @@
 // Invariant: times are whole ns; what is no number is counted (`outOfRange`), never written.
 
 import { collectionsSuffix } from '@ranktrace/protocol';
+import { wellFormedJson } from '../model/json-buffer.ts';
 import { isCollectionsOf, isOverflowOf } from '../model/lanes.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
-import { wellFormedJson } from '../model/json-buffer.ts';
 
 /** Which part of a run is wanted. */
 export interface RecordingWindow {

@@ -1,7 +1,7 @@
 // What a table says of itself: what its times mean, and of how many steps it is.
 
-import { opTimesText } from './op-times.ts';
 import { sampledText } from '../steps/sampled-detail.ts';
+import { opTimesText } from './op-times.ts';
 
 /** Lines to stand above a table of ranks with these metadata, which come from outside; undefined where it shows all that it looks like. */
 export function tableHeader(...ranks: readonly ReadonlyMap<string, unknown>[]): string | undefined {

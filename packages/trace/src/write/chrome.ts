@@ -15,9 +15,9 @@
 // Counter values that are no finite number cannot stand in JSON: left out, counted as `countersNotFinite`;
 // so are events whose time is no number, as `outOfRange`.
 
-import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink, WriteBytes } from '../model/trace-sink.ts';
 import { type ArgumentVisitor, hasArguments, visitArguments } from '../model/event-arguments.ts';
 import { JsonBuffer, wellFormedJson } from '../model/json-buffer.ts';
+import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink, WriteBytes } from '../model/trace-sink.ts';
 import { alignmentText, LaneOrder, laneName, processNames } from './process-names.ts';
 
 const flowsMax = 65_536;

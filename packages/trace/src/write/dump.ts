@@ -15,6 +15,8 @@
 // line is always one line. Category, arguments and flow stand only where there are some.
 
 import { nanosPerMs, nanosPerSecond, printableJson } from '@ranktrace/protocol';
+import { ByteBuffer } from '../model/byte-buffer.ts';
+import { type ArgumentVisitor, hasArguments, visitArguments } from '../model/event-arguments.ts';
 import type {
   ProcessPlace,
   ProcessTotals,
@@ -25,8 +27,6 @@ import type {
   TraceSink,
   WriteBytes,
 } from '../model/trace-sink.ts';
-import { ByteBuffer } from '../model/byte-buffer.ts';
-import { type ArgumentVisitor, hasArguments, visitArguments } from '../model/event-arguments.ts';
 import { alignmentText, countRestarts } from './process-names.ts';
 
 /** A sink that writes readable text. Chunks of about 256 KiB; the last one at `end`. */

@@ -1,6 +1,8 @@
 import { nanos, traceTime } from '@ranktrace/protocol';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { TraceEvent, TraceLane, TraceSink, WriteBytes } from '../model/trace-sink.ts';
+import { perfettoWriter } from '../perfetto/perfetto-writer.ts';
 import {
   droppedCounts,
   eventCounts,
@@ -11,10 +13,8 @@ import {
   traceLane,
   traceProcess,
 } from '../testing/trace-events.ts';
-import type { TraceEvent, TraceLane, TraceSink, WriteBytes } from '../model/trace-sink.ts';
 import { chromeWriter } from './chrome.ts';
 import { dumpWriter } from './dump.ts';
-import { perfettoWriter } from '../perfetto/perfetto-writer.ts';
 
 const process = traceProcess({
   ...{ rank: 3, incarnation: 'a-1', hostName: 'host-a', pid: 4242 },

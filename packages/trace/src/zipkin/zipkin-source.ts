@@ -18,8 +18,8 @@ import {
   type TableName,
   tableNames,
 } from '@ranktrace/protocol';
-import { limits } from '../model/limits.ts';
 import type { BatchSource } from '../model/batch-source.ts';
+import { limits } from '../model/limits.ts';
 import { ReadBudget } from '../model/read-budget.ts';
 import { readZipkinSpans, type ZipkinSpan } from './zipkin-spans.ts';
 

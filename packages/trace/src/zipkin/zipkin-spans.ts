@@ -10,10 +10,10 @@
 // Invariant: any bytes give spans or a TraceError; a span that makes no sense is skipped and counted.
 
 import { limits as protocolLimits } from '@ranktrace/protocol';
-import { TraceError } from '../model/errors.ts';
-import { limits } from '../model/limits.ts';
 import { decodeUtf8 } from '../model/decode-utf8.ts';
+import { TraceError } from '../model/errors.ts';
 import { json } from '../model/json-scanner.ts';
+import { limits } from '../model/limits.ts';
 import { ReadBudget } from '../model/read-budget.ts';
 
 export interface ZipkinSpan {

@@ -5,14 +5,14 @@
 import type { AreaTable } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { useId, useMemo, useState } from 'preact/hooks';
-import { AnswerState } from '../answer-state.tsx';
-import { type Column, DataTable } from '../data-table.tsx';
-import { formatCount, formatDuration, formatMany, formatNumber } from '../format.ts';
+import { AnswerState } from '../client/answer-state.tsx';
+import type { RunClient } from '../client/run-client.ts';
+import { type Answer, useAnswer } from '../client/use-answer.ts';
+import { type Column, DataTable } from '../controls/data-table.tsx';
+import { formatCount, formatDuration, formatMany, formatNumber } from '../controls/format.ts';
+import { wordFilter } from '../controls/sort-rows.ts';
 import { binRange } from '../overview/step-bins.ts';
 import type { FollowedOverview, StepRange } from '../overview/use-overview.ts';
-import type { RunClient } from '../run-client.ts';
-import { wordFilter } from '../sort-rows.ts';
-import { type Answer, useAnswer } from '../use-answer.ts';
 import { DifferenceText } from './difference-text.tsx';
 import { type NamePair, pairNames, stepsOfRanks } from './differences.ts';
 

@@ -3,10 +3,10 @@
 import type { Overview } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
-import { formatCount, formatDuration, formatMany } from '../format.ts';
+import type { JumpTarget } from '../client/view-state.ts';
+import { formatCount, formatDuration, formatMany } from '../controls/format.ts';
+import { formatMoreTime } from '../controls/signed.ts';
 import { PhaseBar, PhaseLegend } from '../overview/phase-bars.tsx';
-import { formatMoreTime } from '../signed.ts';
-import type { JumpTarget } from '../view-state.ts';
 import { DifferenceText } from './difference-text.tsx';
 import { pairPhases, type RankPair } from './differences.ts';
 

@@ -3,11 +3,11 @@
 import type { Overview } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { useMemo } from 'preact/hooks';
+import type { JumpTarget } from '../client/view-state.ts';
+import { formatMorePart } from '../controls/signed.ts';
 import { binOfStep, binRange } from '../overview/step-bins.ts';
 import { StepChart } from '../overview/step-chart.tsx';
 import type { StepRange } from '../overview/use-overview.ts';
-import { formatMorePart } from '../signed.ts';
-import type { JumpTarget } from '../view-state.ts';
 import { alignSteps, differenceOf } from './differences.ts';
 
 export interface ComparedStepsProps {

@@ -2,7 +2,7 @@
 
 import type { Overview } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
-import { formatCount, formatDuration } from '../format.ts';
+import { formatCount, formatDuration } from '../controls/format.ts';
 import { DifferenceText } from './difference-text.tsx';
 import { differenceOf } from './differences.ts';
 

@@ -1,7 +1,7 @@
 // A difference of two times for a person: how much, what part, and by sign and colour whether that is worse.
 
 import type { JSX } from 'preact';
-import { formatMorePart, formatMoreTime } from '../signed.ts';
+import { formatMorePart, formatMoreTime } from '../controls/signed.ts';
 import { type Difference, verdictOf } from './differences.ts';
 
 const signs = { slower: '▲', faster: '▼', same: '' } as const;

@@ -3,7 +3,7 @@
 import type { ViewFinding } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { formatCount, formatDuration } from '../format.ts';
+import { formatCount, formatDuration } from '../controls/format.ts';
 import './findings-list.css';
 
 export interface FindingsListProps {

@@ -1,7 +1,7 @@
 // The sentences of the headline that figures make: what the ranks that it names cost, and who is waited for. They say what the panels show, so they
 // never contradict one: where the findings and the waiting point at different ranks, both are told.
 
-import { formatCount, formatDuration, formatPercent } from '../format.ts';
+import { formatCount, formatDuration, formatPercent } from '../controls/format.ts';
 import type { Headline, HeadlineWaiting } from './slow-ranks.ts';
 import { stepsText } from './step-bins.ts';
 

@@ -4,12 +4,12 @@
 import type { Overview, OverviewRank } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { cssColour, cssRgb } from '../css-colours.ts';
-import { type Column, DataTable } from '../data-table.tsx';
-import { formatCount, formatDuration, formatMany, formatPercent } from '../format.ts';
-import { formatMorePart } from '../signed.ts';
-import { useTheme } from '../theme.ts';
-import { useWidth } from '../use-width.ts';
+import { type Column, DataTable } from '../controls/data-table.tsx';
+import { formatCount, formatDuration, formatMany, formatPercent } from '../controls/format.ts';
+import { formatMorePart } from '../controls/signed.ts';
+import { useTheme } from '../controls/theme.ts';
+import { useWidth } from '../controls/use-width.ts';
+import { cssColour, cssRgb } from './css-colours.ts';
 import {
   deviationsOf,
   type HeatBaseline,

@@ -11,22 +11,22 @@
 import type { Overview, OverviewRank, RunModel, ViewFinding } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { useMemo, useRef, useState } from 'preact/hooks';
-import { formatCount, formatDuration, formatPercent, formatRanks } from '../format.ts';
-import { comparedText, noStepsText, readingText } from '../reading.ts';
-import type { RunClient } from '../run-client.ts';
-import { useIsPartial } from '../use-reading.ts';
-import { useWidth } from '../use-width.ts';
-import { jump, type ViewState } from '../view-state.ts';
+import type { RunClient } from '../client/run-client.ts';
+import { jump, type ViewState } from '../client/view-state.ts';
+import { formatCount, formatDuration, formatPercent, formatRanks } from '../controls/format.ts';
+import { useWidth } from '../controls/use-width.ts';
 import { Card } from './card.tsx';
 import { FindingsList } from './findings-list.tsx';
 import { costText, nobodyText, waitingText } from './headline-text.ts';
 import { HeatMap } from './heat-map.tsx';
 import { PhaseBars } from './phase-bars.tsx';
 import { RankTable } from './rank-table.tsx';
+import { comparedText, noStepsText, readingText } from './reading.ts';
 import { type Headline, headlineOf, rankPhases } from './slow-ranks.ts';
 import { binRange, binsFor, lastStepOf, slowestRankIn, stepsText } from './step-bins.ts';
 import { type ChartLine, StepChart } from './step-chart.tsx';
 import { type StepRange, useOverview } from './use-overview.ts';
+import { useIsPartial } from './use-reading.ts';
 import { WaitingList } from './waiting-list.tsx';
 import './overview.css';
 

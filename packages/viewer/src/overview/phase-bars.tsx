@@ -8,8 +8,8 @@
 import type { Overview } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
-import { formatCount, formatDuration, formatMany } from '../format.ts';
-import { formatMoreTime } from '../signed.ts';
+import { formatCount, formatDuration, formatMany } from '../controls/format.ts';
+import { formatMoreTime } from '../controls/signed.ts';
 import { isWaitingPhase, phaseMedians, type RankPhases, rankPhases } from './slow-ranks.ts';
 import './phase-bars.css';
 

@@ -3,10 +3,10 @@
 import type { Overview, OverviewRank, RunModel, ViewProcess } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { useId, useMemo, useState } from 'preact/hooks';
-import { type Column, DataTable } from '../data-table.tsx';
-import { formatBound, formatCount, formatDuration, formatMany } from '../format.ts';
-import { formatMorePart } from '../signed.ts';
-import { rankFilter, wordFilter } from '../sort-rows.ts';
+import { type Column, DataTable } from '../controls/data-table.tsx';
+import { formatBound, formatCount, formatDuration, formatMany } from '../controls/format.ts';
+import { formatMorePart } from '../controls/signed.ts';
+import { rankFilter, wordFilter } from '../controls/sort-rows.ts';
 import { medianOf } from './slow-ranks.ts';
 import './rank-table.css';
 

@@ -7,12 +7,12 @@ import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
-import { cssColour } from '../css-colours.ts';
-import { type Column, DataTable } from '../data-table.tsx';
-import { formatDuration } from '../format.ts';
-import { useTheme } from '../theme.ts';
-import { useWidth } from '../use-width.ts';
+import { type Column, DataTable } from '../controls/data-table.tsx';
+import { formatDuration } from '../controls/format.ts';
+import { useTheme } from '../controls/theme.ts';
+import { useWidth } from '../controls/use-width.ts';
 import { chartRange } from './chart-range.ts';
+import { cssColour } from './css-colours.ts';
 import './step-chart.css';
 
 /** Pixels left of the first step and right of the last, here and in the heat map. */

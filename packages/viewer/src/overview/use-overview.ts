@@ -3,9 +3,9 @@
 import { effect } from '@preact/signals';
 import type { Overview } from '@ranktrace/protocol';
 import { useEffect, useState } from 'preact/hooks';
-import { ConnectionLost } from '../connection.ts';
-import { pageTimers, Refresher } from '../refresh.ts';
-import type { RunClient } from '../run-client.ts';
+import { ConnectionLost } from '../client/connection.ts';
+import { pageTimers, Refresher } from '../client/refresh.ts';
+import type { RunClient } from '../client/run-client.ts';
 
 /** Steps to look at, both ends in it; undefined ends: all there are. */
 export interface StepRange {

@@ -3,7 +3,7 @@
 import type { Overview } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { formatCount, formatDuration, formatPercent } from '../format.ts';
+import { formatCount, formatDuration, formatPercent } from '../controls/format.ts';
 import './waiting-list.css';
 
 export interface WaitingListProps {

@@ -2,7 +2,7 @@
 //
 // Order: pixels, grid, texts, searched-for dimming is in the pixels already, arrows, selection, marked area, ruler, cursor.
 
-import { formatTime } from '../format.ts';
+import { formatTime } from '../controls/format.ts';
 import { drawClockMarks } from './clock-mark-painter.ts';
 import { cutText } from './cut-text.ts';
 import { type Frame, type FramePainter, pinnedBottom, rulerHeight } from './frame-painter.ts';

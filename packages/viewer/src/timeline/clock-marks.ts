@@ -7,7 +7,7 @@
 // Invariant: stretches of all ranks together neither overlap nor touch, and are in order of time.
 
 import type { RunModel, ViewAlignment } from '@ranktrace/protocol';
-import { formatCount, formatDuration, formatMany, formatRanks } from '../format.ts';
+import { formatCount, formatDuration, formatMany, formatRanks } from '../controls/format.ts';
 
 /** Time in which events of some ranks are shifted, by at most `most` ns. */
 export interface ShiftedStretch {

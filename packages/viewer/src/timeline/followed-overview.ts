@@ -8,9 +8,9 @@
 
 import { type ReadonlySignal, type Signal, signal } from '@preact/signals';
 import type { Overview, RunModel } from '@ranktrace/protocol';
+import { pageTimers, Refresher, type Timers } from '../client/refresh.ts';
+import type { RunClient } from '../client/run-client.ts';
 import { binsFor } from '../overview/step-bins.ts';
-import { pageTimers, Refresher, type Timers } from '../refresh.ts';
-import type { RunClient } from '../run-client.ts';
 import { type Band, bandOf } from './outliers.ts';
 import type { Row } from './rows.ts';
 

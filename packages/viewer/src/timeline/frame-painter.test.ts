@@ -2,12 +2,12 @@ import type { CounterTile, Tile, TileKey } from '@ranktrace/protocol';
 import { expect, test } from 'vitest';
 import { type FixtureItem, spanTile } from '../testing/span-tile.ts';
 import { modelOf, viewProcess } from '../testing/view-model.ts';
-import { TileCache } from '../tile-cache.ts';
 import { fillColumns } from './counter-columns.ts';
 import { type Frame, FramePainter, levelOf, rulerHeight } from './frame-painter.ts';
 import { NameColourTable } from './name-colours.ts';
 import { colourOf, palettes } from './palette.ts';
 import { layOut } from './rows.ts';
+import { TileCache } from './tile-cache.ts';
 
 const palette = palettes.light;
 const names = ['a', 'b', 'forward', 'ProfilerStep#3', 'c', 'backward'];

@@ -11,7 +11,6 @@
 // Invariant: what it costs depends on the pixels and the tiles that are visible, not on how many rows or events the run has.
 
 import { type CounterTile, type SpanTile, tileWidth, type ViewProcess, type ViewTrack } from '@ranktrace/protocol';
-import type { Part, TileCache, TrackState } from '../tile-cache.ts';
 import { emptyColumns, fillColumns } from './counter-columns.ts';
 import { FrameTexts, LineSink } from './frame-texts.ts';
 import type { Band } from './outliers.ts';
@@ -19,6 +18,7 @@ import type { Palette } from './palette.ts';
 import { Pixels } from './pixels.ts';
 import { type Layout, lineHeight, type Row, rowsBetween } from './rows.ts';
 import { type LineColours, linesOf, paintLine } from './span-line.ts';
+import type { Part, TileCache, TrackState } from './tile-cache.ts';
 import { lengthOf, type TimeWindow } from './viewport.ts';
 
 export interface Frame {

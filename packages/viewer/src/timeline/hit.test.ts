@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { type FixtureItem, spanTile } from '../testing/span-tile.ts';
-import type { Entry, Part } from '../tile-cache.ts';
 import { itemAt, itemBeside, itemOver, valueAt } from './hit.ts';
+import type { Entry, Part } from './tile-cache.ts';
 
 const entry = (tile: Entry['tile']): Entry => ({
   tile,

@@ -1,8 +1,8 @@
 // What lies under a pixel, and what lies beside a span: on tiles, without a picture.
 
 import { itemKinds, openBit, type SpanTile } from '@ranktrace/protocol';
-import type { Part } from '../tile-cache.ts';
 import { firstEndingAfter, linesOf, overlapMax } from './span-line.ts';
+import type { Part } from './tile-cache.ts';
 
 /** An item of a tile, as much as the tile tells. */
 export interface Item {

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import type { Connection } from '../connection.ts';
-import { RunClient } from '../run-client.ts';
-import { createViewState } from '../view-state.ts';
+import type { Connection } from '../client/connection.ts';
+import { RunClient } from '../client/run-client.ts';
+import { createViewState } from '../client/view-state.ts';
 import { KeptSessions } from './kept-sessions.ts';
 
 /** A line on which nothing is ever answered. */

@@ -1,7 +1,7 @@
 // The timeline of a run for as long as the run is looked at: going to another page and back finds its tiles, its rows and its place as they were.
 
-import type { RunClient } from '../run-client.ts';
-import type { ViewState } from '../view-state.ts';
+import type { RunClient } from '../client/run-client.ts';
+import type { ViewState } from '../client/view-state.ts';
 import { TimelineSession } from './session.ts';
 
 export class KeptSessions {

@@ -5,7 +5,7 @@ import { effect } from '@preact/signals';
 import type { Overview } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
-import { useTheme } from '../theme.ts';
+import { useTheme } from '../controls/theme.ts';
 import { drawClockMarks, markReachPx } from './clock-mark-painter.ts';
 import { marksAt } from './clock-marks.ts';
 import { palettes } from './palette.ts';

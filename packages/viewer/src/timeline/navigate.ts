@@ -3,7 +3,7 @@
 
 import { batch } from '@preact/signals';
 import type { EventPlace } from '@ranktrace/protocol';
-import { type JumpTarget, showRange } from '../view-state.ts';
+import { type JumpTarget, showRange } from '../client/view-state.ts';
 import { pinnedBottom } from './frame-painter.ts';
 import { type Item, itemBeside, itemOver } from './hit.ts';
 import { lineHeight, type Row, ranksOpenMax } from './rows.ts';

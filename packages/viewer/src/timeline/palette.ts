@@ -3,7 +3,7 @@
 //
 // A pixel is 0xAABBGGRR: the byte order of ImageData on the little-endian machines that browsers run on.
 
-import type { ThemeName } from '../theme.ts';
+import type { ThemeName } from '../controls/theme.ts';
 
 export interface Palette {
   /** Colours of names, as pixels. */

@@ -4,7 +4,7 @@
 import { type ReadonlySignal, useComputed, useSignal } from '@preact/signals';
 import type { ViewProcess } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
-import { formatBound, formatDuration, formatMany, formatRanks, formatValue } from '../format.ts';
+import { formatBound, formatDuration, formatMany, formatRanks, formatValue } from '../controls/format.ts';
 import { movedOrder, type Row, rowsBetween } from './rows.ts';
 import type { TimelineSession } from './session.ts';
 

@@ -10,8 +10,8 @@
 // Invariant: rows lie one under the other without overlap, in order of `top`; pinned rows are laid out for themselves, from 0.
 
 import type { RunModel, ViewProcess, ViewTrack } from '@ranktrace/protocol';
-import { formatCount, formatMany } from '../format.ts';
-import type { Grouping } from '../view-state.ts';
+import type { Grouping } from '../client/view-state.ts';
+import { formatCount, formatMany } from '../controls/format.ts';
 import type { Representative } from './outliers.ts';
 
 export type RowKind = 'group' | 'rank' | 'rest' | 'track' | 'counters' | 'counter';

@@ -2,7 +2,7 @@
 //
 // Times are shown since the run's zero: trace time 0, or the trace's begin where that lies far from it (a recording whose clock began at boot).
 
-import { formatTime } from '../format.ts';
+import { formatTime } from '../controls/format.ts';
 import type { TimeWindow } from './viewport.ts';
 
 export interface Tick {

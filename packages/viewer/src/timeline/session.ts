@@ -19,9 +19,8 @@ import {
   type ViewProcess,
   type ViewTrack,
 } from '@ranktrace/protocol';
-import type { RunClient } from '../run-client.ts';
-import { type Part, TileCache } from '../tile-cache.ts';
-import type { Grouping, ViewState } from '../view-state.ts';
+import type { RunClient } from '../client/run-client.ts';
+import type { Grouping, ViewState } from '../client/view-state.ts';
 import { type ClockMarks, clockMarks, noClockMarks } from './clock-marks.ts';
 import { followLinks, followSearch, followSelection } from './follow-answers.ts';
 import { FollowedOverview } from './followed-overview.ts';
@@ -31,6 +30,7 @@ import { NameColourTable } from './name-colours.ts';
 import { goToTarget } from './navigate.ts';
 import { representativesOf } from './outliers.ts';
 import { type Layout, layOut, lineHeight, type Row, ranksOpenMax, rowAt, toggled } from './rows.ts';
+import { type Part, TileCache } from './tile-cache.ts';
 import { clamped, followed, lengthOf, panned, type TimeWindow, timeAt, wholeWindow, windowOf, zoomed } from './viewport.ts';
 
 /** What the pointer is over. */

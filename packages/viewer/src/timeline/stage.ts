@@ -7,7 +7,7 @@
 //                └► release    ─► select                            double click: fit
 
 import { effect, type ReadonlySignal } from '@preact/signals';
-import type { ThemeName } from '../theme.ts';
+import type { ThemeName } from '../controls/theme.ts';
 import { CanvasPainter } from './canvas-painter.ts';
 import { FrameLog } from './frame-log.ts';
 import { type Frame, FramePainter, pinnedBottom, rulerHeight } from './frame-painter.ts';

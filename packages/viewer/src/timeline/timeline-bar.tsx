@@ -1,9 +1,9 @@
 // The bar above the lanes: how ranks are put together, zoom, following a live run, how much of the run is read, search.
 
 import type { JSX } from 'preact';
-import { isReading, readingText } from '../reading.ts';
-import { SearchBox } from '../search-box.tsx';
-import type { Grouping } from '../view-state.ts';
+import type { Grouping } from '../client/view-state.ts';
+import { isReading, readingText } from '../overview/reading.ts';
+import { SearchBox } from './search-box.tsx';
 import type { TimelineSession } from './session.ts';
 
 export function TimelineBar({ session }: { session: TimelineSession }): JSX.Element {

@@ -2,8 +2,8 @@
 
 import type { RunModel } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
-import { formatDuration, formatMany, formatTime, formatWallClock } from '../format.ts';
-import { isReading, readingText } from '../reading.ts';
+import { formatDuration, formatMany, formatTime, formatWallClock } from '../controls/format.ts';
+import { isReading, readingText } from '../overview/reading.ts';
 import { zeroOf } from './ruler.ts';
 import type { TimelineSession } from './session.ts';
 import { lengthOf } from './viewport.ts';

@@ -11,11 +11,11 @@
 import { useComputed, useSignal } from '@preact/signals';
 import type { JSX } from 'preact';
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
-import { AreaPanel } from '../area-panel.tsx';
-import { DetailsPanel } from '../details-panel.tsx';
-import { formatDuration } from '../format.ts';
-import { Tabset } from '../tabset.tsx';
-import { useTheme } from '../theme.ts';
+import { formatDuration } from '../controls/format.ts';
+import { Tabset } from '../controls/tabset.tsx';
+import { useTheme } from '../controls/theme.ts';
+import { AreaPanel } from './area-panel.tsx';
+import { DetailsPanel } from './details-panel.tsx';
 import { pinnedBottom, rulerHeight } from './frame-painter.ts';
 import { actionOf, heldActions, type KeyAction } from './keys.ts';
 import { Minimap } from './minimap.tsx';

@@ -2,7 +2,7 @@
 
 import type { ViewGap } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
-import { formatBound, formatCount, formatDuration, formatMany, formatPercent, formatTime, formatValue } from '../format.ts';
+import { formatBound, formatCount, formatDuration, formatMany, formatPercent, formatTime, formatValue } from '../controls/format.ts';
 import { markReachPx } from './clock-mark-painter.ts';
 import { marksAt, shiftText, stretchAt } from './clock-marks.ts';
 import { rulerHeight } from './frame-painter.ts';

@@ -1,0 +1,202 @@
+// Keeps the stream of batches within its bounds, and says what it lost before it was read. NATS's client is an argument.
+//
+//   stream   | purged |  read by all  |  unread by another reader  |  unread by us  |
+//                     ^ first         ^ lowest ack floor           ^ #next          ^ last
+//
+// Batches that every reader has acknowledged are purged: with limits retention the stream would keep them for a day, and a server whose store is full
+// takes no batch at all. Whatever is gone between #next and the first one that is left went unread: by age, by size, or by somebody's hand.
+//
+// Invariants: nothing is purged that a reader has not acknowledged; a floor counts when two looks in a row allow it, since a reader that begins anew has
+// no consumer for a moment, and a killed server forgets its last moments. A reader of one run purges that run alone, and cannot tell what went unread: other
+// runs have numbers between its own, and a gap in the sequence of a rank says it there.
+
+import {
+  batchSubjects,
+  boundStream,
+  makeStream,
+  runBatchSubjects,
+  type StreamManager,
+  type StreamOptions,
+  streamConfig,
+  streamName,
+} from '@ranktrace/protocol';
+import { AggregatorError, messageOf } from '../model/errors.ts';
+import { aggregatorLimits as limits } from '../model/limits.ts';
+
+/** The part of a consumer's state that upkeep looks at. */
+interface ConsumerState {
+  readonly name: string;
+  readonly config: {
+    readonly filter_subject?: string | undefined;
+    readonly opt_start_seq?: number | undefined;
+  };
+  readonly ack_floor: { readonly stream_seq: number };
+  readonly num_ack_pending: number;
+  readonly num_pending: number;
+}
+
+/** The part of a JetStream client's manager that is needed. */
+export interface JetStreamManager {
+  readonly streams: StreamManager & {
+    purge(name: string, options: { seq: number; filter?: string }): Promise<unknown>;
+  };
+  /** Servers list a consumer that is being made or deleted as null. */
+  readonly consumers: { list(stream: string): AsyncIterable<ConsumerState | null> };
+}
+
+export interface StreamUpkeepOptions {
+  readonly stream?: StreamOptions | undefined;
+  /** The one run that is read. */
+  readonly run?: string | undefined;
+  /** Name of our consumer. */
+  readonly durable: string;
+  readonly onNotice: (notice: string) => void;
+}
+
+export class StreamUpkeep {
+  readonly #options: StreamUpkeepOptions;
+  /** The stream sequence that is read next; undefined before the first. */
+  #next: number | undefined;
+  /**
+   * The last stream sequence that this process took in order, and the first one that it sent back. A server's own ack floor may be ahead of them (seen of
+   * 2.9.10, where batches had been delivered to a fetch that had ended): neither reading nor purging goes by that alone.
+   */
+  #taken: number | undefined;
+  #sentBack = Number.POSITIVE_INFINITY;
+  #floor = 0;
+  #expired = 0;
+  #lookedAt = Number.NEGATIVE_INFINITY;
+  #said = '';
+
+  constructor(options: StreamUpkeepOptions) {
+    this.#options = options;
+  }
+
+  /** Batches that went unread, as far as can be told. */
+  get expired(): number {
+    return this.#expired;
+  }
+
+  /** The subjects that are read. */
+  get filter(): string {
+    return this.#options.run === undefined ? batchSubjects : runBatchSubjects(this.#options.run);
+  }
+
+  /** Makes the stream, or bounds the one that is there. Rejects as the client does, or with AggregatorError `nats_refused`. */
+  async prepare({ streams }: JetStreamManager): Promise<void> {
+    const { stream, onNotice } = this.#options;
+    await makeStream(streams, stream);
+    const { config } = await streams.info(streamName);
+    if (!config.subjects.includes(batchSubjects)) {
+      const wanted = `its subjects must hold "${batchSubjects}", got "${config.subjects.join(', ')}"`;
+      throw new AggregatorError('nats_refused', `Cannot use stream ${streamName}: ${wanted}`);
+    }
+    // A stream that cannot be changed is still one that can be read.
+    await boundStream(streams, stream).then(
+      (changed) => changed && onNotice(`The stream ${streamName} has new bounds: ${boundsText(config, stream)}`),
+      (error: unknown) => onNotice(`The stream ${streamName} stays as it is (${boundsText(config, stream)}): ${messageOf(error)}`),
+    );
+  }
+
+  /**
+   * Reading begins behind `after`, which a consumer of before had acknowledged; undefined: there was none. Resolves with the stream sequence to begin at.
+   */
+  async begin({ streams }: JetStreamManager, after: number | undefined): Promise<number> {
+    const { state } = await streams.info(streamName);
+    // This process knows better than a server that was killed, which may have forgotten acknowledgements, and batches, too.
+    if (this.#next !== undefined) this.#next = Math.min(this.#next, state.last_seq + 1);
+    else if (after !== undefined) this.#next = after + 1;
+    this.#reach(state.first_seq);
+    // A new process reads again what has not been purged yet: deduplication knows it.
+    const isKnown = this.#taken !== undefined && after !== undefined;
+    const before = isKnown ? Math.min(this.#taken as number, this.#sentBack - 1, after) : 0;
+    const from = Math.max(1, state.first_seq, before + 1);
+    this.#taken = from - 1;
+    this.#sentBack = Number.POSITIVE_INFINITY;
+    return from;
+  }
+
+  /** A message is to come again later. */
+  sentBack(sequence: number): void {
+    this.#sentBack = Math.min(this.#sentBack, sequence);
+  }
+
+  /** A message came. */
+  took(sequence: number): void {
+    this.#taken = Math.max(this.#taken ?? 0, sequence);
+    if (sequence === this.#sentBack) this.#sentBack = Number.POSITIVE_INFINITY;
+    if (this.#next !== undefined && sequence < this.#next) return; // once more
+    this.#reach(sequence);
+    this.#next = sequence + 1;
+  }
+
+  /** Looks, where the last look is `natsLookMs` ago, what went unread and what everybody has read. Never rejects. */
+  async look(manager: JetStreamManager): Promise<void> {
+    const now = performance.now();
+    if (now - this.#lookedAt < limits.natsLookMs) return;
+    this.#lookedAt = now;
+    try {
+      const { state } = await manager.streams.info(streamName);
+      this.#reach(state.first_seq);
+      const own = Math.min(this.#taken ?? 0, this.#sentBack - 1);
+      const floor = Math.min(own, await this.#readByAll(manager, state.last_seq));
+      const before = Math.min(floor, this.#floor);
+      this.#floor = floor;
+      if (before >= state.first_seq) {
+        const filter = this.#options.run === undefined ? {} : { filter: this.filter };
+        await manager.streams.purge(streamName, { seq: before + 1, ...filter });
+      }
+      this.#said = '';
+    } catch (error) {
+      const message = messageOf(error);
+      if (message !== this.#said) this.#options.onNotice(`Batches that were read stay in the stream ${streamName}: ${message}`);
+      this.#said = message;
+    }
+  }
+
+  /** Messages below `first` that were not read are gone. */
+  #reach(first: number): void {
+    // An empty stream that never held a batch begins at 0.
+    const next = Math.max(1, this.#next ?? first);
+    if (first > next && this.#options.run === undefined) {
+      const count = first - next;
+      this.#expired += count;
+      const cause = 'by its age (24 h) or size, before they could be read';
+      this.#options.onNotice(
+        `${count} batches are lost: the stream ${streamName} deleted them ${cause}; docs/operations.md says how to size it`,
+      );
+    }
+    this.#next = Math.max(first, next);
+  }
+
+  /** The sequence up to which every reader of what we read has acknowledged all. `last`: of the stream, before the readers are asked. */
+  async #readByAll({ consumers }: JetStreamManager, last: number): Promise<number> {
+    let [floor, isOurs, count] = [last, false, 0];
+    for await (const consumer of consumers.list(streamName)) {
+      // It may be a reader, of which nothing is known now.
+      if (consumer === null) return 0;
+      const { name, config, ack_floor, num_ack_pending, num_pending } = consumer;
+      if (++count > limits.natsReadersMax) throw new Error(`it has more than ${limits.natsReadersMax} readers`);
+      const { filter_subject = batchSubjects } = config;
+      if (name === this.#options.durable) isOurs = true;
+      if (this.#options.run !== undefined && isOtherRun(filter_subject, this.filter)) continue;
+      // The floor of one that reads a part stands at the last message of its own.
+      const hasAll = filter_subject !== batchSubjects && num_ack_pending === 0 && num_pending === 0;
+      floor = Math.min(floor, hasAll ? last : ack_floor.stream_seq);
+    }
+    return isOurs ? floor : 0;
+  }
+}
+
+const isOtherRun = (filter: string, own: string): boolean => /^ranktrace\.v1\.[\w-]+\.batch\.\*$/.test(filter) && filter !== own;
+
+function boundsText(config: { readonly max_bytes: number; readonly num_replicas: number }, wanted: StreamOptions = {}): string {
+  const parts = [
+    config.max_bytes > 0 && wanted.bytesMax === undefined
+      ? ''
+      : `bytes: ${config.max_bytes} → ${wanted.bytesMax ?? 'what the server has room for'}`,
+    wanted.replicas === undefined ? '' : `copies: ${config.num_replicas} → ${wanted.replicas}`,
+    config.max_bytes > 0 ? '' : `discards: ${streamConfig.discard}`,
+  ];
+  return parts.filter((part) => part !== '').join(', ');
+}

@@ -1,0 +1,195 @@
+// The runs of one output directory that are open for writing.
+//
+// Opening a run again costs its files, its lock and a reading of what it holds: with more runs at work than may be open, that is done for each batch.
+// So as many are open as there are file descriptors for, with room for everything else.
+//
+// Invariant: at most `runsOpenMax` are open; the one longest without use is closed first and opened again when it is asked for.
+
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
+import { AggregatorError, messageOf, systemCode } from '../model/errors.ts';
+import { aggregatorLimits as limits } from '../model/limits.ts';
+import { isRunName, listSegments, readRunFile } from './run-directory.ts';
+import { RunStore, type RunStoreOptions, type RunSurvey, surveyRun } from './run-store.ts';
+import { guard, makeDirectory } from './segment-writer.ts';
+
+export interface RunStoresOptions {
+  readonly out: string;
+  readonly onNotice: (notice: string) => void;
+  /** Called with a run after it was opened and before anything is appended. */
+  readonly onOpen: (store: RunStore) => void;
+  /** Called with a run that was closed to make room, or because its lock was lost. */
+  readonly onClose: (run: string) => void;
+}
+
+export class RunStores {
+  readonly #options: RunStoresOptions;
+  /** Least recently used first. */
+  readonly #open = new Map<string, RunStore>();
+  readonly #closing = new Map<string, Promise<void>>();
+  #openMax = openMax();
+  #syncing: Promise<void> | undefined;
+  /** Large runs on their way to `#open`. */
+  readonly #opening = new Set<string>();
+  #closed = false;
+  #quarantinedBefore = 0;
+
+  /** Makes the output directory; throws AggregatorError `store_write_failed`. */
+  constructor(options: RunStoresOptions) {
+    this.#options = options;
+    guard(options.out, () => makeDirectory(options.out));
+  }
+
+  /** Bad batches that named a run. */
+  get quarantined(): number {
+    let count = this.#quarantinedBefore;
+    for (const store of this.#open.values()) count += store.quarantine.count;
+    return count;
+  }
+
+  /** Names of the runs on disk, sorted. */
+  runs(): string[] {
+    const { out } = this.#options;
+    return readdirSync(out, { withFileTypes: true })
+      .filter((entry) => entry.isDirectory() && isRunName(entry.name) && isRun(join(out, entry.name)))
+      .map((entry) => entry.name)
+      .sort();
+  }
+
+  /** The run if it is open. */
+  peek(run: string): RunStore | undefined {
+    return this.#open.get(run);
+  }
+
+  /**
+   * The run if it can take batches now, else undefined: one with closed segments takes a second per GB to open, and everybody else's
+   * batches and clock pings do not wait for that. Throws like `RunStore`.
+   */
+  ready(run: string): RunStore | undefined {
+    // Its lock is ours until it is closed.
+    if (this.#closing.has(run)) return undefined;
+    if (this.#open.has(run) || !hasClosedSegments(join(this.#options.out, run))) return this.get(run);
+    if (!this.#opening.has(run)) void this.#openLarge(run);
+    return undefined;
+  }
+
+  /** The run, opened (and created) at once when it is not; throws like `RunStore`. */
+  get(run: string, survey?: RunSurvey): RunStore {
+    const { out, onNotice, onOpen } = this.#options;
+    const known = this.#open.get(run);
+    const store = known ?? this.#openRun(out, run, { onNotice, ...(survey !== undefined && { survey }) });
+    this.#open.delete(run);
+    this.#open.set(run, store);
+    if (known === undefined) onOpen(store);
+    if (this.#open.size > this.#openMax) this.#closeOldest();
+    return store;
+  }
+
+  #openRun(out: string, run: string, options: RunStoreOptions): RunStore {
+    try {
+      return new RunStore(out, run, options);
+    } catch (error) {
+      // Somebody else took the descriptors: fewer runs from now on.
+      const code = error instanceof AggregatorError ? systemCode(error.cause) : '';
+      if (code === 'EMFILE' || code === 'ENFILE') {
+        this.#openMax = Math.max(limits.runsOpenMin, Math.min(this.#openMax, this.#open.size) - 1);
+        this.#closeOldest();
+      }
+      throw error;
+    }
+  }
+
+  /** Puts everything on the disk; joins a call that is under way. What fails is a notice: the batches are in the page cache, and the next call tries again. */
+  sync(now: Date): Promise<void> {
+    this.#syncing ??= this.#sync(now).finally(() => {
+      this.#syncing = undefined;
+    });
+    return this.#syncing;
+  }
+
+  async #sync(now: Date): Promise<void> {
+    let count = 0;
+    for (const [run, store] of [...this.#open]) {
+      if (++count % syncedAtOnce === 0) await setImmediate();
+      try {
+        await store.sync(now);
+      } catch (error) {
+        this.#options.onNotice(messageOf(error));
+        // Somebody else has the run now: let go of it, and ask for it again with the next batch.
+        if (error instanceof AggregatorError && error.code === 'store_locked') this.#drop(run);
+      }
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    for (const run of [...this.#open.keys()].reverse()) this.#close(run);
+    await Promise.all(this.#closing.values());
+  }
+
+  async #openLarge(run: string): Promise<void> {
+    const { out, onNotice } = this.#options;
+    this.#opening.add(run);
+    try {
+      const survey = await surveyRun(out, run, onNotice);
+      if (!this.#closed) this.get(run, survey);
+    } catch (error) {
+      onNotice(messageOf(error)); // and the next batch tries again
+    } finally {
+      this.#opening.delete(run);
+    }
+  }
+
+  #closeOldest(): void {
+    const [oldest] = this.#open.keys();
+    if (oldest !== undefined) this.#drop(oldest);
+  }
+
+  #drop(run: string): void {
+    this.#close(run);
+    this.#options.onClose(run);
+  }
+
+  #close(run: string): void {
+    const store = this.#open.get(run);
+    if (store === undefined) return;
+    this.#open.delete(run);
+    this.#quarantinedBefore += store.quarantine.count;
+    const closing: Promise<void> = store
+      .close()
+      .catch((error: unknown) => this.#options.onNotice(messageOf(error)))
+      .finally(() => this.#closing.delete(run));
+    this.#closing.set(run, closing);
+  }
+}
+
+/** Stores of which the event loop is kept at once. */
+const syncedAtOnce = 16;
+
+/** Runs that may be open, by the descriptors that this process may have; Linux says how many, elsewhere there are few. */
+function openMax(): number {
+  let descriptors = 0;
+  try {
+    descriptors = Number(/^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1] ?? 0);
+  } catch {
+    // No such file.
+  }
+  return Math.max(limits.runsOpenMin, Math.min(limits.runsOpenMax, Math.floor((descriptors || 1024) * limits.runsOpenShare)));
+}
+
+function isRun(directory: string): boolean {
+  try {
+    return readRunFile(directory) !== undefined;
+  } catch {
+    return false; // another format or broken: said when somebody opens it
+  }
+}
+
+function hasClosedSegments(directory: string): boolean {
+  try {
+    return listSegments(directory).length > 1;
+  } catch {
+    return false; // not there yet
+  }
+}

@@ -1,0 +1,110 @@
+// A trace file on its way to disk: bytes in, written under a temporary name, renamed when whole. A broken-off merge never leaves half a
+// trace under the final name.
+
+import { once } from 'node:events';
+import { createWriteStream, type WriteStream } from 'node:fs';
+import { rename, rm } from 'node:fs/promises';
+import { createGzip, type Gzip } from 'node:zlib';
+import { chromeWriter, dumpWriter, perfettoWriter, type TraceSink, type WriteBytes } from '@ranktrace/trace';
+import { AggregatorError, messageOf } from '../model/errors.ts';
+
+/** What a file's name says about its format. */
+export type TraceFormat = 'perfetto' | 'chrome' | 'text';
+
+const formats: readonly (readonly [string, TraceFormat])[] = [
+  ['.pftrace', 'perfetto'],
+  ['.perfetto-trace', 'perfetto'],
+  ['.json', 'chrome'],
+  ['.txt', 'text'],
+];
+
+/** The format of `path` by its extension; `.gz` may follow. Throws AggregatorError `bad_option`. */
+export function traceFormatOf(path: string): TraceFormat {
+  const name = path.replace(/\.gz$/, '');
+  const found = formats.find(([extension]) => name.endsWith(extension));
+  if (found !== undefined) return found[1];
+  throw new AggregatorError(
+    'bad_option',
+    `Cannot tell the format of "${path}": its name must end in .pftrace, .json or .txt (each with .gz, if wanted)`,
+  );
+}
+
+/** The writer of a format. */
+export function createTraceWriter(format: TraceFormat, write: WriteBytes): TraceSink {
+  if (format === 'perfetto') return perfettoWriter(write);
+  return format === 'chrome' ? chromeWriter(write) : dumpWriter(write);
+}
+
+/** Opened by `TraceFile.create`; ends with `commit` or `discard`. */
+export class TraceFile {
+  readonly path: string;
+  readonly #temporary: string;
+  readonly #file: WriteStream;
+  readonly #gzip: Gzip | undefined;
+  #bytes = 0;
+  #error: Error | undefined;
+
+  constructor(path: string) {
+    this.path = path;
+    this.#temporary = `${path}.partial`;
+    this.#file = createWriteStream(this.#temporary, { highWaterMark: 8 << 20 });
+    this.#gzip = path.endsWith('.gz') ? createGzip({ level: 6 }) : undefined;
+    this.#gzip?.pipe(this.#file);
+    const keep = (error: Error): void => {
+      this.#error ??= error;
+    };
+    this.#file.on('error', keep);
+    this.#gzip?.on('error', keep);
+  }
+
+  /** Bytes on disk once committed. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Takes a copy of `chunk`. */
+  write = (chunk: Uint8Array): void => {
+    (this.#gzip ?? this.#file).write(Buffer.from(chunk));
+  };
+
+  /** Resolves when so little waits to be written that more may come: what keeps a merge's memory flat. */
+  async drained(): Promise<void> {
+    const stream = this.#gzip ?? this.#file;
+    if (stream.writableNeedDrain && this.#error === undefined) {
+      const failed = new AbortController();
+      const onError = (): void => failed.abort();
+      this.#file.once('error', onError);
+      await once(stream, 'drain', { signal: failed.signal }).catch(() => {});
+      this.#file.off('error', onError);
+    }
+    this.#check();
+  }
+
+  /** Finishes the file and gives it its name. */
+  async commit(): Promise<void> {
+    // After an error the stream has closed itself, maybe already: its `close` would be waited for in vain.
+    this.#check();
+    const closed = new Promise<void>((resolve) => this.#file.once('close', resolve));
+    (this.#gzip ?? this.#file).end();
+    await closed;
+    this.#check();
+    this.#bytes = this.#file.bytesWritten;
+    await rename(this.#temporary, this.path);
+  }
+
+  /** Leaves nothing behind. */
+  async discard(): Promise<void> {
+    this.#gzip?.destroy();
+    if (!this.#file.closed) {
+      const closed = new Promise<void>((resolve) => this.#file.once('close', resolve));
+      this.#file.destroy();
+      await closed;
+    }
+    await rm(this.#temporary, { force: true });
+  }
+
+  #check(): void {
+    if (this.#error === undefined) return;
+    throw new AggregatorError('store_write_failed', `Cannot write "${this.path}": ${messageOf(this.#error)}`, { cause: this.#error });
+  }
+}

@@ -1,0 +1,107 @@
+// store → align → merge → file: one pass over stored batches writes the trace and feeds every other sink. A Perfetto trace has been merged
+// already: its events go to the same sinks as they are.
+//
+// The merge is synchronous; it gives way to the event loop every few milliseconds, so that a service goes on ingesting meanwhile.
+
+import { type Batch, decodeBatch, type TableName } from '@ranktrace/protocol';
+import {
+  type BatchSource,
+  type MergeProgress,
+  mergeRun,
+  type PerfettoSkipped,
+  type PerfettoTrace,
+  type ProcessTotals,
+  type TraceSink,
+  teeSink,
+} from '@ranktrace/trace';
+import { driveSteps } from '../model/drive-steps.ts';
+import { inflate } from '../model/inflate.ts';
+import { createTraceWriter, TraceFile, traceFormatOf } from './trace-file.ts';
+
+/** One life of one rank in a store: batches by index, in order of sequence. */
+export interface StoredSource {
+  readonly rank: number;
+  readonly incarnation: string;
+  readonly count: number;
+  readonly missing: number;
+  /** Undefined of a batch that pruning joined with one before. */
+  read(index: number): Uint8Array | undefined;
+}
+
+export interface MergeOptions {
+  /** Called after every few batches. */
+  readonly onProgress?: (progress: MergeProgress) => void;
+  /** A batch that cannot be read or decoded is skipped and told here. */
+  readonly onUnreadable?: (error: unknown) => void;
+  /** Told once of a Perfetto trace, what of it could not be taken. */
+  readonly onSkipped?: (skipped: PerfettoSkipped) => void;
+  readonly signal?: AbortSignal;
+}
+
+/** What can be merged: a life of a rank as stored bytes, or as batches already. */
+export type MergeSource = StoredSource | BatchSource;
+
+/** A run as it was found: lives of ranks, which are merged now, or a trace that was. */
+export type MergeInput = readonly MergeSource[] | PerfettoTrace;
+
+/** Merges stored batches, or reads a trace, into sinks. Rejects with the signal's reason when it is aborted. */
+export async function mergeStored(
+  input: MergeInput,
+  sinks: readonly TraceSink[],
+  options: MergeOptions = {},
+  drained?: () => Promise<void>,
+): Promise<readonly ProcessTotals[]> {
+  const { onProgress, signal } = options;
+  const drive = { onProgress, signal, between: drained };
+  if ('events' in input) {
+    let totals: readonly ProcessTotals[] = [];
+    const keepTotals: TraceSink = {
+      begin: () => {},
+      lane: () => {},
+      event: () => {},
+      end: (told) => {
+        totals = told;
+      },
+    };
+    const skipped = await driveSteps(input.events(teeSink(...sinks, keepTotals)), drive);
+    options.onSkipped?.(skipped);
+    return totals;
+  }
+  const readable = input.map((source) => readableSource(source, options.onUnreadable));
+  return await driveSteps(mergeRun(readable, teeSink(...sinks)), drive);
+}
+
+/** Merges stored batches, or copies a trace, into a trace file, and into `sinks` beside it. */
+export async function writeTrace(
+  input: MergeInput,
+  path: string,
+  sinks: readonly TraceSink[] = [],
+  options: MergeOptions = {},
+): Promise<{ totals: readonly ProcessTotals[]; bytes: number }> {
+  const format = traceFormatOf(path);
+  const file = new TraceFile(path);
+  try {
+    const totals = await mergeStored(input, [createTraceWriter(format, file.write), ...sinks], options, () => file.drained());
+    await file.commit();
+    return { totals, bytes: file.bytes };
+  } catch (error) {
+    await file.discard();
+    throw error;
+  }
+}
+
+/** A source as batches; one that cannot be read or decoded is skipped and told. */
+export function readableSource(source: MergeSource, onUnreadable: MergeOptions['onUnreadable']): BatchSource {
+  if ('batch' in source) return source;
+  const { rank, incarnation, count, missing } = source;
+  const batch = (index: number, only?: readonly TableName[]): Batch | undefined => {
+    try {
+      const bytes = source.read(index);
+      return bytes && decodeBatch(bytes, inflate, only);
+    } catch (error) {
+      onUnreadable?.(error);
+      return undefined;
+    }
+  };
+  return { rank, incarnation, count, missing, batch };
+}

@@ -1,0 +1,93 @@
+// One merge over what a command reads: into a trace file (if any), into the sinks of the command, and into what every command says of a run.
+
+import { type MergeInput, type MergeOptions, mergeStored, writeTrace } from '@ranktrace/aggregator';
+import {
+  type Finding,
+  findCompleteness,
+  type StepRange,
+  StepRangeSink,
+  StepSummarySink,
+  StepTimesSink,
+  type TraceHeader,
+  type TraceSink,
+  teeSink,
+} from '@ranktrace/trace';
+import { CliError } from '../terminal/errors.ts';
+import { formatCount } from '../terminal/format.ts';
+import { say } from '../terminal/output.ts';
+import { showProgress } from '../terminal/progress.ts';
+import type { RunReport } from './print-summary.ts';
+
+/**
+ * Merges `input` once: into the trace file at `path` (if any), into `sinks`, and into a report. With `steps`, sinks and report get these alone,
+ * and it is merged twice. Throws CliError `bad_input` where there is nothing readable, or none of these steps.
+ */
+export async function mergeAndReport(
+  input: MergeInput,
+  path: string | undefined,
+  sinks: readonly TraceSink[] = [],
+  signal?: AbortSignal,
+  steps?: StepRange,
+): Promise<RunReport & { bytes: number }> {
+  const summary = new StepSummarySink();
+  let header: TraceHeader | undefined;
+  const keepHeader: TraceSink = {
+    begin: (begun) => {
+      header = begun;
+    },
+    lane: () => {},
+    event: () => {},
+    end: () => {},
+  };
+  const progress = showProgress('merging');
+  let unreadable = 0;
+  const leftOut: Finding[] = [];
+  const options: MergeOptions = {
+    onProgress: ({ done, total }) => progress.update(done, total),
+    onUnreadable: (error) => {
+      // Each batch is read twice; the first of the two tells.
+      if (unreadable++ === 0) say(`skipped an unreadable batch: ${(error as Error).message}`);
+    },
+    onSkipped: ({ events, arguments: args, reversed }) => {
+      const parts = [
+        [events, 'events without a begin, a time or a type'],
+        [args, 'arguments beyond the limit'],
+        [reversed, 'spans that end before they begin (shown without a length)'],
+      ] as const;
+      const told = parts.filter(([count]) => count > 0).map(([count, what]) => `${formatCount(count)} ${what}`);
+      if (told.length === 0) return;
+      const text = `left out of the trace: ${told.join(', ')}`;
+      say(text);
+      leftOut.push({ kind: 'left_out', ranks: [], text, remedy: 'nothing, unless they matter: what is left is whole' });
+    },
+    ...(signal === undefined ? {} : { signal }),
+  };
+  try {
+    const times = steps === undefined ? undefined : await timesOf(steps, input, options);
+    const told = times === undefined ? [summary, ...sinks] : [new StepRangeSink(times, teeSink(summary, ...sinks))];
+    const all = [keepHeader, ...told];
+    const written =
+      path === undefined ? { totals: await mergeStored(input, all, options), bytes: 0 } : await writeTrace(input, path, all, options);
+    const begun = header as TraceHeader | undefined;
+    if (begun === undefined || begun.processes.length === 0) throw new CliError('bad_input', 'There is no readable batch in the input');
+    return {
+      header: begun,
+      totals: written.totals,
+      bytes: written.bytes,
+      summary: summary.summary,
+      findings: [...findCompleteness(begun, written.totals), ...leftOut],
+    };
+  } finally {
+    progress.stop();
+  }
+}
+
+/** When these steps were, on each rank. */
+async function timesOf({ first, last }: StepRange, input: MergeInput, options: MergeOptions): Promise<StepTimesSink['times']> {
+  const sink = new StepTimesSink(first, last);
+  // What cannot be read is told by the merge that follows.
+  await mergeStored(input, [sink], { ...options, onUnreadable: () => {}, onSkipped: () => {} });
+  if (sink.times.size > 0) return sink.times;
+  const there = sink.steps === undefined ? 'it has no steps' : `it has steps ${sink.steps.first} to ${sink.steps.last}`;
+  throw new CliError('bad_input', `There is no step from ${first} to ${last} in this run: ${there}`);
+}

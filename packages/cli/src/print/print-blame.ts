@@ -1,0 +1,181 @@
+// The report's part about blame: the verdict, findings with what each costs and the steps that it covers, where each rank's last steps went, and
+// the bounds that this rests on.
+
+import { printable } from '@ranktrace/protocol';
+import {
+  type Blame,
+  costText,
+  findingCostOf,
+  type RankBreakdown,
+  type RunBlame,
+  type RunFinding,
+  type StepRange,
+  type Verdict,
+  type WaitedFor,
+} from '@ranktrace/trace';
+import { formatCount, formatNanos, formatTable } from '../terminal/format.ts';
+import { alertLines, noAlerts, type ReportAlerts } from './report-alerts.ts';
+
+const phasesShown = 5;
+const ranksShown = 16;
+const frontierShown = 8;
+
+const inWords: Readonly<Record<Verdict, string>> = {
+  balanced: 'nobody is to blame: no rank is slower than its peers, step for step',
+  straggler: 'few ranks work longer than their peers, and the others wait for them',
+  stage_imbalance: 'a stage works longer than the others',
+  rotating_imbalance: 'in each step some rank works longer, not always the same',
+  cpu_contention: 'threads of the ranks wait for a CPU, which is no fault of any rank: their hosts are busy',
+  cluster_wide: 'all ranks work longer than when the run began',
+  data_loading: 'getting the next batch is not hidden behind computing',
+  network: 'data is on its way for a large part of the step',
+  inconclusive: 'what was recorded does not tell',
+};
+
+/** The part as text, without a final line end; '' for a run without steps. */
+export function formatBlame(blame: RunBlame, alerts = noAlerts): string {
+  const { verdict, findings, last } = blame;
+  if (last.steps.count === 0) return '';
+  const lines = [`verdict: ${verdict}: ${inWords[verdict]} (${basisOf(blame)})`];
+  lines.push(...findings.flatMap((finding) => findingLines(finding, blame, alerts)), ...last.whatIf.map(whatIfLine), ...changeLines(last));
+  const blocks = [lines.join('\n')];
+  if (last.breakdown.length > 0) blocks.push(breakdownTable(last));
+  blocks.push([frontierLine(last), visibleLine(last), boundLine(last)].filter((line) => line !== '').join('\n'));
+  return blocks.join('\n\n');
+}
+
+/** Which steps the verdict is about, and which ones all that is below it. */
+function basisOf({ verdict, verdictSteps, last, steps: all }: RunBlame): string {
+  const { steps, step } = last;
+  const leftOut = steps.leftOut === 0 ? '' : `, without ${formatCount(steps.leftOut)} over 2.5 times the median`;
+  const based = `${formatCount(steps.count)} of ${rangeText(steps.first ?? 0, steps.last ?? 0)}, ${formatNanos(step)} each${leftOut}`;
+  if (all.first === steps.first) return based;
+  const whole = `all ${formatCount(all.count)} steps were judged, ${rangeText(all.first, all.last)}`;
+  if (verdict === last.verdict || verdictSteps === undefined) return `${based}; ${whole}`;
+  return `${rangeText(verdictSteps.first, verdictSteps.last)}; ${last.verdict} at the end, ${based}; ${whole}`;
+}
+
+/** The part as data, but for the verdict and the findings: lengths in ns, or in ms where the name says so; what is not known is left out. */
+export function blameData({ last, steps: judgedSteps }: RunBlame): unknown {
+  const { step, steps, basis, whatIf, frontier, excess, visible, breakdown, alignment, change } = last;
+  return {
+    ...{ judgedSteps, steps, basis, whatIf },
+    stepNs: step,
+    breakdown: breakdown.map(({ step: stepNs, own, waits, transfer, unmatched, other, ...rank }) => ({
+      ...{ ...rank, stepNs, ownNs: Object.fromEntries(own) },
+      waitingNs: waits.reduce((sum, { length }) => sum + length, 0),
+      waits: waits.map(({ length, ...wait }) => ({ ...wait, lengthNs: length })),
+      ...{ transferNs: transfer, unmatchedNs: unmatched, otherNs: other },
+    })),
+    frontier: frontier.map(({ advance, ...phase }) => ({ ...phase, advanceNs: advance })),
+    excess: excess.map(({ excess: length, ...rank }) => ({ ...rank, excessNs: length })),
+    visible: visible.map(({ phase, length }) => ({ phase, lengthNs: length })),
+    alignment: { boundNs: alignment.bound, uncertaintyNsPerStep: alignment.uncertainty, unaligned: alignment.unaligned },
+    ...(change === undefined ? {} : { change: changeData(change) }),
+  };
+}
+
+function changeData({ change, before, now, ...about }: NonNullable<Blame['change']>): unknown {
+  return { ...about, changeNs: change, beforeNs: before, nowNs: now };
+}
+
+/** One finding in a line: `straggler: rank 2 in forward: 39.3 ms per step, 72.0 % of it`. */
+export function blameHeadline(finding: RunFinding): string {
+  const { kind, ranks, phase, costMsPerStep } = finding;
+  const who = ranks.length === 0 ? '' : `: ${rankList(ranks)}`;
+  const where = phase === undefined ? '' : ` in ${printable(phase)}`;
+  return `${kind}${who}${where}${costMsPerStep > 0 ? `: ${costText(findingCostOf(finding))}` : ''}`;
+}
+
+function findingLines(finding: RunFinding, { steps: all }: RunBlame, alerts: ReportAlerts): string[] {
+  const lines = [coverText(finding, all), ...finding.evidence.map(printable), ...alertLines(finding, alerts)];
+  return [`  ${blameHeadline(finding)}`, ...lines.map((line) => `    ${line}`)];
+}
+
+const rangeText = (first: number, last: number): string => (first === last ? `step ${first}` : `steps ${first} to ${last}`);
+
+function coverText({ steps: { first, last }, stretches }: RunFinding, all: StepRange): string {
+  if (stretches > 1) return `in ${stretches} stretches of ${rangeText(first, last)}`;
+  if (first <= all.first && last >= all.last) return `in all steps, ${first} to ${last}`;
+  const share = (last - first + 1) / (all.last - all.first + 1);
+  return `in ${rangeText(first, last)}, ${percent(share)} of the run`;
+}
+
+function whatIfLine({ ranks, stepMs, shorter, slowdown }: Blame['whatIf'][number]): string {
+  const then = `step ${shorter > 0.0005 ? '−' : ''}${percent(Math.max(0, shorter))}, to ${formatNanos(stepMs * 1e6)}`;
+  return `  what if ${rankList(ranks)} at the median of its peers: ${then} (${slowdown.toFixed(2)} times as fast)`;
+}
+
+function changeLines({ change }: Blame): string[] {
+  if (change === undefined || Math.abs(change.share) < 0.02) return [];
+  const { before, now, share, kind, ranks, phase, communicator, evidence } = change;
+  const who = ranks.length > 0 ? ` ${rankList(ranks)}` : '';
+  const where = communicator ?? phase;
+  const cause = `${kind}${who}${where === undefined ? '' : ` in ${printable(where)}`}`;
+  const length = `${formatNanos(before)} when the run began, ${formatNanos(now)} at its end`;
+  return [
+    `  change: ${share > 0 ? '+' : '−'}${percent(Math.abs(share))} (${length}): ${cause}`,
+    ...evidence.map((text) => `    ${printable(text)}`),
+  ];
+}
+
+function breakdownTable({ breakdown }: Blame): string {
+  const sizes = new Map<string, number>();
+  for (const { own } of breakdown) for (const [name, length] of own) sizes.set(name, (sizes.get(name) ?? 0) + length);
+  const shown = [...sizes]
+    .sort(([, a], [, b]) => b - a)
+    .slice(0, phasesShown)
+    .map(([name]) => name);
+  const worst = [...breakdown].sort((a, b) => ownOf(b) - ownOf(a)).slice(0, ranksShown);
+  const listed = breakdown.filter((rank) => worst.includes(rank));
+  const rows = listed.map((rank) => {
+    const rest = [...rank.own].reduce((sum, [name, length]) => (shown.includes(name) ? sum : sum + length), rank.other);
+    const waiting = rank.waits.reduce((sum, { length }) => sum + length, 0);
+    const own = shown.map((name) => formatNanos(rank.own.get(name) ?? 0));
+    const lengths = [waiting, rank.transfer + rank.unmatched, rest].map(formatNanos);
+    return [`rank ${rank.rank}`, formatNanos(rank.step), ...own, ...lengths, waitText(rank.waits)];
+  });
+  const head = ['own work per step', 'step', ...shown, 'waits', 'transfer', 'other', 'waits for'];
+  const text = formatTable([head, ...rows], [false, ...Array(shown.length + 4).fill(true), false]);
+  const more = breakdown.length - listed.length;
+  return more > 0 ? `${text}\n(the ${listed.length} of ${breakdown.length} ranks that work longest; all of them with --json)` : text;
+}
+
+const ownOf = ({ own }: RankBreakdown): number => [...own.values()].reduce((sum, length) => sum + length, 0);
+
+function waitText([most]: readonly WaitedFor[]): string {
+  if (most === undefined) return '-';
+  return most.rank < 0 ? '(several)' : `rank ${most.rank} in ${most.name}`;
+}
+
+function frontierLine({ frontier }: Blame): string {
+  const phases = frontier.filter(({ advance }) => advance > 0).slice(0, frontierShown);
+  if (phases.length === 0) return '';
+  const parts = phases.map(({ phase, advance, leader, leaderShare }) => {
+    return `${printable(phase)} ${formatNanos(advance)}${leaderShare > 0.5 ? ` (rank ${leader})` : ''}`;
+  });
+  return `slowest rank by phase: ${parts.join(', ')}`;
+}
+
+/** Says how small a fault noise leaves to be seen, so that nobody takes "balanced" for more than it is. */
+function visibleLine({ visible }: Blame): string {
+  const shown = visible.filter(({ length }) => length > 0).slice(0, phasesShown);
+  if (shown.length === 0) return '';
+  const parts = shown.map(({ phase, length }) => `${formatNanos(length)} in ${printable(phase)}`);
+  return `a rank slower than its peers in each step would be seen from ${parts.join(', ')} on; less is hidden by noise`;
+}
+
+function boundLine({ basis, alignment: { bound, uncertainty, unaligned } }: Blame): string {
+  if (basis === 'phases') return 'rests on lengths of phases alone: no collectives of all ranks were recorded in these steps';
+  if (unaligned.length > 0)
+    return `rests on clocks that are not all aligned (${rankList(unaligned)}): waits there come of lengths alone; own work needs no clocks`;
+  const waits = uncertainty === undefined || uncertainty === 0 ? '' : `, waits and transfers to ± ${formatNanos(uncertainty)} per step`;
+  return `rests on clocks known to ± ${formatNanos(bound ?? 0)}${waits}; own work needs no clocks`;
+}
+
+const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
+
+function rankList(ranks: readonly number[]): string {
+  const more = ranks.length > 8 ? ` and ${ranks.length - 8} more` : '';
+  return `rank${ranks.length === 1 ? '' : 's'} ${ranks.slice(0, 8).join(', ')}${more}`;
+}

@@ -1,0 +1,75 @@
+// The clocks that a trace rests on: a table by rank, where a bound says how far times may be off, and what is odd about them.
+
+import { printable } from '@ranktrace/protocol';
+import { type ClockConflictAt, type ClockOfRank, hostsText } from '@ranktrace/trace';
+import { formatCount, formatNanos, formatTable } from '../terminal/format.ts';
+
+const ranksShown = 32;
+const oddShown = 5;
+
+const meanings: Record<ClockOfRank['method'], string> = {
+  exact: 'the reference',
+  sampled: 'clock pings',
+  messages: 'collectives and calls',
+  shared: 'its own; nothing contradicts it',
+  unaligned: 'NOT ALIGNED: by its wall clock',
+};
+
+/** The clocks as text, without a final line end. Of many ranks those with the largest bounds. */
+export function formatClocks(clocks: readonly ClockOfRank[], conflicts: readonly ClockConflictAt[] = []): string {
+  const widest = [...clocks].sort((a, b) => boundOf(b) - boundOf(a) || a.rank - b.rank).slice(0, ranksShown);
+  const shown = widest.sort((a, b) => a.rank - b.rank);
+  const head = ['clocks', 'host', 'aligned by', '± median', '± worst', 'stepped'];
+  const rows = shown.map(({ rank, hostName, host, method, medianBound, bound, clockSteps }) => [
+    `rank ${rank}`,
+    hostName === '' ? host : hostName,
+    meanings[method],
+    medianBound === undefined ? '?' : formatNanos(medianBound),
+    bound === undefined ? '?' : formatNanos(bound),
+    clockSteps.length === 0 ? '-' : clockSteps.map((at) => `at ${formatNanos(at)}`).join(', '),
+  ]);
+  const lines = [formatTable([head, ...rows], [false, false, false, true, true, false])];
+  if (clocks.length > shown.length)
+    lines.push(`(the ${shown.length} of ${formatCount(clocks.length)} ranks with the largest bounds; all of them with --json)`);
+  lines.push(...first(clocks.flatMap(shiftLine), 'ranks with shifted events'));
+  lines.push(
+    ...first(
+      conflicts.map((conflict) => conflictLine(conflict, clocks)),
+      'conflicts',
+    ),
+  );
+  return lines.join('\n');
+}
+
+const boundOf = ({ bound = Number.POSITIVE_INFINITY }: ClockOfRank): number => bound;
+
+/** The first of many lines, and how many more there are. */
+const first = (lines: readonly string[], of: string): string[] =>
+  lines.length <= oddShown ? [...lines] : [...lines.slice(0, oddShown), `  and ${formatCount(lines.length - oddShown)} more ${of}`];
+
+function shiftLine({ rank, shifted }: ClockOfRank): string[] {
+  if (shifted.length === 0) return [];
+  const most = Math.max(...shifted.map((stretch) => stretch.most));
+  const times = shifted.length === 1 ? '' : ` at ${formatCount(shifted.length)} times`;
+  const [begin] = shifted.map(({ from }) => formatNanos(from));
+  return [`  rank ${rank}: events from ${begin} on are shown up to ${formatNanos(most)} late${times}, so that none comes before its cause`];
+}
+
+function conflictLine({ time, hosts, slack, isAtStep }: ClockConflictAt, clocks: readonly ClockOfRank[]): string {
+  const why = isAtStep ? 'a clock stepped, and messages of that moment are reversed by up to' : 'messages contradict each other by';
+  return `  conflict about ${formatNanos(time)} among ${printable(hostsText(hosts, clocks))}: ${why} ${formatNanos(slack)}`;
+}
+
+/** The clocks as data; times and bounds in ns. */
+export function clocksData(clocks: readonly ClockOfRank[], conflicts: readonly ClockConflictAt[] = []): unknown {
+  return {
+    ranks: clocks.map(({ medianBound, bound, clockSteps, shifted, ...clock }) => ({
+      ...clock,
+      medianBoundNs: medianBound,
+      boundNs: bound,
+      clockStepsNs: clockSteps,
+      shiftedNs: shifted,
+    })),
+    conflicts: conflicts.map(({ time, hosts, slack, isAtStep }) => ({ timeNs: time, hosts, slackNs: slack, isAtStep })),
+  };
+}

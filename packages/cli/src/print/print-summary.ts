@@ -1,0 +1,130 @@
+// The end of a run on the terminal: steps, phases per rank, findings. Plain text; `--json` gives the same facts as data.
+
+import { printable } from '@ranktrace/protocol';
+import type { Finding, ProcessTotals, RankSummary, RunBlame, RunSummary, TraceHeader } from '@ranktrace/trace';
+import { formatCount, formatNanos, formatTable } from '../terminal/format.ts';
+import { blameHeadline } from './print-blame.ts';
+import { deviceData, deviceLines } from './print-devices.ts';
+import { alertLines, aloneLines, noAlerts, type ReportAlerts } from './report-alerts.ts';
+
+export interface RunReport {
+  readonly header: TraceHeader;
+  readonly totals: readonly ProcessTotals[];
+  readonly summary: RunSummary;
+  readonly findings: readonly Finding[];
+}
+
+/** Findings about what was not recorded. */
+const leftOutKinds: readonly Finding['kind'][] = ['detail_shed', 'detail_sampled'];
+const stepsShown = 5;
+const phasesShown = 6;
+const ranksShown = 16;
+
+/** The report as text, without a final line end; findings about slow steps come from `blame`, those that were alerted about from `alerts`. */
+export function formatReport(report: RunReport, blame: Pick<RunBlame, 'findings'>, alerts = noAlerts): string {
+  const { header, summary } = report;
+  const blocks = [headline(report)];
+  if (summary.median !== undefined && summary.p95 !== undefined) {
+    const times = `median ${formatNanos(summary.median)}, p95 ${formatNanos(summary.p95)} (each step as long as its slowest rank)`;
+    blocks.push(`steps: ${formatCount(summary.stepCount)}, ${times}`, slowestSteps(summary), phaseTable(summary), recordingLines(report));
+  }
+  blocks.push(
+    deviceLines(header.processes).join('\n'),
+    `clocks: ${clockLine(header)}`,
+    findingLines(
+      report.findings.filter(({ kind }) => !leftOutKinds.includes(kind)),
+      blame,
+      alerts,
+    ),
+  );
+  return blocks.filter((block) => block !== '').join('\n\n');
+}
+
+/** The report as data: what `--json` prints. */
+export function reportData({ header, totals, summary, findings }: RunReport): unknown {
+  return {
+    run: header.run,
+    worldSize: header.worldSize,
+    ranks: totals.map(({ process, ...rest }) => {
+      const { rank, incarnation, host, hostName, pid, alignment, metadata } = process;
+      const device = deviceData(metadata);
+      return { rank, incarnation, host, hostName, pid, alignment, ...(device && { device }), ...rest };
+    }),
+    steps: summary.steps,
+    medianNs: summary.median,
+    p95Ns: summary.p95,
+    phases: summary.ranks.map(({ phases, ...rank }) => ({ ...rank, phases: Object.fromEntries(phases) })),
+    findings,
+  };
+}
+
+/** Follows a number of ranks: ` in 4 lives`, where some of them began more than once. */
+export const livesText = (ranks: number, lives: number): string => (lives === ranks ? '' : ` in ${lives} lives`);
+
+function headline({ header, totals }: RunReport): string {
+  const events = totals.reduce((sum, { counts }) => sum + Object.values(counts).reduce((a, b) => a + b, 0), 0);
+  const hosts = new Set(header.processes.map((process) => process.host)).size;
+  const seen = new Set(header.processes.map(({ rank }) => rank)).size;
+  const ranks = `${seen} of ${header.worldSize} ranks${livesText(seen, header.processes.length)}`;
+  const isKnown = header.processes.every(({ hostUnknown }) => hostUnknown !== true);
+  const where = isKnown ? ` on ${hosts} ${hosts === 1 ? 'host' : 'hosts'}` : '';
+  return `run ${printable(header.run)}: ${ranks}${where}, ${formatCount(events)} events`;
+}
+
+function slowestSteps(summary: RunSummary): string {
+  const slowest = [...summary.steps].sort((a, b) => b.longest - a.longest).slice(0, stepsShown);
+  const rows = slowest.map((step) => [`#${step.step}`, formatNanos(step.longest), `rank ${step.slowestRank}`, formatNanos(step.shortest)]);
+  return formatTable([['slowest steps', 'longest', 'by', 'shortest'], ...rows], [false, true, false, true]);
+}
+
+function phaseTable(summary: RunSummary): string {
+  const sizes = new Map<string, number>();
+  for (const { phases } of summary.ranks) for (const [name, length] of phases) sizes.set(name, (sizes.get(name) ?? 0) + length);
+  sizes.delete('other');
+  const names = [...sizes].sort(([, a], [, b]) => b - a).map(([name]) => name);
+  const shown = names.slice(0, phasesShown);
+  const { ranks } = summary;
+  // A page of ranks at most: of more, those with the longest steps.
+  const slowest = [...ranks].sort((a, b) => b.mean - a.mean).slice(0, ranksShown);
+  const listed = ranks.filter((rank) => slowest.includes(rank));
+  const rows = listed.map((rank) => {
+    const rest = [...rank.phases].reduce((sum, [name, length]) => (shown.includes(name) ? sum : sum + length), 0);
+    const cells = shown.map((name) => formatNanos(rank.phases.get(name) ?? 0));
+    return [`rank ${rank.rank}`, formatNanos(rank.mean), ...cells, rank.phases.size === 0 ? '-' : formatNanos(rest)];
+  });
+  const text = formatTable([['mean per step', 'step', ...shown, 'other'], ...rows], [false, ...Array(shown.length + 2).fill(true)]);
+  const more = ranks.length - listed.length;
+  return more > 0 ? `${text}\n(the ${listed.length} slowest of ${ranks.length} ranks; all of them with --json)` : text;
+}
+
+/** What recording took, of the ranks that say it (a client of another language may not), and what it left out to take no more. */
+function recordingLines({ summary: { ranks }, findings }: RunReport): string {
+  const most = ranks.reduce((most, rank) => (rank.overhead > most.overhead ? rank : most), ranks[0] as RankSummary);
+  const mean = ranks.reduce((sum, rank) => sum + rank.overhead, 0) / ranks.length;
+  const percent = (share: number): string => `${(100 * share).toFixed(2)} %`;
+  const shed = findings.filter(({ kind }) => leftOutKinds.includes(kind)).map(({ text }) => `  ${printable(text)}`);
+  if (most.overhead === 0) return '';
+  return [`recording: ${percent(mean)} of the steps, at most ${percent(most.overhead)} (rank ${most.rank})`, ...shed].join('\n');
+}
+
+function clockLine(header: TraceHeader): string {
+  const methods = header.processes.map((process) => process.alignment);
+  if (methods.every((alignment) => alignment.method === 'exact')) return 'all ranks read one clock (exact)';
+  if (methods.every(({ method }) => method === 'exact' || method === 'shared'))
+    return 'as recorded: nothing contradicts that all ranks read one clock';
+  const unaligned = methods.filter((alignment) => alignment.method === 'unaligned').length;
+  const worst = Math.max(0, ...methods.map((alignment) => alignment.bound ?? 0));
+  return `aligned within ± ${formatNanos(worst)}${unaligned > 0 ? `, ${unaligned} ranks unaligned` : ''}`;
+}
+
+/** Who makes steps long, then what is missing; "none" stands here only where neither is known. */
+function findingLines(findings: readonly Finding[], blame: Pick<RunBlame, 'findings'>, alerts: ReportAlerts): string {
+  const slow = [...blame.findings.filter(({ kind }) => kind !== 'inconclusive').map(blameHeadline), ...aloneLines(alerts)];
+  const missing = findings.flatMap((finding) => {
+    const { kind, text, remedy } = finding;
+    return [`${kind}: ${printable(text)} (to do: ${printable(remedy)})`, ...alertLines(finding, alerts).map((line) => `  ${line}`)];
+  });
+  if (slow.length + missing.length === 0) return 'findings: none; nothing was lost';
+  if (missing.length === 0) slow.push('nothing was lost');
+  return ['findings:', ...[...slow, ...missing].map((line) => `  ${line}`)].join('\n');
+}

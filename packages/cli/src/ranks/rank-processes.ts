@@ -1,0 +1,147 @@
+// The ranks of a run on this host: N child processes of one command, with torchrun's environment.
+//
+// Each is the head of a process group of its own. So Ctrl-C in a terminal reaches us alone and a rank exactly once, through us: a training
+// loop that ends after its step on the first SIGINT and at once on the second would otherwise always end at once.
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { constants } from 'node:os';
+import type { Readable, Writable } from 'node:stream';
+import { setTimeout as wait } from 'node:timers/promises';
+import { CliError } from '../terminal/errors.ts';
+import { LineOutput } from './line-relay.ts';
+
+export interface RankProcessOptions {
+  readonly ranks: number;
+  readonly environment: NodeJS.ProcessEnv;
+  /** What each rank gets beside it, by rank. */
+  readonly own?: readonly NodeJS.ProcessEnv[] | undefined;
+  /** Where the ranks' standard output goes, a line at a time; standard error goes to ours. */
+  readonly output: Writable;
+}
+
+/** How all ranks ended: the first failure's exit code (128 + n for signal n), 0 when there was none. */
+export interface RanksExit {
+  readonly code: number;
+  readonly reason: string;
+}
+
+/** How long ranks may take to end after they were asked to, ms. */
+const graceMs = 10_000;
+/** How long what a rank started may go on writing after the rank itself has ended, ms. */
+const leftBehindMs = 2000;
+
+export class RankProcesses {
+  /** Resolves when every rank has ended. */
+  readonly ended: Promise<RanksExit>;
+  readonly started: number;
+  readonly #children: readonly ChildProcess[];
+  #stopping = false;
+
+  private constructor(children: readonly ChildProcess[], output: Writable) {
+    this.#children = children;
+    this.started = children.length;
+    this.ended = this.#watch(output);
+    // A rank in a group of its own outlives the terminal; it must not outlive us.
+    const killAll = (): void => this.#signal('SIGKILL');
+    process.once('exit', killAll);
+    void this.ended.finally(() => process.off('exit', killAll));
+  }
+
+  /** Throws CliError `bad_input` when the command cannot be started. */
+  static async start(command: readonly string[], { ranks, environment, own, output }: RankProcessOptions): Promise<RankProcesses> {
+    const [file, ...args] = command as [string, ...string[]];
+    const port = await freePort();
+    const children = Array.from({ length: ranks }, (_, rank) => {
+      const env = {
+        ...environment,
+        ...own?.[rank],
+        RANK: `${rank}`,
+        LOCAL_RANK: `${rank}`,
+        WORLD_SIZE: `${ranks}`,
+        LOCAL_WORLD_SIZE: `${ranks}`,
+        GROUP_RANK: '0',
+        MASTER_ADDR: '127.0.0.1',
+        MASTER_PORT: `${port}`,
+      };
+      return spawn(file, args, { env, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
+    });
+    const processes = new RankProcesses(children, output);
+    try {
+      await Promise.all(children.map((child) => once(child, 'spawn')));
+    } catch (cause) {
+      processes.stop('SIGTERM');
+      throw new CliError('bad_input', `Cannot start "${file}": ${(cause as Error).message}`, { cause });
+    }
+    return processes;
+  }
+
+  /** Asks every rank to end; kills those that have not after a grace of 10 s. */
+  stop(signal: 'SIGINT' | 'SIGTERM'): void {
+    if (this.#stopping) return;
+    this.#stopping = true;
+    this.#signal(signal);
+    const timer = setTimeout(() => {
+      this.#signal('SIGKILL');
+    }, graceMs);
+    timer.unref();
+  }
+
+  /** To each rank and what it started: `npm start` must not swallow a signal. */
+  #signal(signal: NodeJS.Signals): void {
+    for (const child of this.#children) if (child.exitCode === null && child.signalCode === null) signalGroup(child, signal);
+  }
+
+  async #watch(output: Writable): Promise<RanksExit> {
+    const stderr = new LineOutput(process.stderr);
+    const stdout = output === process.stderr ? stderr : new LineOutput(output);
+    let first: RanksExit = { code: 0, reason: 'all ranks ended well' };
+    const watch = async (child: ChildProcess, rank: number): Promise<void> => {
+      const prefix = this.started === 1 ? '' : `[rank ${rank}] `;
+      const [out, err] = [child.stdout as Readable, child.stderr as Readable];
+      const relayed = Promise.all([stdout.relay(out, prefix), stderr.relay(err, prefix)]);
+      const [code, signal] = await new Promise<[number | null, NodeJS.Signals | null]>((resolve) => {
+        child.once('exit', (...result) => resolve(result));
+        child.once('error', () => resolve([127, null]));
+      });
+      if (code !== 0 && first.code === 0 && !this.#stopping) {
+        const how = signal === null ? `ended with exit code ${code}` : `was ended by ${signal}`;
+        first = {
+          code: code ?? 128 + constants.signals[signal as NodeJS.Signals],
+          reason: `rank ${rank} ${how}; the others were stopped`,
+        };
+        this.stop('SIGTERM');
+      }
+      // A process that the rank left behind holds its output open, maybe forever: the rank has ended, so has that.
+      const ended = await Promise.race([relayed.then(() => true), wait(leftBehindMs, false, { ref: false })]);
+      if (ended) return;
+      signalGroup(child, 'SIGKILL');
+      await Promise.race([relayed, wait(leftBehindMs)]);
+      out.destroy();
+      err.destroy();
+    };
+    await Promise.all(this.#children.map(watch));
+    return first;
+  }
+}
+
+/** To a rank and all it started. */
+function signalGroup({ pid }: ChildProcess, signal: NodeJS.Signals): void {
+  if (pid === undefined) return;
+  try {
+    process.kill(-pid, signal);
+  } catch {
+    // It ended a moment ago.
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  await once(server, 'close');
+  if (address === null || typeof address === 'string') throw new CliError('failed', 'Cannot find a free port on 127.0.0.1');
+  return address.port;
+}

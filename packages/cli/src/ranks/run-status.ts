@@ -1,0 +1,51 @@
+// How a live run does, on stderr: one line that renews itself on a terminal, one line every few seconds in a log.
+
+import type { Aggregator } from '@ranktrace/aggregator';
+import { formatCount } from '../terminal/format.ts';
+import { say } from '../terminal/output.ts';
+
+const terminalMs = 200;
+const logMs = 5000;
+
+export interface RunStatus {
+  /** Says `line` beside the status: it does not end behind it. */
+  say(line: string): void;
+  stop(): void;
+}
+
+/** Shows what `ranks` ranks record, in whatever runs, until stopped. */
+export function showRunStatus(aggregator: Aggregator, ranks: number): RunStatus {
+  const terminal = process.stderr.isTTY === true;
+  const clear = terminal ? '\r\x1b[2K' : '';
+  const started = Date.now();
+  const line = (): string => {
+    const seen = aggregator.status().runs.flatMap((run) => run.ranks);
+    const events = seen.reduce((sum, rank) => sum + rank.events, 0);
+    const steps = seen.map((rank) => rank.step);
+    const step = steps.length === 0 ? '-' : Math.min(...steps) + 1;
+    const lost = seen.reduce((sum, rank) => sum + rank.dropped.events + rank.dropped.batches, 0);
+    // Passed by later ones: most come when a broker delivers again, so they are no loss yet.
+    const late = seen.reduce((sum, rank) => sum + rank.missing, 0);
+    const firing = aggregator.alerts.alerts().filter(({ state }) => state === 'firing').length;
+    const seconds = ((Date.now() - started) / 1000).toFixed(0);
+    const parts = [`${seconds} s`, `ranks ${seen.length}/${ranks}`, `steps ${step}`, `events ${formatCount(events)}`];
+    if (late > 0) parts.push(`late ${formatCount(late)} batches`);
+    if (lost > 0) parts.push(`lost ${formatCount(lost)}`);
+    if (firing > 0) parts.push(`alerts ${firing} firing`);
+    return parts.join('  ');
+  };
+  const timer = setInterval(
+    () => process.stderr.write(terminal ? `${clear}${line()}` : `ranktrace: ${line()}\n`),
+    terminal ? terminalMs : logMs,
+  );
+  return {
+    say: (text) => {
+      process.stderr.write(clear);
+      say(text);
+    },
+    stop: () => {
+      clearInterval(timer);
+      process.stderr.write(clear);
+    },
+  };
+}

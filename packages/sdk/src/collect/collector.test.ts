@@ -1,0 +1,499 @@
+// Threads that come and go: what each recorded is shipped or counted, once.
+
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { inflateRawSync } from 'node:zlib';
+import {
+  type Batch,
+  type Captured,
+  capturedKey,
+  decodeBatch,
+  decodeBody,
+  encodeBatch,
+  type Running,
+  readCaptured,
+  readRunning,
+  runningKey,
+} from '@ranktrace/protocol';
+import { mergeRun, type ProcessTotals, type TraceSink } from '@ranktrace/trace';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { recordingLimits } from '../model/recording-limits.ts';
+import { AskedSteps } from '../record/capture-slots.ts';
+import { type OpenScope, Recorder } from '../record/recorder.ts';
+import { cellBytes, createRing, RingWriter } from '../record/ring.ts';
+import { type AttachedThread, captureWords, controlBytes, type Session } from '../record/session.ts';
+import { Collector } from './collector.ts';
+
+const session: Session = { id: 'a-1', control: new SharedArrayBuffer(controlBytes), epochNs: 0n, ringBytes: 0, hooks: undefined };
+
+/** A collector whose clock is set by hand, and what it shipped. */
+class Rig {
+  ns = 1_000_000_000n;
+  readonly ended = new Set<number>();
+  readonly batches: Batch[] = [];
+  readonly collector = new Collector({
+    session,
+    identity: { run: 'test', rank: 0, worldSize: 1, host: 'h', pid: 1 },
+    shipper: {
+      ship: (bytes) => {
+        this.batches.push(decodeBatch(bytes, (body, max) => inflateRawSync(body, { maxOutputLength: max })));
+        return true;
+      },
+      takeClockSamples: () => [],
+      isShort: false,
+      droppedBatches: 0,
+      drained: async () => true,
+      hurry: () => {},
+      close: async () => {},
+    },
+    flushIntervalMs: 200,
+    flightRecorderSteps: 4,
+    flightRecorderBytes: 1024 * 1024,
+    mainThread: 0,
+    monotonicNs: () => this.ns,
+    threadEnded: (tid) => this.ended.has(tid),
+  });
+
+  thread(thread: number, cells = 64): { recorder: Recorder; about: AttachedThread } {
+    const ring = createRing(cells * cellBytes);
+    const recorder = new Recorder({
+      ring: new RingWriter(ring),
+      now: () => Number(this.ns) / 1e6,
+      context: new AsyncLocalStorage(),
+      idBase: 0,
+    });
+    const about = { type: 'attach', session: 'a-1', thread, name: `t${thread}`, tid: 1000 + thread, ring, origin: 0 } as const;
+    this.collector.attach(about);
+    return { recorder, about };
+  }
+
+  tick(ms: number): void {
+    this.ns += BigInt(ms) * 1_000_000n;
+    this.collector.tick();
+  }
+
+  get last(): Batch {
+    return this.batches.at(-1) as Batch;
+  }
+
+  get tracks(): number[] {
+    const { columns, length } = this.last.tables.tracks;
+    return [...columns.track.subarray(0, length)];
+  }
+}
+
+test('a thread that is announced again after it ended does not count its losses twice', () => {
+  const rig = new Rig();
+  const { recorder, about } = rig.thread(1);
+  for (let i = 0; i < 100; i++) recorder.instant('x');
+  recorder.close();
+  rig.tick(20);
+  rig.collector.attach(about);
+  rig.tick(1000);
+  const shown = rig.batches.reduce((sum, { tables }) => sum + tables.instants.length, 0);
+  expect(rig.last.header.dropped.events).toBe(100 - shown);
+});
+
+test('a thread that was terminated is read to its end and forgotten', () => {
+  const rig = new Rig();
+  const { recorder } = rig.thread(1);
+  rig.tick(1000);
+  recorder.instant('x');
+  rig.ended.add(1001);
+  rig.tick(1000);
+  expect(rig.last.tables.instants.length).toBe(1);
+  expect(rig.tracks).toEqual([1]);
+  rig.tick(1000);
+  expect(rig.tracks).toEqual([]);
+});
+
+test('events of threads over the limit are counted, while they live and after', () => {
+  const rig = new Rig();
+  for (let thread = 0; thread < recordingLimits.threadsMax; thread++) rig.thread(thread);
+  const { recorder } = rig.thread(recordingLimits.threadsMax);
+  for (let i = 0; i < 100; i++) recorder.instant('x');
+  rig.tick(1000);
+  expect(rig.last.header.dropped.events).toBe(100);
+  recorder.record('y', undefined, () => 1);
+  recorder.close();
+  rig.tick(1000);
+  rig.tick(1000);
+  expect(rig.last.header.dropped.events).toBe(101);
+  expect(rig.tracks).toHaveLength(recordingLimits.threadsMax);
+});
+
+const names = (batches: readonly Batch[]): string[] =>
+  batches.flatMap(({ strings, tables: { spans } }) => [...spans.columns.name.subarray(0, spans.length)].map((name) => strings[name] ?? ''));
+
+/** What a merge of the batches shows, one line per event, and what it knows to be missing. */
+function merged(batches: readonly Batch[]): { lines: string[]; totals: ProcessTotals } {
+  const lines: string[] = [];
+  const copy = (batch: Batch): Batch =>
+    decodeBatch(
+      encodeBatch(batch, (body) => body),
+      (body) => body,
+    );
+  const source = {
+    rank: 0,
+    incarnation: 'a-1',
+    count: batches.length,
+    missing: 0,
+    batch: (index: number) => copy(batches[index] as Batch),
+  };
+  const sink: TraceSink = {
+    begin: () => {},
+    lane: () => {},
+    event: ({ kind, state, name, start, length }) => {
+      if (kind === 'span') lines.push(`${state} ${name} ${start / 1e6}${state === 'whole' ? ` +${length / 1e6}` : ''}`);
+    },
+    end: () => {},
+  };
+  const merge = mergeRun([source], sink);
+  let step = merge.next();
+  while (step.done !== true) step = merge.next();
+  return { lines, totals: step.value[0] as ProcessTotals };
+}
+
+describe('detail that is held back', () => {
+  /** Steps of 10 ms with a span of 4 ms in each. */
+  function steps(rig: Rig, recorder: Recorder, from: number, to: number): void {
+    const id = recorder.name('work');
+    for (let step = from; step < to; step++) {
+      recorder.begin(id);
+      rig.tick(4);
+      recorder.end();
+      rig.tick(6);
+      recorder.step();
+    }
+  }
+
+  test('stays here while steps and their phases go out', () => {
+    const rig = new Rig();
+    const { recorder } = rig.thread(0, 1024);
+    recorder.mark({ sends: false, begins: false });
+    recorder.beginStep();
+    steps(rig, recorder, 0, 100);
+    rig.collector.flush();
+    expect(names(rig.batches)).toEqual([]);
+    const sum = (table: 'steps' | 'phases') => rig.batches.reduce((sum, { tables }) => sum + tables[table].length, 0);
+    expect([sum('steps'), sum('phases')]).toEqual([100, 100]);
+  });
+
+  test('stays here, but not where the thread is: that goes out with what it is in the middle of', () => {
+    const rig = new Rig();
+    const { recorder } = rig.thread(0, 1024);
+    recorder.mark({ sends: false, begins: false });
+    recorder.beginStep();
+    steps(rig, recorder, 0, 3);
+    const told = (): (Running | undefined)[] => {
+      const batches = rig.batches.splice(0);
+      return batches.flatMap(({ strings, tables: { metadata } }) =>
+        [...metadata.columns.key.subarray(0, metadata.length)].flatMap((key, row) =>
+          strings[key] === runningKey ? [readRunning(strings[metadata.columns.value[row] as number] ?? '')] : [],
+        ),
+      );
+    };
+    told();
+    const forward = recorder.openScope('forward');
+    rig.tick(300);
+    const since = 1030e6;
+    expect(told()).toEqual([{ step: 3, phase: 'forward', since }]);
+    rig.tick(300);
+    expect(told()).toEqual([]);
+    // It stays there.
+    rig.tick(1000);
+    rig.tick(3000);
+    expect(told()).toEqual([{ step: 3, phase: 'forward', since, entered: [] }]);
+    if (forward !== undefined) recorder.closeScope(forward);
+    recorder.close();
+    rig.collector.flush(true);
+    expect(told()).toEqual([]);
+  });
+
+  test('is sent for the last steps when it is pulled, once, and merges into its own time', () => {
+    const rig = new Rig();
+    const { recorder } = rig.thread(0, 1024);
+    recorder.mark({ sends: false, begins: false });
+    recorder.beginStep();
+    steps(rig, recorder, 0, 100);
+    rig.collector.pull(97, 98);
+    const some = names(rig.batches).length;
+    // Held in batches: their neighbours may come with them.
+    expect(some).toBeGreaterThanOrEqual(2);
+    expect(some).toBeLessThan(60);
+    rig.collector.pull();
+    rig.collector.pull();
+    const all = names(rig.batches).length;
+    expect(all).toBeGreaterThan(4);
+    expect(all).toBeLessThan(60);
+    steps(rig, recorder, 100, 101);
+    recorder.close();
+    rig.collector.flush(true);
+    const { lines, totals } = merged(rig.batches);
+    expect(lines).toHaveLength(all);
+    expect(lines.at(-1)).toBe('whole work 1990 +4');
+    expect([...lines].sort((a, b) => Number(a.split(' ')[2]) - Number(b.split(' ')[2]))).toEqual(lines);
+    expect(totals.late).toBe(0);
+    // The span at the edge of what was pulled is there and was not counted.
+    expect(totals.counts.span - (totals.recorded?.span ?? 0)).toBeLessThanOrEqual(1);
+  });
+
+  test('goes over into what is sent with spans that run across the change, each once', () => {
+    const rig = new Rig();
+    const { recorder } = rig.thread(0, 1024);
+    recorder.mark({ sends: false, begins: false });
+    recorder.beginStep();
+    const outer = recorder.openScope('outer');
+    rig.tick(300);
+    recorder.mark({ sends: true, begins: true });
+    steps(rig, recorder, 0, 3);
+    rig.tick(300);
+    recorder.mark({ sends: false, begins: false });
+    const inner = recorder.openScope('inner');
+    rig.tick(300);
+    if (inner !== undefined) recorder.closeScope(inner);
+    rig.tick(300);
+    recorder.mark({ sends: true, begins: true });
+    steps(rig, recorder, 3, 4);
+    rig.tick(300);
+    if (outer !== undefined) recorder.closeScope(outer);
+    recorder.close();
+    rig.collector.flush(true);
+    const { lines, totals } = merged(rig.batches);
+    expect(lines).toEqual([
+      'open outer 1000',
+      'whole work 1300 +4',
+      'whole work 1310 +4',
+      'whole work 1320 +4',
+      'whole work 2230 +4',
+      'close outer 1000',
+    ]);
+    expect(totals).toMatchObject({ late: 0, counts: totals.recorded });
+  });
+
+  test('results are those of the last active steps, and say when they are not complete', () => {
+    const rig = new Rig();
+    const { recorder } = rig.thread(0, 1024);
+    recorder.beginStep();
+    recorder.mark({ sends: true, begins: true });
+    steps(rig, recorder, 0, 50);
+    recorder.mark({ sends: false, begins: false });
+    steps(rig, recorder, 50, 90);
+    const { since, until, batches, complete } = rig.collector.results();
+    expect([since, until, complete]).toEqual([1e9, 1.5e9, true]);
+    const bodies = batches.map(({ body }) => decodeBody(body, (deflated, max) => inflateRawSync(deflated, { maxOutputLength: max })));
+    const starts = bodies.flatMap(({ tables: { spans } }) => [...spans.columns.start.subarray(0, spans.length)]);
+    // One that ran while a batch was cut is there as `open` and as `close`.
+    expect(new Set(starts.filter((start) => start >= since && start < until)).size).toBe(50);
+  });
+});
+
+describe('steps that are asked for by number', () => {
+  /** A training thread whose schedule records nothing, `perStep` spans of 1 ms in each of its steps, 2 ms apart. */
+  class Training {
+    readonly rig = new Rig();
+    readonly recorder = this.rig.thread(0, 4096).recorder;
+    readonly #asked = new AskedSteps(captureWords(session));
+    readonly #work = this.recorder.name('work');
+    #captures = false;
+
+    constructor() {
+      this.recorder.mark({ sends: false, begins: false });
+      this.recorder.beginStep();
+    }
+
+    runTo(step: number): void {
+      while (this.recorder.stepNum < step) {
+        this.recorder.begin(this.#work);
+        this.rig.tick(4);
+        this.recorder.end();
+        this.rig.tick(6);
+        this.recorder.step();
+        const captures = this.#asked.step(this.recorder.stepNum);
+        if (captures !== this.#captures) this.recorder.mark({ sends: captures, begins: false });
+        this.#captures = captures;
+      }
+    }
+
+    answers(): (Captured | undefined)[] {
+      return this.rig.batches.flatMap(({ strings, tables: { metadata } }) =>
+        Array.from({ length: metadata.length }, (_, row) => row).flatMap((row) =>
+          strings[metadata.columns.key[row] as number] === capturedKey
+            ? [readCaptured(strings[metadata.columns.value[row] as number] as string)]
+            : [],
+        ),
+      );
+    }
+
+    /** Of the spans that were sent, the steps they lie in. */
+    steps(): number[] {
+      const starts = this.rig.batches.flatMap(({ tables: { spans } }) => [...spans.columns.start.subarray(0, spans.length)]);
+      return [...new Set(starts.map((start) => Math.floor((start - 1e9) / 1e7)))].sort((a, b) => a - b);
+    }
+  }
+
+  test('are sent, those alone, and answered for at once', () => {
+    const training = new Training();
+    training.runTo(20);
+    training.rig.collector.record(22, 25);
+    training.runTo(26);
+    training.rig.tick(20);
+    expect(training.answers()).toEqual([{ fromStep: 22, toStep: 25, firstStep: 22, lastStep: 25 }]);
+    training.runTo(60);
+    training.rig.collector.flush(true);
+    expect(training.steps()).toEqual([22, 23, 24, 25]);
+    expect(training.answers()).toHaveLength(1);
+  });
+
+  test('and are past in part: the rest of them comes from the flight recorder', () => {
+    const training = new Training();
+    training.runTo(23);
+    training.rig.collector.record(22, 25);
+    training.runTo(30);
+    expect(training.answers()).toEqual([{ fromStep: 22, toStep: 25, firstStep: 22, lastStep: 25 }]);
+    expect(training.steps()).toEqual(expect.arrayContaining([22, 23, 24, 25]));
+  });
+
+  test('and are over: as many as the flight recorder still has, without another step', () => {
+    const training = new Training();
+    training.runTo(30);
+    training.rig.tick(20);
+    training.rig.collector.record(20, 27);
+    training.rig.tick(20);
+    expect(training.answers()).toEqual([{ fromStep: 20, toStep: 27, firstStep: 26, lastStep: 27 }]);
+    training.rig.collector.record(3, 5);
+    training.rig.tick(20);
+    expect(training.answers().at(-1)).toEqual({ fromStep: 3, toStep: 5, firstStep: null, lastStep: null });
+  });
+
+  test('and do not all come: the last batch says how far it came', () => {
+    const training = new Training();
+    training.rig.collector.record(5, 100);
+    training.rig.collector.record(50, 100);
+    training.runTo(10);
+    training.recorder.close();
+    training.rig.collector.flush(true);
+    expect(training.answers()).toEqual([
+      { fromStep: 5, toStep: 100, firstStep: 5, lastStep: 9 },
+      { fromStep: 50, toStep: 100, firstStep: null, lastStep: null },
+    ]);
+  });
+
+  test('and lie around active steps: results are of those alone', () => {
+    const rig = new Rig();
+    const { recorder } = rig.thread(0, 1024);
+    recorder.mark({ sends: true, begins: false });
+    rig.tick(10);
+    recorder.mark({ sends: true, begins: true });
+    rig.tick(10);
+    recorder.mark({ sends: true, begins: false, ends: true });
+    rig.tick(10);
+    recorder.mark({ sends: false, begins: false });
+    rig.tick(10);
+    expect(rig.collector.results()).toMatchObject({ since: 1.01e9, until: 1.02e9 });
+  });
+
+  test('are there already where everything is sent', () => {
+    const rig = new Rig();
+    const { recorder } = rig.thread(0, 1024);
+    recorder.beginStep();
+    for (let step = 0; step < 50; step++) {
+      rig.tick(10);
+      recorder.step();
+    }
+    rig.tick(20);
+    rig.collector.record(3, 5);
+    rig.tick(20);
+    const { strings, tables } = rig.last;
+    const value = strings[tables.metadata.columns.value[0] as number] as string;
+    expect(readCaptured(value)).toEqual({ fromStep: 3, toStep: 5, firstStep: 3, lastStep: 5 });
+  });
+});
+
+test('however much is held, sent and pulled, every span is there once and whole (seed 11)', () => {
+  const action = fc.oneof(
+    fc.record({ do: fc.constant('span' as const), ms: fc.integer({ min: 0, max: 30 }) }),
+    fc.record({ do: fc.constant('mark' as const), sends: fc.boolean() }),
+    fc.constant({ do: 'pull' as const }),
+    fc.constant({ do: 'flush' as const }),
+    fc.record({ do: fc.constant('open' as const) }),
+    fc.record({ do: fc.constant('close' as const) }),
+    fc.record({ do: fc.constant('step' as const), ms: fc.integer({ min: 1, max: 200 }) }),
+  );
+  fc.assert(
+    fc.property(fc.array(action, { maxLength: 60 }), (actions) => {
+      const rig = new Rig();
+      const { recorder } = rig.thread(0, 4096);
+      recorder.mark({ sends: false, begins: false });
+      recorder.beginStep();
+      const open: OpenScope[] = [];
+      let count = 0;
+      for (const given of actions) {
+        if (given.do === 'span') {
+          recorder.begin(recorder.name(`s${count++}`));
+          rig.ns += BigInt(given.ms) * 1_000_000n;
+          recorder.end();
+        } else if (given.do === 'mark') recorder.mark({ sends: given.sends, begins: given.sends });
+        else if (given.do === 'pull') rig.collector.pull();
+        else if (given.do === 'flush') rig.collector.flush();
+        else if (given.do === 'open') open.push(recorder.openScope(`o${count++}`) as OpenScope);
+        else if (given.do === 'close') {
+          const scope = open.pop();
+          if (scope !== undefined) recorder.closeScope(scope);
+        } else {
+          rig.tick(given.ms);
+          recorder.step();
+        }
+        rig.ns += 1_000n;
+      }
+      for (let scope = open.pop(); scope !== undefined; scope = open.pop()) recorder.closeScope(scope);
+      // All is pulled in the end, but what had to be forgotten: nothing may be there twice or in pieces.
+      rig.collector.pull();
+      recorder.close();
+      rig.collector.flush(true);
+      const { lines, totals } = merged(rig.batches);
+      const wholes = lines.filter((line) => line.startsWith('whole')).map((line) => line.split(' ')[1]);
+      const opened = lines.filter((line) => line.startsWith('open')).map((line) => line.split(' ')[1]);
+      const closed = lines.filter((line) => line.startsWith('close')).map((line) => line.split(' ')[1]);
+      expect(new Set([...wholes, ...opened]).size).toBe(wholes.length + opened.length);
+      for (const name of closed) expect(opened).toContain(name);
+      expect(totals.late).toBe(0);
+      expect(totals.counts.span).toBeGreaterThanOrEqual(totals.recorded?.span ?? 0);
+      expect(totals.counts.step).toBe(totals.recorded?.step);
+    }),
+    { seed: 11, numRuns: 300 },
+  );
+});
+
+test('says how full the fullest ring was since it was asked last', () => {
+  const rig = new Rig();
+  const { recorder } = rig.thread(0);
+  rig.thread(1);
+  for (let at = 0; at < 15; at++) recorder.instant('x');
+  rig.tick(10);
+  // 15 records and the name of two cells, of 64.
+  expect(rig.collector.sampleRings()).toEqual({ name: 'ring fill', value: (100 * 17) / 64, unit: '%' });
+  rig.tick(10);
+  expect(rig.collector.sampleRings().value).toBe(0);
+});
+
+test('what a step took to record counts in the step that it began', () => {
+  const rig = new Rig();
+  const { recorder } = rig.thread(0);
+  recorder.beginStep();
+  rig.tick(10);
+  recorder.step();
+  rig.tick(2);
+  recorder.countSinceStep();
+  expect([recorder.stepsMs, recorder.overheadMs]).toEqual([10, 0]);
+  rig.tick(8);
+  recorder.step();
+  expect([recorder.stepsMs, recorder.overheadMs]).toEqual([20, 2]);
+  // Nobody reads: most steps find no room, and count all the same.
+  for (let step = 0; step < 200; step++) {
+    recorder.countSinceStep();
+    rig.ns += 10_000_000n;
+    recorder.step();
+  }
+  expect([recorder.stepsMs, recorder.overheadMs]).toEqual([2020, 2]);
+});

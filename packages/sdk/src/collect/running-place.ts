@@ -1,0 +1,55 @@
+// Where the thread that steps is: what the rest of the job is told of a rank that is killed or hangs, whatever the schedule records.
+//
+//   step 300 | data | forward …                 told with the next batch: { step: 300, phase: forward }
+//            | data | forward | all_reduce ……   { step: 300, phase: all_reduce, collective: … }; after a second there: and how far it is in each group
+//
+// What is in the middle of a step when its batch is sent tells little while steps are short; of the last batch of a rank it tells where it ended.
+
+import { limits, type Running } from '@ranktrace/protocol';
+import { recordingLimits } from '../model/recording-limits.ts';
+import type { OpenSpan } from './open-span.ts';
+
+/** The place that lies innermost: the phase and the collective that were begun last. */
+export function placeOf(step: number, open: Iterable<OpenSpan>): Running {
+  let [phase, collective]: (OpenSpan['begin'] | undefined)[] = [];
+  for (const { begin, phase: isPhase } of open) {
+    if (isPhase !== undefined && begin.start >= (phase?.start ?? Number.NEGATIVE_INFINITY)) phase = begin;
+    // Sends are numbered by pair, and no group waits for one.
+    if (begin.table !== 'collectives' || begin.peer !== 0) continue;
+    if (begin.start >= (collective?.start ?? Number.NEGATIVE_INFINITY)) collective = begin;
+  }
+  return {
+    step,
+    ...(phase && { phase: phase.name, since: phase.start }),
+    ...(collective && {
+      collective: { op: collective.name, group: collective.extra, sequence: collective.sequence, since: collective.start },
+    }),
+  };
+}
+
+/** What was told of one thread. */
+export class ToldPlace {
+  #told = '';
+  #sinceMs = 0;
+  #isStay = false;
+
+  /** The text to tell now; undefined where it was told. `entered`: by group, the last collective. */
+  next(place: Running, entered: ReadonlyMap<string, number>, nowMs: number): string | undefined {
+    const text = JSON.stringify(place);
+    if (text !== this.#told) {
+      this.#told = text;
+      this.#sinceMs = nowMs;
+      this.#isStay = false;
+      return shortOf(place, text);
+    }
+    if (this.#isStay || nowMs - this.#sinceMs < recordingLimits.heartbeatIntervalMs) return undefined;
+    this.#isStay = true;
+    return shortOf({ ...place, entered: [...entered] }, text);
+  }
+}
+
+/** Names may be as long as a whole fact. */
+function shortOf(place: Running, less: string): string {
+  const texts = [JSON.stringify(place), less];
+  return texts.find((text) => Buffer.byteLength(text) <= limits.stringBytesMax) ?? JSON.stringify({ step: place.step });
+}

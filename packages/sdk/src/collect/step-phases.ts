@@ -1,0 +1,65 @@
+// Where the time of a step went: the sum per name of the spans directly below it, on the thread that counts the steps.
+//
+//   step        |--------- 7 ---------|--------- 8 ---------|
+//   spans         |data| |--forward--|    |data| |-- …
+//   prefetch                    |=======|=====|               charged to each step it ran in; its call to the one it began in
+//
+// Invariant: no more than `phasesPerStepMax` names per step; the time of further ones is summed under `(other phases)`.
+
+import { recordingLimits } from '../model/recording-limits.ts';
+
+export const otherPhases = '(other phases)';
+
+/** A span directly below the step, while it is open. */
+export interface OpenPhase {
+  readonly name: string;
+  /** Its time up to here has been charged; RankTime, ns. */
+  chargedTo: number;
+}
+
+export interface Phase {
+  readonly name: string;
+  /** ns */
+  length: number;
+  calls: number;
+}
+
+export class StepPhases {
+  readonly #open = new Set<OpenPhase>();
+  #phases = new Map<string, Phase>();
+
+  begin(name: string, start: number): OpenPhase {
+    const open = { name, chargedTo: start };
+    this.#open.add(open);
+    this.#phase(name).calls++;
+    return open;
+  }
+
+  end(open: OpenPhase, time: number): void {
+    this.#open.delete(open);
+    this.#charge(open, time);
+  }
+
+  /** The phases of the step that ended at `time`; what is still open goes on in the next one. */
+  endStep(time: number): Iterable<Phase> {
+    for (const open of this.#open) this.#charge(open, time);
+    const phases = this.#phases;
+    this.#phases = new Map();
+    return phases.values();
+  }
+
+  #charge(open: OpenPhase, time: number): void {
+    this.#phase(open.name).length += time - open.chargedTo;
+    open.chargedTo = time;
+  }
+
+  #phase(wanted: string): Phase {
+    const name = this.#phases.has(wanted) || this.#phases.size < recordingLimits.phasesPerStepMax ? wanted : otherPhases;
+    let phase = this.#phases.get(name);
+    if (phase === undefined) {
+      phase = { name, length: 0, calls: 0 };
+      this.#phases.set(name, phase);
+    }
+    return phase;
+  }
+}

@@ -1,0 +1,58 @@
+// Where a timer, an emitter, a port, an observer or a promise calls code of ours: what that code throws is one notice, and the next call goes on.
+//
+// Unguarded it would end the training process, or the shipper's thread and with it recording, and nearly any of it may throw: without a free file
+// descriptor `process.memoryUsage.rss()` does. So every callback goes through here; a test reads the sources and finds the one that does not.
+//
+// The way to tell is kept per thread and is no argument: a callback that fails must not depend on having been handed one.
+
+import { writeSync } from 'node:fs';
+import { printable } from '@ranktrace/protocol';
+import { limits } from '../model/limits.ts';
+
+const told = new Map<string, number>();
+
+/**
+ * A function that does what `work` does and never throws, nor leaves a promise that is rejected without a handler. `what` names its work for people.
+ *
+ * @example setInterval(guarded('sampling the host', () => add(host.sample())), 1000)
+ */
+export function guarded<A extends readonly unknown[]>(what: string, work: (...args: A) => unknown): (...args: A) => void {
+  return (...args) => {
+    try {
+      const result = work(...args);
+      if (result instanceof Promise) result.catch((error: unknown) => tellFailure(what, error));
+    } catch (error) {
+      tellFailure(what, error);
+    }
+  };
+}
+
+/** Tells that `what` failed this time: one line of a kind in 10 s, and never a stack. */
+export function tellFailure(what: string, error: unknown): void {
+  const line = `${what} failed, and goes on: ${reasonOf(error)}`;
+  const now = performance.now();
+  const last = told.get(line);
+  if (last !== undefined && now - last < limits.noticeIntervalMs) return;
+  if (told.size >= limits.noticeKindsMax) told.clear();
+  told.set(line, now);
+  say(`ranktrace: ${line}`);
+}
+
+/** One line, whatever was thrown. */
+export function reasonOf(error: unknown): string {
+  try {
+    const text = error instanceof Error ? error.message : String(error);
+    return text.split('\n', 1)[0] || 'for no reason that it gave';
+  } catch {
+    return 'for a reason that is no text';
+  }
+}
+
+/** Straight to the descriptor: a worker's `process.stderr` goes through the main thread, which may be blocked. */
+export function say(line: string): void {
+  try {
+    writeSync(2, `${printable(line)}\n`);
+  } catch {
+    // Nobody listens.
+  }
+}

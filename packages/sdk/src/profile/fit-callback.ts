@@ -1,0 +1,99 @@
+// Steps, epochs and metrics of `model.fit`, as tfjs tells its callbacks.
+//
+//   onTrainBegin   onEpochBegin 0   onBatchEnd 0   onBatchEnd 1 …   onEpochEnd 0   onEpochBegin 1 …   onTrainEnd
+//        │         |--------------------- epoch 0 ---------------|  |------ …
+//        step 0 begins              step 0 ends    step 1 ends
+//
+// tfjs calls back for every batch, whatever `yieldEvery` is. Validation has no callback: `fit` runs it inside of the last batch, so it is part
+// of that step, and `fitDataset` after it, so it is part of the next one; its metrics are counters.
+// To give numbers to `onBatchEnd`, tfjs reads loss and metrics from the device after each batch, as for any callback that wants batches.
+
+import { SdkError } from '../model/errors.ts';
+import type { Recorder } from '../record/recorder.ts';
+import { ProcessProfile } from './process-profile.ts';
+import type { Profile } from './profile.ts';
+import { threadRecorder } from './thread-recorder.ts';
+
+/** Values by name, as tfjs gives them to callbacks. */
+export type FitLogs = Readonly<Record<string, unknown>>;
+
+/** What `model.fit` takes as `callbacks`, and `tf.CustomCallback` as its argument (`CustomCallbackArgs` of tfjs). */
+export interface FitCallback {
+  onTrainBegin(): void;
+  onTrainEnd(): Promise<void>;
+  onEpochBegin(epoch: number): void;
+  onEpochEnd(epoch: number, logs?: FitLogs): void;
+  onBatchEnd(batch: number, logs?: FitLogs): void;
+}
+
+/** Epochs with a name of their own; later ones are told apart by their argument, for names are kept. */
+const namedEpochsMax = 4096;
+/** In a batch's logs, beside loss and metrics. */
+const notMetrics: ReadonlySet<string> = new Set(['batch', 'size']);
+
+/**
+ * Callbacks that make each batch of `model.fit` or `fitDataset` a step of `prof`, each epoch a span, loss and metrics counters (`loss` by batch,
+ * `epoch loss` and `val_loss` by epoch), and `fit`'s batch size the fact `batch_size`, with which step times are compared. A profile that does not run is started when the training begins, and stopped when it ends; that start
+ * may throw as `Profile.start` does.
+ *
+ * @example await model.fit(xs, ys, { epochs: 5, callbacks: fitCallback(profile()) });
+ */
+export function fitCallback(prof: Profile): FitCallback {
+  // By `onTrainBegin` it could not be seen any more who called `fit`.
+  if (prof instanceof ProcessProfile) prof.prepare();
+  let isOurs = false;
+  let recorder: Recorder | undefined;
+  let epochId = 0;
+  const endEpoch = (): void => {
+    recorder?.endAsync(epochId);
+    epochId = 0;
+  };
+  return {
+    onTrainBegin(this: unknown) {
+      const before = threadRecorder();
+      try {
+        prof.start();
+      } catch (error) {
+        // A second training with the same callback: the profile is over, the training is not.
+        if (!(error instanceof SdkError) || error.code !== 'already_stopped') throw error;
+        process.emitWarning(`this training is not recorded: ${error.message}`, 'RanktraceWarning');
+      }
+      recorder = threadRecorder();
+      isOurs = recorder !== before;
+      const batchSize = batchSizeOf(this);
+      if (batchSize !== undefined) prof.addMetadata('batch_size', String(batchSize));
+    },
+    onEpochBegin(epoch) {
+      endEpoch();
+      const name = epoch < namedEpochsMax ? `epoch ${epoch}` : 'epoch';
+      epochId = recorder?.beginAsync({ kind: 'span', name, category: 'fit', args: { epoch } }) ?? 0;
+    },
+    onBatchEnd(_batch, logs) {
+      count(prof, logs, (name) => (notMetrics.has(name) ? undefined : name));
+      prof.step();
+    },
+    onEpochEnd(_epoch, logs) {
+      count(prof, logs, (name) => (name.startsWith('val_') ? name : `epoch ${name}`));
+      endEpoch();
+    },
+    async onTrainEnd() {
+      endEpoch();
+      if (isOurs) await prof.stop();
+      isOurs = false;
+      recorder = undefined;
+    },
+  };
+}
+
+/** What `fit` told the callback that tfjs makes of ours and calls it on; `fitDataset` does not know it. */
+function batchSizeOf(callback: unknown): number | undefined {
+  const { batchSize } = (callback as { readonly params?: { readonly batchSize?: unknown } } | undefined)?.params ?? {};
+  return typeof batchSize === 'number' && Number.isInteger(batchSize) ? batchSize : undefined;
+}
+
+function count(prof: Profile, logs: FitLogs | undefined, nameOf: (name: string) => string | undefined): void {
+  for (const [key, value] of Object.entries(logs ?? {})) {
+    const name = nameOf(key);
+    if (name !== undefined && typeof value === 'number') prof.counter(name, value);
+  }
+}

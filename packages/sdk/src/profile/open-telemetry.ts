@@ -1,0 +1,244 @@
+// Feeds what OpenTelemetry's instrumentation (gRPC, HTTP, messaging, …) sees into the profile that runs.
+//
+//   CLIENT, PRODUCER    client side of a remote call    trace, span and parent ids are OpenTelemetry's own: it carries them to the
+//   SERVER, CONSUMER    server side of one              other rank, where the server's parent is the client's span
+//   INTERNAL            a span of category `open_telemetry`
+//
+// A span is told twice, so that a killed rank shows what it was inside of: at its start with the attributes it has then, at its end with those
+// that came later.
+//
+// Times. OpenTelemetry reads a clock of 1 ms at the start, and measures the length with a fine one. So a span that starts now starts at our own
+// reading, one whose start was given at that, and both are as long as OpenTelemetry says.
+//
+// Invariants: OpenTelemetry is not imported, versions 1 and 2 of its SDK fit; nothing is thrown into the instrumented program. Without a
+// running profile a span costs one check; what began before the profile is none of its business.
+
+import { performance } from 'node:perf_hooks';
+import { recordingLimits } from '../model/recording-limits.ts';
+import type { Recorder } from '../record/recorder.ts';
+import { fixedName, fixedNames } from '../record/ring.ts';
+import { threadRecorder } from './thread-recorder.ts';
+
+/** Seconds since the epoch, and ns. */
+type HrTime = readonly [number, number];
+type Attributes = Readonly<Record<string, unknown>>;
+
+/** What is read of a span: a `Span` or `ReadableSpan` of `@opentelemetry/sdk-trace-base`. */
+export interface OpenTelemetrySpan {
+  readonly name: string;
+  /** `SpanKind` */
+  readonly kind: number;
+  readonly attributes: Attributes;
+  readonly startTime: HrTime;
+  readonly endTime: HrTime;
+  /** `code` is a `SpanStatusCode`. */
+  readonly status: { readonly code: number; readonly message?: string | undefined };
+  /** Since version 2. */
+  readonly parentSpanContext?: { readonly spanId: string; readonly isRemote?: boolean | undefined } | undefined;
+  /** Of version 1. */
+  readonly parentSpanId?: string | undefined;
+  spanContext(): { readonly traceId: string; readonly spanId: string };
+  isRecording?(): boolean;
+}
+
+/** A span between its start and its end. */
+interface OpenTelemetryCall {
+  readonly recorder: Recorder;
+  /** The recorder's. */
+  readonly id: number;
+  /** Clock of this thread, ms. */
+  readonly start: number;
+  /** Attributes told at the start. */
+  readonly told: ReadonlyMap<string, unknown>;
+}
+
+/** By `SpanKind`. */
+const kinds = ['span', 'server', 'client', 'client', 'server'] as const;
+const statusError = 2;
+/** How far `Date.now()` may be from the fine clock before it counts as having been set meanwhile, ms. */
+const sameClockMs = 2;
+
+/**
+ * A `SpanProcessor`. Spans are recorded while a profile runs on their thread.
+ *
+ * @example new NodeTracerProvider({ spanProcessors: [new RanktraceSpanProcessor()] }).register();
+ */
+export class RanktraceSpanProcessor {
+  /** By span id. */
+  readonly #open = new Map<string, OpenTelemetryCall>();
+  readonly #names = new Set<string>();
+  #recorder: Recorder | undefined;
+  #isOn = true;
+
+  onStart(span: OpenTelemetrySpan, _parentContext?: unknown): void {
+    const recorder = threadRecorder();
+    if (recorder?.on !== true || !this.#isOn) return;
+    try {
+      this.#begin(recorder, span);
+    } catch {
+      recorder.drop('event');
+    }
+  }
+
+  onEnd(span: OpenTelemetrySpan): void {
+    if (this.#open.size === 0) return;
+    try {
+      this.#end(span);
+    } catch {
+      this.#recorder?.dropArgument();
+    }
+  }
+
+  /** Nothing waits here: what was recorded is shipped as the profile's options say. */
+  async forceFlush(): Promise<void> {}
+
+  /** Records no further spans. The profile goes on. */
+  async shutdown(): Promise<void> {
+    this.#isOn = false;
+    this.#open.clear();
+  }
+
+  #begin(recorder: Recorder, span: OpenTelemetrySpan): void {
+    if (span.isRecording?.() === false) return;
+    if (recorder !== this.#recorder) {
+      this.#recorder = recorder;
+      this.#open.clear();
+      this.#names.clear();
+    }
+    if (this.#open.size >= recordingLimits.openTelemetrySpansMax) {
+      recorder.drop('event');
+      return;
+    }
+    const { traceId, spanId } = span.spanContext();
+    const { spanId: parentId, isRemote = false } = span.parentSpanContext ?? { spanId: span.parentSpanId };
+    const kind = kinds[span.kind] ?? 'span';
+    const start = startOf(span.startTime);
+    const args: Record<string, string | number | boolean> = kind === 'span' ? { traceId, spanId } : {};
+    const told = this.#tell(recorder, args, span.attributes, new Map());
+    const id = recorder.beginAsync({
+      kind,
+      name: this.#bounded(recorder, kind === 'span' ? span.name : methodOf(span)),
+      category: 'open_telemetry',
+      peer: this.#bounded(recorder, peerOf(span.attributes, kind)),
+      ids: idBytes(traceId, spanId, parentId),
+      time: start,
+      // The caller's side of a remote call runs beside its callee, even in one process.
+      parent: isRemote || parentId === undefined ? 0 : (this.#open.get(parentId)?.id ?? 0),
+      args,
+    });
+    if (id !== 0) this.#open.set(spanId, { recorder, id, start, told });
+  }
+
+  #end(span: OpenTelemetrySpan): void {
+    const { spanId } = span.spanContext();
+    const call = this.#open.get(spanId);
+    if (call === undefined) return;
+    this.#open.delete(spanId);
+    const args: Record<string, string | number | boolean> = {};
+    const isError = span.status.code === statusError;
+    // Named as OpenTelemetry's specification wants it where a format has no status of its own.
+    if (isError) args['otel.status_code'] = 'ERROR';
+    if (isError && typeof span.status.message === 'string') args['otel.status_description'] = span.status.message;
+    this.#tell(call.recorder, args, span.attributes, call.told);
+    const length = (span.endTime[0] - span.startTime[0]) * 1000 + (span.endTime[1] - span.startTime[1]) / 1e6;
+    call.recorder.endAsync(call.id, { time: call.start + Math.max(0, length), isError, args });
+  }
+
+  /** Adds to `args` those attributes that were not `told` or have changed; gives all that are known then. A list is told as JSON. */
+  #tell(
+    recorder: Recorder,
+    args: Record<string, string | number | boolean>,
+    attributes: Attributes,
+    told: ReadonlyMap<string, unknown>,
+  ): ReadonlyMap<string, unknown> {
+    const all = new Map(told);
+    let room = recordingLimits.argumentsPerEventMax - told.size - Object.keys(args).length;
+    for (const key in attributes) {
+      const value = attributes[key];
+      if (value === undefined || value === null || all.get(key) === value) continue;
+      if (room-- <= 0) {
+        recorder.dropArgument();
+        continue;
+      }
+      all.set(key, value);
+      args[this.#bounded(recorder, key)] = isPlain(value) ? value : JSON.stringify(value);
+    }
+    return all;
+  }
+
+  /** Names are kept as long as the profile runs, and shared with its ops: instrumentation that makes them up without end must not use them up. */
+  #bounded(recorder: Recorder, name: string): string {
+    if (name === '' || this.#names.has(name)) return name;
+    if (this.#names.size >= recordingLimits.openTelemetryNamesMax) {
+      recorder.drop('name');
+      return fixedNames[fixedName.tooMany];
+    }
+    this.#names.add(name);
+    return name;
+  }
+}
+
+/** Clock of this thread, ms. */
+function startOf([seconds, nanos]: HrTime): number {
+  const now = performance.now();
+  const unixNow = Date.now();
+  const start = seconds * 1000 + nanos / 1e6;
+  if (nanos % 1e6 === 0 && Math.abs(unixNow - start) <= 1) return now;
+  const drift = unixNow - (performance.timeOrigin + now);
+  // Where the system's clock was set meanwhile, OpenTelemetry's times follow it.
+  return start - (Math.abs(drift) < sameClockMs ? performance.timeOrigin : unixNow - now);
+}
+
+/** Trace, span and parent span: 16, 8 and 8 bytes. */
+function idBytes(traceId: string, spanId: string, parentId: string | undefined): Uint8Array {
+  const ids = Buffer.alloc(32);
+  ids.write(traceId, 0, 16, 'hex');
+  ids.write(spanId, 16, 8, 'hex');
+  if (parentId !== undefined) ids.write(parentId, 24, 8, 'hex');
+  return ids;
+}
+
+// Keys of OpenTelemetry's semantic conventions; where one was renamed, the present one first.
+
+/** What is called: `Service/Method`, `GET /route`, `publish queue`, else the span's name. */
+function methodOf({ name, attributes }: OpenTelemetrySpan): string {
+  const rpc = firstText(attributes, 'rpc.method');
+  const service = firstText(attributes, 'rpc.service');
+  if (rpc !== '') return service === '' || rpc.includes('/') ? rpc : `${service}/${rpc}`;
+  const verb = firstText(attributes, 'http.request.method', 'http.method');
+  if (verb !== '') {
+    const path = firstText(attributes, 'http.route', 'url.template', 'url.path', 'http.target') || pathOf(attributes);
+    return path === '' ? name : `${verb} ${withoutQuery(path)}`;
+  }
+  const operation = firstText(attributes, 'messaging.operation.name', 'messaging.operation', 'messaging.operation.type');
+  const destination = firstText(attributes, 'messaging.destination.template', 'messaging.destination.name', 'messaging.destination');
+  return operation === '' ? name : `${operation} ${destination}`.trimEnd();
+}
+
+/** Who is at the other end: `host:port` of a server, the address alone of a client, whose port says nothing. */
+function peerOf(attributes: Attributes, kind: 'span' | 'client' | 'server'): string {
+  if (kind === 'span') return '';
+  if (kind === 'server')
+    return firstText(attributes, 'client.address', 'network.peer.address', 'net.peer.name', 'net.sock.peer.addr', 'net.peer.ip');
+  const address = firstText(attributes, 'server.address', 'net.peer.name', 'peer.service', 'network.peer.address', 'net.peer.ip');
+  const port = attributes['server.port'] ?? attributes['net.peer.port'];
+  return address !== '' && isPlain(port) && !address.includes(':') ? `${address}:${port}` : address;
+}
+
+function firstText(attributes: Attributes, ...keys: readonly string[]): string {
+  for (const key of keys) {
+    const value = attributes[key];
+    if (typeof value === 'string' && value !== '') return value;
+  }
+  return '';
+}
+
+function pathOf(attributes: Attributes): string {
+  const url = firstText(attributes, 'url.full', 'http.url');
+  return URL.canParse(url) ? new URL(url).pathname : '';
+}
+
+const withoutQuery = (path: string): string => path.split('?', 1)[0] ?? '';
+
+const isPlain = (value: unknown): value is string | number | boolean =>
+  typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean';

@@ -1,0 +1,499 @@
+// One profile at work: session, recorder, shipper, schedule and hooks, opened by `start` and closed in reverse by `stop`.
+//
+// What the schedule calls for (profiler-cycle.ts) is a change of what is sent, marked in the ring so that it falls between two events:
+//
+//   NONE, WARMUP      the flight recorder alone has the detail; steps and their phases are sent
+//   RECORD            everything is sent, and is what `events()` and `keyAverages()` are about
+//
+// Steps that an aggregator asked for by number (capture-slots.ts) are sent, too, whatever the schedule says of them.
+
+import { randomUUID } from 'node:crypto';
+import { join } from 'node:path';
+import { performance } from 'node:perf_hooks';
+import { type BroadcastChannel, isMainThread, setEnvironmentData, threadId } from 'node:worker_threads';
+import type { HeldResults } from '../collect/collector.ts';
+import { detail } from '../model/detail.ts';
+import { SdkError } from '../model/errors.ts';
+import { newIncarnation } from '../model/incarnation.ts';
+import { type ProfileOptions, type ResolvedOptions, resolveOptions } from '../model/options.ts';
+import { recordingLimits } from '../model/recording-limits.ts';
+import { defaultSchedule, type ProfilerAction, ProfilerActivity, schedule } from '../model/schedule.ts';
+import { onProcessEnd } from '../process/process-exit.ts';
+import { signalWords, trackSignalClaims } from '../process/signal-claims.ts';
+import { calibrateZero } from '../process/thread-clock.ts';
+import type { Args } from '../record/arguments.ts';
+import { AskedSteps } from '../record/capture-slots.ts';
+import { DetailControl } from '../record/detail-control.ts';
+import { OverheadJudge } from '../record/overhead-judge.ts';
+import type { CollectiveAbout, Recorder } from '../record/recorder.ts';
+import { type ChannelMessage, captureWords, channelName, controlBytes, detailWord, type Session, watchedWords } from '../record/session.ts';
+import { watchThread } from '../sample/watch-thread.ts';
+import { checkSpoolRoot } from '../ship/spool-folders.ts';
+import { hookTfjs, type TfjsHooks } from '../tfjs/attach-tfjs.ts';
+import { awaitTfjs } from '../tfjs/await-tfjs.ts';
+import { findTfjs } from '../tfjs/find-tfjs.ts';
+import { LayerHooks } from '../tfjs/layer-hooks.ts';
+import { findSteps } from '../tfjs/step-finder.ts';
+import { openChannel, ShipperLink } from '../thread/shipper-link.ts';
+import { EventList, KeyAverages, type KeyAveragesOptions, stacksText } from './event-list.ts';
+import { writeMemoryTimeline } from './memory-timeline.ts';
+import type { Profile, ProfileCallbacks } from './profile.ts';
+import { ProfilerCycle } from './profiler-cycle.ts';
+import { Recording, type RecordingAbout, recordingAbout, writeResult } from './recording.ts';
+import { tensorboardTraceHandler } from './tensorboard-trace-handler.ts';
+import { createRecorder, setThreadRecorder, threadRecorder } from './thread-recorder.ts';
+
+/** What exists while a profile records. */
+interface Running {
+  readonly options: ResolvedOptions;
+  readonly recorder: Recorder;
+  readonly session: Session;
+  readonly link: ShipperLink;
+  readonly channel: BroadcastChannel;
+  readonly control: DetailControl;
+  readonly judge: OverheadJudge;
+  readonly asked: AskedSteps;
+  readonly cycle: ProfilerCycle;
+  readonly hooks: TfjsHooks | undefined;
+  readonly unwatch: () => void;
+  readonly cancelExit: () => void;
+}
+
+/** What is no business of the program's. */
+export interface StandInOptions {
+  /**
+   * Nobody asked for this profile (register.ts): its steps are those of the optimizers, and it ends when the program starts one of its own.
+   */
+  readonly isStandIn?: boolean;
+}
+
+export class ProcessProfile implements Profile {
+  static #standIn: ProcessProfile | undefined;
+  readonly #isStandIn: boolean;
+  readonly #options: ProfileOptions & ProfileCallbacks;
+  readonly #metadata = new Map<string, unknown>();
+  #running: Running | undefined;
+  #recorder: Recorder | undefined;
+  /** Hooks that came before the start. */
+  #layers: LayerHooks | undefined;
+  #stopping: Promise<void> | undefined;
+  #stepNum = 0;
+  #action: ProfilerAction = 0;
+  /** Whether the schedule wants this step. */
+  #isActive = false;
+  /** Whether the schedule did something in this step, which is no part of the next one. */
+  #transited = false;
+  /** What was wanted when the hooks looked last. */
+  #detailSeen = -1;
+  /** Steps until it is judged what recording takes. */
+  #untilJudged: number = recordingLimits.budgetStepsMin;
+  #traceIdCallback: () => string;
+  #traceId = '';
+  #about: Omit<RecordingAbout, 'metadata' | 'traceId'> | undefined;
+  /** Cycles whose results are kept; `undefined` stands for the last one, which the shipper still has. */
+  #cycles: (HeldResults | undefined)[] = [];
+  #recording: Recording | undefined;
+  #warnedOfClearing = false;
+
+  constructor({ customTraceIdCallback, ...options }: ProfileOptions & ProfileCallbacks, { isStandIn = false }: StandInOptions = {}) {
+    this.#options = options;
+    this.#isStandIn = isStandIn;
+    this.#traceIdCallback = customTraceIdCallback ?? randomTraceId;
+  }
+
+  get stepNum(): number {
+    return this.#running?.cycle.stepNum ?? this.#stepNum;
+  }
+
+  get currentAction(): ProfilerAction {
+    return this.#running?.cycle.currentAction ?? this.#action;
+  }
+
+  /**
+   * A `fit` is about to be called that will start this profile: its layers are hooked now, so that its caller and its model are known then.
+   * Never throws.
+   */
+  prepare(): void {
+    if (this.#running !== undefined || this.#stopping !== undefined || this.#layers !== undefined) return;
+    try {
+      const options = resolveOptions(this.#givenOptions);
+      const layers = new LayerHooks(options);
+      const tf = (options.detail & detail.ops) !== 0 && layers.isNeeded ? findTfjs(this.#options.tf) : undefined;
+      if (tf === undefined) return;
+      layers.install(tf);
+      this.#layers = layers;
+    } catch {
+      // A wrong option is told by `start`.
+    }
+  }
+
+  start(): this {
+    if (this.#running !== undefined) return this;
+    if (this.#stopping !== undefined)
+      throw new SdkError('already_stopped', 'Cannot start the profile: it was stopped; make another one with profile()');
+    const standIn = ProcessProfile.#standIn;
+    if (threadRecorder()?.on === true && (standIn === undefined || threadRecorder() !== standIn.#recorder)) {
+      throw new SdkError('already_running', 'Cannot start the profile: another one is running in this process; stop it first');
+    }
+    const options = resolveOptions(this.#givenOptions);
+    checkSpoolRoot(join(options.spoolDirectory, options.run), options.transport === 'file');
+    if (standIn !== undefined) standIn.#giveWay();
+    const running = this.#run(options);
+    if (this.#isStandIn) ProcessProfile.#standIn = this;
+    this.#running = running;
+    this.#recorder = running.recorder;
+    try {
+      running.cycle.start();
+    } catch (error) {
+      this.#endRecording();
+      running.cancelExit();
+      running.link.stopNow(0);
+      throw error;
+    }
+    if (running.cycle.currentAction < 2) running.recorder.mark({ sends: false, begins: false });
+    // torch's files say so, too: it tells readers which columns to expect.
+    for (const [name, value] of Object.entries(this.#about?.switches ?? {})) running.recorder.addMetadata(name, value);
+    for (const [key, value] of this.#metadata) running.recorder.addMetadata(key, asText(value));
+    running.recorder.beginStep();
+    return this;
+  }
+
+  step(): void {
+    const running = this.#running;
+    if (running === undefined) return;
+    // Between two steps of training the processor has forgotten all of this: each function and object that is touched costs some 0.3 µs. So what
+    // has nothing to do is not asked.
+    const { recorder, control, cycle, hooks } = running;
+    recorder.step();
+    if (control.isSampling) control.beginStep(recorder.stepNum);
+    const { detail: wanted } = recorder;
+    if (hooks !== undefined && ((wanted & detail.ops) !== 0 || wanted !== this.#detailSeen)) {
+      this.#detailSeen = wanted;
+      hooks.endStep();
+    }
+    if (--this.#untilJudged === 0) this.#untilJudged = running.judge.judge();
+    cycle.step();
+    // The program may have stopped us in its `onTraceReady`.
+    if (this.#running !== undefined) this.#capture(this.#running);
+    if (!this.#transited) {
+      recorder.countSinceStep();
+      return;
+    }
+    this.#transited = false;
+    recorder.beginStep();
+    this.#untilJudged = running.judge.restart();
+  }
+
+  addMetadata(key: string, value: string): void {
+    this.#metadata.set(key, value);
+    this.#recorder?.addMetadata(key, value);
+  }
+
+  addMetadataJson(key: string, json: string): void {
+    try {
+      this.#metadata.set(key, JSON.parse(json));
+      this.#recorder?.addMetadata(key, json);
+    } catch {
+      warn(`metadata "${key}" is left out: it must be JSON`);
+    }
+  }
+
+  presetMetadataJson(key: string, json: string): void {
+    this.addMetadataJson(key, json);
+  }
+
+  toggleCollectionDynamic(enable: boolean, activities: Iterable<string>): void {
+    const running = this.#running;
+    if (running === undefined || typeof activities?.[Symbol.iterator] !== 'function') return; // Types can be lied to.
+    for (const activity of activities) {
+      if (activity === ProfilerActivity.CPU) running.control.toggle(~0, enable);
+      else running.link.toggleDevices(enable);
+    }
+  }
+
+  getTraceId(): string {
+    return this.#traceId;
+  }
+
+  setCustomTraceIdCallback(callback: () => string): void {
+    this.#traceIdCallback = callback;
+  }
+
+  events(): EventList {
+    return new EventList(this.#results('events'));
+  }
+
+  keyAverages(options: KeyAveragesOptions = {}): KeyAverages {
+    return new KeyAverages(this.#results('key averages'), options);
+  }
+
+  exportChromeTrace(path: string): void {
+    this.#results('a trace').writeTrace(path);
+  }
+
+  exportStacks(path: string, metric = 'self_cpu_time_total'): void {
+    const recording = this.#results('stacks');
+    if (recording.about.switches.with_stack !== '1') {
+      throw new SdkError('bad_option', 'Cannot export stacks: none were recorded; option withStack must be on');
+    }
+    writeResult(path, stacksText(recording.events, metric));
+  }
+
+  exportMemoryTimeline(path: string, device?: string): void {
+    const recording = this.#results('a memory timeline');
+    if (recording.about.switches.profile_memory !== '1') {
+      throw new SdkError('bad_option', 'Cannot export the memory timeline: memory was not recorded; option profileMemory must be true');
+    }
+    writeMemoryTimeline(recording, path, device);
+  }
+
+  instant(name: string, args?: Args): void {
+    this.#recorder?.instant(name, args);
+  }
+
+  counter(name: string, value: number, unit?: string): void {
+    this.#recorder?.counter(name, value, unit);
+  }
+
+  collective<T>(about: CollectiveAbout, fn: () => T): T {
+    return this.#recorder === undefined ? fn() : this.#recorder.collective(about, fn);
+  }
+
+  rpcClient<T>(method: string, about: { peer?: string }, fn: (carrier: Record<string, string>) => T): T {
+    return this.#recorder === undefined ? fn({}) : this.#recorder.rpcClient(method, about, fn);
+  }
+
+  rpcServer<T>(method: string, about: { carrier?: Record<string, string>; peer?: string }, fn: () => T): T {
+    return this.#recorder === undefined ? fn() : this.#recorder.rpcServer(method, about, fn);
+  }
+
+  stop(): Promise<void> {
+    if (this.#stopping === undefined) {
+      const running = this.#endCycle();
+      this.#layers?.remove();
+      this.#stopping = this.#stop(running);
+    }
+    return this.#stopping;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.stop();
+  }
+
+  [Symbol.dispose](): void {
+    const running = this.#endCycle();
+    this.#layers?.remove();
+    this.#stopping ??= Promise.resolve();
+    running?.cancelExit();
+    running?.link.stopNow(running.options.exitDeadlineMs);
+  }
+
+  get #givenOptions(): ProfileOptions {
+    const { onTraceReady: _ready, tf: _tf, ...given } = this.#options;
+    return given;
+  }
+
+  #run(options: ResolvedOptions): Running {
+    const zeroNs = calibrateZero(() => performance.now(), process.hrtime.bigint);
+    const session: Session = {
+      id: newIncarnation(),
+      control: new SharedArrayBuffer(controlBytes),
+      epochNs: zeroNs + BigInt(Math.round(performance.now() * 1e6)),
+      ringBytes: options.ringBytes,
+      hooks:
+        (options.detail & detail.ops) === 0
+          ? undefined
+          : {
+              fence: options.fence,
+              withMemory: options.profileMemory,
+              withModules: options.withModules,
+              withStack: options.withStack,
+            },
+    };
+    const control = new DetailControl({
+      word: detailWord(session),
+      wanted: options.detail,
+      idle: options.flightRecorderSteps > 0 ? options.detail : options.detail & detail.spans,
+      asked: this.#isScheduled(options) || options.fence || (options.detail & askedFor) !== 0,
+      budget: options.overheadBudget,
+      hasOps: () => hooks?.isHooked === true,
+    });
+    const { recorder, thread } = createRecorder(session, isMainThread ? 'main' : `worker ${threadId}`);
+    const link = new ShipperLink({ session, main: thread, options, pid: process.pid, signalWords }, () => recorder.close());
+    const channel = openChannel(session, link);
+    setEnvironmentData(channelName, session as never);
+    setThreadRecorder(recorder);
+    this.#about = recordingAbout(options, session, this.#isScheduled(options), warn);
+    // Also while `stop` is waiting: a `process.exit` then must not cut it short.
+    const cancelClaims = trackSignalClaims(watchedWords(session), () => link.updateSignals());
+    const cancelExit = onProcessEnd(cancelClaims, (failed) => {
+      // Nobody else says of a stand-in that its last cycle is over.
+      if (this.#isStandIn && options.tensorboardDirectory !== undefined) this.#endCycle();
+      this.#endRecording();
+      // What led to a failure is what the flight recorder is for.
+      link.stopNow(options.exitDeadlineMs, failed);
+    });
+    const { tf } = this.#options;
+    let unwatchSteps = (): void => {};
+    // After the hooks of the layers: its hooks lie around theirs, and go first.
+    const onTfjs = !this.#isStandIn
+      ? undefined
+      : (found: object) => {
+          unwatchSteps = findSteps(found, () => this.step());
+        };
+    const hooks =
+      session.hooks === undefined ? undefined : hookTfjs(warn, recorder, { ...session.hooks, tf, layers: this.#layers, onTfjs });
+    if (hooks === undefined && onTfjs !== undefined) unwatchSteps = awaitTfjs(onTfjs);
+    if (options.withStack !== false) recorder.stacks = hooks?.stacks;
+    const unwatchThread = options.sampleIntervalMs === 0 ? () => {} : watchThread(recorder, options.sampleIntervalMs);
+    const unwatch = (): void => {
+      unwatchSteps();
+      unwatchThread();
+    };
+    const cycle = this.#cycle(options, recorder, control, hooks);
+    const asked = new AskedSteps(captureWords(session));
+    const judge = new OverheadJudge(recorder, control, options.overheadBudget);
+    return { options, recorder, session, link, channel, control, judge, asked, cycle, hooks, unwatch, cancelExit };
+  }
+
+  /** Begins or ends the recording of what was asked for by step number: on all ranks at the same step. */
+  #capture({ recorder, control, judge, asked, hooks }: Running): void {
+    const captures = asked.step(recorder.stepNum);
+    if (captures === control.captures) return;
+    control.captures = captures;
+    this.#untilJudged = judge.restart();
+    if (this.#isActive) return;
+    recorder.mark({ sends: captures, begins: false });
+    if (captures) hooks?.beginWindow();
+  }
+
+  #isScheduled(options: ResolvedOptions): boolean {
+    return options.schedule !== undefined || typeof this.#options.schedule === 'function';
+  }
+
+  #cycle(options: ResolvedOptions, recorder: Recorder, control: DetailControl, hooks: TfjsHooks | undefined): ProfilerCycle {
+    const { schedule: given, onTraceReady } = this.#options;
+    const { schedule: args, tensorboardDirectory } = options;
+    const ready = onTraceReady ?? (tensorboardDirectory === undefined ? undefined : tensorboardTraceHandler(tensorboardDirectory));
+    return new ProfilerCycle({
+      schedule: typeof given === 'function' ? given : args !== undefined ? schedule(args) : defaultSchedule,
+      prepareTrace: () => {
+        control.active = true;
+      },
+      startTrace: () => {
+        this.#transited = true;
+        control.active = this.#isActive = true;
+        this.#beginResults(options);
+        recorder.mark({ sends: true, begins: true });
+        hooks?.beginWindow();
+      },
+      stopTrace: () => {
+        this.#transited = true;
+        recorder.mark({ sends: control.captures, begins: false, ends: true });
+        control.active = this.#isActive = false;
+        this.#cycles.push(undefined);
+        if (options.accEvents) this.#fetch();
+      },
+      traceReady: () => ready?.(this),
+      warn,
+    });
+  }
+
+  #beginResults({ accEvents }: ResolvedOptions): void {
+    this.#traceId = this.#newTraceId();
+    this.#recording = undefined;
+    if (accEvents || this.#cycles.length === 0) return;
+    this.#cycles = [];
+    if (this.#warnedOfClearing) return;
+    this.#warnedOfClearing = true;
+    warn(
+      'Profiler clears events at the end of each cycle. Only events from last cycle will be reported. To keep events across cycles, set accEvents: true.',
+    );
+  }
+
+  #newTraceId(): string {
+    try {
+      return String(this.#traceIdCallback());
+    } catch (error) {
+      warn(`customTraceIdCallback failed, so the trace id is random: ${String(error)}`);
+      return randomTraceId();
+    }
+  }
+
+  /** Takes over from the shipper what it has of the last cycle. */
+  #fetch(): void {
+    const last = this.#cycles.length - 1;
+    if (last < 0 || this.#cycles[last] !== undefined) return;
+    const results = this.#running?.options.traceOnly === true ? undefined : this.#running?.link.results(recordingLimits.resultsWaitMsMax);
+    if (results === undefined) this.#cycles.pop();
+    else this.#cycles[last] = results;
+  }
+
+  #results(what: string): Recording {
+    this.#fetch();
+    const about = this.#about;
+    const cycles = this.#cycles.filter((cycle) => cycle !== undefined);
+    if (about === undefined || cycles.length === 0) {
+      const why = this.#running?.options.traceOnly === true ? 'experimentalConfig.traceOnly is on' : 'no active steps have ended yet';
+      throw new SdkError('no_results', `Cannot give ${what}: ${why}; results are there after the schedule's active steps, or after stop()`);
+    }
+    const metadata = Object.fromEntries(this.#metadata);
+    this.#recording ??= new Recording(cycles, { ...about, metadata, traceId: this.#traceId });
+    return this.#recording;
+  }
+
+  async #stop(running: Running | undefined): Promise<void> {
+    if (running === undefined) return;
+    await running.link.stop(running.options.exitDeadlineMs);
+    running.cancelExit();
+  }
+
+  /** Ends at once: the program has a profile of its own. Blocks until what there was is shipped, for that one may have the same spool. */
+  #giveWay(): void {
+    ProcessProfile.#standIn = undefined;
+    const running = this.#endRecording();
+    this.#stopping ??= Promise.resolve();
+    running?.cancelExit();
+    running?.link.stopNow(running.options.exitDeadlineMs);
+  }
+
+  /** The schedule's last word, and results while there is a shipper to ask. */
+  #endCycle(): Running | undefined {
+    const running = this.#running;
+    if (running === undefined) return undefined;
+    running.judge.tellSampled();
+    running.cycle.stop();
+    this.#fetch();
+    return this.#endRecording();
+  }
+
+  /** What was running until now; `undefined` when nothing was. */
+  #endRecording(): Running | undefined {
+    const running = this.#running;
+    if (running === undefined) return undefined;
+    this.#running = undefined;
+    this.#stepNum = running.cycle.stepNum;
+    this.#action = running.cycle.currentAction;
+    running.unwatch();
+    running.hooks?.remove();
+    running.control.close();
+    running.recorder.close();
+    // After its shipper failed, another profile may have taken its place.
+    if (threadRecorder() === running.recorder) {
+      setThreadRecorder(undefined);
+      setEnvironmentData(channelName, undefined as never);
+    }
+    running.channel.postMessage({ type: 'close', session: running.session.id } satisfies ChannelMessage);
+    running.channel.close();
+    return running;
+  }
+}
+
+/** Bits that someone who sets them wants to see, whatever they cost. */
+const askedFor = detail.shapes | detail.memory | detail.stacks | detail.modules | detail.flops;
+
+const randomTraceId = (): string => randomUUID().replaceAll('-', '').toUpperCase();
+
+const asText = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value));
+
+const warn = (text: string): void => process.emitWarning(text, 'RanktraceWarning');

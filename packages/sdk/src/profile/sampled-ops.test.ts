@@ -1,0 +1,85 @@
+// A profile that nobody asked for detail, over its budget: ops of some steps, the same numbers on each rank, and everything says so.
+
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import * as tf from '@tensorflow/tfjs';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { readRun } from '../../../../test/setup/trace-events.ts';
+import { type Profile, profile } from './profile.ts';
+import { recordFunction } from './record-function.ts';
+
+let directory: string;
+const warnings: string[] = [];
+const listen = ({ name, message }: Error): void => {
+  if (name === 'RanktraceWarning') warnings.push(message);
+};
+
+beforeEach(async () => {
+  await tf.setBackend('cpu');
+  directory = mkdtempSync(join(tmpdir(), 'ranktrace-sampled-'));
+  warnings.length = 0;
+  process.on('warning', listen);
+});
+afterEach(() => {
+  process.off('warning', listen);
+  rmSync(directory, { recursive: true });
+});
+
+const start = (options: Parameters<typeof profile>[0]): Profile =>
+  profile({ run: 'test', directory, sampleIntervalMs: 0, ...options }).start();
+
+/** Steps of one product that takes some ms, and of one span, until `isOver`; the event loop turns at each. */
+async function train(prof: Profile, isOver: () => boolean): Promise<void> {
+  const x = tf.ones<tf.Rank.R2>([128, 128]);
+  while (!isOver()) {
+    recordFunction('forward', () => tf.matMul(x, x).dispose());
+    prof.step();
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  x.dispose();
+}
+
+test('ops of one step in 64 are recorded, and everything says so', async () => {
+  const prof = start({ overheadBudget: 0 });
+  await train(prof, () => warnings.length > 0);
+  const from = prof.stepNum;
+  await train(prof, () => prof.stepNum >= from + 320);
+  await prof.stop();
+
+  expect(warnings).toEqual([
+    expect.stringMatching(/^ops are recorded in one step of 64 from here on: recording took \d+\.\d\d % of the steps, /),
+  ]);
+  const { events, findings, processes } = await readRun(join(directory, 'test'), 'test');
+  expect(findings).toContain(
+    'ops are recorded in one step of 64 on rank 0: recording all of them takes more of the steps than overheadBudget',
+  );
+  const steps = events.filter(({ kind }) => kind === 'step');
+  const ops = events.filter(({ name }) => name === 'BatchMatMul');
+  const late = ops.filter(({ start }) => start >= (steps[from + 1]?.start ?? 0));
+  const recorded = late.map(({ start }) => steps.findIndex((step) => start < step.start + step.length));
+  expect(recorded).toEqual(
+    Array.from({ length: 5 }, (_, at) => (Math.floor(from / 64) + at + 1) * 64).filter((step) => step < steps.length),
+  );
+  // Nothing else is sampled.
+  expect(events.filter(({ name }) => name === 'forward')).toHaveLength(steps.length);
+
+  const told = JSON.parse(processes[0]?.metadata.get('ranktrace.sampled.ops') ?? '') as Record<string, number>;
+  expect(told).toEqual({ every: 64, steps: steps.length, recorded: ops.length });
+  const averages = prof.keyAverages();
+  expect([...averages].find(({ key }) => key === 'BatchMatMul')?.count).toBe(ops.length);
+  expect(averages.table()).toContain(`\nops of ${ops.length} of ${steps.length} steps: recording all would pass overheadBudget\n`);
+  expect(averages.table({ header: 'mine' })).toContain(`mine\nops of ${ops.length} of ${steps.length} steps`);
+});
+
+test('a fence is asked for by name: each step has its ops', async () => {
+  const prof = start({ overheadBudget: 0, experimentalConfig: { fence: true } });
+  // Time to be judged in, more than three times.
+  const until = performance.now() + 5500;
+  await train(prof, () => performance.now() > until);
+  await prof.stop();
+  expect(warnings).toEqual([]);
+  const averages = prof.keyAverages();
+  expect([...averages].find(({ key }) => key === 'BatchMatMul')?.count).toBe(prof.stepNum);
+  expect(averages.table()).not.toContain('overheadBudget');
+});

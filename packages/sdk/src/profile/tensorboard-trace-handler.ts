@@ -1,0 +1,91 @@
+// Traces where TensorBoard's profiler plugin looks for them, under the names that torch gives them:
+//
+//   DIR / gpu-host-3_48213 . 1766000000123456002 .pt.trace.json[.gz]
+//         worker             ns since 1970: the plugin's "span"
+//
+// The plugin takes them apart with ^(.*?)(\.\d+)?\.pt\.trace\.json(?:\.gz)?$ and a worker's name with ^(.*)_(\d+) into node and process.
+
+import { mkdirSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { threadId } from 'node:worker_threads';
+import { SdkError } from '../model/errors.ts';
+
+export interface TensorboardTraceOptions {
+  /** Unlike every other worker's; default `HOST_PID`, which the plugin shows as node and process. No path: it begins a file's name. */
+  readonly workerName?: string | undefined;
+  /** Writes `.json.gz`. Default false. */
+  readonly useGzip?: boolean | undefined;
+}
+
+/** The part of a profile that a handler needs. */
+export interface TraceExporter {
+  exportChromeTrace(path: string): void;
+}
+
+export type TraceHandler = (prof: TraceExporter) => void;
+
+/**
+ * For `onTraceReady`: writes each trace to a file of its own in `dirName`, which is made when the first one comes. Takes its arguments one
+ * by one, too, as torch does. Throws SdkError `bad_option`; the handler throws it when the directory cannot be made, and what the export
+ * throws.
+ *
+ * @example profile({ schedule, onTraceReady: tensorboardTraceHandler('./log', { useGzip: true }) })
+ */
+export function tensorboardTraceHandler(dirName: string, options?: TensorboardTraceOptions): TraceHandler;
+export function tensorboardTraceHandler(dirName: string, workerName?: string, useGzip?: boolean): TraceHandler;
+export function tensorboardTraceHandler(dirName: string, second?: string | TensorboardTraceOptions, third = false): TraceHandler {
+  const given: TensorboardTraceOptions = typeof second === 'object' && second !== null ? second : { workerName: second, useGzip: third };
+  // As in torch, an empty name is none.
+  const workerName = given.workerName || `${hostname()}_${process.pid}`;
+  if (typeof dirName !== 'string' || dirName === '' || dirName.includes('\0')) {
+    throw new SdkError('bad_option', `Bad dirName of tensorboardTraceHandler: it must be a path, got ${JSON.stringify(dirName)}`);
+  }
+  if (typeof workerName !== 'string' || /[/\\\0]/.test(workerName)) {
+    const shown = JSON.stringify(workerName);
+    throw new SdkError(
+      'bad_option',
+      `Bad workerName of tensorboardTraceHandler: it must be a file name's beginning, no path, got ${shown}`,
+    );
+  }
+  const suffix = given.useGzip ? '.pt.trace.json.gz' : '.pt.trace.json';
+  return (prof) => {
+    makeDirectory(dirName);
+    return prof.exportChromeTrace(join(dirName, `${workerName}.${traceTimes.next()}${suffix}`));
+  };
+}
+
+function makeDirectory(path: string): void {
+  try {
+    mkdirSync(path, { recursive: true });
+  } catch (cause) {
+    const code = (cause as NodeJS.ErrnoException).code ?? 'error';
+    throw new SdkError('bad_option', `Can't create directory: ${path} (${code}); tensorboardTraceHandler needs one it can write to`, {
+      cause,
+    });
+  }
+}
+
+/**
+ * Times since 1970, ns, each one later than the one before, also when the clock stands still or is set back.
+ *
+ *   1766000000 123 456 | 002     µs, of this thread's times no two the same | the thread, so that threads of a process never meet
+ */
+export class TraceTimes {
+  readonly #unixMs: () => number;
+  readonly #thread: bigint;
+  #lastMicros = 0;
+
+  constructor(unixMs: () => number, thread: number) {
+    this.#unixMs = unixMs;
+    this.#thread = BigInt(thread % 1000);
+  }
+
+  next(): bigint {
+    this.#lastMicros = Math.max(this.#unixMs() * 1000, this.#lastMicros + 1);
+    return BigInt(this.#lastMicros) * 1000n + this.#thread;
+  }
+}
+
+/** The thread's one, for all its handlers: two of them may write to one directory under one name. */
+const traceTimes = new TraceTimes(Date.now, threadId);

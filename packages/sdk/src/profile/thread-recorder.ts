@@ -1,0 +1,97 @@
+// The recorder of this thread, if it has one: what `recordFunction` records to.
+//
+// One per thread and not an argument, for code deep inside a model must be able to name its parts without being handed a profile.
+// In the thread that started a profile it is that profile's. In other threads of the process it is made at the first `recordFunction`, as
+// soon as there is a session (session.ts says how a thread hears of it), and closed when the thread or the session ends.
+
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { readlinkSync } from 'node:fs';
+import { performance } from 'node:perf_hooks';
+import { BroadcastChannel, getEnvironmentData, isMainThread, threadId } from 'node:worker_threads';
+import { guarded } from '../process/guarded.ts';
+import { calibrateZero, originOf } from '../process/thread-clock.ts';
+import { Recorder, type SpanContext } from '../record/recorder.ts';
+import { createRing, RingWriter } from '../record/ring.ts';
+import { type AttachedThread, type ChannelMessage, channelName, detailWord, hasEnded, type Session } from '../record/session.ts';
+import { TfjsHooks } from '../tfjs/attach-tfjs.ts';
+
+let active: Recorder | undefined;
+let listening = false;
+
+/** This thread's recorder. In a thread of its own, the first call looks for a session. */
+export function threadRecorder(): Recorder | undefined {
+  if (active === undefined && !isMainThread && !listening) listen();
+  return active;
+}
+
+export function setThreadRecorder(recorder: Recorder | undefined): void {
+  active = recorder;
+}
+
+/** A recorder for this thread, and what the shipper must know of it. */
+export function createRecorder(session: Session, name: string): { recorder: Recorder; thread: AttachedThread } {
+  const ring = createRing(session.ringBytes);
+  const recorder = new Recorder({
+    ring: new RingWriter(ring),
+    now: () => performance.now(),
+    context: new AsyncLocalStorage<SpanContext>(),
+    // Ids are doubles: 2^13 threads of 2^40 spans each.
+    idBase: (threadId % 8192) * 2 ** 40,
+    detail: detailWord(session),
+  });
+  const origin = originOf(
+    calibrateZero(() => performance.now(), process.hrtime.bigint),
+    session.epochNs,
+  );
+  return { recorder, thread: { type: 'attach', session: session.id, thread: threadId, name, tid: systemThreadId(), ring, origin } };
+}
+
+function listen(): void {
+  listening = true;
+  const channel = new BroadcastChannel(channelName);
+  let attached: AttachedThread | undefined;
+  let hooks: TfjsHooks | undefined;
+  const post = (message: ChannelMessage) => channel.postMessage(message);
+  const open = (session: Session) => {
+    if (attached?.session !== session.id) {
+      if (active !== undefined && attached === undefined) return; // It has a profile of its own.
+      active?.close();
+      const made = createRecorder(session, `worker ${threadId}`);
+      active = made.recorder;
+      attached = made.thread;
+      hooks?.remove();
+      hooks = session.hooks === undefined ? undefined : new TfjsHooks(made.recorder, session.hooks);
+      if (hooks !== undefined && session.hooks?.withStack !== false) made.recorder.stacks = hooks.stacks;
+    }
+    // Again, too: the shipper that says `open` may have missed the first one.
+    post(attached);
+  };
+  channel.onmessage = guarded('hearing of a profile', (event: unknown) => {
+    const message = (event as { data: ChannelMessage }).data;
+    if (message.type === 'open') open(message.session);
+    if (message.type !== 'close' || message.session !== attached?.session) return;
+    hooks?.remove();
+    active?.close();
+    active = undefined;
+    attached = undefined;
+    hooks = undefined;
+  });
+  channel.unref();
+  process.once(
+    'exit',
+    guarded('closing the recorder', () => active?.close()),
+  );
+  // What the thread was given when it was made may have ended since, and another session begun: ask in any case.
+  const session = getEnvironmentData(channelName) as Session | undefined;
+  if (session !== undefined && !hasEnded(session)) open(session);
+  post({ type: 'ask' });
+}
+
+/** Linux names the calling thread here; elsewhere Node's own number must do. */
+function systemThreadId(): number {
+  try {
+    return Number(readlinkSync('/proc/thread-self').split('/').at(-1)) || threadId;
+  } catch {
+    return isMainThread ? process.pid : threadId;
+  }
+}

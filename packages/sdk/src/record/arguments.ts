@@ -1,0 +1,34 @@
+// Arguments of events, made ready before the event is written: their keys are names, and a name's definition must not come between an
+// event and its arguments.
+
+import { recordingLimits } from '../model/recording-limits.ts';
+import type { NameTable } from './name-table.ts';
+import type { RingWriter } from './ring.ts';
+
+/** Facts about one event. Booleans are recorded as the text `true` or `false`. */
+export type Args = Readonly<Record<string, string | number | boolean>>;
+
+export interface Argument {
+  /** Name id. */
+  readonly key: number;
+  readonly value: string | number;
+}
+
+/** What of `args` can be recorded; the rest is counted. */
+export function prepareArguments(args: Args, names: NameTable, ring: RingWriter): Argument[] {
+  const prepared: Argument[] = [];
+  try {
+    for (const name in args) {
+      const value: unknown = args[name];
+      const key = prepared.length < recordingLimits.argumentsPerEventMax && isValue(value) ? names.id(name) : -1;
+      if (key < 0) ring.dropArgument();
+      else prepared.push({ key, value: typeof value === 'boolean' ? String(value) : (value as string | number) });
+    }
+  } catch {
+    ring.dropArgument(); // A getter of the caller's object threw: training goes on.
+  }
+  return prepared;
+}
+
+/** Whether `value` is what an argument can be; types can be lied to. */
+export const isValue = (value: unknown) => typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean';

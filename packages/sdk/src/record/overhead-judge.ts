@@ -1,0 +1,71 @@
+// What recording takes of the steps, held against its budget every few of them; what is shed or sampled then is in the trace.
+//
+// A person is warned once, with what costs most and how to do without it. What has to go after that is in the trace and in its summary alone.
+
+import { sampledKey, shedKey } from '@ranktrace/protocol';
+import { recordingLimits } from '../model/recording-limits.ts';
+import type { DetailControl, Shed } from './detail-control.ts';
+import type { Recorder } from './recorder.ts';
+
+export class OverheadJudge {
+  readonly #recorder: Recorder;
+  readonly #control: DetailControl;
+  readonly #budget: number;
+  /** As the recorder had counted when it was judged last, ms. */
+  #overheadMs = 0;
+  #stepsMs = 0;
+  #isWarned = false;
+
+  constructor(recorder: Recorder, control: DetailControl, budget: number) {
+    this.#recorder = recorder;
+    this.#control = control;
+    this.#budget = budget;
+  }
+
+  /** `budgetStepsMin` steps ended since the last time. Gives how many are to end until the next one. */
+  judge(): number {
+    const { overheadMs, stepsMs } = this.#recorder;
+    const shed = this.#control.step(overheadMs - this.#overheadMs, stepsMs - this.#stepsMs, recordingLimits.budgetStepsMin);
+    if (shed !== undefined) this.#tell(shed);
+    else if (this.#control.every > 1) this.tellSampled();
+    return this.restart();
+  }
+
+  /** How many steps have their ops so far, when not all of them have. */
+  tellSampled(): void {
+    const { every, skipped } = this.#control;
+    if (every === 1 && skipped === 0) return;
+    const steps = this.#recorder.stepNum;
+    this.#recorder.addMetadata(`${sampledKey}ops`, JSON.stringify({ every, steps, recorded: Math.max(0, steps - skipped) }));
+  }
+
+  /** What is recorded changes here: what it took before says nothing of it. Gives what `judge` does. */
+  restart(): number {
+    this.#overheadMs = this.#recorder.overheadMs;
+    this.#stepsMs = this.#recorder.stepsMs;
+    return recordingLimits.budgetStepsMin;
+  }
+
+  #tell(shed: Shed): void {
+    const { what, share, every } = shed;
+    const [took, budget] = [percent(share), percent(this.#budget)];
+    if (every === undefined) {
+      this.#recorder.instant('detail shed', { what, overhead: share, budget: this.#budget });
+      this.#recorder.addMetadata(`${shedKey}${what}`, `recording took ${took} of the steps, over the budget of ${budget}`);
+    } else {
+      this.#recorder.instant('detail sampled', { what, every, overhead: share, budget: this.#budget });
+      this.tellSampled();
+    }
+    if (this.#isWarned || share <= this.#budget) return;
+    this.#isWarned = true;
+    const why = `recording took ${took} of the steps, over overheadBudget, ${budget}`;
+    const raised = Math.min(1, Number((1.5 * share).toPrecision(2)));
+    const text =
+      every === undefined
+        ? `${what} are not recorded any more: ${why}; to keep within it set ${shed.remedies.join(' and ')}; to record all the same set overheadBudget: ${raised}`
+        : `${what} are recorded in one step of ${every} from here on: ${why}; to have those of chosen steps set ${shed.remedies.join(' and ')}; to record all set overheadBudget: ${raised}`;
+    process.emitWarning(text, 'RanktraceWarning');
+  }
+}
+
+const percent = (value: number): string => `${(100 * value).toFixed(2)} %`;

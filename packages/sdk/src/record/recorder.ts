@@ -1,0 +1,782 @@
+// Records what one thread does into its ring. The hot path of the product: begin + end must cost little more than the two clock readings.
+//
+//   sync span     | begin | … nested … | end |                 ends on a stack, no id
+//   async span    | asyncBegin id, parent | … | asyncEnd id |  may overlap others
+//   undecided     | begin | … | becameAsync id | … | asyncEnd id |
+//
+// Whether a function is async is known only once it has returned, but its parts after an `await` must know then what they are part of,
+// so the context (AsyncLocalStorage) must be set before the call. That costs 30 ns a call and, once used, 130 ns per `await` of the whole
+// thread; so only functions that may need it pay: `async` functions, and others whose name has not been seen to return plain values.
+// A name that did and then returns a promise is recorded as async from there on; only that one call's later parts lack their parent.
+//
+// All of it in one file: every kind of record is written from the same few fields, and an object in between would cost each of them.
+// Invariants: after construction nothing here waits or throws of its own; an accepted begin's end always fits (ring.ts); what `fn` throws
+// goes to the caller, with the span ended. When recording is off, each method is one check.
+
+import type { AsyncLocalStorage } from 'node:async_hooks';
+import { collectiveKind } from '@ranktrace/trace';
+import { allDetail, detail } from '../model/detail.ts';
+import { recordingLimits } from '../model/recording-limits.ts';
+import { guarded } from '../process/guarded.ts';
+import { type Args, type Argument, isValue, prepareArguments } from './arguments.ts';
+import { NameTable } from './name-table.ts';
+import { fixedName, type RingWriter, recordKind, threadLine } from './ring.ts';
+import { formatTraceparent, parseTraceparent, randomId, type TraceContext } from './trace-context.ts';
+
+/** What the code that runs now is part of, carried over `await` by AsyncLocalStorage. */
+export interface SpanContext {
+  /** Id of the innermost async span, 0 for none. Mutable: an undecided span gets its id after its function returned. */
+  id: number;
+  readonly trace: TraceContext | undefined;
+}
+
+export interface RecorderParts {
+  readonly ring: RingWriter;
+  /** Clock, ms: `performance.now`. */
+  readonly now: () => number;
+  readonly context: AsyncLocalStorage<SpanContext>;
+  /** Ids of this thread's async spans lie above this; unique within the process. */
+  readonly idBase: number;
+  /** One word that all threads of the process share: bits of `detail`. Default: everything, for ever. */
+  readonly detail?: Int32Array;
+}
+
+/** A span between two calls of the program, `openScope` and `closeScope`. */
+export interface OpenScope {
+  /** 0 while it is on the stack. */
+  id: number;
+}
+
+/** What is to be done from a moment on. */
+export interface ActionMark {
+  /** Whether detail is sent; else the flight recorder alone has it. */
+  readonly sends: boolean;
+  /** Whether results (`events()`, `keyAverages()`) begin here. */
+  readonly begins: boolean;
+  /** Whether they end here; default: where detail is not sent from here on. */
+  readonly ends?: boolean;
+}
+
+export interface CollectiveAbout {
+  /** `all_reduce`, `broadcast`, `send`, `recv`, … */
+  readonly op: string;
+  /** Name of the process group. Default `world`. */
+  readonly group?: string;
+  /** Number of this collective in its group; of a send or receive among those from the one rank to the other. Default: counted from 0. */
+  readonly sequence?: number;
+  /** This rank's payload. Default 0. */
+  readonly bytes?: number;
+  /** The rank that a `send` goes to, or that a `recv` comes from. Not of other collectives. */
+  readonly peer?: number;
+}
+
+/** A span of other instrumentation, which has its own clock readings, ids and parents. */
+export interface AsyncBegin {
+  /** Sides of a remote call, or neither. */
+  readonly kind: 'span' | 'client' | 'server';
+  readonly name: string;
+  /** Of a span. */
+  readonly category?: string;
+  /** Of a remote call: who is at the other end, and the W3C ids of trace, span and parent span: 16, 8 and 8 bytes. */
+  readonly peer?: string;
+  readonly ids?: Uint8Array;
+  /** Clock of this thread, ms. Default, and latest: now. */
+  readonly time?: number;
+  /** The id of the span that it is part of. Default: what runs now. */
+  readonly parent?: number;
+  readonly args?: Args;
+}
+
+const asyncKinds = { span: recordKind.spanBegin, client: recordKind.rpcClientBegin, server: recordKind.rpcServerBegin } as const;
+
+/** `a` of a begin record that may become async. */
+const undecided = -1;
+const failed = 1;
+
+const nothingWanted = new Int32Array(1);
+
+// What functions recorded under a name have returned so far, by name id.
+const unknown = 0;
+const values = 1;
+const promises = 2;
+
+/** One begin in so many is measured, from its first line to its last, and counts for all; so are ends. To measure each would cost more. */
+const measuredEvery = 63;
+
+/** A call that took longer was interrupted by something else; counted in full it would stand for many that were not. */
+const tookMsMax = 0.01;
+
+const AsyncFunction = (async () => {}).constructor;
+
+export class Recorder {
+  readonly #ring: RingWriter;
+  readonly #now: () => number;
+  readonly #context: AsyncLocalStorage<SpanContext>;
+  readonly #names: NameTable;
+  #detail: Int32Array;
+  readonly #returned = new Uint8Array(recordingLimits.namesMax + 1);
+  readonly #sequences = new Map<string, number>();
+  /** Scopes open in this turn, outermost first. */
+  readonly #scopes: OpenScope[] = [];
+  readonly #opened: number;
+  #on = true;
+  #lastId: number;
+  #contextUsed = false;
+  /** Open spans of this turn that lie on the stack, above the innermost context. */
+  #depth = 0;
+  #step = 0;
+  /** Begins, and ends, until the next one is measured. */
+  #beginsUnmeasured = measuredEvery;
+  #endsUnmeasured = measuredEvery;
+  /** ms that recording took of this thread in this step. */
+  #overhead = 0;
+  #stepBegan = 0;
+  /** ms of all steps so far, and what recording took of them. */
+  stepsMs = 0;
+  overheadMs = 0;
+  /** Where the program's own spans are called, too, while stacks are wanted. */
+  stacks: { captureAt(event: string, module: string): { readonly text: string; id: number } } | undefined;
+  /** When the span begun last began. */
+  #began = 0;
+  /** Where the last memory record, or an op's begin, ended in the ring, and the time of its burst. */
+  #burstEnd = -1;
+  #burstTime = 0;
+
+  constructor({ ring, now, context, idBase, detail: word = new Int32Array([allDetail]) }: RecorderParts) {
+    this.#detail = word;
+    this.#ring = ring;
+    this.#now = now;
+    this.#opened = now();
+    this.#context = context;
+    this.#names = new NameTable(ring);
+    this.#lastId = idBase;
+  }
+
+  get on(): boolean {
+    return this.#on;
+  }
+
+  /** Number of the step that runs. */
+  get stepNum(): number {
+    return this.#step;
+  }
+
+  /** What is wanted right now: bits of `detail`. */
+  get detail(): number {
+    return this.#on ? (this.#detail[0] as number) : 0;
+  }
+
+  /** Turns recording off for good. */
+  close(): void {
+    this.#on = false;
+    this.#detail = nothingWanted;
+    this.#ring.close();
+  }
+
+  /** The id of `name` for `begin`; keep it. −1 (nothing is recorded under it) when the ring is full: ask again later. */
+  name(name: string): number {
+    return this.#names.id(name);
+  }
+
+  /** Begins a span on the stack; true when it was accepted: then, and only then, `end` must follow in the same turn of the event loop. */
+  begin(name: number, category = 0): boolean {
+    // When recording is off, nothing is wanted: one check.
+    if (((this.#detail[0] as number) & (this.#depth === 0 ? detail.spans : detail.nestedSpans)) === 0) return false;
+    const from = --this.#beginsUnmeasured > 0 ? 0 : this.#beginMeasured();
+    const accepted = this.#begin(name, category, true);
+    if (from > 0) this.#measured(from);
+    return accepted;
+  }
+
+  /** Ends the innermost span that `begin` accepted. */
+  end(): void {
+    const time = this.#now();
+    this.#depth--;
+    this.#ring.endSpan(time);
+    if (--this.#endsUnmeasured === 0) this.#endMeasured(time);
+  }
+
+  /** Begins an op; as `begin`, and `endOp` must follow. Whether ops are wanted (`detail`) is the caller's to ask. */
+  beginOp(name: number): boolean {
+    // Shown with its end: publishing waits until the cell's cache line is here, and an op that does not end shows by the span around it.
+    if (!this.#on || !this.#begin(name, fixedName.op, false)) return false;
+    this.#burstEnd = this.#ring.staged;
+    this.#burstTime = this.#began;
+    return true;
+  }
+
+  /**
+   * Ends the op begun last. Ids are of `name`, 0 for none. `signature`: text of a JSON object whose members become arguments. `stack`,
+   * `module`: text of the arguments `Call stack` and `Module Hierarchy`. `sequence`: > 0 the op's own, < 0 that of the forward op that it
+   * is the backward of. `allocated`, `freed`: bytes while it ran.
+   */
+  endOp(signature: number, stack: number, module: number, sequence: number, allocated: number, freed: number): void {
+    const ring = this.#ring;
+    if (freed > 0) {
+      if (ring.hasRoom(1)) ring.put(recordKind.endArgument, fixedName.bytesFreed, 0, freed, 0);
+      else ring.dropArgument();
+    }
+    this.#depth--;
+    ring.endOp(this.#now(), signature, stack | (module << 16), sequence, allocated);
+  }
+
+  /**
+   * A buffer of `bytes` was allocated, or freed when it is below 0; `total` bytes are live then. `deviceType`: 0 host memory, 1 a device's.
+   * Such records come in bursts (the end of a `tf.tidy` frees dozens): those with nothing else between them share one reading of the
+   * clock, and the shipper sees them with the next record of another kind. The first of an op has the time of its begin: a backend makes
+   * the buffer of an output before it computes what goes there, though the engine tells of it after.
+   */
+  memory(bytes: number, total: number, address: number, deviceType: 0 | 1): void {
+    const ring = this.#ring;
+    if (!this.#on) return;
+    if (!ring.hasRoom(1)) {
+      ring.dropEvent();
+      return;
+    }
+    if (ring.staged !== this.#burstEnd) this.#burstTime = this.#now();
+    ring.put(recordKind.memory | (deviceType << 8), address, this.#burstTime, bytes, total);
+    this.#burstEnd = ring.staged;
+  }
+
+  /** What an engine holds right now. */
+  engineMemory(tensors: number, buffers: number, bytes: number): void {
+    if (!this.#on) return;
+    if (!this.#ring.hasRoom(1)) {
+      this.#ring.dropEvent();
+      return;
+    }
+    this.#ring.put(recordKind.engineMemory | (Math.min(buffers, 0xff_ffff) << 8), tensors, this.#now(), bytes, 0);
+    this.#ring.publish();
+  }
+
+  /** What the buffer at `address` is: a number of `memoryCategory`. */
+  memoryCategory(address: number, category: number, bytes: number, deviceType: 0 | 1): void {
+    if (!this.#on) return;
+    if (!this.#ring.hasRoom(1)) {
+      this.#ring.dropEvent();
+      return;
+    }
+    if (this.#ring.staged !== this.#burstEnd) this.#burstTime = this.#now();
+    this.#ring.put(recordKind.memoryCategory | (category << 8), address, this.#burstTime, bytes, deviceType);
+    this.#burstEnd = this.#ring.staged;
+  }
+
+  /** Begins a copy of data to or from a device, or between memories; as `begin`, and `endCopy` must follow. */
+  beginCopy(name: number): boolean {
+    return this.#on && this.#begin(name, fixedName.dataCopy, true);
+  }
+
+  /** `stack`: id of the text of `Call stack`, 0 for none. */
+  endCopy(bytes: number, stack = 0): void {
+    if (this.#ring.hasRoom(1)) this.#ring.put(recordKind.endArgument, fixedName.bytes, 0, bytes, 0);
+    else this.#ring.dropArgument();
+    this.#depth--;
+    if (stack === 0) this.#ring.endSpan(this.#now());
+    else this.#ring.endOp(this.#now(), 0, stack, 0, 0);
+  }
+
+  /** A copy that began now and ends when `promise` settles; gives a promise that settles alike. `stack`: the text, '' for none. */
+  copied<T>(name: number, bytes: number, promise: Promise<T>, stack = ''): Promise<T> {
+    if (!this.#on) return promise;
+    const id = ++this.#lastId;
+    const prepared: Argument[] = [{ key: fixedName.bytes, value: bytes }];
+    if (stack !== '') prepared.push({ key: fixedName.callStack, value: stack });
+    const accepted = this.#putBegin(
+      recordKind.spanBegin,
+      fixedName.dataCopy,
+      name,
+      id,
+      this.#depth === 0 ? this.#parent() : 0,
+      undefined,
+      prepared,
+    );
+    return accepted ? this.#endWhenSettled(id, promise) : promise;
+  }
+
+  /** A pause of the thread that is over, such as a garbage collection: `start` on the clock of this thread, both in ms. */
+  pause(name: string, start: number, length: number): void {
+    if (!this.#on) return;
+    const id = this.#names.id(name);
+    if (id < 0 || !this.#ring.hasRoom(1)) {
+      this.#ring.dropEvent();
+      return;
+    }
+    this.#ring.put(recordKind.pastSpan | (fixedName.gc << 8), id, start, length, threadLine.gc);
+    this.#ring.publish();
+  }
+
+  /** Counts something about an event that could not be recorded. */
+  dropArgument(): void {
+    this.#ring.dropArgument();
+  }
+
+  /** Counts an event that could not be recorded, or one whose name had to be replaced. */
+  drop(what: 'event' | 'name'): void {
+    if (what === 'event') this.#ring.dropEvent();
+    else this.#ring.dropName();
+  }
+
+  /** What was done since the step ended was recording, all of it: it counts in the step that runs. */
+  countSinceStep(): void {
+    if (this.#on) this.#overhead += this.#now() - this.#stepBegan;
+  }
+
+  /** Adds time that this thread spent on recording elsewhere, ms. */
+  addOverhead(ms: number): void {
+    this.#overhead += ms;
+  }
+
+  /** Runs `fn` as a span called `name`, sync or async. Gives what `fn` gives; a promise comes back as one that settles alike. */
+  record<T>(name: string, args: Args | undefined, fn: () => T): T {
+    if (!this.#on) return fn();
+    const wanted = this.#depth === 0 ? detail.spans : detail.nestedSpans;
+    if (((this.#detail[0] as number) & wanted) === 0) return fn();
+    const from = --this.#beginsUnmeasured > 0 ? 0 : this.#beginMeasured();
+    const id = this.#names.id(name);
+    const stack = this.stacks === undefined || ((this.#detail[0] as number) & detail.stacks) === 0 ? 0 : this.#stackAt(name);
+    if (args === undefined && this.#returned[id] === values && fn?.constructor !== AsyncFunction)
+      return this.#recordSync(id, stack, fn, from);
+    return this.#recordInContext(id, stack, args, fn, from);
+  }
+
+  /**
+   * Begins a span that `closeScope` ends; undefined when nothing is recorded. It is on the stack as long as the turn lasts, and async from
+   * there on: what other turns record does not lie inside of it.
+   */
+  openScope(name: string): OpenScope | undefined {
+    if (!this.#on) return undefined;
+    const wanted = this.#depth === 0 ? detail.spans : detail.nestedSpans;
+    if (((this.#detail[0] as number) & wanted) === 0) return undefined;
+    const from = --this.#beginsUnmeasured > 0 ? 0 : this.#beginMeasured();
+    const parent = this.#contextUsed && this.#depth === 0 ? this.#parent() : 0;
+    if (!this.#putBegin(recordKind.spanBegin, 0, this.#names.id(name), undecided, parent, undefined, undefined)) return undefined;
+    this.#depth++;
+    const scope = { id: 0 };
+    if (this.#scopes.push(scope) === 1) queueMicrotask(this.#leaveTurn);
+    if (from > 0) this.#measured(from);
+    return scope;
+  }
+
+  closeScope(scope: OpenScope): void {
+    if (scope.id !== 0) {
+      this.#putEnd(recordKind.asyncEnd, scope.id, 0);
+      return;
+    }
+    this.#scopes.pop();
+    this.#depth--;
+    this.#putEnd(recordKind.end, 0, 0);
+  }
+
+  /** Begins a span that `endAsync` may end, in any turn. Gives its id; 0 when it is not recorded, also for one from before this recorder. */
+  beginAsync({ kind, name, category = '', peer = '', ids = new Uint8Array(32), time, parent = 0, args }: AsyncBegin): number {
+    if (!this.#on) return 0;
+    const now = this.#now();
+    const begin = time !== undefined && time <= now ? time : now;
+    const inside = parent === 0 && this.#depth === 0 ? this.#parent() : parent;
+    const wanted = inside === 0 && this.#depth === 0 ? detail.spans : detail.nestedSpans;
+    if (begin < this.#opened || (kind === 'span' && ((this.#detail[0] as number) & wanted) === 0)) return 0;
+    const prepared = args === undefined ? undefined : prepareArguments(args, this.#names, this.#ring);
+    const extra = this.#names.id(kind === 'span' ? category : peer);
+    const nameId = extra < 0 ? -1 : this.#names.id(name);
+    const id = ++this.#lastId;
+    const accepted = this.#putBegin(asyncKinds[kind], extra, nameId, id, inside, kind === 'span' ? undefined : ids, prepared, begin);
+    this.#overhead += this.#now() - now;
+    return accepted ? id : 0;
+  }
+
+  /** Ends what `beginAsync` began, at most once. `time` must not lie before its begin. */
+  endAsync(id: number, { time, isError = false, args }: { time?: number; isError?: boolean; args?: Args } = {}): void {
+    if (!this.#on || id === 0) return;
+    const now = this.#now();
+    const prepared = args === undefined ? [] : prepareArguments(args, this.#names, this.#ring);
+    if (prepared.length > 0 && this.#ring.hasRoom(1)) {
+      this.#ring.put(recordKind.asyncOwner, 0, 0, id, 0);
+      this.#putArguments(prepared);
+    } else {
+      for (const _ of prepared) this.#ring.dropArgument();
+    }
+    this.#ring.useKept();
+    this.#ring.put(recordKind.asyncEnd | ((isError ? failed : 0) << 8), 0, time !== undefined && time <= now ? time : now, id, 0);
+    this.#ring.publish();
+    this.#overhead += this.#now() - now;
+  }
+
+  /** The trace that the code which runs now belongs to. */
+  get traceContext(): TraceContext | undefined {
+    return this.#context.getStore()?.trace;
+  }
+
+  /** Runs `fn`, sync or async, as a part of `trace`. */
+  inTrace<T>(trace: TraceContext, fn: () => T): T {
+    if (!this.#on) return fn();
+    const outer = this.#context.getStore();
+    this.#contextUsed = true;
+    // The id of a span around this may be known only later.
+    const context = {
+      get id() {
+        return outer?.id ?? 0;
+      },
+      trace,
+    };
+    return this.#context.run(context, fn);
+  }
+
+  /** Runs `fn` as this rank's part of a collective. */
+  collective<T>(about: CollectiveAbout, fn: () => T): T {
+    if (!this.#on) return fn();
+    // Types can be lied to.
+    if ((about as CollectiveAbout | null | undefined) == null) {
+      this.#ring.dropEvent();
+      return fn();
+    }
+    const { op, group = 'world', bytes = 0 } = about;
+    // What goes to a rank and what comes from it are counted apart.
+    const counter = about.peer === undefined ? group : `${group} ${collectiveKind(op) ?? ''} ${about.peer}`;
+    const next = this.#sequences.get(counter) ?? 0;
+    const sequence = about.sequence ?? next;
+    const counted = this.#sequences.size < recordingLimits.groupsMax || this.#sequences.has(counter);
+    // A sequence that is no count is counted by the drain; the numbers after it go on.
+    if (counted) this.#sequences.set(counter, (Number.isSafeInteger(sequence) ? sequence : next) + 1);
+    const groupId = counted ? this.#names.id(group) : -1;
+    const opId = groupId < 0 ? -1 : this.#names.id(op);
+    const numbers = new Uint8Array(
+      new Float64Array([numberOf(sequence), numberOf(bytes), about.peer === undefined ? 0 : 1 + numberOf(about.peer), 0]).buffer,
+    );
+    return this.#call(opId, undefined, fn, (id, parent) =>
+      this.#putBegin(recordKind.collectiveBegin, groupId, opId, id, parent, numbers, undefined),
+    );
+  }
+
+  /** Runs `fn` as the client side of a remote call; `carrier` is to travel with the call. */
+  rpcClient<T>(method: string, about: { peer?: string }, fn: (carrier: Record<string, string>) => T): T {
+    if (!this.#on) return fn({});
+    const outer = this.#context.getStore()?.trace;
+    const trace: TraceContext = { trace: outer?.trace ?? randomId(16), span: randomId(8) };
+    const carrier = { traceparent: formatTraceparent(trace) };
+    return this.#rpc(recordKind.rpcClientBegin, method, about?.peer, trace, outer?.span, () => fn(carrier));
+  }
+
+  /** Runs `fn` as the server side of a remote call. A carrier that cannot be read begins a trace of its own. */
+  rpcServer<T>(method: string, about: { carrier?: Record<string, string>; peer?: string }, fn: () => T): T {
+    if (!this.#on) return fn();
+    const caller = parseTraceparent(about?.carrier);
+    const trace: TraceContext = { trace: caller?.trace ?? randomId(16), span: randomId(8) };
+    return this.#rpc(recordKind.rpcServerBegin, method, about?.peer, trace, caller?.span, fn);
+  }
+
+  instant(name: string, args?: Args): void {
+    if (!this.#on) return;
+    const id = this.#names.id(name);
+    const prepared = args === undefined ? undefined : prepareArguments(args, this.#names, this.#ring);
+    if (id < 0 || !this.#ring.hasRoom(1)) {
+      this.#ring.dropEvent();
+      return;
+    }
+    this.#ring.put(recordKind.instant, id, this.#now(), 0, 0);
+    this.#putArguments(prepared);
+    this.#ring.publish();
+  }
+
+  /** `unit` is text for people: `bytes`, `W`, `samples/s`. */
+  counter(name: string, value: number, unit = ''): void {
+    if (!this.#on) return;
+    const id = this.#names.id(name);
+    const unitId = this.#names.id(unit);
+    // Types can be lied to: a BigInt would throw when it is stored.
+    if (id < 0 || unitId < 0 || typeof value !== 'number' || !this.#ring.hasRoom(1)) {
+      this.#ring.dropEvent();
+      return;
+    }
+    this.#ring.put(recordKind.counter | (unitId << 8), id, this.#now(), value, 0);
+    this.#ring.publish();
+  }
+
+  /** A step begins here, and none ends: the first one, and one before which something happened that is no part of a step. */
+  beginStep(): void {
+    this.#putStep(-1 - this.#step);
+  }
+
+  /** A step ends here and the next one begins. */
+  step(): void {
+    if (this.#on) this.#putStep(this.#step++);
+  }
+
+  /** What is to be done changes here. Published like a step: it may use the room that events leave free for them. */
+  mark({ sends, begins, ends = !sends }: ActionMark): void {
+    if (!this.#on) return;
+    if (!this.#ring.hasRoomForStep()) {
+      this.#ring.dropEvent();
+      return;
+    }
+    this.#ring.put(recordKind.action, 0, this.#now(), sends ? 1 : 0, begins ? 1 : ends ? 2 : 0);
+    this.#ring.publish();
+  }
+
+  addMetadata(key: string, value: string): void {
+    if (!this.#on) return;
+    const id = this.#names.id(key);
+    // Types can be lied to: making text of an object may throw.
+    if (id < 0 || !isValue(value) || !this.#names.putText(recordKind.metadata, id, String(value))) {
+      this.#ring.dropEvent();
+      return;
+    }
+    this.#ring.publish();
+  }
+
+  #putStep(number: number): void {
+    const time = this.#now();
+    if (this.#ring.hasRoomForStep()) {
+      this.#ring.put(recordKind.step, 0, time, number, this.#overhead);
+      this.#ring.publish();
+    } else this.#ring.dropEvent();
+    if (number >= 0) {
+      this.stepsMs += time - this.#stepBegan;
+      this.overheadMs += this.#overhead;
+    }
+    this.#stepBegan = time;
+    this.#overhead = 0;
+  }
+
+  /** `begin`, for whom it is wanted. */
+  #begin(name: number, category: number, publishes: boolean): boolean {
+    if (name < 0) {
+      this.#ring.dropEvent();
+      return false;
+    }
+    const parent = this.#contextUsed && this.#depth === 0 ? this.#parent() : 0;
+    const time = this.#now();
+    if (!this.#ring.beginSpan(recordKind.spanBegin | (category << 8), name, time, parent, publishes)) return false;
+    this.#began = time;
+    this.#depth++;
+    return true;
+  }
+
+  #beginMeasured(): number {
+    this.#beginsUnmeasured = measuredEvery;
+    return this.#now();
+  }
+
+  /** Counts the begin from `from` until now, without the reading of the clock that other begins do without. */
+  #measured(from: number): void {
+    const until = this.#now();
+    const reading = this.#now() - until;
+    this.#count(until - from - reading);
+  }
+
+  /** Counts the end that read the clock at `time`, which was its own reading. */
+  #endMeasured(time: number): void {
+    this.#endsUnmeasured = measuredEvery;
+    this.#count(this.#now() - time);
+  }
+
+  /** Counts a call that took so many ms, for itself and those that were not measured. */
+  #count(took: number): void {
+    if (took > 0) this.#overhead += Math.min(took, tookMsMax) * measuredEvery;
+  }
+
+  #rpc<T>(kind: number, method: string, peer: string | undefined, trace: TraceContext, parentSpan: Uint8Array | undefined, fn: () => T): T {
+    const ids = new Uint8Array(32);
+    ids.set(trace.trace, 0);
+    ids.set(trace.span, 16);
+    if (parentSpan !== undefined) ids.set(parentSpan, 24);
+    const peerId = this.#names.id(peer ?? '');
+    const methodId = peerId < 0 ? -1 : this.#names.id(method);
+    return this.#call(methodId, trace, fn, (id, parent) => this.#putBegin(kind, peerId, methodId, id, parent, ids, undefined));
+  }
+
+  /** Apart from `record`, whose every call would else pay for what this closure captures. */
+  #recordInContext<T>(name: number, stack: number, args: Args | undefined, fn: () => T, from: number): T {
+    const prepared = args === undefined ? undefined : prepareArguments(args, this.#names, this.#ring);
+    const begin = (id: number, parent: number) => {
+      const accepted = this.#putBegin(recordKind.spanBegin, 0, name, id, parent, undefined, prepared);
+      if (accepted && stack !== 0) this.#putStack(stack);
+      return accepted;
+    };
+    return this.#call(name, undefined, fn, begin, from);
+  }
+
+  /** The id of the stack at the span `name` that begins now; 0 for none. */
+  #stackAt(name: string): number {
+    const stack = this.stacks?.captureAt(name, '');
+    if (stack === undefined) return 0;
+    if (stack.id < 0) stack.id = this.#names.id(stack.text);
+    if (stack.id >= 0) return stack.id;
+    this.#ring.dropArgument();
+    return 0;
+  }
+
+  /** Of the span that began last. */
+  #putStack(stack: number): void {
+    if (this.#ring.hasRoom(1)) this.#ring.put(recordKind.nameArgument, fixedName.callStack, 0, stack, 0);
+    else this.#ring.dropArgument();
+    this.#ring.publish();
+  }
+
+  #recordSync<T>(name: number, stack: number, fn: () => T, from: number): T {
+    const accepted = this.#begin(name, 0, stack === 0);
+    if (accepted && stack !== 0) this.#putStack(stack);
+    if (from > 0) this.#measured(from);
+    let result: T;
+    try {
+      result = fn();
+    } catch (error) {
+      if (accepted) this.end();
+      throw error;
+    }
+    if (isThenable(result)) return this.#becomeAsync(name, accepted, undefined, result);
+    if (accepted) this.end();
+    return result;
+  }
+
+  /** Runs `fn` inside a context of its own. `begin` writes the begin record and says whether it was accepted. */
+  #call<T>(name: number, trace: TraceContext | undefined, fn: () => T, begin: (id: number, parent: number) => boolean, from = 0): T {
+    const outer = this.#context.getStore();
+    const outerId = outer?.id ?? 0;
+    const decided = name >= 0 && (fn?.constructor === AsyncFunction || this.#returned[name] === promises);
+    const id = decided ? ++this.#lastId : undecided;
+    const accepted = begin(id, this.#depth === 0 ? outerId : 0);
+    // While an undecided function runs, what it begins lies inside of it on the stack: no id is needed, nor known yet.
+    const context: SpanContext = { id: !accepted ? outerId : decided ? id : 0, trace: trace ?? outer?.trace };
+    const depth = this.#depth;
+    this.#depth = accepted ? 0 : depth;
+    this.#contextUsed = true;
+    if (from > 0) this.#measured(from);
+    let result: T;
+    try {
+      result = this.#context.run(context, fn);
+    } catch (error) {
+      this.#depth = depth;
+      if (accepted) this.#finish(id, failed);
+      if (!decided) context.id = outerId;
+      throw error;
+    }
+    this.#depth = depth;
+    if (!decided) context.id = outerId;
+    if (isThenable(result)) {
+      return decided ? this.#endWhenSettled(accepted ? id : 0, result) : this.#becomeAsync(name, accepted, context, result);
+    }
+    if (name >= 0 && this.#returned[name] === unknown) this.#returned[name] = values;
+    if (accepted) this.#finish(id, 0);
+    return result;
+  }
+
+  /** The turn is over: scopes that are still open leave the stack, innermost first. */
+  readonly #leaveTurn = guarded('leaving a turn', () => {
+    for (let scope = this.#scopes.pop(); scope !== undefined; scope = this.#scopes.pop()) {
+      scope.id = ++this.#lastId;
+      this.#depth--;
+      // Without room it ends here, as far as anyone knows; its own end will find no span, but the room that it kept.
+      if (!this.#ring.hasRoom(1)) {
+        this.#ring.dropArgument();
+        this.#putEnd(recordKind.end, 0, 0);
+        this.#ring.keep();
+        continue;
+      }
+      this.#ring.put(recordKind.becameAsync, 0, 0, scope.id, 0);
+      this.#ring.publish();
+    }
+  });
+
+  /** The innermost span on the stack returned a promise: it leaves the stack and ends when the promise does. */
+  #becomeAsync<T>(name: number, accepted: boolean, context: SpanContext | undefined, result: T): T {
+    if (name >= 0) this.#returned[name] = promises;
+    if (!accepted) return result;
+    const id = ++this.#lastId;
+    if (context === undefined) this.#depth--;
+    // The kept cell goes on to the end; this record needs one of its own. Without room the span ends here, as far as anyone knows.
+    if (!this.#ring.hasRoom(1)) {
+      this.#ring.dropArgument();
+      this.#putEnd(recordKind.end, 0, 0);
+      return result;
+    }
+    if (context !== undefined) context.id = id;
+    this.#ring.put(recordKind.becameAsync, 0, 0, id, 0);
+    this.#ring.publish();
+    return this.#endWhenSettled(id, result);
+  }
+
+  /**
+   * A promise that settles like `result`, after the span ended. Not `result` itself: watching it from the side would mark its rejection as
+   * handled, and starting a lazy thenable (a query builder) twice would do its work twice.
+   */
+  #endWhenSettled<T>(id: number, result: T): T {
+    if (id === 0) return result;
+    const promise = result instanceof Promise ? result : Promise.resolve(result);
+    return promise.then(
+      (value: unknown) => {
+        this.#putEnd(recordKind.asyncEnd, id, 0);
+        return value;
+      },
+      (error: unknown) => {
+        this.#putEnd(recordKind.asyncEnd, id, failed);
+        throw error;
+      },
+    ) as T;
+  }
+
+  #finish(id: number, status: number): void {
+    if (id === undecided) this.#putEnd(recordKind.end, 0, status);
+    else this.#putEnd(recordKind.asyncEnd, id, status);
+  }
+
+  #putBegin(
+    kind: number,
+    extra: number,
+    name: number,
+    id: number,
+    parent: number,
+    more: Uint8Array | undefined,
+    args: readonly Argument[] | undefined,
+    time?: number,
+  ): boolean {
+    const ring = this.#ring;
+    // One cell for becameAsync is not kept: see there.
+    if (name < 0 || !ring.hasRoom(more === undefined ? 2 : 3)) {
+      ring.dropEvent();
+      return false;
+    }
+    ring.keep();
+    ring.put(kind | (extra << 8), name, time ?? this.#now(), id, parent);
+    if (more !== undefined) ring.putBytes(more, more.length);
+    this.#putArguments(args);
+    ring.publish();
+    return true;
+  }
+
+  #putEnd(kind: number, id: number, status: number): void {
+    const time = this.#now();
+    this.#ring.useKept();
+    this.#ring.put(kind | (status << 8), 0, time, id, 0);
+    this.#ring.publish();
+    if (--this.#endsUnmeasured === 0) this.#endMeasured(time);
+  }
+
+  #putArguments(args: readonly Argument[] | undefined): void {
+    if (args === undefined) return;
+    for (const { key, value } of args) {
+      if (typeof value === 'string') {
+        if (!this.#names.putText(recordKind.stringArgument, key, value)) this.#ring.dropArgument();
+      } else if (this.#ring.hasRoom(1)) {
+        this.#ring.put(recordKind.numberArgument, key, 0, value, 0);
+      } else {
+        this.#ring.dropArgument();
+      }
+    }
+  }
+
+  #parent(): number {
+    return this.#context.getStore()?.id ?? 0;
+  }
+}
+
+/** What is no number is none: storing a BigInt would throw. */
+const numberOf = (value: unknown) => (typeof value === 'number' ? value : Number.NaN);
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  if (typeof value !== 'object' || value === null) return false;
+  try {
+    return typeof (value as { then?: unknown }).then === 'function';
+  } catch {
+    return false; // Its getter threw: not our business.
+  }
+}

@@ -1,0 +1,101 @@
+// Asks for the aggregator's clock and keeps the answers that say most.
+//
+//   this host      sent ───────┐                  ┌──────► received
+//   aggregator                 └► remoteReceived … remoteSent
+//
+// The time on the way bounds the error, so of each burst only the half with the shortest ways is kept: on loopback the median way is
+// 110–190 µs and the shortest 60 µs. A burst of 16 when a connection opens, one of 4 each second after: drift is seen, the wire is not.
+// Invariant: one ping at a time, or they would wait for each other; at most limits.clockSamplesMax samples wait to be taken.
+
+import type { ControlMessage } from '@ranktrace/protocol';
+import { limits } from '../model/limits.ts';
+import { guarded } from '../process/guarded.ts';
+
+/** One answered ping. `sent` and `received`: this host's monotonic clock, ns. The others: the clock of `host`, ns. */
+export interface ClockSample {
+  readonly sent: bigint;
+  readonly received: bigint;
+  readonly remoteReceived: bigint;
+  readonly remoteSent: bigint;
+  readonly host: string;
+}
+
+type Pong = Extract<ControlMessage, { type: 'clock_pong' }>;
+
+export class ClockPinger {
+  readonly #ping: (id: number) => void;
+  readonly #now: () => bigint;
+  #samples: ClockSample[] = [];
+  #burst: ClockSample[] = [];
+  #left = 0;
+  #id = 0;
+  #sent: bigint | undefined;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(ping: (id: number) => void, now: () => bigint = process.hrtime.bigint) {
+    this.#ping = ping;
+    this.#now = now;
+  }
+
+  /** A connection is open. */
+  start(): void {
+    this.stop();
+    this.#begin(limits.clockPingsAtConnect);
+  }
+
+  /** The connection is gone; what the burst has so far is kept. */
+  stop(): void {
+    clearTimeout(this.#timer);
+    this.#sent = undefined;
+    this.#keepBest();
+  }
+
+  pong(pong: Pong): void {
+    const received = this.#now();
+    // Late answers to pings that were given up would tell a way of half a second.
+    if (this.#sent === undefined || pong.id !== this.#id) return;
+    this.#burst.push({ sent: this.#sent, received, remoteReceived: BigInt(pong.received), remoteSent: BigInt(pong.sent), host: pong.host });
+    this.#next();
+  }
+
+  /** The samples since the last call. */
+  take(): ClockSample[] {
+    const taken = this.#samples;
+    this.#samples = [];
+    return taken;
+  }
+
+  #begin(pings: number): void {
+    this.#left = pings;
+    this.#next();
+  }
+
+  #next(): void {
+    clearTimeout(this.#timer);
+    this.#sent = undefined;
+    if (this.#left === 0) {
+      this.#keepBest();
+      const begin = guarded('asking for the clock', () => this.#begin(limits.clockPingsPerBurst));
+      this.#timer = setTimeout(begin, limits.clockBurstIntervalMs);
+      return;
+    }
+    this.#left--;
+    this.#id++;
+    const next = guarded('asking for the clock', () => this.#next());
+    this.#timer = setTimeout(next, limits.clockPingTimeoutMs);
+    this.#sent = this.#now();
+    this.#ping(this.#id);
+  }
+
+  #keepBest(): void {
+    const burst = this.#burst.sort((a, b) => Number(way(a) - way(b)));
+    this.#burst = [];
+    this.#samples.push(...burst.slice(0, Math.ceil(burst.length / 2)));
+    if (this.#samples.length > limits.clockSamplesMax) this.#samples = this.#samples.slice(-limits.clockSamplesMax);
+  }
+}
+
+/** Time on the way, ns: there and back, without the aggregator's own part. */
+function way(sample: ClockSample): bigint {
+  return sample.received - sample.sent - (sample.remoteSent - sample.remoteReceived);
+}

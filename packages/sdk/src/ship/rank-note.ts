@@ -1,0 +1,22 @@
+// Tells `ranktrace run` what this rank records, for a program may choose its run, its url and its spool itself.
+
+import { renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { RankNote } from '@ranktrace/protocol';
+import type { ResolvedOptions } from '../model/options.ts';
+import { spoolPath } from './spool-folders.ts';
+
+/** Writes the note of this life where a launcher wants one. Never throws: a launcher without it looks at what arrives. */
+export function leaveNote(options: ResolvedOptions, incarnation: string): void {
+  const { launchDirectory: directory, run, rank, url } = options;
+  if (directory === undefined) return;
+  const note: RankNote = { run, rank, url: url ?? null, spool: spoolPath(options.spoolDirectory, { run, rank, incarnation }) };
+  const path = join(directory, `rank-${rank}-${incarnation}`);
+  try {
+    // A name of its own until it is whole.
+    writeFileSync(`${path}.new`, JSON.stringify(note), { mode: 0o600 });
+    renameSync(`${path}.new`, `${path}.json`);
+  } catch {
+    // The launcher is gone.
+  }
+}

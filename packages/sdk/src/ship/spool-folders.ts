@@ -1,0 +1,88 @@
+// The folders of a spool, `<root>/<run>/rank-<rank>-<incarnation>`: they are made here, and nobody else may write into them.
+//
+// The files of a spool are shipped as a rank's own, and deleted. So each of its folders must belong to the user of this process and be
+// writable by nobody else: in a shared temporary directory anyone may have made that name before. Output directories (`keep`) are the user's choice.
+
+import { accessSync, constants, existsSync, lstatSync, mkdirSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { SdkError } from '../model/errors.ts';
+
+/** `<root>/<run>/rank-<rank>-<incarnation>`. */
+export function spoolPath(root: string, identity: { run: string; rank: number; incarnation: string }): string {
+  return join(root, identity.run, `rank-${identity.rank}-${identity.incarnation}`);
+}
+
+/**
+ * Makes the folder of a run below the root of spools, or of the output. Throws SdkError `spool_unusable` when no spool could be opened below it: at
+ * the start, where somebody can still act on it. A disk that is full now may have room later.
+ */
+export function checkSpoolRoot(directory: string, keep: boolean): void {
+  try {
+    makeSpoolFolder(directory, keep, 1);
+    accessSync(directory, constants.W_OK | constants.X_OK);
+  } catch (cause) {
+    if (keep || !isDiskFull(cause)) throw unusable(directory, cause);
+  }
+}
+
+/** Makes `directory`, the folder of a rank, and what is missing above it. Throws what the system throws, or SdkError `spool_unusable`. */
+export function makeSpoolFolder(directory: string, keep: boolean, foldersAbove = 2): void {
+  if (keep) {
+    makeFolder(directory);
+    return;
+  }
+  const folders = [directory];
+  while (folders.length <= foldersAbove) folders.unshift(dirname(folders[0] as string));
+  // From the root down: in a folder that is ours alone, nobody can plant the next one.
+  for (const [index, folder] of folders.entries()) {
+    makeFolder(folder, 0o700);
+    checkOwner(folder, index === 0);
+  }
+}
+
+/** Throws SdkError `spool_unusable` where others may write into `folder`. Of links, only one of our own to the root of all spools is followed. */
+export function checkOwner(folder: string, isRoot = false): void {
+  const user = process.getuid?.();
+  if (user === undefined) return;
+  let about = lstatSync(folder);
+  if (isRoot && about.isSymbolicLink() && about.uid === user) about = statSync(folder);
+  const writers = about.mode & 0o022;
+  if (about.isDirectory() && about.uid === user && writers === 0) return;
+  const found = about.isSymbolicLink() ? 'a symbolic link' : `one of user ${about.uid} with mode ${(about.mode & 0o7777).toString(8)}`;
+  throw new SdkError(
+    'spool_unusable',
+    `Cannot use spool "${folder}": it must be a directory of user ${user} that nobody else can write (chmod go-w), got ${found}; or choose another with option spoolDirectory`,
+  );
+}
+
+/** Whether the disk, or this user's share of it, has no room. */
+export function isDiskFull(error: unknown): boolean {
+  const { code } = error as NodeJS.ErrnoException;
+  return code === 'ENOSPC' || code === 'EDQUOT';
+}
+
+export function unusable(directory: string, cause: unknown): SdkError {
+  if (cause instanceof SdkError) return cause;
+  const code = (cause as NodeJS.ErrnoException).code ?? 'error';
+  return new SdkError('spool_unusable', `Cannot use spool "${directory}": it must be a directory that can be written (${code})`, { cause });
+}
+
+/** Other ranks of this host make, and when they end remove, the same folders: what was missing a moment ago may be there, and the other way. */
+const makeFolderTries = 8;
+
+/**
+ * Makes `directory` and what is missing above it. What a rank records may be confidential, and the temporary directory is everybody's: hence
+ * `mode`. Not `recursive`: where a folder takes no new one with ENOENT (/proc) Node never returns.
+ */
+function makeFolder(directory: string, mode?: number, tries = makeFolderTries): void {
+  try {
+    mkdirSync(directory, mode === undefined ? {} : { mode });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EEXIST' && statSync(directory).isDirectory()) return;
+    if (code !== 'ENOENT' || tries === 0) throw error;
+    const above = dirname(directory);
+    if (!existsSync(above)) makeFolder(above, mode);
+    makeFolder(directory, mode, tries - 1);
+  }
+}

@@ -1,0 +1,160 @@
+// The training thread's end of the shipper worker: starts it, and waits for it once, at the end.
+//
+//   stop()      returns to the event loop until FLUSHED, ERROR, the worker's exit, or the deadline
+//   stopNow()   the same without the event loop: Atomics.wait, for `process.exit`
+//
+// Invariant: neither waits longer than the deadline (and a little, for the worker to give up first); neither throws.
+
+import { BroadcastChannel, MessageChannel, receiveMessageOnPort, Worker } from 'node:worker_threads';
+import type { HeldResults } from '../collect/collector.ts';
+import { SdkError } from '../model/errors.ts';
+import { guarded, reasonOf } from '../process/guarded.ts';
+import {
+  type AttachedThread,
+  type ChannelMessage,
+  channelName,
+  type Session,
+  type ShipperStart,
+  sessionState,
+  type ToShipper,
+} from '../record/session.ts';
+
+const graceMs = 250;
+const resultsPollMs = 100;
+
+export class ShipperLink {
+  readonly #worker: Worker;
+  readonly #control: Int32Array;
+  readonly #ended: Promise<void>;
+
+  /** `failed` is called when the worker cannot go on. */
+  constructor(start: ShipperStart, failed: () => void) {
+    this.#control = new Int32Array(start.session.control);
+    this.#worker = startWorker(start);
+    this.#ended = new Promise((resolve) => {
+      const changed = guarded('hearing the shipper', (state: number) => {
+        if (state === sessionState.flushed || state === sessionState.error) resolve();
+        if (state === sessionState.error) failed();
+      });
+      this.#worker.on('message', changed);
+      const broken = guarded('hearing the shipper', (error: Error) =>
+        process.emitWarning(`recording ended: ${reasonOf(error)}`, 'RanktraceWarning'),
+      );
+      this.#worker.on('error', broken);
+      const ended = guarded('hearing the shipper', () => {
+        // It may have been ended before it could say so (out of memory): nobody is to wait for it.
+        if (Atomics.load(this.#control, 0) !== sessionState.flushed) Atomics.store(this.#control, 0, sessionState.error);
+        failed();
+        resolve();
+      });
+      this.#worker.on('exit', ended);
+    });
+    this.#worker.unref();
+  }
+
+  attach(thread: AttachedThread): void {
+    this.#post(thread);
+  }
+
+  /** Begins to sample devices, or ends it. */
+  toggleDevices(on: boolean): void {
+    this.#post({ type: 'toggleDevices', on });
+  }
+
+  /** Watches the signals that the program does not handle now. */
+  updateSignals(): void {
+    this.#post({ type: 'signals' });
+  }
+
+  /** What the flight recorder has of the last active steps; blocks this thread. Undefined when the worker does not answer in time. */
+  results(deadlineMs: number): HeldResults | undefined {
+    const { port1, port2 } = new MessageChannel();
+    const answered = new SharedArrayBuffer(4);
+    this.#worker.postMessage({ type: 'results', port: port2, answered } satisfies ToShipper, [port2]);
+    const end = performance.now() + deadlineMs;
+    const word = new Int32Array(answered);
+    while (Atomics.load(word, 0) === 0 && Atomics.load(this.#control, 0) <= sessionState.ready) {
+      const left = end - performance.now();
+      if (left <= 0) break;
+      // In slices: a worker that dies meanwhile tells by the control word, which is another word to wait for.
+      Atomics.wait(word, 0, 0, Math.min(left, resultsPollMs));
+    }
+    const message = receiveMessageOnPort(port1) as { message: HeldResults } | undefined;
+    port1.close();
+    return message?.message;
+  }
+
+  /** Ships what is left; resolves when that is done or `deadlineMs` are over. */
+  async stop(deadlineMs: number): Promise<void> {
+    this.#worker.ref();
+    this.#post({ type: 'stop', until: inMs(deadlineMs), pulls: false });
+    let timer: NodeJS.Timeout | undefined;
+    const deadline = new Promise<void>((resolve) => {
+      timer = setTimeout(guarded('stopping', resolve), deadlineMs + graceMs);
+    });
+    await Promise.race([this.#ended, deadline]);
+    clearTimeout(timer);
+    await this.#worker.terminate();
+  }
+
+  /** The same, blocking this thread. `pulls`: with what the flight recorder holds. */
+  stopNow(deadlineMs: number, pulls = false): void {
+    this.#post({ type: 'stop', until: inMs(deadlineMs), pulls });
+    const end = performance.now() + deadlineMs + graceMs;
+    for (;;) {
+      const state = Atomics.load(this.#control, 0);
+      const left = end - performance.now();
+      if (state === sessionState.flushed || state === sessionState.error || left <= 0) return;
+      Atomics.wait(this.#control, 0, state, left);
+    }
+  }
+
+  #post(message: ToShipper): void {
+    this.#worker.postMessage(message);
+  }
+}
+
+/** Without the flags of this process: a loader or debugger is not meant for the worker. With Node's internals, where it lets us: signal-watch.ts. Throws SdkError. */
+function startWorker(start: ShipperStart): Worker {
+  // Its `process.hrtime` counts from the start of each thread.
+  if (process.versions.deno !== undefined) {
+    const why = 'its threads need one clock, and in Deno each has its own';
+    throw new SdkError('runtime_unsupported', `Cannot start the profile: ${why}; run the program with Node 20.19 or later`);
+  }
+  const about = { workerData: start, name: 'ranktrace-shipper' };
+  try {
+    return new Worker(workerUrl(), { ...about, execArgv: ['--expose-internals'] });
+  } catch {
+    try {
+      return new Worker(workerUrl(), { ...about, execArgv: [] });
+    } catch (cause) {
+      const { code = reasonOf(cause) } = cause as NodeJS.ErrnoException;
+      throw new SdkError(
+        'threads_refused',
+        `Cannot start the profile: it needs a worker thread, and this process may start none (${code})`,
+        { cause },
+      );
+    }
+  }
+}
+
+const inMs = (ms: number): bigint => process.hrtime.bigint() + BigInt(Math.ceil(1e6 * ms));
+
+/** A worker starts from a file that Node can run: beside this one when compiled, in `dist` when this is the source (under vitest). */
+function workerUrl(): URL {
+  const compiled = import.meta.url.endsWith('.js');
+  return new URL(compiled ? './shipper-worker.js' : '../../dist/thread/shipper-worker.js', import.meta.url);
+}
+
+/** Tells threads that are there already, and hands on what they say before the shipper listens itself. */
+export function openChannel(session: Session, link: ShipperLink): BroadcastChannel {
+  const channel = new BroadcastChannel(channelName);
+  channel.onmessage = guarded('hearing of threads', (event: unknown) => {
+    const message = (event as { data: ChannelMessage }).data;
+    if (message.type === 'attach') link.attach(message);
+    else if (message.type === 'ask') channel.postMessage({ type: 'open', session } satisfies ChannelMessage);
+  });
+  channel.unref();
+  channel.postMessage({ type: 'open', session } satisfies ChannelMessage);
+  return channel;
+}

@@ -1,0 +1,153 @@
+// What the shipper worker does: everything that costs time or may wait happens on this thread, never on one that trains.
+//
+// Invariants: it is unref'ed by the main thread, so it never keeps the process alive; it reports FLUSHED or ERROR exactly once, and
+// wakes who waits for that; it needs nothing of the main thread's event loop, which may be blocked or inside `process.exit`. It ends by
+// `stop`, or by a signal that is to end the process, which it lets through when it is done.
+
+import { existsSync } from 'node:fs';
+import { BroadcastChannel, parentPort } from 'node:worker_threads';
+import { Collector } from '../collect/collector.ts';
+import { hostClock } from '../model/host-clock.ts';
+import { recordingLimits } from '../model/recording-limits.ts';
+import { guarded, reasonOf, say, tellFailure } from '../process/guarded.ts';
+import type { SignalWatch } from '../process/signal-watch.ts';
+import { type ChannelMessage, channelName, type ShipperStart, sessionState, type ToShipper } from '../record/session.ts';
+import { Sampling } from '../sample/sampling.ts';
+import { leaveNote } from '../ship/rank-note.ts';
+import { openShipper } from '../ship/shipper.ts';
+
+/** Ships what the session's threads record. Where it cannot, it says so and ends its thread. */
+export function runShipper(start: ShipperStart, signals: SignalWatch): void {
+  // Errors of a library's own callbacks, too.
+  process.on(
+    'uncaughtException',
+    guarded('shipping', (error: Error) => tellFailure('shipping', error)),
+  );
+  orEnd(start.session.control, () => run(start, signals));
+}
+
+function run({ session, main, options, pid }: ShipperStart, signals: SignalWatch): void {
+  const { host, now, at, nsPerMs } = hostClock(options.testClock);
+  const identity = { run: options.run, rank: options.rank, worldSize: options.worldSize, incarnation: session.id, host, pid };
+  const notice = (line: string) => say(`ranktrace rank ${options.rank}: ${line}`);
+
+  let stopping = false;
+  leaveNote(options, session.id);
+  const shipper = openShipper(options, identity, {
+    control: (message) => {
+      // After the last batch there is none.
+      if (stopping) return;
+      if (message.type === 'flush') collector.flush();
+      if (message.type === 'pull' && message.run === options.run) collector.pull(message.fromStep, message.toStep);
+      if (message.type === 'record' && message.run === options.run) collector.record(message.fromStep, message.toStep);
+    },
+    notice,
+  });
+  const collector = new Collector({
+    session: { ...session, epochNs: at(session.epochNs) },
+    identity,
+    shipper,
+    flushIntervalMs: options.flushIntervalMs,
+    flightRecorderSteps: options.flightRecorderSteps,
+    flightRecorderBytes: options.flightRecorderBytes,
+    mainThread: main.thread,
+    monotonicNs: now,
+    nsPerMs,
+    threadEnded,
+  });
+  collector.attach(main);
+  const sampling = new Sampling(options, (samples) => collector.addSamples(samples), {
+    notice,
+    fact: (key, value) => collector.addFact(key, value),
+    own: () => [collector.sampleRings()],
+  });
+
+  const channel = new BroadcastChannel(channelName);
+  const open = () => channel.postMessage({ type: 'open', session } satisfies ChannelMessage);
+  channel.onmessage = guarded('hearing of threads', (event: unknown) => {
+    const message = (event as { data: ChannelMessage }).data;
+    if (message.type === 'attach') collector.attach(message);
+    else if (message.type === 'ask' && !stopping) open();
+  });
+  open();
+
+  const drainIntervalMs = Math.min(recordingLimits.drainIntervalMs, options.flushIntervalMs);
+  let failed = 0;
+  const tick = guarded('reading what was recorded', () => {
+    // A bug of ours that comes again at every look would go on for ever.
+    if (++failed > recordingLimits.drainsFailedMax) fail(session.control, new Error('what was recorded cannot be read'));
+    collector.tick();
+    failed = 0;
+  });
+  const timer = setInterval(tick, drainIntervalMs);
+  const heard = guarded('hearing the training thread', (message: ToShipper) => {
+    if (message.type === 'attach') return collector.attach(message);
+    if (message.type === 'signals') return signals.update();
+    if (stopping) return;
+    if (message.type === 'toggleDevices') return sampling.toggleDevices(message.on);
+    if (message.type === 'results') return answer(message, collector);
+    finish(message.until, message.pulls);
+  });
+  parentPort?.on('message', heard);
+  const finish = (until: bigint, pulls: boolean): void => {
+    stopping = true;
+    clearInterval(timer);
+    sampling.stop();
+    orEnd(session.control, async () => {
+      if (pulls) collector.pull();
+      collector.flush(true);
+      // A worker that has just begun reads this late: whoever waits does not wait longer for that.
+      await shipper.drained(Math.max(0, Number(until - process.hrtime.bigint()) / 1e6));
+      const closed = shipper.close();
+      // Before anybody hears that this is over: they may end this thread, and with it who listens for the signal.
+      if (signals.heard === undefined) signals.end();
+      else signals.raise();
+      report(session.control, sessionState.flushed);
+      channel.close();
+      await closed;
+      parentPort?.close();
+    });
+  };
+  report(session.control, sessionState.ready);
+  tick();
+  // Last, for one may have come while all of this was loaded, and then it is over here.
+  signals.onHeard = () => {
+    shipper.hurry();
+    if (!stopping) finish(process.hrtime.bigint() + BigInt(options.exitDeadlineMs) * 1_000_000n, false);
+  };
+}
+
+/** The training thread waits for this, outside its event loop. */
+function answer({ port, answered }: Extract<ToShipper, { type: 'results' }>, collector: Collector): void {
+  port.postMessage(collector.results());
+  const word = new Int32Array(answered);
+  Atomics.store(word, 0, 1);
+  Atomics.notify(word, 0);
+}
+
+/** Runs `work`, without which there is nothing to go on with: what it throws ends recording, and nobody waits for it. */
+function orEnd(control: SharedArrayBuffer, work: () => void | Promise<void>): void {
+  try {
+    work()?.catch((error: unknown) => fail(control, error));
+  } catch (error) {
+    fail(control, error);
+  }
+}
+
+function fail(control: SharedArrayBuffer, error: unknown): void {
+  report(control, sessionState.error);
+  say(`ranktrace: recording ended: ${reasonOf(error)}`);
+  process.exit(1); // Of this thread only.
+}
+
+function report(control: SharedArrayBuffer, state: number): void {
+  const word = new Int32Array(control);
+  Atomics.store(word, 0, state);
+  Atomics.notify(word, 0);
+  parentPort?.postMessage(state);
+}
+
+/** Whether the system's thread `tid` of this process has ended; false where nobody can say. A terminated thread says no goodbye. */
+function threadEnded(tid: number): boolean {
+  return existsSync('/proc/self/task') && !existsSync(`/proc/self/task/${tid}`);
+}

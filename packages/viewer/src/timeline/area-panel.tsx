@@ -1,0 +1,230 @@
+// What lies in a marked area of the timeline: a table of names, counters, and the same as a flame graph.
+
+import type { AreaRow, AreaTable, RunModel } from '@ranktrace/protocol';
+import type { JSX } from 'preact';
+import { useId, useMemo, useState } from 'preact/hooks';
+import { AnswerState } from '../client/answer-state.tsx';
+import type { Area, RunClient } from '../client/run-client.ts';
+import { useAnswer } from '../client/use-answer.ts';
+import { jump, type ViewState } from '../client/view-state.ts';
+import { type Column, DataTable } from '../controls/data-table.tsx';
+import { formatCount, formatDuration, formatMany, formatPercent, formatTime, formatValue } from '../controls/format.ts';
+import { wordFilter } from '../controls/sort-rows.ts';
+import { Tabset } from '../controls/tabset.tsx';
+import { isReading } from '../overview/reading.ts';
+import { FlameGraph } from './flame-graph.tsx';
+import './area-panel.css';
+
+export interface AreaPanelProps {
+  readonly client: RunClient;
+  readonly area: Area;
+  readonly state: ViewState;
+}
+
+type Tab = 'names' | 'counters' | 'flame';
+
+export function AreaPanel({ client, area, state }: AreaPanelProps): JSX.Element {
+  const [tab, setTab] = useState<Tab>('names');
+  const model = client.model.value;
+  // Of another epoch, tracks have other numbers: what was asked is asked again.
+  // Of a recorded run that is still being read, what was added up is part of it.
+  const isPartial = model !== undefined && !model.live && isReading(model);
+  const key = model === undefined ? undefined : `${model.epoch} ${isPartial} ${area.from} ${area.until} ${area.tracks.join()}`;
+  const table = useAnswer((options) => client.area(area, options), key);
+  const flame = useAnswer((options) => client.flame(area, options), tab === 'flame' ? key : undefined);
+  const counters = table.value?.counters.length ?? 0;
+  const tabs = [
+    { key: 'names', title: 'Names' },
+    { key: 'flame', title: 'Flame graph' },
+    { key: 'counters', title: counters === 0 ? 'Counters' : `Counters (${formatCount(counters)})` },
+  ] as const;
+  const grain = (area.until - area.from) / 1000;
+  const head = (
+    <p class="area-head">
+      {formatTime(area.from, grain)} – {formatTime(area.until, grain)},{' '}
+      {area.tracks.length === 0 ? 'all tracks' : formatMany(area.tracks.length, 'track')}
+      {table.value !== undefined && `, ${formatMany(table.value.events, 'event')}${isPartial ? ' so far' : ''}`}
+    </p>
+  );
+  return (
+    <section class="area-panel" aria-label="Marked area">
+      <Tabset label="Marked area" tabs={tabs} shown={tab} onShow={setTab} aside={head}>
+        {tab === 'flame' ? (
+          <>
+            <AnswerState answer={flame} what="Building the flame graph" />
+            {flame.value !== undefined && <FlameGraph root={flame.value} isPartial={isPartial} />}
+          </>
+        ) : (
+          <>
+            <AnswerState answer={table} what="Adding up" />
+            {table.value !== undefined && tab === 'names' && (
+              <Names table={table.value} model={model} isPartial={isPartial} state={state} />
+            )}
+            {table.value !== undefined && tab === 'counters' && <Counters table={table.value} model={model} />}
+          </>
+        )}
+      </Tabset>
+    </section>
+  );
+}
+
+function Names({
+  table,
+  model,
+  isPartial,
+  state,
+}: {
+  table: AreaTable;
+  model: RunModel | undefined;
+  isPartial: boolean;
+  state: ViewState;
+}): JSX.Element {
+  const [filter, setFilter] = useState('');
+  const filterId = useId();
+  const shown = useMemo(() => {
+    const holds = wordFilter(filter);
+    return table.rows.filter(({ name, kind }) => holds(`${name} ${kind}`));
+  }, [table, filter]);
+  const selfTotal = useMemo(() => table.rows.reduce((sum, { self }) => sum + self, 0), [table]);
+  return (
+    <div>
+      <p class="area-filter">
+        <label for={filterId}>Filter</label>
+        <input
+          id={filterId}
+          type="search"
+          value={filter}
+          onInput={({ currentTarget }) => setFilter(currentTarget.value)}
+          onKeyDown={(event) => event.stopPropagation()}
+        />
+        <span class="muted" aria-live="polite">
+          {formatCount(shown.length)} of {formatMany(table.rows.length, 'name')}
+        </span>
+        {table.leftOut > 0 && (
+          <span class="area-left-out">▲ {formatMany(table.leftOut, 'event is', 'events are')} not in it: there are too many</span>
+        )}
+      </p>
+      <DataTable
+        caption="Names in the marked area"
+        columns={columnsOf(selfTotal, model, state)}
+        rows={shown}
+        keyOf={({ kind, name }) => `${kind} ${name}`}
+        order={{ by: 'total', direction: 'down' }}
+        pageRows={100}
+        empty={
+          table.rows.length === 0
+            ? isPartial
+              ? 'Nothing lies in this area so far.'
+              : 'Nothing lies in this area.'
+            : 'No name matches the filter.'
+        }
+      />
+    </div>
+  );
+}
+
+function columnsOf(selfTotal: number, model: RunModel | undefined, state: ViewState): readonly Column<AreaRow>[] {
+  const time = (key: 'total' | 'self' | 'shortest' | 'longest', title: string, hint: string): Column<AreaRow> => ({
+    key,
+    title,
+    hint,
+    isNumber: true,
+    sort: (row) => row[key],
+    show: (row) => formatDuration(row[key]),
+  });
+  return [
+    {
+      key: 'name',
+      title: 'Name',
+      sort: ({ name }) => name,
+      show: ({ name }) => (
+        <button
+          type="button"
+          class="is-link area-name"
+          title={`${name}\nClick: shows where it is in the timeline`}
+          onClick={() => {
+            state.search.value = name;
+          }}
+        >
+          {name}
+        </button>
+      ),
+    },
+    { key: 'kind', title: 'Kind', sort: ({ kind }) => kind, show: ({ kind }) => kind },
+    { key: 'count', title: 'Count', isNumber: true, sort: ({ count }) => count, show: ({ count }) => formatCount(count) },
+    time('total', 'Total', 'Time in them that lies within the area'),
+    time('self', 'Self', 'Time in them that no span inside of them covers'),
+    {
+      key: 'part',
+      title: 'Self %',
+      hint: 'Self of all self',
+      isNumber: true,
+      sort: ({ self }) => self,
+      show: ({ self }) => (
+        <>
+          <span class="area-part" style={{ width: `${Math.min(1, self / selfTotal || 0) * 48}px` }} aria-hidden="true" />
+          {formatPercent(selfTotal > 0 ? self / selfTotal : 0)}
+        </>
+      ),
+    },
+    {
+      key: 'mean',
+      title: 'Mean',
+      isNumber: true,
+      sort: ({ total, count }) => total / count,
+      show: ({ total, count }) => formatDuration(total / count),
+    },
+    time('shortest', 'Shortest', 'The shortest one'),
+    {
+      ...time('longest', 'Longest', 'The longest one: click to go there'),
+      show: ({ longest, place }) => (
+        <button type="button" class="is-link" title="Go to the longest" onClick={() => goTo(place, model, state)}>
+          {formatDuration(longest)}
+        </button>
+      ),
+    },
+    { key: 'ranks', title: 'Ranks', isNumber: true, sort: ({ ranks }) => ranks, show: ({ ranks }) => formatCount(ranks) },
+  ];
+}
+
+function goTo({ track, event, start, length }: AreaRow['place'], model: RunModel | undefined, state: ViewState): void {
+  const rank = rankOf(track, model);
+  jump(state, { ranks: rank === undefined ? [] : [rank], from: start, until: start + length, event: { track, event } });
+}
+
+function rankOf(track: number, model: RunModel | undefined): number | undefined {
+  const process = model?.tracks.find((one) => one.track === track)?.process;
+  return model?.processes.find(({ index }) => index === process)?.rank;
+}
+
+function Counters({ table, model }: { table: AreaTable; model: RunModel | undefined }): JSX.Element {
+  const tracks = useMemo(() => new Map(model?.tracks.map((track) => [track.track, track])), [model]);
+  const value = (key: 'low' | 'mean' | 'high', title: string): Column<AreaTable['counters'][number]> => ({
+    key,
+    title,
+    isNumber: true,
+    sort: (counter) => counter[key],
+    show: (counter) => formatValue(counter[key], tracks.get(counter.track)?.unit ?? ''),
+  });
+  return (
+    <DataTable
+      caption="Counters in the marked area"
+      columns={[
+        {
+          key: 'name',
+          title: 'Counter',
+          sort: ({ track }) => tracks.get(track)?.name,
+          show: ({ track }) => tracks.get(track)?.name ?? '–',
+        },
+        { key: 'rank', title: 'Rank', sort: ({ track }) => rankOf(track, model), show: ({ track }) => rankOf(track, model) ?? '–' },
+        value('low', 'Least'),
+        value('mean', 'Mean'),
+        value('high', 'Greatest'),
+      ]}
+      rows={table.counters}
+      keyOf={({ track }) => String(track)}
+      order={{ by: 'name', direction: 'up' }}
+      empty="No counter has a value in this area."
+    />
+  );
+}

@@ -1,0 +1,151 @@
+// All that is known of the selected event: when, how long, where, what the rank said about it, and the same collective or call on other ranks.
+
+import type { EventDetails, RunModel } from '@ranktrace/protocol';
+import type { JSX } from 'preact';
+import { formatBound, formatCount, formatDuration, formatRanks, formatTime, formatWallClock } from '../controls/format.ts';
+import { shownFields } from './detail-fields.ts';
+import { fitSelection, goTo, markSelection, selectSameName } from './navigate.ts';
+import { zeroOf } from './ruler.ts';
+import type { TimelineSession } from './session.ts';
+
+export function DetailsPanel({ session }: { session: TimelineSession }): JSX.Element {
+  const details = session.details.value;
+  const model = session.client.model.value;
+  const problem = session.detailsProblem.value;
+  if (details === undefined || model === undefined) {
+    return (
+      <div class="panel-head">
+        <h2 class="muted">{problem ?? '…'}</h2>
+        <CloseButton session={session} />
+      </div>
+    );
+  }
+  const merged = session.mergedCount.value;
+  return (
+    <>
+      <div class="panel-head">
+        <h2>{details.name}</h2>
+        <span class="badge">{details.kind}</span>
+        {details.category !== '' && details.category !== details.kind && <span class="badge">{details.category}</span>}
+        {details.open && <span class="badge badge-warning">has not ended</span>}
+        {merged > 1 && <span class="muted">the longest of {formatCount(merged)} drawn as one: zoom in to tell them apart</span>}
+        <span class="spring" />
+        <button type="button" title="Zoom to it (F)" onClick={() => fitSelection(session)}>
+          Zoom to it
+        </button>
+        <span class="button-group">
+          <button type="button" title="The one of the same name before ([)" onClick={() => void selectSameName(session, 'previous')}>
+            ← same
+          </button>
+          <button type="button" title="The one of the same name after (])" onClick={() => void selectSameName(session, 'next')}>
+            same →
+          </button>
+        </span>
+        <button type="button" title="Sum up its time (M)" onClick={() => markSelection(session)}>
+          Sum up
+        </button>
+        <CloseButton session={session} />
+      </div>
+      <div class="panel-body details">
+        <Facts session={session} details={details} model={model} />
+        {(details.partners.length > 0 || details.partnersMissing.length > 0) && <Partners session={session} details={details} />}
+        {details.stack.length > 0 && (
+          <div class="details-part">
+            <h3>Stack</h3>
+            <ol class="stack">
+              {details.stack.map((line, at) => (
+                <li key={at}>{line}</li>
+              ))}
+            </ol>
+          </div>
+        )}
+      </div>
+    </>
+  );
+}
+
+function Facts({ session, details, model }: { session: TimelineSession; details: EventDetails; model: RunModel }): JSX.Element {
+  const track = session.tracks.value.get(details.track);
+  const process = track === undefined ? undefined : session.processes.value.get(track.process);
+  const zero = zeroOf(session.extent.value);
+  const clock = formatWallClock(model.unixEpoch, details.start);
+  const facts: (readonly [string, string])[] = [
+    ['Start', `${formatTime(details.start - zero, 1)}${clock === undefined ? '' : `  (${clock})`}`],
+  ];
+  if (details.kind !== 'instant') facts.push(['Length', `${formatDuration(details.length)}${details.open ? ' so far' : ''}`]);
+  if (details.self !== null && details.self < details.length * 0.999) facts.push(['Self', formatDuration(details.self)]);
+  if (process !== undefined && track !== undefined) {
+    facts.push(['Where', `rank ${process.rank} on ${process.hostName || process.host} · ${track.name || `${track.kind} ${track.tid}`}`]);
+    facts.push(['Clock', formatBound(details.bound ?? process.alignment.bound)]);
+  }
+  return (
+    <div class="details-part">
+      <table class="facts">
+        <tbody>
+          {[...facts, ...shownFields(details)].map(([name, value], at) => (
+            <tr key={at}>
+              <th scope="row">{name}</th>
+              <td>{value}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+// Who came when: of a collective, the last one in kept the others waiting.
+function Partners({ session, details }: { session: TimelineSession; details: EventDetails }): JSX.Element {
+  const track = session.tracks.value.get(details.track);
+  const rank = session.processes.value.get(track?.process ?? -1)?.rank;
+  const all = [{ ...details, rank: rank ?? -1 }, ...details.partners].sort((a, b) => a.rank - b.rank || a.start - b.start);
+  const first = Math.min(...all.map(({ start }) => start));
+  const last = Math.max(...all.map(({ start }) => start));
+  const isCollective = details.kind === 'collective';
+  return (
+    <div class="details-part">
+      <h3>{isCollective ? 'On every rank' : 'The other side'}</h3>
+      <table class="partners">
+        <thead>
+          <tr>
+            <th scope="col">Rank</th>
+            <th scope="col">{isCollective ? 'Came in' : 'Start'}</th>
+            {isCollective && <th scope="col">Waited</th>}
+            <th scope="col">Length</th>
+          </tr>
+        </thead>
+        <tbody>
+          {all.map((each) => {
+            const isThis = each.track === details.track && each.event === details.event;
+            const isLast = isCollective && each.start === last && all.length > 1;
+            return (
+              <tr key={`${each.track}.${each.event}`} class={isThis ? 'is-this' : isLast ? 'is-last' : ''}>
+                <th scope="row">
+                  {isThis ? (
+                    `${each.rank}`
+                  ) : (
+                    <button type="button" class="link" onClick={() => goTo(session, each)}>
+                      {each.rank}
+                    </button>
+                  )}
+                </th>
+                <td>{each.start === first ? 'first' : `+ ${formatDuration(each.start - first)}`}</td>
+                {isCollective && <td>{isLast ? 'last in' : formatDuration(Math.min(last - each.start, each.length))}</td>}
+                <td>{formatDuration(each.length)}</td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+      {details.partnersMissing.length > 0 && <p class="warning">Not found on rank {formatRanks(details.partnersMissing)}</p>}
+    </div>
+  );
+}
+
+function CloseButton({ session }: { session: TimelineSession }): JSX.Element {
+  return (
+    <button type="button" class="panel-close" aria-label="Close" title="Close (Esc)" onClick={() => session.select(undefined)}>
+      ×
+    </button>
+  );
+}

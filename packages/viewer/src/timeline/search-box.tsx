@@ -1,0 +1,113 @@
+// Search by name: what is meant stays bright on the timeline, Enter goes to the next one, the list says which names there are. `step 12` means the
+// step, where nothing has that name.
+
+import { useSignal } from '@preact/signals';
+import type { JSX } from 'preact';
+import { formatCount, formatDuration, formatMany } from '../controls/format.ts';
+import { isReading } from '../overview/reading.ts';
+import { selectMatch, showStep } from './navigate.ts';
+import type { TimelineSession } from './session.ts';
+
+const namesShownMax = 12;
+/** As people and torch write steps. */
+const stepPattern = /^\s*(?:#|step\s*#?|ProfilerStep#)\s*(\d{1,9})\s*$/i;
+
+export function SearchBox({ session }: { session: TimelineSession }): JSX.Element {
+  const { state } = session;
+  const isOpen = useSignal(false);
+  const matches = session.matches.value;
+  const text = state.search.value;
+  const total = matches?.result.names.reduce((sum, { count }) => sum + count, 0) ?? 0;
+  const names = matches?.result.names.slice(0, namesShownMax) ?? [];
+  const [, number] = stepPattern.exec(text) ?? [];
+  const step = number === undefined ? undefined : Number(number);
+  const model = session.client.model.value;
+  const isPartial = model === undefined || isReading(model);
+  const others = (matches?.result.names.length ?? 0) + (matches?.result.leftOut ?? 0) - names.length;
+  return (
+    <search
+      class="search"
+      onFocusIn={() => {
+        isOpen.value = true;
+      }}
+      onFocusOut={(event) => {
+        if (!event.currentTarget.contains(event.relatedTarget as Node | null)) isOpen.value = false;
+      }}
+    >
+      <input
+        type="search"
+        value={text}
+        placeholder="Search names, step 12  /"
+        aria-label="Search names and steps"
+        maxLength={256}
+        spellcheck={false}
+        autocomplete="off"
+        onInput={(event) => {
+          state.search.value = event.currentTarget.value;
+        }}
+        onKeyDown={(event) => {
+          if (event.key === 'Enter') {
+            event.preventDefault();
+            if (step !== undefined && total === 0) void showStep(session, step);
+            else void selectMatch(session, event.shiftKey ? 'previous' : 'next');
+          } else if (event.key === 'Escape') {
+            event.preventDefault();
+            if (text === '') event.currentTarget.blur();
+            else state.search.value = '';
+          }
+        }}
+      />
+      {matches !== undefined && (
+        <>
+          <span class="search-count muted" role="status">
+            {total === 0 ? (isPartial ? 'none so far' : 'none') : formatCount(total)}
+          </span>
+          <span class="button-group">
+            <button
+              type="button"
+              aria-label="The one before"
+              title="The one before (Shift+Enter)"
+              disabled={total === 0}
+              onClick={() => void selectMatch(session, 'previous')}
+            >
+              ‹
+            </button>
+            <button
+              type="button"
+              aria-label="The next one"
+              title="The next one (Enter)"
+              disabled={total === 0}
+              onClick={() => void selectMatch(session, 'next')}
+            >
+              ›
+            </button>
+          </span>
+        </>
+      )}
+      {isOpen.value && matches !== undefined && (
+        <div class="search-list">
+          {step !== undefined && (
+            <button type="button" class="search-hit" onClick={() => void showStep(session, step)}>
+              <span class="search-name">Step {step}</span>
+              <span class="muted">on all ranks</span>
+            </button>
+          )}
+          {names.length === 0 && step === undefined && (
+            <p class="muted">
+              No name {isPartial && 'so far '}holds “{matches.text}”.
+            </p>
+          )}
+          {names.map(({ name, count, total: time }) => (
+            <button type="button" class="search-hit" key={name} onClick={() => void selectMatch(session, 'next', name)}>
+              <span class="search-name">{session.nameOf(name)}</span>
+              <span class="muted">
+                {formatCount(count)} × · {formatDuration(time)}
+              </span>
+            </button>
+          ))}
+          {others > 0 && <p class="muted">and {formatMany(others, 'more name')}</p>}
+        </div>
+      )}
+    </search>
+  );
+}
