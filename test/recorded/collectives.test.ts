@@ -1,7 +1,7 @@
 // Collectives of MPI programs and of a GPU job that others recorded: who leaves when.
 
 import { describe, expect, it } from 'vitest';
-import { collectiveKind } from '../../packages/trace/src/match/collective-kind.ts';
+import { collectiveKind } from '../../packages/protocol/src/collective-kind.ts';
 import { headerOf, onlyLine, type Part, summaryOf } from '../../packages/trace/src/testing/collective-parts.ts';
 import { recordingRows as rowsOf } from './recording.ts';
 

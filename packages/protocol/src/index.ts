@@ -29,6 +29,7 @@ export {
   streamProblem,
 } from './batch-stream.ts';
 export { type CaptureRequest, type CaptureResult, captureRequestSchema, captureResultSchema } from './capture-messages.ts';
+export { type CollectiveKind, collectiveKind, isBarrierLike, pairOf } from './collective-kind.ts';
 export { mostDropped, noneDropped, sumDropped } from './dropped.ts';
 export { ProtocolError, type ProtocolErrorCode } from './errors.ts';
 export {

@@ -87,7 +87,6 @@ export {
   type WentAway,
 } from './detect/step-time-finding.ts';
 export type { Bandwidth } from './match/bus-bandwidth.ts';
-export { type CollectiveKind, collectiveKind, isBarrierLike, pairOf } from './match/collective-kind.ts';
 export {
   type AddedPart,
   CollectiveMatcher,

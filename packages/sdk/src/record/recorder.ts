@@ -14,7 +14,7 @@
 // goes to the caller, with the span ended. When recording is off, each method is one check.
 
 import type { AsyncLocalStorage } from 'node:async_hooks';
-import { collectiveKind } from '@ranktrace/trace';
+import { collectiveKind } from '@ranktrace/protocol';
 import { allDetail, detail } from '../model/detail.ts';
 import { recordingLimits } from '../model/recording-limits.ts';
 import { guarded } from '../process/guarded.ts';

@@ -14,8 +14,8 @@
 // Invariant: an incident has one lead, the series whose return ends it, and any number of parts. Its id and its rule never change; its severity never
 // falls.
 
+import { isBarrierLike } from '@ranktrace/protocol';
 import type { Improvement, Rebaselined, WentAway } from '../detect/step-time-finding.ts';
-import { isBarrierLike } from '../match/collective-kind.ts';
 import { lengthText } from '../model/quantity-text.ts';
 import { isoTime, type OpenAlert, resolveAlert, type TellChange } from './alert-change.ts';
 import { alertLimits as limits } from './alert-limits.ts';

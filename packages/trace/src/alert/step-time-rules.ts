@@ -4,12 +4,12 @@
 //   rank       what it works outside of collectives, as far as phases say where those are
 //   phase      its longest rank; of a collective its shortest: what it takes without waiting
 
+import { isBarrierLike } from '@ranktrace/protocol';
 import { contextKeyOf } from '../detect/context-key.ts';
 import { DetectorPlan, detectorOptionsFor } from '../detect/detector-options.ts';
 import type { DetectorState } from '../detect/detector-state.ts';
 import { SeriesDetector } from '../detect/series-detector.ts';
 import type { Improvement, StepTimeFinding } from '../detect/step-time-finding.ts';
-import { isBarrierLike } from '../match/collective-kind.ts';
 import type { OpenAlert, TellChange } from './alert-change.ts';
 import { alertLimits as limits } from './alert-limits.ts';
 import type { AlertRules } from './alert-rules.ts';

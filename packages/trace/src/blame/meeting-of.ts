@@ -3,7 +3,7 @@
 // Where clocks are aligned, times of ranks are compared. Where they are not, lengths alone speak: the rank that was inside for the shortest
 // time came last, and all of what it was inside for is transfer.
 
-import { collectiveKind, isBarrierLike } from '../match/collective-kind.ts';
+import { collectiveKind, isBarrierLike } from '@ranktrace/protocol';
 import type { CollectivePart, MatchedCollective } from '../match/collective-matcher.ts';
 import { collectiveTiming } from '../match/collective-timing.ts';
 import type { TraceProcess } from '../model/trace-sink.ts';

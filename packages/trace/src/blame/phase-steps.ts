@@ -4,7 +4,7 @@
 // much closer together than they went in. In such a phase the shortest rank shows what it takes without waiting; what others take longer,
 // up to what they were ahead by, is waiting for the rank that came last.
 
-import { isBarrierLike } from '../match/collective-kind.ts';
+import { isBarrierLike } from '@ranktrace/protocol';
 import { median } from '../model/robust.ts';
 import type { TraceProcess } from '../model/trace-sink.ts';
 import type { BlameStep, Meeting, Piece, RankStep } from './blame-window.ts';

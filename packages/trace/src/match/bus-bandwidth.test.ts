@@ -1,6 +1,6 @@
+import { collectiveKind } from '@ranktrace/protocol';
 import { expect, it } from 'vitest';
 import { bandwidthOf } from './bus-bandwidth.ts';
-import { collectiveKind } from './collective-kind.ts';
 
 // Expected: nccl-tests, doc/PERFORMANCE.md, for 8 ranks and 1 ms. Its sizes are a rank's buffer for all-reduce and broadcast, all ranks'
 // together for the others.

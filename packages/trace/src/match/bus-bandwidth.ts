@@ -16,8 +16,7 @@
 //
 // The bus bandwidth is what a link would have to carry; it can be held against the hardware's whatever n is.
 
-import { nanosPerSecond } from '@ranktrace/protocol';
-import type { CollectiveKind } from './collective-kind.ts';
+import { type CollectiveKind, nanosPerSecond } from '@ranktrace/protocol';
 
 /** Bytes per second. */
 export interface Bandwidth {

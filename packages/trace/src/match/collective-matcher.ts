@@ -14,10 +14,9 @@
 // Invariant: parts told + `givenUp` + pending = parts added; no part is told twice; what is told together has one group, sequence and pair.
 // Invariant: memory is bounded by `MatcherBounds`, whatever comes.
 
-import { nanosPerSecond } from '@ranktrace/protocol';
+import { collectiveKind, nanosPerSecond, pairOf } from '@ranktrace/protocol';
 import { limits } from '../model/limits.ts';
 import { type Aged, AgeList } from './age-list.ts';
-import { collectiveKind, pairOf } from './collective-kind.ts';
 
 /** One rank's part of a collective; times in ns on whatever one axis the caller uses. */
 export interface CollectivePart {

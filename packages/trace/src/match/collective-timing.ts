@@ -9,11 +9,10 @@
 // Entries and exits of different hosts compare to within epsilon only, so a transfer that is not longer than that is not distinguishable
 // from none, and has no bandwidth.
 
-import { type Nanos, nanos, type TraceTime, traceTime } from '@ranktrace/protocol';
+import { type CollectiveKind, collectiveKind, isBarrierLike, type Nanos, nanos, type TraceTime, traceTime } from '@ranktrace/protocol';
 import { boundAt, epsilonOf } from '../model/epsilon.ts';
 import type { TraceProcess } from '../model/trace-sink.ts';
 import { type Bandwidth, bandwidthOf } from './bus-bandwidth.ts';
-import { type CollectiveKind, collectiveKind, isBarrierLike } from './collective-kind.ts';
 import type { CollectivePart, MatchedCollective } from './collective-matcher.ts';
 
 export interface CollectiveTiming {

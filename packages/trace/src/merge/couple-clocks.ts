@@ -1,7 +1,7 @@
 // The merge's pass over what ranks did together: collectives and remote calls, on the axis of each host's own evidence, to the coupling of the
 // hosts' clocks. A sink like any other, so that live and offline runs feed it the same events in the same order.
 
-import { isBarrierLike } from '../match/collective-kind.ts';
+import { isBarrierLike } from '@ranktrace/protocol';
 import { CollectiveMatcher, type CollectivePart, type MatchedCollective } from '../match/collective-matcher.ts';
 import { type MatchedRpc, RpcMatcher, rpcHalfOf } from '../match/rpc-matcher.ts';
 import type { TraceEvent, TraceSink } from '../model/trace-sink.ts';

@@ -1,8 +1,7 @@
 // One row of a batch → one event in trace time. The event object is filled anew for every row: a merge of millions allocates none.
 
-import { type Batch, type Nanos, nanos, spanState, type TraceTime, traceTime } from '@ranktrace/protocol';
+import { type Batch, type Nanos, nanos, pairOf, spanState, type TraceTime, traceTime } from '@ranktrace/protocol';
 import type { RankClock } from '../align/clock-model.ts';
-import { pairOf } from '../match/collective-kind.ts';
 import type { TraceEvent, TraceLane } from '../model/trace-sink.ts';
 import type { ArgumentIndex } from './argument-index.ts';
 import { collectiveFlow, rpcFlow } from './flow-id.ts';

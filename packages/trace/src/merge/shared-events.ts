@@ -4,9 +4,8 @@
 // Invariant: at most `sharedEventsMax` events of each kind are kept, spread over all of the run, and of all sources the same ones: those
 // whose key's hash has enough zeros at its end.
 
-import { type Batch, type EventTable, spanState, type TableName } from '@ranktrace/protocol';
+import { type Batch, type EventTable, isBarrierLike, pairOf, spanState, type TableName } from '@ranktrace/protocol';
 import type { Interval, SharedEvents } from '../align/clock-evidence.ts';
-import { isBarrierLike, pairOf } from '../match/collective-kind.ts';
 import type { BatchSource } from '../model/batch-source.ts';
 import { limits } from '../model/limits.ts';
 

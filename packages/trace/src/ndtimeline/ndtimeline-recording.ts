@@ -13,7 +13,7 @@
 // other, and then those of DP rank 0. In recordings of production jobs they go on within 30 ms of each other, seconds after the first was done.
 // Where they do not, nobody waited.
 
-import { collectiveKind } from '../match/collective-kind.ts';
+import { collectiveKind } from '@ranktrace/protocol';
 import type { CollectivePart, MatchedCollective } from '../match/collective-matcher.ts';
 
 /** ns from the step's start. */

@@ -1,6 +1,6 @@
 // Which phases of a step are spent waiting for other ranks, by their names: where nothing but the length of phases is known.
 
-import { collectiveKind } from '../match/collective-kind.ts';
+import { collectiveKind } from '@ranktrace/protocol';
 
 const waiting = /wait|idle|barrier|(?<!a)sync|comm|nccl|gloo|bubble/i;
 

@@ -4,8 +4,8 @@
 //
 // Waiting comes of that: a meeting's transfer begins when the last rank has come.
 
+import { collectiveKind } from '@ranktrace/protocol';
 import { type BlameRank, type BlameWindow, type Meeting, otherPhase, type Piece } from '../blame/blame-window.ts';
-import { collectiveKind } from '../match/collective-kind.ts';
 
 const nanosPerMs = 1e6;
 

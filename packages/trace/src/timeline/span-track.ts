@@ -6,8 +6,7 @@
 // Levels know an event once its block is finished; what is in the unfinished block is read row by row, and what has not ended is shown from the
 // list of open spans alone.
 
-import { type SpanTile, type TileKey, tileWidth } from '@ranktrace/protocol';
-import { pairOf } from '../match/collective-kind.ts';
+import { pairOf, type SpanTile, type TileKey, tileWidth } from '@ranktrace/protocol';
 import { hasArguments, visitArguments } from '../model/event-arguments.ts';
 import type { TraceEvent, TraceLane } from '../model/trace-sink.ts';
 import type { IndexParts } from './index-parts.ts';

@@ -11,8 +11,7 @@
 //
 // Invariant: what is not believed is a span of its rank as any other, and is told of; it moves no clock.
 
-import { nanosPerMs } from '@ranktrace/protocol';
-import { isBarrierLike, pairOf } from '../match/collective-kind.ts';
+import { isBarrierLike, nanosPerMs, pairOf } from '@ranktrace/protocol';
 import { isCounted } from '../match/collective-number.ts';
 import { limits } from '../model/limits.ts';
 import type { KinetoWindow } from './kineto-source-window.ts';

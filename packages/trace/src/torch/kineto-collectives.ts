@@ -19,7 +19,7 @@
 // Invariant: an event is at most one collective; a kernel and its annotations are never both.
 // Invariant: what cannot be matched (a send whose other side is unknown, a group of them in one kernel) stays a span.
 
-import { collectiveKind } from '../match/collective-kind.ts';
+import { collectiveKind } from '@ranktrace/protocol';
 import { fromEnd, repetition, repetitionsMax, windowStep } from '../match/collective-number.ts';
 import { limits } from '../model/limits.ts';
 import { sortByTime } from '../model/sort-by-time.ts';

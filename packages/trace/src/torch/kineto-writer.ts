@@ -16,8 +16,8 @@
 // torch's `displayTimeUnit` is left out: `ms` is its default, and Perfetto (v20) takes it for the unit of `ts` (see chrome.ts).
 // JSON has no NaN: numbers that are not finite become their names, counters of such a value are left out and counted.
 
+import { pairOf } from '@ranktrace/protocol';
 import type { ClockSample } from '../align/clock-evidence.ts';
-import { pairOf } from '../match/collective-kind.ts';
 import { TraceError } from '../model/errors.ts';
 import { JsonBuffer, wellFormedJson } from '../model/json-buffer.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceProcess, TraceSink, WriteBytes } from '../model/trace-sink.ts';
