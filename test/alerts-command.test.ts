@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { deflateRawSync } from 'node:zlib';
 import { type Aggregator, defaultConfig, startAggregator } from '@ranktrace/aggregator';
 import { type Alert, createEventTables, encodeBatch, type Overview, rankTime, type ViewMessage } from '@ranktrace/protocol';
-import { Random } from '@ranktrace/trace';
+import { Random } from '@ranktrace/trace/simulate';
 import { afterAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { runCommand } from './setup/ranktrace-command.ts';

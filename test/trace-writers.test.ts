@@ -2,7 +2,8 @@
 // by protobufjs and by JSON.parse: all have to tell the same story. `early` is left aside in
 // trace_processor: v20 loses the sign of -0.500 µs in JSON.
 
-import { chromeWriter, perfettoWriter } from '@ranktrace/trace';
+import { chromeWriter } from '@ranktrace/trace';
+import { perfettoWriter } from '@ranktrace/trace/perfetto';
 import { describe, expect, it } from 'vitest';
 import { decodePerfetto } from './oracle/perfetto-decode.ts';
 import { bytesOf, events, hostileName } from './oracle/small-cluster.ts';

@@ -9,7 +9,7 @@
 // Invariant, in true time: nothing is received before it was sent, and no collective is left before its last rank has entered.
 // All times are ns in doubles; after an hour a double still resolves 0.5 ps.
 
-import { Random } from '@ranktrace/trace';
+import { Random } from '@ranktrace/trace/simulate';
 
 export interface ClockNoiseOptions {
   readonly seed: number;

@@ -4,7 +4,7 @@
 // differ by 1.2 % or more. The same for everybody. An injection multiplies every step from one on; each is a series of its own, of 600 to 607 steps
 // before it (so that it begins anywhere in a block) and 400 after it.
 
-import { type DetectorOptions, DetectorPlan, SeriesDetector, type StepTimeFinding } from '@ranktrace/trace';
+import { type DetectorOptions, DetectorPlan, SeriesDetector, type StepTimeFinding } from '@ranktrace/trace/detect';
 import { type BaselineDetector, Bocpd, Cusum, Perfherder } from './detect-baselines.ts';
 import { median } from './figure.ts';
 import type { StepSeries } from './step-series.ts';
@@ -51,7 +51,9 @@ export function findingsIn(
   return findings;
 }
 
-export const slowDowns = (findings: readonly StepTimeFinding[]) =>
+type SlowDown = Extract<StepTimeFinding, { kind: 'regression' | 'drift' }>;
+
+export const slowDowns = (findings: readonly StepTimeFinding[]): SlowDown[] =>
   findings.filter((finding) => finding.kind === 'regression' || finding.kind === 'drift');
 
 /** Steps that peers are spared at the beginning: none of them knows of compilation, which takes 100 steps' time. */

@@ -4,7 +4,8 @@
 // stay (telegraph) are counted in short runs as those of recorded runs are, without alerts that a real change of the level precedes. The seeds are others
 // than those on which the detector's constants were chosen.
 
-import { detectorOptionsFor, noisySteps, type Sensitivity, type StepNoise, sensitivities, stepNoises } from '@ranktrace/trace';
+import { detectorOptionsFor, type Sensitivity, sensitivities } from '@ranktrace/trace/detect';
+import { noisySteps, type StepNoise, stepNoises } from '@ranktrace/trace/simulate';
 import { claimsOn, type Found, falseRate, findPlanted, type Method, ours, shareWithin } from './detect-methods.ts';
 import { type Figure, figure, median } from './figure.ts';
 import type { StepSeries } from './step-series.ts';

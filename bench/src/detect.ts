@@ -1,7 +1,7 @@
 // Step-time regressions: false alarms on series without one, injected ones found, planned growth and jumps; the peers' rules on the same series in
 // the same run; kinds of noise that no plain rule survives (detect-noise.ts); what a step and a series cost. On generated series (generated-steps.ts), and on those of others where they are found.
 
-import { DetectorPlan, detectorOptionsFor, SeriesDetector, shortSeriesOptions } from '@ranktrace/trace';
+import { DetectorPlan, detectorOptionsFor, SeriesDetector, shortSeriesOptions } from '@ranktrace/trace/detect';
 import { changeCover, changeF1 } from './change-scores.ts';
 import {
   bocpd,

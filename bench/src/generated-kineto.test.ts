@@ -1,4 +1,4 @@
-import { readKineto } from '@ranktrace/trace';
+import { readKineto } from '@ranktrace/trace/torch';
 import { describe, expect, it } from 'vitest';
 import { generateKineto, kinetoText } from './generated-kineto.ts';
 import { kinetoSpans, timeEntropy } from './kineto-spans.ts';

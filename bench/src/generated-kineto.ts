@@ -8,7 +8,7 @@
 // span hold 3.8 bytes of entropy there (`timeEntropy`) and 3.7 here; varint columns, deflated, take 5.2 bytes a span there and 5.0 here; 319 names
 // there and as many here. Work on the GPU begins and ends on its 32 ns ticks, as there.
 
-import { Random } from '@ranktrace/trace';
+import { Random } from '@ranktrace/trace/simulate';
 import type { KinetoEvent } from './kineto-spans.ts';
 
 export interface GeneratedEvent extends KinetoEvent {

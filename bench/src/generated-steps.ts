@@ -7,7 +7,7 @@
 // −0.3 to 0.5, 1 to 5 % of the steps longer by 5 % or more, up to 7 ×, many of them periodic, two in a row every 450 steps, three every 11 000, never
 // more, first step up to 60 ×, level of 100 steps within 1.5 %. Here each of these is drawn from the same range.
 
-import { Random } from '@ranktrace/trace';
+import { Random } from '@ranktrace/trace/simulate';
 import type { MarkedSeries, StepSeries } from './step-series.ts';
 
 const stationaryRuns = 24;

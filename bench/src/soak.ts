@@ -15,7 +15,7 @@ import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { deflateRawSync } from 'node:zlib';
 import { batchId, batchSubject, encodeBatch, streamName } from '@ranktrace/protocol';
-import { ClusterSimulation } from '@ranktrace/trace';
+import { ClusterSimulation } from '@ranktrace/trace/simulate';
 import { type ConsumerInfo, connect, type NatsConnection } from 'nats';
 import type { Browser } from 'playwright-core';
 import { findProgram } from '../../test/setup/real-programs.mjs';

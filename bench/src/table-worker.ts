@@ -2,7 +2,7 @@
 // part of our figure. Each message asks for one turn, and is answered when it is done.
 
 import { parentPort, workerData } from 'node:worker_threads';
-import { averagesTable, functionAverages, functionEvents, type KinetoTable, readKineto } from '@ranktrace/trace';
+import { averagesTable, functionAverages, functionEvents, type KinetoTable, readKineto } from '@ranktrace/trace/torch';
 import { averagesOfObjects, type PlainEvent } from './table-baseline.ts';
 
 export interface TableWork {

@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import { gunzipSync } from 'node:zlib';
-import { readKineto } from '@ranktrace/trace';
+import { readKineto } from '@ranktrace/trace/torch';
 import { type Figure, figure, type NotMeasured } from './figure.ts';
 import { generateKineto, kinetoText } from './generated-kineto.ts';
 import { overRecordings } from './recordings.ts';

@@ -35,9 +35,9 @@ const floors: Readonly<Record<string, readonly (readonly string[])[]>> = {
   // Device work and its analyses (gpu/) will stand between torch and analyse.
   trace: [
     ['model'],
-    ['align', 'detect', 'match', 'write', 'zipkin'],
+    ['align', 'match', 'detect', 'write', 'zipkin'],
     ['merge', 'perfetto', 'steps'],
-    ['blame', 'torch'],
+    ['torch', 'blame'],
     ['analyse', 'ndtimeline'],
     ['alert', 'timeline'],
     ['simulate'],
@@ -157,11 +157,51 @@ describe('imports', () => {
     },
   );
 
+  test('what records, collects and ships loads nothing of trace: a rank reads that for results alone', () => {
+    const wrong = violations(sourcesOf('sdk'), (text, path) =>
+      path.startsWith('packages/sdk/src/profile/') ? [] : importsOf(text).filter((one) => importedPackage(one) === '@ranktrace/trace'),
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  test('trace exports at most 80 names at its root, and no name that nobody imports', () => {
+    const listOf = (text: string, end: RegExp): string[] =>
+      [...text.matchAll(new RegExp(`(?:import|export) (?:type )?\\{([^}]*)\\} from '${end.source}'`, 'g'))].flatMap(([, names = '']) =>
+        names
+          .split(',')
+          .map((name) =>
+            name
+              .trim()
+              .replace(/^type /, '')
+              .replace(/ as .*$/, ''),
+          )
+          .filter((name) => name !== ''),
+      );
+    const faces = sourcesOf('trace').filter((path) => /^packages\/trace\/src\/(\w+\/)?index\.ts$/.test(path));
+    const users = ['packages', 'bench', 'test', 'examples']
+      .flatMap((folder) => filesBelow(folder))
+      .filter((path) => /\.(tsx?|mjs|md)$/.test(path));
+    const imported = new Set(users.flatMap((path) => listOf(read(path), /@ranktrace\/trace(?:\/\w+)?/)));
+    expect(listOf(read('packages/trace/src/index.ts'), /[^']+/).length).toBeLessThanOrEqual(80);
+    expect(violations(faces, (text) => listOf(text, /[^']+/).filter((name) => !imported.has(name)))).toEqual([]);
+  });
+
   test.for(Object.entries(onlyIn))('%s is imported in its adapter files alone', ([name, files]) => {
     const wrong = violations(sources, (text, path) =>
       files.includes(path) ? [] : importsOf(text).filter((one) => importedPackage(one) === name),
     );
     expect(wrong).toEqual([]);
+  });
+});
+
+describe('ARCHITECTURE.md', () => {
+  test.for(packageNames)('has a line for each room of %s', (name) => {
+    const section =
+      read('ARCHITECTURE.md')
+        .split(/^### /m)
+        .find((part) => part.startsWith(`\`packages/${name}\``)) ?? '';
+    const rooms = [...section.matchAll(/^\| `([\w-]+)\/` \| .{10,} \|$/gm)].map(([, room]) => room);
+    expect(rooms).toEqual((floors[name] ?? []).flat());
   });
 });
 

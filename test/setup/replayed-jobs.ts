@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { deflateRawSync } from 'node:zlib';
 import { startAggregator } from '@ranktrace/aggregator';
 import { type Batch, encodeBatch } from '@ranktrace/protocol';
-import { blameOfWindow } from '@ranktrace/trace';
+import { blameOfWindow } from '@ranktrace/trace/blame';
 import { expect } from 'vitest';
 import { ndtimelineBatches } from '../../packages/trace/src/testing/ndtimeline-batches.ts';
 import { readNdtimeline } from '../../packages/trace/src/testing/ndtimeline-recording.ts';

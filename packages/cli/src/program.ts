@@ -2,7 +2,9 @@
 
 import { AggregatorError } from '@ranktrace/aggregator';
 import { checkRunName, limits, ProtocolError } from '@ranktrace/protocol';
-import { type StepRange, sensitivities, TraceError } from '@ranktrace/trace';
+import { TraceError } from '@ranktrace/trace';
+import type { StepRange } from '@ranktrace/trace/blame';
+import { sensitivities } from '@ranktrace/trace/detect';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { checkFormats } from './check/check-formats.ts';
 import { alerts } from './commands/alerts.ts';

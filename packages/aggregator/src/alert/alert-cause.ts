@@ -6,21 +6,16 @@
 import { type Alert, nanosPerMs, traceTime } from '@ranktrace/protocol';
 import {
   type BatchSource,
-  type BlameChange,
-  type BlameWindow,
-  blameOf,
-  blameOfWindow,
-  type EngineAlert,
   lengthText,
   mergeSteps,
-  StepBlameSink,
   type StepsSource,
-  slowOps,
   type TraceEvent,
   type TraceHeader,
   type TraceSink,
   teeSink,
 } from '@ranktrace/trace';
+import type { EngineAlert } from '@ranktrace/trace/alert';
+import { type BlameChange, type BlameWindow, blameOf, blameOfWindow, StepBlameSink, slowOps } from '@ranktrace/trace/blame';
 import { stepsOf } from '../capture/step-windows.ts';
 import { driveSteps } from '../model/drive-steps.ts';
 import { aggregatorLimits as limits } from '../model/limits.ts';

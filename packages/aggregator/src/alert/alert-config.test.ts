@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { defaultAlertRules } from '@ranktrace/trace';
+import { defaultAlertRules } from '@ranktrace/trace/alert';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { temporaryDirectory } from '../testing/temporary-directory.ts';

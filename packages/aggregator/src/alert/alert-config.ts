@@ -5,7 +5,8 @@
 import { readFileSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { type AlertRule, alertRules } from '@ranktrace/protocol';
-import { type AlertRules, defaultAlertRules as defaults, resolveAlertRules, sensitivities } from '@ranktrace/trace';
+import { type AlertRules, defaultAlertRules as defaults, resolveAlertRules } from '@ranktrace/trace/alert';
+import { sensitivities } from '@ranktrace/trace/detect';
 import { z } from 'zod';
 import { AggregatorError, systemCode } from '../model/errors.ts';
 import { ConfigDocument } from './config-document.ts';

@@ -2,7 +2,9 @@
 // and the run's analysis both tell is one finding.
 
 import type { Alert, ViewFinding } from '@ranktrace/protocol';
-import { type Improvement, isSameFault, lengthText, percentText } from '@ranktrace/trace';
+import { lengthText, percentText } from '@ranktrace/trace';
+import { isSameFault } from '@ranktrace/trace/alert';
+import type { Improvement } from '@ranktrace/trace/detect';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 
 /** The alerts of one run as its page shows them: what is firing first, each newest first; then its improvements. */

@@ -12,16 +12,16 @@
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { isAbsolute, join, relative } from 'node:path';
 import type { Alert, Batch } from '@ranktrace/protocol';
+import { displayName } from '@ranktrace/trace';
 import {
   type AlertChange,
   AlertEngine,
   type AlertEngineState,
   type AlertRules,
   defaultAlertRules,
-  displayName,
   type EngineAlert,
-  type Improvement,
-} from '@ranktrace/trace';
+} from '@ranktrace/trace/alert';
+import type { Improvement } from '@ranktrace/trace/detect';
 import type { CaptureSteps } from '../capture/capture-steps.ts';
 import { messageOf, systemCode } from '../model/errors.ts';
 import { guardedBy } from '../model/guarded.ts';

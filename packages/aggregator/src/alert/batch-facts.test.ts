@@ -1,7 +1,7 @@
 // When batches that are missing are a loss: judged over batches as they arrive, out of order, late or never.
 
 import { decodeBatch } from '@ranktrace/protocol';
-import { AlertEngine, alertLimits, resolveAlertRules } from '@ranktrace/trace';
+import { AlertEngine, alertLimits, resolveAlertRules } from '@ranktrace/trace/alert';
 import { describe, expect, it } from 'vitest';
 import { inflate } from '../model/inflate.ts';
 import { SequenceSet } from '../model/sequence-set.ts';

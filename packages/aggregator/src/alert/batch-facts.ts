@@ -10,7 +10,8 @@
 // Facts that set the context: `batch_size`, `sequence_length`, … (`contextNames`, in any spelling), and all that begin with `context.`.
 
 import { type Batch, capturedKey, type Dropped, mostDropped, noneDropped, readRunning, runningKey, spanState } from '@ranktrace/protocol';
-import { type AlertEngine, alertLimits, contextKeyOf, type RankFact, type StepTag, tagOfPhase } from '@ranktrace/trace';
+import { type AlertEngine, alertLimits, type RankFact } from '@ranktrace/trace/alert';
+import { contextKeyOf, type StepTag, tagOfPhase } from '@ranktrace/trace/detect';
 import { metadataOf } from '../live/batch-metadata.ts';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 

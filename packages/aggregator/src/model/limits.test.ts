@@ -1,5 +1,5 @@
 import { limits as batchLimits, frameHeaderBytes } from '@ranktrace/protocol';
-import { alertLimits } from '@ranktrace/trace';
+import { alertLimits } from '@ranktrace/trace/alert';
 import { expect, test } from 'vitest';
 import { aggregatorLimits as limits } from './limits.ts';
 

@@ -5,7 +5,8 @@ import { once } from 'node:events';
 import { createWriteStream, type WriteStream } from 'node:fs';
 import { rename, rm } from 'node:fs/promises';
 import { createGzip, type Gzip } from 'node:zlib';
-import { chromeWriter, dumpWriter, perfettoWriter, type TraceSink, type WriteBytes } from '@ranktrace/trace';
+import { chromeWriter, dumpWriter, type TraceSink, type WriteBytes } from '@ranktrace/trace';
+import { perfettoWriter } from '@ranktrace/trace/perfetto';
 import { AggregatorError, messageOf } from '../model/errors.ts';
 
 /** What a file's name says about its format. */

@@ -4,16 +4,8 @@
 // The merge is synchronous; it gives way to the event loop every few milliseconds, so that a service goes on ingesting meanwhile.
 
 import { type Batch, decodeBatch, type TableName } from '@ranktrace/protocol';
-import {
-  type BatchSource,
-  type MergeProgress,
-  mergeRun,
-  type PerfettoSkipped,
-  type PerfettoTrace,
-  type ProcessTotals,
-  type TraceSink,
-  teeSink,
-} from '@ranktrace/trace';
+import { type BatchSource, type MergeProgress, mergeRun, type ProcessTotals, type TraceSink, teeSink } from '@ranktrace/trace';
+import type { PerfettoSkipped, PerfettoTrace } from '@ranktrace/trace/perfetto';
 import { driveSteps } from '../model/drive-steps.ts';
 import { inflate } from '../model/inflate.ts';
 import { createTraceWriter, TraceFile, traceFormatOf } from './trace-file.ts';

@@ -2,7 +2,8 @@
 
 import type { Overview, RunGrowth, RunLine, RunModel } from '@ranktrace/protocol';
 import { nanos, traceTime } from '@ranktrace/protocol';
-import { MemoryBlocks, Timeline, type TraceEvent, type TraceLane, type TraceProcess } from '@ranktrace/trace';
+import type { TraceEvent, TraceLane, TraceProcess } from '@ranktrace/trace';
+import { MemoryBlocks, Timeline } from '@ranktrace/trace/timeline';
 import type { GrowthCursor, RunView, ViewRuns } from '../view/run-view.ts';
 import { ViewError } from '../view/view-error.ts';
 

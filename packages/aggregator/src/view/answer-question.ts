@@ -2,7 +2,7 @@
 // drives them decides when to breathe, and gives them up by not going on.
 
 import type { ViewRequest } from '@ranktrace/protocol';
-import type { Timeline, ViewProgress } from '@ranktrace/trace';
+import type { Timeline, ViewProgress } from '@ranktrace/trace/timeline';
 import type { RunView } from './run-view.ts';
 import { ViewError } from './view-error.ts';
 

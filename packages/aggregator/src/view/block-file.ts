@@ -3,7 +3,7 @@
 import { closeSync, mkdtempSync, openSync, readSync, rmSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { BlockStore } from '@ranktrace/trace';
+import type { BlockStore } from '@ranktrace/trace/timeline';
 import { AggregatorError, messageOf } from '../model/errors.ts';
 
 export class BlockFile implements BlockStore, Disposable {

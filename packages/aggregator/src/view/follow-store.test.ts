@@ -1,5 +1,6 @@
 import type { AreaTable } from '@ranktrace/protocol';
-import { type BatchSource, simulatedCluster } from '@ranktrace/trace';
+import type { BatchSource } from '@ranktrace/trace';
+import { simulatedCluster } from '@ranktrace/trace/simulate';
 import { describe, expect, it } from 'vitest';
 import { driveSteps } from '../model/drive-steps.ts';
 import { waitUntil } from '../testing/wait-until.ts';

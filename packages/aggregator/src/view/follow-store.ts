@@ -7,17 +7,9 @@
 // fitted from scratch, as in its trace file.
 
 import { setTimeout as wait } from 'node:timers/promises';
-import {
-  type AlignedRun,
-  analyseRun,
-  type BatchSource,
-  type BlameLevels,
-  lastPartOf,
-  type MergeProgress,
-  processOf,
-  RunAlignment,
-  type TimelineClock,
-} from '@ranktrace/trace';
+import { type AlignedRun, analyseRun, type BatchSource, lastPartOf, type MergeProgress, processOf, RunAlignment } from '@ranktrace/trace';
+import type { BlameLevels } from '@ranktrace/trace/blame';
+import type { TimelineClock } from '@ranktrace/trace/timeline';
 import { driveSteps } from '../model/drive-steps.ts';
 import { messageOf } from '../model/errors.ts';
 import { aggregatorLimits as limits } from '../model/limits.ts';

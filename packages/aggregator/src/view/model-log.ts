@@ -10,7 +10,8 @@ import {
   type ViewProcess,
   type ViewTrack,
 } from '@ranktrace/protocol';
-import type { Alignment, ProcessTimeline, Timeline } from '@ranktrace/trace';
+import type { Alignment } from '@ranktrace/trace';
+import type { ProcessTimeline, Timeline } from '@ranktrace/trace/timeline';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 import type { GrowthCursor } from './run-view.ts';
 

@@ -5,7 +5,8 @@
 // makes this rank be read again from the start, in the order of time.
 
 import { type Batch, type EventTable, rankTime, traceTime } from '@ranktrace/protocol';
-import { BatchMerger, type BatchSource, type ProcessTimeline, type RankClock } from '@ranktrace/trace';
+import { BatchMerger, type BatchSource, type RankClock } from '@ranktrace/trace';
+import type { ProcessTimeline } from '@ranktrace/trace/timeline';
 
 interface Placed {
   readonly index: number;

@@ -5,7 +5,7 @@
 // nothing. A view stays valid until it is disposed.
 
 import type { Overview, RunGrowth, RunLine, RunModel } from '@ranktrace/protocol';
-import type { Timeline } from '@ranktrace/trace';
+import type { Timeline } from '@ranktrace/trace/timeline';
 
 /** Runs that can be looked at. */
 export interface ViewRuns {

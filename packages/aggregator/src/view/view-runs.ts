@@ -3,7 +3,9 @@
 
 import { join } from 'node:path';
 import type { RunLine, ViewFinding } from '@ranktrace/protocol';
-import { analysisSink, type PerfettoTrace, teeSink, timelineSink } from '@ranktrace/trace';
+import { analysisSink, teeSink } from '@ranktrace/trace';
+import type { PerfettoTrace } from '@ranktrace/trace/perfetto';
+import { timelineSink } from '@ranktrace/trace/timeline';
 import { withAlerts } from '../alert/alert-findings.ts';
 import type { LiveState } from '../live/live-state.ts';
 import { driveSteps } from '../model/drive-steps.ts';

@@ -3,7 +3,8 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Overview, RunGrowth, RunModel } from '@ranktrace/protocol';
-import { overviewOf, type RunAnalysis, Timeline } from '@ranktrace/trace';
+import type { RunAnalysis } from '@ranktrace/trace';
+import { overviewOf, Timeline } from '@ranktrace/trace/timeline';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 import { BlockFile } from './block-file.ts';
 import { ModelLog, type RunAbout } from './model-log.ts';

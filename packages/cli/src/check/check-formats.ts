@@ -2,7 +2,8 @@
 // Names come from traces: in Markdown and XML each is made harmless where it is put.
 
 import { printable, printableJson } from '@ranktrace/protocol';
-import type { BlameChange, SeriesLevel } from '@ranktrace/trace';
+import type { BlameChange } from '@ranktrace/trace/blame';
+import type { SeriesLevel } from '@ranktrace/trace/detect';
 import { formatCount, formatNanos, formatTable } from '../terminal/format.ts';
 import { type CheckResult, percent, phasesOf, provableLine, signed, verdictLine, verdictNames } from './check-result.ts';
 import type { RecordedSteps } from './recorded-steps.ts';

@@ -1,6 +1,7 @@
 // The result of a check, and the meaning of each of its verdicts.
 
-import { type BlameChange, blameOf, compareSeries, type SeriesComparison } from '@ranktrace/trace';
+import { type BlameChange, blameOf } from '@ranktrace/trace/blame';
+import { compareSeries, type SeriesComparison } from '@ranktrace/trace/detect';
 import type { RecordedSteps } from './recorded-steps.ts';
 
 /** `slower` alone fails a check. */

@@ -6,15 +6,9 @@
 // Invariant: a file is read within limits and checked in full; nothing of it is believed because of its name.
 
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
-import {
-  type BlameLevels,
-  levelOfSeries,
-  levelsOf,
-  type RunSummary,
-  type SeriesLevel,
-  StepBlameSink,
-  seriesStepsMin,
-} from '@ranktrace/trace';
+import type { RunSummary } from '@ranktrace/trace';
+import { type BlameLevels, levelsOf, StepBlameSink } from '@ranktrace/trace/blame';
+import { levelOfSeries, type SeriesLevel, seriesStepsMin } from '@ranktrace/trace/detect';
 import { z } from 'zod';
 import { beginningOf } from '../inputs/file-beginning.ts';
 import { type InputOptions, openRun } from '../inputs/open-inputs.ts';

@@ -19,7 +19,7 @@ import {
   type StepTimeFinding,
   seriesColumns,
   shortSeriesOptions,
-} from '@ranktrace/trace';
+} from '@ranktrace/trace/detect';
 import { isGzip } from '../inputs/file-beginning.ts';
 import { CliError } from '../terminal/errors.ts';
 import { formatCount, formatNanos } from '../terminal/format.ts';

@@ -2,7 +2,7 @@
 
 import { traceFormatOf } from '@ranktrace/aggregator';
 import { printable } from '@ranktrace/protocol';
-import { RunBlameSink } from '@ranktrace/trace';
+import { RunBlameSink } from '@ranktrace/trace/blame';
 import { type InputOptions, openRun } from '../inputs/open-inputs.ts';
 import { mergeAndReport } from '../print/merge-and-report.ts';
 import { formatReport, reportData } from '../print/print-summary.ts';

@@ -9,7 +9,7 @@ import {
   sortAverages,
   tableHeader,
   totalAverage,
-} from '@ranktrace/trace';
+} from '@ranktrace/trace/torch';
 import { print, printData } from '../terminal/output.ts';
 
 export interface AveragesOptions {

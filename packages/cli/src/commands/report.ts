@@ -1,7 +1,8 @@
 // `ranktrace report INPUT…`: where the time of a run went, between its ranks: steps, who is to blame, clocks, collectives, remote calls, and what
 // never ended. Of the whole run, or with `--steps` of a stretch of it.
 
-import { CollectiveSink, clockReport, OpenWorkSink, RpcSink, RunBlameSink, type StepRange } from '@ranktrace/trace';
+import { CollectiveSink, clockReport, OpenWorkSink, RpcSink } from '@ranktrace/trace';
+import { RunBlameSink, type StepRange } from '@ranktrace/trace/blame';
 import { type InputOptions, openRun } from '../inputs/open-inputs.ts';
 import { mergeAndReport } from '../print/merge-and-report.ts';
 import { blameData, formatBlame } from '../print/print-blame.ts';

@@ -22,7 +22,7 @@ import {
   traceFormatOf,
 } from '@ranktrace/aggregator';
 import { type Alert, printable, type RankNote } from '@ranktrace/protocol';
-import { RunBlameSink } from '@ranktrace/trace';
+import { RunBlameSink } from '@ranktrace/trace/blame';
 import { mergeAndReport } from '../print/merge-and-report.ts';
 import { formatReport, reportData } from '../print/print-summary.ts';
 import { oneGpuEach } from '../ranks/host-gpus.ts';

@@ -20,7 +20,7 @@ import {
   type StragglingPhase,
   stragglingPhases,
   truthLines,
-} from '@ranktrace/trace';
+} from '@ranktrace/trace/simulate';
 import { type Command, InvalidArgumentError } from 'commander';
 import { CliError } from '../terminal/errors.ts';
 import { formatBytes, formatCount, formatNanos } from '../terminal/format.ts';

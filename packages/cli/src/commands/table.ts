@@ -2,7 +2,7 @@
 // torch's own table.
 
 import { printable } from '@ranktrace/protocol';
-import { type KeyAverage, KeyAveragesSink, type KinetoTable, KinetoTableSink, tableHeader } from '@ranktrace/trace';
+import { type KeyAverage, KeyAveragesSink, type KinetoTable, KinetoTableSink, tableHeader } from '@ranktrace/trace/torch';
 import { type InputOptions, openRun, openTorchTable, type RunInput } from '../inputs/open-inputs.ts';
 import type { TorchProfile } from '../inputs/torch-job.ts';
 import { mergeAndReport } from '../print/merge-and-report.ts';

@@ -12,7 +12,7 @@
 // Figures are of the steps that were read, however many of them are drawn: they are the same at any size of the terminal.
 
 import { type Alert, type Overview, printable, type ViewFinding } from '@ranktrace/protocol';
-import { costText } from '@ranktrace/trace';
+import { costText } from '@ranktrace/trace/blame';
 import { formatCount, formatNanos } from '../terminal/format.ts';
 import { scaleOf, stepBars } from './top-chart.ts';
 import { cut, firstLines, flowed, type Line, type Piece, paint, type Style, wrapped } from './top-lines.ts';

@@ -14,7 +14,8 @@
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { aggregatorLimits } from '@ranktrace/aggregator';
-import { looksLikeNdtimeline, looksLikeZipkin } from '@ranktrace/trace';
+import { looksLikeNdtimeline } from '@ranktrace/trace/ndtimeline';
+import { looksLikeZipkin } from '@ranktrace/trace/zipkin';
 import { CliError } from '../terminal/errors.ts';
 import { beginningOf } from './file-beginning.ts';
 

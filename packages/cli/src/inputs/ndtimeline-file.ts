@@ -1,6 +1,7 @@
 // A timeline of NDTimeline as input: one file with all workers of a job.
 
-import { type BatchSource, isNdtimeline, ndtimelineSources, type ReadBudget, TraceError } from '@ranktrace/trace';
+import { type BatchSource, type ReadBudget, TraceError } from '@ranktrace/trace';
+import { isNdtimeline, ndtimelineSources } from '@ranktrace/trace/ndtimeline';
 import { CliError } from '../terminal/errors.ts';
 import { say } from '../terminal/output.ts';
 import type { Input } from './input-kinds.ts';

@@ -1,7 +1,7 @@
 // Whether torch.profiler's files are of one job. Files of two jobs in one folder look like one, and a report on both would blame ranks for what
 // another job did.
 
-import type { KinetoTable } from '@ranktrace/trace';
+import type { KinetoTable } from '@ranktrace/trace/torch';
 
 /** What of a file tells whose it is. */
 interface OfJob {

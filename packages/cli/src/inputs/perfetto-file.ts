@@ -4,7 +4,8 @@ import { closeSync, createReadStream, mkdtempSync, openSync, readSync, rmSync, s
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { createGunzip } from 'node:zlib';
-import { type PerfettoTrace, type ReadBudget, readPerfetto, TraceError } from '@ranktrace/trace';
+import { type ReadBudget, TraceError } from '@ranktrace/trace';
+import { type PerfettoTrace, readPerfetto } from '@ranktrace/trace/perfetto';
 import { CliError } from '../terminal/errors.ts';
 import { isGzip } from './file-beginning.ts';
 import { ofFile } from './read-memory.ts';

@@ -3,7 +3,8 @@
 
 import { createReadStream, statSync } from 'node:fs';
 import { createGunzip } from 'node:zlib';
-import { KinetoReader, type KinetoReaderOptions, type KinetoTable, type ReadBudget, TraceError } from '@ranktrace/trace';
+import { type ReadBudget, TraceError } from '@ranktrace/trace';
+import { KinetoReader, type KinetoReaderOptions, type KinetoTable } from '@ranktrace/trace/torch';
 import { CliError } from '../terminal/errors.ts';
 import { say } from '../terminal/output.ts';
 import { type Progress, showProgress } from '../terminal/progress.ts';

@@ -11,16 +11,9 @@
 
 import { basename } from 'node:path';
 import { limits } from '@ranktrace/protocol';
-import {
-  type BatchSource,
-  isNdtimeline,
-  type KinetoFile,
-  type KinetoTable,
-  kinetoExtent,
-  kinetoSources,
-  leftOutText,
-  type ReadBudget,
-} from '@ranktrace/trace';
+import { type BatchSource, leftOutText, type ReadBudget } from '@ranktrace/trace';
+import { isNdtimeline } from '@ranktrace/trace/ndtimeline';
+import { type KinetoFile, type KinetoTable, kinetoExtent, kinetoSources } from '@ranktrace/trace/torch';
 import { CliError } from '../terminal/errors.ts';
 import { say } from '../terminal/output.ts';
 import type { Input } from './input-kinds.ts';

@@ -2,7 +2,8 @@
 
 import { readFileSync, statSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
-import { type BatchSource, type ReadBudget, readZipkin, TraceError } from '@ranktrace/trace';
+import { type BatchSource, type ReadBudget, TraceError } from '@ranktrace/trace';
+import { readZipkin } from '@ranktrace/trace/zipkin';
 import { CliError } from '../terminal/errors.ts';
 import { formatCount } from '../terminal/format.ts';
 import { say } from '../terminal/output.ts';

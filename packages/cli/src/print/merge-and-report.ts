@@ -4,7 +4,6 @@ import { type MergeInput, type MergeOptions, mergeStored, writeTrace } from '@ra
 import {
   type Finding,
   findCompleteness,
-  type StepRange,
   StepRangeSink,
   StepSummarySink,
   StepTimesSink,
@@ -12,6 +11,7 @@ import {
   type TraceSink,
   teeSink,
 } from '@ranktrace/trace';
+import type { StepRange } from '@ranktrace/trace/blame';
 import { CliError } from '../terminal/errors.ts';
 import { formatCount } from '../terminal/format.ts';
 import { say } from '../terminal/output.ts';

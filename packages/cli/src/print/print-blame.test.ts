@@ -1,4 +1,4 @@
-import type { Blame, BlameFinding, RankBreakdown, RunBlame, RunFinding } from '@ranktrace/trace';
+import type { Blame, BlameFinding, RankBreakdown, RunBlame, RunFinding } from '@ranktrace/trace/blame';
 import { expect, it } from 'vitest';
 import { blameData, formatBlame } from './print-blame.ts';
 

@@ -12,7 +12,7 @@ import {
   type StepRange,
   type Verdict,
   type WaitedFor,
-} from '@ranktrace/trace';
+} from '@ranktrace/trace/blame';
 import { formatCount, formatNanos, formatTable } from '../terminal/format.ts';
 import { alertLines, noAlerts, type ReportAlerts } from './report-alerts.ts';
 

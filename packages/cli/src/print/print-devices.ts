@@ -1,7 +1,8 @@
 // On what a run's ranks computed, as far as they say: packages, libraries, GPUs, and what the times of their ops mean.
 
 import { gpuKey, printable, tfKeys } from '@ranktrace/protocol';
-import { opTimesText, type TraceHeader } from '@ranktrace/trace';
+import type { TraceHeader } from '@ranktrace/trace';
+import { opTimesText } from '@ranktrace/trace/torch';
 
 type Processes = TraceHeader['processes'];
 

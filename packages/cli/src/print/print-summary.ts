@@ -1,7 +1,8 @@
 // The end of a run on the terminal: steps, phases per rank, findings. Plain text; `--json` gives the same facts as data.
 
 import { printable } from '@ranktrace/protocol';
-import type { Finding, ProcessTotals, RankSummary, RunBlame, RunSummary, TraceHeader } from '@ranktrace/trace';
+import type { Finding, ProcessTotals, RankSummary, RunSummary, TraceHeader } from '@ranktrace/trace';
+import type { RunBlame } from '@ranktrace/trace/blame';
 import { formatCount, formatNanos, formatTable } from '../terminal/format.ts';
 import { blameHeadline } from './print-blame.ts';
 import { deviceData, deviceLines } from './print-devices.ts';

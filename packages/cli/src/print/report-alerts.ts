@@ -3,7 +3,9 @@
 
 import { readAlertLog } from '@ranktrace/aggregator';
 import { type Alert, printable } from '@ranktrace/protocol';
-import { type Finding, isSameFault, type RunFinding, type StepRange, type ToldFault } from '@ranktrace/trace';
+import type { Finding } from '@ranktrace/trace';
+import { isSameFault, type ToldFault } from '@ranktrace/trace/alert';
+import type { RunFinding, StepRange } from '@ranktrace/trace/blame';
 import { say } from '../terminal/output.ts';
 
 /** Alerts of one report, oldest first. */

@@ -12,7 +12,7 @@ import {
   sortAverages,
   tableHeader,
   totalAverage,
-} from '@ranktrace/trace';
+} from '@ranktrace/trace/torch';
 import { type Recording, writeResult } from './recording.ts';
 
 /** How rows are grouped; by name alone when nothing is given. */

@@ -1,6 +1,6 @@
 // `exportMemoryTimeline`: memory by category over time, in torch's three forms.
 
-import { memoryTimeline, memoryTimelineJson, memoryTimelinePage, memoryTimelineRawJson } from '@ranktrace/trace';
+import { memoryTimeline, memoryTimelineJson, memoryTimelinePage, memoryTimelineRawJson } from '@ranktrace/trace/torch';
 import { SdkError } from '../model/errors.ts';
 import { type Recording, writeResult } from './recording.ts';
 

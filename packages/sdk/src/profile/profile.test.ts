@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { gunzipSync } from 'node:zlib';
-import { functionAverages, functionEvents, readKineto } from '@ranktrace/trace';
+import { functionAverages, functionEvents, readKineto } from '@ranktrace/trace/torch';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { SdkError } from '../model/errors.ts';
 import type { ProfileOptions } from '../model/options.ts';

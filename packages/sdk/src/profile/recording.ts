@@ -11,19 +11,9 @@ import { hostname } from 'node:os';
 import { basename } from 'node:path';
 import { gzipSync, inflateRawSync } from 'node:zlib';
 import { type Batch, type BatchHeader, decodeBody, limits, rankTime, type TableName, tableNames } from '@ranktrace/protocol';
-import {
-  type BatchSource,
-  type ClockSample,
-  type FunctionEvents,
-  functionEvents,
-  KinetoTableSink,
-  kinetoWriter,
-  mergeRun,
-  perfettoWriter,
-  type RecordingWindow,
-  type TraceSink,
-  type WriteBytes,
-} from '@ranktrace/trace';
+import { type BatchSource, type ClockSample, mergeRun, type TraceSink, type WriteBytes } from '@ranktrace/trace';
+import { perfettoWriter } from '@ranktrace/trace/perfetto';
+import { type FunctionEvents, functionEvents, KinetoTableSink, kinetoWriter, type RecordingWindow } from '@ranktrace/trace/torch';
 import type { HeldResults } from '../collect/collector.ts';
 import type { HeldBatch } from '../collect/flight-recorder.ts';
 import { SdkError } from '../model/errors.ts';

@@ -1,0 +1,7 @@
+// What a run reports while it goes on → incidents.
+
+export type { AlertChange, EngineAlert } from './alert-change.ts';
+export { AlertEngine, type AlertEngineState, type RankFact } from './alert-engine.ts';
+export { alertLimits } from './alert-limits.ts';
+export { type AlertRules, defaultAlertRules, resolveAlertRules } from './alert-rules.ts';
+export { isSameFault, type ToldFault } from './same-fault.ts';

@@ -1,0 +1,11 @@
+// Who makes steps long, and what it costs.
+
+export { type Blame, type BlameFinding, blameOfWindow } from './blame.ts';
+export { type BlameChange, type BlameLevels, blameOf, levelsOf } from './blame-change.ts';
+export type { BlameWindow, StepRange } from './blame-window.ts';
+export type { RankBreakdown, WaitedFor } from './breakdown.ts';
+export { costText, findingCostOf } from './fault-cost.ts';
+export { type RunBlame, RunBlameSink, type RunFinding } from './run-blame-sink.ts';
+export { slowOps } from './slow-ops.ts';
+export { StepBlameSink } from './step-blame-sink.ts';
+export type { Verdict } from './verdict.ts';

@@ -1,0 +1,3 @@
+// NDTimeline's timelines as sources of a merge.
+
+export { isNdtimeline, looksLikeNdtimeline, ndtimelineSources } from './ndtimeline-source.ts';

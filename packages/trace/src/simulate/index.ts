@@ -1,0 +1,15 @@
+// A seeded cluster with its truth.
+
+export { ClusterSimulation } from './cluster-simulation.ts';
+export { type ClusterTruth, truthLines } from './cluster-truth.ts';
+export { noisySteps, type StepNoise, stepNoises } from './noisy-steps.ts';
+export { Random } from './random.ts';
+export { simulatedCluster } from './simulated-cluster.ts';
+export {
+  type ClusterOptions,
+  type HostClockStep,
+  resolveCluster,
+  type Straggler,
+  type StragglingPhase,
+  stragglingPhases,
+} from './simulation-options.ts';

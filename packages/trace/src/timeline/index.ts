@@ -1,0 +1,8 @@
+// What a page shows of any stretch of a run, at any zoom.
+
+export { type BlockStore, MemoryBlocks } from './block-store.ts';
+export { overviewOf } from './overview.ts';
+export { ProcessTimeline } from './process-timeline.ts';
+export { Timeline, type ViewProgress } from './timeline.ts';
+export type { TimelineClock } from './timeline-clock.ts';
+export { timelineSink } from './timeline-sink.ts';

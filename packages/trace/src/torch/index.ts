@@ -1,0 +1,18 @@
+// torch.profiler: its files, its tables, its exports.
+
+export { type AveragesTableOptions, averagesTable, sortAverages } from './averages-table.ts';
+export { collapsedStacks } from './collapsed-stacks.ts';
+export { type FunctionAverage, functionAverages, totalAverage } from './function-averages.ts';
+export { type FunctionEvent, functionEventList } from './function-event-list.ts';
+export { type FunctionEvents, functionEvents } from './function-events.ts';
+export { type KeyAverage, KeyAveragesSink } from './key-averages.ts';
+export { KinetoReader, type KinetoReaderOptions, readKineto } from './kineto-reader.ts';
+export { type KinetoFile, kinetoExtent, kinetoSources } from './kineto-source.ts';
+export { KinetoTable } from './kineto-table.ts';
+export { KinetoTableSink } from './kineto-table-sink.ts';
+export { kinetoWriter } from './kineto-writer.ts';
+export { memoryTimeline, memoryTimelineJson, memoryTimelineRawJson } from './memory-timeline.ts';
+export { memoryTimelinePage } from './memory-timeline-page.ts';
+export { opTimesText } from './op-times.ts';
+export type { RecordingWindow } from './rank-recording.ts';
+export { tableHeader } from './table-header.ts';
