@@ -21,11 +21,14 @@ const minute = 60_000;
 
 /** Beside the sources, and too slow for `npm run check`: they start servers and processes. */
 const services = [
-  'packages/aggregator/src/{certificate,jetstream-ingest,stream-upkeep,write-trace,run-store,run-store-kill,web-socket-ingest}.test.ts',
+  'packages/aggregator/src/http/certificate.test.ts',
+  'packages/aggregator/src/ingest/{jetstream-ingest,stream-upkeep,web-socket-ingest}.test.ts',
+  'packages/aggregator/src/store/{write-trace,run-store,run-store-kill}.test.ts',
   'packages/aggregator/src/alert/alert-{delivery,service}.test.ts',
   'packages/aggregator/src/prune/prune-kill.test.ts',
   'packages/aggregator/src/view/view-socket*.test.ts',
-  'packages/sdk/src/{open-telemetry,profile}.test.ts',
+  'packages/sdk/src/open-telemetry.test.ts',
+  'packages/sdk/src/profile/profile.test.ts',
   'packages/sdk/src/sample/nvidia-smi.test.ts',
   'packages/sdk/src/transport/*.test.ts',
 ];

@@ -61,7 +61,7 @@ test('of a killed rank of which all was acknowledged nothing stays after the nex
   const before = readdirSync(join(spool, 'killed'));
   expect(before).toHaveLength(1);
   const isDone = await runProgram(
-    `import { isAcknowledged } from '${new URL('../packages/sdk/dist/spool.js', import.meta.url).href}';
+    `import { isAcknowledged } from '${new URL('../packages/sdk/dist/ship/spool.js', import.meta.url).href}';
      console.log('acknowledged', isAcknowledged('${join(spool, 'killed', before[0] ?? '')}'));`,
     {},
   );

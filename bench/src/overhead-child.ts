@@ -10,8 +10,8 @@
 // which comes round every few steps, and a matrix that lies badly costs a step 100 µs.
 
 import { type ProfileOptions, ProfilerActivity, profile, recordFunction } from '@ranktrace/sdk';
-import type { Recorder } from '../../packages/sdk/dist/recorder.js';
-import { threadRecorder } from '../../packages/sdk/dist/thread-recorder.js';
+import { threadRecorder } from '../../packages/sdk/dist/profile/thread-recorder.js';
+import type { Recorder } from '../../packages/sdk/dist/record/recorder.js';
 import { DigitTraining } from './digit-training.ts';
 import { median } from './figure.ts';
 

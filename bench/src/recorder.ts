@@ -10,8 +10,8 @@ import { join } from 'node:path';
 import { BasicTracerProvider, BatchSpanProcessor, InMemorySpanExporter } from '@opentelemetry/sdk-trace-base';
 import { type ProfileOptions, profile, recordFunction } from '@ranktrace/sdk';
 import * as tf from '@tensorflow/tfjs';
-import type { Recorder } from '../../packages/sdk/dist/recorder.js';
-import { threadRecorder } from '../../packages/sdk/dist/thread-recorder.js';
+import { threadRecorder } from '../../packages/sdk/dist/profile/thread-recorder.js';
+import type { Recorder } from '../../packages/sdk/dist/record/recorder.js';
 import { type Baseline, type Figure, figure, median } from './figure.ts';
 
 /** Calls that a loop makes, and loops of each kind in a round. */

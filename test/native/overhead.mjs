@@ -10,7 +10,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ProfilerActivity, profile, recordFunction } from '@ranktrace/sdk';
-import { threadRecorder } from '../../packages/sdk/dist/thread-recorder.js';
+import { threadRecorder } from '../../packages/sdk/dist/profile/thread-recorder.js';
 import { mainModuleIn, nativeFolder } from './tfjs-node-build.mjs';
 
 const warmUpSteps = 300;

@@ -335,6 +335,6 @@ test('waits for a server that is not there yet where that was asked', async () =
 });
 
 test('deploy/nats.conf is one that this nats-server takes', () => {
-  const config = join(import.meta.dirname, '../../../deploy/nats.conf');
+  const config = join(import.meta.dirname, '../../../../deploy/nats.conf');
   execFileSync(process.env.NATS_SERVER_BIN ?? 'nats-server', ['-c', config, '-t'], { stdio: 'pipe' });
 });

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { guarded, reasonOf } from './guarded.ts';
 
-const sources = new URL('.', import.meta.url).pathname;
+const sources = new URL('..', import.meta.url).pathname;
 
 /** Ways to hand over a callback, up to the callback itself. */
 const handovers =

@@ -135,8 +135,8 @@ const leftovers = (rank = 0, run = 'run', space = processSpace('host')): string[
 /** A spool that a process wrote which is dead by now: `appends` batches, of which `acknowledged` are. */
 function leaveSpool(name: string, appends: number, acknowledged = 0): void {
   const program = `
-    import { Spool } from '${new URL('../../dist/spool.js', import.meta.url).href}';
-    import { processSpace } from '${new URL('../../dist/spool-owner.js', import.meta.url).href}';
+    import { Spool } from '${new URL('../../dist/ship/spool.js', import.meta.url).href}';
+    import { processSpace } from '${new URL('../../dist/ship/spool-owner.js', import.meta.url).href}';
     const spool = Spool.open('${join(root, name)}', { owner: processSpace('host') });
     for (let index = 0; index < ${appends}; index++) {
       const end = spool.append(Buffer.from('batch ' + index), 1e9);
@@ -164,8 +164,8 @@ test('leftovers are those of dead writers of the same run and rank, oldest first
 test('a spool of another thread of this process is alive as long as that thread', async () => {
   const program = `
     import { parentPort } from 'node:worker_threads';
-    import { Spool } from ${JSON.stringify(new URL('../../dist/spool.js', import.meta.url).href)};
-    import { processSpace } from ${JSON.stringify(new URL('../../dist/spool-owner.js', import.meta.url).href)};
+    import { Spool } from ${JSON.stringify(new URL('../../dist/ship/spool.js', import.meta.url).href)};
+    import { processSpace } from ${JSON.stringify(new URL('../../dist/ship/spool-owner.js', import.meta.url).href)};
     Spool.open(${JSON.stringify(directory)}, { owner: processSpace('host') }).append(Buffer.from('batch'), 1e9);
     parentPort.postMessage('written');
     parentPort.on('message', () => {});`;
@@ -294,7 +294,7 @@ test('a directory that is tidied away under a running process costs what was in 
 /** A bound on the size of a file cuts a write off as a full disk does: 5008 + 3184 of 5008 bytes, then room for 1008. */
 function appendCutShort(settings: string): { appended: boolean[]; shortage: unknown; lost: number } {
   const program = `
-    import { Spool } from '${new URL('../../dist/spool.js', import.meta.url).href}';
+    import { Spool } from '${new URL('../../dist/ship/spool.js', import.meta.url).href}';
     const spool = Spool.open('${directory}', ${settings});
     const appended = [5000, 9000, 1000].map((length) => spool.append(Buffer.alloc(length, 1), 1e9) !== undefined);
     process.stdout.write(JSON.stringify({ appended, shortage: spool.shortage, lost: spool.saveMemory() }));`;
@@ -321,7 +321,7 @@ test('ranks that start at the same moment make the same folders', async () => {
   const gate = new SharedArrayBuffer(4);
   const program = `
     import { workerData } from 'node:worker_threads';
-    import { checkSpoolRoot } from ${JSON.stringify(new URL('../../dist/spool-folders.js', import.meta.url).href)};
+    import { checkSpoolRoot } from ${JSON.stringify(new URL('../../dist/ship/spool-folders.js', import.meta.url).href)};
     const gate = new Int32Array(workerData.gate);
     for (let turn = 1; turn <= workerData.turns; turn++) {
       // All of them are here: go.

@@ -14,10 +14,10 @@
 // running profile a span costs one check; what began before the profile is none of its business.
 
 import { performance } from 'node:perf_hooks';
-import { recordingLimits } from '../model/recording-limits.ts';
-import type { Recorder } from '../record/recorder.ts';
-import { fixedName, fixedNames } from '../record/ring.ts';
-import { threadRecorder } from './thread-recorder.ts';
+import { recordingLimits } from './model/recording-limits.ts';
+import { threadRecorder } from './profile/thread-recorder.ts';
+import type { Recorder } from './record/recorder.ts';
+import { fixedName, fixedNames } from './record/ring.ts';
 
 /** Seconds since the epoch, and ns. */
 type HrTime = readonly [number, number];

@@ -12,11 +12,11 @@ import { BasicTracerProvider, type SpanProcessor } from '@opentelemetry/sdk-trac
 import { inflate, openBatchLog } from '@ranktrace/aggregator';
 import { decodeBatch } from '@ranktrace/protocol';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { type ReadEvent, readRun } from '../../../../test/setup/trace-events.ts';
-import type { ProfileOptions } from '../model/options.ts';
+import { type ReadEvent, readRun } from '../../../test/setup/trace-events.ts';
+import type { ProfileOptions } from './model/options.ts';
 import { type OpenTelemetrySpan, RanktraceSpanProcessor } from './open-telemetry.ts';
-import { type Profile, profile } from './profile.ts';
-import { recordFunction } from './record-function.ts';
+import { type Profile, profile } from './profile/profile.ts';
+import { recordFunction } from './profile/record-function.ts';
 
 propagation.setGlobalPropagator(new W3CTraceContextPropagator());
 
@@ -345,7 +345,7 @@ test('spans of OpenTelemetry are no phases of the step', async () => {
 });
 
 test('both sides of a call between two processes are one flow', async () => {
-  const server = fork(new URL('../../../../test/programs/open-telemetry-server.mjs', import.meta.url), {
+  const server = fork(new URL('../../../test/programs/open-telemetry-server.mjs', import.meta.url), {
     env: { ...process.env, RANKTRACE_RUN: 'test', RANKTRACE_DIRECTORY: directory, RANK: '1', WORLD_SIZE: '2' },
     execArgv: [],
   });
