@@ -147,6 +147,35 @@ test('looks go well while consumers are made and deleted, which a server lists a
   await changing.close();
 });
 
+test.for([undefined, 'demo'])(
+  'a batch that comes while an empty stream is looked at stays in it (of run %s)',
+  { timeout: patience },
+  async (run) => {
+    await using server = await startNatsServer();
+    const connection = await connect({ servers: server.url });
+    const manager = await connection.jetstreamManager();
+    await manager.streams.add({ name: streamName, subjects: [batchSubjects] });
+    await manager.consumers.add(streamName, { durable_name: 'ours', ack_policy: AckPolicy.Explicit });
+    const streams = manager.streams;
+    const upkeep = new StreamUpkeep({ durable: 'ours', run, onNotice: expect.unreachable });
+    await upkeep.look({
+      consumers: manager.consumers,
+      streams: {
+        add: (config) => streams.add(config as Parameters<typeof streams.add>[0]),
+        update: (name, config) => streams.update(name, config as Parameters<typeof streams.update>[1]),
+        purge: (name, options) => streams.purge(name, options),
+        info: async (name) => {
+          const info = await streams.info(name);
+          await publish(connection, { sequence: 0 });
+          return info;
+        },
+      },
+    });
+    expect((await stream(connection)).state.messages).toBe(1);
+    await connection.close();
+  },
+);
+
 test('a reader of one run purges that run alone', { timeout: 2 * patience }, async () => {
   await using server = await startNatsServer();
   using directory = temporaryDirectory();

@@ -58,8 +58,8 @@ export class StreamUpkeep {
   /** The stream sequence that is read next; undefined before the first. */
   #next: number | undefined;
   /**
-   * The last stream sequence that this process took in order, and the first one that it sent back. A server's own ack floor may be ahead of them (seen of
-   * 2.9.10, where batches had been delivered to a fetch that had ended): neither reading nor purging goes by that alone.
+   * The last stream sequence that this process took in order, and the first one that it sent back. Reading and purging go by them, too, not by the
+   * server's ack floor alone: a floor that was ahead of them would cost batches.
    */
   #taken: number | undefined;
   #sentBack = Number.POSITIVE_INFINITY;
@@ -142,7 +142,8 @@ export class StreamUpkeep {
       const floor = Math.min(own, await this.#readByAll(manager, state.last_seq));
       const before = Math.min(floor, this.#floor);
       this.#floor = floor;
-      if (before >= state.first_seq) {
+      // An empty stream begins at 0, and `seq: 1` would purge it whole, with what has come since it was looked at (as nats-server 2.9.10 reads it).
+      if (before >= Math.max(1, state.first_seq)) {
         const filter = this.#options.run === undefined ? {} : { filter: this.filter };
         await manager.streams.purge(streamName, { seq: before + 1, ...filter });
       }
