@@ -2,7 +2,7 @@
 //
 // And the judge itself: a trace from which a batch was taken must not pass.
 
-import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, truncateSync } from 'node:fs';
+import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, rmSync, statSync, truncateSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -12,10 +12,24 @@ import { type Stage, thisMachine } from './chaos/stage.ts';
 import { repository } from './setup/ranktrace-command.ts';
 
 let directory: string;
+const judged = mkdtempSync(join(tmpdir(), 'ranktrace-judge-'));
 beforeAll(() => {
   directory = mkdtempSync(join(tmpdir(), 'ranktrace-chaos-'));
 });
-afterAll(() => rmSync(directory, { recursive: true, force: true }));
+afterAll(() => {
+  rmSync(judged, { recursive: true, force: true });
+  // A round that failed stays.
+  if (readdirSync(directory).length === 0) rmdirSync(directory);
+});
+
+/** The logs of a round, for those who see only this test's output. */
+const logsOf = (folder: string | undefined): string =>
+  folder === undefined
+    ? ''
+    : readdirSync(folder)
+        .filter((name) => name.endsWith('.log'))
+        .map((name) => `${name}:\n${readFileSync(join(folder, name), 'utf8').slice(-4000)}`)
+        .join('\n');
 
 const { played, skipped } = matrix(thisMachine());
 
@@ -64,7 +78,7 @@ describe('nothing is lost uncounted, doubled or stopped', () => {
       return context.skip(why);
     }
     const { disagreements, folder, stored } = await playRound(planOf(cell), directory);
-    expect(disagreements, `kept in ${folder}`).toEqual([]);
+    expect(disagreements, `kept in ${folder}\n${logsOf(folder)}`).toEqual([]);
     expect(stored).toBeGreaterThan(0);
   });
 });
@@ -78,7 +92,7 @@ describe('the judge', () => {
     appendFileSync(journal, `${[(spans as number) + by, ...rest].join(' ')}\n`);
   };
   const disagreements = async (tamper: (stage: Stage) => void): Promise<string> =>
-    (await playRound(planOf(frozen), mkdtempSync(join(directory, 'judge-')), tamper)).disagreements.join('\n');
+    (await playRound(planOf(frozen), mkdtempSync(join(judged, 'round-')), tamper)).disagreements.join('\n');
 
   test('finds a span that is nowhere, and one that nobody recorded', { timeout: 300_000 }, async () => {
     const told = await disagreements((stage) => {
