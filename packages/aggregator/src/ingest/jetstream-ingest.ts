@@ -250,7 +250,6 @@ export class JetStreamIngest {
       this.#options.onNotice(`Batches wait in NATS: ${taken.reason}`);
       message.nak(limits.natsRetryMsMax);
       this.#sentBackUntil = performance.now() + 2 * limits.natsRetryMsMax;
-      this.#upkeep.sentBack(message.seq);
     } else if (taken.result === 'refused') {
       this.#options.onNotice(`A batch on "${message.subject}" was refused: ${taken.reason}`);
       message.term();

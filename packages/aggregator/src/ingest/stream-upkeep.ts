@@ -57,12 +57,6 @@ export class StreamUpkeep {
   readonly #options: StreamUpkeepOptions;
   /** The stream sequence that is read next; undefined before the first. */
   #next: number | undefined;
-  /**
-   * The last stream sequence that this process took in order, and the first one that it sent back. Reading and purging go by them, too, not by the
-   * server's ack floor alone: a floor that was ahead of them would cost batches.
-   */
-  #taken: number | undefined;
-  #sentBack = Number.POSITIVE_INFINITY;
   #floor = 0;
   #expired = 0;
   #lookedAt = Number.NEGATIVE_INFINITY;
@@ -107,24 +101,11 @@ export class StreamUpkeep {
     if (this.#next !== undefined) this.#next = Math.min(this.#next, state.last_seq + 1);
     else if (after !== undefined) this.#next = after + 1;
     this.#reach(state.first_seq);
-    // A new process reads again what has not been purged yet: deduplication knows it.
-    const isKnown = this.#taken !== undefined && after !== undefined;
-    const before = isKnown ? Math.min(this.#taken as number, this.#sentBack - 1, after) : 0;
-    const from = Math.max(1, state.first_seq, before + 1);
-    this.#taken = from - 1;
-    this.#sentBack = Number.POSITIVE_INFINITY;
-    return from;
-  }
-
-  /** A message is to come again later. */
-  sentBack(sequence: number): void {
-    this.#sentBack = Math.min(this.#sentBack, sequence);
+    return Math.max(1, state.first_seq, (after ?? 0) + 1);
   }
 
   /** A message came. */
   took(sequence: number): void {
-    this.#taken = Math.max(this.#taken ?? 0, sequence);
-    if (sequence === this.#sentBack) this.#sentBack = Number.POSITIVE_INFINITY;
     if (this.#next !== undefined && sequence < this.#next) return; // once more
     this.#reach(sequence);
     this.#next = sequence + 1;
@@ -138,8 +119,7 @@ export class StreamUpkeep {
     try {
       const { state } = await manager.streams.info(streamName);
       this.#reach(state.first_seq);
-      const own = Math.min(this.#taken ?? 0, this.#sentBack - 1);
-      const floor = Math.min(own, await this.#readByAll(manager, state.last_seq));
+      const floor = await this.#readByAll(manager, state.last_seq);
       const before = Math.min(floor, this.#floor);
       this.#floor = floor;
       // An empty stream begins at 0, and `seq: 1` would purge it whole, with what has come since it was looked at (as nats-server 2.9.10 reads it).
