@@ -116,7 +116,7 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
   const alerts = new AlertService({
     rules: config?.rules,
     store: (name) => pipeline.stores.peek(name),
-    page: () => config?.page ?? (page === undefined ? undefined : http.address),
+    page: () => config?.page ?? (page === undefined ? undefined : http?.address),
     capture: config?.capture && { captureSteps: (...request) => captures.capture(...request), ...config.capture },
     onResumed: (alert) => delivery.resume(alert),
     onNotice,
@@ -159,24 +159,19 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
     alertFindings(alertsOf(name), alerts.improvements(name)),
   );
   opened.add(() => view[Symbol.asyncDispose]());
-  const captures = new StepCaptures({
-    live: pipeline.live,
-    store: (name) => storeOf(pipeline, name),
-    broadcast: (m) => broadcast(m),
-    onNotice,
-  });
+  const broadcast = (message: ControlMessage): void => {
+    webSocket.broadcast(message);
+    for (const jetStream of jetStreams) if (!('run' in message) || jetStream.takes(message.run)) jetStream.broadcast(message);
+  };
+  const captures = new StepCaptures({ live: pipeline.live, store: (name) => storeOf(pipeline, name), broadcast, onNotice });
   const capture = captureRequests(pipeline.live, captures.capture);
   // Of a run that is not open, what was written down.
   const alertsOf = (name?: string): readonly Alert[] => {
     if (name === undefined || alerts.has(name)) return alerts.alerts(name);
     return pipeline.stores.runs().includes(name) ? readAlertLog(join(out, name)).alerts : [];
   };
-  const http = await HttpService.listen({
-    ...{ listen, token, status, capture, metrics, page, view, onNotice },
-    alerts: alertsOf,
-    ingest: webSocket,
-  });
-  opened.add(() => http.close());
+  let http: HttpService | undefined;
+  opened.add(() => http?.close());
   opened.add(() => captures.close());
 
   const runs = (): string[] => pipeline.stores.runs();
@@ -190,13 +185,14 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
   opened.add(() => delivery.close());
   alerts.start();
   opened.add(() => alerts[Symbol.asyncDispose]());
-  const broadcast = (message: ControlMessage): void => {
-    webSocket.broadcast(message);
-    for (const jetStream of jetStreams) if (!('run' in message) || jetStream.takes(message.run)) jetStream.broadcast(message);
-  };
-  const { address } = http;
+  // It listens last: all that a request needs is there.
+  http = await HttpService.listen({
+    ...{ listen, token, status, capture, metrics, page, view, onNotice },
+    alerts: alertsOf,
+    ingest: webSocket,
+  });
   return {
-    address,
+    address: http.address,
     status,
     runs,
     store: (name) => storeOf(pipeline, name),

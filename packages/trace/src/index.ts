@@ -27,6 +27,7 @@ export { mergeSteps, type StepsSource, type StepWindow } from './merge/merge-ste
 export type { BatchSource } from './model/batch-source.ts';
 export { TraceError } from './model/errors.ts';
 export { lengthText, percentText, significant } from './model/quantity-text.ts';
+export { rankNumbersText, ranksText } from './model/ranks-text.ts';
 export { ReadBudget } from './model/read-budget.ts';
 export { displayName, displayText } from './model/shown-name.ts';
 export { teeSink } from './model/tee-sink.ts';

@@ -1,6 +1,7 @@
 // An alert in words, as people read it in a log, in a chat and in Alertmanager.
 
 import type { Alert } from '@ranktrace/protocol';
+import { rankNumbersText } from '@ranktrace/trace';
 
 /** `firing: SUMMARY` or `resolved: SUMMARY (WHY)`, with the run in front. */
 export function alertLine(alert: Alert): string {
@@ -22,9 +23,9 @@ export function alertFacts(alert: Alert): readonly (readonly [name: string, text
     facts.push(['confidence', `${signed(confidence.low)} to ${signed(confidence.high)}, T ${confidence.t.toFixed(1)}`]);
   }
   if (cause !== null) facts.push(['cause', cause.text]);
-  if (ranks.length > 0) facts.push(['ranks', rankList(ranks)]);
+  if (ranks.length > 0) facts.push(['ranks', rankNumbersText(ranks, ranksShown)]);
   if (capture !== null) {
-    const missing = capture.ranksMissing.length === 0 ? '' : `; missing: rank ${rankList(capture.ranksMissing)}`;
+    const missing = capture.ranksMissing.length === 0 ? '' : `; missing: rank ${rankNumbersText(capture.ranksMissing, ranksShown)}`;
     facts.push(['capture', `${capture.path ?? capture.state}${missing}`]);
   }
   if (resolution !== null) facts.push(['resolution', resolution]);
@@ -46,12 +47,6 @@ export function quantity(value: number, unit: Alert['unit']): string {
 }
 
 const ranksShown = 16;
-
-/** `3, 5, 8`; of many the first sixteen, and how many more. */
-function rankList(ranks: readonly number[]): string {
-  const more = ranks.length - ranksShown;
-  return `${ranks.slice(0, ranksShown).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
-}
 
 /** Three digits that count, and never an exponent. */
 function short(value: number): string {

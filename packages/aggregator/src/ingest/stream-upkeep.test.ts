@@ -20,7 +20,8 @@ const oldConfig = { name: streamName, subjects: ['ranktrace.v1.*.batch.*'], max_
 async function publish(connection: NatsConnection, shape: BatchShape): Promise<number> {
   const header = makeHeader(shape);
   const bytes = makeBatch(shape);
-  await connection.jetstream().publish(batchSubject(header.run, header.rank), bytes, { msgID: batchId(header) });
+  // A busy machine answers late.
+  await connection.jetstream().publish(batchSubject(header.run, header.rank), bytes, { msgID: batchId(header), timeout: patience });
   return bytes.length;
 }
 

@@ -22,6 +22,7 @@ import {
   traceFormatOf,
 } from '@ranktrace/aggregator';
 import { type Alert, printable, type RankNote } from '@ranktrace/protocol';
+import { ranksText } from '@ranktrace/trace';
 import { RunBlameSink } from '@ranktrace/trace/blame';
 import { mergeAndReport } from '../print/merge-and-report.ts';
 import { formatReport, reportData } from '../print/print-summary.ts';
@@ -188,7 +189,7 @@ async function writeRuns(
 
 const rankText = (sources: readonly { readonly rank: number }[]): string => {
   const ranks = [...new Set(sources.map(({ rank }) => rank))].sort((a, b) => a - b);
-  return `rank${ranks.length === 1 ? '' : 's'} ${ranks.join(', ')}`;
+  return ranksText(ranks, ranks.length);
 };
 
 const alertText = ({ state, severity, rule, summary, resolution }: Alert): string => {

@@ -2,6 +2,7 @@
 // the bounds that this rests on.
 
 import { printable } from '@ranktrace/protocol';
+import { ranksText } from '@ranktrace/trace';
 import {
   type Blame,
   costText,
@@ -82,7 +83,7 @@ function changeData({ change, before, now, ...about }: NonNullable<Blame['change
 /** One finding in a line: `straggler: rank 2 in forward: 39.3 ms per step, 72.0 % of it`. */
 export function blameHeadline(finding: RunFinding): string {
   const { kind, ranks, phase, costMsPerStep } = finding;
-  const who = ranks.length === 0 ? '' : `: ${rankList(ranks)}`;
+  const who = ranks.length === 0 ? '' : `: ${ranksText(ranks)}`;
   const where = phase === undefined ? '' : ` in ${printable(phase)}`;
   return `${kind}${who}${where}${costMsPerStep > 0 ? `: ${costText(findingCostOf(finding))}` : ''}`;
 }
@@ -103,13 +104,13 @@ function coverText({ steps: { first, last }, stretches }: RunFinding, all: StepR
 
 function whatIfLine({ ranks, stepMs, shorter, slowdown }: Blame['whatIf'][number]): string {
   const then = `step ${shorter > 0.0005 ? '−' : ''}${percent(Math.max(0, shorter))}, to ${formatNanos(stepMs * 1e6)}`;
-  return `  what if ${rankList(ranks)} at the median of its peers: ${then} (${slowdown.toFixed(2)} times as fast)`;
+  return `  what if ${ranksText(ranks)} at the median of its peers: ${then} (${slowdown.toFixed(2)} times as fast)`;
 }
 
 function changeLines({ change }: Blame): string[] {
   if (change === undefined || Math.abs(change.share) < 0.02) return [];
   const { before, now, share, kind, ranks, phase, communicator, evidence } = change;
-  const who = ranks.length > 0 ? ` ${rankList(ranks)}` : '';
+  const who = ranks.length > 0 ? ` ${ranksText(ranks)}` : '';
   const where = communicator ?? phase;
   const cause = `${kind}${who}${where === undefined ? '' : ` in ${printable(where)}`}`;
   const length = `${formatNanos(before)} when the run began, ${formatNanos(now)} at its end`;
@@ -168,14 +169,9 @@ function visibleLine({ visible }: Blame): string {
 function boundLine({ basis, alignment: { bound, uncertainty, unaligned } }: Blame): string {
   if (basis === 'phases') return 'rests on lengths of phases alone: no collectives of all ranks were recorded in these steps';
   if (unaligned.length > 0)
-    return `rests on clocks that are not all aligned (${rankList(unaligned)}): waits there come of lengths alone; own work needs no clocks`;
+    return `rests on clocks that are not all aligned (${ranksText(unaligned)}): waits there come of lengths alone; own work needs no clocks`;
   const waits = uncertainty === undefined || uncertainty === 0 ? '' : `, waits and transfers to ± ${formatNanos(uncertainty)} per step`;
   return `rests on clocks known to ± ${formatNanos(bound ?? 0)}${waits}; own work needs no clocks`;
 }
 
 const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
-
-function rankList(ranks: readonly number[]): string {
-  const more = ranks.length > 8 ? ` and ${ranks.length - 8} more` : '';
-  return `rank${ranks.length === 1 ? '' : 's'} ${ranks.slice(0, 8).join(', ')}${more}`;
-}

@@ -1,7 +1,7 @@
 // On what a run's ranks computed, as far as they say: packages, libraries, GPUs, and what the times of their ops mean.
 
 import { gpuKey, printable, tfKeys } from '@ranktrace/protocol';
-import type { TraceHeader } from '@ranktrace/trace';
+import { ranksText, type TraceHeader } from '@ranktrace/trace';
 import { opTimesText } from '@ranktrace/trace/torch';
 
 type Processes = TraceHeader['processes'];
@@ -27,7 +27,7 @@ export function deviceLines(processes: Processes): readonly string[] {
   const lines = [...groups].slice(0, linesMax).map(([text, { ranks, gpus }]) => {
     const indexes = [...gpus].map(Number).sort((a, b) => a - b);
     const which = indexes.length === 0 ? '' : ` (GPU ${indexes.join(', ')})`;
-    return `computed on: ${printable(text)}${which}: ${rankText(ranks)}`;
+    return `computed on: ${printable(text)}${which}: ${ranksText(distinctRanks(ranks), ranksShown)}`;
   });
   if (groups.size > linesMax) lines.push(`and ${groups.size - linesMax} more; all of them with --json`);
   const times = new Set(processes.map(({ metadata }) => opTimesText(metadata)).filter((text) => text !== undefined));
@@ -61,8 +61,4 @@ const gpusOf = (metadata: ReadonlyMap<string, string>): readonly (readonly [inde
     return /^\d{1,4}$/.test(index) ? [[index, name] as const] : [];
   });
 
-function rankText(ranks: readonly number[]): string {
-  const sorted = [...new Set(ranks)].sort((a, b) => a - b);
-  const shown = sorted.slice(0, ranksShown).join(', ');
-  return `rank${sorted.length === 1 ? '' : 's'} ${shown}${sorted.length > ranksShown ? ` and ${sorted.length - ranksShown} more` : ''}`;
-}
+const distinctRanks = (ranks: readonly number[]): number[] => [...new Set(ranks)].sort((a, b) => a - b);

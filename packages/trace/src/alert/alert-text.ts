@@ -1,6 +1,7 @@
 // Numbers and ranks as an alert's one line says them.
 
 import { significant } from '../model/quantity-text.ts';
+import { ranksText as ranksTextOf } from '../model/ranks-text.ts';
 import { displayText } from '../model/shown-name.ts';
 import { alertLimits } from './alert-limits.ts';
 
@@ -13,11 +14,7 @@ export function bytesText(bytes: number): string {
 }
 
 /** `rank 3`, `ranks 0, 1, 2 and 5 more`. */
-export function ranksText(ranks: readonly number[]): string {
-  const shown = ranks.slice(0, alertLimits.alertRanksNamedMax).join(', ');
-  const more = ranks.length - alertLimits.alertRanksNamedMax;
-  return `rank${ranks.length === 1 ? '' : 's'} ${shown}${more > 0 ? ` and ${more} more` : ''}`;
-}
+export const ranksText = (ranks: readonly number[]): string => ranksTextOf(ranks, alertLimits.alertRanksNamedMax);
 
 /** Of a name that a rank gave, what fits in a line, and nothing that ends one or moves a cursor. */
 export const nameText = (name: string): string => displayText(name, nameCharsMax);

@@ -13,7 +13,7 @@
 
 import { nanosPerSecond } from '@ranktrace/protocol';
 import { limits } from '../model/limits.ts';
-import { medianOf } from '../model/median.ts';
+import { median } from '../model/robust.ts';
 import { isExact } from './host-pings.ts';
 import type { OffsetLimits } from './offset-envelope.ts';
 import { PairMaxima } from './pair-maxima.ts';
@@ -220,7 +220,7 @@ export class ClockCoupling {
   }
 
   #noteExits(group: string, hosts: readonly number[], exits: readonly number[]): void {
-    const middle = medianOf(exits);
+    const middle = median(exits);
     const index = Math.round(middle / knotNs);
     if (this.#isSolved(index)) {
       this.late++;
@@ -380,9 +380,9 @@ class Deviations {
   median(): { median: number; error: number } | undefined {
     const { length } = this.#values;
     if (length < devsMin) return undefined;
-    const median = medianOf(this.#values);
-    const scatter = medianOf(this.#values.map((value) => Math.abs(value - median)));
-    return { median, error: scatter * Math.min(1, errorsMin / Math.sqrt(length)) };
+    const middle = median(this.#values);
+    const scatter = median(this.#values.map((value) => Math.abs(value - middle)));
+    return { median: middle, error: scatter * Math.min(1, errorsMin / Math.sqrt(length)) };
   }
 }
 

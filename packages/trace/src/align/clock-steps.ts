@@ -14,7 +14,7 @@
 // Invariant: at most `breaksMax` steps and strays; a clock that seems to have more does something else, and its bound says so.
 
 import { nanosPerSecond } from '@ranktrace/protocol';
-import { medianOf } from '../model/median.ts';
+import { median } from '../model/robust.ts';
 import { type HostPing, inOrder, wayOf } from './host-pings.ts';
 import { driftMax } from './offset-envelope.ts';
 import { type WindowOffset, windowOffsets } from './offset-windows.ts';
@@ -153,7 +153,7 @@ function provenStep(pings: readonly HostPing[], proof: number): number {
   const after = provenBeside(later);
   const begin = Math.max(0, proof - beside);
   const from = begin + pings.slice(begin, proof).findLastIndex((ping) => after.refutes(ping)) + 1;
-  const middleOf = (some: readonly HostPing[]): number => medianOf(some.map(({ upper, lower }) => (upper + lower) / 2));
+  const middleOf = (some: readonly HostPing[]): number => median(some.map(({ upper, lower }) => (upper + lower) / 2));
   // Nearer to the proof some may be of the other side already.
   const earlier = pings.slice(begin, Math.max(begin + 1, proof - (beside >> 1)));
   const level = middleOf(earlier);
@@ -183,19 +183,19 @@ function likelyStep(pings: readonly HostPing[]): number | undefined {
   let shortest = Number.POSITIVE_INFINITY;
   for (let end = after; end <= windows.length; end++) {
     const later = windows.slice(end - after, end);
-    shortest = Math.min(shortest, medianOf(later.map(({ width }) => width)));
+    shortest = Math.min(shortest, median(later.map(({ width }) => width)));
     const index = end - after - between;
     if (index < beforeMin) continue;
     const earlier = windows.slice(Math.max(0, index - before), index);
     const line = lineThrough(earlier);
     const limit = Math.max(madFactor * line.deviation * line.openness((later[after - 1] as WindowOffset).at), stepMin);
     const residuals = later.map(({ at, offset }) => offset - line.at(at));
-    const step = medianOf(residuals);
+    const step = median(residuals);
     const growth = Math.abs((residuals[after - 1] as number) - (residuals[0] as number));
     if (growth > Math.max(stepMin, growthMax * Math.abs(step))) continue;
     if (Math.abs(step) <= limit || residuals.some((value) => Math.sign(value) !== Math.sign(step))) continue;
     const explained = later.map((window) => lateBy(window, shortest) + line.lateBy(window.at, shortest));
-    if (medianOf(residuals.map((value, place) => Math.abs(value) - (explained[place] as number))) <= limit) continue;
+    if (median(residuals.map((value, place) => Math.abs(value) - (explained[place] as number))) <= limit) continue;
     const [last, next] = [windows[index - 1] as WindowOffset, later[after - 1] as WindowOffset];
     if (isSlewed(pings, last.at - windowLength / 2, next.at, line.at, step)) continue;
     return firstAfter(pings, last, next, line.at, step);
@@ -263,10 +263,10 @@ function lineThrough(windows: readonly WindowOffset[]) {
       const weight = 1 / windows.length + (square === 0 ? 0 : ((time - meanAt) * (window.at - meanAt)) / square);
       return sum + Math.abs(weight) * lateBy(window, shortest);
     }, 0);
-  const deviation = madOfDeviation * medianOf(windows.map((window) => Math.abs(window.offset - at(window.at))));
+  const deviation = madOfDeviation * median(windows.map((window) => Math.abs(window.offset - at(window.at))));
   // A few windows may lie on a line by chance: what they leave open beyond the best of them says how far off they can be.
   const least = Math.min(...windows.map(({ width }) => width));
-  const open = medianOf(windows.map(({ width }) => width - least)) / openParts;
+  const open = median(windows.map(({ width }) => width - least)) / openParts;
   // How much less well the line is known at a time than its windows are, against one through all that are wanted.
   const opennessAt = (count: number, time: number, spread: number): number => Math.sqrt(1 + 1 / count + (time - meanAt) ** 2 / spread);
   const full = windowLength ** 2 * ((before ** 3 - before) / 12);

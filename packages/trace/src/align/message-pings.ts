@@ -8,7 +8,7 @@
 // A collective's ranks leave it together, so T(exit') − exit is the offset, give or take how far apart they leave.
 
 import { nanosPerSecond } from '@ranktrace/protocol';
-import { medianOf } from '../model/median.ts';
+import { median } from '../model/robust.ts';
 import type { Interval } from './clock-evidence.ts';
 import type { ClockModel } from './clock-model.ts';
 import type { Host } from './fit-clocks.ts';
@@ -108,9 +108,9 @@ export function exitOffsets(host: Host, other: Host, model: ClockModel): WindowO
 /** The middle of at least one collective's exits, and twice their median deviation. */
 function exitOffset(commons: readonly Common[]): WindowOffset {
   const offsets = commons.map(({ own, other }) => other.end - own.end);
-  const offset = medianOf(offsets);
-  const width = 2 * medianOf(offsets.map((value) => Math.abs(value - offset)));
-  return { at: Math.round(medianOf(commons.map(({ own }) => own.end))), offset, width: Math.max(width, 1000), slope: 0 };
+  const offset = median(offsets);
+  const width = 2 * median(offsets.map((value) => Math.abs(value - offset)));
+  return { at: Math.round(median(commons.map(({ own }) => own.end))), offset, width: Math.max(width, 1000), slope: 0 };
 }
 
 /**
@@ -148,7 +148,7 @@ export function stepOffset(host: Host, other: Host, model: ClockModel): StepOffs
     if (start > before) apart = Math.min(apart, start - before);
     before = start;
   }
-  return shifts.length === 0 ? undefined : { offset: Math.round(medianOf(shifts)), apart: Number.isFinite(apart) ? apart : 0 };
+  return shifts.length === 0 ? undefined : { offset: Math.round(median(shifts)), apart: Number.isFinite(apart) ? apart : 0 };
 }
 
 type IntervalKind = 'collectives' | 'clients' | 'servers';

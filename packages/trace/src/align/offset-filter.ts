@@ -7,7 +7,7 @@
 // is merged from scratch alike.
 
 import { nanosPerSecond } from '@ranktrace/protocol';
-import { medianOf } from '../model/median.ts';
+import { median } from '../model/robust.ts';
 import type { WindowOffset } from './offset-windows.ts';
 
 export interface SmoothOffset {
@@ -90,7 +90,7 @@ export function scatterOf(windows: readonly WindowOffset[], from = 2, end = wind
     bends.push(Math.abs(b.offset - a.offset - share * (c.offset - a.offset)));
   }
   // With normal noise: the middle window's and the mean of its neighbours', whose absolute median is 0.6745 deviations.
-  return bends.length === 0 ? 0 : medianOf(bends) / 0.6745 / Math.sqrt(1.5);
+  return bends.length === 0 ? 0 : median(bends) / 0.6745 / Math.sqrt(1.5);
 }
 
 function predict({ offset, drift, oo, od, dd }: State, length: number): State {

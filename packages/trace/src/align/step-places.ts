@@ -7,7 +7,7 @@
 //
 // Invariant: the step lies between `last` and `first`, as far as the hosts' own bounds hold.
 
-import { medianOf } from '../model/median.ts';
+import { median } from '../model/robust.ts';
 import { type HostPing, inOrder, referenceTime } from './host-pings.ts';
 
 /** A step of a clock, and what is known to be on either side of it. */
@@ -47,6 +47,6 @@ export function placeStep(before: readonly HostPing[], after: readonly HostPing[
   return { until: at - leftOut, at, jump, ...step };
 }
 
-const middleOf = (pings: readonly HostPing[]): number => medianOf(pings.map(({ upper, lower }) => (upper + lower) / 2));
+const middleOf = (pings: readonly HostPing[]): number => median(pings.map(({ upper, lower }) => (upper + lower) / 2));
 
 const missOf = ({ lower, upper }: HostPing, offset: number): number => Math.max(0, lower - offset, offset - upper);

@@ -6,6 +6,7 @@ import { leftOutKey, miscountedKey, type Nanos, nanosPerMs, shedKey, stacksKey }
 import { joinParts } from '../merge/pruned-parts.ts';
 import { readCounts, readNamedCounts } from '../model/counts-text.ts';
 import { limits } from '../model/limits.ts';
+import { ranksText } from '../model/ranks-text.ts';
 import type { EventCounts, ProcessTotals, PrunedPart, TraceHeader } from '../model/trace-sink.ts';
 import { readSampled } from '../steps/sampled-detail.ts';
 import { hostsText } from './hosts-text.ts';
@@ -112,11 +113,11 @@ export function findCompleteness(header: TraceHeader, totals: readonly ProcessTo
   findings.push(...clockFindings(header));
   // The ranks of a job do the same work, so they shed the same: once for all of them.
   for (const [what, { ranks, why }] of shed) {
-    const text = `${what} were not recorded to the end on ${rankList(ranks)}: ${why}`;
+    const text = `${what} were not recorded to the end on ${ranksText(ranks)}: ${why}`;
     findings.push({ kind: 'detail_shed', ranks, text, remedy: 'raise overheadBudget, or ask for less detail' });
   }
   for (const [what, ranks] of sampled) {
-    const text = `${what} on ${rankList(ranks)}: recording all of them takes more of the steps than overheadBudget`;
+    const text = `${what} on ${ranksText(ranks)}: recording all of them takes more of the steps than overheadBudget`;
     findings.push({ kind: 'detail_sampled', ranks, text, remedy: 'raise overheadBudget, or record chosen steps with a schedule' });
   }
   findings.push(...twiceFindings(header.run, totals), ...prunedFindings(totals), ...miscountFindings(totals));
@@ -124,7 +125,7 @@ export function findCompleteness(header: TraceHeader, totals: readonly ProcessTo
   const absent = Array.from({ length: header.worldSize }, (_, rank) => rank).filter((rank) => !seen.has(rank));
   if (absent.length > 0) {
     const remedy = 'merge their files as well, or see whether they started with the same run name and url';
-    findings.push({ kind: 'rank_missing', ranks: absent, text: `nothing was heard of ${rankList(absent)}`, remedy });
+    findings.push({ kind: 'rank_missing', ranks: absent, text: `nothing was heard of ${ranksText(absent)}`, remedy });
   }
   return findings;
 }
@@ -150,7 +151,7 @@ function twiceFindings(run: string, totals: readonly ProcessTotals[]): Finding[]
   const [first] = found;
   if (first === undefined) return [];
   const ranks = found.map(({ rank }) => rank);
-  const text = `two processes of ${rankList(ranks)} ran at the same time under the name ${run}, and are shown as lives of one: ${first.text}`;
+  const text = `two processes of ${ranksText(ranks)} ran at the same time under the name ${run}, and are shown as lives of one: ${first.text}`;
   return [{ kind: 'rank_twice', ranks, text, remedy: 'give each job a run name of its own, and each process a rank of its own' }];
 }
 
@@ -221,7 +222,7 @@ function miscountFindings(totals: readonly ProcessTotals[]): Finding[] {
   return [...groups].map(([group, { count, ranks }]) => ({
     kind: 'collectives_miscounted',
     ranks,
-    text: `${rankList(ranks)}: ${count} collectives of group ${group} have no number, and counted from the end of the files they contradict those of other ranks: they are shown as spans, and say nothing of waits or clocks`,
+    text: `${ranksText(ranks)}: ${count} collectives of group ${group} have no number, and counted from the end of the files they contradict those of other ranks: they are shown as spans, and say nothing of waits or clocks`,
     remedy: 'record all kernels from the same steps on every rank; torch 2.2 and newer number their collectives',
   }));
 }
@@ -282,9 +283,4 @@ export function worstBound(header: TraceHeader): Nanos | undefined {
     if (alignment.bound !== undefined && (worst === undefined || alignment.bound > worst)) worst = alignment.bound;
   }
   return worst;
-}
-
-function rankList(ranks: readonly number[]): string {
-  const shown = ranks.slice(0, 8).join(', ');
-  return `rank${ranks.length === 1 ? '' : 's'} ${shown}${ranks.length > 8 ? ` and ${ranks.length - 8} more` : ''}`;
 }

@@ -12,6 +12,7 @@ import { type RunBlame, RunBlameSink } from '../blame/run-blame-sink.ts';
 import type { AlignedRun } from '../merge/align-run.ts';
 import { type MergeProgress, mergeAligned } from '../merge/merge-run.ts';
 import { finish } from '../model/finish.ts';
+import { ranksText } from '../model/ranks-text.ts';
 import { teeSink } from '../model/tee-sink.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } from '../model/trace-sink.ts';
 import { type RunSummary, StepSummarySink } from '../steps/step-summary.ts';
@@ -162,10 +163,10 @@ function hangs({ until, collectives }: OpenWorkSummary, { p95 = undefined }: Run
 
 function hangText({ group, op, sequence, inside, left, missing }: OpenCollective, length: number): string {
   const name = `${op} ${sequence} of group ${group}`;
-  const who = rankList(inside.map(({ rank }) => rank));
+  const who = ranksText(inside.map(({ rank }) => rank));
   const others = [
-    ...(missing.length > 0 ? [`${rankList(missing)} never entered it`] : []),
-    ...(left.length > 0 ? [`${rankList(left)} left it`] : []),
+    ...(missing.length > 0 ? [`${ranksText(missing)} never entered it`] : []),
+    ...(left.length > 0 ? [`${ranksText(left)} left it`] : []),
   ];
   return `${who} ${inside.length === 1 ? 'is' : 'are'} inside of ${name} for ${seconds(length)}${others.length > 0 ? `; ${others.join(', ')}` : ''}`;
 }
@@ -176,7 +177,7 @@ function blamed({ verdict, findings, steps: all }: RunBlame, waiting: readonly W
     .filter(({ kind }) => kind !== 'inconclusive' || verdict === 'inconclusive')
     .map((finding): ViewFinding => {
       const { kind, ranks, phase, steps, evidence } = finding;
-      const what = blameText[kind](rankList(ranks), phase === undefined ? '' : ` in ${phase}`);
+      const what = blameText[kind](ranksText(ranks), phase === undefined ? '' : ` in ${phase}`);
       const isWhole = steps.first <= all.first && steps.last >= all.last;
       const when = isWhole ? '' : ` from step ${steps.first} to ${steps.last}`;
       const isShared = kind === 'data_loading' || kind === 'network' || kind === 'inconclusive';
@@ -267,15 +268,8 @@ function fewOfAKind(findings: readonly ViewFinding[]): ViewFinding[] {
     const [shown, rest] = [ofKind.slice(0, findingsPerKindMax - 1), ofKind.slice(findingsPerKindMax - 1)];
     const { severity } = rest[0] as ViewFinding;
     const ranks = [...new Set(rest.flatMap((finding) => finding.ranks))].sort((a, b) => a - b);
-    return [...shown, { severity, kind, text: `${rest.length} more like these, of ${rankList(ranks)}`, ranks }];
+    return [...shown, { severity, kind, text: `${rest.length} more like these, of ${ranksText(ranks)}`, ranks }];
   });
-}
-
-const ranksShown = 8;
-
-function rankList(ranks: readonly number[]): string {
-  const more = ranks.length > ranksShown ? ` and ${ranks.length - ranksShown} more` : '';
-  return `rank${ranks.length === 1 ? '' : 's'} ${ranks.slice(0, ranksShown).join(', ')}${more}`;
 }
 
 const ms = (length: number): string => `${(length / nanosPerMs).toFixed(length < nanosPerMs ? 3 : 1)} ms`;
