@@ -7,7 +7,7 @@ const namesMax = 65_536;
 export class CanonicalNames {
   readonly #names = new Map<string, string>();
 
-  /** The same texts, each as the object seen first. */
+  /** The same texts, each as the object first seen. */
   canonical(strings: readonly string[]): string[] {
     return strings.map((text) => {
       const known = this.#names.get(text);
