@@ -13,7 +13,7 @@ const hostsOf = (count: number, open = 200e3, reference = axis): CoupledHosts =>
   limits: () => ({ lower: -open, upper: open }),
 });
 
-/** A collective each 100 ms of [0, seconds): every host enters within a ms and leaves at once, seen by clocks that are `shifts` ns ahead. */
+/** A collective each 100 ms of [0, seconds): every host enters within a ms and leaves at once; clocks are `shifts` ns ahead. */
 function addCollectives(
   coupling: ClockCoupling,
   group: string,
@@ -88,7 +88,7 @@ describe('exits of collectives', () => {
   });
 });
 
-/** Messages between clocks whose true shifts are within what pings leave open. */
+/** Messages between clocks whose true shifts are within the limits by pings. */
 const clusters = fc.record({
   shifts: fc.array(fc.integer({ min: -150_000, max: 150_000 }), { minLength: 4, maxLength: 4 }),
   messages: fc.array(

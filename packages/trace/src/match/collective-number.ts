@@ -1,4 +1,4 @@
-// Shows to people the number of a collective in its group.
+// The shown number of a collective in its group.
 //
 //   our recorder's, or torch's `Seq`     7                          #7
 //   a call that launched several         2^40 · n + 7               #7, part n + 1

@@ -1,4 +1,4 @@
-// One lane of a Perfetto trace: a packet sequence of its own, whose defaults carry the track, so that events need not.
+// One lane of a Perfetto trace: its own packet sequence, whose defaults carry the track, so that events need not.
 //
 // Strings are interned per sequence (iid 1, 2, …), in a packet before the one that first uses them. At most `internedMax` per trace:
 // a run whose names never repeat then writes them in full instead of filling memory.
@@ -37,7 +37,7 @@ export class PerfettoLane {
     this.#use = use;
   }
 
-  /** The iid of `text`, 0 when it has to be written in full. Call between packets: it may write one. */
+  /** The iid of `text`, 0 when it must be written in full. Call between packets: it may write one. */
   intern(kind: InternedKind, text: string): number {
     return this.#maps[kind].get(text) ?? this.#add(kind, text);
   }
