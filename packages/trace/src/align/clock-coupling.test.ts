@@ -6,7 +6,7 @@ import { axis } from './solve-constraints.ts';
 
 const second = 1e9;
 
-/** Hosts whose pings leave ± `open` ns. */
+/** Hosts with limits of ± `open` ns by their pings. */
 const hostsOf = (count: number, open = 200e3, reference = axis): CoupledHosts => ({
   count,
   reference,
@@ -88,7 +88,7 @@ describe('exits of collectives', () => {
   });
 });
 
-/** Messages between clocks whose true shifts are within the limits by pings. */
+/** Messages between clocks with true shifts within the limits by pings. */
 const clusters = fc.record({
   shifts: fc.array(fc.integer({ min: -150_000, max: 150_000 }), { minLength: 4, maxLength: 4 }),
   messages: fc.array(

@@ -21,7 +21,7 @@ import { axis, type Solution, solveConstraints } from './solve-constraints.ts';
 
 export interface CoupledHosts {
   readonly count: number;
-  /** The host whose clock is the axis; `axis` when it has no ranks. */
+  /** The host with the clock that is the axis; `axis` when it has no ranks. */
   readonly reference: number;
   /** Corrections that the proof allows a host at a time of the axis, ns. */
   limits(host: number, time: number): OffsetLimits;
@@ -29,7 +29,7 @@ export interface CoupledHosts {
   readonly steps?: (host: number) => readonly { readonly time: number; readonly jump: number }[];
 }
 
-/** Clocks whose messages contradict each other. */
+/** Clocks with contradictory messages. */
 export interface ClockConflict {
   /** ns on the axis: the knot. */
   readonly time: number;
@@ -37,7 +37,7 @@ export interface ClockConflict {
   readonly hosts: readonly number[];
   /** The most by which messages stay reversed there, ns. */
   readonly slack: number;
-  /** Whether the cause is a clock step whose exact time is unknown. */
+  /** Whether the cause is a clock step at a time not known exactly. */
   readonly isAtStep: boolean;
 }
 
@@ -71,7 +71,7 @@ export class ClockCoupling {
   /** By host: the stretch for which its reach was read, and the reach. */
   readonly #reachPlace: Float64Array;
   readonly #reachOf: Float64Array;
-  /** Where clocks contradict each other, in order of time. */
+  /** Contradictions between clocks, in order of time. */
   readonly conflicts: ClockConflict[] = [];
   /** Messages, and pairs of a collective's hosts, that pings prove wrong: not used. */
   refuted = 0;
@@ -345,7 +345,7 @@ export class ClockCoupling {
     return leastSquares(rows, group, this.#hosts.reference);
   }
 
-  /** Half of the range that a host's proof allows: exits whose median may be off by more add nothing to it. */
+  /** Half of the range that a host's proof allows: exits add nothing to it if their median may be off by more. */
   #openness(host: number, time: number): number {
     if (host === this.#hosts.reference) return Number.POSITIVE_INFINITY;
     const { lower, upper } = this.#hosts.limits(host, time);

@@ -20,7 +20,7 @@ export interface ClockKnots {
 /** ns of the axis around an edge in which host times may be far apart. */
 const edgeNs = 1e6;
 
-/** What is known about the error of a model. */
+/** Proven limits of a model's error. */
 export interface ClockProof {
   readonly limits: HostLimits;
   /** Host times between which the bound must hold. */
@@ -52,7 +52,7 @@ export class ClockModel {
     return new ClockModel(method, { at: Float64Array.of(0), offset: Float64Array.of(offset) }, bound);
   }
 
-  /** A clock whose error is bounded at every time. */
+  /** A clock with a bounded error at every time. */
   static proven(method: Alignment['method'], knots: ClockKnots, proof: ClockProof): ClockModel {
     const { limits, from, until, referenceBound = 0, steps = [], drift = driftUsual, shifted = [] } = proof;
     const bare = new ClockModel(method, knots, undefined);
@@ -109,7 +109,7 @@ export class ClockModel {
     return span === 0 ? left : left + ((time - left - before) / span) * (right - left);
   }
 
-  /** The same clock read by a rank whose RankTime 0 is `epoch` ns on the host's clock. */
+  /** The same clock read by a rank with RankTime 0 at `epoch` ns on the host's clock. */
   forRank(epoch: number): RankClock {
     const exact = this.knots.at.length === 1 ? epoch + (this.knots.offset[0] as number) : undefined;
     return { exact, toTrace: (time) => (exact === undefined ? this.toTrace(time + epoch) : traceTime(time + exact)) };

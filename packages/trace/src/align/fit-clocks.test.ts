@@ -1,4 +1,4 @@
-// Simulated hosts whose true clocks are known: published results must hold against them.
+// Simulated hosts with known true clocks: published results must hold against them.
 
 import { rankTime, traceTime } from '@ranktrace/protocol';
 import fc from 'fast-check';

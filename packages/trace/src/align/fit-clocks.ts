@@ -6,7 +6,7 @@
 //   or by their wall clock
 //
 //   hostPings ─► fitHostOffset  (tiers 0 and 1)          host-pings.ts, host-offset.ts
-//   SharedEvents ─► messagePings ─► fitHostOffset        message-pings.ts; also locate a clock step between two pings
+//   SharedEvents ─► messagePings ─► fitHostOffset        message-pings.ts; these also locate a clock step between two pings
 //   ClockCoupling ─► corrections (tier 2)                clock-coupling.ts, fed by the merge
 //
 // Worked numbers are in docs/clock-alignment.md.
@@ -56,7 +56,7 @@ interface PlacedHost {
   readonly until: number;
   /** ± of the host that its evidence is relative to, ns. */
   readonly referenceBound: number;
-  /** The host whose clock it reads: itself, or the one it shares. */
+  /** The host that owns its clock: itself, or the one that shares it. */
   readonly leader: number;
 }
 
@@ -140,7 +140,7 @@ export class ClusterClocks {
     return (this.#hosts[clock] as Host).name;
   }
 
-  /** The clocks for a `ClockCoupling`, whose axis is that of `fitted()`. */
+  /** The clocks for a `ClockCoupling`, with the axis of `fitted()`. */
   get coupled(): CoupledHosts {
     const reference = this.#placed.findIndex((placed) => placed?.model.alignment.method === 'exact');
     return {
@@ -236,7 +236,7 @@ function placeByPings(host: Host, leader: number, reference: string, origin: big
   return pings.length === 0 ? undefined : placedBy(pings, { method: 'sampled', host, leader, referenceBound: 0 });
 }
 
-/** Refines the places of steps where hosts shared events meanwhile: each by the clocks before this refinement. */
+/** Refines the places of steps where hosts shared events around them: each by the clocks before this refinement. */
 function placeSteps(hosts: readonly Host[], placed: (PlacedHost | undefined)[], reference: string, origin: bigint): void {
   const known = [...placed];
   for (const [index, host] of hosts.entries()) {

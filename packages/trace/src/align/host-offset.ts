@@ -5,7 +5,7 @@
 //
 //   offset   ──•──────•───╮         knots: one per window, in its middle, and one at each end of a segment, by the drift found there
 //                         ╰──•──    at a step the offset changes at once, half way between the pings beside it; more precisely
-//                                   (step-places.ts) where the host shared events with others meanwhile
+//                                   (step-places.ts) where the host shared events with others in between
 //
 // A clock that is set back shows some times twice, and one that is set ahead skips some. So each side of a step states the host times at which it
 // may have been read; where both may, the limits are those of both.

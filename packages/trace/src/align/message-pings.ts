@@ -30,7 +30,7 @@ interface Common {
   readonly other: Interval;
 }
 
-/** Pings made of the events that `host` shares with `other`, whose clock is `model`; in order of time. */
+/** Pings made of the events that `host` shares with `other`, which has the clock `model`; in order of time. */
 export function messagePings(host: Host, other: Host, model: ClockModel): HostPing[] {
   const pings: HostPing[] = [];
   const add = (upperAt: number, upper: number, lowerAt: number, lower: number): void => {

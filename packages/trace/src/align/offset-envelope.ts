@@ -10,7 +10,7 @@
 // curve, as far as its windows follow it, for at most `memoryNs` without a ping. Both hold, so the tighter limits count.
 //
 // Pings with L > U over all of them contradict each other at that ρ: then the next larger one is tried (a clock that NTP slews runs up to 500 ppm
-// off). Where none fits, the clock behaves like no clock, and U and L cover the limits of the pings next to a time alone.
+// off). Where none fits, no believable clock does, and U and L cover the limits of the pings next to a time alone.
 
 import type { HostPing } from './host-pings.ts';
 
@@ -125,7 +125,7 @@ interface Proof {
 
 const sorted = (proofs: Proof[]): Proof[] => proofs.sort((a, b) => a.at - b.at);
 
-/** A function of host time whose growth is the weakening of a limit, ns. */
+/** A function of host time that grows by as much as a limit weakens, ns. */
 type Weakening = (time: number) => number;
 
 /** Whether some clock satisfies all proofs: no lower limit above an upper one. */

@@ -27,7 +27,7 @@ export interface WindowOffset {
 
 /** Limits nearer to each other than the resolution of clock readings add nothing, ns. */
 const widthMin = 1000;
-/** Windows on either side whose best pings measure the drift. */
+/** Windows on either side that measure the drift by their best pings. */
 const reach = 5;
 /** Least error of a ping's middle, ns; the best ping's width ÷ `openPart` is added to it. */
 const noiseNs = 3000;

@@ -1,5 +1,5 @@
-// Locates a clock step between two pings by the events that its host shared with others meanwhile: each collective and each call bounds the offset
-// as a ping does, and fits one side of the step or the other.
+// Locates a clock step between two pings by the events that its host shared with others in between: each collective and each call bounds the
+// offset as a ping does, and fits one side of the step or the other.
 //
 //   pings      •                                          •          up to a second apart
 //   together      ─ ─  ─  ─   ─  ═   ═ ═ ══  ═  ═ ═                  ─ fits the offset before, ═ the one after
@@ -21,7 +21,7 @@ export interface BesideStep {
   readonly first: HostPing;
 }
 
-/** Pings whose middle gives an offset. */
+/** Pings that give an offset by their middle. */
 const nearest = 8;
 
 /** Places the step between the pings `before` and `after`, at least one each, in order. */

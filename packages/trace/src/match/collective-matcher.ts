@@ -5,8 +5,8 @@
 //   rank 2  ────[ entry ······· exit ]─────     or a second after the first exit, or at the end
 //                             ^ no rank of a barrier-like collective enters after this
 //
-// No input lists the members of a group, so the matcher learns them: every rank that ever took part. Until the stream has once gone a horizon past
-// a collective that the newest member could have joined, collectives wait, as an unseen member may still come.
+// No input lists the members of a group, so the matcher learns them: every rank that ever took part. Until the stream is a horizon past some
+// collective that the newest member could have joined, collectives wait, as an unseen member may still come.
 //
 // A part that comes too late for its collective begins a new one, and so does a newer life of a rank and a reused number:
 // a match that lacks a part is a loss that shows as `missing`; a match of unrelated parts would be wrong and bend clocks.
@@ -146,7 +146,7 @@ export class CollectiveMatcher {
     return this.duplicates + this.overflow;
   }
 
-  /** Parts that wait. */
+  /** Parts not reported yet. */
   get waiting(): number {
     return this.#parts;
   }

@@ -34,7 +34,7 @@ export interface RpcHalf {
 }
 
 /**
- * A client and one server of it, or a half whose other half never came. A client with several servers is reported once with each, in
+ * A client and one server of it, or a half that never met its other half. A client with several servers is reported once with each, in
  * order of their start.
  */
 export interface MatchedRpc {
@@ -53,7 +53,7 @@ export interface MatchedRpc {
 }
 
 export interface RpcMatcherOptions {
-  /** How long a call whose halves have ended waits for more, ns of the stream's time. */
+  /** How long a call waits for more halves once all of them have ended, ns of the stream's time. */
   readonly waitNs?: number;
   /** Most halves held: beyond, the call that is due first is reported if it is whole, else given up. */
   readonly pendingHalvesMax?: number;
@@ -165,7 +165,7 @@ export class RpcMatcher {
       const { queuedFor } = call;
       call.queuedFor = undefined;
       if (call.isOver || call.open > 0) continue;
-      // If more halves came while the call waited, it waits anew.
+      // If more halves came while the call waited, it waits again.
       if (this.#dueOf(call) > (queuedFor as number)) this.#queue(call);
       else this.#tell(call);
     }

@@ -1,4 +1,4 @@
-// Whole merges of simulated clusters whose truth is known: the shown time of every event against its true time.
+// Whole merges of simulated clusters with known truth: the shown time of every event against its true time.
 
 import type { Batch } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';

@@ -38,7 +38,7 @@ export interface AlignedRun {
 
 /**
  * The last part of a run, with about `batchesMax` batches over all ranks; the whole of one that has no more. For a long run that goes on,
- * it shows the current state at a constant cost. `since`: its begin; undefined for the whole.
+ * it shows the current state at a constant cost. `since`: its start; undefined for the whole.
  */
 export function lastPartOf(run: AlignedRun, batchesMax: number): AlignedRun & { readonly since: TraceTime | undefined } {
   const { surveys, fitted } = run;

@@ -8,7 +8,7 @@ import { collectiveFlow, rpcFlow } from './flow-id.ts';
 
 export type EventTableName = 'spans' | 'instants' | 'counters' | 'steps' | 'collectives' | 'rpcs' | 'memory';
 
-/** The tables whose rows are events, in schema order. */
+/** The tables with events as rows, in schema order. */
 export const eventTables: readonly EventTableName[] = ['spans', 'instants', 'counters', 'steps', 'collectives', 'rpcs', 'memory'];
 
 class MutableEvent implements TraceEvent {

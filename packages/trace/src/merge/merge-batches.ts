@@ -3,9 +3,9 @@
 //   rank 0  ──[ batch ]──[ batch ]─┐   runs: rows of one table that are already in order
 //   rank 1  ──[ batch ]──[ batch ]─┼─► heap of runs ─► event ─► lane ─► sink
 //   rank 2  ──[ batch ]────────────┘
-//                 ^ horizon: the begin of the last batch read from the slowest rank
+//                 ^ horizon: the start of the last batch read from the slowest rank
 //
-// Batches of a rank come in order of the earliest begin of their events (`since`), so the merger emits everything before the slowest
+// Batches of a rank come in order of the earliest start of their events (`since`), so the merger emits everything before the slowest
 // rank's horizon: memory holds two or three batches a rank, however long the run. A span that was open at one flush is mostly
 // closed by the next, and is then emitted whole. Batches may overlap: held-back detail lies beside the summaries of its time.
 //
@@ -74,9 +74,9 @@ interface Member {
 }
 
 const spanTables: ReadonlySet<TableName> = new Set<SpanTableName>(['spans', 'collectives', 'rpcs']);
-/** State of a `close` row whose `open` row was emitted whole: nothing is left to write. */
+/** State of a `close` row that has nothing left to write, because its `open` row was emitted whole. */
 const spent = 255;
-/** Events and their arguments written in one go: as many as a file takes without much waiting in memory. */
+/** Events and their arguments written in one go: few enough that little output waits in memory. */
 const eventsPerSlice = 4096;
 
 export class BatchMerger {
@@ -121,7 +121,7 @@ export class BatchMerger {
     return this.#horizons.add();
   }
 
-  /** The member whose next batch the horizon waits for; undefined when all have ended. */
+  /** The member that holds back the horizon: its next batch is needed; undefined when all have ended. */
   get slowest(): number | undefined {
     return this.#horizons.slowest;
   }

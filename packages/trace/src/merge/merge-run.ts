@@ -18,7 +18,7 @@ export function* mergeRun(sources: readonly BatchSource[], sink: TraceSink): Gen
   return yield* mergeAligned(yield* new RunAlignment().finish(sources, progress), sink, progress);
 }
 
-/** Merges a run whose clocks are known. */
+/** Merges a run with known clocks. */
 export function* mergeAligned(
   { surveys, fitted: { clocks, unixEpoch }, conflicts }: AlignedRun,
   sink: TraceSink,

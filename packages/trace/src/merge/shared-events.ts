@@ -1,8 +1,8 @@
 // Events that a source shares with others, by keys known to all of them: evidence for hosts without pings, and for the place of a clock step
 // between two pings. Read before any clock is known, so nothing here compares times.
 //
-// Invariant: at most `sharedEventsMax` events of each kind are kept, spread over the whole run, and the same ones in all sources: those
-// whose key's hash has enough zeros at its end.
+// Invariant: at most `sharedEventsMax` events of each kind are kept, spread over the whole run, and the same ones in all sources: the hash
+// of their keys has enough zeros at its end.
 
 import { type Batch, type EventTable, isBarrierLike, pairOf, spanState, type TableName } from '@ranktrace/protocol';
 import type { Interval, SharedEvents } from '../align/clock-evidence.ts';
@@ -48,7 +48,7 @@ function addCollectives({ tables: { collectives }, strings }: Batch, kept: KeptE
   }
 }
 
-/** A send has arrived when the receive ends; it surely left no earlier than its own begin. */
+/** A send has arrived when the receive ends; it surely left no earlier than its own start. */
 function addSends(
   { tables: { collectives }, strings }: Batch,
   rank: number,
@@ -88,7 +88,7 @@ function hexOf(ids: Uint8Array, row: number): string {
   return new DataView(ids.buffer, ids.byteOffset + row * 8, 8).getBigUint64(0).toString(16).padStart(16, '0');
 }
 
-/** Events by key; beyond the limit, only those stay whose key's hash is a multiple of a growing power of two. */
+/** Events by key; beyond the limit, only those stay that have a key with a hash divisible by a growing power of two. */
 class KeptEvents<Event, Key extends string | number = string> {
   readonly kept = new Map<Key, Event>();
   #mask = 0;

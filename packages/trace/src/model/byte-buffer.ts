@@ -1,10 +1,10 @@
 // The output buffer of a trace file: one array, filled from the front and passed on whenever it holds a chunk.
 //
-//   |  written, not passed on yet   |   room   | slack |
+//   |  written, not passed on yet  |   room   | slack |
 //   0                              ^ at       ^ chunkBytes
 //
 // Invariant: after `next()` or `reserve(n)` there is room for `n` plus `slackBytes` bytes, so fixed-size pieces (numbers, tags) are
-// written without a check, and only text, whose size is not known, asks for room. One piece is never split over two chunks unless
+// written without a check, and only text of unknown size asks for room. One piece is never split over two chunks unless
 // it ends before the `next()` call; nothing is allocated while pieces stay below the slack.
 
 import type { WriteBytes } from './trace-sink.ts';

@@ -1,6 +1,6 @@
 // A pull scanner over JSON bytes that arrive in chunks: it turns wanted values into numbers and table indexes and skips the rest.
 //
-//   |  committed  |  the unit being read  |  not scanned yet     |
+//   |  committed  |  the unit being read  |  not scanned yet    |
 //   0             ^ mark                  ^ at                  ^ end            byte 0 is byte `origin` of the file
 //
 // A unit (an event, a metadata member) is read from contiguous bytes. When the bytes end inside it, the scanner throws `moreWanted`, the reader

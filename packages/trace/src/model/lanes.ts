@@ -1,13 +1,13 @@
 // Lanes of one track: lines on which spans nest properly, as every timeline viewer needs them.
 //
 //   track   A ────────────────────────
-//             B ──────      C ────────────────     C outlives A: async work that nobody awaited
+//             B ──────      C ────────────────     C outlives A: async work that was never awaited
 //
 //   lane 0  A ────────────────────────
 //             B ──────
 //   lane 1                  C ────────────────
 //
-// A span goes to the lane whose innermost running span began last among those that contain it: that span is its parent, where it has one.
+// Of the lanes with an innermost running span that contains it, a span takes the one where that span began last: its parent, where it has one.
 // Perfetto drops spans that overlap partly on one line, so nothing else would keep them all. Spans that never end (promises that never settle)
 // would each take a line, and placing a span checks all lines: beyond `lanesPerTrackMax` a span gets no place.
 
@@ -15,7 +15,7 @@ import { collectionsSuffix } from '@ranktrace/protocol';
 import { limits } from './limits.ts';
 import type { TraceLane } from './trace-sink.ts';
 
-/** Whether `lane` is an overflow lane of the track whose own line is `own`; no field says so, but process, kind, tid and name prefix match. */
+/** Whether `lane` is an overflow lane of the track with the own line `own`; no field says so, but process, kind, tid and name prefix match. */
 export const isOverflowOf = (lane: TraceLane, own: TraceLane): boolean =>
   lane.overflow > 0 &&
   own.overflow === 0 &&
@@ -24,7 +24,7 @@ export const isOverflowOf = (lane: TraceLane, own: TraceLane): boolean =>
   own.tid === lane.tid &&
   lane.name.startsWith(`${own.name} (`);
 
-/** Whether `lane` shows the heap collections of the thread whose own line is `own`: they happened inside the spans of `own`. */
+/** Whether `lane` shows the heap collections of the thread with the own line `own`: they happened inside the spans of `own`. */
 export const isCollectionsOf = (lane: TraceLane, own: TraceLane): boolean =>
   lane.kind === 'thread' &&
   own.kind === 'thread' &&
@@ -68,7 +68,7 @@ export class Lanes {
   }
 
   /**
-   * The place of a span that begins at `start` and whose end is not known; `alone`: it may outlive any other, so it must not nest. Undefined:
+   * The place of a span that begins at `start` and has no known end; `alone`: it may outlive any other, so it must not nest. Undefined:
    * there is no place.
    */
   placeOpen(start: number, alone: boolean): LanePlace | undefined {

@@ -2,7 +2,7 @@
 // Masson, Rim and Lee, "DDSketch: a fast and fully-mergeable quantile sketch with relative-error guarantees", VLDB 2019).
 //
 //   value   … -γ²   -γ    -1   0   1    γ    γ²  …         γ = (1 + 1 %) / (1 − 1 %)
-//   bucket  …   -2    -1       0      1    2    …          a bucket's value is off by at most 1 % from any value in it
+//   bucket  …   -2    -1       0      1    2    …          a bucket's value is within 1 % of any value in it
 //
 // Values are ns, so values below 1 count as 0. Up to 2^53 there are 1,838 buckets on each side; a sketch holds the range it has seen.
 

@@ -1,8 +1,8 @@
 // The memory that one command may use to read and analyse all of its files. Readers charge memory before they allocate it;
 // beyond the bound they throw an error before the system kills the process.
 //
-// A file of 3 MB can unfold to gigabytes, and 50 bytes of JSON can become an event of 90: so bytes are counted where they are allocated, and even a
-// small file may take up to `readBytesMin`.
+// A file of 3 MB can unfold to gigabytes, and 50 bytes of JSON can become an event of 90: so bytes are counted where they are allocated, and a
+// small file may take at most `readBytesMin`, whatever it unfolds to.
 //
 // Invariant: the charge is at least what is held: the allocated size of the columns, twice, as their consumer sorts them; for texts and objects,
 // the most that V8 takes for them.

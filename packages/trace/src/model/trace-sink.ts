@@ -19,7 +19,7 @@ export interface TraceHeader {
 export interface ClockConflictAt {
   /** Approximate time, to within 10 s, ns. */
   readonly time: number;
-  /** A cycle of hosts whose messages contradict each other. */
+  /** A cycle of hosts with contradictory messages. */
   readonly hosts: readonly string[];
   /** The most that a message is reversed by, ns. */
   readonly slack: number;
@@ -140,7 +140,7 @@ export interface PrunedPart {
   readonly on: string;
 }
 
-/** The last place that a process reported: also covers steps that it did not record. */
+/** The place that a process last reported; also known for steps that it did not record. */
 export interface ProcessPlace {
   readonly step: number;
   readonly phase: { readonly name: string; readonly since: TraceTime } | undefined;

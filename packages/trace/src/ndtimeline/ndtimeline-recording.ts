@@ -145,7 +145,7 @@ class Meetings {
     this.#workers = workers;
   }
 
-  /** `waited`: begin and end of a wait that was not recorded itself. */
+  /** `waited`: start and end of a wait that was not recorded itself. */
   add(key: string, group: string, { worker, type, from, until }: NdtimelineOp, waited?: readonly [from: number, until: number]): void {
     const [entry, exit] = waited ?? [from, until];
     const op = waited !== undefined ? 'barrier' : (collectiveKind(type) ?? 'all_reduce');

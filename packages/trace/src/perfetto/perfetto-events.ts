@@ -24,7 +24,7 @@ import type { TrackAbout, TrackKey } from './perfetto-tracks.ts';
 export interface PerfettoSkipped {
   /** Packets of other data sources. */
   packets: number;
-  /** Events that lack a needed state, time (below 2^53 ns) or type, ends without a begin, and spans beyond the limit of open ones. */
+  /** Events that lack a needed state, time (below 2^53 ns) or type, ends without a BEGIN, and spans beyond the limit of open ones. */
   events: number;
   /** Spans that end before they begin: passed on with length 0. */
   reversed: number;
@@ -81,7 +81,7 @@ export class PerfettoEvents {
     const packets = this.#packets;
     const sequence = this.#sequences.of(packets);
     if (packets.snapshot.at >= 0) this.#clocks.snapshot(packets.wire, packets.snapshot, sequence.clocks);
-    // Our writer describes a lane at the place where it announces it.
+    // Our writer writes a lane's descriptor when the merge announces the lane.
     if (packets.descriptor.at >= 0 && this.#survey.isOurs) this.#lineOf(this.#survey.tracks.add(packets.wire, packets.descriptor));
     // Read for every packet, as incremental clocks add up.
     const time = packets.hasTime ? this.#time(sequence) : Number.NaN;

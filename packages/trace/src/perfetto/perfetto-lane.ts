@@ -1,7 +1,7 @@
-// One lane of a Perfetto trace: its own packet sequence, whose defaults carry the track, so that events need not.
+// One lane of a Perfetto trace: its own packet sequence with the track among its defaults, so that events need not name it.
 //
 // Strings are interned per sequence (iid 1, 2, …), in a packet before the one that first uses them. At most `internedMax` per trace:
-// a run whose names never repeat then writes them in full instead of filling memory.
+// a run with names that never repeat then writes them in full instead of filling memory.
 
 import type { TraceLane } from '../model/trace-sink.ts';
 import { interned, internedEntry, packet, trace } from './perfetto-fields.ts';

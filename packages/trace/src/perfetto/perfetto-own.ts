@@ -147,7 +147,7 @@ const phasePrefix = 'phaseNs.';
 
 /**
  * Restores the kind of `event`, a span with `given` arguments on a lane of ours: the arguments of its kind become its fields. A span
- * whose own first arguments read exactly like a collective's or a call's becomes one.
+ * with own first arguments that read exactly like a collective's or a call's becomes one.
  */
 export function recogniseKind(event: WritableEvent, given: Arguments): void {
   const keys = [...given.keys()];

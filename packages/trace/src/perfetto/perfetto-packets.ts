@@ -166,7 +166,7 @@ export class PerfettoPackets {
     }
   }
 
-  /** Ensures that `count` bytes are available from `#at` on, if the file has so many. */
+  /** Ensures that `count` bytes are available from `#at` on, or all that the file has left. */
   #have(count: number): void {
     if (this.#bytes.length - this.#at >= count) return;
     const kept = this.#bytes.subarray(this.#at);

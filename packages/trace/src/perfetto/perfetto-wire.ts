@@ -117,7 +117,7 @@ export class Wire {
     else throw this.broken(`a field has the wire type ${type}`);
   }
 
-  /** Continues in `bytes`, whose first byte is number `origin` of the file. */
+  /** Continues in `bytes`, which begins at byte `origin` of the file. */
   turnTo(bytes: Uint8Array, at: number, end: number, origin: number): void {
     if (bytes !== this.bytes) this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     this.bytes = bytes;

@@ -8,11 +8,11 @@
 //
 // Perfetto's times are unsigned (ns, BOOTTIME), TraceTime may begin below 0 (a host that started before the reference, or one placed by its
 // wall clock alone). So `timestamp = TraceTime + perfettoOrigin`; the clock snapshot pairs perfettoOrigin with the run's unix epoch, so
-// wall-clock times are right. An event more than perfettoOrigin before the epoch, or whose time is no number, is left out and counted in
-// `totals` as `outOfRange`.
+// wall-clock times are right. An event more than perfettoOrigin before the epoch, or with a time that is no number, is left out and counted
+// in `totals` as `outOfRange`.
 //
 // Order that readers need: on one lane, a span comes before those inside it, and a `close` before a span that starts at its end.
-// Field numbers: perfetto-fields.ts. Invariant: nothing is allocated per event whose strings are known and that has no arguments.
+// Field numbers: perfetto-fields.ts. Invariant: an event with known strings and without arguments allocates nothing.
 
 import { type ArgumentVisitor, hasArguments, visitArguments } from '../model/event-arguments.ts';
 import type {
@@ -103,7 +103,7 @@ class PerfettoWriter implements TraceSink {
     this.#out.flush();
   }
 
-  /** Writes the begin of a span, or an instant. */
+  /** Writes the BEGIN of a span, or an instant. */
   #writeEvent(lane: PerfettoLane, time: number, type: number, event: TraceEvent): void {
     // Every step has its own name, `ProfilerStep#N`: not worth interning.
     const nameIid = event.kind === 'step' ? 0 : lane.intern('names', event.name);
@@ -142,7 +142,7 @@ class PerfettoWriter implements TraceSink {
     out.close(whole);
   }
 
-  /** Writes the end of a span announced as open, with the facts known by now; readers merge both sets of arguments. */
+  /** Writes the END of a span announced as open, with the facts known by now; readers merge both sets of arguments. */
   #writeClose(lane: PerfettoLane, time: number, event: TraceEvent): void {
     if (!hasArguments(event)) {
       this.#writeEnd(lane, time);
@@ -250,7 +250,7 @@ class PerfettoWriter implements TraceSink {
     if (lane.kind === 'thread' && lane.overflow === 0) {
       const thread = out.open(field.track.thread);
       out.uint(field.thread.pid, lane.process.index);
-      // Perfetto identifies threads by tid alone, and takes one whose tid is a pid for that process's main thread: so tids start above all pids.
+      // Perfetto identifies threads by tid alone, and takes a tid that equals a pid for that process's main thread: so tids start above all pids.
       out.uint(field.thread.tid, this.#header.processes.length + lane.index);
       out.uint(field.thread.legacySortIndex, rank);
       out.string(field.thread.name, laneName(lane));

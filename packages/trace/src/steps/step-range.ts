@@ -1,6 +1,6 @@
-// A stretch of a run: its steps from one number to another, and the events of each rank meanwhile.
+// A stretch of a run: its steps from one number to another, and the events of each rank during them.
 //
-//   first pass    StepTimesSink     begin and end of these steps on each rank
+//   first pass    StepTimesSink     start and end of these steps on each rank
 //   second pass   StepRangeSink     passes on the events that began in between
 //
 // Two passes, because a step event comes at the step's end, after all events inside it.
@@ -11,7 +11,7 @@ import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } fro
 export class StepTimesSink implements TraceSink {
   readonly #first: number;
   readonly #last: number;
-  /** By process index: begin and end of its steps in the range, ns of the trace. */
+  /** By process index: start and end of its steps in the range, ns of the trace. */
   readonly times = new Map<number, { readonly from: number; readonly until: number }>();
   /** The first and the last step of the whole run; undefined when it has none. */
   steps: { readonly first: number; readonly last: number } | undefined;

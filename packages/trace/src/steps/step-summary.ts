@@ -32,7 +32,7 @@ export interface RunSummary {
   /** In order of step number. */
   readonly steps: readonly StepSummary[];
   readonly stepCount: number;
-  /** Median of the longest rank per step, ns; undefined without steps. */
+  /** Median over the steps of each step's longest rank, ns; undefined without steps. */
   readonly median: Nanos | undefined;
   readonly p95: Nanos | undefined;
   readonly ranks: readonly RankSummary[];

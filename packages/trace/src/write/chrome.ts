@@ -2,7 +2,7 @@
 // https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
 //
 //   {"traceEvents":[                          exactly these bytes first: Perfetto's reader finds no events after any other key
-//   {"traceEvents":[                          exactly these bytes first: Perfetto's reader finds no events after any other key
+//   {"ph":"M",…},                             names and order of processes (pid = TraceProcess.index) and lanes (tid = TraceLane.index)
 //   {"ph":"X","pid":1,"tid":2,"ts":0.125,"dur":1.500,"name":"forward"},
 //   …
 //   ],"otherData":{…}}                        the run and its totals
@@ -13,7 +13,7 @@
 // There is no `displayTimeUnit`: ms is its default, and Perfetto (v20) would take it for the unit of `ts`, making everything 1000 × too long.
 // TraceTime may begin below 0, and so may `ts`: chrome://tracing shows that, Perfetto (v20) drops the sign within the first µs.
 // JSON cannot hold counter values that are no finite number: they are left out and counted as `countersNotFinite`;
-// events whose time is no number are counted as `outOfRange`.
+// events with a time that is no number are counted as `outOfRange`.
 
 import { type ArgumentVisitor, hasArguments, visitArguments } from '../model/event-arguments.ts';
 import { JsonBuffer, wellFormedJson } from '../model/json-buffer.ts';

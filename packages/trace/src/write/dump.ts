@@ -5,7 +5,7 @@
 //   lane 1  rank 0  main  thread  tid 77
 //         12.345678 ms  rank 0  main  SPAN forward  1.234000 ms  [cpu]  {batch=32}  flow 0x1f
 //         12.500000 ms  rank 0  main  OPEN backward
-//         13.000000 ms  rank 0  main  CLOSE backward  0.500000 ms           at its end; the length implies its begin
+//         13.000000 ms  rank 0  main  CLOSE backward  0.500000 ms           at its end; the length implies its start
 //         13.000000 ms  rank 0  main  INSTANT checkpoint
 //         13.000000 ms  rank 0  memory  COUNTER memory  42 MB
 //   totals  rank 0  batches 3  missing 0  late 0  ended yes  dropped events 0, …  counts span 4, …
