@@ -180,7 +180,6 @@ export class JsonScanner {
     return JSON.parse(`"${decodeUtf8(this.bytes, this.from, this.to)}"`) as string;
   }
 
-  /** Reads a number. */
   number(): number {
     this.peek();
     const { bytes } = this;
