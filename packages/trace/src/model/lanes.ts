@@ -7,7 +7,7 @@
 //             B ──────
 //   lane 1                  C ────────────────
 //
-// Of the lanes with an innermost running span that contains it, a span takes the one where that span began last: its parent, where it has one.
+// A span goes to the lane where the innermost running span contains it and began last: that span is its parent, where it has one.
 // Perfetto drops spans that overlap partly on one line, so nothing else would keep them all. Spans that never end (promises that never settle)
 // would each take a line, and placing a span checks all lines: beyond `lanesPerTrackMax` a span gets no place.
 
