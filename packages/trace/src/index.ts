@@ -1,4 +1,4 @@
-// The pure heart: no clock, disk, socket or DOM. Here is what merges, analyses and writes; formats and other subjects have entries of their own.
+// The pure heart: no clock, disk, socket or DOM. The root exports merge, analyses and writers; formats and other subjects have their own entries.
 
 export { ClockCoupling } from './align/clock-coupling.ts';
 export type { RankClock } from './align/clock-model.ts';

@@ -6,14 +6,14 @@ import { axis } from './solve-constraints.ts';
 
 const second = 1e9;
 
-/** Hosts whose pings leave ± `open` ns. */
+/** Hosts with limits of ± `open` ns by their pings. */
 const hostsOf = (count: number, open = 200e3, reference = axis): CoupledHosts => ({
   count,
   reference,
   limits: () => ({ lower: -open, upper: open }),
 });
 
-/** A collective each 100 ms of [0, seconds): every host enters within a ms and leaves at once, seen by clocks that are `shifts` ns ahead. */
+/** A collective each 100 ms of [0, seconds): every host enters within a ms and leaves at once; clocks are `shifts` ns ahead. */
 function addCollectives(
   coupling: ClockCoupling,
   group: string,
@@ -88,7 +88,7 @@ describe('exits of collectives', () => {
   });
 });
 
-/** Messages between clocks whose true shifts are within what pings leave open. */
+/** Messages between clocks with true shifts within the limits by pings. */
 const clusters = fc.record({
   shifts: fc.array(fc.integer({ min: -150_000, max: 150_000 }), { minLength: 4, maxLength: 4 }),
   messages: fc.array(

@@ -1,15 +1,15 @@
-// Tier 2: what ranks did together corrects their clocks. Fed in order of time with collectives and messages on the axis of tier 1, it gives each
+// Tier 2: collectives and messages between ranks correct their clocks. Fed in order of time, on the axis of tier 1, it gives each
 // host a correction per knot of a common grid, linear in between.
 //
-//   exit equality   the ranks of an all-reduce leave it together: what a host leaves later than the middle, as the median of a knot, is
-//                   its clock's, and no ping can see it (a way that is longer there than back)
-//   causality       nobody leaves before the last has entered, no message arrives before it was sent: correction[to] − correction[from]
-//                   ≥ what is missing, at both knots around it, so that it holds between them, too
-//   proof           what pings allow; the reference's own clock stays as it is
+//   exit equality   the ranks of an all-reduce leave it together: if a host leaves later than the middle (median over a knot), its
+//                   clock is off by that; pings cannot see it (a path that is longer there than back)
+//   causality       no rank leaves before the last has entered, no message arrives before it was sent: correction[to] − correction[from]
+//                   ≥ the missing time, at both knots around it, so that it holds between them, too
+//   proof           the limits by pings; the reference's own clock stays as it is
 //
 // Invariant: a knot is solved once, when the stream has passed the next one, and depends on nothing later.
-// Invariant: memory holds the corrections, and for the two or three knots that are open `devsMax` exits per host and group and one
-// constraint per pair of hosts that came near to being violated.
+// Invariant: memory holds the corrections and, for the two or three open knots, `devsMax` exits per host and group and one
+// constraint per pair of hosts that came close to violating it.
 
 import { nanosPerSecond } from '@ranktrace/protocol';
 import { limits } from '../model/limits.ts';
@@ -21,7 +21,7 @@ import { axis, type Solution, solveConstraints } from './solve-constraints.ts';
 
 export interface CoupledHosts {
   readonly count: number;
-  /** The host whose clock is the axis; `axis` when it has no ranks. */
+  /** The host with the clock that is the axis; `axis` when it has no ranks. */
   readonly reference: number;
   /** Corrections that the proof allows a host at a time of the axis, ns. */
   limits(host: number, time: number): OffsetLimits;
@@ -29,34 +29,34 @@ export interface CoupledHosts {
   readonly steps?: (host: number) => readonly { readonly time: number; readonly jump: number }[];
 }
 
-/** Clocks whose messages contradict each other. */
+/** Clocks with contradictory messages. */
 export interface ClockConflict {
   /** ns on the axis: the knot. */
   readonly time: number;
   /** Hosts of the cycle. */
   readonly hosts: readonly number[];
-  /** By how much messages stay reversed there at most, ns. */
+  /** The most by which messages stay reversed there, ns. */
   readonly slack: number;
-  /** Whether it is because a clock stepped there, and nobody knows when exactly. */
+  /** Whether the cause is a clock step at a time not known exactly. */
   readonly isAtStep: boolean;
 }
 
-/** Distance of knots, ns. */
+/** Distance between knots, ns. */
 const knotNs = 10 * nanosPerSecond;
-/** Stretch of the axis, ns, for which a host's reach is read once. */
+/** A host's reach is read once per this stretch of the axis, ns. */
 const reachNs = nanosPerSecond / 2;
-/** Every constraint is to hold by this, ns: more than roundings and the two ends of a message between knots can take. */
+/** Safety margin of every constraint, ns: more than rounding and the two ends of a message between knots can take. */
 const marginNs = 200;
 /**
- * Where a clock stepped is known to within the windows by which it was found. What touches it there counts as long as it moves no clock by
- * more than this, ns: else it was on the other side.
+ * The time of a clock step is known to within the windows that found it. Evidence this near to a step counts only if it moves no clock by
+ * more than `atStepMax` ns: otherwise it was on the other side.
  */
 const stepReachNs = 4 * nanosPerSecond;
 const atStepMax = 15_000;
-/** Exits of a host in a group about a knot: at least so many give a median; of more, every second, fourth … is taken. */
+/** Exits of a host in a group near a knot: the fewest that give a median; above the most, every second, fourth … is kept. */
 const devsMin = 5;
 const devsMax = 256;
-/** A median is off by its values' scatter ÷ √values, about; it is trusted to within so many times that. */
+/** A median is off by about its values' scatter ÷ √values; it is trusted to within this many times that. */
 const errorsMin = 6;
 const groupsMax = 64;
 const rounds = 60;
@@ -68,14 +68,14 @@ export class ClockCoupling {
   readonly #indexes: number[] = [];
   readonly #solved: Float32Array[] = [];
   #exitStart: Float64Array;
-  /** By host: the stretch for which its reach is known, and the reach. */
+  /** By host: the stretch for which its reach was read, and the reach. */
   readonly #reachPlace: Float64Array;
   readonly #reachOf: Float64Array;
-  /** Where clocks contradict each other, in order of time. */
+  /** Contradictions between clocks, in order of time. */
   readonly conflicts: ClockConflict[] = [];
-  /** Messages, and pairs of a collective's hosts, that cannot be what they seem, for pings prove otherwise: not used. */
+  /** Messages, and pairs of a collective's hosts, that pings prove wrong: not used. */
   refuted = 0;
-  /** Those that came when their knots had been solved: not used. */
+  /** Evidence that came after its knots had been solved: not used. */
   late = 0;
 
   constructor(hosts: CoupledHosts) {
@@ -85,7 +85,7 @@ export class ClockCoupling {
     this.#reachOf = new Float64Array(hosts.count);
   }
 
-  /** The same hosts, with what is known of them now. */
+  /** Replaces the hosts by the same ones with newer knowledge. */
   replaceHosts(hosts: CoupledHosts): void {
     this.#hosts = hosts;
     this.#reachPlace.fill(Number.NaN);
@@ -100,13 +100,13 @@ export class ClockCoupling {
     if (missing + reach < 0) return;
     const [begin, end] = [Math.min(sent, received), Math.max(sent, received)];
     const isAtStep = this.#isAtStep(from, begin) || this.#isAtStep(to, begin);
-    // Where a clock stepped, its events may be shown on the wrong side: that is told, however far.
+    // Near a clock step, events may be shown on the wrong side: the conflict is recorded, however far they are off.
     if (missing > reach && !isAtStep) this.refuted++;
     else for (const needed of this.#neededAt(begin, end, isAtStep)) needed.raise(from, to, missing);
   }
 
   /**
-   * One collective that nobody leaves before all have entered, so that its ranks leave it together (`isBarrierLike`): per host the latest
+   * One collective that no rank leaves before all have entered, so that its ranks leave it together (`isBarrierLike`): per host the latest
    * entry and the earliest exit of its ranks, ns on the axis.
    */
   collective(group: string, hosts: readonly number[], entries: readonly number[], exits: readonly number[]): void {
@@ -133,12 +133,12 @@ export class ClockCoupling {
     }
   }
 
-  /** Solves what is left. Nothing may follow. */
+  /** Solves the open knots. No evidence may follow. */
   end(): void {
     for (const knot of [...this.#open.keys()].sort((a, b) => a - b)) this.#solve(knot);
   }
 
-  /** Axis times of the knots that are solved. */
+  /** Axis times of the solved knots. */
   get knots(): Float64Array {
     return Float64Array.from(this.#indexes, (index) => index * knotNs);
   }
@@ -163,11 +163,11 @@ export class ClockCoupling {
   }
 
   #isAtStep(host: number, time: number): boolean {
-    // A clock that was set back showed as much of its time twice: half of that is shown on either side of where it is cut, as far off again.
+    // A clock that was set back showed some times twice: half of that stretch is shown on either side of the cut, off by as much again.
     return this.#hosts.steps?.(host).some((step) => Math.abs(step.time - time) <= stepReachNs + 1.5 * Math.abs(step.jump)) ?? false;
   }
 
-  /** How far a correction may go, ns: the limits change slowly, and are read once in so long. */
+  /** How far a correction may go, ns: the limits change slowly, so they are read once per `reachNs`. */
   #reach(host: number, time: number): number {
     if (host === this.#hosts.reference) return 0;
     const place = Math.floor(time / reachNs);
@@ -183,7 +183,7 @@ export class ClockCoupling {
     return Math.max(-lower, upper, 0);
   }
 
-  /** Whether there is no room for more knots: the last one then holds for the rest. */
+  /** Whether there is no room for more knots: then the last one holds for the rest. */
   get #isFull(): boolean {
     return this.#indexes.length * this.#hosts.count >= limits.clockCorrectionsMax;
   }
@@ -203,11 +203,11 @@ export class ClockCoupling {
     return knot;
   }
 
-  /** Where what happened in [begin, end] counts: the knots around it, which are mostly two. */
+  /** The maxima of the knots around [begin, end], mostly two, to which an event in it counts. */
   #neededAt(begin: number, end: number, isAtStep: boolean): PairMaxima[] {
     const found: PairMaxima[] = [];
     const last = Math.floor(end / knotNs) + 1;
-    // A call that takes minutes says nothing tight.
+    // A call that takes minutes gives no tight constraint.
     for (let index = Math.max(Math.floor(begin / knotNs), last - 3); index <= last; index++) {
       if (this.#isSolved(index)) {
         this.late++;
@@ -243,7 +243,7 @@ export class ClockCoupling {
     }
   }
 
-  /** Solves the knots that nothing at or after `time` can touch: collectives and messages come in order of time, to within half a knot. */
+  /** Solves the knots that nothing at or after `time` can affect: collectives and messages come in order of time, to within half a knot. */
   #advance(time: number): void {
     const until = Math.floor(time / knotNs) - 2;
     for (const knot of this.#open.keys()) if (knot < until) this.#solveUpTo(until);
@@ -270,7 +270,7 @@ export class ClockCoupling {
     this.#keep(index, corrections);
   }
 
-  /** What stays reversed at a step, because nobody knows on which side it was. */
+  /** Records the conflict at a step: messages that stay reversed because the step's exact time is unknown. */
   #tellStep(time: number, leastAtSteps: PairMaxima, corrections: Float64Array): void {
     let [slack, hosts] = [0, [] as number[]];
     leastAtSteps.each((from, to, missing) => {
@@ -316,7 +316,7 @@ export class ClockCoupling {
 
   #keep(index: number, corrections: Float64Array): void {
     const last = this.#indexes.at(-1);
-    // Knots without evidence go on as the one before.
+    // Knots without evidence repeat the one before.
     if (last !== undefined && index > last + 1) {
       this.#indexes.push(index - 1);
       this.#solved.push((this.#solved.at(-1) as Float32Array).slice());
@@ -326,8 +326,8 @@ export class ClockCoupling {
   }
 
   /**
-   * What each host's exits say its correction is. One group: what its hosts are away from their mean. Several that share hosts: least squares,
-   * each group with a mean of its own, the hosts' mean staying as it is (what pings say on average).
+   * Each host's correction by its exits. One group: a host's distance to the mean of its hosts. Several groups that share hosts: least squares,
+   * each group with its own mean, while the mean of all hosts stays as it is (the average that pings give).
    */
   #fitExits(groups: ReadonlyMap<string, ReadonlyMap<number, Deviations>>, time: number): Map<number, number> {
     const rows: { readonly group: number; readonly host: number; readonly deviation: number; readonly weight: number }[] = [];
@@ -345,7 +345,7 @@ export class ClockCoupling {
     return leastSquares(rows, group, this.#hosts.reference);
   }
 
-  /** Half of what a host's proof leaves open: exits whose median may be off by more say less than it. */
+  /** Half of the range that a host's proof allows: exits add nothing to it if their median may be off by more. */
   #openness(host: number, time: number): number {
     if (host === this.#hosts.reference) return Number.POSITIVE_INFINITY;
     const { lower, upper } = this.#hosts.limits(host, time);
@@ -354,9 +354,9 @@ export class ClockCoupling {
 }
 
 interface Knot {
-  /** From one host to another: the largest correction[to] − correction[from] that is needed. */
+  /** From one host to another: the largest needed correction[to] − correction[from]. */
   readonly least: PairMaxima;
-  /** The same by what touches a clock about where it stepped. */
+  /** The same, by evidence near a step of a clock. */
   readonly leastAtSteps: PairMaxima;
   /** By group and host. */
   readonly exits: Map<string, Map<number, Deviations>>;
@@ -376,7 +376,7 @@ class Deviations {
     this.#stride *= 2;
   }
 
-  /** The median, and how far it may be off: the fewer they are, and the more they scatter. */
+  /** The median, and how far it may be off: more, the fewer the values and the larger their scatter. */
   median(): { median: number; error: number } | undefined {
     const { length } = this.#values;
     if (length < devsMin) return undefined;

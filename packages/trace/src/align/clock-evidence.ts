@@ -1,4 +1,4 @@
-// What ranks say about clocks: the input of alignment. All of it comes from outside, so all of it may be wrong.
+// Evidence of ranks about clocks: the input of alignment. It is untrusted, so any of it may be wrong.
 
 /** One ping, in ns: on the rank's clock (RankTime) and on the remote host's monotonic clock (absolute, as a bigint epoch plus ns). */
 export interface ClockSample {
@@ -16,21 +16,21 @@ export interface Interval {
   readonly end: number;
 }
 
-/** What a rank did together with others, by keys that all of them know: evidence where there are no pings. */
+/** Events that a rank shares with others, by keys known to all of them: evidence where there are no pings. */
 export interface SharedEvents {
   /** Collectives that no rank leaves before all have entered, so that their ranks leave together. */
   readonly collectives: ReadonlyMap<string, Interval>;
-  /** Remote calls by the client's span id, as the client saw them and as the server did. */
+  /** Remote calls by the client's span id, as the client and as the server recorded them. */
   readonly clients: ReadonlyMap<string, Interval>;
   readonly servers: ReadonlyMap<string, Interval>;
-  /** Sends, by what names them to both sides: when the data went off, and when it was there. */
+  /** Sends, by a name known to both sides: when the data left, and when it arrived. */
   readonly sends: ReadonlyMap<string, number>;
   readonly receives: ReadonlyMap<string, number>;
-  /** Starts of steps, by number: they are about the same for all ranks, and prove nothing. */
+  /** Starts of steps, by number: roughly equal for all ranks, and no proof. */
   readonly steps: ReadonlyMap<number, number>;
 }
 
-/** What one rank's life says about clocks. */
+/** Evidence of one rank's life about clocks. */
 export interface ClockEvidence {
   readonly rank: number;
   readonly host: string;

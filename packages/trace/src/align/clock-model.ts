@@ -2,7 +2,7 @@
 //
 //   trace = host + offset(host),   offset linear between knots, constant before the first and after the last
 //
-// One host = one clock: every rank of a host goes through the same model, so times within a host keep their order, and their distances to
+// One host = one clock: all ranks of a host use the same model, so times within a host keep their order, and their distances to
 // within the drift between two knots.
 // Invariant: offsets and the knots' times are whole ns and no offset falls faster than time passes, so no two times change places.
 
@@ -17,20 +17,20 @@ export interface ClockKnots {
   readonly offset: Float64Array;
 }
 
-/** ns of the axis about an edge in which its times may be far apart on the host's clock. */
+/** ns of the axis around an edge in which host times may be far apart. */
 const edgeNs = 1e6;
 
-/** What is known about the error of a model. */
+/** Proven limits of a model's error. */
 export interface ClockProof {
   readonly limits: HostLimits;
-  /** Host times between which the bound is to hold. */
+  /** Host times between which the bound must hold. */
   readonly from: number;
   readonly until: number;
   /** ± of the clock that the limits are relative to, ns. Default 0. */
   readonly referenceBound?: number;
-  /** Host times at which the clock stepped, and ns by which it was set ahead, or back. */
+  /** Host times at which the clock stepped, and ns by which it was set ahead (below 0: back). */
   readonly steps?: readonly { readonly at: number; readonly jump: number }[];
-  /** ρ that the limits reckon with, ns per ns; absent: the usual one. */
+  /** Drift ρ that the limits assume, ns per ns; absent: the usual one. */
   readonly drift?: number;
   /** Stretches of the axis in which events are shifted, see `Alignment`. */
   readonly shifted?: readonly { readonly from: number; readonly until: number; readonly most: number }[];
@@ -52,12 +52,12 @@ export class ClockModel {
     return new ClockModel(method, { at: Float64Array.of(0), offset: Float64Array.of(offset) }, bound);
   }
 
-  /** A clock whose error is known at every time. */
+  /** A clock with a bounded error at every time. */
   static proven(method: Alignment['method'], knots: ClockKnots, proof: ClockProof): ClockModel {
     const { limits, from, until, referenceBound = 0, steps = [], drift = driftUsual, shifted = [] } = proof;
     const bare = new ClockModel(method, knots, undefined);
     const worst = nanos(limits.worst(from, until, knots.at, (time) => bare.offsetAt(time)) + referenceBound);
-    // Where a clock was set ahead, many of its times are about one of the axis: those at the edges are the furthest off.
+    // Where a clock was set ahead, many of its times map near one axis time: those at the edges are the furthest off.
     const edges = limits.edges.map((own) => ({ own, time: bare.toTrace(own) }));
     const boundAt = (time: TraceTime): Nanos => {
       let distance = 0;
@@ -93,7 +93,7 @@ export class ClockModel {
     return traceTime(Math.round(time + this.offsetAt(time)));
   }
 
-  /** The host's clock at a time of the trace, ns: the inverse of `toTrace`, to within the rounding where the offset is smooth. */
+  /** The host's clock at a time of the trace, ns: the inverse of `toTrace`, to within rounding where the offset is smooth. */
   toHost(time: number): number {
     const { at, offset } = this.knots;
     let [low, high] = [0, at.length - 1];
@@ -109,19 +109,19 @@ export class ClockModel {
     return span === 0 ? left : left + ((time - left - before) / span) * (right - left);
   }
 
-  /** The same clock read by a rank whose RankTime 0 is `epoch` ns on the host's clock. */
+  /** The same clock read by a rank with RankTime 0 at `epoch` ns on the host's clock. */
   forRank(epoch: number): RankClock {
     const exact = this.knots.at.length === 1 ? epoch + (this.knots.offset[0] as number) : undefined;
     return { exact, toTrace: (time) => (exact === undefined ? this.toTrace(time + epoch) : traceTime(time + exact)) };
   }
 
-  /** What to add to `time` on the host's clock, ns. */
+  /** The offset to add to `time` on the host's clock, ns. */
   offsetAt(time: number): number {
     const { at, offset } = this.knots;
     const last = at.length - 1;
     if (time <= (at[0] as number)) return offset[0] as number;
     if (time >= (at[last] as number)) return offset[last] as number;
-    // Times come nearly in order: the segment of the last call is right or its neighbour is.
+    // Times come nearly in order: the right segment is that of the last call or its neighbour.
     let segment = this.#segment;
     while (time < (at[segment] as number)) segment--;
     while (time >= (at[segment + 1] as number)) segment++;
@@ -133,7 +133,7 @@ export class ClockModel {
 }
 
 export interface RankClock {
-  /** ns to add to a RankTime, when that is all there is to it. */
+  /** ns to add to a RankTime, when the mapping is constant. */
   readonly exact: number | undefined;
   toTrace(time: RankTime | number): TraceTime;
 }

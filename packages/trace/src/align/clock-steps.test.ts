@@ -5,7 +5,7 @@ import type { HostPing } from './host-pings.ts';
 
 const second = 1e9;
 
-/** ns that ways take longer in a stretch of host time (s), as on a host that is starved of CPU: its ranks send late, or hear late, or both. */
+/** Extra delay in a stretch of host time (s), ns, as on a host that is starved of CPU: its ranks send late, or receive late, or both. */
 interface Starved {
   readonly from: number;
   readonly until: number;

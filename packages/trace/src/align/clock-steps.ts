@@ -1,17 +1,17 @@
-// Where a host's clock stepped (a migrated virtual machine, a clock that was set): found in its pings, so that each side gets a model of its own.
+// Steps of a host's clock (a migrated virtual machine, a clock that was set), found in its pings, so that each side gets its own model.
 //
 //                        ┌ ─ ─ ─ the next 4
-//   23 windows of 2 s    │  ·  ·   residuals over max(8 × MAD, 15 µs), all of one sign: a step lies in between
+//   23 windows of 2 s    │  ·  ·   residuals over max(8 deviations, 15 µs), all of one sign: a step lies in between
 //   ·  ·  · ·  ·  ·  ·   │ ·  ·
 //   ───────── line ──────┴───────
 //
-// With less history (six windows at least) the line is known less well, and the limit grows by that. A window whose shortest way took longer than
-// the shortest of any four in a row so far says less: on a host that is starved of CPU, ranks hear answers late, and the middle of a ping is off by up to half of that.
-// Residuals that longer ways explain are no step; the bound covers them. Nor are those that grow from window to window: a clock that is slewed.
-// A step that is larger than all ways is proven: a ping contradicts all before it, at any believable drift. One or two that those after them contradict
-// in turn, and not those before, are strays: no clock steps there and back at once. What they say the bound covers where they are.
+// With less history (at least six windows) the line is less certain, and the limit grows by that. A window counts less if its shortest round trip
+// exceeds the shortest of any four in a row so far: on a host starved of CPU, ranks receive answers late, and the middle of a ping is off by up to
+// half of that. Residuals that longer trips explain are no step; the bound covers them. Nor are residuals that grow from window to window: a slewed
+// clock. A step larger than all round trips is proven: a ping contradicts all before it, at any believable drift. One or two pings that contradict
+// those before them, and that those after contradict in turn, are strays: no clock steps there and back at once. The bound covers them there.
 //
-// Invariant: at most `breaksMax` steps and strays; a clock that seems to have more does something else, and its bound says so.
+// Invariant: at most `breaksMax` steps and strays; a clock that seems to have more is not stepping, and its bound shows it.
 
 import { nanosPerSecond } from '@ranktrace/protocol';
 import { median } from '../model/robust.ts';
@@ -20,35 +20,35 @@ import { driftMax } from './offset-envelope.ts';
 import { type WindowOffset, windowOffsets } from './offset-windows.ts';
 
 const windowLength = 2 * nanosPerSecond;
-/** Best pings of a window whose mean is taken. */
+/** Best pings of a window that are averaged. */
 const bestPings = 2;
-/** Windows of the line, windows between (the step may lie inside of them), and windows after. */
+/** Windows of the line, windows between (the step may lie inside them), and windows after. */
 const before = 23;
 const beforeMin = 6;
 const between = 2;
 const after = 4;
-/** A step is this many times what the line leaves over, and at least this many ns. */
+/** A step is at least this many times the residual deviation, and at least this many ns. */
 const madFactor = 8;
 const stepMin = 15_000;
-/** Residuals grow or shrink by less than this part of a step from the first window after it to the last. */
+/** From the first window after a step to the last, residuals change by less than this part of the step. */
 const growthMax = 0.25;
-/** MAD of a normal distribution is this part of its deviation. */
+/** The MAD of a normal distribution times this is its standard deviation. */
 const madOfDeviation = 1.4826;
 const deviationMin = 2000;
 const openParts = 4;
-/** ns that a proof must be passed by: readings are exact to less. */
+/** A proof must be exceeded by this many ns: readings are exact to less. */
 const proofSlack = 2000;
 const breaksMax = 64;
 
-/** Pings, by their index, at which a clock's course breaks off. */
+/** Indexes of the pings at which a clock's course breaks off. */
 export interface ClockBreaks {
   /** The first ping after each step, in order. */
   readonly steps: readonly number[];
-  /** Those that contradict the ones before them as well as those after them. */
+  /** Pings that contradict those before them as well as those after them. */
   readonly strays: readonly number[];
 }
 
-/** Where the clock of `pings`, in the order in which they were made, stepped. */
+/** The breaks of the clock of `pings`, which are in the order in which they were made. */
 export function clockBreaks(pings: readonly HostPing[]): ClockBreaks {
   const [steps, strays] = [new Set<HostPing>(), new Set<HostPing>()];
   let rest = pings;
@@ -60,14 +60,14 @@ export function clockBreaks(pings: readonly HostPing[]): ClockBreaks {
       rest = rest.filter((ping) => !strays.has(ping));
       continue;
     }
-    // Pings after a proof may be of another time of the clock.
+    // Pings after a proof may belong to another side of a step.
     const known = rest.slice(0, proof?.at).sort(inOrder);
     const likely = likelyStep(known);
     const at = likely === undefined ? proof && provenStep(rest, proof.at) : rest.indexOf(known[likely] as HostPing);
     if (at === undefined) break;
     const { first, straddling } = besideStep(rest, at);
     for (const ping of straddling) strays.add(ping);
-    // One or two at the very beginning, or between two steps.
+    // One or two pings at the very beginning, or between two steps, are strays.
     const isStray = first - straddling.length <= straysMax;
     if (isStray) for (const ping of rest.slice(0, first)) strays.add(ping);
     if (!isStray || steps.delete(rest[0] as HostPing)) steps.add(rest[first] as HostPing);
@@ -77,13 +77,13 @@ export function clockBreaks(pings: readonly HostPing[]): ClockBreaks {
   return { steps: indexesOf(steps), strays: indexesOf(strays) };
 }
 
-/** Limits at host time `at` that pings prove so far; they weaken by the largest drift that is believed. */
+/** Limits at host time `at` that pings prove so far; they weaken by the largest believable drift. */
 class Proven {
   #at = Number.NaN;
   #upper = Number.POSITIVE_INFINITY;
   #lower = Number.NEGATIVE_INFINITY;
 
-  /** Whether no clock can fulfil a ping and those that were taken. */
+  /** Whether no clock can satisfy both this ping and those taken. */
   refutes({ upperAt, upper, lowerAt, lower }: HostPing): boolean {
     if (Number.isNaN(this.#at)) return false;
     const grown = (time: number): number => driftMax * Math.abs(time - this.#at) + proofSlack;
@@ -99,7 +99,7 @@ class Proven {
   }
 }
 
-/** The first of `pings` that agree with each other. */
+/** The leading `pings` that agree with each other. */
 function agreeing(pings: readonly HostPing[]): readonly HostPing[] {
   const proven = new Proven();
   const other = pings.findIndex((ping) => {
@@ -110,19 +110,19 @@ function agreeing(pings: readonly HostPing[]): readonly HostPing[] {
   return pings.slice(0, other < 0 ? pings.length : other);
 }
 
-/** Limits next to the first of `pings`, by those of the first that agree with each other. */
+/** Limits next to the first of `pings`, by the leading ones that agree with each other. */
 function provenBeside(pings: readonly HostPing[]): Proven {
   const proven = new Proven();
   for (const ping of agreeing(pings).toReversed()) proven.take(ping);
   return proven;
 }
 
-/** Pings in a row that may be strays: a step lasts longer. */
+/** Most pings in a row that may be strays: a step lasts longer. */
 const straysMax = 2;
-/** Pings after a refuted one that are asked whether it is a stray. */
+/** Pings after a refuted one that are checked to decide whether it is a stray. */
 const lookMax = 32;
 
-/** The first ping that those before it refute, with what are strays from there on: none where the clock stepped. */
+/** The first ping that those before it refute, and the strays from there on: none where the clock stepped. */
 function firstRefuted(pings: readonly HostPing[]): { readonly at: number; readonly strays: readonly HostPing[] } | undefined {
   const proven = new Proven();
   for (const [at, ping] of pings.entries()) {
@@ -139,28 +139,28 @@ function straysFrom(pings: readonly HostPing[], at: number, proven: Proven): rea
       if (provenBeside(refuted.toReversed()).refutes(next)) return refuted;
     } else if (refuted.push(next) > straysMax) return [];
   }
-  // At the end nobody can tell.
+  // At the end of the pings a step and a stray look alike.
   return at + lookMax >= pings.length ? refuted : [];
 }
 
-/** Pings on either side of a proof that tell where the step was, and how large. */
+/** Pings on either side of a proof that locate and measure the step. */
 const beside = 24;
 
-/** The first ping after the step that `proof` (an index) proves: that one comes somewhat later. */
+/** The first ping after the step that the ping at index `proof` proves: the step is at it or somewhat earlier. */
 function provenStep(pings: readonly HostPing[], proof: number): number {
-  // The clock may have stepped again soon: those count that agree with the proof. What they refute was before the step.
+  // The clock may have stepped again soon, so only pings that agree with the proof count. Pings that they refute were before the step.
   const later = agreeing(pings.slice(proof, proof + beside));
   const after = provenBeside(later);
   const begin = Math.max(0, proof - beside);
   const from = begin + pings.slice(begin, proof).findLastIndex((ping) => after.refutes(ping)) + 1;
   const middleOf = (some: readonly HostPing[]): number => median(some.map(({ upper, lower }) => (upper + lower) / 2));
-  // Nearer to the proof some may be of the other side already.
+  // Nearer to the proof some pings may already be on the other side.
   const earlier = pings.slice(begin, Math.max(begin + 1, proof - (beside >> 1)));
   const level = middleOf(earlier);
   return split(pings, from, proof + later.length, () => level, middleOf(later) - level);
 }
 
-/** The first ping after a step that was found to be about `at`, and those next to it that were on their way meanwhile: they fit neither side. */
+/** The first ping after a step found near `at`, and the neighbouring pings that were in flight during it: they fit neither side. */
 function besideStep(pings: readonly HostPing[], at: number): { readonly first: number; readonly straddling: readonly HostPing[] } {
   const straddling: HostPing[] = [];
   let first = at;
@@ -203,7 +203,7 @@ function likelyStep(pings: readonly HostPing[]): number | undefined {
   return undefined;
 }
 
-/** Whether pings between two times, but for a few, allow neither the offset before a step nor the one after it: a step has nothing in between. */
+/** Whether most pings between two times allow neither the offset before a step nor the one after it: a true step has nothing in between. */
 function isSlewed(pings: readonly HostPing[], from: number, to: number, line: (at: number) => number, step: number): boolean {
   let neither = 0;
   for (const { at, lower, upper } of pings) {
@@ -214,7 +214,7 @@ function isSlewed(pings: readonly HostPing[], from: number, to: number, line: (a
   return neither > straysMax;
 }
 
-/** Of the pings between two windows (one of those after may still be of before) the first after the step. */
+/** The first ping after the step, among those between two windows (a window after may still hold pings from before). */
 function firstAfter(
   pings: readonly HostPing[],
   last: WindowOffset,
@@ -229,7 +229,7 @@ function firstAfter(
 
 /** The first ping of [from, to) from which on the offset fits better with the step than without. */
 function split(pings: readonly HostPing[], from: number, to: number, line: (at: number) => number, step: number): number {
-  // What a ping says against an offset: by how much it refutes it, and less the more it leaves open, how far its middle is off.
+  // A ping's cost for an offset: the amount by which it refutes it, plus the distance to its middle, which counts less the wider its limits are.
   const miss = (index: number, offset: number): number => {
     const { at, upper, lower } = pings[index] as HostPing;
     const expected = line(at) + offset;
@@ -243,10 +243,10 @@ function split(pings: readonly HostPing[], from: number, to: number, line: (at: 
   return Math.max(1, Math.min(best, pings.length - 1));
 }
 
-/** How far the middle of a window may be off because messages came late, ns, if all of that was on one way. */
+/** Largest error of a window's middle through late messages, ns, if all the delay was in one direction. */
 const lateBy = ({ width }: WindowOffset, shortest: number): number => Math.max(0, width - shortest) / 2;
 
-/** Least squares, and the deviation of what is left over. */
+/** Line by least squares, and the deviation of the residuals. */
 function lineThrough(windows: readonly WindowOffset[]) {
   const meanAt = windows.reduce((sum, { at }) => sum + at, 0) / windows.length;
   const mean = windows.reduce((sum, { offset }) => sum + offset, 0) / windows.length;
@@ -257,17 +257,17 @@ function lineThrough(windows: readonly WindowOffset[]) {
   }
   const slope = square === 0 ? 0 : product / square;
   const at = (time: number): number => mean + slope * (time - meanAt);
-  /** How far the line may be off at a time for what its windows may be off, each weighed as the line weighs it. */
+  /** Largest error of the line at a time through late messages: each window's error, weighted as the line weights it. */
   const lateAt = (time: number, shortest: number): number =>
     windows.reduce((sum, window) => {
       const weight = 1 / windows.length + (square === 0 ? 0 : ((time - meanAt) * (window.at - meanAt)) / square);
       return sum + Math.abs(weight) * lateBy(window, shortest);
     }, 0);
   const deviation = madOfDeviation * median(windows.map((window) => Math.abs(window.offset - at(window.at))));
-  // A few windows may lie on a line by chance: what they leave open beyond the best of them says how far off they can be.
+  // A few windows may lie on a line by chance: their width beyond the narrowest one shows how far off they can be.
   const least = Math.min(...windows.map(({ width }) => width));
   const open = median(windows.map(({ width }) => width - least)) / openParts;
-  // How much less well the line is known at a time than its windows are, against one through all that are wanted.
+  // How much less certain the line is at a time than its windows, compared with a line through the full number of windows.
   const opennessAt = (count: number, time: number, spread: number): number => Math.sqrt(1 + 1 / count + (time - meanAt) ** 2 / spread);
   const full = windowLength ** 2 * ((before ** 3 - before) / 12);
   const openness = (time: number): number => {

@@ -1,5 +1,5 @@
-// Clocks that do what nobody planned for, against the truth: from the first ping to the last burst of them the published bound holds at every
-// time, and no step is told that was none.
+// Misbehaving clocks against the truth: from the first burst of pings to the last, the published bound holds at every
+// time, and no step is invented.
 
 import { rankTime } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
@@ -7,7 +7,7 @@ import { AdverseClock, type AdverseKind, adverseKinds, referenceStart } from '..
 import type { ClockEvidence } from './clock-evidence.ts';
 import { type FittedClocks, fitClocks } from './fit-clocks.ts';
 
-/** Seeds of each kind; RANKTRACE_TEST_SEEDS=200 takes 20 s. */
+/** Number of seeds of each kind; RANKTRACE_TEST_SEEDS=200 takes 20 s. */
 const seeds = Number(process.env.RANKTRACE_TEST_SEEDS ?? 25);
 const second = 1e9;
 
@@ -31,11 +31,11 @@ function judge(kind: AdverseKind, seed: number): { beyond: number; invented: num
   for (let instant = 0; instant <= 3000; instant++) {
     const time = from + ((until - from) * instant) / 3000;
     const shown = rankClock.toTrace(rankTime(clock.shows(time) - epoch));
-    // Also where it is no number.
+    // Also counts an error that is not a number.
     const held = Math.abs(shown - time) <= (boundAt?.(shown) ?? bound ?? 0);
     if (!held) beyond++;
   }
-  // A slew that two bursts of pings are about is told as a step, and rightly so.
+  // A slew between two bursts of pings is rightly reported as a step.
   const sudden = clock.slewed.filter((slew) => slew.until - slew.from <= second).length;
   return { beyond, invented: Math.max(0, clockSteps.length - clock.steps.length - sudden) };
 }

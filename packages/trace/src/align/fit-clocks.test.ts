@@ -1,4 +1,4 @@
-// Simulated hosts whose true clocks are known: what is published has to hold against them.
+// Simulated hosts with known true clocks: published results must hold against them.
 
 import { rankTime, traceTime } from '@ranktrace/protocol';
 import fc from 'fast-check';
@@ -30,7 +30,7 @@ class SimulatedHost {
     this.#asymmetry = this.#random.uniform() * 30_000;
   }
 
-  /** What the host's clock shows at true time `time`. */
+  /** Reading of the host's clock at true time `time`. */
   shows(time: number): number {
     const index = Math.max(0, Math.floor(time / second));
     while (this.#ahead.length <= index + 1) {
@@ -70,7 +70,7 @@ class SimulatedHost {
     return samples.sort((a, b) => a.received - a.sent - (b.received - b.sent)).slice(0, 2);
   }
 
-  /** Exponential, and once in a hundred a stall of the broker's. */
+  /** Exponential, with a stall of the broker once in a hundred. */
   #delay(): number {
     const queued = -20_000 * Math.log(1 - this.#random.uniform());
     return this.#random.uniform() < 0.01 ? queued + 1e6 + 7e6 * this.#random.uniform() : queued;
@@ -96,7 +96,7 @@ function errorAt(fitted: FittedClocks, evidence: readonly ClockEvidence[], index
 const methodOf = (fitted: FittedClocks, index: number): string | undefined => fitted.clocks[index]?.model.alignment.method;
 const boundOf = (fitted: FittedClocks, index: number): number => fitted.clocks[index]?.model.alignment.bound ?? Number.NaN;
 
-/** Asserts the bound at 1000 times of [from, to] and gives the largest error there. */
+/** Asserts the bound at 1000 times of [from, to] and returns the largest error there. */
 function checkBound(evidence: readonly ClockEvidence[], index: number, host: SimulatedHost, from: number, to: number): number {
   const fitted = fitClocks(evidence);
   expect(methodOf(fitted, index)).toBe('sampled');
@@ -104,7 +104,7 @@ function checkBound(evidence: readonly ClockEvidence[], index: number, host: Sim
   for (let step = 0; step <= 1000; step++) {
     worst = Math.max(worst, Math.abs(errorAt(fitted, evidence, index, host, from + ((to - from) * step) / 1000)));
   }
-  // More than the 99.9 % asked for: the bound is proven, so it holds always.
+  // Stricter than the target of 99.9 %: the bound is proven, so it always holds.
   expect(worst).toBeLessThanOrEqual(boundOf(fitted, index));
   return worst;
 }
@@ -121,7 +121,7 @@ describe('the published bound', () => {
     const host = new SimulatedHost('a', seed);
     const evidence = [referenceRank, host.rank(1, 0, hour, [0.1 * second, 20 * second])];
     checkBound(evidence, 1, host, 0, hour);
-    // 50 ppm of an hour are 180 ms, and the model goes on with the clock's own 30 ppm: it is far nearer than is proven.
+    // 50 ppm of an hour are 180 ms, and the model continues at the clock's own 30 ppm: it is far nearer than the proof.
     expect(boundOf(fitClocks(evidence), 1)).toBeLessThan(290e6);
   });
 
@@ -132,7 +132,7 @@ describe('the published bound', () => {
     const early = host.rank(1, 0, hour, [0.1 * second, 5 * second]);
     const both = { ...late, samples: [...early.samples, ...late.samples] };
     checkBound([referenceRank, both], 1, host, 0, hour);
-    // 50 ppm of an hour are 180 ms, and the clock may have stepped meanwhile: each side alone has to hold.
+    // 50 ppm of an hour are 180 ms, and the clock may have stepped meanwhile: each side alone must hold.
     expect(boundOf(fitClocks([referenceRank, both]), 1)).toBeLessThan(290e6);
   });
 
@@ -292,7 +292,7 @@ describe('wrong samples', () => {
   it.each(impossible)('with %s are no evidence', (_, wrong) => {
     const only = { ...referenceRank, rank: 1, host: 'a', samples: Array(9).fill({ ...good, ...wrong }) };
     expect(methodOf(fitClocks([referenceRank, only]), 1)).toBe('unaligned');
-    // Nor do they choose a reference.
+    // Impossible samples choose no reference either.
     const chosen = { ...only, samples: [good, ...only.samples.map((sample) => ({ ...sample, remoteHost: 'nowhere' }))] };
     expect(methodOf(fitClocks([referenceRank, chosen]), 1)).toBe('sampled');
   });
@@ -330,7 +330,7 @@ describe('wrong samples', () => {
   });
 
   it('of a run of weeks are as many as they are', () => {
-    // More windows than a call takes arguments.
+    // More windows than one call can take as arguments.
     const samples = Array.from({ length: 150_000 }, (_, index) => {
       const sent = index * 4 * second;
       return { ...good, sent, received: sent + 100_000, remoteReceived: sent + 50_000, remoteSent: sent + 60_000 };

@@ -6,7 +6,7 @@
 //   or by their wall clock
 //
 //   hostPings ─► fitHostOffset  (tiers 0 and 1)          host-pings.ts, host-offset.ts
-//   SharedEvents ─► messagePings ─► fitHostOffset        message-pings.ts; where clocks stepped too, to say where between two pings
+//   SharedEvents ─► messagePings ─► fitHostOffset        message-pings.ts; these also locate a clock step between two pings
 //   ClockCoupling ─► corrections (tier 2)                clock-coupling.ts, fed by the merge
 //
 // Worked numbers are in docs/clock-alignment.md.
@@ -40,7 +40,7 @@ export interface FittedClocks {
   readonly unixEpoch: bigint | undefined;
 }
 
-/** One host's ranks and where its clock is counted from. */
+/** One host's ranks and the epoch of its clock. */
 export interface Host {
   readonly name: string;
   readonly ranks: readonly ClockEvidence[];
@@ -56,17 +56,17 @@ interface PlacedHost {
   readonly until: number;
   /** ± of the host that its evidence is relative to, ns. */
   readonly referenceBound: number;
-  /** The host whose clock it reads: its own, or the one it shares. */
+  /** The host that owns its clock: itself, or the one that shares it. */
   readonly leader: number;
 }
 
-/** On either side of the pings beside a step, ns. */
+/** Margin on either side of the pings next to a step, ns. */
 const besideNs = 50e6;
 
-/** A rank's last batch may hold events from after its watermark, by the recorder's margin of 100 ms and the time a flush takes. */
+/** A rank's last batch may hold events from after its watermark, by the recorder's margin of 100 ms plus the length of a flush. */
 const afterWatermarkNs = 200e6;
 
-/** The clocks of a run by what each host says alone; `fitted` adds what hosts did together. */
+/** The clocks of a run by each host's own evidence; `fitted` adds evidence shared between hosts. */
 export class ClusterClocks {
   readonly #evidence: readonly ClockEvidence[];
   readonly #hosts: readonly Host[];
@@ -89,7 +89,7 @@ export class ClusterClocks {
     this.#unixEpoch = placeUnaligned(this.#hosts, this.#placed);
   }
 
-  /** The clock of each evidence, in its order: a number of `coupled`; undefined for one that is not aligned. */
+  /** The clock of each evidence, in its order: an index into `coupled`; undefined for one that is not aligned. */
   get clockOf(): readonly (number | undefined)[] {
     return this.#evidence.map((rank) => {
       const { model, leader } = this.#placed[this.#hostOf.get(rank) as number] as PlacedHost;
@@ -97,7 +97,7 @@ export class ClusterClocks {
     });
   }
 
-  /** Whether some host could be placed by what it did together with others, and nobody has said that yet. */
+  /** Whether shared events could place some host, and no evidence holds any yet. */
   get wantsSharedEvents(): boolean {
     const isOpen = ({ model }: PlacedHost): boolean => model.alignment.method === 'unaligned';
     return (
@@ -108,8 +108,8 @@ export class ClusterClocks {
   }
 
   /**
-   * RankTimes, of each evidence, in which it was while some clock stepped: what ranks did together then says when that was. Empty where no clock
-   * stepped, or that has been said.
+   * RankTimes, per evidence, during which some clock stepped: shared events in them locate the step. Empty where no clock stepped, or where the
+   * evidence already holds shared events.
    */
   get stepWindows(): readonly (readonly { readonly from: number; readonly until: number }[])[] {
     if (this.wantsSharedEvents || this.#evidence.some(({ shared }) => shared !== undefined)) return this.#evidence.map(() => []);
@@ -125,7 +125,7 @@ export class ClusterClocks {
     });
   }
 
-  /** What the axis rests on: the hosts, where their clocks are counted from, and the reference. */
+  /** The basis of the axis as text: the hosts, the epochs of their clocks, the reference and its origin. */
   get basis(): string {
     return JSON.stringify([
       this.#hosts.map(({ name, epoch }) => [name, String(epoch)]),
@@ -135,12 +135,12 @@ export class ClusterClocks {
     ]);
   }
 
-  /** The name of the host whose clock `clock` is. */
+  /** The name of the host that owns `clock`. */
   nameOf(clock: number): string {
     return (this.#hosts[clock] as Host).name;
   }
 
-  /** The clocks for a `ClockCoupling`, whose axis is that of `fitted()`. */
+  /** The clocks for a `ClockCoupling`, with the axis of `fitted()`. */
   get coupled(): CoupledHosts {
     const reference = this.#placed.findIndex((placed) => placed?.model.alignment.method === 'exact');
     return {
@@ -161,7 +161,7 @@ export class ClusterClocks {
     };
   }
 
-  /** The clocks, with the corrections of `coupling` and the shifts of `resort` (which must have ended) where there are any. */
+  /** The clocks, with the corrections of `coupling` and the shifts of `resort` (which must have ended) where given. */
   fitted(coupling?: ClockCoupling, resort?: LastResort): FittedClocks {
     const models = this.#placed.map((placed) => corrected(placed as PlacedHost, coupling, resort));
     const clocks = this.#evidence.map((rank) => {
@@ -174,12 +174,12 @@ export class ClusterClocks {
   }
 }
 
-/** The clocks of a run by what each host says alone. */
+/** The clocks of a run by each host's own evidence. */
 export function fitClocks(evidence: readonly ClockEvidence[]): FittedClocks {
   return new ClusterClocks(evidence).fitted();
 }
 
-/** Ranks by host; those whose host is not known have each a clock of their own until evidence says that they share one. */
+/** Ranks by host; each rank of unknown host has its own clock until evidence says that they share one. */
 function hostsOf(evidence: readonly ClockEvidence[]): Host[] {
   const ranks = new Map<string, ClockEvidence[]>();
   for (const [index, rank] of evidence.entries()) {
@@ -191,7 +191,7 @@ function hostsOf(evidence: readonly ClockEvidence[]): Host[] {
   return [...ranks].map(([name, own]) => ({ name, ranks: own, epoch: earliest(own.map(({ epoch }) => epoch)) }));
 }
 
-/** The least of `epochs` (at least one), but for those so far from the middle one that no double could count from them. */
+/** The least of `epochs` (at least one), except those so far from the middle one that a double cannot count from them. */
 function earliest(epochs: readonly bigint[]): bigint {
   const sorted = [...epochs].sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
   const middle = sorted[sorted.length >> 1] as bigint;
@@ -212,10 +212,10 @@ function chooseReference(evidence: readonly ClockEvidence[], hosts: readonly Hos
   );
 }
 
-/** A rank's first pings that say where its RankTime 0 was: of the first ones, so that more to come do not move the axis. */
+/** Number of a rank's first pings that locate its RankTime 0: only first ones, so that later pings do not move the axis. */
 const originPings = 16;
 
-/** TraceTime 0 on the monotonic clock of a reference without ranks: the middle of each rank's first pings says where its RankTime 0 was. */
+/** TraceTime 0 on the monotonic clock of a reference without ranks: the middle of each rank's first pings locates its RankTime 0. */
 function originWithoutRanks(evidence: readonly ClockEvidence[], reference: string): bigint {
   const starts: bigint[] = [];
   for (const rank of evidence) {
@@ -229,14 +229,14 @@ function originWithoutRanks(evidence: readonly ClockEvidence[], reference: strin
   return starts.length === 0 ? 0n : earliest(starts);
 }
 
-/** The reference, and a host that pinged it; undefined without a ping to believe. */
+/** Places the reference, and a host that pinged it; undefined without a credible ping. */
 function placeByPings(host: Host, leader: number, reference: string, origin: bigint): PlacedHost | undefined {
   if (host.name === reference) return { model: ClockModel.shifted('exact', 0, nanos(0)), from: 0, until: 0, referenceBound: 0, leader };
   const pings = hostPings(host.ranks, host.epoch, reference, origin);
   return pings.length === 0 ? undefined : placedBy(pings, { method: 'sampled', host, leader, referenceBound: 0 });
 }
 
-/** Places steps anew where hosts say what they did together meanwhile: each by the clocks as they were. */
+/** Refines the places of steps where hosts shared events around them: each by the clocks before this refinement. */
 function placeSteps(hosts: readonly Host[], placed: (PlacedHost | undefined)[], reference: string, origin: bigint): void {
   const known = [...placed];
   for (const [index, host] of hosts.entries()) {
@@ -275,13 +275,13 @@ const proofOf = ({ limits, steps, drift }: HostOffset, from: number, until: numb
   referenceBound,
 });
 
-/** Host times between which the ranks of a host ran, and its pings lie. */
+/** Host times between which a host's ranks ran and its pings lie. */
 function lifeOf({ ranks, epoch }: Host, pings: readonly HostPing[]): { from: number; until: number } {
   const last = (pings.at(-1) as HostPing).at;
   let [from, until] = [(pings[0] as HostPing).at, last];
   for (const rank of ranks) {
     const start = Number(rank.epoch - epoch);
-    // Without word of a rank's end, as much as a window after the last ping.
+    // If a rank's end is unknown, it is taken to have run for one window after the last ping.
     const end = rank.until === undefined ? last + windowNs : start + rank.until + afterWatermarkNs;
     from = Math.min(from, start);
     if (Number.isFinite(end)) until = Math.max(until, start, end);
@@ -292,7 +292,7 @@ function lifeOf({ ranks, epoch }: Host, pings: readonly HostPing[]): { from: num
 /** Placed hosts that an unplaced one is compared with. */
 const comparedMax = 16;
 
-/** Places hosts without pings by what they share with placed ones, until no more can be. */
+/** Places hosts without pings by the events that they share with placed ones, until no more can be placed. */
 function placeByMessages(hosts: readonly Host[], placed: (PlacedHost | undefined)[]): void {
   let open = hosts.flatMap(({ ranks }, host) =>
     placed[host] === undefined && ranks.some(({ shared }) => shared !== undefined) ? [host] : [],
@@ -305,7 +305,7 @@ function placeByMessages(hosts: readonly Host[], placed: (PlacedHost | undefined
   }
 }
 
-/** By one with which it shares its clock, else by the one with which it shares most. */
+/** Places a host by one with which it shares its clock, else by the one with which it shares most events. */
 function placeByMessage(
   hosts: readonly Host[],
   placed: readonly (PlacedHost | undefined)[],
@@ -337,8 +337,8 @@ function placeByMessage(
 }
 
 /**
- * Gives the hosts without evidence their models: where the steps that they share or their wall clocks put them, good for looking at, no more.
- * The wall clock of the trace is the first aligned host's that has one. Returns unix time in ns at TraceTime 0.
+ * Models for the hosts without evidence: placed by shared steps or by their wall clocks, good only for viewing.
+ * The wall clock of the trace is that of the first aligned host that has one. Returns unix time in ns at TraceTime 0.
  */
 function placeUnaligned(hosts: readonly Host[], placed: (PlacedHost | undefined)[]): bigint | undefined {
   let unixEpoch: bigint | undefined;
@@ -359,7 +359,7 @@ function placeUnaligned(hosts: readonly Host[], placed: (PlacedHost | undefined)
     const first = firsts.of(host);
     const known = first === undefined ? undefined : placed[first]?.model;
     const bySteps = known === undefined ? undefined : stepOffset(host, hosts[first as number] as Host, known);
-    // Steps of ranks that train together begin within a step of each other: where the wall clocks say so too, they know better.
+    // Steps of ranks that train together begin within a step of each other: where the wall clocks agree to within that, they are more precise.
     const isWallClockGood = reading !== undefined && bySteps !== undefined && Math.abs(bySteps.offset - byWallClock) < bySteps.apart;
     const offset = bySteps === undefined || isWallClockGood ? byWallClock : bySteps.offset;
     placed[index] = { model: ClockModel.shifted('unaligned', offset, undefined), from: 0, until: 0, referenceBound: 0, leader: index };
@@ -378,7 +378,7 @@ function wallClockOf({ ranks, epoch }: Host): { readonly time: number; readonly 
   return undefined;
 }
 
-/** A host's model with its corrections, and then with its shifts: knots where any of them bends. */
+/** A host's model with its corrections, then with its shifts: knots where any of them bends. */
 function corrected(placed: PlacedHost, coupling: ClockCoupling | undefined, resort: LastResort | undefined): ClockModel {
   const { model, offset, from, until, referenceBound, leader } = placed;
   if (coupling === undefined || offset === undefined) return model;
@@ -389,11 +389,11 @@ function corrected(placed: PlacedHost, coupling: ClockCoupling | undefined, reso
   return bent(coupled, resort.bends(leader), (time) => resort.shift(leader, time), { ...proof, shifted });
 }
 
-/** `model` with `correction`, a function of the axis that bends at the times `bends`. */
+/** `model` plus `correction`, a function of the axis that bends at the times `bends`. */
 function bent(model: ClockModel, bends: Iterable<number>, correction: (time: number) => number, proof: ClockProof): ClockModel {
   const at = [...model.knots.at];
   for (const time of bends) {
-    // A jump lies between two times of the host's clock, wherever the inverse is rounded to.
+    // A jump lies between two times of the host's clock, however the inverse is rounded.
     const near = Math.round(model.toHost(time));
     at.push(near - 1, near, near + 1);
   }

@@ -5,11 +5,11 @@ import { type HostPing, windowNs } from './host-pings.ts';
 
 const second = 1e9;
 
-/** The true offset, ns: 12 ppm, breathing by 0.5 ppm within five minutes. */
+/** The true offset, ns: 12 ppm, varying by 0.5 ppm within five minutes. */
 const truth = (at: number): number =>
   12e-6 * at + ((0.5e-6 * 300 * second) / (2 * Math.PI)) * Math.sin((2 * Math.PI * at) / (300 * second));
 
-/** `perSecond` pings a second, queues of 60 µs in the mean, stalls of ms. */
+/** `perSecond` pings a second, queues of 60 µs on average, stalls of ms. */
 function pingsOf(seed: number, seconds: number, perSecond = 8): HostPing[] {
   const random = new Random(seed);
   const queue = (): number => -60e3 * Math.log(1 - random.uniform()) + (random.uniform() < 0.01 ? 1e6 + 7e6 * random.uniform() : 0);
@@ -42,7 +42,7 @@ describe('fitHostOffset', () => {
       expect(upper).toBeGreaterThanOrEqual(truth(time));
     }
     errors.sort((a, b) => a - b);
-    // The reference's simulation has 0.7 µs in the median and 5.7 µs at most.
+    // The reference's simulation has a median of 0.7 µs and a maximum of 5.7 µs.
     expect(errors[errors.length >> 1]).toBeLessThan(2000);
     expect(errors.at(-1)).toBeLessThan(12_000);
   });

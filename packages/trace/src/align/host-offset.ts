@@ -1,14 +1,14 @@
-// Pings of one host → the offset of its clock at every time, and limits that are proven.
+// Pings of one host → the offset of its clock at every time, with proven limits.
 //
 //   pings ─► steps cut it into segments ─► each: windows of 2 s ─► filter ─► curve        offset-windows.ts, offset-filter.ts
 //                                      └─► envelope, about that curve                     offset-envelope.ts
 //
 //   offset   ──•──────•───╮         knots: one per window, in its middle, and one at each end of a segment, by the drift found there
-//                         ╰──•──    at a step the offset changes at once, half way between the pings beside it; nearer (step-places.ts)
-//                                   where the host did something together with others meanwhile
+//                         ╰──•──    at a step the offset changes at once, half way between the pings beside it; more precisely
+//                                   (step-places.ts) where the host shared events with others in between
 //
-// A clock that is set back shows times twice, and one that was set ahead left some out. So each side of a step says between which host times it may
-// have been read; where both may, the limits are those of both.
+// A clock that is set back shows some times twice, and one that is set ahead skips some. So each side of a step states the host times at which it
+// may have been read; where both may, the limits are those of both.
 //
 // Invariant: the offset falls no faster than time passes (trace time never runs backwards), and lies within the limits where pings agree.
 
@@ -21,10 +21,10 @@ import { type SmoothOffset, scatterOf, smoothOffsets } from './offset-filter.ts'
 import { type WindowOffset, windowOffsets } from './offset-windows.ts';
 import { type BesideStep, placeStep } from './step-places.ts';
 
-/** Windows of the filter, and the best pings of each whose mean is taken. */
+/** Windows of the filter, and the best pings of each that are averaged. */
 const filterWindowNs = 2 * nanosPerSecond;
 const bestPings = 2;
-/** Whole ns for knots, offsets and results: none of these roundings is more than half of one. */
+/** Knots, offsets and results are whole ns: each of these roundings is at most half of one. */
 const roundingNs = 2;
 
 interface Segment {
@@ -37,7 +37,7 @@ interface Segment {
   readonly readUntil: number;
 }
 
-/** Limits by a ping that fits none of those about it, and host times between which the clock may have had them. */
+/** Limits by a ping that fits none of its neighbours, and host times between which the clock may have had them. */
 interface Stray extends OffsetLimits {
   readonly readFrom: number;
   readonly readUntil: number;
@@ -50,14 +50,14 @@ export class HostLimits {
   /** Host times beyond which another side of a step may or may not have been read. */
   readonly edges: readonly number[];
 
-  /** At least one segment, in the order in which the clock had them. */
+  /** At least one segment, in the order in which the clock went through them. */
   constructor(segments: readonly Segment[], strays: readonly Stray[]) {
     this.#segments = segments;
     this.#strays = strays;
     this.edges = [...segments, ...strays].flatMap(({ readFrom, readUntil }) => [readFrom, readUntil].filter(Number.isFinite));
   }
 
-  /** Limits at host time `time`: of every side of a step that it may be on, and of strays. */
+  /** Limits at host time `time`: those of every side of a step that it may be on, and of strays. */
   at(time: number): OffsetLimits {
     let [lower, upper] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
     const cover = (limits: OffsetLimits): void => {
@@ -69,7 +69,7 @@ export class HostLimits {
       if (time >= segment.from) model = segment;
       if (mayRead(segment, time)) cover(segment.envelope.at(time));
     }
-    // A time that the clock never showed.
+    // The clock never showed this time.
     if (lower > upper) cover(model.envelope.at(time));
     for (const stray of this.#strays) if (mayRead(stray, time)) cover(stray);
     return { lower, upper };
@@ -81,13 +81,13 @@ export class HostLimits {
     return Math.max(upper - offset, offset - lower) + roundingNs;
   }
 
-  /** The largest distance from the offset that `offsetAt` gives, which is linear between `knots`, over [from, until]; never less. */
+  /** An upper bound of the distance to the offset that `offsetAt` gives, which is linear between `knots`, over [from, until]. */
   worst(from: number, until: number, knots: Float64Array, offsetAt: (time: number) => number): Nanos {
     let worst = 0;
     for (const time of [from, until, ...this.edges])
       if (time >= from && time <= until) worst = Math.max(worst, this.distance(time, offsetAt(time)));
     for (const { envelope, readFrom, readUntil } of this.#segments) {
-      // A clock that was set back shows times from before it began.
+      // A clock that was set back shows times from before its segment began.
       const [begin, end] = [Number.isFinite(readFrom) ? readFrom : from, Number.isFinite(readUntil) ? readUntil : until];
       const inside = (times: Iterable<number>): number[] => Array.from(times).filter((time) => time >= begin && time <= end);
       const times = Float64Array.from([begin, end, ...envelope.bends(begin, end), ...inside(knots)]).sort();
@@ -122,18 +122,18 @@ const mayRead = ({ readFrom, readUntil }: { readonly readFrom: number; readonly 
 export interface HostOffset {
   readonly knots: ClockKnots;
   readonly limits: HostLimits;
-  /** Where the clock stepped: the host times, and what came last before each and first after it. */
+  /** The clock's steps: host times, and the pings on either side of each. */
   readonly steps: readonly BesideStep[];
-  /** ρ, ns per ns, that the limits reckon with: more than `driftUsual` where the pings show that the clock runs faster or slower than that. */
+  /** Drift ρ that the limits assume, ns per ns: above `driftUsual` where the pings show that the clock runs faster or slower than that. */
   readonly drift: number;
 }
 
 export interface OffsetHints {
-  /** Offsets where they are known better than by the middle of what the pings allow, in order of time: the model is then made of them. */
+  /** Offsets known better than by the middle of the pings' limits, in order of time: the model is then made of them. */
   readonly known?: readonly WindowOffset[];
-  /** Collectives and calls with other hosts while the clock stepped, as if they were pings: they say where between two pings that was. */
+  /** Collectives and calls with other hosts while the clock stepped, as pings: they locate the step between two pings. */
   readonly together?: readonly HostPing[];
-  /** The clock is one that others read too, and not known to have stepped. */
+  /** The clock is one that others read too, and is not known to have stepped. */
   readonly isSteady?: boolean;
 }
 
@@ -144,7 +144,7 @@ export function fitHostOffset(
   until: number,
   { known = [], together = [], isSteady = false }: OffsetHints = {},
 ): HostOffset {
-  // Where offsets are known from elsewhere the pings are what hosts did together: too few and too uneven to tell a step.
+  // Where offsets are given, the pings are made of shared events: too few and too uneven to detect a step.
   const breaks = known.length > 0 ? { steps: [], strays: [] } : clockBreaks(pings);
   const strayPings = new Set(breaks.strays.map((index) => pings[index] as HostPing));
   const parts = [0, ...breaks.steps].map((first, place) => pings.slice(first, breaks.steps[place]).filter((ping) => !strayPings.has(ping)));
@@ -168,7 +168,7 @@ export function fitHostOffset(
     segments.push({
       envelope,
       ...span,
-      // The last ping before a step was before the first after it on the reference's clock, whatever the host's own clock showed.
+      // The last ping before a step preceded the first after it on the reference's clock, whatever the host's own clock showed.
       readFrom: before === undefined ? Number.NEGATIVE_INFINITY : before.last.at + before.last.lower - first.upper,
       readUntil: after === undefined ? Number.POSITIVE_INFINITY : after.first.at + after.first.upper - last.lower,
     });
@@ -182,7 +182,7 @@ export function fitHostOffset(
   return { knots: increasing(at, offset), limits: new HostLimits(segments, strays), steps, drift };
 }
 
-/** Limits of a stray between the pings beside it that are none: by the host's clock, and by the reference's if the stray is right. */
+/** Limits of a stray between the nearest pings that are no strays: by the host's clock, and by the reference's if the stray is right. */
 function strayAt(pings: readonly HostPing[], index: number, strays: ReadonlySet<HostPing>): Stray[] {
   const { upper, lower } = pings[index] as HostPing;
   const isNone = (ping: HostPing): boolean => !strays.has(ping);
@@ -196,40 +196,40 @@ function strayAt(pings: readonly HostPing[], index: number, strays: ReadonlySet<
     : [beside, { upper, lower, readFrom: from + earlier, readUntil: until + later }];
 }
 
-/** A stray that says that the clock was set by more, ns, is not believed so far: what it says counts beside it alone. */
+/** A stray that implies a clock change of more than this, ns, is not believed that far: it counts only beside itself. */
 const strayStepMax = 3600 * nanosPerSecond;
 
-/** Windows that a curve needs: fewer are followed by any. */
+/** Fewest windows that make a curve: any curve would fit fewer. */
 const curveWindowsMin = 11;
-/** Windows between two that are compared: the nearer ones tell what is sudden, the further ones what is slow. */
+/** Distances, in windows, of the pairs that are compared: near pairs show sudden changes, far ones slow changes. */
 const reaches = [1, 2, 5] as const;
-/** Times what windows were seen to leave the curve by; at least so fast, ns per ns; and what windows leave open, within so long, ns. */
+/** Factor on the speed at which windows left the curve; its least, ns per ns; and the time within which windows' openness counts, ns. */
 const leftFactor = 2;
 const leftMin = 0.2e-6;
 const leftOpenNs = 10 * nanosPerSecond;
-/** Where windows leave more open than this, ns, the curve itself may be off by that, from one window to the next. */
+/** Where windows leave more than this open, ns, the curve itself may be off by that, from one window to the next. */
 const calmNs = 50_000;
 const restlessNs = nanosPerSecond;
-/** A drift that is seen goes on for a while, somewhat faster or slower. */
+/** A drift that was seen goes on for a while, somewhat faster or slower. */
 const driftMargin = 1.2;
-/** ns that a window's offset is uncertain by anyhow; and these many times what the windows scatter. */
+/** Least uncertainty of a window's offset, ns; and the factor on the scatter of the windows. */
 const windowNoise = 3000;
 const scatterFactor = 2;
 
 interface Curve extends FittedCurve {
-  /** The largest drift that the windows show for sure, ns per ns; 0 where it is a usual one. */
+  /** The largest drift that the windows prove, ns per ns; 0 where it is a usual one. */
   readonly driftSeen: number;
 }
 
 /** The curve through smoothed windows, and how fast the clock leaves it. */
 function curveOf(windows: readonly WindowOffset[], smooth: readonly SmoothOffset[]): Curve | undefined {
   if (windows.length < curveWindowsMin) return undefined;
-  // As many windows as a run of weeks has are too many arguments.
+  // A run of weeks has too many windows for the arguments of one call.
   const shortest = windows.reduce((least, { width }) => Math.min(least, width), Number.POSITIVE_INFINITY);
   const noise = Math.max(windowNoise, scatterFactor * scatterOf(windows));
   const openOf = ({ width }: WindowOffset): number => (width - shortest) / 2 + noise;
   const off = windows.map(({ offset }, place) => offset - (smooth[place] as SmoothOffset).offset);
-  // By place: how fast the clock leaves the curve from the window before to this one.
+  // By place: how fast the clock leaves the curve from the previous window to this one.
   const left = new Float64Array(windows.length).fill(leftMin);
   let driftSeen = 0;
   for (const reach of reaches) {
@@ -240,7 +240,7 @@ function curveOf(windows: readonly WindowOffset[], smooth: readonly SmoothOffset
       const open = Math.max(openOf(one), openOf(other));
       const openRate = open / (open <= calmNs ? leftOpenNs : restlessNs);
       const seen = leftMin + openRate + leftFactor * sure((off[place] as number) - (off[place - reach] as number));
-      // The curve feels what is sudden a window before it, and a window after.
+      // A sudden change moves the curve from one window before it to one window after.
       const [from, to] = [Math.max(0, place - reach), Math.min(windows.length - 1, place + 1)];
       for (let between = from; between <= to; between++) left[between] = Math.max(left[between] as number, seen);
     }
@@ -269,7 +269,7 @@ function curveOf(windows: readonly WindowOffset[], smooth: readonly SmoothOffset
   };
 }
 
-/** Linear between values at times; before the first and after the last by a slope. Asked mostly in order of time. */
+/** Interpolates linearly between values at times; beyond the ends it follows a slope. Fast when asked in order of time. */
 function throughPoints(at: readonly number[]) {
   const last = at.length - 1;
   let near = 0;
@@ -282,7 +282,7 @@ function throughPoints(at: readonly number[]) {
   };
 }
 
-/** Knots of a segment, in order of time: the smoothed windows inside of it, and its ends. */
+/** Knots of a segment, in order of time: the smoothed windows inside it, and its ends. */
 function knotsOf(smooth: readonly SmoothOffset[], { envelope, from, until }: Segment): { at: number; offset: number }[] {
   const [first, last] = [smooth[0] as SmoothOffset, smooth.at(-1) as SmoothOffset];
   const beyond = ({ at, offset, drift }: SmoothOffset, time: number) => ({
@@ -300,7 +300,7 @@ function knotsOf(smooth: readonly SmoothOffset[], { envelope, from, until }: Seg
 }
 
 /**
- * Whole ns, times strictly increasing, and no offset falling faster than time passes: where a clock stepped ahead, its readings left out the
+ * Whole ns, times strictly increasing, and no offset falling faster than time passes: where a clock stepped ahead, its readings skipped the
  * times in between, so the offset falls over those.
  */
 export function increasing(at: readonly number[], offset: readonly number[]): ClockKnots {
@@ -319,7 +319,7 @@ export function increasing(at: readonly number[], offset: readonly number[]): Cl
     times.push(time);
     offsets.push(value);
   }
-  // A clock that only stands apart is one number.
+  // A constant offset needs only one knot.
   if (offsets.every((value) => value === offsets[0])) times.length = offsets.length = 1;
   return { at: Float64Array.from(times), offset: Float64Array.from(offsets) };
 }

@@ -34,7 +34,7 @@ describe('LastResort', () => {
     fc.assert(
       fc.property(fc.array(message, { maxLength: 60 }), (messages) => {
         const resort = new LastResort(4, [conflict]);
-        // Ends: each message is received later than the one before was sent, so no circle of effects without time passing.
+        // This ends: each message is received later than the one before was sent, so no cycle of effects takes no time.
         const seen = messages.map(([from, sent, to, way], index) => {
           const at = sent * 1000 + index * 1e6;
           return { from, sent: at, to, received: at + way };

@@ -1,27 +1,27 @@
-// What is left to do where clocks contradict each other: events are shifted forward until none comes before its cause, as a controlled logical
-// clock does (Rabenseifner 1997): an effect jumps to just after its cause, and what follows on its clock catches up slowly.
+// The last resort where clocks contradict each other: shift events forward until none comes before its cause, as a controlled logical
+// clock does (Rabenseifner 1997): an effect jumps to just after its cause, and later times of its clock catch up slowly.
 //
 //   shift      ╭╮
-//            ╭─╯ ╲___            at an effect: up to where its cause is; from there down again by 1 % of the time that passes
+//            ╭─╯ ╲___            at an effect: up to its cause; from there down again by 1 % of the time that passes
 //   ─────────╯       ╲_____
 //
-// It moves events, not the knowledge of clocks, so what was shifted is marked (`Alignment.shifted`), and raw times stay in the run store.
+// It moves events, not the knowledge of clocks, so shifted stretches are marked (`Alignment.shifted`), and raw times stay in the run store.
 //
-// Invariant: shifts are never below 0, and nothing outside of conflicts and what they reach is shifted.
+// Invariant: shifts are never below 0, and nothing outside conflicts and their reach is shifted.
 
 import { nanosPerSecond } from '@ranktrace/protocol';
 import type { ClockConflict } from './clock-coupling.ts';
 
-/** Of the time that passes, this part is caught up. */
+/** Part of the passing time by which a shift shrinks. */
 const catchUp = 0.01;
-/** ns: an effect lies this far after its cause. */
+/** Distance between a cause and its effect, ns. */
 const marginNs = 200;
-/** ns that a jump comes before its effect: times of hosts' clocks are mapped to the axis in whole ns, there and back. */
+/** A jump comes this many ns before its effect: host times are mapped to the axis and back in whole ns. */
 const earlyNs = 5;
-/** Messages about conflicts that are kept; of more, those stay reversed that came later. */
+/** Messages kept near conflicts; later ones beyond this stay reversed. */
 const messagesMax = 262_144;
 const roundsMax = 64;
-/** A conflict reaches this far: the knots on either side of it. */
+/** A conflict reaches this far, ns: the knots on either side of it. */
 const reachNs = 20 * nanosPerSecond;
 
 interface Message {
@@ -36,10 +36,10 @@ export class LastResort {
   readonly #slack: number;
   readonly #messages: Message[] = [];
   readonly #shifts: Shift[];
-  /** Messages that found no place: they may stay reversed. */
+  /** Messages dropped beyond `messagesMax`: they may stay reversed. */
   leftOut = 0;
 
-  /** `count`: clocks. */
+  /** `count`: number of clocks. */
   constructor(count: number, conflicts: readonly ClockConflict[]) {
     this.#conflicts = conflicts;
     this.#slack = conflicts.reduce((most, { slack }) => Math.max(most, slack), 0);
@@ -50,7 +50,7 @@ export class LastResort {
   message(from: number, sent: number, to: number, received: number): void {
     const reversedBy = sent - received;
     if (!Number.isFinite(reversedBy)) return;
-    // What is in order by more than all shifts together can reach stays so; what is reversed by more than slack allows was refuted by pings.
+    // A message in order by more than all shifts together stays in order; pings already refuted one reversed by more than the slack allows.
     if (from === to || -reversedBy > this.#slack * this.#shifts.length || reversedBy > 2 * this.#slack + marginNs) return;
     if (!this.reaches(received, received)) return;
     if (this.#messages.length < messagesMax) this.#messages.push({ from, sent, to, received });
@@ -83,25 +83,25 @@ export class LastResort {
     return this.#conflicts.some(({ time }) => time + reachNs >= from && time - reachNs <= until);
   }
 
-  /** By how much a time of `clock` is shifted, ns. */
+  /** Shift of a time of `clock`, ns. */
   shift(clock: number, time: number): number {
     return (this.#shifts[clock] as Shift).at(time);
   }
 
-  /** Times about which the shift of `clock` bends, ns. */
+  /** Times near which the shift of `clock` bends, ns. */
   bends(clock: number): number[] {
     return (this.#shifts[clock] as Shift).bends();
   }
 
-  /** What of `clock` is shifted. */
+  /** Shifted stretches of `clock`. */
   shifted(clock: number): { from: number; until: number; most: number }[] {
     return (this.#shifts[clock] as Shift).stretches();
   }
 }
 
-/** The shift of one clock: jumps, each of which is caught up. */
+/** The shift of one clock: jumps, each of which shrinks again. */
 class Shift {
-  /** In order of time; each higher than what is left of those before. */
+  /** In order of time; each higher than the rest of those before. */
   readonly #jumps: { readonly time: number; readonly height: number }[] = [];
 
   at(time: number): number {

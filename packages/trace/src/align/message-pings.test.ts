@@ -32,7 +32,7 @@ describe.each([
     const truth = Array.from({ length: 9 }, (_, index) => index * second);
     const errors = truth.map((time) => clocks.toTrace(1, otherAt(time)) - clocks.toTrace(0, time));
     expect(Math.max(...errors.map(Math.abs))).toBeLessThanOrEqual(clocks.bound ?? 0);
-    // The least delay of 60 µs is all that tells one way from the other.
+    // Only the least delay of 60 µs separates one direction from the other.
     expect(Math.max(...errors.map(Math.abs))).toBeLessThan(60e3);
     expect(Math.abs((errors.at(-1) as number) - (errors[0] as number)) / (8 * second)).toBeLessThan(12e-6);
   });

@@ -1,11 +1,11 @@
-// What two hosts did together as evidence about their clocks, for hosts that pinged nobody: each collective and each remote call is as good as
-// a ping, as nobody leaves before the other has entered.
+// Shared events of two hosts as evidence about their clocks, for hosts without pings: each collective and each remote call is as good as
+// a ping, as neither host leaves before the other has entered.
 //
 //   host        entry ────────╮  ╭──── exit          entry before the other's exit:   offset ≤ T(exit') − entry
 //                             ╳                      the other's entry before exit:   offset ≥ T(entry') − exit
 //   other       entry' ───────╯  ╰──── exit'         T: the other's clock on the axis
 //
-// A collective's ranks leave it together, so T(exit') − exit is the offset, give or take how far apart they leave.
+// A collective's ranks leave it together, so T(exit') − exit is the offset, to within the spread of their exits.
 
 import { nanosPerSecond } from '@ranktrace/protocol';
 import { median } from '../model/robust.ts';
@@ -15,22 +15,22 @@ import type { Host } from './fit-clocks.ts';
 import { type HostPing, inOrder, isExact } from './host-pings.ts';
 import type { WindowOffset } from './offset-windows.ts';
 
-/** ns: exits of one clock's ranks are this far apart anyhow (the largest median of real ones, NCCL over NVLink). */
+/** Usual spread of the exits of ranks on one clock, ns (the largest median of real ones, NCCL over NVLink). */
 const exitSpread = 20_500;
-/** Exits so near to each other say one offset, ns. */
+/** Exits within this window give one offset, ns. */
 const exitWindowNs = 2 * nanosPerSecond;
-/** What takes longer says nothing about clocks, ns. */
+/** Events longer than this are no evidence about clocks, ns. */
 const longestNs = 3600 * nanosPerSecond;
-/** Times the median deviation of exits that a difference of clocks must pass to be one. */
+/** A difference between clocks is one if it exceeds this many times the median deviation of exits. */
 const spreads = 3;
 
-/** An event of both hosts: on the host's clock, and on the axis as the other host's clock has it. */
+/** An event of both hosts: on the host's clock, and on the axis by the other host's clock. */
 interface Common {
   readonly own: Interval;
   readonly other: Interval;
 }
 
-/** Pings made of what `host` shares with `other`, whose clock is `model`; in order of time. */
+/** Pings made of the events that `host` shares with `other`, which has the clock `model`; in order of time. */
 export function messagePings(host: Host, other: Host, model: ClockModel): HostPing[] {
   const pings: HostPing[] = [];
   const add = (upperAt: number, upper: number, lowerAt: number, lower: number): void => {
@@ -50,13 +50,13 @@ export function messagePings(host: Host, other: Host, model: ClockModel): HostPi
   return pings.filter(({ lower, upper }) => lower <= upper).sort(inOrder);
 }
 
-/** What one send says about a host's offset, from its time on the host's clock. */
+/** One-sided limit of a host's offset by one send, at its time on the host's clock. */
 interface OneSided {
   readonly at: number;
   readonly limit: number;
 }
 
-/** Sends to the other host bound the offset from above, those from it from below: each with the nearest of the other direction. */
+/** Sends to the other host bound the offset from above, sends from it bound it from below: each is paired with the nearest in the other direction. */
 function sendPairs(host: Host, other: Host, model: ClockModel): { upper: OneSided; lower: OneSided }[] {
   const uppers = oneSided(host, 'sends', other, 'receives', model);
   const lowers = oneSided(host, 'receives', other, 'sends', model);
@@ -69,7 +69,7 @@ function sendPairs(host: Host, other: Host, model: ClockModel): { upper: OneSide
   });
 }
 
-/** In order of time. */
+/** One-sided limits in order of time. */
 function oneSided(host: Host, kind: 'sends' | 'receives', other: Host, otherKind: 'sends' | 'receives', model: ClockModel): OneSided[] {
   const theirs = times(other, otherKind);
   const found: OneSided[] = [];
@@ -90,7 +90,7 @@ function times({ ranks, epoch }: Host, kind: 'sends' | 'receives'): ReadonlyMap<
   return found;
 }
 
-/** Offsets by the exits that both share, a window each; empty when they share none. */
+/** Offsets by shared exits, one per window; empty when the hosts share none. */
 export function exitOffsets(host: Host, other: Host, model: ClockModel): WindowOffset[] {
   const windows = new Map<number, Common[]>();
   for (const common of commonOf(host, other, model, 'collectives', 'collectives')) {
@@ -114,8 +114,8 @@ function exitOffset(commons: readonly Common[]): WindowOffset {
 }
 
 /**
- * The offset of `host` if its wall clock is also that of `other`: when no event of theirs contradicts it, and their exits lie no further
- * apart than exits do on one clock. Undefined when it is not, or cannot be told.
+ * The offset of `host` if it reads the same wall clock as `other`: no shared event contradicts that, and their exits lie no further
+ * apart than exits on one clock. Undefined when it does not, or when the evidence is too thin.
  */
 export function sharedOffset(host: Host, other: Host, model: ClockModel, pings: readonly HostPing[]): number | undefined {
   if (!isUnknown(host) || !isUnknown(other) || pings.length === 0) return undefined;
@@ -128,14 +128,14 @@ export function sharedOffset(host: Host, other: Host, model: ClockModel, pings: 
   return Math.abs(exits.offset - offset) <= Math.max((spreads * exits.width) / 2, exitSpread) ? offset : undefined;
 }
 
-/** Where steps put a host, ns. */
+/** Offset of a host by shared steps, ns. */
 export interface StepOffset {
   readonly offset: number;
-  /** How far apart two steps begin, at least; 0 where only one is shared. */
+  /** Least distance between the starts of two steps; 0 where only one is shared. */
   readonly apart: number;
 }
 
-/** How far to shift `host` so that the steps it shares with `other` begin together: the median; undefined when they share none. */
+/** The median shift of `host` at which the steps that it shares with `other` begin together; undefined when they share none. */
 export function stepOffset(host: Host, other: Host, model: ClockModel): StepOffset | undefined {
   const shifts: number[] = [];
   const own = stepsOf(host);
@@ -167,7 +167,7 @@ function commonOf(host: Host, other: Host, model: ClockModel, kind: IntervalKind
   return common;
 }
 
-/** A host's events on its own clock: of a collective the latest entry and the earliest exit of its ranks. */
+/** A host's events on its own clock: for a collective, the latest entry and the earliest exit of its ranks. */
 function intervals({ ranks, epoch }: Host, kind: IntervalKind): ReadonlyMap<string, Interval> {
   const found = new Map<string, Interval>();
   for (const { shared, epoch: own } of ranks) {
@@ -183,7 +183,7 @@ function intervals({ ranks, epoch }: Host, kind: IntervalKind): ReadonlyMap<stri
   return found;
 }
 
-/** When each step of a host's ranks began, on its own clock. */
+/** The start of each step of a host's ranks, on its own clock. */
 export function stepsOf({ ranks, epoch }: Host): ReadonlyMap<number, number> {
   const found = new Map<number, number>();
   for (const { shared, epoch: own } of ranks) {

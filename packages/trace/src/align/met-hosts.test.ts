@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { type ClockEvidence, fitClocks } from './fit-clocks.ts';
 
-/** Evidence of as many hosts without pings, each with events and a step that no other has; `reads`: how often anybody looked at what they share. */
+/** Evidence of `count` hosts without pings, each with events and a step that no other has; `reads`: how often shared events were read. */
 function strangers(count: number): { readonly evidence: readonly ClockEvidence[]; readonly reads: () => number } {
   let reads = 0;
   const evidence = Array.from({ length: count }, (_, rank): ClockEvidence => {

@@ -1,10 +1,10 @@
-// Which hosts have anything in common, looked up by what they did instead of asking each of each other: of 15 000 hosts that would be 225 million
-// questions.
+// Hosts with events in common, looked up by event instead of by comparing every pair: 15 000 hosts would make 225 million
+// comparisons.
 
 import type { Host } from './fit-clocks.ts';
 import { stepsOf } from './message-pings.ts';
 
-/** A message that one host has under the first of a pair, another has under the second. */
+/** Kinds of the two sides of a message: one host has it under the first, another under the second. */
 const pairs = [
   ['collectives', 'collectives'],
   ['clients', 'servers'],
@@ -15,7 +15,7 @@ const pairs = [
 
 type Kind = (typeof pairs)[number][0];
 
-/** Hosts by what they share with others: collectives, calls, sends. */
+/** Hosts by the events that they share with others: collectives, calls, sends. */
 export class MetHosts {
   readonly #hosts: readonly Host[];
   /** By kind and key, the hosts that have it, ascending. */
@@ -36,7 +36,7 @@ export class MetHosts {
     }
   }
 
-  /** Hosts that may share something with the one at `index`, ascending; all others share nothing with it. */
+  /** Hosts that may share something with the one at `index`, ascending; no other host does. */
   of(index: number): readonly number[] {
     const met = new Set<number>();
     const { ranks } = this.#hosts[index] as Host;
@@ -51,7 +51,7 @@ export class MetHosts {
   }
 }
 
-/** By step, the first of the hosts that were added which has it. */
+/** By step, the first added host that has it. */
 export class FirstsOfSteps {
   readonly #first = new Map<number, number>();
 
@@ -59,7 +59,7 @@ export class FirstsOfSteps {
     for (const step of stepsOf(host).keys()) this.#first.set(step, Math.min(this.#first.get(step) ?? index, index));
   }
 
-  /** The first of them that shares a step with `host`; undefined when none does. */
+  /** The first added host that shares a step with `host`; undefined when none does. */
   of(host: Host): number | undefined {
     let first: number | undefined;
     for (const step of stepsOf(host).keys()) {

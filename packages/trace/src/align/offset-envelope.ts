@@ -1,30 +1,30 @@
-// Tier 0: what pings prove. Each says two things, each at a time of its own: the offset was at most `upper` when it was sent, and at least
-// `lower` when its answer came. A proof weakens away from its time by the drift ρ that a clock may have, so it is a cone, and what lies before
-// a time and what lies after it each make limits of their own:
+// Tier 0: the proof by pings. Each ping proves two limits, each at its own time: the offset was at most `upper` when it was sent, and at least
+// `lower` when its answer came. A proof weakens away from its time by the drift ρ that a clock may have, so it is a cone. The proofs before a
+// time and those after it give separate limits:
 //
 //   before  ╲_  ╲__ t            U(t) = the larger of  least of upper + ρ·(t − at) before t,  and the same after t
 //             ╲___╲ ┊            L(t) = the smaller of greatest of lower − ρ·(t − at) before t,  and the same after t
-//   after           ┊ __╱        A step that nobody saw is on one side of t: the other side alone still holds, and so do the limits.
+//   after           ┊ __╱        An unnoticed step is on one side of t: the other side alone still holds, and so do the limits.
 //
 // Two ρ: one against a clock that stands still, 50 ppm or more where the evidence shows more (`driftsMax`); and a small one against the fitted
-// curve, as far as its windows follow it, for `memoryNs` without a ping at most. Both hold, so the nearer limits count.
+// curve, as far as its windows follow it, for at most `memoryNs` without a ping. Both hold, so the tighter limits count.
 //
 // Pings with L > U over all of them contradict each other at that ρ: then the next larger one is tried (a clock that NTP slews runs up to 500 ppm
-// off). Where none fits, the clock does what no clock does, and U and L cover what the pings next to a time say by themselves.
+// off). Where none fits, no believable clock does, and U and L cover the limits of the pings next to a time alone.
 
 import type { HostPing } from './host-pings.ts';
 
 /** ρ against the reference: oscillators are specified to ±20–50 ppm, adjtime(2) slews by 500 ppm. */
 const driftsMax = [50e-6, 100e-6, 200e-6, 400e-6, 800e-6] as const;
-/** ρ that is reckoned with where nothing shows more. */
+/** Drift ρ assumed where no evidence shows more. */
 export const driftUsual: number = driftsMax[0];
-/** The largest ρ that is believed. */
+/** The largest believable drift ρ. */
 export const driftMax: number = driftsMax[driftsMax.length - 1] as number;
-/** Host time, ns, for which a drift that was seen goes on for sure. */
+/** Host time, ns, for which a drift that was seen surely goes on. */
 const memoryNs = 10e9;
 
 /**
- * Before the first proof and after the last there is one side alone, and a step near to them shows in a few pings at most: only those so near to
+ * Before the first proof and after the last there is only one side, and a step near either shows in a few pings at most: only pings this near to
  * the end count, ns.
  */
 const endNs = 1e9;
@@ -38,18 +38,18 @@ export interface OffsetLimits {
 /** The offset as fitted, and how fast the clock may leave it. */
 export interface FittedCurve {
   offsetAt(time: number): number;
-  /** Between two host times the clock leaves the curve by at most as much as this grows, ns. */
+  /** Between two host times the clock leaves the curve by at most the growth of this, ns. */
   leftBy(time: number): number;
   /** Host times between which both are linear. */
   readonly bends: readonly number[];
 }
 
 export class OffsetEnvelope {
-  /** ρ that the pings were found to agree at. */
+  /** Drift ρ at which the pings agree. */
   readonly drift: number;
   /** Whether they agree at none. */
   readonly contradictory: boolean;
-  /** Host times between which something is known from either side, ns. */
+  /** Host times between which both sides have proofs, ns. */
   readonly first: number;
   readonly last: number;
   readonly #either: typeof Math.max;
@@ -59,7 +59,7 @@ export class OffsetEnvelope {
 
   /**
    * At least one ping, in order of time. `driftSeen`: the largest drift that the pings show, ns per ns. `isSteady`: the clock is known not to have
-   * stepped, so that what lies on either side of a time counts.
+   * stepped, so that both sides of a time count.
    */
   constructor(
     pings: readonly HostPing[],
@@ -84,13 +84,13 @@ export class OffsetEnvelope {
     this.#near = curve === undefined || this.contradictory ? undefined : near(uppers, lowers, curve);
   }
 
-  /** Limits at host time `time`, ns, that hold even if the clock stepped once about then. */
+  /** Limits at host time `time`, ns, that hold even if the clock stepped once near it. */
   at(time: number): OffsetLimits {
     const [far, near = far] = this.proofs(time);
     return { lower: Math.max(far.lower, near.lower), upper: Math.min(far.upper, near.upper) };
   }
 
-  /** The two proofs that `at` is made of: by the drift that a clock may have, and by how far it leaves the curve (absent: unknown). */
+  /** The two proofs behind `at`: by the drift that a clock may have, and by how far it leaves the curve (absent: unknown). */
   proofs(time: number): readonly [OffsetLimits, OffsetLimits?] {
     const either = this.#either;
     const far = { lower: -this.#lower.at(time, either), upper: this.#upper.at(time, either) };
@@ -99,7 +99,7 @@ export class OffsetEnvelope {
     return [far, { lower: offset - this.#near.lower.at(time, either), upper: offset + this.#near.upper.at(time, either) }];
   }
 
-  /** Limits at host time `time` of a clock that stands still and does not step: of no meaning (lower > upper) where it does. */
+  /** Limits at host time `time` for a clock that stands still and does not step: meaningless (lower > upper) where it does. */
   withoutStep(time: number): OffsetLimits {
     return { lower: -this.#lower.at(time, Math.min), upper: this.#upper.at(time, Math.min) };
   }
@@ -117,7 +117,7 @@ export class OffsetEnvelope {
   }
 }
 
-/** One side of a proof: at host time `at`, the offset (or, of lower limits, its negative) was at most `limit`. */
+/** One side of a proof: at host time `at`, the offset (for lower limits, its negative) was at most `limit`. */
 interface Proof {
   readonly at: number;
   readonly limit: number;
@@ -128,7 +128,7 @@ const sorted = (proofs: Proof[]): Proof[] => proofs.sort((a, b) => a.at - b.at);
 /** A function of host time that grows by as much as a limit weakens, ns. */
 type Weakening = (time: number) => number;
 
-/** Whether there is a clock that fulfils all of it: no lower limit above an upper one. */
+/** Whether some clock satisfies all proofs: no lower limit above an upper one. */
 function agree(uppers: readonly Proof[], lowers: readonly Proof[], weakening: Weakening): boolean {
   let [upper, negativeLower] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
   for (let [u, l, last] = [0, 0, 0]; u < uppers.length || l < lowers.length; ) {
@@ -145,10 +145,10 @@ function agree(uppers: readonly Proof[], lowers: readonly Proof[], weakening: We
   return true;
 }
 
-/** Times that the clock may leave a curve by more than was seen, where the pings ask for it. */
+/** The largest factor on the measured distance to the curve, tried where the pings need it. */
 const weakeningMax = 64;
 
-/** The limits about a curve; undefined where the pings do not follow it. */
+/** The limits around a curve; undefined where the pings do not follow it. */
 function near(uppers: readonly Proof[], lowers: readonly Proof[], curve: FittedCurve) {
   const overs = uppers.map(({ at, limit }) => ({ at, limit: limit - curve.offsetAt(at) }));
   const unders = lowers.map(({ at, limit }) => ({ at, limit: limit + curve.offsetAt(at) }));
@@ -160,13 +160,13 @@ function near(uppers: readonly Proof[], lowers: readonly Proof[], curve: FittedC
   return undefined;
 }
 
-/** Upper limits by what was before a time, and by what came after it. */
+/** Upper limits by the proofs before a time, and by those after it. */
 class Cones {
   readonly #at: Float64Array;
   /** The least limit at each proof by those before it, and by those after it, itself included. */
   readonly #before: Float64Array;
   readonly #after: Float64Array;
-  /** The least limit at the first proof by those next to it, and at the last. */
+  /** The least limit at the first proof by its neighbours, and at the last. */
   readonly #head: number;
   readonly #tail: number;
   readonly #weakening: Weakening;
@@ -175,7 +175,7 @@ class Cones {
   readonly #memory: number;
   #near = 0;
 
-  /** `proofs` in order of time. `memory`: host time, ns, after which a proof says nothing. */
+  /** `proofs` in order of time. `memory`: host time, ns, after which a proof expires. */
   constructor(proofs: readonly Proof[], weakening: Weakening, memory: number) {
     this.#at = Float64Array.from(proofs, ({ at }) => at);
     this.#before = Float64Array.from(proofs, ({ limit }) => limit);
@@ -212,11 +212,11 @@ class Cones {
     return this.#at[this.#at.length - 1] as number;
   }
 
-  /** The limit at host time `time` by `either` what was before it or what came after it; infinite where every proof is too far away. */
+  /** The limit at host time `time`: `either` combines those of the proofs before and after it; infinite where every proof is too far away. */
   at(time: number, either: typeof Math.max): number {
     const at = this.#at;
     const last = at.length - 1;
-    // Asked mostly in order of time.
+    // Mostly asked in order of time.
     let near = this.#near;
     while (near > 0 && (at[near] as number) > time) near--;
     while (near < last && (at[near + 1] as number) <= time) near++;
@@ -228,12 +228,12 @@ class Cones {
 
   #from(limit: number, index: number, time: number): number {
     const at = this.#at[index] as number;
-    // Without any memory it is still a proof of the times next to it.
+    // With no memory it still proves the times next to it.
     if (this.#memory > 0 && Math.abs(time - at) > this.#memory) return Number.POSITIVE_INFINITY;
     return limit + Math.abs(this.#weakening(time) - (this.#weak[index] as number));
   }
 
-  /** Where limits bend upwards or jump: at each proof and just before it, and where the memory of one ends before the next. */
+  /** Times at which limits bend upwards or jump: at each proof and just before it, and where the memory of one ends before the next. */
   eachBend(add: (time: number) => void): void {
     for (const [index, time] of this.#at.entries()) {
       add(time - 1);

@@ -1,10 +1,10 @@
-// Tier 1, second half: the offsets of windows → a smooth offset with its drift, by a Kalman filter of two states and a smoother that looks a
-// few windows ahead (Rauch–Tung–Striebel, of fixed lag).
+// Tier 1, second half: the offsets of windows → a smooth offset with its drift, by a Kalman filter of two states and a fixed-lag smoother
+// (Rauch–Tung–Striebel).
 //
-//   θ(next) = θ + drift · dt,  drift wanders by 0.1 ppm in 10 s;  a window says θ ± half of what its limits are wider than the best seen
+//   θ(next) = θ + drift · dt,  drift wanders by 0.1 ppm in 10 s;  a window measures θ ± half the width of its limits beyond the best
 //
-// Invariant: a smoothed offset depends on the windows up to `lag` after it and on no later one: it is final then, in a live run and in one that
-// is merged from scratch alike.
+// Invariant: a smoothed offset depends on the windows up to `lag` after it and on no later one: from then on it is final, in a live run and in a
+// merge from scratch alike.
 
 import { nanosPerSecond } from '@ranktrace/protocol';
 import { median } from '../model/robust.ts';
@@ -12,7 +12,7 @@ import type { WindowOffset } from './offset-windows.ts';
 
 export interface SmoothOffset {
   readonly at: number;
-  /** ns */
+  /** ns. */
   readonly offset: number;
   /** Change of the offset, ns per ns of the host's clock. */
   readonly drift: number;
@@ -21,18 +21,18 @@ export interface SmoothOffset {
 /** Windows that the smoother looks ahead. */
 export const smoothingLag = 15;
 
-/** What the drift changes within so long, and the offset beside it (ns). */
+/** Wander of the drift within `wanderNs`, and of the offset beside it (ns). */
 const wanderNs = 10 * nanosPerSecond;
 const driftWander = 0.1e-6;
 const offsetWander = 150;
-/** What the first window leaves open. */
+/** Initial uncertainty of the offset, ns, and of the drift. */
 const offsetOpen = 1e6;
 const driftOpen = 20e-6;
 const firstWindows = 5;
-/** Windows that say how much windows scatter: of those up to one the last ones; of the first so many all. */
+/** Windows that measure the scatter of windows: the last `scatterMax` ones, and at least the first `scatterMin`. */
 const scatterMin = 8;
 const scatterMax = 30;
-/** ns: a window is never believed better than this, nor its limits compared closer. */
+/** ns: least noise assumed for a window, and least step in which widths are compared. */
 const noiseMin = 3000;
 const widthStep = 2000;
 
@@ -49,7 +49,7 @@ interface State {
 export function smoothOffsets(windows: readonly WindowOffset[]): SmoothOffset[] {
   const filtered: State[] = [];
   const predicted: State[] = [];
-  // The first few may all be bad.
+  // The first few windows may all be bad.
   let widthMin = Math.min(...windows.slice(0, firstWindows).map(({ width }) => width));
   for (const [index, { at, offset, width, slope }] of windows.entries()) {
     const before = filtered[index - 1];
@@ -72,15 +72,15 @@ export function smoothOffsets(windows: readonly WindowOffset[]): SmoothOffset[] 
   });
 }
 
-/** How far windows about `index` are off by themselves, ns, by the last ones of them. */
+/** Noise of the windows near `index`, ns, by the latest of them. */
 function scatter(windows: readonly WindowOffset[], index: number): number {
   const end = Math.min(windows.length, Math.max(index, scatterMin) + 1);
   return scatterOf(windows, Math.max(2, end - scatterMax), end);
 }
 
 /**
- * How far windows [from, end) are off by themselves, ns: from their second differences, which a steady drift leaves at 0. Where ways vary by
- * milliseconds, the best of a window is off by more than its limits tell.
+ * Noise of windows [from, end), ns: by their second differences, which are 0 for a steady drift. Where path delays vary by
+ * milliseconds, the best ping of a window is off by more than its limits show.
  */
 export function scatterOf(windows: readonly WindowOffset[], from = 2, end = windows.length): number {
   const bends: number[] = [];
@@ -89,7 +89,7 @@ export function scatterOf(windows: readonly WindowOffset[], from = 2, end = wind
     const share = (b.at - a.at) / (c.at - a.at);
     bends.push(Math.abs(b.offset - a.offset - share * (c.offset - a.offset)));
   }
-  // With normal noise: the middle window's and the mean of its neighbours', whose absolute median is 0.6745 deviations.
+  // For normal noise: a bend is the noise of the middle window minus the mean of its neighbours'; its absolute median is 0.6745 deviations.
   return bends.length === 0 ? 0 : median(bends) / 0.6745 / Math.sqrt(1.5);
 }
 
@@ -117,7 +117,7 @@ function update({ offset, drift, oo, od, dd }: State, measured: number, noise: n
   };
 }
 
-/** What the next window's smoothed state says about this one's filtered one. */
+/** The smoothed state of this window, by its filtered state and the next window's smoothed one. */
 function smooth(filtered: State, predicted: State, next: State, length: number): State {
   // G = P Fᵀ predicted⁻¹, F = [1 length; 0 1]
   const determinant = predicted.oo * predicted.dd - predicted.od ** 2;

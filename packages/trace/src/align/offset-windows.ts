@@ -1,12 +1,12 @@
-// Tier 1, first half: the pings of a window → where the offset was in its middle, and how well that is known.
+// Tier 1, first half: the pings of a window → the offset in its middle, and its uncertainty.
 //
 //   upper  ·  · ··  ·    ·        queueing makes messages late, never early: the truth lies between the least upper limits
-//          ·    ·  ·  ··    ·     and the greatest lower ones, and their middle is right as far as both ways take equally long
+//          ·    ·  ·  ··    ·     and the greatest lower ones; their middle is right as far as both directions take equally long
 //   ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─
 //   lower    ··   · ·  ·   ··
 //
-// Over a window the clock drifts by more than the limits are apart, so the pings are turned level first, by the slope through the best pings
-// of the windows around. The mean of the few best is taken, as the one best may be a misreading.
+// Over a window the clock drifts by more than the distance of the limits, so the slope through the best pings of the windows around is
+// removed first. The few best pings are averaged, as the best one may be a misreading.
 //
 // Invariant: a window's offset depends on its own pings and on those of the next `reach` windows, so it is final when those are over.
 
@@ -17,27 +17,27 @@ import { driftMax } from './offset-envelope.ts';
 export interface WindowOffset {
   /** Host time of the middle, ns. */
   readonly at: number;
-  /** ns */
+  /** ns. */
   readonly offset: number;
-  /** How far apart the limits are that it lies between, ns. */
+  /** Distance between the limits around the offset, ns. */
   readonly width: number;
   /** Change of the offset, ns per ns, by the best pings around: rough. */
   readonly slope: number;
 }
 
-/** Limits nearer to each other than clocks are read say no more. */
+/** Limits nearer to each other than the resolution of clock readings add nothing, ns. */
 const widthMin = 1000;
-/** Windows on either side whose best pings say how the clock drifts. */
+/** Windows on either side that measure the drift by their best pings. */
 const reach = 5;
-/** ns that the middle of a ping is off by anyhow, and beside it this part of what the best of them leaves open. */
+/** Least error of a ping's middle, ns; the best ping's width ÷ `openPart` is added to it. */
 const noiseNs = 3000;
 const openPart = 16;
-/** Of drifts among clocks: oscillators are specified to ±20–50 ppm. */
+/** Standard deviation of drifts among clocks: oscillators are specified to ±20–50 ppm. */
 const driftDeviation = 20e-6;
 
 /**
- * Cuts `pings`, in order of time, into windows of `length` ns on a fixed grid and measures each by the mean of its `best` best. `ahead`: windows
- * after it that help to say how the clock drifts; none where a step may lie between.
+ * Cuts `pings`, in order of time, into windows of `length` ns on a fixed grid and measures each by the mean of its `best` best. `ahead`: later
+ * windows that help to measure the drift; none where a step may lie between.
  */
 export function windowOffsets(pings: readonly HostPing[], length: number, best: number, ahead = reach): WindowOffset[] {
   const windows = cut(pings, length);
@@ -67,7 +67,7 @@ function cut(pings: readonly HostPing[], length: number): Window[] {
   return windows;
 }
 
-/** The ping that leaves least open. */
+/** The ping with the narrowest limits. */
 function closestOf(pings: readonly HostPing[], from: number, to: number): HostPing {
   let best = pings[from] as HostPing;
   for (let index = from + 1; index < to; index++) {
@@ -77,7 +77,7 @@ function closestOf(pings: readonly HostPing[], from: number, to: number): HostPi
   return best;
 }
 
-/** By the best ping of each window around; of a window alone, by the best of its halves. */
+/** Slope by the best ping of each window around; for a lone window, by the best of each half. */
 function slopeAround(
   pings: readonly HostPing[],
   windows: readonly Window[],
@@ -89,13 +89,13 @@ function slopeAround(
     const half = pings.length >> 1;
     return half === 0 ? 0 : slopeThrough([closestOf(pings, 0, half), closestOf(pings, half, pings.length)]);
   }
-  // The first ones have none before them.
+  // The first windows have none before them.
   return slopeThrough(closest.slice(Math.max(0, place - reach), Math.max(place + ahead, reach) + 1));
 }
 
 /**
- * The likeliest slope: a ping counts the more the less it leaves open beyond the best of them, and a clock is known to drift by some 20 ppm, so
- * that few pings, or a short time, invent no other drift.
+ * The likeliest slope: a ping counts more the less its width exceeds the narrowest, and clocks drift by some 20 ppm, so
+ * that few pings, or a short time, suggest no other drift.
  */
 function slopeThrough(pings: readonly HostPing[]): number {
   const least = Math.min(...pings.map(widthOf));
@@ -125,7 +125,7 @@ function measure(pings: readonly HostPing[], from: number, to: number, at: numbe
   const greatest = new Float64Array(best).fill(Number.POSITIVE_INFINITY);
   for (let index = from; index < to; index++) {
     const ping = pings[index] as HostPing;
-    // Each limit holds where its message was sent or received.
+    // Each limit holds at the time when its message was sent or received.
     insert(least, ping.upper - slope * (ping.upperAt - at));
     insert(greatest, -(ping.lower - slope * (ping.lowerAt - at)));
   }

@@ -1,7 +1,7 @@
-// The largest value seen for each ordered pair of hosts. A matrix where hosts are few enough: in a balanced cluster each collective touches all
-// pairs, which a Map makes a hundred times as dear.
+// The largest value seen for each ordered pair of hosts. A matrix for few hosts: in a balanced cluster each collective touches all
+// pairs, which would cost a hundred times as much in a Map.
 
-/** Hosts above which only pairs that were seen take memory: their matrix would take over 8 MB. */
+/** Above this many hosts only seen pairs take memory: a matrix would take over 8 MB. */
 const denseMax = 1024;
 
 export class PairMaxima {

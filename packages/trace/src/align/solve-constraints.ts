@@ -1,14 +1,14 @@
 // Difference constraints between clocks: corrections c with c[to] − c[from] ≥ least for every constraint, near to a given start.
 //
-//   1. cyclic projection: half of what a constraint misses to either side, sweep after sweep: the smallest change, nearly
-//   2. where that does not arrive: the mean of the lowest and the highest solution (Bellman–Ford), which is one, as the set is convex
-//   3. where there is none: a cycle of constraints that cannot all hold; all are then given so much slack that they can
+//   1. cyclic projection: each sweep moves both sides of a violated constraint by half of what is missing: nearly the smallest change
+//   2. if that does not converge: the mean of the lowest and the highest solution (Bellman–Ford), itself a solution, as the set is convex
+//   3. if there is none: some cycle of constraints cannot hold; all get the same slack, as much as makes them hold
 //
 // Node `axis` is the reference itself and stays at 0.
 
 export const axis = -1;
 
-/** Constraints on the corrections of `count` clocks, ns. `isProof`: from pings, so never given slack. */
+/** Constraints on the corrections of `count` clocks, ns. `isProof`: from pings, so it never gets slack. */
 export interface Constraints {
   readonly from: readonly number[];
   readonly to: readonly number[];
@@ -18,17 +18,17 @@ export interface Constraints {
 
 export interface Solution {
   readonly corrections: Float64Array;
-  /** ns by which constraints may be missed; 0: all hold. */
+  /** ns by which constraints may be violated; 0: all hold. */
   readonly slack: number;
-  /** Clocks of a cycle that cannot hold; empty when all do. */
+  /** Clocks of a cycle that cannot hold; empty when all constraints hold. */
   readonly cycle: readonly number[];
 }
 
 const sweepsMax = 300;
-/** ns that a constraint may be missed by after projection; its margin is larger. */
+/** ns by which projection may leave a constraint violated; its margin is larger. */
 const tolerance = 50;
 const bisections = 40;
-/** Where a clock that nothing ties to the axis is taken to be at least and at most, ns: a double still tells eighths of a ns from there. */
+/** Limit on either side for a clock that no constraint ties to the axis, ns: there a double still resolves eighths of a ns. */
 const unbound = 1e15;
 
 export function solveConstraints(start: Float64Array, constraints: Constraints): Solution {
@@ -75,7 +75,7 @@ function project(start: Float64Array, constraints: Constraints, slack: number): 
 
 const at = (corrections: Float64Array, node: number): number => (node === axis ? 0 : (corrections[node] as number));
 
-/** The mean of the highest and the lowest solution, or a cycle that forbids one. A clock bound on one side alone takes that one. */
+/** The mean of the highest and the lowest solution, or a cycle that forbids one. A clock bound on one side alone takes that side. */
 function middleSolution(count: number, constraints: Constraints, slack: number): { corrections: Float64Array } | { cycle: number[] } {
   const lowest = extreme(count, constraints, slack, 1);
   if ('cycle' in lowest) return lowest;
@@ -89,7 +89,7 @@ function middleSolution(count: number, constraints: Constraints, slack: number):
   return { corrections };
 }
 
-/** Longest ways from the axis (`sign` 1: the lowest solution; −1: the highest one, negated, along the reversed constraints). */
+/** Longest paths from the axis (`sign` 1: the lowest solution; −1: the highest one, negated, along the reversed constraints). */
 function extreme(count: number, constraints: Constraints, slack: number, sign: 1 | -1): { values: Float64Array } | { cycle: number[] } {
   const values = new Float64Array(count).fill(-unbound);
   const before = new Int32Array(count).fill(axis);
@@ -101,7 +101,7 @@ function extreme(count: number, constraints: Constraints, slack: number, sign: 1
       const [a, b] = [from[index] as number, to[index] as number];
       const reached = (a === axis ? 0 : (values[a] as number)) + needed(constraints, index, slack);
       if (b === axis) {
-        // The axis is at 0: a way that comes back to it above is a cycle that cannot hold.
+        // The axis is at 0: a path that returns to it above that is a cycle that cannot hold.
         if (reached > tolerance / 2) return { cycle: wayTo(a, before) };
       } else if (reached > (values[b] as number) + 1e-6) {
         values[b] = reached;

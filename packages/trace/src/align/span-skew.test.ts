@@ -89,7 +89,7 @@ describe('span skew', () => {
       span({ id: 'c', parentId: 'b', start: 510, length: 20, host: 'y' }),
       span({ id: 'd', parentId: 'c', start: 0, length: 10, host: 'x' }),
     ];
-    // b: into the middle of a, 20; c: the same shift; d: compared with c as it lies now, 30 … 50.
+    // b: into the middle of a, 20; c: the same shift; d: compared with c in its new place, 30 … 50.
     expect(adjustSpanSkew(spans, 1e9).map(({ start }) => start)).toEqual([0, 20, 30, 35]);
   });
 

@@ -1,10 +1,10 @@
-// Clock skew of one distributed trace, corrected as Jaeger does it (cmd/jaeger …/adjuster/clockskew.go): compatible to the letter, for
-// traces that come without any clock evidence, and for comparison. Not part of the one time axis of a run.
+// Clock skew of one distributed trace, corrected exactly as Jaeger does it (cmd/jaeger …/adjuster/clockskew.go), for
+// traces without any clock evidence, and for comparison. It is not part of a run's one time axis.
 //
-//   parent   ├──────────────────────────────┤          the child of another host is put into the middle of its parent:
-//   child             ├──────────┤                     the way there is taken to be as long as the way back
+//   parent   ├──────────────────────────────┤          a child on another host is centred in its parent:
+//   child             ├──────────┤                     both directions are taken to be equally long
 //
-// It knows nothing but one trace: a child that is longer than its parent, async ones among them, is only moved to its parent's start, and
+// It knows only one trace: a child longer than its parent, async ones included, is only moved to its parent's start, and
 // another trace of the same two hosts gets another answer. Raw times are kept beside the new ones.
 
 /** One span; times in ns on its own host's clock, relative to any one epoch. */
@@ -14,19 +14,19 @@ export interface SkewSpan {
   readonly parentId: string;
   readonly start: number;
   readonly length: number;
-  /** Which clock; '' for unknown, which is taken to be another's than its parent's. */
+  /** Name of its clock; '' for unknown, which is taken to differ from its parent's. */
   readonly host: string;
-  /** Times of what is noted inside of it. */
+  /** Times of the events noted inside it. */
   readonly events: readonly number[];
 }
 
 /** A span where the adjustment puts it. */
 export interface AdjustedSpan {
-  /** As it was given. */
+  /** The span as given. */
   readonly raw: SkewSpan;
   readonly start: number;
   readonly events: readonly number[];
-  /** Why it stays where it is, in Jaeger's words; undefined when nothing is amiss. */
+  /** Why it was not moved, in Jaeger's words; undefined when nothing is amiss. */
   readonly warning: string | undefined;
 }
 
@@ -34,27 +34,27 @@ interface Node {
   readonly raw: SkewSpan;
   readonly children: Node[];
   start: number;
-  /** Added to every time; 0 where the adjustment was too large to be applied. */
+  /** Shift added to every time; 0 where the adjustment was too large to be applied. */
   applied: number;
   warning: string | undefined;
 }
 
-/** What a host's clock is off by, found at the span where the trace came to that host. */
+/** Offset of a host's clock, found at the span where the trace entered that host. */
 interface Skew {
   readonly host: string;
   readonly delta: number;
 }
 
 /**
- * The spans of one trace, in their order, each where it belongs. Adjustments above `maxAdjustNs` are told in a warning and not applied; with
- * 0, none are. Spans that cannot be reached from a root (their parent is missing, or they are their own ancestors) stay as they are.
+ * The spans of one trace, in their order, each in its adjusted place. Adjustments above `maxAdjustNs` are reported as a warning and not applied;
+ * with 0, none are. Spans that cannot be reached from a root (their parent is missing, or they are their own ancestors) stay as they are.
  *
  * @example adjustSpanSkew(spans, 1e9).map(({ start }) => start);
  */
 export function adjustSpanSkew(spans: readonly SkewSpan[], maxAdjustNs: number): readonly AdjustedSpan[] {
   const nodes = spans.map((raw): Node => ({ raw, children: [], start: raw.start, applied: 0, warning: undefined }));
   for (const root of rootsOf(nodes)) {
-    // Depth first, and no recursion: how deep a trace is, its writer decides.
+    // Depth first without recursion: the trace's writer decides its depth.
     const stack = root.children.map((node) => ({ node, parent: root, skew: { host: root.raw.host, delta: 0 } }));
     for (let next = stack.pop(); next !== undefined; next = stack.pop()) {
       const { node, parent } = next;
@@ -67,7 +67,7 @@ export function adjustSpanSkew(spans: readonly SkewSpan[], maxAdjustNs: number):
   return nodes.map(({ raw, start, applied, warning }) => ({ raw, start, events: raw.events.map((time) => time + applied), warning }));
 }
 
-/** Joins children to parents, gives those without one. */
+/** Joins children to parents, returns those without one. */
 function rootsOf(nodes: readonly Node[]): readonly Node[] {
   const byId = new Map<string, Node>();
   for (const node of nodes) {
@@ -85,10 +85,10 @@ function rootsOf(nodes: readonly Node[]): readonly Node[] {
   return roots;
 }
 
-/** What to add to the child's times so that it lies inside of its parent, which is in its place already. */
+/** The shift that puts a child inside its parent, which is already in place. */
 function skewOf({ raw, start }: Node, parent: Node): number {
   const room = parent.raw.length - raw.length;
-  // Longer than its parent: async, or the parent gave up waiting. All that is sure is that it did not start before it.
+  // Longer than its parent: async, or the parent gave up waiting. It surely did not start before its parent.
   if (room < 0) return Math.max(0, parent.start - start);
   const fits = start >= parent.start && start + raw.length <= parent.start + parent.raw.length;
   return fits ? 0 : parent.start + Math.trunc(room / 2) - start;
@@ -104,7 +104,7 @@ function shift(node: Node, delta: number, maxAdjustNs: number): void {
   node.applied = delta;
 }
 
-/** As Go prints a `time.Duration` of so many ns: `35ms`, `-1.5s`, `1h0m0s`. */
+/** Formats ns as Go prints a `time.Duration`: `35ms`, `-1.5s`, `1h0m0s`. */
 function goDuration(ns: number): string {
   const size = Math.abs(ns);
   const sign = ns < 0 ? '-' : '';

@@ -1,5 +1,5 @@
-// Where between two pings a clock stepped, by what its host did together with others meanwhile: each collective and each call bounds the offset
-// as a ping does, and fits one side of the step or the other.
+// Locates a clock step between two pings by the events that its host shared with others in between: each collective and each call bounds the
+// offset as a ping does, and fits one side of the step or the other.
 //
 //   pings      •                                          •          up to a second apart
 //   together      ─ ─  ─  ─   ─  ═   ═ ═ ══  ═  ═ ═                  ─ fits the offset before, ═ the one after
@@ -12,16 +12,16 @@ import { type HostPing, inOrder, referenceTime } from './host-pings.ts';
 
 /** A step of a clock, and what is known to be on either side of it. */
 export interface BesideStep {
-  /** Host times, ns, up to which the clock is taken not to have stepped, and from which on it has: those between it left out. */
+  /** Host times, ns: the clock had not stepped up to `until`, and had stepped from `at` on; times between are skipped. */
   readonly until: number;
   readonly at: number;
-  /** ns by which the clock was set ahead, or back. */
+  /** ns by which the clock was set ahead (below 0: back). */
   readonly jump: number;
   readonly last: HostPing;
   readonly first: HostPing;
 }
 
-/** Pings whose middle says an offset. */
+/** Pings that give an offset by their middle. */
 const nearest = 8;
 
 /** Places the step between the pings `before` and `after`, at least one each, in order. */
@@ -32,7 +32,7 @@ export function placeStep(before: readonly HostPing[], after: readonly HostPing[
     .filter((one) => referenceTime(one) > from && referenceTime(one) < until)
     .sort((a, b) => referenceTime(a) - referenceTime(b) || inOrder(a, b));
   const [offsetBefore, offsetAfter] = [middleOf(before.slice(-nearest)), middleOf(after.slice(0, nearest))];
-  // How far what came before a place refutes the offset before the step, and what came after it the one after.
+  // Cost of a place: how far evidence before it refutes the offset before the step, and evidence after it the one after.
   let [cost, least, begin, end] = [between.reduce((sum, one) => sum + missOf(one, offsetAfter), 0), Number.POSITIVE_INFINITY, 0, 0];
   for (let place = 0; place <= between.length; place++) {
     if (cost < least) [least, begin] = [cost, place];

@@ -1,4 +1,4 @@
-// Things in order of when they were last added. Not a Map's own order: finding a Map's first entry means stepping over every one deleted
+// Items in order of when they were last added. Not a Map's own order: finding a Map's first entry means stepping over every one deleted
 // before it, which makes a queue of a Map quadratic.
 //
 //   oldest ⇄ … ⇄ newest
@@ -21,7 +21,7 @@ export class AgeList<T extends Aged<T>> {
     return this.#oldest;
   }
 
-  /** Adds what is in no list. */
+  /** Adds an item that is in no list. */
   add(item: T): void {
     item.older = this.#newest;
     if (this.#newest === undefined) this.#oldest = item;
@@ -30,7 +30,7 @@ export class AgeList<T extends Aged<T>> {
     this.#size++;
   }
 
-  /** Removes what is in this list. */
+  /** Removes an item of this list. */
   remove(item: T): void {
     if (item.older === undefined) this.#oldest = item.newer;
     else item.older.newer = item.newer;

@@ -2,8 +2,8 @@ import { collectiveKind } from '@ranktrace/protocol';
 import { expect, it } from 'vitest';
 import { bandwidthOf } from './bus-bandwidth.ts';
 
-// Expected: nccl-tests, doc/PERFORMANCE.md, for 8 ranks and 1 ms. Its sizes are a rank's buffer for all-reduce and broadcast, all ranks'
-// together for the others.
+// Expected values: nccl-tests, doc/PERFORMANCE.md, for 8 ranks and 1 ms. Its sizes are a rank's buffer for all-reduce and broadcast, and the
+// sum over all ranks for the others.
 it.each([
   ['AllReduce', 1e6, 1e9, 1.75e9],
   ['_allgather_base', 125_000, 1e9, 0.875e9],

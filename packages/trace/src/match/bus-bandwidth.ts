@@ -1,20 +1,20 @@
-// How fast a collective moved its data, by the rules of nccl-tests (github.com/NVIDIA/nccl-tests, doc/PERFORMANCE.md), so that figures
-// compare with what that tool measures on the same machines.
+// Bandwidth of a collective by the rules of nccl-tests (github.com/NVIDIA/nccl-tests, doc/PERFORMANCE.md), so that figures
+// compare with those of that tool on the same machines.
 //
 //   algorithm bandwidth = size / time                 bus bandwidth = algorithm bandwidth × factor
 //
-//   operation        size, of what one rank puts in (`bytes`)        factor, of n ranks
+//   operation        size, by the input of one rank (`bytes`)        factor, for n ranks
 //   all_reduce       bytes                                           2 (n − 1) / n
 //   all_gather       n × bytes   (bytes: its own shard)              (n − 1) / n
 //   reduce_scatter   bytes       (bytes: the whole input)            (n − 1) / n
 //   all_to_all       bytes       (bytes: the whole input)            (n − 1) / n
 //   gather           n × bytes   (bytes: its own shard)              (n − 1) / n
-//   scatter          bytes       (bytes: the whole input, of the root)   (n − 1) / n
+//   scatter          bytes       (bytes: the root's whole input)     (n − 1) / n
 //   broadcast        bytes                                           1
 //   reduce           bytes                                           1
 //   send, recv       bytes                                           1
 //
-// The bus bandwidth is what a link would have to carry; it can be held against the hardware's whatever n is.
+// The bus bandwidth is the load on a link; it compares with the hardware's bandwidth for any n.
 
 import { type CollectiveKind, nanosPerSecond } from '@ranktrace/protocol';
 
@@ -24,7 +24,7 @@ export interface Bandwidth {
   readonly bus: number;
 }
 
-/** Size in bytes and bus factor of a collective of `ranks` ranks that put in `bytes` each; undefined for a barrier, which moves nothing. */
+/** Size in bytes and bus factor of a collective of `ranks` ranks with an input of `bytes` each; undefined for a barrier, which moves nothing. */
 export function trafficOf(
   kind: CollectiveKind,
   ranks: number,
@@ -52,8 +52,8 @@ export function trafficOf(
 }
 
 /**
- * Bandwidth of a collective that took `length` ns once all were there; undefined where it moved nothing, took no time, or is of a kind that
- * has no rule. `ranks` ≥ 1, `bytes`: what one rank puts in.
+ * Bandwidth of a collective that took `length` ns after the last entry; undefined where it moved nothing, took no time, or its kind
+ * has no rule. `ranks` ≥ 1, `bytes`: the input of one rank.
  *
  * @example bandwidthOf('all_reduce', 8, 1e9, nanos(1e7)) // 100 GB/s algorithm, 175 GB/s bus
  */

@@ -1,4 +1,4 @@
-// Times in ms here, on one axis; the matcher's own are ns.
+// Times in ms here, on one axis; the matcher itself uses ns.
 
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -39,7 +39,7 @@ function check(parts: readonly Given[], expected: readonly string[], bounds?: Ma
   return matcher;
 }
 
-/** A collective of `ranks` at `entry` that all leave 2 ms after. */
+/** A collective that `ranks` enter at `entry` and all leave 2 ms later. */
 const together = (sequence: number, entry: number, ranks: readonly number[], about: Partial<Given> = {}): Given[] =>
   ranks.map((rank) => ({ ...about, rank, sequence, entry }));
 

@@ -1,24 +1,24 @@
-// Brings the ranks' parts of a collective together by (group, sequence), and the two sides of a send by (group, source, destination, sequence).
+// Matches the ranks' parts of a collective by (group, sequence), and the two sides of a send by (group, source, destination, sequence).
 //
 //   rank 0  ──[ entry ······ exit ]────────
-//   rank 1  ─────────[ entry · exit ]──────     told when every known member has come and left,
+//   rank 1  ─────────[ entry · exit ]──────     reported when every known member has entered and left,
 //   rank 2  ────[ entry ······· exit ]─────     or a second after the first exit, or at the end
 //                             ^ no rank of a barrier-like collective enters after this
 //
-// Who belongs to a group nobody says, so it is learnt: who ever took part. Until the stream has once gone a horizon past a collective that
-// the newest member could have joined, collectives wait, for a member not seen yet may still come.
+// No input lists the members of a group, so the matcher learns them: every rank that ever took part. Until the stream is a horizon past some
+// collective that the newest member could have joined, collectives wait, as an unseen member may still come.
 //
-// A part that comes too late for its collective begins one of its own, and so does a newer life of a rank and a number that is used again:
-// telling too little together is a loss that shows as `missing`, telling together what was apart would be a lie that bends clocks.
+// A part that comes too late for its collective begins a new one, and so does a newer life of a rank and a reused number:
+// a match that lacks a part is a loss that shows as `missing`; a match of unrelated parts would be wrong and bend clocks.
 //
-// Invariant: parts told + `givenUp` + pending = parts added; no part is told twice; what is told together has one group, sequence and pair.
-// Invariant: memory is bounded by `MatcherBounds`, whatever comes.
+// Invariant: parts reported + `givenUp` + pending = parts added; no part is reported twice; the parts of a match share one group, sequence and pair.
+// Invariant: memory is bounded by `MatcherBounds`, for any input.
 
 import { collectiveKind, nanosPerSecond, pairOf } from '@ranktrace/protocol';
 import { limits } from '../model/limits.ts';
 import { type Aged, AgeList } from './age-list.ts';
 
-/** One rank's part of a collective; times in ns on whatever one axis the caller uses. */
+/** One rank's part of a collective; times in ns on any one axis of the caller's choice. */
 export interface CollectivePart {
   /** TraceProcess.index. */
   readonly member: number;
@@ -31,29 +31,29 @@ export interface CollectivePart {
   readonly bytes: number;
 }
 
-/** What one collective, or one send and its receive, were. */
+/** One matched collective, or one send and its receive. */
 export interface MatchedCollective {
   readonly group: string;
   readonly sequence: number;
-  /** As most of its parts call it; of equally many, as the lowest member does. */
+  /** The name that most parts use; on a tie, the lowest member's. */
   readonly op: string;
-  /** By member; one per rank, but the two of a rank that sends to itself. */
+  /** By member; one per rank, but two for a rank that sends to itself. */
   readonly parts: readonly CollectivePart[];
-  /** Known members of the group, ascending, that have no part; of a pair, the other side when it is known. */
+  /** Known members of the group, ascending, that have no part; for a pair, the other side when it is known. */
   readonly missing: readonly number[];
   /** A send: [source rank, destination rank]. */
   readonly pair: readonly [number, number] | undefined;
 }
 
-/** A part as it is added. */
+/** A part as added. */
 export interface AddedPart {
-  /** TraceProcess.index: of one rank's lives, the newer has the greater. */
+  /** TraceProcess.index: among lives of one rank, the newer has the greater. */
   readonly member: number;
   readonly rank: number;
   readonly op: string;
   readonly group: string;
   readonly sequence: number;
-  /** The other side's rank of a send or receive, −1 of a collective. */
+  /** The other side's rank of a send or receive, −1 for a collective. */
   readonly peer: number;
   readonly bytes: number;
   /** ns. */
@@ -63,7 +63,7 @@ export interface AddedPart {
 }
 
 export interface MatcherBounds {
-  /** A collective is over when the stream is so far past its first exit, ns. Default 1 s; Infinity: only the end tells. */
+  /** A collective is over when the stream is this far past its first exit, ns. Default 1 s; Infinity: only `end` ends it. */
   readonly horizonNs?: number;
   /** How far parts may come out of order of entry, ns. Default 0.1 s. */
   readonly slackNs?: number;
@@ -87,7 +87,7 @@ interface Pending extends Aged<Pending> {
   readonly key: string | number;
   readonly sequence: number;
   readonly pair: readonly [number, number] | undefined;
-  /** By rank; of a pair by side, 0 the source. */
+  /** By rank; for a pair by side, 0 the source. */
   readonly parts: Map<number, Part>;
   open: number;
   lastEntry: number;
@@ -96,16 +96,16 @@ interface Pending extends Aged<Pending> {
 
 interface Group extends Aged<Group> {
   readonly name: string;
-  /** Who ever took part, by rank. */
+  /** Every rank that ever took part, with its member. */
   readonly members: Map<number, number>;
   readonly pending: Map<string | number, Pending>;
   newestSince: number;
-  /** Whether everyone who takes part is known. */
+  /** Whether all members are known. */
   settled: boolean;
   bytes: number;
 }
 
-/** About what a group takes in memory beside its name, and each of its members. */
+/** Approximate memory of a group beside its name, and of each of its members, bytes. */
 const groupBytes = 512;
 const memberBytes = 96;
 
@@ -113,20 +113,20 @@ export class CollectiveMatcher {
   readonly #onMatched: (matched: MatchedCollective) => void;
   readonly #bounds: Required<MatcherBounds>;
   readonly #groups = new Map<string, Group>();
-  /** In order of use. */
+  /** In order of last use. */
   readonly #used = new AgeList<Group>();
   /** In order of their first part. */
   readonly #pending = new AgeList<Pending>();
-  /** Of every member that came. */
+  /** Rank of every member seen. */
   readonly #ranks = new Map<number, number>();
   #groupBytes = 0;
   #parts = 0;
   #now = Number.NEGATIVE_INFINITY;
   #sweepAt = Number.NEGATIVE_INFINITY;
   #addsBeforeSweep = 0;
-  /** Parts that are not told because the same rank's part of the same number was still running. */
+  /** Parts not reported because the same rank's part of the same number was still running. */
   duplicates = 0;
-  /** Parts that are not told because too much was waiting. */
+  /** Parts not reported because too many were waiting. */
   overflow = 0;
 
   constructor(onMatched: (matched: MatchedCollective) => void, bounds: MatcherBounds = {}) {
@@ -141,17 +141,17 @@ export class CollectiveMatcher {
     };
   }
 
-  /** Parts that were added and will never be told. */
+  /** Parts that were added and will never be reported. */
   get givenUp(): number {
     return this.duplicates + this.overflow;
   }
 
-  /** Parts that wait. */
+  /** Parts not reported yet. */
   get waiting(): number {
     return this.#parts;
   }
 
-  /** Takes a part; they come in order of entry, to within `slackNs`. May tell collectives. */
+  /** Takes a part; they come in order of entry, to within `slackNs`. May report collectives. */
   add(added: AddedPart): void {
     const { member, rank, op, bytes, entry, exit } = added;
     const group = this.#group(added.group);
@@ -174,7 +174,7 @@ export class CollectiveMatcher {
     this.#sweep();
   }
 
-  /** A part that was added without its exit ended at `exit`, ns. One that is not waiting is left as it was told. */
+  /** Ends a part that was added without its exit, at `exit` ns. A part that no longer waits stays as reported. */
   close(member: number, group: string, sequence: number, peer: number, op: string, exit: number): void {
     const rank = this.#ranks.get(member);
     if (rank === undefined) return;
@@ -188,7 +188,7 @@ export class CollectiveMatcher {
     if (this.#isComplete(pending) || this.#isOver(pending)) this.#tell(pending);
   }
 
-  /** Tells everything that is left. Nothing may follow. */
+  /** Reports everything that is left. No part may follow. */
   end(): void {
     for (let pending = this.#pending.oldest; pending !== undefined; pending = this.#pending.oldest) this.#tell(pending);
   }
@@ -212,7 +212,7 @@ export class CollectiveMatcher {
     const known = group.members.get(rank);
     if (known !== undefined && known >= member) return;
     if (known !== undefined) {
-      // A rank began anew, and with it, mostly, all of them: what waits is over, and who takes part now has to be learnt again.
+      // A rank restarted, and mostly all of them with it: waiting collectives are over, and the members have to be learnt again.
       for (const pending of group.pending.values()) this.#tell(pending);
       this.#groupBytes -= group.members.size * memberBytes;
       group.bytes -= group.members.size * memberBytes;
@@ -225,7 +225,7 @@ export class CollectiveMatcher {
     group.newestSince = Math.max(group.newestSince, entry);
   }
 
-  /** The pending collective that has room for the part; undefined when it is to begin one. */
+  /** The pending collective that has room for the part; undefined when the part begins a new one. */
   #room(group: Group, key: string | number, added: AddedPart, slot: number): Pending | 'duplicate' | undefined {
     const pending = group.pending.get(key);
     if (pending === undefined) return undefined;
@@ -258,13 +258,13 @@ export class CollectiveMatcher {
     return true;
   }
 
-  /** Whether nobody can come any more, and nobody is inside. */
+  /** Whether no part can come any more, and no rank is inside. */
   #isOver(pending: Pending): boolean {
     const { horizonNs, slackNs } = this.#bounds;
     return pending.open === 0 && pending.firstExit + horizonNs + slackNs <= this.#now;
   }
 
-  /** Tells what is over. Now and then: eight looks for every part that comes. */
+  /** Reports finished collectives, now and then: eight checks per added part on average. */
   #sweep(): void {
     if (this.#addsBeforeSweep-- > 0 || this.#now < this.#sweepAt) return;
     let next = this.#pending.oldest;
@@ -292,7 +292,7 @@ export class CollectiveMatcher {
     this.#parts -= pending.parts.size;
   }
 
-  /** Gives up what waits longest, or what group was used least recently, while there is more than may be. */
+  /** Gives up the longest waiting collectives, and the least recently used groups, while there are too many. */
   #bound(): void {
     const { collectivesMax, partsMax, groupBytesMax } = this.#bounds;
     while (this.#pending.size > collectivesMax || this.#parts > partsMax) {
@@ -315,12 +315,12 @@ export class CollectiveMatcher {
 
 interface Place {
   readonly pair: readonly [number, number] | undefined;
-  /** Rank; of a pair the side. */
+  /** Rank; for a pair, the side. */
   readonly slot: number;
   readonly key: string | number;
 }
 
-/** Where in its group a part belongs. */
+/** The place of a part in its group. */
 function placeOf(rank: number, peer: number, sequence: number, op: string): Place {
   const pair = pairOf(rank, peer, op);
   if (pair === undefined) return { pair, slot: rank, key: sequence };
@@ -336,7 +336,7 @@ function missingOf({ group, parts, pair }: Pending): number[] {
     const other = group.members.get(pair[parts.has(0) ? 1 : 0]);
     return other === undefined ? missing : [other];
   }
-  // Also who is first seen after it: groups do not grow, recordings begin late.
+  // Includes ranks first seen after it: groups do not grow, recordings begin late.
   for (const [rank, member] of group.members) if (!parts.has(rank)) missing.push(member);
   return missing.sort((a, b) => a - b);
 }

@@ -16,7 +16,7 @@ describe('the number of a collective as people read it', () => {
     [fromEnd - 2 * windowStep - 4, ', 4th from the end of the 3rd last file'],
     [repetition + 7, '#7, part 2'],
     [5 * repetition, '#0, part 6'],
-    // Numbers of a program's own.
+    // Numbers chosen by a program.
     [1_795_348_897_703, '#1795348897703'],
     [fromEnd, '#4503599627370496'],
     [Number.MAX_SAFE_INTEGER, '#9007199254740991'],

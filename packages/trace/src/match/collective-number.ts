@@ -1,10 +1,10 @@
-// How people are told which collective of a group it was.
+// The shown number of a collective in its group.
 //
-//   recorded by us, or torch's `Seq`     7                          #7
+//   our recorder's, or torch's `Seq`     7                          #7
 //   a call that launched several         2^40 · n + 7               #7, part n + 1
 //   a torch.profiler file without `Seq`  2^52 − w · 2^32 − k        k-th from the end of the w-th file before the last
 //
-// Numbers are kept whole everywhere else: they are what ranks are matched by.
+// Numbers are kept whole everywhere else: ranks are matched by them.
 
 /**
  * The last collective of a window has this number less 1, of the window before it this less 2^32 less 1. Above any `Seq` and its
@@ -12,18 +12,18 @@
  */
 export const fromEnd = 2 ** 52;
 export const windowStep = 2 ** 32;
-/** Whether nobody said the number of a collective: no `Seq` or repetition of one comes near, and nobody has 2^19 windows. */
+/** Whether the number was counted, not recorded: no `Seq` or repetition of one comes near, and no job has 2^19 windows. */
 export const isCounted = (sequence: number): boolean => sequence >= fromEnd / 2;
 /** Added per earlier collective of the same `Seq`: one call may launch several kernels. `Seq` itself is below. */
 export const repetition = 2 ** 40;
 export const repetitionsMax = 1023;
 
-/** Collectives of a window and numbers of groups' own that are taken for such: beyond, a program chose a number that only looks like one. */
+/** Most collectives in a window, and largest number of a group, recognised as such: beyond, a program chose a number that only looks like one. */
 const countMax = 2 ** 30;
 const windowsMax = 2 ** 16;
 
 /**
- * A collective's number as text: `#7`, or `, 10th from the end`. To be put behind the name of its group.
+ * A collective's number as text: `#7`, or `, 10th from the end`. It goes behind the name of its group.
  *
  * @example `all_reduce ${group}${collectiveNumber(sequence)}` // 'all_reduce dp#7'
  */

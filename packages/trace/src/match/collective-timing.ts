@@ -1,4 +1,4 @@
-// What one matched collective, or one send and its receive, says about time.
+// Timing of one matched collective, or of one send and its receive.
 //
 //   rank 0  ├──── waits ─────────┼──── transfer ────┤
 //   rank 1          ├─── waits ──┼──── transfer ────────┤       exit spread = latest exit − earliest exit
@@ -6,7 +6,7 @@
 //           └──── entry skew ────┘                  └ earliest exit
 //                                └ last entry: rank 2 was last in
 //
-// Entries and exits of different hosts compare to within epsilon only, so a transfer that is not longer than that is not distinguishable
+// Entries and exits on different hosts compare to within epsilon only, so a transfer no longer than that is indistinguishable
 // from none, and has no bandwidth.
 
 import { type CollectiveKind, collectiveKind, isBarrierLike, type Nanos, nanos, type TraceTime, traceTime } from '@ranktrace/protocol';
@@ -21,27 +21,27 @@ export interface CollectiveTiming {
   readonly ranks: number;
   /** Latest entry − earliest entry, ns. */
   readonly entrySkew: Nanos;
-  /** The rank that entered last, after all others by more than their clocks can be off; undefined where that cannot be told. */
+  /** The rank that entered last, after all others by more than their clocks can be off; undefined where the clocks cannot decide. */
   readonly lastIn: number | undefined;
   /** Per part: from its entry to the last entry, or to its own exit where it did not wait for that, ns. */
   readonly waiting: readonly Nanos[];
-  /** From the last entry to the earliest exit (of a send: to the exit of its receive), ns; below 0 where nobody waits for all, and where clocks are off. Undefined while someone is inside. */
+  /** Last entry → earliest exit (send: receive's exit), ns; below 0 where no rank waits for all, or clocks are off. Undefined while one is inside. */
   readonly transfer: Nanos | undefined;
-  /** Undefined while someone is inside. */
+  /** Latest exit − earliest exit, ns. Undefined while a rank is inside. */
   readonly exitSpread: Nanos | undefined;
-  /** ± ns of any of its times against any other of them; 0 on one host, undefined where a host of several is not aligned. */
+  /** ± ns between any two of its times; 0 on one host, undefined where a host of several is not aligned. */
   readonly epsilon: Nanos | undefined;
   /** Whether the transfer is longer than epsilon. */
   readonly isDistinguishable: boolean;
-  /** Whether a rank left before the last had entered, though that cannot be: by the clocks' error. */
+  /** Whether a rank seems to have left before the last had entered, which is impossible: an error of the clocks. */
   readonly isViolation: boolean;
-  /** What a rank puts in: the most of any part. */
+  /** Input of a rank, bytes: the largest of any part. */
   readonly bytes: number;
   /** Undefined unless the transfer is distinguishable and moved something. */
   readonly bandwidth: Bandwidth | undefined;
 }
 
-/** The timing of a collective of which no part is missing. */
+/** The timing of a collective with no part missing. */
 export function collectiveTiming(
   { op, parts, pair }: MatchedCollective,
   processOf: (member: number) => TraceProcess | undefined,
@@ -57,7 +57,7 @@ export function collectiveTiming(
       lastEntry = part.entry;
       last = part;
     }
-    // An exit that is not known is NaN, and makes NaN of all that depends on it.
+    // An unknown exit is NaN, and so is everything that depends on it.
     firstExit = Math.min(firstExit, part.exit ?? Number.NaN);
     lastExit = Math.max(lastExit, part.exit ?? Number.NaN);
     bytes = Math.max(bytes, part.bytes);
@@ -102,7 +102,7 @@ function isClearlyLast(
   });
 }
 
-/** The exit of the receiving side: the sender may be done as soon as its data is buffered. A rank that sends to itself has both sides. */
+/** The exit of the receiving side: the sender may return as soon as its data is buffered. A rank that sends to itself has both sides. */
 function receiveExit(parts: readonly CollectivePart[], destination: number): number {
   const sides = parts.filter(
     ({ rank, op }) => rank === destination && (parts[0]?.rank !== parts[1]?.rank || collectiveKind(op) === 'recv'),
@@ -117,7 +117,7 @@ function isReversed(parts: readonly CollectivePart[], [source, destination]: rea
   return receiveExit(parts, destination) < sent;
 }
 
-/** The bounds of the two hosts that are known least, together, ns. */
+/** Sum of the two largest bounds among the hosts, ns. */
 function spreadOf(
   parts: readonly CollectivePart[],
   processOf: (member: number) => TraceProcess | undefined,

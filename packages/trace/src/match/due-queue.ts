@@ -1,4 +1,4 @@
-// What waits for its time, least time first. Of equal times, what came first: so the order never depends on how the heap lies.
+// A queue by due time, earliest first. Equal times keep their order of arrival, so the order never depends on the heap's layout.
 
 interface Entry<T> {
   readonly due: number;
@@ -6,7 +6,7 @@ interface Entry<T> {
   readonly item: T;
 }
 
-/** A binary heap. `due` is any unit, but no NaN. */
+/** A binary heap. `due` is in any unit, but never NaN. */
 export class DueQueue<T> {
   readonly #heap: Entry<T>[] = [];
   #serial = 0;
@@ -29,7 +29,7 @@ export class DueQueue<T> {
     heap[at] = entry;
   }
 
-  /** Takes out the first item that is due at `time` or earlier; undefined when there is none. */
+  /** Removes the first item that is due at `time` or earlier; undefined when there is none. */
   pop(time: number): T | undefined {
     const heap = this.#heap;
     const [first] = heap;
@@ -39,7 +39,7 @@ export class DueQueue<T> {
     return first.item;
   }
 
-  /** Puts `entry` in place of the first. */
+  /** Replaces the first entry by `entry`. */
   #settle(entry: Entry<T>): void {
     const heap = this.#heap;
     let at = 0;

@@ -39,7 +39,7 @@ function matching(options?: RpcMatcherOptions): { matcher: RpcMatcher; lines: st
   return { matcher, lines, rpcs };
 }
 
-/** Halves as they stream, in the order given, each advancing the stream to its start. */
+/** Streams halves in the given order, each advancing the stream to its start. */
 function check(halves: readonly string[], expected: readonly string[]): void {
   const { matcher, lines } = matching();
   for (const text of halves) {
@@ -59,9 +59,9 @@ describe('rpc matcher', () => {
   });
 
   it('puts a server to the client that has its very id, as Zipkin shares it, before the one that has its parent id', () => {
-    // b is called by a, and its server is recorded under b, too: a is its parent, but not its caller.
+    // a calls b, and b's server is recorded under b, too: a is its parent, but not its caller.
     check(['client 1 a< 0-20', 'server 2 a< 1-19', 'client 2 b<a 2-10', 'server 3 b<a 4-8'], ['b@2 2-10 > b@3 4-8', 'a@1 0-20 > a@2 1-19']);
-    // The same where clocks are so far apart that the servers come first.
+    // The same with clocks so far apart that the servers come first.
     check(
       ['server 3 b<a -50-8', 'server 2 a< -20-19', 'client 1 a< 0-20', 'client 2 b<a 2-10'],
       ['b@2 2-10 > b@3 -50-8', 'a@1 0-20 > a@2 -20-19'],
@@ -210,7 +210,7 @@ describe('rpc matcher', () => {
     expect({ sum: told + givenUp + pending, excess, duplicates }).toEqual({ sum: added, excess: 20_000 - 1024, duplicates: 19_999 });
   });
 
-  // Ids from a small pool, so that everything that ids can do happens: shared ones, chains, floods, duplicates, none.
+  // Ids from a small pool, so that every case of ids occurs: shared ones, chains, floods, duplicates, none.
   const id = fc.constantFrom('', 'a', 'b', 'c', 'd');
   const anyHalf = fc.record({
     member: fc.integer({ min: 1, max: 3 }),
@@ -271,7 +271,7 @@ describe('rpc matcher', () => {
   });
 
   it('finds the same calls in any order of arrival (seed 42)', () => {
-    // Ids of clients are unique, as ids are; servers are by parent or share their client's id.
+    // Clients have unique ids, as in reality; servers match by parent or share their client's id.
     const call = fc.record({ servers: fc.array(fc.boolean(), { maxLength: 3 }), hasClient: fc.boolean(), parent: fc.nat(20) });
     const cluster = fc
       .array(call, { maxLength: 12 })

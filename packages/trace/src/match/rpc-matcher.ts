@@ -1,21 +1,21 @@
-// The two halves of remote calls, recorded on different ranks, put together by span context. Feeds the clocks' coupling pass and the report.
+// Matches the two halves of remote calls, recorded on different ranks, by span context. Feeds the clocks' coupling pass and the report.
 //
 //   client   span c, parent p   ──────────────────────          the call is named by (trace, c)
-//   server   span s, parent c        ──────────────             as W3C Trace Context has it, and the SDK records it
-//   server   span c, parent p        ──────────────             as Zipkin's `shared: true` has it: one id on both sides
+//   server   span s, parent c        ──────────────             as in W3C Trace Context and in the SDK's recordings
+//   server   span c, parent p        ──────────────             as with Zipkin's `shared: true`: one id on both sides
 //
-// A call waits, once all its halves have ended, until the stream has gone on by `waitNs`: a retry under the same client span, or an async
-// server that starts after its client returned, still comes to it, and nothing is said twice. What is open waits for its end.
+// Once all halves of a call have ended, it waits until the stream has gone on by `waitNs`: a retry under the same client span, or an async
+// server that starts after its client returned, still joins it, and nothing is reported twice. Open halves wait for their end.
 //
-// Invariants: which halves belong together depends on their ids alone, not on their order: a server goes to the client that has its own
-// id, else to the one that has its parent's, as long as neither was told. A half that does not become part of what is told is counted:
+// Invariants: ids alone decide which halves match, never their order: a server goes to the client that has its own
+// id, else to the one that has its parent's, as long as neither was reported. Every half that is not reported is counted:
 // added = told + givenUp + pending.
 
 import { limits } from '../model/limits.ts';
 import type { TraceEvent } from '../model/trace-sink.ts';
 import { DueQueue } from './due-queue.ts';
 
-/** One rank's side of a remote call, on whatever one axis the caller uses, ns. Ids are hex texts, '' for none. */
+/** One rank's side of a remote call, on any one axis of the caller's choice, ns. Ids are hex texts, '' for none. */
 export interface RpcHalf {
   /** TraceProcess.index. */
   readonly member: number;
@@ -26,7 +26,7 @@ export interface RpcHalf {
   readonly method: string;
   /** The other side, as this one names it; '' for unknown. */
   readonly peer: string;
-  /** `ok`, `error`, '' while it is not known. */
+  /** `ok`, `error`, or '' while it is not known. */
   readonly status: string;
   readonly start: number;
   /** Undefined: still open. */
@@ -34,50 +34,50 @@ export interface RpcHalf {
 }
 
 /**
- * A client and one server of it, or a half whose other half never came. A client that had several servers is told once with each, in
+ * A client and one server of it, or a half that never met its other half. A client with several servers is reported once with each, in
  * order of their start.
  */
 export interface MatchedRpc {
   readonly client: RpcHalf | undefined;
   readonly server: RpcHalf | undefined;
   /**
-   * 1, 2, …: above 1 for what was tried again, be it as one more server under the same client span (the same rank's, or after one that
+   * 1, 2, …: above 1 for a retry, either as one more server under the same client span (on the same rank, or after one that
    * failed), or as one more client span of the same parent and method soon after one that failed. Servers of other ranks are a fan-out:
    * all of them have the client's own attempt.
    */
   readonly attempt: number;
-  /** How many servers the client had in all. With more than one, the client's length says nothing of the network of any of them. */
+  /** Number of servers of the client. With more than one, the client's length is no measure of the network to any of them. */
   readonly servers: number;
-  /** Whether the client was told before, with an earlier server. */
+  /** Whether the client was reported before, with an earlier server. */
   readonly isRepeat: boolean;
 }
 
 export interface RpcMatcherOptions {
-  /** How long a call whose halves have ended waits for more, ns of the stream's time. */
+  /** How long a call waits for more halves once all of them have ended, ns of the stream's time. */
   readonly waitNs?: number;
-  /** Halves held at most: of more, the call that is due first goes, told if it is whole, else given up. */
+  /** Most halves held: beyond, the call that is due first is reported if it is whole, else given up. */
   readonly pendingHalvesMax?: number;
-  /** Servers of one call at most. */
+  /** Most servers of one call. */
   readonly serversPerCallMax?: number;
 }
 
-/** Halves by what became of them. */
+/** Halves by outcome. */
 export interface RpcMatchCounts {
   readonly added: number;
-  /** A client that was told with several servers counts once. */
+  /** Reported halves. A client reported with several servers counts once. */
   readonly told: number;
   readonly pending: number;
   /** The sum of the next five. */
   readonly givenUp: number;
-  /** Alone when the place was needed: whether the other half exists is not known. */
+  /** Evicted alone to make room: whether the other half exists is not known. */
   readonly evicted: number;
-  /** One more client with an id that another has, or the same server once more. */
+  /** A second client with the same id, or the same server again. */
   readonly duplicates: number;
   /** Beyond the servers that one call may have. */
   readonly excess: number;
   /** With times that are no numbers, or an end before the start. */
   readonly invalid: number;
-  /** Ends of halves that are not known as open (any more). No halves, so no part of `givenUp`. */
+  /** Ends of halves not known as open (any more). They are no halves, so no part of `givenUp`. */
   readonly strayCloses: number;
 }
 
@@ -93,16 +93,16 @@ interface Half {
   readonly attempt: number;
 }
 
-/** All that has come of one call. */
+/** Everything received for one call. */
 interface Call {
-  /** Undefined: without ids by which anything could be found. */
+  /** Undefined: without ids, so nothing can find it. */
   readonly key: string | undefined;
   client: Half | undefined;
   readonly servers: Half[];
   open: number;
-  /** Of its halves. */
+  /** The latest end of its halves. */
   latestEnd: number;
-  /** When the queue will give it out; undefined: it is not queued. */
+  /** Time at which the queue releases it; undefined: it is not queued. */
   queuedFor: number | undefined;
   isOver: boolean;
 }
@@ -111,11 +111,11 @@ export class RpcMatcher {
   readonly #onMatched: (rpc: MatchedRpc) => void;
   readonly #options: Required<RpcMatcherOptions>;
   readonly #calls = new Map<string, Call>();
-  /** By their own ids: a client that shares its id with its server may come later than it. */
+  /** By their own ids: a client that shares its id with its server may come after it. */
   readonly #servers = new Map<string, Half[]>();
   readonly #open = new Map<string, Half>();
   readonly #due = new DueQueue<Call>();
-  /** Clients that failed: which attempt that was, and its end. */
+  /** Failed clients: the number of the attempt, and its end. */
   readonly #failures = new Map<string, { readonly attempt: number; readonly end: number }>();
   readonly #counts = { added: 0, told: 0, pending: 0, evicted: 0, duplicates: 0, excess: 0, invalid: 0, strayCloses: 0 };
 
@@ -129,7 +129,7 @@ export class RpcMatcher {
     return { ...this.#counts, givenUp: evicted + duplicates + excess + invalid };
   }
 
-  /** Takes a half, in any order; one that is open has `end` undefined. The object is kept: a caller that reuses its own hands in a copy. */
+  /** Takes a half, in any order; an open one has `end` undefined. The object is kept: a caller that reuses its own must pass a copy. */
   add(about: RpcHalf): void {
     this.#counts.added++;
     const { start, end } = about;
@@ -143,7 +143,7 @@ export class RpcMatcher {
     while (this.#counts.pending > this.#options.pendingHalvesMax) this.#evict();
   }
 
-  /** A half that was added as open has ended: the same half with its `end` and `status`. */
+  /** Ends a half that was added as open: the same half with its `end` and `status`. */
   close(about: RpcHalf): void {
     const key = openKey(about);
     const half = this.#open.get(key);
@@ -159,19 +159,19 @@ export class RpcMatcher {
     this.#queue(call);
   }
 
-  /** Nothing that starts before `time` is to come: tells what has waited long enough. */
+  /** Announces that nothing that starts before `time` will come; reports the calls that have waited long enough. */
   advance(time: number): void {
     for (let call = this.#due.pop(time); call !== undefined; call = this.#due.pop(time)) {
       const { queuedFor } = call;
       call.queuedFor = undefined;
       if (call.isOver || call.open > 0) continue;
-      // Where more came to it while it waited, it waits anew.
+      // If more halves came while the call waited, it waits again.
       if (this.#dueOf(call) > (queuedFor as number)) this.#queue(call);
       else this.#tell(call);
     }
   }
 
-  /** Nothing more is to come: tells all that is left, what is open without an end. */
+  /** Announces that nothing more will come; reports all that is left, open calls without an end. */
   end(): void {
     this.advance(Number.POSITIVE_INFINITY);
     for (const { call } of this.#open.values()) if (!call.isOver) this.#tell(call);
@@ -213,7 +213,7 @@ export class RpcMatcher {
     else if (sharing.length < this.#options.serversPerCallMax) sharing.push(half);
   }
 
-  /** The call of that name, if need be a new one. */
+  /** The call of that name, created if needed. */
   #call(key: string | undefined): Call {
     const known = key === undefined ? undefined : this.#calls.get(key);
     if (known !== undefined) return known;
@@ -247,7 +247,7 @@ export class RpcMatcher {
     if (this.#failures.size > limits.rpcFailuresMax) this.#failures.delete(this.#failures.keys().next().value as string);
   }
 
-  /** Of a client: one more than that of the failed one that it repeats. */
+  /** Attempt number of a client: one more than that of the failed one that it repeats. */
   #attemptOf(about: RpcHalf): number {
     if (about.traceId === '' || this.#failures.size === 0) return 1;
     const key = retryKey(about);
@@ -257,7 +257,7 @@ export class RpcMatcher {
     return failed.attempt + 1;
   }
 
-  /** The client with the server's own id has come: the two share it, so the server is not of the call that its parent's id names. */
+  /** Moves a server to the client with its own id, which has just come: the two share it, so the call of its parent's id is not its own. */
   #move(server: Half, to: Call): void {
     const from = server.call;
     if (to.servers.length >= this.#options.serversPerCallMax) return;
@@ -282,7 +282,7 @@ export class RpcMatcher {
     this.#due.push(call.queuedFor, call);
   }
 
-  /** Makes room: by what is nearest to being told, else by what has been open for longest. */
+  /** Makes room: drops the call that would be reported first, else the one that has been open for longest. */
   #evict(): void {
     for (let call = this.#due.pop(Number.POSITIVE_INFINITY); call !== undefined; call = this.#due.pop(Number.POSITIVE_INFINITY)) {
       call.queuedFor = undefined;
@@ -320,7 +320,7 @@ export class RpcMatcher {
     }
   }
 
-  /** Takes a call out of everything; gives the number of its halves. */
+  /** Removes a call from all tables; returns the number of its halves. */
   #forget(call: Call): number {
     call.isOver = true;
     if (call.key !== undefined && this.#calls.get(call.key) === call) this.#calls.delete(call.key);
@@ -349,7 +349,7 @@ const keyOf = (traceId: string, spanId: string): string => `${traceId} ${spanId}
 
 const openKey = ({ member, side, traceId, spanId, start }: RpcHalf): string => `${member} ${side} ${traceId} ${spanId} ${start}`;
 
-// Not by peer: what failed is mostly tried again elsewhere. Calls without a parent are of one trace only if their program says so.
+// Not by peer: a retry mostly goes elsewhere. Calls without a parent are of one trace only if their program says so.
 const retryKey = ({ member, traceId, parentSpanId, method }: RpcHalf): string => `${member} ${traceId} ${parentSpanId} ${method}`;
 
 const isSame = (a: RpcHalf, b: RpcHalf): boolean => a.member === b.member && a.spanId === b.spanId && a.start === b.start;
@@ -357,7 +357,7 @@ const isSame = (a: RpcHalf, b: RpcHalf): boolean => a.member === b.member && a.s
 const inOrder = (servers: readonly Half[]): Half[] =>
   [...servers].sort(({ about: a }, { about: b }) => a.start - b.start || a.member - b.member || (a.spanId < b.spanId ? -1 : 1));
 
-/** An `rpc` event of a merge as a half: a copy, for the event is reused. Of a `close`, it goes to `RpcMatcher.close`. */
+/** An `rpc` event of a merge as a half: a copy, as the event is reused. For a `close` event, it goes to `RpcMatcher.close`. */
 export function rpcHalfOf(event: TraceEvent): RpcHalf {
   const { side, traceId, spanId, parentSpanId, name, peer, status, start, length, state, lane } = event;
   return {

@@ -1,4 +1,4 @@
-// Whole merges of simulated clusters whose truth is known: where every event is shown against where it was.
+// Whole merges of simulated clusters with known truth: the shown time of every event against its true time.
 
 import type { Batch } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
@@ -46,7 +46,7 @@ function merged(options: ClusterOptions) {
   return { sources, truth, events: sink.events, processes: (sink.header as TraceHeader).processes, header: sink.header as TraceHeader };
 }
 
-/** By rank: trace time less true time, ns, of what began at each of a rank's steps. */
+/** By rank: trace time less true time, ns, of the events that began at each of a rank's steps. */
 function stepErrors({ sources, truth, events }: ReturnType<typeof merged>): number[][] {
   return sources.map((source, rank) => {
     const host = truth.hosts.find(({ ranks }) => ranks.includes(rank));
@@ -63,7 +63,7 @@ function stepErrors({ sources, truth, events }: ReturnType<typeof merged>): numb
   });
 }
 
-/** The largest difference of two ranks' errors at one step, ns. */
+/** The largest difference between two ranks' errors at one step, ns. */
 function worstCrossRank(errors: readonly number[][]): number {
   let worst = 0;
   for (let step = 0; step < (errors[0] as number[]).length; step++) {
@@ -164,7 +164,7 @@ describe('a merge of several hosts', () => {
 });
 
 describe('a run that grows', () => {
-  /** `sources` as they were when each had so many batches. */
+  /** `sources` cut to their first `batches` batches each. */
   const until = (sources: readonly BatchSource[], batches: number): BatchSource[] =>
     sources.map((source) => ({ ...source, count: Math.min(source.count, batches) }));
 

@@ -1,12 +1,12 @@
-// The clocks of a run, from its sources: while they grow, and once they are whole. Live and offline it is the same code over the same batches.
+// The clocks of a run, from its sources: while they grow, and once they are complete. Live and offline runs use the same code on the same batches.
 //
-//   survey            pings, wall clocks, metadata                                   all batches that are new
-//   shared events     what ranks did together, by key                                where a host has no pings, once the run is whole; and while a clock stepped
-//   couple            collectives and calls, in order of time                        what lies `finalAfterNs` back: the hosts' own clocks are final there
-//   last resort       the same once more, by the coupled clocks                      about where they contradict each other
+//   survey            pings, wall clocks, metadata             all new batches
+//   shared events     events shared between ranks, by key      hosts without pings, once the run is complete; times around a clock step
+//   couple            collectives and calls, in order of time  only up to `finalAfterNs` back: there the hosts' own clocks are final
+//   last resort       the same again, by the coupled clocks    near conflicts between them
 //
-// Invariant: knots that are solved while a run grows are those that it has when it is merged from scratch. Where that cannot be (a host or a life
-// of a rank joined, detail came that had been held back, samples were thinned), coupling begins again.
+// Invariant: knots solved while a run grows equal those of a merge from scratch. Where that is impossible (a host or a life
+// of a rank joined, held-back detail came, samples were thinned), coupling starts again.
 
 import { rankTime, type TableName, type TraceTime, traceTime } from '@ranktrace/protocol';
 import { ClockCoupling } from '../align/clock-coupling.ts';
@@ -22,7 +22,7 @@ import { BatchMerger } from './merge-batches.ts';
 import { sharedEvents } from './shared-events.ts';
 import { SourceSurvey, type Survey } from './survey.ts';
 
-/** Batches read so far of all there are to read. */
+/** Batches read so far, and batches to read in total. */
 export interface MergeProgress {
   done: number;
   total: number;
@@ -31,14 +31,14 @@ export interface MergeProgress {
 export interface AlignedRun {
   /** In order of rank, then of incarnation. */
   readonly surveys: readonly Survey[];
-  /** Of each survey. */
+  /** One clock per survey. */
   readonly fitted: FittedClocks;
   readonly conflicts: readonly ClockConflictAt[];
 }
 
 /**
- * Of a run the last part, in which ranks have about `batchesMax` batches in all; the whole of one that has no more. Of a long run that goes on
- * it tells how things are now at a cost that does not grow. `since`: its begin; undefined of the whole.
+ * The last part of a run, with about `batchesMax` batches over all ranks; the whole of one that has no more. For a long run that goes on,
+ * it shows the current state at a constant cost. `since`: its start; undefined for the whole.
  */
 export function lastPartOf(run: AlignedRun, batchesMax: number): AlignedRun & { readonly since: TraceTime | undefined } {
   const { surveys, fitted } = run;
@@ -49,19 +49,19 @@ export function lastPartOf(run: AlignedRun, batchesMax: number): AlignedRun & { 
     const first = order[Math.max(0, order.length - each)];
     return first === undefined ? [] : [clockAt(at).clock.toTrace(rankTime(watermarks[first] as number))];
   });
-  // The middle one: a rank that stopped long ago, or came late, does not say when.
+  // The middle one: a rank that stopped long ago, or joined late, does not move it.
   const since = begins.sort((a, b) => a - b)[begins.length >> 1] ?? traceTime(0);
   const parts = surveys.map((survey, at): Survey => {
     const { model, epoch } = clockAt(at);
     const own = model.toHost(since) - epoch;
     const order = survey.order.filter((index) => (survey.watermarks[index] as number) >= own);
-    // What the recorder counted is all of it.
+    // The recorder's counts cover the whole run.
     return { ...survey, order, recorded: undefined };
   });
   return { ...run, surveys: parts, since };
 }
 
-/** A host's own clock depends on what comes up to so much later, ns of its time: smoothing, the drift of the window after, steps. */
+/** A host's own clock depends on evidence up to this much later, ns of its time: smoothing, the drift of the window after, steps. */
 const finalAfterNs = 6 * windowNs;
 /** A batch may hold events from after its watermark, ns. */
 const afterWatermarkNs = 200e6;
@@ -71,18 +71,18 @@ type StepWindow = ClusterClocks['stepWindows'][number][number];
 
 export class RunAlignment {
   readonly #surveys = new Map<string, SourceSurvey>();
-  /** What was read for steps, by source, so that a run that goes on reads it once. */
+  /** Events read around steps, by source, so that a run that goes on reads them once. */
   readonly #duringStepsOf = new Map<string, { readonly batches: string; readonly shared: SharedEvents }>();
   #coupled: { readonly basis: string; readonly coupling: ClockCoupling; readonly events: CoupledEvents } | undefined;
 
-  /** The clocks of a run that goes on, after what is new in `sources` was read: all of its sources, each at least as long as before. */
+  /** The clocks of a run that goes on, after reading the new batches of `sources`: all of its sources, each at least as long as before. */
   *update(sources: readonly BatchSource[], progress: MergeProgress): Generator<MergeProgress, AlignedRun> {
     const surveys = yield* this.#survey(sources, progress);
     const clocks = new ClusterClocks(surveys.map(({ evidence }) => evidence));
     return yield* this.#align(surveys, yield* this.#withSteps(surveys, clocks), finalAfterNs, progress);
   }
 
-  /** The clocks of a run that is whole. Nothing may follow. */
+  /** The clocks of a complete run. Nothing may follow. */
   *finish(sources: readonly BatchSource[], progress: MergeProgress): Generator<MergeProgress, AlignedRun> {
     const surveys = yield* this.#survey(sources, progress);
     let clocks = new ClusterClocks(surveys.map(({ evidence }) => evidence));
@@ -96,7 +96,7 @@ export class RunAlignment {
     return yield* this.#align(surveys, yield* this.#withSteps(surveys, clocks), Number.POSITIVE_INFINITY, progress);
   }
 
-  /** The clocks with their steps placed by what ranks did together meanwhile. */
+  /** The clocks, with their steps located by shared events. */
   *#withSteps(surveys: readonly Survey[], clocks: ClusterClocks): Generator<MergeProgress, ClusterClocks> {
     const windows = clocks.stepWindows;
     if (windows.every(({ length }) => length === 0)) return clocks;
@@ -135,7 +135,7 @@ export class RunAlignment {
     return surveys.sort((a, b) => a.header.rank - b.header.rank || (a.header.incarnation < b.header.incarnation ? -1 : 1));
   }
 
-  /** Couples what lies `back` ns behind what each rank has told. */
+  /** Couples the events older than `back` ns before each rank's latest. */
   *#align(surveys: readonly Survey[], clocks: ClusterClocks, back: number, progress: MergeProgress): Generator<MergeProgress, AlignedRun> {
     const { clockOf } = clocks;
     const fitted = clocks.fitted();
@@ -150,7 +150,7 @@ export class RunAlignment {
     yield* events.read(surveys, fitted, back, progress);
     const { conflicts } = coupling;
     const named = conflicts.map((conflict) => ({ ...conflict, hosts: conflict.hosts.map((host) => clocks.nameOf(host)) }));
-    // Where a clock stepped, its own events have changed places: shifting others after them would shift all for nothing.
+    // Where a clock stepped, its own events have changed places: shifting others after them would shift everything for nothing.
     const shiftable = conflicts.filter(({ isAtStep }) => !isAtStep);
     if (shiftable.length === 0) return { surveys, fitted: clocks.fitted(coupling), conflicts: named };
     const resort = new LastResort(clocks.coupled.count, shiftable);
@@ -161,7 +161,7 @@ export class RunAlignment {
   }
 }
 
-/** What coupling that has begun rests on: where it changes, what was solved no longer holds. */
+/** The basis of coupling: when it changes, solved knots no longer hold. */
 function basisOf(surveys: readonly Survey[], clocks: ClusterClocks): string {
   const sources = surveys.map(({ header, heldBack, thinned }) => [header.rank, header.incarnation, heldBack, thinned]);
   return JSON.stringify([sources, clocks.basis]);
@@ -176,7 +176,7 @@ function* counted<Result>(steps: Generator<void, Result>, progress: MergeProgres
   }
 }
 
-/** What ranks did together, merged in order of time as far as the clocks are final, into a sink. */
+/** Shared events of ranks, merged into a sink in order of time as far as the clocks are final. */
 class CoupledEvents {
   readonly #merger: BatchMerger;
   readonly #sink: CoupleClocksSink;
@@ -185,7 +185,7 @@ class CoupledEvents {
   readonly #read: Uint32Array;
   #hasEnded = false;
 
-  /** `isWanted`: whether events between two times of the axis are; default all. */
+  /** `isWanted`: whether events between two times of the axis are needed; default all. */
   constructor(surveys: readonly Survey[], sink: CoupleClocksSink, isWanted: (from: number, until: number) => boolean = () => true) {
     this.#sink = sink;
     this.#isWanted = isWanted;
@@ -200,7 +200,7 @@ class CoupledEvents {
     }
   }
 
-  /** Reads what lies `back` ns behind what each rank has told; Infinity: all, and ends. */
+  /** Reads up to `back` ns before each rank's latest watermark; Infinity: everything, and ends. */
   *read(surveys: readonly Survey[], { clocks }: FittedClocks, back: number, progress: MergeProgress): Generator<MergeProgress> {
     const isWhole = back === Number.POSITIVE_INFINITY;
     for (const [index, { clock }] of clocks.entries()) (this.#clocks[index] as GrowingClock).clock = clock;
@@ -228,14 +228,14 @@ class CoupledEvents {
     this.end();
   }
 
-  /** Tells the sink that nothing follows. */
+  /** Ends the sink. */
   end(): void {
     if (!this.#hasEnded) this.#sink.end();
     this.#hasEnded = true;
   }
 }
 
-/** A rank's clock as it is known now. */
+/** A rank's clock by current knowledge. */
 class GrowingClock implements RankClock {
   clock: RankClock | undefined;
   readonly exact = undefined;

@@ -1,4 +1,4 @@
-// Arguments of a batch's events, found by (table, row): those that the program gave, and what an op says of itself, under Kineto's names.
+// Arguments of a batch's events, by (table, row): those that the program gave, and those that an op carries, under Kineto's names.
 
 import { type Batch, type TableName, tableNames } from '@ranktrace/protocol';
 import { limits } from '../model/limits.ts';
@@ -12,7 +12,7 @@ const signaturesMax = 65_536;
 export class Signatures {
   readonly #known = new Map<string, readonly (readonly [string, string | number])[]>();
 
-  /** Members that are no plain value stay JSON. What is no JSON of an object, or hostile, gives none. */
+  /** Members that are no plain value stay JSON. A text that is no JSON object, or hostile, gives none. */
   arguments(text: string): readonly (readonly [string, string | number])[] {
     let known = this.#known.get(text);
     if (known === undefined) {
@@ -59,12 +59,12 @@ export class ArgumentIndex {
     for (let index = 0; index < ops.length; index++) this.#ops[ops.columns.row[index] as number] = index + 1;
   }
 
-  /** Arguments of events that have more than `argumentsPerEventMax`. */
+  /** Arguments dropped from events that have more than `argumentsPerEventMax`. */
   get leftOut(): number {
     return this.#leftOut;
   }
 
-  /** The arguments of one event, in the order they were given. */
+  /** The arguments of one event, in the order in which they were given. */
   of(table: TableName, row: number): Values | undefined {
     const given = this.#byTable.size === 0 ? undefined : this.#byTable.get(table)?.get(row);
     if (this.#ops === undefined || table !== 'spans') return given;
@@ -72,7 +72,7 @@ export class ArgumentIndex {
     return op === 0 ? given : this.#ofOp(op - 1, given);
   }
 
-  /** Puts `values` in place of the event's arguments. */
+  /** Replaces the event's arguments by `values`. */
   set(table: TableName, row: number, values: Values): void {
     this.#rows(table).set(row, values);
     if (table === 'spans' && this.#ops !== undefined) this.#ops[row] = 0;
@@ -86,7 +86,7 @@ export class ArgumentIndex {
     for (const [key, value] of given ?? []) values.set(key, value);
     const sequence = columns.sequence[op] as number;
     if (sequence > 0) values.set('Sequence number', sequence);
-    // Threads are numbered from 1 there, and 0 is none; of one thread of a rank is all that is known.
+    // Kineto numbers threads from 1, with 0 for none; of a rank's threads only one is known.
     if (columns.isBackward[op] === 1) values.set('Fwd thread id', 1);
     if ((columns.allocated[op] as number) > 0) values.set('Bytes allocated', columns.allocated[op] as number);
     if ((columns.freed[op] as number) > 0) values.set('Bytes freed', columns.freed[op] as number);

@@ -1,5 +1,5 @@
-// The merge's pass over what ranks did together: collectives and remote calls, on the axis of each host's own evidence, to the coupling of the
-// hosts' clocks. A sink like any other, so that live and offline runs feed it the same events in the same order.
+// The merge's coupling pass: feeds collectives and remote calls, on the axis of each host's own evidence, to the coupling of the
+// hosts' clocks. It is a sink like any other, so that live and offline runs feed it the same events in the same order.
 
 import { isBarrierLike } from '@ranktrace/protocol';
 import { CollectiveMatcher, type CollectivePart, type MatchedCollective } from '../match/collective-matcher.ts';
@@ -19,7 +19,7 @@ export class CoupleClocksSink implements TraceSink {
   readonly #collectives = new CollectiveMatcher((matched) => this.#couple(matched));
   readonly #rpcs = new RpcMatcher((matched) => this.#coupleCall(matched));
 
-  /** `clockOf`: of each process, in order of its index (from 1), the clock that it reads; undefined: one that is not aligned. */
+  /** `clockOf`: the clock that each process reads, in order of process index (from 1); undefined for one that is not aligned. */
   constructor(coupling: CoupledEvents, clockOf: readonly (number | undefined)[]) {
     this.#coupling = coupling;
     this.#clockOf = clockOf;
@@ -89,7 +89,7 @@ export class CoupleClocksSink implements TraceSink {
     if (client === undefined || server === undefined) return;
     const [from, to] = [this.#clock(client), this.#clock(server)];
     this.#coupling.message(from, client.start, to, server.start);
-    // A client that gave up, or asked several, had its answer before some server's end. One that does not wait at all shows as refuted.
+    // A client that gave up, or called several servers, had its answer before some server's end. One that does not wait at all shows as refuted.
     if (servers > 1 || client.status !== 'ok' || client.end === undefined || server.end === undefined) return;
     this.#coupling.message(to, server.end, from, client.end);
   }

@@ -1,4 +1,4 @@
-// One row of a batch → one event in trace time. The event object is filled anew for every row: a merge of millions allocates none.
+// One row of a batch → one event in trace time. The event object is reused for every row: a merge of millions allocates none.
 
 import { type Batch, type Nanos, nanos, pairOf, spanState, type TraceTime, traceTime } from '@ranktrace/protocol';
 import type { RankClock } from '../align/clock-model.ts';
@@ -8,7 +8,7 @@ import { collectiveFlow, rpcFlow } from './flow-id.ts';
 
 export type EventTableName = 'spans' | 'instants' | 'counters' | 'steps' | 'collectives' | 'rpcs' | 'memory';
 
-/** The tables whose rows are events, in schema order. */
+/** The tables with events as rows, in schema order. */
 export const eventTables: readonly EventTableName[] = ['spans', 'instants', 'counters', 'steps', 'collectives', 'rpcs', 'memory'];
 
 class MutableEvent implements TraceEvent {
@@ -43,10 +43,10 @@ const states = { [spanState.whole]: 'whole', [spanState.open]: 'open', [spanStat
 
 export class EventReader {
   readonly event = new MutableEvent();
-  /** By step. Batches of many ranks take turns. */
+  /** Phases by step, per batch: batches of many ranks take turns. */
   readonly #phases = new WeakMap<Batch, ReadonlyMap<number, ReadonlyMap<string, Nanos>>>();
 
-  /** Fills `event` from a row, all but its lane. */
+  /** Fills `event` from a row, except for its lane. */
   read(batch: Batch, name: EventTableName, row: number, clock: RankClock, args: ArgumentIndex): void {
     const { event } = this;
     if (event.kind !== 'span') this.#reset();
@@ -127,7 +127,7 @@ export class EventReader {
         event.traceId = hex(columns.trace, row, 16);
         event.spanId = hex(columns.span, row, 8);
         event.parentSpanId = hex(columns.parentSpan, row, 8);
-        // The client's span id names the call: a server has it as its parent.
+        // The client's span id names the call: the server has it as its parent.
         event.flow = event.side === 'server' ? rpcFlow(columns.parentSpan, row) : rpcFlow(columns.span, row);
         return;
       }
@@ -183,7 +183,7 @@ function phasesOf(batch: Batch): Map<number, Map<string, Nanos>> {
   return steps;
 }
 
-/** Under Kineto's names. */
+/** Arguments of a memory event, under Kineto's names. */
 function memoryArguments(columns: Batch['tables']['memory']['columns'], row: number, category: string): Map<string, string | number> {
   const given = new Map<string, string | number>([
     ['Bytes', columns.bytes[row] as number],

@@ -1,6 +1,6 @@
-// Flow ids: 64 bits that all events of one collective, or both sides of one rpc, work out alone and alike. Never 0n.
+// Flow ids: 64 bits that each event of one collective, or each side of one rpc, derives on its own with the same result. Never 0n.
 
-/** A second start value, so that the two halves of an id differ. */
+/** A second seed, so that the two halves of an id differ. */
 const secondBasis = 0x050c5d1f;
 
 /** FNV-1a over UTF-16 units, 32 bits (Fowler, Noll, Vo), from a seed. */
@@ -13,8 +13,8 @@ function fnv1a(text: string, seed: number): number {
 const offsetBasis = 0x811c9dc5;
 
 /**
- * Id of a collective: the group's hash above, mixed with the sequence number, which never meets another of its group. Each pair of ranks
- * that sends in a group counts for itself, so it is as a group of its own.
+ * Id of a collective: the group's hash in the upper half, mixed with the sequence number in the lower, so numbers of one group never collide. Each
+ * pair of ranks that sends in a group has its own numbers, so it counts as its own group.
  */
 export function collectiveFlow(name: string, sequence: number, pair?: readonly [number, number]): bigint {
   const group = pair === undefined ? name : `${name} ${pair[0]} ${pair[1]}`;
@@ -23,7 +23,7 @@ export function collectiveFlow(name: string, sequence: number, pair?: readonly [
   return (BigInt(high) << 32n) | BigInt(low) | (1n << 63n);
 }
 
-/** Id of an rpc: the client's span id (W3C, 8 bytes) at `row`; undefined when it is all zero, so unknown. */
+/** Id of an rpc: the client's span id (W3C, 8 bytes) at `row`; undefined when it is all zero, hence unknown. */
 export function rpcFlow(spans: Uint8Array, row: number): bigint | undefined {
   const id = new DataView(spans.buffer, spans.byteOffset + row * 8, 8).getBigUint64(0);
   return id === 0n ? undefined : id;

@@ -1,15 +1,15 @@
-// How far each member of a merge has come, and who is furthest behind: a tree of least times, so that a batch of one of a thousand ranks costs no
-// look at each of the others.
+// The horizon of each member of a merge, and the slowest member: a tree of minima, so that a batch of one of a thousand ranks does not
+// check all the others.
 //
 //                 [1] least of all
 //            [2]           [3]            node n: the lesser of 2n and 2n + 1
-//         [4]   [5]     [6]   [7]         leaves: the members' horizons, room for more stands at ∞
+//         [4]   [5]     [6]   [7]         leaves: the members' horizons; unused leaves are ∞
 
 export class Horizons {
   #tree = new Float64Array(2).fill(Number.POSITIVE_INFINITY);
   #count = 0;
 
-  /** Adds a member, at −∞; gives its number. */
+  /** Adds a member, at −∞; returns its number. */
   add(): number {
     const member = this.#count++;
     const leaves = this.#leaves;

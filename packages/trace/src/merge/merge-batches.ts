@@ -1,16 +1,16 @@
 // Streaming k-way merge: batches of many ranks in, events in trace time out.
 //
-//   rank 0  ──[ batch ]──[ batch ]─┐   runs: rows of one table that are in order already
+//   rank 0  ──[ batch ]──[ batch ]─┐   runs: rows of one table that are already in order
 //   rank 1  ──[ batch ]──[ batch ]─┼─► heap of runs ─► event ─► lane ─► sink
 //   rank 2  ──[ batch ]────────────┘
-//                 ^ horizon: where the batch that was read last begins, of the rank that is furthest behind
+//                 ^ horizon: the start of the last batch read from the slowest rank
 //
-// Batches of a rank come in the order of the time that their events begin at the earliest (`since`), so everything before the least of the
-// ranks' latest can go out: memory holds two or three batches a rank, however long the run. A span that was open at one flush is mostly
-// closed by the next, and may then go out whole. Batches may overlap: detail that was held back lies beside the summaries of its time.
+// Batches of a rank come in order of the earliest start of their events (`since`), so the merger emits everything before the slowest
+// rank's horizon: memory holds two or three batches a rank, however long the run. A span that was open at one flush is mostly
+// closed by the next, and is then emitted whole. Batches may overlap: held-back detail lies beside the summaries of its time.
 //
-// Keys: spans by start, `close` rows and steps by their end (that is when they are known). An event that comes after its time has gone out
-// is written where it is and counted `late`.
+// Keys: spans by start, `close` rows and steps by their end (the time when they are known). An event that comes after the merger has passed its
+// time is written at once and counted `late`.
 // Invariant: the order depends on (time, length, process, table, sequence, row) alone, never on the order of arrival.
 
 import { type Batch, type EventTable, type RankTime, spanState, type TableName, tableNames } from '@ranktrace/protocol';
@@ -25,7 +25,7 @@ import { Horizons } from './horizons.ts';
 
 type SpanTableName = 'spans' | 'collectives' | 'rpcs';
 
-/** Rows of one table that go out one after the other, in order of key. */
+/** Rows of one table that are emitted one after the other, in order of key. */
 interface Run {
   readonly member: Member;
   readonly batch: Batch;
@@ -48,10 +48,10 @@ interface Run {
 interface OpenRow {
   readonly table: EventTable<SpanTableName>;
   readonly row: number;
-  /** Of its batch; the merger's own copy. */
+  /** Strings of its batch; the merger's own copy. */
   readonly strings: string[];
   readonly arguments: ArgumentIndex;
-  /** Where it went, once it has gone out. */
+  /** Its place, once it has been emitted. */
   placed: LanePlace | undefined;
 }
 
@@ -60,7 +60,7 @@ interface Member {
   readonly process: TraceProcess;
   readonly clock: RankClock;
   readonly open: Map<string, OpenRow>;
-  /** Spans that have their end, where batches that were held back may announce them again; undefined where none were. */
+  /** Spans that have ended, where held-back batches may announce them again; undefined where none were held back. */
   readonly ended: Set<string> | undefined;
   readonly lanes: Map<number, Lanes>;
   readonly counters: Map<string, TraceLane>;
@@ -68,28 +68,28 @@ interface Member {
   readonly tracks: Map<number, { kind: string; name: string; tid: number }>;
   late: number;
   crowded: number;
-  /** Arguments beyond those that one event may have. */
+  /** Arguments dropped beyond those that one event may have. */
   argumentsLeftOut: number;
   readonly counts: Record<TraceEvent['kind'], number>;
 }
 
 const spanTables: ReadonlySet<TableName> = new Set<SpanTableName>(['spans', 'collectives', 'rpcs']);
-/** State of a `close` row whose `open` row went out whole: nothing is left to say. */
+/** State of a `close` row that has nothing left to write, because its `open` row was emitted whole. */
 const spent = 255;
-/** Events, and arguments of events, written in one go: as many as a file takes without much waiting in memory. */
+/** Events and their arguments written in one go: few enough that little output waits in memory. */
 const eventsPerSlice = 4096;
 
 export class BatchMerger {
   readonly #sink: TraceSink;
   readonly #members: Member[] = [];
-  /** Of each member: trace time before which nothing is to come. */
+  /** Per member: trace time before which nothing will come. */
   readonly #horizons = new Horizons();
   readonly #heap: Run[] = [];
   readonly #reader = new EventReader();
   readonly #names = new CanonicalNames();
   readonly #signatures = new Signatures();
   #horizon = Number.NEGATIVE_INFINITY;
-  /** Rows that were pushed and have not gone out. */
+  /** Rows pushed and not yet emitted. */
   #waiting = 0;
   #lanes = 0;
   #serial = 0;
@@ -99,8 +99,8 @@ export class BatchMerger {
   }
 
   /**
-   * Adds a process, in order of `TraceProcess.index`; gives its number for `push`. `heldBack`: some of its batches came after their time,
-   * so what they announce as open may have been told before, or be over.
+   * Adds a process, in order of `TraceProcess.index`; returns its number for `push`. `heldBack`: some of its batches came after their time,
+   * so a span that they announce as open may already be emitted, or be over.
    */
   add(process: TraceProcess, clock: RankClock, heldBack = false): number {
     const counts = { span: 0, instant: 0, counter: 0, step: 0, collective: 0, rpc: 0 };
@@ -121,7 +121,7 @@ export class BatchMerger {
     return this.#horizons.add();
   }
 
-  /** The member whose next batch the horizon waits for; undefined when all have ended. */
+  /** The member that holds back the horizon: its next batch is needed; undefined when all have ended. */
   get slowest(): number | undefined {
     return this.#horizons.slowest;
   }
@@ -142,13 +142,13 @@ export class BatchMerger {
     this.#horizons.set(index, Math.max(this.#horizons.of(index), member.clock.toTrace(since)));
   }
 
-  /** Nothing more of this member is to come. */
+  /** Ends this member: nothing more of it will come. */
   finish(index: number): void {
     this.#member(index);
     this.#horizons.set(index, Number.POSITIVE_INFINITY);
   }
 
-  /** Writes every event that can no longer be preceded by another; yields every few thousand: a small batch may let a great many go. */
+  /** Writes every event that no later one can precede; yields every few thousand, as a small batch may release a great many. */
   *advance(): Generator<void, void> {
     const waitingMax = Math.max(limits.mergeRowsWaitingMax, limits.mergeRowsWaitingPerRankMax * this.#members.length);
     if (this.#waiting <= waitingMax) {
@@ -157,21 +157,21 @@ export class BatchMerger {
       this.#horizon = Math.max(this.#horizon, horizon);
       return;
     }
-    // Watermarks that do not move would keep everything in memory: half of what is too much goes out, and what comes before it is late.
+    // Watermarks that do not move would keep everything in memory: emit half of the maximum; rows that come before it are late.
     for (let rest = waitingMax / 2; this.#waiting > rest; ) {
       if (!this.#writeSlice(Number.POSITIVE_INFINITY, Math.min(eventsPerSlice, this.#waiting - rest))) return;
       yield;
     }
   }
 
-  /** Writes at most so many of the events, and of their arguments, before the horizon; true where more of them are left. */
+  /** Writes at most `count` events and arguments before the horizon; true where more of them are left. */
   #writeSlice(horizon: number, count: number): boolean {
     const heap = this.#heap;
     let left = count;
     let reached = this.#horizon;
     let run = heap[0];
     while (run !== undefined && run.key < horizon && left > 0) {
-      // As long as the run stays clearly ahead of the next ones, the heap need not be asked.
+      // As long as the run stays clearly ahead of the next ones, the heap is not needed.
       const bound = Math.min(horizon, heap[1]?.key ?? horizon, heap[2]?.key ?? horizon);
       const from = run.index;
       do {
@@ -192,7 +192,7 @@ export class BatchMerger {
     return run !== undefined && run.key < horizon;
   }
 
-  /** What went out, per member. */
+  /** Emitted events, per member. */
   totals(about: (index: number) => Omit<ProcessTotals, 'process' | 'late' | 'crowded' | 'counts'>): ProcessTotals[] {
     return this.#members.map(({ process, late, crowded, counts, argumentsLeftOut }, index) => {
       const told = about(index);
@@ -218,7 +218,7 @@ export class BatchMerger {
     }
   }
 
-  /** Gives open spans their ends: one that has not gone out yet becomes whole, one that has is known to end for those placed after it. */
+  /** Gives open spans their ends: one not yet emitted becomes whole; for an emitted one, later spans on its lanes see its end. */
   #matchOpenRows(member: Member, batch: Batch, strings: string[], args: ArgumentIndex): void {
     for (const name of spanTables as ReadonlySet<SpanTableName>) {
       const table = batch.tables[name] as EventTable<SpanTableName>;
@@ -237,7 +237,7 @@ export class BatchMerger {
         const open = member.open.get(key);
         member.ended?.add(key);
         if (open === undefined) {
-          // Its `open` was lost with its batch: all there is to know stands here.
+          // Its `open` row was lost with its batch: this row holds all that is known.
           state[row] = spanState.whole;
         } else if (open.placed === undefined) {
           completeRow(open, table, row, strings, args);
@@ -256,7 +256,7 @@ export class BatchMerger {
     this.#waiting += rows;
     const keys = rowKeys(batch, name);
     const bounds = ascendingRuns(keys, rows);
-    // Rows in no order (another client's): sorted here rather than as thousands of runs.
+    // Rows in no order (from another client) are sorted here instead of becoming thousands of runs.
     const order = bounds.length > 64 ? sortedRows(keys, rows) : undefined;
     const ends = order === undefined ? bounds : [rows];
     let from = 0;
@@ -283,7 +283,7 @@ export class BatchMerger {
     }
   }
 
-  /** Writes the row at `index`; what that cost of a slice. */
+  /** Writes the row at `index`; returns its cost in the slice. */
   #emit(run: Run): number {
     const row = rowOf(run);
     const { member, table: name } = run;
@@ -366,7 +366,7 @@ export class BatchMerger {
   }
 }
 
-/** Makes an `open` row whole by what its `close` row says: length, outcome, arguments. */
+/** Completes an `open` row by its `close` row: length, outcome, arguments. */
 function completeRow(
   open: OpenRow,
   closing: EventTable<SpanTableName>,
@@ -384,7 +384,7 @@ function completeRow(
   (open.table as EventTable<'rpcs'>).columns.status[open.row] = open.strings.push(status) - 1;
 }
 
-/** What an `open` row and its `close` have in common. */
+/** Key shared by an `open` row and its `close`. */
 const openKey = (table: SpanTableName, track: number, start: number, id: number): string => `${table} ${track} ${start} ${id}`;
 
 /** Each row's key on its rank's clock. */
@@ -425,17 +425,17 @@ function sortedRows(keys: Float64Array, rows: number): Uint32Array {
   return order.sort((a, b) => (keys[a] as number) - (keys[b] as number) || a - b);
 }
 
-/** The row a run stands at. */
+/** The current row of a run. */
 const rowOf = (run: Run): number => (run.order === undefined ? run.index : (run.order[run.index] as number));
 
-/** Sets a run's key from the row it stands at. */
+/** Sets a run's key from its current row. */
 function locate(run: Run): void {
   const { clock } = run.member;
   const time = run.keys[rowOf(run)] as number;
   run.key = clock.exact === undefined ? clock.toTrace(time) : time + clock.exact;
 }
 
-/** What decides between rows of one key: ends first, then the longer, which is the parent. */
+/** Order among rows of one key: ends first, then the longer, which is the parent. */
 function rankAtKey(run: Run): number {
   if (run.table === 'instants' || run.table === 'memory' || run.table === 'counters') return 0;
   const { columns } = run.batch.tables[run.table] as EventTable<SpanTableName>;

@@ -30,7 +30,7 @@ function header(rank: number, sequence: number, watermark: number, about: Partia
   return { ...identity, sequence, watermark: rankTime(watermark), last: false, dropped: noneDropped, ...about };
 }
 
-/** Cuts a rank's spans into batches at the flush times, as the recorder would: what runs across a flush is announced and closed. */
+/** Cuts a rank's spans into batches at the flush times, as the recorder would: a span across a flush is announced and closed. */
 function flushed(rank: number, lines: readonly Line[], flushes: readonly number[], about: Partial<BatchHeader> = {}): Batch[] {
   let from = Number.NEGATIVE_INFINITY;
   return [...flushes, Number.POSITIVE_INFINITY].map((to, sequence) => {

@@ -1,4 +1,4 @@
-// A whole run: sources → clocks → merge → sink. Pure and synchronous, but a generator: whoever drives it decides when to breathe, shows the
+// A whole run: sources → clocks → merge → sink. Pure and synchronous, but a generator: its driver decides when to breathe, shows the
 // progress and may stop at any point.
 
 import { type Running, rankTime, type TraceTime } from '@ranktrace/protocol';
@@ -11,14 +11,14 @@ import type { Survey } from './survey.ts';
 
 export type { MergeProgress } from './align-run.ts';
 
-/** Merges all sources of one run into `sink`; yields after every batch, or few thousand events, and returns what was written per process. */
+/** Merges all sources of one run into `sink`; yields after every batch, or few thousand events, and returns the totals per process. */
 export function* mergeRun(sources: readonly BatchSource[], sink: TraceSink): Generator<MergeProgress, readonly ProcessTotals[]> {
-  // Each is read for its clocks and for its events; where ranks read several clocks up to twice more (align-run.ts).
+  // Each is read once for clocks and once for events; where ranks read several clocks, up to twice more (align-run.ts).
   const progress = { done: 0, total: 2 * sources.reduce((sum, source) => sum + source.count, 0) };
   return yield* mergeAligned(yield* new RunAlignment().finish(sources, progress), sink, progress);
 }
 
-/** Merges a run whose clocks are known. */
+/** Merges a run with known clocks. */
 export function* mergeAligned(
   { surveys, fitted: { clocks, unixEpoch }, conflicts }: AlignedRun,
   sink: TraceSink,
@@ -57,7 +57,7 @@ export function* mergeAligned(
   return totals;
 }
 
-/** A place on the axis of the trace. */
+/** A reported place, on the axis of the trace. */
 function placeOf({ step, phase, since, collective, entered = [] }: Running, toTrace: (time: number) => TraceTime): ProcessPlace {
   return {
     step,
@@ -67,7 +67,7 @@ function placeOf({ step, phase, since, collective, entered = [] }: Running, toTr
   };
 }
 
-/** A surveyed life of a rank as traces name it; `index` in the order of surveys. */
+/** A surveyed life of a rank as a process of the trace; `index` in the order of surveys. */
 export function processOf({ header, metadata, evidence }: Survey, index: number, alignment: Alignment): TraceProcess {
   const { rank, incarnation, hostName, pid } = header;
   const host = evidence.hostUnknown === true ? ({ host: `unknown ${index}`, hostUnknown: true } as const) : { host: header.host };

@@ -8,7 +8,7 @@ import { simulatedCluster } from '../simulate/simulated-cluster.ts';
 import { mergeRun } from './merge-run.ts';
 import { mergeSteps, type StepsSource } from './merge-steps.ts';
 
-/** Everything that a sink is told, one line each. */
+/** Every call to the sink, one line each. */
 class Lines implements TraceSink {
   readonly events: { readonly rank: number; readonly step: number | undefined; readonly start: number; readonly line: string }[] = [];
   readonly lanes: TraceLane[] = [];
@@ -36,7 +36,7 @@ class Lines implements TraceSink {
   }
 }
 
-/** The source with its steps from `fromStep` to `toStep` wanted; their place in it is found by looking. */
+/** The source with its steps from `fromStep` to `toStep` wanted; a scan finds their place in it. */
 function wanted(source: BatchSource, fromStep: number, toStep: number): StepsSource {
   let [from, until] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
   for (let index = 0; index < source.count; index++) {

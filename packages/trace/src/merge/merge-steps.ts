@@ -1,9 +1,9 @@
-// Some steps of a run alone: the merge of the whole, of which only what begins within these steps goes on to the sink.
+// Some steps of a run alone: the merge of the whole run, passing on to the sink only the events that begin within these steps.
 //
 //   rank 0    |  41  |##42##|##43##|  44  |           each rank's own steps, on its own clock: the same numbers, not the same times
 //   rank 1       |  41  |##42##|##43##|  44  |
 //
-// What began before, such as a span around the training, is not in it; what begins within the steps is there as long as it is.
+// An event that began before, such as a span around the training, is not included; one that begins within the steps keeps its full length.
 
 import { isBefore, type RankTime, type TraceTime, traceTime } from '@ranktrace/protocol';
 import type { FittedClocks } from '../align/fit-clocks.ts';
@@ -12,7 +12,7 @@ import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } fro
 import { type MergeProgress, RunAlignment } from './align-run.ts';
 import { mergeAligned } from './merge-run.ts';
 
-/** Steps of one rank, and when they were: `until` is not included, and Infinity where the last one goes on. */
+/** Steps of one rank, and their times: `until` is excluded, and Infinity where the last one goes on. */
 export interface StepWindow {
   readonly fromStep: number;
   readonly toStep: number;
@@ -20,7 +20,7 @@ export interface StepWindow {
   readonly until: RankTime;
 }
 
-/** What to read of a rank, and its steps that are wanted. */
+/** The input of one rank, and its wanted steps. */
 export interface StepsSource extends BatchSource {
   readonly windows: readonly StepWindow[];
 }
@@ -47,7 +47,7 @@ interface TraceWindow {
   readonly until: TraceTime;
 }
 
-/** Hands on what lies in the windows of its process, and the lanes of that. */
+/** Passes on the events in the windows of their process, and their lanes. */
 class StepsSink implements TraceSink {
   readonly #sink: TraceSink;
   readonly #windows: readonly (readonly TraceWindow[])[];
@@ -64,7 +64,7 @@ class StepsSink implements TraceSink {
   }
 
   lane(): void {
-    // Told with its first event.
+    // Announced with its first event.
   }
 
   event(event: TraceEvent): void {

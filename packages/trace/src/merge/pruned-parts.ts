@@ -1,4 +1,4 @@
-// What pruning took out of one life of a rank, gathered from the headers of its batches.
+// Pruned parts of one life of a rank, gathered from the headers of its batches.
 
 import type { Pruned } from '@ranktrace/protocol';
 import type { EventCounts, PrunedPart } from '../model/trace-sink.ts';
@@ -15,7 +15,7 @@ export class PrunedParts {
   readonly #parts = new Map<PrunedPart['what'], PrunedPart>();
   readonly #events = { span: 0, instant: 0, counter: 0, step: 0, collective: 0, rpc: 0 };
 
-  /** A batch that was only joined with others lost nothing. */
+  /** Ignores a batch that was only joined with others and lost nothing. */
   add({ what, steps, on, events }: Pruned): void {
     if (Object.values(events).every((count) => count === 0)) return;
     const part: PrunedPart = { what, steps, on };

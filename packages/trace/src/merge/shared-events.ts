@@ -1,8 +1,8 @@
-// What a source did together with others, by keys that all of them know: the evidence of hosts that pinged nobody, and of where between two pings
-// a clock stepped. Read before any clock is known, so nothing here compares times.
+// Events that a source shares with others, by keys known to all of them: evidence for hosts without pings, and for the place of a clock step
+// between two pings. Read before any clock is known, so nothing here compares times.
 //
-// Invariant: at most `sharedEventsMax` events of each kind are kept, spread over all of the run, and of all sources the same ones: those
-// whose key's hash has enough zeros at its end.
+// Invariant: at most `sharedEventsMax` events of each kind are kept, spread over the whole run, and the same ones in all sources: the hash
+// of their keys has enough zeros at its end.
 
 import { type Batch, type EventTable, isBarrierLike, pairOf, spanState, type TableName } from '@ranktrace/protocol';
 import type { Interval, SharedEvents } from '../align/clock-evidence.ts';
@@ -11,7 +11,7 @@ import { limits } from '../model/limits.ts';
 
 const tables: readonly TableName[] = ['collectives', 'rpcs', 'steps'];
 
-/** Reads those batches of a source that are wanted, by index; yields once for each. */
+/** Reads the wanted batches of a source, by index; yields once for each. */
 export function* sharedEvents(source: BatchSource, isWanted: (index: number) => boolean = () => true): Generator<void, SharedEvents> {
   const collectives = new KeptEvents<Interval>();
   const clients = new KeptEvents<Interval>();
@@ -48,7 +48,7 @@ function addCollectives({ tables: { collectives }, strings }: Batch, kept: KeptE
   }
 }
 
-/** A send is over there when the receive ends; that it went off is sure from its begin on. */
+/** A send has arrived when the receive ends; it surely left no earlier than its own start. */
 function addSends(
   { tables: { collectives }, strings }: Batch,
   rank: number,
@@ -88,14 +88,14 @@ function hexOf(ids: Uint8Array, row: number): string {
   return new DataView(ids.buffer, ids.byteOffset + row * 8, 8).getBigUint64(0).toString(16).padStart(16, '0');
 }
 
-/** Events by key; of too many those stay whose key's hash is a multiple of a growing power of two. */
+/** Events by key; beyond the limit, only those stay that have a key with a hash divisible by a growing power of two. */
 class KeptEvents<Event, Key extends string | number = string> {
   readonly kept = new Map<Key, Event>();
   #mask = 0;
 
   add(key: Key, event: Event): void {
     if ((hashOf(String(key)) & this.#mask) !== 0) return;
-    // A later life of the rank may count anew: what came first stays.
+    // A later life of the rank may count from the start again: the first event stays.
     if (!this.kept.has(key)) this.kept.set(key, event);
     if (this.kept.size <= limits.sharedEventsMax) return;
     this.#mask = (this.#mask << 1) | 1;

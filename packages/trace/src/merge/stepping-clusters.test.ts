@@ -1,4 +1,4 @@
-// Clusters whose clocks step, merged and held against their truth: within their bounds, cut where they stepped, and nothing before its cause unsaid.
+// Clusters with clock steps, merged and compared with their truth: within their bounds, cut at the steps, and every effect before its cause marked.
 
 import { describe, expect, it } from 'vitest';
 import { Random } from '../simulate/random.ts';

@@ -1,4 +1,4 @@
-// First pass over a source: who it is, what its clocks say, what it lost. Reads no events.
+// First pass over a source: its identity, clock evidence and losses. Reads no events.
 
 import {
   type Batch,
@@ -26,19 +26,19 @@ export interface Survey {
   readonly metadata: ReadonlyMap<string, string>;
   readonly dropped: Dropped;
   readonly recorded: EventCounts | undefined;
-  /** What was pruned of it before; undefined: nothing. */
+  /** Events pruned before; undefined: none. */
   readonly pruned: ProcessTotals['pruned'];
-  /** Where the rank was when it was last heard of. */
+  /** The rank's last reported place. */
   readonly running: Running | undefined;
   readonly batches: number;
   readonly ended: boolean;
   /** Its first watermark, ns on the rank's clock. */
   readonly from: number;
-  /** How many batches came after their time. */
+  /** Batches that came after their time. */
   readonly heldBack: number;
   /** How often clock samples had to be thinned. */
   readonly thinned: number;
-  /** Readable batches by index, in order of `since`: what an earlier one holds starts no later than what a later one may hold. */
+  /** Readable batches by index, in order of `since`: no event of a batch starts before the `since` of an earlier one. */
   readonly order: Uint32Array;
   /** By index: no event of that batch starts before this; ns on the rank's clock. */
   readonly since: Float64Array;
@@ -46,10 +46,10 @@ export interface Survey {
   readonly watermarks: Float64Array;
 }
 
-/** Clock samples kept per rank: four hours of all that are sent, 16 MB of memory at most. */
+/** Clock samples kept per rank: four hours at full rate, 16 MB of memory at most. */
 const samplesMax = 65_536;
 
-/** Of which the recorder tells its own counts. */
+/** Kinds that the recorder itself counts. */
 const eventKinds: readonly (keyof EventCounts)[] = ['span', 'instant', 'counter', 'step', 'collective', 'rpc'];
 
 const surveyed: readonly TableName[] = ['clockSamples', 'wallClocks', 'metadata'];
@@ -75,7 +75,7 @@ export class SourceSurvey {
     this.#source = source;
   }
 
-  /** Reads the batches that are new in `source`, the same one as it is now; yields once per batch so that the caller can breathe. */
+  /** Reads the new batches of `source`, the same one in its current state; yields once per batch so that the caller can breathe. */
   *read(source: BatchSource): Generator<void, Survey | undefined> {
     this.#source = source;
     for (let index = this.#since.length; index < source.count; index++) {
@@ -149,7 +149,7 @@ export class SourceSurvey {
   }
 }
 
-/** Mostly they are: only what was held back comes later than its time. */
+/** Sorts only if needed: batches mostly come in order, except held-back ones. */
 function inOrder(readable: Uint32Array, since: Float64Array): Uint32Array {
   const at = (place: number): number => since[readable[place] as number] as number;
   for (let place = 1; place < readable.length; place++) {
@@ -158,7 +158,7 @@ function inOrder(readable: Uint32Array, since: Float64Array): Uint32Array {
   return readable;
 }
 
-/** Of every two neighbours the one with the shorter way stays: a run of any length keeps as many, spread over all of it. */
+/** Keeps the sample with the shorter round trip of every two neighbours: a run of any length keeps as many, spread over all of it. */
 function thin(samples: ClockSample[]): void {
   const way = ({ sent, received }: ClockSample): number => received - sent;
   let kept = 0;

@@ -1,15 +1,15 @@
-// Where merge reads from: one life of one rank, as its batches in order of sequence.
+// The input of merge: one life of one rank, as its batches in order of sequence.
 
 import type { Batch, TableName } from '@ranktrace/protocol';
 
 export interface BatchSource {
   readonly rank: number;
   readonly incarnation: string;
-  /** Batches there are. */
+  /** Number of batches. */
   readonly count: number;
   /** Batches missing in the sequence. */
   readonly missing: number;
-  /** The input does not say on which host it was recorded; its epoch is that of a wall clock. */
+  /** The input does not name the host that recorded it; its epoch is that of a wall clock. */
   readonly hostUnknown?: boolean;
   /** The batch at `index` in order of sequence, 0 ≤ index < count; with `only`, its other tables stay empty. Undefined when it is unreadable. */
   batch(index: number, only?: readonly TableName[]): Batch | undefined;

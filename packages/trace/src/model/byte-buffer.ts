@@ -1,15 +1,15 @@
-// The bytes of a trace file on their way out: one array, filled from the front, handed on whenever it holds a chunk.
+// The output buffer of a trace file: one array, filled from the front and passed on whenever it holds a chunk.
 //
-//   |  written, not yet handed on  |   room   | slack |
+//   |  written, not passed on yet  |   room   | slack |
 //   0                              ^ at       ^ chunkBytes
 //
 // Invariant: after `next()` or `reserve(n)` there is room for `n` plus `slackBytes` bytes, so fixed-size pieces (numbers, tags) are
-// written without a check, and only text, whose size is not known, asks for room. One piece is never split over two chunks unless
-// it ends before `next()` is called; nothing is allocated while pieces stay below the slack.
+// written without a check, and only text of unknown size asks for room. One piece is never split over two chunks unless
+// it ends before the `next()` call; nothing is allocated while pieces stay below the slack.
 
 import type { WriteBytes } from './trace-sink.ts';
 
-/** Bytes handed on at once. */
+/** Bytes passed on at once. */
 const chunkBytes = 256 * 1024;
 const slackBytes = 1024;
 
@@ -24,18 +24,18 @@ export class ByteBuffer {
     this.#write = write;
   }
 
-  /** Begins a new piece (a packet, a line): hands on what is there when it fills a chunk. */
+  /** Begins a new piece (a packet, a line): passes the buffer on when it holds a chunk. */
   next(): void {
     if (this.at >= chunkBytes) this.flush();
   }
 
-  /** Hands on what is there. */
+  /** Passes on everything written so far. */
   flush(): void {
     if (this.at > 0) this.#write(this.bytes.subarray(0, this.at));
     this.at = 0;
   }
 
-  /** Makes room for `count` more bytes within the present piece. */
+  /** Makes room for `count` more bytes within the current piece. */
   reserve(count: number): void {
     const wanted = this.at + count + slackBytes;
     if (wanted <= this.bytes.length) return;
@@ -86,7 +86,7 @@ export class ByteBuffer {
     this.at = at;
   }
 
-  /** Text that is known to be ASCII and short of the slack. */
+  /** Text that is known to be ASCII and shorter than the slack. */
   ascii(text: string): void {
     for (let index = 0; index < text.length; index++) this.bytes[this.at++] = text.charCodeAt(index);
   }
@@ -118,7 +118,7 @@ export class ByteBuffer {
     this.at = end;
     let rest = value;
     let at = end;
-    // Beyond 31 bits the engine divides doubles; the low nine digits at a time keep that to once or twice.
+    // Beyond 31 bits the engine divides doubles; taking nine low digits at a time needs only one or two such divisions.
     while (rest >= 1e9) {
       const above = Math.floor(rest / 1e9);
       let low = rest - above * 1e9;
@@ -135,7 +135,7 @@ export class ByteBuffer {
     }
   }
 
-  /** Called with the larger array that takes the place of `bytes`. */
+  /** Called with the larger array that replaces `bytes`. */
   protected grown(bytes: Uint8Array<ArrayBuffer>): void {
     this.bytes = bytes;
   }

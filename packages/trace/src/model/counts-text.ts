@@ -1,8 +1,8 @@
-// Counts that a recorder or reader tells about itself as metadata: JSON text of a map from kind, or any name, to count. From outside.
+// Counts that a recorder or reader reports as metadata: JSON text of a map from kind, or any name, to count. Untrusted input.
 
 const namesMax = 256;
 
-/** The counts of whatever names there are; of hostile ones none, or the first of them. */
+/** The counts of all names in the text, at most the first `namesMax`; empty where the text is malformed. */
 export function readNamedCounts(text: string | undefined): ReadonlyMap<string, number> {
   const counts = new Map<string, number>();
   if (text === undefined) return counts;
@@ -18,7 +18,7 @@ export function readNamedCounts(text: string | undefined): ReadonlyMap<string, n
 
 const isCount = (count: unknown): count is number => Number.isSafeInteger(count) && (count as number) >= 0;
 
-/** The counts of `kinds`; undefined when the text, which comes from outside, does not hold each of them. */
+/** The counts of `kinds`; undefined when the text, which is untrusted, does not hold each of them. */
 export function readCounts<K extends string>(text: string | undefined, kinds: readonly K[]): Record<K, number> | undefined {
   if (text === undefined) return undefined;
   const counts = {} as Record<K, number>;

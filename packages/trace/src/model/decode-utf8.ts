@@ -1,6 +1,6 @@
 // UTF-8 to text, without the platform's decoder: this package compiles for service, terminal and browser alike.
 //
-// Invariant: any bytes are decoded; what is no UTF-8 (overlong forms and surrogates too) becomes U+FFFD, a byte at a time.
+// Invariant: any bytes are decoded; invalid UTF-8 (overlong forms and surrogates too) becomes U+FFFD, a byte at a time.
 
 /** Characters handed to one call of String.fromCharCode: its arguments go on the stack. */
 const atOnce = 4096;

@@ -1,16 +1,16 @@
-// What a time of one process and a time of another can be off against each other.
+// The error of comparing a time of one process with a time of another.
 
 import type { TraceTime } from '@ranktrace/protocol';
 import type { TraceProcess } from './trace-sink.ts';
 
-/** ± ns of a comparison of two processes' times about `time`: 0 on one host, undefined when one of them is not aligned. */
+/** ± ns of a comparison of two processes' times near `time`: 0 on one host, undefined when one of them is not aligned. */
 export function epsilonOf(a: TraceProcess, b: TraceProcess, time: TraceTime): number | undefined {
   if (a === b || a.host === b.host) return 0;
   const [ofA, ofB] = [boundAt(a, time), boundAt(b, time)];
   return ofA === undefined || ofB === undefined ? undefined : ofA + ofB;
 }
 
-/** ± ns of a process's times against the reference clock about `time`; undefined when it is not aligned. */
+/** ± ns of a process's times against the reference clock near `time`; undefined when it is not aligned. */
 export function boundAt({ alignment }: TraceProcess, time: TraceTime): number | undefined {
   return alignment.boundAt?.(time) ?? alignment.bound;
 }

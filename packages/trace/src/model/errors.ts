@@ -1,6 +1,6 @@
-// The one error class of this package: what is wrong with a file that somebody else wrote.
+// The one error class of this package: it reports what is wrong with an input file.
 
-/** Why a trace was refused. Closed: every code is explained in docs/errors.md. */
+/** Why a trace was rejected. Closed: docs/errors.md explains every code. */
 export type TraceErrorCode =
   | 'truncated'
   | 'not_json'
@@ -12,7 +12,7 @@ export type TraceErrorCode =
   | 'memory'
   | 'bad_option';
 
-/** Thrown by the readers and tables of this package: action, what was wanted, what is, where. */
+/** Thrown by the readers and tables of this package: action, expected value, actual value, place. */
 export class TraceError extends Error {
   override readonly name = 'TraceError';
   readonly code: TraceErrorCode;

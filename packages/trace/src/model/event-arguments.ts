@@ -1,4 +1,4 @@
-// Which arguments an event is shown with, the same in every format: what its kind says about it, then what the program gave it.
+// The arguments shown with an event, the same in every format: first those of its kind, then those that the program gave it.
 
 import type { TraceEvent } from './trace-sink.ts';
 
@@ -8,7 +8,7 @@ export interface ArgumentVisitor {
   text(key: string, value: string): void;
 }
 
-/** Keys of arguments that say what is special about a kind of event. */
+/** Keys of the arguments that each kind of event adds. */
 export const ownKeys: Readonly<Record<TraceEvent['kind'], readonly string[]>> = {
   span: [],
   instant: [],
@@ -18,14 +18,14 @@ export const ownKeys: Readonly<Record<TraceEvent['kind'], readonly string[]>> = 
   rpc: ['side', 'peer', 'status', 'traceId', 'spanId', 'parentSpanId'],
 };
 
-/** Whether `visitArguments` has something to say: the question of the hot path. */
+/** Whether `visitArguments` visits anything; called on the hot path. */
 export function hasArguments(event: TraceEvent): boolean {
   if (event.arguments !== undefined && event.arguments.size > 0) return true;
   return event.kind === 'step' || event.kind === 'collective' || event.kind === 'rpc';
 }
 
 /**
- * Shows every argument of `event` to `visitor`. One that the program gave, with a key the event's kind uses itself, is shown as
+ * Shows every argument of `event` to `visitor`. If the program gave one with a key that the event's kind uses itself, it is shown as
  * `argument.KEY`: neither hides the other.
  */
 export function visitArguments(event: TraceEvent, visitor: ArgumentVisitor): void {

@@ -1,4 +1,4 @@
-// Long work is a generator that yields so that whoever drives it may breathe, show progress or stop; this is for those who wait for it.
+// Long work is a generator that yields so that its driver may breathe, show progress or stop; `finish` is for callers that just wait.
 
 /** The result of `steps`, all at once. */
 export function finish<Result>(steps: Generator<unknown, Result>): Result {

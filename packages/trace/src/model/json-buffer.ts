@@ -1,11 +1,11 @@
-// The bytes of a JSON file on their way out: strings that return are escaped once.
+// The output buffer of a JSON file: repeated strings are escaped once.
 
 import { ByteBuffer } from './byte-buffer.ts';
 
-/** JSON strings kept ready, ~100 B each. */
+/** JSON strings cached, ~100 B each. */
 const textsMax = 16_384;
 
-/** Keeps the JSON form of strings that return. */
+/** Caches the JSON form of repeated strings. */
 export class JsonBuffer extends ByteBuffer {
   readonly #texts = new Map<string, string>();
 
@@ -21,7 +21,7 @@ export class JsonBuffer extends ByteBuffer {
   }
 }
 
-/** JSON that every parser accepts: JSON.stringify would leave lone surrogates as `\ud800`, which some refuse, and with it the file. */
+/** JSON that every parser accepts: JSON.stringify would leave lone surrogates as `\ud800`; some parsers reject the whole file for one. */
 export function wellFormedJson(value: unknown): string {
   return JSON.stringify(value, (_key, inner: unknown) => (typeof inner === 'string' ? wellFormed(inner) : inner));
 }

@@ -1,20 +1,20 @@
-// A pull scanner over JSON bytes that arrive in chunks: what is wanted becomes numbers and table indexes, the rest is stepped over.
+// A pull scanner over JSON bytes that arrive in chunks: it turns wanted values into numbers and table indexes and skips the rest.
 //
-//   |  committed  |  the unit being read  |  not looked at yet  |
+//   |  committed  |  the unit being read  |  not scanned yet    |
 //   0             ^ mark                  ^ at                  ^ end            byte 0 is byte `origin` of the file
 //
-// A unit (an event, a metadata member) is read from contiguous bytes. When they end in its middle, `moreWanted` is thrown, the reader
-// goes back to `mark` and reads the unit again once more bytes are there; they must have doubled, so that a file fed byte by byte costs
-// O(bytes) too. That is simpler and faster than a state machine that can stop anywhere, as units are small: about 300 bytes.
+// A unit (an event, a metadata member) is read from contiguous bytes. When the bytes end inside it, the scanner throws `moreWanted`, the reader
+// goes back to `mark` and reads the unit again once the bytes have doubled, so that even a file fed byte by byte costs O(bytes).
+// As units are small (about 300 bytes), that is simpler and faster than a state machine that can stop anywhere.
 //
-// Invariant: strict JSON (RFC 8259), but for bytes that are no UTF-8, which Kineto is known to write: they become U+FFFD.
-// Invariant: no allocation but the unit's own bytes and the text a caller asks for; depth is bounded, so recursion is.
+// Invariant: strict JSON (RFC 8259), except that invalid UTF-8, which Kineto is known to write, becomes U+FFFD.
+// Invariant: it allocates only the unit's own bytes and the text a caller asks for; depth is bounded, and with it recursion.
 
 import { decodeUtf8 } from './decode-utf8.ts';
 import { TraceError, type TraceErrorCode } from './errors.ts';
 import { limits } from './limits.ts';
 
-/** Thrown when the bytes end inside a unit and more may come. Not an error: only the reader sees it. */
+/** Thrown when the bytes end inside a unit and more may come. It is no error: only the reader sees it. */
 export const moreWanted: unique symbol = Symbol('more bytes wanted');
 
 export const json = {
@@ -31,14 +31,14 @@ export const json = {
 
 const isDigit = (byte: number): boolean => byte >= 0x30 && byte <= 0x39;
 
-/** Powers of ten that turn up to 22 decimals exactly. */
+/** Powers of ten that scale up to 22 decimals exactly. */
 const powers = Float64Array.from({ length: 23 }, (_, exponent) => 10 ** exponent);
 
 export class JsonScanner {
   bytes: Uint8Array = new Uint8Array(0);
   at = 0;
   end = 0;
-  /** Where `bytes[0]` is in the file. */
+  /** Offset of `bytes[0]` in the file. */
   origin = 0;
   /** Whether no more bytes will come. */
   final = false;
@@ -52,16 +52,16 @@ export class JsonScanner {
   restNanos = 0;
 
   #mark = 0;
-  /** Bytes that must be there before the unit is tried again. */
+  /** Bytes needed before the unit is tried again. */
   #wanted = 0;
 
-  /** Takes the next bytes of the file; returns whether it is worth trying to read. */
+  /** Takes the next bytes of the file; returns whether there are enough to try reading. */
   feed(chunk: Uint8Array): boolean {
     const kept = this.end - this.#mark;
     if (kept === 0) {
       this.bytes = chunk;
     } else {
-      // Room for twice as much, so that many small chunks are not copied over and over.
+      // The array doubles, so that many small chunks are not copied over and over.
       const fits = this.#mark === 0 && this.#owned && this.bytes.length >= kept + chunk.length;
       const joined = fits ? this.bytes : new Uint8Array(2 * kept + chunk.length);
       if (!fits) joined.set(this.bytes.subarray(this.#mark, this.end));
@@ -78,7 +78,7 @@ export class JsonScanner {
 
   #owned = false;
 
-  /** Everything before `at` is done with. */
+  /** Marks everything before `at` as read. */
   commit(): void {
     this.#mark = this.at;
     this.#wanted = 0;
@@ -94,7 +94,7 @@ export class JsonScanner {
     this.#wanted = 2 * kept;
   }
 
-  /** Keeps what is not read yet apart from the caller's chunk, which may be filled anew. */
+  /** Copies the unread bytes out of the caller's chunk, which the caller may then reuse. */
   detach(): void {
     if (this.#owned) return;
     this.bytes = this.bytes.slice(this.#mark, this.end);
@@ -109,7 +109,7 @@ export class JsonScanner {
     return new TraceError(code, `Cannot read the trace: at byte ${this.origin + this.at} ${what}`);
   }
 
-  /** The next byte that is no white space, not consumed. */
+  /** The next byte that is not white space, not consumed. */
   peek(): number {
     for (; this.at < this.end; this.at++) {
       const byte = this.bytes[this.at] as number;
@@ -118,7 +118,7 @@ export class JsonScanner {
     throw this.#ended();
   }
 
-  /** Whether nothing but white space is left, of what is there. */
+  /** Whether only white space is left in the bytes fed so far. */
   isEmpty(): boolean {
     for (; this.at < this.end; this.at++) {
       const byte = this.bytes[this.at] as number;
@@ -147,7 +147,7 @@ export class JsonScanner {
     return this.error('not_json', `it must have ${wanted}, got ${found}`);
   }
 
-  /** Steps over a string; it is in `from`, `to`, `escaped`. */
+  /** Skips a string; `from`, `to` and `escaped` describe it. */
   string(): void {
     this.expect(json.quote);
     const { bytes, end } = this;
@@ -176,11 +176,10 @@ export class JsonScanner {
   /** The last string as text. */
   text(): string {
     if (!this.escaped) return decodeUtf8(this.bytes, this.from, this.to);
-    // Rare and short, and checked before: the platform's own reader knows the escapes.
+    // Escapes are rare, and such strings short and already checked, so JSON.parse may decode them.
     return JSON.parse(`"${decodeUtf8(this.bytes, this.from, this.to)}"`) as string;
   }
 
-  /** Reads a number. */
   number(): number {
     this.peek();
     const { bytes } = this;
@@ -196,12 +195,12 @@ export class JsonScanner {
       for (; at < this.at && isDigit(bytes[at] as number); at++, digits++) value = value * 10 + ((bytes[at] as number) - 0x30);
       value /= powers[at - point - 1] ?? 1;
     }
-    // Up to 15 digits and one division are exact; anything longer goes the slow, correctly rounded way.
+    // Up to 15 digits and one division are exact; longer numbers take the slow, correctly rounded way.
     if (at < this.at || digits > 15) return Number(decodeUtf8(bytes, first, this.at));
     return negative ? -value : value;
   }
 
-  /** Reads a time in µs into `wholeMicros` and `restNanos`, from its digits: a double of µs since 1970 has no room for ns. */
+  /** Reads a time in µs into `wholeMicros` and `restNanos` from its digits: a double of µs since 1970 cannot hold ns. */
   micros(): void {
     this.peek();
     const { bytes } = this;
@@ -220,7 +219,7 @@ export class JsonScanner {
       while (at < this.at && isDigit(bytes[at] as number)) at++;
     }
     if (at < this.at || bytes[first] === json.minus) {
-      // Negative or with an exponent: nobody writes it, JSON allows it.
+      // Negative or with an exponent: no known writer emits it, but JSON allows it.
       const value = Number(decodeUtf8(bytes, first, this.at));
       whole = Math.floor(value);
       rest = Math.round((value - whole) * 1000);
@@ -229,7 +228,7 @@ export class JsonScanner {
     this.restNanos = rest === 1000 ? 0 : rest;
   }
 
-  /** Steps over any value that is `depth` deep. */
+  /** Skips any value; `depth` is its nesting depth. */
   skip(depth = 0): void {
     const byte = this.peek();
     if (byte === json.quote) this.string();
@@ -272,7 +271,7 @@ export class JsonScanner {
       if (sign === 0x2b || sign === json.minus) this.at++;
       this.#digits();
     }
-    // At the end of the bytes it cannot be known whether the number is whole.
+    // At the end of the bytes the number may continue in the next chunk.
     if (this.at === this.end && !this.final) throw moreWanted;
   }
 
@@ -288,7 +287,7 @@ export class JsonScanner {
     }
   }
 
-  /** Checks the escape at `at`; returns where its last byte is. */
+  /** Checks the escape at `at`; returns the position of its last byte. */
   #escape(): number {
     this.escaped = true;
     this.at++;

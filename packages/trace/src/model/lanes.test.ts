@@ -1,4 +1,4 @@
-// Spans that overlap: in any order of ends each lane nests, and those that never end have a bound.
+// Overlapping spans: each lane nests for any order of ends, and spans that never end are bounded.
 
 import { describe, expect, it } from 'vitest';
 import { Random } from '../simulate/random.ts';

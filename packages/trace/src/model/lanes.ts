@@ -1,21 +1,21 @@
 // Lanes of one track: lines on which spans nest properly, as every timeline viewer needs them.
 //
 //   track   A ────────────────────────
-//             B ──────      C ────────────────     C outlives A: async work that nobody awaited
+//             B ──────      C ────────────────     C outlives A: async work that was never awaited
 //
 //   lane 0  A ────────────────────────
 //             B ──────
 //   lane 1                  C ────────────────
 //
-// A span goes to the lane whose innermost running span began last among those that contain it: that is its parent, where there is one.
-// Perfetto drops spans that overlap partly on one line, so nothing else would keep them all. Spans that never end (promises that nobody settles)
-// would make a line each, and each span asks all lines: beyond `lanesPerTrackMax` there is no place.
+// A span goes to the lane where the innermost running span contains it and began last: that span is its parent, where it has one.
+// Perfetto drops spans that overlap partly on one line, so nothing else would keep them all. Spans that never end (promises that never settle)
+// would each take a line, and placing a span checks all lines: beyond `lanesPerTrackMax` a span gets no place.
 
 import { collectionsSuffix } from '@ranktrace/protocol';
 import { limits } from './limits.ts';
 import type { TraceLane } from './trace-sink.ts';
 
-/** Whether `lane` is an overflow lane of the track whose own line `own` is; a lane does not say so, but process, kind, tid and the name's beginning do. */
+/** Whether `lane` is an overflow lane of the track with the own line `own`; no field says so, but process, kind, tid and name prefix match. */
 export const isOverflowOf = (lane: TraceLane, own: TraceLane): boolean =>
   lane.overflow > 0 &&
   own.overflow === 0 &&
@@ -24,7 +24,7 @@ export const isOverflowOf = (lane: TraceLane, own: TraceLane): boolean =>
   own.tid === lane.tid &&
   lane.name.startsWith(`${own.name} (`);
 
-/** Whether `lane` shows the collections of the heap of the thread whose own line `own` is: what it shows happened inside of what `own` shows. */
+/** Whether `lane` shows the heap collections of the thread with the own line `own`: they happened inside the spans of `own`. */
 export const isCollectionsOf = (lane: TraceLane, own: TraceLane): boolean =>
   lane.kind === 'thread' &&
   own.kind === 'thread' &&
@@ -32,7 +32,7 @@ export const isCollectionsOf = (lane: TraceLane, own: TraceLane): boolean =>
   own.tid === lane.tid &&
   lane.name === own.name + collectionsSuffix;
 
-/** An open span's place: where its end is written once it is known. */
+/** An open span's place: its end is set here once it is known. */
 export interface LanePlace {
   readonly lane: TraceLane;
   setEnd(end: number): void;
@@ -57,7 +57,7 @@ export class Lanes {
     this.#createLane = createLane;
   }
 
-  /** The track's own line, for what has no length. */
+  /** The track's own line, for events without length. */
   get first(): TraceLane {
     return (this.#lines[0] ?? this.#add()).lane;
   }
@@ -68,13 +68,13 @@ export class Lanes {
   }
 
   /**
-   * The place of a span that begins at `start` and whose end is not known; `alone`: it may outlive any other, so it must not nest. Undefined:
-   * there is none.
+   * The place of a span that begins at `start` and has no known end; `alone`: it may outlive any other, so it must not nest. Undefined:
+   * there is no place.
    */
   placeOpen(start: number, alone: boolean): LanePlace | undefined {
     const line = this.#push(start, Number.POSITIVE_INFINITY, alone);
     if (line === undefined) return undefined;
-    // Nothing with an end unknown leaves the stack, so the place stays until the end is set.
+    // A span without an end never leaves the stack, so its place stays valid until the end is set.
     const at = line.ends.length - 1;
     return {
       lane: line.lane,

@@ -6,7 +6,7 @@ import { QuantileSketch } from './quantile-sketch.ts';
 
 const shares = [0, 0.5, 0.95, 0.99, 1] as const;
 
-/** Quantiles by the sketch, and by all values in order. */
+/** Quantiles by the sketch, and by sorting all values. */
 function both(values: readonly number[]): { found: readonly number[]; exact: readonly number[] } {
   const sketch = new QuantileSketch();
   for (const value of values) sketch.add(value);
@@ -32,7 +32,7 @@ describe('quantile sketch', () => {
         const { found, exact } = both(values);
         const sorted = [...values].sort((a, b) => a - b);
         for (const [index, share] of shares.entries()) {
-          // Between neighbours of different size, 1 % is of the larger.
+          // Between neighbours of different size, the 1 % refers to the larger.
           const place = (values.length - 1) * share;
           const size = Math.max(Math.abs(sorted[Math.floor(place)] as number), Math.abs(sorted[Math.ceil(place)] as number));
           expect(Math.abs((found[index] as number) - (exact[index] as number))).toBeLessThanOrEqual(0.01 * size + 1e-6 * size + 1);

@@ -2,14 +2,14 @@
 // Masson, Rim and Lee, "DDSketch: a fast and fully-mergeable quantile sketch with relative-error guarantees", VLDB 2019).
 //
 //   value   … -γ²   -γ    -1   0   1    γ    γ²  …         γ = (1 + 1 %) / (1 − 1 %)
-//   bucket  …   -2    -1       0      1    2    …          a bucket's value is off by at most 1 % of any that fell into it
+//   bucket  …   -2    -1       0      1    2    …          a bucket's value is within 1 % of any value in it
 //
-// Values are ns, so what is below 1 counts as 0. Up to 2^53 there are 1,838 buckets on each side; a sketch holds the range it has seen.
+// Values are ns, so values below 1 count as 0. Up to 2^53 there are 1,838 buckets on each side; a sketch holds the range it has seen.
 
 const accuracy = 0.01;
 const gamma = (1 + accuracy) / (1 - accuracy);
 const perLog = 1 / Math.log(gamma);
-/** Values kept as they are: a report of a short run is exact. */
+/** Values kept exactly, so that the report of a short run is exact. */
 const exactMax = 256;
 
 export class QuantileSketch {
@@ -17,7 +17,7 @@ export class QuantileSketch {
   #least = Number.POSITIVE_INFINITY;
   #most = Number.NEGATIVE_INFINITY;
   #exact: number[] | undefined = [];
-  /** Counts of the buckets from `#first` on. */
+  /** Counts of the buckets, from `#first` up. */
   #buckets = new Float64Array(0);
   #first = 0;
 
@@ -25,7 +25,7 @@ export class QuantileSketch {
     return this.#count;
   }
 
-  /** Of all values; undefined without any. */
+  /** The smallest value; undefined without any. */
   get least(): number | undefined {
     return this.#count === 0 ? undefined : this.#least;
   }
@@ -34,7 +34,7 @@ export class QuantileSketch {
     return this.#count === 0 ? undefined : this.#most;
   }
 
-  /** Takes a finite value. */
+  /** Adds a finite value. */
   add(value: number): void {
     this.#count++;
     this.#least = Math.min(this.#least, value);
@@ -49,7 +49,7 @@ export class QuantileSketch {
     this.#exact = undefined;
   }
 
-  /** Values at `shares` (0 … 1) of the way through all, interpolated between neighbours as `quantile` does; undefined without any. */
+  /** Values at `shares` (0 … 1) of the sorted values, interpolated between neighbours as `quantile` does; undefined without any. */
   quantiles<const S extends readonly number[]>(shares: S): { readonly [K in keyof S]: number } | undefined {
     if (this.#count === 0) return undefined;
     const at = this.#lookUp();
@@ -60,7 +60,7 @@ export class QuantileSketch {
     }) as { readonly [K in keyof S]: number };
   }
 
-  /** The value at a place, 0 … count − 1, in order of size. */
+  /** Returns a look-up of the value at a place, 0 … count − 1, in ascending order. */
   #lookUp(): (place: number) => number {
     const sorted = this.#exact?.toSorted((a, b) => a - b);
     if (sorted !== undefined) return (place) => sorted[place] as number;
@@ -83,7 +83,7 @@ export class QuantileSketch {
     this.#buckets[at] = (this.#buckets[at] as number) + 1;
   }
 
-  /** Makes room for a bucket outside of the range, and some beyond it: values mostly come in clusters. */
+  /** Grows the range to hold `bucket` and a margin beyond it: values mostly come in clusters. */
   #widen(bucket: number): void {
     const { length } = this.#buckets;
     const margin = 16;
@@ -103,7 +103,7 @@ function bucketOf(value: number): number {
   return value < 0 ? -bucket : bucket;
 }
 
-/** The value that is off by the same share from both ends of its bucket. */
+/** The value with the same relative error to both ends of its bucket. */
 function middleOf(bucket: number): number {
   if (bucket === 0) return 0;
   const value = (2 * gamma ** Math.abs(bucket)) / (gamma + 1);

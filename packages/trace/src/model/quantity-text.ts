@@ -14,7 +14,7 @@ export function lengthText(ns: number): string {
   return `${Math.round(ns)} ns`;
 }
 
-/** Three digits that count: `8.42`, `58.5`, `231`. */
+/** Three significant digits: `8.42`, `58.5`, `231`. */
 export function significant(value: number): string {
   const size = Math.abs(value);
   return value.toFixed(size >= 100 ? 0 : size >= 10 ? 1 : 2);

@@ -1,11 +1,11 @@
-// The memory that the files of one command may take while they are read and looked at, all of them together. Readers say what they are about to hold;
-// beyond the bound that is an error, not a process that the system kills.
+// The memory that one command may use to read and analyse all of its files. Readers charge memory before they allocate it;
+// beyond the bound they throw an error before the system kills the process.
 //
-// A file of 3 MB can unfold to gigabytes, and 50 bytes of JSON can be an event of 90: so bytes are counted where they are allocated, and a small file
-// may not take more than `readBytesMin`, whatever it unfolds to.
+// A file of 3 MB can unfold to gigabytes, and 50 bytes of JSON can become an event of 90: so bytes are counted where they are allocated, and a
+// small file may take at most `readBytesMin`, whatever it unfolds to.
 //
-// Invariant: what is charged is at least what is held: the columns as allocated, twice, for whoever reads them sorts them; texts and objects by what
-// V8 takes for them at most.
+// Invariant: the charge is at least what is held: the allocated size of the columns, twice, as their consumer sorts them; for texts and objects,
+// the most that V8 takes for them.
 
 import { TraceError } from './errors.ts';
 import { limits } from './limits.ts';
@@ -18,7 +18,7 @@ export class ReadBudget {
     this.bytesMax = bytesMax;
   }
 
-  /** For files of so many bytes, as they lie on disk, on a machine that can give `hostBytes`. */
+  /** Budget for files of `fileBytes` on disk, on a machine that can give `hostBytes`. */
   static forFiles(fileBytes: number, hostBytes: number): ReadBudget {
     return new ReadBudget(Math.min(hostBytes, Math.max(limits.readBytesMin, limits.readBytesPerFileByteMax * fileBytes)));
   }
@@ -28,7 +28,7 @@ export class ReadBudget {
     return this.#held;
   }
 
-  /** Takes so many bytes, before they are allocated. Throws TraceError `memory`. */
+  /** Charges `bytes` before they are allocated. Throws TraceError `memory`. */
   take(bytes: number): void {
     this.#held += bytes;
     if (this.#held <= this.bytesMax) return;
@@ -36,12 +36,12 @@ export class ReadBudget {
     throw new TraceError('memory', `Cannot read the trace: it must fit in ${allowed} of memory, and what it unfolds to does not`);
   }
 
-  /** Takes a text that is kept, with what it takes to find it again. */
+  /** Charges a kept text and its table entry. */
   takeText(text: string): void {
     this.take(textBytes + 2 * text.length);
   }
 
-  /** Gives back so many bytes. */
+  /** Releases `bytes`. */
   give(bytes: number): void {
     this.#held -= bytes;
   }
@@ -49,7 +49,7 @@ export class ReadBudget {
 
 /** A string's header, its place in a list and in a Map. */
 export const textBytes = 128;
-/** A track, with its lane in whatever reads it. */
+/** A track, with its lane in its consumer. */
 export const trackBytes = 1536;
-/** JSON of arrays and objects, as objects: `{},` is three bytes and takes 40. */
+/** Memory per byte of JSON with arrays and objects, once parsed: `{},` is three bytes and takes 40. */
 export const parsedBytesPerByte = 16;

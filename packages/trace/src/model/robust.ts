@@ -1,21 +1,21 @@
-// Medians and their like: what a few outliers do not move.
+// Robust statistics: medians and the like, which a few outliers do not move.
 
-/** The median of values in ascending order; 0 of none. */
+/** The median of values in ascending order; 0 when empty. */
 export function medianOfSorted(sorted: ArrayLike<number>): number {
   const { length } = sorted;
   return length === 0 ? 0 : ((sorted[(length - 1) >> 1] as number) + (sorted[length >> 1] as number)) / 2;
 }
 
-/** The median; 0 of none. */
+/** The median; 0 when empty. */
 export const median = (values: ArrayLike<number>): number => medianOfSorted(Float64Array.from(values).sort());
 
-/** Median distance to the median, made comparable to a normal distribution's deviation. */
+/** Median absolute deviation, scaled to match a normal distribution's standard deviation. */
 export function deviation(values: ArrayLike<number>): number {
   const middle = median(values);
   return 1.4826 * median(Float64Array.from(values, (value) => Math.abs(value - middle)));
 }
 
-/** Of each value, the median of all others. */
+/** For each value, the median of all others. */
 export function mediansOfOthers(values: Float64Array): Float64Array {
   const { length } = values;
   const order = Uint32Array.from(values, (_, index) => index).sort((a, b) => (values[a] as number) - (values[b] as number));
@@ -29,7 +29,7 @@ export function mediansOfOthers(values: Float64Array): Float64Array {
   return others;
 }
 
-/** Of each value, the deviation of all others. Their medians are three different ones at most, so this costs a few sorts however many there are. */
+/** For each value, the deviation of all others. Those have at most three different medians, so this costs a few sorts for any count. */
 export function deviationsOfOthers(values: Float64Array): Float64Array {
   const middles = mediansOfOthers(values);
   const byMiddle = new Map<number, Float64Array>();
@@ -43,14 +43,14 @@ export function deviationsOfOthers(values: Float64Array): Float64Array {
   });
 }
 
-/** Mean; 0 of none. */
+/** Mean; 0 when empty. */
 export function mean(values: ArrayLike<number>): number {
   let sum = 0;
   for (let index = 0; index < values.length; index++) sum += values[index] as number;
   return values.length === 0 ? 0 : sum / values.length;
 }
 
-/** `total` in whole numbers proportional to `sizes` (≥ 0): the largest remainders get what rounding leaves. Their sum is `total`. */
+/** `total` split into whole numbers proportional to `sizes` (≥ 0): the largest remainders get the units that rounding leaves. The sum is `total`. */
 export function shareOut(total: number, sizes: readonly number[]): number[] {
   const sum = sizes.reduce((all, size) => all + size, 0);
   if (sum <= 0) return sizes.map((_, index) => (index === 0 ? total : 0));

@@ -1,13 +1,13 @@
-// Text of a trace made harmless to show (protocol/printable.ts) and cut: whoever wrote it cannot fill the page either.
+// Text of a trace made harmless to show (protocol/printable.ts) and cut, so that its writer cannot fill the page either.
 
 import { limits, printable } from '@ranktrace/protocol';
 
 const lone = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 
-/** Characters of a cut text that are its end: what sets kernels of one template apart stands there. */
+/** Share of a cut text that shows its end, where kernels of one template differ. */
 const tailShare = 0.3;
 
-/** `text` to show, at most `charsMax` characters: the middle of a longer one is left out. */
+/** `text` to show, at most `charsMax` characters; a longer one loses its middle. */
 export function displayText(text: string, charsMax: number): string {
   const shown = printable(text.length > 8 * charsMax ? text.slice(0, 4 * charsMax) + text.slice(-4 * charsMax) : text);
   if (shown.length <= charsMax) return shown;
@@ -18,5 +18,5 @@ export function displayText(text: string, charsMax: number): string {
 /** A name as it is shown, at most `limits.viewNameCharsMax` characters. */
 export const displayName = (text: string): string => displayText(text, limits.viewNameCharsMax);
 
-/** Halves of a pair that a cut went through become one character each. */
+/** Replaces the halves of surrogate pairs that a cut split by one character each. */
 const wellFormed = (text: string): string => text.replace(lone, '\ufffd');

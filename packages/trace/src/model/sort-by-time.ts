@@ -1,9 +1,9 @@
-// Rows in the order of (start, longest first), as torch sorts its events: what is outside comes before what is inside it.
+// Rows in the order of (start, longest first), as torch sorts its events: an outer event comes before those inside it.
 //
 // A radix sort of the starts, 16 bits a pass: a comparison sort of indexes costs 400 ns a row at a million rows, this 40. Times of one
-// profile span far less than 2^48 ns (3 days), so there are two or three passes; equal starts are put right afterwards.
+// profile span far less than 2^48 ns (3 days), so there are two or three passes; rows of equal start are sorted afterwards.
 //
-// Invariant: stable. Rows that agree in start and length keep their order.
+// Invariant: stable. Rows with equal start and length keep their order.
 
 const radixBits = 16;
 const buckets = 1 << radixBits;

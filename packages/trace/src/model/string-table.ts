@@ -1,7 +1,7 @@
-// The distinct strings of a file, known by index. Looking up a string that was seen before makes no JavaScript string.
+// The distinct strings of a file, by index. Looking up a string seen before creates no JavaScript string.
 //
-// A direct-mapped cache finds recent strings by a hash of their bytes and compares them byte for byte; what it does not hold goes to a
-// Map, whose hash an attacker does not know. So a file made of collisions costs a decode and a look-up per string, never a long chain.
+// A direct-mapped cache finds recent strings by a hash of their bytes and compares them byte for byte; on a miss the table asks a
+// Map, with a hash unknown to attackers. So a file made of collisions costs a decode and a look-up per string, never a long chain.
 //
 // Invariant: index 0 is the empty string, which also means "none".
 
@@ -23,7 +23,7 @@ export class StringTable {
     this.#budget = budget;
   }
 
-  /** Index of the text. */
+  /** Index of the text; adds it if it is new. */
   index(text: string): number {
     let index = this.#indexes.get(text);
     if (index === undefined) {
@@ -37,7 +37,7 @@ export class StringTable {
     return index;
   }
 
-  /** Index of the text, undefined where it does not occur. */
+  /** Index of the text; undefined where it does not occur. */
   find(text: string): number | undefined {
     return this.#indexes.get(text);
   }
@@ -47,7 +47,7 @@ export class StringTable {
     return scanner.escaped ? this.index(scanner.text()) : this.slice(scanner.bytes, scanner.from, scanner.to);
   }
 
-  /** Index of the text whose UTF-8 is `bytes[from, to)`. */
+  /** Index of the text with the UTF-8 bytes `bytes[from, to)`. */
   slice(bytes: Uint8Array, from: number, to: number): number {
     let hash = 0x811c9dc5;
     for (let at = from; at < to; at++) hash = Math.imul(hash ^ (bytes[at] as number), 0x01000193);

@@ -2,7 +2,7 @@
 
 import type { TraceSink } from './trace-sink.ts';
 
-/** A sink that tells all of `sinks`, in order. */
+/** A sink that passes every call on to all of `sinks`, in order. */
 export function teeSink(...sinks: readonly TraceSink[]): TraceSink {
   const [only] = sinks;
   if (only !== undefined && sinks.length === 1) return only;

@@ -1,5 +1,5 @@
-// What merge tells a writer, event by event. Writers are small because everything that all of them need (time axis, lanes, flows) is
-// decided before: a test's sink just prints.
+// The interface between merge and writers, called event by event. Writers are small because merge decides everything that all of them need
+// (time axis, lanes, flows): a test's sink just prints.
 
 import type { Dropped, Nanos, TraceTime } from '@ranktrace/protocol';
 
@@ -11,19 +11,19 @@ export interface TraceHeader {
   readonly unixEpoch: bigint | undefined;
   /** Sorted by rank, then incarnation. */
   readonly processes: readonly TraceProcess[];
-  /** Where clocks contradict each other. Absent: nowhere. */
+  /** Contradictions between clocks. Absent: none. */
   readonly clockConflicts?: readonly ClockConflictAt[];
 }
 
 /** Messages that no correction of clocks can put in order: some of them are shown reversed. */
 export interface ClockConflictAt {
-  /** About when, to within 10 s, ns. */
+  /** Approximate time, to within 10 s, ns. */
   readonly time: number;
-  /** A cycle of hosts whose messages contradict each other. */
+  /** A cycle of hosts with contradictory messages. */
   readonly hosts: readonly string[];
-  /** By how much a message is reversed at most, ns. */
+  /** The most that a message is reversed by, ns. */
   readonly slack: number;
-  /** Whether a clock stepped there, and nobody knows when exactly. */
+  /** Whether a clock stepped there at a time not known exactly. */
   readonly isAtStep: boolean;
 }
 
@@ -31,23 +31,23 @@ export interface ClockConflictAt {
 export interface Alignment {
   /**
    * `exact`: the reference's own clock. `sampled`: from clock pings, within `bound`. `messages`: from collectives and remote calls alone,
-   * within `bound`. `shared`: its own times, as nothing contradicts that it reads the wall clock that others read, within `bound`.
+   * within `bound`. `shared`: its own times within `bound`, as no evidence contradicts that it reads the same wall clock as others.
    * `unaligned`: no evidence; placed by its wall clock.
    */
   readonly method: 'exact' | 'sampled' | 'messages' | 'shared' | 'unaligned';
-  /** Times of this process are within ± this of the reference clock, at its worst time; undefined when unaligned. */
+  /** Times of this process are within ± this of the reference clock, at the worst time; undefined when unaligned. */
   readonly bound: Nanos | undefined;
-  /** The same at one time, never above `bound`. Absent: `bound` at every time. */
+  /** The bound at one time, never above `bound`. Absent: `bound` at every time. */
   readonly boundAt?: (time: TraceTime) => Nanos;
   /** Times at which the host's clock stepped. Absent: none. */
   readonly clockSteps?: readonly TraceTime[];
-  /** ns by which it was set ahead at each of them (below 0: back). Absent: not known. */
+  /** ns by which the clock was set ahead at each of them (below 0: back). Absent: not known. */
   readonly clockJumps?: readonly Nanos[];
-  /** Its clock is reckoned to run up to so many ppm too fast or too slow, because its pings show more than the usual 50. Absent: 50. */
+  /** The bound assumes that the clock runs up to this many ppm fast or slow, because its pings show more than the usual 50. Absent: 50. */
   readonly driftPpm?: number;
   /**
-   * Where clocks contradict each other, events are shown later than their clocks say, by up to `most`, so that none comes before its cause.
-   * Absent: nowhere.
+   * Stretches in which events are shown later than their clocks say, by up to `most`, so that none comes before its cause: there, clocks
+   * contradict each other. Absent: none.
    */
   readonly shifted?: readonly { readonly from: TraceTime; readonly until: TraceTime; readonly most: Nanos }[];
 }
@@ -60,7 +60,7 @@ export interface TraceProcess {
   readonly incarnation: string;
   /** Processes of one host have the same. */
   readonly host: string;
-  /** The input does not say where it ran: `host` is then this process's alone. */
+  /** The input does not name the host: `host` is then this process's alone. */
   readonly hostUnknown?: true;
   readonly hostName: string;
   /** The system's own process id. */
@@ -103,9 +103,9 @@ export interface TraceEvent {
   readonly value: number;
   /** Step number. A step comes at its end: its start may lie before events that came earlier. */
   readonly step: number;
-  /** Step: what of it the recording itself took of the thread. */
+  /** Step: time of it that the recording itself took on the thread. */
   readonly overhead: Nanos;
-  /** Span, collective, rpc: whether it may overlap others of its thread, for it began and ended in different turns of the program. */
+  /** Span, collective, rpc: whether it may overlap others of its thread, because it began and ended in different turns of the event loop. */
   readonly isAsync: boolean;
   /** Step: time of each of its phases. */
   readonly phases: ReadonlyMap<string, Nanos> | undefined;
@@ -130,56 +130,56 @@ export interface TraceEvent {
 /** Events by kind. */
 export type EventCounts = Readonly<Record<TraceEvent['kind'], number>>;
 
-/** What pruning took out of a store before it was merged. */
+/** A part that pruning removed from a store before the merge. */
 export interface PrunedPart {
-  /** `detail`: everything but what is known of each step as a whole. `steps`: that, too. */
+  /** `detail`: everything except the summary of each step. `steps`: that, too. */
   readonly what: 'detail' | 'steps';
   /** The first and the last step; undefined where none is known. */
   readonly steps: readonly [number, number] | undefined;
-  /** The day it was pruned on, the last of them: `2026-01-31`. */
+  /** The day of the last pruning: `2026-01-31`. */
   readonly on: string;
 }
 
-/** What a process was inside of when it was last heard of, as it said itself: known of steps that it did not record, too. */
+/** The place that a process last reported; also known for steps that it did not record. */
 export interface ProcessPlace {
   readonly step: number;
   readonly phase: { readonly name: string; readonly since: TraceTime } | undefined;
-  /** The collective that it entered last and did not leave. */
+  /** The last collective that it entered and did not leave. */
   readonly collective: { readonly op: string; readonly group: string; readonly sequence: number; readonly since: TraceTime } | undefined;
-  /** By group, the last collective that it entered. */
+  /** The last collective that it entered in each group, by sequence. */
   readonly entered: ReadonlyMap<string, number>;
 }
 
-/** What was merged and what is known to be missing, per process. */
+/** Merged events and known losses of one process. */
 export interface ProcessTotals {
   readonly process: TraceProcess;
   readonly batches: number;
   /** Batches missing in the sequence. */
   readonly missing: number;
   readonly dropped: Dropped;
-  /** Events that came after their time had been written. */
+  /** Events that arrived after the merge had passed their time. */
   readonly late: number;
-  /** Spans that overlapped more others on their track than there are lines: not written. */
+  /** Spans not written, because they overlapped more others on their track than there are lines. */
   readonly crowded: number;
   readonly counts: EventCounts;
-  /** What the recorder itself counted, told with its last batch; undefined when that never came. */
+  /** The recorder's own counts, reported with its last batch; undefined when that never came. */
   readonly recorded: EventCounts | undefined;
-  /** What was pruned of it, and how many events by kind; absent: nothing. */
+  /** Pruned parts, and pruned events by kind; absent: none. */
   readonly pruned?: { readonly parts: readonly PrunedPart[]; readonly events: EventCounts };
-  /** Since when it is known to have run: its first watermark. */
+  /** Earliest time at which it is known to have run: its first watermark. */
   readonly from?: TraceTime;
-  /** Up to when it is known to have run: its last watermark. */
+  /** Latest time at which it is known to have run: its last watermark. */
   readonly until?: TraceTime;
-  /** Undefined of one that ended in good order, or never said. */
+  /** Undefined for a process that ended cleanly, or that never reported one. */
   readonly place?: ProcessPlace;
-  /** Whether it ended in good order. */
+  /** Whether it ended cleanly. */
   readonly ended: boolean;
 }
 
-/** Where a merge puts its events: in order of begin, process, lane before use, events by time, end. */
+/** The output of a merge, called in this order: begin, process, lane before use, events by time, end. */
 export interface TraceSink {
   begin(header: TraceHeader): void;
-  /** A lane, before the first event on it. */
+  /** Announces a lane, before the first event on it. */
   lane(lane: TraceLane): void;
   event(event: TraceEvent): void;
   end(totals: readonly ProcessTotals[]): void;

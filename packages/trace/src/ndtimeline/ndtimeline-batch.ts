@@ -1,8 +1,8 @@
-// One worker's part of one step of an NDTimeline recording as a batch, as its own recorder would have sent it.
+// One worker's part of one step of an NDTimeline recording, as the batch that a rank's own recorder would have sent.
 //
-//   ops         → spans, all on one line: an op that waits for another of the same worker is inside of it, or overlaps it a little
-//   meetings    → collectives and sends, beside the op that they are of
-//   step        → a step, with what each type of op took as its phases
+//   ops         → spans, all on one line: an op that waits for another of the same worker is inside it, or overlaps it a little
+//   meetings    → collectives and sends, beside their op
+//   step        → a step, with the time of each type of op as its phases
 
 import { type Batch, createEventTables, rankTime, spanState, type TableName, tableNames } from '@ranktrace/protocol';
 import type { CollectivePart, MatchedCollective } from '../match/collective-matcher.ts';
@@ -15,14 +15,14 @@ export interface NdtimelinePart {
   /** Indexes in the recording. */
   readonly worker: number;
   readonly step: number;
-  /** The tables that are filled; default all. */
+  /** The tables to fill; default all. */
   readonly only?: readonly TableName[] | undefined;
-  /** More facts about the worker, told with its first step. */
+  /** More facts about the worker, sent with its first step. */
   readonly metadata?: Readonly<Record<string, string>>;
 }
 
 interface Share {
-  /** In order of their beginnings. */
+  /** In order of start. */
   readonly ops: NdtimelineOp[];
   readonly meetings: { readonly part: CollectivePart; readonly meeting: MatchedCollective }[];
 }
@@ -58,7 +58,7 @@ function sharesOf({ ops, meetings }: NdtimelineStep): ReadonlyMap<number, Share>
   for (const meeting of meetings) {
     const met = new Set<number>();
     for (const part of meeting.parts) {
-      // The first of a worker's, as matching has it.
+      // Only a worker's first part counts, as in matching.
       if (!met.has(part.member)) shareOf(part.member).meetings.push({ part, meeting });
       met.add(part.member);
     }
@@ -67,7 +67,7 @@ function sharesOf({ ops, meetings }: NdtimelineStep): ReadonlyMap<number, Share>
 }
 
 /**
- * The batch of a worker and a step. Ranks are numbers of workers: a recording counts the GPUs of a worker, which ran as one. A worker that did
+ * The batch of a worker and a step. Ranks number the workers: a recording counts the GPUs of a worker, which ran as one. A worker that did
  * nothing in a step has a batch without it.
  */
 export function ndtimelineBatch(recording: NdtimelineRecording, about: NdtimelinePart, shares = new NdtimelineShares(recording)): Batch {

@@ -1,7 +1,7 @@
-// What NDTimeline (veScale) recorded of a job, as far as its timelines say it: ops of workers, and who met whom in them.
+// A job as recorded by NDTimeline (veScale), as far as its timelines show it: ops of workers, and the workers that met in each op.
 //
-// A worker is one (PP rank, DP rank, TP rank) that the timeline names; tensor-parallel ranks that ran as one are not told apart. Ops say nothing of
-// whom they met, but their names and the parallelism do:
+// A worker is one (PP rank, DP rank, TP rank) that the timeline names; tensor-parallel ranks that ran as one are not distinguished. Ops do not name
+// their peers, but their names and the parallelism imply them:
 //
 //   forward-send number k of stage s      ↔ forward-recv number k of stage s + 1, of one DP and TP rank
 //   backward-send number k of stage s     ↔ backward-recv number k of stage s − 1, of one DP and TP rank
@@ -9,9 +9,9 @@
 //   embedding-grads-all-reduce                      first and last stage of a DP rank
 //   optimizer-clip-main-grad                        all workers: it holds the norm's all-reduce
 //
-// Not recorded, and known from the times: after the pipeline, before `layernorm-grads-all-reduce`, the workers of the last stage wait for each
-// other, and then those of DP rank 0. In recordings of production jobs they go on within 30 ms of each other, seconds after the first was done.
-// Where they do not, nobody waited.
+// Some waits are not recorded, but the times show them: after the pipeline, before `layernorm-grads-all-reduce`, the workers of the last stage wait
+// for each other, then those of DP rank 0 do. In recordings of production jobs they go on within 30 ms of each other, seconds after the first was
+// done. Where they do not, no worker waited.
 
 import { collectiveKind } from '@ranktrace/protocol';
 import type { CollectivePart, MatchedCollective } from '../match/collective-matcher.ts';
@@ -24,9 +24,9 @@ export interface NdtimelineOp {
   readonly type: string;
   readonly from: number;
   readonly until: number;
-  /** Number of its kind in the step. */
+  /** Sequence number among ops of its kind in the step. */
   readonly sequence: number;
-  /** Number of the microbatch; undefined where the op is of none. */
+  /** Number of the microbatch; undefined where the op has none. */
   readonly microbatch?: number | undefined;
 }
 
@@ -34,7 +34,7 @@ export interface NdtimelineWorker {
   readonly rank: number;
   readonly stage: number;
   readonly dp: number;
-  /** Undefined where tensor-parallel ranks are not told apart. */
+  /** Undefined where tensor-parallel ranks are not distinguished. */
   readonly tp?: number | undefined;
 }
 
@@ -42,7 +42,7 @@ export interface NdtimelineStep {
   readonly step: number;
   /** ns on the recording's axis. */
   readonly start: number;
-  /** By worker, how long after that its own step before ended, ns; undefined where none did. */
+  /** Per worker, ns from `start` to the end of its previous step, at least 0; absent where none ended later. */
   readonly idle?: Float64Array;
   readonly ops: readonly NdtimelineOp[];
   /** Members are indexes into `workers`; sequences are unique in their group. */
@@ -51,7 +51,7 @@ export interface NdtimelineStep {
 
 export interface NdtimelineRecording {
   readonly workers: readonly NdtimelineWorker[];
-  /** Types of ops, in order of first sight. */
+  /** Types of ops, in order of first occurrence. */
   readonly types: readonly string[];
   /** Ascending. */
   readonly steps: readonly NdtimelineStep[];
@@ -59,7 +59,7 @@ export interface NdtimelineRecording {
 
 const layernorm = 'layernorm-grads-all-reduce';
 
-/** Who met whom in the ops of a step. `told`: how many meetings each group has had, over all steps so far. */
+/** Meetings of workers in the ops of a step. `told`: how many meetings each group has had, over all steps so far. */
 export function ndtimelineMeetings(
   ops: readonly NdtimelineOp[],
   workers: readonly NdtimelineWorker[],
@@ -94,12 +94,12 @@ export function ndtimelineMeetings(
 
 interface AfterPipeline {
   readonly workers: readonly NdtimelineWorker[];
-  /** When each worker was done with the pipeline. */
+  /** The end of each worker's pipeline. */
   readonly done: Float64Array;
   readonly lastStage: number;
 }
 
-/** What workers wait for between the pipeline and `after`, the ops behind it. */
+/** Adds the waits of workers between the pipeline and `after`, the ops behind it. */
 function addUnrecorded(met: Meetings, after: readonly NdtimelineOp[], { workers, done, lastStage }: AfterPipeline): void {
   const placeOf = ({ worker }: NdtimelineOp): NdtimelineWorker => workers[worker] as NdtimelineWorker;
   const doneOf = ({ worker }: NdtimelineOp): number => done[worker] as number;
@@ -125,7 +125,7 @@ function addUnrecorded(met: Meetings, after: readonly NdtimelineOp[], { workers,
     for (const op of ofFirst) met.add('end of dp 0', 'dp-0', op, [since(op), op.from]);
 }
 
-/** Whether those who come at `entries` go on at `exits` much closer together than they came. */
+/** Whether workers that arrive at `entries` go on at `exits` much closer together. */
 function goOnTogether(exits: readonly number[], entries: readonly number[]): boolean {
   return exits.length > 0 && entries.length > 1 && spread(exits) <= spread(entries) / 2;
 }
@@ -133,7 +133,7 @@ function goOnTogether(exits: readonly number[], entries: readonly number[]): boo
 /** Not `Math.min(...)`: a file may hold more of them than a call takes arguments. */
 const least = (times: readonly number[]): number => times.reduce((least, time) => Math.min(least, time), Number.POSITIVE_INFINITY);
 
-/** Between the first and the last of `times`. */
+/** Distance between the first and the last of `times`. */
 export const spread = (times: readonly number[]): number =>
   times.reduce((most, time) => Math.max(most, time), Number.NEGATIVE_INFINITY) - least(times);
 
@@ -145,7 +145,7 @@ class Meetings {
     this.#workers = workers;
   }
 
-  /** `waited`: of what was not recorded itself, from when until when. */
+  /** `waited`: start and end of a wait that was not recorded itself. */
   add(key: string, group: string, { worker, type, from, until }: NdtimelineOp, waited?: readonly [from: number, until: number]): void {
     const [entry, exit] = waited ?? [from, until];
     const op = waited !== undefined ? 'barrier' : (collectiveKind(type) ?? 'all_reduce');
@@ -156,7 +156,7 @@ class Meetings {
     else meeting.parts.push(part);
   }
 
-  /** Those that are whole, as far as that can be known: two at least, and of a send both sides. */
+  /** Complete meetings, as far as that can be known: at least two parts, and both sides of a send. */
   matched(told: Map<string, number>): MatchedCollective[] {
     return [...this.#met.values()].flatMap(({ group, parts }): MatchedCollective[] => {
       const sender = parts.find(({ op }) => op === 'send');

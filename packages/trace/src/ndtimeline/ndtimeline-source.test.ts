@@ -1,4 +1,4 @@
-// Timelines of simulated pipeline jobs: what is blamed is what is blamed on the job itself, whether they are drawn with waits or without.
+// Timelines of simulated pipeline jobs: the blame matches that of the job itself, whether the timelines are drawn with waits or without.
 
 import { describe, expect, it } from 'vitest';
 import { type Blame, blameOfWindow } from '../blame/blame.ts';

@@ -3,9 +3,9 @@
 //   process  `DP rank [3]`                          thread  `PP rank 0, TP rank 0, compute` (pp-comm, dp-comm, misc, …)
 //   event    {"name": "forward-compute", "pid": 3, "tid": 0, "ts": …, "dur": …, "args": {"step": 16, "model_chunk": 0, "mb_id": 2, "seq_id": 2}}
 //
-// All workers are on one axis: NDTimeline aligned their clocks itself, and does not say how well. So each has a clock of its own that is left as it
-// is unless what they did together contradicts it, as with files of torch.profiler.
-// Invariant: an event that belongs to no worker or no step is counted, never guessed.
+// All workers are on one axis: NDTimeline aligned their clocks itself, and states no error. So each has its own clock, left as it
+// is unless shared events contradict it, as with files of torch.profiler.
+// Invariant: an event of no worker or no step is counted, never guessed.
 
 import { type Batch, leftOutKey, limits as protocolLimits, type TableName } from '@ranktrace/protocol';
 import type { BatchSource } from '../model/batch-source.ts';
@@ -24,7 +24,7 @@ import {
 import { withWaits } from './ndtimeline-waits.ts';
 
 const processName = /^DP rank \[?(\d{1,6})\]?$/;
-/** Bytes. */
+/** Bytes searched at the beginning of a file. */
 const looked = 262_144;
 const threadName = /^PP rank (\d{1,6}), TP rank (\d{1,6}), \S/;
 
@@ -42,8 +42,8 @@ export function looksLikeNdtimeline(beginning: Uint8Array): boolean {
 }
 
 /**
- * The workers of a job, in order of stage, DP and TP rank: so are their ranks. `table` was read with `keep: 'all'`.
- * Throws TraceError `no_events` where no event is of a worker's step, `too_large` for more workers than ranks can be, or too many steps of so many.
+ * The workers of a job, in order of stage, DP and TP rank, which numbers their ranks. `table` was read with `keep: 'all'`.
+ * Throws TraceError `no_events` where no event is in a worker's step, `too_large` for more workers than ranks can be, or too many worker steps.
  */
 export function ndtimelineSources(table: KinetoTable, run: string): readonly BatchSource[] {
   const { recording, leftOut } = new NdtimelineReader(table);
@@ -90,7 +90,7 @@ class NdtimelineReader {
   /** Events of no worker or no step. */
   leftOut = 0;
   readonly #table: KinetoTable;
-  /** What arguments say, by their string: ops of one number in a step share it. */
+  /** Parsed arguments, by their string: ops with one number in a step share it. */
   readonly #places = new Map<number, EventOfStep | undefined>();
 
   constructor(table: KinetoTable) {
@@ -133,7 +133,7 @@ class NdtimelineReader {
     };
   }
 
-  /** Ops by step, with times from the table's epoch. */
+  /** Ops by step, with times relative to the table's epoch. */
   #ops(ofTrack: Int32Array): Map<number, NdtimelineOp[]> {
     const { events, strings } = this.#table;
     const { columns, length } = events;
@@ -170,7 +170,7 @@ class NdtimelineReader {
 
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 
-/** Steps in order of time: each begins with the first of its ops, of whichever worker, but on no worker before the one before has ended. */
+/** Steps in order of time: each begins with the first of its ops on any worker, but on no worker before that worker's previous step has ended. */
 function stepsOf(ops: ReadonlyMap<number, readonly NdtimelineOp[]>, workers: readonly NdtimelineWorker[]): NdtimelineStep[] {
   const begins = [...ops].map(([step, ofStep]) => ({
     step,

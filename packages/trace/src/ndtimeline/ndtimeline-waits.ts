@@ -1,24 +1,24 @@
-// Ops of NDTimeline with the time that they wait for others, which timelines leave out.
+// Adds to NDTimeline's ops the time that they wait for others, which timelines leave out.
 //
 //   recorded   worker 0   compute ──────────── send ─       a side begins when its worker is free for it, and ends with the transfer
 //              worker 1   compute ── recv ─────────────
 //   drawn      worker 0   compute ──────────── send ─       a timeline shows the transfer alone: both sides begin when the last one did
 //              worker 1   compute ──             recv ─
 //
-// Who came last is known all the same, by when each worker's op before ended: it is the one with the latest, and what lies between is its own. All
-// others waited since their op before ended.
+// The ends of the workers' previous ops still show the last to arrive: its previous op ended latest, and the time in between is its own. All
+// others waited from the end of their previous op.
 //
-// Invariant: ends stay as they are, and no op begins before the worker's op before has ended.
+// Invariant: ends stay as they are, and no op begins before the worker's previous op has ended.
 
 import type { MatchedCollective } from '../match/collective-matcher.ts';
 import { type NdtimelineOp, type NdtimelineWorker, ndtimelineMeetings, spread } from './ndtimeline-recording.ts';
 
-/** Sides of one transfer that begin within so much of each other, ns, are drawn together. */
+/** Sides of one transfer that begin within this of each other, ns, are drawn together. */
 const togetherNs = 20_000;
-/** Of the meetings of a step that are drawn together so many are by chance, at most: a timeline that shows waits has few. */
+/** The largest part of a step's meetings that may be drawn together by chance: a timeline that shows waits has few. */
 const chanceMax = 0.5;
 
-/** The ops of a step, with their waits where they were drawn without. */
+/** The ops of a step, with their waits added where the timeline leaves them out. */
 export function withWaits(ops: readonly NdtimelineOp[], workers: readonly NdtimelineWorker[]): readonly NdtimelineOp[] {
   const meetings = ndtimelineMeetings(ops, workers, new Map()).filter(({ op }) => op !== 'barrier');
   const isTogether = ({ parts }: MatchedCollective): boolean => spread(parts.map(({ entry }) => entry)) <= togetherNs;
@@ -26,7 +26,7 @@ export function withWaits(ops: readonly NdtimelineOp[], workers: readonly Ndtime
   const before = new EndsBefore(ops, workers.length);
   const begins = new Map<string, number>();
   for (const { parts } of meetings) {
-    // A drawn transfer may begin a little before the op before has ended: half of it never does.
+    // A drawn transfer may begin a little before the previous op has ended, but by less than half of its length.
     const free = parts.map(({ member, entry, exit }) => before.of(member, (entry + (exit ?? entry)) / 2));
     const last = free.reduce<number>((most, end) => Math.max(most, end ?? most), Number.NEGATIVE_INFINITY);
     for (const [index, { member, entry, exit }] of parts.entries()) {
@@ -42,7 +42,7 @@ export function withWaits(ops: readonly NdtimelineOp[], workers: readonly Ndtime
 
 const keyOf = (worker: number, from: number, until: number | undefined): string => `${worker} ${from} ${until}`;
 
-/** When each worker's ops ended, in order. */
+/** Ends of each worker's ops, in order. */
 class EndsBefore {
   readonly #ends: readonly number[][];
 

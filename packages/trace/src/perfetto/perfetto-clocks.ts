@@ -1,33 +1,33 @@
-// What time it is in a packet of a Perfetto trace, on the trace's one axis. Our own traces have one clock, BOOTTIME. Others have more:
+// Time of a packet of a Perfetto trace, on the trace's one axis. Our own traces have one clock, BOOTTIME. Others have more:
 //
 //   MONOTONIC, REALTIME, …   were read together with BOOTTIME in a clock snapshot: they differ by a constant
-//   64 … 127                 of one sequence: a constant too, or each time the difference to the packet before (`incremental`)
-//   128 …                    somebody's own, for the whole trace: as the first ones
+//   64 … 127                 clocks of one sequence: a constant too, or the difference to the packet before (`incremental`)
+//   128 …                    custom clocks of the whole trace: like those of the first line
 //
-// A clock that no snapshot pairs with BOOTTIME is taken for it. REALTIME is right to 256 ns: it does not fit a double.
+// A clock that no snapshot pairs with BOOTTIME is taken to equal it. REALTIME is right to 256 ns: it does not fit a double.
 
 import { clock as clockField, clockId, clockSnapshot } from './perfetto-fields.ts';
 import type { PacketPart } from './perfetto-packets.ts';
 import { lengthTag, varintTag, type Wire } from './perfetto-wire.ts';
 
-/** Fields that our writer has no use for. */
+/** Fields that our writer does not use. */
 const incremental = 3;
 const multiplier = 4;
 
 const two32 = 2 ** 32;
 const isOfSequence = (id: number): boolean => id >= 64 && id < 128;
-/** Clocks of the whole trace that are known. */
+/** Most clocks of the whole trace that are kept. */
 const offsetsMax = 256;
 
 export interface SequenceClock {
   readonly isIncremental: boolean;
-  /** ns of one unit. */
+  /** ns per unit. */
   readonly unit: number;
-  /** ns of the axis at 0; of an incremental clock, the time now. */
+  /** ns of the axis at 0; for an incremental clock, the current time. */
   at: number;
 }
 
-/** One reading of a snapshot. */
+/** One clock reading of a snapshot. */
 interface Reading {
   readonly id: number;
   readonly low: number;
@@ -48,7 +48,7 @@ export class PerfettoClocks {
     this.#originHigh = Number(origin >> 32n);
   }
 
-  /** Takes a snapshot. `clocks`: of the sequence that it came in. */
+  /** Takes a snapshot. `clocks`: those of its sequence. */
   snapshot(wire: Wire, part: PacketPart, clocks: Map<number, SequenceClock>): void {
     const readings = readSnapshot(wire, part);
     const reference = referenceOf(readings);
@@ -81,12 +81,12 @@ export class PerfettoClocks {
   }
 }
 
-/** BOOTTIME where it was read, else any other clock that is not of one sequence. */
+/** BOOTTIME where the snapshot has it, else any other clock that does not belong to one sequence. */
 function referenceOf(readings: readonly Reading[]): Reading | undefined {
   return readings.find(({ id }) => id === clockId.boottime) ?? readings.find(({ id }) => id > 0 && id < 64);
 }
 
-/** BOOTTIME of a snapshot, and the Unix time that was read with it, ns. */
+/** BOOTTIME of a snapshot, and the Unix time read with it, ns. */
 export function snapshotTimes(wire: Wire, part: PacketPart): { readonly boottime?: bigint; readonly unix?: bigint } {
   const readings = readSnapshot(wire, part);
   const [boot, unix] = [referenceOf(readings), readings.find(({ id }) => id === clockId.realtime)];

@@ -1,11 +1,11 @@
-// Second pass over a Perfetto trace: its events, told to a sink.
+// Second pass over a Perfetto trace: passes its events to a sink.
 //
-//   BEGIN, END of the same track right behind it    a whole span (how our writer writes one)
-//   BEGIN, anything else                            a span that is open, closed by the END that ends it
+//   BEGIN, END of the same track right behind it    a whole span (the form of our writer)
+//   BEGIN, anything else                            an open span, closed by the END that ends it
 //
-// so spans are told in the order of their beginnings, as a merge tells them, and only those that are open are held.
+// so the sink gets spans in order of start, as from a merge, and memory holds only the open ones.
 //
-// Invariant: every track event is told, or counted in `skipped`.
+// Invariant: every track event reaches the sink, or is counted in `skipped`.
 
 import { nanos, traceTime } from '@ranktrace/protocol';
 import type { ReadBudget } from '../model/read-budget.ts';
@@ -20,13 +20,13 @@ import type { PerfettoSurvey } from './perfetto-survey.ts';
 import { PerfettoTrackEvent } from './perfetto-track-event.ts';
 import type { TrackAbout, TrackKey } from './perfetto-tracks.ts';
 
-/** What of a Perfetto trace was not told. */
+/** Parts of a Perfetto trace that the sink did not get. */
 export interface PerfettoSkipped {
   /** Packets of other data sources. */
   packets: number;
-  /** Events that need a state, a time (below 2^53 ns) or a type that is not there, or an end whose begin is not; and beyond the limit of open spans. */
+  /** Events that lack a needed state, time (below 2^53 ns) or type, ends without a BEGIN, and spans beyond the limit of open ones. */
   events: number;
-  /** Spans that end before they begin: told as of no length. */
+  /** Spans that end before they begin: passed on with length 0. */
   reversed: number;
   /** Arguments, or parts of them, beyond the limit. */
   arguments: number;
@@ -38,14 +38,14 @@ interface Line {
   readonly counter: TrackAbout['counter'];
   /** Begun and not ended, outermost first. */
   readonly open: TraceEvent[];
-  /** Open spans inside of those that were skipped. */
+  /** Open spans inside skipped ones. */
   unheld: number;
-  /** Sum of an incremental counter, which begins anew when its sequence's state is cleared; and which time that was. */
+  /** Sum of an incremental counter, which restarts when its sequence's state is cleared; and the number of that clearing. */
   sum: number;
   cleared: number;
 }
 
-/** The memory of an open span: itself, and a name that may be its own. */
+/** Memory of an open span: itself, and a name that may be its own. */
 const openBytes = ({ name, category }: TraceEvent): number => 512 + 2 * (name.length + category.length);
 
 export class PerfettoEvents {
@@ -56,13 +56,13 @@ export class PerfettoEvents {
   readonly #packets: PerfettoPackets;
   readonly #clocks = new PerfettoClocks();
   readonly #sequences = new PerfettoSequences();
-  /** Undefined: what our writer says about a process is no event. */
+  /** Undefined for tracks of facts that our writer leaves about a process: those are no events. */
   readonly #lines = new Map<TrackKey, Line | undefined>();
   readonly #fields = new PerfettoTrackEvent();
   readonly #counts = new Map<TraceProcess, Record<keyof EventCounts, number>>();
-  /** The one event that is told again and again. */
+  /** The one event object, reused for every event. */
   readonly #event: WritableEvent = emptyEvent();
-  /** The line of the span that `#event` is, which has begun and is not told yet. */
+  /** The line of the span in `#event`, which has begun but was not passed on yet. */
   #begun: Line | undefined;
   #lanes = 0;
   #open = 0;
@@ -76,25 +76,25 @@ export class PerfettoEvents {
     this.skipped = { packets: survey.otherPackets, events: 0, reversed: 0, arguments: 0 };
   }
 
-  /** Tells what the present packet holds. */
+  /** Passes on the content of the current packet. */
   packet(): void {
     const packets = this.#packets;
     const sequence = this.#sequences.of(packets);
     if (packets.snapshot.at >= 0) this.#clocks.snapshot(packets.wire, packets.snapshot, sequence.clocks);
-    // Our writer describes a lane where it tells a sink of it.
+    // Our writer writes a lane's descriptor when the merge announces the lane.
     if (packets.descriptor.at >= 0 && this.#survey.isOurs) this.#lineOf(this.#survey.tracks.add(packets.wire, packets.descriptor));
-    // Of every packet: incremental clocks add up.
+    // Read for every packet, as incremental clocks add up.
     const time = packets.hasTime ? this.#time(sequence) : Number.NaN;
     if (packets.event.at >= 0) this.#trackEvent(sequence, time);
   }
 
-  /** Tells what is left. */
+  /** Passes on what is left. */
   end(): void {
     this.#tellBegun();
     this.skipped.arguments = this.#fields.leftOut;
   }
 
-  /** What was told, where the trace itself does not say it. */
+  /** Totals per process, counted here where the trace itself does not hold them. */
   totals(): readonly ProcessTotals[] {
     const { totals, header, isOurs } = this.#survey;
     const told = new Map(totals.map((total) => [total.process, total]));
@@ -154,14 +154,14 @@ export class PerfettoEvents {
     this.#begun = line;
   }
 
-  /** The span that has begun ended right away. */
+  /** Ends the begun span at once, as a whole span. */
   #tellWhole(time: number): void {
     this.#begun = undefined;
     this.#endAt(time);
     this.#tell();
   }
 
-  /** The span that has begun goes on. */
+  /** Passes the begun span on as open. */
   #tellBegun(): void {
     const line = this.#begun;
     if (line === undefined) return;
@@ -292,7 +292,7 @@ const noProcess: TraceProcess = {
 };
 const noLane: TraceLane = { index: 0, process: noProcess, kind: 'thread', name: '', tid: 0, overflow: 0, unit: '' };
 
-/** An event of which nothing applies. */
+/** An event with every field empty. */
 function emptyEvent(): WritableEvent {
   return {
     kind: 'span',
@@ -322,7 +322,7 @@ function emptyEvent(): WritableEvent {
   };
 }
 
-/** Makes of `event` an empty one that begins at `time`. Field by field: it is the way of every event. */
+/** Resets `event` to an empty one that begins at `time`. Field by field: this path is hot. */
 function clear(event: WritableEvent, lane: TraceLane, time: number): void {
   event.kind = 'span';
   event.state = 'whole';

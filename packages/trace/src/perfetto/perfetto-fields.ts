@@ -1,5 +1,5 @@
 // Field numbers of Perfetto's public schema, as far as the writer uses it (protos/perfetto/trace/**.proto, stable by contract).
-// test/oracle/perfetto-decode.ts holds the same schema as .proto text, written apart from this file.
+// test/oracle/perfetto-decode.ts holds the same schema as .proto text, written separately from this file.
 
 export const trace = { packet: 1 } as const;
 

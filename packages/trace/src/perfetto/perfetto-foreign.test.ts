@@ -1,4 +1,4 @@
-// Traces that our writer would not write, made field by field from Perfetto's public .proto files.
+// Traces unlike those of our writer, made field by field from Perfetto's public .proto files.
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -43,7 +43,7 @@ const event =
     });
   };
 
-/** Its name and track. */
+/** Name and track of an event. */
 const on =
   (track: number | bigint, name = ''): Packet =>
   (out) => {
@@ -75,7 +75,7 @@ const threadTrack = (uuid: number | bigint, pid: number, tid: number, name: stri
     }),
   );
 
-/** What is told of a trace, a line a call: lane and event, times in ns. */
+/** The calls that a sink gets from a trace, a line each: lane and event, times in ns. */
 function told(packets: readonly Packet[]): string[] {
   return toldTrace(foreign(packets)).calls.map((call) => {
     if (!('state' in call)) return `${call.kind} ${call.name} of ${call.process.hostName}${call.unit === '' ? '' : `, ${call.unit}`}`;

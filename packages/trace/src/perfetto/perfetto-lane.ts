@@ -1,7 +1,7 @@
-// One lane of a Perfetto trace: a packet sequence of its own, whose defaults carry the track, so that events need not.
+// One lane of a Perfetto trace: its own packet sequence with the track among its defaults, so that events need not name it.
 //
 // Strings are interned per sequence (iid 1, 2, …), in a packet before the one that first uses them. At most `internedMax` per trace:
-// a run whose names never repeat then writes them in full instead of filling memory.
+// a run with names that never repeat then writes them in full instead of filling memory.
 
 import type { TraceLane } from '../model/trace-sink.ts';
 import { interned, internedEntry, packet, trace } from './perfetto-fields.ts';
@@ -37,7 +37,7 @@ export class PerfettoLane {
     this.#use = use;
   }
 
-  /** The iid of `text`, 0 when it has to be written in full. Call between packets: it may write one. */
+  /** The iid of `text`, 0 when it must be written in full. Call between packets: it may write one. */
   intern(kind: InternedKind, text: string): number {
     return this.#maps[kind].get(text) ?? this.#add(kind, text);
   }

@@ -1,6 +1,6 @@
-// What our own writer (perfetto/perfetto-writer.ts) says in a Perfetto trace beyond what every reader sees: who the processes are, what kind of event a
-// slice was, what was lost. The writer's inverse; what it does not write cannot be had back: clock bounds by time, how long recording took
-// of a step, which spans were asynchronous, what the recorder counted.
+// Facts that our own writer (perfetto/perfetto-writer.ts) adds to a Perfetto trace: the identity of each process, the kind of event behind each
+// slice, losses. This is the writer's inverse; facts that it does not write are lost: clock bounds by time, the recording overhead
+// of a step, which spans were asynchronous, the recorder's counts.
 
 import { nanos, type TraceTime, traceTime } from '@ranktrace/protocol';
 import { ownKeys } from '../model/event-arguments.ts';
@@ -18,7 +18,7 @@ import { laneOfName, laneOfRank } from '../write/process-names.ts';
 import type { Arguments } from './perfetto-track-event.ts';
 import type { TrackAbout } from './perfetto-tracks.ts';
 
-/** Category of the two instants per process that tell facts, and their names. */
+/** Category of the two instants per process that hold facts, and their names. */
 export const factsCategory = 'ranktrace';
 export const runFacts = 'run';
 export const totalsFacts = 'totals';
@@ -33,12 +33,12 @@ function numberOf(facts: Arguments, key: string, otherwise: number): number {
 
 const textOf = (facts: Arguments, key: string): string => String(facts.get(key) ?? '');
 
-/** What facts with this prefix say: `dropped.events` … */
+/** The facts with this prefix: `dropped.events` … */
 function prefixed<K extends string>(facts: Arguments, prefix: string, keys: readonly K[]): Record<K, number> {
   return Object.fromEntries(keys.map((key) => [key, numberOf(facts, `${prefix}.${key}`, 0)])) as Record<K, number>;
 }
 
-/** The process that `run` facts are about. */
+/** The process described by `run` facts. */
 export function processOfFacts(index: number, facts: Arguments): TraceProcess {
   const metadata = new Map<string, string>();
   for (const [key, value] of facts) if (key.startsWith('metadata.')) metadata.set(key.slice('metadata.'.length), String(value));
@@ -56,7 +56,7 @@ export function processOfFacts(index: number, facts: Arguments): TraceProcess {
 
 const methods: readonly Alignment['method'][] = ['exact', 'sampled', 'messages', 'shared', 'unaligned'];
 
-/** Steps and shifted stretches of one clock that are read: a merge tells 64 steps at most. */
+/** Most steps and shifted stretches of one clock that are read: a merge writes 64 of each at most. */
 const clockMarksMax = 1024;
 
 function alignmentOf(facts: Arguments): Alignment {
@@ -85,7 +85,7 @@ function alignmentOf(facts: Arguments): Alignment {
 
 const kinds: readonly (keyof EventCounts)[] = ['span', 'instant', 'counter', 'step', 'collective', 'rpc'];
 
-/** What `totals` facts say. */
+/** The totals held by `totals` facts. */
 export function totalsOfFacts(process: TraceProcess, facts: Arguments): ProcessTotals {
   return {
     process,
@@ -132,7 +132,7 @@ function placeOfFacts(facts: Arguments): ProcessPlace {
   };
 }
 
-/** The lane that a track of ours is. */
+/** The lane of a track of ours. */
 export function laneOfTrack(
   index: number,
   process: TraceProcess,
@@ -146,8 +146,8 @@ export function laneOfTrack(
 const phasePrefix = 'phaseNs.';
 
 /**
- * Makes of `event`, a span with `given` arguments on a lane of ours, what it was: the arguments that say so become its fields. A span
- * whose own first arguments read exactly like a collective's or a call's becomes one.
+ * Restores the kind of `event`, a span with `given` arguments on a lane of ours: the arguments of its kind become its fields. A span
+ * with own first arguments that read exactly like a collective's or a call's becomes one.
  */
 export function recogniseKind(event: WritableEvent, given: Arguments): void {
   const keys = [...given.keys()];
@@ -197,7 +197,7 @@ const rpcKeys = [
   ['spanId', 'string'],
 ] as const;
 
-/** What the program itself gave, under the keys that it gave. */
+/** Arguments that the program itself gave, under the keys that it gave. */
 function restOf(given: Arguments, keys: readonly string[], own: readonly string[]): Arguments | undefined {
   if (keys.length === 0) return undefined;
   if (own.length === 0) return given;

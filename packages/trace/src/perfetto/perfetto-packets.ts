@@ -1,15 +1,15 @@
-// The packets of a Perfetto trace, one after the other, from chunks of any size; and of each, where its parts lie.
+// The packets of a Perfetto trace, one after the other, from chunks of any size; finds the parts of each.
 //
 //   chunk   |  packet  |  packet  |  pac|ket  |  packet | …        a packet that a chunk cuts is copied together with the next one
 //
-// What a packet is about may come in any order within it, but has to be used in one: state is cleared, then strings and defaults are taken, then
-// the event is read. So a packet is passed over once to find its parts.
+// The parts of a packet may come in any order, but must be used in one: clear the state, take strings and defaults, read
+// the event. So a first scan of each packet finds its parts.
 
 import { defaults, packet as field, trace } from './perfetto-fields.ts';
 import { perfettoLimits as limits } from './perfetto-limits.ts';
 import { lengthTag, varintTag, Wire } from './perfetto-wire.ts';
 
-/** Fields that our writer has no use for. */
+/** Fields that our writer does not use. */
 const timestampClock = 58;
 
 const packetTag = lengthTag(trace.packet);
@@ -23,19 +23,19 @@ const defaultsTag = lengthTag(field.defaults);
 const descriptorTag = lengthTag(field.trackDescriptor);
 const snapshotTag = lengthTag(field.clockSnapshot);
 
-/** Tag and length of a packet in front of it, at most. */
+/** Most bytes of the tag and length in front of a packet. */
 const headBytesMax = 20;
 
-/** A part of the present packet: `wire.bytes[at, end)`; `at` is −1 where it has none. */
+/** A part of the current packet: `wire.bytes[at, end)`; `at` is −1 where it has none. */
 export interface PacketPart {
   at: number;
   end: number;
 }
 
-/** The packets of `chunks`; the fields are of the present one. */
+/** The packets of `chunks`; the fields are those of the current one. */
 export class PerfettoPackets {
   readonly wire = new Wire();
-  /** Timestamp by its halves. */
+  /** Timestamp in two halves. */
   hasTime = false;
   timeLow = 0;
   timeHigh = 0;
@@ -51,19 +51,19 @@ export class PerfettoPackets {
   readonly #chunks: Iterator<Uint8Array>;
   #bytes: Uint8Array = new Uint8Array(0);
   #at = 0;
-  /** Where in the file `#bytes` begins. */
+  /** Offset of `#bytes` in the file. */
   #origin = 0;
 
   constructor(chunks: Iterable<Uint8Array>) {
     this.#chunks = chunks[Symbol.iterator]();
   }
 
-  /** Bytes passed. */
+  /** Bytes read. */
   get done(): number {
     return this.#origin + this.#at;
   }
 
-  /** Closes what gives the chunks, where it can be closed. */
+  /** Closes the source of the chunks, where it can be closed. */
   close(): void {
     this.#chunks.return?.();
   }
@@ -104,7 +104,7 @@ export class PerfettoPackets {
     }
   }
 
-  /** The default clock in a packet's defaults; 0 for none. And where the defaults of events lie: leaves `wire` there. */
+  /** The default clock in a packet's defaults (0 for none), and the place of the event defaults; leaves `wire` there. */
   readDefaults(): { readonly clock: number; readonly event: PacketPart } {
     const { wire } = this;
     const { at, end } = this.defaults;
@@ -156,7 +156,7 @@ export class PerfettoPackets {
     wire.at = part.end;
   }
 
-  /** Reads something of a packet's head: that it goes beyond all there is means that the file was cut. */
+  /** Reads part of a packet's head; a read beyond the last byte means that the file was cut. */
   #head<T>(read: () => T): T {
     try {
       return read();
@@ -166,7 +166,7 @@ export class PerfettoPackets {
     }
   }
 
-  /** Sees to it that `count` bytes are there from `#at` on, if the file has so many. */
+  /** Ensures that `count` bytes are available from `#at` on, or all that the file has left. */
   #have(count: number): void {
     if (this.#bytes.length - this.#at >= count) return;
     const kept = this.#bytes.subarray(this.#at);

@@ -1,5 +1,5 @@
-// What one packet sequence of a Perfetto trace has said so far that its next packets refer to: interned strings, the default track and clock.
-// All of it is void when the sequence says so (`state cleared`), and nothing that needs it can be read before it has said so once.
+// State of one packet sequence of a Perfetto trace that its later packets refer to: interned strings, the default track and clock.
+// A packet with `state cleared` voids all of it, and nothing that needs it can be read before the first such packet.
 
 import type { SequenceClock } from './perfetto-clocks.ts';
 import { event as eventField, interned, internedEntry, sequenceFlags } from './perfetto-fields.ts';
@@ -8,21 +8,21 @@ import type { PacketPart, PerfettoPackets } from './perfetto-packets.ts';
 import { keyOf, type TrackKey } from './perfetto-tracks.ts';
 import { lengthTag, varintTag, type Wire } from './perfetto-wire.ts';
 
-/** Interned values of arguments: our writer has no use for them. */
+/** Interned values of arguments: our writer does not use them. */
 const internedValues = 29;
 
 export type Strings = ReadonlyMap<number, string>;
 
-/** How much all sequences hold, in bytes: one object, shared by them. */
+/** Bytes held by all sequences: one object, shared by them. */
 export interface InternedHeld {
   bytes: number;
 }
 
-/** About what a string takes beside its characters. */
+/** Approximate memory of a string beside its characters, bytes. */
 const entryBytes = 64;
 
 export class PerfettoSequence {
-  /** How often its state was cleared; before the first time, what it refers to is not known. */
+  /** How often its state was cleared; before the first time, its references are unknown. */
   cleared = 0;
   defaultTrack: TrackKey | undefined;
   defaultClock = 0;
@@ -54,7 +54,7 @@ export class PerfettoSequence {
     return this.#annotationValues;
   }
 
-  /** Takes what the present packet says about the state; before its event is read. */
+  /** Takes the current packet's changes of the state, before its event is read. */
   take(packets: PerfettoPackets): void {
     if ((packets.flags & sequenceFlags.stateCleared) !== 0) this.#clear();
     if (packets.interned.at >= 0) this.#intern(packets.wire, packets.interned);
@@ -119,7 +119,7 @@ export class PerfettoSequences {
   readonly #sequences = new Map<number, PerfettoSequence>();
   readonly #held: InternedHeld = { bytes: 0 };
 
-  /** The sequence of the present packet, with what that packet says about its state. */
+  /** The sequence of the current packet, updated with that packet's state. */
   of(packets: PerfettoPackets): PerfettoSequence {
     let sequence = this.#sequences.get(packets.sequence);
     if (sequence === undefined) {

@@ -1,4 +1,4 @@
-// First pass over a Perfetto trace: who is in it, and where its axis begins. Events are passed over, but for the two facts per process that our
+// First pass over a Perfetto trace: finds its processes and the origin of its axis. Skips events, except the two facts per process that our
 // own writer leaves (perfetto-own.ts): a trace that has them is one of ours.
 
 import { nanos } from '@ranktrace/protocol';
@@ -17,14 +17,14 @@ export interface PerfettoSurvey {
   readonly tracks: PerfettoTracks;
   /** Whether our writer made it. */
   readonly isOurs: boolean;
-  /** By pid as the trace says it (in ours, the process's index); 0 is the one of tracks that name none. */
+  /** By pid as in the trace (in ours, the process's index); 0 is the one of tracks that name none. */
   readonly processes: ReadonlyMap<number, TraceProcess>;
-  /** In ours: what it says at its end, in order of process. */
+  /** In ours: the totals at its end, in order of process. */
   readonly totals: readonly ProcessTotals[];
   /** BOOTTIME at 0 of the axis. */
   readonly origin: bigint;
   readonly bytes: number;
-  /** Packets with nothing in them that is read, such as ftrace's or bundles of compressed packets. */
+  /** Packets with no content that is read, such as ftrace's or bundles of compressed packets. */
   readonly otherPackets: number;
 }
 
@@ -45,7 +45,7 @@ class Survey {
   readonly #packets: PerfettoPackets;
   readonly #tracks: PerfettoTracks;
   readonly #event = new PerfettoTrackEvent();
-  /** What facts refer to: nothing. */
+  /** The sequence of the facts: empty, as they refer to nothing. */
   readonly #nothing = new PerfettoSequence({ bytes: 0 });
   readonly #run = new Map<TrackKey, Arguments>();
   readonly #totals = new Map<TrackKey, Arguments>();
@@ -102,7 +102,7 @@ class Survey {
     if (facts !== undefined && given !== undefined && this.#tracks.get(about.track)?.isProcess === true) facts.set(about.track, given);
   }
 
-  /** The processes that facts tell of, by index; undefined when the trace is not ours. */
+  /** The processes named by facts, by index; undefined when the trace is not ours. */
   #ourProcesses(): Map<number, TraceProcess> | undefined {
     if (this.#run.size === 0) return undefined;
     const processes = [...this.#run].map(([track, facts]) => processOfFacts(this.#tracks.pidOf(track), facts));
@@ -127,7 +127,7 @@ class Survey {
     });
   }
 
-  /** Somebody else's trace: each of its processes is a rank, in order of pid, all on the one clock of the one machine. */
+  /** A trace of another writer: each of its processes is a rank, in order of pid, all on the one clock of the one machine. */
   #foreign(): PerfettoSurvey {
     const names = new Map<number, string>();
     for (const [key, { pid, processName }] of this.#tracks.entries()) {

@@ -14,7 +14,7 @@ import type { PerfettoSkipped } from './perfetto-events.ts';
 import { readPerfetto } from './perfetto-trace.ts';
 import { perfettoWriter } from './perfetto-writer.ts';
 
-/** What `tell` tells a sink, as our writer writes it, cut into chunks of `chunkBytes`. */
+/** The output of our writer for the calls of `tell`, cut into chunks of `chunkBytes`. */
 function written(tell: (sink: TraceSink) => void, chunkBytes = 1 << 20): Uint8Array[] {
   const chunks: Uint8Array[] = [];
   tell(perfettoWriter((chunk) => chunks.push(chunk.slice())));
@@ -161,13 +161,13 @@ describe('a trace of ours', () => {
           else if (shape === 'whole' || event.kind === 'step') expected.push(event);
           else {
             expected.push({ ...event, state: 'open', length: nanos(0) });
-            // With an argument: without, a close right behind its open is a whole span.
+            // With an argument: without one, a close right behind its open is a whole span.
             const closed: TraceEvent = { ...event, state: 'close', arguments: new Map([...(closing ?? []), ['end', 1]]) };
             if (shape === 'closed') expected.push(closed);
             if (shape === 'closed later') later.unshift(closed);
           }
         }
-        // What is open above a span keeps it from being closed first.
+        // An open span inside another keeps the outer one from closing first.
         const open = new Map<TraceLane, TraceEvent[]>();
         for (const call of expected)
           if ('state' in call && call.state === 'open') open.set(call.lane, [...(open.get(call.lane) ?? []), call]);

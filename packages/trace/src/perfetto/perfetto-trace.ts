@@ -1,9 +1,9 @@
-// Perfetto traces (.pftrace) → what a merge tells a sink. Two passes: who is in it (perfetto-survey.ts), then its events (perfetto-events.ts).
+// Perfetto traces (.pftrace) → the calls of a merge to a sink. Two passes: processes (perfetto-survey.ts), then events (perfetto-events.ts).
 //
 //   bytes ─► perfetto-packets ─► perfetto-sequence ─► perfetto-track-event ─► perfetto-events ─► sink
 //            packet, parts       strings, defaults     fields                  spans, kinds
 //
-// Read in full: what perfetto/perfetto-writer.ts writes. Of others: processes, threads, tracks, slices (begin, end), instants, counters, arguments,
+// Read in full: traces by perfetto/perfetto-writer.ts. From others: processes, threads, tracks, slices (begin, end), instants, counters, arguments,
 // flows, interned strings, clock snapshots, incremental timestamps. Skipped and counted: every other data source (ftrace, …), compressed
 // bundles of packets, events in the legacy form of Chrome's JSON.
 
@@ -13,10 +13,10 @@ import { PerfettoEvents, type PerfettoSkipped } from './perfetto-events.ts';
 import { PerfettoPackets } from './perfetto-packets.ts';
 import { surveyPerfetto } from './perfetto-survey.ts';
 
-/** A Perfetto trace, surveyed: its processes are known. */
+/** A surveyed Perfetto trace: its processes are known. */
 export interface PerfettoTrace {
   readonly header: TraceHeader;
-  /** Tells `sink` all of it, as a merge does; yields how many bytes are done. Throws TraceError. */
+  /** Passes all of it to `sink`, as a merge does; yields how many bytes are done. Throws TraceError. */
   events(sink: TraceSink): Generator<{ readonly done: number; readonly total: number }, PerfettoSkipped>;
 }
 
@@ -24,8 +24,8 @@ export interface PerfettoTrace {
 const bytesPerYield = 65_536;
 
 /**
- * Surveys a trace at once: at about 250 MB/s. `open` gives its bytes from the beginning, in chunks that stay as they are, and is called
- * again for its events; `budget` is what it may take of memory. Throws TraceError `not_perfetto`, `truncated`, `too_large`, `memory`, `no_events`.
+ * Surveys a trace at once, at about 250 MB/s. `open` gives its bytes from the beginning, in chunks that stay as they are, and is called
+ * again for its events; `budget` bounds its memory. Throws TraceError `not_perfetto`, `truncated`, `too_large`, `memory`, `no_events`.
  *
  * @example
  * const trace = readPerfetto(() => [bytes]);

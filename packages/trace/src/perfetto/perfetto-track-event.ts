@@ -1,4 +1,4 @@
-// One track event as it lies in its packet: the fields that are read of it, strings still by number. The object is reused.
+// One track event as it lies in its packet: the fields that we read, strings still by number. The object is reused.
 
 import { annotation, event } from './perfetto-fields.ts';
 import { perfettoLimits as limits } from './perfetto-limits.ts';
@@ -7,7 +7,7 @@ import type { PerfettoSequence, Strings } from './perfetto-sequence.ts';
 import { keyOf, type TrackKey } from './perfetto-tracks.ts';
 import { fixed64Tag, lengthTag, varintTag, type Wire } from './perfetto-wire.ts';
 
-/** Fields that our writer has no use for. */
+/** Fields that our writer does not use. */
 const terminatingFlow = 48;
 const terminatingFlowOld = 42;
 const annotationUint = 3;
@@ -38,9 +38,9 @@ export class PerfettoTrackEvent {
   type = 0;
   track: TrackKey | undefined;
   value = 0;
-  /** How many arguments it has. */
+  /** Number of its arguments. */
   arguments = 0;
-  /** Arguments, or parts of them, that were more than may be. */
+  /** Arguments, or parts of them, dropped beyond the limit. */
   leftOut = 0;
   #nameIid = 0;
   #name = '';
@@ -48,7 +48,7 @@ export class PerfettoTrackEvent {
   #category = '';
   #flowLow = 0;
   #flowHigh = 0;
-  /** Where the arguments lie: at, end, at, end, … */
+  /** Places of the arguments: at, end, at, end, … */
   readonly #places: number[] = [];
 
   /** Reads the event in `part` of the packet that `wire` is at. */
@@ -70,7 +70,7 @@ export class PerfettoTrackEvent {
       else if (tag === annotationTag) this.#addArgument(wire, end);
       else if (tag === categoryIidTag) {
         const iid = wire.varint();
-        // The first of several.
+        // Only the first of several counts.
         if (this.#categoryIid === 0) this.#categoryIid = iid;
       } else if (tag === trackTag) {
         wire.varint();
@@ -106,7 +106,7 @@ export class PerfettoTrackEvent {
     return (BigInt(this.#flowHigh) << 32n) | BigInt(this.#flowLow);
   }
 
-  /** Its arguments in order, what lies inside of one as `KEY.NAME` and `KEY[0]`; undefined without any. Only while `wire` is at its packet. */
+  /** Its arguments in order, nested values as `KEY.NAME` and `KEY[0]`; undefined without any. Only while `wire` is at its packet. */
   readArguments(wire: Wire, sequence: PerfettoSequence): Arguments | undefined {
     if (this.arguments === 0) return undefined;
     const read = new ArgumentReader(wire, sequence);
@@ -148,7 +148,7 @@ class ArgumentReader {
     this.#values = annotationValues;
   }
 
-  /** Reads the annotation from where the wire is to `end`; `above` is the key of the one it is in. */
+  /** Reads the annotation from `wire.at` to `end`; `above` is the key of the one around it. */
   annotation(end: number, above: string, depth: number, index?: number): void {
     const wire = this.#wire;
     const start = wire.at;
@@ -206,7 +206,7 @@ class ArgumentReader {
     else this.leftOut++;
   }
 
-  /** The last number as it is, or as text where a double does not hold it. */
+  /** The last number as it is, or as text where a double cannot hold it. */
   #whole(value: number, isSigned: boolean): number | string {
     if (Number.isSafeInteger(value)) return value;
     return String(isSigned ? BigInt.asIntN(64, this.#wire.whole) : this.#wire.whole);

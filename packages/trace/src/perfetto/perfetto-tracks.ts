@@ -1,10 +1,10 @@
-// Who is in a Perfetto trace: what its track descriptors say, put together. A track's process is that of the nearest track above it that has
+// Tracks of a Perfetto trace, joined from its track descriptors. A track's process is that of the nearest track above it that has
 // one; its line is named by itself, its thread or its process.
 //
 //   process track ◄── child track ◄── child track        uuid → parent uuid
 //   thread track (pid, tid)                              process: the one with that pid
 //
-// Descriptors come again and again, and any may add a field; the last one of a field counts.
+// Descriptors come repeatedly, and any may add a field; the last value of a field counts.
 
 import { type ReadBudget, trackBytes } from '../model/read-budget.ts';
 import { counter as counterField, counterUnit, process as processField, thread, track } from './perfetto-fields.ts';
@@ -12,7 +12,7 @@ import { perfettoLimits as limits } from './perfetto-limits.ts';
 import type { PacketPart } from './perfetto-packets.ts';
 import { lengthTag, varintTag, type Wire } from './perfetto-wire.ts';
 
-/** Fields that our writer has no use for. */
+/** Fields that our writer does not use. */
 const staticName = 10;
 const unitMultiplier = 4;
 const isIncremental = 5;
@@ -34,7 +34,7 @@ export interface TrackAbout {
   orderRank?: number;
 }
 
-/** Tracks above each other that are looked at: more are a circle. */
+/** Most tracks above each other that are followed: more are a circle. */
 const parentsMax = 64;
 
 /** The last number that `wire` read, as a key. */
@@ -54,12 +54,12 @@ export class PerfettoTracks {
     return this.#tracks.get(key);
   }
 
-  /** All that were described, in order of their first descriptor. */
+  /** All described tracks, in order of their first descriptor. */
   entries(): IterableIterator<[TrackKey, TrackAbout]> {
     return this.#tracks.entries();
   }
 
-  /** Takes a descriptor; gives the track's key. */
+  /** Takes a descriptor; returns the track's key. */
   add(wire: Wire, { at, end }: PacketPart): TrackKey {
     let key: TrackKey = 0;
     const about: Partial<TrackAbout> = {};
@@ -89,7 +89,7 @@ export class PerfettoTracks {
     return key;
   }
 
-  /** The track's own process id, or that of the nearest one above it; 0 where nobody says. */
+  /** The track's own process id, or that of the nearest track above it that has one; 0 where none has. */
   pidOf(key: TrackKey): number {
     let about = this.#tracks.get(key);
     for (let above = 0; about !== undefined && above < parentsMax; above++) {

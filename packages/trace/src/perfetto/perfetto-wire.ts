@@ -1,5 +1,5 @@
-// Protobuf wire format, read with every bound checked: what is not protobuf is one TraceError, and no byte beyond a message is ever looked at
-// as part of it. Written by hand as the writer is (perfetto/protobuf-buffer.ts): libraries trust lengths, and allocate per message.
+// Protobuf wire format, read with every bound checked: invalid input gives one TraceError, and no byte beyond a message is ever read
+// as part of it. Written by hand, like the writer (perfetto/protobuf-buffer.ts): libraries trust lengths, and allocate per message.
 //
 //   |  … packet …  [tag][value]  [tag][length][ nested … ]  …  |
 //                  ^ at                                        ^ end
@@ -12,7 +12,7 @@ import { perfettoLimits as limits } from './perfetto-limits.ts';
 
 const two32 = 2 ** 32;
 
-/** Tags of a field: its number and how its value is written. */
+/** Tags of a field: its number and wire type. */
 export const varintTag = (field: number): number => field * 8;
 export const fixed64Tag = (field: number): number => field * 8 + 1;
 export const lengthTag = (field: number): number => field * 8 + 2;
@@ -20,11 +20,11 @@ export const lengthTag = (field: number): number => field * 8 + 2;
 export class Wire {
   bytes: Uint8Array = new Uint8Array(0);
   at = 0;
-  /** Where the packet ends. */
+  /** End of the packet. */
   end = 0;
-  /** Where in the file `bytes` begins. */
+  /** Offset of `bytes` in the file. */
   origin = 0;
-  /** The halves of the last number that was read, unsigned 32 bits each. */
+  /** The halves of the last number read, unsigned 32 bits each. */
   low = 0;
   high = 0;
   #view: DataView = new DataView(new ArrayBuffer(0));
@@ -40,7 +40,7 @@ export class Wire {
     return tag;
   }
 
-  /** An unsigned number; exact up to 2^53, else by its halves. */
+  /** An unsigned number; exact up to 2^53, beyond that by its halves. */
   varint(): number {
     const { bytes } = this;
     let { at } = this;
@@ -91,7 +91,7 @@ export class Wire {
     this.high = this.#view.getUint32(this.at - 4, true);
   }
 
-  /** Where the nested message (or text) ends that begins here and lies in one that ends at `end`. */
+  /** The end of the nested message (or text) that begins here, inside one that ends at `end`. */
   nested(end: number): number {
     const length = this.varint();
     if (length > end - this.at)
@@ -107,7 +107,7 @@ export class Wire {
     return text;
   }
 
-  /** Passes over the value of a field with this tag. */
+  /** Skips the value of a field with this tag. */
   skip(tag: number, end: number): void {
     const type = tag & 7;
     if (type === 0) this.varint();
@@ -117,7 +117,7 @@ export class Wire {
     else throw this.broken(`a field has the wire type ${type}`);
   }
 
-  /** Goes on in `bytes`, whose first byte is number `origin` of the file. */
+  /** Continues in `bytes`, which begins at byte `origin` of the file. */
   turnTo(bytes: Uint8Array, at: number, end: number, origin: number): void {
     if (bytes !== this.bytes) this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     this.bytes = bytes;

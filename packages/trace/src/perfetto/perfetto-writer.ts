@@ -1,18 +1,18 @@
-// Perfetto protobuf traces (.pftrace): what ui.perfetto.dev and trace_processor open.
+// Perfetto protobuf traces (.pftrace), for ui.perfetto.dev and trace_processor.
 //
 //   rank process      process track, pid = TraceProcess.index        thread lanes    thread tracks of that process
 //   other lanes       named child tracks of the process track        counter lanes   counter tracks of the process track
 //   span              a BEGIN and an END packet, both at once when it is whole: readers sort by time, stably
 //   collective, rpc   spans with arguments; their flow id draws the arrows
-//   run, totals       an instant per process at the first and at the last time of the trace: what is known, what was lost
+//   run, totals       an instant per process at the first and at the last time of the trace: known facts, and losses
 //
 // Perfetto's times are unsigned (ns, BOOTTIME), TraceTime may begin below 0 (a host that started before the reference, or one placed by its
 // wall clock alone). So `timestamp = TraceTime + perfettoOrigin`; the clock snapshot pairs perfettoOrigin with the run's unix epoch, so
-// wall-clock times are right. An event more than perfettoOrigin before the epoch, or whose time is no number, is left out and counted in
-// `totals` as `outOfRange`.
+// wall-clock times are right. An event more than perfettoOrigin before the epoch, or with a time that is no number, is left out and counted
+// in `totals` as `outOfRange`.
 //
-// What the reader needs of the order: on one lane, a span comes before those inside it, and a `close` before a span that starts at its end.
-// Field numbers: perfetto-fields.ts. Invariant: nothing is allocated per event whose strings are known and that has no arguments.
+// Order that readers need: on one lane, a span comes before those inside it, and a `close` before a span that starts at its end.
+// Field numbers: perfetto-fields.ts. Invariant: an event with known strings and without arguments allocates nothing.
 
 import { type ArgumentVisitor, hasArguments, visitArguments } from '../model/event-arguments.ts';
 import type {
@@ -31,10 +31,10 @@ import * as field from './perfetto-fields.ts';
 import { type InternedUse, PerfettoLane } from './perfetto-lane.ts';
 import { ProtobufBuffer } from './protobuf-buffer.ts';
 
-/** Perfetto's timestamp (ns) of TraceTime 0: one day, more than hosts of a run that agree on the date can lie apart. */
+/** Perfetto's timestamp (ns) of TraceTime 0: one day, more than the spread of hosts that agree on the date. */
 export const perfettoOrigin = 86_400e9;
 
-/** Sequence of what belongs to no lane; lane N has N + 1. */
+/** Sequence of packets that belong to no lane; lane N has N + 1. */
 const runSequence = 1;
 const category = 'ranktrace';
 
@@ -54,7 +54,7 @@ class PerfettoWriter implements TraceSink {
   readonly #arguments: AnnotationVisitor;
   readonly #outOfRange = new Map<TraceProcess, number>();
   #header: TraceHeader = { run: '', worldSize: 0, unixEpoch: undefined, processes: [] };
-  /** Perfetto time of the trace's last moment so far; below 0 before the first event. */
+  /** Perfetto time of the latest moment of the trace so far; below 0 before the first event. */
   #last = -1;
 
   constructor(write: WriteBytes) {
@@ -103,9 +103,9 @@ class PerfettoWriter implements TraceSink {
     this.#out.flush();
   }
 
-  /** Begin of a span, or an instant. */
+  /** Writes the BEGIN of a span, or an instant. */
   #writeEvent(lane: PerfettoLane, time: number, type: number, event: TraceEvent): void {
-    // Every step has a name of its own, `ProfilerStep#N`: not worth interning.
+    // Every step has its own name, `ProfilerStep#N`: not worth interning.
     const nameIid = event.kind === 'step' ? 0 : lane.intern('names', event.name);
     const categoryIid = event.category === '' ? 0 : lane.intern('categories', event.category);
     const withArguments = hasArguments(event);
@@ -142,7 +142,7 @@ class PerfettoWriter implements TraceSink {
     out.close(whole);
   }
 
-  /** End of a span that was announced as open, with what is known about it by now; readers merge both sets of arguments. */
+  /** Writes the END of a span announced as open, with the facts known by now; readers merge both sets of arguments. */
   #writeClose(lane: PerfettoLane, time: number, event: TraceEvent): void {
     if (!hasArguments(event)) {
       this.#writeEnd(lane, time);
@@ -250,7 +250,7 @@ class PerfettoWriter implements TraceSink {
     if (lane.kind === 'thread' && lane.overflow === 0) {
       const thread = out.open(field.track.thread);
       out.uint(field.thread.pid, lane.process.index);
-      // Perfetto identifies threads by tid alone, and one whose tid is a pid becomes that process's main thread: above all pids, then.
+      // Perfetto identifies threads by tid alone, and takes a tid that equals a pid for that process's main thread: so tids start above all pids.
       out.uint(field.thread.tid, this.#header.processes.length + lane.index);
       out.uint(field.thread.legacySortIndex, rank);
       out.string(field.thread.name, laneName(lane));
@@ -276,7 +276,7 @@ class PerfettoWriter implements TraceSink {
     out.close(descriptor);
   }
 
-  /** At the first event rather than at TraceTime 0: a capture of hour 20 must not open as a line of 20 hours. */
+  /** At the first event, not at TraceTime 0: a capture of hour 20 must not open as a line of 20 hours. */
   #writeRun(time: number): void {
     const { run, worldSize, processes } = this.#header;
     this.#last = time;
@@ -302,7 +302,7 @@ class PerfettoWriter implements TraceSink {
       batches,
       missing,
       late,
-      // Of hardly any process.
+      // Hardly any process has crowded spans.
       crowded: crowded > 0 ? crowded : undefined,
       ended,
       ...placeFacts(place),
@@ -340,7 +340,7 @@ class PerfettoWriter implements TraceSink {
 
 type Facts = Readonly<Record<string, string | number | boolean | undefined>>;
 
-/** Where a process was when it was last heard of. */
+/** The last reported place of a process. */
 function placeFacts(place: ProcessPlace | undefined): Facts {
   if (place === undefined) return {};
   const { step, phase, collective, entered } = place;
@@ -357,7 +357,7 @@ function placeFacts(place: ProcessPlace | undefined): Facts {
   };
 }
 
-/** What was pruned of the store that the trace was made of. */
+/** Parts pruned from the store behind the trace. */
 function prunedFacts(pruned: ProcessTotals['pruned']): Facts {
   if (pruned === undefined) return {};
   const parts = pruned.parts.map(({ what, steps, on }) => prefixed(`pruned.${what}`, { on, from: steps?.[0], to: steps?.[1] }));
@@ -367,7 +367,7 @@ function prunedFacts(pruned: ProcessTotals['pruned']): Facts {
 const prefixed = (prefix: string, facts: Facts): Facts =>
   Object.fromEntries(Object.entries(facts).map(([key, value]) => [`${prefix}.${key}`, value]));
 
-// Tracks of processes and lanes share one space of ids: even and odd.
+// Tracks of processes and of lanes share one space of ids: even and odd.
 const processUuid = (process: TraceProcess): number => process.index * 2;
 const laneUuid = (lane: TraceLane): number => lane.index * 2 + 1;
 
@@ -377,10 +377,10 @@ function describe(process: TraceProcess): string {
   return [life, ...facts].join('\n');
 }
 
-/** Stretches that are told one by one. */
+/** Most stretches written one by one. */
 const stretchesMax = 64;
 
-/** Where a clock stepped, and the stretches in which events are shown later than it says: text, for facts have no lists. */
+/** Clock steps, and the stretches in which events are shown later than the clock says: as text, because facts have no lists. */
 function clockFacts({ clockSteps = [], clockJumps = [], driftPpm, shifted = [] }: Alignment): Facts {
   const stretches = shifted.slice(0, stretchesMax).map(({ from, until, most }) => `${from}–${until} +${Math.ceil(most)}`);
   return {
@@ -410,7 +410,7 @@ class InterningVisitor implements ArgumentVisitor {
   }
 }
 
-/** Writes arguments as debug annotations of the present event. */
+/** Writes arguments as debug annotations of the current event. */
 class AnnotationVisitor implements ArgumentVisitor {
   lane: PerfettoLane | undefined;
   readonly #out: ProtobufBuffer;

@@ -1,9 +1,9 @@
-// Protobuf wire format, as much of it as a trace needs: https://protobuf.dev/programming-guides/encoding
+// Protobuf wire format, as far as a trace needs it: https://protobuf.dev/programming-guides/encoding
 //
 //   field  = tag varint (number · 8 + wire type) | value        wire types: 0 varint, 1 fixed 64 bits, 2 length + bytes
 //   nested = tag | length | bytes                               the length is written afterwards, see `open`
 //
-// Written by hand rather than with a library because two packets of ~20 bytes per span are the whole cost of a merge.
+// Written by hand, without a library, because two packets of ~20 bytes per span are the whole cost of a merge.
 
 import { ByteBuffer } from '../model/byte-buffer.ts';
 
@@ -19,7 +19,7 @@ export class ProtobufBuffer extends ByteBuffer {
     let at = this.at;
     let rest = value;
     if (rest >= two28) {
-      // The low 28 bits are four full groups; what is above them again fits 25 bits.
+      // The low 28 bits are four full groups; the bits above them fit 25 bits.
       const above = Math.floor(rest / two28);
       const low = rest - above * two28;
       bytes[at++] = low | 0x80;
@@ -97,7 +97,7 @@ export class ProtobufBuffer extends ByteBuffer {
     this.close(mark);
   }
 
-  /** Begins a nested message; one byte is kept for its length. Give the result to `close`. */
+  /** Begins a nested message; one byte is kept for its length. Pass the result to `close`. */
   open(field: number): number {
     this.reserve(0);
     this.tag(field, 2);

@@ -1,4 +1,4 @@
-/** Phases that get the next batch, as training loops call them: `data`, `data_load`, `dataloader.next`, `get_batch`, `input`, `prefetch`. */
+/** Names of phases that get the next batch in training loops: `data`, `data_load`, `dataloader.next`, `get_batch`, `input`, `prefetch`. */
 const dataName =
   /(^|[^a-z])(data(?!_?parallel)|dataset|data_?load(er|ing)?|load_?(data|batch)|loader|(get|next|fetch)_?batch|input(_?pipeline)?|fetch|prefetch|read_?batch)([^a-z]|$)/;
 

@@ -1,4 +1,4 @@
-// What a rank recorded in some steps only, as it says in its metadata (`sampledKey`).
+// Detail that a rank recorded in some steps only, as its metadata says (`sampledKey`).
 
 import { sampledKey } from '@ranktrace/protocol';
 import { readCounts } from '../model/counts-text.ts';
@@ -11,7 +11,7 @@ export interface SampledDetail {
   readonly recorded: number;
 }
 
-/** Texts come from outside: one that cannot be read says nothing. */
+/** Reads untrusted texts: one that is malformed is skipped. */
 export function readSampled(metadata: ReadonlyMap<string, unknown>): SampledDetail[] {
   const found: SampledDetail[] = [];
   for (const [key, text] of metadata) {
@@ -23,7 +23,7 @@ export function readSampled(metadata: ReadonlyMap<string, unknown>): SampledDeta
   return found;
 }
 
-/** What of ranks with these metadata was recorded in some steps only, a line for each kind of detail. */
+/** Text about detail recorded in some steps only on these ranks, a line for each kind of detail. */
 export function sampledText(ranks: readonly ReadonlyMap<string, unknown>[]): readonly string[] {
   const sums = new Map<string, { steps: number; recorded: number }>();
   for (const { what, steps, recorded } of ranks.flatMap(readSampled)) {

@@ -1,4 +1,4 @@
-// A stretch of a simulated run: its steps and what was in them, and nothing else.
+// A stretch of a simulated run: its steps and the events in them, and nothing else.
 
 import { expect, it } from 'vitest';
 import { mergeRun } from '../merge/merge-run.ts';

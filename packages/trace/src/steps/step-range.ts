@@ -1,17 +1,17 @@
-// A stretch of a run: its steps from one number to another, and what each rank did meanwhile.
+// A stretch of a run: its steps from one number to another, and the events of each rank during them.
 //
-//   first pass    StepTimesSink     when these steps began and ended, on each rank
-//   second pass   StepRangeSink     hands on what began between
+//   first pass    StepTimesSink     start and end of these steps on each rank
+//   second pass   StepRangeSink     passes on the events that began in between
 //
-// Two passes, because a step is told at its end, when all that it held has been told.
+// Two passes, because a step event comes at the step's end, after all events inside it.
 
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } from '../model/trace-sink.ts';
 
-/** Finds when the steps from `first` to `last`, both included, were on each rank. */
+/** Finds the times of the steps from `first` to `last`, both included, on each rank. */
 export class StepTimesSink implements TraceSink {
   readonly #first: number;
   readonly #last: number;
-  /** By process index: when its steps of the range began and ended, ns of the trace. */
+  /** By process index: start and end of its steps in the range, ns of the trace. */
   readonly times = new Map<number, { readonly from: number; readonly until: number }>();
   /** The first and the last step of the whole run; undefined when it has none. */
   steps: { readonly first: number; readonly last: number } | undefined;
@@ -37,7 +37,7 @@ export class StepTimesSink implements TraceSink {
   end(): void {}
 }
 
-/** Hands on to `sink` what began within the steps that `times` was made of; header, lanes and totals are those of the run. */
+/** Passes on to `sink` the events that began within `times`; header, lanes and totals are those of the run. */
 export class StepRangeSink implements TraceSink {
   readonly #times: StepTimesSink['times'];
   readonly #sink: TraceSink;

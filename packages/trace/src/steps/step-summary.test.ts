@@ -82,7 +82,7 @@ describe('steps', () => {
     expect(sink.summary.steps.length).toBe(stepsMax);
     expect(sink.summary.steps[0]?.step).toBe(10);
     expect(sink.summary.ranks[0]?.steps).toBe(stepsMax + 10);
-    // A rank that lags by more than the bound: its step was counted, and stays forgotten.
+    // A rank that lags by more than the bound: its step was counted, and stays evicted.
     sink.event(stepOf(1, 3, 999));
     expect(sink.summary.stepCount).toBe(stepsMax + 10);
     expect(sink.summary.steps[0]?.step).toBe(10);
@@ -116,7 +116,7 @@ describe('quantile', () => {
     expect(quantile(values.map(nanos), share)).toBe(expected);
   };
 
-  // R: quantile(c(1, 2, 4, 8, 16), c(0, .25, .5, .6, .9, 1), type = 7); numpy.quantile has the same by default.
+  // R: quantile(c(1, 2, 4, 8, 16), c(0, .25, .5, .6, .9, 1), type = 7); numpy.quantile does the same by default.
   it.each([
     [0, 1],
     [0.25, 2],

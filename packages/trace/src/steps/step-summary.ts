@@ -1,4 +1,4 @@
-// Per step over all ranks: how long, by whom, in which phases. A sink, so it rides on the merge that writes the trace.
+// Summary of each step over all ranks: length, slowest rank, phases. It is a sink, so it rides on the merge that writes the trace.
 //
 // A cluster's step time is its slowest rank's. Memory: one record a step for the last `stepsMax` steps; the number of steps and the ranks'
 // means cover all.
@@ -16,13 +16,13 @@ export interface StepSummary {
   readonly slowestRank: number;
 }
 
-/** Where a rank's step time went. */
+/** Breakdown of a rank's step time. */
 export interface RankSummary {
   readonly rank: number;
   readonly steps: number;
   /** Mean step, ns. */
   readonly mean: Nanos;
-  /** Share of the steps that recording took of the thread that counts them, 0 … 1. */
+  /** Share of the steps that recording took on the thread that counts them, 0 … 1. */
   readonly overhead: number;
   /** Mean time per step of each phase, ns, in order of size; last `other`, the rest of the step and any phase of that name. */
   readonly phases: ReadonlyMap<string, Nanos>;
@@ -32,7 +32,7 @@ export interface RunSummary {
   /** In order of step number. */
   readonly steps: readonly StepSummary[];
   readonly stepCount: number;
-  /** Of the steps' longest ranks, ns; undefined without steps. */
+  /** Median over the steps of each step's longest rank, ns; undefined without steps. */
   readonly median: Nanos | undefined;
   readonly p95: Nanos | undefined;
   readonly ranks: readonly RankSummary[];
@@ -58,7 +58,7 @@ export class StepSummarySink implements TraceSink {
   readonly #steps = new Map<number, Step>();
   readonly #ranks = new Map<number, Rank>();
   #forgotten = 0;
-  /** The largest step number forgotten: a rank that comes so late that its step is gone must not bring it back as a new one. */
+  /** The largest step number evicted: a rank that comes so late must not bring an evicted step back as a new one. */
   #forgottenUpTo = Number.NEGATIVE_INFINITY;
 
   begin(_header: TraceHeader): void {}
@@ -120,14 +120,14 @@ function rankSummary(rank: number, totals: Rank): RankSummary {
   const per = (length: number): Nanos => nanos(length / totals.steps);
   const named = [...totals.phases].filter(([name]) => name !== 'other').sort(([, a], [, b]) => b - a);
   const phases = named.map(([name, length]): [string, Nanos] => [name, per(length)]);
-  // Phases that ran at the same time may add up to more than the step; then nothing is left over.
+  // Phases that ran at the same time may add up to more than the step; then there is no rest.
   const rest = totals.total - named.reduce((sum, [, length]) => sum + length, 0);
   if (totals.phases.size > 0) phases.push(['other', per(Math.max(totals.phases.get('other') ?? 0, rest))]);
   const overhead = totals.total === 0 ? 0 : totals.overhead / totals.total;
   return { rank, steps: totals.steps, mean: per(totals.total), overhead, phases: new Map(phases) };
 }
 
-/** Linear interpolation between order statistics (Hyndman and Fan's type 7); undefined for nothing. */
+/** Linear interpolation between order statistics (Hyndman and Fan's type 7); undefined when empty. */
 export function quantile(sorted: readonly Nanos[], share: number): Nanos | undefined {
   if (sorted.length === 0) return undefined;
   const at = (sorted.length - 1) * share;

@@ -1,4 +1,4 @@
-// Which phases of a step are spent waiting for other ranks, by their names: where nothing but the length of phases is known.
+// Recognises phases that are spent waiting for other ranks by their names: for input with nothing but phase lengths.
 
 import { collectiveKind } from '@ranktrace/protocol';
 

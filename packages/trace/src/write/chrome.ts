@@ -7,13 +7,13 @@
 //   …
 //   ],"otherData":{…}}                        the run and its totals
 //
-// whole spans are X, open ones B and their close E; instants i, counters C. A flow is a chain of s (first), t (further) and, for the
+// Whole spans are X, open ones B and their close E; instants i, counters C. A flow is a chain of s (first), t (further) and, for the
 // second side of an rpc, f, each bound to the slice it follows in the file. Times are µs of TraceTime, printed from whole ns.
 // The ids of the last `flowsMax` flows are kept; an older one would begin a new chain.
 // There is no `displayTimeUnit`: ms is its default, and Perfetto (v20) would take it for the unit of `ts`, making everything 1000 × too long.
-// TraceTime may begin below 0, then so does `ts`: chrome://tracing shows that, Perfetto (v20) drops the sign within the first µs.
-// Counter values that are no finite number cannot stand in JSON: left out, counted as `countersNotFinite`;
-// so are events whose time is no number, as `outOfRange`.
+// TraceTime may begin below 0, and so may `ts`: chrome://tracing shows that, Perfetto (v20) drops the sign within the first µs.
+// JSON cannot hold counter values that are no finite number: they are left out and counted as `countersNotFinite`;
+// events with a time that is no number are counted as `outOfRange`.
 
 import { type ArgumentVisitor, hasArguments, visitArguments } from '../model/event-arguments.ts';
 import { JsonBuffer, wellFormedJson } from '../model/json-buffer.ts';
@@ -21,7 +21,7 @@ import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink, Writ
 import { alignmentText, LaneOrder, laneName, processNames } from './process-names.ts';
 
 const flowsMax = 65_536;
-/** Times more than this (ns) from 0 are not whole numbers any more. */
+/** Times further than this (ns) from 0 are no longer whole numbers. */
 const lastWhole = Number.MAX_SAFE_INTEGER;
 
 /** A sink that writes Chrome trace event JSON. Chunks of about 256 KiB; the last one at `end`. */
@@ -138,7 +138,7 @@ class ChromeWriter implements TraceSink {
   #writeFlow(event: TraceEvent, flow: bigint, time: number): void {
     let phase = 's';
     if (this.#flows.delete(flow)) phase = event.kind === 'rpc' ? 'f' : 't';
-    // Adding it again moves it to the young end of the set.
+    // Adding it again moves it to the newest end of the set.
     if (phase !== 'f') this.#flows.add(flow);
     if (this.#flows.size > flowsMax) {
       const { value: oldest } = this.#flows.values().next();
@@ -147,12 +147,12 @@ class ChromeWriter implements TraceSink {
     this.#open(phase, event.lane, time);
     const out = this.#out;
     out.ascii(event.kind === 'rpc' ? ',"name":"rpc","cat":"flow"' : ',"name":"collective","cat":"flow"');
-    // To the slice around this time; without it, t and f would bind to the next slice of the line.
+    // Binds to the slice around this time; without it, t and f would bind to the next slice of the line.
     if (phase !== 's') out.ascii(',"bp":"e"');
     out.ascii(`,"id":"0x${flow.toString(16)}"}`);
   }
 
-  /** Begins an event, up to and without what depends on its phase. */
+  /** Begins an event: writes the part before the fields of its phase. */
   #open(phase: string, lane: TraceLane, time: number): void {
     const out = this.#out;
     this.#separate();
@@ -190,7 +190,7 @@ class JsonArguments implements ArgumentVisitor {
 
   number(key: string, value: number): void {
     this.#key(key);
-    // JSON has no NaN or Infinity; their names are better than nothing.
+    // JSON has no NaN or Infinity, so their names are written.
     if (Number.isFinite(value)) this.#out.ascii(String(value));
     else this.#out.json(String(value));
   }

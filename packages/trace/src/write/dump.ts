@@ -5,14 +5,14 @@
 //   lane 1  rank 0  main  thread  tid 77
 //         12.345678 ms  rank 0  main  SPAN forward  1.234000 ms  [cpu]  {batch=32}  flow 0x1f
 //         12.500000 ms  rank 0  main  OPEN backward
-//         13.000000 ms  rank 0  main  CLOSE backward  0.500000 ms           at its end; the length tells where it began
+//         13.000000 ms  rank 0  main  CLOSE backward  0.500000 ms           at its end; the length implies its start
 //         13.000000 ms  rank 0  main  INSTANT checkpoint
 //         13.000000 ms  rank 0  memory  COUNTER memory  42 MB
 //   totals  rank 0  batches 3  missing 0  late 0  ended yes  dropped events 0, …  counts span 4, …
 //
 // Times are ms of TraceTime with six decimals, printed from whole ns and right-aligned to 16 columns. The second life of rank 3 is
 // `rank 3 restart 1`. Names that are not plain words (control characters, quotes, brackets, several spaces) are JSON strings, so a
-// line is always one line. Category, arguments and flow stand only where there are some.
+// line is always one line. Category, arguments and flow appear only where there are some.
 
 import { nanosPerMs, nanosPerSecond, printableJson } from '@ranktrace/protocol';
 import { ByteBuffer } from '../model/byte-buffer.ts';
@@ -139,7 +139,7 @@ const listed = (counts: Readonly<Record<string, number>>): string =>
     .map(([key, count]) => `${key} ${count}`)
     .join(', ');
 
-/** Text as it is where that cannot be mistaken for the layout, a JSON string otherwise. */
+/** Text as it is where it cannot be mistaken for the layout, a JSON string otherwise. */
 function quoted(text: string): string {
   return /^[^\p{C}\p{Z}"{}[\]=]+( [^\p{C}\p{Z}"{}[\]=]+)*$/u.test(text) ? text : printableJson(text);
 }

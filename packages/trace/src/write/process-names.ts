@@ -1,4 +1,4 @@
-// How processes and lanes are called in every format.
+// Names of processes and lanes, the same in every format.
 
 import { type Nanos, nanos, nanosPerMs, nanosPerSecond } from '@ranktrace/protocol';
 import { isOverflowOf } from '../model/lanes.ts';
@@ -6,7 +6,7 @@ import type { Alignment, TraceHeader, TraceLane, TraceProcess } from '../model/t
 
 /**
  * Shown name of every process of the trace: `rank 3 · host-a`, with ` · restart 1` for the rank's second life and
- * ` · clock unaligned` where its times rest on nothing but its wall clock.
+ * ` · clock unaligned` where its times rest only on its wall clock.
  */
 export function processNames(header: TraceHeader): ReadonlyMap<TraceProcess, string> {
   const names = new Map<TraceProcess, string>();
@@ -21,7 +21,7 @@ export function processNames(header: TraceHeader): ReadonlyMap<TraceProcess, str
   return names;
 }
 
-/** Which life of its rank each process is: 0 for the first. */
+/** The number of each process among its rank's lives: 0 for the first. */
 export function countRestarts(header: TraceHeader): ReadonlyMap<TraceProcess, number> {
   const lives = new Map<number, number>();
   const restarts = new Map<TraceProcess, number>();
@@ -35,7 +35,7 @@ export function countRestarts(header: TraceHeader): ReadonlyMap<TraceProcess, nu
 
 /**
  * `clock exact`, `clock ±0.012 ms`, `clock ±0.050 ms by messages`, `clock as recorded ±0.030 ms` or `clock unaligned`; with
- * `, stepped at 12.400 s` and `, shown up to 0.275 ms late from 12.000 s on` where that was.
+ * `, stepped at 12.400 s` and `, shown up to 0.275 ms late from 12.000 s on` where that happened.
  */
 export function alignmentText({ method, bound, clockSteps = [], shifted = [] }: Alignment): string {
   const within = bound === undefined ? '' : ` ±${milliseconds(bound)} ms`;
@@ -65,7 +65,7 @@ export function laneName(lane: TraceLane): string {
 const kindOrder: readonly TraceLane['kind'][] = ['steps', 'thread', 'stream', 'device', 'counter'];
 
 /**
- * Where lanes stand within their process: steps, threads, streams, devices, counters; those of a kind in the order they came, an
+ * Order of lanes within their process: steps, threads, streams, devices, counters; those of a kind in order of arrival, an
  * overflow lane right below the line it overflows from. Whole numbers from 0 to 2^31.
  */
 export class LaneOrder {
@@ -85,7 +85,7 @@ export function laneOfRank(rank: number): Pick<TraceLane, 'kind' | 'overflow'> |
   return kind === undefined ? undefined : { kind, overflow: rank % 2 ** 8 };
 }
 
-/** Name and thread number that `laneName` made one text of. */
+/** Name and thread number from a text made by `laneName`. */
 export function laneOfName(text: string): Pick<TraceLane, 'name' | 'tid'> {
   const [, name, tid] = /^(.*) · tid (\d+)$/s.exec(text) ?? [];
   return name === undefined ? { name: text, tid: 0 } : { name, tid: Number(tid) };

@@ -51,7 +51,7 @@ function textOf(writer: (write: WriteBytes) => TraceSink, events: Iterable<Trace
   return new TextDecoder('utf-8', { fatal: true }).decode(bytesOf(writer, events));
 }
 
-/** The dump's lines for events alone. */
+/** Compares the dump's event lines alone. */
 function checkDump(events: readonly TraceEvent[], expected: string): void {
   const lines = textOf(dumpWriter, events).split('\n').slice(4, -2);
   expect(`\n${lines.map((line) => line.trim()).join('\n')}\n`).toBe(expected.replaceAll(/^ +/gm, ''));

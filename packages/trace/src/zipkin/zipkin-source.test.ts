@@ -11,7 +11,7 @@ import { looksLikeZipkin, readZipkinSpans, type ZipkinSpan } from './zipkin-span
 
 const bytesOf = (value: unknown): Uint8Array => new TextEncoder().encode(JSON.stringify(value));
 
-/** A call that a server answers under the client's id, 80 ms before it was made by the server's clock; what it does goes on a while. */
+/** A call that a server answers under the client's id, 80 ms early by the server's clock; the server's work goes on for a while. */
 const skewed = ((): readonly object[] => {
   const [shop, store] = [
     { serviceName: 'shop', ipv4: '10.0.0.1' },
@@ -168,7 +168,7 @@ describe('zipkin source', () => {
         const start = starts.get(`${event.side} ${event.name}`);
         return event.host === host && start !== undefined ? [event.start - start * 1000] : [];
       });
-    // Which clock is the axis is the merge's to choose.
+    // The merge chooses the clock of the axis.
     const reference = told.header.processes.find(({ alignment }) => alignment.method === 'exact')?.hostName ?? '';
     const [axis = 0] = errorsOf(reference);
     expect(told.header.processes).toHaveLength(5);

@@ -1,9 +1,9 @@
 // A Zipkin file as sources of batches, one per service and host, so that it merges, aligns and reports like a recorded run.
 //
 //   service "a" @ 10.0.0.1  →  rank 0     calls → rpcs, other spans → spans, annotations → instants, tags → string arguments
-//   service "b" @ 10.0.0.2  →  rank 1     clock: wall clock of that address, of the service itself where no address is known
+//   service "b" @ 10.0.0.2  →  rank 1     clock: wall clock of that address, or of the service itself where no address is known
 //
-// Invariant: batches hold events in order of start, and stand alone; reading one again gives a fresh copy, for a merge writes into it.
+// Invariant: batches hold events in order of start, and stand alone; each read gives a fresh copy, as a merge writes into it.
 
 import {
   type Batch,
@@ -23,20 +23,20 @@ import { limits } from '../model/limits.ts';
 import { ReadBudget } from '../model/read-budget.ts';
 import { readZipkinSpans, type ZipkinSpan } from './zipkin-spans.ts';
 
-/** Metadata of a process that stands for a service rather than a rank: how it is shown. */
+/** Metadata key of a process that stands for a service rather than a rank: it sets the shown name. */
 export const serviceKey = 'ranktrace.service';
 
 export interface ZipkinFile {
   /** By rank: services in order of name, then address. */
   readonly sources: readonly BatchSource[];
-  /** Entries left out: no spans, or none that can be placed on one axis, or of services beyond the limit. */
+  /** Entries left out: no spans, not placeable on one axis, or of services beyond the limit. */
   readonly skipped: number;
 }
 
-/** Events, and arguments of them, in one batch at most: 65,536 texts hold them all. */
+/** Most events, and arguments of events, in one batch: 65,536 texts hold them all. */
 const eventsPerBatchMax = 8192;
 const argumentsPerBatchMax = 16_384;
-/** Half of what a double counts in ns, 52 days: spans farther apart than that cannot all have a right time. */
+/** Half of the range in which a double counts ns, 52 days: spans farther apart cannot all have exact times. */
 const reachMicros = 2 ** 52 / 1000;
 
 /** A span of the file, or (`note`) one annotation of it. */
@@ -57,13 +57,13 @@ export function readZipkin(bytes: Uint8Array, run = 'zipkin', budget = new ReadB
   const epoch = placed.reduce((least, { startMicros }) => Math.min(least, startMicros), Number.POSITIVE_INFINITY);
   const shown = kept.reduce((sum, [, ofService]) => sum + ofService.length, 0);
   const leftOut = skipped + spans.length - shown;
-  // Told once, by the first.
+  // Reported once, by the first source.
   const lossOf = (rank: number): Loss => (rank === 0 ? { cut, leftOut } : { cut: 0, leftOut: 0 });
   const sources = kept.map(([, ofService], rank) => new ZipkinSource(ofService, run, rank, kept.length, epoch, lossOf(rank)));
   return { sources, skipped: leftOut };
 }
 
-/** Spans about the time of most of them: one with a time out of this world must not cost all others their place. */
+/** Spans near the median time: one span with an absurd time must not displace all others. */
 function withinReach(spans: readonly ZipkinSpan[]): readonly ZipkinSpan[] {
   const starts = spans.map(({ startMicros }) => startMicros).sort((a, b) => a - b);
   const middle = starts[starts.length >> 1] ?? 0;
@@ -83,7 +83,7 @@ function byService(spans: readonly ZipkinSpan[]): ReadonlyMap<string, readonly Z
   return services;
 }
 
-/** What of the file is not in its sources: texts that were cut, and entries that cannot be placed. */
+/** Parts of the file missing from its sources: cut texts, and entries that cannot be placed. */
 interface Loss {
   readonly cut: number;
   readonly leftOut: number;
@@ -99,7 +99,7 @@ class ZipkinSource implements BatchSource {
   readonly #epochMicros: number;
   readonly #leftOut: number;
   readonly #batches: readonly (readonly Entry[])[];
-  /** By trace and span id. */
+  /** Span numbers by trace and span id. */
   readonly #numbers = new Map<string, number>();
 
   constructor(spans: readonly ZipkinSpan[], run: string, rank: number, worldSize: number, epochMicros: number, { cut, leftOut }: Loss) {
@@ -159,12 +159,12 @@ class ZipkinSource implements BatchSource {
     return (micros - this.#epochMicros) * 1000;
   }
 
-  /** Of a span of this service; 0 for any other. */
+  /** Number of a span of this service; 0 for any other. */
   #numberOf(traceId: string, id: string): number {
     return id === '' ? 0 : (this.#numbers.get(`${traceId} ${id}`) ?? 0);
   }
 
-  /** When the last of them ended. */
+  /** The last end among the entries. */
   #until(entries: readonly Entry[]): number {
     return entries.reduce(
       (until, { span, micros }) => Math.max(until, this.#nanos(micros), this.#nanos(span.startMicros + (span.lengthMicros ?? 0))),
@@ -191,7 +191,7 @@ function inBatches(entries: readonly Entry[]): readonly (readonly Entry[])[] {
   return batches;
 }
 
-/** Fills the tables of one batch, of which only some may be wanted. */
+/** Fills the tables of one batch, skipping unwanted ones. */
 class BatchFiller {
   readonly tables: EventTables = createEventTables();
   readonly strings: string[] = [''];
@@ -268,7 +268,7 @@ class BatchFiller {
   }
 }
 
-/** An id's bytes; '' gives zeros, for none. */
+/** An id's bytes; '' gives zeros, meaning none. */
 function bytesOf(hex: string, length: 8 | 16): Uint8Array {
   const bytes = new Uint8Array(length);
   for (let at = 0; at < hex.length / 2; at++) bytes[at] = Number.parseInt(hex.slice(2 * at, 2 * at + 2), 16);

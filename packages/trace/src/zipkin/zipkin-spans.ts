@@ -1,13 +1,13 @@
-// Reads Zipkin's JSON, version 2 (https://zipkin.io/zipkin-api/): what its API answers, what its UI saves, what reporters write.
+// Reads Zipkin's JSON, version 2 (https://zipkin.io/zipkin-api/), from its API, its UI or reporters.
 //
 // Supported: an array of spans, or an array of traces, each an array of spans. Version 1 (binaryAnnotations) is not.
 //
 //   as written, `shared`       client  id b, parent a      server  id b, parent a, shared      child of the server  parent b
-//   as given back              client  id b, parent a      server  id B, parent b              child of the server  parent B
+//   as returned                client  id b, parent a      server  id B, parent b              child of the server  parent B
 //
-// Two spans with one id have no order, so a shared server gets an id of its own, and is its client's child, as in W3C Trace Context.
+// Two spans with one id have no order, so a shared server gets its own id, and becomes its client's child, as in W3C Trace Context.
 //
-// Invariant: any bytes give spans or a TraceError; a span that makes no sense is skipped and counted.
+// Invariant: any bytes give spans or a TraceError; an invalid span is skipped and counted.
 
 import { limits as protocolLimits } from '@ranktrace/protocol';
 import { decodeUtf8 } from '../model/decode-utf8.ts';
@@ -42,11 +42,11 @@ export interface ZipkinSpans {
   readonly spans: readonly ZipkinSpan[];
   /** Entries that are no spans, or have no time. */
   readonly skipped: number;
-  /** Tags beyond what a span may have, parts of texts beyond what a text may have, annotations without a sensible time. */
+  /** Tags beyond the limit of a span, parts of texts beyond the limit of a text, annotations without a plausible time. */
   readonly cut: number;
 }
 
-/** Reporters annotate beyond a span's end, too; but what is a day away has a time of another clock. */
+/** Reporters annotate beyond a span's end, too; but an annotation a day away has a time of another clock. */
 const annotationReachMicros = 86_400e6;
 
 /** In UTF-8, a character of a string takes three bytes at most. */
@@ -91,13 +91,13 @@ export function readZipkinSpans(bytes: Uint8Array, budget = new ReadBudget()): Z
   return { spans: drafts, ...counts };
 }
 
-/** A span as it is kept, in its service, its batch and its trace. */
+/** Memory of a kept span, in its service, its batch and its trace. */
 const spanBytes = 1024;
-/** Bytes of an object or array that JSON.parse makes, and of one more member. */
+/** Bytes of an object or array made by JSON.parse, and of one more member. */
 const nestedBytes = 64;
 const memberBytes = 24;
 
-/** About the most bytes that JSON.parse makes of `bytes`, with the text that it is given. */
+/** Approximate upper bound of the memory that JSON.parse needs for `bytes`, its input text included. */
 function parsedBytes(bytes: Uint8Array): number {
   let [nested, members] = [0, 0];
   for (const byte of bytes) {
@@ -168,7 +168,7 @@ function readSpan(entry: unknown, counts: { cut: number }): Draft | undefined {
   };
 }
 
-/** Gives servers that share their client's id one of their own, and what lies below them that one as parent. */
+/** Gives each server that shares its client's id its own id, and makes that the parent of the spans below it. */
 function unshare(spans: readonly Draft[]): void {
   const used = new Set<string>();
   const callers = new Map<string, Draft>();
@@ -176,7 +176,7 @@ function unshare(spans: readonly Draft[]): void {
     used.add(span.id);
     if (span.side === 'client' && !span.isShared) callers.set(span.id, span);
   }
-  // By the shared id: where its children go, and all of its servers.
+  // By the shared id: the servers that take over its children.
   const servers = new Map<string, Map<string, Draft>>();
   const renamed = new Set<Draft>();
   for (const span of spans) {
@@ -187,7 +187,7 @@ function unshare(spans: readonly Draft[]): void {
     span.id = unusedId(shared, ofId.size, used);
     span.parentId = shared;
     renamed.add(span);
-    // Of several (a retry), the first of a service: nothing says which of them a child belongs to.
+    // Among several servers (a retry), the first of a service: the file does not say which one a child belongs to.
     const place = placeOf(span);
     ofId.set(ofId.has(place) ? `${place} ${ofId.size}` : place, span);
   }
@@ -204,7 +204,7 @@ function unshare(spans: readonly Draft[]): void {
 
 const placeOf = ({ service, address }: Draft): string => JSON.stringify([service, address]);
 
-/** An id that the trace does not have, worked out of a shared one: reading a file again gives the same. */
+/** An id unused in the trace, derived from a shared one, so that reading a file again gives the same. */
 function unusedId(shared: string, nth: number, used: Set<string>): string {
   for (let value = BigInt(`0x${shared}`) ^ 0x9e3779b97f4a7c15n; ; value++) {
     const id = BigInt.asUintN(64, value + BigInt(nth))
@@ -225,11 +225,11 @@ function text(value: unknown): string {
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : '';
 }
 
-/** Whole µs that multiply exactly to ns later; undefined for anything else. */
+/** Whole µs that later multiply exactly to ns; undefined for anything else. */
 const micros = (value: unknown): number | undefined =>
   typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
 
-/** Lower case, of full width; '' for what is no id. */
+/** Lower case, padded to full width; '' for an invalid id. */
 function hexId(value: unknown, digits: 16 | 32): string {
   if (typeof value !== 'string' || value.length > digits || !/^[0-9a-f]+$/i.test(value) || /^0+$/.test(value)) return '';
   return value.toLowerCase().padStart(digits, '0');
