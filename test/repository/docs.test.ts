@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { posix } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { keyHelp } from '../../packages/viewer/src/timeline/keys.ts';
-import { limitFilesOf, limitsPage } from './limits-page.ts';
+import { explains, limitFilesOf, limitsPage, valueText } from './limits-page.ts';
 import { exists, filesBelow, packageNames, read, repository } from './source-files.ts';
 
 /** A package's errors.ts, where it has one. */
@@ -62,6 +62,47 @@ describe('docs/limits.md', () => {
     const names = limitNames(name);
     expect(names.length).toBeGreaterThan(0);
     expect(rowNames(section('docs/limits.md', name))).toEqual(names);
+  });
+
+  test.for([
+    ['rankMax', ''],
+    ['rankMax', 'Rank max.'],
+    ['segmentsPerLogMax', 'The maximum number of segments for each log.'],
+    ['natsRetryMsMax', 'Longest time of a NATS retry, in milliseconds.'],
+    ['viewMetadataCharsMax', 'The characters of metadata in views, at most.'],
+    ['alertmanagerResendMs', 'How often Alertmanager is resent.'],
+  ] as const)('%s: "%s" only repeats the name', ([name, meaning]) => {
+    expect(explains(name, meaning)).toBe(false);
+  });
+
+  test.for([
+    ['rankMax', 'Ranks have 16 bits.'],
+    ['connectionsMax', 'Connections of ranks; further ones are refused.'],
+    ['natsRetryMs', 'First back-off after an error.'],
+    ['blameStepsMax', 'Steps at full detail: the last ones.'],
+  ] as const)('%s: "%s" explains the limit', ([name, meaning]) => {
+    expect(explains(name, meaning)).toBe(true);
+  });
+
+  test.for([
+    ['metricsSilentMs', 86_400_000, '24 h'],
+    ['consumerIdleMs', 604_800_000, '7 d'],
+    ['stallMsMin', 15_000, '15 s'],
+    ['missingMs', 75_000, '75 s'],
+    ['quietMs', 250, '250 ms'],
+    ['stepUsMax', 60_000_000, '1 min'],
+    ['postProcessingSMax', 86_400, '24 h'],
+    ['restartDelaysMs', [1000, 30_000], '1 s, 30 s'],
+    ['batchBytesMax', 983_040, '960 KiB'],
+    ['tornBytesMax', 983_048, '983 048 B'],
+    ['streamBytesMax', 11 * 1024 ** 3, '11 GiB'],
+    ['readBytesPerFileByteMax', 1024, '1024'],
+    ['outputCharsPerSecondMax', 16_777_216, '16 777 216'],
+    ['rowsPerTableMax', 65_536, '65 536'],
+    ['stepsPerRankMax', 4096, '4096'],
+    ['lostShareMax', 0.9, '0.9'],
+  ] as const)('shows %s %j as %s', ([name, value, text]) => {
+    expect(valueText(name, value).replaceAll('\u202f', ' ')).toBe(text);
   });
 });
 

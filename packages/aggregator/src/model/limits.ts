@@ -1,217 +1,248 @@
-// Every bound of the aggregator, with its unit last. What a batch may be is in protocol's limits.
+// Every bound of the aggregator, with its unit last. The bounds of a batch are in protocol's limits.
 
 export const aggregatorLimits = {
-  /** A segment is rolled when the next frame would pass this. */
+  /** One segment file of a run store; the frame that would pass this size starts the next segment. */
   segmentBytesMax: 64 * 1024 * 1024,
-  /** One quarantine file; what comes after is counted and forgotten. */
+  /** One quarantine file of undecodable batches; later ones are counted and not kept. */
   quarantineBytesMax: 16 * 1024 * 1024,
-  /** What a torn frame of a killed writer can leave behind; a longer unreadable tail is damage and is never cut. */
+  /** Longest torn frame that a killed writer can leave behind; a longer unreadable tail is damage and is never cut. */
   tornBytesMax: 8 + 960 * 1024,
-  /** Files that one reader holds open. */
+  /** Segment files that one reader holds open; to open another, it closes the one opened first. */
   openFilesMax: 64,
-  /** What one source reads at once, where its batches lie close together. */
+  /** Bytes that one source reads at once where its batches lie close together. */
   readAheadBytesMax: 256 * 1024,
-  /** What all sources of one reader hold read ahead. */
+  /** Bytes that all sources of one reader read ahead together; each has an equal share. */
   readAheadTotalBytesMax: 64 * 1024 * 1024,
-  /** Folders below an input that are searched for segments: `<out>/<run>/segments/*.seg` and `<spool>/<run>/rank-…/*.seg`. */
+  /** Levels of folders below an input that are searched for segments: `<out>/<run>/segments/*.seg` and `<spool>/<run>/rank-…/*.seg`. */
   searchDepthMax: 3,
+  /** Segment files below one input; an input with more is refused (`bad_option`). */
   segmentsPerLogMax: 1_000_000,
-  /** How often a reader looks again for segments that are pruned while it opens them. */
+  /** Attempts to open a store while pruning replaces its segments; then opening fails. */
   openAttemptsMax: 10,
-  /** Runs that are open for writing, and their share of the file descriptors that this process may have; the one longest without a batch is closed first. */
+  /** Runs open for writing at once; the one longest without a batch is closed to open another. */
   runsOpenMax: 2048,
+  /** Runs that may be open for writing however few file descriptors the process has. */
   runsOpenMin: 16,
+  /** Runs open for writing per file descriptor of the process; the other descriptors are for everything else. */
   runsOpenShare: 0.25,
-  /** A run that gets no batches shows so often that somebody has it. */
+  /** A run without new batches renews its lock this often, which shows that its owner lives. */
   lockTouchMs: 5000,
-  /** Incarnations (one life of one rank) per run. */
+  /** Incarnations (one life of one rank) of one run; batches of further ones are refused. */
   sourcesPerRunMax: 262_144,
-  /** Step summaries kept in memory per rank. */
+  /** Step summaries in memory per rank; newer ones replace the oldest, which stay in the store. */
   stepsPerRankMax: 4096,
-  /** A rank that says nothing for so long, heartbeats included, is shown as stopped; one whose connection broke, as lost. */
+  /** A rank that sends nothing for this long, heartbeats included, is shown as `stopped`. */
   rankStoppedMs: 5000,
+  /** A rank with a broken connection is shown as `lost` after this long without a batch: until then it may be about to reconnect. */
   rankLostMs: 2000,
-  /** Different phase names kept per rank; the rest is in the store only. */
+  /** Distinct phase names in memory per rank; further ones are in the store alone. */
   phaseNamesPerRankMax: 64,
-  /** A lock whose owner cannot be asked (other host, other container) is stale when untouched for so long. */
+  /** A lock with an owner that cannot be checked (other host, other container) is stale when untouched for this long. */
   lockStaleMs: 15_000,
-  /** Between two fdatasync calls. */
+  /** Interval between two fdatasync calls; a power failure may lose what came since the last one. */
   syncIntervalMs: 1000,
-  /** Opening a run brings the live state up to the store at once for so long, and then in slices between which batches are taken. */
+  /** Opening a run replays its store into the live state for this long in one go, and goes on in slices. */
   replayAtOnceMs: 250,
+  /** One later slice of replaying an opened run's store; the service takes new batches between two slices. */
   replaySliceMs: 10,
-  /** The same notice is not told again within this time. */
+  /** The same notice is logged at most once within this time; its repeats are dropped. */
   noticeIntervalMs: 10_000,
-  /** Different ones of a kind (only names and numbers differ) that are told within it; further ones are counted. */
+  /** Notices of one kind (only names and numbers differ) within `noticeIntervalMs`; further ones are counted, and the next one reports how many. */
   noticesOfKindMax: 8,
-  /** Kinds remembered for that. */
+  /** Kinds of notices remembered to find repeats; one more, and all of them are forgotten. */
   noticesMax: 64,
-  /** Between two calls of a `subscribe` listener. */
+  /** Shortest interval between two calls of a `subscribe` listener. */
   progressIntervalMs: 200,
+  /** WebSocket connections of ranks; further ones are refused with status 503. */
   connectionsMax: 4096,
-  /** Connections beside those of ranks: probes and people. */
+  /** Connections beside those of ranks and pages: probes and people. The server drops further ones. */
   requestsMax: 256,
-  /** For a request to arrive whole; a slower one loses its connection. */
+  /** Time for a request or a handshake to arrive whole; a slower one loses its connection. */
   requestMsMax: 10_000,
-  /** A certificate with those of its issuers, or a key. */
+  /** One file with a certificate and its issuers, or with a key; a larger one is refused (`bad_certificate`). */
   certificateBytesMax: 1024 * 1024,
-  /** Between two looks whether the certificate was renewed. */
+  /** Interval between two checks whether the certificate was renewed. */
   certificateLookMs: 5000,
-  /** Above protocol's batchBytesMax, so that a batch that is too large is refused by name, not by a broken connection. */
+  /** One WebSocket message of a rank: above protocol's `batchBytesMax`, so that an oversized batch is refused by name, not by a broken connection. */
   webSocketPayloadBytesMax: 1024 * 1024,
-  /** Answers a connection has not read yet: above, its batches are not read either. */
+  /** Answers that a rank's connection has not read yet; above, the service reads no batches from it. */
   sendBufferBytesMax: 256 * 1024,
-  /** Between two WebSocket pings; a connection that missed one is closed. */
+  /** Interval between two WebSocket pings; a rank's connection that missed one is closed. */
   pingIntervalMs: 15_000,
-  /** For peers to close in good order at the end. */
+  /** Time for peers to close their connections in good order when the service ends; then it cuts them. */
   closeGraceMs: 1000,
-  /** The built page, read whole at the start. */
+  /** Files of the built page, which is read whole at the start; with more, the service does not start (`bad_option`). */
   pageFilesMax: 256,
+  /** All files of the built page together; with more, the service does not start (`bad_option`). */
   pageBytesMax: 64 * 1024 * 1024,
-  /** Pages that are connected at once. */
+  /** Pages connected at once; further ones are refused with status 503. */
   viewPagesMax: 256,
-  /** Runs that one page may have open. */
+  /** Runs that one page may have open; another one is refused (`too_many`). */
   viewRunsPerPageMax: 16,
-  /** Requests of one page that have no answer yet; what comes beyond is refused. */
+  /** Requests of one page without an answer yet; further ones are refused (`too_many`). */
   viewRequestsPerPageMax: 32,
-  /** What all pages together take of the thread at once; then ranks, and everybody else, have their turn. */
+  /** Time that all pages together take of the thread in one go; then ranks and everything else have their turn. */
   viewSliceMs: 8,
-  /** Between two tellings of how far a request is. */
+  /** Shortest interval between two progress messages of one request. */
   viewProgressIntervalMs: 200,
-  /** One frame of tiles, and one part of a longer message; a single larger tile is one message of several parts. */
+  /** One frame of tiles, and one part of a longer message; a single larger tile goes out in several parts. */
   viewFrameBytesMax: 512 * 1024,
-  /** What a page has not read yet: above, it is answered nothing; at twice that, it is not read from either. */
+  /** Bytes that a page has not read yet; above, its requests wait, and at twice that the service does not read from it either. */
   viewSendBufferBytesMax: 4 * 1024 * 1024,
-  /** Between two tellings of what a run has gained, or of which runs there are. */
+  /** Shortest interval between two messages about a run's new events, or about which runs there are. */
   viewGrowthIntervalMs: 250,
-  /** A page that reads nothing for so long, not even a ping, is closed. */
+  /** A page that reads nothing for this long, not even a ping, is disconnected. */
   viewSilenceMsMax: 60_000,
-  /** What a service may answer a terminal at once (`ViewClient`); a run with a million names is told in one message. */
+  /** One message that a service may send a terminal (`ViewClient`): the names of a run with a million of them come in one. */
   viewClientBytesMax: 256 * 1024 * 1024,
-  /** Between two looks at what retention no longer keeps. */
+  /** Interval between two checks for data that retention no longer keeps. */
   pruneIntervalMs: 60_000,
-  /** A segment that got nothing for so long is ended, so that it can be pruned. */
+  /** A segment without a new batch for this long is ended, so that it can be pruned; earlier, if retention keeps less. */
   segmentIdleMs: 3_600_000,
-  /** Pruning gives way to batches after so long. */
+  /** Pruning yields to new batches after this much work. */
   pruneSliceMs: 10,
-  /** Rows of one table of a summary: pruning joins batches until they have so many. */
+  /** Rows of one summary: pruning joins batches until they have this many. */
   prunedRowsMax: 8192,
-  /** A summary keeps one clock sample for each stretch of this length: the one with the shortest way. */
+  /** A summary keeps one clock sample for each stretch of this length: the one with the shortest round trip. */
   prunedClockMs: 10_000,
-  /** Trace files that a run's `pruned.json` names, the last ones. */
+  /** Removed trace files that a run's `pruned.json` names: the last ones. */
   prunedTracesMax: 64,
+  /** An attempt to connect to NATS, or to publish an alert there, fails after this time. */
   natsConnectTimeoutMs: 3000,
-  /** Between two tries after a NATS error. */
+  /** First back-off after a NATS error; it doubles up to `natsRetryMsMax`. */
   natsRetryMs: 250,
+  /** Longest back-off after a NATS error; a batch that cannot be stored now is delivered again after it. */
   natsRetryMsMax: 5000,
-  /** Messages asked for at once: at 1 MiB each this is also the memory they may take. */
+  /** Messages of one fetch from the stream: at 1 MiB each, this also bounds their memory. */
   natsFetchMessagesMax: 128,
+  /** A fetch from the stream ends after this time, however few messages came. */
   natsFetchExpiresMs: 2000,
+  /** Delivered messages without an acknowledgement; the NATS server delivers no more until some have theirs. */
   natsAckPendingMax: 512,
+  /** The NATS server delivers a message again that is not acknowledged within this time. */
   natsAckWaitMs: 30_000,
-  /** A service that ends reads what the stream holds for so long; the rest waits there for the next start. */
+  /** A service that ends reads what the stream holds for this long; the rest waits there for the next start. */
   natsDrainMsMax: 5_000,
-  /** Between two looks at whether it has read all. */
+  /** Interval between two checks whether an ending service has read the whole stream. */
   natsDrainLookMs: 50,
-  /** What a server acknowledged so long ago is on its disk; what is younger may be gone when it is killed, and is read again then. */
+  /**
+   * Messages that the NATS server acknowledged this long ago are on its disk; younger ones may be gone when it is killed, and are read again then.
+   */
   natsFlushMs: 5_000,
-  /** Between two looks at the stream: what went unread, and what everybody has read and may be purged. */
+  /** Interval between two checks of the stream: which batches it deleted unread, and which ones every reader has read, so that they can be purged. */
   natsLookMs: 5_000,
-  /** Readers of the stream; with more of them nothing is purged. */
+  /** Readers of the stream that are asked how far they have read; with more of them nothing is purged. */
   natsReadersMax: 4096,
-  /** The server forgets our consumer when nobody used it for so long; a new one starts at the beginning and deduplication does the rest. */
+  /** The NATS server forgets a consumer that is unused for this long; a new one starts at the beginning and deduplication does the rest. */
   natsConsumerIdleMs: 7 * 24 * 3600 * 1000,
-  /** Answers to requests for steps (`captureSteps`) remembered per rank. */
+  /** Answers to requests for steps (`captureSteps`) remembered per rank: the last ones. */
   answersPerRankMax: 8,
-  /** Captures of the service at once; further ones are refused. */
+  /** Captures that a service runs at once; further ones are refused (`too_many_captures`). */
   capturesAtOnceMax: 4,
-  /** Traces of captures that a run keeps; the oldest goes first. */
+  /** Traces of captures that a run keeps; the oldest is removed, with a notice. */
   capturesPerRunMax: 1000,
-  /** How far ahead of the furthest rank a capture begins, so that its request is there before. */
+  /** A capture begins this far ahead of the furthest rank, so that its request arrives before its first step. */
   captureLeadMs: 500,
-  /** The same in steps, at most. */
+  /** Steps that a capture begins ahead of the furthest rank at most, however short they are. */
   captureLeadStepsMax: 10_000,
-  /** While a capture waits, between two looks at the ranks. */
+  /** Interval between two checks of the ranks while a capture waits. */
   captureLookMs: 50,
-  /** Between two requests to the ranks of a capture, which they answer with how far they are. */
+  /** Interval between two requests of a capture to its ranks, which answer how far they are. */
   captureAskMs: 1000,
-  /** A rank that says nothing for so long, though it is asked, is dead. */
+  /** A rank that sends nothing for this long, though it is asked, is dead; a capture does not wait for it. */
   captureSilenceMsMax: 5000,
-  /** When no rank that a capture waits for has finished a step for so long, they are late… */
+  /** Ranks that a capture waits for are late when none of them has finished a step for this long. */
   captureStallMsMin: 15_000,
-  /** …where steps are long, for so many of them… */
+  /** Where steps are long, ranks that a capture waits for are late only when none has finished a step for the time of this many. */
   captureStallSteps: 10,
-  /** …but no longer than this, also where no step is known. */
+  /** Longest time until ranks that a capture waits for are late, also where no step is known; then it ends with what there is. */
   captureStallMsMax: 600_000,
-  /** A capture that has not ended after so long does so with what there is. */
+  /** A capture that has not ended after this time ends with what there is. */
   captureWaitMsMax: 6 * 3600 * 1000,
-  /** What is read of a rank from before its steps and after, for its clock. */
+  /** A capture reads a rank from this long before its steps until this long after them, to align its clock. */
   captureClockMs: 30_000,
-  /** Batches of a rank that are searched for its steps, newest first. */
+  /** Batches of a rank that are searched for a capture's steps, newest first; older ones are not. */
   captureBatchesMax: 1_000_000,
-  /** What `POST /v1/capture` is asked with. */
+  /** Body of one `POST /v1/capture`; a longer one is refused. */
   captureRequestBytesMax: 4096,
-  /** `flushRanks` waits until no batch came for `flushQuietMs`, but no longer than `flushWaitMsMax`. */
+  /** `flushRanks` and captures wait until no batch came for this long. */
   flushQuietMs: 250,
+  /** `flushRanks` and captures wait no longer than this, even when batches keep coming. */
   flushWaitMsMax: 3000,
-  /** How often a run that pages look at is asked for new batches. */
+  /** Interval between two checks for new batches of a run that a page shows. */
   viewFollowMs: 250,
-  /** Clocks of a live run are fitted, and the run is analysed, no more often than this; and no more often than takes `1 / viewWorkShare` of the time. */
+  /** Shortest interval between two fits of a live run's clocks; see `viewWorkShare`. */
   viewAlignMs: 2_000,
+  /** Shortest interval between two analyses of a live run; see `viewWorkShare`. */
   viewAnalyseMs: 10_000,
-  /** Batches of a live run that are analysed, the last ones; and at least so many of each rank. */
+  /** Batches of a live run that one analysis reads: the last ones. */
   viewAnalyseBatchesMax: 32_768,
+  /** Batches per rank that one analysis of a live run reads, where that is more than `viewAnalyseBatchesMax` in all. */
   viewAnalyseBatchesPerRank: 256,
-  /** The analysis begins so long after what it is of was read; while pages ask for something (the last time within `viewBusyMs`), it rests this long between its slices. */
+  /** Where reading a run took at least this long, its analysis begins this much later: the first pictures come first. */
   viewAnalyseDelayMs: 1_000,
+  /** The analysis gives way to pages that asked for something within this time. */
   viewBusyMs: 250,
+  /** To give way, the analysis rests this long between two of its slices. */
   viewGiveWayMs: 16,
+  /** A live run's clock fits and analyses each pause for this many times as long as the last one took, if that exceeds their interval. */
   viewWorkShare: 10,
-  /** A run of which nothing came for so long is shown as over, though ranks did not say goodbye. */
+  /** A run without a batch for this long is shown as over, though its ranks did not report their end. */
   viewSilentMs: 60_000,
-  /** A timeline stays this long when the last page has left. */
+  /** A timeline stays in memory this long after its last page has left. */
   viewIdleMs: 30_000,
-  /** Timelines held at a time. */
+  /** Timelines in memory; those without a page go first, and where all have one, another run is refused (`too_many`). */
   viewRunsMax: 16,
-  /** What a page is told of a process: metadata (entries, characters of a value), times of its bound, clock steps and shifted stretches. */
+  /** Metadata entries of one process that a page gets; further ones are left out. */
   viewMetadataMax: 64,
+  /** Characters of one metadata value that a page gets; the rest is cut off. */
   viewMetadataCharsMax: 512,
+  /** Times at which a page gets the clock bound of a process, spread evenly over its events. */
   viewBoundsMax: 64,
+  /** Clock steps and shifted stretches of a process, and clock conflicts of a run, that a page gets; further ones are left out. */
   viewMarksMax: 1024,
-  /** Runs, ranks of a run and phases of a run that have series of their own in `/metrics`; the rest shares `other`. */
+  /** Runs that have series of their own in `/metrics`; further ones share `other`. */
   metricsRunsMax: 64,
+  /** Ranks of a run that have series of their own in `/metrics`; further ones share `other`. */
   metricsRanksMax: 256,
+  /** Phases of a run that have series of their own in `/metrics`; further ones share `other`. */
   metricsPhasesMax: 32,
   /** GPUs of a rank in `/metrics`; further ones are left out. */
   metricsGpusMax: 16,
-  /** Names of phases of a run that are remembered, with or without a series. */
+  /** Phase names of a run that are remembered, with or without a series; further ones are looked up each time. */
   metricsPhaseNamesMax: 1024,
-  /** Characters of a label. */
+  /** Characters of a phase's label in `/metrics`; a longer name is shortened. */
   metricsLabelCharsMax: 128,
-  /** Runs, and ranks of a run, of which metrics are kept at all. */
+  /** Runs with any metrics at all; another one replaces the one longest without a batch. */
   metricsRunsKeptMax: 256,
+  /** Ranks of a run with any metrics at all; further ones are left out. */
   metricsRanksKeptMax: 4096,
-  /** Steps of a rank that "the last steps" are in metrics. */
+  /** Steps of a rank that count as its last ones in `/metrics`. */
   metricsStepsMax: 128,
-  /** A run that is over is no longer in `/metrics` when no batch came for so long; one whose ranks did not say goodbye, when it is silent for a day. */
+  /** A run that is over leaves `/metrics` after this long without a batch. */
   metricsIdleMs: 600_000,
+  /** A run with ranks that did not report their end leaves `/metrics` after this long without a batch. */
   metricsSilentMs: 24 * 3600 * 1000,
-  /** Between two looks for what time alone tells; after a longer pause of the service itself, ranks are heard first. */
+  /** Interval between two checks for alerts that time alone raises, such as a silent rank. */
   alertTickMs: 1000,
+  /** A check that comes this long after the one before is skipped: the service was blocked, so it reads from the ranks first. */
   alertTickLateMs: 5000,
-  /** The log of a run's alerts, and alerts of it that are told as they stand. */
+  /** The log of a run's alerts; a full one is rewritten with the newest alerts, up to half of it. */
   alertLogBytesMax: 4 * 1024 * 1024,
+  /** Alerts of a run in memory; the oldest resolved ones go first, and open ones only above twice as many. */
   alertsPerRunMax: 256,
-  /** Alerts among the findings of a run's page. */
+  /** Alerts among the findings on a run's page: those that fire first, then the newest. */
   alertFindingsMax: 16,
-  /** What alerts rest on is saved when one changes, and so often. */
+  /** The state behind alerts is saved when an alert changes, and otherwise no more often than this. */
   alertStateSaveMs: 30_000,
-  /** Steps before and after an onset that are read for its cause, and how long that may take; then it is told without. */
+  /** Steps before an onset, and after it, that are read for an alert's cause. */
   alertBlameSteps: 64,
+  /** Time to find an alert's cause; then the alert goes out without it. */
   alertCauseMsMax: 20_000,
-  /** A link to the timeline shows so much at least. */
+  /** Shortest stretch of the timeline that the link of an alert shows. */
   alertPlaceMsMin: 1000,
-  /** Lives of a rank whose losses are summed up, and facts of it that decide how long steps take. */
+  /** Lives of a rank over which its losses are summed up for alerts; the oldest goes first. */
   alertLivesPerRankMax: 64,
+  /** Facts of a rank that decide how long its steps take; further ones are ignored. */
   alertContextFactsMax: 64,
 } as const;

@@ -1,73 +1,89 @@
-// Every bound of the SDK, with its unit last. What a full one costs is in docs/data-loss.md; the wire's own bounds are protocol's.
+// Every bound of the SDK, with its unit last. docs/data-loss.md lists what a full one costs; the wire's own bounds are protocol's.
 
 export const limits = {
-  /** A spool segment is closed once it has this many bytes: the unit in which acknowledged batches leave the disk. */
+  /** A spool segment is closed at this size: the unit in which acknowledged batches leave the disk. */
   spoolSegmentBytes: 8 * 1024 * 1024,
-  /** Smaller spools roll earlier, so that at least this many segments share the bound and freeing one makes room. */
+  /** Segments that share the bound of a spool, at least: smaller spools roll earlier, so that freeing one makes room. */
   spoolSegmentsMin: 8,
-  /** On a disk that was full, segments are closed earlier, but not below this. */
+  /** On a disk that was full, segments are closed earlier, but not below this size. */
   spoolSegmentBytesMin: 16 * 1024,
-  /** Batches that found the disk of the spool full are held in memory up to this; the last one of a life always is. */
+  /** Batches in memory because the disk of the spool is full; further ones are dropped and counted, except for the last one of a life. */
   spoolMemoryBytesMax: 4 * 1024 * 1024,
-  /** Kept on disk for the last batch of a life: that one tells how many were lost. */
+  /** Disk space kept for the last batch of a life, which reports how many were lost. */
   spoolReserveBytes: 4096,
-  /** Folders of runs and ranks that a start looks at for spools of dead ranks of which all is acknowledged, to remove them. */
+  /** Folders of runs and ranks that a start checks for fully acknowledged spools of dead ranks, to remove them; it leaves further ones. */
   sweptFoldersMax: 256,
-  /** A spool of another host or container is a dead process's when nothing was written to it for this long. */
+  /** A spool of another host or container belongs to a dead process when nothing was written to it for this long. */
   leftoverQuietMs: 60_000,
-  /** Unacknowledged batches kept in memory; later ones lie in the spool alone until these are acknowledged. */
+  /** Unacknowledged batches in memory; later ones lie in the spool alone until these are acknowledged. */
   unackedBytesInMemoryMax: 4 * 1024 * 1024,
 
-  /** Wait before the first attempt to connect again; doubles up to `reconnectDelayMsMax`. */
+  /** Back-off before the first attempt to connect again; it doubles up to `reconnectDelayMsMax`. */
   reconnectDelayMsMin: 100,
+  /** Longest back-off between two attempts to connect again. */
   reconnectDelayMsMax: 2000,
-  /** One attempt to connect. */
+  /** An attempt to connect fails after this time; the next one follows. */
   connectTimeoutMs: 5000,
   /** A WebSocket that answered nothing for this long, clock pings included, is given up. */
   silenceMsMax: 15_000,
   /**
-   * What JetStream acknowledged stays in the spool this much longer, and is sent again when the connection breaks meanwhile: it answers before
-   * its write buffer is flushed, so a killed nats-server loses its last moments.
+   * Batches that JetStream acknowledged stay in the spool this much longer, and are sent again when the connection breaks meanwhile: it answers
+   * before its write buffer is flushed, so a killed nats-server loses its last moments.
    */
   brokerFlushMs: 2000,
-  /** Batches of which a rank knows that it has sent them to JetStream before. */
+  /** Batches that a rank remembers to have sent to JetStream; the oldest are forgotten first. */
   publishedIdsMax: 4096,
-  /** JetStream's answer to one publish. */
+  /** Sending a batch fails when JetStream does not answer within this time. */
   publishTimeoutMs: 5000,
-  /** Closing a connection in good order; after that it is cut. */
+  /** Time to close a connection in good order; then it is cut. */
   closeTimeoutMs: 1000,
-  /** Notices of one kind: at most one in this time. */
+  /** At most one notice of a kind is logged within this time; the others are dropped. */
   noticeIntervalMs: 10_000,
-  /** Kinds of notices remembered for that, and reasons told per absence. */
+  /** Kinds of notices remembered to find repeats; one more, and all of them are forgotten. */
   noticeKindsMax: 64,
+  /** Reasons that are logged while a receiver is away; further ones are not. */
   awayReasonsMax: 8,
 
-  /** Clock pings, one after the other: when a connection opens, and once per `clockBurstIntervalMs`. */
+  /** Clock pings, one after the other, when a connection opens. */
   clockPingsAtConnect: 16,
+  /** Clock pings, one after the other, in each later burst. */
   clockPingsPerBurst: 4,
+  /** Time between two bursts of clock pings. */
   clockBurstIntervalMs: 1000,
+  /** A clock ping without an answer for this long is given up, and the next one is sent. */
   clockPingTimeoutMs: 500,
   /** Clock samples kept until the next batch takes them; the oldest go first. */
   clockSamplesMax: 64,
 
-  /** By default a rank sends a batch this often… */
+  /** A rank sends a batch this often by default, in a job of few ranks. */
   flushIntervalMsDefault: 200,
-  /** …less often where all ranks of the job would send more than so many a second… */
+  /** Where all ranks of a job would send more batches a second than this, each sends less often by default. */
   flushesPerSecondMax: 320,
-  /** …but at least this often. */
+  /** A rank sends a batch at least this often by default, however many ranks the job has. */
   flushIntervalMsLargeMax: 1000,
 
-  /** Ranges of the options. */
+  /** Smallest value of the option `flushIntervalMs`, how often a rank sends a batch. */
   flushIntervalMsMin: 10,
+  /** Largest value of the option `flushIntervalMs`, how often a rank sends a batch. */
   flushIntervalMsMax: 60_000,
+  /** Smallest value of the option `ringBytes`: shared memory between a recording thread and the shipper. */
   ringBytesMin: 64 * 1024,
+  /** Largest value of the option `ringBytes`: shared memory between a recording thread and the shipper. */
   ringBytesMax: 1024 * 1024 * 1024,
+  /** Largest value of the option `exitDeadlineMs`: how long the end of the process waits for the last batches. */
   exitDeadlineMsMax: 600_000,
+  /** Largest value of the option `flightRecorderSteps`: steps for which a rank holds detail back. */
   flightRecorderStepsMax: 100_000,
+  /** Smallest value of the option `flightRecorderBytes`: memory for detail that a rank holds back. */
   flightRecorderBytesMin: 1024 * 1024,
+  /** Largest value of the option `flightRecorderBytes`: memory for detail that a rank holds back. */
   flightRecorderBytesMax: 4 * 1024 * 1024 * 1024,
+  /** Largest value of the option `sampleIntervalMs`, how often host and devices are sampled. */
   sampleIntervalMsMax: 3_600_000,
+  /** Largest value of the option `postProcessingTimeoutS`: after so long, working out results stops with what there is. */
   postProcessingSMax: 86_400,
+  /** Smallest value of the option `spoolBytesMax`: disk space of a rank's spool. */
   spoolBytesMin: 4 * 1024 * 1024,
+  /** Largest value of the option `spoolBytesMax`: disk space of a rank's spool. */
   spoolBytesMax: 1024 * 1024 * 1024 * 1024,
 } as const;

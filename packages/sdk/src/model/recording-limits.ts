@@ -1,53 +1,57 @@
-// Every bound of recording, with its unit last. What is over a bound is counted in the next batch's `dropped`; docs/data-loss.md.
+// Every bound of recording, with its unit last. The next batch's `dropped` counts what is over a bound; see docs/data-loss.md.
 
 export const recordingLimits = {
-  /** Distinct names per thread; further ones share the stand-in name. */
+  /** Distinct names per thread; further ones share the stand-in name and are counted. */
   namesMax: 65_536,
-  /** Arguments of one event; further ones are dropped. */
+  /** Arguments of one event; further ones are dropped and counted. */
   argumentsPerEventMax: 64,
-  /** Cells that events leave free for step marks (a quarter of a small ring): summaries go on when detail is lost. */
+  /** Ring cells that events leave free for step marks (a quarter of a small ring): summaries go on when detail is lost. */
   stepSpareCellsMax: 1024,
-  /** Groups whose sequence numbers the recorder counts, and each rank sent to or received from in one; collectives of further ones are dropped. */
+  /** Groups in which the recorder counts sequence numbers, and each rank sent to or received from in one; collectives of further ones are dropped. */
   groupsMax: 4096,
-  /** Distinct phases of one step; further ones are summed up as one. */
+  /** Distinct phases of one step; the time of further ones is summed up as `(other phases)`. */
   phasesPerStepMax: 128,
-  /** Spans of OpenTelemetry that are open at once, per thread; further ones are dropped. */
+  /** Spans of OpenTelemetry that are open at once, per thread; further ones are dropped and counted. */
   openTelemetrySpansMax: 1024,
-  /** Distinct methods, span names and peers that OpenTelemetry's spans may have, per thread; further ones share a stand-in. */
+  /** Distinct methods, span names and peers that OpenTelemetry's spans may have, per thread; further ones share a stand-in and are counted. */
   openTelemetryNamesMax: 8192,
   /** Spans begun inside one that may turn out to be async, remembered until that is known; further ones do not learn their parent. */
   childrenRememberedMax: 1024,
-  /** A batch is shipped once a table has this many rows… */
+  /** A batch is shipped once one of its tables has this many rows. */
   rowsPerBatchMax: 16_384,
-  /** …or its body may have this many bytes: one more event with all its arguments, or one step's phases, still fit a batch. */
+  /** A batch is shipped once its body may have this many bytes: one more event with all its arguments, or one step's phases, still fit. */
   batchBytesFull: 400 * 1024,
+  /** A batch is shipped once its table of strings has this many entries. */
   stringsPerBatchFull: 32_768,
-  /** Threads of one process that record at once; the events of further ones are dropped. */
+  /** Threads of one process that record at once; the events of further ones are dropped and counted. */
   threadsMax: 1024,
 
   /** Lines of a thread that it does not run itself (garbage collection) are numbered this far above the threads. */
   extraLineBase: 1_048_576,
 
-  /** The share that recording takes of the steps is judged over at least this many steps and this much time. */
+  /** Recording's share of the step time is judged over at least this many steps. */
   budgetStepsMin: 16,
+  /** Recording's share of the step time is judged over steps that took at least this long together. */
   budgetMsMin: 1000,
-  /** Judgements in the beginning that count for nothing: code that is not compiled yet costs up to three times what it will. */
+  /** First judgements that count for nothing: code that is not compiled yet costs up to three times what it will. */
   budgetJudgementsUncounted: 3,
-  /** Where recording the ops of each step would pass the budget, they are recorded in one step of so many, at least. */
+  /** Where recording the ops of each step would pass the budget, they are recorded in one step of at most this many. */
   sampledEveryMax: 64,
   /** Requests for steps by number (`ranktrace capture`, alerts) that are open at once; further ones are answered with nothing. */
   captureSlots: 8,
-  /** How long the training thread may wait for results that it asks for. */
+  /** Longest wait of the training thread for results that it asks for; then it has none. */
   resultsWaitMsMax: 30_000,
 
-  /** How long a thread that takes its handler of a signal away waits until the shipper watches that signal. */
+  /** A thread that removes its handler of a signal waits this long at most until the shipper watches that signal. */
   signalWatchWaitMsMax: 100,
 
+  /** Interval at which the shipper reads the rings. */
   drainIntervalMs: 20,
-  /** Looks at the rings that may fail one after another before recording ends. */
+  /** Reads of the rings that may fail one after another; then recording ends. */
   drainsFailedMax: 500,
-  /** An empty batch is sent this often, so that a quiet rank is told from a dead one. */
+  /** A rank with nothing to send sends an empty batch this often, so that a quiet rank differs from a dead one. */
   heartbeatIntervalMs: 1000,
+  /** Interval between two readings of the wall clock that batches carry. */
   wallClockIntervalMs: 10_000,
   /** How far the watermark stays behind the clock: a thread may be preempted between reading the clock and publishing. */
   watermarkMarginMs: 100,

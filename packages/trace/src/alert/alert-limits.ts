@@ -1,58 +1,63 @@
 // Every bound of the alert rules, with its unit last.
 
 export const alertLimits = {
-  /** Steps of a run that some ranks have told and others not yet; beyond, the oldest is judged by those that told it. */
+  /** Steps of a run that some ranks have reported and others not yet; beyond, the oldest is judged by the ranks that reported it. */
   alertStepsPendingMax: 1024,
-  /** Ranks whose own work, memory and overhead are watched; of further ones only whether they live. */
+  /** Ranks that are watched for regressions of their own work; further ones are not. */
   alertRanksWatchedMax: 2048,
-  /** Phases that are watched, in order of first sight. */
+  /** Phases that are watched for regressions, in order of first sight; further ones are not. */
   alertPhasesMax: 32,
   /** Blocks of 8 steps after which a run is warm, however noisy it is: one on a busy host never becomes calm. */
   alertWarmUpBlocks: 16,
-  /** Steps for which a finding waits for what becomes slower with it, so that all of one fault are one alert. */
+  /** Steps for which a finding waits for others that begin with it, so that all of one fault are one alert. */
   alertSettleSteps: 96,
-  /** Onsets of two series that lie so close are one. */
+  /** Onsets of two series are one fault when they are at most this many steps apart. */
   alertOnsetStepsApartMax: 64,
-  /** Onsets of two ranks that lie so close are one: two blocks of a noisy series. */
+  /** Onsets of two ranks are one fault when they are at most this many steps apart: two blocks of a noisy series. */
   alertRankOnsetStepsApartMax: 32,
-  /** Steps within which the slow rise of all ranks passes the noise of each. */
+  /** Steps within which the slow rise of all ranks passes the noise of each; drifts further apart are separate alerts. */
   alertDriftStepsApartMax: 384,
-  /** Improvements of the cluster's steps that are remembered, the last ones. */
+  /** Improvements of the cluster's steps that are remembered: the last ones. */
   alertImprovementsMax: 8,
-  /** Ranks of a job have at least this time to come, after the first. */
+  /** Ranks of a job have at least this time to arrive, after the first; then the missing ones raise an alert. */
   alertAbsentMsMin: 60_000,
   /** Ranks that fall silent, lose data, … within this time are one alert. */
   alertJoinMs: 30_000,
-  /** Incidents of one rule that are open at once; what comes beyond joins the last. */
+  /** Incidents of one rule that are open at once; further ranks join the last. */
   alertOpenPerRuleMax: 64,
   /**
-   * Batches of a rank may come out of order, and a broker delivers again after its `natsAckWaitMs`: what is missing is lost when others of the rank
-   * came for so long.
+   * A missing batch counts as lost when others of its rank came for this long: batches may come out of order, and a broker delivers again after its
+   * `natsAckWaitMs`.
    */
   alertMissingMs: 75_000,
-  /** The last steps that a limit is held against, and how many of them must be over it (or, to be over, at most). */
+  /** Last steps that are compared with a limit on the step time. */
   alertLimitSteps: 8,
+  /** An alert fires when at least this many of the last `alertLimitSteps` steps are over the limit. */
   alertLimitStepsOver: 6,
+  /** An alert is resolved when at most this many of the last `alertLimitSteps` steps are still over the limit. */
   alertLimitStepsUnder: 2,
-  /** Steps over which what recording takes is averaged, and ms that they must have taken. */
+  /** Recording's share of the step time is averaged over this many steps. */
   alertOverheadSteps: 64,
+  /** Recording's share is judged only where the averaged steps took at least this long together. */
   alertOverheadMsMin: 1000,
-  /** Steps after which memory is looked at: caches fill before. */
+  /** First steps of a run, in which memory is not watched for growth: caches fill in them. */
   alertMemoryWarmUpSteps: 50,
-  /** Counters of memory of one rank. */
+  /** Memory counters of one rank that are watched for growth; further ones are ignored. */
   alertMemoryCountersPerRankMax: 16,
-  /** Groups of ranks whose collectives are followed, and open parts of collectives of one rank. */
+  /** Groups of ranks in which collectives are followed; further ones are ignored. */
   alertGroupsMax: 1024,
+  /** Open parts of collectives of one rank that are followed; further ones are ignored. */
   alertOpenCollectivesPerRankMax: 256,
-  /** A rank that said nothing for so long while others wait for it may have stopped: `rank_stopped` decides. Three heartbeats. */
+  /** A rank that sent nothing for this long (three heartbeats) while others wait for it may have stopped: `rank_stopped` decides. */
   alertSilentMs: 3000,
-  /** What a rank said before others began to wait may come this much later than their word of it. */
+  /** A rank's report from before others began to wait for it may arrive this much later than theirs. */
   alertHeardMs: 300,
-  /** A hang of nobody in particular takes so many times as long as a step usually does, and so many times as long as the longest one took. */
+  /** A hang without a rank at fault takes at least this many times as long as a usual step. */
   alertHangSteps: 20,
+  /** A hang without a rank at fault takes at least this many times as long as the longest step so far. */
   alertHangLongestSteps: 3,
-  /** Places that a stop or a hang tells of. */
+  /** Places (where ranks stand) that the alert of a stop or a hang names; further ones are left out. */
   alertPlacesToldMax: 4,
-  /** Ranks named in one summary. */
+  /** Ranks that one summary names; further ones are counted. */
   alertRanksNamedMax: 8,
 } as const;

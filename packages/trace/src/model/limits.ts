@@ -1,74 +1,76 @@
 // Every bound of what reading a foreign trace may cost, with its unit last.
 
 export const limits = {
-  /** One event, or one value beside the events: what is kept while the rest of it has not arrived. */
+  /** One event of a JSON trace, or one value beside the events, kept until it has arrived whole; a larger one is refused (`too_large`). */
   jsonValueBytesMax: 64 * 1024 * 1024,
-  /** Arrays and objects inside each other. */
+  /** Arrays and objects inside each other; a file that goes deeper is refused (`too_deep`). */
   jsonDepthMax: 64,
-  /** All metadata beside the events together; what comes after is counted and left out. */
+  /** All metadata beside the events together; further entries are counted and left out. */
   metadataBytesMax: 64 * 1024 * 1024,
-  /** The memory that the files of one command may take, however small they are; `--memory` of the command says otherwise. */
+  /** Memory that the files of one command may take, however small they are; above, reading fails. `--memory` of the command sets another bound. */
   readBytesMin: 512 * 1024 * 1024,
-  /** The same of larger files, for each of their bytes on disk: zipped, a torch.profiler file takes 20 to 60 times its size. */
+  /** Memory that larger files may take for each of their bytes on disk: zipped, a torch.profiler file takes 20 to 60 times its size. */
   readBytesPerFileByteMax: 100,
-  /** Events of one file: its columns are about 100 bytes an event, and what reads them takes as much again (`readBytesMin`). */
+  /** Events of one file, about 100 bytes each in columns, and as much again for their reader (`readBytesMin`); more is refused (`too_large`). */
   eventsPerFileMax: 100_000_000,
-  /** Arguments without a column, each distinct set of them once, where all are kept; what comes after is counted and left out. */
+  /** Arguments without a column, each distinct set of them once, where all are kept; further sets are counted and left out. */
   argumentBytesMax: 256 * 1024 * 1024,
-  /** Events of one file that say something of a collective, and its collectives; what comes after stays a span like any other. */
+  /** Events of one file that describe a collective, and its collectives; further ones stay spans like any other. */
   collectivesPerFileMax: 10_000_000,
   /** Collectives without a number by which the files of one rank are compared with others', about 150 bytes each: the last ones. */
   countedCollectivesMax: 131_072,
-  /** Steps of one file; what comes after stays a span like any other. */
+  /** Steps of one file; further ones stay spans like any other (of NDTimeline: they are counted and left out). */
   stepsPerFileMax: 1_000_000,
-  /** Named phases of one step; what has another name is in no phase. */
+  /** Named phases of one step; time under further names is in no phase. */
   phasesPerStepMax: 1024,
-  /** Distinct names, shapes and stacks of one file: their indexes multiply exactly in a double. */
+  /** Distinct names, shapes and stacks of one file; a file with more is refused (`too_large`). Their indexes multiply exactly in a double. */
   stringsPerFileMax: 50_000_000,
-  /** Collectives whose other ranks have not come, about 500 bytes each beside their parts. */
+  /** Collectives that wait for other ranks, about 500 bytes each beside their parts; above, those waiting longest are given up and counted. */
   collectivesPendingMax: 65_536,
-  /** Ranks' parts of them, about 150 bytes each. */
+  /** Ranks' parts of waiting collectives, about 150 bytes each; above, the collectives waiting longest are given up and counted. */
   collectivePartsPendingMax: 1_048_576,
-  /** Names and members of the groups that are known, as they lie in memory. */
+  /** Names and members of the known groups, as they lie in memory; above, the one unused longest goes, with its waiting collectives. */
   collectiveGroupBytesMax: 64 * 1024 * 1024,
-  /** Lines of the report about collectives, and about sends, each about 10 KiB, 150 KiB at worst; what comes after shares one. */
+  /** Lines of the report about collectives, and about sends, each about 10 KiB, 150 KiB at worst; further groups share one. */
   collectiveLinesMax: 1024,
   /** Ranks of all of these lines together, about 100 bytes each; of further ones only the sums are kept. */
   collectiveRankLinesMax: 131_072,
   /** Single collectives that the report keeps: those that made ranks wait longest. */
   collectiveRecordsMax: 100,
-  /** Arguments of one event; a recorder gives 64. */
+  /** Arguments of one event (a recorder gives 64); further ones are counted and left out. */
   argumentsPerEventMax: 1024,
-  /** Rows of a merge, about 200 bytes each, that wait for earlier ones; of more, the first half goes out. */
+  /** Rows of a merge, about 200 bytes each, that wait for earlier ones; above, the first half goes out, and events before it are late. */
   mergeRowsWaitingMax: 2_097_152,
-  /** The same, times the ranks, where that is more. */
+  /** Rows of a merge per rank that wait for earlier ones, where that is more than `mergeRowsWaitingMax` in all. */
   mergeRowsWaitingPerRankMax: 16_384,
-  /** Lines of one track: of spans that overlap more than so many others there, only the number is known. */
+  /** Lines of one track; of spans that overlap more others there, only the number is known. */
   lanesPerTrackMax: 1024,
   /** Spans that are open at one time, about 150 bytes each beside their names; of further ones only the number is known. */
   openSpansMax: 131_072,
-  /** Collectives that somebody is inside of at the end, and that the report tells of: those that wait longest. */
+  /** Collectives that ranks are still inside at the end, in the report: those that wait longest. Further ones are counted. */
   openCollectivesMax: 100,
-  /** Corrections of clocks: knots of 10 s times hosts, 4 bytes each. A month of 128 hosts fits. */
+  /** Corrections of clocks, 4 bytes each: one per host and 10 s, so that a month of 128 hosts fits. Then the last ones hold for the rest. */
   clockCorrectionsMax: 33_554_432,
-  /** Events of each kind by which a source without pings is aligned, about 100 bytes each. */
+  /** Events of each kind by which a source without pings is aligned, about 100 bytes each; of more, a sample over the whole run is kept. */
   sharedEventsMax: 16_384,
-  /** Halves of remote calls that wait for their other half, about 1 KiB each. */
+  /** Halves of remote calls that wait for their other half, about 1 KiB each; above, those due first go out without it. */
   rpcHalvesPendingMax: 65_536,
-  /** Servers of one remote call: fan-out and retries. */
+  /** Servers of one remote call (fan-out and retries); further ones are counted and left out. */
   rpcServersPerCallMax: 1024,
-  /** Failed remote calls remembered for the sake of their retries. */
+  /** Failed remote calls remembered to recognize their retries; the oldest goes first. */
   rpcFailuresMax: 16_384,
-  /** Lines of the report about remote calls, about 10 KiB each, 150 KiB at worst; what comes after shares one. */
+  /** Lines of the report about remote calls, about 10 KiB each, 150 KiB at worst; further routes share one. */
   rpcRoutesMax: 1024,
-  /** Steps of one timeline of NDTimeline, times its workers: each is a batch, of which one without events takes 20 µs. */
+  /**
+   * Steps of one timeline of NDTimeline, times its workers: each is a batch, of which one without events takes 20 µs. More is refused (`too_large`).
+   */
   ndtimelineBatchesMax: 1_048_576,
-  /** Bytes of one Zipkin file: it is held as a whole, several times its size. */
+  /** One Zipkin file, held as a whole at several times its size; a larger one is refused (`too_large`). */
   zipkinBytesMax: 128 * 1024 * 1024,
-  /** Spans of one Zipkin file. */
+  /** Spans of one Zipkin file; a file with more is refused (`too_large`). */
   zipkinSpansMax: 1_000_000,
-  /** Services of one Zipkin file, each a process of the trace; spans of others are skipped and counted. */
+  /** Services of one Zipkin file, each a process of the trace; spans of further ones are skipped and counted. */
   zipkinServicesMax: 4096,
-  /** Tags of one Zipkin span; others are left out and counted. */
+  /** Tags of one Zipkin span; further ones are left out and counted. */
   zipkinTagsPerSpanMax: 64,
 } as const;

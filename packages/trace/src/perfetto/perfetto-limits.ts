@@ -1,19 +1,20 @@
 // Every bound of what reading a Perfetto trace may cost, with its unit last.
 
 export const perfettoLimits = {
-  /** One packet: it is held as a whole. Bundles of packets in one are not opened. */
+  /** One packet, held as a whole; a larger one is refused (`too_large`). Bundles of packets in one are not opened. */
   perfettoPacketBytesMax: 67_108_864,
-  /** Tracks that are described, and lines that events are on, about 300 bytes each. */
+  /** Tracks that are described, and lines that events are on, about 300 bytes each; a trace with more is refused (`too_large`). */
   perfettoTracksMax: 262_144,
-  /** Packet sequences, about 1 KiB each beside their interned strings. */
+  /** Packet sequences, about 1 KiB each beside their interned strings; a trace with more is refused (`too_large`). */
   perfettoSequencesMax: 262_144,
-  /** Interned strings of all sequences together, as they lie in memory. */
+  /** Interned strings of all sequences together, as they lie in memory; a trace with more is refused (`too_large`). */
   perfettoInternedBytesMax: 268_435_456,
   /** One name, category or argument; the rest of a longer one is cut off. */
   perfettoTextBytesMax: 65_536,
   /** Spans that are open at one time, about 300 bytes each beside their names; further ones are skipped and counted. */
   perfettoOpenSpansMax: 262_144,
-  /** Arguments of one event, and of one of them the parts inside each other; others are left out. */
+  /** Arguments of one event; further ones are left out. */
   perfettoArgumentsMax: 1024,
+  /** Parts of one argument inside each other; deeper ones are left out. */
   perfettoArgumentDepthMax: 16,
 } as const;

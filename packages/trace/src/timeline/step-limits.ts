@@ -1,14 +1,14 @@
-// Every bound of what is remembered and told of steps, with its unit last.
+// Every bound of what is remembered and shown of steps, with its unit last.
 
 export const stepLimits = {
-  /** Bins of steps of all processes of a run together, about 60 bytes each with three phases; with more steps, bins hold 2, 4, 8, … of them. */
+  /** Bins of steps of all processes of a run together, about 60 bytes each with three phases; with more steps, a bin holds 2, 4, 8, … of them. */
   stepBinsMax: 2_097_152,
-  /** Bins of one process, however few there are: so many steps are each known by themselves. */
+  /** Bins of one process, however few processes there are: a run of at most this many steps has a bin for each. */
   stepBinsPerProcessMax: 65_536,
-  /** Bins that a process has at least, however many there are. */
+  /** Bins that a process has at least, however many processes there are. */
   stepBinsPerProcessMin: 64,
   /** Named phases of one process's steps, and of an overview; further ones are part of the rest of the step. */
   stepPhasesMax: 16,
-  /** Cells of an overview's heat map: of many ranks, fewer bins are told. */
+  /** Cells of an overview's heat map; with many ranks it has fewer bins. */
   overviewCellsMax: 262_144,
 } as const;
