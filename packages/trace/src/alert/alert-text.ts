@@ -1,4 +1,4 @@
-// Numbers and ranks as an alert's one line says them.
+// Numbers and ranks in the form of an alert's one line.
 
 import { significant } from '../model/quantity-text.ts';
 import { displayText } from '../model/shown-name.ts';
@@ -19,7 +19,7 @@ export function ranksText(ranks: readonly number[]): string {
   return `rank${ranks.length === 1 ? '' : 's'} ${shown}${more > 0 ? ` and ${more} more` : ''}`;
 }
 
-/** Of a name that a rank gave, what fits in a line, and nothing that ends one or moves a cursor. */
+/** A rank's name cut to fit a line, without characters that end a line or move a cursor. */
 export const nameText = (name: string): string => displayText(name, nameCharsMax);
 
 const nameCharsMax = 64;

@@ -1,4 +1,4 @@
-// Which events are kept, and where they come to lie. What torch's rules make of them: ../write/kineto.test.ts.
+// Which events are kept, and where they end up. For the results of torch's rules see ../write/kineto.test.ts.
 
 import { nanos, traceTime } from '@ranktrace/protocol';
 import { describe, expect, test } from 'vitest';
