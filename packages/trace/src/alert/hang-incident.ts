@@ -2,7 +2,7 @@
 //
 //   entered ─────────── after ───────────►│ at the next tick it fires, with the collective and the missing ranks
 //
-// A rank that is missing but alive hangs the others: the alert fires `after` they entered. A silent rank is left to the rule `rank_stopped`, whose
+// A rank that is missing but alive hangs the others: the alert fires `after` they entered. A silent rank is left to the rule `rank_stopped`: its
 // alert names the ranks that wait for it. If no rank is missing, or all that is known is that no step ends, a pause usual for this run is no
 // hang: it must last several times as long as its steps do. The same holds while the missing rank evaluates or saves.
 //

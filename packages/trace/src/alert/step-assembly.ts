@@ -54,7 +54,7 @@ export class StepAssembly {
     this.#pending.clear();
   }
 
-  /** The rank whose next step completes the next one; undefined if that may have changed. */
+  /** The rank with the next step that all wait for; undefined if that may have changed. */
   get waitsFor(): number | undefined {
     if (this.#slowest === undefined || this.#pending.size > limits.alertStepsPendingMax) return undefined;
     const [rank, last] = this.#slowest;

@@ -12,8 +12,8 @@
 // the cluster belongs to the rank or phase that became slower with it; without one it is the same incident, still slower. A jump on top of a
 // drift is a new one.
 //
-// Invariant: an incident has one lead, the series whose return ends it, and any number of parts. Its id and its rule never change; its severity never
-// falls.
+// Invariant: an incident has one lead, the series that ends it by its return, and any number of parts. Its id and its rule never change; its
+// severity never falls.
 
 import { isBarrierLike } from '@ranktrace/protocol';
 import type { Improvement, Rebaselined, WentAway } from '../detect/step-time-finding.ts';
@@ -281,7 +281,7 @@ export class StepIncidents {
     resolveAlert(incident.alert, nowMs, resolution, this.#tell);
   }
 
-  /** Waiting findings whose slow-down coincides with `lead`. */
+  /** Waiting findings with a slow-down at the same time as `lead`. */
   #near(lead: Found): Found[] {
     return this.#waiting.filter((one) => one !== lead && isTogether(lead, one));
   }

@@ -40,7 +40,7 @@ interface LineSummary {
   readonly incomplete: number;
   /** Collectives with a part that never ended. */
   readonly unfinished: number;
-  /** Collectives with a host whose clock is not aligned. The fields below exclude them. */
+  /** Collectives with an unaligned host clock. The fields below exclude them. */
   readonly unaligned: number;
   readonly entrySkew: SpreadSummary | undefined;
   readonly transfer: SpreadSummary | undefined;

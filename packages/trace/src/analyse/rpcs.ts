@@ -8,8 +8,8 @@
 // Total and server are lengths on one clock each, so the whole network time needs no aligned clocks. Only its split into out and back
 // does: both carry ± epsilon, 0 on one host, and are omitted if a clock is not aligned.
 //
-// Network time covers only calls whose client waited for its one server. A server that outlives its client is async: it is longer, which is
-// certain, or ends later by more than epsilon. A client with several servers (retries, fan-out) proves nothing about the network.
+// Network time covers only calls with one server, for which the client waited. A server that outlives its client is async: it is longer, which
+// is certain, or ends later by more than epsilon. A client with several servers (retries, fan-out) proves nothing about the network.
 
 import { type Nanos, nanos, traceTime } from '@ranktrace/protocol';
 import { type MatchedRpc, type RpcHalf, type RpcMatchCounts, RpcMatcher, type RpcMatcherOptions, rpcHalfOf } from '../match/rpc-matcher.ts';
@@ -42,7 +42,7 @@ export interface RpcRoute {
   readonly destination: RpcParty;
   /** Each client span, and each server span without one, counts once. */
   readonly calls: number;
-  /** Calls whose client ended with an error (if it is missing: the server). */
+  /** Calls that ended with an error on the client (if it is missing: on the server). */
   readonly errors: number;
   /** Calls, or further servers of a call, that retry a failed one. */
   readonly retries: number;
@@ -53,7 +53,7 @@ export interface RpcRoute {
   readonly withoutClient: number;
   /** Calls with a half that never ended. */
   readonly unfinished: number;
-  /** Calls whose server outlived the client. */
+  /** Calls with a server that outlived the client. */
   readonly async: number;
   /** Lengths of the client spans; undefined if none ended. */
   readonly total: LengthQuantiles | undefined;

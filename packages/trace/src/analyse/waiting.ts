@@ -7,14 +7,14 @@
 // The last rank is known if it came after all others by more than their clock error. Sends are left out: a stage of a pipeline always waits
 // for the one before it, without any fault.
 //
-// Some rank is always last, and computing hides waits, so this does not decide who is to blame (blame/blame.ts).
+// Some rank is always last, and computing hides waits, so this does not decide which rank is to blame (blame/blame.ts).
 
 import { type Nanos, nanos, type TraceTime, traceTime } from '@ranktrace/protocol';
 import { CollectiveMatcher, type MatchedCollective } from '../match/collective-matcher.ts';
 import { collectiveTiming } from '../match/collective-timing.ts';
 import type { TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 
-/** A rank in the collectives that it took part in and whose last rank is known. */
+/** A rank in those of its collectives that have a known last rank. */
 export interface WaitingOfRank {
   readonly rank: number;
   /** How often it entered last. */

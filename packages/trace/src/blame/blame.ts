@@ -249,8 +249,8 @@ function sharesOf(
 }
 
 /**
- * On a busy host a transfer looks like a slow network when its threads wait for a CPU. Its cost is added to that of uneven work, whose cost
- * excludes transfers.
+ * On a busy host a transfer looks like a slow network when its threads wait for a CPU. The transfer's cost is added to that of uneven work,
+ * which excludes transfers.
  */
 function withContention(findings: readonly BlameFinding[], { ranks }: BlameWindow): BlameFinding[] {
   const { isBusy, text } = cpuWaitOf(ranks);

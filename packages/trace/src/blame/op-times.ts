@@ -89,7 +89,7 @@ interface OpenSpan {
   inside: number;
 }
 
-/** Collects the ops of one process, whose spans come in order of start. */
+/** Collects the ops of one process; its spans come in order of start. */
 export class OpTimer {
   readonly #lanes = new Map<number, OpenSpan[]>();
   #ended: OpenSpan[] = [];

@@ -2,8 +2,8 @@
 //
 //   spans of phases ─┐
 //   collectives ─────┼─► all since the rank's last step ─► step of the rank ─► the last steps of all ranks ─► BlameWindow
-//   steps (at end) ──┘        (matched with the other ranks' parts meanwhile)                                       ▲
-//   counter `cpu wait` ────────────────────────────────────────────────────────────────────────────────────────────┘
+//   steps (at end) ──┘        (matched with the other ranks' parts meanwhile)                                     ▲
+//   counter `cpu wait` ──────────────────────────────────────────────────────────────────────────────────────────┘
 //
 // Memory: `blameLimits`: the last steps at full detail; of the run's beginning the levels for `blameOf`.
 

@@ -55,7 +55,7 @@ export interface SeriesComparison {
   readonly confidence: ChangeConfidence;
   /** Whether T is large enough for a real difference. */
   readonly isCertain: boolean;
-  /** The smallest change, as a share, that would be certain here; a smaller one cannot be told from scatter. */
+  /** The smallest change, as a share, that would be certain here; a smaller one is indistinguishable from scatter. */
   readonly provable: number;
 }
 

@@ -99,7 +99,7 @@ export interface DetectorWishes {
  */
 export function detectorOptionsFor({ minChange, sensitivity = 'normal' }: DetectorWishes, base = defaultDetectorOptions): DetectorOptions {
   const changeMin = minChange ?? base.changeMin;
-  // A user who wants small changes wants them soon, too.
+  // Users of small changes want them soon, too.
   const scale = Math.min(1, changeMin / base.changeMin);
   const [changeMinYoung, changePlain] = [scale * base.changeMinYoung, scale * base.changePlain];
   const options = { ...base, changeMin, changeMinYoung, changePlain, driftMin: Math.max(base.driftMin, changeMin) };

@@ -135,7 +135,7 @@ const processes = {
     const noise = random.uniform(0.002, 0.008);
     return { next: () => Math.exp(jumps()) * random.lognormal(1, noise), tick: 1 };
   },
-  /** Noise whose deviation itself changes, between 0.3 and 3 %, over 50 to 1000 steps. */
+  /** Noise with a deviation that itself changes, between 0.3 and 3 %, over 50 to 1000 steps. */
   restless: (random: Random): Process => {
     const volatility = autoregression(random, Math.exp(-1 / random.uniform(50, 1000)), 0.6);
     const own = autoregression(random, random.uniform(0, 0.5), 1);

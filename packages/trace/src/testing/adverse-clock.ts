@@ -1,4 +1,4 @@
-// Misbehaving clocks with known truth, and their pings to a reference whose clock is true time.
+// Misbehaving clocks with known truth, and their pings to a reference with true time on its clock.
 //
 // Any seed works with every kind: the seed draws the misbehaviour and its times.
 

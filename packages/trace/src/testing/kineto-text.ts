@@ -5,7 +5,7 @@
 //   2021    whole µs; kernels have the id of their op, in lower case; categories of their own (Operator, Kernel, …), streams by name, threads
 //           as text, and no user annotations
 
-/** The year whose format torch wrote. */
+/** The year of torch's format. */
 export type KinetoVintage = 'today' | '2022' | '2021';
 
 /** `start`, `end`: whole ns of true time. */

@@ -19,7 +19,7 @@ const chunkShift = 2 ** 20;
 const lengthBytes = 4;
 /** Texts from this length on are written once. */
 const sharedChars = 32;
-/** Marks a key whose text follows in place of its index. */
+/** Marks a key given by the text that follows, in place of its index. */
 const keyInline = 65_535;
 const tag = { f64: 0, i32: 1, text: 2, elsewhere: 3 } as const;
 /** Rough size of a pair beside its texts. */

@@ -112,7 +112,7 @@ function counterDetails(parts: IndexParts, track: CounterTrack, event: number): 
 }
 
 const stackKey = 'Call stack';
-/** Keys whose values are already in another part of the details. */
+/** Keys with values that another part of the details already shows. */
 const repeated: ReadonlySet<string> = new Set([stackKey, 'op']);
 const phaseKey = 'phaseNs.';
 

@@ -6,7 +6,7 @@ import { stepLimits } from './step-limits.ts';
 
 const phases = ['data_load', 'forward'];
 
-/** A rank whose step N begins at 1000 · N of its own clock and takes `lengthOf(N)`, a quarter of it in data_load, half in forward. */
+/** A rank: step N begins at 1000 · N of its own clock and takes `lengthOf(N)`, a quarter of it in data_load, half in forward. */
 function rankOf(
   rank: number,
   steps: number,

@@ -66,7 +66,7 @@ export class SpanLog extends BlockLog<typeof spanColumns> {
     return this.#entries[block] ?? Number.POSITIVE_INFINITY;
   }
 
-  /** Writes the unfinished block, whose events are in `level` and those above it from now on. */
+  /** Writes the unfinished block; from now on its events are in `level` and those above it. */
   finishInto(level: number): void {
     this.#flows.push(this.flowRows);
     this.#entries.push(level);

@@ -25,7 +25,7 @@ export interface AveragesTableOptions {
   readonly maxShapesColumnWidth?: number;
   /** Text above the table. */
   readonly header?: string;
-  /** Leave out rows nested in another (for key averages: rows whose first event is nested). Shares and footer still count all rows. */
+  /** Leave out rows nested in another (for key averages: rows with a nested first event). Shares and footer still count all rows. */
   readonly topLevelEventsOnly?: boolean;
   /** Unit of all times; without one each time gets a fitting unit. */
   readonly timeUnit?: 's' | 'ms' | 'us';

@@ -63,7 +63,7 @@ interface Fitting {
   readonly most: number;
 }
 
-/** Groups of processes whose counts contradict the others', in order of process. */
+/** Groups of processes with counts that contradict the others', in order of process. */
 export function miscountedGroups(processes: readonly CountedProcess[]): readonly MiscountedGroup[] {
   const groups = new Map<string, Member[]>();
   for (const [process, of] of processes.entries()) {
@@ -119,7 +119,7 @@ class Judge {
     this.#processes = processes;
   }
 
-  /** Members of a group whose counts contradict the others'; all members if no two agree. Largest groups come first. */
+  /** Members of a group with counts that contradict the others'; all members if no two agree. Largest groups come first. */
   strangersAmong(members: readonly Member[]): readonly Member[] {
     // A file that lacks part of one group is not whole, so it is distrusted here too.
     const whole = members.filter(({ process }) => !this.#strangers.has(process));

@@ -3,9 +3,9 @@
 import { limits } from '../model/limits.ts';
 import type { KinetoTable } from './kineto-table.ts';
 
-/** Arguments whose values are text. */
+/** Arguments with text as their value. */
 export type CommunicationText = 'Collective name' | 'Process Group Name' | 'dtype';
-/** Arguments whose values are whole numbers from 0. */
+/** Arguments with a whole number from 0 as their value. */
 export type CommunicationNumber = 'Seq' | 'In msg nelems' | 'Out msg nelems' | 'In msg bytes' | 'Src Rank' | 'Dst Rank';
 
 export const communicationTexts: readonly CommunicationText[] = ['Collective name', 'Process Group Name', 'dtype'];

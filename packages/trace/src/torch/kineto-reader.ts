@@ -33,7 +33,7 @@ export interface KinetoReaderOptions {
 }
 
 /**
- * Reader of one file. The caller unzips and feeds it: `reader.push(chunk)` for each chunk, whose buffer may be refilled afterwards, then
+ * Reader of one file. The caller unzips and feeds it: `reader.push(chunk)` for each chunk (its buffer may be refilled afterwards), then
  * `reader.finish()` for the table. Both throw TraceError.
  */
 export class KinetoReader {
