@@ -20,7 +20,7 @@ export interface AlertRules {
   readonly rankStoppedMs: number;
   /** `hang`: ms inside a collective that others never entered, or without the end of a step; at least a few steps' time. */
   readonly hangMs: number;
-  /** `memory_growth`: bytes per step, over this many steps with a continuous rise. */
+  /** `memory_growth`: least growth in bytes per step, and the number of steps with a continuous rise. */
   readonly memoryGrowthBytesMin: number;
   readonly memoryGrowthStepsMin: number;
   /** `data_loss`: ms without further loss until it is resolved. */

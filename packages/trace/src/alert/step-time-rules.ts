@@ -184,7 +184,7 @@ export class StepTimeRules {
     return meets;
   }
 
-  /** The context of a step: that of its ranks, or of all that they have. */
+  /** The context of a step: its ranks' common one, else one that stands for all of theirs. */
   #contextOf(ranks: ReadonlyMap<number, RankStepFact>): number {
     let first: number | undefined;
     let isSame = true;

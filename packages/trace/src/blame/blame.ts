@@ -115,7 +115,7 @@ const changeShareMin = 0.03;
 
 export const blameOfWindow = (window: BlameWindow, context: BlameContext = {}): Blame => finish(judgeWindow(window, context));
 
-/** The same; yields between its parts. */
+/** Blame of a window; yields between its parts. */
 export function* judgeWindow(window: BlameWindow, context: BlameContext = {}): Generator<void, Blame> {
   const breakdown = breakdownOf(window);
   yield;

@@ -32,7 +32,7 @@ const chanceMax = 2e-3;
 const chanceMaxBusy = 2e-4;
 
 /**
- * `excesses`: what is always slow, and skipped here. `step`: the cluster's, ns. `isBusy`: whether the ranks' hosts are busy. Yields after
+ * `excesses`: permanent slowness, skipped here. `step`: the cluster's, ns. `isBusy`: whether the ranks' hosts are busy. Yields after
  * each phase of each group.
  */
 export function* sometimesSlow(

@@ -66,7 +66,7 @@ function countsPythonFunctions({ metadata }: FunctionEvents['table']): boolean {
   return major < pythonFunctionsUntil[0] || (major === pythonFunctionsUntil[0] && minor < pythonFunctionsUntil[1]);
 }
 
-/** Frames that torch leaves out of stacks: both parts in one entry. */
+/** Frames that torch leaves out of stacks: those that contain both parts of an entry. */
 const leftOutFrames = [
   ['autograd/__init__', '_make_grads'],
   ['autograd/__init__', 'backward'],

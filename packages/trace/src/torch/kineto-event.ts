@@ -39,7 +39,7 @@ export class KinetoEvent {
   #category = 0;
   #pid = Number.NaN;
   #isMarker = false;
-  /** A number as it is; a string as its index below zero. */
+  /** A thread number as it is; text as its string index below zero. */
   #tid = 0;
   #tidText: string | undefined;
   #hasTime = false;

@@ -22,7 +22,7 @@ export class KinetoSteps {
   /** Rows of one step are adjacent; `name` is a string of the table, `length` in ns. */
   readonly phases = new ColumnTable({ name: 'u32', length: 'f64', calls: 'u32' } as const);
   readonly #table: KinetoTable;
-  /** Phase names of annotations whose own name differs, by string index. */
+  /** Phase names that differ from their annotation's name, by the annotation's string index. */
   readonly #phaseNames = new Map<number, number>();
 
   /** `order`: rows of events in order of start, longest first. */

@@ -101,7 +101,7 @@ describe.each([1, 2])('a simulated job on 8 GPUs, whose windows begin at differe
     expect(Object.keys(kernel.arguments)).toEqual(expect.arrayContaining(['grid', 'block', 'stream', 'device', 'correlation']));
     expect(events.some(({ kind, category }) => kind === 'span' && category === 'gpu_memcpy')).toBe(true);
     const collectives = events.filter(({ kind }) => kind === 'collective');
-    // One beside the call and one beside the kernel.
+    // One span beside the call and one beside the kernel.
     expect(events.filter(({ name, kind }) => name.startsWith('nccl:') && kind === 'span').length).toBe(2 * collectives.length);
     expect(collectives.every(({ arguments: { event } }) => String(event).startsWith('ncclDevKernel_'))).toBe(true);
     expect(collectives.filter(({ arguments: given }) => given.dtype === 'BFloat16').length).toBeGreaterThan(0);

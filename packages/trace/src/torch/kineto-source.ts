@@ -39,7 +39,7 @@ interface Part {
   readonly tracks: Uint32Array;
   /** ns between the source's epoch and the table's. */
   readonly shift: number;
-  /** Batches before those of this part, and its own. */
+  /** Number of batches before this part, and in it. */
   readonly first: number;
   readonly count: number;
 }

@@ -1,5 +1,5 @@
-// The written fields, one by one; that our own reader makes of the file what the in-memory sink makes of the events; and that events look
-// like torch's own in test/data/kineto.
+// Checks the written fields, one by one; that our own reader makes the same of the file as the in-memory sink of the events; and that events
+// look like torch's own in test/data/kineto.
 
 import { readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';

@@ -23,7 +23,7 @@ export interface RecordingWindow {
   readonly since?: number | undefined;
   /** Trace time (ns) before which the last kept event starts; unended spans last until then. Default: the end of the run. */
   readonly until?: number | undefined;
-  /** Whether to keep what starts at this trace time (ns), for windows with gaps. */
+  /** Whether to keep an event with this start (trace time, ns), for windows with gaps. */
   readonly isWanted?: ((start: number) => boolean) | undefined;
   /** Whether to keep steps, as `ProfilerStep#N`; default no: torch marks them only under a schedule. */
   readonly steps?: boolean | undefined;
