@@ -41,7 +41,7 @@ export interface RankFact {
   readonly dropped: number;
   /** Batches missing in the sequences of all its lives. */
   readonly missing: number;
-  /** Of the missing batches, those that came neither out of order nor again, while others of the rank did for `alertMissingMs`. */
+  /** The missing batches that came neither out of order nor again, while others of the rank did for `alertMissingMs`. */
   readonly lost: number;
   /** Clock pings in this batch. */
   readonly clockSamples: number;

@@ -1,5 +1,5 @@
-// Inputs of sinks for tests: whole values made of the few fields a test is about, so that a field added to ../trace-sink.ts gets its default
-// here and in no test. A test states the fields it expects to see: defaults are meant to be irrelevant.
+// Inputs of sinks for tests: whole values made of the few fields a test is about, so that a field added to ../model/trace-sink.ts gets its
+// default here and in no test. A test states the fields it expects to see: defaults are meant to be irrelevant.
 
 import { type Dropped, nanos, traceTime } from '@ranktrace/protocol';
 import type { Alignment, EventCounts, ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceProcess } from '../model/trace-sink.ts';
