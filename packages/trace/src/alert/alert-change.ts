@@ -1,18 +1,18 @@
-// What the engine says: an alert before somebody adds its cause, link and trace.
+// The engine's output: an alert before its cause, link and trace are added.
 
 import type { Alert } from '@ranktrace/protocol';
 
-/** What a cause rests on where blame finds none: whose series changed together with the cluster's, or where ranks said that they are. */
+/** Fallback for a cause if blame finds none: series that changed with the cluster's, or ranks' reported places. */
 export interface AlertHint {
   readonly ranks: readonly number[];
   readonly phase: string | undefined;
-  /** Of what is not a change of lengths; its own words. */
+  /** For anything but a change of lengths, with its own text. */
   readonly stop?: { readonly kind: 'rank_stopped' | 'hang'; readonly text: string };
 }
 
 export type EngineAlert = Omit<Alert, 'cause' | 'link' | 'capture'> & { readonly hint: AlertHint | null };
 
-/** `updated`: the same incident, told anew with other numbers or ranks. */
+/** `updated`: the same incident, reported again with new numbers or ranks. */
 export interface AlertChange {
   readonly kind: 'fired' | 'updated' | 'resolved';
   readonly alert: EngineAlert;
@@ -21,10 +21,10 @@ export interface AlertChange {
 /** A mutable incident while it is open. */
 export type OpenAlert = { -readonly [Key in keyof EngineAlert]: EngineAlert[Key] };
 
-/** Collects what changed. */
+/** Receives each change. */
 export type TellChange = (kind: AlertChange['kind'], alert: OpenAlert) => void;
 
-/** Closes `alert` and tells it. */
+/** Closes `alert` and reports it. */
 export function resolveAlert(alert: OpenAlert, nowMs: number, resolution: string, tell: TellChange): void {
   alert.state = 'resolved';
   alert.resolvedAt = isoTime(nowMs);
@@ -32,5 +32,5 @@ export function resolveAlert(alert: OpenAlert, nowMs: number, resolution: string
   tell('resolved', alert);
 }
 
-/** Unix ms as the text that alerts carry. */
+/** Unix ms as the text in alerts. */
 export const isoTime = (unixMs: number): string => new Date(unixMs).toISOString();

@@ -1,5 +1,5 @@
-// The rules over simulated ranks, whose step times are noise around a level, and over step times as training runs log them. Over
-// 500 lines: each rule is seen among all the others, on one set of ranks.
+// The rules on simulated ranks, with step times of noise around a level, and on step times as training runs log them. Over
+// 500 lines: each rule is tested among all the others, on one set of ranks.
 
 import { describe, expect, it } from 'vitest';
 import { contextKeyOf } from '../detect/context-key.ts';
@@ -31,7 +31,7 @@ interface Shape {
   readonly hosts?: (rank: number) => string;
 }
 
-/** A job whose ranks meet at the end of each step; each tells of 5 steps at once, as batches do. */
+/** A job with ranks that meet at the end of each step; each reports 5 steps at once, as batches do. */
 class Job {
   engine: AlertEngine;
   readonly told: AlertChange[] = [];
@@ -61,7 +61,7 @@ class Job {
     return this;
   }
 
-  /** Time goes on; ranks that are not silent send empty batches each second. */
+  /** Time passes; ranks that are not silent send empty batches each second. */
   wait(ms: number): this {
     for (const end = this.nowMs + ms; this.nowMs < end; ) {
       this.nowMs += 1000;
@@ -133,7 +133,7 @@ describe.each(seeds)('slower steps (seed %i)', (seed) => {
     expect(fired.change).toBeCloseTo(12 / 140, 1);
     expect((fired.after ?? 0) - (fired.before ?? 0)).toBeGreaterThan(9e6);
     expect(fired.summary).toMatch(/^steps are \d\.\d % slower since step \d+: 14\d ms → 15\d ms$/);
-    // The rank's own work may be certain a block later.
+    // The rank's own work may become certain a block later.
     const hints = job.told.filter(({ alert }) => alert.id === fired.id).map(({ alert }) => alert.hint);
     expect(hints.find((hint) => hint !== null && hint.ranks.length > 0)).toEqual({ ranks: [2], phase: 'forward' });
     expect(resolved).toMatchObject({ id: fired.id, state: 'resolved', resolution: expect.stringMatching(/^it went away: 14\d ms/) });
@@ -167,7 +167,7 @@ describe.each(seeds)('slower steps (seed %i)', (seed) => {
       context: (step) => (step >= 700 ? 'batch=512' : 'batch=256'),
     };
     expect(new Job(shape).run(2000).told).toEqual([]);
-    // The same without a word is an alert.
+    // The same without a context is an alert.
     expect(new Job({ ...shape, context: () => '' }).run(2000).kinds()).toEqual(['fired step_time']);
   });
 
@@ -266,7 +266,7 @@ describe('ranks', () => {
     job.silent.add(3);
     job.wait(40_000);
     expect(job.kinds()).toEqual(['fired rank_stopped']);
-    // Nor by a service that was started again and has heard of nobody yet.
+    // Nor by a restarted service that has heard no rank yet.
     job.engine = AlertEngine.restore(JSON.parse(JSON.stringify(job.engine.state())) as AlertEngineState, job.nowMs);
     expect(job.engine.tick(job.nowMs)).toEqual([]);
     for (const rank of [0, 1, 2]) job.lost.set(rank, { incarnation: '0002', worldSize: 3 });
@@ -426,7 +426,7 @@ describe('a hang', () => {
   it('is seen of ranks that record nothing, by where they say they are', () => {
     const job = new Job().run(100);
     const waits = { step: 100, collective: { op: 'all_reduce', group: 'dp', sequence: 7, since: 1 }, phase: 'backward', since: 0 };
-    // Rank 3 has left it already, which it says once it stays where it is.
+    // Rank 3 has left it already, which it reports once it stays where it is.
     job.engine.isIn(3, '0001', { step: 100, phase: 'optimizer', since: 2 });
     for (const rank of [0, 1]) job.engine.isIn(rank, '0001', waits);
     job.engine.isIn(2, '0001', { step: 100, phase: 'data', since: 0, entered: [['dp', 6]] });
@@ -437,7 +437,7 @@ describe('a hang', () => {
     expect(job.last().summary).toMatch(/^ranks 0, 1 are inside of all_reduce 7 of group dp for 6\d\.\d s; rank 2 never entered it$/);
     const text = 'ranks 0, 1 are in backward of step 100; rank 2 is in data of step 100; rank 3 is in optimizer of step 100';
     expect(job.last()).toMatchObject({ ranks: [2], hint: { ranks: [2], phase: 'data', stop: { kind: 'hang', text } } });
-    // What an earlier life of the rank says, comes late.
+    // A report from an earlier life of the rank comes late.
     job.engine.isIn(0, '0000', { step: 3 });
     expect(job.engine.open).toHaveLength(1);
     job.run(5);
@@ -469,7 +469,7 @@ describe('a hang', () => {
       for (const rank of [0, 1, 2, 3]) job.engine.isIn(rank, '0001', second % 2 === 0 ? { step: 100, collective } : { step: 100 });
       job.wait(1000);
     }
-    // The steps do not end, but nobody is in one collective.
+    // The steps do not end, but no collective is known to be open.
     expect(job.told.map(({ alert }) => alert.summary)).toEqual([expect.stringMatching(/^no rank has ended a step/)]);
   });
 

@@ -1,15 +1,15 @@
-// All rules over one run, fed with what an aggregator sees when batches arrive.
+// All rules over one run, fed with the batches that an aggregator receives.
 //
 //   rank()  step()  counter()  collective()  isIn()      for each batch, in this order
 //                     │
-//   changes(now)      ▼  steps that all ranks have told ──► step time, drift, limit       after each batch
+//   changes(now)      ▼  steps reported by all ranks ──► step time, drift, limit          after each batch
 //   tick(now)            silence, hang, loss, clocks, run over                            about once a second
 //
-// The rules about ranks stay together because all of them read the one record that is kept of a rank; those with more of their own (step time, limit,
-// growth, collectives) are files beside this one.
+// The rules about ranks stay together because all of them read the same record of a rank; those with more state of their own (step time,
+// limit, growth, collectives) are files beside this one.
 //
-// Invariant: no clock: time is what callers say it is. Memory is bounded by `alertLimits`, whatever ranks send.
-// Invariant: an engine restored from `state()` goes on as if nothing had been, but for steps that some ranks have told and others not.
+// Invariant: no clock: callers pass the time. Memory is bounded by `alertLimits`, whatever ranks send.
+// Invariant: an engine restored from `state()` continues unchanged, except for steps that only some ranks have reported.
 
 import type { Alert, AlertRule, Running } from '@ranktrace/protocol';
 import type { Improvement } from '../detect/step-time-finding.ts';
@@ -28,20 +28,20 @@ import { type RankStepFact, StepAssembly } from './step-assembly.ts';
 import { StepLimit, type StepLimitState } from './step-limit.ts';
 import { StepTimeRules, type StepTimeState } from './step-time-rules.ts';
 
-/** What the header of a batch, and the store, say of a rank. */
+/** Facts about a rank from a batch's header and from the store. */
 export interface RankFact {
   readonly worldSize: number;
   readonly host: string;
   readonly incarnation: string;
-  /** No later life of the rank has come. Absent: none has. */
+  /** Whether this is the rank's latest life. Absent: it is. */
   readonly isLatest?: boolean;
-  /** It said goodbye. */
+  /** It has said goodbye. */
   readonly ended: boolean;
   /** Events and batches that it dropped since its start, over all its lives. */
   readonly dropped: number;
-  /** Batches that are missing in the sequences of all its lives. */
+  /** Batches missing in the sequences of all its lives. */
   readonly missing: number;
-  /** Of them, those that came neither out of order nor again, while others of the rank did for `alertMissingMs`. */
+  /** The missing batches that came neither out of order nor again, while others of the rank did for `alertMissingMs`. */
   readonly lost: number;
   /** Clock pings in this batch. */
   readonly clockSamples: number;
@@ -55,10 +55,10 @@ interface RankState {
   clockMs: number;
   dropped: number;
   missing: number;
-  /** The most that was lost for sure. */
+  /** Highest count of certainly lost batches. */
   missingLost: number;
   lostAtMs: number;
-  /** Steps since `overhead` was judged: number, ns, ns of recording. */
+  /** Steps since `overhead` was judged: count, ns, ns of recording. */
   steps: number;
   length: number;
   overhead: number;
@@ -66,7 +66,7 @@ interface RankState {
   readonly memory: Map<string, MemoryGrowth>;
 }
 
-/** Everything an engine knows, as JSON can hold it. */
+/** The engine's whole state, in JSON's types. */
 export interface AlertEngineState {
   readonly version: 1;
   readonly run: string;
@@ -87,9 +87,9 @@ export interface AlertEngineState {
   ])[];
 }
 
-/** A run of which nothing came for so many times the heartbeat timeout is over. */
+/** A run without batches for this many heartbeat timeouts is over. */
 const overFactor = 20;
-/** Below this share of the least growth, or of too much overhead, it is over. */
+/** Below this share of the least growth, or of the overhead limit, the incident is over. */
 const calmShare = 0.75;
 
 export class AlertEngine {
@@ -115,10 +115,10 @@ export class AlertEngine {
   #lastStepMs = Number.NaN;
   #lastBatchMs = 0;
   #firstBatchMs = Number.NaN;
-  /** Infinity: nobody has said. */
+  /** Infinity: unknown. */
   #worldSize = Number.POSITIVE_INFINITY;
   #stepsJudged = 0;
-  /** The longest step, ns, but for the first ones. */
+  /** The longest step, ns, without the first ones. */
   #longest = 0;
 
   /** @throws TraceError `bad_option` */
@@ -144,8 +144,8 @@ export class AlertEngine {
   }
 
   /**
-   * An engine that goes on where `state` was taken, now; ranks have their time to be heard again.
-   * @throws TraceError `bad_option` when the state is of other settings
+   * An engine that continues from `state`, as of now; ranks get time to be heard again.
+   * @throws TraceError `bad_option` if the state has other settings
    */
   static restore(state: AlertEngineState, nowMs: number, rules: AlertRules = defaultAlertRules): AlertEngine {
     const engine = new AlertEngine(state.run, rules);
@@ -153,7 +153,7 @@ export class AlertEngine {
     return engine;
   }
 
-  /** A batch of a rank came. */
+  /** Takes a rank's batch. */
   rank(rank: number, fact: RankFact, nowMs: number): void {
     this.#nowMs = nowMs;
     this.#lastBatchMs = nowMs;
@@ -191,7 +191,7 @@ export class AlertEngine {
     this.#stopped.clear(rank, state.ended ? 'the rank ended' : known === undefined ? 'the rank came' : 'the rank is back');
   }
 
-  /** The rank's batch tells that a step ended. */
+  /** Takes the end of a step from the rank's batch. */
   step(rank: number, fact: RankStepFact): void {
     const state = this.#ranks.get(rank);
     if (state === undefined) return;
@@ -205,7 +205,7 @@ export class AlertEngine {
     if (state.steps % limits.alertOverheadSteps === 0 && state.length >= limits.alertOverheadMsMin * 1e6) this.#judgeOverhead(rank, state);
   }
 
-  /** A counter of memory, bytes: `name` tells it from others of the rank. */
+  /** Takes a counter of memory, bytes; `name` identifies it among the rank's counters. */
   counter(rank: number, name: string, value: number): void {
     const state = this.#ranks.get(rank);
     if (state === undefined) return;
@@ -228,7 +228,7 @@ export class AlertEngine {
     if (this.#ranks.has(rank)) this.#collectives.add(rank, { ...fact, ageMs: this.#ageOf(fact.ageMs) }, this.#nowMs);
   }
 
-  /** Where the rank is at the end of its newest batch, as it says; `insideMs`: how long it had been inside of its collective by then. */
+  /** Takes the rank's reported place at the end of its newest batch; `insideMs`: how long it had been in its collective by then. */
   isIn(rank: number, incarnation: string, place: Running, insideMs = 0): void {
     const state = this.#ranks.get(rank);
     if (state === undefined || state.ended || state.incarnation !== incarnation) return;
@@ -237,11 +237,11 @@ export class AlertEngine {
     for (const [group, sequence] of place.entered ?? []) this.#collectives.enter(rank, group, sequence);
   }
 
-  /** Judges the steps that all ranks have told by now; gives what changed since the last call. */
+  /** Judges the steps that all ranks have reported by now; returns the changes since the last call. */
   changes(nowMs: number): AlertChange[] {
     this.#nowMs = nowMs;
     const slowest = this.#assembly.waitsFor;
-    // A thousand ranks are not looked through for each of their batches.
+    // With a thousand ranks, do not search all of them for each batch.
     if (slowest !== undefined && this.#isGoing(slowest)) return this.#changes.splice(0);
     for (const [step, facts] of this.#assembly.whole(this.#going())) {
       const { length, isOrdinary } = this.#stepTime.step(step, facts, nowMs);
@@ -251,7 +251,7 @@ export class AlertEngine {
     return this.#changes.splice(0);
   }
 
-  /** What time alone tells. Gives what changed since the last call. */
+  /** Judges by time alone. Returns the changes since the last call. */
   tick(nowMs: number): AlertChange[] {
     this.#nowMs = nowMs;
     for (const [rank, state] of this.#ranks) {
@@ -262,7 +262,7 @@ export class AlertEngine {
       }
       this.#judgeLoss(rank, state);
     }
-    // Started again with fewer ranks.
+    // The job was restarted with fewer ranks.
     for (const rank of this.#stopped.ranks) if (rank >= this.#worldSize) this.#stopped.clear(rank, 'the job goes on without it');
     for (const rank of this.#absent()) this.#stopped.raise(rank, nowMs, { key: 'never', step: null });
     this.#judgeClocks();
@@ -272,12 +272,12 @@ export class AlertEngine {
     return this.changes(nowMs);
   }
 
-  /** The last times that the cluster's steps became faster and stayed so: notes, not alerts. Oldest first. */
+  /** The latest lasting speed-ups of the cluster's steps: notes, not alerts. Oldest first. */
   get improvements(): readonly Improvement[] {
     return this.#stepTime.improvements;
   }
 
-  /** Ids of what is open. */
+  /** Ids of open alerts. */
   get open(): string[] {
     const ids = this.#all.flatMap((incidents) => incidents.state().map(({ alert }) => alert.id));
     for (const alert of [this.#hang.alert, this.#limit?.state().alert]) if (alert !== undefined && alert !== null) ids.push(alert.id);
@@ -323,14 +323,14 @@ export class AlertEngine {
     return this.#all.map((incidents, at) => [rules[at] as AlertRule, incidents]);
   }
 
-  /** Ranks that should have come by now. Where most of a job does not come, it is a part of it that is watched. */
+  /** Overdue ranks. If most of a job is missing, only a part of the job is watched, and none is overdue. */
   #absent(): number[] {
     const isDue = this.#nowMs - this.#firstBatchMs >= Math.max(2 * this.#rules.rankStoppedMs, limits.alertAbsentMsMin);
     if (!isDue || this.#ranks.size >= this.#worldSize || 2 * this.#ranks.size < this.#worldSize) return [];
     return Array.from({ length: this.#worldSize }, (_, rank) => rank).filter((rank) => !this.#ranks.has(rank));
   }
 
-  /** Ranks whose steps are still to come. */
+  /** Ranks with more steps to come. */
   *#going(): Generator<number> {
     const stopped = this.#stopped.ranks;
     for (const [rank, { ended }] of this.#ranks) if (!ended && !stopped.has(rank)) yield rank;
@@ -340,7 +340,7 @@ export class AlertEngine {
     return this.#ranks.get(rank)?.ended === false && !this.#stopped.has(rank);
   }
 
-  /** What a rank says of its past, bounded: nobody waited before somebody was heard. */
+  /** A rank's reported age, bounded: no wait began before the first rank was heard. */
   #ageOf(ms: number | undefined): number {
     return Number.isFinite(ms) ? Math.min(Math.max(0, ms as number), this.#nowMs - this.#firstBatchMs) : 0;
   }
@@ -426,7 +426,7 @@ export class AlertEngine {
   }
 
   #judgeLoss(rank: number, state: RankState): void {
-    // Nothing newer of it will come that could tell.
+    // No newer batch will come to settle it.
     if (state.ended && state.missing > state.missingLost && this.#nowMs - state.lastMs >= limits.alertMissingMs) {
       state.missingLost = state.missing;
       state.lostAtMs = this.#nowMs;
@@ -441,7 +441,7 @@ export class AlertEngine {
     }
   }
 
-  /** Hosts are told apart by clocks; where there is one, there is nothing to align. */
+  /** Judges clocks. Hosts are distinguished by their clocks; with one clock there is nothing to align. */
   #judgeClocks(): void {
     const lastOf = new Map<string, number>();
     for (const { host, clockMs } of this.#ranks.values()) lastOf.set(host, Math.max(clockMs, lastOf.get(host) ?? 0));
@@ -468,7 +468,7 @@ export class AlertEngine {
   }
 }
 
-/** Who waits in what. */
+/** The ranks that wait, and their collective. */
 const waitText = ({ group, op, sequence, inside }: StuckCollective): string =>
   `${ranksText(inside)} ${inside.length === 1 ? 'waits' : 'wait'} in ${nameText(op)} ${sequence} of group ${nameText(group)}`;
 

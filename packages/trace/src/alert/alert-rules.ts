@@ -1,4 +1,4 @@
-// What is alerted about and from when on: the settings of all rules, checked once.
+// Alert thresholds: the settings of all rules, checked once.
 
 import { type AlertRule, alertRules } from '@ranktrace/protocol';
 import { type Sensitivity, sensitivities } from '../detect/detector-options.ts';
@@ -6,28 +6,28 @@ import { TraceError } from '../model/errors.ts';
 
 /** Settings of the rules. Shares: 0.03 is 3 %. */
 export interface AlertRules {
-  /** Rules that say nothing. */
+  /** Disabled rules. */
   readonly off: readonly AlertRule[];
-  /** `step_time`: no smaller change of the step is told, nor one that is within what the series does anyhow. */
+  /** `step_time`: smallest reported change of the step; it must also exceed the series' usual behaviour. */
   readonly stepTimeChangeMin: number;
-  /** `step_time`, `step_time_drift`: how sure a change must be. */
+  /** `step_time`, `step_time_drift`: how certain a change must be. */
   readonly stepTimeSensitivity: Sensitivity;
-  /** `step_time_drift`: a slow rise over the level that the run began with. */
+  /** `step_time_drift`: a slow rise above the level at the run's beginning. */
   readonly driftChangeMin: number;
-  /** `step_time_limit`: ms that a step may take; undefined: any time. */
+  /** `step_time_limit`: longest allowed step, ms; undefined: no limit. */
   readonly stepTimeLimitMs: number | undefined;
-  /** `rank_stopped`: ms without a word of a rank that did not say goodbye. */
+  /** `rank_stopped`: ms of silence from a rank that did not say goodbye. */
   readonly rankStoppedMs: number;
-  /** `hang`: ms inside of a collective that others never entered, or without the end of a step; never less than a few steps take. */
+  /** `hang`: ms inside a collective that others never entered, or without the end of a step; at least a few steps' time. */
   readonly hangMs: number;
-  /** `memory_growth`: bytes per step, over so many steps and rising throughout. */
+  /** `memory_growth`: least growth in bytes per step, and the number of steps with a continuous rise. */
   readonly memoryGrowthBytesMin: number;
   readonly memoryGrowthStepsMin: number;
-  /** `data_loss`: ms after the last loss until it is resolved. */
+  /** `data_loss`: ms without further loss until it is resolved. */
   readonly dataLossQuietMs: number;
-  /** `clock_unaligned`: ms without clock evidence of a host, where there are several. */
+  /** `clock_unaligned`: ms without clock evidence of a host, if there are several. */
   readonly clockUnalignedMs: number;
-  /** `overhead`: what of the steps recording may take, and how many times that is too much. */
+  /** `overhead`: share of the steps that recording may take, and the multiple of it that is too much. */
   readonly overheadBudget: number;
   readonly overheadFactor: number;
 }
@@ -49,7 +49,7 @@ export const defaultAlertRules: AlertRules = {
 };
 
 /**
- * The defaults with what is given, checked.
+ * The defaults with the given settings applied, checked.
  * @throws TraceError `bad_option`
  */
 export function resolveAlertRules(given: Partial<AlertRules> = {}): AlertRules {

@@ -1,4 +1,4 @@
-// Numbers and ranks as an alert's one line says them.
+// Numbers and ranks in the form of an alert's one line.
 
 import { significant } from '../model/quantity-text.ts';
 import { ranksText as ranksTextOf } from '../model/ranks-text.ts';
@@ -16,7 +16,7 @@ export function bytesText(bytes: number): string {
 /** `rank 3`, `ranks 0, 1, 2 and 5 more`. */
 export const ranksText = (ranks: readonly number[]): string => ranksTextOf(ranks, alertLimits.alertRanksNamedMax);
 
-/** Of a name that a rank gave, what fits in a line, and nothing that ends one or moves a cursor. */
+/** A rank's name cut to fit a line, without characters that end a line or move a cursor. */
 export const nameText = (name: string): string => displayText(name, nameCharsMax);
 
 const nameCharsMax = 64;

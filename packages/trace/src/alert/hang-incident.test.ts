@@ -1,4 +1,4 @@
-// Ranks that wait for another one: a hang, a rank that was killed, or the end of a job. Time is what the test says.
+// Ranks that wait for another one: a hang, a killed rank, or the end of a job. The test sets the time.
 
 import { describe, expect, it } from 'vitest';
 import type { AlertChange, EngineAlert } from './alert-change.ts';
@@ -9,7 +9,7 @@ const second = 1000;
 const began = Date.UTC(2026, 0, 5, 12);
 const ranks = [0, 1, 2, 3];
 
-/** Four ranks with steps of `stepMs`, heard once a second; the service looks once a second. */
+/** Four ranks with steps of `stepMs`, heard once a second; the service checks once a second. */
 class Job {
   engine: AlertEngine;
   readonly told: { readonly atMs: number; readonly change: AlertChange }[] = [];
@@ -53,7 +53,7 @@ class Job {
     return this;
   }
 
-  /** The ranks say that they are inside of the all-reduce of this step, `ageMs` after they entered. */
+  /** The ranks report that they are inside the all-reduce of this step, `ageMs` after they entered. */
   enter(inside: readonly number[], ageMs = 0): this {
     for (const rank of inside) {
       const collective = { op: 'all_reduce', group: 'world', sequence: this.#step, since: 0 };
@@ -78,7 +78,7 @@ class Job {
     return this;
   }
 
-  /** They say goodbye. */
+  /** These ranks say goodbye. */
   end(...gone: readonly number[]): this {
     for (const rank of gone) {
       this.ended.add(rank);
@@ -105,7 +105,7 @@ describe('a hang', () => {
     const job = new Job({ hangMs: 10 * second }, stepMs).train(50);
     const enteredMs = job.nowMs;
     job.isIn(1, 'forward').wait(second);
-    // Ranks say where they are once they have been there for a second.
+    // Ranks report their place once they have been there for a second.
     job.enter([0, 2, 3], second).wait(60 * second);
     expect(job.kinds).toEqual(['fired hang']);
     const [{ atMs, change }] = job.told as [(typeof job.told)[number]];
@@ -144,7 +144,7 @@ describe('a hang', () => {
       .enter([1, 2, 3])
       .wait(20 * second);
     expect(known.told).toEqual([]);
-    // For ever is too long even so.
+    // A wait without end is too long even then.
     known.wait(400 * second);
     expect(known.kinds).toEqual(['fired hang']);
   });

@@ -1,12 +1,12 @@
-// The rule `hang`: ranks are inside of a collective that others never entered, or no step ends.
+// The rule `hang`: ranks are inside a collective that others never entered, or no step ends.
 //
-//   entered ─────────── after ───────────►│ at the next look (tick) it is told, with the collective and who is missing
+//   entered ─────────── after ───────────►│ at the next tick it fires, with the collective and the missing ranks
 //
-// A rank that is missing and alive hangs the others: told `after` they entered. A rank that is silent is left to the rule `rank_stopped`, whose alert
-// tells who waits for it. Where nobody is missing, or all that is known is that no step ends, a pause that is usual for this run is no hang: it must
-// last several times as long as its steps do. The same holds while who is missing evaluates or saves.
+// A rank that is missing but alive hangs the others: the alert fires `after` they entered. A silent rank is left to the rule `rank_stopped`: its
+// alert names the ranks that wait for it. If no rank is missing, or all that is known is that no step ends, a pause usual for this run is no
+// hang: it must last several times as long as its steps do. The same holds while the missing rank evaluates or saves.
 //
-// Invariant: one hang is open at most. It is refined, and its severity rises, when more is known; it is over with the first step that ends after that.
+// Invariant: at most one hang is open. It is refined, and its severity rises, as more is known; it ends with the first step that ends after that.
 
 import type { Alert } from '@ranktrace/protocol';
 import { tagOfPhase } from '../detect/phase-tag.ts';
@@ -19,18 +19,18 @@ import { nameText, ranksText } from './alert-text.ts';
 import type { OpenCollectives, StuckCollective } from './open-collectives.ts';
 import type { RankPlaces } from './rank-places.ts';
 
-/** What the rule asks of the engine. Times: Unix ms, lengths of steps: ns. */
+/** The engine's facts for this rule. Times: Unix ms, lengths of steps: ns. */
 export interface HangFacts {
   readonly nowMs: number;
   readonly ranks: ReadonlyMap<number, { readonly ended: boolean; readonly lastMs: number }>;
   /** Ranks that never came. */
   readonly absent: readonly number[];
-  /** Ranks that `rank_stopped` tells of. */
+  /** Ranks that `rank_stopped` reports. */
   readonly stopped: ReadonlySet<number>;
-  /** The last step that a rank ended; −1 before the first. */
+  /** The last step that a rank ended; −1 before its first. */
   readonly lastStepOf: (rank: number) => number;
   readonly lastStepMs: number;
-  /** Whether enough steps ended to know how long they take. */
+  /** Whether enough steps ended to know their usual length. */
   readonly isWarm: boolean;
   readonly usual: number;
   readonly longest: number;
@@ -44,9 +44,9 @@ export class HangIncident {
   readonly #places: RankPlaces;
   #alert: OpenAlert | undefined = undefined;
   #firedMs = Number.NEGATIVE_INFINITY;
-  /** What was told last: the same, but for how long it lasts, is not told again. Unknown after a restart. */
+  /** Key of the last report: a report that differs only in duration is not repeated. Unknown after a restart. */
   #key: string | undefined = undefined;
-  /** Until when a rank was stopped. */
+  /** Time until which a rank was stopped. */
   #explainedMs = Number.NEGATIVE_INFINITY;
 
   constructor(run: string, rules: AlertRules, collectives: OpenCollectives, places: RankPlaces, tell: TellChange) {
@@ -63,7 +63,7 @@ export class HangIncident {
 
   judge(facts: HangFacts): void {
     const { nowMs, stopped, ranks, absent, lastStepMs } = facts;
-    // Who waited for a rank that was stopped has time to go on when it is back.
+    // Ranks that waited for a stopped rank get time to continue when it is back.
     if (stopped.size > 0) this.#explainedMs = nowMs;
     const stuck = this.#collectives.stuck(nowMs - this.#rules.hangMs, [...ranks.keys(), ...absent]);
     const leastMs = this.#leastMs(facts, stuck);
@@ -78,7 +78,7 @@ export class HangIncident {
       return;
     }
     if (stopped.size === 0 && nowMs - this.#explainedMs < leastMs) return;
-    // Part of the alert about a rank that stopped, or of one that is still to come.
+    // Part of the alert about a stopped rank, or of one still to come.
     if (isStuck ? missing.length > 0 && !missing.some((rank) => this.#isAlive(rank, stuck.sinceMs, facts)) : this.#waitsForSilent(facts)) {
       if (!isStuck && stopped.size > 0) this.end(nowMs, `${ranksText([...stopped])} stopped: its own alert tells who waits`);
       return;
@@ -88,7 +88,7 @@ export class HangIncident {
     else this.#refine(this.#alert, told, facts);
   }
 
-  /** It is over. */
+  /** Ends the incident. */
   end(nowMs: number, resolution: string): void {
     const alert = this.#alert;
     if (alert === undefined) return;
@@ -108,7 +108,7 @@ export class HangIncident {
     return Math.max(hangMs, limits.alertHangSteps * (usual / 1e6), limits.alertHangLongestSteps * (longest / 1e6));
   }
 
-  /** Whether ranks that could go on end no step. Those that are left when others said goodbye after their last step are on their way out, too. */
+  /** Whether ranks that could continue end no step. Ranks left after others said goodbye at their last step are leaving, too. */
   #isStalled(facts: HangFacts): boolean {
     const { nowMs, lastStepMs, isWarm, lastStepOf, ranks } = facts;
     const going = goingOf(facts);
@@ -117,11 +117,11 @@ export class HangIncident {
     return ![...ranks].some(([rank, { ended }]) => ended && lastStepOf(rank) >= furthest);
   }
 
-  /** It spoke after the others had entered, and not long ago. */
+  /** Whether it was heard after the others had entered, and recently. */
   #isAlive(rank: number, sinceMs: number, { nowMs, ranks, stopped }: HangFacts): boolean {
     const state = ranks.get(rank);
     if (stopped.has(rank)) return false;
-    // Nobody else would tell of it.
+    // No other rule would report it.
     if (this.#rules.off.includes('rank_stopped') || state?.ended === true) return true;
     return state !== undefined && state.lastMs >= sinceMs + limits.alertHeardMs && nowMs - state.lastMs < limits.alertSilentMs;
   }
@@ -206,7 +206,7 @@ export class HangIncident {
   }
 
   #refine(alert: OpenAlert, told: Told, facts: HangFacts): void {
-    // That no step ends says less than the collective that is known already.
+    // A stall is weaker evidence than the collective that is already known.
     if (alert.severity === 'critical' && told.severity !== 'critical') return;
     const isNew = this.#key !== undefined && this.#key !== told.key;
     this.#key = told.key;
@@ -225,13 +225,13 @@ export class HangIncident {
 }
 
 interface Told {
-  /** Names it in the alert's id. */
+  /** Its part of the alert's id. */
   readonly what: string;
   readonly severity: Alert['severity'];
   readonly summary: string;
   readonly ranks: readonly number[];
   readonly onsetAt: string;
-  /** What must differ for it to be told again. */
+  /** Key that must differ for a new report. */
   readonly key: string;
 }
 

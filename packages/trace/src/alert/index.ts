@@ -1,4 +1,4 @@
-// What a run reports while it goes on → incidents.
+// Reports of a running job → incidents.
 
 export type { AlertChange, EngineAlert } from './alert-change.ts';
 export { AlertEngine, type AlertEngineState, type RankFact } from './alert-engine.ts';

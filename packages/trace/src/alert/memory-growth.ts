@@ -1,9 +1,9 @@
-// Whether one counter of memory grows step by step and throughout: a leak.
+// Whether one counter of memory grows step by step and continuously: a leak.
 //
-//   steps   │ 25 │ 25 │ 25 │ … │ 25 │      eighths of the window; of each its lowest value: what garbage collection leaves
-//   lowest    a  <  b  <  c  < … <  h      rising throughout, by (h − a) per step
+//   steps   │ 25 │ 25 │ 25 │ … │ 25 │      eighths of the window; each by its lowest value, after garbage collection
+//   lowest    a  <  b  <  c  < … <  h      a continuous rise, by (h − a) per step
 //
-// An eighth is as long as it must be to hold a value, so that a counter that is read once a second fits steps of a millisecond.
+// An eighth is long enough to hold a value, so that a counter read once a second suits steps of a millisecond.
 
 import { alertLimits as limits } from './alert-limits.ts';
 
@@ -11,7 +11,7 @@ const parts = 8;
 
 export class MemoryGrowth {
   readonly #stepsMin: number;
-  /** Lowest value of each closed part, and the step it was seen at. */
+  /** Lowest value of each closed part, and its step. */
   #lowest: { readonly step: number; readonly value: number }[] = [];
   #partFrom = -1;
   #open: { readonly step: number; readonly value: number } | undefined = undefined;
@@ -21,7 +21,7 @@ export class MemoryGrowth {
     this.#stepsMin = stepsMin;
   }
 
-  /** Bytes per step while it rises throughout the window, 0 when it does not, undefined before there is a window. */
+  /** Bytes per step while it rises throughout the window, 0 if it does not, undefined before there is a window. */
   get growth(): number | undefined {
     return this.#growth;
   }
@@ -31,7 +31,7 @@ export class MemoryGrowth {
     return this.#lowest[0]?.step ?? 0;
   }
 
-  /** Takes a value; whether `growth` was judged anew. */
+  /** Takes a value; returns whether `growth` was judged anew. */
   add(step: number, value: number): boolean {
     if (!(step >= limits.alertMemoryWarmUpSteps) || !Number.isFinite(value)) return false;
     if (step < this.#partFrom) this.#reset();
@@ -58,7 +58,7 @@ export class MemoryGrowth {
     return (last.value - first.value) / (last.step - first.step);
   }
 
-  /** Step numbers began anew. */
+  /** Resets when step numbers begin anew. */
   #reset(): void {
     this.#lowest = [];
     this.#open = undefined;

@@ -1,20 +1,20 @@
-// Which ranks are inside of collectives that others never entered, as far as ranks announce what is open.
+// The ranks inside collectives that others never entered, as far as ranks announce open ones.
 //
-// A rank has entered a collective of a group when it entered that one or a later one, so one number per rank and group is enough.
+// A rank has entered a collective of a group if it entered that one or a later one, so one number per rank and group is enough.
 
 import { alertLimits as limits } from './alert-limits.ts';
 
-/** One rank's part of a collective, as its batch told it. */
+/** One rank's part of a collective, from its batch. */
 export interface CollectiveFact {
   readonly group: string;
   readonly op: string;
   readonly sequence: number;
   readonly state: 'whole' | 'open' | 'close';
-  /** How long the rank had been inside of it when it told so, ms. Default 0. */
+  /** How long the rank had been inside when it reported this, ms. Default 0. */
   readonly ageMs?: number;
 }
 
-/** A collective that somebody has been inside of for long. */
+/** A collective that some rank has been inside for long. */
 export interface StuckCollective {
   readonly group: string;
   readonly op: string;
@@ -30,12 +30,12 @@ interface OpenPart {
   readonly op: string;
   readonly sequence: number;
   readonly sinceMs: number;
-  /** Told as the rank's place alone, not as a span: it is over with that place. */
+  /** Reported only as the rank's place, not as a span: it ends with that place. */
   isPlace: boolean;
 }
 
 export class OpenCollectives {
-  /** By group, the highest sequence that each rank entered. */
+  /** By group, then rank: the highest sequence entered. */
   readonly #entered = new Map<string, Map<number, number>>();
   readonly #open = new Map<number, Map<string, OpenPart>>();
 
@@ -47,7 +47,7 @@ export class OpenCollectives {
     else this.#begin(rank, key, { group, op, sequence, sinceMs: nowMs - ageMs, isPlace: false }).isPlace = false;
   }
 
-  /** Where the rank says that it is: inside of this collective, or of none that it did not record. */
+  /** Takes the rank's reported place: inside this collective, or in no unrecorded one. */
   isIn(rank: number, collective: Omit<CollectiveFact, 'state'> | undefined, nowMs: number): void {
     const current = collective === undefined ? undefined : `${collective.sequence} ${collective.group}`;
     const parts = this.#open.get(rank);
@@ -58,25 +58,25 @@ export class OpenCollectives {
     this.#begin(rank, current, { group, op, sequence, sinceMs: nowMs - ageMs, isPlace: true });
   }
 
-  /** A step ended: what the rank was inside of before now does not keep it from going on, whether or not its end was told. */
+  /** Takes the end of a step: whatever the rank was inside before no longer blocks it, even if no end was reported. */
   goesOn(rank: number, nowMs: number): void {
     const parts = this.#open.get(rank);
     if (parts === undefined || parts.size === 0) return;
     for (const [key, { sinceMs }] of parts) if (sinceMs < nowMs) parts.delete(key);
   }
 
-  /** The rank ended: it is inside of nothing, and has entered what it entered. */
+  /** Takes the end of the rank: it is inside nothing, and what it entered stays entered. */
   leave(rank: number): void {
     this.#open.delete(rank);
   }
 
-  /** The rank began anew. */
+  /** Forgets a restarted rank. */
   forget(rank: number): void {
     this.leave(rank);
     for (const ranks of this.#entered.values()) ranks.delete(rank);
   }
 
-  /** The collective that somebody has been inside of for longest, if that is since before `beforeMs`. */
+  /** The collective that some rank has been inside for longest, if that is since before `beforeMs`. */
   stuck(beforeMs: number, everyRank: Iterable<number>): StuckCollective | undefined {
     let oldest: OpenPart | undefined;
     for (const parts of this.#open.values()) {
@@ -91,7 +91,7 @@ export class OpenCollectives {
     return { ...oldest, inside: inside.sort((a, b) => a - b), missing };
   }
 
-  /** The part as it is known, from now on. */
+  /** Registers the part from now on. */
   #begin(rank: number, key: string, part: OpenPart): OpenPart {
     let parts = this.#open.get(rank);
     if (parts === undefined) {
@@ -103,7 +103,7 @@ export class OpenCollectives {
     return known ?? part;
   }
 
-  /** The rank has entered all collectives of the group up to this one. */
+  /** Marks all collectives of the group up to this one as entered by the rank. */
   enter(rank: number, group: string, sequence: number): void {
     let ranks = this.#entered.get(group);
     if (ranks === undefined) {

@@ -1,17 +1,17 @@
-// One rule about ranks: ranks that get into the same trouble within a short time are one incident, told as one alert.
+// One rule about ranks: ranks with the same trouble within a short time are one incident, reported as one alert.
 //
 //   raise(3)  raise(5)      clear(3)           clear(5)
 //      └───────┴─ fired (3, 5) └─ updated (5)     └─ resolved
 //
-// Changes are told by `flush`, once for all ranks of a tick.
+// `flush` reports changes, once for all ranks of a tick.
 //
-// Invariant: a rank is in one open incident of a rule at most.
+// Invariant: a rank is in at most one open incident of a rule.
 
 import type { Alert, AlertRule } from '@ranktrace/protocol';
 import { type AlertHint, isoTime, type OpenAlert, resolveAlert, type TellChange } from './alert-change.ts';
 import { alertLimits as limits } from './alert-limits.ts';
 
-/** What an incident says of its ranks. */
+/** An incident's text about its ranks. */
 export interface RankTrouble {
   readonly summary: string;
   readonly before?: number;
@@ -24,16 +24,16 @@ export interface RankRule {
   readonly rule: AlertRule;
   readonly severity: Alert['severity'];
   readonly unit: Alert['unit'];
-  /** Of the ranks that are in it now; `all`: and those that were. */
+  /** For the ranks in it now; `all` adds those that were. */
   readonly describe: (ranks: readonly number[], all: readonly number[]) => RankTrouble;
   readonly tell: TellChange;
 }
 
-/** What tells one trouble of a rank from its next. */
+/** Identifies one trouble of a rank among its successive ones. */
 export interface Onset {
   readonly key: string;
   readonly step: number | null;
-  /** The first step concerned. Default: `step`. */
+  /** The first affected step. Default: `step`. */
   readonly onsetStep?: number;
 }
 
@@ -46,7 +46,7 @@ interface Incident {
   resolution: string;
 }
 
-/** An open incident as JSON can hold it. */
+/** An open incident in JSON's types. */
 export interface RankIncidentState {
   readonly alert: OpenAlert;
   readonly ranks: readonly number[];
@@ -61,7 +61,7 @@ export class RankIncidents {
     this.#rule = rule;
   }
 
-  /** Ranks that are in trouble. */
+  /** Ranks in trouble now. */
   get ranks(): Set<number> {
     return new Set(this.#open.flatMap(({ ranks }) => [...ranks]));
   }
@@ -102,7 +102,7 @@ export class RankIncidents {
     this.#open.push({ alert, ranks: new Set([rank]), raisedMs: nowMs, isTold: false, isChanged: false, resolution: '' });
   }
 
-  /** The rank is out of it; the incident is over when all its ranks are. */
+  /** Clears the rank; the incident ends when all its ranks are clear. */
   clear(rank: number, resolution: string): void {
     for (const incident of this.#open) {
       if (!incident.ranks.delete(rank)) continue;

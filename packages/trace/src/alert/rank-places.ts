@@ -1,4 +1,4 @@
-// What each rank said last that it is inside of: where a job hangs, and where a rank was that was not heard of again.
+// The last reported place of each rank: where a job hangs, and where a silent rank was last.
 
 import type { Running } from '@ranktrace/protocol';
 import type { AlertHint } from './alert-change.ts';
@@ -12,17 +12,17 @@ export class RankPlaces {
     this.#places.set(rank, place);
   }
 
-  /** The rank began anew: nothing is known. */
+  /** Forgets a restarted rank. */
   forget(rank: number): void {
     this.#places.delete(rank);
   }
 
-  /** The phase that the rank is in, as far as it said. */
+  /** The phase that the rank is in, by its last report. */
   phaseOf(rank: number): string | undefined {
     return this.#places.get(rank)?.phase;
   }
 
-  /** `rank 2 is in forward of step 300`: ranks at one place together, those that came least far first. `verbs`: of one rank, of several. */
+  /** `rank 2 is in forward of step 300`: groups ranks at one place, the least advanced first. `verbs`: for one rank, for several. */
   texts(ranks: Iterable<number>, verbs: readonly [string, string]): string[] {
     const groups = new Map<string, { readonly step: number; readonly ranks: number[] }>();
     for (const rank of ranks) {
@@ -37,7 +37,7 @@ export class RankPlaces {
     return sorted.map(([where, { ranks }]) => `${ranksText(ranks.sort((a, b) => a - b))} ${verbs[ranks.length === 1 ? 0 : 1]} ${where}`);
   }
 
-  /** Whose fault a stop is: `ranks`, in the phase of the one that came least far. Null where nothing is known. */
+  /** Blame for a stop: `ranks`, in the phase of the least advanced one. Null if nothing is known. */
   hint(kind: 'rank_stopped' | 'hang', ranks: readonly number[], texts: readonly string[]): AlertHint | null {
     if (texts.length === 0) return null;
     const places = ranks.flatMap((rank) => this.#places.get(rank) ?? []);

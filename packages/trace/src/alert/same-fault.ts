@@ -1,31 +1,31 @@
-// Whether an alert and a finding tell the same fault: then it is told once, with what both know.
+// Whether an alert and a finding concern the same fault: if so, it is reported once, with the facts of both.
 //
-//   alert     │         onset ^━━━ certain ━━━▶ open …        who and since when, from the steps around the onset
-//   finding   │           ├─ steps 400 to 999 ──┤             who and from when to when, from all steps
+//   alert     │         onset ^━━━ certain ━━━▶ open …        ranks and onset, from the steps around the onset
+//   finding   │           ├─ steps 400 to 999 ──┤             ranks and stretch, from all steps
 //
-// Who is the same where both name ranks and share one, or neither does and both are of one kind; when, where the onset lies in the finding's steps
-// or close to their beginning.
+// Ranks match if both name some and share one, or if neither names any and both have the same kind. Times match if the onset lies in the
+// finding's steps or close to their beginning.
 
 import { alertLimits as limits } from './alert-limits.ts';
 
-/** What an alert says of a fault. */
+/** An alert's facts about a fault. */
 export interface AlertedFault {
   readonly rule: string;
-  /** `Alert.cause.kind`; undefined: it has none. */
+  /** `Alert.cause.kind`; undefined if it has none. */
   readonly cause: string | undefined;
   readonly ranks: readonly number[];
   readonly onsetStep: number | undefined;
 }
 
-/** What a finding says of it: a verdict of blame, or what is missing of a run. */
+/** A finding's facts about it: a verdict of blame, or a gap in a run's data. */
 export interface ToldFault {
   readonly kind: string;
   readonly ranks: readonly number[];
-  /** The first and the last step that it is about; undefined where it is about none. */
+  /** First and last affected step; undefined if it affects none. */
   readonly steps: { readonly first: number; readonly last: number } | undefined;
 }
 
-/** Rules about ranks and their data, by the kind of finding that says the same. */
+/** Rules about ranks and their data, by the finding of the same meaning. */
 const sameKinds: Readonly<Record<string, string>> = {
   rank_stopped: 'rank_lost',
   data_loss: 'data_loss',

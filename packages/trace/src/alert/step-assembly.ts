@@ -1,9 +1,9 @@
-// Steps of a cluster out of steps of its ranks, which come in batches of many steps, rank by rank.
+// Assembles a cluster's steps from the steps of its ranks, which come in batches of many steps, rank by rank.
 //
-//   rank 0  │ 7 8 9 10 11 │            told up to 11
-//   rank 1  │ 7 8 9 │                  told up to 9      steps up to 9 are whole: judged in order
+//   rank 0  │ 7 8 9 10 11 │            reported up to 11
+//   rank 1  │ 7 8 9 │                  reported up to 9   steps up to 9 are complete: judged in order
 //
-// Invariant: a step is judged once, in ascending order. A rank that starts again from a lower step takes the others back with it.
+// Invariant: a step is judged once, in ascending order. A rank that restarts from a lower step takes the others back with it.
 
 import type { StepTag } from '../detect/step-time-finding.ts';
 import { alertLimits as limits } from './alert-limits.ts';
@@ -12,10 +12,10 @@ import { alertLimits as limits } from './alert-limits.ts';
 export interface RankStepFact {
   readonly step: number;
   readonly length: number;
-  /** What of it recording took. */
+  /** ns of it spent on recording. */
   readonly overhead: number;
   readonly phases: ReadonlyMap<string, number>;
-  /** `contextKeyOf` what decides how long a step takes. */
+  /** `contextKeyOf` the conditions that determine the step's length. */
   readonly context: number;
   readonly tag?: StepTag | undefined;
 }
@@ -24,15 +24,15 @@ export class StepAssembly {
   readonly #pending = new Map<number, Map<number, RankStepFact>>();
   readonly #lastOf = new Map<number, number>();
   #judged = -1;
-  /** Who keeps the others' steps waiting, and how far it came. */
+  /** The rank that the others' steps wait for, and its last step. */
   #slowest: readonly [rank: number, last: number] | undefined = undefined;
 
-  /** The last step that a rank told; −1 before the first. */
+  /** The last step that a rank reported; −1 before the first. */
   lastOf(rank: number): number {
     return this.#lastOf.get(rank) ?? -1;
   }
 
-  /** Of steps that were judged already, nothing more is taken. */
+  /** Adds a step; steps already judged are ignored. */
   add(rank: number, fact: RankStepFact): void {
     const { step } = fact;
     if (step > this.lastOf(rank)) this.#lastOf.set(rank, step);
@@ -45,23 +45,23 @@ export class StepAssembly {
     ranks.set(rank, fact);
   }
 
-  /** A rank's new life begins with `step`. */
+  /** Starts a rank's new life with `step`. */
   restart(rank: number, step: number): void {
     this.#lastOf.set(rank, step - 1);
     if (step > this.#judged) return;
     this.#judged = step - 1;
-    // What others told of their lives before is not what comes now.
+    // Steps that others reported in their earlier lives are not the coming ones.
     this.#pending.clear();
   }
 
-  /** The rank without whose next step nothing more is whole; undefined where that may have changed. */
+  /** The rank with the next step that all wait for; undefined if that may have changed. */
   get waitsFor(): number | undefined {
     if (this.#slowest === undefined || this.#pending.size > limits.alertStepsPendingMax) return undefined;
     const [rank, last] = this.#slowest;
     return this.lastOf(rank) === last ? rank : undefined;
   }
 
-  /** Steps that all of `ranks` have told, and what is too much to wait for, in order. */
+  /** Steps that all of `ranks` have reported, and those beyond the waiting limit, in order. */
   *whole(ranks: Iterable<number>): Generator<readonly [number, ReadonlyMap<number, RankStepFact>]> {
     let upTo = Number.POSITIVE_INFINITY;
     this.#slowest = undefined;
@@ -87,7 +87,7 @@ export class StepAssembly {
     return this.#judged;
   }
 
-  /** Goes on after `judged`. */
+  /** Continues after `judged`. */
   restore(judged: number): void {
     this.#judged = judged;
   }

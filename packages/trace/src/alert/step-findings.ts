@@ -1,4 +1,4 @@
-// What one series of step times found, and how several of one fault are told: which leads, who is named, how severe it is, in which words.
+// Findings of single step-time series, and how several about one fault are reported: the lead, the blamed ranks, severity and text.
 
 import type { Alert } from '@ranktrace/protocol';
 import type { Drift, Rebaselined, Regression, WentAway } from '../detect/step-time-finding.ts';
@@ -11,29 +11,29 @@ import { nameText } from './alert-text.ts';
 export type StepSeries = Alert['series'];
 export type Slower = Regression | Drift;
 
-/** What one series found. */
+/** One series' finding. */
 export interface Found {
   readonly about: StepSeries;
   readonly finding: Slower;
 }
 
-/** Names a series in ids and states. */
+/** Identifies a series in ids and states. */
 export const seriesKey = ({ kind, rank, phase }: StepSeries): string => (kind === 'cluster' ? kind : `${kind}-${rank ?? phase}`);
 
-/** ns per step. */
+/** Slow-down, ns per step. */
 export const slowerBy = ({ finding }: Found): number => finding.after - finding.before;
 
-/** The rule that tells it. */
+/** The rule that reports it. */
 export const ruleOf = ({ kind }: Slower) => (kind === 'drift' ? 'step_time_drift' : 'step_time');
 
-/** What is told first: the rank that changed most, or the phase, where that changed more than twice as much. */
+/** The lead of a report: the rank that changed most, or the phase, if that changed more than twice as much. */
 export function leadOf(found: readonly Found[]): Found | undefined {
   const sorted = found.filter(({ about }) => about.kind !== 'cluster').sort((a, b) => slowerBy(b) - slowerBy(a));
   const [most] = sorted;
   return most && (sorted.find((one) => one.about.kind === 'rank' && slowerBy(one) >= slowerBy(most) / 2) ?? most);
 }
 
-/** `critical` where the cluster's steps jumped by so much. */
+/** `critical` if the cluster's steps jumped by `criticalShare`. */
 export function severityOf(parts: Iterable<Found>): Alert['severity'] {
   for (const { about, finding } of parts) {
     if (about.kind === 'cluster' && finding.kind === 'regression' && finding.change >= criticalShare) return 'critical';
@@ -47,7 +47,7 @@ export function resolutionOf(finding: WentAway | Rebaselined): string {
   return `a new context since step ${finding.step}: there is nothing to compare with any more`;
 }
 
-/** The ranks that are slower by most, unless they are half of all, and the phase. */
+/** The ranks with the largest slow-down, unless they are half of all, and the phase. */
 export function hintOf(found: Iterable<Found>, ranks: number): AlertHint | null {
   const all = [...found];
   const of = (kind: StepSeries['kind']): Found[] =>

@@ -1,4 +1,4 @@
-// One fault is one incident, and two are two: over simulated ranks that wait for the slowest, and over recordings of four ranks on a busy host.
+// One fault is one incident, and two are two: on simulated ranks that wait for the slowest, and on recordings of four ranks on a busy host.
 
 import { readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
@@ -13,7 +13,7 @@ const seeds = [1, 2, 3, 4, 5, 6];
 /** Own work and the all-reduce of each rank in one step, ns. */
 type Step = readonly { readonly data: number; readonly forward: number; readonly allReduce: number }[];
 
-/** Feeds steps to an engine, and keeps what it tells. */
+/** Feeds steps to an engine, and keeps its reports. */
 class Watched {
   engine = new AlertEngine('night');
   readonly told: AlertChange[] = [];
@@ -42,7 +42,7 @@ class Watched {
     this.engine = AlertEngine.restore(JSON.parse(JSON.stringify(this.engine.state())) as AlertEngineState, this.#nowMs);
   }
 
-  /** Incidents as they were told last, in the order in which they fired. */
+  /** Incidents as last reported, in the order in which they fired. */
   get incidents(): EngineAlert[] {
     const last = new Map(this.told.map(({ alert }) => [alert.id, alert]));
     return this.told.filter(({ kind }) => kind === 'fired').map(({ alert }) => last.get(alert.id) as EngineAlert);
@@ -50,7 +50,7 @@ class Watched {
 }
 
 interface Noise {
-  /** Of each rank's own work, and of all ranks together. */
+  /** Noise of each rank's own work, and of all ranks together. */
   readonly own: number;
   readonly common: number;
 }
@@ -67,7 +67,7 @@ interface Job {
 
 const quiet: Noise = { own: 0.004, common: 0 };
 
-/** Four ranks that meet at the end of each step; now and then one is kept from working for a while, as on any host. */
+/** Four ranks that meet at the end of each step; now and then one is delayed for a while, as on any host. */
 function watch({ seed, steps, work, transfer = () => 2, noise = quiet, restartAt }: Job): Watched {
   const random = new Random(seed, 'incidents');
   const watched = new Watched();
@@ -106,7 +106,7 @@ function recorded(name: string): Watched {
 }
 
 describe('a jump of 40 ms of one rank on a busy host, as recorded', () => {
-  // These were three, two and two incidents: the rank, the cluster "little by little" or "cluster wide", and ranks that waited.
+  // These used to be three, two and two incidents: the rank, the cluster "little by little" or "cluster wide", and ranks that waited.
   it.each([
     ['busy-host-a', 400],
     ['busy-host-b', 400],
@@ -132,7 +132,7 @@ describe.each(seeds)('one fault (seed %i)', (seed) => {
   it.each(noises)('is one incident wherever it begins, with noise $own and $common', (noise) => {
     for (const from of [180, 240, 270, 330, 400, 600]) {
       const watched = watch({ seed, steps: 1400, noise, work: (rank, step) => 20 + jump(2, from, 40)(rank, step) });
-      // Before there is a baseline, nothing is slower.
+      // Before there is a baseline, no slow-down is known.
       expect(watched.incidents.length, `from ${from}`).toBeLessThanOrEqual(1);
       if (from >= 330) expect(watched.incidents, `from ${from}`).toHaveLength(1);
       for (const alert of watched.incidents) {

@@ -1,18 +1,19 @@
-// Incidents of slower steps: one fault makes many series slower, and is one incident.
+// Incidents of slower steps: one fault slows many series, and is one incident.
 //
 //   rank 2 ──────found──┐
 //   forward ─────found──┤ wait ──► the cluster is slower, too: one incident, with rank and phase as its cause
-//   cluster ──────found─┘      └─► it is not: one incident of the series that changed most, if that is much of a step
+//   cluster ──────found─┘      └─► it is not: one incident of the series that changed most, if that is a large share of a step
 //
-// A finding belongs to an open incident where
+// A finding belongs to an open incident if
 //   - both are jumps and their onsets lie close together,
-//   - or one of them is a drift and the other's onset lies in the stretch over which it was seen to rise: a jump in noise looks like a rise, too,
-//   - or the cluster (or a phase) takes no longer than the own work of a rank that has an incident: all ranks wait for the slowest,
-// and no other rank is concerned. Then it refines that incident: numbers, cause, severity. Everything else is another fault. A further rise of the cluster
-// belongs to the rank or phase that became slower with it; without one it is the same incident, still slower. A jump on top of a drift is a new one.
+//   - or one of them is a drift and the other's onset lies in the stretch of its rise: a jump in noise looks like a rise, too,
+//   - or the cluster (or a phase) takes no longer than the own work of a rank with an incident: all ranks wait for the slowest,
+// and no other rank is involved. Then it refines that incident: numbers, cause, severity. Any other finding is another fault. A further rise of
+// the cluster belongs to the rank or phase that became slower with it; without one it is the same incident, still slower. A jump on top of a
+// drift is a new one.
 //
-// Invariant: an incident has one lead, the series whose return ends it, and any number of parts. Its id and its rule never change; its severity never
-// falls.
+// Invariant: an incident has one lead, the series that ends it by its return, and any number of parts. Its id and its rule never change; its
+// severity never falls.
 
 import { isBarrierLike } from '@ranktrace/protocol';
 import type { Improvement, Rebaselined, WentAway } from '../detect/step-time-finding.ts';
@@ -35,7 +36,7 @@ import {
   summaryOf,
 } from './step-findings.ts';
 
-/** An open incident as JSON can hold it. */
+/** An open incident in JSON's types. */
 export interface StepIncidentState {
   readonly lead: string;
   readonly alert: OpenAlert;
@@ -44,37 +45,37 @@ export interface StepIncidentState {
   readonly parts: readonly Found[];
 }
 
-/** Everything that is open, as JSON can hold it. */
+/** All open incidents, in JSON's types. */
 export interface StepIncidentsState {
   readonly incidents: readonly StepIncidentState[];
   readonly waiting: readonly Found[];
 }
 
-/** What incidents ask of the series. */
+/** Facts about the series that incidents need. */
 export interface StepSeriesFacts {
-  /** Ranks whose own work is known. */
+  /** Number of ranks with known own work. */
   readonly ranks: number;
-  /** What a step usually takes, ns. */
+  /** Usual length of a step, ns. */
   readonly usual: number;
-  /** ns that the cluster's steps take longer since this step, certain or not; undefined where that is not known. */
+  /** Rise of the cluster's steps since this step, ns, certain or not; undefined if unknown. */
   readonly clusterRise: (onsetStep: number) => number | undefined;
 }
 
 interface Incident {
   lead: string;
   readonly alert: OpenAlert;
-  /** The step with which it was told first. */
+  /** The step at which it was first reported. */
   readonly toldStep: number;
-  /** A further rise of a series that was slower already: the return of that series to where this began ends it. */
+  /** A further rise of an already slower series: it ends when that series returns to the level before this rise. */
   readonly isOnTop: boolean;
   readonly parts: Map<string, Found>;
 }
 
-/** Of a rise of the cluster, what the own work of a slow rank need not explain: transfer and noise. */
+/** Share of a cluster's rise that a slow rank's own work need not explain: transfer and noise. */
 const unexplainedShare = 0.25;
-/** What only a rank or a phase shows, and the cluster does not, must be this share of a step. */
+/** A rise seen only in a rank or a phase, not in the cluster, must be this share of a step. */
 const aloneShare = 0.03;
-/** What came on top is over when so much of it, or less, is left. */
+/** A rise on top is over when at most this share of it is left. */
 const returnedShare = 0.25;
 
 const cluster = 'cluster';
@@ -84,7 +85,7 @@ export class StepIncidents {
   readonly #rules: AlertRules;
   readonly #tell: TellChange;
   #open: Incident[] = [];
-  /** Findings that are no incident yet: it is not clear what they belong to. */
+  /** Findings without an incident yet: it is unclear where they belong. */
   #waiting: Found[] = [];
 
   constructor(run: string, rules: AlertRules, tell: TellChange) {
@@ -93,12 +94,12 @@ export class StepIncidents {
     this.#tell = tell;
   }
 
-  /** Ids of what is open. */
+  /** Ids of open incidents. */
   get ids(): string[] {
     return this.#open.map(({ alert }) => alert.id);
   }
 
-  /** A series became slower. */
+  /** Takes a slow-down of a series. */
   slower(found: Found, facts: StepSeriesFacts, nowMs: number): void {
     const { about, finding } = found;
     const key = seriesKey(about);
@@ -106,7 +107,7 @@ export class StepIncidents {
     const known = finding.isFurther ? this.#open.findLast((one) => isPart(one, key)) : undefined;
     const same = known === undefined ? this.#open.findLast((one) => isSame(one, found)) : undefined;
     if (known !== undefined && !isOnTopOfDrift(known, finding)) {
-      // Whose it is becomes clear with the ranks and phases that are slower since then.
+      // Ranks and phases that become slower from then on reveal its cause.
       if (about.kind === 'cluster' && finding.kind === 'regression') this.#waiting.push(found);
       else this.#further(known, found);
     } else if (same !== undefined) this.#join(same, found, facts);
@@ -114,13 +115,13 @@ export class StepIncidents {
     else this.#waiting.push(found);
   }
 
-  /** What the series found is over. */
+  /** Takes the end of a series' incident. */
   over(about: StepSeries, finding: WentAway | Rebaselined, nowMs: number): void {
     const key = seriesKey(about);
     this.#waiting = this.#waiting.filter((one) => seriesKey(one.about) !== key);
     const withIt = this.#open.filter((one) => isPart(one, key));
     for (const incident of withIt) incident.parts.delete(key);
-    // The cluster may stay slow for another rank that has an incident of its own.
+    // The cluster may stay slow because of another rank with its own incident.
     const isElsewhere = (incident: Incident): boolean =>
       about.kind === 'rank' && ranksOf(incident).length === 0 && this.#open.some((one) => one !== incident && ranksOf(one).length > 0);
     for (const incident of withIt) {
@@ -128,7 +129,7 @@ export class StepIncidents {
     }
   }
 
-  /** The series became faster, but not as fast as before everything that is open: what came last on top of it may be over. */
+  /** Takes a speed-up of a series that does not undo everything open: the last rise on top may be over. */
   faster(about: StepSeries, { after, onsetStep }: Improvement, nowMs: number): void {
     const last = this.#open.findLast(({ lead, isOnTop }) => isOnTop && lead === seriesKey(about));
     if (last === undefined) return;
@@ -138,7 +139,7 @@ export class StepIncidents {
     this.#resolve(last, nowMs, `it went away: ${lengthText(after)} since step ${onsetStep}`);
   }
 
-  /** Looks, after each step, what the findings that wait belong to. */
+  /** Assigns waiting findings to incidents, after each step. */
   settle(step: number, facts: StepSeriesFacts, nowMs: number): void {
     if (this.#waiting.length === 0) return;
     for (const found of this.#waiting) {
@@ -161,7 +162,7 @@ export class StepIncidents {
     this.#waiting = this.#waiting.filter((one) => !due.includes(one));
   }
 
-  /** Nothing more comes. */
+  /** Ends the input. */
   close(nowMs: number, resolution: string): void {
     for (const incident of [...this.#open]) this.#resolve(incident, nowMs, resolution);
     this.#waiting = [];
@@ -179,7 +180,7 @@ export class StepIncidents {
     this.#waiting = [...waiting];
   }
 
-  /** Tells a new incident: of the cluster with what became slower about then, or of a rank or phase alone. */
+  /** Fires a new incident: of the cluster with the series that became slower about then, or of a rank or phase alone. */
   #fire(lead: Found, facts: StepSeriesFacts, nowMs: number): void {
     const { about, finding } = lead;
     const near = this.#near(lead);
@@ -213,14 +214,14 @@ export class StepIncidents {
     this.#tell('fired', alert);
   }
 
-  /** Evidence of the same fault: what it says better than what was known is told. */
+  /** Adds evidence of the same fault, and reports it where it improves on what was known. */
   #join(incident: Incident, found: Found, facts: StepSeriesFacts): void {
     const { alert, parts } = incident;
     const { about, finding } = found;
     this.#waiting = this.#waiting.filter((one) => one !== found);
     const before = JSON.stringify(alert);
     parts.set(seriesKey(about), found);
-    // The cluster's noise made it certain later; where it takes no longer than the slow rank alone says, the rank knows better since when, and by how much.
+    // Noise delays the cluster's finding; if it is explained by the slow rank alone, the rank's onset and size are better.
     if (about.kind === 'cluster' && isNear(alert.onsetStep ?? Number.NaN, finding.onsetStep)) {
       incident.lead = cluster;
       alert.series = about;
@@ -238,7 +239,7 @@ export class StepIncidents {
     if (JSON.stringify(alert) !== before) this.#tell('updated', alert);
   }
 
-  /** Still slower: the same incident, from the level before all of it. */
+  /** A further slow-down: the same incident, measured from the level before all of it. */
   #further(incident: Incident, found: Found): void {
     const { alert, lead, parts } = incident;
     const { about, finding } = found;
@@ -280,7 +281,7 @@ export class StepIncidents {
     resolveAlert(incident.alert, nowMs, resolution, this.#tell);
   }
 
-  /** What waits and became slower when `lead` did. */
+  /** Waiting findings with a slow-down at the same time as `lead`. */
   #near(lead: Found): Found[] {
     return this.#waiting.filter((one) => one !== lead && isTogether(lead, one));
   }
@@ -289,7 +290,7 @@ export class StepIncidents {
     return Math.max(aloneShare, this.#rules.stepTimeChangeMin);
   }
 
-  /** Much of a step, and somebody's: that all ranks, or a phase of whoever, became slower shows in the cluster's steps, or costs nothing. */
+  /** Whether it is a large share of a step, and either points to ranks or shows in the cluster's steps: otherwise it costs nothing. */
   #isWorthIt(lead: Found, { usual, ranks, clusterRise }: StepSeriesFacts): boolean {
     if (slowerBy(lead) < this.#aloneShare * usual) return false;
     if ((hintOf([lead, ...this.#near(lead)], ranks)?.ranks.length ?? 0) > 0) return true;
@@ -303,11 +304,11 @@ const ranksOf = ({ parts }: Incident): number[] =>
 
 const isPart = ({ lead, parts }: Incident, key: string): boolean => lead === key || parts.has(key);
 
-/** A jump that began after the drift was told is no part of it. */
+/** A jump that began after the drift was reported is not part of it. */
 const isOnTopOfDrift = ({ alert, toldStep }: Incident, { kind, onsetStep }: Slower): boolean =>
   alert.rule === 'step_time_drift' && kind === 'regression' && onsetStep > toldStep - limits.alertRankOnsetStepsApartMax;
 
-/** Whether two series became slower at once: jumps by their onsets; drifts, which each series sees pass its own noise at another time, by that. */
+/** Whether two series slowed at once: jumps by onset; drifts by detection time, which differs with each series' noise. */
 function isTogether(a: Found, b: Found): boolean {
   if (a.finding.kind === 'drift' && b.finding.kind === 'drift')
     return Math.abs(a.finding.step - b.finding.step) <= limits.alertDriftStepsApartMax;
@@ -315,7 +316,7 @@ function isTogether(a: Found, b: Found): boolean {
   return Math.abs(a.finding.onsetStep - b.finding.onsetStep) <= apart;
 }
 
-/** Whether a finding is of the fault that `incident` tells. */
+/** Whether a finding belongs to the fault of `incident`. */
 function isSame(incident: Incident, found: Found): boolean {
   const { alert, toldStep } = incident;
   const { about, finding } = found;
@@ -338,11 +339,11 @@ function isWaitedFor({ parts }: Incident, { about, finding }: Found): boolean {
   return [...parts.values()].some((part) => part.about.kind === 'rank' && finding.after <= part.finding.after + allowed);
 }
 
-/** Whether the one's onset lies in the stretch over which the other, a drift, was seen. */
+/** Whether the onset of one lies in the stretch over which the other, a drift, was seen. */
 function overlaps({ alert, toldStep }: Incident, { kind, onsetStep, step }: Slower): boolean {
   const { alertOnsetStepsApartMax: apart } = limits;
   const onset = alert.onsetStep ?? Number.NaN;
-  // Of a long rise each series has only the last part.
+  // Each series shows only the last part of a long rise.
   if (kind === 'drift' && alert.rule === 'step_time_drift') return true;
   const inFinding = kind === 'drift' && onset >= onsetStep - apart && onset <= step;
   const inIncident = alert.rule === 'step_time_drift' && onsetStep >= onset - apart && onsetStep <= toldStep;

@@ -1,4 +1,4 @@
-// The absolute limit: steps that take longer than somebody allowed, most of the last few of them.
+// The absolute limit: most of the last few steps take longer than allowed.
 
 import { lengthText } from '../model/quantity-text.ts';
 import { isoTime, type OpenAlert, resolveAlert, type TellChange } from './alert-change.ts';
@@ -9,7 +9,7 @@ export type StepLimitState = { readonly last: readonly (readonly [number, number
 
 export class StepLimit {
   readonly #run: string;
-  /** ns. */
+  /** Limit, ns. */
   readonly #limit: number;
   readonly #tell: TellChange;
   /** The last steps: number and ns. */

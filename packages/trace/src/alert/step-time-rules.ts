@@ -1,8 +1,8 @@
-// Steps that became slower: the cluster's, a rank's own work, a phase. One detector per series; step-incidents.ts makes one incident of one fault.
+// Slower steps: the cluster's, a rank's own work, a phase. One detector per series; step-incidents.ts makes one incident of one fault.
 //
-//   cluster    longest rank of each step                          pages: somebody waits longer for every step
-//   rank       what it works outside of collectives, as far as phases say where those are
-//   phase      its longest rank; of a collective its shortest: what it takes without waiting
+//   cluster    longest rank of each step                          alerts: every step takes longer
+//   rank       its work outside collectives, as far as phases reveal those
+//   phase      its longest rank; for a collective its shortest: its time without waiting
 
 import { isBarrierLike } from '@ranktrace/protocol';
 import { contextKeyOf } from '../detect/context-key.ts';
@@ -22,19 +22,19 @@ interface Series {
   readonly detector: SeriesDetector;
 }
 
-/** Everything that the rules know, as JSON can hold it. */
+/** The rules' whole state, in JSON's types. */
 export interface StepTimeState {
   readonly series: readonly (readonly [StepSeries, DetectorState])[];
-  /** Incidents as older services kept them: by the series they were told of. */
+  /** Incidents in older services' form: by the reported series. */
   readonly told?: readonly (readonly [string, OpenAlert])[];
-  /** Not in states of older services. */
+  /** Absent in states of older services. */
   readonly open?: StepIncidentsState;
   readonly usual: number;
-  /** Not in states of older services. */
+  /** Absent in states of older services. */
   readonly improvements?: readonly Improvement[];
 }
 
-/** The mean of about so many steps is what a step usually takes. */
+/** The usual length of a step is the mean of about this many. */
 const usualSteps = 32;
 
 export class StepTimeRules {
@@ -57,12 +57,12 @@ export class StepTimeRules {
     this.#plan = new DetectorPlan({ ...detectorOptionsFor({ minChange, sensitivity }), driftMin, warmUpBlocksMax });
   }
 
-  /** What a step usually takes, ns; 0 before the first. */
+  /** Usual length of a step, ns; 0 before the first. */
   get usual(): number {
     return this.#usual;
   }
 
-  /** One step as all ranks told it. Gives its length and whether it is an ordinary one. */
+  /** Takes one step as reported by all ranks. Returns its length and whether it is an ordinary one. */
   step(step: number, ranks: ReadonlyMap<number, RankStepFact>, nowMs: number): { readonly length: number; readonly isOrdinary: boolean } {
     let [length, tag]: [number, RankStepFact['tag']] = [0, undefined];
     for (const fact of ranks.values()) {
@@ -93,17 +93,17 @@ export class StepTimeRules {
     return { length, isOrdinary };
   }
 
-  /** Ids of the alerts that are open. */
+  /** Ids of open alerts. */
   get open(): string[] {
     return this.#incidents.ids;
   }
 
-  /** The last times that the cluster's steps became faster and stayed so, oldest first. */
+  /** The latest lasting speed-ups of the cluster's steps, oldest first. */
   get improvements(): readonly Improvement[] {
     return this.#improvements;
   }
 
-  /** Nothing more comes. */
+  /** Ends the input. */
   close(nowMs: number, resolution: string): void {
     this.#incidents.close(nowMs, resolution);
   }
@@ -117,7 +117,7 @@ export class StepTimeRules {
     };
   }
 
-  /** @throws TraceError `bad_option` when the states are not of such rules */
+  /** @throws TraceError `bad_option` if the states are not of such rules */
   restore({ series, told = [], open, usual, improvements = [] }: StepTimeState): void {
     for (const [about, state] of series) this.#addSeries(about, SeriesDetector.restore(state, this.#plan));
     const incidents = told.map(([lead, alert]) => ({ lead, alert, toldStep: alert.step ?? 0, isOnTop: false, parts: [] }));
@@ -129,7 +129,7 @@ export class StepTimeRules {
   #found({ about }: Series, finding: StepTimeFinding, nowMs: number): void {
     switch (finding.kind) {
       case 'improvement':
-        // Nobody is woken for it.
+        // An improvement is only a note, never an alert.
         if (about.kind === 'cluster') this.#improvements = [...this.#improvements, finding].slice(-limits.alertImprovementsMax);
         this.#incidents.faster(about, finding, nowMs);
         return;
@@ -184,7 +184,7 @@ export class StepTimeRules {
     return meets;
   }
 
-  /** The context of a step: that of its ranks, or of all that they have. */
+  /** The context of a step: its ranks' common one, else one that stands for all of theirs. */
   #contextOf(ranks: ReadonlyMap<number, RankStepFact>): number {
     let first: number | undefined;
     let isSame = true;

@@ -1,4 +1,4 @@
-// What a trace says about the clocks that it rests on, rank by rank.
+// Quality of the clocks behind a trace, rank by rank.
 
 import { type TraceTime, traceTime } from '@ranktrace/protocol';
 import { boundAt } from '../model/epsilon.ts';
@@ -10,7 +10,7 @@ export interface ClockOfRank {
   readonly host: string;
   readonly hostName: string;
   readonly method: Alignment['method'];
-  /** Times are within ± this of the reference, ns: in the median over the rank's life, and at the worst time; undefined when unaligned. */
+  /** Times are within ± this of the reference, ns: median over the rank's life, and the worst; undefined if unaligned. */
   readonly medianBound: number | undefined;
   readonly bound: number | undefined;
   /** Trace times, ns. */
@@ -18,7 +18,7 @@ export interface ClockOfRank {
   readonly shifted: NonNullable<Alignment['shifted']>;
 }
 
-/** Times at which the bound of a rank's life is read. */
+/** Number of times in a rank's life at which the bound is read. */
 const readings = 201;
 
 /** The clocks of a merged run, in order of rank. */

@@ -41,7 +41,7 @@ describe('one collective', () => {
     const of = (...alignments: Alignment[]) => summaryOf(headerOf(3, alignments), parts).longest[0];
     expect(of(exact)).toMatchObject({ transfer: 300, epsilon: 0, isDistinguishable: true });
     expect(of(exact, sampled(100), sampled(150))).toMatchObject({ epsilon: 250, isDistinguishable: true });
-    // The two hosts that are known least decide.
+    // The two hosts with the worst bounds decide.
     expect(of(sampled(100), sampled(150), sampled(150))).toMatchObject({ epsilon: 300, isDistinguishable: false, busBandwidth: undefined });
   });
 
@@ -127,7 +127,7 @@ describe('sends', () => {
     expect(sends).toHaveLength(1);
     expect(sends[0]).toMatchObject({ source: 0, destination: 1, count: 2, lateSender: 5 * ms, lateReceiver: 2 * ms });
     expect(sends[0]).toMatchObject({ incomplete: 2, withoutReceive: 1, withoutSend: 1, violations: 0, bytes: 4000 });
-    // From when both are there to when the receiver has it; the sender may be done long before.
+    // From the moment both are there until the receiver has the data; the sender may be done long before.
     expect(sends[0]?.transfer).toMatchObject({ p50: 1.5 * ms, max: 2 * ms });
     expect(sends[0]?.busBandwidth?.max).toBeCloseTo(1e6);
   });

@@ -1,8 +1,8 @@
-// Collectives by (group, operation) and sends by (group, source → destination): how unevenly ranks entered, who was waited for, how long the
-// data took and how fast that was. A sink, so it rides on the merge that writes the trace.
+// Collectives by (group, operation) and sends by (group, source → destination): how unevenly ranks entered, which rank was waited for, transfer
+// times and bandwidths. A sink on the merge that writes the trace.
 //
-// Only what is complete is timed: with a part missing, nobody knows who was last in. What an unaligned host took part in is counted, too, and
-// not timed.
+// Only complete collectives are timed: with a part missing, the last rank in is unknown. Those with an unaligned host are counted, but not
+// timed.
 //
 // Memory: a line per group and operation, `limits.collectiveLinesMax` of either kind, and `limits.collectiveRecordsMax` single collectives.
 
@@ -13,7 +13,7 @@ import { limits } from '../model/limits.ts';
 import { QuantileSketch } from '../model/quantile-sketch.ts';
 import type { TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 
-/** Of some values (lengths: ns); right to 1 %, exact for up to 256 of them. */
+/** Quantiles of some values (lengths: ns); accurate to 1 %, exact for up to 256 of them. */
 export interface SpreadSummary {
   readonly count: number;
   readonly p50: number;
@@ -21,36 +21,36 @@ export interface SpreadSummary {
   readonly max: number;
 }
 
-/** A rank's share of one line. */
+/** A rank's part in one line. */
 export interface CollectiveRank {
   readonly rank: number;
-  /** ns in all that it waited for others. */
+  /** Total ns that it waited for others. */
   readonly waiting: Nanos;
-  /** How often it entered last, by more than clocks can be off. */
+  /** How often it entered last, by more than the clocks' error. */
   readonly lastIn: number;
-  /** Collectives of which its part is missing. */
+  /** Collectives without its part. */
   readonly missing: number;
 }
 
 interface LineSummary {
   readonly group: string;
-  /** With all their parts. */
+  /** Collectives with all their parts. */
   readonly count: number;
-  /** With a part missing: never entered, or never recorded. Nothing below counts them. */
+  /** Collectives with a missing part: never entered, or never recorded. The fields below exclude them. */
   readonly incomplete: number;
-  /** A part of which never ended. */
+  /** Collectives with a part that never ended. */
   readonly unfinished: number;
-  /** In which a host took part whose clock is not aligned. Nothing below counts them. */
+  /** Collectives with an unaligned host clock. The fields below exclude them. */
   readonly unaligned: number;
   readonly entrySkew: SpreadSummary | undefined;
   readonly transfer: SpreadSummary | undefined;
-  /** Whose transfer is longer than their epsilon. Bandwidths are of these. */
+  /** Collectives with a transfer longer than their epsilon. Bandwidths cover only these. */
   readonly distinguishable: number;
-  /** ± ns of times of one rank against another's, at worst; undefined when none could be timed. */
+  /** Worst error of one rank's times against another's, ± ns; undefined if none could be timed. */
   readonly epsilon: Nanos | undefined;
-  /** Left before the last rank had entered, or received before it was sent, though that cannot be: the clocks' error. */
+  /** Impossible orders, due to clock error: left before the last rank had entered, or received before it was sent. */
   readonly violations: number;
-  /** What ranks put in, in all. */
+  /** Total bytes that ranks put in. */
   readonly bytes: number;
   /** Bytes per second. */
   readonly algorithmBandwidth: SpreadSummary | undefined;
@@ -58,25 +58,25 @@ interface LineSummary {
 }
 
 export interface CollectiveLine extends LineSummary {
-  /** One of `CollectiveKind`, else as the program calls it. */
+  /** One of `CollectiveKind`, else the program's own name. */
   readonly op: string;
-  /** Ranks of the largest. */
+  /** Ranks of the largest collective. */
   readonly ranks: number;
   /** Latest exit − earliest exit. */
   readonly exitSpread: SpreadSummary | undefined;
-  /** ns that all ranks waited in all. */
+  /** Total ns that all ranks waited. */
   readonly waiting: Nanos;
-  /** By rank; without those for which there was no room. */
+  /** By rank; ranks beyond the limit are left out. */
   readonly perRank: readonly CollectiveRank[];
 }
 
 export interface SendLine extends LineSummary {
   readonly source: number;
   readonly destination: number;
-  /** Sends whose receive is missing, and the other way round. */
+  /** Sends without a receive, and receives without a send. */
   readonly withoutReceive: number;
   readonly withoutSend: number;
-  /** ns in all that the receiver waited for the sender to begin, and that the sender waited for the receiver. */
+  /** Total ns that the receiver waited for the sender to begin, and the sender for the receiver. */
   readonly lateSender: Nanos;
   readonly lateReceiver: Nanos;
 }
@@ -86,14 +86,14 @@ export interface CollectiveRecord {
   readonly group: string;
   readonly sequence: number;
   readonly op: string;
-  /** Of a send: source and destination rank. */
+  /** Source and destination rank of a send. */
   readonly pair: readonly [number, number] | undefined;
-  /** When the first rank entered. */
+  /** Time at which the first rank entered. */
   readonly time: TraceTime;
   readonly entrySkew: Nanos;
   /** In order of process. */
   readonly waiting: readonly { readonly rank: number; readonly waiting: Nanos }[];
-  /** The rank that entered last; undefined where clocks do not tell. */
+  /** The rank that entered last; undefined if it is within clock error. */
   readonly lastIn: number | undefined;
   readonly transfer: Nanos | undefined;
   readonly epsilon: Nanos | undefined;
@@ -104,18 +104,18 @@ export interface CollectiveRecord {
 }
 
 export interface CollectiveSummary {
-  /** Those that ranks waited in longest first. */
+  /** Longest total waiting first. */
   readonly collectives: readonly CollectiveLine[];
   readonly sends: readonly SendLine[];
-  /** Collectives and sends on the last line, called `(other groups)`, because there were too many lines. */
+  /** Collectives and sends beyond the limit of lines, on the last line, `(other groups)`. */
   readonly leftOut: number;
-  /** That ranks waited in longest, longest first. */
+  /** The collectives with the longest waits, longest first. */
   readonly longest: readonly CollectiveRecord[];
-  /** Parts that came, and those that were not matched: recorded twice, or too much waited at once. */
+  /** Parts received, and unmatched ones: recorded twice, or too many waiting at once. */
   readonly parts: { readonly added: number; readonly duplicates: number; readonly overflow: number };
 }
 
-/** Name of the group that takes what comes after `limits.collectiveLinesMax` lines. */
+/** Name of the group that collects all beyond `limits.collectiveLinesMax` lines. */
 export const otherGroups = '(other groups)';
 
 type Count = 'count' | 'incomplete' | 'unfinished' | 'unaligned' | 'distinguishable' | 'violations' | 'bytes';
@@ -250,7 +250,7 @@ export class CollectiveSink implements TraceSink {
   #rankLine({ perRank, pair }: Line, rank: number): { waiting: number; lastIn: number; missing: number } | undefined {
     let about = perRank.get(rank);
     if (about !== undefined) return about;
-    // What shares the last line has two sides, whoever they are.
+    // The shared last line still has two sides, of whatever ranks.
     if (pair?.[0] === -1 || this.#rankLines >= limits.collectiveRankLinesMax) return undefined;
     this.#rankLines++;
     about = { waiting: 0, lastIn: 0, missing: 0 };

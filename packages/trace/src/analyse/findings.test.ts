@@ -6,7 +6,7 @@ import { findCompleteness, worstBound } from './findings.ts';
 
 const counts = { span: 100, instant: 2, counter: 3, step: 4, collective: 5, rpc: 6 };
 
-/** Totals of a rank that lost nothing, but for what is given. */
+/** Totals of a rank that lost nothing, except as given. */
 function rankOf(rank: number, about: Partial<ProcessTotals> & { readonly alignment?: Alignment } = {}): ProcessTotals {
   const { alignment = exact, ...totals } = about;
   const process = traceProcess({ index: rank + 1, rank, host: `boot-${rank}`, hostName: `host-${rank}`, pid: 4000 + rank, alignment });
@@ -54,7 +54,7 @@ describe('findings', () => {
       [`rank_twice [0 1] ${both} r, and are shown as lives of one: rank 0 as pid 4000 on host-0 and pid 5000 on host-0, for 6.0 s`],
       2,
     );
-    // One after the other; one process with two recordings; clocks that do not say which was first.
+    // One after the other; one process with two recordings; clocks that leave the order open.
     check([first(0), second(0, 10e9, 20e9)], [], 1);
     check([first(0), second(0, 4e9, 20e9, { pid: 4000 })], [], 1);
     check([first(0), second(0, 9e9, 20e9, { host: 'other', alignment: sampled(1_000_000_000) })], [], 1);

@@ -1,6 +1,6 @@
-// What a merge knows about its own completeness, as sentences a person can act on: findings of kind `data_loss`, `left_out`, `detail_shed`,
-// `detail_sampled`, `pruned`, `rank_lost`, `rank_missing`, `rank_twice`, `stacks_uncertain`, `collectives_miscounted`, `clock_unaligned`, `clock_step`, `clock_drift`, `clock_conflict`. Blame
-// for slow steps rests on these: a verdict over incomplete data has to say so.
+// A merge's own gaps, as sentences with remedies: findings of kind `data_loss`, `left_out`, `detail_shed`, `detail_sampled`, `pruned`,
+// `rank_lost`, `rank_missing`, `rank_twice`, `stacks_uncertain`, `collectives_miscounted`, `clock_unaligned`, `clock_step`, `clock_drift`,
+// `clock_conflict`. Blame for slow steps rests on these: a verdict over incomplete data has to state so.
 
 import { leftOutKey, miscountedKey, type Nanos, nanosPerMs, shedKey, stacksKey } from '@ranktrace/protocol';
 import { joinParts } from '../merge/pruned-parts.ts';
@@ -29,9 +29,9 @@ export interface Finding {
     | 'clock_drift'
     | 'clock_conflict';
   readonly ranks: readonly number[];
-  /** What happened, and where. */
+  /** The event, with its place. */
   readonly text: string;
-  /** What to do about it, so that it does not happen again. */
+  /** How to prevent it in future. */
   readonly remedy: string;
 }
 
@@ -45,7 +45,7 @@ export function findCompleteness(header: TraceHeader, totals: readonly ProcessTo
   for (const { process, missing, dropped, late, crowded, ended, counts, recorded, pruned } of totals) {
     const { rank } = process;
     const lost = [
-      // Those that it dropped itself are missing, too.
+      // Batches that it dropped itself are missing, too.
       [Math.max(0, missing - dropped.batches), 'batches missing in its sequence', 'merge its spool as well, if that is left'],
       [
         dropped.events,
@@ -74,10 +74,10 @@ export function findCompleteness(header: TraceHeader, totals: readonly ProcessTo
       if (count > 0) findings.push({ kind: 'data_loss', ranks: [rank], text: `rank ${rank}: ${count} ${what}`, remedy });
     }
     let left = crowded;
-    // Against what the recorder counted: a loss that no counter on the way knows of is the worst kind.
+    // Compare with the recorder's own counts: a loss that no counter on the way has seen is the worst kind.
     for (const kind of Object.keys(counts) as (keyof EventCounts)[]) {
       const wanted = recorded === undefined ? counts[kind] : Math.max(0, recorded[kind] - (pruned?.events[kind] ?? 0));
-      // A span may be there that was not counted: it began in detail that was pulled, and ended in detail that was not.
+      // A span may exist uncounted: it began in detail that was pulled, and ended in detail that was not.
       if (counts[kind] === wanted || (counts[kind] > wanted && spanKinds.has(kind))) continue;
       if (spanKinds.has(kind) && wanted - counts[kind] <= left) {
         left -= wanted - counts[kind];
@@ -111,7 +111,7 @@ export function findCompleteness(header: TraceHeader, totals: readonly ProcessTo
     }
   }
   findings.push(...clockFindings(header));
-  // The ranks of a job do the same work, so they shed the same: once for all of them.
+  // The ranks of a job do the same work, so they shed the same: report it once for all of them.
   for (const [what, { ranks, why }] of shed) {
     const text = `${what} were not recorded to the end on ${ranksText(ranks)}: ${why}`;
     findings.push({ kind: 'detail_shed', ranks, text, remedy: 'raise overheadBudget, or ask for less detail' });
@@ -130,7 +130,7 @@ export function findCompleteness(header: TraceHeader, totals: readonly ProcessTo
   return findings;
 }
 
-/** Ranks of which two lives went on at the same time: two jobs of one name, or two processes of one rank. Once for all of them. */
+/** Ranks with two lives at the same time: two jobs of one name, or two processes of one rank. One finding for all of them. */
 function twiceFindings(run: string, totals: readonly ProcessTotals[]): Finding[] {
   const lives = new Map<number, ProcessTotals[]>();
   for (const life of totals) lives.set(life.process.rank, [...(lives.get(life.process.rank) ?? []), life]);
@@ -155,7 +155,7 @@ function twiceFindings(run: string, totals: readonly ProcessTotals[]): Finding[]
   return [{ kind: 'rank_twice', ranks, text, remedy: 'give each job a run name of its own, and each process a rank of its own' }];
 }
 
-/** ns for which two lives of a rank went on together for sure: by their watermarks, whatever the bounds of their clocks allow. */
+/** ns that two lives of a rank certainly ran together: by their watermarks, less the bounds of their clocks. */
 function overlap(a: ProcessTotals, b: ProcessTotals): number {
   const [one, other] = [a.process, b.process];
   if (one.host === other.host && one.pid === other.pid) return 0; // two recordings of one process
@@ -164,7 +164,7 @@ function overlap(a: ProcessTotals, b: ProcessTotals): number {
   return until - Math.max(a.from ?? until, b.from ?? until) - (one.host === other.host ? 0 : (bounds[0] as number) + (bounds[1] as number));
 }
 
-/** What its files hold that nothing here is about. Counts come from outside. */
+/** Contents of the rank's files that the trace lacks. Counts come from outside. */
 function leftOutFindings(rank: number, metadata: ReadonlyMap<string, string>): Finding[] {
   const counts = readCounts(metadata.get(leftOutKey), ['malformed', 'otherKinds', 'arguments', 'metadata']);
   const told = counts === undefined ? '' : leftOutText(counts);
@@ -173,7 +173,7 @@ function leftOutFindings(rank: number, metadata: ReadonlyMap<string, string>): F
   return [{ kind: 'left_out', ranks: [rank], text, remedy: 'nothing, unless they matter: what is left is whole' }];
 }
 
-/** Stacks that were taken without a look, as far as checks found that some were wrong. Counts come from outside. */
+/** Stacks reused without a new walk, of which checks found some wrong. Counts come from outside. */
 function stackFindings(rank: number, metadata: ReadonlyMap<string, string>): Finding[] {
   let [taken, checked, wrong, expected] = [0, 0, 0, 0];
   for (const [key, text] of metadata) {
@@ -189,7 +189,7 @@ function stackFindings(rank: number, metadata: ReadonlyMap<string, string>): Fin
   return [{ kind: 'stacks_uncertain', ranks: [rank], text, remedy: "set withStack: 'walk'" }];
 }
 
-/** What retention took away is no loss, but nothing can be said about it any more. Once for all ranks: they are pruned together. */
+/** Data removed by retention: no loss, but beyond analysis. One finding for all ranks: they are pruned together. */
 function prunedFindings(totals: readonly ProcessTotals[]): Finding[] {
   const found = new Map<PrunedPart['what'], { part: PrunedPart; ranks: number[] }>();
   for (const { process, pruned } of totals) {
@@ -210,7 +210,7 @@ function prunedFindings(totals: readonly ProcessTotals[]): Finding[] {
   });
 }
 
-/** Collectives that are spans, for nothing says which of other ranks' they are: once for each group. */
+/** Collectives kept as spans because nothing matches them to other ranks': one finding per group. */
 function miscountFindings(totals: readonly ProcessTotals[]): Finding[] {
   const groups = new Map<string, { count: number; ranks: number[] }>();
   for (const { process } of totals) {
@@ -227,7 +227,7 @@ function miscountFindings(totals: readonly ProcessTotals[]): Finding[] {
   }));
 }
 
-/** Clocks that stepped or drift by more than clocks do, once a host, and clocks that contradict each other. */
+/** Clocks that stepped or drift abnormally, one finding per host, and clocks that contradict each other. */
 function clockFindings({ processes, clockConflicts = [] }: TraceHeader): Finding[] {
   const findings: Finding[] = [];
   const hosts = new Set<string>();
@@ -260,7 +260,7 @@ function clockFindings({ processes, clockConflicts = [] }: TraceHeader): Finding
       });
     }
   }
-  // What a step leaves open is told with it.
+  // A conflict left open by a step is reported with the step.
   const conflicts = clockConflicts.filter(({ isAtStep }) => !isAtStep);
   const worst = conflicts.reduce<(typeof clockConflicts)[number] | undefined>(
     (a, b) => (a === undefined || b.slack > a.slack ? b : a),
@@ -276,7 +276,7 @@ function clockFindings({ processes, clockConflicts = [] }: TraceHeader): Finding
 
 const formatMilliseconds = (length: number): string => (length / nanosPerMs).toFixed(length < nanosPerMs ? 3 : 1);
 
-/** The worst bound of all aligned processes, ns; undefined when none is aligned. */
+/** The worst bound of all aligned processes, ns; undefined if none is aligned. */
 export function worstBound(header: TraceHeader): Nanos | undefined {
   let worst: Nanos | undefined;
   for (const { alignment } of header.processes) {

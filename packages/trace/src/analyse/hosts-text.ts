@@ -1,4 +1,4 @@
-// Hosts in a sentence: by what people call them, each once, and no more than a line has room for.
+// Hosts in a sentence: by their usual names, each once, and no more than fit on a line.
 
 interface OnHost {
   readonly rank: number;
@@ -9,7 +9,7 @@ interface OnHost {
 const hostsShown = 8;
 
 /**
- * `hosts` as text, in their order. A host that has no name, or whose name others have too, is told by its first rank.
+ * `hosts` as text, in their order. A host without a unique name is represented by its first rank.
  *
  * @example hostsText(conflict.hosts, header.processes) // 'node-3, node-7 (rank 24) and 5 more'
  */
@@ -26,7 +26,7 @@ export function hostsText(hosts: readonly string[], processes: readonly OnHost[]
     const process = known.get(host);
     if (process === undefined) return host;
     const { hostName, rank } = process;
-    // torch's own files do not say on which host they were recorded.
+    // torch's own files do not name their host.
     if (hostName === '' || host.startsWith('unknown ')) return `rank ${rank}`;
     return (ofName.get(hostName)?.size ?? 0) > 1 ? `${hostName} (rank ${rank})` : hostName;
   };

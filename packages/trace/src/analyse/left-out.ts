@@ -1,4 +1,4 @@
-// What a file held that no source took over, in words: for a notice, and for the finding `left_out`.
+// The data of a file that no source took over, in words: for a notice, and for the finding `left_out`.
 
 export interface LeftOutCounts {
   readonly malformed: number;
@@ -7,7 +7,7 @@ export interface LeftOutCounts {
   readonly metadata: number;
 }
 
-/** '' where nothing was. */
+/** '' if nothing was left out. */
 export function leftOutText({ malformed, otherKinds, arguments: args, metadata }: LeftOutCounts): string {
   const parts = [
     [malformed, 'events without a name, process or time'],

@@ -1,4 +1,4 @@
-// Times in s here.
+// Times here are in s.
 
 import { nanos, traceTime } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
@@ -194,7 +194,7 @@ describe('ranks that recorded nothing but say where they are', () => {
       2: inPhase(9, 'data', 3),
       3: { ...inPhase(9, 'optimizer', 8), entered: new Map([['dp', 7]]) },
     };
-    // Rank 0 was recorded: its span and its word are one. Ranks 2 and 3 have taken part in this group before.
+    // Rank 0 was recorded: its span and its own report are one. Ranks 2 and 3 have taken part in this group before.
     const before = [0, 1, 2, 3].map((life) => collective(life, 'whole', 1, { group: 'dp', sequence: 6, end: 2 }));
     const { ranks, collectives } = summaryOf([0, 1, 2, 3], [...before, collective(0, 'open', 5, { group: 'dp', sequence: 7 })], { places });
     expect(collectives).toMatchObject([{ group: 'dp', sequence: 7, op: 'all_reduce', left: [3], missing: [2] }]);

@@ -1,10 +1,10 @@
-// What ranks were inside of when the stream ended: where a job hangs. Per rank when it was last heard of, its last step and the spans that it
-// began and did not end; per collective that somebody is inside of, who has left it already and who never entered.
+// Open work at the end of the stream: where a job hangs. Per rank the time of its last sign of life, its last step and the spans it began and
+// did not end; per open collective the ranks that left it and those that never entered.
 //
-// Where a schedule records nothing, ranks still say what phase and what collective they are in (`ProcessTotals.place`): that stands for the spans.
+// Where a schedule records nothing, ranks still report their current phase and collective (`ProcessTotals.place`), used in place of spans.
 //
-// Of a rank that was started again only its newest life counts: what an earlier one was inside of ended with it. A rank that ended in good
-// order is inside of nothing: an end that never came was lost, as `data_loss` says, or nobody awaited it.
+// For a restarted rank only its newest life counts: an earlier life's open work ended with it. A rank that ended in good order has no open
+// work: a missing end was lost, as `data_loss` reports, or the program never awaited it.
 //
 // Memory: `limits.openSpansMax` open spans, and what CollectiveMatcher holds.
 
@@ -27,14 +27,14 @@ export interface OpenRank {
   readonly rank: number;
   readonly hostName: string;
   readonly pid: number;
-  /** When it was last heard of: its last watermark, or its last event. */
+  /** Its last sign of life: its last watermark, or its last event. */
   readonly until: TraceTime;
   readonly lastStep: { readonly step: number; readonly end: TraceTime } | undefined;
   /** Longest open first. */
   readonly open: readonly OpenSpanSummary[];
 }
 
-/** A collective, or a send, that somebody entered and did not leave. */
+/** A collective, or a send, that some rank entered and did not leave. */
 export interface OpenCollective {
   readonly group: string;
   readonly sequence: number;
@@ -43,25 +43,25 @@ export interface OpenCollective {
   /** In order of entry. */
   readonly inside: readonly { readonly rank: number; readonly since: TraceTime }[];
   readonly left: readonly number[];
-  /** Ranks of the group that never entered: of `world` all others, of another group those that took part in it before. */
+  /** Ranks of the group that never entered: for `world` all others, for another group those that took part in it before. */
   readonly missing: readonly number[];
 }
 
 export interface OpenWorkSummary {
-  /** When any rank was last heard of; undefined without ranks. */
+  /** The last sign of life of any rank; undefined without ranks. */
   readonly until: TraceTime | undefined;
   /** Ranks that did not end in good order. */
   readonly ranks: readonly OpenRank[];
   /** Longest open first. */
   readonly collectives: readonly OpenCollective[];
-  /** Open collectives, and open spans, that are not told of because there were too many. */
+  /** Open collectives and open spans beyond the limits, left out. */
   readonly collectivesLeftOut: number;
   readonly spansLeftOut: number;
 }
 
 interface OpenSpan {
   readonly event: Pick<TraceEvent, 'kind' | 'name' | 'start' | 'lane'>;
-  /** Spans that began at the same time under the same name on the same line. */
+  /** Number of spans with the same start, name and line. */
   times: number;
 }
 
@@ -72,7 +72,7 @@ interface Life {
   lastStep: { readonly step: number; readonly end: TraceTime } | undefined;
   until: number;
   ended: boolean;
-  /** Of a rank that did not end. */
+  /** Place of a rank that did not end. */
   place: ProcessPlace | undefined;
 }
 
@@ -81,7 +81,7 @@ const everyone = 'world';
 
 export class OpenWorkSink implements TraceSink {
   readonly #matcher = new CollectiveMatcher((matched) => {
-    // What is told before the end is over, or its rank has begun anew.
+    // Collectives reported before the end are over, or their rank has restarted.
     if (this.#ending) this.#addOpen(matched);
   });
   /** By `TraceProcess.index`. */
@@ -164,7 +164,7 @@ export class OpenWorkSink implements TraceSink {
     const key = openKey(lane.index, start, name);
     const known = life.open.get(key);
     if (known === undefined) {
-      // One of those there was no room for.
+      // A span left out for lack of room.
       this.#leftOut = Math.max(0, this.#leftOut - 1);
     } else if (--known.times === 0) {
       life.open.delete(key);
@@ -179,7 +179,7 @@ export class OpenWorkSink implements TraceSink {
     else this.#matcher.add({ member, rank, op, group, sequence, peer, bytes, entry: start, exit });
   }
 
-  /** The collective that a rank says it is in, where its span was not recorded. */
+  /** Adds the collective that a rank reports to be in, if its span was not recorded. */
   #addUnrecorded({ process: { index: member, rank }, open, place }: Life): void {
     if (place?.collective === undefined) return;
     const { op, group, sequence, since } = place.collective;
@@ -187,7 +187,7 @@ export class OpenWorkSink implements TraceSink {
     this.#matcher.add({ member, rank, op, group, sequence, peer: -1, bytes: 0, entry: since, exit: undefined });
   }
 
-  /** Whether the rank has been in that collective, or a later one, as it says itself. */
+  /** Whether the rank has been in that collective, or a later one, by its own report. */
   #hasEntered(rank: number, group: string, sequence: number): boolean {
     return (this.#current.get(rank)?.place?.entered.get(group) ?? -1) >= sequence;
   }
@@ -199,7 +199,7 @@ export class OpenWorkSink implements TraceSink {
     };
     const stuck = parts.filter(isInside).sort((a, b) => a.entry - b.entry);
     if (stuck.length === 0) return;
-    // They are told in order of their first part.
+    // They come in order of their first part.
     if (this.#collectives.length >= limits.openCollectivesMax) {
       this.#collectivesLeftOut++;
       return;
@@ -244,7 +244,7 @@ function openRank({ process, open, lastStep, until, place }: Life): OpenRank {
   return { rank, hostName, pid, until: heard, lastStep, open: innermost.sort((a, b) => a.since - b.since) };
 }
 
-/** The line of what was not recorded: that of the thread that steps. */
+/** The line for unrecorded work: the stepping thread's. */
 const steppingLane = 'main';
 
 function unrecordedOf({ phase, collective }: ProcessPlace): OpenSpanSummary[] {

@@ -1,4 +1,4 @@
-// The rpc report of simulated clusters against their truth: drifting clocks, asymmetric ways, lost halves, batches that cut calls in two.
+// The rpc report of simulated clusters against their truth: drifting clocks, asymmetric routes, lost halves, batches that cut calls in two.
 
 import { nanos } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
@@ -19,11 +19,11 @@ function reported(options: ClusterOptions): { summary: RpcSummary; truth: readon
   return { summary: sink.summary, truth, sources };
 }
 
-/** Of all routes together. */
+/** Sum over all routes. */
 const count = ({ routes }: RpcSummary, what: 'calls' | 'errors' | 'retries' | 'withoutServer' | 'withoutClient'): number =>
   routes.reduce((sum, route) => sum + route[what], 0);
 
-/** What stands in the batches: a half may do so twice, as it began and as it ended. */
+/** Halves in the batches; one may occur twice, at its begin and at its end. */
 function* halvesOf(source: BatchSource): Generator<{ side: string; span: string; parent: string }> {
   for (let index = 0; index < source.count; index++) {
     const batch = source.batch(index);
@@ -57,7 +57,7 @@ describe('rpc report of a simulated cluster', () => {
           rpcs.map((rpc) => nanos(length(rpc))).sort((a, b) => a - b),
           0.5,
         ) as number;
-      // Two ns of rounding a half; a call lasts about 1 ms, in which no clock drifts by more.
+      // Rounding: two ns per half; a call lasts about 1 ms, in which no clock drifts by more.
       expect(Math.abs(route.network.p50 - median((rpc) => rpc.clientEnd - rpc.clientStart - rpc.serverEnd + rpc.serverStart))).toBeLessThan(
         50,
       );

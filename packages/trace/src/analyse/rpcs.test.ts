@@ -17,7 +17,7 @@ function headerOf(alignments: readonly Alignment[], oneHost = false): TraceHeade
 
 type Rpc = Pick<TraceEvent, 'side' | 'spanId'> & Partial<TraceEvent>;
 
-/** An event of a rank, from and to in ms. */
+/** A rank's event, from and to in ms. */
 const rpc = (rank: number, from: number, to: number, about: Rpc): [number, TraceEvent] => [
   rank,
   traceEvent({
@@ -96,7 +96,7 @@ describe('rpc report', () => {
     check([exact, unaligned], longer, ['Push rank 0 > rank 1: calls 1, async 1; 10/10/10 · 18/18/18 · - · out - back -']);
     const later = [client(0, 0, 10, 'a'), server(1, 7, 12, 'a')];
     check([exact, sampled(ms)], later, ['Push rank 0 > rank 1: calls 1, async 1; 10/10/10 · 5/5/5 · - · out - back -']);
-    // Two ms late is nothing, if the clocks may be two ms apart.
+    // Two ms late proves nothing if the clocks may be two ms apart.
     check([exact, sampled(2 * ms)], later, [
       'Push rank 0 > rank 1: calls 1, reversed 1; 10/10/10 · 5/5/5 · 5/5/5 · out 7/7/7 back -2/-2/-2 ± 2',
     ]);

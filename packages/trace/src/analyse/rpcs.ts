@@ -1,15 +1,15 @@
-// Remote calls by (method, source → destination): how often, how long in all, on the server, on the network. A sink, so it rides on the
-// merge that writes the trace.
+// Remote calls by (method, source → destination): count, total time, time on the server, time on the network. A sink on the merge that
+// writes the trace.
 //
 //   client   ├───────────────── total ─────────────────┤
 //   server          ├──────── server ───────┤
 //            ├ out ─┤                       ├── back ──┤        network = total − server = out + back
 //
-// Total and server are lengths on one clock each, so the network as a whole needs no clocks to agree. Only how it divides into out and
-// back does: those carry ± epsilon, 0 on one host, and are not told at all where a clock is not aligned.
+// Total and server are lengths on one clock each, so the whole network time needs no aligned clocks. Only its split into out and back
+// does: both carry ± epsilon, 0 on one host, and are omitted if a clock is not aligned.
 //
-// Network is only told of calls whose client waited for its one server. One that outlives its client is async: longer than it, so certainly,
-// or ending later by more than epsilon. A client with several servers (retries, fan-out) says nothing of the network to any of them.
+// Network time covers only calls with one server, for which the client waited. A server that outlives its client is async: it is longer, which
+// is certain, or ends later by more than epsilon. A client with several servers (retries, fan-out) proves nothing about the network.
 
 import { type Nanos, nanos, traceTime } from '@ranktrace/protocol';
 import { type MatchedRpc, type RpcHalf, type RpcMatchCounts, RpcMatcher, type RpcMatcherOptions, rpcHalfOf } from '../match/rpc-matcher.ts';
@@ -19,7 +19,7 @@ import { QuantileSketch } from '../model/quantile-sketch.ts';
 import type { TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { serviceKey } from '../zipkin/zipkin-source.ts';
 
-/** Of some lengths of time, ns; right to 1 %, exact for up to 256 of them. */
+/** Quantiles of lengths of time, ns; accurate to 1 %, exact for up to 256 of them. */
 export interface LengthQuantiles {
   readonly count: number;
   readonly p50: Nanos;
@@ -27,11 +27,11 @@ export interface LengthQuantiles {
   readonly p99: Nanos;
 }
 
-/** One side of a route: a rank of the trace, or what the other side calls it where its own half is missing. */
+/** One side of a route: a rank of the trace, or the other side's name for it if its own half is missing. */
 export interface RpcParty {
   /** `rank 3`, the service's name, or the peer as the other side named it; '' for unknown. */
   readonly name: string;
-  /** Undefined when no half of that side was recorded. */
+  /** Undefined if no half of that side was recorded. */
   readonly rank: number | undefined;
 }
 
@@ -42,41 +42,41 @@ export interface RpcRoute {
   readonly destination: RpcParty;
   /** Each client span, and each server span without one, counts once. */
   readonly calls: number;
-  /** Calls whose client (where it is missing: server) ended with an error. */
+  /** Calls that ended with an error on the client (if it is missing: on the server). */
   readonly errors: number;
-  /** Calls, or further servers of a call, that repeat one that failed. */
+  /** Calls, or further servers of a call, that retry a failed one. */
   readonly retries: number;
   /** Further servers of calls that went to several ranks at once. */
   readonly fanOut: number;
-  /** Client spans without a server span, and the other way round. */
+  /** Client spans without a server span, and server spans without a client span. */
   readonly withoutServer: number;
   readonly withoutClient: number;
-  /** Calls of which a half never ended. */
+  /** Calls with a half that never ended. */
   readonly unfinished: number;
-  /** Calls whose server outlived the client. */
+  /** Calls with a server that outlived the client. */
   readonly async: number;
-  /** Of the client spans; undefined without any that ended. */
+  /** Lengths of the client spans; undefined if none ended. */
   readonly total: LengthQuantiles | undefined;
   readonly server: LengthQuantiles | undefined;
   readonly network: LengthQuantiles | undefined;
-  /** Server start − client start, client end − server end; undefined when the clocks of the two are not aligned. */
+  /** Server start − client start, client end − server end; undefined if the two clocks are not aligned. */
   readonly out: LengthQuantiles | undefined;
   readonly back: LengthQuantiles | undefined;
-  /** ± of `out` and `back`: the largest of all calls; 0 on one host, undefined with them. */
+  /** ± of `out` and `back`: the largest of all calls; 0 on one host, undefined if they are. */
   readonly epsilon: Nanos | undefined;
-  /** Calls whose server starts before its client or ends after it, though it is not async: the clocks' error, within epsilon if that holds. */
+  /** Calls with a server that starts before its client or ends after it without being async: clock error, within epsilon if that holds. */
   readonly reversed: number;
 }
 
 export interface RpcSummary {
-  /** Those that took most time in all first. */
+  /** Most total time first. */
   readonly routes: readonly RpcRoute[];
-  /** Routes that share the last line, called `(other routes)`, because there were too many. */
+  /** Routes beyond the limit that share the last line, `(other routes)`. */
   readonly routesLeftOut: number;
   readonly halves: RpcMatchCounts;
 }
 
-/** Name of the route that takes what comes after `limits.rpcRoutesMax` routes. */
+/** Name of the route that collects all beyond `limits.rpcRoutesMax` routes. */
 export const otherRoutes = '(other routes)';
 
 interface Route {
@@ -88,7 +88,7 @@ interface Route {
     number
   >;
   readonly lengths: Record<'total' | 'server' | 'network' | 'out' | 'back', QuantileSketch>;
-  /** Of all calls together, ns: what routes are put in order by. */
+  /** Sum over all calls, ns: the order of routes. */
   sum: number;
   epsilon: number;
 }
@@ -98,7 +98,7 @@ const nobody: RpcParty = { name: '', rank: undefined };
 export class RpcSink implements TraceSink {
   readonly #matcher: RpcMatcher;
   readonly #routes = new Map<string, Route>();
-  /** Keys of routes that found no place; as many at most as there are places. */
+  /** Keys of routes that found no room; at most as many as there are places. */
   readonly #leftOut = new Set<string>();
   #processes: ReadonlyMap<number, TraceProcess> = new Map();
 
@@ -181,7 +181,7 @@ export class RpcSink implements TraceSink {
     const method = (client ?? server)?.method ?? '';
     const source = client === undefined ? { ...nobody, name: server?.peer ?? '' } : this.#party(client.member);
     const destination = server === undefined ? { ...nobody, name: client?.peer ?? '' } : this.#party(server.member);
-    // As JSON, texts that hold anything never make two routes read alike.
+    // Encoded as JSON, so that two routes with arbitrary texts never share a key.
     const key = JSON.stringify([method, source.rank, source.name, destination.rank, destination.name]);
     const known = this.#routes.get(key);
     if (known !== undefined) return known;

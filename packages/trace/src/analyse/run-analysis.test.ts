@@ -63,7 +63,7 @@ describe('who keeps others waiting', () => {
     const [, phase, cost] = /^rank \d slow in (\w+), and the others wait: ([\d.]+) ms per step/.exec(finding?.text ?? '') ?? [];
     expect(phase).toBe(fault.phase);
     expect(Math.abs(Number(cost) - fault.ms)).toBeLessThan(1);
-    // The place to jump to is one of its waits.
+    // The time to jump to is one of its waits.
     const length = (finding?.until ?? 0) - (finding?.from ?? 0);
     expect(length).toBeGreaterThan(fault.ms * ms);
     expect(length).toBeLessThan(1.3 * fault.ms * ms);
@@ -166,7 +166,7 @@ function analysed(
 
 const main = processes.map((process) => traceLane({ index: process.index, process }));
 
-/** Rank `rank` enters collective 7 at `at` seconds, and leaves it or does not. */
+/** Rank `rank` enters collective 7 at `at` seconds, and leaves it after `length`, or never. */
 const enters = (rank: number, at: number, length?: number): Partial<TraceEvent> => ({
   ...{ kind: 'collective', name: 'all_reduce', group: 'world', sequence: 7, lane: main[rank] as TraceEvent['lane'] },
   ...{ state: length === undefined ? 'open' : 'whole', start: traceTime(at * 1e9), length: nanos((length ?? 0) * 1e9) },

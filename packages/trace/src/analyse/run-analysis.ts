@@ -1,8 +1,7 @@
-// What a person should look at first in a run, each with its ranks and the time to jump to: where it hangs, which rank keeps the others
-// waiting and in which phase, remote calls that fail, and what is missing or uncertain. Made of the analyses that the reports are made of, on one
-// merge.
+// The first things to look at in a run, each with its ranks and the time to jump to: hangs, the rank and phase that keep others waiting,
+// failing remote calls, missing or uncertain data. Built from the reports' analyses, on one merge.
 //
-// Invariant: a finding says what was seen, in whole sentences, and never more often than `findingsPerKindMax` of one kind.
+// Invariant: a finding states an observation in whole sentences, and one kind has at most `findingsPerKindMax` findings.
 
 import { nanosPerMs, nanosPerSecond, type Overview, type TraceTime, type ViewFinding } from '@ranktrace/protocol';
 import type { BlameFinding } from '../blame/blame.ts';
@@ -21,28 +20,28 @@ import { type OpenCollective, type OpenRank, OpenWorkSink, type OpenWorkSummary 
 import { RpcSink, type RpcSummary } from './rpcs.ts';
 import { type WaitingOfRank, WaitingSink } from './waiting.ts';
 
-/** The findings of a run, alerts first, and who kept others waiting, those that were waited for longest first. */
+/** The findings of a run, alerts first, and the waits by rank, the longest waited for first. */
 export interface RunAnalysis {
   readonly findings: readonly ViewFinding[];
   readonly waiting: Overview['waiting'];
-  /** ns: all steps that they are of, on the rank with the longest. */
+  /** Total length of the judged steps on the slowest rank, ns. */
   readonly stepTime: number;
-  /** They are of what came after this; undefined: of all. */
+  /** The findings cover the time after this; undefined: all. */
   readonly since: TraceTime | undefined;
-  /** For the analysis of a later part. */
+  /** The run's beginning, for the analysis of a later part. */
   readonly beginning: BlameLevels | undefined;
 }
 
 export interface RunAnalysisOptions {
-  /** The run goes on: a rank that did not end is no loss, and work that is open is not yet a hang. */
+  /** The run continues: a rank that did not end is no loss, and open work is not yet a hang. */
   readonly isLive?: boolean;
-  /** What is analysed begins here; undefined: with the run. */
+  /** Start of the analysed time; undefined: the start of the run. */
   readonly since?: TraceTime | undefined;
-  /** What the run began with, as an earlier analysis gave it. */
+  /** The run's beginning, from an earlier analysis. */
   readonly beginning?: BlameLevels | undefined;
 }
 
-/** Analyses a run, as far as it was aligned, in one merge; yields after every batch. */
+/** Analyses an aligned run in one merge; yields after every batch. */
 export function* analyseRun(run: AlignedRun, options: RunAnalysisOptions = {}): Generator<MergeProgress, RunAnalysis> {
   const sink = analysisSink(options);
   const total = run.surveys.reduce((sum, { order }) => sum + order.length, 0);
@@ -51,12 +50,12 @@ export function* analyseRun(run: AlignedRun, options: RunAnalysisOptions = {}): 
   return yield* sink.analysing(progress);
 }
 
-/** The same of whatever else tells a sink, such as a trace file. */
+/** The same analysis as a sink, for other sources such as a trace file. */
 export function analysisSink(options: RunAnalysisOptions = {}): RunAnalysisSink {
   return new RunAnalysisSink(options);
 }
 
-/** More of one kind are one finding with the ranks of all of them. */
+/** Further findings of one kind become one, with all their ranks. */
 const findingsPerKindMax = 8;
 
 export class RunAnalysisSink implements TraceSink {
@@ -96,7 +95,7 @@ export class RunAnalysisSink implements TraceSink {
     this.#all.end(totals);
   }
 
-  /** After `end`. */
+  /** Available after `end`. */
   get analysis(): RunAnalysis {
     return finish(this.analysing(undefined));
   }
@@ -144,9 +143,9 @@ const severityOf: Readonly<Record<Finding['kind'], ViewFinding['severity']>> = {
   left_out: 'note',
 };
 
-/** How long a collective has to be open to be called a hang: a run that goes on may still come out of it. */
+/** A collective open at least this long is a hang; in a live run it may still finish. */
 const hangNsMin = { live: 10 * nanosPerSecond, ended: nanosPerSecond } as const;
-/** And so many times a long step. */
+/** It must also be open for this many long steps. */
 const hangStepsMin = 5;
 
 function hangs({ until, collectives }: OpenWorkSummary, { p95 = undefined }: RunSummary, isLive: boolean): ViewFinding[] {
@@ -171,7 +170,7 @@ function hangText({ group, op, sequence, inside, left, missing }: OpenCollective
   return `${who} ${inside.length === 1 ? 'is' : 'are'} inside of ${name} for ${seconds(length)}${others.length > 0 ? `; ${others.join(', ')}` : ''}`;
 }
 
-/** What steps are to be charged to, worst first; it leads to the longest single wait for the rank that is named. */
+/** The causes of long steps, worst first; each points to the longest single wait for the blamed rank. */
 function blamed({ verdict, findings, steps: all }: RunBlame, waiting: readonly WaitingOfRank[]): ViewFinding[] {
   return findings
     .filter(({ kind }) => kind !== 'inconclusive' || verdict === 'inconclusive')
@@ -225,7 +224,7 @@ function failingCalls({ routes }: RpcSummary): ViewFinding[] {
     });
 }
 
-/** What is missing or uncertain, with where that shows. */
+/** Missing or uncertain data, with the time at which it shows. */
 function completeness(header: TraceHeader, totals: readonly ProcessTotals[], openWork: OpenWorkSummary, isLive: boolean): ViewFinding[] {
   return findCompleteness(header, totals)
     .filter(({ kind }) => !(isLive && kind === 'rank_lost'))
@@ -236,16 +235,16 @@ function completeness(header: TraceHeader, totals: readonly ProcessTotals[], ope
     });
 }
 
-/** What a rank was inside of when it was last heard of. */
+/** Open spans of a rank at its last sign of life. */
 function insideOf({ open, until }: OpenRank): string {
   const [longest] = open;
   if (longest === undefined) return '';
   const path = [...longest.around, longest.name].slice(-3).join(' › ');
-  // A span may be told of as it begins, after all that is promised.
+  // A span may be reported at its begin, later than the rank's watermark.
   return `, inside of ${path}${until > longest.since ? ` for ${seconds(until - longest.since)}` : ''}`;
 }
 
-/** How far about a clock's step or a conflict to look, ns: they are known to within 10 s. */
+/** Time shown around a clock's step or a conflict, ns: their times are known to within 10 s. */
 const clockMargin = 10 * nanosPerSecond;
 
 function clockPlace(kind: Finding['kind'], ranks: readonly number[], header: TraceHeader): { from?: number; until?: number } {
@@ -260,7 +259,7 @@ function clockPlace(kind: Finding['kind'], ranks: readonly number[], header: Tra
   return time === undefined ? {} : { from: time - clockMargin, until: time + clockMargin };
 }
 
-/** Of each kind the first few, and one more for the rest of them. */
+/** The first few of each kind, and one more for the rest. */
 function fewOfAKind(findings: readonly ViewFinding[]): ViewFinding[] {
   return [...new Set(findings.map(({ kind }) => kind))].flatMap((kind) => {
     const ofKind = findings.filter((finding) => finding.kind === kind);

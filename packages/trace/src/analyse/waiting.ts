@@ -1,29 +1,29 @@
-// Who keeps others waiting: over all collectives of which it is known who came last. A sink, so it rides on the merge that writes the trace.
+// How long each rank keeps others waiting, over all collectives with a known last rank. A sink on the merge that writes the trace.
 //
 //   rank 0  ├──── waits for 2 ───┼── transfer ──┤
 //   rank 1          ├─── waits ──┼── transfer ──┤      rank 2 was last in; the others waited for it (a + b) / 2
 //   rank 2                       ├── transfer ──┤
 //
-// It is known where the last rank came after all others by more than their clocks can be off. Sends are left out: a stage of a pipeline
-// always waits for the one before it, and nobody is to blame for that.
+// The last rank is known if it came after all others by more than their clock error. Sends are left out: a stage of a pipeline always waits
+// for the one before it, without any fault.
 //
-// Somebody is always last, and what ranks compute meanwhile hides waits: who is to blame is another question (blame/blame.ts).
+// Some rank is always last, and computing hides waits, so this does not decide which rank is to blame (blame/blame.ts).
 
 import { type Nanos, nanos, type TraceTime, traceTime } from '@ranktrace/protocol';
 import { CollectiveMatcher, type MatchedCollective } from '../match/collective-matcher.ts';
 import { collectiveTiming } from '../match/collective-timing.ts';
 import type { TraceEvent, TraceHeader, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 
-/** A rank in the collectives that it took part in and whose last rank is known. */
+/** A rank in those of its collectives that have a known last rank. */
 export interface WaitingOfRank {
   readonly rank: number;
-  /** How often it was last in. */
+  /** How often it entered last. */
   readonly lastIn: number;
-  /** In all that the others waited for it, each time the mean of them, ns. */
+  /** Total ns that the others waited for it; each time the mean of them. */
   readonly waitedFor: Nanos;
-  /** In all that it waited for others, ns. */
+  /** Total ns that it waited for others. */
   readonly waits: Nanos;
-  /** The longest that others waited for it: from the first entry to its own; undefined when it never was last. */
+  /** The longest wait for it: from the first entry to its own; undefined if it never was last. */
   readonly worst: { readonly from: TraceTime; readonly until: TraceTime } | undefined;
 }
 
@@ -59,7 +59,7 @@ export class WaitingSink implements TraceSink {
     this.#matcher.end();
   }
 
-  /** Those that others waited for longest first. */
+  /** By rank, the longest waited for first. */
   get summary(): readonly WaitingOfRank[] {
     return [...this.#ranks]
       .map(([rank, { waitedFor, waits, ...about }]) => ({ rank, ...about, waitedFor: nanos(waitedFor), waits: nanos(waits) }))

@@ -84,7 +84,7 @@ describe('what a change is due to', () => {
       'rank 1 works 6.00 ms more per step: 9.00 ms more in forward, 3.00 ms less in other phases',
       'steps are 6.00 ms longer: 6.00 ms by that',
     ]);
-    // An alert says another change than these steps do.
+    // The alert's change differs from the change of these steps.
     expect(texts(slow, 8e6)[1]).toBe('steps are 8.00 ms longer: 6.00 ms by that, 2.00 ms not explained');
     const far = workedWindow(
       four.map((line) => line.replace('all_reduce 1', 'all_reduce 6.82')),

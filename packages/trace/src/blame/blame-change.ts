@@ -1,7 +1,7 @@
-// What made steps longer (or shorter) between two windows: what an alert says. Levels are medians over each window, so that a window is kept as
-// a few numbers a rank, whatever its length.
+// Explains why steps became longer (or shorter) between two windows, for an alert's text. Levels are medians over each window, so that a
+// window of any length is kept as a few numbers a rank.
 //
-//   Δ step  =  Δ own work of the ranks at the frontier  +  Δ transfer  +  Δ what rotates  +  what is not explained
+//   Δ step  =  Δ own work of the ranks at the frontier  +  Δ transfer  +  Δ rotating imbalance  +  unexplained rest
 
 import { deviation, mean, median } from '../model/robust.ts';
 import { isDataPhase } from '../steps/data-phase.ts';
@@ -14,10 +14,10 @@ import { OwnWork } from './own-work.ts';
 import { namesMeetings } from './phase-steps.ts';
 import type { Verdict } from './verdict.ts';
 
-/** A window in a few numbers a rank: what `blameOf` compares. Lengths in ns per step. */
+/** A window in a few numbers a rank, as `blameOf` compares them. Lengths in ns per step. */
 export interface BlameLevels {
   readonly steps: number;
-  /** Median over steps of the longest rank. */
+  /** Median over steps of the longest rank's step. */
   readonly step: number;
   readonly phases: readonly string[];
   readonly ranks: readonly {
@@ -28,43 +28,43 @@ export interface BlameLevels {
     readonly own: readonly number[];
     readonly error: number;
   }[];
-  /** Advance of the frontier by phase, mean. */
+  /** Mean advance of the frontier by phase. */
   readonly frontier: readonly number[];
-  /** By communicator, mean of the ranks. */
+  /** By communicator, mean over the ranks. */
   readonly transfers: ReadonlyMap<string, number>;
-  /** Mean over steps of what the rank with most own work works more than the median of ranks. */
+  /** Mean over steps of the excess of the busiest rank's own work over the median rank's. */
   readonly spread: number;
   readonly alignment: BlameAlignment;
   /** See `Blame.alignment.uncertainty`. */
   readonly uncertainty: number | undefined;
-  /** Only phases are known, and none of them is a collective: ranks may wait inside of any. */
+  /** Only phases are known, and none of them is a collective: ranks may wait inside any. */
   readonly hidesWaits: boolean;
-  /** Undefined in levels that were saved without it. */
+  /** Undefined in levels saved without it. */
   readonly cpuWait?: CpuWait | undefined;
 }
 
 export interface BlameChange {
   readonly kind: Exclude<Verdict, 'balanced'>;
-  /** ns by which the step is longer; below 0: shorter. */
+  /** ns by which the step became longer; below 0: shorter. */
   readonly change: number;
   /** As a share of the step before. */
   readonly share: number;
   readonly before: number;
   readonly now: number;
   readonly ranks: readonly number[];
-  /** The host that all of `ranks` are on, where it is one of several. */
+  /** The host of all of `ranks`, if it is one of several. */
   readonly host: string | undefined;
   readonly phase: string | undefined;
-  /** The group whose transfers take longer. */
+  /** The group with the longer transfers. */
   readonly communicator: string | undefined;
-  /** ns by which more than half of the ranks work longer, at least; only of what is cluster-wide. What single ranks work beyond that is their own. */
+  /** Least ns by which more than half of the ranks work longer; only if cluster-wide. Single ranks' further excess is their own. */
   readonly common?: number;
-  /** Of the change, 0 … 1, that this explains. */
+  /** Share of the change that this explains, 0 … 1. */
   readonly shareOfChange: number;
   readonly evidence: readonly string[];
 }
 
-/** A window as levels; undefined where it holds no steps. */
+/** A window as levels; undefined if it holds no steps. */
 export function levelsOf(window: BlameWindow): BlameLevels | undefined {
   const { steps, ranks, phases, alignment } = window;
   if (steps.length === 0) return undefined;
@@ -96,17 +96,17 @@ export function levelsOf(window: BlameWindow): BlameLevels | undefined {
 
 const asLevels = (window: BlameWindow | BlameLevels): BlameLevels | undefined => ('basis' in window ? levelsOf(window) : window);
 
-/** A cause explains a change when it accounts for this share of it. */
+/** A cause explains a change if it accounts for at least this share of it. */
 const explainsMin = 0.5;
-/** A rank shifted when its own work changed by this share of the change, and by so many errors. */
+/** A rank shifted if its own work changed by this share of the change, and by this many errors. */
 const shiftShareMin = 0.5;
 const shiftErrorsMin = 3;
-/** From this share of ranks on it is the cluster. */
+/** From this share of ranks on, the change is cluster-wide. */
 const clusterShareMin = 0.5;
 
 /**
- * What the change from `before` to `now` is due to: for an alert, the windows before and after its onset. `told`: the change that is to be explained,
- * ns, where somebody measured it otherwise; default: that of the windows.
+ * Explains the change from `before` to `now`; for an alert these are the windows before and after its onset. `told`: the change to explain,
+ * ns, if it was measured elsewhere; default: the change between the windows.
  */
 export function blameOf(windowBefore: BlameWindow | BlameLevels, windowNow: BlameWindow | BlameLevels, told?: number): BlameChange {
   const [before, now] = [asLevels(windowBefore), asLevels(windowNow)];
@@ -121,12 +121,12 @@ export function blameOf(windowBefore: BlameWindow | BlameLevels, windowNow: Blam
   const shifted = shifts.filter(({ total, error }) => share(total) >= shiftShareMin && Math.abs(total) > shiftErrorsMin * error);
   const [communicator, transfer] = largestChange(before.transfers, now.transfers);
   const network = sum(now.transfers) - sum(before.transfers);
-  // What clocks can tell from waiting: less may be either.
+  // Clocks cannot separate a smaller change from waiting.
   const isNetworkKnown = now.uncertainty !== undefined && Math.abs(network) > now.uncertainty;
   const byTransfers: ChangePart = ['transfers', isNetworkKnown ? network : 0];
   if (shifts.length > 0 && shifted.length >= clusterShareMin * shifts.length && (shifted.length > 1 || shifts.length === 1)) {
     const many = ofMany(shifts, shifted, now, share);
-    // All ranks are longer by the same where all wait for one inside of a phase.
+    // If all wait for one rank inside a phase, all are longer by the same.
     if (many.kind === 'cluster_wide' && (now.hidesWaits || before.hidesWaits)) {
       return inconclusive(`${many.evidence[0]}: no collectives were recorded, so they may wait for one of them there`);
     }
@@ -238,7 +238,7 @@ function ofSome(shifted: readonly Shift[], now: BlameLevels, share: (of: number)
   };
 }
 
-/** Of an even number the lower one of the two in the middle. */
+/** Median; of an even number of values the lower of the middle two. */
 const lowerMedian = (values: readonly number[]): number => [...values].sort((a, b) => a - b)[(values.length - 1) >> 1] ?? 0;
 
 function commonPhase(shifts: readonly Shift[]): string {
@@ -247,7 +247,7 @@ function commonPhase(shifts: readonly Shift[]): string {
   return [...sums].sort(([, a], [, b]) => b - a)[0]?.[0] ?? '';
 }
 
-/** The phase by which the frontier advances more than before, most. */
+/** The phase with the largest rise of the frontier's advance. */
 function frontierPhase(before: BlameLevels, now: BlameLevels): string | undefined {
   const more = now.phases.map((phase, at) => (now.frontier[at] as number) - (before.frontier[before.phases.indexOf(phase)] ?? 0));
   return now.phases[more.indexOf(Math.max(...more))];

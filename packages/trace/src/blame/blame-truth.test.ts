@@ -1,5 +1,5 @@
-// Jobs with faults of any rank, phase and pattern, in little noise and on busy hosts, and jobs without any: who is named, and what it costs.
-// `RANKTRACE_TEST_SEEDS=200` looks at more of them.
+// Jobs with faults of any rank, phase and pattern, in little noise and on busy hosts, and jobs without faults: checks the blamed rank and the
+// cost. `RANKTRACE_TEST_SEEDS=200` tests more of them.
 
 import { describe, expect, it } from 'vitest';
 import { Random } from '../simulate/random.ts';
@@ -8,7 +8,7 @@ import { workedWindow } from '../testing/worked-window.ts';
 import { type Blame, type BlameFinding, blameOfWindow } from './blame.ts';
 
 const seeds = Number(process.env.RANKTRACE_TEST_SEEDS ?? 30);
-/** Of 200 jobs two may be missed, of fewer one. */
+/** Two misses are allowed in 200 jobs, one in fewer. */
 const missedMax = (jobs: number): number => Math.max(1, Math.floor(0.01 * jobs));
 
 const patterns = {
@@ -47,7 +47,7 @@ describe.each(Object.keys(patterns) as Pattern[])('a rank that is slow in %s', (
         isAffected,
       };
       const affected = Array.from({ length: shape.steps }, (_, step) => isAffected(step)).filter(Boolean).length;
-      // Of four steps in noise nobody can tell whether they were chance, and of few that follow no rule not whose.
+      // Four noisy steps may be chance, and a few irregular ones do not single out a rank.
       if (affected < 5 || (pattern === 'half of the steps' && shape.ranks ** (1 - affected) > 1e-4)) continue;
       jobs++;
       const { blame, costs } = faultyJob({ ...shape, faults: [fault] });
@@ -82,7 +82,7 @@ describe.each(['jitter', 'busy'] as const)('in noise: %s', (noise) => {
       const { blame, costs } = faultyJob({ ...shape, faults: [fault] });
       const [first] = stragglersOf(blame);
       const off = (first?.costMsPerStep ?? 0) / (costs[0] as number) - 1;
-      // What little it costs may not be worth a finding.
+      // A fault this cheap may not merit a finding.
       const isCheap = first === undefined && (costs[0] as number) < 0.015 * (without.step / 1e6);
       if (!isCheap && (!isOf(first, fault) || Math.abs(off) > 0.25)) missed.push({ seed, ...fault, visible, cost: costs[0], off, first });
     }
@@ -98,7 +98,7 @@ describe.each(['jitter', 'busy'] as const)('in noise: %s', (noise) => {
       const rank = random.whole(shape.ranks);
       let before = '';
       const faults = [rank, (rank + 1 + random.whole(shape.ranks - 1)) % shape.ranks].map((of): JobFault => {
-        // Two of three or four in one phase are no exception any more.
+        // Two ranks of three or four in one phase are no longer exceptions.
         const open = jobPhases.filter((phase) => shape.ranks > 4 || phase !== before);
         const phase = open[random.whole(open.length)] as string;
         before = phase;

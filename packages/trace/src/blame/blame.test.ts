@@ -46,7 +46,7 @@ describe('the verdict', () => {
   });
 
   it('does not blame a rank for what others wait for anyway', () => {
-    // Rank 1 trades: later in forward, earlier in backward, and there at the same time.
+    // Rank 1 shifts work between phases: longer in forward, shorter in backward, with the same total.
     check(workedWindow([even, 'data 4, forward 16, backward 14, all_reduce 1, optimizer 3', even, even]), ['balanced']);
   });
 
@@ -91,7 +91,7 @@ describe('the verdict', () => {
     };
     check(of(30, 0.6), ['cpu_contention', 'cpu_contention  undefined: 30.00 ms, 44.8 %']);
     check(of(30, 0.1), ['network', 'network  undefined: 30.00 ms, 44.8 %']);
-    // As much as in many jobs: no verdict, and the evidence says why.
+    // As much as in many jobs: no verdict, and the evidence explains why.
     const blame = blameOfWindow(of(15, 0.6));
     expect(said(blame)).toEqual(['balanced', 'network  undefined: 15.00 ms, 28.8 %']);
     expect(blame.findings[0]?.evidence[0]).toMatch(/^in 60 % of the time that threads wanted a CPU they had none/);

@@ -1,12 +1,12 @@
-// Who or what makes steps long, what it costs, and whether anybody is to blame at all.
+// Finds the causes of long steps and their cost, and decides whether any rank is to blame at all.
 //
 //   window ─► own work ─► faults (excess against peers) ─► replays with them mended ─► findings ─► verdict
 //
-// A finding costs what a step would be shorter without it, all other faults mended: so a fault that hides behind a larger one is told with what
-// it will cost once that one is gone. What mending it alone would give now is its `gain`.
+// A finding's cost is the time a step would lose without it, with all other faults mended: a fault hidden behind a larger one is reported
+// with its cost once that one is gone. `gain` is the time saved now by mending it alone.
 //
-// Invariant: no verdict rests on a difference that clocks cannot carry. Own work is measured by one clock; of transfers and waits of several
-// hosts the bound is taken off before anything is said.
+// Invariant: no verdict rests on a difference within clock error. Own work is measured by one clock; waits and transfers across hosts count
+// only beyond the clocks' bound.
 
 import { finish } from '../model/finish.ts';
 import { isDataPhase } from '../steps/data-phase.ts';
@@ -26,49 +26,49 @@ import type { Verdict } from './verdict.ts';
 
 export interface BlameFinding {
   readonly kind: Exclude<Verdict, 'balanced'>;
-  /** Whose fault it is; empty where it is everybody's. */
+  /** Ranks at fault; empty if the fault is common to all. */
   readonly ranks: readonly number[];
-  /** In which phase mostly; undefined where that does not apply. */
+  /** Phase with most of it; undefined if that does not apply. */
   readonly phase: string | undefined;
-  /** ms that a step would be shorter without it, all other faults mended. */
+  /** ms a step would be shorter without it, all other faults mended. */
   readonly costMsPerStep: number;
-  /** Of the mean step, 0 … 1. */
+  /** Share of the mean step, 0 … 1. */
   readonly shareOfStep: number;
-  /** ms that a step would be shorter now, if it alone were mended. */
+  /** ms a step would be shorter now, if it alone were mended. */
   readonly gainMsPerStep: number;
-  /** The first and the last step that it makes longer, where those are not all that were judged. */
+  /** First and last step that it lengthens, if not all judged steps. */
   readonly stretch?: StepRange | undefined;
-  /** Steps that it makes longer; undefined: all. */
+  /** Number of steps that it lengthens; undefined: all. */
   readonly affected?: number | undefined;
-  /** What was seen, in sentences. */
+  /** The observations behind it, in sentences. */
   readonly evidence: readonly string[];
 }
 
-/** `ranks` at the median of their peers → the step would be this much shorter. */
+/** The steps' gain if `ranks` worked at the median of their peers. */
 export interface WhatIf {
   readonly ranks: readonly number[];
   readonly stepMs: number;
-  /** Of the step, 0 … 1. */
+  /** Share of the step, 0 … 1. */
   readonly shorter: number;
-  /** Step as it is ÷ step then. */
+  /** Step now ÷ step then. */
   readonly slowdown: number;
 }
 
-/** Of a rank against its peers. */
+/** A rank's excess over its peers. */
 export interface PeerExcess {
   readonly rank: number;
   readonly peers: string;
-  /** Own work more than the median of its peers', ns per step, and as a share of theirs. */
+  /** Own work beyond the median of its peers', ns per step, and as a share of theirs. */
   readonly excess: number;
   readonly share: number;
-  /** Phase in which it is most. */
+  /** Phase with the most excess. */
   readonly phase: string;
 }
 
 export interface Blame {
   readonly verdict: Verdict;
   readonly findings: readonly BlameFinding[];
-  /** Steps that this rests on. */
+  /** The steps judged. */
   readonly steps: {
     readonly count: number;
     readonly first: number | undefined;
@@ -76,46 +76,46 @@ export interface Blame {
     /** See `BlameWindow.leftOut`. */
     readonly leftOut: number;
   };
-  /** Mean length of them over the cluster, ns. */
+  /** Their mean length over the cluster, ns. */
   readonly step: number;
   readonly basis: BlameWindow['basis'];
   readonly frontier: readonly FrontierPhase[];
   readonly excess: readonly PeerExcess[];
-  /** By phase, the largest first: a rank that works so much longer than its peers, ns per step, would have been found in these steps' noise. */
+  /** By phase, largest first: in these steps' noise, an excess of this length over peers would have been found, ns per step. */
   readonly visible: readonly { readonly phase: string; readonly length: number }[];
   readonly breakdown: readonly RankBreakdown[];
   readonly whatIf: readonly WhatIf[];
   readonly alignment: BlameAlignment & {
-    /** ns per step by which waits and transfers can be off in all; undefined where clocks are not aligned. */
+    /** Total error of waits and transfers, ns per step; undefined if clocks are not aligned. */
     readonly uncertainty: number | undefined;
   };
-  /** How the last steps differ from those the run began with; undefined in a short run. */
+  /** The change from the run's first steps to the last; undefined in a short run. */
   readonly change: BlameChange | undefined;
 }
 
 export interface BlameContext {
-  /** Ranks of which nothing was heard. */
+  /** Ranks that sent nothing. */
   readonly missing?: readonly number[] | undefined;
   readonly change?: BlameChange | undefined;
 }
 
 const nanosPerMs = 1e6;
-/** Fewer steps say nothing. */
+/** Fewer steps prove nothing. */
 const stepsMin = 3;
-/** A finding costs at least this share of a step, and a verdict is one of at least that. */
+/** A finding, and so a verdict, costs at least this share of a step. */
 const findingShareMin = 0.01;
 const verdictShareMin = 0.02;
-/** Data loading and the network are told from this share of a step on (what XProf calls highly input-bound), … */
+/** Data loading and the network are reported from this share of a step on (XProf's highly input-bound), … */
 const shareToTell = 0.2;
-/** … and are the verdict from this on, for they take some time in any job (XProf suggests to look at collectives from 30 % on). */
+/** … and are the verdict from this share on, for they take some time in any job (XProf suggests looking at collectives from 30 % on). */
 const shareToJudge = 0.35;
-/** Time in collectives of unknown company beyond which nobody can say who waited for whom. */
+/** With more time than this share in unmatched collectives, the causes of waits are unknown. */
 const unmatchedShareMax = 0.2;
 const changeShareMin = 0.03;
 
 export const blameOfWindow = (window: BlameWindow, context: BlameContext = {}): Blame => finish(judgeWindow(window, context));
 
-/** The same; yields between its parts. */
+/** Blame of a window; yields between its parts. */
 export function* judgeWindow(window: BlameWindow, context: BlameContext = {}): Generator<void, Blame> {
   const breakdown = breakdownOf(window);
   yield;
@@ -200,7 +200,7 @@ function visibleFrom(phases: readonly string[], excesses: readonly Excess[]): Bl
 function whyInconclusive(window: BlameWindow, breakdown: readonly RankBreakdown[], { missing = [] }: BlameContext): string[] {
   const { steps, ranks, phases, basis } = window;
   const why: string[] = [];
-  // Without any steps there is nothing to judge, and nothing wrong with that.
+  // No steps is a valid input: there is nothing to judge.
   if (ranks.length === 0) return why;
   if (steps.length < stepsMin) why.push(`only ${steps.length} steps were told by all ranks: at least ${stepsMin} are needed`);
   if (ranks.length < 2) why.push('there are no two ranks to compare');
@@ -219,7 +219,7 @@ function whyInconclusive(window: BlameWindow, breakdown: readonly RankBreakdown[
   return why;
 }
 
-/** What takes a share of the step without anybody lagging behind: loading data, and the network. */
+/** Causes that take a share of the step without any rank lagging: data loading, and the network. */
 function sharesOf(
   window: BlameWindow,
   replay: Replay,
@@ -249,8 +249,8 @@ function sharesOf(
 }
 
 /**
- * On a busy host a transfer whose threads wait for a CPU looks like a slow network. Its cost adds to that of uneven work, which is what a step
- * would be shorter before transfers are.
+ * On a busy host a transfer looks like a slow network when its threads wait for a CPU. The transfer's cost is added to that of uneven work,
+ * which excludes transfers.
  */
 function withContention(findings: readonly BlameFinding[], { ranks }: BlameWindow): BlameFinding[] {
   const { isBusy, text } = cpuWaitOf(ranks);
@@ -270,7 +270,7 @@ function withContention(findings: readonly BlameFinding[], { ranks }: BlameWindo
   return [...others, joined];
 }
 
-/** Whether a finding takes so much of the step that it may be the verdict. */
+/** Whether a finding takes enough of the step to be the verdict. */
 export function mayBeVerdict({ kind, shareOfStep }: Pick<BlameFinding, 'kind' | 'shareOfStep'>): boolean {
   const isShare = kind === 'data_loading' || kind === 'network' || kind === 'inconclusive';
   return shareOfStep >= (isShare ? shareToJudge : verdictShareMin);

@@ -7,7 +7,7 @@ import { frontierOf } from './frontier.ts';
 import { Replay } from './replay.ts';
 
 const lengths = fc.array(fc.tuple(fc.nat(50), fc.nat(50), fc.nat(50)), { minLength: 1, maxLength: 5 });
-/** Odd fractions of ms, so that means are no whole numbers of ns. */
+/** Odd fractions of ms, so that means are not whole ns. */
 const windows = fc.tuple(lengths, fc.integer({ min: 1, max: 7 })).map(([ranks, steps]) => {
   const lines = ranks.map(([a, b, c]) => `data ${a}, all_reduce 1, forward ${b}, other ${c}, all_gather 2, optimizer 1`);
   return workedWindow(lines, { steps, length: (ms, rank, _phase, step) => ms / 3 + ((7 * rank + 13 * step) % 5) / 7 });

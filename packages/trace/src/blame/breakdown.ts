@@ -1,4 +1,4 @@
-// Where each rank's step went: own work by phase, waiting by whom and for what, transfer, other. Mean over the window's steps.
+// Where each rank's step went: own work by phase, waiting by culprit and collective, transfer, other. Mean over the window's steps.
 
 import { shareOut } from '../model/robust.ts';
 import { blameLimits } from './blame-limits.ts';
@@ -6,7 +6,7 @@ import type { BlameWindow } from './blame-window.ts';
 import { otherPhase } from './blame-window.ts';
 
 export interface WaitedFor {
-  /** The rank that came last; −1 for several, or for one that is not known. */
+  /** The rank that came last; −1 for several or unknown. */
   readonly rank: number;
   /** The collective or send; '' for several. */
   readonly name: string;
@@ -23,11 +23,11 @@ export interface RankBreakdown {
   readonly own: ReadonlyMap<string, number>;
   /** Longest first. */
   readonly waits: readonly WaitedFor[];
-  /** Data on its way, after the last rank came. */
+  /** Transfer after the last rank came. */
   readonly transfer: number;
-  /** Inside of collectives of which nobody knows who else took part. */
+  /** Inside collectives with unknown other ranks. */
   readonly unmatched: number;
-  /** What is in no phase and in no collective. */
+  /** Outside all phases and collectives. */
   readonly other: number;
 }
 

@@ -1,23 +1,23 @@
-// How long threads of the ranks wait for a CPU: a busy host makes work uneven and transfers slow, and is no fault of a rank or of the network.
+// How long threads of the ranks wait for a CPU: a busy host makes work uneven and transfers slow, without fault of a rank or the network.
 //
-// The kernel counts it (schedstat); the SDK samples it as the counter `cpu wait`. Ranks without the counter say nothing.
+// The kernel counts it (schedstat); the SDK samples it as the counter `cpu wait`. Ranks without the counter are ignored.
 
 import { median } from '../model/robust.ts';
 import type { BlameWindow } from './blame-window.ts';
 
-/** Threads that wait for a CPU in so much of the time that they want one are on a busy host; … */
+/** A host is busy if threads wait for a CPU in at least this share of the time they want one; … */
 const cpuWaitMin = 0.2;
-/** … in less than this, they are not. */
+/** … below this share, it is not. */
 const cpuWaitUsual = 0.05;
 
 export interface CpuWait {
   /** At least half of the ranks wait for a CPU. */
   readonly isBusy: boolean;
-  /** The evidence for it. */
+  /** Its evidence, in sentences. */
   readonly text: readonly string[];
 }
 
-/** How long the threads of these ranks waited for a CPU. */
+/** CPU waiting of these ranks. */
 export function cpuWaitOf(ranks: BlameWindow['ranks']): CpuWait {
   const known = ranks.flatMap(({ hostName, cpuWait }) => (cpuWait === undefined ? [] : [{ hostName, cpuWait }]));
   if (known.length === 0) {
@@ -31,7 +31,7 @@ export function cpuWaitOf(ranks: BlameWindow['ranks']): CpuWait {
   return { isBusy: 2 * busy.length >= known.length, text: usual < cpuWaitUsual ? [] : [text] };
 }
 
-/** That slow ranks wait for a CPU, and their peers do not. */
+/** Evidence that slow ranks wait for a CPU, and their peers do not. */
 export function waitsForCpu(all: BlameWindow['ranks'], slow: readonly number[]): string[] {
   const shareOf = (is: (index: number) => boolean): number =>
     median(all.flatMap(({ cpuWait }, index) => (cpuWait !== undefined && is(index) ? [cpuWait] : [])));

@@ -1,4 +1,4 @@
-// One rank's step, cut into pieces: its phases and its collectives, as they lie on one line, become what `BlameWindow` is made of.
+// Cuts one rank's step into pieces: its phases and collectives, on one line, become the pieces of a `BlameWindow`.
 //
 //   step        ├──────────────────────────────────────────────────────────────┤
 //   phases         ├─ data ─┤├──── forward ────┤├──────── backward ────────┤
@@ -6,12 +6,12 @@
 //                                                          ^ last entry of any rank
 //   pieces      other│ data  │ forward         │ backward │w│transfer  │ backw.│other
 //
-// Where two collectives run at once (a send with a receive), waiting for the one that is late counts. Of phases at one time, the one that began
-// first counts until it ends.
+// Where two collectives run at once (a send with a receive), waiting for the late one counts. Where phases overlap, the one that began first
+// counts until it ends.
 
 import type { Meeting, Piece } from './blame-window.ts';
 
-/** A phase where it ran; times in ns on the axis of `start`. */
+/** A phase and its place; times in ns on the axis of `start`. */
 export interface PlacedPhase {
   readonly phase: number;
   readonly from: number;
@@ -23,17 +23,17 @@ export interface StepCollective {
   readonly entry: number;
   /** Undefined: still inside. */
   readonly exit: number | undefined;
-  /** Undefined: nobody knows who else took part. */
+  /** Undefined: the other ranks are unknown. */
   readonly meeting: Meeting | undefined;
-  /** Until when it waited for the last to come. */
+  /** When it stopped waiting for the last rank. */
   readonly waitedUntil: number;
-  /** How much later than the first it left; undefined: it left without waiting for the last. */
+  /** How much later than the first rank it left; undefined: it left without waiting for the last. */
   readonly lag: number | undefined;
-  /** The stretches in which the rank did nothing else, ascending; undefined: all of it. */
+  /** The stretches with no other work, ascending; undefined: all of it. */
   readonly exposed: readonly (readonly [from: number, until: number])[] | undefined;
 }
 
-/** The pieces of the step [start, start + length]; their lengths add up to `length` in whole ns. */
+/** The pieces of the step [start, start + length]; their whole-ns lengths add up to `length`. */
 export function cutStep(
   start: number,
   length: number,
@@ -73,7 +73,7 @@ export function cutStep(
   return pieces;
 }
 
-/** Those of `active` that have not ended at `time`. */
+/** The members of `active` still running at `time`. */
 function leaveAt(
   active: StepCollective[],
   time: number,
@@ -107,7 +107,7 @@ function pieceOf(active: readonly StepCollective[], from: number, length: number
 const isExposed = ({ exposed }: StepCollective, time: number, at: (time: number) => number): boolean =>
   exposed === undefined || exposed.some(([from, until]) => at(from) <= time && time < at(until));
 
-/** Pieces of one kind that follow each other are one. */
+/** Adds a piece; merges adjacent pieces of one kind. */
 function addPiece(pieces: Piece[], piece: Piece): void {
   const last = pieces.at(-1);
   if (last !== undefined && last.kind === 'own' && piece.kind === 'own' && last.phase === piece.phase) {

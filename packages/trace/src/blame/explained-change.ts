@@ -1,22 +1,22 @@
-// How much of a change of the steps is explained, in sentences whose figures add up: each is rounded once, to hundredths of a ms, and what is left
-// is the difference of rounded figures.
+// How much of the steps' change is explained, in sentences with figures that add up: each is rounded once, to hundredths of a ms, and the
+// rest is the difference of rounded figures.
 //
 //   rank 1 works 52.60 ms more per step: 62.55 ms more in forward, 9.95 ms less in other phases
 //   steps are 49.00 ms longer: 52.60 ms by that, 0.40 ms by transfers, −4.00 ms not explained
 
-/** Something that makes steps longer (below 0: shorter), and by how many ns. */
+/** A cause of longer steps (below 0: shorter), and by how many ns. */
 export type ChangePart = readonly [by: string, length: number];
 
-/** `length` and `inPhase`: ns per step that `who` works more than before in all, and in `phase`. */
+/** `length` and `inPhase`: ns per step that `who` works more than before in total, and in `phase`. */
 export function workText(who: string, length: number, phase: string, inPhase: number): string {
   const [all, part] = [hundredths(length), hundredths(inPhase)];
   const total = `${who} ${moreText(all)} per step`;
-  // Of a whole that is smaller than its part nobody can have a share.
+  // A part larger than the whole has no share of it.
   if (part * Math.sign(all) >= 0 && Math.abs(part) <= Math.abs(all)) return `${total}, ${text(Math.abs(part))} of it in ${phase}`;
   return `${total}: ${moreText(part)} in ${phase}, ${moreText(all - part)} in other phases`;
 }
 
-/** What of `change`, ns, each part is, and what is left. Parts that round to nothing are left out. */
+/** The parts of `change`, ns, and the rest. Parts that round to nothing are left out. */
 export function explainedText(change: number, parts: readonly ChangePart[]): string {
   const all = hundredths(change);
   const sign = all < 0 ? -1 : 1;

@@ -7,7 +7,7 @@ const main = traceLane({ index: 1 });
 const compute = traceLane({ index: 2, kind: 'stream' });
 const nccl = traceLane({ index: 3, kind: 'stream' });
 
-/** Work as [from, until] µs, of what a collective of 100 to 200 µs leaves exposed. */
+/** Work as [from, until] µs, and the exposed rest of a collective of 100 to 200 µs. */
 function check(
   work: readonly (readonly [number, number])[],
   expected: ExposedPart['exposed'],

@@ -1,37 +1,37 @@
-// In which stretches of a collective its process did nothing else: a wait that work hides costs nothing.
+// The stretches of a collective in which its process did nothing else: a wait hidden by work costs nothing.
 //
 //   collective (its own thread or stream)   ├──────────────────────┤
 //   work (kernels, ops)                   ───────┤  ├──────┤
 //   exposed                                      ├──┤      ├───────┤
 //
-// A collective on the line of the step itself blocks it. Of one beside it, what kernels (where the process has any) or ops on other lines cover
-// is not exposed; between two pieces of work that follow closely, nothing is.
+// A collective on the step's own line blocks it. One on another line is hidden where kernels (if the process has any) or ops on other lines
+// run; the gap between two pieces of work in close succession counts as work.
 
 import type { TraceLane } from '../model/trace-sink.ts';
 import { blameLimits as limits } from './blame-limits.ts';
 
-/** A collective of which the exposed stretches are being found; undefined: all of it is. */
+/** A collective and its exposed stretches as found so far; undefined: all of it is exposed. */
 export interface ExposedPart {
   readonly entry: number;
   readonly exit: number | undefined;
   exposed: [from: number, until: number][] | undefined;
 }
 
-/** Shorter than this, ns, a gap between two pieces of work is how work is started, no time without any. */
+/** A gap between two pieces of work shorter than this, ns, is launch overhead, not idle time. */
 const gapNsMin = 20_000;
 
-/** What Kineto and our own hooks call work on a thread; annotations, calls of a runtime and frames only surround it. */
+/** Categories that Kineto and our own hooks give to work on a thread; annotations, runtime calls and frames only surround it. */
 const workCategories: ReadonlySet<string> = new Set(['cpu_op', 'op', 'Operator']);
 
 export class ExposedTime {
-  /** The line that the phases of steps are on. */
+  /** The line of the steps' phases. */
   stepLane: number | undefined;
   readonly #active: { readonly lane: number; readonly part: ExposedPart }[] = [];
   #onDevice = false;
-  /** Up to when work is known to run. */
+  /** Time until which work is known to run. */
   #busyUntil = Number.NEGATIVE_INFINITY;
 
-  /** A span, in order of start. */
+  /** Adds a span; they come in order of start. */
   span(lane: TraceLane, category: string, from: number, until: number): void {
     if (lane.kind === 'stream') {
       if (!this.#onDevice) this.#busyUntil = Number.NEGATIVE_INFINITY;
@@ -49,7 +49,7 @@ export class ExposedTime {
     this.#active.push({ lane: lane.index, part });
   }
 
-  /** Nothing that ended before `time` is covered any more. */
+  /** Forgets work that ended before `time`. */
   until(time: number): void {
     let kept = 0;
     for (const one of this.#active) if ((one.part.exit ?? Number.POSITIVE_INFINITY) > time) this.#active[kept++] = one;

@@ -1,26 +1,26 @@
-// The step of a window at which a fault begins or ends: where what a rank works longer than its peers in a phase goes from one level to another.
+// The step of a window at which a fault begins or ends: a rank's excess over its peers in a phase changes from one level to another.
 //
-//   more than its peers   ▁▁▁▁▁▁▁▁▁▁▁▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅
-//                                    ^ edge
+//   excess over its peers   ▁▁▁▁▁▁▁▁▁▁▁▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅
+//                                      ^ edge
 //
-// A median over the window's steps blames all of them, whether the fault is in all of them or in most, and none where it is in few. Each side is
-// judged by itself instead.
+// A median over the window's steps blames all of them if the fault is in most, and none if it is in few. Splitting at the edge lets each side
+// be judged by itself.
 
 import { fitStep, type ShapeFit } from '../detect/block-statistics.ts';
 import { deviation, median } from '../model/robust.ts';
 import type { BlameWindow } from './blame-window.ts';
 import { OwnWork } from './own-work.ts';
 
-/** Steps on either side that make an edge. */
+/** Steps required on either side of an edge. */
 const sideStepsMin = 6;
-/** Least difference of the sides: as a share of the step (less is no verdict), … */
+/** Least difference between the sides: as a share of the step (less is no verdict), … */
 const shareOfStepMin = 0.02;
-/** … and in errors of that difference: it is the most striking place of many ranks, phases and steps. */
+/** … and in errors of that difference: high, because the edge is the most striking place of many ranks, phases and steps. */
 const errorsMin = 8;
-/** Longer or shorter values than this share of all count as those there: a few steps of another kind make no edge. */
+/** This share of the longest and of the shortest values is clipped: a few steps of another kind make no edge. */
 const clippedShare = 0.08;
 
-/** Number of the first step behind the clearest edge of any rank in any phase; undefined without one. `step`: ns, the cluster's mean. */
+/** Number of the first step after the clearest edge of any rank in any phase; undefined if there is none. `step`: ns, the cluster's mean. */
 export function faultEdge(window: BlameWindow, step: number): number | undefined {
   const { phases, steps } = window;
   if (steps.length < 2 * sideStepsMin) return undefined;
@@ -40,7 +40,7 @@ export function faultEdge(window: BlameWindow, step: number): number | undefined
   return steps[edge]?.step;
 }
 
-/** The place that divides the values best into two levels, how far these are apart, and how well that is known. */
+/** The place that best divides the values into two levels, their difference, and its error. */
 function sidesOf(values: Float64Array): { readonly at: number; readonly difference: number; readonly error: number } {
   const sorted = values.slice().sort();
   const beyond = Math.floor(clippedShare * sorted.length);

@@ -1,13 +1,14 @@
-// The faults of a window and what each costs, by replays in which they are mended.
+// The faults of a window and the cost of each, by replays with the faults mended.
 //
-//   straggler            one rank works longer than its peers, step for step (a host, where all of its ranks do, in the same phase), or in some
-//                        steps alone
+//   straggler            one rank works longer than its peers in every step, or only in some steps (a host, if all its ranks do, in the same
+//                        phase)
 //   stage_imbalance      all ranks of a stage work longer than those of the other stages
-//   rotating_imbalance   no rank is slower than its peers for long, but in each step some rank is: data, lengths of sequences, jitter
-//   cpu_contention       the same, where threads of the ranks wait for a CPU: a busy host is no fault of any rank
+//   rotating_imbalance   no rank stays slower than its peers, but in each step some rank is: data, lengths of sequences, jitter
+//   cpu_contention       the same, but threads of the ranks wait for a CPU: no rank is at fault for a busy host
 //
-// To mend a rank is to let it work as long as its peers do in its slow phases, in the steps that are affected: at the median, and with as much
-// more or less from step to step as theirs. A stage is scaled to the median of the other stages; rotation, to give each piece of work in a step and phase the length that its peers have at the median.
+// Mending a rank lets it work as long as its peers in its slow phases, in the affected steps: at the median, and varying as much from step to
+// step as theirs. Mending a stage scales it to the median of the other stages. Mending rotation gives each piece of work in a step and phase
+// the median length of its peers.
 
 import { deviation, median } from '../model/robust.ts';
 import { blameLimits } from './blame-limits.ts';
@@ -22,22 +23,22 @@ export interface Fault {
   /** Rank numbers. */
   readonly ranks: readonly number[];
   readonly phase: string | undefined;
-  /** ns per step: without it, all others mended. */
+  /** ns per step saved without it, all others mended. */
   readonly cost: number;
-  /** ns per step: without it alone. */
+  /** ns per step saved without it alone. */
   readonly gain: number;
-  /** ns: the step with it alone mended. */
+  /** Length of the step with it alone mended, ns. */
   readonly atMedian: number;
-  /** The first and the last step that it makes longer, where those are not all. */
+  /** First and last step that it lengthens, if not all steps. */
   readonly stretch?: StepRange | undefined;
-  /** Steps that it makes longer; undefined: all. */
+  /** Number of steps that it lengthens; undefined: all. */
   readonly affected?: number | undefined;
   readonly evidence: readonly string[];
 }
 
 export interface Faults {
   readonly faults: readonly Fault[];
-  /** All of them mended. */
+  /** Own work with all of them mended. */
   readonly mended: NewLength;
   readonly mendedStep: number;
 }
@@ -48,20 +49,20 @@ interface Suspect {
   readonly ranks: readonly number[];
   readonly phase: number;
   readonly excess: number;
-  /** What the own work of a rank (by index) in a phase of a step is to be multiplied by. */
+  /** Factor on the own work of a rank (by index) in a phase of a step. */
   readonly factor: (rank: number, step: number, phase: number) => number;
-  /** Indexes of the steps that are affected; absent: all. */
+  /** Indexes of the affected steps; absent: all. */
   readonly steps?: readonly number[];
   readonly stretch?: StepRange | undefined;
   readonly evidence: readonly string[];
 }
 
 const stageShareMin = 0.05;
-/** Rotation is told from this share of the step on: a little of it is in any cluster. */
+/** Rotation is reported from this share of the step on: any cluster has a little of it. */
 const rotationShareMin = 0.08;
-/** A rank that is the slowest in this share of the steps is named as that. */
+/** A rank that is the slowest in this share of the steps is named. */
 const leaderShareMin = 0.8;
-/** More stragglers than this with the same phase are one finding. */
+/** With more stragglers than this in the same phase, they become one finding. */
 const togetherMin = 5;
 
 /** Yields after each replay. */
@@ -161,7 +162,7 @@ function stragglers(window: BlameWindow, own: OwnWork, excesses: readonly Excess
   return suspects;
 }
 
-/** Together: all ranks of a host where there are several hosts, and what would be a long list of the same phase. */
+/** Groups excesses: all ranks of a host if there are several hosts, and long lists with the same phase. */
 function grouped({ ranks }: BlameWindow, slow: readonly Excess[]): Excess[][] {
   const keyed = new Map<string, Excess[]>();
   const hosts = new Map<string, number>();
@@ -181,8 +182,8 @@ function grouped({ ranks }: BlameWindow, slow: readonly Excess[]): Excess[][] {
 }
 
 /**
- * By slow phase and step. What is slow by a constant varies from step to step as much as its peers, what is slow by a factor so many times as much:
- * mended, it varies as they do.
+ * Factors by slow phase and step. A rank slow by a constant varies from step to step as much as its peers; one slow by a factor varies that
+ * many times as much. Mended, both vary as the peers do.
  */
 function factorsOf({ ranks }: BlameWindow, own: OwnWork, { rank, slow, phases }: Excess): Record<number, Float64Array> {
   const peers = (own.groups.get(ranks[rank]?.peers ?? '') ?? []).filter((peer) => peer !== rank);
@@ -262,7 +263,7 @@ function rotationOf(window: BlameWindow, even: EvenWork, cost: number, mendedSte
 
 type EvenWork = ReturnType<typeof evenWork>;
 
-/** Work as it would be, were all ranks of a group alike in each step and phase; how far it is from that, and where. */
+/** Own work if all ranks of a group were alike in each step and phase; its distance from the real work, and where. */
 function evenWork(window: BlameWindow, own: OwnWork, mended: NewLength) {
   const { steps, phases } = own;
   const count = new Float64Array(window.ranks.length * phases * steps);

@@ -1,16 +1,16 @@
-// The frontier of a step (StageFrontier, arXiv 2606.06751): how far the rank that is furthest behind has come after each phase.
+// The frontier of a step (StageFrontier, arXiv 2606.06751): the time at which the slowest rank has finished each phase.
 //
 //   F_s = max over ranks of the time up to the end of phase s        a_s = F_s − F_{s−1}        Σ a_s = the longest rank's step
 //
-// It needs no clocks at all, and says in which phase time goes by for the cluster as a whole. Waiting is in it.
+// It needs no clocks at all, and shows in which phase the cluster as a whole spends time. Waiting is included.
 
 import type { BlameWindow } from './blame-window.ts';
 
 export interface FrontierPhase {
   readonly phase: string;
-  /** ns per step by which the frontier advances, mean over the steps. */
+  /** Mean advance of the frontier, ns per step. */
   readonly advance: number;
-  /** The rank that is at the frontier after this phase in most steps, and in which share of them. */
+  /** The rank at the frontier after this phase in most steps, and its share of the steps. */
   readonly leader: number;
   readonly leaderShare: number;
 }

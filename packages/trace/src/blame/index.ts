@@ -1,4 +1,4 @@
-// Who makes steps long, and what it costs.
+// Causes of long steps, and their cost.
 
 export { type Blame, type BlameFinding, blameOfWindow } from './blame.ts';
 export { type BlameChange, type BlameLevels, blameOf, levelsOf } from './blame-change.ts';

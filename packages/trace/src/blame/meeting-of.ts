@@ -1,7 +1,7 @@
-// A matched collective, or a send and its receive, as a meeting: who came last, until when each rank waited for that, and how long the data took.
+// A matched collective, or a send and its receive, as a meeting: its last rank, how long each rank waited for it, and the transfer's length.
 //
-// Where clocks are aligned, times of ranks are compared. Where they are not, lengths alone speak: the rank that was inside for the shortest
-// time came last, and all of what it was inside for is transfer.
+// Where clocks are aligned, times of ranks are compared. Otherwise only lengths count: the rank with the shortest time inside came last, and
+// all of that time is transfer.
 
 import { collectiveKind, isBarrierLike } from '@ranktrace/protocol';
 import type { CollectivePart, MatchedCollective } from '../match/collective-matcher.ts';
@@ -16,7 +16,7 @@ export interface MeetingPart {
   readonly lag: number | undefined;
 }
 
-/** Undefined where a part is missing, or somebody is still inside. */
+/** Undefined if a part is missing, or a rank is still inside. */
 export function meetingOf(
   matched: MatchedCollective,
   processOf: (member: number) => TraceProcess | undefined,
@@ -35,7 +35,7 @@ export function meetingOf(
     return { meeting, parts: waits };
   }
   const last = parts.reduce((latest, part) => (part.entry > latest.entry ? part : latest));
-  // A sender may be done as soon as its data is buffered: what counts is when the receiver has it.
+  // A sender may be done as soon as its data is buffered: the receiver's end counts.
   const receiver = pair === undefined ? undefined : parts.find(({ rank, op }) => rank === pair[1] && collectiveKind(op) !== 'send');
   const firstExit = (receiver?.exit ?? Math.min(...parts.map(({ exit }) => exit as number))) as number;
   const apart = Math.max(0, firstExit - last.entry);

@@ -1,11 +1,11 @@
-// What waits and transfers of a window rest on: which communicators move data for how long, and by how much clocks may be off in that.
+// Transfers of a window by communicator, and the clock error in its waits and transfers.
 
 import { mean } from '../model/robust.ts';
 import type { BlameWindow, Meeting } from './blame-window.ts';
 
 const shown = 3;
 
-/** The communicators that data is on its way in for longest, as sentences. */
+/** The communicators with the longest transfers, as sentences. */
 export function networkOf(window: BlameWindow): string[] {
   const names = [...transfersOf(window)].sort(([, a], [, b]) => b - a);
   return names
@@ -13,7 +13,7 @@ export function networkOf(window: BlameWindow): string[] {
     .map(([name, length]) => `${name}: ${(length / 1e6).toFixed(2)} ms per step of transfer, after the last rank came`);
 }
 
-/** ns per step and rank that data of each communicator is on its way. */
+/** Transfer time by communicator, ns per step and rank. */
 export function transfersOf({ steps, ranks }: BlameWindow): Map<string, number> {
   const names = new Map<string, number>();
   for (const step of steps) {
@@ -27,7 +27,7 @@ export function transfersOf({ steps, ranks }: BlameWindow): Map<string, number> 
   return new Map([...names].map(([name, length]) => [name, length / count]));
 }
 
-/** ns per step by which waits and transfers may be off: what clocks may be off in each meeting, summed; undefined where they are not aligned. */
+/** Error of waits and transfers, ns per step: the sum of each meeting's clock error; undefined if clocks are not aligned. */
 export function clockShareOf({ steps, ranks }: BlameWindow): number | undefined {
   const sums: number[] = [];
   for (const rank of ranks.keys()) {

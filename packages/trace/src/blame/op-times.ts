@@ -1,20 +1,20 @@
-// Which ops a rank's steps are made of: the time of each, without that of the ops inside of it, by the phase that the step was in.
+// The ops in a rank's steps: self time of each, by the phase that the step was in.
 //
 //   phases (the step's own thread)   │ forward │        (other)         │ optimizer │
 //   main                               addmm      …                       add_
 //   autograd                                      ├ AddmmBackward0 ┤
 //                                                   ├ mm ─┤                            mm: its length; AddmmBackward0: its length without mm
 //
-// Blame rests on phases. Where what is slow is in no phase, or in one that is long, the ops say where to look.
+// Blame rests on phases. If the slow part is in no phase, or in a long one, the ops show where to look.
 //
-// Memory: of a step its `blameOpsPerStepMax` longest ops, with numbers instead of names; names up to `blameOpNamesMax`, further ones are left out.
+// Memory: for each step its `blameOpsPerStepMax` longest ops, as numbers; up to `blameOpNamesMax` names, further ones are left out.
 
 import { blameLimits as limits } from './blame-limits.ts';
 import { otherPhase } from './blame-window.ts';
 
-/** Ops of one rank's step, the longest first. */
+/** Ops of one rank's step, longest first. */
 export interface OpTimes {
-  /** `OpNames.at`. */
+  /** Numbers for `OpNames.at`. */
   readonly ops: Uint16Array;
   /** ns. */
   readonly lengths: Float32Array;
@@ -26,15 +26,15 @@ export interface NamedOp {
   readonly name: string;
 }
 
-/** What is known of one name. */
+/** Entry of one name. */
 interface OpName {
   readonly numbers: Map<string, number>;
-  /** The phase that it was asked for last, and its number there: mostly the same again. */
+  /** The phase of its last lookup, and its number there: mostly the next lookup's too. */
   phase: string | undefined;
   number: number | undefined;
 }
 
-/** Numbers for ops in phases, the same for all ranks, and sums by them. */
+/** Numbers for ops in phases, shared by all ranks, and sums by them. */
 export class OpNames {
   readonly #named: NamedOp[] = [];
   readonly #names = new Map<string, OpName>();
@@ -45,7 +45,7 @@ export class OpNames {
     return this.#named[op];
   }
 
-  /** Undefined where there are too many. */
+  /** Undefined if there are too many. */
   numberOf(phase: string, name: string): number | undefined {
     let known = this.#names.get(name);
     if (known?.phase === phase) return known.number;
@@ -70,7 +70,7 @@ export class OpNames {
     this.#sums[op] = (this.#sums[op] as number) + length;
   }
 
-  /** The longest sums since the last call; undefined without any. */
+  /** The longest sums since the last call; undefined if there are none. */
   takeSums(): OpTimes | undefined {
     const sums = this.#sums;
     const longest = this.#summed.sort((a, b) => (sums[b] as number) - (sums[a] as number)).slice(0, limits.blameOpsPerStepMax);
@@ -85,11 +85,11 @@ interface OpenSpan {
   readonly name: string;
   readonly from: number;
   readonly until: number;
-  /** Of it, ns that other spans took inside. */
+  /** ns of it spent in nested spans. */
   inside: number;
 }
 
-/** Collects the ops of one process, whose spans come in order of start. */
+/** Collects the ops of one process; its spans come in order of start. */
 export class OpTimer {
   readonly #lanes = new Map<number, OpenSpan[]>();
   #ended: OpenSpan[] = [];
@@ -107,7 +107,7 @@ export class OpTimer {
     if (open.length < limits.blameOpDepthMax) open.push({ name, from, until, inside: 0 });
   }
 
-  /** Ops that ended by `until`, the end of a step, and are no phases of it; undefined where none was recorded. */
+  /** Ops that ended by `until`, the end of a step, and are not its phases; undefined if none were recorded. */
   take(
     until: number,
     phases: readonly { readonly name: string; readonly from: number; readonly until: number }[],

@@ -1,30 +1,30 @@
-// Own work as a table, rank × phase × step, and how much more of it a rank does than its peers.
+// Own work as a table, rank × phase × step, and each rank's excess over its peers.
 //
-// A rank's excess in a phase is the median over steps of what it took more than the median of its peers took in the same step: one slow step,
+// A rank's excess in a phase is the median over steps of its time beyond the median of its peers in the same step: one slow step,
 // or one slow peer, moves neither. It counts when it is more than
 //
-//   2 % of what peers work in a step, 1 % of the step,
+//   2 % of the peers' work in a step, 1 % of the step,
 //   6 times the deviation of the peers' own excesses from each other (ranks are never quite alike),
 //   6 times its own error, 1.2533 · deviation over steps / √steps (a median's),
-//   and the same of all peers together, times more the fewer steps and peers that rests on: of few values the deviation is itself uncertain,
-//   so for d = (steps − 1) · (peers − 1) degrees of freedom it is 6 · (1 + 5 / d + 20 / d²) times, beyond Student's t at 10⁻⁵.
+//   and the same for all peers together. With fewer steps and peers the factor is larger, because a deviation from few values is itself
+//   uncertain: for d = (steps − 1) · (peers − 1) degrees of freedom it is 6 · (1 + 5 / d + 20 / d²), beyond Student's t at 10⁻⁵.
 
 import { deviation, deviationsOfOthers, mean, median, mediansOfOthers } from '../model/robust.ts';
 import type { BlameWindow } from './blame-window.ts';
 
-/** What a rank works more than its peers; ns per step. */
+/** A rank's excess over its peers; ns per step. */
 export interface Excess {
   /** Index in `BlameWindow.ranks`. */
   readonly rank: number;
-  /** Of all phases together. */
+  /** Over all phases together. */
   readonly total: number;
   /** By phase. */
   readonly phases: Float64Array;
-  /** Phases whose excess counts; all in which it works longer where only the sum counts. */
+  /** Phases with a significant excess; if only the total is significant, all phases in which it works longer. */
   readonly slow: readonly number[];
   /** Median own work of its peers, by phase. */
   readonly peers: Float64Array;
-  /** By phase: an excess from here on would have counted, whatever noise did to it. */
+  /** By phase: from here on an excess would have counted despite the noise. */
   readonly sure: Float64Array;
 }
 
@@ -32,7 +32,7 @@ const shareOfWorkMin = 0.02;
 const shareOfStepMin = 0.01;
 const spreadsMin = 6;
 const errorsMin = 6;
-/** Errors by which an excess must be over its limit not to fall below it by chance. */
+/** Margin in errors above the limit, so that chance does not push an excess below it. */
 const errorsSure = 3;
 
 export class OwnWork {
@@ -55,17 +55,17 @@ export class OwnWork {
     }
   }
 
-  /** ns. */
+  /** Own work, ns. */
   of(rank: number, phase: number, step: number): number {
     return this.#own[this.#at(rank, phase) + step] as number;
   }
 
-  /** Of all steps, by step. */
+  /** Own work in one phase, by step. */
   inPhase(rank: number, phase: number): Float64Array {
     return this.#own.subarray(this.#at(rank, phase), this.#at(rank, phase) + this.steps);
   }
 
-  /** Of all phases, by step. */
+  /** Own work in all phases, by step. */
   total(rank: number): Float64Array {
     const total = new Float64Array(this.steps);
     for (let phase = 0; phase < this.phases; phase++) {
@@ -85,7 +85,7 @@ export class OwnWork {
     return groups;
   }
 
-  /** Of the ranks that have peers; `step`: the cluster's, ns. Yields after each phase of each group. */
+  /** Excesses of ranks with peers; `step`: the cluster's, ns. Yields after each phase of each group. */
   *excesses(step: number): Generator<void, Excess[]> {
     const found: Excess[] = [];
     for (const ranks of this.groups.values()) if (ranks.length > 1) found.push(...(yield* this.#excessesAmong(ranks, step)));
@@ -115,12 +115,12 @@ export class OwnWork {
     });
   }
 
-  /** Of each of `ranks` (at least two) by step, how much longer it works in `phase` than the median of the others; ns. */
+  /** For each of `ranks` (at least two), by step: how much longer it works in `phase` than the median of the others; ns. */
   moreThanPeers(ranks: readonly number[], phase: number): readonly Float64Array[] {
     return this.#compare(ranks.map((rank) => this.inPhase(rank, phase))).more;
   }
 
-  /** `series`: of each rank, by step. `others`: the median of all others in that step. */
+  /** `series`: by rank, then step. `others`: the median of all others in that step. */
   #compare(series: readonly Float64Array[]) {
     const { steps } = this;
     const more = series.map(() => new Float64Array(steps));

@@ -1,4 +1,4 @@
-// Ranks that send steps and phases alone, as outside of recorded windows.
+// Ranks that send only steps and phases, as they do outside recorded windows.
 
 import { nanos, traceTime } from '@ranktrace/protocol';
 import { expect, it } from 'vitest';
@@ -7,7 +7,7 @@ import { StepBlameSink } from './step-blame-sink.ts';
 
 const ms = 1e6;
 
-/** `lines`: each rank's phases in a step, `data 4, forward 5`, the same in every step; others than those wait at the end of the last. */
+/** `lines`: each rank's phases with their ms, `data 4, forward 5`, the same in every step. */
 function blameOfPhases(lines: readonly string[], steps = 20) {
   const sink = new StepBlameSink();
   const processes = lines.map((_, rank) => traceProcess({ index: rank + 1, rank }));

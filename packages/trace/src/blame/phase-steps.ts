@@ -1,8 +1,8 @@
-// Steps of which only the lengths of phases are known: outside of recorded windows ranks send no more.
+// Steps with only phase lengths known: ranks send no more outside recorded windows.
 //
-// Where ranks wait is inferred. A phase in which they meet lets the late catch up: it is a collective by its name, or ranks come out of it
-// much closer together than they went in. In such a phase the shortest rank shows what it takes without waiting; what others take longer,
-// up to what they were ahead by, is waiting for the rank that came last.
+// Waits are inferred. A phase in which ranks meet lets the late catch up: its name is a collective's, or ranks come out of it much closer
+// together than they went in. In such a phase the shortest rank shows the time without waiting; the others' excess, up to their lead at
+// the start, is waiting for the rank that came last.
 
 import { isBarrierLike } from '@ranktrace/protocol';
 import { median } from '../model/robust.ts';
@@ -10,12 +10,12 @@ import type { TraceProcess } from '../model/trace-sink.ts';
 import type { BlameStep, Meeting, Piece, RankStep } from './blame-window.ts';
 import type { RawRanks, RawStep } from './raw-steps.ts';
 
-/** Ranks that come out of a phase so much closer together than they went in met in it … */
+/** Ranks met in a phase if their distance at its end is at most this share of that at its start … */
 const closerMax = 0.5;
-/** … if they went in further apart than this share of the step. */
+/** … and that at the start was above this share of the step. */
 const apartShareMin = 0.01;
 
-/** `phases`: names, the last is what is in no phase. */
+/** `phases`: names; the last is the time outside all phases. */
 export function phaseSteps(raw: readonly RawRanks[], processes: readonly TraceProcess[], phases: readonly string[]): BlameStep[] {
   const steps = raw.map(({ step, ranks }) => {
     const ops = processes.map(({ index }) => ranks.get(index)?.ops);
@@ -35,7 +35,7 @@ export function phaseSteps(raw: readonly RawRanks[], processes: readonly TracePr
   });
 }
 
-/** Whether phases say where ranks wait: one of them is a collective. */
+/** Whether phases show where ranks wait: one of them is a collective. */
 export const namesMeetings = (phases: readonly string[]): boolean => phases.some(isBarrierLike);
 
 interface Lengths {

@@ -1,4 +1,4 @@
-// Steps as they were recorded → the window that blame is computed from: ranks and steps of which all is there, cut into pieces.
+// Recorded steps → the window that blame works on: complete ranks and steps, cut into pieces.
 
 import { traceTime } from '@ranktrace/protocol';
 import { boundAt } from '../model/epsilon.ts';
@@ -17,7 +17,7 @@ import { cutStep, type PlacedPhase, type StepCollective } from './cut-step.ts';
 import type { OpTimes } from './op-times.ts';
 import { phaseSteps } from './phase-steps.ts';
 
-/** A rank's part of a collective; its meeting comes when the other ranks' parts have. */
+/** A rank's part of a collective; its meeting is set when the other ranks' parts have come. */
 export interface RawCollective {
   readonly lane: number;
   readonly entry: number;
@@ -32,7 +32,7 @@ export interface RawCollective {
 export interface RawStep {
   readonly start: number;
   readonly length: number;
-  /** From the end of the step before. */
+  /** Since the end of the step before. */
   readonly gap: number;
   readonly phases: ReadonlyMap<string, number> | undefined;
   /** Spans of its phases, as far as they were recorded. */
@@ -47,11 +47,11 @@ export interface RawRanks {
   readonly ranks: ReadonlyMap<number, RawStep>;
 }
 
-/** Steps with collectives that are enough to leave out those without. */
+/** From this many steps with collectives on, steps without are left out. */
 const detailedStepsMin = 4;
 
 /**
- * `phases`: their names in order; `groups`: ranks that meet in parts of the world, where stages are told apart by that alone; `cpuWaits`: see
+ * `phases`: their names in order; `groups`: ranks that meet in parts of the world, for when only these reveal the stages; `cpuWaits`: see
  * `BlameRank.cpuWait`, by process index. Yields after each step.
  */
 export function* cutWindow(
@@ -83,9 +83,9 @@ export function* cutWindow(
   return { ranks, phases: names, steps, leftOut, basis, alignment };
 }
 
-/** A step that takes so many times as long as the median one is another kind of step, … */
+/** A step longer than this many medians is an outlier, a step of another kind, … */
 const outlierMin = 2.5;
-/** … unless more than this share of them is. */
+/** … unless more than this share of steps is. */
 const outlierShareMax = 0.125;
 
 function withoutOutliers(raw: readonly RawRanks[]): RawRanks[] {
@@ -95,7 +95,7 @@ function withoutOutliers(raw: readonly RawRanks[]): RawRanks[] {
   return raw.length - usual.length > Math.max(1, outlierShareMax * raw.length) ? [...raw] : usual;
 }
 
-/** Of each rank the life with most of these steps, of the ranks that have at least half as many as the one with most. */
+/** For each rank the life with most of these steps; ranks with less than half as many as the top rank are left out. */
 function processesTaking(processes: readonly TraceProcess[], raw: readonly RawRanks[]): TraceProcess[] {
   const counts = new Map<number, number>();
   for (const { ranks } of raw) for (const index of ranks.keys()) counts.set(index, (counts.get(index) ?? 0) + 1);
@@ -116,7 +116,7 @@ function rankStep({ start, length, gap, phases, placed, collectives, ops }: RawS
   return { length: Math.round(length), gap, pieces: withUnplaced(pieces, phases, lying, numbers, other), ops };
 }
 
-/** Time of phases whose spans were not recorded is own work of theirs, taken from where nothing else is known. */
+/** Phases without recorded spans: their time is own work, placed where nothing else is known. */
 function withUnplaced(
   pieces: readonly Piece[],
   phases: ReadonlyMap<string, number> | undefined,
@@ -153,7 +153,7 @@ function withUnplaced(
 const stageKeys = ['stage', 'pipeline_stage', 'pipeline_parallel_rank', 'pp_rank', 'simulated.stage'] as const;
 const roleKeys = ['role', 'job_role'] as const;
 
-/** Ranks of a stage and a role do the same work: by what they say of themselves, else by whom they meet without the rest of the world. */
+/** Ranks of one stage and role do the same work: by their own metadata, else by the groups in which they meet. */
 function ranksOf(processes: readonly TraceProcess[], groups: readonly ReadonlySet<number>[]): BlameRank[] {
   const said = ({ metadata }: TraceProcess, keys: readonly string[]): string =>
     keys.map((key) => metadata.get(key)).find((value) => value !== undefined) ?? '';
@@ -168,7 +168,7 @@ function ranksOf(processes: readonly TraceProcess[], groups: readonly ReadonlySe
   });
 }
 
-/** Rank → the least rank that it meets, directly or through others. */
+/** Rank → the lowest rank that it meets, directly or through others. */
 function connected(groups: readonly ReadonlySet<number>[]): Map<number, number> {
   const least = new Map<number, number>();
   const find = (rank: number): number => {

@@ -1,13 +1,13 @@
-// What a window's steps would have taken, had some work been shorter: all ranks go through their pieces again, with the lengths that one asks
-// about. Own work keeps its (new) length, transfers keep theirs, waiting comes out anew:
+// Counterfactual: how long a window's steps would have taken with some work shorter. All ranks go through their pieces again, with the
+// given lengths. Own work keeps its (new) length, transfers keep theirs, waits are recomputed:
 //
-//   leaving a meeting  =  the latest entry of its ranks + its transfer + what this rank left later than the first
+//   leaving a meeting  =  the latest entry of its ranks + its transfer + this rank's lag behind the first to leave
 //
-// Invariant: with lengths as measured, times are as measured, but for clocks' errors and for ranks that left before the last came.
+// Invariant: with measured lengths, times are as measured, except for clock errors and for ranks that left before the last came.
 
 import type { BlameStep, BlameWindow, Meeting, Piece, RankStep } from './blame-window.ts';
 
-/** New length of the own work of rank `rank` (index) in step `step` (index) and phase `phase`, measured as `length` ns. */
+/** New length of own work of rank `rank` (index) in step `step` (index) and phase `phase`, measured as `length` ns. */
 export type NewLength = (rank: number, step: number, phase: number, length: number) => number;
 
 interface State {
@@ -22,7 +22,7 @@ interface State {
 export class Replay {
   readonly #window: BlameWindow;
   readonly #members = new Map<Meeting, number>();
-  /** [from, until) of steps that follow each other. */
+  /** [from, until) of consecutive steps. */
   readonly #stretches: (readonly [number, number])[] = [];
 
   constructor(window: BlameWindow) {
@@ -39,8 +39,7 @@ export class Replay {
     }
   }
 
-  /** Mean length of a step of the cluster, ns; `transfers`: what transfers take of what they took,
-   * and how much later than the first ranks leave. */
+  /** Mean length of a step of the cluster, ns. `transfers`: factor on the measured transfers and exit lags. */
   meanStep(newLength: NewLength, transfers = 1): number {
     const { steps } = this.#window;
     let total = 0;
@@ -70,7 +69,7 @@ export class Replay {
       runnable.push(...about.waiting);
       about.waiting.length = 0;
     };
-    /** Whether the rank may go on. */
+    /** Whether the rank may continue. */
     const pass = (rank: number, step: number, piece: Piece): boolean => {
       const clock = clocks[rank] as number;
       if (piece.kind === 'own') clocks[rank] = clock + newLength(rank, step, piece.phase, piece.length);
@@ -93,7 +92,7 @@ export class Replay {
     for (;;) {
       const rank = runnable.pop();
       if (rank === undefined) {
-        // Who waits for whom goes in a circle: clocks put something in an order that was not. The rank that came first goes on.
+        // The waits form a circle: clock errors reversed the order of some entries. The rank that came first continues.
         const [first] = blocked;
         if (first === undefined) break;
         open(first, state(first));

@@ -1,4 +1,4 @@
-// Blame over runs that are longer than what is held at full detail: faults at any place of them.
+// Blame over runs longer than the steps held at full detail, with faults at any place.
 
 import { describe, expect, it } from 'vitest';
 import { mergeRun } from '../merge/merge-run.ts';
@@ -17,7 +17,7 @@ function blameOf(options: ClusterOptions): RunBlame {
 
 const fault = (step: number, lastStep: number, rank = 2) => ({ rank, phase: 'backward' as const, ms: 8, step, lastStep });
 
-/** Steps by which the ends of a fault may be off: of noisy steps the first or the last may look like one that is not affected. */
+/** Steps by which a fault's ends may be off: a noisy first or last step may look unaffected. */
 const offMax = 8;
 
 describe('a run of 900 steps', () => {
@@ -37,11 +37,11 @@ describe('a run of 900 steps', () => {
     expect(verdictSteps).toEqual(covered);
     expect(Math.abs(covered.first - first)).toBeLessThanOrEqual(offMax);
     expect(Math.abs(covered.last - last)).toBeLessThanOrEqual(offMax);
-    // Of some of its steps noise may say that they are not.
+    // Noise may hide the fault in some of its steps.
     expect(Math.abs(affectedSteps - (last - first + 1))).toBeLessThanOrEqual(3 * offMax);
     expect(costMsPerAffectedStep).toBeGreaterThan(5);
     expect(costMsPerAffectedStep).toBeLessThan(8);
-    // The same over the run: step 0 is of another kind, and left out.
+    // The same over the run; step 0 is of another kind, and left out.
     expect(costMsPerStep).toBeCloseTo((costMsPerAffectedStep * affectedSteps) / 899, 6);
     expect(steps).toMatchObject({ first: 0, last: 899, count: 900 });
     expect(steps.windows).toBeGreaterThan(900 / blameLimits.blameWindowSteps - 2);
@@ -63,7 +63,7 @@ describe('a run of 900 steps', () => {
     const rotating = findings.filter(({ kind }) => kind === 'rotating_imbalance');
     expect(rotating).toMatchObject([{ stretches: 2, ranks: [] }]);
     const [{ steps, affectedSteps }] = rotating as [RunBlame['findings'][number]];
-    // Windows that are partly uneven count as a whole, or not at all.
+    // Partly uneven windows count as a whole, or not at all.
     expect(Math.abs(steps.first - 150)).toBeLessThan(blameLimits.blameWindowSteps);
     expect(Math.abs(steps.last - 699)).toBeLessThan(blameLimits.blameWindowSteps);
     expect(affectedSteps).toBeGreaterThan(100);
@@ -72,7 +72,7 @@ describe('a run of 900 steps', () => {
 
   it('tells two faults of half of the ranks as theirs, and the same time once', () => {
     const { findings, last } = blameOf({ steps: 900, stragglers: [fault(200, 500, 1), fault(350, 650, 3)] });
-    // As large as each other: either may come first.
+    // Both cost the same: either may come first.
     expect(findings.map(({ kind, ranks }) => [kind, ranks]).sort()).toEqual([
       ['straggler', [1]],
       ['straggler', [3]],

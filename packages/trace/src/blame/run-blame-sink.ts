@@ -1,12 +1,12 @@
-// Blame over a whole run, however long it was: the last steps at full detail, and windows of steps, each judged as it passes.
+// Blame over a whole run of any length: the last steps at full detail, and windows of steps, each judged as it passes.
 //
 //   steps    |  window 1  |  window 2  |  w 3  ┃  window 4  |  …  |  window n  |
 //                 ↓            ↓          ↓    ┃     ↓                  ↓ ← the last steps, 256 at most: the report's tables
 //            findings     findings    findings ┃ findings ─► one fault over neighbouring windows is one episode, with its steps
-//                                              ^ steps become longer here for good (step-changes.ts): a window ends, the next one begins
+//                                              ^ steps change for good here (step-changes.ts): a window ends, the next one begins
 //
-// A window is judged when its first step is about to be forgotten, so all ranks have told it unless they are 128 steps apart. A fault that lasts
-// as long as a window fills at least half of one, and what counts is a median over steps: it is found wherever it was.
+// A window is judged just before its first step is forgotten, so all ranks have reported it unless they are 128 steps apart. A fault as long
+// as a window fills at least half of one, and medians over steps decide: it is found wherever it was.
 //
 // Memory: that of `StepBlameSink` and of `StepChanges`, and `blameEpisodesMax` episodes.
 
@@ -22,50 +22,50 @@ import { StepBlameSink } from './step-blame-sink.ts';
 import { StepChanges } from './step-changes.ts';
 import type { Verdict } from './verdict.ts';
 
-/** A finding, the steps that it covers, and what it costs over the whole run: `costMsPerStep` and `shareOfStep` are of all steps. */
+/** A finding, its steps, and its cost over the whole run: `costMsPerStep` and `shareOfStep` are over all steps. */
 export interface RunFinding extends Omit<BlameFinding, 'affected' | 'stretch'>, FaultCost {
   readonly steps: StepRange;
-  /** It comes and goes within `steps`, so often; 1: it does not. */
+  /** Number of separate stretches within `steps`; 1: it is continuous. */
   readonly stretches: number;
 }
 
 export interface RunBlame {
-  /** The most costly finding's that may be one; without any, that of the last steps. */
+  /** The most costly finding's that may be one; else that of the last steps. */
   readonly verdict: Verdict;
-  /** Steps that the verdict is about; undefined without any. */
+  /** Steps that the verdict covers; undefined if there are none. */
   readonly verdictSteps: StepRange | undefined;
-  /** Of all steps, each fault once, the most costly first. */
+  /** Findings over all steps, each fault once, most costly first. */
   readonly findings: readonly RunFinding[];
-  /** The last steps in full, since they changed last: what tables show. */
+  /** Blame of the last steps, since their last change, as tables show it. */
   readonly last: Blame;
-  /** Steps that were judged, all windows together. */
+  /** All judged steps, over all windows. */
   readonly steps: StepRange & { readonly count: number; readonly windows: number };
 }
 
-/** One fault over windows that are next to each other; of what is nobody's fault, over all windows that show it. */
+/** One fault over neighbouring windows; a fault without ranks: over all windows with it. */
 interface Episode {
   readonly key: string;
-  /** The window it was seen in last. */
+  /** The last window that shows it. */
   window: number;
   steps: StepRange;
-  /** Windows in a row count as one. */
+  /** Number of stretches; consecutive windows count as one. */
   stretches: number;
-  /** Steps that it made longer, and what that cost in all, ms. */
+  /** Steps that it lengthened, and their total cost, ms. */
   affected: number;
   cost: number;
-  /** What it is told with: that of the last steps, else where it cost most. */
+  /** The finding to report: the last steps', else the most costly. */
   told: BlameFinding;
 }
 
-/** Windows that may lie between two of one episode: noise hides a fault for a while. */
+/** Windows without the fault allowed within one episode: noise may hide it for a while. */
 const gapWindows = 1;
-/** A fault may begin and end within a window, and so may another one. */
+/** Most cuts of one window: a fault may begin and end within it, and so may another. */
 const cutsMax = 3;
-/** Steps after the last change that say something by themselves. */
+/** Fewest steps after the last change that are judged on their own. */
 const lastStepsMin = 16;
 
 export interface RunBlameOptions {
-  /** What the run began with, where that is not told again. */
+  /** The run's beginning, if the sink does not see it. */
   readonly beginning?: BlameLevels | undefined;
 }
 
@@ -74,11 +74,11 @@ export class RunBlameSink implements TraceSink {
   readonly #changes = new StepChanges();
   readonly #episodes: Episode[] = [];
   #judgedUpTo = Number.NEGATIVE_INFINITY;
-  /** The last step that was looked at for changes. */
+  /** The last step checked for changes. */
   #lookedUpTo = Number.NEGATIVE_INFINITY;
   #first = Number.POSITIVE_INFINITY;
   #count = 0;
-  /** Of the steps that findings rest on (those of another kind left out), how many there are and their sum, ns. */
+  /** Number and total length, ns, of the steps that findings rest on (those of another kind left out). */
   #compared = 0;
   #time = 0;
   #windows = 0;
@@ -103,12 +103,12 @@ export class RunBlameSink implements TraceSink {
     this.#steps.end();
   }
 
-  /** What the run began with, for the blame of a later part of it. */
+  /** The run's beginning, for the blame of a later part. */
   get beginning(): BlameLevels | undefined {
     return this.#steps.beginning;
   }
 
-  /** Of all steps. To be asked once, at the end. */
+  /** Blame of all steps. Call once, at the end. */
   get blame(): RunBlame {
     return finish(this.judging());
   }
@@ -134,7 +134,7 @@ export class RunBlameSink implements TraceSink {
       yield;
     }
     const isVerdict = this.#addLast(last, { first: since, last: held.at(-1) ?? since }, left.length);
-    // What the last steps say together, their windows need not say again.
+    // Findings of the last steps together are not repeated by their windows.
     const told = new Set(keyed(last.findings).map(([key]) => key));
     while (left.length > 0) {
       this.#judge(left.slice(0, this.#windowLength(left, left.length)), told);
@@ -153,16 +153,16 @@ export class RunBlameSink implements TraceSink {
     };
   }
 
-  /** A window that is about to be forgotten. */
+  /** Judges a window that is about to be forgotten. */
   #pass(held: readonly number[]): void {
-    // The newer half has not been told by all ranks yet, maybe.
+    // Some ranks may not have reported the newer half yet.
     const half = Math.max(1, held.length >> 1);
     this.#look(held.slice(0, half));
     if ((held[0] as number) <= this.#judgedUpTo) return;
     this.#judge(held.slice(0, this.#windowLength(held, half)));
   }
 
-  /** Looks for changes in steps that are whole. */
+  /** Looks for changes in complete steps. */
   #look(numbers: readonly number[]): void {
     for (const step of numbers) {
       if (step <= this.#lookedUpTo) continue;
@@ -171,13 +171,13 @@ export class RunBlameSink implements TraceSink {
     }
   }
 
-  /** Steps of the window that begins with the first of `numbers`, `most` at most: up to the next change, if that is near. */
+  /** Length of the window that begins with the first of `numbers`, at most `most` steps: up to the next change, if one is near. */
   #windowLength(numbers: readonly number[], most: number): number {
     const { blameWindowSteps: usual } = limits;
     const first = numbers[0] as number;
     const change = this.#changes.changes.find((step) => step > first);
     const at = change === undefined ? -1 : numbers.findIndex((step) => step >= change);
-    // Few steps say little: what is left behind the last whole window is judged with it, and so is what is left before a change.
+    // A few steps prove little: the rest after the last whole window, or before a change, is judged with that window.
     const end = at < 0 ? numbers.length : at;
     const length = end < 1.5 * usual ? end : end < 2 * usual ? end >> 1 : usual;
     return Math.max(1, Math.min(length, most));
@@ -189,7 +189,7 @@ export class RunBlameSink implements TraceSink {
     return Math.max(change ?? Number.NEGATIVE_INFINITY, held[0] ?? 0);
   }
 
-  /** `told`: findings (by their keys) that are told without it; `cuts`: how often it was cut already. */
+  /** `told`: keys of findings already reported elsewhere; `cuts`: how often the window was cut already. */
   #judge(numbers: readonly number[], told?: ReadonlySet<string>, cuts = 0): void {
     const first = numbers[0] as number;
     const window = this.#steps.windowOf(numbers);
@@ -216,13 +216,13 @@ export class RunBlameSink implements TraceSink {
     this.#time += step * count;
     for (const [key, finding] of keyed(findings)) {
       if (finding.kind === 'inconclusive' || !mayBeVerdict(finding) || told?.has(key)) continue;
-      // The rest of a fault in a few steps beside its edge is uneven work, too.
+      // The remainder of a fault in a few steps beside its edge shows as uneven work, too.
       if (finding.kind === 'rotating_imbalance' && count < lastStepsMin) continue;
       this.#add(key, finding, { first, last: this.#judgedUpTo }, count, count);
     }
   }
 
-  /** The last steps are a window like others, of which `left` were in none before. Gives which of their findings may be the verdict. */
+  /** Adds the last steps as a window; `left` of them were in none before. Returns which of their findings may be the verdict. */
   #addLast({ findings, steps: { count } }: Blame, range: StepRange, left: number): Map<Episode, boolean> {
     const isVerdict = new Map<Episode, boolean>();
     for (const [key, finding] of keyed(findings)) {
@@ -233,7 +233,7 @@ export class RunBlameSink implements TraceSink {
     return isVerdict;
   }
 
-  /** `finding` of `count` steps; where an episode goes on, `isNew` of them are in no window of it. */
+  /** Adds `finding` of `count` steps; if an episode continues, `isNew` of them are new to it. */
   #add(key: string, finding: BlameFinding, steps: StepRange, count: number, isNew: number): Episode {
     const seen: StepRange = finding.stretch ?? steps;
     const window = this.#windows;
@@ -271,7 +271,7 @@ export class RunBlameSink implements TraceSink {
   }
 }
 
-/** What of one window is the same fault as what of another: the most costly one of a kind and of ranks, whatever its phase is there. */
+/** Keys that identify one fault across windows: the most costly finding of a kind and its ranks, whatever its phase there. */
 function keyed(findings: readonly BlameFinding[]): [key: string, finding: BlameFinding][] {
   const keys = new Set<string>();
   return findings.map((finding) => {

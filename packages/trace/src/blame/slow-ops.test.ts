@@ -1,4 +1,4 @@
-// Steps whose slow part no phase names: which ops it is, of those that ran on whatever thread.
+// Steps with a slow part outside all phases: the sink names its ops, on whatever thread they ran.
 
 import { nanos, traceTime } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
@@ -43,7 +43,7 @@ describe('the ops of a step', () => {
   });
 });
 
-/** Four ranks in lockstep: `forward` is a phase, the backward pass is none; rank 2 is slow in one op of it, in the steps that `isSlow` says. */
+/** Four ranks in lockstep: `forward` is a phase, the backward pass is not; rank 2 is slow in one op of it, in the steps that `isSlow` selects. */
 function jobEvents(isSlow: (step: number) => boolean, more = 12): RunBlameSink {
   const processes = [0, 1, 2, 3].map((rank) => traceProcess({ index: rank + 1, rank, incarnation: `a-${rank}` }));
   const lanes = processes.map((process, rank) => [0, 1].map((thread) => traceLane({ index: 2 * rank + thread + 1, process, tid: thread })));

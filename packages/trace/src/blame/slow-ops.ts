@@ -1,20 +1,20 @@
-// Which ops make a rank work longer in a phase than its peers do: the line below a finding, and all there is to say below `other`.
+// The ops that make a rank work longer in a phase than its peers: a finding's second line, and the only detail for `other`.
 
 import { deviation, mean, median } from '../model/robust.ts';
 import type { BlameWindow } from './blame-window.ts';
 import type { OpTimes } from './op-times.ts';
 
-/** Ops that one sentence names. */
+/** Ops named in one sentence. */
 const opsTold = 3;
-/** Of what the rank works longer, an op has this share, … */
+/** An op is named if it has this share of the rank's excess, … */
 const shareMin = 0.15;
-/** … and so many times the error of its mean. */
+/** … and exceeds this many errors of its mean. */
 const errorsMin = 4;
-/** Steps with ops of the rank and of its peers that say something. */
+/** Fewest steps with ops of the rank and of its peers. */
 const stepsMin = 3;
 const nameCharsMax = 80;
 
-/** A sentence about the ops in which the first of `named` (rank numbers) takes longer in `phase` than its peers; none where nothing is known of them. */
+/** A sentence on the ops in which the first of `named` (rank numbers) takes longer in `phase` than its peers; none without ops. */
 export function slowOps({ ranks, phases, steps, opAt }: BlameWindow, named: readonly number[], phase: string | undefined): string[] {
   const rank = ranks.findIndex((one) => one.rank === named[0]);
   const place = phases.indexOf(phase ?? '');

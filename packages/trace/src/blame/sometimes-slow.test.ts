@@ -1,4 +1,4 @@
-// What is said of a rank that is slow in some steps alone.
+// Text for a rank that is slow in some steps only.
 
 import { expect, it } from 'vitest';
 import { workedWindow } from '../testing/worked-window.ts';

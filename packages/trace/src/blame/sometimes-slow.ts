@@ -1,11 +1,11 @@
-// Ranks that are slow in some steps alone: every third, every other by chance, since step 10. A median over steps does not see them.
+// Ranks that are slow in some steps only: every third, every other by chance, since step 10. A median over steps does not see them.
 //
-//   more than its peers   ─ ─ ▲ ─ ─ ▲ ─ ─ ▲ ─ ─ ▲      affected: over 6 deviations of what all ranks are off from each other in that phase,
-//   in a phase, by step                                 2 % of the peers' work and 1 % of the step
+//   excess over peers in  ─ ─ ▲ ─ ─ ▲ ─ ─ ▲ ─ ─ ▲      affected: over 6 deviations of all ranks from each other in that phase,
+//   a phase, by step                                    2 % of the peers' work and 1 % of the step
 //
-// Any rank is affected now and then where steps are noisy. One is named where that many of all affected steps are hardly its own by chance,
-// or come in a pattern that chance does not make: regularly, or in one stretch. The two chances together, times all that was looked at, must be
-// below 1 in 500. On busy hosts delays come in stretches of any kind: there a stretch is no pattern, and 1 in 5000 is asked for.
+// In noisy steps any rank is affected now and then. A rank is named if its share of all affected steps is unlikely by chance, or if they
+// form a pattern that chance does not make: regular, or one stretch. The product of the two chances, times the number of tests, must be
+// below 1 in 500. On busy hosts delays come in stretches of any kind: there a stretch is no pattern, and the limit is 1 in 5000.
 
 import { median, medianOfSorted } from '../model/robust.ts';
 import type { BlameWindow } from './blame-window.ts';
@@ -15,10 +15,10 @@ export interface SometimesSlow {
   /** Index in `BlameWindow.ranks`. */
   readonly rank: number;
   readonly phase: number;
-  /** Indexes of the affected steps, and ns by which each is longer than the peers' work, by step. */
+  /** Indexes of the affected steps, and each step's excess over the peers' work, ns. */
   readonly affected: readonly number[];
   readonly more: Float64Array;
-  /** When: `every third`, `since step 10`, `steps 8 to 13`; '' where that follows no rule. */
+  /** The pattern: `every third`, `since step 10`, `steps 8 to 13`; '' if there is none. */
   readonly when: string;
 }
 
@@ -26,13 +26,13 @@ const affectedMin = 3;
 const spreadsMin = 6;
 const shareOfWorkMin = 0.02;
 const shareOfStepMin = 0.01;
-/** Of what the longer half of affected steps takes at the median. */
+/** An affected step exceeds this share of the median of the longer half of affected steps. */
 const levelShareMin = 0.6;
 const chanceMax = 2e-3;
 const chanceMaxBusy = 2e-4;
 
 /**
- * `excesses`: what is slow all the time, and not looked at here. `step`: the cluster's, ns. `isBusy`: whether the ranks' hosts are. Yields after
+ * `excesses`: permanent slowness, skipped here. `step`: the cluster's, ns. `isBusy`: whether the ranks' hosts are busy. Yields after
  * each phase of each group.
  */
 export function* sometimesSlow(
@@ -67,14 +67,14 @@ export function* sometimesSlow(
 }
 
 /**
- * Deviation of a rank's steps from each other, of the ranks' the median: by the shortest stretch of values that holds half of them, as the other
+ * Deviation of a rank's steps from each other, the median over ranks: from the shortest range that holds half of the values, as the other
  * half may be affected.
  */
 function spreadOf(more: readonly Float64Array[]): number {
   return median(
     more.map((values) => {
       const sorted = values.slice().sort();
-      // With one value more, exactly half of affected steps would reach into the other half.
+      // With one value more, exactly half of the steps affected would reach into the other half.
       const half = (sorted.length - 1) >> 1;
       let shortest = Number.POSITIVE_INFINITY;
       for (let from = 0; from + half < sorted.length; from++) {
@@ -86,8 +86,8 @@ function spreadOf(more: readonly Float64Array[]): number {
 }
 
 /**
- * From where on a step of a rank is affected, ns more than its peers: `least` above the rank's shorter steps, which are those it has when nothing is
- * wrong; and not far below what such steps take, for a fault takes about as long each time, and noise does not.
+ * Excess over its peers from which on a rank's step is affected, ns: `least` above the rank's shorter steps, which are those without a fault,
+ * and not far below its affected steps, for a fault takes about as long each time, and noise does not.
  */
 function limitOf(more: Float64Array, least: number): number {
   const sorted = more.slice().sort();
@@ -99,13 +99,13 @@ function limitOf(more: Float64Array, least: number): number {
 
 interface Pattern {
   readonly when: string;
-  /** That as many steps follow such a rule by chance. */
+  /** Chance that as many steps follow such a rule at random. */
   readonly chance: number;
-  /** Whether the rule is that they follow each other. */
+  /** Whether the rule is one consecutive stretch. */
   readonly isStretch: boolean;
 }
 
-/** The rule that steps follow; '' where they follow none. */
+/** The rule that steps follow; '' if they follow none. */
 function patternOf({ steps }: BlameWindow, affected: readonly number[]): Pattern {
   const numberOf = (index: number): number => (steps[index] as BlameWindow['steps'][number]).step;
   const [first, last] = [affected[0] as number, affected.at(-1) as number];
@@ -124,10 +124,10 @@ function patternOf({ steps }: BlameWindow, affected: readonly number[]): Pattern
     : { when: `every ${ordinal(rule.gap)}`, chance: rule.chance, isStretch: false };
 }
 
-/** Of a rule's steps so many are affected, and of the affected ones so many follow it. */
+/** At least this share of a rule's steps is affected, and of the affected ones follows it. */
 const followsMin = 0.8;
 
-/** The distance at which steps lie, all but a few, of `count`; and the chance that as many of them follow any such rule. */
+/** The distance between all but a few of the steps, of `count`; and the chance that as many follow any such rule. */
 function regularIn(affected: readonly number[], count: number): { readonly gap: number; readonly chance: number } | undefined {
   const least = Math.ceil(followsMin * affected.length);
   let looked = 0;
@@ -146,7 +146,7 @@ function regularIn(affected: readonly number[], count: number): { readonly gap: 
   return best && { gap: best.gap, chance: Math.min(1, best.chance * looked) };
 }
 
-/** The chance that of `chosen` of `count` at least `hits` are among `of` of them. */
+/** The chance that among `chosen` of `count`, at least `hits` fall on `of` marked ones. */
 function chosenTail(count: number, chosen: number, of: number, hits: number): number {
   let tail = 0;
   for (let hit = hits; hit <= Math.min(chosen, of); hit++)
@@ -160,14 +160,14 @@ function ordinal(count: number): string {
   return word ?? `${count}${end}`;
 }
 
-/** How many ways there are to choose `chosen` of `count`; as many as a double holds. */
+/** Number of ways to choose `chosen` of `count`, as a double. */
 function waysToChoose(count: number, chosen: number): number {
   let ways = 1;
   for (let index = 1; index <= chosen; index++) ways *= (count - chosen + index) / index;
   return ways;
 }
 
-/** The chance of at least `hits` of `trials`, each by `chance`. */
+/** The chance of at least `hits` in `trials`, each with `chance`. */
 function binomialTail(trials: number, hits: number, chance: number): number {
   let tail = 0;
   for (let count = hits; count <= trials; count++) {

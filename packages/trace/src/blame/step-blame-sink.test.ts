@@ -1,4 +1,4 @@
-// Blame of whole runs: real jobs whose faults were planted, and simulated jobs and clusters.
+// Blame of whole runs: real jobs with planted faults, and simulated jobs and clusters.
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
@@ -98,7 +98,7 @@ describe('a simulated job of 4 stages and 4 replicas', () => {
   });
 });
 
-/** Only what ranks send outside of recorded windows. */
+/** Receives only what ranks send outside recorded windows. */
 class StepsAlone extends StepBlameSink {
   override event(event: TraceEvent): void {
     if (event.kind === 'step') super.event(event);
@@ -140,7 +140,7 @@ describe('a simulated cluster', () => {
 
   it.each(stragglingPhases)('with a rank slow in %s has that straggler, whatever connects its ranks', (phase) => {
     for (const seed of seeds) {
-      // With a pipeline, the first stage: later ones wait anyway while they load data.
+      // With a pipeline, load data in the first stage: later ones wait anyway while they load.
       for (const shape of [{}, { pipeline: 2 }, { tensorParallel: 2 }, { noPings: [1] }, { ranks: 2 }]) {
         const rank = seed % (shape.ranks ?? 4);
         const { blame } = sinkOf({ ...shape, seed, stragglers: [{ rank, phase, ms: 15 }] });

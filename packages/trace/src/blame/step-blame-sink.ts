@@ -1,11 +1,11 @@
-// Collects what blame needs from the merge that writes the trace: steps, their phases where they ran, and collectives of all ranks.
+// Collects blame's input from the merge that writes the trace: steps, their phases with places, and collectives of all ranks.
 //
 //   spans of phases ─┐
-//   collectives ─────┼─► what came since the rank's last step ─► step of the rank ─► the last steps of all ranks ─► BlameWindow
-//   steps (at end) ──┘        (matched with the other ranks' parts meanwhile)                                           ▲
-//   counter `cpu wait` ────────────────────────────────────────────────────────────────────────────────────────────────┘
+//   collectives ─────┼─► all since the rank's last step ─► step of the rank ─► the last steps of all ranks ─► BlameWindow
+//   steps (at end) ──┘        (matched with the other ranks' parts meanwhile)                                     ▲
+//   counter `cpu wait` ──────────────────────────────────────────────────────────────────────────────────────────┘
 //
-// Memory: `blameLimits`: the last steps at full detail; of the run's beginning what `blameOf` needs to compare with.
+// Memory: `blameLimits`: the last steps at full detail; of the run's beginning the levels for `blameOf`.
 
 import { cpuWaitCounter } from '@ranktrace/protocol';
 import type { MatchedCollective } from '../match/collective-matcher.ts';
@@ -23,7 +23,7 @@ import { OpNames, OpTimer } from './op-times.ts';
 import { cutWindow, type RawCollective, type RawStep } from './raw-steps.ts';
 
 interface Candidate {
-  /** Of its track: phases that overlap by a little, as clocks and threads go, lie on several lanes of one. */
+  /** Line of its track: phases that overlap slightly, by clocks and threads, lie on several lanes of one track. */
   readonly track: number;
   readonly name: string;
   readonly from: number;
@@ -34,13 +34,13 @@ interface Process {
   readonly about: TraceProcess;
   readonly exposed: ExposedTime;
   readonly ops: OpTimer;
-  /** The own lines of its threads. */
+  /** Its threads' own lines. */
   readonly threads: TraceLane[];
   spans: Candidate[];
   collectives: RawCollective[];
-  /** Collectives that are open or not matched yet. */
+  /** Open or unmatched collectives. */
   readonly waiting: Map<string, RawCollective>;
-  /** What its threads waited for a CPU, the last samples in order of time. */
+  /** Latest CPU-wait samples of its threads, in order of time. */
   cpuWaits: { readonly at: number; readonly share: number }[];
   steps: number;
   lastEnd: number;
@@ -49,18 +49,18 @@ interface Process {
 export interface StepBlameOptions {
   /** Default `blameLimits.blameStepsMax`. */
   readonly stepsMax?: number;
-  /** What the run began with, where that is not told again. */
+  /** The run's beginning, if the sink does not see it. */
   readonly beginning?: BlameLevels | undefined;
-  /** Told the numbers of all steps that are held, ascending, before the first of them is forgotten. */
+  /** Called with the numbers of all held steps, ascending, before the first of them is forgotten. */
   readonly onForget?: ((held: readonly number[]) => void) | undefined;
 }
 
-/** Steps at the beginning that are not what a run goes on like, and how many after them it is compared with. */
+/** Warm-up steps at the beginning, unlike the rest of the run; the number of baseline steps after them. */
 const warmUpSteps = 8;
 const baselineSteps = 64;
-/** A change is looked for in runs of so many steps. */
+/** Runs of at least this many steps are checked for a change. */
 const changeStepsMin = 2 * baselineSteps + warmUpSteps;
-/** Names of phases are learnt in the first steps. */
+/** Names of phases are learnt in these first steps. */
 const learningSteps = 2;
 
 export class StepBlameSink implements TraceSink {
@@ -68,9 +68,9 @@ export class StepBlameSink implements TraceSink {
   readonly #onForget: StepBlameOptions['onForget'];
   readonly #matcher = new CollectiveMatcher((matched) => this.#meet(matched));
   readonly #processes = new Map<number, Process>();
-  /** Of overflow lanes the line that they overflow from. */
+  /** Overflow lane → the line that it overflows from. */
   readonly #trackOf = new Map<number, number>();
-  /** Of names of phases, in order of first sight. */
+  /** Names of phases, in order of first appearance. */
   readonly #phases = new Set<string>();
   /** By step number, then process index. */
   readonly #steps = new Map<number, Map<number, RawStep>>();
@@ -80,7 +80,7 @@ export class StepBlameSink implements TraceSink {
   #beginning: BlameLevels | undefined;
   #header: TraceHeader | undefined;
   #hasSends = false;
-  /** Ranks that met in groups smaller than the world: who does the same work where nobody says it. */
+  /** Ranks that met in groups smaller than the world: they reveal equal work if no metadata does. */
   readonly #groups = new Map<string, Set<number>>();
   readonly #opNames = new OpNames();
 
@@ -129,7 +129,7 @@ export class StepBlameSink implements TraceSink {
     this.#matcher.end();
   }
 
-  /** The last steps, as far as all ranks have told them. */
+  /** The last steps, as far as all ranks have reported them. */
   get window(): BlameWindow {
     return finish(this.cutting());
   }
@@ -139,29 +139,29 @@ export class StepBlameSink implements TraceSink {
     return yield* this.#cut(this.held);
   }
 
-  /** Numbers of the steps that are held, ascending. */
+  /** Numbers of the held steps, ascending. */
   get held(): number[] {
     return [...this.#steps.keys()].sort((a, b) => a - b);
   }
 
-  /** ns: the length of the step on its slowest rank; 0 where it is not held. */
+  /** Length of the step on its slowest rank, ns; 0 if it is not held. */
   lengthOf(step: number): number {
     let longest = 0;
     for (const { length } of this.#steps.get(step)?.values() ?? []) longest = Math.max(longest, length);
     return longest;
   }
 
-  /** These of the steps that are held. */
+  /** A window of the given held steps. */
   windowOf(numbers: readonly number[]): BlameWindow {
     return finish(this.#cut(numbers));
   }
 
-  /** Of the last steps, and how they differ from the run's beginning. */
+  /** Blame of the last steps, and their change from the run's beginning. */
   get blame(): Blame {
     return finish(this.judging());
   }
 
-  /** The same, of steps from `since` on; yields as often as it can. */
+  /** The same for steps from `since` on; yields as often as it can. */
   *judging(since = Number.NEGATIVE_INFINITY): Generator<void, Blame> {
     const numbers = this.held;
     const last = numbers.filter((step) => step >= since);
@@ -175,12 +175,12 @@ export class StepBlameSink implements TraceSink {
     return yield* judgeWindow(window, { missing, change: before && now && blameOf(before, now) });
   }
 
-  /** What the run began with, once it is judged or so long that steps are forgotten. */
+  /** The run's beginning, once it is judged or the run is so long that steps are forgotten. */
   get beginning(): BlameLevels | undefined {
     return this.#beginning;
   }
 
-  /** Ranks of which nothing was heard. */
+  /** Ranks that sent nothing. */
   get missingRanks(): number[] {
     const seen = new Set((this.#header?.processes ?? []).map(({ rank }) => rank));
     return Array.from({ length: this.#header?.worldSize ?? 0 }, (_, rank) => rank).filter((rank) => !seen.has(rank));
@@ -194,7 +194,7 @@ export class StepBlameSink implements TraceSink {
       }
     }
     process.exposed.span(lane, category, start, start + length);
-    // What began in an earlier batch comes late: its place among the others is not known any more.
+    // A span begun in an earlier batch comes late: its place among the others is lost.
     if (lane.kind === 'thread' && state === 'whole') process.ops.span(lane.index, name, start, start + length);
   }
 
@@ -218,7 +218,7 @@ export class StepBlameSink implements TraceSink {
       };
       process.collectives.push(raw);
       process.waiting.set(key, raw);
-      // Those that the matcher gave up are never told.
+      // The matcher never reports those that it gave up.
       if (process.waiting.size > limits.blameCollectivesPerStepMax) process.waiting.delete(process.waiting.keys().next().value as string);
       process.exposed.collective(lane, raw);
     }
@@ -298,7 +298,7 @@ export class StepBlameSink implements TraceSink {
 
   #forgetOldest(): void {
     const numbers = this.held;
-    // What a run began with is compared with what it is: kept before it goes.
+    // Keep the run's beginning as a baseline before it is forgotten.
     if (this.#beginning === undefined && this.#forgotten === 0) {
       this.#beginning = levelsOf(finish(this.#cut(numbers.slice(warmUpSteps, warmUpSteps + baselineSteps))));
     }
@@ -331,11 +331,11 @@ export class StepBlameSink implements TraceSink {
   }
 }
 
-/** In pieces of about 150 bytes. */
+/** Size in pieces, of about 150 bytes each. */
 const sizeOf = (raw: RawStep | undefined): number =>
   raw === undefined ? 0 : 1 + raw.placed.length + (raw.phases?.size ?? 0) + 4 * raw.collectives.length + (raw.ops === undefined ? 0 : 3);
 
-/** The track that a step's phases are on: that with most time of spans called like them. */
+/** The track of a step's phases: the one with most time in spans of the same names. */
 function trackOf(spans: readonly Candidate[]): number | undefined {
   const time = new Map<number, number>();
   for (const { track, from, until } of spans) time.set(track, (time.get(track) ?? 0) + until - from);

@@ -1,11 +1,11 @@
-// Where in a run its steps become longer or shorter and stay so: the detector of the alerts, over the cluster's steps as they pass. Blame begins and
-// ends its windows there.
+// Steps at which a run's steps become longer or shorter for good, found by the alerts' detector on the cluster's steps as they pass. Blame
+// begins and ends its windows there.
 //
 //   steps   ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▁▁▁▁▁▁▁▁▁
 //   found                     ^ 400, certain at step 431     ^ 1000
 //
-// The detector knows the block that a change is in. The step is the one that divides the steps around it best into the level before and the level
-// after (least squares; what lies beyond the two levels counts as one of them, so that a single long step decides nothing).
+// The detector finds the block with a change. Within it, the step is the one that best divides the steps around it into the level before and
+// the level after (least squares; values beyond the two levels are clipped to them, so that a single long step decides nothing).
 //
 // Memory: the detector's, the last `blameStepsMax` lengths and `blameChangesMax` changes.
 
@@ -15,7 +15,7 @@ import { SeriesDetector } from '../detect/series-detector.ts';
 import type { LevelChange } from '../detect/step-time-finding.ts';
 import { blameLimits as limits } from './blame-limits.ts';
 
-/** Steps on either side of where the detector sees a change in which its first step is looked for: two of its longest blocks. */
+/** Steps on either side of the detector's change to search for its first step: two of its longest blocks. */
 const aroundSteps = 4 * shortSeriesOptions.blockSteps;
 
 export class StepChanges {
@@ -30,7 +30,7 @@ export class StepChanges {
     return this.#changes;
   }
 
-  /** The next step, as long as its slowest rank's, ns. */
+  /** Adds the next step, with its slowest rank's length, ns. */
   add(step: number, length: number): void {
     if (!(length > 0)) return;
     this.#numbers.push(step);
@@ -40,7 +40,7 @@ export class StepChanges {
       this.#lengths.shift();
     }
     const found = this.#detector.add(step, length);
-    // A slow rise has no step at which it begins.
+    // A slow rise has no first step.
     if (found === undefined || found.kind === 'drift' || found.kind === 'rebaselined') return;
     const first = this.#firstStepOf(found);
     if (!this.#changes.includes(first)) this.#changes = [...this.#changes, first].sort((a, b) => a - b).slice(-limits.blameChangesMax);

@@ -1,6 +1,6 @@
-/** What makes steps long, all in all. */
+/** The main cause of long steps. */
 export type Verdict =
-  /** Nobody is to blame. */
+  /** No rank is to blame. */
   | 'balanced'
   /** Few ranks work longer than their peers. */
   | 'straggler'
@@ -12,9 +12,9 @@ export type Verdict =
   | 'cpu_contention'
   /** All ranks work longer than they did. */
   | 'cluster_wide'
-  /** Getting the next batch is not hidden behind computing. */
+  /** Loading the next batch is not hidden behind computing. */
   | 'data_loading'
-  /** Data is on its way for a large part of the step. */
+  /** Transfers take a large part of the step. */
   | 'network'
-  /** What was recorded does not tell. */
+  /** The recording does not suffice. */
   | 'inconclusive';

@@ -30,7 +30,7 @@ describe.each([1, 2, 3])('statistics of random numbers (seed %i)', (seed) => {
     const many = Float64Array.from({ length: 4000 }, () => random.normal(5, 2));
     const space = new Float64Array(4000);
     const median = medianOfRange(many, 0, 4000, space);
-    // By insertion, so a few thousand are slow but fine here.
+    // Insertion sort: a few thousand are slow, but fine here.
     expect(deviationOfSorted(space, 4000, median)).toBeGreaterThan(1.85);
     expect(deviationOfSorted(Float64Array.from([1, 2, 3]), 3, 2)).toBeCloseTo(1.4826, 6);
     const rising = many.map((value, at) => value + at / 100);

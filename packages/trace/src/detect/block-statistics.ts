@@ -1,11 +1,11 @@
-// Robust statistics of a few dozen numbers, sorted in place: what a detector asks at the end of each block.
+// Robust statistics of a few dozen numbers, sorted in place, for the end of each block in a detector.
 //
 // Invariant: nothing here allocates. The caller owns the scratch space.
 
 /** Numbers in a typed array of either width. */
 export type NumberArray = Float32Array | Float64Array;
 
-/** Sorts the first `count` numbers: insertion, which is quickest for so few. */
+/** Sorts the first `count` numbers by insertion, the quickest way for so few. */
 export function sortNumbers(values: NumberArray, count: number): void {
   for (let at = 1; at < count; at++) {
     const value = values[at] as number;
@@ -15,7 +15,7 @@ export function sortNumbers(values: NumberArray, count: number): void {
   }
 }
 
-/** The median of `from` … `to` − 1, which are left alone; at least one. `scratch` holds them sorted afterwards. */
+/** The median of `from` … `to` − 1 (at least one number), which stay as they are. `scratch` holds them sorted afterwards. */
 export function medianOfRange(values: NumberArray, from: number, to: number, scratch: Float64Array): number {
   for (let at = from; at < to; at++) scratch[at - from] = values[at] as number;
   sortNumbers(scratch, to - from);
@@ -23,8 +23,8 @@ export function medianOfRange(values: NumberArray, from: number, to: number, scr
 }
 
 /**
- * Standard deviation that the median distance from `center` stands for (× 1.4826, right for normal noise). Takes what `medianOfRange` left
- * sorted in `scratch`, and turns it into distances.
+ * Standard deviation from the median distance to `center` (× 1.4826, right for normal noise). Uses the sorted numbers that `medianOfRange`
+ * left in `scratch`, and turns them into distances.
  */
 export function deviationOfSorted(scratch: Float64Array, count: number, center: number): number {
   for (let at = 0; at < count; at++) scratch[at] = Math.abs((scratch[at] as number) - center);
@@ -32,14 +32,14 @@ export function deviationOfSorted(scratch: Float64Array, count: number, center: 
   return 1.4826 * middleOf(scratch, count);
 }
 
-/** Standard deviation of the first `count` numbers (two or more) by how far neighbours differ: a slow rise is no noise. */
+/** Standard deviation of the first `count` numbers (two or more) from the differences of neighbours: a slow rise is no noise. */
 export function deviationOfNeighbours(values: NumberArray, count: number, scratch: Float64Array): number {
   for (let at = 1; at < count; at++) scratch[at - 1] = Math.abs((values[at] as number) - (values[at - 1] as number));
   sortNumbers(scratch, count - 1);
   return (1.4826 / Math.SQRT2) * middleOf(scratch, count - 1);
 }
 
-/** Mean of the middle half of the first `count` numbers: isolated spikes fall out on either side. Sorts them. */
+/** Mean of the middle half of the first `count` numbers: isolated spikes drop out on either side. Sorts them. */
 export function midmean(values: NumberArray, count: number): number {
   sortNumbers(values, count);
   const cut = count >> 2;
@@ -48,7 +48,7 @@ export function midmean(values: NumberArray, count: number): number {
   return sum / (count - 2 * cut);
 }
 
-/** Of two numbers the one that differs less from `reference`; `reference` itself where they lie on either side of it. */
+/** The one of two numbers that is nearer to `reference`; `reference` itself if it lies between them. */
 export function nearerOf(a: number, b: number, reference: number): number {
   if (a > reference && b > reference) return Math.min(a, b);
   return a < reference && b < reference ? Math.max(a, b) : reference;
@@ -59,7 +59,7 @@ function middleOf(sorted: NumberArray, count: number): number {
   return count % 2 === 1 ? (sorted[middle] as number) : ((sorted[middle - 1] as number) + (sorted[middle] as number)) / 2;
 }
 
-/** How one shape fits a stretch: what it leaves unexplained, and where it breaks. */
+/** Fit of one shape to a stretch: its residuals, and its break. */
 export interface ShapeFit {
   /** Sum of squared residuals. */
   squares: number;
@@ -67,7 +67,7 @@ export interface ShapeFit {
   at: number;
 }
 
-/** Two levels, the second from a place between `first` and `last` on, over `from` … `to` − 1: the best such step (least squares). */
+/** The best step (least squares) over `from` … `to` − 1: two levels, the second beginning between `first` and `last`. */
 export function fitStep(values: NumberArray, from: number, to: number, first: number, last: number, fit: ShapeFit): void {
   let sum = 0;
   let squares = 0;
@@ -94,8 +94,8 @@ export function fitStep(values: NumberArray, from: number, to: number, first: nu
 }
 
 /**
- * A level, and from a place on a straight rise, over `from` … `to` − 1: the best such ramp (least squares). As many parameters as a step,
- * so the two compare by what they leave.
+ * The best ramp (least squares) over `from` … `to` − 1: a level, then a straight rise. It has as many parameters as a step, so the two compare
+ * by their residuals.
  */
 export function fitRamp(values: NumberArray, from: number, to: number, fit: ShapeFit): void {
   const count = to - from;
@@ -110,11 +110,11 @@ export function fitRamp(values: NumberArray, from: number, to: number, fit: Shap
   const variation = squares - (sum * sum) / count;
   fit.squares = variation;
   fit.at = from;
-  // From the end: how far what lies behind the place rises, times its values.
+  // From the end backwards: the rise of each number behind the break, times its value.
   let behind = 0;
   let weighted = 0;
   for (let at = to - 1; at >= from; at--) {
-    // The place moves one back: everything behind it lies one further up the rise.
+    // The break moves one back: every number behind it is one further up the rise.
     weighted += behind;
     behind += (values[at] as number) - origin;
     const length = to - 1 - at;

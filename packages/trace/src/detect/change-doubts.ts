@@ -1,27 +1,27 @@
-// Whether a change of level is more than what a series does anyhow: the last word before it is told.
+// Whether a change of level exceeds the series' usual behaviour: the last check before it is reported.
 //
-// Each doubt has seen false alarms of its own: a level that wanders by 2 % (its record is too short to know), bursts (they have come and gone before, or end
-// just now, or scatter more than a new level would), noise that is alike from step to step (levels of such lengths differ by as much), steps that take one of
-// two ways (as many slow blocks in a row come about by chance).
+// Each doubt comes from real false alarms: a level that wanders by 2 % (the record is too short to show it), bursts (they have come and gone
+// before, or end just now, or scatter more than a new level would), noise correlated from step to step (levels of such lengths differ by as
+// much), steps that take one of two paths (as many slow blocks in a row occur by chance).
 
 import { deviationOfSorted, medianOfRange } from './block-statistics.ts';
 import type { DetectorPlan } from './detector-options.ts';
 import { isHabit } from './series-habits.ts';
 
-/** Few differences make noise uncertain: T must be larger by this over their number. */
+/** Few differences make noise uncertain: T must be larger by this divided by their number. */
 const fewDegrees = 3;
-/** Changes below this share of `changePlain` must be clearer by as much as they are smaller. */
+/** A change smaller than this share of `changePlain` must be clearer in inverse proportion to its size. */
 const plainShare = 0.8;
-/** Variance of a median over that of a mean, of blocks that are few. */
+/** Variance of a median over that of a mean, for few blocks. */
 const medianVariance = 1.4;
-/** A new level that scatters by more than this times the variance of the blocks before it is as uncertain as it scatters. */
+/** A new level with more than this times the variance of the blocks before it is as uncertain as its own scatter. */
 const unsteadyFactor = 16;
-/** Chance of so many blocks beyond the middle of a change, from which on they are one. */
+/** Up to this chance of so many blocks beyond the middle of a change, it counts as a change. */
 const chanceMax = 1e-4;
-/** The record that a small change needs, as a share of the blocks that a series remembers. */
+/** Record required for a small change, as a share of the blocks that a series remembers. */
 const recordShare = 0.68;
 
-/** A change of level: from block `at` on, against the `count` blocks ahead of it. Levels are logarithms. */
+/** A change of level from block `at` on, compared with the `count` blocks before it. Levels are logarithms. */
 export interface LevelStep {
   readonly at: number;
   readonly count: number;
@@ -29,19 +29,19 @@ export interface LevelStep {
   readonly after: number;
 }
 
-/** `values` holds `size` blocks of a series and what was learnt of it. */
+/** `values` holds `size` blocks of a series and its learnt noise and habits. */
 export function isNews(plan: DetectorPlan, values: Float32Array, size: number, { at, count, before, after }: LevelStep): boolean {
   const { options, noise, noiseAt, habitsAt, blocksMax, scratch } = plan;
   const { changeMinYoung, changePlain, noiseFactor, noiseFloor, learntT } = options;
   const held = size - at;
   const change = Math.abs(after - before);
   if (isHabit(values, habitsAt, held)) return false;
-  // The last block lies nearer to the level before: it may be over.
+  // The last block is nearer to the level before: the change may be over.
   const last = values[size - 1] as number;
   if ((last - before) / (after - before) < 0.5) return false;
   if (isChance(values, size, { at, count, before, after })) return false;
   noise.measure(values, at, noiseAt, held, count, noiseFloor);
-  // Half a standard error is allowed for what is measured too small.
+  // Allow half a standard error, as the change may be measured too small.
   if (at < recordShare * blocksMax && change + Math.sqrt(noise.variance) / 2 < changeMinYoung) return false;
   if (change < Math.min(changePlain, noiseFactor * Math.sqrt(noise.blockVariance))) return false;
   medianOfRange(values, at, size, scratch);
@@ -52,8 +52,8 @@ export function isNews(plan: DetectorPlan, values: Float32Array, size: number, {
 }
 
 /**
- * Whether blocks like the new ones were among those before, so often that as many in a row come about by chance: steps that take one of two ways have
- * such blocks, and their levels scatter by too little to show it.
+ * Whether earlier blocks already resembled the new ones, so often that as many in a row occur by chance: steps that take one of two paths
+ * have such blocks, and their levels scatter too little to show it.
  */
 function isChance(values: Float32Array, size: number, { at, count, before, after }: LevelStep): boolean {
   const [middle, sign] = [(before + after) / 2, Math.sign(after - before)];
@@ -77,8 +77,8 @@ function isChance(values: Float32Array, size: number, { at, count, before, after
 }
 
 /**
- * The difference that noise which is alike from block to block makes between the last `held` blocks and a baseline. It is seen within stretches as long as these:
- * over longer ones a rise would be noise, too.
+ * The difference that block-to-block correlated noise makes between the last `held` blocks and a baseline. It is measured within stretches of
+ * the same length: over longer ones a rise would be noise, too.
  */
 export function wanderOver({ options, noise, noiseAt }: DetectorPlan, values: Float32Array, size: number, held: number): number {
   noise.measure(values, size - held, noiseAt, held, held, options.noiseFloor);

@@ -134,7 +134,7 @@ describe('runs at one level, in whole ms, with steps that take three times as lo
   test('fail no check of +3 % as they are', () => {
     const all = runs.flatMap(({ rows }) => comparedPieces(rows, 1));
     expect(all.filter(failsCheck)).toEqual([]);
-    // Not by being certain of nothing.
+    // And not because the intervals are wide.
     expect(Math.max(...all.map(({ confidence }) => confidence.high - confidence.low))).toBeLessThan(0.06);
   });
 

@@ -1,17 +1,17 @@
-// Two recorded series of step times against each other, with the detector's statistics: what it does at the end of each block, once for whole runs.
+// Compares two recorded series of step times with the detector's statistics: its work at the end of a block, done once for whole runs.
 //
 //   steps    ││││││││ ││││││││ …     ln of each; the midmean of a block is its level: checkpoints and other spikes fall out
 //   blocks   ▅ ▂ ▁ ▁ ▁ ▂ ▁ ▁ ▁       warm-up, until blocks differ by less than warmUpShare, is left out
 //   series   median of its blocks, and their deviation
 //
-// T = difference of the medians over its standard error. One comparison needs less of it than a detector that looks after every block:
-// `holdT`, which the detector asks of one window, and not `thresholdT`.
+// T = difference of the medians over its standard error. One comparison needs a smaller T than a detector that looks after every block:
+// `holdT`, which the detector requires of one window, and not `thresholdT`.
 //
-// The 3 to 10 steps that a profiler's schedule records make no blocks. They are compared one by one, by means, and pay for being few: T must
-// pass the quantile of Student's t that is as improbable as `holdT` is of many (Welch's degrees of freedom). `provable` says what that leaves.
+// The 3 to 10 steps that a profiler's schedule records are too few for blocks. They are compared one by one, by means, and need a larger T:
+// the quantile of Student's t that is as improbable as `holdT` is for many (Welch's degrees of freedom). `provable` is the resulting limit.
 //
-// What differs between runs of the same code (placement, neighbours, clocks of the hardware) is no noise within a run: it is for the caller to
-// allow for, by how much slower a run may be.
+// Differences between runs of the same code (placement, neighbours, clocks of the hardware) do not show as noise within a run: the caller
+// allows for them by how much slower a run may be.
 
 import { deviation, mean, median } from '../model/robust.ts';
 import { midmean } from './block-statistics.ts';
@@ -21,29 +21,29 @@ import { studentQuantile } from './student.ts';
 
 /** Standard error of a median over that of a mean, for normal noise: √(π/2). */
 const medianError = 1.2533;
-/** For the interval that is told. */
+/** Significance of the reported interval. */
 const interval95 = { share: 0.05, normal: 1.96 };
-/** For being certain: as improbable as four deviations of normal noise. */
+/** Significance of a certain difference: as improbable as four deviations of normal noise. */
 const certainty = { share: 6.334248e-5, normal: defaultDetectorOptions.holdT };
-/** Blocks with which a series is compared by its blocks. */
+/** Fewest blocks for a comparison by blocks. */
 const blocksMin = 4;
-/** Warm-up is never taken for more of a series than this. */
+/** Largest share of a series that may count as warm-up. */
 const warmUpShareMax = 0.25;
-/** Steps from which blocks are as long as a detector's; shorter series have shorter ones. */
+/** From this many steps on, blocks are as long as a detector's; shorter series have shorter ones. */
 const longSeriesSteps = 320;
 
 /** A series as a few numbers. */
 export interface SeriesLevel {
   /** Median of the blocks, in the unit of the series. */
   readonly level: number;
-  /** Deviation of the blocks, as a share. */
+  /** Deviation of the blocks, as a share of the level. */
   readonly noise: number;
-  /** Blocks it rests on (steps, where they are too few for blocks), and steps in them. */
+  /** Blocks it rests on (or steps, if too few for blocks), and steps in them. */
   readonly blocks: number;
   readonly steps: number;
   /** Steps left out at the beginning. */
   readonly warmUp: number;
-  /** Degrees of freedom of the noise, where it rests on single steps; absent: on so many that it counts as known. */
+  /** Degrees of freedom of the noise, if it rests on single steps; absent: enough for it to count as known. */
   readonly degrees?: number | undefined;
 }
 
@@ -53,16 +53,16 @@ export interface SeriesComparison {
   /** after ÷ before − 1. */
   readonly change: number;
   readonly confidence: ChangeConfidence;
-  /** Whether T is large enough to believe that there is a difference at all. */
+  /** Whether T is large enough for a real difference. */
   readonly isCertain: boolean;
-  /** The least change, as a share, that would have been certain here: what is below it cannot be told from scatter. */
+  /** The smallest change, as a share, that would be certain here; a smaller one is indistinguishable from scatter. */
   readonly provable: number;
 }
 
-/** The fewest steps that `levelOfSeries` gives a level for. */
+/** The fewest steps for which `levelOfSeries` gives a level. */
 export const seriesStepsMin: number = 3;
 
-/** The level of a series of step times (any unit, > 0; others are left out); undefined for fewer than `seriesStepsMin`. */
+/** The level of a series of step times (any unit; values not above 0 are left out); undefined for fewer than `seriesStepsMin`. */
 export function levelOfSeries(times: readonly number[]): SeriesLevel | undefined {
   const logs = times.filter((time) => time > 0 && time < Number.POSITIVE_INFINITY).map(Math.log);
   const options = logs.length >= longSeriesSteps ? defaultDetectorOptions : shortSeriesOptions;
@@ -81,11 +81,11 @@ export function levelOfSeries(times: readonly number[]): SeriesLevel | undefined
 }
 
 /**
- * By single steps: a mean trimmed by a tenth at each end, so of ten steps or more a spike falls out, and its winsorized deviation.
+ * From single steps: a mean trimmed by a tenth at each end, so that from ten steps on a spike drops out, and its winsorized deviation.
  * Source: K. K. Yuen, The two-sample trimmed t for unequal population variances, Biometrika 61 (1974).
  */
 function levelOfFew(logs: readonly number[], { noiseFloor, warmUpShare }: DetectorOptions): SeriesLevel | undefined {
-  // The first steps are warm-up where each is longer than all after it.
+  // The first steps are warm-up if each is longer than all after it.
   let warmUp = 0;
   const most = Math.floor(logs.length * warmUpShareMax);
   while (warmUp < most && (logs[warmUp] as number) > Math.max(...logs.slice(warmUp + 1)) + warmUpShare) warmUp++;
@@ -110,7 +110,7 @@ export function compareSeries(before: SeriesLevel, after: SeriesLevel): SeriesCo
   const variances = [before, after].map(varianceOf);
   const variance = variances.reduce((sum, one) => sum + one, 0);
   const error = Math.sqrt(variance);
-  // Welch and Satterthwaite; noise that is known has no part in it.
+  // Welch and Satterthwaite; known noise does not contribute.
   const rest = [before, after].reduce(
     (sum, { degrees }, at) => sum + (degrees === undefined ? 0 : (variances[at] as number) ** 2 / degrees),
     0,
@@ -123,7 +123,7 @@ export function compareSeries(before: SeriesLevel, after: SeriesLevel): SeriesCo
   return { before, after, change: Math.expm1(change), confidence, isCertain: Math.abs(t) >= needed, provable: Math.expm1(needed * error) };
 }
 
-/** Of a level: of a median of blocks, or of a mean of steps. */
+/** Variance of a level: of a median of blocks, or of a mean of steps. */
 const varianceOf = ({ noise, blocks, degrees }: SeriesLevel): number => ((degrees === undefined ? medianError : 1) * noise) ** 2 / blocks;
 
 /** Midmean of each whole block. */
@@ -137,7 +137,7 @@ function blocksOf(logs: readonly number[], blockSteps: number): Float64Array {
   return levels;
 }
 
-/** Blocks before the first ones in a row that differ little. Where none do, the series is noisy, and nothing is warm-up. */
+/** Blocks before the first run of blocks that differ little. If there is none, the series is noisy, and nothing is warm-up. */
 function warmUpOf(levels: Float64Array, { warmUpBlocks, warmUpShare }: DetectorOptions): number {
   const most = Math.floor(levels.length * warmUpShareMax);
   for (let first = 0; first <= most; first++) {

@@ -1,6 +1,6 @@
-// What decides how long a step takes, as one small number.
+// The conditions that determine a step's length, as one small number.
 
-/** A number that stands for what decides how long a step takes (batch size, sequence length, world size, build, …): equal texts, equal numbers. */
+/** A number for the conditions that determine a step's length (batch size, sequence length, world size, build, …): equal texts, equal numbers. */
 export function contextKeyOf(text: string): number {
   // FNV-1a over UTF-16 units (Fowler, Noll, Vo), kept to 31 bits: a small integer in every engine. 0 is kept for "none".
   let hash = 0x811c9dc5;

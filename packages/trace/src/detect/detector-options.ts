@@ -1,4 +1,4 @@
-// How a detector is set, checked once, with the room to think that all series share.
+// A detector's settings, checked once, with the scratch space shared by all series.
 
 import { TraceError } from '../model/errors.ts';
 import type { ShapeFit } from './block-statistics.ts';
@@ -8,47 +8,47 @@ import { NoiseMeasure, noiseLength } from './series-noise.ts';
 
 /** Settings of a step-time detector. Shares are of step time: 0.03 is 3 %. */
 export interface DetectorOptions {
-  /** Steps of one block: a multiple of a known period (gradient accumulation, parity of the optimiser). */
+  /** Steps per block: a multiple of a known period (gradient accumulation, parity of the optimiser). */
   readonly blockSteps: number;
-  /** Blocks of the reference before the recent window, and of the golden baseline. */
+  /** Blocks in the reference before the recent window, and in the golden baseline. */
   readonly referenceBlocks: number;
-  /** Blocks of the widest recent window; windows are 2, 4, 8, … up to it. */
+  /** Blocks in the widest recent window; windows are 2, 4, 8, … up to it. */
   readonly windowBlocksMax: number;
-  /** |T| from which a change may be real. */
+  /** |T| from which on a change may be real. */
   readonly thresholdT: number;
-  /** |T| that the blocks before, in a row, must have had. */
+  /** |T| required of the preceding blocks in a row. */
   readonly holdT: number;
-  /** Blocks in a row that must say the same. */
+  /** Number of consecutive blocks that must agree. */
   readonly confirmBlocks: number;
-  /** Blocks in a row that must differ by less than `warmUpShare` before anything counts. */
+  /** Consecutive blocks that must differ by less than `warmUpShare` to end warm-up. */
   readonly warmUpBlocks: number;
   readonly warmUpShare: number;
   /** Blocks after which warm-up ends in any case. */
   readonly warmUpBlocksMax: number;
-  /** |T| against what levels of such lengths differ by in this series anyhow (series-noise.ts); more while that rests on little, and for less than `changePlain`. */
+  /** |T| against the usual differences of such levels in this series (series-noise.ts); larger while little is learnt, and below `changePlain`. */
   readonly learntT: number;
-  /** The noise from which blocks are twice as long (deviation of blocks). */
+  /** Noise (deviation of blocks) from which on blocks are twice as long. */
   readonly noisyShare: number;
-  /** No change smaller than this is told, nor than `noiseFactor` times the noise. */
+  /** Smallest reported change, as is `noiseFactor` times the noise. */
   readonly changeMin: number;
   readonly noiseFactor: number;
-  /** Nor one smaller than this before the series has a long record at one level. */
+  /** Smallest reported change before the series has a long record at one level. */
   readonly changeMinYoung: number;
-  /** Changes from this size on need no more than `learntT`, and count on top of what is open. */
+  /** Changes from this size on need no more than `learntT`, and are reported on top of an open incident. */
   readonly changePlain: number;
-  /** Noise is never taken for less: clocks and logs are rounded. */
+  /** Lower limit for noise: clocks and logs are rounded. */
   readonly noiseFloor: number;
-  /** Slow rises are told when they pass the golden baseline by this. */
+  /** A slow rise is reported when it exceeds the golden baseline by this. */
   readonly driftMin: number;
-  /** The same while something is open: by how much a slow rise must pass the slowest level reported. */
+  /** The same during an open incident: the excess over the slowest level reported. */
   readonly driftFurtherMin: number;
-  /** The shortest window in which a rise may be a ramp instead of a step. */
+  /** The shortest window in which a rise may be a ramp rather than a step. */
   readonly driftBlocks: number;
-  /** Blocks back at the old level with which an incident is over. */
+  /** Blocks back at the old level that end an incident. */
   readonly returnBlocks: number;
 }
 
-/** The settings of the reference (step-time-regression, §4): no false alarm on 245 121 stationary steps, +3 % found in 32 steps. */
+/** The reference's settings (step-time-regression, §4): no false alarm on 245 121 stationary steps, +3 % found in 32 steps. */
 export const defaultDetectorOptions: DetectorOptions = {
   blockSteps: 8,
   referenceBlocks: 32,
@@ -72,7 +72,7 @@ export const defaultDetectorOptions: DetectorOptions = {
   returnBlocks: 16,
 };
 
-/** For series of a few hundred steps, as benchmark submissions are: it is ready after 70 steps instead of 180. */
+/** For series of a few hundred steps, such as benchmark submissions: ready after 70 steps instead of 180. */
 export const shortSeriesOptions: DetectorOptions = {
   ...defaultDetectorOptions,
   blockSteps: 4,
@@ -82,24 +82,24 @@ export const shortSeriesOptions: DetectorOptions = {
   learntT: 3.5,
 };
 
-/** How sure a detector is before it tells a change. */
+/** How certain a change must be to be reported. */
 export type Sensitivity = (typeof sensitivities)[number];
 export const sensitivities = ['low', 'normal', 'high'] as const;
 
-/** What people set: each leaves the rest of the settings as they are. */
+/** Users' settings; each leaves the other settings unchanged. */
 export interface DetectorWishes {
-  /** No change smaller than this share is told. */
+  /** Smallest change to report, as a share. */
   readonly minChange?: number | undefined;
   readonly sensitivity?: Sensitivity | undefined;
 }
 
 /**
- * Settings for what somebody wants, on top of `base`.
+ * Settings with a user's wishes applied to `base`.
  * @example new DetectorPlan(detectorOptionsFor({ minChange: 0.05, sensitivity: 'low' }))
  */
 export function detectorOptionsFor({ minChange, sensitivity = 'normal' }: DetectorWishes, base = defaultDetectorOptions): DetectorOptions {
   const changeMin = minChange ?? base.changeMin;
-  // Who asks for small changes wants them soon, too.
+  // Users of small changes want them soon, too.
   const scale = Math.min(1, changeMin / base.changeMin);
   const [changeMinYoung, changePlain] = [scale * base.changeMinYoung, scale * base.changePlain];
   const options = { ...base, changeMin, changeMinYoung, changePlain, driftMin: Math.max(base.driftMin, changeMin) };
@@ -114,19 +114,19 @@ export function detectorOptionsFor({ minChange, sensitivity = 'normal' }: Detect
   }
 }
 
-/** Single levels that a series remembers: golden baseline and its noise; of what is open: before, slowest, least change. */
+/** Single levels that a series remembers: golden baseline and its noise; for an open incident: before, slowest, least change. */
 export const levelsOfSeries = 5;
 
-/** Checked settings and scratch space, shared by any number of series: a series by itself stays below 1 KB. */
+/** Checked settings and scratch space, shared by any number of series: a series alone stays below 1 KB. */
 export class DetectorPlan {
   readonly options: DetectorOptions;
   /** Widths of the recent window, blocks. */
   readonly windows: readonly number[];
-  /** Blocks without which there is no reference. */
+  /** Fewest blocks for a reference. */
   readonly referenceBlocksMin: number;
   /** Blocks that a series keeps. */
   readonly blocksMax: number;
-  /** Where block values, first-step distances, the steps of the open block, single levels, noise and habits lie in a series' memory. */
+  /** Offsets in a series' memory: block values, first-step distances, the open block's steps, single levels, noise and habits. */
   readonly spansAt: number;
   readonly stepsAt: number;
   readonly levelsAt: number;
@@ -139,7 +139,7 @@ export class DetectorPlan {
   readonly ramp: ShapeFit = { squares: 0, at: 0 };
 
   /**
-   * Takes what differs from `defaultDetectorOptions`.
+   * Takes the differences from `defaultDetectorOptions`.
    * @throws TraceError `bad_option`
    */
   constructor(options: Partial<DetectorOptions> = {}) {

@@ -1,4 +1,4 @@
-// What a detector of one series knows, as JSON can hold it: a service that restarts goes on with it.
+// The state of one series' detector in JSON's types, so that a restarted service continues from it.
 
 import { TraceError } from '../model/errors.ts';
 import { detectLimits } from './detect-limits.ts';
@@ -6,16 +6,16 @@ import { type DetectorPlan, levelsOfSeries } from './detector-options.ts';
 import { habitsLength } from './series-habits.ts';
 import { noiseLength } from './series-noise.ts';
 
-/** What is open. Its levels (before it, slowest reported) and the least change it had to be are among the single levels. */
+/** The open incident. Its levels (before it, slowest reported) and its least change are among the single levels. */
 export interface OpenIncident {
   readonly kind: 'regression' | 'drift';
   readonly onsetStep: number;
-  /** Blocks back at the level before, and the first of their steps. */
+  /** Blocks back at the level before it, and the first of their steps. */
   returned: number;
   returnedStep: number;
 }
 
-/** Everything a detector knows, as JSON can hold it. */
+/** A detector's whole state, in JSON's types. */
 export interface DetectorState {
   readonly version: 1;
   readonly context: number | undefined;
@@ -26,14 +26,14 @@ export interface DetectorState {
   readonly blockStep: number;
   readonly previousBlockStep: number;
   readonly lastStep: number;
-  /** Blocks of warm-up so far, and how many in a row were calm; −1 when it is over. */
+  /** Blocks of warm-up so far, and how many in a row were calm; −1 once it is over. */
   readonly warmedUp: number;
   readonly calm: number;
   readonly pending: number;
   readonly drifting: number;
-  /** Golden baseline and its noise; of what is open: before, slowest, least change. */
+  /** Golden baseline and its noise; for an open incident: before, slowest, least change. */
   readonly levels: readonly (number | undefined)[];
-  /** Noise and habits, and the last blocks that noise was not learnt from. Not in states of older services: they learn again. */
+  /** Noise and habits, and the last blocks, not yet learnt from. Absent in states of older services: those detectors learn again. */
   readonly learnt?: readonly (number | undefined)[];
   readonly freshBlocks?: number;
   readonly hasDrifted: boolean;
@@ -43,7 +43,7 @@ export interface DetectorState {
 }
 
 /**
- * Whether a detector with these settings can go on from `state`.
+ * Checks that a detector with these settings can continue from `state`.
  * @throws TraceError `bad_option`
  */
 export function checkState(state: DetectorState, { blocksMax, options }: DetectorPlan): void {
@@ -69,7 +69,7 @@ export function checkState(state: DetectorState, { blocksMax, options }: Detecto
 
 type StateValues = Required<Pick<DetectorState, 'blocks' | 'spans' | 'steps' | 'levels' | 'learnt'>>;
 
-/** The numbers of a series as a state holds them: `size` blocks, `filled` steps of the open one, … */
+/** The numbers of a series in a state's layout: `size` blocks, `filled` steps of the open one, … */
 export function valuesOf(values: Float32Array, plan: DetectorPlan, size: number, filled: number): StateValues {
   const { spansAt, stepsAt, levelsAt, noiseAt } = plan;
   const orNone = (level: number): number | undefined => (Number.isNaN(level) ? undefined : level);
@@ -82,7 +82,7 @@ export function valuesOf(values: Float32Array, plan: DetectorPlan, size: number,
   };
 }
 
-/** Puts them back. JSON knows no undefined in a list: null is none, too. */
+/** Restores the numbers. JSON has no undefined in lists: null counts as undefined, too. */
 export function restoreValues(
   values: Float32Array,
   plan: DetectorPlan,

@@ -1,4 +1,4 @@
-// What a detector says of series whose noise is not plain: nothing, where they stay at one level; and what became slower, as far as it stands out.
+// Detectors on series with unusual noise: they stay silent at one level, and report slow-downs as far as these stand out.
 
 import { describe, expect, it } from 'vitest';
 import { noisySteps, type StepNoise, stepNoises } from '../simulate/noisy-steps.ts';
@@ -25,7 +25,7 @@ function slowDownsIn(times: Iterable<number>, plan = usual): StepTimeFinding[] {
 const falseIn = (kind: StepNoise, seeds: readonly number[], steps: number, plan = usual): number =>
   seeds.reduce((sum, seed) => sum + slowDownsIn(noisySteps({ kind, seed, steps }), plan).length, 0);
 
-/** How many of 600 steps each, `factor` times as long from step 300 … 400 on, are told within 40 steps, and at all. */
+/** Number of slow-downs, by `factor` from step 300 … 400 on in 600 steps, reported within 40 steps, and at all. */
 function foundIn(kind: StepNoise, count: number, factor: number, plan = usual): { readonly soon: number; readonly ever: number } {
   let [soon, ever] = [0, 0];
   for (let seed = 0; seed < count; seed++) {
@@ -42,7 +42,7 @@ function foundIn(kind: StepNoise, count: number, factor: number, plan = usual): 
 const seeds = Array.from({ length: 25 }, (_, index) => 500 + index);
 
 describe('100 000 steps at one level', () => {
-  // A level that jumps by up to 2.4 % and stays for a thousand steps is told once, until it is known to come and go.
+  // A level that jumps by up to 2.4 % and stays for a thousand steps is reported once, until it is known to come and go.
   it.each(stepNoises.filter((kind) => kind !== 'telegraph'))('of %s noise are told at most once (25 seeds)', (kind) => {
     expect(falseIn(kind, seeds, 4000)).toBeLessThanOrEqual(1);
   });

@@ -1,4 +1,4 @@
-// A change of level in the numbers that people read: times, a share, and how sure it is.
+// A change of level in readable numbers: times, a share, and its confidence.
 
 import type { LevelChange } from './step-time-finding.ts';
 
@@ -6,7 +6,7 @@ import type { LevelChange } from './step-time-finding.ts';
 export const medianError = 1.2533;
 const normal95 = 1.96;
 
-/** From `before` to `after` (logarithms), medians of `count` and of `held` blocks that scatter by `noise`. */
+/** From `before` to `after` (logarithms), medians of `count` and of `held` blocks with noise `noise`. */
 export function levelChange(
   step: number,
   onsetStep: number,

@@ -3,7 +3,7 @@ import { TraceError } from '../model/errors.ts';
 import { Random } from '../simulate/random.ts';
 import { type SeriesColumnNames, SeriesCsvReader } from './series-csv.ts';
 
-/** What a reader makes of a text, a line per row. */
+/** A reader's result for a text, one line per row. */
 function read(text: string, names: SeriesColumnNames = {}, pieces: readonly string[] = [text]): string[] {
   const rows: string[] = [];
   const reader = new SeriesCsvReader((step, time, context, tag) => rows.push([step, time, context, tag ?? '-'].join(' ')), names);

@@ -1,28 +1,28 @@
-// A recorded series of step times as text: comma-separated, a line of names first, in pieces of any size.
+// A recorded series of step times as text: comma-separated, with a header line, in pieces of any size.
 //
 //   step,time_ms,context,tag
 //   412,228.1,batch=512,
 //   413,1904.0,batch=512,checkpoint
 //
-// Supported of RFC 4180: quoted fields, doubled quotes, LF and CRLF; not: line breaks inside of quotes. A row that is none is skipped and counted;
-// a file that is none is refused with one line.
+// Supported from RFC 4180: quoted fields, doubled quotes, LF and CRLF; not: line breaks inside quotes. An invalid row is skipped and counted;
+// an invalid file is rejected with one line.
 //
-// Invariant: memory is one line and the columns' names, however long the file.
+// Invariant: memory holds one line and the columns' names, for any length of file.
 
 import { TraceError } from '../model/errors.ts';
 import { detectLimits } from './detect-limits.ts';
 import { type StepTag, stepTags } from './step-time-finding.ts';
 
-/** What a column is for. */
+/** The role of a column. */
 export type SeriesColumn = 'step' | 'time' | 'context' | 'tag';
 
-/** All of them. */
+/** All roles. */
 export const seriesColumns: readonly SeriesColumn[] = ['step', 'time', 'context', 'tag'];
 
-/** Names of columns other than the usual ones: `step`, `time_ms` (or `step_ms`, `time_s`, …), `context`, `tag`. */
+/** Column names other than the usual ones: `step`, `time_ms` (or `step_ms`, `time_s`, …), `context`, `tag`. */
 export type SeriesColumnNames = Partial<Readonly<Record<SeriesColumn, string>>>;
 
-/** Takes one row: the time in ms, the context's text ('' where there is none). */
+/** Receives one row: the time in ms, the context's text ('' if there is none). */
 export type SeriesRowVisitor = (step: number, timeMs: number, context: string, tag: StepTag | undefined) => void;
 
 /** Reads a series, piece by piece. */
@@ -53,12 +53,12 @@ export class SeriesCsvReader {
     return this.#skipped;
   }
 
-  /** The line of the first of them; the first line is 1. */
+  /** Line number of the first skipped row; the first line is 1. */
   get firstSkippedLine(): number | undefined {
     return this.#firstSkipped;
   }
 
-  /** Whether there is a column of step numbers; without one, rows are counted from 0. */
+  /** Whether the file has step numbers; otherwise rows are counted from 0. */
   get hasSteps(): boolean {
     return this.#columns !== undefined && this.#columns.step >= 0;
   }
@@ -79,8 +79,8 @@ export class SeriesCsvReader {
   }
 
   /**
-   * The file is over.
-   * @throws TraceError `not_csv` when there was no row in it
+   * Ends the file.
+   * @throws TraceError `not_csv` if it had no row
    */
   end(): void {
     if (this.#rest !== '') this.#readLine(this.#rest);
@@ -146,10 +146,10 @@ const usualNames: Readonly<Record<SeriesColumn, RegExp>> = {
   tag: /^tag$/i,
 };
 
-/** A unit is told by the end of the column's name, never by the size of its numbers; without one it is ms. */
+/** ms per unit, by the suffix of the column's name, never by the size of its numbers; without a suffix it is ms. */
 const msPer: Readonly<Record<string, number>> = { ns: 1e-6, us: 1e-3, ms: 1, s: 1e3 };
 
-/** The fields of one line; undefined when a quote has no end. */
+/** The fields of one line; undefined if a quote has no end. */
 function fieldsOf(line: string): string[] | undefined {
   if (!line.includes('"')) return line.split(',');
   const fields: string[] = [];
@@ -180,7 +180,7 @@ function numberIn(field: string | undefined): number {
   return text.length <= 40 && decimal.test(text) ? Number(text) : Number.NaN;
 }
 
-/** Anything but nothing, `0`, `false`, `no`, `none` and `train` says that a step is not like the others; `1` and unknown words count as `eval`. */
+/** A step is tagged unless the field is empty, `0`, `false`, `no`, `none` or `train`; `1` and unknown words count as `eval`. */
 function tagIn(field: string | undefined): StepTag | undefined {
   const text = field?.trim().toLowerCase() ?? '';
   if (/^(|0|0\.0|false|no|none|train)$/.test(text)) return undefined;

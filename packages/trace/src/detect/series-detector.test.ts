@@ -12,7 +12,7 @@ import type { StepTimeFinding } from './step-time-finding.ts';
 const plan = new DetectorPlan();
 const seeds = [1, 2, 3, 4, 5, 6, 7, 8];
 
-/** Step times: a level, noise, and now and then a step that takes three times as long. */
+/** Step times: a level, noise, and now and then a step three times as long. */
 function noisy(seed: number, steps: number, factorAt: (step: number) => number = () => 1, noise = 0.01): number[] {
   const random = new Random(seed, 'steps', noise);
   return Array.from({ length: steps }, (_, step) => {
@@ -89,7 +89,7 @@ describe.each(seeds)('a series of steps (seed %i)', (seed) => {
     const findings = found(noisy(seed, 4000, (step) => (step < 1000 ? 1 : step < 2500 ? 0.9 : 1)));
     expect(kinds(findings)).toEqual(['improvement', 'regression']);
     expect(findings[0]).toMatchObject({ change: expect.closeTo(-0.1, 1) });
-    // Back from a short one: no regression.
+    // It returns from a short speed-up: no regression.
     expect(kinds(found(noisy(seed, 4000, from(1000, 0.9, 1090))))).not.toContain('regression');
   });
 
@@ -129,7 +129,7 @@ describe.each(seeds)('a series of steps (seed %i)', (seed) => {
   it('restored from its state anywhere goes on as if nothing had been', () => {
     const levels = (step: number): number =>
       step < 700 ? 1 : step < 1400 ? 1.05 : step < 2200 ? 1.15 : step < 3000 ? 1 : 1 + (step - 3000) / 20_000;
-    // Noise above 1 %: blocks are doubled on the way.
+    // With noise above 1 % blocks are doubled on the way.
     for (const noise of [0.01, 0.06]) {
       const times = noisy(seed, 5000, levels, noise);
       const whole = new SeriesDetector(plan);
@@ -174,7 +174,7 @@ describe('training runs as people log them: whole ms, spikes, evaluations', () =
   it('are not slower because they evaluate less: evaluations are no steps (12 seeds)', () => {
     const short = new DetectorPlan(shortSeriesOptions);
     for (const { seed, rows } of evaluatedRuns()) {
-      // Evaluated at every second step, then never again.
+      // Evaluation at every second step, then none.
       const often = rows.flatMap((row, at): StepRow[] => (at < 150 ? [row, { ...row, ms: 0.23 * row.ms, tag: 'eval' }] : [row]));
       expect([seed, slowDownsOf(often, short)]).toEqual([seed, []]);
     }

@@ -1,22 +1,22 @@
-// Finds lasting changes of one series of step times: the "dyadic block GLR" of step-time-regression, §4.
+// Finds lasting changes in one series of step times: the "dyadic block GLR" of step-time-regression, §4.
 //
-//   steps    ││││││││ ││││││││ ││││││││ …        ln of each; the midmean of a block's is its level: spikes fall out
+//   steps    ││││││││ ││││││││ ││││││││ …        ln of each; a block's level is their midmean: spikes drop out
 //   blocks   ▁ ▁ ▂ ▁ ▁ ▁ ▂ ▁ ▁ ▁ ▁ ▁ ▅ ▅ ▆ ▅
 //            |      reference       | recent  |  for recent = 2, 4, 8, … 64 blocks; T = difference of medians over its standard error
 //
-// A change counts when |T| and its size pass for `confirmBlocks` blocks in a row. Then the blocks before it are forgotten: the new level is what
-// the next change is measured against. What is open, though, is closed by the level before it, and slow rises are measured against the golden
-// baseline: the level of the first stable blocks, which follows only downwards.
+// A change counts when |T| and its size pass for `confirmBlocks` blocks in a row. The detector then forgets the blocks before it: the new level
+// is the reference for the next change. An open incident, though, ends at the level before it, and slow rises are measured against the
+// golden baseline: the level of the first stable blocks, which follows only downwards.
 //
 //   values  | blocks, oldest first … | first-step distances of the last 16 | steps of the open block | single levels | noise  | habits  |
 //           0                        spansAt                               stepsAt                   levelsAt        noiseAt  habitsAt
 //
-// What passes is held against the series itself before it is told: against what levels of such lengths differ by anyhow (series-noise.ts), and against what
-// came and went before (series-habits.ts). Blocks are learnt once they are old, so that a change is not noise for itself.
+// Before a change is reported, it is compared with the series itself: with the usual differences of such levels (series-noise.ts), and with
+// earlier changes that came and went (series-habits.ts). Blocks are learnt only when old, so that a change is not its own noise.
 //
-// Invariant: a step makes no object (the engine boxes a few numbers at a block's end: 14 bytes a step); a series needs less than 1 KB, whatever comes.
-// Invariant: what a detector says depends on the steps since its last new baseline alone, so one restored from `state()` goes on as if nothing
-// had been. Values are stored with 24 bits (a share of 10⁻⁶), also in the state.
+// Invariant: a step makes no object (the engine boxes a few numbers at a block's end: 14 bytes a step); a series always needs less than 1 KB.
+// Invariant: the output depends only on the steps since the last new baseline, so a detector restored from `state()` continues unchanged.
+// Values are stored with 24 bits (a share of 10⁻⁶), also in the state.
 
 import { deviationOfNeighbours, deviationOfSorted, fitRamp, fitStep, medianOfRange, midmean, nearerOf } from './block-statistics.ts';
 import { isNews, wanderOver } from './change-doubts.ts';
@@ -29,24 +29,24 @@ import { breakNoise, coarsenNoise, learnNoise } from './series-noise.ts';
 import type { StepTag, StepTimeFinding, StepTimeIncident } from './step-time-finding.ts';
 
 const onsetBlocks = detectLimits.detectOnsetBlocksMax;
-/** Blocks that a change must leave for the level before it. */
+/** Fewest blocks left for the level before a change. */
 const leastBefore = 4;
-/** What passed the golden baseline is a jump where the level before it had gone less than this share of the way. */
+/** An excess over the golden baseline is a jump if the level before it had covered less than this share of it. */
 const jumpBaseShare = 0.25;
 
-/** The last blocks, which may be part of a change that is not seen yet: not learnt from. */
+/** The last blocks, not learnt from: they may be part of an unseen change. */
 const freshBlocks = 6;
-/** Places of single levels, as logarithms; NaN where there is none. */
+/** Places of single levels, as logarithms; NaN for none. */
 const [goldenAt, goldenNoiseAt, beforeAt, slowestAt, changeMinAt] = [0, 1, 2, 3, 4] as const;
 
 export class SeriesDetector {
   readonly #plan: DetectorPlan;
   readonly #values: Float32Array;
   #size = 0;
-  /** Of the blocks, the last ones that noise was not learnt from. */
+  /** Number of last blocks not learnt from yet. */
   #fresh = 0;
   #filled = 0;
-  /** 2 once the series was found noisy. */
+  /** 2 once the series proved noisy. */
   #blockFactor: 1 | 2 = 1;
   #context: number | undefined = undefined;
   #blockStep = 0;
@@ -54,7 +54,7 @@ export class SeriesDetector {
   #lastStep = 0;
   #warmedUp = 0;
   #calm = 0;
-  /** Blocks in a row that spoke for slower (> 0) or for faster (< 0). */
+  /** Blocks in a row in favour of slower (> 0) or of faster (< 0). */
   #pending = 0;
   /** Blocks in a row that were too far above the golden baseline. */
   #drifting = 0;
@@ -70,8 +70,8 @@ export class SeriesDetector {
   }
 
   /**
-   * A detector that goes on where `state` was taken. The plan must have the same settings.
-   * @throws TraceError `bad_option` when it cannot be a state of such a detector
+   * A detector that continues from `state`. The plan must have the same settings.
+   * @throws TraceError `bad_option` if it cannot be a state of such a detector
    */
   static restore(state: DetectorState, plan: DetectorPlan = new DetectorPlan()): SeriesDetector {
     const detector = new SeriesDetector(plan);
@@ -84,7 +84,7 @@ export class SeriesDetector {
     return this.#tagged;
   }
 
-  /** Steps whose time was none. */
+  /** Steps with an invalid time. */
   get skipped(): number {
     return this.#skipped;
   }
@@ -94,7 +94,7 @@ export class SeriesDetector {
     return this.#warmedUp < 0 && this.#size >= this.#plan.referenceBlocksMin + 2;
   }
 
-  /** What is open. */
+  /** The open incident. */
   get incident(): StepTimeIncident | undefined {
     const incident = this.#incident;
     if (incident === undefined) return undefined;
@@ -103,8 +103,8 @@ export class SeriesDetector {
   }
 
   /**
-   * How much longer steps take since `onsetStep` than before it, in the unit of the series, certain or not; undefined where fewer than four blocks are
-   * left on either side.
+   * Rise of step times since `onsetStep`, in the unit of the series, certain or not; undefined if either side has fewer than four blocks
+   * left.
    */
   riseSince(onsetStep: number): number | undefined {
     const { scratch, options } = this.#plan;
@@ -116,8 +116,8 @@ export class SeriesDetector {
   }
 
   /**
-   * Takes one step: its number, its time (any unit, > 0), the key of what decides how long a step should take (`contextKeyOf`), and its tag where
-   * it is no ordinary step. Gives what that made certain.
+   * Takes one step: its number, its time (any unit, > 0), the key of the conditions that determine its length (`contextKeyOf`), and its tag if
+   * it is extraordinary. Returns the finding that this step made certain.
    * @example detector.add(412, 228.1e6, contextKeyOf('batch=512 world=64'))
    */
   add(step: number, time: number, context = 0, tag?: StepTag): StepTimeFinding | undefined {
@@ -138,16 +138,16 @@ export class SeriesDetector {
     if (this.#filled === 0) this.#blockStep = step;
     this.#lastStep = step;
     this.#values[stepsAt + this.#filled++] = Math.log(time);
-    // A context changes with the first step of a block alone, so there is one finding at most.
+    // A context changes only with the first step of a block, so there is at most one finding.
     return this.#filled < options.blockSteps * this.#blockFactor ? finding : (this.#endBlock() ?? finding);
   }
 
-  /** Takes what comes from now on for a new baseline: the change was wanted. */
+  /** Starts a new baseline here: the change was intended. */
   rebaseline(): StepTimeFinding | undefined {
     return this.#forget(this.#lastStep, 'asked');
   }
 
-  /** What `restore` needs. */
+  /** State for `restore`. */
   state(): DetectorState {
     return {
       version: 1,
@@ -190,7 +190,7 @@ export class SeriesDetector {
     this.#incident = state.incident === undefined ? undefined : { ...state.incident };
   }
 
-  /** As at the beginning, but for the counts. */
+  /** Resets all but the counts. */
   #forget(step: number, reason: 'context' | 'asked'): StepTimeFinding | undefined {
     const incident = this.#incident;
     this.#size = 0;
@@ -221,7 +221,7 @@ export class SeriesDetector {
     return this.#returnOf(level) ?? this.#changeOf() ?? this.#driftOf();
   }
 
-  /** Whether warm-up ended before this block. Until then only the last block is kept. */
+  /** Whether warm-up ended before this block. During warm-up only the last block is kept. */
   #warmUp(level: number): boolean {
     const { warmUpBlocks, warmUpBlocksMax, warmUpShare } = this.#plan.options;
     const isCalm = this.#size > 0 && Math.abs(level - (this.#values[0] as number)) < warmUpShare;
@@ -257,7 +257,7 @@ export class SeriesDetector {
     this.#previousBlockStep = this.#blockStep;
   }
 
-  /** The first stable blocks. Where they are noisy, blocks are twice as long from here on; those that are there become pairs. */
+  /** Sets the baseline from the first stable blocks. If they are noisy, blocks are twice as long from here on, and existing ones become pairs. */
   #setGolden(): void {
     const { scratch, options } = this.#plan;
     const golden = medianOfRange(this.#values, 0, this.#size, scratch);
@@ -286,7 +286,7 @@ export class SeriesDetector {
     }
   }
 
-  /** Whether what is open is over. */
+  /** Ends the open incident if steps are back. */
   #returnOf(level: number): StepTimeFinding | undefined {
     const incident = this.#incident;
     if (incident === undefined) return undefined;
@@ -310,7 +310,7 @@ export class SeriesDetector {
     return { kind: 'went_away', ...change, openedStep: incident.onsetStep };
   }
 
-  /** A change of level, once it is confirmed. */
+  /** Reports a change of level once it is confirmed. */
   #changeOf(): StepTimeFinding | undefined {
     const { windows, referenceBlocksMin, options, scratch, habitsAt } = this.#plan;
     const { referenceBlocks, noiseFloor, thresholdT, holdT, changeMin: changeLeast, confirmBlocks } = options;
@@ -340,7 +340,7 @@ export class SeriesDetector {
       bestNoise = noise;
       bestMin = changeMin;
     }
-    // The golden baseline follows what became faster and stayed so.
+    // The golden baseline follows a lasting speed-up.
     if (held < this.#level(goldenAt)) {
       noteDip(values, habitsAt, this.#level(goldenAt), held);
       this.#setLevel(goldenAt, held);
@@ -354,19 +354,19 @@ export class SeriesDetector {
     return this.#judge(bestWindow, bestT > 0, bestNoise, bestMin);
   }
 
-  /** The least change that is told where blocks scatter so. */
+  /** The smallest reported change at this noise. */
   #changeMin(noise: number): number {
     const { changeMin, noiseFactor } = this.#plan.options;
     return Math.max(changeMin, noiseFactor * noise, wanderOf(this.#values, this.#plan.habitsAt));
   }
 
-  /** Deviation of blocks at the beginning; before that is known, of a noisy series. */
+  /** Deviation of the first blocks; until that is known, that of a noisy series. */
   get #usualNoise(): number {
     const noise = this.#level(goldenNoiseAt);
     return Number.isNaN(noise) ? this.#plan.options.noisyShare : noise;
   }
 
-  /** What a confirmed change of the last `window` blocks is. */
+  /** Classifies a confirmed change of the last `window` blocks. */
   #judge(window: number, isSlower: boolean, noise: number, changeMin: number): StepTimeFinding | undefined {
     const { options, scratch, step, ramp } = this.#plan;
     const values = this.#values;
@@ -376,14 +376,14 @@ export class SeriesDetector {
     fitStep(values, from, size, earliest, size - 2, step);
     if (isSlower && window >= options.driftBlocks) {
       fitRamp(values, from, size, ramp);
-      // A rise: nothing is forgotten, and the golden baseline decides.
+      // A ramp: nothing is forgotten, and the golden baseline decides.
       if (ramp.squares < step.squares) return undefined;
     }
     const held = size - step.at;
     const after = medianOfRange(values, step.at, size, scratch);
     const count = Math.min(options.referenceBlocks, step.at);
     const before = medianOfRange(values, step.at - count, step.at, scratch);
-    // Seen from where it breaks it may be too small after all: what comes decides.
+    // Measured from its break, the change may be too small after all: later blocks decide.
     if (Math.abs(after - before) < changeMin || !isNews(this.#plan, values, size, { at: step.at, count, before, after })) return undefined;
     const onsetStep = this.#firstStepOf(held);
     this.#pending = 0;
@@ -400,7 +400,7 @@ export class SeriesDetector {
       return after <= this.#returnLevel + this.#level(changeMinAt) / 2 ? undefined : { kind: 'improvement', ...change };
     }
     if (incident === undefined) {
-      // Back up from a stretch too short for a baseline of its own.
+      // Return from a stretch too short for a baseline of its own.
       const golden = this.#level(goldenAt);
       if (after < golden + changeMin / 2) return undefined;
       if (Number.isNaN(golden)) {
@@ -410,14 +410,14 @@ export class SeriesDetector {
       this.#open('regression', onsetStep, before, after, changeMin);
       return { kind: 'regression', ...change, isFurther: false };
     }
-    // Somebody was told already: small steps on top are part of it, such as a planned growth in steps has.
+    // An incident is already open: small further steps belong to it, as in planned growth by steps.
     const furtherMin = Math.max(options.changePlain, changeMin);
     if (after - before < furtherMin || after < this.#level(slowestAt) + furtherMin) return undefined;
     this.#setLevel(slowestAt, after);
     return { kind: 'regression', ...change, isFurther: true };
   }
 
-  /** A slow rise, or a jump that noise hid for long, once for each baseline. */
+  /** Reports a slow rise, or a jump long hidden by noise, once per baseline. */
   #driftOf(): StepTimeFinding | undefined {
     const { options, scratch, step, ramp } = this.#plan;
     const { driftBlocks, driftMin, driftFurtherMin, noiseFactor, confirmBlocks, referenceBlocks } = options;
@@ -429,7 +429,7 @@ export class SeriesDetector {
     const base = incident === undefined ? golden : Math.max(golden, this.#level(slowestAt));
     const after = medianOfRange(this.#values, size - driftBlocks, size, scratch);
     const least = Math.log1p(incident === undefined ? driftMin : driftFurtherMin);
-    // A series that wanders below its baseline wanders above it as well.
+    // A series that wanders below its baseline also wanders above it.
     const dip = Math.min(least, dipOf(this.#values, this.#plan.habitsAt));
     const rise = after - base;
     if (rise < Math.max(least + dip, noiseFactor * noise) || rise < wanderOver(this.#plan, this.#values, size, driftBlocks)) {
@@ -441,7 +441,7 @@ export class SeriesDetector {
     this.#hasDrifted = true;
     fitRamp(this.#values, 0, size, ramp);
     fitStep(this.#values, 0, size, leastBefore, size - leastBefore, step);
-    // A jump that noise kept from being confirmed passes the golden baseline as well: it stood at the baseline before it breaks.
+    // A jump too noisy to confirm passes the golden baseline as well: before its break it was at the baseline.
     const isJump = step.squares < ramp.squares && medianOfRange(this.#values, 0, step.at, scratch) - base < jumpBaseShare * (after - base);
     const kind = isJump ? 'regression' : 'drift';
     const onsetStep = this.#firstStepOf(size - (isJump ? step.at : ramp.at));
@@ -458,7 +458,7 @@ export class SeriesDetector {
     this.#setLevel(changeMinAt, changeMin);
   }
 
-  /** What steps must come back to: the golden baseline, or the level before where that had risen unnoticed. */
+  /** Level that ends an incident: the golden baseline, or the level before if that had risen unnoticed. */
   get #returnLevel(): number {
     return Math.max(this.#level(beforeAt), this.#level(goldenAt));
   }
@@ -471,7 +471,7 @@ export class SeriesDetector {
     this.#values[this.#plan.levelsAt + which] = level;
   }
 
-  /** Only the last `count` blocks count from here on. */
+  /** Keeps only the last `count` blocks. */
   #keepLast(count: number): void {
     this.#values.copyWithin(0, this.#size - count, this.#size);
     this.#size = count;

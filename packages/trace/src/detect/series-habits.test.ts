@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { dipOf, habitsLength, isHabit, noteBlock, noteChange, noteDip, noteImprovement, noteReturn, wanderOf } from './series-habits.ts';
 
 const none = (): Float32Array => new Float32Array(habitsLength).fill(Number.NaN);
-/** Blocks above the level before, in per cent; 1.5 % is the least change. */
+/** Sets blocks to these levels above the level before, in per cent; 1.5 % is the least change. */
 const blocksOf = (values: Float32Array, above: readonly number[]): void => {
   for (const share of above) noteBlock(values, 0, share / 100, 0.015);
 };
@@ -11,7 +11,7 @@ it('remembers for how long stretches of slow blocks last, and forgets it slowly'
   const values = none();
   expect(isHabit(values, 0, 1)).toBe(false);
   blocksOf(values, [0, 2, 3, 1, 0, 0]);
-  // Three blocks: the third, which lies above half of the least change, goes on.
+  // Three blocks: the third is above half of the least change, so the stretch continues.
   expect([3, 4, 5, 6].map((held) => isHabit(values, 0, held))).toEqual([true, true, true, false]);
   blocksOf(values, new Array(2000).fill(0));
   expect(isHabit(values, 0, 3)).toBe(false);

@@ -1,30 +1,30 @@
-// What a series does again and again, and what is therefore no news: stretches of slow blocks that end by themselves, slow-downs that go away, levels below
-// the golden baseline that nobody called an improvement.
+// A series' recurring behaviour, which is no news: stretches of slow blocks that end by themselves, slow-downs that go away, levels below the
+// golden baseline that were never reported as an improvement.
 //
 //   ▁▁▁▁▅▅▁▁▁▁▁▁▅▅▅▁▁▁      three blocks in a row come and go: a change must hold for longer than that
-//   ▁▁▁▁▅▅▅▅▅▅▁▁▁▁▅▅▅▅      told once and over: the next one that is no larger is the same
-//   ▄▄▄▄▂▂▃▃▁▁▂▂▄▄▄▄▅▅      a wander down to ▁ and back is no rise
+//   ▁▁▁▁▅▅▅▅▅▅▁▁▁▁▅▅▅▅      reported once and over: the next one that is no larger is the same
+//   ▄▄▄▄▂▂▃▃▁▁▂▂▄▄▄▄▅▅      wandering down to ▁ and back is no rise
 //
-// Functions over `habitsLength` numbers of a series, from `at` on; NaN is none.
+// Functions over `habitsLength` numbers of a series, from `at` on; NaN means none.
 
 /** Places of single habits. */
 const [wanderAt, longestAt, highAt, dipAt, improvedAt] = [0, 1, 2, 3, 4] as const;
 export const habitsLength = 5;
 
-/** Blocks after which a longest stretch has faded to a third, about. */
+/** Blocks in which a longest stretch fades to about a third. */
 const stretchBlocks = 512;
-/** A stretch is not remembered for longer than this many blocks. */
+/** Longest stretch remembered, blocks. */
 const stretchBlocksMax = 32;
-/** A stretch goes on above this share of the change that begins one. */
+/** A stretch continues above this share of the change that begins one. */
 const stretchGoesOn = 0.5;
 /** Blocks by which a change must outlast the longest stretch. */
 const outlastBlocks = 2.5;
-/** From this length on (faded) a stretch counts. */
+/** Faded length from which on a stretch counts. */
 const stretchCounts = 0.7;
-/** What went away must be exceeded by this factor. Of what is larger than `wanderMin`, several must go away before. */
+/** A new change must exceed one that went away by this factor. Above `wanderMin`, several must have gone away. */
 const wanderFactor = 1.25;
 const wanderMin = 0.03;
-/** Blocks after which it has faded to a third, about: some 400 000 steps. */
+/** Blocks in which it fades to about a third: some 400 000 steps. */
 const wanderBlocks = 50_000;
 
 const or0 = (value: number | undefined): number => (value === undefined || Number.isNaN(value) ? 0 : value);
@@ -39,7 +39,7 @@ export function noteBlock(values: Float32Array, at: number, above: number, chang
   values[at + longestAt] = isHigh ? faded : Math.max(faded, Math.min(high, stretchBlocksMax));
 }
 
-/** A change of level was told: what is high is no stretch. */
+/** Notes a reported change of level: slow blocks are no stretch then. */
 export function noteChange(values: Float32Array, at: number): void {
   values[at + highAt] = 0;
 }
@@ -50,7 +50,7 @@ export function isHabit(values: Float32Array, at: number, blocks: number): boole
   return longest >= stretchCounts && blocks < longest + outlastBlocks;
 }
 
-/** What was slower by `change` (a logarithm) went away. */
+/** Notes that a slow-down by `change` (a logarithm) went away. */
 export function noteReturn(values: Float32Array, at: number, change: number): void {
   if (change <= 0) return;
   const known = or0(values[at + wanderAt]);
@@ -60,12 +60,12 @@ export function noteReturn(values: Float32Array, at: number, change: number): vo
 /** The size of change (a logarithm) that has come and gone. */
 export const wanderOf = (values: Float32Array, at: number): number => or0(values[at + wanderAt]);
 
-/** Steps became faster and stay so, as was told: no dip. */
+/** Notes a reported lasting improvement: it is no dip. */
 export function noteImprovement(values: Float32Array, at: number, level: number): void {
   values[at + improvedAt] = level;
 }
 
-/** The golden baseline follows from `golden` down to `level`. */
+/** Notes that the golden baseline follows from `golden` down to `level`. */
 export function noteDip(values: Float32Array, at: number, golden: number, level: number): void {
   const improved = values[at + improvedAt] as number;
   const from = Number.isNaN(improved) ? golden : Math.min(golden, improved);

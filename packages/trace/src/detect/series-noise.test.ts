@@ -14,7 +14,7 @@ function learnt(levels: readonly number[]): Float32Array {
   return values;
 }
 
-/** What differences of 4 levels and the 32 before them are said to scatter by, over what they do: many series of `next`. */
+/** Reported deviation between 4 levels and the 32 before them, over the true one: many series of `next`. */
 function told(next: (random: Random, before: number) => number, length = 400): number {
   const { noise } = new DetectorPlan();
   let [measured, true_] = [0, 0];

@@ -1,12 +1,13 @@
-// How much the levels of one series differ when nothing happens, at every length of a stretch.
+// Usual differences between the levels of one series without any change, for every length of a stretch.
 //
 //   blocks    1   2   3   4   5   6   7   8 …
 //   scale 0   └───┘   └───┘   └───┘   └───┘      half the squared difference of neighbours,
 //   scale 1   └───────────┘   └───────────┘      of means of two blocks, of four, … of 32
 //
-// That is the Allan variance (D. W. Allan, Statistics of atomic frequency standards, Proc. IEEE 54, 1966). Each scale of plain noise has half of the one
-// before. Noise that is alike from step to step, that drifts or jumps to and fro, averages away more slowly, and the scales say by how much. The last
-// blocks of a series tell it in every position (most precise while a series is young); a sum for each scale remembers what came before them.
+// This is the Allan variance (D. W. Allan, Statistics of atomic frequency standards, Proc. IEEE 54, 1966). For plain noise each scale has half
+// the variance of the one before. Noise that is correlated, drifts or jumps to and fro averages away more slowly, and the scales measure by
+// how much. The last blocks of a series give it in every position (most precise while a series is young); a sum for each scale remembers
+// earlier blocks.
 //
 // Invariant: learning and measuring allocate nothing. A series keeps `noiseLength` numbers, the rest is scratch space of the plan.
 //
@@ -21,15 +22,15 @@ export const noiseLength: number = varianceAt + noiseScales;
 
 /** Differences that a scale remembers: older ones fade. */
 const remembered = 64;
-/** A difference counts for no more than so many deviations, or this share of a step: one fault teaches a series little. */
+/** Cap of a difference, in deviations, or as this share of a step: one fault teaches a series little. */
 const differenceDeviationsMax = 4;
 const differenceMax = 0.03;
-/** What a scale is taken for before it is known, as a share of the scale before, and how many differences that counts for. */
+/** Prior of a scale, as a share of the scale before, and the number of differences it counts for. */
 const assumed = { ratioMin: 0.7, ratioMax: 1, differences: 4 } as const;
-/** Of the same for the first scale: the noise floor. */
+/** Prior of the first scale, as a share of the noise floor. */
 const assumedFirst = 0.5;
 
-/** Takes the level of the next block that is old. */
+/** Learns the level of the next old block. */
 export function learnNoise(values: Float32Array, at: number, level: number): void {
   const count = learntBlocks(values, at) + 1;
   values[at] = count;
@@ -51,12 +52,12 @@ export function learnNoise(values: Float32Array, at: number, level: number): voi
   }
 }
 
-/** What comes next is of another level: means that wait for a neighbour are forgotten. */
+/** Starts another level: means that wait for a neighbour are forgotten. */
 export function breakNoise(values: Float32Array, at: number): void {
   values.fill(Number.NaN, at + waitingAt, at + varianceAt);
 }
 
-/** Blocks are twice as long from here on. */
+/** Doubles the length of blocks from here on. */
 export function coarsenNoise(values: Float32Array, at: number): void {
   breakNoise(values, at);
   values.copyWithin(at + varianceAt, at + varianceAt + 1, at + noiseLength);
@@ -69,11 +70,11 @@ function learntBlocks(values: Float32Array, at: number): number {
   return Number.isNaN(count) ? 0 : count;
 }
 
-/** The room to measure, shared by all series, and what was measured last. */
+/** Scratch space for measuring, shared by all series, and the last result. */
 export class NoiseMeasure {
   /** Variance of one block. */
   blockVariance = 0;
-  /** Variance of the difference of two levels, and the number of independent differences that it rests on. */
+  /** Variance of the difference of two levels, and the number of independent differences behind it. */
   variance = 0;
   degrees = 0;
   readonly #sums: Float64Array;
@@ -87,8 +88,8 @@ export class NoiseMeasure {
   }
 
   /**
-   * Measures what the means of `recent` blocks and of the `before` blocks ahead of them differ by. `values` begins with the `blocks` levels
-   * from before, and holds what was learnt from `at` on; `floor`: deviation of a block at least.
+   * Measures the usual difference between the means of `recent` blocks and of the `before` blocks ahead of them. `values` begins with the
+   * `blocks` latest levels, and holds the learnt noise from `at` on; `floor`: lower limit of a block's deviation.
    */
   measure(values: Float32Array, blocks: number, at: number, recent: number, before: number, floor: number): void {
     this.#sum(values, blocks, floor);
@@ -120,7 +121,7 @@ export class NoiseMeasure {
     this.#combine(recent, before);
   }
 
-  /** Sums of the levels, single outliers cut. */
+  /** Sums of the levels, with single outliers clipped. */
   #sum(values: Float32Array, blocks: number, floor: number): void {
     const middle = medianOfRange(values, 0, blocks, this.#scratch);
     const most = differenceDeviationsMax * Math.max(floor, deviationOfSorted(this.#scratch, blocks, middle));
@@ -141,8 +142,8 @@ export class NoiseMeasure {
   }
 
   /**
-   * The mean of a stretch differs from that of the stretch twice as long around it by half a difference of neighbours, that one from the next, and so
-   * on up to the whole: the variances of these halves add up.
+   * The mean of a stretch differs from that of the enclosing stretch of twice the length by half a difference of neighbours, that one from the
+   * next, and so on up to the whole: the variances of these halves add up.
    */
   #combine(recent: number, before: number): void {
     const [short, long] = recent < before ? [recent, before] : [before, recent];

@@ -1,14 +1,14 @@
-// Quantiles of Student's t: how far apart two means of few values must be before that is no chance.
+// Quantiles of Student's t: how far apart two means of few values must be to rule out chance.
 
-/** A two-sided level of significance, with the quantile of the normal distribution that it belongs to. */
+/** A two-sided level of significance, with its quantile of the normal distribution. */
 export interface Significance {
   readonly share: number;
   readonly normal: number;
 }
 
 /**
- * The t that is exceeded, either way, with a chance of `share` when there is nothing to find; `degrees` of freedom > 0, of which infinitely
- * many give the normal quantile. Source: G. W. Hill, Algorithm 396, Communications of the ACM 13 (1970): right to six digits or so.
+ * The t that pure chance exceeds, on either side, with probability `share`; `degrees` of freedom > 0, where infinitely many give the normal
+ * quantile. Source: G. W. Hill, Algorithm 396, Communications of the ACM 13 (1970): accurate to about six digits.
  *
  * @example studentQuantile({ share: 0.05, normal: 1.959964 }, 4) // 2.776
  */

@@ -1,10 +1,10 @@
-// A whole cluster in simulated time: hosts with their clocks, ranks that train and call each other, and what their SDKs ship.
+// A whole cluster in simulated time: hosts with their clocks, ranks that train and call each other, and the batches of their SDKs.
 //
-//   training loop ─ one step of all ranks ─► up to the time that the slowest has come to:
+//   training loop ─ one step of all ranks ─► up to the slowest rank's time:
 //       remote calls, pings, wall clocks, in slices of 100 ms ─► batches that are due
 //
-// Everything comes from the seed: no clock, no chance of the machine. Memory holds a second of events, however long the run.
-// Invariant: a slice ends before anything is told that begins after it, so batches of a rank come in order.
+// The seed determines everything: no real clock, no machine-dependent chance. Memory holds a second of events, for a run of any length.
+// Invariant: a slice ends before any event that begins after it is recorded, so a rank's batches come in order.
 
 import { type Batch, nanosPerSecond } from '@ranktrace/protocol';
 import type { ClusterTruth, TrueHost } from './cluster-truth.ts';
@@ -16,13 +16,13 @@ import { SimulatedRank } from './simulated-rank.ts';
 import { type ClusterOptions, type ResolvedCluster, resolveCluster } from './simulation-options.ts';
 import { TrainingLoop, type TrueCollective } from './training-loop.ts';
 
-/** Told of every message in true time, recorded or not; in no particular order. */
+/** Called for every message in true time, recorded or not; in no particular order. */
 export interface ClusterObserver {
   readonly collective?: (collective: TrueCollective) => void;
   readonly rpc?: (rpc: TrueRpc) => void;
 }
 
-/** 2026-01-01 00:00 UTC, near enough to any run to be believed. */
+/** 2026-01-01 00:00 UTC, a plausible date for any run. */
 const unixEpoch = 1_767_225_600_000_000_000n;
 const startSpreadNs = 0.3 * nanosPerSecond;
 const sliceNs = 0.1 * nanosPerSecond;
@@ -65,19 +65,19 @@ export class ClusterSimulation {
     return Math.min(1, steps === undefined ? this.#now / ((seconds as number) * nanosPerSecond) : this.#loop.steps / steps);
   }
 
-  /** What is true so far. */
+  /** The truth so far. */
   get truth(): ClusterTruth {
     const { cluster } = this;
     const losses = this.#ranks.map((rank) => rank.losses);
     return { cluster, reference: this.#reference, unixEpoch, hosts: this.#hosts, losses, until: this.#now, steps: this.#loop.steps };
   }
 
-  /** Events recorded so far; rows of batches that were lost among them. */
+  /** Events recorded so far, including rows of lost batches. */
   get events(): number {
     return this.#ranks.reduce((sum, rank) => sum + rank.events, 0);
   }
 
-  /** The batches of all ranks that arrive, in order of true time; once. Yields undefined where none is due, so that the caller can breathe. */
+  /** The arriving batches of all ranks, in order of true time; once. Yields undefined if none is due, so that the caller can breathe. */
   *batches(): Generator<Batch | undefined> {
     while (!this.#isOver) {
       this.#loop.step();
@@ -157,12 +157,12 @@ function createHost(cluster: ResolvedCluster, index: number): TrueHost {
   };
 }
 
-/** Each host booted some other day: an hour to 400 days of ns, more than a double holds. */
+/** Each host booted on another day: an hour to 400 days of ns, more than a double holds. */
 function bootEpoch(random: Random): bigint {
   return BigInt(Math.floor(random.uniform(3600, uptimeSecondsMax))) * BigInt(nanosPerSecond) + BigInt(random.whole(nanosPerSecond));
 }
 
-/** As Linux's boot ids look. */
+/** An id in the form of Linux's boot ids. */
 function uuid(random: Random): string {
   const digits = Array.from(random.bytes(16), (byte) => byte.toString(16).padStart(2, '0')).join('');
   return `${digits.slice(0, 8)}-${digits.slice(8, 12)}-4${digits.slice(13, 16)}-a${digits.slice(17, 20)}-${digits.slice(20)}`;

@@ -1,4 +1,4 @@
-// What is true of a simulated cluster: its clocks, who straggled, what was lost. The file truth.json is this, as `truthLines` writes it;
+// The truth of a simulated cluster: its clocks, its stragglers, its losses. `truthLines` writes it as the file truth.json;
 // docs/simulation.md describes it for readers.
 
 import type { SimulatedClock } from './simulated-clock.ts';
@@ -10,15 +10,15 @@ export interface TrueHost {
   /** Its clock's identity, as in `BatchHeader.host`. */
   readonly host: string;
   readonly hostName: string;
-  /** Its monotonic clock's ns from which `clock`'s readings are counted. */
+  /** The monotonic clock's ns that `clock`'s readings count from. */
   readonly epoch: bigint;
   readonly ranks: readonly number[];
   readonly clock: SimulatedClock;
-  /** The way to the aggregator is this longer than 90 µs, the way back as much shorter; ns. */
+  /** The route to the aggregator is this much longer than 90 µs, the route back as much shorter; ns. */
   readonly asymmetry: number;
-  /** How late its ranks leave every collective, ns. */
+  /** Delay of its ranks in leaving every collective, ns. */
   readonly exitBias: number;
-  /** How far its wall clock is ahead of the right time, ns. */
+  /** Its wall clock's lead over the right time, ns. */
   readonly wallClockError: number;
   readonly hasPings: boolean;
 }
@@ -30,19 +30,19 @@ export interface ClusterTruth {
   /** Unix ns at true time 0. */
   readonly unixEpoch: bigint;
   readonly hosts: readonly TrueHost[];
-  /** By rank; grows as the simulation goes on. */
+  /** By rank; grows during the simulation. */
   readonly losses: readonly RankLosses[];
-  /** True time up to which the simulation has gone, ns, and the steps it told. */
+  /** True time up to which the simulation has run, ns, and its steps. */
   readonly until: number;
   readonly steps: number;
 }
 
-/** True time, ns, of `time` ns on the clock of a rank whose batches say `epoch` and that runs on `host`. */
+/** True time, ns, of `time` ns on the clock of a rank on `host` with `epoch` in its batches. */
 export function trueTimeOf(host: TrueHost, epoch: bigint, time: number): number {
   return host.clock.trueTime(Number(epoch - host.epoch) + time);
 }
 
-/** truth.json, line by line: one for all that is said once, one for each host. */
+/** truth.json, line by line: one for all single facts, one for each host. */
 export function* truthLines(truth: ClusterTruth): Generator<string> {
   const { cluster, reference, unixEpoch, hosts, losses, until, steps } = truth;
   const { stragglers, clockSteps: _ofHosts, noPings: _hasPings, ...options } = cluster;

@@ -3,8 +3,8 @@
 //   host        sent ──── 90 µs + asymmetry + queueing ───► remoteReceived
 //   aggregator  received ◄── 90 µs − asymmetry + queueing ─ remoteSent     ~40 µs after
 //
-// As the SDK's pinger (packages/sdk/src/ship/clock-pinger.ts): one ping at a time, a burst of 16 when a rank begins, then bursts of 4, of which
-// the half with the shortest ways is kept. Two bursts a second and host, its ranks in turn: 8 pings asked, 4 kept, as in the reference's simulation.
+// Like the SDK's pinger (packages/sdk/src/ship/clock-pinger.ts): one ping at a time, a burst of 16 when a rank begins, then bursts of 4, keeping
+// the half with the shortest routes. Two bursts a second and host, by its ranks in turn: 8 pings asked, 4 kept, as in the reference's simulation.
 
 import { nanosPerSecond } from '@ranktrace/protocol';
 import type { Random } from './random.ts';
@@ -20,7 +20,7 @@ const burstIntervalNs = nanosPerSecond / 2;
 const wallClockIntervalNs = 10 * nanosPerSecond;
 const msNs = 1_000_000n;
 
-/** Time that a message waits on its way, ns: mostly `mean`, 15 % in a tail around 300 µs, 1 % behind a stall of 1 to 8 ms. */
+/** Queueing time of a message, ns: mostly `mean`, 15 % in a tail around 300 µs, 1 % behind a stall of 1 to 8 ms. */
 export function queueing(random: Random, mean: number): number {
   let wait = random.exponential(mean);
   if (random.chance(0.15)) wait += random.lognormal(300_000, 1.2);
@@ -31,11 +31,11 @@ export function queueing(random: Random, mean: number): number {
 export interface HostPingerAbout {
   /** The host's ranks. */
   readonly ranks: readonly SimulatedRank[];
-  /** Half the difference between the way there and the way back, ns. */
+  /** Half the difference between the two directions' times, ns. */
   readonly asymmetry: number;
   readonly asymmetryMax: number;
   readonly hasPings: boolean;
-  /** Unix time at true time 0 as this host's wall clock has it, ns. */
+  /** Unix time at true time 0 by this host's wall clock, ns. */
   readonly unixEpoch: bigint;
   readonly random: Random;
 }
@@ -49,14 +49,14 @@ export class HostPinger {
 
   constructor(about: HostPingerAbout) {
     this.#about = about;
-    // However lopsided, no way takes less than no time.
+    // However asymmetric, no direction takes a negative time.
     this.#leg = Math.max(legNs, about.asymmetryMax);
     this.#nextBurst = nanosPerSecond + about.random.uniform(0, burstIntervalNs);
     this.#nextWallClock = about.ranks.map((rank) => rank.about.start);
     if (about.hasPings) for (const rank of about.ranks) this.#ping(rank, rank.about.start, pingsAtConnect);
   }
 
-  /** Pings and readings that begin before true time `horizon`, ns. */
+  /** Runs pings and readings that begin before true time `horizon`, ns. */
   until(horizon: number): void {
     const { ranks, hasPings } = this.#about;
     for (; this.#nextBurst < horizon; this.#nextBurst += burstIntervalNs) {
@@ -94,7 +94,7 @@ export class HostPinger {
     for (const ping of best) rank.ping(ping);
   }
 
-  /** Where the wall clock's millisecond ticks over, as the SDK reads it. */
+  /** Reads the wall clock when its millisecond ticks over, as the SDK does. */
   #readWallClock(rank: SimulatedRank, time: number): void {
     const { unixEpoch, random } = this.#about;
     const unix = ((unixEpoch + BigInt(Math.round(time))) / msNs + 1n) * msNs;

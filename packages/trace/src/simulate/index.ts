@@ -1,4 +1,4 @@
-// A seeded cluster with its truth.
+// A simulated cluster from a seed, with its truth.
 
 export { ClusterSimulation } from './cluster-simulation.ts';
 export { type ClusterTruth, truthLines } from './cluster-truth.ts';

@@ -1,25 +1,25 @@
-// Step times of runs at one level whose scatter is not plain: what a detector of slower steps must hold its tongue about.
+// Step times of runs at one level with unusual noise: a detector of slower steps must stay silent about them.
 //
 //   time = level × change × exp(noise) × longer, rounded to whole ticks
 //
-// `noise` is one process of the kinds below, and `longer` the steps of that kind that take much longer than the others. Every number of a series is drawn
-// from its seed within the range that its kind names, so that a hundred seeds are a hundred different jobs. Levels that wander stay below 3 %: what wanders
-// further is a change of the job, and no noise.
+// `noise` is one process of the kinds below, and `longer` the factor of that kind's occasional much longer steps. Every number of a series is
+// drawn from its seed within its kind's range, so that a hundred seeds are a hundred different jobs. Wandering levels stay below 3 %: a larger
+// wander is a change of the job, not noise.
 
 import { Random } from './random.ts';
 
-/** What a series scatters like. */
+/** The kind of a series' noise. */
 export type StepNoise = keyof typeof processes;
 
 export interface NoisyStepsOptions {
   readonly kind: StepNoise;
   readonly seed: number;
   readonly steps: number;
-  /** The factor that is planted at a step; default 1. */
+  /** Planted factor at a step; default 1. */
   readonly factorAt?: (step: number) => number;
 }
 
-/** Step times in ms: the same for the same options. The first steps compile. */
+/** Step times in ms: the same for the same options. The first steps are slow, as with compilation. */
 export function noisySteps({ kind, seed, steps, factorAt = () => 1 }: NoisyStepsOptions): Float64Array {
   const random = new Random(seed, 'noisy steps', kind);
   const { next, level = random.lognormal(300, 0.7), tick = random.chance(0.5) ? 1 : 0.001 } = processes[kind](random);
@@ -30,7 +30,7 @@ export function noisySteps({ kind, seed, steps, factorAt = () => 1 }: NoisySteps
   });
 }
 
-/** One process: the factor of each step in turn, and where the kind asks for them, the level and the unit that times are rounded to, ms. */
+/** One process: the factor of each step in turn, and, for some kinds, the level and the unit that times are rounded to, ms. */
 interface Process {
   readonly next: (step: number) => number;
   readonly level?: number;
@@ -38,35 +38,35 @@ interface Process {
 }
 
 const processes = {
-  /** Normal noise of 0.2 to 2 %, each step by itself. */
+  /** Normal noise of 0.2 to 2 %, independent for each step. */
   plain: (random: Random): Process => {
     const noise = random.uniform(0.002, 0.02);
     return { next: () => random.lognormal(1, noise) };
   },
-  /** Whole milliseconds, 0.2 to 1.2 %, a step in fifty longer: as training logs have it. */
+  /** Whole milliseconds, 0.2 to 1.2 %, a step in fifty longer: like training logs. */
   wholeMs: (random: Random): Process => {
     const noise = random.uniform(0.002, 0.012);
     const spikes = random.uniform(0.002, 0.025);
     return { next: () => random.lognormal(1, noise) * spike(random, spikes), level: 60 * 25 ** random.uniform(), tick: 1 };
   },
-  /** Tens of milliseconds, on noise of 0.1 to 2 %: much of a small change is rounding. */
+  /** Tens of milliseconds, on noise of 0.1 to 2 %: rounding is a large part of a small change. */
   tensOfMs: (random: Random): Process => {
     const noise = random.uniform(0.001, 0.02);
     return { next: () => random.lognormal(1, noise) * spike(random, 0.01), level: 150 * 20 ** random.uniform(), tick: 10 };
   },
-  /** A clock as coarse as 0.7 to 2 % of a step, on a level that moves by far less: one tick more or less is no change. */
+  /** A clock as coarse as 0.7 to 2 % of a step, on a level that moves far less: one tick more or less is no change. */
   coarseClock: (random: Random): Process => {
     const slow = autoregression(random, Math.exp(-1 / random.uniform(50, 2000)), random.uniform(0.001, 0.005));
     const noise = random.uniform(0.0005, 0.008);
     const level = random.lognormal(300, 0.7);
     return { next: () => Math.exp(slow()) * random.lognormal(1, noise), level, tick: level * random.uniform(0.007, 0.02) };
   },
-  /** Neighbours alike, as far as 0.3, 0.6, 0.8, 0.9 or 0.95; 0.4 to 4 % in all. */
+  /** Neighbours correlated by 0.3, 0.6, 0.8, 0.9 or 0.95; 0.4 to 4 % in all. */
   autoregressive: (random: Random): Process => {
     const of = autoregression(random, [0.3, 0.6, 0.8, 0.9, 0.95][random.whole(5)] as number, random.lognormal(0.012, 0.6));
     return { next: () => Math.exp(of()) };
   },
-  /** Means over 2 to 40 steps of noise: alike within that, then not at all. */
+  /** Means over 2 to 40 steps of noise: correlated within that range, and not beyond. */
   movingMean: (random: Random): Process => {
     const width = 2 + random.whole(39);
     const noise = random.lognormal(0.012, 0.6) * Math.sqrt(width);
@@ -81,7 +81,7 @@ const processes = {
       },
     };
   },
-  /** Now and then some 2 to 20 steps in a row that take up to 2.2 × as long. */
+  /** Now and then 2 to 20 steps in a row that take up to 2.2 × as long. */
   bursts: (random: Random): Process => {
     const noise = random.uniform(0.002, 0.01);
     const rate = 1 / random.uniform(150, 800);
@@ -95,7 +95,7 @@ const processes = {
       tick: 1,
     };
   },
-  /** Many steps far off: Student's t of 2 to 3 degrees, and up to 12 % of the steps longer. */
+  /** Many outliers: Student's t of 2 to 3 degrees, and up to 12 % of the steps longer. */
   heavyTails: (random: Random): Process => {
     const noise = random.uniform(0.002, 0.012);
     const degrees = 2 + random.whole(2);
@@ -108,7 +108,7 @@ const processes = {
     const noise = random.uniform(0.002, 0.01);
     return { next: () => Math.exp(slow()) * random.lognormal(1, noise) };
   },
-  /** Every 3rd to 200th step takes 1.05 to 4 × as long; of some, so many in a row that an evaluation takes. */
+  /** Every 3rd to 200th step takes 1.05 to 4 × as long; in some series several in a row, like an evaluation. */
   periodic: (random: Random): Process => {
     const noise = random.uniform(0.002, 0.01);
     const period = random.chance(0.4) ? 3 + random.whole(14) : 20 + random.whole(181);
@@ -116,13 +116,13 @@ const processes = {
     const longer = random.uniform(1.05, 4);
     return { next: (step) => random.lognormal(1, noise) * (step % period < inARow ? longer : 1) };
   },
-  /** A shared cluster: noise of 1 to 2.5 %, some of it alike, and a level that jumps by 1.5 to 2.4 % every 30 to 400 steps. */
+  /** A shared cluster: noise of 1 to 2.5 %, partly correlated, and a level that jumps by 1.5 to 2.4 % every 30 to 400 steps. */
   sharedCluster: (random: Random): Process => {
     const own = autoregression(random, random.uniform(0, 0.6), random.uniform(0.01, 0.025));
     const jumps = levels(random, random.uniform(0.015, 0.024), random.uniform(30, 400));
     return { next: () => Math.exp(own() + jumps()) * spike(random, 0.01) };
   },
-  /** 1/f noise: as much of it in every octave, from 2 to 4096 steps; 0.6 to 2 % in all. */
+  /** 1/f noise: the same amount in every octave, from 2 to 4096 steps; 0.6 to 2 % in all. */
   pink: (random: Random): Process => {
     const octaves = 12;
     const share = random.uniform(0.006, 0.02) / Math.sqrt(octaves);
@@ -135,19 +135,19 @@ const processes = {
     const noise = random.uniform(0.002, 0.008);
     return { next: () => Math.exp(jumps()) * random.lognormal(1, noise), tick: 1 };
   },
-  /** Noise whose deviation itself changes, between 0.3 and 3 %, over 50 to 1000 steps. */
+  /** Noise with a deviation that itself changes, between 0.3 and 3 %, over 50 to 1000 steps. */
   restless: (random: Random): Process => {
     const volatility = autoregression(random, Math.exp(-1 / random.uniform(50, 1000)), 0.6);
     const own = autoregression(random, random.uniform(0, 0.5), 1);
     return { next: () => Math.exp(0.01 * Math.exp(volatility()) * own()) };
   },
-  /** A wave of 0.5 to 1.2 % either way, 200 to 5000 steps long, on noise that is alike. */
+  /** A wave of 0.5 to 1.2 % either way, 200 to 5000 steps long, on correlated noise. */
   waves: (random: Random): Process => {
     const [length, height] = [200 * 25 ** random.uniform(), random.uniform(0.005, 0.012)];
     const own = autoregression(random, random.uniform(0, 0.8), random.uniform(0.002, 0.01));
     return { next: (step) => Math.exp(height * Math.sin((2 * Math.PI * step) / length) + own()) };
   },
-  /** Every other step or so takes another way that is 3 to 15 % longer, each by chance; how often changes slowly. */
+  /** About every other step takes another path that is 3 to 15 % longer, by chance; its frequency changes slowly. */
   twoWays: (random: Random): Process => {
     const usual = random.uniform(0.15, 0.85);
     const longer = random.uniform(0.03, 0.15);
@@ -155,7 +155,7 @@ const processes = {
     const noise = random.uniform(0.002, 0.008);
     return { next: () => random.lognormal(1, noise) * (random.chance(usual + slow()) ? 1 + longer : 1) };
   },
-  /** Batches of another length each: skewed, 1 to 8 %, in whole milliseconds. */
+  /** Batches of varying length: skewed, 1 to 8 %, in whole milliseconds. */
   skewed: (random: Random): Process => {
     const [spread, shape] = [random.uniform(0.01, 0.08), 1 + random.whole(4)];
     return {
@@ -167,13 +167,13 @@ const processes = {
       tick: 1,
     };
   },
-  /** A slow rise by 0.5 to 1.4 % that something takes back every 100 to 2000 steps: caches that fill, memory that is freed. */
+  /** A slow rise by 0.5 to 1.4 %, reset every 100 to 2000 steps: caches that fill, memory that is freed. */
   sawTooth: (random: Random): Process => {
     const [length, height] = [100 * 20 ** random.uniform(), random.uniform(0.005, 0.014)];
     const own = autoregression(random, random.uniform(0, 0.5), random.uniform(0.002, 0.01));
     return { next: (step) => Math.exp((height * (step % length)) / length + own()) };
   },
-  /** Two of the others at once, in whole milliseconds. */
+  /** Two of the other kinds at once, in whole milliseconds. */
   mixtures: (random: Random): Process => {
     const kinds = ['autoregressive', 'movingMean', 'bursts', 'heavyTails', 'drifts', 'periodic', 'pink'] as const;
     const first = random.whole(kinds.length);
@@ -196,7 +196,7 @@ function autoregression(random: Random, correlation: number, deviation: number):
   };
 }
 
-/** 0 or `apart`, each for so many steps in the mean. */
+/** 0 or `apart`, each for `steps` steps on average. */
 function levels(random: Random, apart: number, steps: number): () => number {
   let isHigh = random.chance(0.5);
   return () => {

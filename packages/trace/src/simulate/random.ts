@@ -12,7 +12,7 @@ export class Random {
   #c: number;
   #counter = 1;
 
-  /** The stream named `name` of `seed`. */
+  /** The stream `name` of `seed`. */
   constructor(seed: number, ...name: readonly (string | number)[]) {
     const text = [seed, ...name].join('/');
     this.#a = hash(text, 0x811c9dc5);
@@ -31,7 +31,7 @@ export class Random {
     return sum >>> 0;
   }
 
-  /** Between `from` and `to`, neither included. */
+  /** Between `from` and `to`, both excluded. */
   uniform(from = 0, to = 1): number {
     return from + ((this.bits() + 0.5) / two32) * (to - from);
   }
@@ -41,12 +41,12 @@ export class Random {
     return Math.floor(this.uniform(0, below));
   }
 
-  /** Whether something happens that does in `share` (0 to 1) of all cases. */
+  /** True in `share` (0 to 1) of all cases. */
   chance(share: number): boolean {
     return share > 0 && this.uniform() < share;
   }
 
-  /** Box–Muller. */
+  /** Normal, by Box–Muller. */
   normal(mean: number, deviation: number): number {
     return mean + deviation * Math.sqrt(-2 * Math.log(this.uniform())) * Math.cos(2 * Math.PI * this.uniform());
   }
@@ -55,7 +55,7 @@ export class Random {
     return -mean * Math.log(this.uniform());
   }
 
-  /** `sigma`: deviation of the logarithm. */
+  /** Lognormal; `sigma`: deviation of the logarithm. */
   lognormal(median: number, sigma: number): number {
     return median * Math.exp(this.normal(0, sigma));
   }
@@ -74,7 +74,7 @@ export class Random {
   }
 }
 
-/** FNV-1a over UTF-16 units (Fowler, Noll, Vo), with MurmurHash3's last mix, so that similar names share no bits. */
+/** FNV-1a over UTF-16 units (Fowler, Noll, Vo), with MurmurHash3's final mix, so that similar names share no bits. */
 function hash(text: string, basis: number): number {
   let value = basis;
   for (let at = 0; at < text.length; at++) value = Math.imul(value ^ text.charCodeAt(at), 0x01000193);

@@ -1,10 +1,10 @@
-// Remote calls between ranks of different hosts, at times of a Poisson process.
+// Remote calls between ranks of different hosts, as a Poisson process.
 //
 //   client   start ─────────────────────────────────────────► end         start < server start < server end < end, in true time
 //   server         └► start ──┬─────────────────────► end ──┘
-//                             └► a call of its own (5 %)                  1 % fail and are tried once more, in the same trace
+//                             └► a nested call (5 %)                     1 % fail and are retried once, in the same trace
 //
-// Ways 20 µs + queueing (mean 25 µs), work exp(300 µs), as in the reference's simulation.
+// Routes 20 µs + queueing (mean 25 µs), work exp(300 µs), as in the reference's simulation.
 
 import { nanosPerSecond } from '@ranktrace/protocol';
 import { queueing } from './host-pinger.ts';
@@ -19,7 +19,7 @@ const failedShare = 0.01;
 const methods = ['GetBatch', 'PushGradients', 'Evaluate', 'Heartbeat'] as const;
 const noParent = new Uint8Array(8);
 
-/** A call in true time, ns, whether or not its halves were recorded. */
+/** A call in true time, ns, even if its halves were not recorded. */
 export interface TrueRpc {
   readonly source: number;
   readonly destination: number;
@@ -37,7 +37,7 @@ interface Call {
   readonly start: number;
   readonly trace: Uint8Array;
   readonly parentSpan: Uint8Array;
-  /** The caller's own span that the call is made in, 0 for none. */
+  /** The caller's own span around the call, 0 for none. */
   readonly parent: number;
   readonly method: string;
   readonly depth: number;
@@ -66,7 +66,7 @@ export class RpcTraffic {
     this.#next = from + random.exponential(this.#gapNs);
   }
 
-  /** Calls that begin before true time `horizon`, ns. */
+  /** Runs calls that begin before true time `horizon`, ns. */
   until(horizon: number): void {
     const random = this.#random;
     for (; this.#next < horizon; this.#next += random.exponential(this.#gapNs)) {
@@ -80,7 +80,7 @@ export class RpcTraffic {
     }
   }
 
-  /** Makes a call, and those made in it; gives the true time of its end. */
+  /** Makes a call with its nested calls; returns the true time of its end. */
   #call({ source, start, trace, parentSpan, parent, method, depth }: Call, isOk: boolean): number {
     const random = this.#random;
     const destination = this.#other(source);
@@ -114,7 +114,7 @@ export class RpcTraffic {
     return end;
   }
 
-  /** A rank of another host, or of the same where there is no other. */
+  /** A rank of another host; with one host, another of its ranks. */
   #other(source: SimulatedRank): SimulatedRank {
     const random = this.#random;
     const hosts = this.#hosts;

@@ -4,7 +4,7 @@ import { type OffsetKnots, SimulatedClock } from './simulated-clock.ts';
 
 const second = 1e9;
 
-/** The offset that a reader of truth.json finds for a reading. */
+/** The offset for a reading, as a reader of truth.json finds it. */
 function offsetAt({ at, offset }: OffsetKnots, reading: number): number {
   let right = at.findIndex((knot) => knot > reading);
   if (right === -1) right = at.length - 1;
@@ -55,7 +55,7 @@ describe('simulated clock', () => {
     for (const time of [5, 9.9999999, 10.0000001, 15, 20.49, 20.5, 20.6, 40].map((seconds) => seconds * second)) {
       expect(Math.abs(stepped.trueTime(stepped.read(time)) - time)).toBeLessThan(1);
     }
-    // What the clock left out is the time of the step; what it showed twice is the later.
+    // A reading left out by a step is the step's time; one shown twice is the later.
     expect(stepped.trueTime(stepped.read(10 * second) - 100_000)).toBeCloseTo(10 * second, 0);
     expect(stepped.trueTime(stepped.read(20.5 * second) + 10_000)).toBeGreaterThan(20.5 * second);
     const knots = stepped.knots(30 * second);

@@ -1,11 +1,11 @@
-// A host's monotonic clock against true time: what it reads when, and what has to be added to a reading to get true time again.
+// A host's monotonic clock against true time: its reading at each time, and the offset from a reading back to true time.
 //
 //   reading(t) = t + lead(t)        lead: linear between the knots of a 1 s grid, plus every step of the clock up to t
 //
 //   rate = N(0, drift) + a random walk of 0.01 ppm per √s + 0.5 ppm · sin over 150 to 600 s (the room's temperature)
 //
 // A step of the clock takes no time.
-// Times are ns, of true time since the start, of readings since the host's epoch (which reads 0 at true time 0 but for ± 5 ms).
+// Times are ns: true time since the start, readings since the host's epoch (at true time 0 a reading is 0 ± 5 ms).
 
 import { nanosPerSecond } from '@ranktrace/protocol';
 import type { Random } from './random.ts';
@@ -16,7 +16,7 @@ export interface ClockStep {
   readonly jump: number;
 }
 
-/** What to add to the readings `at` (ns after the host's epoch) to get true time, linear in between; ns. A step is two knots. */
+/** Offsets to add to the readings `at` (ns after the host's epoch) for true time, linear in between; ns. A step is two knots. */
 export interface OffsetKnots {
   readonly at: readonly number[];
   readonly offset: readonly number[];
@@ -33,7 +33,7 @@ export class SimulatedClock {
   readonly #rate: number;
   readonly #period: number;
   readonly #phase: number;
-  /** Lead at each whole second, without steps; grows as it is asked for. */
+  /** Lead at each whole second, without steps; grows on demand. */
   readonly #leads: number[];
   #walked = 0;
 
@@ -47,7 +47,7 @@ export class SimulatedClock {
     this.#leads = [random.uniform(-leadNsMax, leadNsMax)];
   }
 
-  /** What the clock reads at true time `time` ≥ 0: ns after the host's epoch, not rounded. */
+  /** The clock's reading at true time `time` ≥ 0: ns after the host's epoch, not rounded. */
   read(time: number): number {
     let reading = time + this.#lead(time);
     for (const step of this.steps) if (step.at <= time) reading += step.jump;
@@ -55,8 +55,8 @@ export class SimulatedClock {
   }
 
   /**
-   * True time of a reading. One that the clock showed twice (it was stepped back) is taken for the later; one that it left out (stepped
-   * ahead) is the time of the step.
+   * True time of a reading. For one that the clock showed twice (it was stepped back) the later time; for one that it left out (stepped
+   * ahead) the time of the step.
    */
   trueTime(reading: number): number {
     let jumps = this.steps.reduce((sum, step) => sum + step.jump, 0);
@@ -108,7 +108,7 @@ export class SimulatedClock {
     }
   }
 
-  /** A lead changes by far less than time itself, so each round of this leaves a ten-thousandth of the error. */
+  /** A lead changes far less than time itself, so each iteration leaves a ten-thousandth of the error. */
   #withoutSteps(reading: number): number {
     let time = Math.max(0, reading);
     for (let round = 0; round < 6; round++) time = Math.max(0, reading - this.#lead(time));

@@ -46,7 +46,7 @@ function merged(
   return { totals: step.value, header: header as TraceHeader };
 }
 
-/** Every row of a table that tells of something's end, in true time. */
+/** Every row of a table that holds an event's end, in true time. */
 function trueRows(sources: readonly BatchSource[], truth: ClusterTruth, name: 'collectives' | 'rpcs') {
   return sources.flatMap((source) => {
     const host = truth.hosts.find(({ ranks }) => ranks.includes(source.rank)) as ClusterTruth['hosts'][number];

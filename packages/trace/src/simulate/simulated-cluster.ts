@@ -1,4 +1,4 @@
-// A simulated cluster in memory: what `mergeRun` takes, and the truth to hold its result against.
+// A simulated cluster in memory: the input of `mergeRun`, and the truth to compare its result with.
 
 import {
   type Batch,
@@ -17,7 +17,7 @@ import type { ClusterTruth } from './cluster-truth.ts';
 import type { ClusterOptions } from './simulation-options.ts';
 
 /**
- * Simulates all of it at once and keeps its batches: about 100 bytes an event. Throws TraceError `bad_option`.
+ * Simulates the whole run at once and keeps its batches: about 100 bytes an event. Throws TraceError `bad_option`.
  *
  * @example
  * const { sources, truth } = simulatedCluster({ ranks: 4, hosts: 2, seconds: 10, seed: 1 });
@@ -49,7 +49,7 @@ function sourceOf(batches: readonly Batch[], rank: number): BatchSource {
   };
 }
 
-/** A reader may write into what it gets, and mostly needs a few tables. */
+/** Copies tables: a reader may write into them, and mostly needs only a few. */
 function copiedTables(tables: EventTables, only: readonly TableName[]): EventTables {
   const copies = createEventTables() as unknown as Record<TableName, EventTable<TableName>>;
   for (const name of only) {

@@ -1,12 +1,12 @@
-// One rank of the cluster as its SDK would speak: events in true time in, batches on its own clock out.
+// One rank of the cluster as its SDK would report it: events in true time in, batches on its own clock out.
 //
-//   events ──► pending, by start ──cut──► whole │ open ──next cut──► close          batch = all that starts before the cut
+//   events ──► pending, by start ──cut──► whole │ open ──next cut──► close          batch = events that start before the cut
 //
-// Cuts are as the collector makes them (packages/sdk/src/collect/collector.ts): what runs across one is announced and closed later, the watermark
-// stays 100 ms behind, and a batch that reaches back behind an earlier watermark (the clock was stepped back) says how far in `since`.
+// Cuts are like the collector's (packages/sdk/src/collect/collector.ts): an event that runs across one is announced and closed later, the
+// watermark stays 100 ms behind, and a batch that reaches back behind an earlier watermark (the clock was stepped back) states how far in `since`.
 //
-// Invariant: whoever cuts has given every event that starts before the cut. Lost things are counted, each where a real one is: what the
-// rank could not record in `dropped.events`, batches as gaps in the sequence.
+// Invariant: before a cut, the caller has added every event that starts before it. Losses are counted where a real SDK counts them: events that
+// the rank could not record in `dropped.events`, batches as gaps in the sequence.
 
 import {
   type Batch,
@@ -23,7 +23,7 @@ import type { Random } from './random.ts';
 import type { SimulatedClock } from './simulated-clock.ts';
 import { simulationLimits } from './simulation-limits.ts';
 
-/** What has a begin and an end; ns of true time. `id`: not 0 for what may overlap others of its track. */
+/** An event with a begin and an end; ns of true time. `id`: not 0 if it may overlap others of its track. */
 interface Lasting {
   readonly start: number;
   readonly end: number;
@@ -41,7 +41,7 @@ export interface SimulatedCollective extends Lasting {
   readonly group: string;
   readonly sequence: number;
   readonly bytes: number;
-  /** The other side's rank of a `send` or `recv`, else −1. */
+  /** The other side's rank for a `send` or `recv`, else −1. */
   readonly peer: number;
 }
 
@@ -87,20 +87,20 @@ export interface SimulatedPing {
   readonly remoteSent: number;
 }
 
-/** A wall clock reading at true time `at`: unix ns, and how long it took. */
+/** A wall clock reading at true time `at`: unix ns, and its duration. */
 export interface SimulatedWallClock {
   readonly at: number;
   readonly width: number;
   readonly unix: bigint;
 }
 
-/** What of a rank is not in the run, and why. */
+/** Losses of a rank, by reason. */
 export interface RankLosses {
   readonly rank: number;
   /** Parts of collectives, and halves of remote calls, that were not recorded. */
   collectives: number;
   rpcs: number;
-  /** Batches that did not arrive, and the rows that were in them. */
+  /** Batches that did not arrive, and their rows. */
   batches: number;
   rows: number;
 }
@@ -168,18 +168,18 @@ export class SimulatedRank {
     return Math.round(this.about.clock.read(time)) - this.epochOffset;
   }
 
-  /** A number for something that may overlap others. */
+  /** A number for an event that may overlap others. */
   nextId(): number {
     return ++this.#ids;
   }
 
-  /** A part of the step, which also is one of its phases. */
+  /** A part of the step, which is also one of its phases. */
   span(start: number, end: number, name: string): void {
     this.#add({ kind: 'span', start, end, track: mainTrack, name });
     this.#addPhase(name, start, end);
   }
 
-  /** This rank's part of a collective; false when it was lost. `isPhase`: it lies right below the step. */
+  /** This rank's part of a collective; false if it was lost. `isPhase`: it lies directly below the step. */
   collective(part: Omit<SimulatedCollective, 'kind' | 'track'>, isPhase: boolean): boolean {
     if (this.#isDropped()) {
       this.losses.collectives++;
@@ -190,7 +190,7 @@ export class SimulatedRank {
     return true;
   }
 
-  /** One half of a remote call; false when it was lost. */
+  /** One half of a remote call; false if it was lost. */
   rpc(half: Omit<SimulatedRpc, 'kind' | 'track'>): boolean {
     if (this.#isDropped()) {
       this.losses.rpcs++;
@@ -200,7 +200,7 @@ export class SimulatedRank {
     return true;
   }
 
-  /** Ends a step: its phases are those spans and collectives since the last. */
+  /** Ends a step: its phases are the spans and collectives since the last one. */
   step(start: number, end: number, step: number): void {
     this.#add({ kind: 'step', start, end, track: mainTrack, step, phases: this.#phases });
     this.#phases = new Map();
@@ -222,7 +222,7 @@ export class SimulatedRank {
     this.#wallClocks.push(reading);
   }
 
-  /** The batches that are due until true time `horizon`, of those that arrive. */
+  /** The arriving batches that are due until true time `horizon`. */
   *flushUntil(horizon: number): Generator<Batch> {
     while (this.#nextFlush <= horizon) {
       yield* this.#flush(this.#nextFlush);
@@ -230,7 +230,7 @@ export class SimulatedRank {
     }
   }
 
-  /** Everything that is left; the last batch always arrives, so that what was recorded can be compared. */
+  /** All remaining batches; the last one always arrives, so that the recorded counts can be compared. */
   *finish(): Generator<Batch> {
     yield* this.#flush(Number.POSITIVE_INFINITY);
   }
@@ -251,7 +251,7 @@ export class SimulatedRank {
     phase.calls++;
   }
 
-  /** On the rank's clock. A clock that is stepped back meanwhile may say less than nothing, which no length can be. */
+  /** Length on the rank's clock. If the clock is stepped back meanwhile, it would be negative, which is not allowed. */
   #length(start: number, end: number): number {
     return Math.max(0, this.read(end) - this.read(start));
   }
@@ -334,7 +334,7 @@ export class SimulatedRank {
   }
 }
 
-/** The rows of one batch, put in order when it is taken: by track, start, and outer before inner. */
+/** The rows of one batch, ordered when it is taken: by track, start, and outer before inner. */
 class BatchRows {
   readonly #read: (time: number) => number;
   readonly #reference: SimulatedRankAbout['reference'];
@@ -353,7 +353,7 @@ class BatchRows {
     const start = this.#read(event.start);
     const end = state === spanState.open ? start : Math.max(start, this.#read(event.end));
     this.#events.push({ event, state, start, length: end - start });
-    // What has a row before, or shows at its end alone, is known then.
+    // Closing rows, and steps, which come only at their end, are known at the end.
     const known = state === spanState.close || event.kind === 'step' ? end : start;
     if (known < this.#earliest) this.#earliest = known;
   }

@@ -1,14 +1,14 @@
-// What a simulated cluster is told: options, their defaults, and what is refused.
+// Settings of a simulated cluster: options, defaults, and checks.
 
 import { checkRunName } from '@ranktrace/protocol';
 import { TraceError } from '../model/errors.ts';
 import { simulationLimits as limits } from './simulation-limits.ts';
 
-/** Phases of a step in which a rank may straggle: those that it works in alone. */
+/** Phases of a step in which a rank may straggle: those in which it works alone. */
 export const stragglingPhases = ['data', 'forward', 'backward', 'optimizer'] as const;
 export type StragglingPhase = (typeof stragglingPhases)[number];
 
-/** Rank `rank` takes `ms` longer in `phase`, of the step numbered `step` (or of those from it to `lastStep`) or of all. */
+/** Rank `rank` takes `ms` longer in `phase`, in step `step` (or in those from it to `lastStep`) or in all. */
 export interface Straggler {
   readonly rank: number;
   readonly phase: StragglingPhase;
@@ -29,37 +29,37 @@ export interface ClusterOptions {
   readonly run?: string | undefined;
   /** 1 to 1024; default 16. */
   readonly ranks?: number | undefined;
-  /** Hosts, to which the ranks are spread evenly and in order; default: as many as 8 ranks a host make. */
+  /** Number of hosts, over which the ranks are spread evenly and in order; default: enough for 8 ranks a host. */
   readonly hosts?: number | undefined;
-  /** At most so many ranks a host; default 8. Not with `hosts`. */
+  /** Most ranks on a host; default 8. Not with `hosts`. */
   readonly ranksPerHost?: number | undefined;
-  /** s of true time, ended with the step that runs then; default 30. */
+  /** s of true time, rounded up to a whole step; default 30. */
   readonly seconds?: number | undefined;
-  /** Steps instead of seconds. */
+  /** Number of steps, instead of seconds. */
   readonly steps?: number | undefined;
-  /** ms a step takes where nobody waits; default 200. */
+  /** Length of a step without waits, ms; default 200. */
   readonly stepMs?: number | undefined;
   /** Whole number ≥ 0; default 0. */
   readonly seed?: number | undefined;
   /** Deviation of the clocks' rates among hosts, ppm; default 10. */
   readonly driftPpm?: number | undefined;
-  /** A host's way to the aggregator is up to this longer, its way back as much shorter, or the other way round; µs, default 30. */
+  /** A host's route to the aggregator is up to this longer and its route back as much shorter, or the reverse; µs, default 30. */
   readonly asymmetryUs?: number | undefined;
-  /** A host leaves collectives late by 0 to twice this, always the same; µs, default 10. */
+  /** A host leaves collectives late by a constant from 0 to twice this; µs, default 10. */
   readonly exitBiasUs?: number | undefined;
   readonly clockSteps?: readonly HostClockStep[] | undefined;
   readonly stragglers?: readonly Straggler[] | undefined;
   /** Share, 0 to 0.9, of the collective parts and rpc halves that are not recorded, and of the batches that do not arrive; default 0. */
   readonly lost?: number | undefined;
-  /** Hosts whose ranks send no clock pings. */
+  /** Hosts with ranks that send no clock pings. */
   readonly noPings?: readonly number[] | undefined;
-  /** Remote calls between ranks, in the whole cluster; default 60. */
+  /** Remote calls between ranks per second, in the whole cluster; default 60. */
   readonly rpcsPerSecond?: number | undefined;
   /** Ranks that share one layer's work: all-gather and reduce-scatter within forward and backward; default 1. */
   readonly tensorParallel?: number | undefined;
   /** Stages that hand each other activations and gradients, by send and recv; default 1. */
   readonly pipeline?: number | undefined;
-  /** Collectives and sends take so many times as long once all are there; default 1. */
+  /** Factor on the time of collectives and sends once all ranks are there; default 1. */
   readonly transferScale?: number | undefined;
   /** ms between two batches of a rank; default 1000. */
   readonly flushMs?: number | undefined;
@@ -70,7 +70,7 @@ export interface ResolvedCluster {
   readonly run: string;
   readonly ranks: number;
   readonly hosts: number;
-  /** Undefined when `steps` says how long. */
+  /** Undefined if `steps` sets the length. */
   readonly seconds: number | undefined;
   readonly steps: number | undefined;
   readonly stepMs: number;
@@ -92,7 +92,7 @@ export interface ResolvedCluster {
 type Option = keyof ClusterOptions;
 
 /**
- * Fills in the defaults; throws TraceError `bad_option` for the first option that cannot be. `nameOf`: what the caller calls an option, for
+ * Fills in the defaults; throws TraceError `bad_option` for the first invalid option. `nameOf`: the caller's name of an option, for
  * the error's text.
  */
 export function resolveCluster(options: ClusterOptions, nameOf: (option: Option) => string = (option) => option): ResolvedCluster {
@@ -163,7 +163,7 @@ function checkedStragglers(stragglers: readonly Straggler[], ranks: number, chec
   return stragglers;
 }
 
-/** Throw TraceError `bad_option` in one form: what must be what, and what it is. NaN passes none of them. */
+/** Throws TraceError `bad_option` in one form: the option, the requirement and the given value. NaN passes no check. */
 class Checks {
   readonly #nameOf: (option: Option) => string;
 
@@ -185,7 +185,7 @@ class Checks {
       : this.fail(option, `a whole number from ${min} to ${max}`, value);
   }
 
-  /** `value` counts something from 0 of which there are `count`. */
+  /** Checks that `value` is an index, 0 or more and below `count`. */
   index(option: Option, what: string, value: number, count: number): void {
     if (!Number.isInteger(value) || value < 0 || value >= count) this.fail(option, `${what} from 0 to ${count - 1}`, value);
   }

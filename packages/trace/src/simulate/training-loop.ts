@@ -1,23 +1,23 @@
-// What the ranks' main threads do: steps of data, forward, backward, all_reduce and optimizer, in true time.
+// The work of the ranks' main threads: steps of data, forward, backward, all_reduce and optimizer, in true time.
 //
-//   rank = tensor + T · (data + D · stage)            T · D · P ranks, as Megatron numbers them
+//   rank = tensor + T · (data + D · stage)            T · D · P ranks, numbered as in Megatron
 //
 //   stage 0   data │ forward │ send ──┐                        ┌─► recv │ backward │ all_reduce │ optimizer
 //   stage 1   data │ recv ◄───────────┘ forward │ backward │ send ──────┘          │ all_reduce │ optimizer
 //
 // Within forward and backward, the T ranks of a tensor group gather and reduce; the D ranks with the same tensor and stage all_reduce.
 //
-// Invariant: nobody leaves a collective before the last has entered it, and no recv ends before its send began.
+// Invariant: no rank leaves a collective before the last has entered it, and no recv ends before its send began.
 
 import type { Random } from './random.ts';
 import type { SimulatedRank } from './simulated-rank.ts';
 import type { ResolvedCluster, Straggler, StragglingPhase } from './simulation-options.ts';
 
-/** A collective (or a send with its recv) in true time, ns, whether or not its parts were recorded. */
+/** A collective (or a send with its recv) in true time, ns, even if its parts were not recorded. */
 export interface TrueCollective {
   readonly group: string;
   readonly sequence: number;
-  /** Of a pair `send`: its parts are the sender's and the receiver's. */
+  /** For the pair of a send and its recv it is `send`; its parts are the sender's and the receiver's. */
   readonly op: string;
   readonly bytes: number;
   readonly parts: readonly { readonly rank: number; readonly entry: number; readonly exit: number; readonly isRecorded: boolean }[];
@@ -29,9 +29,9 @@ interface Group {
   sequence: number;
 }
 
-/** Shares of a step's time; what is left is the collectives'. */
+/** Shares of a step's time; the rest belongs to the collectives. */
 const shares: Readonly<Record<StragglingPhase, number>> = { data: 0.08, forward: 0.27, backward: 0.5, optimizer: 0.1 };
-/** Sizes of what is reduced, and how long that takes once all are there. */
+/** Sizes of the reduced data, and transfer times once all ranks are there. */
 const transfers = [
   { bytes: 2 ** 20, ns: 40_000 },
   { bytes: 16 * 2 ** 20, ns: 300_000 },
@@ -39,18 +39,18 @@ const transfers = [
 ] as const;
 const tensorTransfer = transfers[0];
 const activations = { bytes: 4 * 2 ** 20, ns: 120_000 } as const;
-/** Between two parts of a step. */
+/** Gap between two parts of a step. */
 const gapNs = 3000;
 const lengthDeviation = 0.01;
 const exitSpreadNs = 8000;
 const checkpointEvery = 100;
 
 export class TrainingLoop {
-  /** True time up to which each rank's loop has been told, ns. */
+  /** True time up to which each rank's loop has run, ns. */
   readonly now: Float64Array;
   readonly #ranks: readonly SimulatedRank[];
   readonly #cluster: ResolvedCluster;
-  /** By rank: how late it leaves every collective, ns. */
+  /** Delay in leaving every collective, by rank, ns. */
   readonly #exitBias: Float64Array;
   readonly #exitSpreadNs: number;
   readonly #skewNs: number;
@@ -60,7 +60,7 @@ export class TrainingLoop {
   readonly #dataGroups: readonly Group[];
   /** By rank. */
   readonly #stragglers: Straggler[][] = [];
-  /** Sends so far of each pair of ranks, each direction its own. */
+  /** Number of sends so far for each ordered pair of ranks. */
   readonly #pairs = new Map<number, number>();
   #step = 0;
 
@@ -75,7 +75,7 @@ export class TrainingLoop {
     this.#ranks = ranks;
     this.#cluster = cluster;
     this.#exitBias = exitBias;
-    // The reference's two cases: 8 µs with exits alike, 20 µs with exits biased by 0 to 20 µs.
+    // The reference's two cases: 8 µs with equal exits, 20 µs with exits biased by 0 to 20 µs.
     this.#exitSpreadNs = Math.max(exitSpreadNs, 2000 * exitBiasUs);
     this.#skewNs = Math.min(1_500_000, 0.05 * stepMs * 1e6);
     this.#random = random;
@@ -105,12 +105,12 @@ export class TrainingLoop {
           : groupsOf('data', (rank) => (rank % tensorParallel) + tensorParallel * stageOf(rank));
   }
 
-  /** Steps told. */
+  /** Number of simulated steps. */
   get steps(): number {
     return this.#step;
   }
 
-  /** One step of all ranks. */
+  /** Simulates one step of all ranks. */
   step(): void {
     const begun = Float64Array.from(this.now);
     this.#compute('data', this.#ranks.keys());
@@ -135,7 +135,7 @@ export class TrainingLoop {
     for (let from = 0; from < this.#ranks.length; from += size) yield Array.from({ length: size }, (_, index) => from + index);
   }
 
-  /** A phase that each rank works through alone, but for its tensor group, which meets in the middle of it. */
+  /** A phase that each rank works through alone, except that its tensor group meets in the middle of it. */
   #compute(phase: StragglingPhase, members: Iterable<number>, tensorOp?: string): void {
     const begun = [...members].map((rank) => {
       this.#pause(rank);
@@ -164,7 +164,7 @@ export class TrainingLoop {
     return length;
   }
 
-  /** All members enter, and leave once the last has and the transfer is done. */
+  /** All members enter, and leave once the last one has entered and the transfer is done. */
   #collective(group: Group, op: string, { bytes, ns }: { readonly bytes: number; readonly ns: number }, isPhase: boolean): void {
     const sequence = group.sequence++;
     let last = 0;
@@ -181,7 +181,7 @@ export class TrainingLoop {
     this.#onCollective?.({ group: group.name, sequence, op, bytes, parts });
   }
 
-  /** Each rank of a stage sends what it made to the rank with the same place in the next one. */
+  /** Each rank of a stage sends its result to the rank at the same place in the next one. */
   #handOver(sources: readonly number[], destinations: readonly number[]): void {
     for (const [index, source] of sources.entries()) {
       const destination = destinations[index] as number;

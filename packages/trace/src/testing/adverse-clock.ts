@@ -1,6 +1,6 @@
-// Clocks that nobody planned for, whose truth is known, and their pings to a reference whose clock is true time.
+// Misbehaving clocks with known truth, and their pings to a reference with true time on its clock.
 //
-// Every kind can be had by any seed: what it does and when is drawn.
+// Any seed works with every kind: the seed draws the misbehaviour and its times.
 
 import type { ClockEvidence, ClockSample } from '../align/clock-evidence.ts';
 import { Random } from '../simulate/random.ts';
@@ -30,14 +30,14 @@ interface Stretch {
 
 export class AdverseClock {
   readonly seconds: number;
-  /** True times of its steps, and ns by which it then jumps ahead. */
+  /** True times of its steps, and the ns of each jump ahead. */
   readonly steps: readonly { readonly at: number; readonly jump: number }[];
   readonly evidence: ClockEvidence;
   readonly #random: Random;
   readonly #offset: number;
-  /** ns per ns, but for slews. */
+  /** ns per ns, except during slews. */
   readonly drift: number;
-  /** True times of stretches in which its rate is that much off, ns per ns. */
+  /** True times of stretches, and the deviation of its rate in each, ns per ns. */
   readonly slewed: readonly (Stretch & { readonly rate: number })[];
   readonly #starved: readonly (Stretch & { readonly there: number; readonly back: number })[];
   readonly #legs: readonly [number, number];
@@ -56,7 +56,7 @@ export class AdverseClock {
     this.#offset = random.uniform(-2, 2) * second;
     this.drift = (isKind('drifts') ? random.uniform(-200, 200) : random.normal(0, 15)) * 1e-6;
     const count = isKind('many') ? 2 + Math.floor(random.uniform(0, 4)) : isKind('steps') ? 1 : 0;
-    // Of two steps without a ping in between nobody can know the time in between.
+    // Between two steps without a ping in between, the time is unknowable.
     this.steps = Array.from({ length: count }, (_, step) => ({
       at: count === 1 ? time() : ((step + random.uniform(0.05, 0.9)) * seconds * second) / count,
       // 1 µs to 10 s.
@@ -82,7 +82,7 @@ export class AdverseClock {
     this.evidence = this.#evidenceOf(isKind('few'));
   }
 
-  /** What the clock shows at true time `time`, ns. */
+  /** The clock's reading at true time `time`, ns. */
   shows(time: number): number {
     let shown = time + this.#offset + this.drift * time;
     for (const { from, until, rate } of this.slewed) shown += rate * Math.max(0, Math.min(time, until) - from);
@@ -106,7 +106,7 @@ export class AdverseClock {
     };
   }
 
-  /** Pings in a row, the better half kept, as the SDK does it. */
+  /** A burst of pings, of which the better half is kept, as in the SDK. */
   #burst(from: number, epoch: number, count: number): ClockSample[] {
     const random = this.#random;
     const queue = (): number => random.exponential(this.#queue) + (random.chance(0.02) ? random.uniform(1e6, 8e6) : 0);

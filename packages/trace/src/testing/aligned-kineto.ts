@@ -1,4 +1,4 @@
-// torch.profiler's files of a job, merged as they are or after each rank's clock was made another.
+// torch.profiler's files of a job, merged unchanged or after each rank's clock was altered.
 
 import { expect } from 'vitest';
 import { mergeRun } from '../merge/merge-run.ts';
@@ -20,7 +20,7 @@ export interface AlignedJob {
   readonly processes: readonly TraceProcess[];
 }
 
-/** The text of a file as a rank with that clock would have written it: it is right at the file's first event but for the offset. */
+/** The text of a file as a rank with that clock would have written it: right at the file's first event, except for the offset. */
 export function seenBy(text: string, { offsetNs, ppm }: RankClock): string {
   let first: bigint | undefined;
   return text.replace(/"ts": ?(\d+)(?:\.(\d{1,3}))?/g, (_, whole: string, part = '') => {
@@ -51,7 +51,7 @@ export function alignedJob(texts: readonly string[]): AlignedJob {
   return { events, processes: (header as TraceHeader).processes };
 }
 
-/** By rank, how far its events lie from where they lie in `original`, against rank 0: the largest, ns. */
+/** By rank: the largest distance of its events from those in `original`, relative to rank 0, ns. */
 export function errorsAgainst(original: AlignedJob, { events }: AlignedJob): number[] {
   const startsOf = (job: readonly AlignedEvent[], rank: number): number[] =>
     job
@@ -84,20 +84,20 @@ export const methodsOf = ({ processes }: AlignedJob): string[] => processes.map(
 export const clocksApart = (ranks: number): RankClock[] =>
   Array.from({ length: ranks }, (_, rank) => ({ offsetNs: Math.round(1e10 * Math.sin(1 + 2 * rank)), ppm: 30 * Math.cos(3 * rank) }));
 
-/** Holds the files against themselves: nothing in them contradicts that all ranks read one clock. */
+/** Expects that nothing in the files contradicts a common clock of all ranks. */
 export function expectOneClock(texts: readonly string[]): void {
   const original = alignedJob(texts);
   expect(methodsOf(original)).toEqual(['exact', ...Array(texts.length - 1).fill('shared')]);
   expect(violations(original)).toBe(0);
-  // Whole ns of difference, and no drift: the distances within and between ranks are those of the files.
+  // Whole ns of offset and no drift: the distances within and between ranks are those of the files.
   const late = alignedJob(texts.map((text) => seenBy(text, { offsetNs: 5_000_000_000, ppm: 0 })));
   expect(errorsAgainst(original, late)).toEqual(Array(texts.length).fill(0));
 }
 
 /**
- * Holds `apart`, the files of ranks that each have a clock of their own, against `original`, the same job on one clock: collectives alone bring
- * them back, each rank within its bound, no collective is violated. `driftNs`: what rank 0's own clock, which is the axis, drifts. Returns
- * the largest error, ns.
+ * Compares `apart`, the files of ranks that each have a clock of their own, with `original`, the same job on one clock: collectives alone
+ * restore the times, each rank within its bound, and no collective is violated. `driftNs`: drift of rank 0's own clock, which is the axis.
+ * Returns the largest error, ns.
  */
 export function expectBroughtBack(original: AlignedJob, apart: AlignedJob, driftNs: number): number {
   expect(methodsOf(apart)).toEqual(['exact', ...Array(original.processes.length - 1).fill('messages')]);

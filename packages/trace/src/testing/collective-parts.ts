@@ -1,4 +1,4 @@
-// Collectives written as what each rank does of them, in ns, and what the sink makes of them.
+// Collectives written as each rank's part, in ns, and the sink's summary of them.
 
 import { nanos, traceTime } from '@ranktrace/protocol';
 import { expect } from 'vitest';
@@ -6,7 +6,7 @@ import { type CollectiveLine, CollectiveSink, type CollectiveSummary } from '../
 import type { Alignment, TraceEvent, TraceHeader, TraceProcess } from '../model/trace-sink.ts';
 import { exact, traceEvent, traceHeader, traceLane, traceProcess } from './trace-events.ts';
 
-/** Ranks 0, 1, … each on a host of its own, or all on one where there is one alignment. */
+/** Ranks 0, 1, … each on a host of its own, or all on one host if there is one alignment. */
 export function headerOf(ranks: number, alignments: readonly Alignment[] = [exact]): TraceHeader {
   const processes = Array.from({ length: ranks }, (_, rank) => {
     const host = `boot-${alignments.length === 1 ? 0 : rank}`;
@@ -46,7 +46,7 @@ export function summaryOf(header: TraceHeader, parts: readonly Part[]): Collecti
   return sink.summary;
 }
 
-/** The one line that there must be. */
+/** The one expected line. */
 export const onlyLine = ({ collectives }: CollectiveSummary): CollectiveLine => {
   expect(collectives).toHaveLength(1);
   return collectives[0] as CollectiveLine;

@@ -1,4 +1,4 @@
-// Which op launched what, worked out from the text of a torch.profiler file in the plainest way there is.
+// Launching op of all device work, computed from the text of a torch.profiler file in the plainest way.
 
 interface JsonEvent {
   readonly ph: string;
@@ -12,8 +12,8 @@ interface JsonEvent {
 }
 
 /**
- * Device time of each op by itself, µs, by name: of every call the kernel of its correlation, charged to the shortest op around it on its thread,
- * the last of equal ones.
+ * Device time of each op by itself, µs, by name: each kernel, found by its call's correlation, is charged to the shortest op around that call on
+ * its thread, of equal ones to the last.
  */
 export function deviceTimes(text: string): Map<string, number> {
   const { traceEvents } = JSON.parse(text) as { traceEvents: readonly JsonEvent[] };

@@ -18,7 +18,7 @@ export function expectExactParts({ breakdown }: Blame): void {
 const piecesOf = ({ phases }: BlameWindow, { pieces }: RankStep): string[] =>
   pieces.map((piece) => ('length' in piece ? `${piece.kind} ${phases[piece.phase]} ${piece.length}` : piece.kind));
 
-/** The batches that the workers of NDTimeline's `csv` would have sent, merged, are cut into the pieces that the recording itself is cut into. */
+/** Expects that `csv`'s batches, as NDTimeline's workers would have sent them, merge into the same pieces as the recording itself. */
 export function expectSamePieces(csv: string): void {
   const all = ndtimelineBatches(csv, 'job');
   const sources = Array.from({ length: all[0]?.header.worldSize ?? 0 }, (_, rank): BatchSource => {

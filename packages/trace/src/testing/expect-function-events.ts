@@ -8,7 +8,7 @@ const sums = [
   ...(['selfCpuMemoryUsage', 'deviceMemoryUsage', 'selfDeviceMemoryUsage', 'count'] as const),
 ] as const;
 
-/** Holds the list of a file's functions against its averages: each sum, of each group. */
+/** Compares the list of a file's functions with its averages: each sum of each group. */
 export function expectSums(events: ReturnType<typeof functionEvents>, averages: ReturnType<typeof functionAverages>): void {
   const list = functionEventList(events);
   for (const row of averages) {
@@ -19,7 +19,7 @@ export function expectSums(events: ReturnType<typeof functionEvents>, averages: 
   }
 }
 
-/** Children and parents know each other, and lie within each other; times of their own are what is left. */
+/** Expects that children and parents refer to each other and nest, and that self times are the remainder. */
 export function expectFamily(events: ReturnType<typeof functionEvents>): void {
   const list = functionEventList(events);
   for (const one of list) {

@@ -2,7 +2,7 @@ import { expect } from 'vitest';
 import type { KinetoTable } from '../torch/kineto-table.ts';
 import { mergedOnOwnClocks, sourceOfKineto } from './merged-kineto.ts';
 
-/** Holds what a merge makes of a file against the file: every event once, nothing late, nothing skipped, all at the same distances. */
+/** Compares a merge of a file with the file: every event once, nothing late, nothing skipped, all distances unchanged. */
 export function expectWholeFile(table: KinetoTable): void {
   const { events, totals } = mergedOnOwnClocks([sourceOfKineto(table)]);
   const [total] = totals;

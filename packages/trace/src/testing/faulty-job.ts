@@ -1,9 +1,9 @@
-// Jobs of data-parallel ranks with faults that are known, in steps that are noisy: windows for blame, and the truth about them.
+// Noisy jobs of data-parallel ranks with known faults: windows for blame, and their truth.
 //
-//   noise   jitter   each phase of each step 1 to 5 % longer or shorter, one in a hundred up to half as long again
-//           busy     the hosts run more threads than they have cores: work stops for time slices, for some seconds more than for others
+//   noise   jitter   each phase of each step 1 to 5 % longer or shorter, one in a hundred up to 50 % longer
+//           busy     the hosts run more threads than cores: work stops for time slices, for some seconds on some ranks more than on others
 //
-// The same job without its faults, or without one of them, has the same noise, so that what a fault costs is their difference.
+// The same job without its faults, or without one of them, has the same noise, so a fault's cost is their difference.
 
 import { type Blame, blameOfWindow } from '../blame/blame.ts';
 import { Random } from '../simulate/random.ts';
@@ -58,7 +58,7 @@ export function faultyJob({ seed, ranks, steps, noise, faults }: FaultyJobOption
 }
 
 interface Lengths {
-  /** ms that work of `usual` ms takes. */
+  /** Time for work of `usual` ms, ms. */
   readonly of: (usual: number, rank: number, phase: string, step: number) => number;
   readonly cpuWait: number;
 }
@@ -72,7 +72,7 @@ function jittery(seed: number): Lengths {
   return { of, cpuWait: 0 };
 }
 
-/** Threads per core change every few steps, a host's ranks not alike; a slice goes by for each of the other threads. */
+/** Threads per core change every few steps, differently for a host's ranks; one slice passes for each of the other threads. */
 function onBusyHosts(seed: number, ranks: number, steps: number): Lengths {
   const random = new Random(seed, 'busy');
   const threads = random.uniform(1.5, 6);

@@ -1,4 +1,4 @@
-// One rank of the job of gpu-job.ts: what its threads do in a step, what they launch, and until when its streams are taken.
+// One rank of the job of gpu-job.ts: the work of its threads in a step, their launches, and the end of each stream's work.
 
 import { Random } from '../simulate/random.ts';
 import type { DrawnEvent, KinetoVintage } from './kineto-text.ts';
@@ -18,12 +18,12 @@ export interface LaunchedCollective {
 }
 
 export interface RankLaunch {
-  /** When the thread called. */
+  /** Time of the thread's call. */
   readonly call: number;
   readonly stream: number;
   readonly category: 'kernel' | 'gpu_memcpy' | 'gpu_memset';
   readonly kernel: string;
-  /** ns on the GPU; of a collective it comes of all ranks. */
+  /** ns on the GPU; for a collective all ranks determine it. */
   readonly length: number;
   readonly correlation: number;
   readonly externalId: number;
@@ -52,7 +52,7 @@ export class GpuJobRank {
   /** Its half of the ranks. */
   readonly group: { readonly name: string; readonly ranks: readonly number[] };
   readonly #options: GpuJobRankOptions;
-  /** By stream, when its last kernel ends. */
+  /** End of the last kernel, by stream. */
   readonly #free = new Map<number, number>();
   readonly #calls = new Map<string, number>();
   readonly #stepStarts: number[] = [];
@@ -73,7 +73,7 @@ export class GpuJobRank {
     this.group = { name: '1', ranks: Array.from({ length: size / 2 }, (_, index) => first + index) };
   }
 
-  /** Where this rank's file begins: with the first step, in the middle of it while its collectives run, or with the second. */
+  /** Start of this rank's file: with the first step, in the middle of it while its collectives run, or with the second. */
   get windowStart(): number {
     const [first = 0, second = 0] = this.#stepStarts;
     const place = this.#options.rank % 3;
@@ -82,7 +82,7 @@ export class GpuJobRank {
     return (kernels[2]?.start ?? first) - 1;
   }
 
-  /** The threads' part of a step; returns what they launch, in order. */
+  /** The threads' part of a step; returns their launches, in order. */
   launchStep(step: number): readonly RankLaunch[] {
     this.#launches = [];
     this.#stepStarts.push(this.#now);
@@ -117,7 +117,7 @@ export class GpuJobRank {
     return this.#launches;
   }
 
-  /** When the kernel begins: its stream is free, and the data of a collective are computed. */
+  /** Start of the kernel: its stream is free, and a collective's data are computed. */
   startOf({ call, stream, collective }: RankLaunch): number {
     const computed = collective === undefined ? 0 : (this.#free.get(computeStream) ?? 0);
     return Math.max(call + launchLatency, (this.#free.get(stream) ?? 0) + us, computed + us);
@@ -138,7 +138,7 @@ export class GpuJobRank {
     this.events.push({ ph: 'X', cat: 'gpu_user_annotation', name, ...place, end, args: { 'External id': externalId + 1 } });
   }
 
-  /** Until everything that was launched is done: the end of the step. */
+  /** Waits until all launched work is done: the end of the step. */
   synchronize(step: number): void {
     const start = this.#now;
     this.#now = Math.max(start, ...this.#free.values()) + 5 * us;
@@ -161,7 +161,7 @@ export class GpuJobRank {
     this.#collective('reduce_scatter', '_reduce_scatter_base', '0', elements, 'BFloat16');
   }
 
-  /** On the running thread; a span ends now. */
+  /** Draws an event on the running thread; a span ends now. */
   #draw(event: Omit<DrawnEvent, 'tid'>): void {
     this.events.push({ ...event, tid: this.#tid, ...(event.ph === 'X' ? { end: this.#now } : {}) });
   }
@@ -211,7 +211,7 @@ export class GpuJobRank {
     about: Partial<Pick<RankLaunch, 'stream' | 'externalId' | 'collective'>> = {},
   ): void {
     const [call, correlation] = [this.#now, this.#ids++];
-    // In between, the External id of what a call started was its correlation.
+    // In 2022 the External id of launched work was its correlation.
     const { vintage } = this.#options;
     const externalId = vintage === '2022' ? correlation : ((vintage === 'today' ? about.externalId : undefined) ?? correlation - 1);
     this.#spend(8);
@@ -242,7 +242,7 @@ export class GpuJobRank {
     }
   }
 
-  /** As NCCL called them then. */
+  /** The kernel's name in that year's NCCL. */
   #kernelName(op: LaunchedCollective['op'], dtype: 'BFloat16' | 'Float'): string {
     const pascal = { reduce_scatter: 'ReduceScatter', all_gather: 'AllGather', all_reduce: 'AllReduce' }[op];
     const type = dtype === 'Float' ? 'f32' : 'bf16';

@@ -1,4 +1,4 @@
-// A simulated data-parallel job on GPUs, as the files that torch.profiler would write of it, and the truth about them.
+// A simulated data-parallel job on GPUs, as the files that torch.profiler would write for it, and its truth.
 //
 //   every rank:
 //   main thread   │ data │ forward: mm mm mm … │            │ Adam.step: all_reduce, all_gathers │ synchronize ─┤
@@ -9,16 +9,16 @@
 //
 // All ranks run one program; a collective's data moves when the last rank's kernel has begun, and each rank leaves a little later, by a lag of
 // its own. Each rank's file is a window of the same program: some begin with a step, some in the middle of one, some a step later, and all end
-// behind the same step. A kernel whose launch lies before its window says nothing of its collective, as with torch.
+// after the same step. A kernel launched before its window has no data about its collective, as with torch.
 //
 // Times of the model are whole ns of true time from the job's origin; a rank's clock shows them shifted, and the file prints µs with three
-// decimals, beyond what a double holds.
+// decimals, beyond a double's precision.
 
 import { Random } from '../simulate/random.ts';
 import { GpuJobRank, type LaunchedCollective, type RankLaunch } from './gpu-job-rank.ts';
 import { type KinetoVintage, kinetoText } from './kineto-text.ts';
 
-/** Shows `offsetNs` more than the truth at the origin, and runs `ppm` fast. */
+/** A clock that shows `offsetNs` more than the truth at the origin, and runs `ppm` fast. */
 export interface RankClock {
   readonly offsetNs: number;
   readonly ppm: number;
@@ -26,15 +26,15 @@ export interface RankClock {
 
 export interface GpuJobOptions {
   readonly seed: number;
-  /** Even; default 8. */
+  /** Even number; default 8. */
   readonly ranks?: number;
   /** Default 4, numbered from 2. */
   readonly steps?: number;
   /** Default 6. */
   readonly layers?: number;
-  /** Whether kernels tell torch's own number of their collective; default false. */
+  /** Whether kernels carry torch's own number of their collective; default false. */
   readonly hasSeq?: boolean;
-  /** How the files are written; default `today`. */
+  /** Format of the files; default `today`. */
   readonly vintage?: KinetoVintage;
   /** By rank; default all true. */
   readonly clocks?: readonly RankClock[];
@@ -48,9 +48,9 @@ export interface GpuCollective {
   readonly group: string;
   /** −1 for the last of its group, −2 for the one before, … */
   readonly fromEnd: number;
-  /** Bytes that the rank puts in; 0 where the file does not say it. */
+  /** Bytes that the rank puts in; 0 if not in the file. */
   readonly bytes: number;
-  /** As the file has them, ns after `gpuJobBase`. */
+  /** Times in the file, ns after `gpuJobBase`. */
   readonly start: bigint;
   readonly end: bigint;
   /** True times, ns from the job's origin. */
@@ -61,17 +61,17 @@ export interface GpuCollective {
 export interface GpuJob {
   /** By rank. */
   readonly files: readonly { readonly name: string; readonly text: string }[];
-  /** What the files hold, by rank and in order of time within a group. */
+  /** Collectives in the files, by rank and in order of time within a group. */
   readonly collectives: readonly GpuCollective[];
 }
 
 /** `baseTimeNanoseconds` of the files. */
 export const gpuJobBase = 1_759_300_074_000_000_000n;
 
-/** ns after the base: no time of a file fits a double to the ns, as in torch's own. */
+/** ns after the base: as with torch, no time of a file fits a double to the ns. */
 const origin = 6_322_354_290_000_123_457n;
 const us = 1000;
-/** The mean of what a rank leaves a collective later than the first one can. */
+/** Mean delay of a rank in leaving a collective. */
 const exitLagNs = 12 * us;
 
 type Done = Pick<GpuCollective, 'rank' | 'op' | 'kernel' | 'group' | 'bytes' | 'entry' | 'exit'> & { readonly call: number };
@@ -102,7 +102,7 @@ export function gpuJob(options: GpuJobOptions): GpuJob {
   return { files, collectives };
 }
 
-/** Threads first, for nothing that they do in a step waits for a GPU; then kernel by kernel, as the program launched them on all ranks alike. */
+/** Runs threads first, as nothing in a step waits for a GPU; then kernel by kernel, in the launch order common to all ranks. */
 function runStep(ranks: readonly GpuJobRank[], step: number, transfers: Random): Done[] {
   const done: Done[] = [];
   const launches = ranks.map((rank) => rank.launchStep(step));

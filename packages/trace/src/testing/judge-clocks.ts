@@ -1,7 +1,7 @@
-// A simulated cluster merged, and held against its truth: whether each event is shown within the bound that is published for it, and what is shown
-// before its cause without a word.
+// Merges a simulated cluster and compares it with its truth: whether each event is shown within its published bound, and which events appear
+// before their cause without a warning.
 //
-// The axis may begin anywhere, so every event says between which times it began; bounds hold where one time suits all of them.
+// The axis may begin anywhere, so every event limits its origin to an interval; bounds hold if one origin satisfies all of them.
 
 import { mergeRun } from '../merge/merge-run.ts';
 import type { TraceEvent, TraceHeader, TraceSink } from '../model/trace-sink.ts';
@@ -9,23 +9,23 @@ import { simulatedCluster } from '../simulate/simulated-cluster.ts';
 import type { ClusterOptions } from '../simulate/simulation-options.ts';
 
 export interface JudgedClocks {
-  /** ns that some event is shown beyond its bound; 0: all bounds hold. */
+  /** ns by which some event is shown beyond its bound; 0: all bounds hold. */
   readonly beyond: number;
   /** Largest error of an event, ns, and the largest bound of a host. */
   readonly error: number;
   readonly bound: number;
-  /** Collectives and calls shown reversed, of all there are; and those of them that no conflict tells. */
+  /** All collectives and calls; those shown reversed; and those of them that no conflict reports. */
   readonly seen: number;
   readonly reversed: number;
   readonly unmarked: number;
-  /** Steps told of each host, ns on the axis. */
+  /** Reported clock steps of each host, ns on the axis. */
   readonly steps: readonly (readonly number[])[];
   readonly header: TraceHeader;
 }
 
-/** Conflicts are told at knots, ns from what they are about at most. */
+/** Largest distance of a conflict's reported knot from its events, ns. */
 const knotReach = 10e9;
-/** A step says that events of its host so near to it may have changed places, ns. */
+/** A step warns of swapped events of its host within this distance, ns. */
 const stepReach = 4e9;
 
 interface Part {

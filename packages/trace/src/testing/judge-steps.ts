@@ -1,4 +1,4 @@
-// What the detector, the comparison and the alert rules make of a run's step times.
+// Results of the detector, the comparison and the alert rules for a run's step times.
 
 import type { AlertChange, EngineAlert } from '../alert/alert-change.ts';
 import { AlertEngine } from '../alert/alert-engine.ts';
@@ -10,7 +10,7 @@ import type { StepRow } from './step-times.ts';
 
 export type SlowDown = Extract<StepTimeFinding, { kind: 'regression' | 'drift' }>;
 
-/** Regressions and drifts that the detector tells of a run. */
+/** Regressions and drifts that the detector reports for a run. */
 export function slowDownsOf(rows: readonly StepRow[], plan: DetectorPlan): SlowDown[] {
   const detector = new SeriesDetector(plan);
   return rows
@@ -32,7 +32,7 @@ export function alertsOf(rows: readonly StepRow[]): EngineAlert[] {
   return told.filter(({ kind }) => kind === 'fired').map(({ alert }) => alert);
 }
 
-/** The rows, from step `onset` on `factor` times as long. */
+/** The rows, `factor` times as long from step `onset` on. */
 export const slowedFrom = (rows: readonly StepRow[], onset: number, factor: number): StepRow[] =>
   rows.map((row, at) => (at < onset ? row : { ...row, ms: row.ms * factor }));
 
@@ -53,5 +53,5 @@ export function comparedPieces(rows: readonly StepRow[], factor: number): Return
   return compared;
 }
 
-/** Of two comparisons a check that allows +3 % fails those that are certain of more. */
+/** Whether a check that allows +3 % fails a comparison: the excess is certain. */
 export const failsCheck = ({ change, isCertain }: ReturnType<typeof compareSeries>): boolean => isCertain && change >= 0.03;

@@ -1,11 +1,11 @@
-// Events of a simulated rank as the text of a torch.profiler file, the way torch wrote them in some year.
+// Events of a simulated rank as the text of a torch.profiler file, in the format of a given year.
 //
 //   today   ns behind µs, counted from a base; `ac2g` arrows; distributedInfo with all process groups
 //   2022    whole µs since 1970; distributedInfo without groups; kernels have their correlation as External id
-//   2021    whole µs; kernels have the id of their op, in small letters; categories of their own (Operator, Kernel, …), streams by name, threads
+//   2021    whole µs; kernels have the id of their op, in lower case; categories of their own (Operator, Kernel, …), streams by name, threads
 //           as text, and no user annotations
 
-/** In which year torch wrote the file. */
+/** The year of torch's format. */
 export type KinetoVintage = 'today' | '2022' | '2021';
 
 /** `start`, `end`: whole ns of true time. */
@@ -20,7 +20,7 @@ export interface DrawnEvent {
   readonly end?: number;
   readonly id?: number;
   readonly args?: Readonly<Record<string, unknown>>;
-  /** Of what a call started: when it was made, and what is known by it alone, which is nothing where the call lies before the window. */
+  /** For launched work: the time of the call, and arguments known only from the call, none if it lies before the window. */
   readonly launched?: { readonly call: number; readonly args: Readonly<Record<string, unknown>> };
 }
 
@@ -35,7 +35,7 @@ export interface KinetoFile {
   readonly windowStart: number;
   /** Process groups beside '0' that this rank is in, with their members. */
   readonly groups: readonly { readonly name: string; readonly ranks: readonly number[] }[];
-  /** ns after the base that the rank's clock shows at a true time. */
+  /** The rank's clock at a true time, ns after the base. */
   shown(time: number): bigint;
 }
 
@@ -54,7 +54,7 @@ const flows: Readonly<Record<KinetoVintage, { readonly cat: string; readonly nam
   '2021': { cat: 'async', name: 'launch' },
 };
 
-/** The file's text. Its events are those of `events` from the window's start on. */
+/** The file's text, with `events` from the window's start on. */
 export function kinetoText(events: readonly DrawnEvent[], file: KinetoFile): string {
   const { vintage, windowStart } = file;
   const inside = events.filter(({ start }) => start >= windowStart);
@@ -65,7 +65,7 @@ export function kinetoText(events: readonly DrawnEvent[], file: KinetoFile): str
   return `${head}${base},\n  "traceEvents": [\n  ${lines.join(',\n  ')}\n  ]\n}\n`;
 }
 
-/** Prints times as the vintage does. */
+/** Prints times in the vintage's format. */
 class Times {
   readonly #file: KinetoFile;
 
@@ -110,11 +110,11 @@ function eventLine(event: DrawnEvent, { pid, vintage, windowStart }: KinetoFile,
   return `{${parts.join(', ')}}`;
 }
 
-/** In 2021 what works for an op had its id in small letters. */
+/** In 2021 work done for an op had the op's id in lower case. */
 const inSmallLetters = ({ 'External id': id, ...args }: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> =>
   id === undefined ? args : { ...args, 'external id': id };
 
-/** Names of the process, its GPU, threads and streams; the profiler's own marks, which belong to no process. */
+/** Names of the process, its GPU, threads and streams, and the profiler's own marks, which belong to no process. */
 function nameLines(events: readonly DrawnEvent[], { rank, pid, windowStart, vintage }: KinetoFile, times: Times): string[] {
   const ts = `"ts": ${times.at(windowStart)}`;
   const named = (what: string, of: number, tid: number, name: string): string =>

@@ -1,4 +1,4 @@
-// Files of torch.profiler as tests look at them: read, and merged on their own clocks or on those that alignment gives them.
+// Files of torch.profiler for tests: read, and merged on their own clocks or on aligned ones.
 
 import { type Batch, nanos, rankTime } from '@ranktrace/protocol';
 import { ClockModel } from '../align/clock-model.ts';
@@ -14,7 +14,7 @@ import type { KinetoTable } from '../torch/kineto-table.ts';
 
 export type KinetoSource = BatchSource;
 
-/** The table of a file's text, with everything that it says. */
+/** The table of a file's text, with all its arguments. */
 export const tableOfKineto = (file: string | Uint8Array): KinetoTable =>
   readKineto(typeof file === 'string' ? new TextEncoder().encode(file) : file, { keep: 'all' });
 
@@ -89,7 +89,7 @@ export function mergedOnOwnClocks(sources: readonly KinetoSource[]): MergedKinet
   return { events, totals, processes, epoch };
 }
 
-/** The collectives that every one of `ranks` has once, each as its parts; a merge on clocks that show the same time. */
+/** The collectives that every one of `ranks` has exactly once, each as its parts; from a merge on agreeing clocks. */
 export function commonCollectives(events: readonly MergedEvent[], ranks: number): (readonly MergedEvent[])[] {
   const matched = new Map<string, MergedEvent[]>();
   for (const event of events) {
@@ -100,20 +100,20 @@ export function commonCollectives(events: readonly MergedEvent[], ranks: number)
   return [...matched.values()].filter((parts) => parts.length === ranks && new Set(parts.map(({ rank }) => rank)).size === ranks);
 }
 
-/** Those of `collectives` that some rank left before another had entered. */
+/** Number of `collectives` that some rank left before another had entered. */
 export const brokenBarriers = (collectives: readonly (readonly MergedEvent[])[]): number =>
   collectives.filter(
     (parts) => Math.max(...parts.map(({ start }) => start)) > Math.min(...parts.map(({ start, length }) => start + length)),
   ).length;
 
-/** How far apart the ranks leave each of `collectives`, ns. */
+/** Distance between the first and the last rank's exit for each of `collectives`, ns. */
 export const exitSpreads = (collectives: readonly (readonly MergedEvent[])[]): number[] =>
   collectives.map((parts) => {
     const ends = parts.map(({ start, length }) => start + length);
     return Math.max(...ends) - Math.min(...ends);
   });
 
-/** How often each op of each group is found in a file: `all_reduce of 0`. */
+/** Number of each group's ops found in a file, by `all_reduce of 0`. */
 export function collectivesFound(table: KinetoTable): Record<string, number> {
   const { columns, length } = findCollectives(table);
   const counts: Record<string, number> = {};

@@ -1,4 +1,4 @@
-// Two machines' messages as what their ranks share, and clocks fitted to them.
+// Two machines' messages as their ranks' shared events, and clocks fitted to them.
 
 import { ClockCoupling } from '../align/clock-coupling.ts';
 import type { ClockEvidence, SharedEvents } from '../align/clock-evidence.ts';
@@ -27,7 +27,7 @@ export interface SharedMessage {
   readonly received: number;
 }
 
-/** The clocks of two ranks that share `messages` and nothing else, once alone and once coupled by them. */
+/** The clocks of two ranks that share only `messages`: fitted independently, and coupled by them. */
 export function messageClocks(messages: readonly SharedMessage[], epochs: readonly bigint[]) {
   const keyed = messages.map((message, index) => ({ key: `${index}`, ...message }));
   const ranks = epochs.map((epoch, rank) =>
@@ -60,7 +60,7 @@ export function messageClocks(messages: readonly SharedMessage[], epochs: readon
     refuted: coupling.refuted,
     toTrace,
     bound: fitted[1]?.model.alignment.bound,
-    /** How many are received after they were sent. */
+    /** Number of messages received after they were sent. */
     inOrder: messages.filter(({ from, sent, to, received }) => toTrace(from, sent) <= toTrace(to, received)).length,
   };
 }

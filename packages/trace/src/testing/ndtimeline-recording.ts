@@ -1,4 +1,4 @@
-// Recordings in the columns of NDTimeline (ByteDance-Seed/StragglerAnalysis: `trace-*.csv`), of production jobs or simulated (pipeline-job.ts).
+// Recordings in the columns of NDTimeline (ByteDance-Seed/StragglerAnalysis: `trace-*.csv`), from production jobs or simulated (pipeline-job.ts).
 //
 //   columns  dp_rank, stage, rank, step, optype, start_ts (s from the step's start), duration (s), seq_id, mc, mb_id, gmc
 
@@ -9,7 +9,7 @@ import {
   ndtimelineMeetings,
 } from '../ndtimeline/ndtimeline-recording.ts';
 
-/** All steps in the text of a `trace-*.csv`, one after the other. */
+/** All steps in the text of a `trace-*.csv`, one after another. */
 export function readNdtimeline(csv: string): NdtimelineRecording {
   const workers: NdtimelineWorker[] = [];
   const places = new Map<string, number>();

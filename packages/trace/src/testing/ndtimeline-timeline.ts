@@ -1,11 +1,11 @@
-// A recording of NDTimeline as the timeline that its tools draw of it: Chrome JSON with a process for each DP rank and five threads for each worker,
-// the steps one after the other with a little space between.
+// An NDTimeline recording as the timeline that its tools draw: Chrome JSON with a process for each DP rank and five threads for each worker,
+// one step after another with a little space between.
 
 import { ndtimelineMeetings } from '../ndtimeline/ndtimeline-recording.ts';
 import { readNdtimeline } from './ndtimeline-recording.ts';
 
 export interface TimelineOptions {
-  /** Whether ops show how long they wait for others; default no, as the tools draw them. */
+  /** Whether ops include their waits for others; default no, as the tools draw them. */
   readonly hasWaits?: boolean;
   /** Space between steps, as a share of the step; default 0.1. */
   readonly space?: number;

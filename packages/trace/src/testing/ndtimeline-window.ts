@@ -1,4 +1,4 @@
-// A recording of NDTimeline as a window for blame, without the way through batches and merge.
+// An NDTimeline recording as a window for blame, without batches and merge.
 
 import { nanos } from '@ranktrace/protocol';
 import { type BlameStep, type BlameWindow, otherPhase } from '../blame/blame-window.ts';

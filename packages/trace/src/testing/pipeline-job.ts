@@ -1,11 +1,11 @@
-// A simulated job with pipeline and data parallelism, in the columns of NDTimeline (ndtimeline-recording.ts), and what its fault costs in truth.
+// A simulated job with pipeline and data parallelism, in the columns of NDTimeline (ndtimeline-recording.ts), and the true cost of its fault.
 //
-//   stage 0   F0 F1 F2 F3 · · · B0 F4 B1 F5 …      one forward, one backward: a stage computes a microbatch forward when the stage before has
-//   stage 1      F0 F1 F2 · · B0 F3 B1 F4 …        sent it, backward when the stage behind has
+//   stage 0   F0 F1 F2 F3 · · · B0 F4 B1 F5 …      one forward, one backward: a stage computes a microbatch forward once the stage before has
+//   stage 1      F0 F1 F2 · · B0 F3 B1 F4 …        sent it, backward once the stage behind has
 //   stage 2         F0 F1 · B0 F2 B1 F3 …
 //   stage 3            F0 B0 F1 B1 F2 …            then gradients are reduced among the workers of a stage, and all workers agree on their norm
 //
-// As in the recordings, the last stage's workers go on together after the pipeline, and then those of dp 0. Times are whole µs.
+// As in the recordings, after the pipeline the last stage's workers continue together, and then those of dp 0. Times are whole µs.
 
 import { Random } from '../simulate/random.ts';
 
@@ -19,9 +19,9 @@ export interface PipelineJobOptions {
   readonly microbatches?: number;
   /** Default 8. */
   readonly steps?: number;
-  /** This worker computes so many times as long. */
+  /** This worker computes `factor` times as long. */
   readonly slow?: { readonly stage: number; readonly dp: number; readonly factor: number };
-  /** Deviation of the logarithm of what a microbatch is long: the same on all stages, another in each step and replica. */
+  /** Deviation of the logarithm of a microbatch's length: the same on all stages, drawn anew for each step and replica. */
   readonly lengths?: number;
 }
 
@@ -37,7 +37,7 @@ interface Task {
   readonly sequence: number;
 }
 
-/** Makes the job: the same for the same options, and with another fault the same but for the fault. */
+/** Makes the job: the same for the same options; with another fault, it differs only by the fault. */
 export function pipelineJob(options: PipelineJobOptions): PipelineJob {
   const { replicas = 4, steps = 8 } = options;
   const rows = ['dp_rank,stage,rank,step,optype,start_ts,duration,seq_id,mc,mb_id,gmc'];
@@ -56,7 +56,7 @@ export function pipelineJob(options: PipelineJobOptions): PipelineJob {
 interface Worker {
   readonly stage: number;
   readonly dp: number;
-  /** What is done next, in order; the parts of one entry begin and end together. */
+  /** Remaining tasks, in order; the parts of one entry begin and end together. */
   readonly tasks: (readonly Task[])[];
   readonly random: Random;
   now: number;
@@ -75,7 +75,7 @@ class PipelineStep {
   readonly #stages: number;
   readonly #workers: readonly Worker[];
   readonly #options: PipelineJobOptions;
-  /** When each side of a transfer was ready for it, by direction, receiving stage, replica, number and side. */
+  /** Time at which each side of a transfer was ready, by direction, receiving stage, replica, number and side. */
   readonly #ready = new Map<string, number>();
   readonly #lengths = new Map<string, number>();
   readonly #done: Done[] = [];
@@ -97,7 +97,7 @@ class PipelineStep {
 
   run(): readonly Done[] {
     this.#meet('params-all-gather', ({ stage }) => `${stage}`, 60_000);
-    // Each worker as far as it gets, until nobody gets any farther.
+    // Advance each worker as far as possible, until none can move.
     for (let isMoving = true; isMoving; ) {
       isMoving = false;
       for (const worker of this.#workers) {
@@ -119,7 +119,7 @@ class PipelineStep {
     return this.#done;
   }
 
-  /** Whether the worker's next tasks could be done; nobody goes on with a transfer before both sides are ready for it. */
+  /** Whether the worker's next tasks could be done; a transfer starts only when both sides are ready. */
   #tryNext(worker: Worker, tasks: readonly Task[]): boolean {
     const { stage, dp } = worker;
     const [{ type, sequence }] = tasks as readonly [Task, ...Task[]];
@@ -167,7 +167,7 @@ class PipelineStep {
     for (const { worker, group } of met) this.#add(worker, [{ type, sequence: 0 }], leaving.get(group) as number);
   }
 
-  /** Not written down, as in the recordings. */
+  /** Waits without writing a row, as in the recordings. */
   #wait(isIn: (worker: Worker) => boolean): void {
     const workers = this.#workers.filter(isIn);
     const together = Math.max(...workers.map(({ now }) => now));
@@ -175,7 +175,7 @@ class PipelineStep {
   }
 }
 
-/** The order in which a stage works, from its first microbatch to its last; what it sends and receives at one time are parts of one entry. */
+/** The tasks of a stage, from its first microbatch to its last; simultaneous sends and receives are parts of one entry. */
 function tasksOf(stage: number, stages: number, microbatches: number): (readonly Task[])[] {
   const hasBefore = stage > 0;
   const hasBehind = stage < stages - 1;

@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
 import { adjustSpanSkew, type SkewSpan } from '../align/span-skew.ts';
 
-/** Spans of one trace and where Jaeger's rules put them; named as in the recorded cases. */
+/** Spans of one trace, and their places by Jaeger's rules; named as in the recorded cases. */
 export interface SkewCase {
   readonly name: string;
   readonly max_adjust_ms: number;

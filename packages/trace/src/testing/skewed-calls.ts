@@ -1,9 +1,9 @@
-// Remote calls between services whose clocks disagree, as Zipkin's JSON (version 2), and when they really were.
+// Remote calls between services with disagreeing clocks, as Zipkin's JSON (version 2), and their true times.
 //
-//   gateway   ├─ server ─────────────────────────────────────────────┤        true times; each service writes them down by its own clock
+//   gateway   ├─ server ─────────────────────────────────────────────┤        true times; each service records them on its own clock
 //                ├─ client ────────────┤   ├─ client ───────┤
 //   others            ├─ server ──┤             ├─ server ┤                   half of the services share the client's id, half have their own
-//                        ├─ work ─────────┤                                   may outlive the server: nobody waits for it
+//                        ├─ work ─────────┤                                   may outlive the server: no span waits for it
 
 import { Random } from '../simulate/random.ts';
 
@@ -12,9 +12,9 @@ export interface SkewedCalls {
   readonly bytes: Uint8Array;
   /** Spans by side. */
   readonly sides: { readonly client: number; readonly server: number; readonly work: number };
-  /** Calls of which both sides are in the file. */
+  /** Calls with both sides in the file. */
   readonly pairs: number;
-  /** True start by the span's side and name, which is its own, µs after the first. */
+  /** True start by the span's side and its unique name, µs after the first. */
   readonly starts: ReadonlyMap<string, number>;
 }
 
@@ -62,7 +62,7 @@ export function skewedCalls(seed: number, traces = 6): SkewedCalls {
       const inside = 2000 + random.whole(20_000);
       const client = newId();
       span({ traceId, id: client, parentId: root, service: 'gateway', kind: 'CLIENT', start: now, duration: there + inside + back });
-      // A service that was not told to report.
+      // Else the service was not configured to report.
       if (random.chance(0.85)) {
         const isShared = index % 2 === 0;
         const server = isShared ? client : newId();
@@ -77,7 +77,7 @@ export function skewedCalls(seed: number, traces = 6): SkewedCalls {
     }
     span({ traceId, id: root, parentId: undefined, service: 'gateway', kind: 'SERVER', start: begun, duration: now - begun + 200 });
   }
-  // Reporters send in no order.
+  // Reporters send in random order.
   for (let at = spans.length - 1; at > 0; at--) {
     const other = random.whole(at + 1);
     [spans[at], spans[other]] = [spans[other] as object, spans[at] as object];

@@ -1,12 +1,12 @@
-// Step times of simulated training runs, shaped after those that people publish: whole milliseconds, a few steps in a hundred that take two or
-// three times as long, a slow start, a wander below the noise, and whatever change is planted.
+// Step times of simulated training runs, modelled on published ones: whole milliseconds, a few steps in a hundred two or three times as
+// long, a slow start, a wander below the noise, and any planted change.
 
 import { Random } from '../simulate/random.ts';
 
 export interface StepRow {
   readonly step: number;
   readonly ms: number;
-  /** `eval` for a row that is no training step. */
+  /** `eval` for a row other than a training step. */
   readonly tag: 'eval' | undefined;
 }
 
@@ -19,13 +19,13 @@ export interface StepTimesOptions {
   readonly noise?: number;
   /** Share of steps that take 1.3 to 3 times as long; default 0.015. */
   readonly spikes?: number;
-  /** Decimals of a ms that are written down; default 0. */
+  /** Decimals of a ms in the output; default 0. */
   readonly decimals?: number;
   /** Odd steps take this share longer; default 0. */
   readonly alternating?: number;
-  /** Every so many training rows come ten evaluations, of a quarter of their length; default none. */
+  /** Number of training rows between evaluations of ten rows, each a quarter as long; default: no evaluations. */
   readonly evaluateEvery?: number;
-  /** What is planted: the level's factor at a step; default 1. */
+  /** Planted factor on the level at a step; default 1. */
   readonly factorAt?: (step: number) => number;
 }
 
@@ -52,7 +52,7 @@ export function stepTimes(options: StepTimesOptions): StepRow[] {
   return rows;
 }
 
-/** Runs at one level: 24, of 60 to 1700 ms, quiet and noisy. */
+/** Runs at one level: 24, from 60 to 1700 ms, quiet and noisy. */
 export const stationaryRuns = (steps: number): { readonly seed: number; readonly rows: readonly StepRow[] }[] =>
   Array.from({ length: 24 }, (_, seed) => {
     const random = new Random(seed, 'run');
@@ -61,13 +61,13 @@ export const stationaryRuns = (steps: number): { readonly seed: number; readonly
     return { seed, rows: stepTimes({ seed, steps, ...about, ms: Math.max(60, about.ms), alternating: parity }) };
   });
 
-/** Runs whose work grows as planned: 2 to 3 %, or 9 to 16 %, all along or over a part. */
+/** Runs with planned growth of work: 2 to 3 %, or 9 to 16 %, throughout or over a part. */
 export const growingRuns = (steps: number): { readonly seed: number; readonly rows: readonly StepRow[] }[] =>
   Array.from({ length: 24 }, (_, seed) => {
     const random = new Random(seed, 'growth');
     const growth = seed % 2 === 0 ? random.uniform(0.02, 0.03) : random.uniform(0.09, 0.16);
     const [from, until] = seed % 3 === 0 ? [0, steps] : [0.3 * steps, 0.9 * steps];
-    // Evenly, or in stairs of which the first are the highest.
+    // Evenly, or in stairs with the highest ones first.
     const [stairs, power] = seed % 4 < 2 ? [1000, 1] : [12, 0.6];
     const factorAt = (step: number): number => {
       const share = Math.min(1, Math.max(0, (step - from) / (until - from)));
@@ -79,7 +79,7 @@ export const growingRuns = (steps: number): { readonly seed: number; readonly ro
     };
   });
 
-/** Runs that evaluate: 12, of about 300 rows, of 0.9 to 11 s to the µs. */
+/** Runs with evaluations: 12, of about 300 rows, of 0.9 to 11 s to the µs. */
 export const evaluatedRuns = (): { readonly seed: number; readonly rows: readonly StepRow[] }[] =>
   Array.from({ length: 12 }, (_, seed) => {
     const random = new Random(seed, 'evaluated');

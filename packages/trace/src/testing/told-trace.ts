@@ -1,10 +1,10 @@
-// A Perfetto trace as tests look at it: everything that reading it tells a sink.
+// A Perfetto trace for tests: all calls that its reader makes on a sink.
 
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane } from '../model/trace-sink.ts';
 import type { PerfettoSkipped } from '../perfetto/perfetto-events.ts';
 import { readPerfetto } from '../perfetto/perfetto-trace.ts';
 
-/** Everything a sink was told. */
+/** All calls on a sink. */
 export interface ToldTrace {
   readonly header: TraceHeader;
   readonly calls: (TraceLane | TraceEvent)[];

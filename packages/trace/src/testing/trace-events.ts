@@ -1,12 +1,12 @@
-// What tests tell a sink: whole values made of the few fields a test is about, so that a field added to ../trace-sink.ts gets its default
-// here and in no test. What a test expects to see it says itself: defaults are there to be of no interest.
+// Inputs of sinks for tests: whole values made of the few fields a test is about, so that a field added to ../model/trace-sink.ts gets its
+// default here and in no test. A test states the fields it expects to see: defaults are meant to be irrelevant.
 
 import { type Dropped, nanos, traceTime } from '@ranktrace/protocol';
 import type { Alignment, EventCounts, ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceProcess } from '../model/trace-sink.ts';
 
 export const exact: Alignment = { method: 'exact', bound: nanos(0) };
 export const unaligned: Alignment = { method: 'unaligned', bound: undefined };
-/** Known to within ± `bound` ns. */
+/** Alignment with a bound of ± `bound` ns. */
 export const sampled = (bound: number): Alignment => ({ method: 'sampled', bound: nanos(bound) });
 
 /** The first process, rank 0, on the reference's clock. */
@@ -24,7 +24,7 @@ export function traceProcess(about: Partial<TraceProcess> = {}): TraceProcess {
   };
 }
 
-// Writers tell processes apart by identity: whatever names none is of this one process, and every event that names none on this one lane.
+// Writers distinguish processes by identity: a lane without a process belongs to this one, and an event without a lane to this one lane.
 const first = traceProcess();
 const main = traceLane();
 
@@ -33,7 +33,7 @@ export function traceLane(about: Partial<TraceLane> = {}): TraceLane {
   return { index: 1, process: first, kind: 'thread', name: 'main', tid: 0, overflow: 0, unit: '', ...about };
 }
 
-/** A whole span of no length at TraceTime 0; fields that do not apply are as `TraceEvent` says. */
+/** A whole span of no length at TraceTime 0; other fields have `TraceEvent`'s values for not applicable. */
 export function traceEvent(about: Partial<TraceEvent> = {}): TraceEvent {
   return {
     kind: 'span',
@@ -64,22 +64,22 @@ export function traceEvent(about: Partial<TraceEvent> = {}): TraceEvent {
   };
 }
 
-/** A run of `processes`, all there are, without a wall clock. */
+/** A run with exactly these `processes`, without a wall clock. */
 export function traceHeader(processes: readonly TraceProcess[], about: Partial<TraceHeader> = {}): TraceHeader {
   return { run: 'r', worldSize: processes.length, unixEpoch: undefined, processes, ...about };
 }
 
-/** None, but for what is given. */
+/** Zero counts, except as given. */
 export function eventCounts(about: Partial<EventCounts> = {}): EventCounts {
   return { span: 0, instant: 0, counter: 0, step: 0, collective: 0, rpc: 0, ...about };
 }
 
-/** Nothing, but for what is given. */
+/** Zero drops, except as given. */
 export function droppedCounts(about: Partial<Dropped> = {}): Dropped {
   return { events: 0, arguments: 0, names: 0, batches: 0, ...about };
 }
 
-/** Of a process that lost nothing and ended in good order; what its recorder counted never came. */
+/** Totals of a process that lost nothing and ended in good order; its recorder's own counts never came. */
 export function processTotals(about: Partial<ProcessTotals> = {}): ProcessTotals {
   return {
     process: first,

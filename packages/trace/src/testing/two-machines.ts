@@ -1,4 +1,4 @@
-// Messages between two machines whose clocks are known.
+// Messages between two machines with known clocks.
 //
 //   other's clock
 //     │            ╱ · out: received later than the line says      The line is the truth. At both ends lies a message of either direction that
@@ -20,7 +20,7 @@ export interface MachineMessage {
 export interface TwoMachines {
   /** In the order in which they were sent, by the reference's clock. */
   readonly messages: readonly MachineMessage[];
-  /** The other's clock shows `epochs.other` when the reference's shows `epochs.reference`, and goes `ppm` faster. */
+  /** The other's clock shows `epochs.other` when the reference's shows `epochs.reference`, and runs `ppm` fast. */
   readonly epochs: { readonly reference: bigint; readonly other: bigint };
   readonly ppm: number;
   /** The other's clock, ns after its epoch, by the reference's, ns after its own. */
@@ -30,11 +30,11 @@ export interface TwoMachines {
 export interface TwoMachinesOptions {
   readonly seed: number;
   readonly ppm: number;
-  /** Even, 4 at least; default 46. */
+  /** Even, at least 4; default 46. */
   readonly count?: number;
   /** Default 20. */
   readonly seconds?: number;
-  /** The least a message takes; default 60 µs. */
+  /** The shortest message time; default 60 µs. */
   readonly delayNs?: number;
 }
 

@@ -1,8 +1,8 @@
-// Windows for tests of blame, written as what each rank does in a step, in ms:
+// Windows for tests of blame, written as each rank's work in a step, in ms:
 //
-//   'data 4, forward 5, all_reduce 1, optimizer 2'      a name of a collective is a meeting of all ranks, with the time its transfer takes
+//   'data 4, forward 5, all_reduce 1, optimizer 2'      a collective's name is a meeting of all ranks, with the time of its transfer
 //
-// Waiting comes of that: a meeting's transfer begins when the last rank has come.
+// Waits follow from that: a meeting's transfer begins when the last rank has come.
 
 import { collectiveKind } from '@ranktrace/protocol';
 import { type BlameRank, type BlameWindow, type Meeting, otherPhase, type Piece } from '../blame/blame-window.ts';
@@ -11,9 +11,9 @@ const nanosPerMs = 1e6;
 
 export interface WorkedOptions {
   readonly steps?: number;
-  /** Of every rank; default one host, all peers. */
+  /** Fields of every rank; default one host, all peers. */
   readonly about?: (rank: number) => Partial<BlameRank>;
-  /** ms that `phase` of `rank` takes in `step`, of `ms` that the line says. */
+  /** Length of `phase` of `rank` in `step`, ms; the line gives `ms`. */
   readonly length?: (ms: number, rank: number, phase: string, step: number) => number;
   /** ± ns of the meetings. */
   readonly epsilon?: number | undefined;

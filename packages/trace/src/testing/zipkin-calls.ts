@@ -1,4 +1,4 @@
-// Zipkin's files as tests look at them: their spans as lines, and what the merge makes of their calls.
+// Zipkin's files for tests: their spans as lines, and the merge's view of their calls.
 
 import { expect } from 'vitest';
 import { RpcSink, type RpcSummary } from '../analyse/rpcs.ts';
@@ -14,7 +14,7 @@ const short = (id: string): string => id.replace(/^0+/, '').slice(0, 4);
 export const zipkinLines = (spans: readonly ZipkinSpan[]): string[] =>
   spans.map(({ side, id, parentId, name, service }) => `${side || 'work'} ${short(id)} < ${short(parentId)} ${name} ${service}`);
 
-/** How many spans are of which side. */
+/** Number of spans by side. */
 export function sidesOf(spans: readonly ZipkinSpan[]): { client: number; server: number; work: number } {
   const sides = { client: 0, server: 0, work: 0 };
   for (const { side } of spans) sides[side || 'work']++;
@@ -63,7 +63,7 @@ export function mergedZipkin(bytes: Uint8Array): MergedCalls {
 }
 
 /**
- * The calls of which both sides are there, held to what must be of each: one arrow, no server before its client, none after it for calls that
+ * The calls with both sides, checked: one arrow, no server before its client, none after it for calls that
  * wait.
  */
 export function causalPairs({ header, events, rpcs }: MergedCalls): { client: MergedCall; server: MergedCall }[] {

@@ -1,8 +1,8 @@
-// What lies in an area of the timeline, by name: how often, how long, and how long without the spans inside.
+// Events in an area of the timeline, by name: count, total time, and self time.
 //
-// Events of a track come parents first, so a span's own time is what is left when each span is taken off the one around it. Steps count under one
-// name; what is cut by the area's edge counts with what is inside.
-// Invariant: totals of a name are sums over events, within the area; nothing is estimated.
+// Events of a track come parents first, so a span's self time is what remains after each nested span is taken off. Steps count under one
+// name; time cut off by the area's edge counts with what is inside.
+// Invariant: a name's totals are sums over events, within the area; nothing is estimated.
 
 import type { AreaRow, AreaTable } from '@ranktrace/protocol';
 import { CounterTrack } from './counter-track.ts';
@@ -44,7 +44,7 @@ export function* areaTable(
   for (const window of windows) {
     const { track } = window;
     const { rank } = track.process.process;
-    // The span seen last on each line, its end, and where it is counted.
+    // The latest span on each line, its end, and its entry.
     const around: { line: Line; until: number }[] = [];
     for (let block = 0; block < track.log.blocks; block++) {
       if (!window.holds(block)) continue;

@@ -1,4 +1,4 @@
-// Decoded blocks that were read last, of all tracks together, up to so many bytes; least recently used ones go first.
+// Recently read blocks, decoded, for all tracks together, up to a number of bytes; eviction is least recently used first.
 
 import type { BlockStore } from './block-store.ts';
 

@@ -1,9 +1,9 @@
-// Rows of typed columns in order of arrival: full blocks go to the store, the last one is in memory until it is full.
+// Rows of typed columns in order of arrival: full blocks go to the store, the last one stays in memory until it is full.
 //
 //   block    0            1            2 (unfinished)
 //          | 4096 rows  | 4096 rows  | rows … room |
 //   first    0            4096         8192                number of a row = first of its block + place in it
-//   from     least start of its rows;  until   greatest end: what a query asks before it reads a block
+//   from     least start of its rows;  until   greatest end: a query checks both before it reads a block
 //
 //   bytes    u32 mask   u32 rows   column …      each padded to 8; a column that is 0 in all rows has no bit in the mask, and no bytes
 //
@@ -37,7 +37,7 @@ const firstRows = 32;
 const padded = (bytes: number): number => (bytes + 7) & ~7;
 
 export class BlockLog<S extends ColumnSchema> {
-  /** Of the unfinished block; replaced when it grows. */
+  /** Columns of the unfinished block; replaced when it grows. */
   columns: ColumnsOf<S>;
   /** Rows of the unfinished block. */
   rows = 0;
@@ -61,7 +61,7 @@ export class BlockLog<S extends ColumnSchema> {
     this.columns = allocate(this.#schema, 0) as ColumnsOf<S>;
   }
 
-  /** All blocks, with the unfinished one if it has rows. */
+  /** Number of blocks, with the unfinished one if it has rows. */
   get blocks(): number {
     return this.#places.length + (this.rows > 0 ? 1 : 0);
   }
@@ -106,7 +106,7 @@ export class BlockLog<S extends ColumnSchema> {
     return low;
   }
 
-  /** Columns of a block: to be read before anything is added, and never to be changed. */
+  /** Columns of a block; read them before adding rows, and never change them. */
   read(block: number): ColumnsOf<S> {
     if (block === this.#places.length) return this.columns;
     const place = this.#places[block] as number;
@@ -114,13 +114,13 @@ export class BlockLog<S extends ColumnSchema> {
     return columns as ColumnsOf<S>;
   }
 
-  /** Makes room for one more row; gives its place in `columns`. The caller fills every column, `cover`s its times and counts `rows` up. */
+  /** Makes room for one more row; returns its place in `columns`. The caller fills every column, `cover`s its times and increments `rows`. */
   next(): number {
     if (this.rows === this.#capacity) this.#grow();
     return this.rows;
   }
 
-  /** Tells that a row of the unfinished block lies between these times. */
+  /** Extends the unfinished block's range to these times. */
   cover(start: number, end: number): void {
     if (start < this.least) this.least = start;
     if (end > this.greatest) this.greatest = end;
@@ -159,7 +159,7 @@ export class BlockLog<S extends ColumnSchema> {
     this.greatest = Number.NEGATIVE_INFINITY;
   }
 
-  /** Changes one f64 of a row that is there. Its column must have been `kept`, or hold something. */
+  /** Changes one f64 of an existing row. Its column must have been `kept`, or hold some value. */
   patch(block: number, row: number, field: string, value: number): void {
     if (block === this.#places.length) {
       ((this.columns as AnyColumns)[field] as Float64Array)[row] = value;
@@ -178,7 +178,7 @@ export class BlockLog<S extends ColumnSchema> {
     if (cached !== undefined) (cached[field] as Float64Array)[row] = value;
   }
 
-  /** Tells that a row of `block` ends later than was known. */
+  /** Extends `block` for a row that ends later than was known. */
   extend(block: number, end: number): void {
     if (block === this.#places.length) this.cover(Number.POSITIVE_INFINITY, end);
     else if (end > (this.#untils[block] as number)) this.#untils[block] = end;
@@ -223,5 +223,5 @@ function isZero(column: Uint8Array, rows: number): boolean {
   return true;
 }
 
-/** A column of zeros; nobody writes to it. */
+/** A column of zeros, never written to. */
 const zeros = (kind: ColumnKind, rows: number): InstanceType<(typeof arrays)[ColumnKind]> => new arrays[kind](rows);

@@ -1,17 +1,17 @@
-// Where blocks of a timeline lie that memory need not hold: a file in the service, an array in tests and small traces.
+// Storage for blocks of a timeline outside memory: a file in the service, an array in tests and small traces.
 
 export interface BlockStore {
-  /** Appends `bytes`, which may be reused after the call; gives their place. */
+  /** Appends `bytes`, which may be reused after the call; returns their place. */
   write(bytes: Uint8Array): number;
-  /** `length` bytes that were written at `place` or after it in one call. The caller may keep and change them: they are a copy. */
+  /** Reads `length` bytes from `place` on, all from one write. They are a copy: the caller may keep and change them. */
   read(place: number, length: number): Uint8Array;
-  /** Puts `bytes` in place of what was written there before. */
+  /** Overwrites earlier bytes at `place`. */
   overwrite(place: number, bytes: Uint8Array): void;
 }
 
 /** Blocks in memory, each an array of its own. */
 export class MemoryBlocks implements BlockStore {
-  /** Places, ascending, and what was written there. */
+  /** Places, ascending, and the bytes there. */
   readonly #places: number[] = [];
   readonly #blocks: Uint8Array[] = [];
   #size = 0;

@@ -1,4 +1,4 @@
-// Categories of events by a 16-bit index; 0 is none, and what further ones get when there are too many.
+// Categories of events by a 16-bit index; 0 means none, or that the table was full.
 
 import { timelineLimits } from './timeline-limits.ts';
 

@@ -1,4 +1,4 @@
-// A tile of a counter out of the values in its window, in trace time: one item per cell of the grain, and the value that holds when it begins.
+// A tile of a counter from the values in its window, in trace time: one item per cell of the grain, and the value in force at its start.
 
 import { type CounterTile, type TileKey, tileGrains, tileWidth } from '@ranktrace/protocol';
 import type { TimelineClock } from './timeline-clock.ts';
@@ -12,7 +12,7 @@ export interface CounterItem {
   readonly count: number;
 }
 
-/** Cells of one tile: values come in any order; of one time, the last that comes holds. */
+/** Cells of one tile: values come in any order; of equal times the last to come counts. */
 export class CounterItems {
   readonly clock: TimelineClock;
   readonly time = new Float64Array(tileGrains).fill(Number.POSITIVE_INFINITY);
@@ -45,7 +45,7 @@ export class CounterItems {
   }
 }
 
-/** `before`: the latest value before the tile, if there is one. */
+/** `before`: the latest value before the tile, if any. */
 export function counterTile(
   key: TileKey,
   items: CounterItems,

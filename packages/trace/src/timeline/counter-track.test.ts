@@ -17,7 +17,7 @@ function build(values: readonly (readonly [time: number, value: number])[]): Tim
 
 const tileOf = (timeline: Timeline, level: number, index: number): CounterTile => timeline.tile({ track: 0, level, index }) as CounterTile;
 
-/** What a tile must show, from the values themselves. */
+/** A tile's expected rows, computed from the values themselves. */
 function expected(values: readonly (readonly [number, number])[], level: number, index: number): number[][] {
   const grain = 2 ** level;
   const from = index * tileWidth(level);
@@ -80,7 +80,7 @@ describe('a counter', () => {
               low = Math.min(low, least);
               high = Math.max(high, most);
             }
-            // The value that a tile ends with is the one that holds then.
+            // A tile ends with the value in force then.
             if (wanted.length > 0 && level === 0) expect(rows.at(-1)?.[1]).toBe(wanted.at(-1)?.[1]);
           }
           expect([count, low, high]).toEqual([

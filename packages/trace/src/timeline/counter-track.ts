@@ -1,9 +1,9 @@
-// A counter's line: values in blocks, and levels above them that keep of each cell the last, the least and the greatest value.
+// A counter's line: values in blocks, and levels above them that keep each cell's last, least and greatest value.
 //
 //   values   ·  · ·    ·  ··
 //   level k  [ last low high count ]  per cell of the grain; the last cell is held back until a value of the next one comes
 //
-// As with spans, a finished block's values went to the level that fits its density, and to all above it.
+// As with spans, a finished block's values enter the level that fits their density, and all levels above it.
 
 import { type CounterTile, type TileKey, tileWidth } from '@ranktrace/protocol';
 import { hasArguments, visitArguments } from '../model/event-arguments.ts';
@@ -18,7 +18,7 @@ import { TrackTimeline } from './track-timeline.ts';
 
 /** Own time, ns. */
 const valueColumns = { time: 'f64', value: 'f64', detail: 'f64' } as const;
-/** `time`: of the first value of the cell. */
+/** `time`: that of the cell's first value. */
 const cellColumns = { time: 'f64', last: 'f64', low: 'f64', high: 'f64', count: 'u32' } as const;
 
 class CounterLevel {
@@ -36,7 +36,7 @@ class CounterLevel {
     return this.#held;
   }
 
-  /** Takes an item; gives the one it puts an end to. */
+  /** Takes an item; returns the one that it completes. */
   add(item: CounterItem, rowsMax: number): CounterItem | undefined {
     const cell = Math.floor(item.time / this.#grain);
     const held = this.#held;
@@ -70,7 +70,7 @@ class CounterLevel {
 export class CounterTrack extends TrackTimeline {
   log: BlockLog<typeof valueColumns>;
   #levels: (CounterLevel | undefined)[] = [];
-  /** The level that each finished block's values went to first. */
+  /** The level that each finished block's values entered first. */
   #entries: number[] = [];
   #low = Number.POSITIVE_INFINITY;
   #high = Number.NEGATIVE_INFINITY;
@@ -121,7 +121,7 @@ export class CounterTrack extends TrackTimeline {
     );
   }
 
-  /** Least, greatest and mean value between two trace times, by how long each held; undefined when nothing is known there. */
+  /** Least, greatest and time-weighted mean value between two trace times; undefined if nothing is known there. */
   summary(from: number, until: number): { readonly low: number; readonly high: number; readonly mean: number } | undefined {
     const { clock } = this.process;
     const [start, end] = [clock.toOwn(from), Math.min(clock.toOwn(until), Math.max(this.process.until, clock.toOwn(from)))];
@@ -186,7 +186,7 @@ export class CounterTrack extends TrackTimeline {
     }
   }
 
-  /** The latest value of those that `isBefore` takes; all of them lie before `time`. */
+  /** The latest value accepted by `isBefore`; all accepted ones lie before `time`. */
   #valueBefore(time: number, isBefore: (own: number) => boolean): CounterItem | undefined {
     const { log } = this;
     let found: CounterItem | undefined;

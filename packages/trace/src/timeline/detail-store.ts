@@ -1,12 +1,12 @@
-// What events are told with beside their columns, one after the other in chunks on the store; found by a number that a column holds.
+// Details of events beyond their columns, one after another in chunks on the store; a number in a column refers to them.
 //
 //   number = chunk · 2^20 + place in it + 1        0: none
 //   entry    u32 bytes   pair …
-//   pair     u16 key (keyInline: text of the key)   u8 tag   value: f64 · i32 · text · f64 number of a text that stands elsewhere
+//   pair     u16 key (keyInline: text of the key)   u8 tag   value: f64 · i32 · text · f64 number of a text stored elsewhere
 //   text     u32 bytes   UTF-8
 //
-// Long texts (stacks, shapes, whole names) are written where they come first; later ones refer to that.
-// Invariant: memory holds one chunk, a number per chunk, the keys, and the long texts of late, up to `timelineTextCharsMax` characters.
+// Long texts (stacks, shapes, whole names) are written at their first use; later ones refer to it.
+// Invariant: memory holds one chunk, a number per chunk, the keys, and recent long texts, up to `timelineTextCharsMax` characters.
 
 import { ByteBuffer } from '../model/byte-buffer.ts';
 import { decodeUtf8 } from '../model/decode-utf8.ts';
@@ -19,15 +19,15 @@ const chunkShift = 2 ** 20;
 const lengthBytes = 4;
 /** Texts from this length on are written once. */
 const sharedChars = 32;
-/** In place of a key's index: its text follows. */
+/** Marks a key given by the text that follows, in place of its index. */
 const keyInline = 65_535;
 const tag = { f64: 0, i32: 1, text: 2, elsewhere: 3 } as const;
-/** About what a pair takes beside its texts. */
+/** Rough size of a pair beside its texts. */
 const pairChars = 8;
 
 export class DetailStore extends ByteBuffer {
   readonly #store: BlockStore;
-  /** Place of each chunk that is on the store. */
+  /** Places of the chunks on the store. */
   readonly #places: number[];
   readonly #keys: string[] = [];
   readonly #keyIndexes = new Map<string, number>();
@@ -35,7 +35,7 @@ export class DetailStore extends ByteBuffer {
   readonly #shared = new Map<string, number>();
   #sharedChars = 0;
   #view: DataView;
-  /** Where the entry that is being told begins, and how many characters it may still take. */
+  /** Start of the entry being written, and its remaining characters. */
   #from = 0;
   #charsLeft = 0;
 
@@ -79,7 +79,7 @@ export class DetailStore extends ByteBuffer {
     this.#text(value);
   }
 
-  /** Writes what was told since `begin`; gives its number, 0 for nothing. */
+  /** Ends the entry since `begin`; returns its number, 0 if it is empty. */
   end(): number {
     const from = this.#from;
     if (this.at === from + lengthBytes) {
@@ -90,7 +90,7 @@ export class DetailStore extends ByteBuffer {
     return this.#places.length * chunkShift + from + 1;
   }
 
-  /** What a number stands for. */
+  /** The details behind a number. */
   details(number: number): Detail[] {
     if (number === 0) return [];
     const bytes = this.#bytesAt(number);
@@ -128,7 +128,7 @@ export class DetailStore extends ByteBuffer {
     this.#view = new DataView(bytes.buffer);
   }
 
-  /** Writes a key, with room for a fixed-size value; false when the event has had its share with `chars` more. */
+  /** Writes a key, with room for a fixed-size value; false if `chars` more exceed the event's share. */
   #key(key: string, chars: number): boolean {
     let index = this.#keyIndexes.get(key);
     if (index === undefined && this.#keys.length < timelineLimits.timelineDetailKeysMax) {
@@ -162,7 +162,7 @@ export class DetailStore extends ByteBuffer {
     this.#shared.set(text, number);
   }
 
-  /** The bytes behind the length that a number points at. */
+  /** The bytes after the length at a number's place. */
   #bytesAt(number: number): Uint8Array {
     const chunk = Math.floor((number - 1) / chunkShift);
     const from = (number - 1) % chunkShift;

@@ -1,4 +1,4 @@
-// All that is known of one event, in the order a person reads it, with its other sides.
+// Everything known about one event, in reading order, with its other sides.
 
 import type { EventDetails } from '@ranktrace/protocol';
 import { displayName, displayText } from '../model/shown-name.ts';
@@ -12,7 +12,7 @@ import { SpanTrack } from './span-track.ts';
 import { timelineLimits } from './timeline-limits.ts';
 import type { TrackTimeline } from './track-timeline.ts';
 
-/** Undefined when there is no event of this number. */
+/** Undefined if no event has this number. */
 export function eventDetails(
   parts: IndexParts,
   tracks: readonly TrackTimeline[],
@@ -66,7 +66,7 @@ function spanDetails(parts: IndexParts, tracks: readonly TrackTimeline[], track:
   };
 }
 
-/** Who else should have the event of a flow: ranks of its group, its peer, or nobody known. */
+/** Ranks expected to share the event's flow: those of its group, its peer, or none. */
 function wantedRanks(
   parts: IndexParts,
   track: SpanTrack,
@@ -112,7 +112,7 @@ function counterDetails(parts: IndexParts, track: CounterTrack, event: number): 
 }
 
 const stackKey = 'Call stack';
-/** Keys that say what another part of the details says. */
+/** Keys with values that another part of the details already shows. */
 const repeated: ReadonlySet<string> = new Set([stackKey, 'op']);
 const phaseKey = 'phaseNs.';
 
@@ -140,7 +140,7 @@ function stackOf(details: readonly Detail[]): string[] {
     .filter((frame) => frame !== '');
 }
 
-/** Time of a span that no span right inside of it covers, own ns; null when that would take too long to find out. */
+/** Self time of a span, own ns: time not covered by its children; null if computing it would take too long. */
 function selfTime(track: SpanTrack, block: number, row: number): number | null {
   const { log } = track;
   const { start, depth } = log.read(block);

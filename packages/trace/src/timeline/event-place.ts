@@ -1,4 +1,4 @@
-// One row of a track as the page is told of it: times of the trace.
+// One row of a track in the form sent to the page, in trace time.
 
 import type { EventPlace } from '@ranktrace/protocol';
 import { traceTime } from '@ranktrace/protocol';
@@ -6,7 +6,7 @@ import type { TraceProcess } from '../model/trace-sink.ts';
 import type { NameTable } from './name-table.ts';
 import type { SpanTrack } from './span-track.ts';
 
-/** Where the event in `row` of `block` is; one that has not ended is as long as it is known to run. */
+/** Place of the event in `row` of `block`; an open event lasts as far as it is known to run. */
 export function placeOf(names: NameTable, track: SpanTrack, block: number, row: number): EventPlace {
   const { log, process } = track;
   const { start, name, depth } = log.read(block);
@@ -22,14 +22,14 @@ export function placeOf(names: NameTable, track: SpanTrack, block: number, row: 
   };
 }
 
-/** Own length of an event, ns; up to now where it has not ended. */
+/** Own length of an event, ns; an open event lasts until now. */
 export function lengthOf(track: SpanTrack, block: number, row: number): number {
   const { start, length } = track.log.read(block);
   const size = length[row] as number;
   return Number.isNaN(size) ? Math.max(0, track.process.now - (start[row] as number)) : size;
 }
 
-/** ± ns of a process's times at a time of the trace; null when nothing is known. */
+/** ± ns of a process's times at a trace time; null if unknown. */
 export function boundAt({ alignment }: TraceProcess, time: number): number | null {
   if (alignment.bound === undefined) return null;
   return alignment.boundAt?.(traceTime(time)) ?? alignment.bound;

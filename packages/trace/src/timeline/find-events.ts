@@ -1,4 +1,4 @@
-// The next event, of some names or of any: blocks that cannot hold a nearer one than the best so far are not read.
+// The next event, of given names or of any: blocks that cannot hold a nearer one than the best so far are not read.
 
 import { type EventPlace, stepBit } from '@ranktrace/protocol';
 import { placeOf } from './event-place.ts';
@@ -10,7 +10,7 @@ import type { TrackTimeline } from './track-timeline.ts';
 
 /**
  * The first event of one of `names` that starts after `time` (trace, ns) on these tracks, or the last one that starts before it. Without
- * `names` any event is meant. With a `depth`, the first one of that depth, however far it is; of another only where there is none.
+ * `names` any event counts. With a `depth`, the first one of that depth at any distance; one of another depth only if there is none.
  */
 export function* findEvents(
   { names: table }: IndexParts,
@@ -28,7 +28,7 @@ export function* findEvents(
     isNext ? start > time && (than === undefined || start < than) : start < time && (than === undefined || start > than);
   let done = 0;
   let best: EventPlace | undefined;
-  // Of another depth than the one that is asked for.
+  // The best event of another depth than requested.
   let other: EventPlace | undefined;
   for (const track of spans) {
     const { log } = track;
@@ -37,7 +37,7 @@ export function* findEvents(
     for (let step = 0; step < blocks && step < log.blocks; step++) {
       const block = isNext ? step : blocks - 1 - step;
       done += log.rowsOf(block);
-      // Times of a block's starts lie between these two.
+      // The block's starts lie between these two times.
       const [first, last] = [clock.toTrace(log.from(block)), clock.toTrace(log.until(block))];
       const isOutside = isNext
         ? last <= time || (best !== undefined && first >= best.start)

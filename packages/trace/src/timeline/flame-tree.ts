@@ -1,6 +1,6 @@
-// The spans of an area as a call tree: each under the one it lies in, those of one name and one parent together, of all tracks.
+// The spans of an area as a call tree: each under its enclosing span, those of one name and one parent merged, over all tracks.
 //
-// Invariant: a node's total is its self and the totals of its children; what the area's edge cuts counts with what is inside.
+// Invariant: a node's total is its self time plus the totals of its children; time cut off by the area's edge counts with what is inside.
 
 import type { FlameNode } from '@ranktrace/protocol';
 import type { IndexParts } from './index-parts.ts';
@@ -23,7 +23,7 @@ class Node {
   }
 }
 
-/** Of tracks that are not all steps, steps are left out: they lie beside the calls, not above them. */
+/** Steps are left out unless all tracks hold steps: they lie beside the calls, not above them. */
 export function* flameTree(
   parts: IndexParts,
   tracks: readonly TrackTimeline[],
@@ -49,7 +49,7 @@ export function* flameTree(
         const name = columns.name[row] as number;
         let node = parent.children.get(name);
         if (node === undefined) {
-          // Too many: it stays part of its parent, and what is inside of it goes there, too.
+          // Too many nodes: it stays part of its parent, and its children go there, too.
           if (nodes >= timelineLimits.timelineFlameNodesMax) {
             around[depth] = { node: parent, until: end };
             return;

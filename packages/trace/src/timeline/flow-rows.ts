@@ -1,9 +1,9 @@
-// Rows of a track that have another side: the ranks of a collective, the two ends of a send or a remote call.
+// Rows of a track with another side: the ranks of a collective, the two ends of a send or a remote call.
 
 import { farSideBit, kindIndex, kindMask, pairBit } from './span-log.ts';
 import type { SpanTrack } from './span-track.ts';
 
-/** What an arrow is of. */
+/** The kind of event that an arrow links. */
 export type LinkKind = 'collective' | 'rpc' | 'send';
 
 export interface FlowRow {
@@ -12,7 +12,7 @@ export interface FlowRow {
   readonly row: number;
 }
 
-/** Gives the rows of `block` with this flow. */
+/** Collects the rows of `block` with this flow. */
 export function rowsWithFlow(track: SpanTrack, block: number, high: number, low: number, found: FlowRow[]): void {
   const { flowHigh, flowLow } = track.log.read(block);
   const rows = track.log.rowsOf(block);
@@ -21,9 +21,9 @@ export function rowsWithFlow(track: SpanTrack, block: number, high: number, low:
   }
 }
 
-/** What arrows of a row's kind are; `kind`: as in the column. */
+/** The kind of a row's arrows; `kind`: as in the column. */
 export const linkKindOf = (kind: number): LinkKind =>
   (kind & kindMask) === kindIndex.rpc ? 'rpc' : (kind & pairBit) !== 0 ? 'send' : 'collective';
 
-/** Whether it is the server's, or the receiver's. */
+/** Whether the row is on the server's, or the receiver's, side. */
 export const isFarSide = (kind: number): boolean => (kind & farSideBit) !== 0;

@@ -1,4 +1,4 @@
-// What all tracks of a timeline share: where blocks go, names, details, and how long unfinished blocks may be.
+// State shared by all tracks of a timeline: block store, names, details, and the size of unfinished blocks.
 
 import { BlockCache } from './block-cache.ts';
 import type { BlockStore } from './block-store.ts';
@@ -10,7 +10,7 @@ import { StepBudget } from './step-history.ts';
 import { TileItems } from './tile-items.ts';
 import { timelineLimits } from './timeline-limits.ts';
 
-/** Bytes of a row in unfinished blocks: of the events, and of the levels together. */
+/** Bytes of a row in unfinished blocks, of the events and the levels together. */
 const unfinishedRowBytes = 96;
 
 export class IndexParts {
@@ -20,9 +20,9 @@ export class IndexParts {
   readonly details: DetailStore;
   readonly groups = new RankGroups();
   readonly steps = new StepBudget();
-  /** Scratch of one tile. */
+  /** Scratch space for one tile. */
   readonly items = new TileItems();
-  /** Rows at which a block is finished: fewer the more tracks there are. */
+  /** Rows at which a block is finished: fewer with more tracks. */
   blockRows: number;
   readonly #blockRowsMax: number;
 
@@ -33,7 +33,7 @@ export class IndexParts {
     this.details = new DetailStore(store);
   }
 
-  /** Tells how many tracks there are. */
+  /** Sets the number of tracks. */
   shareAmong(tracks: number): void {
     const { timelineBlockRowsMin, timelineUnfinishedBytesMax } = timelineLimits;
     const rows = 2 ** Math.floor(Math.log2(timelineUnfinishedBytesMax / (tracks * unfinishedRowBytes)));

@@ -1,4 +1,4 @@
-// What a page shows of any stretch of a run, at any zoom.
+// Timeline: the data for a page about any stretch of a run, at any zoom.
 
 export { type BlockStore, MemoryBlocks } from './block-store.ts';
 export { overviewOf } from './overview.ts';

@@ -1,14 +1,14 @@
-// At which grains a track keeps merged items: 63/64 of the powers of four, so that a tile whose grain is a power of two takes a level that is
-// finer by more than clocks drift, and nothing that is longer than the tile's grain was merged.
+// The grains at which a track keeps merged items: 63/64 of the powers of four. A tile with a power of two as its grain then takes a level finer
+// by more than clocks drift, so that no merged event is longer than the tile's grain.
 
 /** Level 3 has a grain of 63 ns, level 26 one of 51 days. */
 export const finestLevel = 3;
 export const coarsestLevel = 26;
 
-/** ns. */
+/** Grain of a level, ns. */
 export const grainOf = (level: number): number => 63 * 4 ** (level - 3);
 
-/** Times the mean distance of a block's events, from which on merging them pays. */
+/** Merging pays from this many mean distances of a block's events on. */
 const spacings = 4;
 
 /** The finest level worth keeping for events `spacing` ns apart. */

@@ -1,7 +1,7 @@
-// Arrows between events of a window: from the last rank that came to a collective to the others, who waited for it; from a sender to its receiver;
-// from a caller to the server and back.
+// Arrows between events of a window: from the last rank that came to a collective to the others, which waited for it; from a sender to its
+// receiver; from a caller to the server and back.
 //
-// Told only where few enough are: a window full of arrows shows nothing, and says how many there are.
+// Arrows are sent only if they are few: a window full of arrows shows nothing, so only their number is reported.
 
 import type { Links } from '@ranktrace/protocol';
 import { boundAt } from './event-place.ts';
@@ -12,7 +12,7 @@ import type { TrackTimeline } from './track-timeline.ts';
 
 type Link = Links['links'][number];
 
-/** One side, in trace time. */
+/** One side of an arrow, in trace time. */
 interface Side {
   readonly track: SpanTrack;
   readonly depth: number;
@@ -42,7 +42,7 @@ export function linksBetween(tracks: readonly TrackTimeline[], from: number, unt
         const own = start[row] as number;
         const begin = clock.toTrace(own);
         const size = length[row] as number;
-        // An end that has not come has no arrow.
+        // An end still missing has no arrow.
         const end = Number.isNaN(size) ? Number.NaN : clock.toTrace(own + size);
         if (begin > until || end < from || ++events > timelineLimits.timelineLinkedEventsMax) continue;
         const bits = kind[row] as number;
@@ -59,7 +59,7 @@ export function linksBetween(tracks: readonly TrackTimeline[], from: number, unt
   return { links, leftOut: Math.max(0, events - timelineLimits.timelineLinkedEventsMax) };
 }
 
-/** Flow events of blocks that lie wholly inside, and blocks that have to be read. */
+/** Number of flow events in blocks wholly inside, and the blocks that must be read. */
 function countInside(tracks: readonly SpanTrack[], from: number, until: number): { readonly events: number; readonly blocks: number } {
   let [events, blocks] = [0, 0];
   for (const { log, process } of tracks) {
@@ -102,7 +102,7 @@ function addLinks(links: Link[], kind: LinkKind, sides: readonly Side[]): void {
   }
 }
 
-/** ± ns of the distance between two sides: none where they read one clock, null where one of them is not aligned. */
+/** ± ns of the distance between two sides: 0 if they read one clock, null if one of them is not aligned. */
 function boundBetween(from: Side, fromTime: number, to: Side, toTime: number): number | null {
   const [a, b] = [from.track.process.process, to.track.process.process];
   if (a === b || (a.host === b.host && a.hostUnknown === undefined)) return 0;

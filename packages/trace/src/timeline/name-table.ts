@@ -1,6 +1,6 @@
-// Shown names of a run, by index, with how often each was seen. Whole names are kept nowhere but with their events.
+// Shown names of a run, by index, with the count of each. Whole names are kept only with their events.
 //
-// Invariant: no more than `timelineNamesMax` names; index 0 is the stand-in for all that came later.
+// Invariant: at most `timelineNamesMax` names; index 0 stands for all later ones.
 
 import { nameText, stepBit } from '@ranktrace/protocol';
 import { displayName } from '../model/shown-name.ts';
@@ -9,11 +9,11 @@ import { timelineLimits } from './timeline-limits.ts';
 const standIn = '(other names)';
 
 export class NameTable {
-  /** Whether the name that `indexOf` was asked for last is shown otherwise than it is. */
+  /** Whether the last name given to `indexOf` is shown in an altered form. */
   isAltered = false;
   readonly #texts: string[] = [standIn];
   readonly #byText = new Map<string, number>([[standIn, 0]]);
-  /** Names that are shown cut or escaped; forgotten and found again, so that hostile ones cost time, not memory. */
+  /** Names that are shown cut or escaped; a bounded cache, so that hostile ones cost time, not memory. */
   readonly #altered = new Map<string, number>();
   #alteredChars = 0;
   #counts = new Float64Array(64);
@@ -23,7 +23,7 @@ export class NameTable {
     return this.#texts.length;
   }
 
-  /** The shown name; '' when there is none of this index. */
+  /** The shown name; '' if the index is unused. */
   text(index: number): string {
     return nameText(this.#texts, index) ?? '';
   }
@@ -36,14 +36,14 @@ export class NameTable {
     return this.#altered.get(name) ?? this.#add(name);
   }
 
-  /** The number of a step's name, which takes no room here; of one that is named otherwise, as `indexOf`. */
+  /** Number for a step's name, which takes no room here; for a differently named step, as `indexOf`. */
   ofStep(name: string, step: number): number {
     if (!(step >= 0 && step < stepBit) || name !== `ProfilerStep#${step}`) return this.indexOf(name);
     this.isAltered = false;
     return stepBit + step;
   }
 
-  /** Counts events of a name, and ns of them. */
+  /** Adds to the event count and the total ns of a name. */
   count(index: number, events: number, length: number): void {
     if (index >= stepBit) return;
     (this.#counts[index] as number) += events;
@@ -54,7 +54,7 @@ export class NameTable {
     return this.#counts[index] ?? 0;
   }
 
-  /** ns. */
+  /** Total length, ns. */
   totalOf(index: number): number {
     return this.#totals[index] ?? 0;
   }

@@ -7,7 +7,7 @@ interface Span {
   readonly end: number;
 }
 
-/** The line of each span, as a track places spans that come in order of start. */
+/** The line of each span as a track places it; spans come in order of start. */
 function linesOf(spans: readonly Span[]): number[] {
   const nesting = new Nesting();
   return spans.map(({ start, end }) => {
@@ -17,7 +17,7 @@ function linesOf(spans: readonly Span[]): number[] {
   });
 }
 
-/** Spans that nest properly: a tree of so many levels, told parents first. */
+/** Properly nested spans: a tree of `levels` levels, parents first. */
 function tree(levels: number): fc.Arbitrary<Span[]> {
   const inside = levels === 0 ? fc.constant<Span[][]>([]) : fc.array(tree(levels - 1), { maxLength: 3 });
   const room = fc.integer({ min: 1, max: 5 });

@@ -1,18 +1,18 @@
-// On which line below its parents a span lies: spans come in order of start, so a stack of ends tells.
+// The line of a span below its parents: spans come in order of start, so a stack of ends determines it.
 //
 //   depth 0   A ─────────────────
 //   depth 1     B ────  C ───────
 //   depth 2               D ──
 //
-// Invariant: while spans come in order of start, no two of one depth overlap, but for those deeper than `timelineDepthMax`.
+// Invariant: while spans come in order of start, no two of one depth overlap, except those deeper than `timelineDepthMax`.
 
 import { timelineLimits } from './timeline-limits.ts';
 
 export class Nesting {
-  /** Ends of the spans around the last start, outermost first; Infinity while one is not known. */
+  /** Ends of the spans around the last start, outermost first; Infinity while unknown. */
   readonly #ends: number[] = [];
 
-  /** How many spans are around `start`; those that ended before are forgotten. */
+  /** Number of spans around `start`; forgets those that ended before. */
   at(start: number): number {
     const ends = this.#ends;
     let depth = ends.length;
@@ -23,7 +23,7 @@ export class Nesting {
     return depth;
   }
 
-  /** Puts a span on line `depth`, at or below the innermost one; gives false when there are too many to remember. */
+  /** Puts a span on line `depth`, at or below the innermost one; returns false if there are too many to remember. */
   push(depth: number, end: number): boolean {
     const ends = this.#ends;
     if (depth >= timelineLimits.timelineNestingMax) return false;

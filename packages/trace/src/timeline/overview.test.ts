@@ -6,7 +6,7 @@ import { stepLimits } from './step-limits.ts';
 
 const phases = ['data_load', 'forward'];
 
-/** A rank whose step N begins at 1000 · N of its own clock and takes what `lengthOf` says, a quarter of it in data_load, half in forward. */
+/** A rank: step N begins at 1000 · N of its own clock and takes `lengthOf(N)`, a quarter of it in data_load, half in forward. */
 function rankOf(
   rank: number,
   steps: number,
@@ -75,7 +75,7 @@ describe('overviewOf', () => {
   });
 
   it('compares ranks that are still being read over the steps that all have told', () => {
-    // The job of 900 steps whose rank 2 was said to be slow: it is read up to step 70, where steps were long for all.
+    // Rank 2 of this 900-step job was once reported slow: it is read up to step 70, where steps were long for all.
     const lengthOf = (step: number): number => (step < 200 ? 171 : 100);
     const rank = (number: number, steps: number): StepsOfProcess => ({ ...rankOf(number, steps, lengthOf), isBeingRead: steps < 900 });
     const overview = overviewOf([rank(0, 900), rank(1, 300), rank(2, 71), rank(3, 900)], { bins: 1000 });

@@ -1,13 +1,13 @@
-// The first page of a run: the step time of the cluster and of every rank over its steps, in as many bins as a page can show.
+// The first page of a run: step times of the cluster and of every rank over its steps, in as many bins as a page can show.
 //
 //   StepHistory of rank 0   │ │ │ │ │ │ │ │ │ │ │ │ │      1 step a bin
 //   StepHistory of rank 1   │   │   │   │   │   │   │      2 steps a bin: it ran longer
-//   unit                    │   │   │   │   │   │   │      the coarsest of them: in it ranks compare
-//   bin                     │           │           │      some units, as many as it takes to need no more than `request.bins`
+//   unit                    │   │   │   │   │   │   │      the coarsest of them: ranks compare at this width
+//   bin                     │           │           │      some units, as many as needed to stay within `request.bins`
 //
-// While ranks are still being read, only the steps that each of them has told are in it: the mean of 70 steps is not held against that of 900.
+// While ranks are still being read, it covers only the steps that each of them has reported: a mean of 70 steps is never compared with one of 900.
 //
-// A cluster's step is as long as its slowest rank's. Where a unit is one step all of this is exact; where it is more, a rank's mean over the
+// A cluster's step is as long as its slowest rank's. With units of one step all of this is exact; with wider units a rank's mean over the
 // unit stands for its steps.
 
 import type { Overview, OverviewRank } from '@ranktrace/protocol';
@@ -16,31 +16,31 @@ import type { TraceProcess } from '../model/trace-sink.ts';
 import { otherPhase, type StepHistory } from './step-history.ts';
 import { stepLimits } from './step-limits.ts';
 
-/** The steps of one process, and how its times become trace times. */
+/** The steps of one process, and the mapping of its times to trace times. */
 export interface StepsOfProcess {
   readonly process: TraceProcess;
   /** ViewProcess.index. */
   readonly index: number;
   readonly clock: { toTrace(own: number): number };
   readonly steps: StepHistory;
-  /** Whether steps of it are still to be read; default false. */
+  /** Whether some of its steps are still unread; default false. */
   readonly isBeingRead?: boolean;
 }
 
 export interface OverviewRequest {
-  /** The first and the last step asked for; all of them by default. */
+  /** First and last requested step; default: all. */
   readonly fromStep?: number | undefined;
   readonly toStep?: number | undefined;
-  /** As many bins at most. */
+  /** Largest number of bins. */
   readonly bins: number;
 }
 
-/** More units than this become wider ones. */
+/** Beyond this many, units become wider. */
 const unitsMax = 2 ** 20;
 
 /**
- * The overview of `processes`, in order of rank; those without steps in the range are not in it. `analysis` gives findings and who waited;
- * `isCurrent`: it is of all that is there now.
+ * The overview of `processes`, in order of rank, without those that have no steps in the range. `analysis` gives findings and waits;
+ * `isCurrent`: it covers all present data.
  */
 export function overviewOf(
   processes: readonly StepsOfProcess[],
@@ -78,7 +78,7 @@ export function overviewOf(
   };
 }
 
-/** How steps are divided: all widths are multiples of the unit, which is a power of two. */
+/** Division of the steps: all widths are multiples of the unit, which is a power of two. */
 interface Grid {
   readonly from: number;
   readonly to: number;
@@ -96,7 +96,7 @@ function gridOf(processes: readonly StepsOfProcess[], { fromStep = 0, toStep = N
     greatest = Math.max(greatest, steps.range[1]);
     unit = Math.max(unit, steps.binSteps);
   }
-  // A bin that only some ranks have told whole would compare different steps.
+  // A bin that only some ranks have reported in full would compare different steps.
   const told = Math.floor((lastToldByAll(processes) + 1) / unit) * unit - 1;
   const [first, to] = [Math.max(least, fromStep), Math.min(greatest, toStep, told)];
   if (first > to) return { from: 0, to: 0, unit, units: 0, width: 1, bins: 0 };
@@ -108,20 +108,20 @@ function gridOf(processes: readonly StepsOfProcess[], { fromStep = 0, toStep = N
   return { from, to, unit, units, width: unit * unitsPerBin, bins: Math.ceil(units / unitsPerBin) };
 }
 
-/** The last step that every process has told; those that are read to their end tell no more, and hold up nobody. */
+/** The last step reported by every process; fully read ones have nothing more to report, and are not waited for. */
 function lastToldByAll(processes: readonly StepsOfProcess[]): number {
   let last = Number.POSITIVE_INFINITY;
   for (const { isBeingRead, steps } of processes) if (isBeingRead) last = Math.min(last, steps.range?.[1] ?? -1);
   return last;
 }
 
-/** What is known of the cluster's steps, unit by unit. */
+/** Data of the cluster's steps, unit by unit. */
 class ClusterSteps {
   readonly #grid: Grid;
-  /** Mean step of the slowest rank, ns; and steps, by unit. */
+  /** Mean step of the slowest rank, ns, and number of steps, by unit. */
   readonly #slowest: Float64Array;
   readonly #steps: Float64Array;
-  /** When each bin begins, by bin. */
+  /** Start of each bin. */
   readonly #starts: Float64Array;
 
   constructor(grid: Grid) {
@@ -144,7 +144,7 @@ class ClusterSteps {
     return this.#steps.reduce((sum, steps) => sum + steps, 0);
   }
 
-  /** A bin without steps begins where the next one does. */
+  /** Start times; a bin without steps begins where the next one does. */
   times(): number[] {
     const times = Array.from(this.#starts, Math.round);
     for (let bin = times.length - 2; bin >= 0; bin--) if (!Number.isFinite(times[bin])) times[bin] = times[bin + 1] as number;
@@ -163,7 +163,7 @@ type Row = Omit<OverviewRank, 'phases'> & { readonly phaseTotals: ReadonlyMap<st
 function rowOf({ process, index, clock, steps }: StepsOfProcess, grid: Grid, cluster: ClusterSteps): Row | undefined {
   const { from, to, unit, width, bins } = grid;
   const [counts, totals, peaks] = [new Float64Array(bins), new Float64Array(bins), new Float64Array(bins)];
-  // Over all steps the lengths themselves are known, which bins of many steps hide.
+  // Over all steps the lengths themselves are known; bins of many steps hide them.
   const isWhole = steps.range !== undefined && from <= steps.range[0] && steps.range[1] <= to;
   const [means, weights]: [number[], number[]] = [[], []];
   let [all, sum, longest] = [0, 0, 0];
@@ -210,7 +210,7 @@ function rowOf({ process, index, clock, steps }: StepsOfProcess, grid: Grid, clu
   };
 }
 
-/** Names of the phases in which most time went, over all ranks; last what none of them covers. */
+/** Names of the phases with most time, over all ranks; last the time outside them. */
 function phasesOf(rows: readonly Row[]): string[] {
   const totals = new Map<string, number>();
   for (const { phaseTotals } of rows) {
@@ -228,7 +228,7 @@ function meanPhases(
 ): number[] {
   if (names.length === 0) return [];
   const named = names.slice(0, -1).map((name) => (totals.get(name) ?? 0) / steps);
-  // Phases that ran at the same time may add up to more than the step; then nothing is left over.
+  // Concurrent phases may add up to more than the step; then nothing is left over.
   return [...named, Math.max(0, mean - named.reduce((sum, length) => sum + length, 0))];
 }
 
@@ -246,7 +246,7 @@ function clusterOf(ranks: readonly OverviewRank[], bins: number): Pick<Overview,
   return cluster;
 }
 
-/** Values at `shares` of the way through all, each value as often as its weight says (whole numbers, 0: not at all); undefined without any. */
+/** Quantiles at `shares`; each value counts by its weight (whole numbers; 0 excludes it). Undefined without values. */
 function weightedQuantiles(values: ArrayLike<number>, weights: ArrayLike<number>, shares: readonly number[]): number[] | undefined {
   const order = Array.from(values, (_, place) => place)
     .filter((place) => (weights[place] as number) > 0)

@@ -1,8 +1,8 @@
 // The other sides of one event: the same collective on every rank, the other end of a send or a remote call.
 //
-// Blocks around the event's time are read first, on all tracks that have anything with another side; where somebody is still missing, blocks further
-// and further away, for clocks may be far apart and calls long.
-// Invariant: no more than `timelinePartnerBlocksMax` blocks are read.
+// The search reads blocks around the event's time first, on all tracks with such events; while a side is missing it goes on to blocks further
+// away, for clocks may be far apart and calls long.
+// Invariant: at most `timelinePartnerBlocksMax` blocks are read.
 
 import type { EventDetails } from '@ranktrace/protocol';
 import { placeOf } from './event-place.ts';
@@ -21,13 +21,13 @@ export interface PartnerSearch {
   /** Trace time, ns. */
   readonly from: number;
   readonly until: number;
-  /** Ranks that should have it, beside its own; undefined: one other side is enough. */
+  /** Ranks that should have it, beside its own; undefined: any one other side suffices. */
   readonly ranks: ReadonlySet<number> | undefined;
 }
 
 type Partner = EventDetails['partners'][number];
 
-/** One track's blocks at the event's time: `low` to `high`, from where the search goes on outward. */
+/** One track's blocks at the event's time: `low` to `high`; the search continues outward from there. */
 interface Range {
   readonly track: SpanTrack;
   readonly low: number;
@@ -83,6 +83,6 @@ function rangeAround(track: SpanTrack, from: number, until: number): Range {
     if (low < 0) low = block;
     high = block;
   }
-  // Nothing there at that time: the search begins between the blocks before and after it.
+  // No block covers that time: the search begins between the blocks before and after it.
   return low < 0 ? { track, low: after, high: after - 1 } : { track, low, high };
 }

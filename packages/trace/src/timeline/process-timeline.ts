@@ -1,6 +1,6 @@
-// One life of a rank to look at: its tracks, steps and gaps on its own clock, and the clock that maps them to trace time.
+// One life of a rank: its tracks, steps and gaps on its own clock, and the clock that maps them to trace time.
 //
-// The clock may be fitted anew while the process runs: nothing is indexed again, `version` grows and tiles made before are void.
+// The clock may be fitted again while the process runs: nothing is indexed again, but `version` grows, and earlier tiles become void.
 
 import type { ViewGap } from '@ranktrace/protocol';
 import type { TraceEvent, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
@@ -12,12 +12,12 @@ import type { TimelineClock } from './timeline-clock.ts';
 import { timelineLimits } from './timeline-limits.ts';
 import type { TrackTimeline } from './track-timeline.ts';
 
-/** Times of the process at which two clocks are compared. */
+/** Number of times at which two clocks are compared. */
 const clockChecks = 64;
-/** What nobody sees, ns. */
+/** Clock changes below this many ns are invisible. */
 const clockToleranceNs = 500;
 
-/** Gives the next track of the timeline its number; undefined when there are too many. */
+/** Creates a track with the timeline's next number; undefined if there are too many. */
 export type CreateTrack = (create: (id: number) => TrackTimeline) => TrackTimeline | undefined;
 
 export class ProcessTimeline {
@@ -25,13 +25,13 @@ export class ProcessTimeline {
   readonly index: number;
   readonly tracks: TrackTimeline[] = [];
   readonly steps: StepHistory;
-  /** Whether more of it is known to be there than was read so far; whoever reads it says so. */
+  /** Whether more of it exists than was read so far; the reader sets this. */
   isBeingRead = false;
   readonly #parts: IndexParts;
   readonly #createTrack: CreateTrack;
-  /** Merges give lanes by identity. */
+  /** Tracks by lane: merges identify lanes by identity. */
   #byLane = new Map<TraceLane, TrackTimeline>();
-  /** Tracks that were cleared, and that no lane has taken up again; by what their lanes are called. */
+  /** Cleared tracks not yet taken up again by a lane; by the lanes' names. */
   readonly #cleared = new Map<string, TrackTimeline[]>();
   #lane: TraceLane | undefined;
   #track: TrackTimeline | undefined;
@@ -43,13 +43,13 @@ export class ProcessTimeline {
   #until = Number.NEGATIVE_INFINITY;
   #advanced = Number.NEGATIVE_INFINITY;
   #ended = false;
-  /** Whether something came before a time until which all was said to be there. */
+  /** Whether an event came before a time up to which all was announced as complete. */
   #hasLate = false;
   #gaps: ViewGap[] = [];
   #missing = 0;
   #droppedEvents = 0;
   #leftOut = 0;
-  /** By which tiles of the present version were made first. */
+  /** The clock of the present version's first tiles. */
   #versionClock: TimelineClock;
 
   constructor(index: number, process: TraceProcess, clock: TimelineClock, parts: IndexParts, createTrack: CreateTrack) {
@@ -70,7 +70,7 @@ export class ProcessTimeline {
     return this.#clock;
   }
 
-  /** Grows when what was shown before may be wrong: another clock, or events read again. */
+  /** Grows when earlier tiles may be wrong: another clock, or events read again. */
   get version(): number {
     return this.#version;
   }
@@ -80,12 +80,12 @@ export class ProcessTimeline {
     return this.#from;
   }
 
-  /** Up to when something is known, on its own clock, ns; −Infinity when nothing is. */
+  /** End of known data on its own clock, ns; −Infinity if there is none. */
   get until(): number {
     return this.#until;
   }
 
-  /** Up to when spans that have not ended are shown, own clock, ns. */
+  /** Time up to which open spans are shown, own clock, ns. */
   get now(): number {
     return this.#until;
   }
@@ -95,32 +95,32 @@ export class ProcessTimeline {
     return this.#ended;
   }
 
-  /** Where something was lost, own clock. */
+  /** Stretches with loss, own clock. */
   get gaps(): readonly ViewGap[] {
     return this.#gaps;
   }
 
-  /** Where something was lost, trace time. */
+  /** Stretches with loss, trace time. */
   get shownGaps(): ViewGap[] {
     return this.#gaps.map((gap) => ({ ...gap, from: this.#clock.toTrace(gap.from), until: this.#clock.toTrace(gap.until) }));
   }
 
-  /** Batches missing in the sequence, as far as was told. */
+  /** Batches reported as missing in the sequence. */
   get missing(): number {
     return this.#missing;
   }
 
-  /** Events the rank dropped, as far as was told. */
+  /** Events reported as dropped by the rank. */
   get droppedEvents(): number {
     return this.#droppedEvents;
   }
 
-  /** Events that are shown nowhere: there were too many tracks. */
+  /** Events not shown anywhere because there were too many tracks. */
   get leftOut(): number {
     return this.#leftOut;
   }
 
-  /** Adds a line, or takes up one of the same name that was cleared. */
+  /** Adds a line, or takes up a cleared one of the same name. */
   lane(lane: TraceLane): void {
     if (this.#byLane.has(lane)) return;
     const known = this.#cleared.get(lineOf(lane))?.shift();
@@ -135,7 +135,7 @@ export class ProcessTimeline {
     this.#byLane.set(lane, track);
   }
 
-  /** Takes the next event, in its own time. */
+  /** Takes the next event, in own time. */
   event(event: TraceEvent): void {
     const track = event.lane === this.#lane ? this.#track : this.#find(event.lane);
     const { start } = event;
@@ -153,14 +153,14 @@ export class ProcessTimeline {
     else if (event.kind === 'step') this.steps.add(event.step, start, event.length, event.phases);
   }
 
-  /** Nothing that starts before `own` is to come: what is before it is complete. */
+  /** Marks everything before `own` as complete: no later event starts before it. */
   advance(own: number): void {
     this.#voidIfLate();
     if (own > this.#advanced) this.#advanced = own;
     if (Number.isFinite(own) && own > this.#until) this.#until = own;
   }
 
-  /** Tells that batches, or events, are missing between two of its own times, ns. */
+  /** Records that batches, or events, are missing between two of its own times, ns. */
   lost(from: number, until: number, batches: number, events: number): void {
     this.lostSomewhere(batches, events);
     const last = this.#gaps.at(-1);
@@ -178,17 +178,17 @@ export class ProcessTimeline {
     if (last !== undefined && from < last.from) this.#gaps.sort((a, b) => a.from - b.from);
   }
 
-  /** Tells that batches, or events, are missing nobody knows where. */
+  /** Records that batches, or events, are missing at an unknown time. */
   lostSomewhere(batches: number, events: number): void {
     this.#missing += batches;
     this.#droppedEvents += events;
   }
 
-  /** Maps its times by another clock from now on; `process` says how that was found. */
+  /** Maps its times by another clock from now on; `process` describes how that was fitted. */
   setClock(clock: TimelineClock, process: TraceProcess): void {
     this.#clock = clock;
     this.#process = process;
-    // Against the clock of the version, not the last one: many small changes add up.
+    // Compare with the clock of the version, not with the last one: many small changes add up.
     const before = this.#versionClock;
     if (!(this.#from <= this.#until)) {
       this.#versionClock = clock;
@@ -203,24 +203,24 @@ export class ProcessTimeline {
     }
   }
 
-  /** Nothing more is to come. */
+  /** Ends the input. */
   end(inGoodOrder = true): void {
     this.#voidIfLate();
     this.#advanced = Number.POSITIVE_INFINITY;
     this.#ended = inGoodOrder;
   }
 
-  /** Whether nothing more is to come. */
+  /** Whether the input has ended. */
   get isOver(): boolean {
     return this.#advanced === Number.POSITIVE_INFINITY;
   }
 
-  /** Whether nothing can begin before a trace time. */
+  /** Whether no event can begin before a trace time any more. */
   isCompleteUntil(time: number): boolean {
     return this.isOver || (Number.isFinite(this.#advanced) && this.#clock.toTrace(this.#advanced) >= time);
   }
 
-  /** Forgets all events, gaps and steps: they are read again. Tracks keep their numbers. */
+  /** Clears all events, gaps and steps before they are read again. Tracks keep their numbers. */
   clear(): void {
     for (const track of this.tracks) track.clear();
     this.steps.clear();
@@ -243,12 +243,12 @@ export class ProcessTimeline {
     this.#version++;
   }
 
-  /** Takes what a merge of this process alone says. How it ended and what it lost is told by `end` and `lost`. */
+  /** A sink for a merge of this process alone. `end` and `lost` report its end and its losses. */
   sink(): TraceSink {
     return { begin: () => {}, lane: (lane) => this.lane(lane), event: (event) => this.event(event), end: () => {} };
   }
 
-  /** Tiles that were said to be complete, and are not: once for all that came late since they were. */
+  /** Voids tiles that were wrongly marked complete: once for all events that came late since. */
   #voidIfLate(): void {
     if (!this.#hasLate) return;
     this.#hasLate = false;

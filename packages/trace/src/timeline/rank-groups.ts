@@ -1,4 +1,4 @@
-// Which ranks were seen doing collectives in which group, and of which parallel axis a group is by its name.
+// The ranks seen in each group's collectives, and the parallel axis that a group's name suggests.
 
 import type { ViewGroup } from '@ranktrace/protocol';
 import { displayName } from '../model/shown-name.ts';
@@ -6,14 +6,14 @@ import { timelineLimits } from './timeline-limits.ts';
 
 const isRestOfName = /[\s\d_:.#/,;|()[\]{}<>=-]/;
 
-/** The parallel axis of a group's name: what stands before its number or its ranks: `tp 3`, `tp3`, `dp_0`, `tp [0, 1]` → `tp`, `tp`, `dp`, `tp`. */
+/** The parallel axis of a group's name, the text before its number or its ranks: `tp 3`, `tp3`, `dp_0`, `tp [0, 1]` → `tp`, `tp`, `dp`, `tp`. */
 export function axisOf(group: string): string {
   let end = group.length;
   while (end > 0 && isRestOfName.test(group[end - 1] as string)) end--;
   return end === 0 ? 'group' : group.slice(0, end);
 }
 
-/** The axis of a group that all ranks are in. */
+/** The axis of a group of all ranks. */
 export const worldAxis = 'world';
 
 export class RankGroups {
@@ -40,7 +40,7 @@ export class RankGroups {
     return this.#ranks.get(group);
   }
 
-  /** All of them, in order of axis and group; `ranks`: how many the run has. */
+  /** All groups, by axis and group; `ranks`: the run's number of ranks. */
   shown(ranks: number): ViewGroup[] {
     const groups = [...this.#ranks].map(([group, members]) => ({
       axis: members.size >= ranks ? worldAxis : displayName(axisOf(group)),

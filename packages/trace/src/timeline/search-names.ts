@@ -1,4 +1,4 @@
-// Names that hold a text, the ones that took longest first. Steps have no names of their own here: they are found by their number in the overview.
+// Names that contain a text, by total time, longest first. Steps have no names of their own here: the overview finds them by number.
 
 import { limits, type SearchResult } from '@ranktrace/protocol';
 import type { NameTable } from './name-table.ts';

@@ -1,21 +1,20 @@
-// Levels of detail of a span track: per grain, items in which events shorter than it are merged with their neighbours of the same depth.
+// Levels of detail of a span track: per grain, items that merge shorter events with their neighbours of the same depth.
 //
 //   events   ▌▌▐ ▌ ▐███████▌ ▌▌
 //   level k  ▐██▌  ▐███████▌ ▐▌      cells of the grain: |      |      |      |
-//   level k+1 …                      fed with what level k gives out
+//   level k+1 …                      fed with the output of level k
 //
-// A level holds back one item per depth, to which the next short event of the same cell is added; what it gives out is written to its log, and
-// goes to the next level. So every event is, for each level at or above the one it entered at, in that level's log or held back at or below it,
-// exactly once.
+// A level holds back one item per depth, to which it adds the next short event of the same cell; its output goes to its log and to the next
+// level. So for each level from the entry level up, every event is exactly once in that level's log, or held back at or below it.
 // Instants are merged with instants only: they lie on the line of the spans that come after them.
-// Invariant: an item of more than one event starts and its last event starts in one cell, and no event in it is as long as the grain.
+// Invariant: in an item of several events, its start and the last event's start lie in one cell, and no event in it is as long as the grain.
 
 import type { BlockCache } from './block-cache.ts';
 import { BlockLog, type ColumnsOf } from './block-log.ts';
 import { coarsestLevel, grainOf } from './level-grains.ts';
 import { instantKind } from './span-log.ts';
 
-/** `busy`: ns that its events cover; `longest`: ns of the longest, which `name`, `event` and `kind` are of. */
+/** `busy`: ns that its events cover; `longest`: ns of the longest, which `name`, `event` and `kind` describe. */
 const itemColumns = {
   start: 'f64',
   length: 'f64',
@@ -30,7 +29,7 @@ const itemColumns = {
 
 export type ItemColumns = ColumnsOf<typeof itemColumns>;
 
-/** Takes items one by one; times own, ns. */
+/** Takes items one by one; own times, ns. */
 export type TakeItem = (
   start: number,
   end: number,
@@ -43,7 +42,7 @@ export type TakeItem = (
   kind: number,
 ) => void;
 
-/** What is held back of one depth: fields of a slot in `#held`. */
+/** Fields of a depth's slot in `#held`. */
 const field = { start: 0, end: 1, busy: 2, longest: 3, count: 4, name: 5, event: 6, kind: 7, cell: 8, size: 9 } as const;
 
 class SpanLevel {
@@ -51,7 +50,7 @@ class SpanLevel {
   readonly #grain: number;
   readonly #levels: SpanLevels;
   readonly #level: number;
-  /** Slots of spans at 2 · depth, of instants at 2 · depth + 1. */
+  /** Slots for spans at 2 · depth, for instants at 2 · depth + 1. */
   #held = new Float64Array(8 * field.size);
 
   constructor(levels: SpanLevels, level: number, cache: BlockCache) {
@@ -104,7 +103,7 @@ class SpanLevel {
     held[at] = kind;
   }
 
-  /** Tells what is held back. */
+  /** Visits the held items. */
   visitHeld(take: TakeItem): void {
     const held = this.#held;
     for (let at = 0; at < held.length; at += field.size) {
@@ -188,7 +187,7 @@ export class SpanLevels {
     this.#cache = cache;
   }
 
-  /** The level, begun if there was none. */
+  /** The level; created if missing. */
   level(level: number): SpanLevel {
     let found = this.#levels[level];
     if (found === undefined) {
@@ -198,7 +197,7 @@ export class SpanLevels {
     return found;
   }
 
-  /** The coarsest level there is whose grain is at most `grain` ns; undefined when there is none. */
+  /** The coarsest level with a grain of at most `grain` ns; undefined if there is none. */
   coarsestWithin(grain: number): number | undefined {
     let found: number | undefined;
     for (const [level, one] of this.#levels.entries()) {
@@ -214,7 +213,7 @@ export class SpanLevels {
     return this.#levels[level]?.log;
   }
 
-  /** What the levels up to this one hold back. */
+  /** Visits the items held back by the levels up to this one. */
   visitHeld(level: number, take: TakeItem): void {
     for (let each = 0; each <= level; each++) this.#levels[each]?.visitHeld(take);
   }

@@ -1,10 +1,10 @@
-// Events of a span track as columns, one row each, and what is known of each block of them without reading it.
+// Events of a span track as columns, one row each, and facts about each block, available without reading it.
 
 import { itemKinds } from '@ranktrace/protocol';
 import type { BlockCache } from './block-cache.ts';
 import { BlockLog, type ColumnsOf } from './block-log.ts';
 
-/** Own times, ns; a `length` that is not a number: it has not ended. `kind`: see below. */
+/** Own times, ns; a `length` of NaN: the event is open. `kind`: see below. */
 export const spanColumns = {
   start: 'f64',
   length: 'f64',
@@ -19,12 +19,12 @@ export const spanColumns = {
 
 export type SpanColumns = ColumnsOf<typeof spanColumns>;
 
-/** Index of `itemKinds`; the other bits of a row's `kind` say more. */
+/** Index of `itemKinds`; a row's `kind` uses the other bits for more. */
 export const kindMask = 0x07;
 export const asyncBit = 0x08;
-/** Rpc: of the server's side. Send: of the receiving side. */
+/** Rpc: the server's side. Send: the receiver's side. */
 export const farSideBit = 0x10;
-/** Collective: one of two that a send goes between. */
+/** Collective: one of the two sides of a send. */
 export const pairBit = 0x20;
 
 export type ItemKind = (typeof itemKinds)[number];
@@ -35,15 +35,15 @@ export const kindIndex: Readonly<Record<ItemKind, number>> = Object.fromEntries(
 export const instantKind = kindIndex.instant;
 export const kindOf = (bits: number): ItemKind => itemKinds[bits & kindMask] ?? 'span';
 
-/** Columns that a span's end, told late, is written into. */
+/** Columns that a late end of a span is written into. */
 const patched = ['length', 'detail'] as const;
 
 export class SpanLog extends BlockLog<typeof spanColumns> {
-  /** Rows with a flow, of each block. */
+  /** Rows with a flow, by block. */
   readonly #flows: number[] = [];
-  /** The level that each block's events went to first; no level below holds them. */
+  /** The level that each block's events entered first; no level below holds them. */
   readonly #entries: number[] = [];
-  /** Of the unfinished block. */
+  /** Rows with a flow in the unfinished block. */
   flowRows = 0;
   openRows = 0;
   #allFlows = 0;
@@ -61,12 +61,12 @@ export class SpanLog extends BlockLog<typeof spanColumns> {
     return block === this.finished ? this.flowRows : (this.#flows[block] as number);
   }
 
-  /** The finest level that knows a block's events; none knows those of the unfinished block. */
+  /** The finest level with a block's events; the unfinished block is in none. */
   entryOf(block: number): number {
     return this.#entries[block] ?? Number.POSITIVE_INFINITY;
   }
 
-  /** Writes the unfinished block, whose events `level` and those above it know from now on. */
+  /** Writes the unfinished block; from now on its events are in `level` and those above it. */
   finishInto(level: number): void {
     this.#flows.push(this.flowRows);
     this.#entries.push(level);

@@ -1,16 +1,16 @@
-// A tile of spans out of the items in its window: mapped to trace time, and merged on to the tile's grain.
+// A tile of spans from the items in its window: mapped to trace time, and merged further to the tile's grain.
 //
-//   own clock   items of a level, or events     read by a window that is a little wider
-//   trace time  those that overlap the tile     short ones of one depth and cell become one
+//   own clock   items of a level, or events     read with a slightly wider window
+//   trace time  items that overlap the tile     short ones of one depth and cell become one
 //
-// Invariant: every event that overlaps the tile counts in exactly one item of it; one as long as the grain is an item of its own with its own times.
+// Invariant: every event that overlaps the tile counts in exactly one item of it; one as long as the grain is an item with its own times.
 
 import { openBit, type SpanTile, type TileKey, tileWidth } from '@ranktrace/protocol';
 import { instantKind } from './span-log.ts';
 import type { TileItems } from './tile-items.ts';
 import type { TimelineClock } from './timeline-clock.ts';
 
-/** An event that has not ended; own times, ns. */
+/** An open event; own times, ns. */
 export interface OpenItem {
   readonly start: number;
   readonly name: number;
@@ -31,7 +31,7 @@ class TileRows {
   readonly kind: number[] = [];
 }
 
-/** `opens` reach to `now` (own). `complete`: nothing more can come before the tile's end; with an open span in it, it is not complete. */
+/** `opens` last until `now` (own). `complete`: nothing more can come before the tile's end; a tile with an open span is never complete. */
 export function spanTile(
   key: TileKey,
   items: TileItems,
@@ -46,7 +46,7 @@ export function spanTile(
   const until = from + tileWidth(key.level);
   const rows = new TileRows();
   let hasOpen = false;
-  // Rows that still take short items: of spans, and of instants.
+  // Rows still open for short items: one for spans, one for instants.
   let [spanRow, instantRow] = [-1, -1];
   let [spanCell, instantCell] = [0, 0];
   let line = -1;

@@ -1,10 +1,10 @@
-// A line of spans and instants: events in blocks, levels of detail above them, and what has not ended yet.
+// A line of spans and instants: events in blocks, levels of detail above them, and open spans.
 //
 //   event ─► nesting (depth) ─► span log ──full block──► levels
 //                 open ──────► open spans ──close──────► row patched, levels
 //
-// Levels know an event once its block is finished; what is in the unfinished block is read row by row, and what has not ended is shown from the
-// list of open spans alone.
+// Levels get an event once its block is finished; the unfinished block is read row by row, and open events are shown from the list of open
+// spans alone.
 
 import { pairOf, type SpanTile, type TileKey, tileWidth } from '@ranktrace/protocol';
 import { hasArguments, visitArguments } from '../model/event-arguments.ts';
@@ -20,13 +20,13 @@ import { timelineLimits } from './timeline-limits.ts';
 import { TrackTimeline } from './track-timeline.ts';
 
 interface OpenSpan extends OpenItem {
-  /** Its line in the nesting, which may be deeper than shown; −1 when it was not remembered. */
+  /** Its line in the nesting, which may be deeper than shown; −1 if it was not remembered. */
   readonly line: number;
 }
 
-/** Finished blocks looked through for the depth of an event that comes late. */
+/** Finished blocks searched for the depth of a late event. */
 const lateBlocks = 8;
-/** Around a window on the own clock: a clock's way back is exact to within rounding. */
+/** Margin around a window on the own clock, ns: the inverse of a clock is exact up to rounding. */
 const slackNs = 4;
 
 const flow64 = new BigUint64Array(1);
@@ -38,7 +38,7 @@ export class SpanTrack extends TrackTimeline {
   #nesting = new Nesting();
   #open: OpenSpan[] = [];
   #depth = 1;
-  /** Start of the last event that was not late. */
+  /** Start of the last event that came in order. */
   #last = Number.NEGATIVE_INFINITY;
   /** Latest end that is known. */
   #end = Number.NEGATIVE_INFINITY;
@@ -61,7 +61,7 @@ export class SpanTrack extends TrackTimeline {
     return [0, 0];
   }
 
-  /** What has not ended, in order of start. */
+  /** Open events, in order of start. */
   get open(): readonly OpenItem[] {
     return this.#open;
   }
@@ -129,7 +129,7 @@ export class SpanTrack extends TrackTimeline {
     this.#last = this.#end = Number.NEGATIVE_INFINITY;
   }
 
-  /** Puts what overlaps a window into `items`, merged to no more than `grain`. */
+  /** Puts the events that overlap a window into `items`, merged to at most `grain`. */
   #collect(from: number, until: number, grain: number): void {
     const { items } = this.parts;
     const level = this.#levels.coarsestWithin(grain);
@@ -186,7 +186,7 @@ export class SpanTrack extends TrackTimeline {
     this.log.flowRows++;
   }
 
-  /** A line on which nothing that is remembered overlaps an event that comes after later ones. */
+  /** A line free of remembered overlaps, for an event that comes after later ones. */
   #lateLine(start: number, end: number): number {
     const { log } = this;
     let line = end > this.#last ? this.#nesting.at(this.#last) : 0;
@@ -201,7 +201,7 @@ export class SpanTrack extends TrackTimeline {
     return line;
   }
 
-  /** Tells the levels what the unfinished block holds, and writes it. */
+  /** Feeds the unfinished block to the levels, and writes it. */
   #finishBlock(): void {
     const { log } = this;
     const level = levelFor((log.greatest - log.least) / log.rows);
@@ -228,7 +228,7 @@ export class SpanTrack extends TrackTimeline {
     log.finishInto(level);
   }
 
-  /** Gives an open span its end; false when there is none that it could be of. */
+  /** Sets the end of an open span; returns false if there is none that matches. */
   #close(event: TraceEvent, size: number): boolean {
     const kind = kindIndex[event.kind];
     const name = this.parts.names.indexOf(event.name);
@@ -247,7 +247,7 @@ export class SpanTrack extends TrackTimeline {
     const row = open.event - log.first(block);
     const known = log.read(block).detail[row] as number;
     log.patch(block, row, 'length', size);
-    // What else an end may say: how a call went, and more arguments.
+    // The end may carry more: a call's result, and further arguments.
     if (event.kind === 'rpc' || (event.arguments?.size ?? 0) > 0) log.patch(block, row, 'detail', this.#tellMore(event, isAltered, known));
     log.extend(block, end);
     if (block < log.finished) {
@@ -256,7 +256,7 @@ export class SpanTrack extends TrackTimeline {
     return true;
   }
 
-  /** What a span's end says of it, and what its begin said beside. */
+  /** Writes details from a span's end, beside those of its begin. */
   #tellMore(event: TraceEvent, isAltered: boolean, known: number): number {
     const told = this.#tell(event, isAltered);
     if (known === 0) return told;

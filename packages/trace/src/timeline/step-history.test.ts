@@ -19,7 +19,7 @@ function binsOf(history: StepHistory, from = 0, to = Number.MAX_SAFE_INTEGER): B
 
 const phases = (forward: number): ReadonlyMap<string, number> => new Map([['forward', forward]]);
 
-/** The smallest room that a history can have. */
+/** The smallest budget that a history can have. */
 const small = (): StepBudget => new StepBudget(0);
 const room = stepLimits.stepBinsPerProcessMin;
 

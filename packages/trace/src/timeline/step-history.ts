@@ -1,20 +1,20 @@
-// The steps of one process in bounded memory: every step by itself while there is room, then pairs, fours, … of them.
+// The steps of one process in bounded memory: single steps while there is room, then pairs, fours, …
 //
 //   steps      0 1 2 3 4 5 6 7 8 …
 //   binSteps 1 │ │ │ │ │ │ │ │ │        one step a bin
-//   binSteps 2 │   │   │   │   │        after the first time that there were too many bins
+//   binSteps 2 │   │   │   │   │        after there were too many bins for the first time
 //   binSteps 4 │       │       │        …
 //
-// Bins are kept in order of step, and only those with a step in them, so steps may jump (a run resumed at step 10⁷), come out of order and
-// come again (a second fit() counts from 0): a step that comes again is one more step of its bin.
+// Bins are kept in order of step, and only if they hold a step, so steps may jump (a run resumed at step 10⁷), come out of order and
+// repeat (a second fit() counts from 0): a repeated step is one more step of its bin.
 //
 // Invariant: bin b holds steps b · binSteps … (b + 1) · binSteps − 1, and binSteps is a power of two, so the bins of two processes nest.
-// Invariant: counts and lengths are of all steps ever added; merging bins loses where in the bin they were, nothing else.
+// Invariant: counts and lengths cover all steps ever added; merging bins loses only the steps' places within the bin.
 
 import { QuantileSketch } from '../model/quantile-sketch.ts';
 import { stepLimits } from './step-limits.ts';
 
-/** Divides the room for bins among the processes of a run; one for all of them. */
+/** Divides the room for bins among the processes of a run; all of them share one budget. */
 export class StepBudget {
   readonly #binsMax: number;
   #processes = 0;
@@ -23,22 +23,22 @@ export class StepBudget {
     this.#binsMax = binsMax;
   }
 
-  /** Another process wants room. */
+  /** Registers another process. */
   join(): void {
     this.#processes++;
   }
 
-  /** How many bins a process may have now. */
+  /** Number of bins that a process may have now. */
   get binsPerProcess(): number {
     const share = Math.floor(this.#binsMax / Math.max(1, this.#processes));
     return Math.max(stepLimits.stepBinsPerProcessMin, Math.min(stepLimits.stepBinsPerProcessMax, share));
   }
 }
 
-/** Takes what a bin holds: its first possible step, the least start, number of steps, their length in all and the longest (ns). */
+/** Takes a bin: its first possible step, the least start, number of steps, their total and greatest length (ns). */
 export type StepBinVisitor = (step: number, start: number, count: number, total: number, longest: number) => void;
 
-/** Steps of one life of a rank; starts in whichever clock they are given in, ns. */
+/** Steps of one life of a rank; starts in the caller's clock, ns. */
 export class StepHistory {
   readonly #budget: StepBudget;
   #binSteps = 1;
@@ -66,7 +66,7 @@ export class StepHistory {
     return this.#lengths.count;
   }
 
-  /** What was no step: a number or a time that cannot be one. */
+  /** Rejected steps: a number or a time that cannot be a step's. */
   get skipped(): number {
     return this.#skipped;
   }
@@ -81,7 +81,7 @@ export class StepHistory {
     return this.#size === 0 ? undefined : [this.#least, this.#greatest];
   }
 
-  /** Lengths of all steps, ns: right to 1 %, exact for up to 256 of them. */
+  /** Lengths of all steps, ns: accurate to 1 %, exact for up to 256 of them. */
   get lengths(): Pick<QuantileSketch, 'quantiles' | 'most'> {
     return this.#lengths;
   }
@@ -118,7 +118,7 @@ export class StepHistory {
     this.#skipped = 0;
   }
 
-  /** Tells `visit` every bin that holds some of the steps `from` … `to`, in order. */
+  /** Calls `visit` for every bin that holds some of the steps `from` … `to`, in order. */
   visit(from: number, to: number, visit: StepBinVisitor): void {
     for (let bin = this.#lowerBound(Math.floor(from / this.#binSteps)); bin < this.#size; bin++) {
       const step = (this.#keys[bin] as number) * this.#binSteps;
@@ -141,7 +141,7 @@ export class StepHistory {
     return totals;
   }
 
-  /** The place of the step's bin, which is made where there is none. */
+  /** The place of the step's bin; created if missing. */
   #binOf(step: number): number {
     let key = Math.floor(step / this.#binSteps);
     let bin = this.#size > 0 && key > (this.#keys[this.#size - 1] as number) ? this.#size : this.#lowerBound(key);
@@ -168,7 +168,7 @@ export class StepHistory {
     this.#size++;
   }
 
-  /** Bins of twice the width. */
+  /** Doubles the width of the bins. */
   #coarsen(): void {
     this.#binSteps *= 2;
     let kept = -1;
@@ -190,7 +190,7 @@ export class StepHistory {
 
   #phaseColumn(name: string): Float32Array | undefined {
     const known = this.#phases.get(name);
-    // What is called `other` is what the rest of the step is called.
+    // A phase named `other` counts with the rest of the step.
     if (known !== undefined || name === otherPhase || this.#phases.size >= stepLimits.stepPhasesMax) return known;
     const column = new Float32Array(this.#keys.length);
     this.#phases.set(name, column);
@@ -226,7 +226,7 @@ export class StepHistory {
     return [this.#keys, this.#starts, this.#longest, ...this.#sums()];
   }
 
-  /** The first bin whose key is not below `key`. */
+  /** The first bin with a key of at least `key`. */
   #lowerBound(key: number): number {
     let [low, high] = [0, this.#size];
     while (low < high) {
@@ -238,5 +238,5 @@ export class StepHistory {
   }
 }
 
-/** What of a step no named phase covers. */
+/** The rest of a step, outside all named phases. */
 export const otherPhase = 'other';

@@ -1,4 +1,4 @@
-// What lies in a tile's window before it is merged: columns of items that were read from blocks, reused from tile to tile.
+// Items in a tile's window before merging: columns of items read from blocks, reused from tile to tile.
 
 import type { ItemColumns, TakeItem } from './span-levels.ts';
 import { kindMask, type SpanColumns } from './span-log.ts';
@@ -19,7 +19,7 @@ export class TileItems {
   #from = 0;
   #until = 0;
 
-  /** Begins anew, for what overlaps a window on the own clock, ns. */
+  /** Resets for a window on the own clock, ns. */
   begin(from: number, until: number): void {
     this.length = 0;
     this.#from = from;
@@ -33,7 +33,7 @@ export class TileItems {
     this.#put(start, end, busy, longest, count, name, event, depth, kind);
   };
 
-  /** Takes the rows of a level's block that are in the window. */
+  /** Adds the rows of a level's block that are in the window. */
   addItems(columns: ItemColumns, rows: number): void {
     this.#reserve(rows);
     const { start, length } = columns;
@@ -56,7 +56,7 @@ export class TileItems {
     }
   }
 
-  /** Takes the events of a block that are in the window and have ended; `first`: number of its first. */
+  /** Adds a block's closed events that are in the window; `first`: number of the block's first. */
   addSpans(columns: SpanColumns, rows: number, first: number): void {
     this.#reserve(rows);
     const { start, length, name, depth, kind } = columns;
@@ -125,7 +125,7 @@ export class TileItems {
   }
 }
 
-/** Blocks come nearly in order: looked at first, sorted only where they are not. */
+/** Sorts only if needed: blocks come nearly in order. */
 function sortByStart(order: Uint32Array, start: Float64Array): void {
   for (let at = 1; at < order.length; at++) {
     if ((start[order[at] as number] as number) >= (start[order[at - 1] as number] as number)) continue;

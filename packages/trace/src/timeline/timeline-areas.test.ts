@@ -12,7 +12,7 @@ interface Given {
   readonly name: string;
 }
 
-/** With what the timeline gave it. */
+/** With the timeline's values for it. */
 interface Placed extends Given {
   readonly track: number;
   readonly event: number;
@@ -76,7 +76,7 @@ const cut = (placed: readonly Placed[], from: number, until: number) =>
 
 type Cut = ReturnType<typeof cut>[number];
 
-/** What lies right around an event: the last span of the line above that has not ended. */
+/** The span directly around an event: the last open one of the line above. */
 const parentOf = (all: readonly Cut[], one: Cut): Cut | undefined => {
   const above = all.filter(({ track, depth, event }) => track === one.track && depth === one.depth - 1 && event < one.event).at(-1);
   return above !== undefined && above.cutUntil > one.cutFrom ? above : undefined;

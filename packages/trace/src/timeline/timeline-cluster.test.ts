@@ -1,4 +1,4 @@
-// The timeline of a whole simulated cluster, held against the merge that filled it.
+// The timeline of a whole simulated cluster, compared with the merge that filled it.
 
 import { nanos, traceTime } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';

@@ -1,10 +1,10 @@
-// A whole merged trace into a timeline: its times are trace times already.
+// Fills a timeline from a merged trace: its times are trace times already.
 
 import type { TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import type { ProcessTimeline } from './process-timeline.ts';
 import type { Timeline } from './timeline.ts';
 
-/** Adds the processes of the header to `timeline`, and gives each the events of its lanes. At the end everything is complete. */
+/** Adds the processes of the header to `timeline`, and gives each the events of its lanes. At the end all is complete. */
 export function timelineSink(timeline: Timeline): TraceSink {
   const processes = new Map<number, ProcessTimeline>();
   let lane: TraceLane | undefined;

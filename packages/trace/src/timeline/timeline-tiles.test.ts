@@ -9,7 +9,7 @@ import { instantKind, kindIndex } from './span-log.ts';
 import { Timeline } from './timeline.ts';
 import { identityClock, type TimelineClock } from './timeline-clock.ts';
 
-/** A store whose reads begin where no typed array may. */
+/** A store that returns bytes at offsets unaligned for typed arrays. */
 class OddBlocks implements BlockStore {
   readonly #blocks = new MemoryBlocks();
 
@@ -28,13 +28,13 @@ class OddBlocks implements BlockStore {
   }
 }
 
-/** An event as a test makes it up; own times, ns. */
+/** A test's event; own times, ns. */
 interface Given {
   readonly start: number;
   readonly length: number;
   readonly name: string;
   readonly kind: 'span' | 'instant' | 'collective';
-  /** Told as open first, and closed when this many more events came. */
+  /** Added as open first, and closed after this many more events. */
   readonly closedAfter?: number;
 }
 
@@ -62,7 +62,7 @@ function build(given: readonly Given[], clock: TimelineClock = identityClock, bl
 const eventOf = ({ start, length, name, kind }: Given): TraceEvent =>
   traceEvent({ lane, kind, name, start: traceTime(start), length: nanos(kind === 'instant' ? 0 : length), group: 'g' });
 
-/** Every tile of a level that holds a time from the first start to the last end. */
+/** Every tile of a level between the first start and the last end. */
 function tilesOf(timeline: Timeline, level: number, track = 0): SpanTile[] {
   const width = tileWidth(level);
   const tiles: SpanTile[] = [];
@@ -99,20 +99,20 @@ const inOrder = fc.array(shape, { minLength: 1, maxLength: 300, size: 'max' }).m
   });
 });
 
-/** The same, some of them told as open, and closed later: soon, when their block is on the store, or at the end. */
+/** The same events, some of them added as open, and closed later: soon, when their block is on the store, or at the end. */
 const withOpen = fc
   .tuple(inOrder, fc.array(fc.integer({ min: 0, max: 60 }), { minLength: 300, maxLength: 300, size: 'max' }))
   .map(([given, delays]) => {
     const starts = new Set<number>();
     return given.map((one, index): Given => {
-      // Two open ones of one start cannot be told apart.
+      // Two open events with one start cannot be distinguished.
       if (one.kind === 'instant' || starts.has(one.start) || index % 3 !== 0) return one;
       starts.add(one.start);
       return { ...one, closedAfter: 1 + (delays[index] as number) };
     });
   });
 
-/** In order but for some that come up to 40 events late. */
+/** In order, except some that come up to 40 events late. */
 const someLate = fc
   .tuple(inOrder, fc.array(fc.integer({ min: 0, max: 40 }), { minLength: 300, maxLength: 300, size: 'max' }))
   .map(([given, delays]) => {
@@ -133,7 +133,7 @@ function checkTiles({ timeline }: { timeline: Timeline }, given: readonly Given[
     const must = (isSo: boolean, what: string): void => {
       if (!isSo) throw new Error(`items of level ${level} must be ${what}`);
     };
-    // The finest levels of a long run are thousands of tiles; coarse ones go over the same ground.
+    // The finest levels of a long run are thousands of tiles; coarse ones cover the same ground.
     if ((timeline.until - timeline.from) / tileWidth(level) > 60) continue;
     const grain = 2 ** level;
     const tiles = tilesOf(timeline, level);
@@ -171,7 +171,7 @@ function checkTiles({ timeline }: { timeline: Timeline }, given: readonly Given[
   }
 }
 
-/** Runs 40 ppm fast and bends; whole ns, as clock models give. */
+/** A clock that runs 40 ppm fast and bends; whole ns, as from clock models. */
 const bentClock: TimelineClock = {
   toTrace: (own) => Math.round(own * (own < 1e6 ? 1.00004 : 1.00001) + (own < 1e6 ? 1e5 : 1e5 + 30)),
   toOwn: (trace) => (trace - 1e5 < 1e6 * 1.00004 ? (trace - 1e5) / 1.00004 : (trace - 1e5 - 30) / 1.00001),

@@ -1,9 +1,9 @@
-// A run to look at: every process's events on its own clock, found by track, time and level of detail, told in trace time.
+// A run for viewing: every process's events on its own clock, found by track, time and level of detail, returned in trace time.
 //
 //   Timeline ── processes (one life of a rank, its clock) ── tracks ── blocks on a store + levels of detail
 //       └── names, details, groups: shared by all
 //
-// Invariant: memory per event is bounded by what a block's description takes; everything else lies in the store.
+// Invariant: memory per event is bounded by its block's description; everything else is in the store.
 
 import type { AreaTable, EventDetails, EventPlace, FlameNode, Links, SearchResult, Tile, TileKey, ViewGroup } from '@ranktrace/protocol';
 import type { TraceProcess } from '../model/trace-sink.ts';
@@ -23,13 +23,13 @@ import type { TrackTimeline } from './track-timeline.ts';
 
 export interface TimelineOptions {
   readonly blocks: BlockStore;
-  /** Bytes of blocks that are kept decoded; default `timelineCacheBytesMax`. */
+  /** Bytes of decoded blocks to cache; default `timelineCacheBytesMax`. */
   readonly cacheBytesMax?: number;
-  /** Events of a block at most; default `timelineBlockRowsMax`. */
+  /** Most events per block; default `timelineBlockRowsMax`. */
   readonly blockRowsMax?: number;
 }
 
-/** How far a long answer is: `done` of about `total` events looked at. */
+/** Progress of a long answer: `done` of about `total` events are processed. */
 export interface ViewProgress {
   readonly done: number;
   readonly total: number;
@@ -70,7 +70,7 @@ export class Timeline {
     return Number.isFinite(from) ? from : 0;
   }
 
-  /** Up to when something is known of some process, trace time; 0 without events. */
+  /** Latest known time of any process, trace time; 0 without events. */
   get until(): number {
     let until = Number.NEGATIVE_INFINITY;
     for (const process of this.#processes)
@@ -78,12 +78,12 @@ export class Timeline {
     return Number.isFinite(until) ? until : 0;
   }
 
-  /** Grows whenever `groups()` gives something else. */
+  /** Grows whenever the result of `groups()` changes. */
   get groupsRevision(): number {
     return this.#parts.groups.revision + this.#processes.length;
   }
 
-  /** Adds a process (one life of a rank). Its events come in times of its own clock, which `clock` maps; the identity by default. */
+  /** Adds a process (one life of a rank). Its events come in own-clock times, which `clock` maps; the identity by default. */
   addProcess(process: TraceProcess, clock: TimelineClock = identityClock): ProcessTimeline {
     const added = new ProcessTimeline(this.#processes.length, process, clock, this.#parts, (create) => {
       if (this.#tracks.length >= timelineLimits.timelineTracksMax) return undefined;
@@ -100,18 +100,18 @@ export class Timeline {
     return this.#tracks[id];
   }
 
-  /** Which ranks were seen in which group of collectives. */
+  /** The ranks seen in each group of collectives. */
   groups(): ViewGroup[] {
     const ranks = new Set(this.#processes.map(({ process }) => process.rank));
     return this.#parts.groups.shown(ranks.size);
   }
 
-  /** What one track shows; undefined when there is no such track. */
+  /** One track's tile; undefined if there is no such track. */
   tile(key: TileKey): Tile | undefined {
     return this.#tracks[key.track]?.tile(key);
   }
 
-  /** All that is known of one event; undefined when there is none of this number. */
+  /** Everything known about one event; undefined if none has this number. */
   event(track: number, event: number): EventDetails | undefined {
     const found = this.#tracks[track];
     return found === undefined ? undefined : eventDetails(this.#parts, this.#tracks, found, event);
@@ -122,17 +122,17 @@ export class Timeline {
     return linksBetween(this.#chosen(tracks), from, until);
   }
 
-  /** What lies between two times on these tracks, by name. No `tracks`: all. */
+  /** Events between two times on these tracks, by name. No `tracks`: all. */
   area(from: number, until: number, tracks: readonly number[]): Generator<ViewProgress, AreaTable> {
     return areaTable(this.#parts, this.#chosen(tracks), from, until);
   }
 
-  /** The same as a call tree. */
+  /** The same events as a call tree. */
   flame(from: number, until: number, tracks: readonly number[]): Generator<ViewProgress, FlameNode> {
     return flameTree(this.#parts, this.#chosen(tracks), from, until);
   }
 
-  /** Names that hold `text`, whatever the case, with how often they were seen. */
+  /** Names that contain `text` in any case, with their counts. */
   search(text: string): SearchResult {
     return searchNames(this.#parts.names, text);
   }
@@ -148,7 +148,7 @@ export class Timeline {
     return findEvents(this.#parts, this.#chosen(tracks), names, time, direction, depth);
   }
 
-  /** In order of rank, so that what is counted by rank can be counted in passing. */
+  /** The tracks in order of rank, so that ranks can be counted in passing. */
   #chosen(tracks: readonly number[]): TrackTimeline[] {
     const chosen =
       tracks.length === 0 ? [...this.#tracks] : [...new Set(tracks)].map((id) => this.#tracks[id]).filter((track) => track !== undefined);

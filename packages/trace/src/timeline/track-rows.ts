@@ -1,4 +1,4 @@
-// Events of a track in a window of the trace, one after the other: what area tables and flame graphs are made of.
+// Events of a track in a window of the trace, one after another: the input of area tables and flame graphs.
 
 import type { SpanColumns } from './span-log.ts';
 import type { SpanTrack } from './span-track.ts';
@@ -11,7 +11,7 @@ export class TrackWindow {
   readonly track: SpanTrack;
   readonly #from: number;
   readonly #until: number;
-  /** Blocks with spans that have not ended, which reach further than is known of their blocks. */
+  /** Blocks with open spans, which reach beyond their blocks' known range. */
   readonly #openBlocks: ReadonlySet<number>;
 
   /** `from`, `until`: trace time, ns. */
@@ -28,7 +28,7 @@ export class TrackWindow {
     return log.from(block) < this.#until && (log.until(block) >= this.#from || this.#openBlocks.has(block));
   }
 
-  /** Events in blocks that have to be read. */
+  /** Number of events in blocks that must be read. */
   get rows(): number {
     const { log } = this.track;
     let rows = 0;
@@ -36,7 +36,7 @@ export class TrackWindow {
     return rows;
   }
 
-  /** Gives the events of one block that are in the window, in order of arrival. What has not ended reaches up to now. */
+  /** Visits the events of one block that are in the window, in order of arrival. Open events last until now. */
   visit(block: number, take: TakeRow): void {
     const { log, process } = this.track;
     const columns = log.read(block);

@@ -1,4 +1,4 @@
-// One line of a process as the page shows it: what spans and counters have in common.
+// One line of a process as the page shows it: the common base of spans and counters.
 
 import type { Tile, TileKey, ViewTrack } from '@ranktrace/protocol';
 import { displayName } from '../model/shown-name.ts';
@@ -10,7 +10,7 @@ export abstract class TrackTimeline {
   /** Key: its position in `Timeline.tracks`. */
   readonly id: number;
   readonly process: ProcessTimeline;
-  /** As the merge told it last. */
+  /** The merge's latest lane for it. */
   lane: TraceLane;
   protected readonly parts: IndexParts;
 
@@ -21,10 +21,10 @@ export abstract class TrackTimeline {
     this.parts = parts;
   }
 
-  /** Events so far: each is known by its number below. */
+  /** Number of events so far; their numbers are below it. */
   abstract get events(): number;
 
-  /** Lines that nested spans take. */
+  /** Number of lines that nested spans take. */
   abstract get depth(): number;
 
   /** Least and greatest value of a counter. */
@@ -32,13 +32,13 @@ export abstract class TrackTimeline {
 
   abstract add(event: TraceEvent): void;
 
-  /** What it shows in a tile; the caller asks for tiles of this track alone. */
+  /** Its tile; the caller asks only for tiles of this track. */
   abstract tile(key: TileKey): Tile;
 
-  /** Forgets its events. */
+  /** Clears its events. */
   abstract clear(): void;
 
-  /** As a page needs it. */
+  /** The track in the page's form. */
   shown(): ViewTrack {
     const { lane } = this;
     const [low, high] = this.range;

@@ -1,4 +1,4 @@
-// torch.profiler's files of jobs on one host: left as they are, and brought back after each rank's clock was made another.
+// torch.profiler's files of jobs on one host keep their times; after each rank's clock was changed, alignment restores them.
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';

@@ -1,4 +1,4 @@
-// What the reference tables of torch (torch/function-averages.test.ts) have no case of.
+// Cases that torch's reference tables (torch/function-averages.test.ts) do not cover.
 
 import { expect, test } from 'vitest';
 import { TraceError } from '../model/errors.ts';
@@ -119,7 +119,7 @@ test('refuses another sort key by name', () => {
   expect(() => sortKeyOf('speed')).toThrow(/sort key must be one of cpuTime, .* got "speed"/);
 });
 
-// The right column is what Python 3.11 prints.
+// The right column is Python 3.11's output.
 test.for([
   [3.125, 2, '3.12'],
   [3.375, 2, '3.38'],

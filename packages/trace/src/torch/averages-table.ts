@@ -1,35 +1,35 @@
 // torch.profiler's text table of key averages: columns, order, widths, number formats and footer of torch 2.13's _build_table.
 //
-// Names are the keys of the rows in camelCase; torch's own (`self_cpu_time_total`, `cuda_time_total`) are accepted too, and `cuda`,
-// `xpu`, `privateuse1` mean the device, whichever it is.
+// Sort keys are the rows' fields in camelCase. torch's own spellings (`self_cpu_time_total`, `cuda_time_total`) are accepted too; `cuda`,
+// `xpu` and `privateuse1` all mean the device.
 
 import { printable, printableLines } from '@ranktrace/protocol';
 import { TraceError } from '../model/errors.ts';
 import type { FunctionAverage } from './function-averages.ts';
 import { formatMemory, formatShare, formatTime, toFixedEven } from './torch-formats.ts';
 
-/** A row of the table: of key averages, or a function event. */
+/** A row of the table: a row of key averages, or a function event. */
 export interface AveragesTableRow extends Omit<FunctionAverage, 'inputShapes'> {
-  /** As printed, or the sizes of each input. */
+  /** Printed text, or the sizes of each input. */
   readonly inputShapes: string | readonly (readonly number[])[];
 }
 
 export interface AveragesTableOptions {
-  /** Sort key, descending; without one the order stays. */
+  /** Sort key, descending; without one the rows keep their order. */
   readonly sortBy?: string;
   /** Rows printed, -1 for all; default 100. */
   readonly rowLimit?: number;
-  /** Characters, Infinity for as many as it takes; defaults 75, 55 and 80. */
+  /** Widest column in characters, Infinity for no limit; defaults 75, 55 and 80. */
   readonly maxSrcColumnWidth?: number;
   readonly maxNameColumnWidth?: number;
   readonly maxShapesColumnWidth?: number;
   /** Text above the table. */
   readonly header?: string;
-  /** Leave out rows that are inside another: of key averages those whose first event is. Shares and footer stay those of all rows. */
+  /** Leave out rows nested in another (for key averages: rows with a nested first event). Shares and footer still count all rows. */
   readonly topLevelEventsOnly?: boolean;
-  /** The unit of all times; without one each chooses its own. */
+  /** Unit of all times; without one each time gets a fitting unit. */
   readonly timeUnit?: 's' | 'ms' | 'us';
-  /** Whether memory was recorded, and so has columns. */
+  /** Whether memory was recorded; if so, the table has memory columns. */
   readonly profileMemory?: boolean;
   /** Whether floating point operations were recorded. */
   readonly withFlops?: boolean;
@@ -39,7 +39,7 @@ export interface AveragesTableOptions {
 
 type SortKey = (typeof sortKeys)[number];
 
-/** Keys by which a table can be sorted: torch's documented ones and their self counterparts. */
+/** Keys to sort a table by: torch's documented ones and their self counterparts. */
 export const sortKeys = [
   'cpuTime',
   'deviceTime',
@@ -56,7 +56,7 @@ export const sortKeys = [
   'key',
 ] as const;
 
-/** The sort key that a name means, torch's spelling or ours; throws TraceError `bad_option`. */
+/** The sort key for a name in torch's spelling or ours; throws TraceError `bad_option`. */
 export function sortKeyOf(name: string): SortKey {
   const camel = name.replaceAll(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
   const key = camel.replaceAll(/cuda|xpu|privateuse1/g, 'device').replaceAll(/Cuda|Xpu|Privateuse1/g, 'Device');
@@ -73,7 +73,7 @@ const sortValue = (row: AveragesTableRow, key: SortKey): number | string => {
   return row[key];
 };
 
-/** The rows, largest first; equals keep their order. */
+/** The rows, largest first; equal rows keep their order. */
 export function sortAverages<Row extends AveragesTableRow>(rows: readonly Row[], sortBy: string): Row[] {
   const key = sortKeyOf(sortBy);
   return [...rows].sort((a, b) => {
@@ -83,7 +83,7 @@ export function sortAverages<Row extends AveragesTableRow>(rows: readonly Row[],
   });
 }
 
-// As they are printed: a line end in a name, a shape or a frame would be a row of its own.
+// Line ends are escaped: one in a name, a shape or a frame would start a row of its own.
 const nameOf = ({ key }: AveragesTableRow): string => printable(key);
 const framesOf = ({ stack }: AveragesTableRow): string[] => stack.map(printable);
 
@@ -194,14 +194,14 @@ const total = (micros: readonly number[]): number => micros.reduce((sum, value) 
 
 const cutName = (name: string, most: number): string => (name.length >= most - 3 ? `${name.slice(0, most - 3)}...` : name);
 
-/** A path keeps its end, which names the file. */
+/** Cuts a path at its start: the end names the file. */
 function cutPath(path: string, most: number): string {
   if (path.length <= most) return path;
   const end = path.slice(path.length - most);
   return end.length > 3 ? `...${end.slice(3)}` : end;
 }
 
-/** The unit of the smallest count, for all. */
+/** The unit that fits the smallest count, used for all. */
 function scaleOf(rows: readonly AveragesTableRow[]): { readonly unit: string; readonly factor: number } | undefined {
   const least = rows.reduce((least, { flops }) => (flops > 0 ? Math.min(least, flops) : least), Number.POSITIVE_INFINITY);
   if (least === Number.POSITIVE_INFINITY) return undefined;

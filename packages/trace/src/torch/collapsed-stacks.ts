@@ -1,15 +1,15 @@
-// Stacks in the collapsed format of FlameGraph (https://github.com/brendangregg/FlameGraph), which speedscope and others read, too:
+// Stacks in FlameGraph's collapsed format (https://github.com/brendangregg/FlameGraph), which speedscope and other tools read, too:
 //
 //   train.js(9):_main;model.js(31):_forward 1520            outermost first, then µs
 //
-// Follows torch 2.13: EventList.export_stacks; which leaves its files empty, for its stacks are not there any more when it asks for them.
-// Events of one stack are one line here, where torch has a line for each: who reads the file adds them up anyway.
+// Follows torch 2.13: EventList.export_stacks. torch's own files come out empty, because it has dropped the stacks before it exports.
+// Events with the same stack share one line here; torch writes a line for each. Readers of the format add lines up, so both read the same.
 
 import { TraceError } from '../model/errors.ts';
 import { framesOf } from './function-averages.ts';
 import type { FunctionEvents } from './function-events.ts';
 
-/** What is added up: time of an event's own, on the CPU or on the device. */
+/** The time added up: each event's self time, on the CPU or on the device. */
 export type StackMetric = 'selfCpuTimeTotal' | 'selfDeviceTimeTotal';
 
 const metrics: ReadonlyMap<string, StackMetric> = new Map([
@@ -21,7 +21,7 @@ const metrics: ReadonlyMap<string, StackMetric> = new Map([
   ['selfDeviceTimeTotal', 'selfDeviceTimeTotal'],
 ]);
 
-/** The metric that a name means, torch's spelling or ours; throws TraceError `bad_option`. */
+/** The metric for a name in torch's spelling or ours; throws TraceError `bad_option`. */
 export function stackMetricOf(name: string): StackMetric {
   const metric = metrics.get(name);
   if (metric === undefined) {
@@ -32,8 +32,8 @@ export function stackMetricOf(name: string): StackMetric {
 }
 
 /**
- * Time by stack, in whole µs: a line for every stack that has some, in the order of their first event; empty where no stacks were
- * recorded. `metric` in torch's spelling or ours; throws TraceError `bad_option` for another.
+ * Time by stack, in whole µs: one line for every stack with time, in the order of their first event; empty if no stacks were
+ * recorded. `metric` is in torch's spelling or ours; any other throws TraceError `bad_option`.
  *
  * @example collapsedStacks(functionEvents(table), 'self_cpu_time_total')
  */
@@ -43,7 +43,7 @@ export function collapsedStacks(events: FunctionEvents, metric: string): string 
   for (let event = 0; event < events.length; event++) {
     const stack = events.stack[event] as number;
     if (stack === 0 || events.isFolded[event] === 1) continue;
-    // Each event's own µs are cut, not their sum: so the lines add up to what torch's would.
+    // Truncate each event's own µs, not their sum, so that the lines add up to torch's.
     const micros = Math.trunc(column[event] as number);
     if (micros > 0) totals.set(stack, (totals.get(stack) ?? 0) + micros);
   }

@@ -1,5 +1,5 @@
-// Files whose kernels were sampled, or of which one lacks some, against the same files whole: what the count from the end says is believed of
-// whole files, whatever their clocks, and of no others.
+// Files with sampled or missing kernels, compared with the same files whole: counts from the end are trusted for whole files, whatever their
+// clocks, and for no others.
 
 import { describe, expect, it } from 'vitest';
 import { Random } from '../simulate/random.ts';
@@ -16,7 +16,7 @@ interface Event {
   readonly name: string;
 }
 
-/** The file without those collectives' kernels that `isLost`; `place` counts them in order of the file. */
+/** The file without the kernels of collectives that `isLost` selects; `place` counts collectives in file order. */
 function without(text: string, isLost: (place: number) => boolean): string {
   const { traceEvents, ...rest } = JSON.parse(text.replace(/"ts": ?([\d.]+)/g, '"ts":"$1"')) as { traceEvents: Event[] };
   let place = 0;
@@ -24,7 +24,7 @@ function without(text: string, isLost: (place: number) => boolean): string {
   return JSON.stringify({ ...rest, traceEvents: left }).replace(/"ts":"([\d.]+)"/g, '"ts":$1');
 }
 
-/** Ranks of which some collectives are kept as spans. */
+/** Ranks with collectives that are kept as plain spans. */
 function apart(texts: readonly string[]): number[] {
   return sourcesOfKineto(texts.map(tableOfKineto)).flatMap((source, rank) => {
     const { tables, strings } = source.batch(0) as NonNullable<ReturnType<typeof source.batch>>;
@@ -62,7 +62,7 @@ describe.each(Array.from({ length: seeds }, (_, seed) => seed + 40))('the count 
     const texts = textsOf(seed, ranks).map((text, rank) => (rank === stranger ? without(text, (place) => place % 7 === 3) : text));
     const found = apart(texts);
     expect(found).toContain(stranger);
-    // Of two that disagree nobody knows which is whole: of the job, or of the half of the ranks that is a group as well.
+    // When two halves disagree, either may be the whole one. This holds for the job, and for a half of the ranks that is itself a group.
     const halfOf = (rank: number): number => Math.floor((2 * rank) / ranks);
     if (ranks > 2) expect(found.filter((rank) => rank !== stranger && (ranks !== 4 || halfOf(rank) !== halfOf(stranger)))).toEqual([]);
     expect(violations(alignedJob(texts))).toBe(0);

@@ -1,22 +1,22 @@
-// Whether collectives without torch's own number, which are counted from the end of their files, are the same on every rank. The count is right
-// as long as every file holds all of them. Where kernels were sampled, or some are missing, it pairs what never met, and clocks would be bent
-// until it fits.
+// Checks collectives without torch's own number, which are counted from the end of their files: is each the same one on every rank? The
+// count is right as long as every file holds all of them. Where kernels were sampled, or some are missing, the count pairs collectives that
+// never met, and alignment would bend clocks to fit them.
 //
 //   rank 0   a ─── b ─── c ─── d │     all files whole: one offset between two clocks fits all pairs
 //   rank 1   a ─── b ─── c ─── d │
 //   rank 2   a ─────────────── d │     b and c are missing: the second from the end is a, its pair is c
 //
-// So a count is believed where one offset fits all pairs of two files, and either there are many pairs or the offset is one that the
-// wall clocks of hosts may have, or that the files' other groups have. Files of a group are compared with one of it that most agree with.
+// So a count is trusted if one offset fits all pairs of two files and either there are many pairs, or the offset is plausible for two hosts'
+// wall clocks, or the files' other groups have the same offset. A group's files are compared with the one that agrees with most others.
 //
-// Invariant: what is not believed is a span of its rank as any other, and is told of; it moves no clock.
+// Invariant: a distrusted collective stays a span of its rank and is reported; it moves no clock.
 
 import { isBarrierLike, nanosPerMs, pairOf } from '@ranktrace/protocol';
 import { isCounted } from '../match/collective-number.ts';
 import { limits } from '../model/limits.ts';
 import type { KinetoWindow } from './kineto-source-window.ts';
 
-/** One process's windows. */
+/** One process and its windows. */
 export interface CountedProcess {
   readonly rank: number;
   readonly windows: readonly { readonly window: KinetoWindow /** ns from `epoch` to the table's. */; readonly shift: number }[];
@@ -24,46 +24,46 @@ export interface CountedProcess {
   readonly epoch: bigint;
 }
 
-/** A process's group whose count is not believed. */
+/** A process's group with a distrusted count. */
 export interface MiscountedGroup {
   /** Place of the process. */
   readonly process: number;
   readonly group: string;
 }
 
-/** So many pairs that one offset fits do not come about by chance. */
+/** One offset does not fit this many pairs by chance. */
 const pairsSure = 8;
-/** Fewer are believed where the offset is one that wall clocks have which are set over a network, ns. */
+/** Fewer pairs suffice if the offset is within what network-synchronised wall clocks show, ns. */
 const wallClocksApartNs = 10 * nanosPerMs;
-/** Times of kernels are off by so much, ns, and clocks drift apart by so much, ns per ns. */
+/** Error of kernel times, ns, and drift between clocks, ns per ns. */
 const timesOffNs = 50_000;
 const driftMax = 200e-6;
-/** A time before this, ns since 1970 (1980), is on an axis of its own. */
+/** Times before this, ns since 1970 (1980), are on an axis of their own, not a wall clock's. */
 const wallClockFrom = 315_532_800_000_000_000n;
-/** Files of a group that the others are compared with before the best of them is taken. */
+/** How many files of a group are tried as the base to compare with; the best one is taken. */
 const basesTried = 4;
 
 interface Times {
   /** ns after the process's epoch. */
   readonly start: number;
   readonly end: number;
-  /** Of a send, which side it is. */
+  /** Side of a send; `both` for a collective. */
   readonly side: 'both' | 'send' | 'receive';
 }
 
-/** One process's collectives of a group, by what they are paired by. */
+/** One process's collectives of a group, by their pairing key. */
 interface Member {
   readonly process: number;
   readonly times: ReadonlyMap<string | number, Times>;
 }
 
-/** Offsets that fit, ns to add to the other's clock. */
+/** Range of offsets that fit, ns to add to the other's clock. */
 interface Fitting {
   readonly least: number;
   readonly most: number;
 }
 
-/** Those groups of processes whose counts contradict the others', in order of process. */
+/** Groups of processes with counts that contradict the others', in order of process. */
 export function miscountedGroups(processes: readonly CountedProcess[]): readonly MiscountedGroup[] {
   const groups = new Map<string, Member[]>();
   for (const [process, of] of processes.entries()) {
@@ -81,7 +81,7 @@ export function miscountedGroups(processes: readonly CountedProcess[]): readonly
     .sort((a, b) => a.process - b.process);
 }
 
-/** By group, the last ones, as all are counted from the end. What proves nothing of clocks is left out. */
+/** The last collectives of each group, as all are counted from the end. Those that prove nothing about clocks are left out. */
 function countedOf({ rank, windows }: CountedProcess): ReadonlyMap<string, ReadonlyMap<string | number, Times>> {
   const groups = new Map<string, Map<string | number, Times>>();
   let left = limits.countedCollectivesMax;
@@ -110,7 +110,7 @@ function countedOf({ rank, windows }: CountedProcess): ReadonlyMap<string, Reado
 
 class Judge {
   readonly #processes: readonly CountedProcess[];
-  /** By process: what the first group that believed it leaves of its offset, to the process `root`. */
+  /** By process: its offset to the process `root`, narrowed by the first group that trusted it. */
   readonly #known = new Map<number, Fitting & { readonly root: number }>();
 
   readonly #strangers = new Set<number>();
@@ -119,9 +119,9 @@ class Judge {
     this.#processes = processes;
   }
 
-  /** The members of a group whose counts are not those of the others; all of them where no two agree. Largest groups come first. */
+  /** Members of a group with counts that contradict the others'; all members if no two agree. Largest groups come first. */
   strangersAmong(members: readonly Member[]): readonly Member[] {
-    // A file that lacks some of one group was not whole.
+    // A file that lacks part of one group is not whole, so it is distrusted here too.
     const whole = members.filter(({ process }) => !this.#strangers.has(process));
     const found = whole.length < 2 ? [] : this.#strangersAmongWhole(whole);
     for (const { process } of found) this.#strangers.add(process);
@@ -145,13 +145,13 @@ class Judge {
       const fitting = this.#fitting(base, member);
       if (fitting === undefined) continue;
       const [least, most] = [from.least + fitting.least, from.most + fitting.most];
-      // What has no end on some side says too little.
+      // A range open on one side proves too little.
       if (Number.isFinite(most - least)) this.#known.set(member.process, { least, most, root: from.root });
     }
     return strangers;
   }
 
-  /** The offsets of `other` that fit all that it shares with `base`; undefined where none can be believed. */
+  /** The offsets of `other` that fit all it shares with `base`; undefined if none can be trusted. */
   #fitting(base: Member, other: Member): Fitting | undefined {
     const [one, two] = [base.process, other.process].map((place) => this.#processes[place]) as [CountedProcess, CountedProcess];
     const apart = Number(two.epoch - one.epoch);
@@ -161,7 +161,7 @@ class Judge {
       if (theirs === undefined) continue;
       pairs++;
       [from, until] = [Math.min(from, start), Math.max(until, end)];
-      // Nobody leaves before the other has entered; of a send only the receiver.
+      // No rank leaves before the other has entered; for a send this binds only the receiver.
       if (side !== 'send') most = Math.min(most, end - (theirs.start + apart));
       if (side !== 'receive') least = Math.max(least, start - (theirs.end + apart));
     }

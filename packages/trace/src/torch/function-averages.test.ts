@@ -1,4 +1,4 @@
-// Against torch itself: test/data/kineto/torch-reference holds profiles and what torch 2.13 makes of them.
+// Compared with torch itself: test/data/kineto/torch-reference holds profiles and torch 2.13's results for them.
 
 import { readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
@@ -12,7 +12,7 @@ const reference = new URL('../../../../test/data/kineto/torch-reference/', impor
 const cases = ['bmm_nested', 'conv_train', 'mask_indices'];
 
 interface Expected {
-  /** Rows as torch's FunctionEventAvg by grouping; `total` is one row. */
+  /** Rows as torch's FunctionEventAvg, by grouping; `total` is one row. */
   readonly averages: Readonly<Record<string, unknown>>;
   readonly tables: Readonly<Record<string, string>>;
 }
@@ -29,7 +29,7 @@ const groupings = {
   stack5: { groupByStackN: 5 },
 } as const;
 
-/** Times too: the sums are torch's doubles, bit for bit. */
+/** Times are compared too: the sums are torch's doubles, bit for bit. */
 const named = (row: FunctionAverage) => ({
   key: row.key,
   count: row.count,

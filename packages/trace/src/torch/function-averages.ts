@@ -1,8 +1,8 @@
-// torch's key_averages: function events added up by name, and by input shapes and stack where asked.
+// torch's key_averages: function events added up by name, and on request by input shapes and stack.
 // Follows torch 2.13: EventList.key_averages, FunctionEventAvg.
 //
-// Rows come in the order in which their first event started, which decides between equals when a table is sorted.
-// Invariant: added up in the order of the events, so that times are torch's doubles bit for bit (see function-events.ts).
+// Rows come in the order of their first event's start, which breaks ties when a table is sorted.
+// Invariant: events are added up in their order, so that times are torch's doubles bit for bit (see function-events.ts).
 
 import { aggregateName, type FunctionEvents } from './function-events.ts';
 
@@ -16,36 +16,36 @@ export interface FunctionAverage {
   readonly selfCpuTimeTotal: number;
   readonly deviceTimeTotal: number;
   readonly selfDeviceTimeTotal: number;
-  /** Allocated less freed while it ran, by whichever thread. */
+  /** Bytes allocated less freed while it ran, by any thread. */
   readonly cpuMemoryUsage: number;
   readonly selfCpuMemoryUsage: number;
   readonly deviceMemoryUsage: number;
   readonly selfDeviceMemoryUsage: number;
   /** Floating point operations. */
   readonly flops: number;
-  /** Whether the first of them is asynchronous. */
+  /** Whether the first event is asynchronous. */
   readonly isAsync: boolean;
-  /** Whether the first of them is inside no other. */
+  /** Whether the first event is at the top level. */
   readonly isTopLevel: boolean;
   readonly isUserAnnotation: boolean;
-  /** As Python prints them, such as `[[8, 3], []]`; empty where not grouped by them. */
+  /** As Python prints them, such as `[[8, 3], []]`; empty if rows are not grouped by shapes. */
   readonly inputShapes: string;
-  /** Frames, innermost first; empty where not grouped by them. */
+  /** Frames, innermost first; empty if rows are not grouped by stack. */
   readonly stack: readonly string[];
 }
 
 export interface FunctionAveragesOptions {
   readonly groupByInputShape?: boolean;
-  /** Frames by which to group, 0 for none. */
+  /** Number of frames to group by, 0 for none. */
   readonly groupByStackN?: number;
-  /** Whether Python functions have rows; default as the torch that recorded them has it, which a file tells as `torch_version`. */
+  /** Whether Python functions have rows; the default follows the recording torch's version, the file's `torch_version`. */
   readonly includePythonFunctions?: boolean | undefined;
 }
 
-/** The first version of torch whose key averages leave Python functions out: those that wait looked like what takes the time. */
+/** First torch version that leaves Python functions out of key averages: before, functions that only wait seemed to take the time. */
 const pythonFunctionsUntil = [2, 14] as const;
 
-/** The events that have no row of their own. */
+/** Flags events that have no row of their own. */
 function leftOutOf({ row, isFolded, length, table }: FunctionEvents, include: boolean | undefined): Uint8Array {
   const category = table.strings.find('python_function');
   if (category === undefined || (include ?? countsPythonFunctions(table))) return isFolded;
@@ -58,7 +58,7 @@ function leftOutOf({ row, isFolded, length, table }: FunctionEvents, include: bo
   return leftOut;
 }
 
-/** A file that does not tell its version is read as torch read all files before there was a choice. */
+/** A file without a version counts them, as every torch did before there was a choice. */
 function countsPythonFunctions({ metadata }: FunctionEvents['table']): boolean {
   const version = /^(\d+)\.(\d+)/.exec(String(metadata.get('torch_version') ?? metadata.get('pytorch_version') ?? ''));
   if (version === null) return true;
@@ -66,7 +66,7 @@ function countsPythonFunctions({ metadata }: FunctionEvents['table']): boolean {
   return major < pythonFunctionsUntil[0] || (major === pythonFunctionsUntil[0] && minor < pythonFunctionsUntil[1]);
 }
 
-/** Frames that torch leaves out of stacks: both parts in one entry. */
+/** Frames that torch leaves out of stacks: those that contain both parts of an entry. */
 const leftOutFrames = [
   ['autograd/__init__', '_make_grads'],
   ['autograd/__init__', 'backward'],
@@ -89,7 +89,7 @@ const sums = [
   'flops',
 ] as const;
 
-/** Rows of function events, torch's `prof.key_averages(group_by_input_shape, group_by_stack_n)`. */
+/** Rows of function events: torch's `prof.key_averages(group_by_input_shape, group_by_stack_n)`. */
 export function functionAverages(events: FunctionEvents, options: FunctionAveragesOptions = {}): FunctionAverage[] {
   const { groupByInputShape = false, groupByStackN = 0 } = options;
   const { row, parent, isDevice, isUserAnnotation, isAsync, stack, length, table } = events;
@@ -100,7 +100,7 @@ export function functionAverages(events: FunctionEvents, options: FunctionAverag
   const shapes = new Names(table.strings.strings, printShapes);
   const stacks = new Names(table.strings.strings, (text) => framesOf(text).slice(0, groupByStackN).join('\n'));
 
-  // The group of an event, in steps, each a pair of small integers.
+  // An event's group is found in steps, each keyed by a pair of small integers.
   const byKey = new Map<number, number>();
   const byShape = new Map<number, number>();
   const byStack = new Map<number, number>();
@@ -149,7 +149,7 @@ export function functionAverages(events: FunctionEvents, options: FunctionAverag
   });
 }
 
-/** torch's `events().total_average()`: one row of all events; with options, of those that have a row in the averages with these options. */
+/** torch's `events().total_average()`: one row over all events; with options, over those that have a row under these options. */
 export function totalAverage(events: FunctionEvents, options?: FunctionAveragesOptions): FunctionAverage {
   const { isDevice, isAsync, length } = events;
   const isLeftOut = options === undefined ? events.isFolded : leftOutOf(events, options.includePythonFunctions);
@@ -181,7 +181,7 @@ const rowOf = (of: (sum: Sum) => number) => ({
   flops: of('flops'),
 });
 
-/** Adds up a column by group: one column at a time stays in the cache. */
+/** Adds up a column by group; one column at a time stays in the cache. */
 function addUp(column: Float64Array, groups: Uint32Array, isLeftOut: Uint8Array, count: number): Float64Array {
   const totals = new Float64Array(count);
   for (let event = 0; event < groups.length; event++) {
@@ -193,7 +193,7 @@ function addUp(column: Float64Array, groups: Uint32Array, isLeftOut: Uint8Array,
   return totals;
 }
 
-/** Number of a key in order of first sight. */
+/** Number of a key, in order of first use. */
 function small<Key>(numbers: Map<Key, number>, key: Key): number {
   let number = numbers.get(key);
   if (number === undefined) {
@@ -203,7 +203,7 @@ function small<Key>(numbers: Map<Key, number>, key: Key): number {
   return number;
 }
 
-/** Strings that count as one after a change, each worked out once: index of a string to index of what it becomes. */
+/** Caches a mapping of strings under which several may become one: string index → index of the result. */
 class Names {
   readonly #strings: readonly string[];
   readonly #become: (text: string) => string;
@@ -226,20 +226,20 @@ class Names {
   }
 }
 
-/** `Input Dims` as Python prints torch's own list: a list of tensors has no shape there. */
+/** `Input Dims` as Python prints torch's own list: a list of tensors has no shape in it. */
 const printShapes = (json: string): string =>
   `[${shapesOf(json)
     .map((sizes) => `[${sizes.join(', ')}]`)
     .join(', ')}]`;
 
-/** Sizes of each input by the JSON text of `Input Dims`; none for what is no tensor, or more than one. */
+/** Sizes of each input from the JSON text of `Input Dims`; none for a non-tensor or a list of tensors. */
 export function shapesOf(json: string): number[][] {
   if (json === '') return [];
   const inputs = JSON.parse(json) as unknown[];
   return inputs.map((sizes) => (Array.isArray(sizes) && !sizes.some(Array.isArray) ? sizes : []));
 }
 
-/** Frames of a `Call stack`, innermost first, without those that torch leaves out. */
+/** Frames of a `Call stack`, innermost first, less those that torch leaves out. */
 export function framesOf(stack: string): string[] {
   if (stack === '') return [];
   return stack.split(';').filter((frame) => !leftOutFrames.some(([file, name]) => frame.includes(file) && frame.includes(name)));

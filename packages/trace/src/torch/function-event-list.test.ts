@@ -38,7 +38,7 @@ test('the kernels of a simulated rank belong to the ops that launched them (seed
   const list = functionEventList(functionEvents(readKineto(gpuFile())));
   const { traceEvents } = JSON.parse(text) as { traceEvents: { cat?: string; name: string }[] };
   const kernels = list.flatMap((one) => one.kernels.map(({ name }) => `${one.name} ${name.slice(0, 22)}`));
-  // The window begins with a step: every kernel was launched in it.
+  // The window begins with a step, so it holds the launch of every kernel.
   expect(kernels.filter((kernel) => !kernel.includes('Mem'))).toHaveLength(traceEvents.filter(({ cat }) => cat === 'kernel').length);
   expect(new Set(kernels)).toContain('record_param_comms ncclDevKernel_ReduceSc');
 });

@@ -1,21 +1,21 @@
-// torch's EventList: one object for each function event, with torch's fields in camelCase. A view of the columns of `FunctionEvents`:
-// an object is three words, and what costs more (children, shapes, stacks) is worked out when it is asked for.
+// torch's EventList: one object per function event, with torch's fields in camelCase. The objects are views of the columns of
+// `FunctionEvents`: each is three words, and costly fields (children, shapes, stacks) are computed on access.
 //
-// Invariant: an event is one object: `event.cpuChildren[0].cpuParent === event`.
-// Events that were folded into the one around them are not listed, as in torch.
+// Invariant: an event has exactly one object: `event.cpuChildren[0].cpuParent === event`.
+// Events folded into their parent are not listed, as in torch.
 
 import { framesOf, shapesOf } from './function-averages.ts';
 import { aggregateName, type FunctionEvents } from './function-events.ts';
 import type { KinetoTable } from './kineto-table.ts';
 
-/** Work of a device that an op started; `duration` in µs. */
+/** Device work that an op started; `duration` in µs. */
 export interface FunctionEventKernel {
   readonly name: string;
   readonly device: number;
   readonly duration: number;
 }
 
-/** Both in µs from the start of the recording. */
+/** Start and end in µs from the start of the recording. */
 export interface FunctionEventInterval {
   readonly start: number;
   readonly end: number;
@@ -24,17 +24,17 @@ export interface FunctionEventInterval {
 }
 
 export interface FunctionEventListOptions {
-  /** The device that was recorded beside the CPU, such as `cuda`; without it none unless the recording has events of one. */
+  /** The device recorded beside the CPU, such as `cuda`; by default one is set only if the recording has device events. */
   readonly useDevice?: string | undefined;
 }
 
-/** What the objects of one list share. */
+/** Data shared by the objects of one list. */
 interface Context {
   readonly events: FunctionEvents;
   readonly useDevice: string | undefined;
-  /** By event; undefined where it is folded. */
+  /** By event; undefined for folded ones. */
   readonly objects: (FunctionEvent | undefined)[];
-  /** Ids of memory events, counted on from the largest of all others, by event. */
+  /** By event: ids of memory events, numbered after the largest other id. */
   readonly memoryIds: ReadonlyMap<number, number>;
   children: readonly (readonly FunctionEvent[])[] | undefined;
   kernels: ReadonlyMap<number, readonly FunctionEventKernel[]> | undefined;
@@ -51,20 +51,20 @@ export class FunctionEvent {
   readonly #context: Context;
   readonly #event: number;
 
-  /** Made by `functionEventList` alone. */
+  /** Only `functionEventList` calls this. */
   constructor(context: Context, event: number) {
     this.#context = context;
     this.#event = event;
   }
 
-  /** What kernels and runtime calls are linked to an op by; 0 where there is none. */
+  /** The id that links kernels and runtime calls to their op; 0 if none. */
   get id(): number {
     const { events, memoryIds } = this.#context;
     const row = this.#row;
     return row < 0 ? (memoryIds.get(this.#event) as number) : (events.table.events.columns.externalId[row] as number);
   }
 
-  /** Always -1: torch names a rank here for remote events, which have traces of their own. */
+  /** Always -1: torch stores a rank here for remote events, which live in their own rank's trace. */
   get nodeId(): number {
     return -1;
   }
@@ -74,7 +74,7 @@ export class FunctionEvent {
     return aggregateName(this.#recordedName);
   }
 
-  /** The name it stands under in a trace, `ProfilerStep#3`; undefined for memory, which is not in it. */
+  /** The name in the trace, such as `ProfilerStep#3`; undefined for memory, which has none there. */
   get traceName(): string | undefined {
     return this.#row < 0 ? undefined : this.#recordedName;
   }
@@ -83,7 +83,7 @@ export class FunctionEvent {
     return '';
   }
 
-  /** The name under which events are added up. */
+  /** The name that averages are grouped by. */
   get key(): string {
     return this.name;
   }
@@ -98,7 +98,7 @@ export class FunctionEvent {
     return { start, end, elapsedUs: end - start };
   }
 
-  /** The system's thread, or the stream of a device; a runtime call has the thread of the op that it works for. */
+  /** The system's thread, or a device's stream; a runtime call has the thread of its op. */
   get thread(): number | string {
     const { events } = this.#context;
     const { launcher, table } = events;
@@ -106,13 +106,13 @@ export class FunctionEvent {
     return trackOf(table, owner < 0 ? this.#row : (events.row[owner] as number)).tid;
   }
 
-  /** Thread of the forward op that this is the backward of; 0 for others. */
+  /** For a backward op the thread of its forward op; 0 for others. */
   get fwdThread(): number {
     const row = this.#row;
     return row < 0 ? 0 : (this.#context.events.table.events.columns.forwardThread[row] as number);
   }
 
-  /** What it started on a device itself; of what is folded into it, the innermost's. */
+  /** Device work that the op itself started; where ops are folded into it, that of the innermost. */
   get kernels(): readonly FunctionEventKernel[] {
     const context = this.#context;
     context.kernels ??= kernelsOf(context.events);
@@ -133,34 +133,34 @@ export class FunctionEvent {
     return this.#context.objects[this.#context.events.parent[this.#event] as number];
   }
 
-  /** Whether it is inside no other. */
+  /** Whether it is at the top level. */
   get isTopLevel(): boolean {
     return this.#context.events.parent[this.#event] === -1;
   }
 
-  /** Sizes of each input; none for what is no tensor. */
+  /** Sizes of each input; none for non-tensors. */
   get inputShapes(): readonly (readonly number[])[] {
     return shapesOf(this.#text('shapes'));
   }
 
-  /** Sizes of each output, which torch does not record. */
+  /** Sizes of each output; torch does not record them. */
   get outputShapes(): readonly (readonly number[])[] {
     return shapesOf(this.#text('outputs'));
   }
 
-  /** Inputs that are no tensors, '' for those that are. */
+  /** Inputs that are not tensors; '' for tensors. */
   get concreteInputs(): readonly unknown[] {
     const text = this.#text('concrete');
     return text === '' ? [] : (JSON.parse(text) as unknown[]);
   }
 
-  /** Frames, innermost first; of a backward op those of its forward op. */
+  /** Frames, innermost first; a backward op has those of its forward op. */
   get stack(): readonly string[] {
     const { table, stack } = this.#context.events;
     return framesOf(table.strings.get(stack[this.#event] as number));
   }
 
-  /** The layers that it ran in, as recorded; empty where they were not. */
+  /** The module layers around it, as recorded; empty if not recorded. */
   get moduleHierarchy(): string {
     return this.#text('modules');
   }
@@ -196,7 +196,7 @@ export class FunctionEvent {
     return this.#context.events.isAsync[this.#event] === 1;
   }
 
-  /** Always false: what another rank did for this one is in that rank's recording. */
+  /** Always false: remote work is in the other rank's recording. */
   get isRemote(): boolean {
     return false;
   }
@@ -211,7 +211,7 @@ export class FunctionEvent {
     return row < 0 ? -1 : (this.#context.events.table.events.columns.sequence[row] as number);
   }
 
-  /** Where it ran. */
+  /** Device type it ran on. */
   get deviceType(): 'cpu' | 'device' {
     return this.#context.events.isDevice[this.#event] === 1 ? 'device' : 'cpu';
   }
@@ -245,7 +245,7 @@ export class FunctionEvent {
     return this.#context.events.deviceSelf[this.#event] as number;
   }
 
-  /** Per call; an event is one. */
+  /** Time per call; an event is one call. */
   get cpuTime(): number {
     return this.cpuTimeTotal;
   }
@@ -254,7 +254,7 @@ export class FunctionEvent {
     return this.deviceTimeTotal;
   }
 
-  /** What is recorded of it beside its times, as JSON text of Kineto's `args`. */
+  /** Everything recorded about it beside its times, as JSON text of Kineto's `args`. */
   get metadataJson(): string {
     const row = this.#row;
     if (row < 0) return '{}';
@@ -271,7 +271,7 @@ export class FunctionEvent {
     return `{${members.join(',')}}`;
   }
 
-  /** Its main fields, for JSON.stringify and for logs; links to other events by id. */
+  /** Main fields, for JSON.stringify and logs; other events appear by id. */
   toJSON(): object {
     const { id, name, traceName, timeRange, thread, fwdThread, inputShapes, stack, scope, sequenceNr, deviceType, flops } = this;
     const { cpuTimeTotal, selfCpuTimeTotal, deviceTimeTotal, selfDeviceTimeTotal, cpuMemoryUsage, selfCpuMemoryUsage } = this;
@@ -285,7 +285,7 @@ export class FunctionEvent {
     };
   }
 
-  /** Row of the table's events, ~row of its memory. */
+  /** Row of the table's events, or ~row of its memory. */
   get #row(): number {
     return this.#context.events.row[this.#event] as number;
   }
@@ -303,7 +303,7 @@ export class FunctionEvent {
 
 type TextColumn = 'shapes' | 'types' | 'concrete' | 'outputs' | 'modules';
 
-/** torch's `prof.events()`: all function events in the order of (start, longest first), with the memory that no op claims. */
+/** torch's `prof.events()`: all function events by (start, longest first), including memory that no op claims. */
 export function functionEventList(events: FunctionEvents, options: FunctionEventListOptions = {}): FunctionEvent[] {
   const { length, row, isFolded, isDevice, table } = events;
   const { externalId } = table.events.columns;
@@ -363,7 +363,7 @@ function kernelsOf({ table, row, launcher, isDevice, isFolded, parent, length }:
     if (others === undefined) kernels.set(op, [kernel]);
     else others.push(kernel);
   }
-  // Folding puts the inner event's kernels in place of the outer's, the innermost last.
+  // Folding replaces the outer event's kernels by the inner one's, the innermost last.
   for (let event = 0; event < length; event++) {
     if (isFolded[event] === 0) continue;
     const inner = kernels.get(event);

@@ -1,22 +1,22 @@
-// Function events as torch.profiler has them: which op is inside which, time and memory of its own, device time of what it launched.
+// Function events as in torch.profiler: nesting of ops, self time and self memory, device time of launched work.
 // Follows torch 2.13: autograd/profiler.py (_parse_kineto_results) and autograd/profiler_util.py (EventList).
 //
 //   event       0 1 2 …                  in the order of (start, longest first); a parent comes before its children
 //   parent     -1 0 0 …                  index of an event, -1 at the top
-//   row         5 4 9 …  ~0              row of the trace's events; ~row of its memory instants for what no op claims
+//   row         5 4 9 …  ~0              row of the trace's events; ~row of its memory instants that no op claims
 //
-// As torch does it, and where that is not obvious:
-//  - An op is charged with every allocation whose time falls in [start, end], whichever thread made it.
-//  - An op that is alone inside one of the same name is folded into it, and its kernels replace the outer one's.
-//  - A runtime call belongs to the thread of the op that it works for.
-//  - An asynchronous op has neither parent nor children nor anything of its own, only its total time and memory.
+// torch's less obvious rules, followed here:
+//  - An op is charged with every allocation timed within [start, end], whichever thread made it.
+//  - An op that is the only child of one with the same name is folded into it, and its kernels replace the outer one's.
+//  - A runtime call belongs to the thread of its op.
+//  - An asynchronous op has no parent, no children and no self time or memory, only totals.
 //
-// Where the file knows less than torch in the process: torch's own does not say which ops are asynchronous (ours does), nor on which of
-// torch's own thread numbers one ran, so a backward op finds its forward op's stack by sequence number alone, the first op that has it.
+// A file holds less than torch knows in the process: torch's files do not mark asynchronous ops (ours do) and lack torch's own
+// thread numbers, so a backward op finds its forward op's stack by sequence number alone, in the first op that has it.
 //
-// Invariant: times are torch's own doubles, bit for bit: µs from the profile's start, lengths as their differences, added in its order.
+// Invariant: times are torch's own doubles, bit for bit: µs from the profile's start, lengths as their differences, added in torch's order.
 // Exact ns would be nearer the truth by less than 1 ns an event, but an average such as 1.1145 µs would then print as 1.115, not 1.114.
-// Invariant: the table is not changed. One sort, then every pass is linear but for the search of an op's last allocation.
+// Invariant: the table is not changed. After one sort every pass is linear, except the search for an op's last allocation.
 
 import { sortByTime } from '../model/sort-by-time.ts';
 import { functionFlops, opsWithFlops } from './function-flops.ts';
@@ -24,7 +24,7 @@ import { annotationCategories, deviceCategories, indexesOf } from './kineto-cate
 import type { KinetoTable } from './kineto-table.ts';
 import { elapsedMicros, LaunchedWork } from './launched-work.ts';
 
-/** Names that torch leaves out: what the profiler itself does, and what would be noise. */
+/** Names that torch leaves out: the profiler's own work, and noise. */
 const leftOut: ReadonlySet<string> = new Set([
   '[memory]',
   '[OutOfMemory]',
@@ -36,7 +36,7 @@ const leftOut: ReadonlySet<string> = new Set([
   'aten::_version',
 ]);
 
-/** c10::DeviceType of memory in host memory (CPU, MKLDNN, IDEEP), and on a device (CUDA, HIP, PrivateUse1). */
+/** c10::DeviceType of host memory (CPU, MKLDNN, IDEEP); all others are device memory (CUDA, HIP, PrivateUse1). */
 const hostMemory: ReadonlySet<number> = new Set([0, 2, 5]);
 const deviceMemory: ReadonlySet<number> = new Set([1, 6, 20]);
 
@@ -45,18 +45,18 @@ export interface FunctionEvents {
   readonly table: KinetoTable;
   readonly length: number;
   readonly row: Int32Array;
-  /** After folding; -1 at the top and for events of a device. */
+  /** Parent after folding; -1 at the top and for device events. */
   readonly parent: Int32Array;
-  /** 1 where the event was folded into its parent and counts no more. */
+  /** 1 if the event was folded into its parent and no longer counts. */
   readonly isFolded: Uint8Array;
-  /** 1 for what ran on a device. */
+  /** 1 for device work. */
   readonly isDevice: Uint8Array;
   readonly isUserAnnotation: Uint8Array;
-  /** 1 for what nothing nests in, never of a device: no parent, no children, no time of its own. */
+  /** 1 for asynchronous host work: no parent, no children, no self time. */
   readonly isAsync: Uint8Array;
-  /** The op that a kernel or a runtime call works for, -1 without one; undefined where nothing works for another. */
+  /** The op that a kernel or runtime call works for, -1 if none; undefined if the trace has no such work. */
   readonly launcher: Int32Array | undefined;
-  /** 0 for events of a device. */
+  /** 0 for device events. */
   readonly cpuTotal: Float64Array;
   readonly cpuSelf: Float64Array;
   readonly deviceTotal: Float64Array;
@@ -66,12 +66,12 @@ export interface FunctionEvents {
   readonly deviceMemory: Float64Array;
   readonly deviceMemorySelf: Float64Array;
   readonly flops: Float64Array;
-  /** Index of the stack's text in the table's strings: the event's own, or of the forward op it is the backward of. */
+  /** Index of the stack's text in the table's strings: the event's own, or for a backward op its forward op's. */
   readonly stack: Uint32Array;
 }
 
 export interface FunctionEventOptions {
-  /** Work out what the trace does not say; as `with_flops` was when it was recorded. */
+  /** Compute FLOPs that the trace lacks; defaults to `with_flops` of the recording. */
   readonly withFlops?: boolean;
 }
 
@@ -92,7 +92,7 @@ export function functionEvents(table: KinetoTable, options: FunctionEventOptions
   const cpuMemory = new Float64Array(room);
   const deviceMemoryOf = new Float64Array(room);
 
-  // Charge memory, and put what nobody claims in its place: after the events that start with it.
+  // Charge memory to ops, and insert unclaimed memory after the events with the same start.
   let length = 0;
   let next = 0;
   let lastEnd = Number.NEGATIVE_INFINITY;
@@ -137,7 +137,7 @@ export function functionEvents(table: KinetoTable, options: FunctionEventOptions
     if (isDevice[event] === 1) deviceTotal[event] = elapsedMicros(table, at);
     else cpuTotal[event] = elapsedMicros(table, at);
   }
-  // What the children take, added up in their order.
+  // Time of the children, added up in their order.
   const inside = new Float64Array(length);
   const cpuMemorySelf = cpuMemory.slice(0, length);
   const deviceMemorySelf = deviceMemoryOf.slice(0, length);
@@ -156,7 +156,7 @@ export function functionEvents(table: KinetoTable, options: FunctionEventOptions
     deviceTotal[event] = 0;
   }
   const deviceSelf = Float64Array.from(deviceTotal);
-  // Children come after their parents, so going back every event is complete before it is added to its parent.
+  // Children come after their parents, so going backwards every event is complete before it is added to its parent.
   for (let event = tree.launches ? length - 1 : -1; event >= 0; event--) {
     if (isFolded[event] === 1 || isDevice[event] === 1) continue;
     deviceSelf[event] = deviceOwn[event] as number;
@@ -193,7 +193,7 @@ interface MemoryInOrder {
   readonly time: Float64Array;
   /** Rows of the table's memory. */
   readonly row: Uint32Array;
-  /** Bytes of all instants before this one; one entry more than rows, so that a range is a difference. */
+  /** Running sum of bytes before each instant; one entry more than rows, so that a range is a difference. */
   readonly cpuBefore: Float64Array;
   readonly deviceBefore: Float64Array;
   readonly isOutOfMemory: Uint8Array;
@@ -219,7 +219,7 @@ function memoryInOrder({ memory, strings }: KinetoTable): MemoryInOrder {
   return { length, time, row, cpuBefore, deviceBefore, isOutOfMemory };
 }
 
-/** First index at or after `from` whose time is after `end`. Ops are short, so it is looked for in growing steps. */
+/** First index at or after `from` with a time after `end`. Ops are short, so the search takes growing steps. */
 function firstAfter(time: Float64Array, from: number, end: number): number {
   let low = from;
   let step = 1;
@@ -239,7 +239,7 @@ function firstAfter(time: Float64Array, from: number, end: number): number {
 interface Tree {
   readonly parent: Int32Array;
   readonly isFolded: Uint8Array;
-  /** Device time of the kernels that an event itself launched, µs. */
+  /** Device time of the kernels that an event launched itself, µs. */
   readonly deviceOwn: Float64Array;
   /** Whether any event launched a kernel. */
   readonly launches: boolean;
@@ -253,7 +253,7 @@ function buildTree(table: KinetoTable, row: Int32Array, isDevice: Uint8Array, is
   const isFolded = new Uint8Array(length);
   const launched = new LaunchedWork(table, row, isDevice, isAsync, length);
 
-  // The events that are open on each track, outermost first.
+  // Open events of each track, outermost first.
   const open: number[][] = table.tracks.map(() => []);
   for (let event = 0; event < length; event++) {
     const at = row[event] as number;
@@ -280,7 +280,7 @@ function buildTree(table: KinetoTable, row: Int32Array, isDevice: Uint8Array, is
 
   launched.linkByCall();
   const deviceOwn = launched.deviceTime;
-  // Parents come first, so one pass reaches torch's fixpoint: what folding changes for a parent, no earlier event depends on.
+  // Parents come first, so one pass reaches torch's fixpoint: folding into a parent affects no earlier event.
   const foldedInto = new Int32Array(length).fill(-1);
   const nameOf = (event: number): string => aggregateName(table.strings.get(columns.name[row[event] as number] as number));
   for (let event = 0; event < length; event++) {
@@ -301,16 +301,16 @@ function buildTree(table: KinetoTable, row: Int32Array, isDevice: Uint8Array, is
   return { parent, isFolded, deviceOwn, launches: launched.any, launcher: launched.owner };
 }
 
-/** The name under which events are added up: all steps are one. */
+/** The name to group averages by: all steps share one. */
 export const aggregateName = (name: string): string => (name.startsWith('ProfilerStep#') ? 'ProfilerStep*' : name);
 
-/** As recorded, else by torch's formulas, each worked out once for each distinct set of inputs. */
+/** FLOPs as recorded, else by torch's formulas, computed once per distinct set of inputs. */
 function flopsOf({ events, strings }: KinetoTable, row: Int32Array, length: number, withFlops: boolean): Float64Array {
   const { columns } = events;
   const flops = new Float64Array(length);
   const formulas = new Set([...opsWithFlops].map((name) => strings.find(name)).filter((index) => index !== undefined));
   const conv2d = strings.find('aten::conv2d');
-  // By op, then by the two inputs that its formula looks at: the product of two indexes is exact.
+  // Keyed by op, then by the formula's two inputs: the product of two indexes is exact.
   const known = new Map<number, Map<number, number>>([...formulas].map((name) => [name, new Map()]));
   for (let event = 0; event < length; event++) {
     const at = row[event] as number;
@@ -334,7 +334,7 @@ function flopsOf({ events, strings }: KinetoTable, row: Int32Array, length: numb
   return flops;
 }
 
-/** Stacks, those of backward ops taken from their forward op. */
+/** Stacks; backward ops take those of their forward op. */
 function stacksOf({ events, strings }: KinetoTable, row: Int32Array, parent: Int32Array, length: number): Uint32Array {
   const { columns } = events;
   const stack = new Uint32Array(length);
@@ -346,7 +346,7 @@ function stacksOf({ events, strings }: KinetoTable, row: Int32Array, parent: Int
     any ||= stack[event] !== 0;
   }
   if (!any) return stack;
-  // The backward op that an event is or is inside of, -1 outside.
+  // The backward op that an event is or lies in, -1 if none.
   const backward = new Int32Array(length).fill(-1);
   const forwardStack = new Map<number, number>();
   for (let event = 0; event < length; event++) {

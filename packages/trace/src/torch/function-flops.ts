@@ -4,7 +4,7 @@
 //   aten::mm, addmm         2 · M · N · K          aten::bmm, baddbmm   2 · B · M · N · K
 //   aten::mul, add          numbers in the first tensor
 //
-// Everything else has 0: no attention, no conv1d or conv3d, nothing of the backward pass. A product is only counted where torch would.
+// All other ops have 0: no attention, no conv1d or conv3d, nothing of the backward pass. A product counts only where torch counts it.
 
 type Sizes = readonly number[];
 
@@ -21,7 +21,7 @@ export const opsWithFlops: ReadonlySet<string> = new Set([
 
 /**
  * Floating point operations of one call. `shapes`, `types` and `concrete` are the JSON texts of `Input Dims`, `Input type` and
- * `Concrete Inputs`, empty where not recorded; inputs that fit no formula give 0.
+ * `Concrete Inputs`, empty if not recorded; inputs that fit no formula give 0.
  *
  * @example functionFlops('aten::mm', '[[2, 3], [3, 4]]', '', '') // 48
  */
@@ -55,7 +55,7 @@ function matrixProduct(left: unknown, right: unknown, rank: 2 | 3): number {
   return 2 * product(left) * (right[rank - 1] as number);
 }
 
-/** Two numbers of a concrete input such as `[1, 1]`; torch uses one for both when it is alone. */
+/** Two numbers of a concrete input such as `[1, 1]`; torch uses a single number for both. */
 function pair(value: unknown): readonly [number, number] | undefined {
   const numbers = typeof value === 'string' ? [...value.matchAll(/-?\d+/g)].map(Number) : [];
   const [height, width = height] = numbers;

@@ -217,7 +217,7 @@ describe('self time', () => {
         for (const [lane, on] of lanes) {
           const sink = new KeyAveragesSink();
           sink.lane(lane);
-          // As a merge has them: by time, ends before begins, inner ends first.
+          // In a merge's order: by time, ends before begins, inner ends first.
           const rows = on.flatMap(({ name, start, end, apart, index }) => {
             if (!apart || start === end)
               return [{ at: start, close: 0, order: -end, row: eventOf(lane, 'span', 'whole', name, start, end) }];

@@ -1,11 +1,11 @@
-// Key averages: calls, total and self time per name, as torch.profiler's table has them. A sink on the merged events.
+// Key averages: calls, total and self time per name, as in torch.profiler's table. A sink on the merged events.
 //
 // Self time is a span's length less that of the spans directly inside it on its lane. Lanes nest properly, so one stack a lane is enough:
 //
 //   lane   A ─────────────────     self(A) = A − B − C
 //            B ─────   C ───
 //
-// Collections of a thread's heap have a lane beside the thread's own, and are inside of what the thread was doing all the same.
+// Garbage collections have a lane beside their thread's own, yet count as nested in the span that they interrupted.
 
 import { collectionsSuffix, type Nanos, nanos } from '@ranktrace/protocol';
 import { isCollectionsOf, isOverflowOf } from '../model/lanes.ts';
@@ -35,7 +35,7 @@ interface Frame {
   readonly start: number;
   /** Infinity while unknown. */
   end: number;
-  /** Time of the spans directly inside, while the end is unknown: taken off once it is known, and never if it never is. */
+  /** Time of direct children while the end is unknown: subtracted once it is known, and never if it stays unknown. */
   inside: number;
 }
 
@@ -50,7 +50,7 @@ export class KeyAveragesSink implements TraceSink {
   /** Lanes of threads, by process. */
   readonly #threads = new Map<TraceProcess, TraceLane[]>();
 
-  /** Whose averages these are. */
+  /** Processes that the averages cover. */
   processes: readonly TraceProcess[] = [];
 
   begin({ processes }: TraceHeader): void {
@@ -98,7 +98,7 @@ export class KeyAveragesSink implements TraceSink {
 
   end(): void {}
 
-  /** The innermost span of its thread that a collection is inside of. */
+  /** The thread's innermost span around a collection. */
   #interrupted({ lane, start, length }: TraceEvent): Frame | undefined {
     const threads = this.#threads.get(lane.process) ?? [];
     const own = threads.find((thread) => isCollectionsOf(lane, thread));
@@ -112,7 +112,7 @@ export class KeyAveragesSink implements TraceSink {
     return innermost;
   }
 
-  /** In order of self time, the largest first. A span that never ended counts as a call of no length. */
+  /** Averages by self time, largest first. A span that never ended counts as a call of no length. */
   get averages(): readonly KeyAverage[] {
     const rows = Object.values(this.#totals)
       .flatMap((rows) => [...rows.values()])
@@ -131,7 +131,7 @@ export class KeyAveragesSink implements TraceSink {
   }
 }
 
-/** Gives the frame of an open span its end. */
+/** Sets the end of an open span's frame. */
 function close(stack: readonly Frame[], totals: Totals, event: TraceEvent): void {
   for (let at = stack.length - 1; at >= 0; at--) {
     const frame = stack[at] as Frame;
@@ -142,7 +142,7 @@ function close(stack: readonly Frame[], totals: Totals, event: TraceEvent): void
   }
 }
 
-/** Counts a span of `length` ns of which `inside` were its children's. */
+/** Counts a span of `length` ns, `inside` of them its children's. */
 function add(totals: Totals, parent: Frame | undefined, length: number, inside: number): void {
   totals.total += length;
   totals.self += length - inside;

@@ -1,4 +1,4 @@
-// What Kineto's categories mean, in the words of today and in those of 2021.
+// Meaning of Kineto's categories, by today's names and those of 2021.
 //
 //   today                                        2021
 //   cpu_op, user_annotation, python_function     Operator        on the host
@@ -10,26 +10,26 @@ import type { StringTable } from '../model/string-table.ts';
 /** Kernels. */
 export const kernelCategories: readonly string[] = ['kernel', 'concurrent_kernel', 'Kernel'];
 
-/** What runs on a device. */
+/** Categories of device work. */
 export const deviceCategories: readonly string[] = [
   ...kernelCategories,
   ...['gpu_memcpy', 'gpu_memset', 'gpu_user_annotation', 'cuda_sync', 'cuda_event', 'mtia_ccp_events'],
   ...['Memcpy', 'Memset'],
 ];
 
-/** What a program names itself, on the host and as it is shown on a device. */
+/** Categories of the program's own annotations, on the host and mirrored on a device. */
 export const annotationCategories: readonly string[] = ['user_annotation', 'gpu_user_annotation'];
 
-/** Calls that start what runs on a device. */
+/** Host calls that start device work. */
 export const runtimeCategories: readonly string[] = [
   ...['cuda_runtime', 'cuda_driver', 'xpu_runtime', 'xpu_driver'],
   ...['privateuse1_runtime', 'privateuse1_driver', 'mtia_runtime', 'glow_runtime'],
   'Runtime',
 ];
 
-/** Categories of the host that are no work of their own: they are beside the ops, or around them, but never what starts something. */
+/** Host categories that are not work of their own: they lie beside or around ops, but never launch anything. */
 export const besideCategories: readonly string[] = ['python_function', 'overhead', 'gc'];
 
-/** String indexes of those of `categories` that a table has. */
+/** String indexes of the `categories` that a table has. */
 export const indexesOf = (strings: StringTable, categories: Iterable<string>): ReadonlySet<number> =>
   new Set([...categories].map((name) => strings.find(name)).filter((index) => index !== undefined));

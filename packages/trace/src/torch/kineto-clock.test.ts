@@ -1,4 +1,4 @@
-// What our own recorder exports comes back as it was: clocks, collectives, steps. And what only looks like it does no harm.
+// Clocks, collectives and steps survive export by our recorder and re-import. Look-alikes of its data do no harm.
 
 import { nanos, type TableName, traceTime } from '@ranktrace/protocol';
 import { describe, expect, test } from 'vitest';
@@ -60,7 +60,7 @@ function fileOf(about: RecordedClock | undefined = clock): Record<string, unknow
 
 function read(file: object): KinetoTable {
   const reader = new KinetoReader({ keep: 'all' });
-  // Numbers beyond doubles are in the text alone.
+  // Only the JSON text can hold numbers beyond doubles.
   const text = JSON.stringify(file).replace(
     /"baseTimeNanoseconds":\d+/,
     `"baseTimeNanoseconds":${unixEpoch - (unixEpoch % 7_889_238_000_000_000n)}`,
@@ -112,7 +112,7 @@ describe('a file of our own recorder', () => {
       ['exchange', 'pipe', 4, 0, 3, 6_200, false],
       ['ring sum', 'world', 7, 1, 0, 7_000, false],
     ]);
-    // What has a column is no argument besides.
+    // A value with its own column is not repeated as an argument.
     const keys = [tables.stringArguments, tables.numberArguments].flatMap(({ columns: { key, table }, length }) =>
       Array.from({ length }, (_, row) => `${table[row]} ${strings[key[row] as number]}`),
     );

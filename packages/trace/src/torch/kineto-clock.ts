@@ -1,12 +1,12 @@
-// Which clock the times of a file are of, as our own recorder says it in the member `ranktrace` of what it exports:
+// The clock of a file's times, as our own recorder states it in the member `ranktrace` of its exports:
 //
-//   host          ranks with the same read one clock
+//   host          ranks with the same host read one clock
 //   clockEpoch    ns on that clock, and `unixEpoch` ns since 1970, at one moment        so: clock time = Unix time + clockEpoch − unixEpoch
 //   clockSamples  pings: [remote host, its epoch, sent, received, remote received, remote sent], ns from `clockEpoch` and from its epoch
-//   incarnation   which life of its rank it was
+//   incarnation   the life of its rank
 //
-// Without it a file's times are those of a wall clock, of a host that nobody knows: torch's own are.
-// Invariant: what is not as it should be counts as not there; a file from outside is never an error for its clock.
+// Without that member, as in torch's own files, times are on a wall clock of an unknown host.
+// Invariant: a malformed value counts as absent; a file from outside never fails because of its clock.
 
 import { limits } from '@ranktrace/protocol';
 import type { ClockSample } from '../align/clock-evidence.ts';
@@ -17,17 +17,17 @@ export interface KinetoClock {
   readonly incarnation: string;
   /** ns on the clock less ns since 1970. */
   readonly ahead: bigint;
-  /** ns on the clock at the recorder's own time 0, from which samples are counted. */
+  /** ns on the clock at the recorder's time 0, the zero of the samples. */
   readonly epoch: bigint;
   readonly samples: readonly ClockSample[];
 }
 
 const samplesMax = 65_536;
-/** ns between the recorder's time 0 and the file's: what a double counts. */
+/** Farthest that the file's time 0 may be from the recorder's, ns: a double counts this far exactly. */
 const farthest = 2n ** 52n;
 const whole = /^-?\d{1,20}$/;
 
-/** Undefined where the file does not say. */
+/** Clock of a file; undefined if the file states none. */
 export function kinetoClock({ metadata, epoch: tableEpoch }: KinetoTable): KinetoClock | undefined {
   const about = metadata.get('ranktrace');
   if (typeof about !== 'object' || about === null) return undefined;
@@ -35,7 +35,7 @@ export function kinetoClock({ metadata, epoch: tableEpoch }: KinetoTable): Kinet
   if (typeof host !== 'string' || host === '' || host.length > limits.hostCharsMax) return undefined;
   if (typeof incarnation !== 'string' || !/^[a-z0-9-]{1,32}$/.test(incarnation)) return undefined;
   const [epoch, unix] = [wholeOf(clockEpoch), wholeOf(unixEpoch)];
-  // No clock shows less than 0, and no wall clock a time before 1970.
+  // No clock reads below 0, and no wall clock before 1970.
   if (epoch === undefined || unix === undefined || epoch < 0n || unix < 0n) return undefined;
   const ahead = epoch - unix;
   const first = tableEpoch + ahead - epoch;

@@ -1,23 +1,23 @@
-// Which events of a Kineto trace are collectives, and of which (group, sequence).
+// Finds the collectives among a Kineto trace's events, with group and sequence number of each.
 //
 //   NCCL kernels           ncclDevKernel_AllReduce…, ncclKernel_…     the transfer itself, on a GPU stream
 //   blocking annotations   gloo:all_reduce, mpi:…                     the transfer itself, on the runloop's thread
-//   launch annotations     nccl:all_reduce, …                         the call that starts one; taken only of a file without NCCL kernels
-//   recorded               category `collective_comm`, any name        what our own recorder exported: it says all of itself
+//   launch annotations     nccl:all_reduce, …                         the call that starts one; used only if the file has no NCCL kernels
+//   recorded               category `collective_comm`, any name        exported by our own recorder, with all its fields
 //
-// What a kernel belongs to is said by its own arguments (torch ≥ 2.2), else by the `record_param_comms` op that launched it (its External
-// id), else by the annotation around its launch (by correlation), else by what is known of the other kernels of its stream, else by the
-// file's only process group.
+// A kernel's collective comes from its own arguments (torch ≥ 2.2), else from the `record_param_comms` op that launched it (its External
+// id), else from the annotation around its launch (by correlation), else from the other kernels of its stream, else from the file's only
+// process group.
 //
-// Sequence: torch's own `Seq` where recorded; neighbours of such a one are counted on from it. Otherwise counted from the end of the file,
-// within the group, because profilers start at different moments and stop behind the same step:
+// Sequence: torch's own `Seq` where recorded; its neighbours are counted on from it. Otherwise counted from the end of the file,
+// within the group, because profilers start at different moments but stop after the same step:
 //
 //   rank 0      ─ a ─ b ─ c ─ d │     d is number fromEnd − 1 on both, c fromEnd − 2, …
 //   rank 1          ─ b ─ c ─ d │
 //
 // Point-to-point: `Seq` counts a rank's calls to all peers together, so sends and receives are counted per peer, from the end.
 // Invariant: an event is at most one collective; a kernel and its annotations are never both.
-// Invariant: what cannot be matched (a send whose other side is unknown, a group of them in one kernel) stays a span.
+// Invariant: an unmatchable event (a send with an unknown other side, a group of sends in one kernel) stays a span.
 
 import { collectiveKind } from '@ranktrace/protocol';
 import { fromEnd, repetition, repetitionsMax, windowStep } from '../match/collective-number.ts';
@@ -29,15 +29,15 @@ import { ColumnTable, type KinetoTable } from './kineto-table.ts';
 export const collectiveColumns = {
   /** Row of the table's events. */
   event: 'u32',
-  /** Strings of the table. `op`: `all_reduce`, …; of a launch annotation its whole name, such as `nccl:all_reduce`. */
+  /** Strings of the table. `op`: `all_reduce`, …; for a launch annotation its whole name, such as `nccl:all_reduce`. */
   op: 'u32',
   group: 'u32',
   sequence: 'f64',
-  /** Bytes this rank puts in; of a receive or where that is none, those it gets. 0 where not recorded. */
+  /** Bytes this rank puts in; for a receive, or if it puts in none, the bytes it gets. 0 if not recorded. */
   bytes: 'f64',
-  /** 1 + global rank of the other side of a `send` or `recv`, 0 for all others. */
+  /** 1 + global rank of the other side for a `send` or `recv`, 0 for all others. */
   peer: 'u32',
-  /** 1 for one that our own recorder exported. */
+  /** 1 if our own recorder exported it. */
   isRecorded: 'u8',
 } as const;
 
@@ -52,7 +52,7 @@ const kindOf = { other: 0, kernel: 1, blocking: 2, launch: 3, recorded: 4 } as c
 /** Category of collectives in files that our own recorder exported. */
 export const recordedCollective = 'collective_comm';
 
-/** Whether a user annotation of this name is a communication library's, not the program's. */
+/** Whether a user annotation of this name comes from a communication library, not from the program. */
 export const isLibraryAnnotation = (name: string): boolean => blockingName.test(name) || launchName.test(name);
 
 const elementBytes: Readonly<Record<string, number>> = {
@@ -71,12 +71,12 @@ const elementBytes: Readonly<Record<string, number>> = {
   ComplexDouble: 16,
 };
 
-/** `_allgather_base`, `nccl:_all_gather_base`, `ncclDevKernel_AllGather_RING_LL(…)` → `all_gather`; '' for what is no single collective. */
+/** `_allgather_base`, `nccl:_all_gather_base`, `ncclDevKernel_AllGather_RING_LL(…)` → `all_gather`; '' if not a single collective. */
 const collectiveOp = (name: string): string => collectiveKind(name) ?? '';
 
 /**
- * The collectives of one file, in order of start. `windowFromEnd`: 0 for the last file of its rank, 1 for the one before, … Adds strings
- * to the table.
+ * The collectives of one file, in order of start. `windowFromEnd`: 0 for the last file of its rank, 1 for the one before, … Adds
+ * strings to the table.
  */
 export function findCollectives(table: KinetoTable, windowFromEnd = 0): KinetoCollectives {
   return new Finder(table, windowFromEnd).found;
@@ -91,7 +91,7 @@ class Finder {
   /** Row of `communications` + 1 by row of events, and by External id of the op. */
   readonly #byEvent = new Map<number, number>();
   readonly #byExternalId = new Map<number, number>();
-  /** String of the category of what our own recorder exported. */
+  /** String index of our own recorder's category. */
   readonly #recorded: number | undefined;
 
   constructor(table: KinetoTable, windowFromEnd: number) {
@@ -139,7 +139,7 @@ class Finder {
     return sortByTime(pick(columns.start), pick(columns.duration), rows.length).map((index) => rows[index] as number);
   }
 
-  /** Whether it says of itself which collective it is. */
+  /** Whether our recorder exported it, with group and number. */
   #isRecorded(event: number): boolean {
     if (this.#recorded === undefined || this.#table.events.columns.category[event] !== this.#recorded) return false;
     const row = this.#byEvent.get(event);
@@ -152,12 +152,12 @@ class Finder {
       const event = communications.columns.event[row] as number;
       this.#byEvent.set(event, row + 1);
       const id = events.columns.externalId[event] as number;
-      // A kernel has its op's id, so the first to say it is as good as the op.
+      // A kernel has its op's id, so whichever states the collective first will do.
       if (id > 0 && !this.#byExternalId.has(id)) this.#byExternalId.set(id, row + 1);
     }
   }
 
-  /** Fills `found`, but for the numbers of those that torch gave none: -1. */
+  /** Fills `found`; collectives that torch did not number get -1. */
   #describe(rows: Uint32Array): void {
     const { events, strings, communications } = this.#table;
     const launches = this.#launchAnnotations(rows);
@@ -189,7 +189,7 @@ class Finder {
     }
   }
 
-  /** As it was: its number is its group's own, or of a send that of the pair of ranks. */
+  /** Adds a recorded collective unchanged: its number counts in its group, or for a send in its pair of ranks. */
   #addRecorded(event: number): void {
     const { communications, events } = this.#table;
     const said = (this.#byEvent.get(event) as number) - 1;
@@ -223,7 +223,7 @@ class Finder {
     return ofStream !== undefined ? this.#groups.label(ofStream) : this.#groups.fallback + (stream?.suffix ?? '');
   }
 
-  /** What the kernels that say something tell of those that do not: by track. */
+  /** By track: facts from kernels with arguments, to apply to the track's kernels without. */
   #streams(rows: Uint32Array, launches: ReadonlyMap<number, number>): ReadonlyMap<number, Stream> {
     const { events, strings, communications } = this.#table;
     const streams = new Map<number, Stream>();
@@ -242,7 +242,7 @@ class Finder {
       const isSilent = collectiveOp(strings.get(events.columns.name[event] as number)) === '';
       if (isSilent && given !== undefined) stream.ops.add(collectiveOp(strings.get(given)));
     }
-    // Streams of which nothing is known are different groups, most likely: to mix them would match what does not belong together.
+    // Streams without known group are most likely different groups: merging them would match unrelated collectives.
     const silent = [...streams].filter(([, { groups }]) => groups.size !== 1);
     if (silent.length > 1) {
       for (const [track, stream] of silent) stream.suffix = ` · stream ${this.#table.tracks[track]?.tid ?? track}`;
@@ -250,7 +250,7 @@ class Finder {
     return streams;
   }
 
-  /** Names of the annotations around the launches of kernels that nothing else explains, by row of the kernel. */
+  /** By row of the kernel: annotation around its launch, for kernels that nothing else explains. */
   #launchAnnotations(rows: Uint32Array): ReadonlyMap<number, number> {
     const { columns, length } = this.#table.events;
     const names = new Map<number, number>();
@@ -289,7 +289,7 @@ class Finder {
 
 interface Stream {
   readonly groups: Set<string>;
-  /** Of kernels whose own name says none: send and receive, of which all-to-all is made. */
+  /** Ops of kernels without one in their own name: send and receive, which make up all-to-all. */
   readonly ops: Set<string>;
   suffix: string;
 }
@@ -339,12 +339,12 @@ function bytesOf({ communications, strings }: KinetoTable, op: string, row: numb
   return Number.isSafeInteger(bytes) ? bytes : 0;
 }
 
-/** Gives every candidate its number; they are in order of start. */
+/** Numbers every candidate; they are in order of start. */
 function number({ columns, length }: KinetoCollectives, { strings }: KinetoTable, last: number): void {
   const members = new Map<number, number[]>();
   for (let row = 0; row < length; row++) {
     if (columns.isRecorded[row] === 1) continue;
-    // Directions and peers of one group count apart.
+    // Directions and peers of one group count separately.
     const peer = columns.peer[row] as number;
     const isSend = peer > 0 && strings.get(columns.op[row] as number) === 'send';
     const key = (columns.group[row] as number) * 2 ** 18 + (peer === 0 ? 0 : 2 * (peer % 2 ** 17) + (isSend ? 1 : 0));
@@ -368,7 +368,7 @@ function number({ columns, length }: KinetoCollectives, { strings }: KinetoTable
   }
 }
 
-/** Numbers for those between, before and after `rows` that have torch's own; all of them stay below 0 where none has. */
+/** Numbers the rows between, before and after those with torch's own numbers; if no row has one, all stay below 0. */
 function countOn(sequence: Float64Array, rows: readonly number[]): void {
   for (let index = rows.length - 2; index >= 0; index--) {
     const next = sequence[rows[index + 1] as number] as number;
@@ -380,11 +380,11 @@ function countOn(sequence: Float64Array, rows: readonly number[]): void {
   }
 }
 
-/** What `distributedInfo` says of the process groups; from outside, so checked. */
+/** Process groups from `distributedInfo`; outside data, so checked. */
 class ProcessGroups {
   /** The only group there is, else `default`. */
   readonly fallback: string;
-  /** The rank whose file it is; undefined where it does not say. */
+  /** The rank that wrote the file; undefined if not stated. */
   readonly rank: unknown;
   readonly #ranks = new Map<string, readonly number[]>();
   readonly #worldSize: number;
@@ -404,7 +404,7 @@ class ProcessGroups {
   }
 
   /**
-   * The group's name as all ranks write it: with its members where they are not all ranks, for names of parts of the world need not be
+   * The group's name as all ranks write it, with its members unless they are all ranks: names of parts of the world need not be
    * unique in it.
    */
   label(name: string): string {

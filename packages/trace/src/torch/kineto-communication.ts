@@ -1,11 +1,11 @@
-// What one event says of a collective: few do, so its fields are apart from those that every event is read into.
+// Fields of an event that describe a collective: few events have them, so they are kept apart from the fields read for every event.
 
 import { limits } from '../model/limits.ts';
 import type { KinetoTable } from './kineto-table.ts';
 
-/** Arguments whose values are text. */
+/** Arguments with text as their value. */
 export type CommunicationText = 'Collective name' | 'Process Group Name' | 'dtype';
-/** Arguments whose values are whole numbers from 0. */
+/** Arguments with a whole number from 0 as their value. */
 export type CommunicationNumber = 'Seq' | 'In msg nelems' | 'Out msg nelems' | 'In msg bytes' | 'Src Rank' | 'Dst Rank';
 
 export const communicationTexts: readonly CommunicationText[] = ['Collective name', 'Process Group Name', 'dtype'];
@@ -48,7 +48,7 @@ export class CommunicationFields {
     this.#said[numberColumns[field]] = Number.isSafeInteger(value) && value >= 0 ? value : -1;
   }
 
-  /** Appends what was said, of the event in row `event`. */
+  /** Appends the fields read so far for the event in row `event`. */
   append({ communications }: KinetoTable, event: number): void {
     if (!this.isSet || communications.length >= limits.collectivesPerFileMax) return;
     const row = communications.add();

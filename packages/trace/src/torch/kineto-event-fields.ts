@@ -1,4 +1,4 @@
-// The members of a Kineto event that are read, and by which names.
+// The members of a Kineto event that are read, and their names.
 
 import { type CommunicationNumber, type CommunicationText, communicationNumbers, communicationTexts } from './kineto-communication.ts';
 
@@ -42,7 +42,7 @@ export const eventFields: ReadonlyMap<string, Field> = new Map(
 
 export const argumentFields: ReadonlyMap<string, Field> = new Map<string, Field>([
   ['External id', 'External id'],
-  // Of 2021, on what works for an op.
+  // 2021's spelling, on work done for an op.
   ['external id', 'External id'],
   ['correlation', 'correlation'],
   ['Sequence number', 'Sequence number'],
@@ -65,13 +65,13 @@ export const argumentFields: ReadonlyMap<string, Field> = new Map<string, Field>
   ['Device Type', 'Device Type'],
   ['name', 'given name'],
   ...[...communicationTexts, ...communicationNumbers].map((name): [string, Field] => [name, name]),
-  // Every event's own numbers, of use inside of torch alone: the nesting says as much.
+  // Counts every event; useful only inside torch: the nesting carries the same information.
   ['Ev Idx', 'Ev Idx'],
   ['Python id', 'Ev Idx'],
   ['Python parent id', 'Ev Idx'],
 ]);
 
-/** Arguments that are not among the others of an event: they have columns of their own, or no use. */
+/** Arguments excluded from an event's other arguments: they have columns of their own, or no use. */
 export const ownColumn: ReadonlySet<Field> = new Set<Field>([
   'External id',
   'correlation',

@@ -1,6 +1,6 @@
-// One event of a Kineto trace: from its JSON object, whose members come in any order, to a row of the right table.
+// One event of a Kineto trace: from its JSON object, with members in any order, to a row of the right table.
 //
-// Invariant: a field of the wrong type counts as not there; an event that then has no name, process or time is counted, never guessed.
+// Invariant: a field of the wrong type counts as absent; an event then left without name, process or time is counted, never guessed.
 
 import { type JsonScanner, json } from '../model/json-scanner.ts';
 import { limits } from '../model/limits.ts';
@@ -15,13 +15,13 @@ const phase = { complete: 0x58, instant: 0x69, oldInstant: 0x49, flowStart: 0x73
 const asU32 = (value: number): number => (value >= 0 && value <= 0xffffffff ? value : 0);
 
 export class KinetoEvent {
-  /** µs of the first event's time: what all times are relative to. Undefined before it. */
+  /** Time of the first event, µs; all times are relative to it. Undefined before that event. */
   epochMicros: number | undefined;
 
   readonly #table: KinetoTable;
   readonly #keepsAll: boolean;
   readonly #keys: StringTable;
-  /** The field that a key names, by the key's index; looked up once per distinct key. */
+  /** The field for a key, by the key's index; looked up once per distinct key. */
   readonly #eventKeys: (Field | undefined)[] = [];
   readonly #argumentKeys: (Field | undefined)[] = [];
   readonly #tracks = new Map<number, Map<number, number>>();
@@ -39,7 +39,7 @@ export class KinetoEvent {
   #category = 0;
   #pid = Number.NaN;
   #isMarker = false;
-  /** A number as it is; a string as its index below zero. */
+  /** A thread number as it is; text as its string index below zero. */
   #tid = 0;
   #tidText: string | undefined;
   #hasTime = false;
@@ -69,7 +69,7 @@ export class KinetoEvent {
   readonly #communication = new CommunicationFields();
   readonly #others = new OtherArguments();
 
-  /** `keepsAll`: other arguments, instants and counters too. */
+  /** `keepsAll`: keep other arguments, instants and counters too. */
   constructor(table: KinetoTable, keepsAll = false) {
     this.#table = table;
     this.#keys = new StringTable(table.budget);
@@ -80,7 +80,7 @@ export class KinetoEvent {
     this.#traceCategory = table.strings.index('Trace');
   }
 
-  /** Reads the object at the scanner and appends what it is. */
+  /** Reads the object at the scanner and appends its row. */
   read(scanner: JsonScanner): void {
     this.#clear();
     this.#members(scanner, eventFields, this.#eventKeys, 1);
@@ -135,7 +135,7 @@ export class KinetoEvent {
       const key = this.#keys.last(scanner);
       scanner.expect(json.colon);
       const first = scanner.peek();
-      // `key in known` would be slow; a hole and an unknown field are told apart by the length alone.
+      // `key in known` would be slow; the length alone separates a hole from an unknown field.
       while (known.length <= key) known.push(fields.get(this.#keys.get(known.length)));
       const field = known[key];
       if (field === undefined) scanner.skip(depth);
@@ -176,7 +176,7 @@ export class KinetoEvent {
         this.#memoryCategory = strings.last(scanner);
         return;
       case 'given name':
-        // A name given by a metadata event: not worth an index for other events' arguments.
+        // A name from a metadata event: not worth interning when it is another event's argument.
         if (scanner.to - scanner.from <= 4096) this.#givenName = scanner.text();
         return;
       case 'Collective name':
@@ -186,7 +186,7 @@ export class KinetoEvent {
     }
   }
 
-  /** In 2021 threads of spans were text, those of instants numbers. */
+  /** In 2021 thread numbers were text on spans and numbers on instants. */
   #setTid(text: string): void {
     if (/^\d{1,15}$/.test(text)) this.#tid = Number(text);
     else this.#tidText = text;
@@ -259,7 +259,7 @@ export class KinetoEvent {
     }
   }
 
-  /** Arrays are kept as text, which is as distinct as they are; the rest is stepped over. */
+  /** Interns arrays as text and skips all other values; distinct arrays have distinct texts. */
   #other(field: Field, scanner: JsonScanner, depth: number): void {
     const from = scanner.at;
     scanner.skip(depth);
@@ -273,7 +273,7 @@ export class KinetoEvent {
     const { skipped, memory, memoryCategories, flows, instants, counters } = this.#table;
     if (this.#isMarker) {
       skipped.markers++;
-      // "PyTorch Profiler (0)", the one span that says when recording began.
+      // "PyTorch Profiler (0)": the one span that marks when recording began.
       if (this.#phase === phase.complete && this.#category === this.#traceCategory && this.#isTimed())
         this.#table.profileStart = this.#time();
     } else if (this.#phase === phase.complete) {
@@ -314,12 +314,12 @@ export class KinetoEvent {
     return !Number.isNaN(this.#pid) && this.#isTimed();
   }
 
-  /** Whether it has a time, at most 104 days (2^53 ns) from the first event's. */
+  /** Whether it has a time within 104 days (2^53 ns) of the first event's. */
   #isTimed(): boolean {
     return this.#hasTime && Math.abs(this.#micros - (this.epochMicros ?? this.#micros)) <= 9e12;
   }
 
-  /** ns from the epoch, exact: the difference of the µs is small before it is scaled. */
+  /** ns from the epoch, exact: subtracting µs before scaling keeps the number small. */
   #time(): number {
     this.epochMicros ??= this.#micros;
     return (this.#micros - this.epochMicros) * 1000 + this.#nanos;
@@ -361,7 +361,7 @@ export class KinetoEvent {
     columns.others[row] = this.#others.index(this.#table);
   }
 
-  /** A row for each series: its name is the counter's where there is one, else the counter's and its own. */
+  /** Adds a row for each series, named after the counter; with several series, after both. */
   #appendCounter(): void {
     const { counters, strings } = this.#table;
     const values = Object.entries(this.#others.parsed()).filter((entry): entry is [string, number] => typeof entry[1] === 'number');

@@ -1,5 +1,5 @@
-// Arguments that no column holds, as the file has them: the members' bytes, one behind the other, kept once per distinct text. Kernels of
-// one name and shape share theirs, so a million of them are a few thousand texts.
+// Arguments without a column, as the bytes in the file: the members one after another, kept once per distinct text. Kernels of one name and
+// shape share theirs, so a million of them need a few thousand texts.
 
 import { decodeUtf8 } from '../model/decode-utf8.ts';
 import { json } from '../model/json-scanner.ts';
@@ -29,7 +29,7 @@ export class OtherArguments {
     this.#length += to - from;
   }
 
-  /** String index of all that was added, 0 where that is nothing or too much. */
+  /** String index of all that was added; 0 if nothing or too much was. */
   index({ strings, skipped }: KinetoTable): number {
     if (this.#length === 0) return 0;
     if (this.#kept + this.#length > limits.argumentBytesMax) {

@@ -21,7 +21,7 @@ const small = `{"schemaVersion": 1, "with_flops": 1, "baseTimeNanoseconds": 1790
  {"ph": "X", "name": "no time", "pid": 4}
 ], "distributedInfo": {"rank": 3}, "traceName": "a\\/b"}`;
 
-/** All that a table holds, as plain values. */
+/** All contents of a table, as plain values. */
 function plain(table: KinetoTable) {
   const rows = ({ columns, length }: { readonly columns: object; readonly length: number }) =>
     Object.fromEntries(Object.entries(columns).map(([name, column]) => [name, Array.from((column as Float64Array).subarray(0, length))]));
@@ -32,7 +32,7 @@ function plain(table: KinetoTable) {
 
 function readInPieces(bytes: Uint8Array, cuts: readonly number[]): KinetoTable {
   const reader = new KinetoReader();
-  // One buffer filled anew each time, as a stream may do it.
+  // Refill one buffer each time, as a stream may do.
   const buffer = new Uint8Array(bytes.length);
   let from = 0;
   for (const to of [...cuts, bytes.length]) {
@@ -81,7 +81,7 @@ test('reads a small trace into columns', () => {
 test.for(['bmm_nested', 'conv_train', 'mask_indices'])('has every time of %s as JSON.parse has it, to the nanosecond', (name) => {
   const text = gunzipSync(readFileSync(new URL(`${name}.pt.trace.json.gz`, reference)));
   const table = readKineto(text);
-  // The digits are cut out as text: a double of µs is off by up to 0.5 ns here.
+  // Cut out the digits as text: a double of µs is off by up to 0.5 ns here.
   const wanted = (
     JSON.parse(text.toString().replaceAll(/"(ts|dur)": ?([\d.]+)/g, '"$1": "$2"')) as { traceEvents: Record<string, unknown>[] }
   ).traceEvents
@@ -185,7 +185,7 @@ describe('hostile input', () => {
             return { code: error.code, message: error.message };
           }
         };
-        // In pieces it is the same table, or the same error at the same byte.
+        // Read in pieces, the result is the same table, or the same error at the same byte.
         expect(
           read(() =>
             readInPieces(

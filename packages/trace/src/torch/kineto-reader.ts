@@ -1,10 +1,11 @@
 // Reads a Kineto trace (torch.profiler's Chrome JSON, schema version 1 as written since 2021) from chunks of bytes into columns.
 //
 // Supported: `{…, "traceEvents": […], …}` with metadata before or after, and a bare array of events; complete events, allocator
-// instants, flows, process and thread names; other instants, counters and arguments where all are kept. Categories are kept as they are; kineto-categories.ts has what they mean.
+// instants, flows, process and thread names; with `keep: 'all'` also other instants, counters and arguments. Categories stay as written
+// (meanings: kineto-categories.ts).
 //
-// Invariant: any bytes give a table or a TraceError, in O(bytes) time and in memory for the columns and one value.
-// Invariant: a unit changes the table after its last byte was seen, so reading it again after `moreWanted` does nothing twice.
+// Invariant: any bytes give a table or a TraceError, in O(bytes) time, in the memory of the columns plus one value.
+// Invariant: a unit changes the table only after its last byte was seen, so re-reading it after `moreWanted` repeats nothing.
 
 import { decodeUtf8 } from '../model/decode-utf8.ts';
 import { TraceError } from '../model/errors.ts';
@@ -25,14 +26,14 @@ type State =
   | 'end';
 
 export interface KinetoReaderOptions {
-  /** `known` (default): what torch's averages need. `all`: every argument, instant and counter. */
+  /** `known` (default): the fields that torch's averages need. `all`: every argument, instant and counter. */
   readonly keep?: 'known' | 'all' | undefined;
-  /** What the table may take of memory; default: whatever it takes. */
+  /** Memory that the table may take; default: unlimited. */
   readonly budget?: ReadBudget | undefined;
 }
 
 /**
- * Reader of one file. The caller unzips and feeds it: `reader.push(chunk)` for each chunk, which may be filled anew afterwards, then
+ * Reader of one file. The caller unzips and feeds it: `reader.push(chunk)` for each chunk (its buffer may be refilled afterwards), then
  * `reader.finish()` for the table. Both throw TraceError.
  */
 export class KinetoReader {
@@ -106,7 +107,7 @@ export class KinetoReader {
     const scanner = this.#scanner;
     let first = scanner.peek();
     if (first === 0xef) {
-      // A byte order mark: three bytes, or no JSON.
+      // A byte order mark has three bytes; fewer cannot be judged yet.
       if (scanner.end - scanner.at < 3 && !scanner.final) throw moreWanted;
       if (scanner.bytes[scanner.at + 1] === 0xbb && scanner.bytes[scanner.at + 2] === 0xbf) scanner.at += 3;
       first = scanner.peek();
@@ -152,7 +153,7 @@ export class KinetoReader {
     const isNested = first === json.openObject || first === json.openArray;
     this.#table.budget.take(textBytes + (isNested ? parsedBytesPerByte : 2) * (key.length + to - from));
     const text = decodeUtf8(this.#scanner.bytes, from, to);
-    // 1790857026000000000 is no double.
+    // 1790857026000000000 does not fit a double.
     const isBase = key === 'baseTimeNanoseconds' && /^"?-?\d{1,30}"?$/.test(text);
     this.#table.metadata.set(key, isBase ? BigInt(text.replaceAll('"', '')) : JSON.parse(text));
   }
@@ -174,7 +175,7 @@ export class KinetoReader {
   }
 }
 
-/** Reads a whole file that is in memory. */
+/** Reads a whole file from memory. */
 export function readKineto(bytes: Uint8Array, options?: KinetoReaderOptions): KinetoTable {
   const reader = new KinetoReader(options);
   reader.push(bytes);

@@ -1,4 +1,4 @@
-// Rows of a Kineto window → tables of one batch, as the SDK would have sent them: ops with a shared signature, other arguments by row.
+// Rows of a Kineto window → tables of one batch, as the SDK sends them: ops share signatures, other arguments go by row.
 
 import { createEventTables, EventTable, type EventTables, type Row, type TableName, tableNames } from '@ranktrace/protocol';
 import type { ClockSample } from '../align/clock-evidence.ts';
@@ -20,18 +20,18 @@ class BatchStrings {
   }
 }
 
-/** What our own recorder's collectives say in columns of their own. */
+/** Keys of our own recorder's collectives that have columns of their own. */
 const recordedKeys: ReadonlySet<string> = new Set([
   ...['Collective name', 'Process Group Name', 'Seq', 'In msg bytes'],
   ...['Rank', 'Src Rank', 'Dst Rank', 'Record function id'],
 ]);
 
-/** Any number but 0 says that nothing nests in it. */
+/** Marks an asynchronous span by any number but 0. */
 const asyncId = (isAsync: Uint8Array, event: number): number => (isAsync[event] === 1 ? event + 1 : 0);
 
 const tableNumber = (name: TableName): number => tableNames.indexOf(name);
 
-/** Makes the tables of one batch: `add` for each run of items, then `finish`. */
+/** Builds the tables of one batch: call `add` for each run of items, then `finish`. */
 export class KinetoBatch {
   readonly #strings = new BatchStrings();
   readonly #tables: EventTables = createEventTables();
@@ -76,7 +76,7 @@ export class KinetoBatch {
    */
   add(window: KinetoWindow, from: number, until: number, shift: number, tracks: Uint32Array): void {
     if (!itemTables.some((name) => this.wants(name))) return;
-    // Without spans there is nothing to say of most items, which is how the collectives alone are read.
+    // Without spans most items need no work; the collectives are read alone this way.
     const onlyCollectives = !itemTables.some((name) => name !== 'collectives' && this.wants(name));
     if (this.wants('spans')) this.#makeRoom(window, from, until);
     for (let place = from; place < until; place++) {
@@ -101,7 +101,7 @@ export class KinetoBatch {
     return { strings: this.#strings.texts, tables: this.#tables };
   }
 
-  /** Columns wide enough from the start: spans are nearly all there is. */
+  /** Reserves room in the columns up front: nearly all items are spans. */
   #makeRoom(window: KinetoWindow, from: number, until: number): void {
     let spans = 0;
     for (let place = from; place < until; place++) if (window.kindOf(window.order[place] as number) === itemKinds[0]) spans++;
@@ -146,7 +146,7 @@ export class KinetoBatch {
     this.#addLinks(window, event, 'spans', row);
   }
 
-  /** What ties an event to others: ids, correlation, arrows. */
+  /** Adds an event's links to others: ids, correlation, arrows. */
   #addLinks(window: KinetoWindow, event: number, table: 'spans' | 'collectives', row: number): void {
     const { columns } = window.table.events;
     const { flows, strings } = window.table;
@@ -221,7 +221,7 @@ export class KinetoBatch {
       this.#append('memory', { time, track, ...about, category: 0 });
       return;
     }
-    // What the table of allocations has no column for, or is none.
+    // Unusual allocations: those with fields that the table of allocations lacks, or no allocation at all.
     const row = this.#append('instants', { time, track, name: this.#text(name), category: this.#text('cpu_instant_event') });
     this.#number('instants', row, 'Bytes', about.bytes);
     this.#number('instants', row, 'Total Allocated', about.total);
@@ -266,7 +266,7 @@ export class KinetoBatch {
     });
   }
 
-  /** Arguments kept as JSON text, of events that have no signature; what is no plain value stays text. */
+  /** Arguments kept as JSON text, for events without a signature; values that are not plain stay text. */
   #others({ table }: KinetoWindow, others: number, owner: TableName, row: number, without?: ReadonlySet<string>): void {
     if (others === 0) return;
     const members = JSON.parse(`{${table.strings.get(others)}}`) as Readonly<Record<string, unknown>>;
@@ -290,7 +290,7 @@ export class KinetoBatch {
     return this.#strings.index(text);
   }
 
-  /** The track's number; describes it in this batch where that is wanted. */
+  /** The track's number; adds its description to this batch if that table is wanted. */
   #track(number: number): number {
     const track = this.#tracks[number];
     if (!this.#seenTracks.has(number) && track !== undefined) {
@@ -300,7 +300,7 @@ export class KinetoBatch {
     return number;
   }
 
-  /** The row's index; of a table that is not wanted nothing is kept. */
+  /** The row's index; rows of unwanted tables are dropped. */
   #append<N extends TableName>(name: N, row: Row<N>): number {
     if (!this.wants(name)) return 0;
     return (this.#tables[name] as EventTable<N>).append(row);

@@ -1,12 +1,12 @@
-// Steps of a Kineto trace: its `ProfilerStep#N` annotations, and as their phases the annotations directly inside of them.
+// Steps of a Kineto trace: its `ProfilerStep#N` annotations; their phases are the annotations directly inside.
 //
 //   ProfilerStep#4 ────────────────────────────────────
 //     forward ───────────    backward ──────  optimizer ───       phases
-//       DistributedDataParallel.forward ──      Adam.step ─       inside of a phase
+//       DistributedDataParallel.forward ──      Adam.step ─       inside a phase
 //
-// A file that our own recorder exported says a step's phases and overhead itself: phases may overlap there, and collectives are some.
+// A file from our own recorder lists a step's phases and overhead itself: there phases may overlap, and some are collectives.
 //
-// Invariant: steps are of one thread, each number once; what else is called so (on a GPU, on another thread, again) stays a span.
+// Invariant: all steps are on one thread, each number once; other events of that name (on a GPU, another thread, repeated) stay spans.
 
 import { limits } from '../model/limits.ts';
 import { isLibraryAnnotation } from './kineto-collectives.ts';
@@ -14,15 +14,15 @@ import { deviceCategoriesOf } from './kineto-source-tracks.ts';
 import { ColumnTable, type KinetoTable } from './kineto-table.ts';
 
 const stepName = /^ProfilerStep#(\d{1,15})$/;
-/** torch.compile names each graph by a hash that no two ranks share: as phases they are one. */
+/** torch.compile names each graph by a hash that differs between ranks: as phases they share one name. */
 const compiledGraph = /^## Call CompiledFxGraph \w+ ##$/;
 
 export class KinetoSteps {
   readonly steps = new ColumnTable({ event: 'u32', number: 'f64', overhead: 'f64', phasesFrom: 'u32', phasesUntil: 'u32' } as const);
-  /** Rows of one step lie together; `name` is a string of the table, `length` in ns. */
+  /** Rows of one step are adjacent; `name` is a string of the table, `length` in ns. */
   readonly phases = new ColumnTable({ name: 'u32', length: 'f64', calls: 'u32' } as const);
   readonly #table: KinetoTable;
-  /** Strings of annotations whose phase has another name. */
+  /** Phase names that differ from their annotation's name, by the annotation's string index. */
   readonly #phaseNames = new Map<number, number>();
 
   /** `order`: rows of events in order of start, longest first. */
@@ -59,7 +59,7 @@ export class KinetoSteps {
     const phases = new Map<number, { length: number; calls: number }>();
     let stepEnd = Number.NEGATIVE_INFINITY;
     let phaseEnd = Number.NEGATIVE_INFINITY;
-    /** Whether the step says its phases itself. */
+    /** Whether the step lists its phases itself. */
     let isTold = false;
     for (const row of order) {
       if (columns.track[row] !== track) continue;
@@ -109,12 +109,12 @@ export class KinetoSteps {
 }
 
 interface RecordedStep {
-  /** ns. */
+  /** Overhead, ns. */
   readonly overhead: number;
   readonly phases: readonly (readonly [name: string, length: number])[];
 }
 
-/** What a step of our own recorder says of itself; undefined of any other. */
+/** Phases and overhead that our own recorder wrote into a step; undefined for other steps. */
 function recordedStep({ events, strings }: KinetoTable, event: number): RecordedStep | undefined {
   const others = events.columns.others[event] as number;
   if (others === 0) return undefined;

@@ -1,4 +1,4 @@
-// The lines of a rank's timeline out of those of its Kineto files: threads of the process, streams of its devices.
+// Tracks of a rank's timeline from those of its Kineto files: threads of the process, streams of its devices.
 
 import { deviceCategories, indexesOf } from './kineto-categories.ts';
 import type { KinetoTable } from './kineto-table.ts';
@@ -6,14 +6,14 @@ import type { KinetoTable } from './kineto-table.ts';
 export interface SourceTrack {
   readonly kind: 'thread' | 'stream';
   readonly name: string;
-  /** The system's thread number; 0 where there is none, and of streams, whose number is in the name. */
+  /** The system's thread number; 0 if unknown, and for streams, which carry their number in the name. */
   readonly tid: number;
 }
 
-/** Indexes of the categories of what runs on a device. */
+/** String indexes of the categories of device work. */
 export const deviceCategoriesOf = ({ strings }: KinetoTable): ReadonlySet<number> => indexesOf(strings, deviceCategories);
 
-/** The process that most events on the host are of; 0 where there are none. */
+/** The process with the most host events; 0 if there are none. */
 export function mainPid(table: KinetoTable): number {
   const { columns, length } = table.events;
   const onDevice = deviceCategoriesOf(table);
@@ -56,7 +56,7 @@ export class SourceTracks {
   }
 }
 
-/** 1 for tracks that hold anything of a device. */
+/** 1 for tracks with any device event. */
 function deviceTracks(table: KinetoTable): Uint8Array {
   const { columns, length } = table.events;
   const onDevice = deviceCategoriesOf(table);
@@ -71,7 +71,7 @@ function stream({ pid, tid }: KinetoTable['tracks'][number], given: string): Sou
 }
 
 function thread({ pid, tid }: KinetoTable['tracks'][number], given: string, mainPid: number): SourceTrack {
-  // Kineto's own names say the number again: `thread 155 (pt_autograd_0)`.
+  // Kineto's own names repeat the number: `thread 155 (pt_autograd_0)`.
   const named = /^thread \d+ \((.+)\)$/.exec(given)?.[1] ?? (/^thread \d+$/.test(given) ? '' : given);
   const own = named !== '' ? named : typeof tid === 'string' ? tid : 'thread';
   const name = pid === mainPid ? own : `process ${pid} · ${own}`;

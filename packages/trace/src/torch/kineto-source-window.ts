@@ -1,7 +1,7 @@
-// One Kineto file as a window of its rank's time: its rows of all tables in one order, and what each event is.
+// One Kineto file as a window of its rank's time: rows of all its tables in one order, and the role of each event.
 //
 //   items   0 … events │ … memory │ … categories │ … instants │ … counters       one number for every row of the table
-//   order   items by key: the time they are known at, which is the end of a step and the start of all else
+//   order   items by key: the time at which they are known, the end for a step and the start for all else
 //
 // Invariant: an event is exactly one of span, step and collective.
 
@@ -11,7 +11,7 @@ import { findCollectives, type KinetoCollectives } from './kineto-collectives.ts
 import { KinetoSteps } from './kineto-source-steps.ts';
 import type { KinetoTable } from './kineto-table.ts';
 
-/** Kinds of items in the order in which their rows are numbered. */
+/** Kinds of items, in the order of their row numbers. */
 export const itemKinds = ['events', 'memory', 'memoryCategories', 'instants', 'counters'] as const;
 export type ItemKind = (typeof itemKinds)[number];
 
@@ -27,14 +27,14 @@ export class KinetoWindow {
   readonly table: KinetoTable;
   readonly collectives: KinetoCollectives;
   readonly steps: KinetoSteps;
-  /** Items by key; every key with `keyOf`. */
+  /** Items by key; `keyOf` gives each key. */
   readonly order: Uint32Array;
   /** First item of each kind. */
   readonly #firsts: readonly number[];
   /** By row of events: 0 a span, 2 i + 1 collective i, 2 i + 2 step i. */
   readonly #roles: Uint32Array;
   #apart = 0;
-  /** By row of events: row of flows + 1 of an arrow at its start that its correlation does not tell; undefined without such. */
+  /** By row of events: flow row + 1 of an arrow at its start that its correlation does not give; undefined if the file has none. */
   readonly #flows: Uint32Array | undefined;
 
   /** `fromEnd`: 0 for the last window of its rank, 1 for the one before, … */
@@ -60,7 +60,7 @@ export class KinetoWindow {
     this.order = this.#ordered(items);
   }
 
-  /** Makes spans of a group's collectives whose number is counted. Returns how many. */
+  /** Turns a group's collectives with counted numbers into spans; returns how many. */
   setApart(group: string): number {
     const { columns, length } = this.collectives;
     const label = this.table.strings.find(group);
@@ -74,7 +74,7 @@ export class KinetoWindow {
     return count;
   }
 
-  /** ns from the table's epoch at which the item at `place` of the order is known. */
+  /** Key of the item at `place` of the order: ns from the table's epoch at which it is known. */
   keyOf(place: number): number {
     const item = this.order[place] as number;
     const kind = this.kindOf(item);
@@ -91,13 +91,13 @@ export class KinetoWindow {
     return item - (this.#firsts[itemKinds.indexOf(kind)] as number);
   }
 
-  /** Row of `collectives` of an event, −1 where it is none. */
+  /** Row of `collectives` of an event, −1 if it is none. */
   collectiveOf(event: number): number {
     const role = this.#roles[event] as number;
     return role % 2 === 1 ? (role - 1) / 2 : -1;
   }
 
-  /** Row of `steps.steps` of an event, −1 where it is none. */
+  /** Row of `steps.steps` of an event, −1 if it is none. */
   stepOf(event: number): number {
     const role = this.#roles[event] as number;
     return role > 0 && role % 2 === 0 ? role / 2 - 1 : -1;
@@ -108,7 +108,7 @@ export class KinetoWindow {
     return this.#flows === undefined ? -1 : (this.#flows[event] as number) - 1;
   }
 
-  /** ns from the table's epoch of the first key and of the last end. */
+  /** First key and last end, ns from the table's epoch. */
   get extent(): { readonly first: number; readonly last: number } {
     const { columns, length } = this.table.events;
     if (this.order.length === 0) return { first: 0, last: 0 };
@@ -139,7 +139,7 @@ export class KinetoWindow {
 
   #ordered(items: number): Uint32Array {
     const keys = new Float64Array(items);
-    // Of one start, the longer is around the shorter; points in time have no length.
+    // At equal starts the longer item encloses the shorter; points in time have no length.
     const lengths = new Float64Array(items);
     for (const [index, kind] of itemKinds.entries()) {
       const first = this.#firsts[index] as number;
@@ -152,7 +152,7 @@ export class KinetoWindow {
   }
 }
 
-/** An arrow begins and ends at the start of an event of its track; that of a kernel is known by the correlation already. */
+/** An arrow begins and ends at the start of an event on its track; a kernel's arrow is already known by correlation. */
 function flowsOfEvents(table: KinetoTable, order: Uint32Array): Uint32Array | undefined {
   const { flows, events } = table;
   let found: Uint32Array | undefined;
@@ -165,7 +165,7 @@ function flowsOfEvents(table: KinetoTable, order: Uint32Array): Uint32Array | un
   return found;
 }
 
-/** Events of one start looked through for the one on a track. */
+/** Events with the same start searched for the one on a track. */
 const lookMax = 64;
 
 function eventAt({ events }: KinetoTable, order: Uint32Array, time: number, track: number): number | undefined {

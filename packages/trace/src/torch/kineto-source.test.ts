@@ -60,14 +60,14 @@ describe.each([1, 2])('a simulated job on 8 GPUs, whose windows begin at differe
       expect(inOrder(found)).toEqual(
         inOrder(
           wanted.map(({ start, end, kernel, bytes, group, fromEnd: place }) => {
-            // Of 4 steps, 6 layers, each with one of either kind.
+            // 4 steps, 6 layers, each with one of either kind.
             const sequence = hasSeq ? (group === '0' ? 48 : 4) + place : fromEnd + place;
             return { start, end, kernel, bytes, group: labelOf(rank, group), sequence };
           }),
         ),
       );
     }
-    // Some were launched before their window began: their group is known by the others of their stream, their bytes by nothing.
+    // Some were launched before their window began: other kernels of their stream give their group, nothing gives their bytes.
     expect(collectives.filter(({ bytes }) => bytes === 0).length).toBeGreaterThan(1);
   });
 
@@ -101,7 +101,7 @@ describe.each([1, 2])('a simulated job on 8 GPUs, whose windows begin at differe
     expect(Object.keys(kernel.arguments)).toEqual(expect.arrayContaining(['grid', 'block', 'stream', 'device', 'correlation']));
     expect(events.some(({ kind, category }) => kind === 'span' && category === 'gpu_memcpy')).toBe(true);
     const collectives = events.filter(({ kind }) => kind === 'collective');
-    // One beside the call and one beside the kernel.
+    // One span beside the call and one beside the kernel.
     expect(events.filter(({ name, kind }) => name.startsWith('nccl:') && kind === 'span').length).toBe(2 * collectives.length);
     expect(collectives.every(({ arguments: { event } }) => String(event).startsWith('ncclDevKernel_'))).toBe(true);
     expect(collectives.filter(({ arguments: given }) => given.dtype === 'BFloat16').length).toBeGreaterThan(0);
@@ -132,7 +132,7 @@ describe.each(['balanced', 'rank1_forward', 'rank2_data_load'])('ddp on 4 ranks:
     expect(new Set(collectives.map((event) => `${event.name} ${event.group} ${event.sequence}`)).size).toBe(24);
     expect(new Set(collectives.map(({ name: op, group }) => `${op} ${group}`))).toEqual(new Set(['all_reduce 0']));
     expect(collectives.every(({ lane }) => /pt_gloo_runloop|python/.test(lane))).toBe(true);
-    // Nobody leaves an all_reduce before all are in it.
+    // No rank leaves an all_reduce before all are in it.
     for (const sequence of new Set(collectives.map((event) => event.sequence))) {
       const parts = collectives.filter((event) => event.sequence === sequence);
       const [entered, left] = [Math.max(...parts.map(({ start }) => start)), Math.min(...parts.map((part) => part.start + part.length))];
@@ -196,7 +196,7 @@ describe('collectives of a file that says little of them', () => {
       annotation('nccl:all_reduce', 30, 10),
       launch(35, 52),
       silent(50, 52, 'ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)'),
-      // Launched outside of any: what its stream does otherwise.
+      // Launched outside any annotation: it gets what its stream usually does.
       launch(60, 53),
       silent(70, 53, 'ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)'),
     ];

@@ -1,12 +1,12 @@
-// The Kineto files of one process of a job → a BatchSource, as if its rank had sent batches: merge, alignment and every sink see no
+// The Kineto files of one process of a job → a BatchSource, as if its rank had sent batches: merge, alignment and all sinks see no
 // difference.
 //
-//   file 1  ── window ──┐      windows of one process in order of time, none begins before the one before has begun its last event
-//   file 2  ── window ──┴─►  batches of at most 8192 events, each built when it is asked for
+//   file 1  ── window ──┐      windows of one process in time order; none begins before the last event of the one before has begun
+//   file 2  ── window ──┴─►  batches of at most 8192 events, each built on demand
 //
-// Times are exact: the rank's clock is the files' own, in ns from the first event of the first file. That of files which our own recorder exported
-// is the host's, as in the run itself (kineto-clock.ts); that of all others a wall clock of an unknown host.
-// Invariant: every event of the files is in exactly one batch. Left out and counted in `KinetoTable.skipped` are the profiler's own marks.
+// Times are exact: the rank's clock is the files' own, in ns from the first event of the first file. Files from our own recorder are on the
+// host's clock, as in the run itself (kineto-clock.ts); all others are on a wall clock of an unknown host.
+// Invariant: every event of the files is in exactly one batch. The profiler's own marks are left out and counted in `KinetoTable.skipped`.
 
 import { type Batch, leftOutKey, miscountedKey, rankTime, recordedKey, type TableName } from '@ranktrace/protocol';
 import type { BatchSource } from '../model/batch-source.ts';
@@ -17,7 +17,7 @@ import { mainPid, SourceTracks } from './kineto-source-tracks.ts';
 import { KinetoWindow, type WindowCounts } from './kineto-source-window.ts';
 import type { KinetoSkipped, KinetoTable } from './kineto-table.ts';
 
-/** A file that was read with `keep: 'all'`. */
+/** A file read with `keep: 'all'`. */
 export interface KinetoFile {
   /** Shown as metadata of the process. */
   readonly name: string;
@@ -25,11 +25,11 @@ export interface KinetoFile {
 }
 
 export interface KinetoProcess {
-  /** As in batches: letters, digits, `_` and `-`. */
+  /** Run name, as in batches: letters, digits, `_` and `-`. */
   readonly run: string;
   readonly rank: number;
   readonly worldSize: number;
-  /** In order of time; one at least. */
+  /** In order of time; at least one. */
   readonly files: readonly KinetoFile[];
 }
 
@@ -39,7 +39,7 @@ interface Part {
   readonly tracks: Uint32Array;
   /** ns between the source's epoch and the table's. */
   readonly shift: number;
-  /** Batches before those of this part, and its own. */
+  /** Number of batches before this part, and in it. */
   readonly first: number;
   readonly count: number;
 }
@@ -48,13 +48,13 @@ type LeftOut = Exclude<keyof KinetoSkipped, 'markers'>;
 
 const itemsPerBatch = 8192;
 const hostCharsMax = 256;
-/** Metadata longer than this (device properties, logs) is not about the rank. */
+/** Metadata longer than this (device properties, logs) is not about the rank, and is left out. */
 const metadataCharsMax = 4096;
 
-/** Metadata of files that is told otherwise, or that files may not say of themselves. */
+/** Metadata keys hidden because another field carries them, or because files may not set them. */
 const hiddenKeys: ReadonlySet<string> = new Set([recordedKey, leftOutKey, miscountedKey, 'traceName', 'displayTimeUnit', 'ranktrace']);
 
-/** When a file's events begin and when the last of them begins, ns since 1970 (of the file's own axis without `baseTimeNanoseconds`). */
+/** When a file's first and last events begin, ns since 1970 (on the file's own axis without `baseTimeNanoseconds`). */
 export function kinetoExtent(table: KinetoTable): { readonly first: bigint; readonly last: bigint; readonly pid: number } {
   let first = Number.POSITIVE_INFINITY;
   let last = Number.NEGATIVE_INFINITY;
@@ -73,7 +73,7 @@ export function kinetoExtent(table: KinetoTable): { readonly first: bigint; read
   return { first: table.epoch + BigInt(first), last: table.epoch + BigInt(last), pid: mainPid(table) };
 }
 
-/** The sources of a job's processes, in their order. Their batches never pass a wire, so texts are not cut to the protocol's length. */
+/** The sources of a job's processes, in order. Their batches never cross a wire, so texts are not cut to the protocol's length. */
 export function kinetoSources(processes: readonly KinetoProcess[]): readonly BatchSource[] {
   const sources = processes.map((process) => new KinetoSource(process));
   for (const { process, group } of miscountedGroups(sources.map(({ counted }) => counted))) sources[process]?.setApart(group);
@@ -89,12 +89,12 @@ class KinetoSource implements BatchSource {
   readonly #process: KinetoProcess;
   readonly #parts: readonly Part[];
   readonly #tracks = new SourceTracks();
-  /** ns on the rank's clock at RankTime 0: that of the recorder, else since 1970. */
+  /** ns on the rank's clock at RankTime 0: the recorder's, else since 1970. */
   readonly #epoch: bigint;
   readonly #clocks: readonly (KinetoClock | undefined)[];
   readonly #pid: number;
   readonly #host: string;
-  /** How many collectives are spans, for their count contradicts other ranks'; by group. */
+  /** By group: how many collectives became spans because their count contradicts other ranks'. */
   readonly #apart = new Map<string, number>();
   readonly #hostName: string;
 
@@ -108,12 +108,12 @@ class KinetoSource implements BatchSource {
     const isKnown = clock !== undefined && clocks.every((other) => other?.host === clock.host);
     this.hostUnknown = !isKnown;
     this.#clocks = isKnown ? clocks : files.map(() => undefined);
-    // A time before 1970 is nobody's, and no batch can say it.
+    // A batch cannot hold a time before 1970, and no real recording has one.
     this.#epoch = isKnown ? clock.epoch : first.table.epoch > 0n ? first.table.epoch : 0n;
     this.#pid = mainPid(first.table);
     this.#hostName = hostNameOf(first.table);
     this.#host = isKnown ? clock.host : this.#hostName;
-    // Sorts by time, as incarnations do.
+    // Padded so that it sorts by time, as incarnations do.
     this.incarnation = isKnown ? clock.incarnation : `${this.#epoch}`.padStart(20, '0').slice(-20);
     const parts: Part[] = [];
     let count = 0;
@@ -139,7 +139,7 @@ class KinetoSource implements BatchSource {
     return { rank: this.rank, windows: this.#parts, epoch: this.#epoch - (this.#clocks[0]?.ahead ?? 0n) };
   }
 
-  /** Makes spans of the group's collectives that torch gave no number. */
+  /** Turns the group's collectives without torch's number into spans. */
   setApart(group: string): void {
     const count = this.#parts.reduce((sum, { window }) => sum + window.setApart(group), 0);
     if (count > 0) this.#apart.set(group, count);
@@ -175,7 +175,7 @@ class KinetoSource implements BatchSource {
     };
   }
 
-  /** The first key of the next batch that has any; behind the last one the end of all. */
+  /** First key of the next batch that has any; after the last batch, the end of everything. */
   #watermark(index: number): number {
     for (const { window, shift, first, count } of this.#parts) {
       if (index + 1 >= first + count || window.order.length === 0) continue;
@@ -193,7 +193,7 @@ class KinetoSource implements BatchSource {
     return sum;
   }
 
-  /** What the files hold beyond what any batch does. */
+  /** Contents of the files that are in no batch. */
   get #leftOut(): Readonly<Record<LeftOut, number>> {
     const tables = this.#parts.map(({ window }) => window.table);
     const sum = (of: LeftOut): number => tables.reduce((sum, { skipped }) => sum + skipped[of], 0);

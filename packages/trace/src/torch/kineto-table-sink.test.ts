@@ -1,4 +1,4 @@
-// Which events are kept, and where they come to lie. What torch's rules make of them: ../write/kineto.test.ts.
+// The kept events, and their places in the table. For the results of torch's rules see kineto-writer.test.ts.
 
 import { nanos, traceTime } from '@ranktrace/protocol';
 import { describe, expect, test } from 'vitest';

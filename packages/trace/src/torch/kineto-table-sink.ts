@@ -1,12 +1,12 @@
-// What one rank recorded, in the columns that a torch.profiler file is read into: so `functionEvents`, `functionAverages` and
-// `averagesTable` give a running program torch's results by the code that gives them of torch's files.
+// One rank's recording in the columns that a torch.profiler file is read into, so that `functionEvents`, `functionAverages` and
+// `averagesTable` give a running program torch's results with the same code as for torch's files.
 //
 //   cpu_op, user_annotation, data_copy, gc, collective_comm, rpc   → events        arguments by Kineto's own names
 //   [memory], [OutOfMemory]                                        → memory        Bytes, Total Allocated, Addr, Device Type
 //   [memory category]                                              → memoryCategories
 //   counters and other instants                                    → skipped, as when a file is read
 //
-// Times are ns from `origin` (rank-recording.ts), which is also where the profiler "started": torch counts its doubles from there.
+// Times are ns from `origin` (rank-recording.ts), the profiler's start: torch counts its doubles from there.
 
 import type { ReadBudget } from '../model/read-budget.ts';
 import type { TraceEvent, TraceHeader, TraceProcess } from '../model/trace-sink.ts';
@@ -15,8 +15,8 @@ import { RankRecording, type RecordedSpan, type RecordedTrack, type RecordingWin
 
 export interface KinetoTableOptions extends RecordingWindow {
   /**
-   * Switches that were on, by torch's names (`profile_memory`, `with_flops`, …): what `KinetoTable.isOn` tells. A rank says its own in its
-   * metadata, too.
+   * Switches that were on, by torch's names (`profile_memory`, `with_flops`, …), as `KinetoTable.isOn` returns them. A rank states its own
+   * in its metadata, too.
    */
   readonly options?: Readonly<Record<string, '1'>> | undefined;
   /** The memory that the table may take; default: unlimited. */
@@ -24,7 +24,7 @@ export interface KinetoTableOptions extends RecordingWindow {
 }
 
 /**
- * A sink whose `table` is complete when the merge has ended.
+ * A sink; `table` is complete when the merge has ended.
  *
  * @example
  * const sink = new KinetoTableSink({ since, until, steps: true, options: { profile_memory: '1' } });

@@ -2,13 +2,13 @@
 //
 //   events   row │ start  duration │ name  category  track │ shapes  …       complete events ("X"), in the order of the file
 //   memory   row │ time   bytes    │ …                                       allocator instants: [memory], [OutOfMemory]
-//   memoryCategories  time address │ category                                what a buffer is: [memory category], ours alone
+//   memoryCategories  time address │ category                                a buffer's category: [memory category], ours alone
 //   flows    row │ time   id       │ …                                       arrows: fwdbwd, ac2g
-//   communications    event        │ name  group  …                          what an event says of the collective it is or starts
-//   instants, counters                                                       other points in time; only where all arguments are kept
+//   communications    event        │ name  group  …                          fields of the collective that an event is or starts
+//   instants, counters                                                       other points in time; only if all arguments are kept
 //
-// Times are ns from `epoch`: absolute ns do not fit a double, µs since 1970 with three decimals neither.
-// Invariant: columns of one table have the same length; rows beyond `length` are room.
+// Times are ns from `epoch`: a double holds neither absolute ns nor µs since 1970 with three decimals.
+// Invariant: columns of one table have the same length; rows beyond `length` are spare room.
 
 import { ReadBudget, textBytes, trackBytes } from '../model/read-budget.ts';
 import { StringTable } from '../model/string-table.ts';
@@ -44,19 +44,19 @@ export class ColumnTable<Schema extends Readonly<Record<string, ColumnKind>>> {
     this.columns = Object.fromEntries(Object.entries(schema).map(([name, kind]) => [name, allocate(kind, this.#room)])) as never;
   }
 
-  /** Makes a row; the caller fills every column of it. */
+  /** Adds a row; the caller fills every column of it. */
   add(): number {
     if (this.length === this.#room) this.#grow();
     return this.length++;
   }
 
-  /** Twice: whoever reads the rows puts them in order. */
+  /** Charges twice the size: readers also sort the rows. */
   #charge(rows: number): void {
     this.#budget.take(2 * rows * this.#rowBytes);
   }
 
   #grow(): void {
-    // By half: doubling would leave as much room unused as there is data.
+    // Grow by half: doubling would leave as much room unused as there is data.
     this.#charge(this.#room >> 1);
     this.#room += this.#room >> 1;
     const columns = this.columns as Record<string, Column>;
@@ -78,13 +78,13 @@ export const eventColumns = {
   category: 'u32',
   /** Index into `tracks`. */
   track: 'u32',
-  /** Of an op its own id, of what runs for it (kernel, runtime call) the op's. */
+  /** An op's own id; on work done for it (kernel, runtime call) the op's. */
   externalId: 'f64',
   correlation: 'u32',
   /** Pairs a forward op with its backward ones. */
   sequence: 'f64',
   forwardThread: 'u32',
-  /** Floating point operations, where the trace says them. */
+  /** Floating point operations, if the trace has them. */
   flops: 'f64',
   /** JSON text of `Input Dims`, `Input type`, `Concrete Inputs`. */
   shapes: 'u32',
@@ -95,13 +95,13 @@ export const eventColumns = {
   /** JSON text of `Output Dims`, and text of `Module Hierarchy`. */
   outputs: 'u32',
   modules: 'u32',
-  /** 1 for work that nothing nests in: it began and ended in different turns of the program. torch's own files do not say it. */
+  /** 1 for asynchronous work: it began and ended in different turns of the program. torch's own files do not mark it. */
   isAsync: 'u8',
-  /** Members of `args` as JSON text without the braces: all that no other column holds. 0 unless all arguments are kept. */
+  /** Members of `args` without a column, as JSON text without the braces. 0 unless all arguments are kept. */
   others: 'u32',
 } as const;
 
-/** What `record_param_comms` ops, and NCCL kernels of newer traces, say about a collective. Numbers are -1 where not recorded. */
+/** Collective's fields on `record_param_comms` ops, and on NCCL kernels of newer traces. Numbers are -1 if not recorded. */
 export const communicationColumns = {
   /** Row of `events`. */
   event: 'u32',
@@ -112,17 +112,17 @@ export const communicationColumns = {
   type: 'u32',
   /** The group's own count of its collectives. */
   sequence: 'f64',
-  /** Elements that go in and come out on this rank. */
+  /** Elements in and out on this rank. */
   elementsIn: 'f64',
   elementsOut: 'f64',
-  /** Bytes that go in, where they are said instead of elements. */
+  /** Bytes in, if given instead of elements. */
   bytesIn: 'f64',
-  /** Global rank that a `recv` is from, a `send` is to. */
+  /** Global rank that a `recv` is from, or a `send` goes to. */
   source: 'f64',
   destination: 'f64',
 } as const;
 
-/** A point in time that is no allocation. */
+/** A point in time other than an allocation. */
 export const instantColumns = {
   time: 'f64',
   name: 'u32',
@@ -153,13 +153,13 @@ export const memoryColumns = {
   deviceType: 'u8',
 } as const;
 
-/** What the recorder learned about a buffer: instants named `[memory category]`. */
+/** The recorder's category of a buffer: instants named `[memory category]`. */
 export const memoryCategoryColumns = {
   time: 'f64',
   address: 'f64',
   /** The category's name, such as `PARAMETER`. */
   category: 'u32',
-  /** Size of the buffer, 0 where not said. */
+  /** Size of the buffer, 0 if not given. */
   bytes: 'f64',
   /** c10::DeviceType, as in `memory`. */
   deviceType: 'u8',
@@ -174,32 +174,32 @@ export const flowColumns = {
   isEnd: 'u8',
 } as const;
 
-/** One line of the timeline. */
+/** One track of the timeline. */
 export interface KinetoTrack {
   readonly pid: number;
   readonly tid: number | string;
 }
 
-/** What was read and is not in the tables; never an error. */
+/** Counts of data read but left out of the tables; never an error. */
 export interface KinetoSkipped {
   /** Events of string processes ("Spans", "Traces"): marks of the profiler, not of the program. */
   markers: number;
-  /** Kinds of events without a column: counters, other instants. */
+  /** Events of kinds without a table: counters, other instants. */
   otherKinds: number;
   /** Events without a name, process or usable time. */
   malformed: number;
-  /** Metadata beyond `limits.metadataBytesMax`, in members. */
+  /** Metadata members beyond `limits.metadataBytesMax`. */
   metadata: number;
-  /** Events without their other arguments, for those went beyond `limits.argumentBytesMax`. */
+  /** Events stored without their other arguments, which exceeded `limits.argumentBytesMax`. */
   arguments: number;
 }
 
 export class KinetoTable {
-  /** ns since 1970 of time 0, where the file says `baseTimeNanoseconds`; else of the file's own time axis. */
+  /** Time 0, ns since 1970 if the file has `baseTimeNanoseconds`; else on the file's own time axis. */
   epoch = 0n;
-  /** ns from `epoch` at which the profiler started; 0 where the file does not say. */
+  /** ns from `epoch` at which the profiler started; 0 if not stated. */
   profileStart = 0;
-  /** The memory that all of it may take. */
+  /** Memory that the whole table may take. */
   readonly budget: ReadBudget;
   readonly events: ColumnTable<typeof eventColumns>;
   readonly memory: ColumnTable<typeof memoryColumns>;
@@ -212,7 +212,7 @@ export class KinetoTable {
   readonly tracks: KinetoTrack[] = [];
   /** Members beside `traceEvents`, as JSON.parse has them (`baseTimeNanoseconds` as a bigint). */
   readonly metadata = new Map<string, unknown>();
-  /** Names given by `process_name` and `thread_name` events: by pid, by index of the track. */
+  /** Names from `process_name` and `thread_name` events: by pid, by index of the track. */
   readonly processNames = new Map<number, string>();
   readonly threadNames = new Map<number, string>();
   readonly skipped: KinetoSkipped = { markers: 0, otherKinds: 0, malformed: 0, metadata: 0, arguments: 0 };
@@ -229,19 +229,19 @@ export class KinetoTable {
     this.strings = new StringTable(budget);
   }
 
-  /** Adds a line of the timeline; gives its index. Throws TraceError `memory`. */
+  /** Adds a track; returns its index. Throws TraceError `memory`. */
   addTrack(track: KinetoTrack): number {
     this.budget.take(trackBytes);
     return this.tracks.push(track) - 1;
   }
 
-  /** Names a process, or a track, anew. Throws TraceError `memory`. */
+  /** Renames a process or a track. Throws TraceError `memory`. */
   setName(names: 'processNames' | 'threadNames', key: number, name: string): void {
     this.budget.take((this[names].has(key) ? 0 : textBytes) + 2 * Math.max(0, name.length - (this[names].get(key)?.length ?? 0)));
     this[names].set(key, name);
   }
 
-  /** Whether a switch of the profiler (`with_flops`, `profile_memory`, …) was on when this was recorded. */
+  /** Whether a switch of the profiler (`with_flops`, `profile_memory`, …) was on during recording. */
   isOn(option: string): boolean {
     const value = this.metadata.get(option);
     return value === 1 || value === true || value === '1';

@@ -1,5 +1,5 @@
-// What is written, field by field; that our own reader makes of the file what the sink in memory makes of the events; and that events look
-// as torch's own do in test/data/kineto.
+// Checks the written fields, one by one; that our own reader makes the same of the file as the in-memory sink of the events; and that events
+// look like torch's own in test/data/kineto.
 
 import { readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
@@ -101,7 +101,7 @@ const run: readonly TraceEvent[] = [
 function feed(sink: TraceSink, events: readonly TraceEvent[]): void {
   sink.begin(traceHeader([process, other], { worldSize: 8, unixEpoch }));
   for (const lane of lanes) sink.lane(lane);
-  // One object filled anew each time, as the merge does it.
+  // One object refilled each time, as the merge does.
   const reused = {} as TraceEvent;
   for (const one of events) sink.event(Object.assign(reused, one));
   sink.end([totals]);
@@ -210,7 +210,7 @@ describe('the file', () => {
       '["X","rpc","rpc_async#GetWeights(rank 3 -> ps0)",4242,1,{"External id":12,"Record function id":0,"method":"GetWeights","side":"client","peer":"ps0","status":"ok","traceId":"","spanId":"","Ev Idx":15}]',
       '["X","cpu_op","softmax",4242,0.5,{"External id":13,"Record function id":0,"Ev Idx":16}]',
       '["X","user_annotation","evaluate",4242,4,{"External id":14,"Record function id":0,"batches":3,"Ev Idx":17}]',
-      // Until the last thing that is known to have happened.
+      // It lasts until the last event known to have happened.
       '["X","user_annotation","killed",4242,15.1,{"External id":15,"Record function id":0,"Ev Idx":18}]',
       '["s","fwdbwd","fwdbwd",4242,0,0]',
       '["f","fwdbwd","fwdbwd",4242,0,0]',
@@ -227,7 +227,7 @@ describe('the file', () => {
       op('no backward', 2_000, 10, { 'Sequence number': 35 }),
       op('evaluate', 3_000, 900, { 'Sequence number': 34, 'Fwd thread id': 1 }, { lane: worker }),
       op('ConvolutionBackward', 3_100, 700, { 'Sequence number': 34, 'Fwd thread id': 1 }, { lane: worker }),
-      // The number again: another op, another arrow.
+      // The same number again: another op, another arrow.
       op('conv2d', 5_000, 10, { 'Sequence number': 34 }),
       op('ConvolutionBackward', 6_000, 10, { 'Sequence number': 34, 'Fwd thread id': 1 }),
     ]).filter(({ cat }) => cat === 'fwdbwd');
@@ -285,9 +285,9 @@ describe('round trip', () => {
     expect(rows).toEqual([
       'ProfilerStep* 1x 12.499/69.500 µs memory 64/64 flops 0',
       'forward 1x 14.494/40.001 µs memory 0/16384 flops 0',
-      // The one inside is folded into the one around it.
+      // The inner op is folded into the outer one.
       'matMul 2x 30.500/30.500 µs memory 0/0 flops 12845056',
-      // Charged with what other threads do, as torch has it.
+      // Charged with other threads' allocations, as in torch.
       'load 1x 90.000/90.000 µs memory -16320/-16320 flops 0',
       'tensor.data 1x 0.000/50.000 µs memory 0/-16320 flops 0 async',
       'relu 1x 5.007/5.007 µs memory 0/0 flops 0',
@@ -338,7 +338,7 @@ describe("events have torch's own fields", () => {
   test('and arguments of the same names and types', () => {
     const isShaped = ({ args }: Written): boolean => args?.['Input Dims'] !== undefined && args['Sequence number'] !== undefined;
     const [theirs, mine] = [torch.find(isShaped), ours.find(isShaped)].map((one) => argumentsOf(one as Written));
-    // What torch has no word for is beside it; strides it knows and we do not.
+    // Fields that torch lacks stand beside its own; strides are torch's alone.
     const { 'Output Dims': outputs, 'Module Hierarchy': modules, 'Call stack': stack, flops, ...shared } = mine ?? {};
     expect([outputs, modules, stack, flops]).toEqual(['list', 'string', 'string', 'number']);
     const { 'Input Strides': strides, 'Concrete Inputs': concrete, ...wanted } = theirs ?? {};

@@ -1,5 +1,5 @@
-// One rank's recording as torch.profiler exports it: Kineto's JSON, schema version 1 (libkineto/src/output_json.cpp), for everything that
-// reads torch's files: HTA, the TensorBoard plugin, Perfetto, our own KinetoReader.
+// One rank's recording in torch.profiler's export format: Kineto's JSON, schema version 1 (libkineto/src/output_json.cpp), for everything
+// that reads torch's files: HTA, the TensorBoard plugin, Perfetto, our own KinetoReader.
 //
 //   {"traceEvents":[            exactly these bytes first: Perfetto's reader finds no events after any other key
 //   {"ph":"M",…},               names of the process (pid: the system's) and of its threads (tid: the system's)
@@ -7,14 +7,14 @@
 //   …
 //   ],"schemaVersion":1,…,"baseTimeNanoseconds":1790857026000000000,"traceName":"…"}
 //
-// What is recorded how is decided in rank-recording.ts. Times are µs from `baseTimeNanoseconds`, printed from whole ns; it is the wall
-// clock's three-month period, as torch has it, so that files of all ranks and of torch lie on one axis.
-// What torch has no place for, and a merge of the ranks' files needs, so that it gives what a merge of the run gives: which clock times are of, and
-// pings (`ranktrace`); what a step's phases took, for they may overlap (`args` of the step); of a collective the group, number and bytes.
+// rank-recording.ts decides how each event is recorded. Times are µs from `baseTimeNanoseconds`, printed from whole ns; that base is the
+// wall clock's three-month period, as in torch, so that files of all ranks and of torch share one axis.
+// Merging the ranks' files must give the same as merging the run, so the file adds what torch has no place for: the clock and its pings
+// (`ranktrace`); the times of a step's phases, which may overlap (`args` of the step); group, number and bytes of a collective.
 // An arrow (`fwdbwd`) leads from the innermost forward op of a sequence number to the innermost of its backward ops, which is known when
 // the next one of that number begins, or at the end; the last `arrowsMax` numbers are kept.
 // torch's `displayTimeUnit` is left out: `ms` is its default, and Perfetto (v20) takes it for the unit of `ts` (see chrome.ts).
-// JSON has no NaN: numbers that are not finite become their names, counters of such a value are left out and counted.
+// JSON has no NaN: non-finite numbers become their names; counters with such a value are left out and counted.
 
 import { pairOf } from '@ranktrace/protocol';
 import type { ClockSample } from '../align/clock-evidence.ts';
@@ -24,9 +24,9 @@ import type { ProcessTotals, TraceEvent, TraceHeader, TraceProcess, TraceSink, W
 import { processNames } from '../write/process-names.ts';
 import { RankRecording, type RecordedSpan, type RecordedTrack, type RecordingWindow } from './rank-recording.ts';
 
-/** The clock that a rank's times are of. */
+/** The clock of a rank's times. */
 export interface RecordedClock {
-  /** Ranks with the same read one clock. */
+  /** Ranks with the same host read one clock. */
   readonly host: string;
   /** ns on it at TraceTime 0, which is RankTime 0 of `samples`. */
   readonly epoch: bigint;
@@ -36,14 +36,14 @@ export interface RecordedClock {
 export interface KinetoWriterOptions extends RecordingWindow {
   /** Switches that were on, by torch's names (`profile_memory`, `record_shapes`, …). */
   readonly options: Readonly<Record<string, '1'>>;
-  /** More members of the file, by key; values as JSON.stringify has them. */
+  /** Extra members of the file, by key; values as for JSON.stringify. */
   readonly metadata?: Readonly<Record<string, unknown>> | undefined;
-  /** More of `distributedInfo` than rank and world size, such as `backend` and `pg_config`. */
+  /** Extra members of `distributedInfo` beside rank and world size, such as `backend` and `pg_config`. */
   readonly distributedInfo?: Readonly<Record<string, unknown>> | undefined;
-  /** Unix time (ns) that times are counted from, at most 104 days from the recording; default the period of torch's own files. */
+  /** Unix time (ns) that times are counted from, at most 104 days from the recording; default: the period of torch's own files. */
   readonly baseTimeNanoseconds?: bigint | undefined;
   readonly clock?: RecordedClock | undefined;
-  /** torch's: 32 hex digits, upper case. */
+  /** torch's trace id: 32 hex digits, upper case. */
   readonly traceId: string;
   /** The file's name. */
   readonly traceName: string;
@@ -60,7 +60,7 @@ const arrowsMax = 65_536;
 
 /** Lists that travel as JSON text. */
 const lists: ReadonlySet<string> = new Set(['Input Dims', 'Input type', 'Input Strides', 'Concrete Inputs', 'Output Dims', 'Output type']);
-/** Arguments that the writer says itself; one of the program's with such a key is shown as `argument.KEY`. */
+/** Arguments that the writer sets; a program's argument with such a key becomes `argument.KEY`. */
 const ownKeys: ReadonlySet<string> = new Set([
   'Record function id',
   'Ev Idx',
@@ -82,7 +82,7 @@ interface ArrowEnd {
   readonly time: number;
 }
 
-/** In the order in which kineto-clock.ts reads it. */
+/** Fields in the order that kineto-clock.ts reads. */
 const sampleData = ({ remoteHost, remoteEpoch, sent, received, remoteReceived, remoteSent }: ClockSample): unknown => [
   ...[remoteHost, remoteEpoch.toString()],
   ...[sent, received, remoteReceived, remoteSent],
@@ -223,13 +223,13 @@ class KinetoWriter extends RankRecording {
     this.#open.clear();
     const start = this.origin ?? 0;
     const end = Math.max(start, this.last);
-    // torch's marks of its own window: tools look for them by these names.
+    // torch's marks of its window: tools look for them by these names.
     const window = { ts: this.#micros(start), dur: (end - start) / 1000 };
     this.#whole({
       ...{ ph: 'X', cat: 'Trace', ...window, pid: 'Spans', tid: 'PyTorch Profiler', name: 'PyTorch Profiler (0)' },
       args: { 'Op count': this.#spans },
     });
-    // Below all processes.
+    // Sorted below all processes.
     this.#whole({ name: 'process_sort_index', ph: 'M', ts: window.ts, pid: 'Spans', tid: 0, args: { sort_index: 0x20000000 } });
     const about = { ph: 'i', s: 'g' };
     this.#whole({
@@ -257,7 +257,7 @@ class KinetoWriter extends RankRecording {
       ...metadata,
       distributedInfo: { ...(backend === undefined ? {} : { backend }), rank: process?.rank, world_size: this.#run?.worldSize, ...info },
       host_name: process?.hostName,
-      // What torch has no member for: which run this is of, and what is missing in it.
+      // Facts without a member in torch's format: the run, and what is missing from it.
       ranktrace: {
         run: this.#run?.run,
         incarnation: process?.incarnation,
@@ -278,11 +278,11 @@ class KinetoWriter extends RankRecording {
       if (value === undefined) continue;
       this.#out.utf8(`,${wellFormedJson(key)}:${wellFormedJson(value)}`);
     }
-    // 1790857026000000000 is no double.
+    // 1790857026000000000 does not fit a double.
     this.#out.utf8(`,"baseTimeNanoseconds":${this.#base},"traceName":${wellFormedJson(traceName)}`);
   }
 
-  /** Notes a forward op's end of an arrow, or a backward op's; the last of each counts. */
+  /** Notes the forward or the backward end of an arrow; the last of each counts. */
   #link(sequence: number, isBackward: boolean, end: ArrowEnd): void {
     const open = this.#open.get(sequence);
     if (isBackward) {
@@ -290,7 +290,7 @@ class KinetoWriter extends RankRecording {
       return;
     }
     if (open?.backward !== undefined) this.#arrow(open.forward, open.backward);
-    // Adding it again moves it to the young end of the map.
+    // Re-adding it moves it to the young end of the map.
     this.#open.delete(sequence);
     this.#open.set(sequence, { forward: end, backward: undefined });
     if (this.#open.size <= arrowsMax) return;
@@ -349,7 +349,7 @@ class KinetoWriter extends RankRecording {
       if (typeof value === 'string') this.#text(shown, value);
       else this.#number(shown, value);
     }
-    // torch says both or none.
+    // torch writes both or neither.
     if (given.has('Sequence number') && !given.has('Fwd thread id')) this.#number('Fwd thread id', 0);
   }
 
@@ -386,7 +386,7 @@ class KinetoWriter extends RankRecording {
     this.#whole({ ph: 'M', name: what, ts: this.#micros(this.origin ?? 0), pid: this.#process?.pid, tid, args });
   }
 
-  /** A trace time in µs; a mark's, which may be off by less than 1 ns. */
+  /** A trace time in µs; for a mark, off by less than 1 ns at most. */
   #micros(time: number): number {
     return (time + this.#offset) / 1000;
   }

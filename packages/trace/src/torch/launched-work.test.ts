@@ -1,4 +1,4 @@
-// Which op a kernel is charged to, in files of every year.
+// The op that a kernel is charged to, in files of every year.
 
 import { describe, expect, test } from 'vitest';
 import { deviceTimes } from '../testing/device-times.ts';

@@ -1,40 +1,40 @@
-// Which op launched what: kernels, copies and calls of the driver, each to the op that it works for.
+// Links launched work to ops: each kernel, copy and driver call to the op that it works for.
 //
 //   by id      External id of a kernel or call = External id of the op                      torch's own link
-//   by call    kernel ─ correlation → call of the driver ─ its time → op around it          where the External id is the correlation itself
+//   by call    kernel ─ correlation → driver call ─ its time → op around it                 if the External id is the correlation itself
 //
-// Until 2023 a file's kernels had their correlation for an External id, and so has today what was launched outside of all ops. Taken for an op's
-// id it names none, or any op that happens to have that number.
+// Until 2023 a kernel's External id was its correlation; today this remains so for work launched outside all ops. Read as an op's id, it
+// names none, or any op that happens to have that number.
 //
-// Invariant: an op is no call, no Python function and nothing asynchronous: torch links to ops and annotations alone.
+// Invariant: an op is never a call, a Python function or asynchronous: torch links to ops and annotations alone.
 
 import { besideCategories, indexesOf, runtimeCategories } from './kineto-categories.ts';
 import type { KinetoTable } from './kineto-table.ts';
 
-/** Length of an event in µs, as torch works it out. */
+/** Length of an event in µs, as torch computes it. */
 export function elapsedMicros({ events, profileStart }: KinetoTable, row: number): number {
   const start = (events.columns.start[row] as number) - profileStart;
   return (start + (events.columns.duration[row] as number)) / 1000 - start / 1000;
 }
 
 /**
- * The links of function events: by id from the start; by call once `called` was told of every event of the host, in order of start, and then
- * `linkByCall` was called. Events are numbers of function events, `row` their rows in the table.
+ * The links of function events: by id from the start; by call after `called` has received every host event in order of start, and
+ * `linkByCall` has run. Events are numbers of function events, `row` their rows in the table.
  */
 export class LaunchedWork {
-  /** The op that an event works for, -1 without one; undefined where nothing can work for another. */
+  /** The op that an event works for, -1 if none; undefined if nothing can work for another. */
   readonly owner: Int32Array | undefined;
   /** Device time, µs, of what each event launched. */
   readonly deviceTime: Float64Array;
-  /** Whether any event launched something that took time on a device. */
+  /** Whether any event launched work that took device time. */
   any = false;
   readonly #table: KinetoTable;
   readonly #row: Int32Array;
   readonly #runtimes: ReadonlySet<number>;
   readonly #beside: ReadonlySet<number>;
-  /** What is to be linked by its call. */
+  /** Events to link by their call. */
   readonly #byCall: number[] = [];
-  /** The op around each call of the driver, by correlation. */
+  /** The op around each driver call, by correlation. */
   readonly #calls: EventsById | undefined;
 
   constructor(table: KinetoTable, row: Int32Array, isDevice: Uint8Array, isAsync: Uint8Array, length: number) {
@@ -53,7 +53,7 @@ export class LaunchedWork {
     return this.owner === undefined ? -1 : (this.owner[event] as number);
   }
 
-  /** Tells of an event of the host. `open`: what its thread is inside of, outermost first; some of it may have ended. */
+  /** Registers a host event. `open`: the spans of its thread around it, outermost first; some may have ended. */
   called(event: number, open: readonly number[]): void {
     if (this.#calls === undefined) return;
     const { columns } = this.#table.events;
@@ -65,7 +65,7 @@ export class LaunchedWork {
     if (op !== undefined) this.#calls.set(correlation, op);
   }
 
-  /** Whether it is an op that runs at `time`, which is when a call begins: in whole µs, the call may end behind its op. */
+  /** Whether it is an op that runs at `time`, a call's begin: in whole µs the call may end after its op. */
   #isOpAt(row: number, time: number): boolean {
     const { columns } = this.#table.events;
     const category = columns.category[row] as number;
@@ -84,9 +84,9 @@ export class LaunchedWork {
   #linkById(isDevice: Uint8Array, isAsync: Uint8Array, length: number): void {
     const { columns } = this.#table.events;
     const annotation = this.#table.strings.find('gpu_user_annotation');
-    // No call launched a wait of the host's.
+    // No call launches a wait of the host.
     const waits = indexesOf(this.#table.strings, ['cuda_sync', 'cuda_event']);
-    // What works for an op; the others may be such an op.
+    // Events that work for an op; the others may be that op.
     const linked: number[] = [];
     const ops = new EventsById(length);
     for (let event = 0; event < length; event++) {
@@ -116,7 +116,7 @@ export class LaunchedWork {
   }
 }
 
-/** Events by id. Ids are counted up by torch, so nearly all fit an array; what does not goes to a Map, which costs ten times as much. */
+/** Events by id. torch counts ids up, so nearly all fit an array; the rest go to a Map, which costs ten times as much. */
 class EventsById {
   readonly #dense: Int32Array;
   readonly #sparse = new Map<number, number>();

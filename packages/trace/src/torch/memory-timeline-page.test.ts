@@ -25,7 +25,7 @@ test('draws an area for each category on those before it, in steps', () => {
   const areas = [...page.matchAll(/<polygon fill="(\w+)" fill-opacity="0.7" points="([^"]+)"><title>(\w+)<\/title>/g)].map(
     ([, color, points, category]) => ({ color, points, category }),
   );
-  // 10 ms are 1080 wide from 90 on, 4 MiB are 520 high from 540 up.
+  // 10 ms span 1080 px from x = 90 on, 4 MiB span 520 px from y = 540 up.
   expect(areas).toEqual([
     {
       color: 'darkgreen',

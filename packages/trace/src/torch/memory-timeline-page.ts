@@ -1,20 +1,20 @@
-// The memory timeline as one HTML page: torch's stacked areas, drawn as SVG, so that the page needs no script, no font and no network.
+// The memory timeline as one HTML page: torch's stacked areas as SVG, so that the page needs no script, font or network.
 //
 //   bytes ┤      ▄▄▄▄      one area for each category, in torch's order and colours
 //         ┤ ▄▄▄▄▄█████▄▄   sizes hold until the next change: steps, no slopes
 //         └──────────────  time
 //
-// A page has at most `columnsMax` columns: of the changes within one the moment of the most memory is shown, so no peak is lost.
-// Invariant: every text that is not the page's own is escaped.
+// A page has at most `columnsMax` columns: each shows the moment of its highest memory, so no peak is lost.
+// Invariant: all outside text is escaped.
 
 import { type MemoryTimeline, memoryCategories } from './memory-timeline.ts';
 
 export interface MemoryTimelinePageOptions {
-  /** Above the plot; the most memory stands below it. */
+  /** Title above the plot; peak memory stands below it. */
   readonly title?: string | undefined;
 }
 
-/** matplotlib's names, which are those of CSS. */
+/** matplotlib's colour names; CSS has the same. */
 const colors: Readonly<Record<(typeof memoryCategories)[number], string>> = {
   PARAMETER: 'darkgreen',
   OPTIMIZER_STATE: 'goldenrod',
@@ -30,7 +30,7 @@ const columnsMax = 2000;
 const plot = { left: 90, top: 20, width: 1080, height: 520 } as const;
 const page = { width: 1400, height: 600 } as const;
 
-/** The page as text. Times are from the first change on, sizes in units of 1024. */
+/** The page as text. Times count from the first change, sizes are in units of 1024. */
 export function memoryTimelinePage(timeline: MemoryTimeline, options: MemoryTimelinePageOptions = {}): string {
   const title = options.title ?? 'Memory timeline';
   const columns = columnsOf(timeline);
@@ -58,7 +58,7 @@ ${columns.length === 0 ? '' : drawing(columns, most)}</body>
 `;
 }
 
-/** Sizes by category over a stretch of time, from `micros` (since the first change) to the next column. */
+/** Sizes by category from `micros` (since the first change) to the next column. */
 interface PlotColumn {
   readonly micros: number;
   readonly sizes: readonly number[];
@@ -105,7 +105,7 @@ function drawing(columns: readonly PlotColumn[], most: Pick<PlotColumn, 'micros'
       `<text x="${x(micros)}" y="${below + 20}" text-anchor="middle">${shortNumber(micros / 1000)}</text>`,
     );
   }
-  // Each area lies on those before it.
+  // Each area lies on top of those before it.
   const below = columns.map(() => 0);
   for (const [index, category] of memoryCategories.entries()) {
     if (!columns.some(({ sizes }) => sizes[index] !== 0)) continue;
@@ -130,7 +130,7 @@ function drawing(columns: readonly PlotColumn[], most: Pick<PlotColumn, 'micros'
   return `${lines.join('\n')}\n</svg>\n`;
 }
 
-/** Corners of a line of steps. */
+/** Corners of a stepped line. */
 function edge(
   columns: readonly PlotColumn[],
   heights: readonly number[],
@@ -148,14 +148,14 @@ const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const;
 
 const unitOf = (bytes: number): number => Math.min(units.length - 1, Math.max(0, Math.floor(Math.log2(Math.max(bytes, 1)) / 10)));
 
-/** Up to five lines of the scale, in the unit of the largest value. */
+/** Up to five scale lines, in the unit of the largest value. */
 function axisOf(most: number): { readonly step: number; readonly unit: string; readonly scale: number } {
   const scale = 1024 ** unitOf(most);
   const step = roundStep(Math.max(most, 1) / scale / 5) * scale;
   return { step, unit: units[unitOf(most)] as string, scale };
 }
 
-/** The next number from `least` on that is 1, 2 or 5 times a power of ten. */
+/** The smallest number ≥ `least` that is 1, 2 or 5 times a power of ten. */
 function roundStep(least: number): number {
   const power = 10 ** Math.floor(Math.log10(least));
   return ([1, 2, 5].find((factor) => factor * power >= least) ?? 10) * power;
@@ -163,7 +163,7 @@ function roundStep(least: number): number {
 
 const sizeText = (bytes: number): string => `${(bytes / 1024 ** unitOf(bytes)).toFixed(2)} ${units[unitOf(bytes)]}`;
 
-/** A few digits and no zeros at the end: `0.25`, `1200`. */
+/** A few digits without trailing zeros: `0.25`, `1200`. */
 const shortNumber = (value: number): string => String(Number(value.toPrecision(4)));
 
 const escapes: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' };

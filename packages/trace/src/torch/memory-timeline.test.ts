@@ -72,7 +72,7 @@ describe('events', () => {
         memory(2, 10, 4, 1_010),
         memory(3, -100, 3, 910),
         memory(4, -50, 6, 860),
-        // Its life is over, and so is what can be said of it.
+        // Its life has ended, so later categories no longer apply to it.
         said(5, 6, 'INPUT', 50),
       ],
       [

@@ -1,16 +1,15 @@
-// torch's memory timeline: how much memory there is of what, over time; from the allocator's instants and what the recorder said each
-// buffer is. Follows torch 2.13: profiler/_memory_profiler.py (MemoryProfileTimeline).
+// torch's memory timeline: bytes by category over time, from the allocator's instants and the recorder's categories of buffers.
+// Follows torch 2.13: profiler/_memory_profiler.py (MemoryProfileTimeline).
 //
 //   instants   [memory] +64 @7     [memory category] @7 PARAMETER     [memory] -64 @7
-//   event      CREATE 64 ───────── what is said last counts for the whole life ── DESTROY 64
+//   event      CREATE 64 ───────── the last category counts for the whole life ── DESTROY 64
 //
-// What was there before the recording is PREEXISTING: buffers that are freed but were never allocated; buffers of which only their
-// category was said, with their size; and, of no category, the rest of what the first instant says was allocated before it.
-// A second allocation at an address that is in use changes the buffer's size: INCREMENT_VERSION, which takes the old size away and
-// adds the new one.
+// Memory from before the recording is PREEXISTING: buffers that are freed but were never allocated; buffers with a category but no
+// allocation, with their size; and, without category, the rest of the total that the first instant gives.
+// A second allocation at an address in use changes the buffer's size: INCREMENT_VERSION removes the old size and adds the new one.
 //
-// Where torch infers a buffer's category from the data flow of Python objects, it is told here; without a word it is TEMPORARY.
-// Invariant: sizes of a category never fall below 0, and a life takes away what it added.
+// torch infers a buffer's category from the data flow of Python objects; here the recorder states it, and the default is TEMPORARY.
+// Invariant: a category's size never falls below 0, and a life removes what it added.
 
 import { sortByTime } from '../model/sort-by-time.ts';
 import type { KinetoTable } from './kineto-table.ts';
@@ -29,17 +28,17 @@ export const memoryCategories = [
 
 export type MemoryCategory = (typeof memoryCategories)[number];
 
-/** torch's numbers of what happens to a buffer. */
+/** torch's numbers for the events of a buffer. */
 export const memoryAction = { PREEXISTING: 1, CREATE: 2, INCREMENT_VERSION: 3, DESTROY: 4 } as const;
 
 export type MemoryAction = (typeof memoryAction)[keyof typeof memoryAction];
 
-/** One thing that happened to one buffer. */
+/** One event of one buffer. */
 export interface MemoryTimelineEvent {
-  /** ns from `MemoryTimeline.epoch`; undefined for what was there before. */
+  /** ns from `MemoryTimeline.epoch`; undefined for memory from before the recording. */
   readonly time: number | undefined;
   readonly action: MemoryAction;
-  /** Negative for what is taken away. */
+  /** Negative for removed memory. */
   readonly bytes: number;
   /** Index into `memoryCategories`. */
   readonly category: number;
@@ -47,18 +46,18 @@ export interface MemoryTimelineEvent {
 
 export interface MemoryTimeline {
   readonly device: 'cpu' | 'device';
-  /** Unix time of time 0, ns; 0 where the recording has no wall clock. */
+  /** Unix time of time 0, ns; 0 if the recording has no wall clock. */
   readonly epoch: bigint;
-  /** What was there before first, then in order of time. */
+  /** Memory from before the recording first, then in order of time. */
   readonly events: readonly MemoryTimelineEvent[];
-  /** Whole µs from the epoch's own µs, ascending: each at which something happened. */
+  /** Whole µs from the epoch's own µs, ascending: each µs with an event. */
   readonly times: Float64Array;
   /** By category, in the order of `memoryCategories`: bytes from each of `times` on. */
   readonly sizes: readonly Float64Array[];
 }
 
 export interface MemoryTimelineOptions {
-  /** Which memory; without it that of the device, where there is any. */
+  /** The memory to show; default: the device's, if there is any. */
   readonly device?: 'cpu' | 'device' | undefined;
 }
 
@@ -68,7 +67,7 @@ const hostTypes: ReadonlySet<number> = new Set([0, 2, 5]);
 const temporary = memoryCategories.indexOf('TEMPORARY');
 const unknown = memoryCategories.indexOf('UNKNOWN');
 
-/** A buffer from its allocation on. Its events get their category when its life is over and all is said. */
+/** A buffer from its allocation on. Its events get their category at the end of its life, when the category is final. */
 interface Life {
   bytes: number;
   category: number;
@@ -81,7 +80,7 @@ export function memoryTimeline(table: KinetoTable, options: MemoryTimelineOption
   const { before, happened } = livesOf(table, device);
   const events = [...before, ...happened];
 
-  // Events of one unix µs are one step of the plot.
+  // Events of one unix µs share one step of the plot.
   const steps: number[] = [];
   const withinMicro = Number(table.epoch % 1000n);
   const first = happened[0]?.time ?? 0;
@@ -111,7 +110,7 @@ export function memoryTimelineJson({ epoch, times, sizes }: MemoryTimeline): str
   return `[[${Array.from(times, at).join(', ')}], [${rows.join(', ')}]]`;
 }
 
-/** torch's `.raw.json`: a list `[time, action, bytes, category]` of each event; unix ns, -1 for what was there before. */
+/** torch's `.raw.json`: a list `[time, action, bytes, category]` of each event; unix ns, -1 for memory from before the recording. */
 export function memoryTimelineRawJson({ epoch, events }: MemoryTimeline): string {
   const rows = events.map(({ time, action, bytes, category }) => {
     return `[${time === undefined ? -1 : epoch + BigInt(Math.round(time))}, ${action}, ${bytes}, ${category}]`;
@@ -140,7 +139,7 @@ function livesOf(table: KinetoTable, device: MemoryTimeline['device']): { before
   const before: Happening[] = [];
   const happened: Happening[] = [];
   const live = new Map<number, Life>();
-  /** Buffers of which only their category is known so far. */
+  /** Buffers with a known category, but no allocation so far. */
   const named = new Map<number, Life>();
   const gone = new Set<number>();
   const add = (life: Life, time: number | undefined, action: MemoryAction, bytes: number): void => {
@@ -148,7 +147,7 @@ function livesOf(table: KinetoTable, device: MemoryTimeline['device']): { before
     life.events.push(event);
     (time === undefined ? before : happened).push(event);
   };
-  /** The buffer at an address, if need be one that was there before. */
+  /** The buffer at an address; if there is none, a new one from before the recording. */
   const preexisting = (address: number, bytes: number): Life => {
     const life: Life = named.get(address) ?? { bytes, category: temporary, events: [] };
     named.delete(address);
@@ -174,7 +173,7 @@ function livesOf(table: KinetoTable, device: MemoryTimeline['device']): { before
     const time = memory.columns.time[row] as number;
     const bytes = memory.columns.bytes[row] as number;
     const address = memory.columns.address[row] as number;
-    // What is said at the time of an allocation is said of it; at the time of a free, of what is freed.
+    // A category at the time of an allocation belongs to the new buffer; at the time of a free, to the freed one.
     for (; word < words.length; word++) {
       const at = said.columns.time[words[word] as number] as number;
       if (at > time || (at === time && bytes > 0)) break;
@@ -183,7 +182,7 @@ function livesOf(table: KinetoTable, device: MemoryTimeline['device']): { before
     let life = live.get(address);
     if (bytes > 0) {
       if (life === undefined) {
-        // Of one at this address that was there before, nobody has seen the end.
+        // An earlier buffer at this address was there before the recording; its end was not recorded.
         named.delete(address);
         gone.delete(address);
         life = { bytes, category: temporary, events: [] };
@@ -209,7 +208,7 @@ function livesOf(table: KinetoTable, device: MemoryTimeline['device']): { before
   }
   for (const life of live.values()) ends(life);
 
-  // The rest of what was allocated before the first instant.
+  // The rest of the memory allocated before the first instant.
   const [firstRow] = rows;
   if (firstRow !== undefined) {
     const { totalAllocated, bytes } = memory.columns;
@@ -220,7 +219,7 @@ function livesOf(table: KinetoTable, device: MemoryTimeline['device']): { before
   return { before, happened };
 }
 
-/** The category that a text names; what is none of torch's is of no category. */
+/** The category for a text; unknown texts have none. */
 function categoryOf(text: string): number {
   const index = (memoryCategories as readonly string[]).indexOf(text.toUpperCase());
   return index < 0 ? unknown : index;

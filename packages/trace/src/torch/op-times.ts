@@ -1,4 +1,4 @@
-// What the times of ops mean, where they are not simply how long an op took: on a device that works on after the op returned.
+// Meaning of op times where they are not simply an op's length: on a device that works on after the op returned.
 
 import { tfKeys } from '@ranktrace/protocol';
 
@@ -8,7 +8,7 @@ const meanings: Readonly<Record<string, string>> = {
   'device, fenced': 'device, fenced (each op waited for its device: steps are slower than without)',
 };
 
-/** A line for the head of a table or report, of the metadata of a rank or its file; undefined where times are the ops' own. */
+/** A line for the head of a table or report, from the metadata of a rank or its file; undefined if times are the ops' own. */
 export function opTimesText(metadata: ReadonlyMap<string, unknown>): string | undefined {
   const meaning = metadata.get(tfKeys.opTimes);
   const text = typeof meaning === 'string' && Object.hasOwn(meanings, meaning) ? meanings[meaning] : undefined;

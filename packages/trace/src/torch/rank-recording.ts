@@ -1,42 +1,42 @@
-// What one rank recorded, as torch.profiler would have it: of the events of a merged run those of one process and one window of time,
-// under torch's names and categories, each on its thread's own track. A base for sinks, so that a table in memory and a file of the same
-// recording cannot disagree.
+// One rank's recording as torch.profiler would have it: a merged run's events of one process and one window of time, under torch's names
+// and categories, each on its thread's own track. It is a base for sinks, so that a table in memory and a file of the same recording
+// cannot disagree.
 //
 //   run      rank 0  … ────────[ since ─────────── until )──── …       an event belongs to it by its start
-//   track    main, main (2), main (3)  →  main                        the lanes of a track are one again: torch knows threads
-//            main garbage collection   →  main                        inside of what it interrupted, as torch's `Python GC` is
+//   track    main, main (2), main (3)  →  main                        a track's lanes become one again: torch knows only threads
+//            main garbage collection   →  main                        inside the span it interrupted, like torch's `Python GC`
 //
-// Asynchronous, in torch's sense, is what the recorder says to be (`TraceEvent.isAsync`): it began and ended in different turns of the
-// program, so where it lies says nothing about what it is inside of. Other spans that overlap partly are left to torch's rule for them.
+// Asynchronous, in torch's sense, are the events that the recorder marks so (`TraceEvent.isAsync`): they began and ended in different turns
+// of the program, so their place proves no nesting. Other spans that overlap partly are left to torch's rule for them.
 //
-// Invariant: spans come out whole, each once; one that was announced as open comes at its end, or at the end of the window.
-// Invariant: times are whole ns; what is no number is counted (`outOfRange`), never written.
+// Invariant: spans come out whole, each once; one announced as open comes at its end, or at the end of the window.
+// Invariant: times are whole ns; a non-number is counted (`outOfRange`), never written.
 
 import { collectionsSuffix } from '@ranktrace/protocol';
 import { wellFormedJson } from '../model/json-buffer.ts';
 import { isCollectionsOf, isOverflowOf } from '../model/lanes.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 
-/** Which part of a run is wanted. */
+/** The part of a run to record. */
 export interface RecordingWindow {
-  /** Trace time (ns) of the first start that is kept; without it all from the beginning. */
+  /** Trace time (ns) of the first start that is kept; default: the beginning. */
   readonly since?: number | undefined;
-  /** Trace time (ns) before which the last one starts, and to which spans last that never ended; without it the end of the run. */
+  /** Trace time (ns) before which the last kept event starts; unended spans last until then. Default: the end of the run. */
   readonly until?: number | undefined;
-  /** Whether what starts at this trace time (ns) is kept, where the window has gaps. */
+  /** Whether to keep an event with this start (trace time, ns), for windows with gaps. */
   readonly isWanted?: ((start: number) => boolean) | undefined;
-  /** Whether steps are kept, as `ProfilerStep#N`; default no: torch marks them only where there is a schedule. */
+  /** Whether to keep steps, as `ProfilerStep#N`; default no: torch marks them only under a schedule. */
   readonly steps?: boolean | undefined;
-  /** The rank, of whose lives the last is meant; without it the first process of the run. */
+  /** The rank to record, in its last life; default: the first process of the run. */
   readonly rank?: number | undefined;
 }
 
-/** A line of torch's timeline. */
+/** A track of torch's timeline. */
 export interface RecordedTrack {
   /** 0, 1, 2, … */
   readonly index: number;
   readonly name: string;
-  /** The system's thread number; above all of those (2^22) where there is none. */
+  /** The system's thread number; above all of those (2^22) if unknown. */
   readonly tid: number;
 }
 
@@ -51,12 +51,12 @@ export interface RecordedSpan {
   readonly name: string;
   readonly category: string;
   readonly isAsync: boolean;
-  /** torch's id of an op, which is on what works for it, too; 0 for none. */
+  /** torch's id of an op, also on work done for it; 0 for none. */
   readonly externalId: number;
 }
 
 interface Track extends RecordedTrack {
-  /** The track's own line; until that has come, the one beside it. */
+  /** The track's own lane; until that has come, the one beside it. */
   lane: TraceLane;
 }
 
@@ -68,7 +68,7 @@ interface OpenSpan {
 
 /** Linux counts threads up to 2^22. */
 const noThread = 2 ** 22;
-/** JSON texts kept checked. */
+/** Most checked JSON texts to cache. */
 const listsMax = 16_384;
 
 const userAnnotation = 'user_annotation';
@@ -78,7 +78,7 @@ export abstract class RankRecording implements TraceSink {
   protected outOfRange = 0;
   /** The trace time (ns) that torch would call its start: `since`, or the time of the first event. */
   protected origin: number | undefined;
-  /** The latest end of all that was kept; `origin` at least. */
+  /** Latest end of all kept events; at least `origin`. */
   protected last = Number.NEGATIVE_INFINITY;
 
   readonly #window: RecordingWindow;
@@ -109,7 +109,7 @@ export abstract class RankRecording implements TraceSink {
     if (window.since !== undefined) this.origin = Math.round(window.since);
   }
 
-  /** Before all else; without a process of that rank nothing more comes but `ended`. */
+  /** Called first; without a process of that rank only `ended` follows. */
   protected abstract began(header: TraceHeader, process: TraceProcess | undefined): void;
   protected abstract track(track: RecordedTrack): void;
   protected abstract span(span: RecordedSpan): void;
@@ -164,7 +164,7 @@ export abstract class RankRecording implements TraceSink {
     this.ended(totals);
   }
 
-  /** A list that travelled as JSON text, in JSON without spaces; undefined where it is none. */
+  /** A list that came as JSON text, in JSON without spaces; undefined if it is not a list. */
   protected list(text: string): string | undefined {
     const known = this.#lists.get(text);
     if (known !== undefined || this.#lists.has(text)) return known;
@@ -184,7 +184,7 @@ export abstract class RankRecording implements TraceSink {
     return track;
   }
 
-  /** Steps are the main thread's. Until that has shown itself it is not known which one it is. */
+  /** Steps are on the main thread. Until that has events, it is unknown which one it is. */
   #stepTrack(steps: TraceLane): Track {
     const threads = this.#tracks.filter(({ lane }) => lane.kind === 'thread');
     const main =
@@ -226,7 +226,7 @@ export abstract class RankRecording implements TraceSink {
     this.span(span);
   }
 
-  /** As recorded; counted up for a program that gives none itself. */
+  /** The recorded id; counted up for a program that gives none. */
   #externalId(event: TraceEvent): number {
     const given = event.arguments?.get('External id');
     if (typeof given === 'number' && given > 0) {
@@ -239,7 +239,7 @@ export abstract class RankRecording implements TraceSink {
 
 const openKey = (event: TraceEvent, start: number): string => `${event.lane.index} ${start} ${event.name}`;
 
-/** torch's key of a call, `rpc_async#method(caller -> callee)`; of a side that has no name the rank. */
+/** torch's key of a call, `rpc_async#method(caller -> callee)`; an unnamed side appears as its rank. */
 function rpcName({ name, peer, side, lane }: TraceEvent): string {
   if (peer === '') return name;
   const self = `rank ${lane.process.rank}`;

@@ -1,9 +1,9 @@
-// What a table says of itself: what its times mean, and of how many steps it is.
+// A table's notes about itself: the meaning of its times, and the number of its steps.
 
 import { sampledText } from '../steps/sampled-detail.ts';
 import { opTimesText } from './op-times.ts';
 
-/** Lines to stand above a table of ranks with these metadata, which come from outside; undefined where it shows all that it looks like. */
+/** Lines above a table of ranks with this (outside) metadata; undefined if the table needs no note. */
 export function tableHeader(...ranks: readonly ReadonlyMap<string, unknown>[]): string | undefined {
   const times = new Set(ranks.map(opTimesText).filter((text) => text !== undefined));
   const lines = [...times, ...sampledText(ranks)];

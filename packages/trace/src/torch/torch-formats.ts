@@ -1,7 +1,7 @@
 // Numbers as torch.profiler prints them (autograd/profiler_util.py), with Python's rounding.
 
 /**
- * Like toFixed, but exact halves go to the even digit, as Python's `%.nf`: 3.125 is 3.12 there and 3.13 in JavaScript. Only a fraction
+ * Like toFixed, but exact halves go to the even digit, as in Python's `%.nf`: 3.125 is 3.12 there and 3.13 in JavaScript. Only a fraction
  * with few bits is an exact half; every other double rounds the same way in both.
  */
 export function toFixedEven(value: number, digits: number): string {
@@ -14,7 +14,7 @@ export function toFixedEven(value: number, digits: number): string {
   return (Math.sign(value) * (even / 10 ** digits)).toFixed(digits);
 }
 
-/** Whether the value is a multiple of 2^-(digits + 1): k · 10^-n is half-way in binary only then. */
+/** Whether the value is a multiple of 2^-(digits + 1): only then can k · 10^-n be half-way in binary. */
 const isDyadic = (value: number, digits: number): boolean => Number.isInteger(value * 2 ** (digits + 1));
 
 /** A time in µs. */
@@ -24,7 +24,7 @@ export function formatTime(micros: number, unit?: 's' | 'ms' | 'us'): string {
   return `${toFixedEven(micros / scale, 3)}${chosen}`;
 }
 
-/** A share in percent; `NaN` of nothing. */
+/** A share in percent; `NaN` if the whole is 0. */
 export function formatShare(part: number, whole: number): string {
   return whole === 0 ? 'NaN' : `${toFixedEven((part * 100) / whole, 2)}%`;
 }
