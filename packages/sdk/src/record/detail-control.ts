@@ -4,7 +4,7 @@
 //   wanted   ops shapes memory stacks modules flops spans nestedSpans        options
 //   shed      4    3      2       1      2      3     –       5              in this order, one more each time recording exceeds the budget
 //
-// Ops are never shed, but sampled: those of every 2nd, 4th, … step are recorded, as the budget requires, and at least in one of 64 steps. When
+// Ops are sampled instead: those of every 2nd, 4th, … step are recorded, as the budget requires, and at least in one of 64 steps. When
 // the cost falls far enough below the budget, they become more frequent again. The numbers of these steps are multiples of the interval, so
 // ranks share the steps of the longest interval. Nested spans, which the program names itself, go only when recording takes several budgets.
 // Steps that an aggregator requests by number are recorded as active ones are, without shedding.

@@ -142,7 +142,7 @@ function isIndex(text: string | undefined): text is string {
   return text !== undefined && /^\d{1,4}$/.test(text);
 }
 
-/** The number in a cell; accepts the unit of `printed` after it, but no other unit. */
+/** The number in a cell; accepts the unit `printed` after it, but no other unit. */
 function numberOf(cell: string | undefined, printed: string): number | undefined {
   const [, digits, unit] = /^(-?\d{1,12}(?:\.\d{1,9})?)(?: ([A-Za-z%]{1,5}))?$/.exec(cell ?? '') ?? [];
   return digits === undefined || (unit !== undefined && unit !== printed) ? undefined : Number(digits);
