@@ -239,7 +239,7 @@ export interface Links {
 
 export interface AreaTable {
   readonly events: number;
-  /** The first range asked for starts at `from`, the last one ends at `until`. */
+  /** Earliest start and latest end of the requested area. */
   readonly from: number;
   readonly until: number;
   /** In order of total time. */

@@ -333,7 +333,7 @@ export class Collector {
     this.#ended.push({ about, drain });
   }
 
-  /** Ends the batches under construction: sends them, but holds back detail outside the active steps. */
+  /** Ends the batches under construction: sends them, but holds detail back while it is not sent. */
   #cut(complete: number, last: boolean): void {
     const promised = this.#watermark;
     this.#watermark = Math.max(promised, Math.floor(complete));

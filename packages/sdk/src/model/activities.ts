@@ -1,4 +1,4 @@
-// Which activities are recorded, and the bits of `detail` for them.
+// The recorded activities, and the bits of `detail` for them.
 
 import { detail } from './detail.ts';
 import { SdkError } from './errors.ts';

@@ -90,7 +90,7 @@ export interface ProfileOptions {
   readonly flightRecorderSteps?: number | undefined;
   /** Bound of these steps and of results, bytes. Default 64 MiB. */
   readonly flightRecorderBytes?: number | undefined;
-  /** Share of a step that default recording may take; over it, the recorder sheds detail. Default 0.005; 1: never. */
+  /** Share of a step that unrequested detail may cost; over it, the recorder sheds detail. Default 0.005; 1: never. */
   readonly overheadBudget?: number | undefined;
   /** Time between two samples of host and device counters, ms. Default 1000; 0: never. */
   readonly sampleIntervalMs?: number | undefined;

@@ -1,4 +1,4 @@
-// Which steps are recorded: torch.profiler's actions, activities and `schedule`, with its numbers.
+// Chooses the recorded steps: torch.profiler's actions, activities and `schedule`, with its numbers.
 //
 //   schedule({ skipFirst: 2, wait: 1, warmup: 1, active: 3, repeat: 2 })
 //

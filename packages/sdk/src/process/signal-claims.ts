@@ -1,4 +1,4 @@
-// Which signals have a handler of the program: the main thread records it for the shipper's, which hears the unhandled ones (signal-watch.ts).
+// Signals with a handler of the program: the main thread lists them for the shipper's, which hears the unhandled ones (signal-watch.ts).
 //
 //   claims, one word per signal, of the process    | SIGTERM | SIGINT | SIGHUP |      odd: the program listens; even: no handler
 //

@@ -17,7 +17,7 @@ import { threadRecorder } from './thread-recorder.ts';
 /** Values by name, as tfjs gives them to callbacks. */
 export type FitLogs = Readonly<Record<string, unknown>>;
 
-/** What `model.fit` takes as `callbacks`, and `tf.CustomCallback` as its argument (`CustomCallbackArgs` of tfjs). */
+/** Type of `callbacks` in `model.fit`, and of the argument of `tf.CustomCallback` (`CustomCallbackArgs` of tfjs). */
 export interface FitCallback {
   onTrainBegin(): void;
   onTrainEnd(): Promise<void>;

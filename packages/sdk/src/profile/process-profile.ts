@@ -43,7 +43,7 @@ import { Recording, type RecordingAbout, recordingAbout, writeResult } from './r
 import { tensorboardTraceHandler } from './tensorboard-trace-handler.ts';
 import { createRecorder, setThreadRecorder, threadRecorder } from './thread-recorder.ts';
 
-/** What exists while a profile records. */
+/** Parts that exist while a profile records. */
 interface Running {
   readonly options: ResolvedOptions;
   readonly recorder: Recorder;

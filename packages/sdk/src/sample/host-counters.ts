@@ -21,7 +21,7 @@ interface Readings {
   readonly processMs: number;
   /** CPU time of this thread, ms; undefined if the system does not report it. */
   readonly threadMs: number | undefined;
-  /** Of all threads of this process together, ns; undefined if the system does not report it. */
+  /** Times of all threads of this process together, ns; undefined if the system does not report it. */
   readonly threads: ThreadTimes | undefined;
   /** Time of all cores together and its busy part, in a unit of their own; undefined if the system does not report it. */
   readonly cores: { readonly total: number; readonly busy: number } | undefined;

@@ -1,6 +1,6 @@
 // The writer of a spool, and whether it is certainly dead: the file `owner` beside its segments.
 //
-//   <host> <pid namespace>\n<process> <thread> <start of the thread>\n       while its writer lives
+//   <host> <pid namespace>\n<process> <thread> <start of the thread>\n       while it is written
 //   <host> <pid namespace>\nclosed\n                                         after that
 //
 // A process may write several spools (a profile in a thread of its own, or one after another), and its id is reused, in a container at every life:

@@ -64,7 +64,7 @@ export interface BufferNumbers {
   window: number;
 }
 
-/** Variables of optimizers have only the engine's number as a name, and are not trainable; or they are powers, which are scalars [optimizers/*.js]. */
+/** Variables of optimizers have only the engine's number as a name, and are not trainable; or they are powers, so scalars [optimizers/*.js]. */
 const isOptimizerState = (name: string, { trainable, shape }: EngineVariable): boolean =>
   (!trainable || shape.length === 0) && /^\d+$/.test(name);
 

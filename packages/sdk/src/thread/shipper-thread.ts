@@ -147,7 +147,7 @@ function report(control: SharedArrayBuffer, state: number): void {
   parentPort?.postMessage(state);
 }
 
-/** Whether the system's thread `tid` of this process has ended; false where the system cannot tell. A terminated thread sends no notice. */
+/** Whether the system's thread `tid` of this process has ended; false where the system does not show it. A terminated thread sends no notice. */
 function threadEnded(tid: number): boolean {
   return existsSync('/proc/self/task') && !existsSync(`/proc/self/task/${tid}`);
 }
