@@ -48,7 +48,7 @@ export class PeerConnection implements Disposable {
     if (byteLength === 0) return new Uint8Array();
     for (;;) {
       const bytes: Buffer | null = this.#socket.read(byteLength);
-      if (bytes?.byteLength === byteLength) return bytes; // At the end of the stream, read() hands out what is left.
+      if (bytes?.byteLength === byteLength) return bytes; // At the end of the stream, read() returns the rest.
       await this.#moreBytes(withinMs);
     }
   }

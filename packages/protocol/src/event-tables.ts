@@ -161,11 +161,11 @@ export const tfKeys = {
   library: 'tf.library',
 } as const;
 
-/** Prefix of the metadata keys of what the rank no longer records, because recording took too much of the steps, with the reason. */
+/** Prefix of the metadata keys of detail that the rank no longer records, because recording took too much of the steps, with the reason. */
 export const shedKey = 'ranktrace.shed.';
 
 /**
- * Prefix of the metadata keys of what the rank records in some steps only, because recording took too much of them: JSON text of a map from
+ * Prefix of the metadata keys of detail that the rank records in some steps only, because recording took too much of them: JSON text of a map from
  * `every` (records one step in this many, now; 1: every step), `steps` (so far) and `recorded` (those of them recorded) to the number. The
  * newest stays.
  */

@@ -18,7 +18,7 @@ import {
 } from '@ranktrace/protocol';
 import { recordingLimits } from '../model/recording-limits.ts';
 
-/** Upper bound of what one row of each table takes in an encoded body. */
+/** Upper bound of the bytes of one row of each table in an encoded body. */
 const rowBytes = Object.fromEntries(
   Object.entries(tableColumns).map(([name, columns]) => [name, Object.values(columns).reduce((sum, type) => sum + fieldBytes(type), 0)]),
 ) as Record<TableName, number>;

@@ -146,7 +146,7 @@ export class Collector {
   flush(last = false): void {
     const complete = this.#drainAll();
     if (last) this.#answerRequests(true);
-    // If the spool is short, a small last batch, with the counts of what was lost, still fits where a large one does not.
+    // If the spool is short, a small last batch, with the counts of losses, still fits where a large one does not.
     if (last && this.#parts.shipper.isShort && !this.#isEmpty) this.#cut(complete, false);
     // Nothing follows the last batch, so its watermark may be the present.
     this.#cut(last ? this.#now() : complete, last);

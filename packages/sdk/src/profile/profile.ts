@@ -5,7 +5,7 @@
 //                 0        1        2        the last one, from the last step() to stop(), is not reported: it is incomplete
 //
 // Invariants: `start` may throw (an option is wrong, another profile runs); after it only methods that return results or write files throw
-// errors of their own, whatever becomes of the shipper. Before `start` and after `stop` every method just runs the function it is given.
+// errors of their own, whatever happens to the shipper. Before `start` and after `stop` every method just runs the function it is given.
 
 import type { ProfileOptions } from '../model/options.ts';
 import type { ProfilerAction } from '../model/schedule.ts';
@@ -91,7 +91,7 @@ export interface Profile extends AsyncDisposable, Disposable {
   collective<T>(about: CollectiveAbout, fn: () => T): T;
   /** Runs `fn` as the client side of a remote call. Send `carrier` (W3C `traceparent`) with the call, as its headers. */
   rpcClient<T>(method: string, about: { peer?: string }, fn: (carrier: Record<string, string>) => T): T;
-  /** Runs `fn` as the server side of a remote call; `carrier` is what came with the call, valid or not. */
+  /** Runs `fn` as the server side of a remote call; `carrier` came with the call and may be invalid. */
   rpcServer<T>(method: string, about: { carrier?: Record<string, string>; peer?: string }, fn: () => T): T;
 }
 

@@ -276,7 +276,7 @@ export class RingReader {
     return this.#read !== this.#write;
   }
 
-  /** Share of the ring that is published and not read, as of the last `refresh`: 0 … 1. */
+  /** Share of the ring that is published and not read, at the last `refresh`: 0 … 1. */
   get fill(): number {
     return ((this.#write - this.#read) | 0) / (this.#mask + 1);
   }

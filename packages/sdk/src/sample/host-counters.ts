@@ -103,7 +103,7 @@ function threadsOfProcess(): readonly string[] {
   }
 }
 
-/** proc(5): user nice system idle iowait irq softirq steal …; what follows is part of user and nice already. */
+/** proc(5): user nice system idle iowait irq softirq steal …; later numbers are part of user and nice already. */
 function readCores(): Readings['cores'] {
   const line = read('/proc/stat')?.split('\n', 1)[0];
   if (line?.startsWith('cpu ')) {
