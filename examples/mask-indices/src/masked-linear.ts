@@ -7,11 +7,11 @@ import { uniform } from './uniform.ts';
 /** Finds the values of `mask` above the threshold of `output`. Called inside of `tf.tidy`, which keeps what it returns. */
 export type Search = (mask: tf.Tensor3D, output: tf.Tensor) => tf.Tensor;
 
-/** What a forward pass gives; the caller disposes of both. */
+/** Result of a forward pass; the caller disposes of both tensors. */
 export type Forward = {
   /** [rows of the input, outputs], each from 0 to 1. */
   output: tf.Tensor;
-  /** As the search gives it. */
+  /** As the search returns it. */
   found: tf.Tensor;
 };
 

@@ -1,4 +1,4 @@
-// What the command line says: which stages to run, and how to say what they show.
+// The command line: which stages to run, and the form of the output.
 
 import { parseArgs } from 'node:util';
 import { type Stage, stages } from './stages.ts';
@@ -11,7 +11,7 @@ export interface Options {
   readonly out: string;
 }
 
-/** The command line cannot be used; the message says what would be right. */
+/** Invalid command line; the message gives the valid form. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 }

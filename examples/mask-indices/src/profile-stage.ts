@@ -1,5 +1,5 @@
-// One stage of the walk-through: forward passes that are not looked at, because the first ones pay for what is made once (memory of the
-// backend, compiled code), and one that is profiled.
+// One stage of the walk-through: forward passes without the profiler, because the first ones pay for one-time set-up (memory of the backend,
+// compiled code), and one with it.
 
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,7 +16,7 @@ const outputs = 10;
 const warmups = 3;
 const maskShape: [number, number, number] = [256, 256, 256];
 
-/** What the profile of a stage says. */
+/** Results of a stage's profile. */
 export interface StageReport {
   readonly stage: number;
   readonly title: string;
@@ -33,7 +33,7 @@ export interface StageReport {
   readonly memoryTable: string;
 }
 
-/** Profiles the search of `stage`. Writes the trace, and what a profile writes without an aggregator, into the folder `out`. */
+/** Profiles the search of `stage`. Writes the trace, and the profile's files without an aggregator, into the folder `out`. */
 export async function profileStage({ number, title, search }: Stage, out: string): Promise<StageReport> {
   const module = new MaskedLinear(inputs, outputs, search);
   const input = tf.tensor2d(uniform(rows * inputs, { seed: 2, min: -1, max: 1 }), [rows, inputs]);

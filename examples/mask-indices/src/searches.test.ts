@@ -1,4 +1,4 @@
-// The searches find the same values, however they say so; and the numbers they are tried on are the same everywhere.
+// The searches find the same values, in whatever form; and the test's random numbers are the same everywhere.
 
 import * as tf from '@tensorflow/tfjs';
 import { expect, test } from 'vitest';

@@ -2,7 +2,7 @@
 
 import * as tf from '@tensorflow/tfjs';
 
-/** As first written: the comparison as a float32 for each value, copied to JavaScript, which makes the indices and copies them back. */
+/** First version: the comparison as a float32 for each value, copied to JavaScript, which makes the indices and copies them back. */
 export function searchFloats(mask: tf.Tensor3D, output: tf.Tensor): tf.Tensor {
   const threshold = thresholdOf(output).dataSync()[0]!;
   const isAbove = tf.cast(tf.greater(mask, threshold), 'float32');
@@ -10,7 +10,7 @@ export function searchFloats(mask: tf.Tensor3D, output: tf.Tensor): tf.Tensor {
   return tf.tensor2d(indices, [indices.length / 3, 3], 'int32');
 }
 
-/** The comparison as it comes: a bool, of one byte instead of four. */
+/** The comparison in its own type: a bool, of one byte instead of four. */
 export function searchBools(mask: tf.Tensor3D, output: tf.Tensor): tf.Tensor {
   const threshold = thresholdOf(output).dataSync()[0]!;
   const isAbove = tf.greater(mask, threshold);
@@ -28,7 +28,7 @@ function thresholdOf(output: tf.Tensor): tf.Tensor {
   return tf.mean(tf.max(output, 1));
 }
 
-/** [plane, row, column] of each 1, one after the other. */
+/** [plane, row, column] of each 1, in order. */
 function indicesOfOnes(values: ArrayLike<number>, [, rows, columns]: readonly [number, number, number]): Int32Array {
   const indices: number[] = [];
   for (let at = 0; at < values.length; at++) {

@@ -1,21 +1,21 @@
-// What a profile says of one span, as numbers: time and memory from the key averages, copied bytes from the trace, where each copy has an
+// A profile's facts about one span, as numbers: time and memory from the key averages, copied bytes from the trace, where each copy has an
 // argument `Bytes`.
 
 import { readFileSync } from 'node:fs';
 import type { KeyAverages } from '@ranktrace/sdk';
 
 export interface SpanFacts {
-  /** With everything inside of it. */
+  /** Including everything inside of it. */
   readonly timeMs: number;
-  /** Of all recorded time, from 0 to 1. */
+  /** Share of all recorded time, from 0 to 1. */
   readonly timeShare: number;
   /** Bytes that it allocated, less those that it freed. */
   readonly memoryBytes: number;
-  /** Bytes that were copied between the backend and JavaScript while it ran, both ways. */
+  /** Bytes copied between the backend and JavaScript while it ran, both ways. */
   readonly copiedBytes: number;
 }
 
-/** An event of the trace, as far as it is read here. Times in µs. */
+/** The fields that we read of a trace event. Times in µs. */
 interface TraceEvent {
   readonly name: string;
   readonly cat?: string;
@@ -24,7 +24,7 @@ interface TraceEvent {
   readonly args?: { readonly Bytes?: number };
 }
 
-/** The facts of the span `name`, which the profile has once. */
+/** The facts of the span `name`, which occurs once in the profile. */
 export function readFacts(tracePath: string, name: string, averages: KeyAverages): SpanFacts {
   const average = [...averages].find(({ key }) => key === name)!;
   const { traceEvents } = JSON.parse(readFileSync(tracePath, 'utf8')) as { readonly traceEvents: readonly TraceEvent[] };

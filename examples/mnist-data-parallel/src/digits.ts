@@ -13,7 +13,7 @@ export const digitClasses = 10;
 const testCount = 2000;
 const splitSeed = 2024; // The same on every rank and in every run: results can be compared.
 
-/** Some digits as tensors. Whoever asked for them disposes them. */
+/** Some digits as tensors. The caller disposes of them. */
 export interface Batch {
   /** [size, 784], each pixel from 0 (paper) to 1 (ink). */
   readonly images: tf.Tensor2D;

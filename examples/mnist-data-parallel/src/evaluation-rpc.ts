@@ -3,20 +3,20 @@
 //   worker → rank 0   {"method":"evaluate","rank":2,"epoch":1,"headers":{…}}
 //   rank 0 → worker   {"accuracy":0.934}
 //
-// The headers carry the caller's trace context, as HTTP headers would, so that the profiler can draw the call from the one rank to the
-// other. Only the caller and the answerer touch them.
+// The headers carry the caller's trace context, as HTTP headers would, so that the profiler can draw the call from one rank to the other.
+// Only the caller and the answering rank touch them.
 //
-// Invariant: rank 0 answers only when it is asked to (`answerAll`), at the end of an epoch. A worker may be ahead of rank 0 by part of an
-// all-reduce, so a call that were answered on arrival could meet weights that are one step old.
+// Invariant: rank 0 answers only in `answerAll`, at the end of an epoch. A worker may be ahead of rank 0 by part of an all-reduce, so an
+// answer on arrival could come from weights that are one step old.
 
 import type { PeerConnection } from './peer-connection.ts';
 import { TrainingError } from './training-error.ts';
 
 /** A worker's call. */
 export interface EvaluationCall {
-  /** Who calls. */
+  /** The calling rank. */
   readonly rank: number;
-  /** After which epoch, from 0. */
+  /** The finished epoch, from 0. */
   readonly epoch: number;
   /** The caller's trace context. */
   readonly headers: Record<string, string>;
@@ -31,7 +31,7 @@ export async function evaluateOnMaster(master: PeerConnection, call: EvaluationC
   return accuracy;
 }
 
-/** Rank 0's side: waits for one call from every worker and answers each as soon as it is there. */
+/** Rank 0's side: waits for one call from every worker and answers each as soon as it arrives. */
 export async function answerAll(workers: readonly PeerConnection[], answer: (call: EvaluationCall) => number): Promise<void> {
   await Promise.all(
     workers.map(async (worker) => {

@@ -1,7 +1,7 @@
-// How N processes that know only MASTER_ADDR and MASTER_PORT become a ring.
+// Connects N processes that know only MASTER_ADDR and MASTER_PORT as a ring.
 //
-//   1. Every rank opens a ring port, any free one, and says so.  rank r → rank 0    {"rank":r,"ringPort":40123}
-//   2. Rank 0 waits for all, then tells everybody.               rank 0 → rank r    {"addresses":[{"host":"10.0.0.7","port":40123},…]}
+//   1. Every rank opens a ring port, any free one.               rank r → rank 0    {"rank":r,"ringPort":40123}
+//   2. Rank 0 waits for all, then sends everybody the list.      rank 0 → rank r    {"addresses":[{"host":"10.0.0.7","port":40123},…]}
 //   3. Every rank connects to the next one's ring port.          rank r → rank r+1  {"rank":r}, and from then on chunks
 //
 // The connections of steps 1 and 2 stay open: the evaluation RPC uses them.
@@ -21,7 +21,7 @@ export interface Cluster extends Disposable {
   readonly master: PeerConnection | undefined;
 }
 
-/** Where a rank's ring port is. */
+/** Address of a rank's ring port. */
 interface Address {
   readonly host: string;
   readonly port: number;

@@ -1,4 +1,4 @@
-// What the environment and the command line may say.
+// Valid and invalid environments and command lines.
 
 import { expect, test } from 'vitest';
 import { readOptions } from './options.ts';

@@ -1,4 +1,4 @@
-// What the environment and the command line say: which rank this process is, and how long to train.
+// The environment and the command line: this process's rank, and the length of the training.
 //
 // The environment is torchrun's, so that `ranktrace run`, torchrun-like launchers and a plain shell loop all work.
 // With no environment at all this process is rank 0 of 1.
@@ -6,7 +6,7 @@
 import { parseArgs } from 'node:util';
 import { TrainingError } from './training-error.ts';
 
-/** Where this process stands among the ranks, and where rank 0 listens. */
+/** This process's rank, and the address of rank 0. */
 export interface Place {
   readonly rank: number;
   readonly worldSize: number;

@@ -14,7 +14,7 @@ import { TrainingError } from './training-error.ts';
 const newline = 0x0a;
 
 export class PeerConnection implements Disposable {
-  /** Who is at the other end, for error messages: `rank 3`. */
+  /** The other end, for error messages: `rank 3`. */
   peer: string;
   readonly #socket: Socket;
   #brokenBy: Error | undefined;
@@ -48,7 +48,7 @@ export class PeerConnection implements Disposable {
     if (byteLength === 0) return new Uint8Array();
     for (;;) {
       const bytes: Buffer | null = this.#socket.read(byteLength);
-      if (bytes?.byteLength === byteLength) return bytes; // At the end of the stream, read() hands out what is left.
+      if (bytes?.byteLength === byteLength) return bytes; // At the end of the stream, read() returns the rest.
       await this.#moreBytes(withinMs);
     }
   }
@@ -57,7 +57,7 @@ export class PeerConnection implements Disposable {
     return this.send(Buffer.from(`${JSON.stringify(message)}\n`));
   }
 
-  /** The next line, parsed. What it holds is for the caller to check. */
+  /** The next line, parsed. The caller checks its content. */
   async receiveJson(withinMs: number = limits.peerWaitMsMax): Promise<unknown> {
     const line = await this.#receiveLine(withinMs);
     try {
@@ -117,7 +117,7 @@ export class PeerConnection implements Disposable {
 }
 
 /**
- * Connects to another rank, which may not listen yet: tries again until `limits.meetingMsMax` is over.
+ * Connects to another rank, which may not listen yet: retries until `limits.meetingMsMax` is over.
  * @throws TrainingError `cannot_meet`
  */
 export async function connectToPeer(about: { host: string; port: number; peer: string; withinMs?: number }): Promise<PeerConnection> {
@@ -139,7 +139,7 @@ export async function connectToPeer(about: { host: string; port: number; peer: s
   }
 }
 
-/** Node's code where there is one: when `localhost` is two addresses and both refuse, the message is empty. */
+/** Node's error code if there is one: when `localhost` is two addresses and both refuse, the message is empty. */
 function describe(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException;
   return code ?? message;

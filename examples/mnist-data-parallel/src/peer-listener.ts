@@ -14,7 +14,7 @@ export class PeerListener implements Disposable {
   private constructor(server: Server) {
     this.port = (server.address() as AddressInfo).port;
     this.#server = server;
-    // Listening from now on: a rank may connect before anybody asks for it. The signal bounds all waits of this listener together.
+    // Listening from now on: a rank may connect before `accept`. The signal bounds all waits of this listener together.
     this.#connections = on(server, 'connection', { signal: AbortSignal.timeout(limits.meetingMsMax) });
   }
 
@@ -35,7 +35,7 @@ export class PeerListener implements Disposable {
     return new PeerListener(server);
   }
 
-  /** The next connection, from whoever it may be: `peer` is what error messages call it. */
+  /** The next connection, from any rank; error messages call it `peer`. */
   async accept(peer: string): Promise<PeerConnection> {
     try {
       const { value } = await this.#connections.next();

@@ -1,7 +1,7 @@
 // The model: 784 pixels → 128 hidden units (ReLU) → 10 classes (softmax), trained by gradient descent with momentum.
 //
-// The gradient is written out instead of asked from `tf.variableGrads`, because that runs forward and backward in one call, and a
-// profile should show the two apart:
+// The gradient is written out instead of taken from `tf.variableGrads`, because that runs forward and backward in one call, and a profile
+// should show the two apart:
 //
 //   forward    hidden = relu(x W₁ + b₁)      p = softmax(hidden W₂ + b₂)      loss = mean over the batch of −log p[label]
 //   backward   δ₂ = (p − labels) / batch     dW₂ = hiddenᵀ δ₂    db₂ = Σ δ₂
@@ -17,7 +17,7 @@ const learningRate = 0.05;
 const momentum = 0.9;
 const weightSeed = 7;
 
-/** What forward leaves for backward. */
+/** Results of forward that backward needs. */
 export interface Activations {
   readonly hidden: tf.Tensor2D; // [size, 128]
   readonly probabilities: tf.Tensor2D; // [size, 10]

@@ -1,7 +1,7 @@
 // Ring all-reduce: the mean of an array over all ranks, with each rank sending only 2 (N − 1) / N of the array, whatever N is.
 //
 // Each rank sends to the next and receives from the previous one. The array is cut into N chunks. First the sums travel once round the
-// ring (reduce-scatter), then the finished chunks do (all-gather). With 4 ranks, what rank r does to its chunks (all indices mod 4):
+// ring (reduce-scatter), then the finished chunks do (all-gather). With 4 ranks, rank r does this to its chunks (all indices mod 4):
 //
 //   round            0               1               2               (then divides chunk r+1 by N)
 //   reduce-scatter   send r          send r−1        send r−2
@@ -12,7 +12,7 @@
 // Invariants:
 //  - All ranks end with the same bits: every chunk is summed and divided in one place, and copied from there.
 //  - Every rank calls with the same length, in the same order, one call at a time. A slow rank makes the others wait.
-//  - Values travel in the hosts' byte order, which is little-endian wherever Node runs today but on s390x.
+//  - Values travel in the hosts' byte order, which is little-endian wherever Node runs today except on s390x.
 
 import type { PeerConnection } from './peer-connection.ts';
 import { TrainingError } from './training-error.ts';

@@ -1,4 +1,4 @@
-// Which digits each rank trains on.
+// The digits of each rank.
 
 import { expect, test } from 'vitest';
 import { batchesOf, shuffled } from './shards.ts';

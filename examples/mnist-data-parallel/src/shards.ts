@@ -1,4 +1,4 @@
-// Which digits a rank trains on, in which order. Pure: the same arguments give the same order on every rank.
+// Assigns digits to ranks, in order. Pure: the same arguments give the same order on every rank.
 //
 // An epoch's shuffled order is cut into global batches, and each global batch into one piece per rank:
 //
@@ -7,8 +7,8 @@
 //
 // So N ranks with batches of B take the very steps that one rank would take with batches of N × B.
 //
-// Invariant: every rank gets the same number of batches (what is left over at the end is dropped): a rank that took
-// one step more would wait for ever in its all-reduce.
+// Invariant: every rank gets the same number of batches (the rest at the end is dropped): a rank with one step more would wait without end in
+// its all-reduce.
 
 import { TrainingError } from './training-error.ts';
 

@@ -1,4 +1,4 @@
-// Where the tensors live: TensorFlow on the GPU or the CPU when a native package is installed, else WebAssembly, else plain JavaScript.
+// Chooses the tensor backend: TensorFlow on the GPU or the CPU when a native package is installed, else WebAssembly, else plain JavaScript.
 //
 // The native packages download libtensorflow when they are installed, so this example does not depend on them: `npm install
 // @tensorflow/tfjs-node-gpu` beside it is enough.
@@ -8,7 +8,7 @@ import { setThreadsCount } from '@tensorflow/tfjs-backend-wasm';
 
 const nativePackages = ['@tensorflow/tfjs-node-gpu', '@tensorflow/tfjs-node'];
 
-/** Makes the best backend of this machine the one in use and returns its name. */
+/** Activates the best backend of this machine and returns its name. */
 export async function chooseBackend(): Promise<string> {
   for (const name of nativePackages) {
     if ((await isImported(name)) && (await tf.setBackend('tensorflow'))) return name;
@@ -23,7 +23,7 @@ async function isImported(name: string): Promise<boolean> {
     await import(name);
     return true;
   } catch (error) {
-    // Not installed is the usual case. Installed but broken (say, no CUDA library) is worth a word before the slower backend is taken.
+    // A missing package is the usual case. A broken one (say, no CUDA library) deserves a warning before we take the slower backend.
     if ((error as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') console.warn(`Cannot use ${name}: ${(error as Error).message}`);
     return false;
   }

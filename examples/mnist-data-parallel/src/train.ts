@@ -3,8 +3,8 @@
 // Every rank runs this file on its own share of the digits. A step is: take a batch, forward, backward, average the gradients over all
 // ranks, update the weights. At the end of an epoch every rank asks rank 0 how good the weights are.
 //
-// What ranktrace needs from a training loop is all in this file:
-//   profile().start()                  record from here on
+// All uses of ranktrace in a training loop are in this file:
+//   profile().start()                  start recording
 //   recordFunction('forward', …)       a phase of the step
 //   prof.collective(…)                 an operation that all ranks take part in
 //   prof.rpcClient, prof.rpcServer     the two sides of a remote call
@@ -37,7 +37,7 @@ async function train(options: Options): Promise<void> {
   using cluster = await joinCluster(options);
   say(`training on ${worldSize} ${worldSize === 1 ? 'rank' : 'ranks'}, ${backend} backend`);
 
-  // What the ranks average in a step: all gradients, the loss, and whether any rank was told to stop. One array, so one all-reduce.
+  // The values that the ranks average in a step: all gradients, the loss, and whether any rank got a stop signal. One array, so one all-reduce.
   const shared = new Float32Array(model.parameterCount + 2);
   const gradients = shared.subarray(0, model.parameterCount);
   const lossAt = model.parameterCount;

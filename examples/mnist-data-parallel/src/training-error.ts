@@ -1,6 +1,6 @@
-// The one error class of this example: what the user typed wrong, and what goes wrong between ranks.
+// The only error class of this example: wrong usage, and failures between ranks.
 
-/** What went wrong. `bad_usage` ends the process with exit code 2, everything else with 1. */
+/** Kind of failure. `bad_usage` ends the process with exit code 2, everything else with 1. */
 export type TrainingErrorCode =
   | 'bad_usage' // an option or environment variable cannot be used
   | 'cannot_meet' // the ranks did not all find each other
@@ -9,7 +9,7 @@ export type TrainingErrorCode =
   | 'bad_message' // another rank sent something that is not the protocol
   | 'weights_differ'; // the ranks ended with different weights
 
-/** Thrown by everything in this folder: action, what is, what was wanted. */
+/** Thrown by everything in this folder; the message gives the action, the state found and the state expected. */
 export class TrainingError extends Error {
   override readonly name = 'TrainingError';
   readonly code: TrainingErrorCode;

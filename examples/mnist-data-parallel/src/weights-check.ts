@@ -1,4 +1,4 @@
-// Proof that data-parallel training kept its promise: all ranks hold the same weights, bit for bit.
+// Verifies data-parallel training: all ranks hold the same weights, bit for bit.
 
 import type { RingAllReduce } from './ring-all-reduce.ts';
 import { TrainingError } from './training-error.ts';

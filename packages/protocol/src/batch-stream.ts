@@ -1,20 +1,20 @@
-// The JetStream stream of batches: how it is made and bounded, in JetStream's own words and units (ns, bytes). The client is an argument.
+// The JetStream stream of batches: how ranktrace creates and bounds it, in JetStream's own words and units (ns, bytes). The client is an argument.
 //
 //   |  read by every aggregator  |  unread by one of them  |      at `max_bytes` the oldest go, so the stream always takes the newest
 //   ^ purged by aggregators      ^ the lowest ack floor
 //
-// Whoever comes first makes the stream, a rank or an aggregator; an aggregator bounds one that has no bound.
+// The first to connect, rank or aggregator, makes the stream; an aggregator bounds a stream that has no bound.
 //
-// Invariant: the stream's bound is below what the server has room for. At `max_file` a server refuses every batch, read or not, until somebody
-// deletes something. No request tells a client what `max_file` is; but the server reserves `max_bytes` and refuses a stream that is too large for
-// it, so half of a size that was refused is tried, until one is taken.
+// Invariant: the stream's bound is below the server's free space. At `max_file` a server refuses every batch, read or not, until somebody
+// deletes something. No request reports `max_file`; but the server reserves `max_bytes` and refuses a stream that is too large for it, so
+// we halve a refused size until the server accepts one.
 
 import { limits } from './limits.ts';
 import { batchSubjects, streamName } from './subjects.ts';
 
 /** The bounds of the stream that an operator may choose. */
 export interface StreamOptions {
-  /** Bytes that it may hold; then the oldest batches go, read or not. Default: as many as the server has room for, up to `streamBytesMax`. */
+  /** Most bytes held; beyond that the stream deletes its oldest batches, read or not. Default: the server's room, up to `streamBytesMax`. */
   readonly bytesMax?: number | undefined;
   /** Servers of a cluster that hold a copy of each batch. Default 1. */
   readonly replicas?: number | undefined;
@@ -47,12 +47,12 @@ export interface StreamManager {
 /** JetStream's error codes that mean something to us. */
 export const streamErrors = {
   notFound: 10059,
-  /** There is one of that name with another configuration. */
+  /** A stream of that name exists with another configuration. */
   exists: 10058,
   messageTooLarge: 10054,
-  /** More than the server, the account or a stream of it may hold. */
+  /** The stream would exceed the limits of the server, the account or a stream. */
   noRoom: [10002, 10023, 10047, 10122],
-  /** The stream is full and was told to refuse new messages instead of deleting old ones. */
+  /** The stream is full, and configured to refuse new messages instead of deleting old ones. */
   streamFull: 10077,
 } as const;
 
@@ -68,7 +68,7 @@ export const streamConfig: Omit<StreamConfig, 'max_bytes' | 'num_replicas'> = {
   max_age: limits.streamAgeMsMax * 1e6,
 };
 
-/** Makes the stream; one that is there, or that somebody else makes meanwhile, is left as it is. Rejects as the client does. */
+/** Makes the stream; leaves it alone if it exists, or if somebody else makes it meanwhile. Rejects as the client does. */
 export async function makeStream(streams: StreamManager, { bytesMax, replicas = 1 }: StreamOptions = {}): Promise<void> {
   try {
     await streams.info(streamName);
@@ -83,7 +83,7 @@ export async function makeStream(streams: StreamManager, { bytesMax, replicas = 
   }
 }
 
-/** Bounds a stream that has no bound, and gives it what was asked for by name; resolves with whether it was changed. Rejects as the client does. */
+/** Bounds a stream that has no bound and applies explicitly given options; resolves with whether it changed. Rejects as the client does. */
 export async function boundStream(streams: StreamManager, { bytesMax, replicas }: StreamOptions = {}): Promise<boolean> {
   const { config } = await streams.info(streamName);
   const isBounded = config.max_bytes > 0;
@@ -98,13 +98,13 @@ export async function boundStream(streams: StreamManager, { bytesMax, replicas }
   return !isSize || !isCopied;
 }
 
-/** JetStream's own code of an error, undefined where it is none of JetStream's. */
+/** The JetStream code of an error, undefined for any other error. */
 export function streamErrorOf(error: unknown): number | undefined {
   const { api_error } = (error ?? {}) as { readonly api_error?: { readonly err_code?: number } };
   return api_error?.err_code;
 }
 
-/** Why a batch was not taken, as far as JetStream's code says it. */
+/** The reason for refusing a batch, as far as JetStream's code shows it. */
 export function streamProblem(error: unknown): string | undefined {
   const code = streamErrorOf(error);
   if (code === streamErrors.streamFull) {
@@ -118,7 +118,7 @@ export function streamProblem(error: unknown): string | undefined {
 
 const isNoRoom = (code: number): boolean => (streamErrors.noRoom as readonly number[]).includes(code);
 
-/** Calls `ask` with a size, and with half of it while the server has no room; with `bytesMax`, with that alone. */
+/** Calls `ask` with a size, halved while the server has no room; with `bytesMax`, only with that. */
 async function withRoom(bytesMax: number | undefined, ask: (bytes: number) => Promise<unknown>): Promise<void> {
   for (let bytes = bytesMax ?? limits.streamBytesMax; ; bytes = Math.floor(bytes / 2)) {
     try {

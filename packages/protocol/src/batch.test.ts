@@ -20,7 +20,7 @@ function craft(fields: Record<string, unknown>, body: unknown = { strings: [''],
 const craftTable = (name: string, table: unknown, strings: unknown = ['', 'a']): Uint8Array =>
   craft({}, { strings, tables: { [name]: table } });
 
-/** `code: message` of the refusal; anything but a ProtocolError fails the test. */
+/** `code: message` of the ProtocolError; any other outcome fails the test. */
 function refusal(bytes: Uint8Array): string {
   try {
     decodeBatch(bytes, inflate);
@@ -31,7 +31,7 @@ function refusal(bytes: Uint8Array): string {
   throw new Error('it was taken');
 }
 
-/** Decodes; what it may do is to give a value or to throw a ProtocolError. */
+/** Decodes; only a value or a ProtocolError is allowed. */
 function attempt(bytes: Uint8Array): string {
   try {
     decodeBatch(bytes, inflate);
@@ -263,7 +263,7 @@ describe('hostile bytes end in a value or a ProtocolError', () => {
   });
 
   test("bombs made of msgpackr's own extensions do not reach it", () => {
-    // [a0, [a0, a0], [a1, a1], …] by pointers: 2^200 parts in 3 KB, which msgpackr prints into its error for the byte too many.
+    // [a0, [a0, a0], [a1, a1], …] by pointers: 2^200 parts in 3 KB, which msgpackr prints into its error about the excess byte.
     const links = [0xdc, 0, 200];
     for (let index = 0; index < 200; index++) {
       links.push(
@@ -279,9 +279,9 @@ describe('hostile bytes end in a value or a ProtocolError', () => {
     const bomb = Uint8Array.from([...links, 0]);
     expect(attempt(bomb)).toBe('corrupt');
     expect(attempt(craft({}, bomb))).toBe('corrupt');
-    // A record: its reader would be compiled with `new Function`.
+    // A record: msgpackr would compile its reader with `new Function`.
     expect(attempt(craft({}, Uint8Array.from([0xd4, 0x72, 0x40, 0x91, 0xa1, 0x61, 0x01])))).toBe('corrupt');
-    // 15 MiB of bin and a byte too many: 5 s and 700 MB of JSON in msgpackr's error.
+    // 15 MiB of bin and an excess byte: 5 s and 700 MB of JSON in msgpackr's error.
     const large = Buffer.concat([Buffer.from([0xc6, 0, 0xf0, 0, 0]), Buffer.alloc(0xf00000), Buffer.of(0)]);
     expect(refusal(craft({ encoding: 'deflate', size: large.length }, deflateRawSync(large)))).toMatch(/^corrupt: .* got 1 more bytes/);
   });

@@ -1,10 +1,10 @@
-// Batch codec, version 1: the only thing a rank sends about its events. docs/batch-format.md is its full description.
+// Batch codec, version 1: a rank's events travel in no other form. docs/batch-format.md describes it in full.
 //
 //   batch = msgpack map { v, run, rank, …, encoding, size, body }
 //   body  = msgpack map { strings: [text…], tables: { spans: { rows, tick, start: bin, length: bin, … }, … } }, deflated (raw) or plain
 //
 // A batch stands alone: it has its own strings and tracks, so a lost one cannot poison a later one.
-// Invariant: decoding hostile bytes ends in bounded time and memory (limits.ts), with a value or a ProtocolError and nothing else.
+// Invariant: decoding hostile bytes ends in bounded time and memory (limits.ts), with a value or a ProtocolError.
 
 import { Packr, Unpackr } from 'msgpackr';
 import { z } from 'zod';
@@ -32,37 +32,37 @@ export const protocolVersion = 1;
 /** Compresses a body (raw deflate, RFC 1951). An argument, because this package runs in browsers too. */
 export type Deflate = (body: Uint8Array) => Uint8Array;
 
-/** Undoes `Deflate`; throws when the result would be larger than `bytesMax`. */
+/** Reverses `Deflate`; throws when the result would be larger than `bytesMax`. */
 export type Inflate = (body: Uint8Array, bytesMax: number) => Uint8Array;
 
 const count = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
 
-/** What the rank could not record or keep, since its start (cumulative: a lost batch does not hide a loss). */
+/** Losses of the rank since its start (cumulative: a lost batch does not hide a loss). */
 export const droppedSchema = z.object({
   /** Events that found the ring full. */
   events: count,
-  /** Arguments or parts of text cut because of a limit. */
+  /** Arguments or parts of text that a limit cut. */
   arguments: count,
-  /** Times that a name found the name table full: each use of a name counts, also where its event was dropped then. A stand-in is in its place. */
+  /** Uses of a name that found the name table full, dropped events included. A stand-in replaces the name. */
   names: count,
   /** Batches that found the spool full or were refused. */
   batches: count,
 });
 
-/** Kinds of events, as they are counted. */
+/** Counts by kind of event. */
 const eventCountsSchema = z.object({ span: count, instant: count, counter: count, step: count, collective: count, rpc: count });
 
-/** What pruning left out of a stored batch, and for which batches it stands. Run stores alone hold such batches; no rank sends them. */
+/** Marks a stored batch that pruning shortened, and the batches that it replaces. Only run stores hold such batches; no rank sends them. */
 export const prunedSchema = z.object({
-  /** It stands for the batches with the sequences from here to its own. */
+  /** First sequence that it replaces; its own is the last. */
   from: count,
-  /** `detail`: everything but what is known of each step as a whole. `steps`: that, too. */
+  /** `detail`: pruning removed all but the facts of each step as a whole. `steps`: it removed those, too. */
   what: z.enum(['detail', 'steps']),
-  /** The first and last step it is about; absent where there was none. */
+  /** First and last step affected; absent where there was none. */
   steps: z.tuple([count, count]).optional(),
-  /** The day, `2026-01-31`. */
+  /** Day of the pruning, `2026-01-31`. */
   on: z.string().regex(/^\d{4}-\d{2}-\d{2}$/),
-  /** How many events were left out. */
+  /** Number of events removed. */
   events: eventCountsSchema,
 });
 
@@ -100,13 +100,13 @@ const envelopeSchema = headerSchema.extend({
   body: z.instanceof(Uint8Array),
 });
 
-/** Who speaks, where, and what was lost. */
+/** The sender, its clock, and its losses. */
 export interface BatchHeader {
   /** Name of the run: letters, digits, `_`, `-`. */
   readonly run: string;
   readonly rank: number;
   readonly worldSize: number;
-  /** One life of the rank's process; later ones sort later. */
+  /** One life of the rank's process; later lives sort later. */
   readonly incarnation: string;
   /** 0, 1, 2, … without gaps per (run, rank, incarnation). */
   readonly sequence: number;
@@ -116,17 +116,17 @@ export interface BatchHeader {
   readonly pid: number;
   /** Monotonic clock, ns, at RankTime 0: decimal digits. */
   readonly epoch: string;
-  /** No later batch of this incarnation holds an event that starts before this, but for steps and `close` rows, which end after it. */
+  /** No later batch of this incarnation holds an event that starts before this, except steps and `close` rows, which end after it. */
   readonly watermark: RankTime;
   /**
-   * Given when events of this batch start before an earlier batch's watermark (detail that was held back, spans announced anew): none of
-   * them starts before this. Such a batch is no part of the watermarks' promise.
+   * Present when events of this batch start before an earlier batch's watermark (detail that was held back, spans announced anew): none of
+   * them starts before this. The watermarks' promise does not cover such a batch.
    */
   readonly since?: RankTime | undefined;
-  /** Whether the incarnation ended here in good order. */
+  /** Whether the incarnation ended here in order. */
   readonly last: boolean;
   readonly dropped: Dropped;
-  /** Given when pruning left events out, and made one batch of several. */
+  /** Present when pruning removed events and made one batch of several. */
   readonly pruned?: Pruned | undefined;
 }
 
@@ -152,14 +152,14 @@ const packr = new Packr({ useRecords: false, variableMapSize: true });
 const unpackr = new Unpackr({ useRecords: false, int64AsType: 'number' });
 
 /**
- * Bytes of a batch, which `decodeBatch` will take. Throws ProtocolError `oversized` when bytes, rows or strings pass their limit: the
+ * Encodes a batch so that `decodeBatch` accepts it. Throws ProtocolError `oversized` when bytes, rows or strings pass their limit: the
  * caller splits and tries again. `bad_table` (a value its column type cannot hold) and `bad_string` are bugs of the caller.
  */
 export function encodeBatch(batch: Batch, deflate: Deflate): Uint8Array {
   return encodeBatchOf(batch.header, encodeBody(batch, deflate));
 }
 
-/** A batch without its header: one that is held back has no number yet. Throws as `encodeBatch`. */
+/** Encodes a batch without its header: a batch that is held back has no number yet. Throws as `encodeBatch`. */
 export function encodeBody({ strings, tables }: Pick<Batch, 'strings' | 'tables'>, deflate: Deflate): EncodedBody {
   const encoded: Record<string, Record<string, number | Uint8Array>> = {};
   for (const name of tableNames) {
@@ -176,7 +176,7 @@ export function encodeBody({ strings, tables }: Pick<Batch, 'strings' | 'tables'
   return { encoding: smaller ? 'deflate' : 'plain', size: body.length, body: smaller ? deflated : body };
 }
 
-/** The batch of a body. Throws ProtocolError `oversized`. */
+/** Adds the header to a body. Throws ProtocolError `oversized`. */
 export function encodeBatchOf(header: BatchHeader, body: EncodedBody): Uint8Array {
   const { since, pruned, ...rest } = header;
   const optional = { ...(since === undefined ? {} : { since }), ...(pruned === undefined ? {} : { pruned }) };
@@ -191,8 +191,8 @@ export function decodeBatchHeader(bytes: Uint8Array): BatchHeader {
 }
 
 /**
- * The whole batch, checked: rows, string indexes, states and argument rows are all within their tables. With `only`, the tables of
- * these names are decoded and the others left empty: a pass over a store that wants the clock samples pays for no spans.
+ * Decodes and checks the whole batch: rows, string indexes, states and argument rows are all within their tables. With `only`, it decodes
+ * the tables of these names and leaves the others empty: a pass over a store that wants the clock samples pays for no spans.
  */
 export function decodeBatch(bytes: Uint8Array, inflate: Inflate, only: readonly TableName[] = tableNames): Batch {
   const { header, envelope } = readEnvelope(bytes);
@@ -200,7 +200,7 @@ export function decodeBatch(bytes: Uint8Array, inflate: Inflate, only: readonly 
   return { header, ...decodeBody(envelope, inflate, only, where) };
 }
 
-/** Strings and tables of a body, checked as `decodeBatch` does; `where` begins every error. */
+/** Decodes strings and tables of a body, checked as in `decodeBatch`; every error begins with `where`. */
 export function decodeBody(
   { encoding, size, body: encoded }: EncodedBody,
   inflate: Inflate,
@@ -242,7 +242,7 @@ function encodeTable(table: EventTable<TableName>): Record<string, number | Uint
   for (const column in types) {
     const values = columns[column] as Float64Array;
     const type = types[column] as ColumnType;
-    // A column of zeros is left out: most spans have no id, parent or state.
+    // Omit a column of zeros: most spans have no id, parent or state.
     if (isZero(values, table.length * elementsPerRow(type))) continue;
     encoded[column] = encodeColumn(type, values, table.length, unit, `Cannot encode column ${table.name}.${column}`);
   }
@@ -317,7 +317,7 @@ function checkStrings(strings: readonly unknown[], where: string): readonly stri
     );
   }
   for (const [index, text] of strings.entries()) {
-    // A UTF-16 unit is at most 3 bytes of UTF-8, so this never refuses a string of stringBytesMax bytes.
+    // A UTF-16 unit is at most 3 bytes of UTF-8, so this never rejects a string of stringBytesMax bytes.
     if (typeof text === 'string' && text.length <= limits.stringBytesMax) continue;
     throw new ProtocolError('bad_string', `${where}: string ${index} must be text of at most ${limits.stringBytesMax} bytes`);
   }

@@ -1,4 +1,4 @@
-// What `POST /v1/capture` of the service is asked and answers: the trace of the same steps on all ranks.
+// Request and answer of the service's `POST /v1/capture`: the trace of the same steps on all ranks.
 
 import { z } from 'zod';
 import { limits } from './limits.ts';
@@ -7,17 +7,17 @@ const step = z.number().int().min(0).max(limits.capturedStepMax);
 const ranks = z.array(z.number().int().min(0).max(limits.rankMax));
 
 export const captureRequestSchema = z.strictObject({
-  /** Default: the only run whose ranks go on. */
+  /** Default: the only run with live ranks. */
   run: z.string().min(1).max(limits.runNameCharsMax).optional(),
   /** The first step to record. Default: as soon as all ranks can. */
   fromStep: step.optional(),
-  /** How many. */
+  /** Number of steps to record. */
   steps: z.number().int().min(1).max(limits.capturedStepsMax),
-  /** Steps, both included, that are over: what the flight recorders have of them comes into the trace, too. */
+  /** Past steps, both included: the trace also gets the flight recorders' detail of them. */
   pull: z.strictObject({ fromStep: step, toStep: step }).optional(),
   /**
-   * Nothing is waited for: of these steps (default: the last ones) those that every rank has ended, out of the flight recorders, and the one
-   * that runs as far as it came. Of a job that hangs, or whose ranks stopped.
+   * Waits for nothing: takes those of these steps (default: the last ones) that every rank has ended, from the flight recorders, and the
+   * running step so far. For a job that hangs, or whose ranks stopped.
    */
   last: z.boolean().optional(),
 });
@@ -26,16 +26,16 @@ export const captureResultSchema = z.strictObject({
   run: z.string(),
   /** The trace file, on the service's host. */
   path: z.string(),
-  /** The steps that were to be recorded, both included. */
+  /** The requested steps, both included. */
   fromStep: step,
   toStep: step,
   /** Ranks that recorded all of them. */
   ranks,
-  /** Ranks that recorded some of them or none, and go on. */
+  /** Ranks that recorded some or none of them, and are still live. */
   late: ranks,
-  /** Ranks that ended or say nothing. */
+  /** Ranks that ended or are silent. */
   dead: ranks,
-  /** A line for each of those, for a person. */
+  /** A line for a person about each late or dead rank. */
   notes: z.array(z.string()),
 });
 

@@ -41,7 +41,7 @@ it('knows which collectives nobody leaves before all have come', () => {
   expect(isBarrierLike('reduce_scatter')).toBe(true);
   expect(isBarrierLike('broadcast')).toBe(false);
   expect(isBarrierLike('my_own')).toBe(false);
-  // Starts one on a device, and returns at once.
+  // Starts a collective on a device, and returns at once.
   expect(isBarrierLike('nccl:all_reduce')).toBe(false);
   expect(isBarrierLike('gloo:all_reduce')).toBe(true);
 });

@@ -1,5 +1,5 @@
-// What an operation is, whoever spelt it: torch (`_allgather_base`, `reduce_scatter_tensor`), NCCL kernels (`ncclDevKernel_AllReduce_Sum_f32_RING_LL`),
-// gloo annotations (`gloo:all_reduce`), MPI (`MPI_Allreduce`, `MPI_Ssend`), or our own recorder.
+// The kind of an operation from any spelling of its name: torch (`_allgather_base`, `reduce_scatter_tensor`), NCCL kernels
+// (`ncclDevKernel_AllReduce_Sum_f32_RING_LL`), gloo annotations (`gloo:all_reduce`), MPI (`MPI_Allreduce`, `MPI_Ssend`), our own recorder.
 
 export type CollectiveKind =
   | 'all_reduce'
@@ -14,7 +14,7 @@ export type CollectiveKind =
   | 'send'
   | 'recv';
 
-/** Letters and digits of the spelling, in this order: `allreduce` holds `reduce`, `reducescatter` holds `reduce` and `scatter`. */
+/** Letters and digits of each spelling; the order matters: `allreduce` contains `reduce`, `reducescatter` contains `reduce` and `scatter`. */
 const spellings: readonly (readonly [string, CollectiveKind])[] = [
   ['allreduce', 'all_reduce'],
   ['reducescatter', 'reduce_scatter'],
@@ -32,7 +32,7 @@ const spellings: readonly (readonly [string, CollectiveKind])[] = [
 const pointToPoint = /(?:^|[^a-z])i?[bsr]?(send|recv|receive)(?:$|[^a-z])/;
 const charsRead = 256;
 
-/** The kind of the operation called `op`; undefined when its name says none, or both of send and receive. */
+/** The kind of the operation called `op`; undefined when its name shows none, or both send and receive. */
 export function collectiveKind(op: string): CollectiveKind | undefined {
   const text = op.slice(0, charsRead);
   const letters = text.toLowerCase().replace(/[^a-z0-9]/g, '');
@@ -42,7 +42,7 @@ export function collectiveKind(op: string): CollectiveKind | undefined {
   return word === undefined ? undefined : word === 'send' ? 'send' : 'recv';
 }
 
-/** torch's annotations of calls that only start a device's collective, and return before it is done. */
+/** torch's annotations of calls that only start a device's collective and return before it is done. */
 const launch = /^(?:nccl|ucc|xccl|hccl|cncl):/;
 
 /** Whether no rank can leave the collective called `op` before every rank has entered it, so that its ranks leave it together. */
@@ -53,8 +53,8 @@ export function isBarrierLike(op: string): boolean {
 }
 
 /**
- * [source, destination] of one side of a send, on `rank` with `peer` at the other side; undefined without one (`peer` below 0). An operation
- * that is both send and receive, or neither, is one end of an exchange: the pair is in order of rank.
+ * [source, destination] of one side of a send, on `rank` with `peer` at the other side; undefined without a peer (`peer` below 0). An
+ * operation that is both send and receive, or neither, is one end of an exchange: the pair is in order of rank.
  */
 export function pairOf(rank: number, peer: number, op: string): readonly [number, number] | undefined {
   if (peer < 0) return undefined;

@@ -4,16 +4,16 @@
 //
 //   | plane 0: lowest byte of row 0 … n−1 | plane 1 | … | plane w−1 |
 //
-// The low bytes of nanosecond times are noise and the high ones nearly constant; apart, a general compressor sees both for what they
-// are: 4.8 B a span after deflate, where varints of the same deltas need 5.2, and a decoder is a few lines in any language.
+// The low bytes of nanosecond times are noise and the high ones nearly constant; separated, they compress well: 4.8 B a span after
+// deflate, where varints of the same deltas need 5.2, and a decoder is a few lines in any language.
 //
-// Times are differences to the row before (zigzag: 2d, or −2d−1 below 0), counted in units, after the first row's value as a double:
+// A time is the difference to the row before (zigzag: 2d, or −2d−1 below 0), in units; the first row's value stands before them as a double:
 //
 //   | first: float64 LE | planes of the differences (row 0: 0) |
 //
 // Successive times of one column must therefore lie within 2^52 units (52 days) of each other.
 //
-// Invariant: what a decoder returns has been checked; every integer is within ±2^53, every width is whole.
+// Invariant: decoders return only checked values; every integer is within ±2^53, every width is whole.
 
 import { ProtocolError } from './errors.ts';
 import { type ColumnType, elementsPerRow } from './event-tables.ts';
@@ -22,8 +22,8 @@ const maxInteger = Number.MAX_SAFE_INTEGER;
 const two32 = 2 ** 32;
 
 /**
- * The bytes of a column's first `rows` rows; `unit` is the ns per tick for `time` and `length` columns. Throws ProtocolError `bad_table`
- * that begins with `where` for a value the type cannot hold: no wrong number is ever sent.
+ * Encodes a column's first `rows` rows; `unit` is the ns per tick for `time` and `length` columns. Throws ProtocolError `bad_table` that
+ * begins with `where` for a value the type cannot hold: it never encodes a wrong number.
  */
 export function encodeColumn(
   type: ColumnType,
@@ -47,7 +47,7 @@ export function encodeColumn(
   }
 }
 
-/** The column behind `bytes`; throws ProtocolError `bad_table` that begins with `where`. */
+/** Decodes a column; throws ProtocolError `bad_table` that begins with `where`. */
 export function decodeColumn(
   type: ColumnType,
   bytes: Uint8Array,

@@ -1,13 +1,13 @@
-// Counts of loss: the one place that says how two of them become one. A sender's counts only grow over its life, and each batch says them all.
+// Counts of loss: the only code that combines two of them. A sender's counts only grow over its life, and each batch carries all of them.
 
 import type { Dropped } from './batch.ts';
 
 const counters = ['events', 'arguments', 'names', 'batches'] as const satisfies readonly (keyof Dropped)[];
 
-/** Nothing is lost. */
+/** Counts without any loss. */
 export const noneDropped: Dropped = { events: 0, arguments: 0, names: 0, batches: 0 };
 
-/** Joins the counts that two batches of one life tell, in any order. */
+/** Joins the counts of two batches of one life, in any order. */
 export const mostDropped = (a: Dropped, b: Dropped): Dropped => joined(a, b, Math.max);
 
 /** Adds the counts of two lives. */

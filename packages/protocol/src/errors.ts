@@ -1,6 +1,6 @@
-// The one error class of this package: what is wrong with something that crossed a process boundary.
+// The only error class of this package: it names the fault in data that crossed a process boundary.
 
-/** Why a message was refused. Closed: every code is explained in docs/errors.md. */
+/** Reason for rejecting a message. Closed: docs/errors.md explains every code. */
 export type ProtocolErrorCode =
   | 'truncated'
   | 'corrupt'
@@ -12,7 +12,7 @@ export type ProtocolErrorCode =
   | 'bad_message'
   | 'bad_subject';
 
-/** Thrown by every decoder of this package, and nothing else is: action, what is, what was wanted. */
+/** The only error that decoders of this package throw; its message gives the action, the value found and the value expected. */
 export class ProtocolError extends Error {
   override readonly name = 'ProtocolError';
   readonly code: ProtocolErrorCode;

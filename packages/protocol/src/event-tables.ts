@@ -1,7 +1,7 @@
-// The event tables: what a rank can say, one table per kind of event, one typed column per field.
+// The event tables: everything a rank can record, one table per kind of event, one typed column per field.
 //
-// This schema is the single place that names tables and columns. The batch codec, the text dump, docs/batch-format.md and the
-// golden files follow it. Column types, and how each is kept in memory:
+// Only this schema names tables and columns. The batch codec, the text dump, docs/batch-format.md and the golden files follow it.
+// Column types, and how memory holds each:
 //
 //   time    ns on the rank's clock (RankTime)           Float64Array
 //   length  ns, ≥ 0                                     Float64Array
@@ -12,15 +12,15 @@
 //   id8     8 opaque bytes per row                      Uint8Array, 8 per row
 //   id16    16 opaque bytes per row                     Uint8Array, 16 per row
 //
-// Adding a table or a column is a compatible change (decoders skip what they do not know and zero-fill what is missing); changing the
-// meaning of one is a new protocol version.
+// Adding a table or a column is a compatible change (decoders skip unknown ones and zero-fill missing ones); changing the meaning of one
+// is a new protocol version.
 
 import { limits } from './limits.ts';
 
 export type ColumnType = 'time' | 'length' | 'count' | 'small' | 'string' | 'number' | 'id8' | 'id16';
 
 export const tableColumns = {
-  /** A line of the timeline that events lie on. `kind`: `thread`, `stream`, `device`. `tid`: the system's own number for it. */
+  /** A line of the timeline that holds events. `kind`: `thread`, `stream`, `device`. `tid`: the system's own number for it. */
   tracks: { track: 'small', kind: 'string', name: 'string', tid: 'count' },
   /**
    * A piece of work with a start and a length. `id` and `parent` are set for spans that may overlap others of their track (async ones;
@@ -40,13 +40,13 @@ export const tableColumns = {
   instants: { time: 'time', track: 'small', name: 'string', category: 'string' },
   /** A value that changes over time. */
   counters: { time: 'time', track: 'small', name: 'string', unit: 'string', value: 'number' },
-  /** One training step of this rank, from one `step()` to the next; `overhead`: what of it the recording itself took of the thread. */
+  /** One training step of this rank, from one `step()` to the next; `overhead`: time that recording took from the thread during the step. */
   steps: { start: 'time', length: 'length', track: 'small', step: 'count', overhead: 'length' },
   /** Time of one named part of one step; `length` is the sum over `calls` spans directly below the step. */
   phases: { step: 'count', name: 'string', length: 'length', calls: 'small' },
   /**
    * One rank's part of a collective, matched across ranks by (group, sequence), or one side of a send from rank to rank, matched by (group,
-   * source, destination, sequence). `bytes`: this rank's payload. `peer`: 1 + the rank at the other side of a send or receive, 0 of a collective.
+   * source, destination, sequence). `bytes`: this rank's payload. `peer`: 1 + the rank at the other side of a send or receive, 0 for a collective.
    */
   collectives: {
     start: 'time',
@@ -78,21 +78,22 @@ export const tableColumns = {
     state: 'small',
   },
   /**
-   * One clock ping: sent and received on this rank's clock, remoteReceived and remoteSent on the clock of `host` relative to `hostEpoch`
-   * (decimal ns, that host's monotonic clock).
+   * One clock ping: `sent` and `received` are on this rank's clock, `remoteReceived` and `remoteSent` on the clock of `host`, relative to
+   * `hostEpoch` (decimal ns, that host's monotonic clock).
    */
   clockSamples: { sent: 'time', received: 'time', remoteReceived: 'time', remoteSent: 'time', host: 'string', hostEpoch: 'string' },
-  /** What the wall clock said at `time`: unix `seconds` and `nanos` within the second. `width`: how long the paired reading took. */
+  /** The wall clock at `time`: unix `seconds` and `nanos` within the second. `width`: how long the paired reading took. */
   wallClocks: { time: 'time', width: 'length', seconds: 'count', nanos: 'small' },
-  /** Facts about the rank, once each: `key` to `value`. */
+  /** Facts about the rank, each once: `key` to `value`. */
   metadata: { key: 'string', value: 'string' },
   /** Arguments of events: `row` of the table numbered `table` (order of this schema) has `key` with that value. */
   numberArguments: { table: 'small', row: 'small', key: 'string', value: 'number' },
   stringArguments: { table: 'small', row: 'small', key: 'string', value: 'string' },
   /**
-   * More about the span at `row`, which is an op. `signature`: JSON text of an object, whose members are arguments that many calls share
-   * (shapes, types, FLOPs). `sequence`: the number of the forward op that it is, or (`isBackward` 1) is the backward of; 0 for neither.
-   * `allocated`, `freed`: bytes while it ran. `step`: 1 + the number of the step it ended in, 0 outside of any. `module`: layers around it; `stack`: frames joined by `;`, innermost first.
+   * Details of the op whose span is at `row`. `signature`: JSON text of an object, whose members are arguments that many calls share (shapes,
+   * types, FLOPs). `sequence`: number of the forward op that it is, or (`isBackward` 1) is the backward op of; 0 for neither. `allocated`,
+   * `freed`: bytes while it ran. `step`: 1 + the number of the step it ended in, 0 outside of any. `module`: layers around it; `stack`: frames
+   * joined by `;`, innermost first.
    */
   ops: {
     row: 'small',
@@ -106,8 +107,8 @@ export const tableColumns = {
     stack: 'string',
   },
   /**
-   * A buffer of `bytes` was allocated, or freed when it is below 0; `total` bytes are live then. With a `category` (`PARAMETER`, …): what
-   * the buffer at `address` was found to be. `device`: 0 host memory, 1 a device's.
+   * A buffer of `bytes` was allocated, or freed when `bytes` is below 0; `total` bytes are live then. With a `category` (`PARAMETER`, …): the
+   * category found for the buffer at `address`. `device`: 0 host memory, 1 a device's.
    */
   memory: { time: 'time', track: 'small', bytes: 'number', total: 'number', address: 'count', device: 'small', category: 'string' },
 } as const satisfies Record<string, Record<string, ColumnType>>;
@@ -117,41 +118,41 @@ export type TableName = keyof TableColumns;
 
 /**
  * Metadata key of the recorder's own counts, sent with the last batch: JSON text of a map from event kind (`span`, `instant`, `counter`,
- * `step`, `collective`, `rpc`) to the number recorded. Whoever merges compares.
+ * `step`, `collective`, `rpc`) to the number recorded. The merge compares them with what arrived.
  */
 export const recordedKey = 'ranktrace.recorded';
 
 /**
- * Behind the name of a thread, and with its `tid`: the track of the collections of the thread's heap. They run on that thread, inside of
- * what it is doing, but are told after the fact, so that they cannot be among its own spans.
+ * Suffix to a thread's name, with the same `tid`: the track of the thread's heap collections. They run on that thread in the midst of its
+ * spans, but Node reports them afterwards, so that they cannot be among those spans.
  */
 export const collectionsSuffix = ' garbage collection';
 
 /**
- * Metadata key of what a file held and this source left out: JSON text of a map from `malformed`, `otherKinds`, `arguments` and `metadata` to how
- * many. Absent: nothing.
+ * Metadata key of what the source left out of a file's content: JSON text of a map from `malformed`, `otherKinds`, `arguments` and `metadata`
+ * to a count. Absent: nothing.
  */
 export const leftOutKey = 'ranktrace.left_out';
 
-/** Metadata key of a rank's answer to `record`: JSON text of `Captured` (messages.ts). That of the last request stays. */
+/** Metadata key of a rank's answer to `record`: JSON text of `Captured` (messages.ts). The answer to the last request stays. */
 export const capturedKey = 'ranktrace.captured';
 
-/** Metadata key of where a rank is: JSON text of `Running` (messages.ts). The newest counts. */
+/** Metadata key of a rank's current place: JSON text of `Running` (messages.ts). The newest counts. */
 export const runningKey = 'ranktrace.running';
 
-/** Counter that a rank samples itself: how full the fullest ring of its threads was since the sample before, %. */
+/** Counter that the SDK samples: highest fill of any ring of the rank's threads since the last sample, %. */
 export const ringFillCounter = 'ring fill';
 
 /**
- * Counter that a rank samples itself: of the time that its threads wanted a CPU, the part in which they had none since the sample before, %. All of
- * them together; on a quiet host near 0.
+ * Counter that the SDK samples: share of the time in which the rank's threads wanted a CPU and had none, since the last sample, %. All
+ * threads together; on a quiet host near 0.
  */
 export const cpuWaitCounter = 'cpu wait';
 
 /** Metadata of a rank: the name of its GPU with nvidia-smi's index N, at `gpu.N`. */
 export const gpuKey = 'gpu.';
 
-/** Metadata of a rank that runs TensorFlow.js: where its ops run, and what their times mean (`host`, `host dispatch` or `device, fenced`). */
+/** Metadata of a rank that runs TensorFlow.js: where its ops run, and how to read their times (`host`, `host dispatch` or `device, fenced`). */
 export const tfKeys = {
   backend: 'tf.backend',
   opTimes: 'tf.op_times',
@@ -160,25 +161,26 @@ export const tfKeys = {
   library: 'tf.library',
 } as const;
 
-/** Beginning of the metadata keys that say what is not recorded any more, because recording took too much of the steps, and why. */
+/** Prefix of the metadata keys of detail that the rank no longer records, because recording took too much of the steps, with the reason. */
 export const shedKey = 'ranktrace.shed.';
 
 /**
- * Beginning of the metadata keys of what is recorded in some steps only, because recording took too much of them: JSON text of a map from `every`
- * (in one step of so many, now; 1 for all), `steps` (so far) and `recorded` (of those: in which it was) to the number. That of the last one stays.
+ * Prefix of the metadata keys of detail that the rank records in some steps only, because recording took too much of them: JSON text of a map from
+ * `every` (records one step in this many, now; 1: every step), `steps` (so far) and `recorded` (those of them recorded) to the number. The
+ * newest stays.
  */
 export const sampledKey = 'ranktrace.sampled.';
 
 /**
- * Beginning of the metadata keys, with a number of the thread at the end, of how stacks of ops were found: JSON text of a map from `walked` (each
- * looked at), `taken` (from steps before), `checked` (of the walked: what would have been taken), `wrong` (of those: another one) and `wrongExpected`
- * (how many of the taken are, by that) to the number.
+ * Prefix of the metadata keys, with a number of the thread at the end, of how ops got their stacks: JSON text of a map from `walked` (read
+ * one by one), `taken` (reused from earlier steps), `checked` (walked, although a prediction existed), `wrong` (checked, and the prediction
+ * differed) and `wrongExpected` (estimate of the wrong ones among the taken) to the number.
  */
 export const stacksKey = 'ranktrace.stacks.';
 
 /**
- * Metadata key of collectives that are kept as spans, for they have no number and their count contradicts other ranks': JSON text of a map from
- * group to how many.
+ * Metadata key of collectives that stay spans, because they have no number and their count contradicts other ranks': JSON text of a map from
+ * group to the number of them.
  */
 export const miscountedKey = 'ranktrace.miscounted';
 
@@ -186,15 +188,15 @@ export const miscountedKey = 'ranktrace.miscounted';
 export const tableNames = Object.keys(tableColumns) as readonly TableName[];
 
 /**
- * A span is `whole` when its start and end fell between the same two flushes. One that was still running at a flush is announced as
- * `open` (length 0) and completed as `close` later (same start, full length), so that a killed rank still shows what it was inside of and
- * no event of a later batch starts before this batch's watermark.
+ * A span is `whole` when its start and end fell between the same two flushes. A flush announces a span that still runs as `open` (length 0);
+ * a later `close` completes it (same start, full length). So a killed rank still shows its innermost spans, and no event of a later batch
+ * starts before this batch's watermark.
  */
 export const spanState = { whole: 0, open: 1, close: 2 } as const;
 
 type ColumnArray<T extends ColumnType> = T extends 'small' | 'string' ? Uint32Array : T extends 'id8' | 'id16' ? Uint8Array : Float64Array;
 
-/** What `append` takes for one field: a number, or the bytes of an id. */
+/** Type of one field in `append`: a number, or the bytes of an id. */
 export type Field<T extends ColumnType> = T extends 'id8' | 'id16' ? Uint8Array : number;
 
 export type Columns<N extends TableName> = { -readonly [C in keyof TableColumns[N]]: ColumnArray<TableColumns[N][C] & ColumnType> };
@@ -202,7 +204,7 @@ export type Columns<N extends TableName> = { -readonly [C in keyof TableColumns[
 /** All fields of one row; `string` fields are string indexes. */
 export type Row<N extends TableName> = { readonly [C in keyof TableColumns[N]]: Field<TableColumns[N][C] & ColumnType> };
 
-/** Bytes per row of an id column, 1 (an element) for all others. */
+/** Elements per row of a column: 8 or 16 for an id column, 1 for all others. */
 export function elementsPerRow(type: ColumnType): number {
   return type === 'id16' ? 16 : type === 'id8' ? 8 : 1;
 }
@@ -213,7 +215,7 @@ export function allocateColumn(type: ColumnType, rows: number): Float64Array | U
   return type === 'small' || type === 'string' ? new Uint32Array(rows) : new Float64Array(rows);
 }
 
-/** A table of one kind of event: columns of equal capacity, of which the first `length` rows are filled. */
+/** A table of one kind of event: columns of equal capacity, with `length` filled rows. */
 export class EventTable<N extends TableName> {
   readonly name: N;
   length = 0;
@@ -226,7 +228,7 @@ export class EventTable<N extends TableName> {
     this.columns = capacity === 0 ? noColumns(name) : allocateColumns(name, capacity);
   }
 
-  /** A table over columns that are already there; all of them hold at least `length` rows. */
+  /** Makes a table from existing columns; all of them hold at least `length` rows. */
   static of<N extends TableName>(name: N, columns: Columns<N>, length: number): EventTable<N> {
     const table = new EventTable(name, 0);
     table.columns = columns;
@@ -239,7 +241,7 @@ export class EventTable<N extends TableName> {
     return this.length >= limits.rowsPerTableMax;
   }
 
-  /** Adds one row and gives its index. The caller keeps to `full`. */
+  /** Adds one row and returns its index. The caller checks `full` first. */
   append(row: Row<N>): number {
     const index = this.length;
     if (index === this.#capacity) this.grow();
@@ -257,12 +259,12 @@ export class EventTable<N extends TableName> {
     return index;
   }
 
-  /** Forgets all rows, keeps the room. */
+  /** Drops all rows, keeps the capacity. */
   clear(): void {
     this.length = 0;
   }
 
-  /** Makes twice the room: for who writes columns without `append`. `columns` are new ones then. */
+  /** Doubles the capacity, for writers that bypass `append`. Replaces `columns`. */
   grow(): void {
     const capacity = Math.max(16, this.#capacity * 2);
     const grown = allocateColumns(this.name, capacity) as Record<string, Float64Array | Uint32Array | Uint8Array>;
@@ -284,7 +286,7 @@ function allocateColumns<N extends TableName>(name: N, capacity: number): Column
 
 const empty = new Map<TableName, Columns<TableName>>();
 
-/** Columns without room, shared: most tables of most batches have no rows, and a hundred arrays for each would cost more than its events. */
+/** Shared columns of capacity 0: most tables of most batches have no rows, and a hundred arrays for each would cost more than its events. */
 function noColumns<N extends TableName>(name: N): Columns<N> {
   let columns = empty.get(name);
   if (columns === undefined) {

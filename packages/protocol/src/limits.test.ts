@@ -1,4 +1,4 @@
-// Relations between the limits: a value changed on its own must not break what another one promises.
+// Relations between the limits: a change of one value must not break the promise of another.
 
 import { expect, test } from 'vitest';
 import { elementsPerRow, tableColumns, tableNames } from './event-tables.ts';

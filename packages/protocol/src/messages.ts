@@ -7,12 +7,12 @@ import { droppedSchema } from './batch.ts';
 import { ProtocolError } from './errors.ts';
 import { limits } from './limits.ts';
 
-/** Ranks keep it in a word of shared memory. */
+/** Ranks keep the step in a word of shared memory. */
 const capturedStep = z.number().int().min(0).max(limits.capturedStepMax);
 
 const nanosText = z.string().regex(/^\d{1,20}$/);
 
-/** From a rank to the aggregator. `id` comes back in the answer. */
+/** From a rank to the aggregator. The answer repeats `id`. */
 export const rankMessageSchema = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('clock_ping'), id: z.number().int().min(0) }),
 ]);
@@ -29,15 +29,15 @@ export const controlMessageSchema = z.discriminatedUnion('type', [
   /** The batch is stored; the rank may forget it. */
   z.strictObject({ type: z.literal('ack'), batch: z.string().max(256) }),
   /**
-   * The batch will never be taken; the rank counts it as dropped. `batch` is '' when not even its header could be read: then it is the
-   * oldest batch of this connection that has no answer yet, for answers come in the order of the batches.
+   * The aggregator rejects the batch for good; the rank counts it as dropped. `batch` is '' when the aggregator could not even read its header: it
+   * is then the oldest unanswered batch of this connection, for answers come in the order of the batches.
    */
   z.strictObject({ type: z.literal('refused'), batch: z.string().max(256), reason: z.string().max(1024) }),
-  /** Ship what there is now: the aggregator is about to write the trace. */
+  /** Ship all that is recorded so far: the aggregator is about to write the trace. */
   z.strictObject({ type: z.literal('flush') }),
   /**
-   * Ship what the flight recorder holds of the steps from `fromStep` to `toStep`, both included; without them, all that it holds. A rank of
-   * another run ignores it.
+   * Ship the flight recorder's detail of the steps from `fromStep` to `toStep`, both included; without them, all of it. A rank of another run
+   * ignores it.
    */
   z.strictObject({
     type: z.literal('pull'),
@@ -46,20 +46,20 @@ export const controlMessageSchema = z.discriminatedUnion('type', [
     toStep: z.number().int().min(0).optional(),
   }),
   /**
-   * Record the steps from `fromStep` to `toStep`, both included, at full detail, whatever the schedule says: all ranks the same ones. A rank
-   * answers with the metadata `capturedKey` once they are over; one that is past some of them sends what its flight recorder has of those.
-   * Sent again until it is answered, and each time the rank ships what there is, so that it is seen how far it came. A rank of another run
-   * ignores it.
+   * Record the steps from `fromStep` to `toStep`, both included, at full detail, whatever the schedule says: the same steps on all ranks. A rank
+   * answers with the metadata `capturedKey` once they are over; a rank that is past some of them sends its flight recorder's detail of those.
+   * The aggregator repeats the request until the answer comes, and each time the rank ships all that it has, which shows its progress. A rank
+   * of another run ignores it.
    */
   z.strictObject({ type: z.literal('record'), run: z.string().max(limits.runNameCharsMax), fromStep: capturedStep, toStep: capturedStep }),
 ]);
 
-/** What a rank has of the steps that it was asked to record (`record`), as the JSON text of the metadata `capturedKey`. */
+/** A rank's answer to `record`: the requested steps that it has, as the JSON text of the metadata `capturedKey`. */
 export const capturedSchema = z.strictObject({
-  /** As in the message that asked. */
+  /** As in the request. */
   fromStep: capturedStep,
   toStep: capturedStep,
-  /** The steps of these that are there at full detail, both included; null: none. */
+  /** First and last of the requested steps that the rank has at full detail; null: none. */
   firstStep: capturedStep.nullable(),
   lastStep: capturedStep.nullable(),
 });
@@ -67,16 +67,16 @@ export const capturedSchema = z.strictObject({
 const sequence = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
 
 /**
- * What the thread that steps is inside of, as the JSON text of the metadata `runningKey`: known of a rank that was killed, or that hangs, whatever
- * it records. Told when it changes, a few times a second at most.
+ * The current place of the thread that steps, as the JSON text of the metadata `runningKey`: available for a rank that was killed, or that
+ * hangs, whatever it records. Sent when it changes, a few times a second at most.
  */
 export const runningSchema = z.strictObject({
   /** The step that runs. */
   step: capturedStep,
-  /** The phase of it, and since when it is inside of that; RankTime, ns. None: between phases. */
+  /** The phase of the step, and the start of that phase; RankTime, ns. None: between phases. */
   phase: z.string().max(limits.stringBytesMax).optional(),
   since: z.number().int().optional(),
-  /** The collective that was entered last and not left. */
+  /** The last collective that the thread entered and has not left. */
   collective: z
     .strictObject({
       op: z.string().max(limits.stringBytesMax),
@@ -85,47 +85,47 @@ export const runningSchema = z.strictObject({
       since: z.number().int(),
     })
     .optional(),
-  /** By group, the last collective that was entered. Told once the rank has been at one place for a second. */
+  /** By group, the last collective entered. Sent once the rank has been at one place for a second. */
   entered: z
     .array(z.tuple([z.string().max(limits.stringBytesMax), sequence]))
     .max(limits.runningGroupsMax)
     .optional(),
 });
 
-/** State of one rank as the aggregator sees it now. */
+/** State of one rank, as the aggregator sees it now. */
 export const rankStatusSchema = z.strictObject({
   rank: z.number().int().min(0).max(limits.rankMax),
   incarnation: z.string(),
   host: z.string(),
   hostName: z.string(),
-  /** Batches stored, and batches known to be missing (gaps in the sequence). */
+  /** Batches stored, and batches that are certainly missing (gaps in the sequence). */
   batches: z.number().int().min(0),
   missing: z.number().int().min(0),
   events: z.number().int().min(0),
   /** The last finished step, -1 before the first. */
   step: z.number().int().min(-1),
   dropped: droppedSchema,
-  /** Whether the rank said goodbye. */
+  /** Whether the rank sent its last batch. */
   ended: z.boolean(),
   /**
-   * `live`: it sends. `stopped`: it has sent nothing for a while, not even heartbeats, and did not say goodbye. `lost`: its connection broke
-   * without a goodbye, as that of a killed process does, and it did not come back. `ended`: it said goodbye.
+   * `live`: it sends. `stopped`: it has sent nothing for a while, not even heartbeats, and did not end. `lost`: its connection broke before its
+   * last batch, as that of a killed process does, and it did not come back. `ended`: it sent its last batch.
    */
   state: z.enum(['live', 'stopped', 'lost', 'ended']),
   /** Time since its last batch came, ms. */
   silentMs: z.number().min(0),
-  /** The collective, or the phase, that it is in the middle of, cut to 64 characters, and for how long already, ms; null: none that is known. */
+  /** The collective or phase that it is inside of, cut to 64 characters, and for how long already, ms; null: none known. */
   inside: z.string().max(64).nullable(),
   insideMs: z.number().min(0),
 });
 
-/** From the aggregator to people: what `GET /status` answers and the live feed repeats. */
+/** From the aggregator to people: the answer of `GET /status`, repeated by the live feed. */
 export const liveMessageSchema = z.strictObject({
   type: z.literal('status'),
   runs: z.array(z.strictObject({ run: z.string(), worldSize: z.number().int().min(1), ranks: z.array(rankStatusSchema) })),
-  /** Batches that could not be read, kept aside. */
+  /** Batches that the aggregator could not read and set aside. */
   quarantined: z.number().int().min(0),
-  /** Batches that NATS deleted before this service could read them; an older service does not say. */
+  /** Batches that NATS deleted before this service could read them; an older service does not report them. */
   expired: z.number().int().min(0).default(0),
 });
 
@@ -139,10 +139,10 @@ export type LiveMessage = z.infer<typeof liveMessageSchema>;
 /** A message as text. */
 export const encodeMessage = (message: RankMessage | ControlMessage | LiveMessage): string => JSON.stringify(message);
 
-/** What a rank said under `capturedKey`; undefined where that is no answer. */
+/** Parses the metadata value of `capturedKey`; undefined when it does not fit the schema. */
 export const readCaptured = (text: string): Captured | undefined => readFact(capturedSchema, text);
 
-/** What a rank said under `runningKey`; undefined where that is no such thing. */
+/** Parses the metadata value of `runningKey`; undefined when it does not fit the schema. */
 export const readRunning = (text: string): Running | undefined => readFact(runningSchema, text);
 
 function readFact<T>(schema: z.ZodType<T>, text: string): T | undefined {
@@ -153,7 +153,7 @@ function readFact<T>(schema: z.ZodType<T>, text: string): T | undefined {
   }
 }
 
-/** The message behind `text`; throws ProtocolError `bad_message` or `oversized`. A status may be far larger than the others. */
+/** Parses the message in `text`; throws ProtocolError `bad_message` or `oversized`. A status may be far larger than the others. */
 export function decodeMessage<T>(schema: z.ZodType<T>, text: string): T {
   const isStatus = (schema as z.ZodType) === liveMessageSchema;
   const bytesMax = isStatus ? limits.statusBytesMax : limits.messageBytesMax;

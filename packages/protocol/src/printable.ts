@@ -1,8 +1,8 @@
-// Text that somebody else wrote, made harmless to show: on a terminal, in a log, on a page. Whoever named a span, a host or a file can neither move
-// the cursor, nor end the line, nor hide or turn round what stands beside the name.
+// Makes foreign text safe to show: on a terminal, in a log, on a page. The name of a span, a host or a file can neither move the cursor, nor
+// end the line, nor hide or reverse the text beside it.
 //
-// Invariant: what comes out holds no control, direction or invisible mark and no lone surrogate; each is an escape such as `\u202e`, so two names
-// that differ are shown differently. Text that was made harmless stays as it is.
+// Invariant: the result holds no control, direction or invisible mark and no lone surrogate; each becomes an escape such as `\u202e`, so two
+// different names look different. Safe text stays unchanged.
 
 /** DEL and C1; Arabic letter mark; zero-width and direction marks; line and paragraph separators; embeddings, overrides, isolates; BOM. */
 const marks = '\\u007f-\\u009f\\u061c\\u180e\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb';
@@ -14,14 +14,14 @@ const inJson = new RegExp(`[${marks}]`, 'g');
 const escaped = (mark: string): string => `\\u${mark.charCodeAt(0).toString(16).padStart(4, '0')}`;
 
 /**
- * `text` as one line that shows what it holds.
+ * `text` as one line, with every unsafe character as an escape.
  *
  * @example printable('a\u001b[2Jb\n') // 'a\\u001b[2Jb\\u000a'
  */
 export const printable = (text: string): string => text.replace(inLine, escaped);
 
-/** Lines that we laid out: line feeds stay. Names in them are made `printable` where they are put in, for a line feed of theirs looks like ours. */
+/** For lines of our own layout: keeps line feeds. Callers make names `printable` first, for a line feed in one would look like ours. */
 export const printableLines = (text: string): string => text.replace(inText, escaped);
 
-/** JSON of `data` with its names as they are: what is no harmless text stands as an escape, which any reader turns back. */
+/** JSON of `data` with safe names unchanged: unsafe characters become escapes, which any reader decodes. */
 export const printableJson = (data: unknown): string => JSON.stringify(data).replace(inJson, escaped);

@@ -1,4 +1,4 @@
-// What a rank tells the command that started it, before it sends anything: one JSON file per life in `RANKTRACE_LAUNCH_DIRECTORY`.
+// A rank's note to the command that started it, written before the rank sends anything: one JSON file per life in `RANKTRACE_LAUNCH_DIRECTORY`.
 
 import { z } from 'zod';
 import { limits } from './limits.ts';
@@ -6,10 +6,10 @@ import { limits } from './limits.ts';
 const text = z.string().max(limits.stringBytesMax);
 
 export const rankNoteSchema = z.strictObject({
-  /** The run that it records, whoever named it. */
+  /** The run that the rank records, with a given or a generated name. */
   run: z.string().min(1).max(limits.runNameCharsMax),
   rank: z.number().int().min(0).max(limits.rankMax),
-  /** Where its batches go, without user and password; null: to files in `spool`. */
+  /** Destination of its batches, without user and password; null: files in `spool`. */
   url: text.nullable(),
   /** The directory of this life's spool. */
   spool: text,

@@ -19,7 +19,7 @@ test('the checksum is the CRC-32 of the catalogues, and of zlib where this Node 
   expect(crc32(Buffer.from('123456789'))).toBe(0xcbf43926);
   expect(crc32(new Uint8Array(0))).toBe(0);
   expect(crc32(Buffer.from('The quick brown fox jumps over the lazy dog'))).toBe(0x414fa339);
-  // Node 20.15 and 22.2 brought it; the known answers above hold without it.
+  // Available since Node 20.15 and 22.2; the known answers above hold without it.
   const zlibCrc32 = (zlib as { crc32?: (data: Uint8Array) => number }).crc32;
   if (zlibCrc32 === undefined) return;
   fc.assert(

@@ -1,4 +1,4 @@
-// Segment files: how batches lie on disk, in the run store and in a rank's spool alike.
+// Segment files: the format of batches on disk, in the run store and in a rank's spool alike.
 //
 //   | magic "RTSEG1\r\n" | frame | frame | …        frame = | length: u32 LE | crc32 of payload: u32 LE | payload: one batch |
 //
@@ -7,12 +7,12 @@
 import { ProtocolError } from './errors.ts';
 import { limits } from './limits.ts';
 
-/** First bytes of every segment file; the line end shows a transfer that changed line ends. */
+/** First bytes of every segment file; the line end reveals a transfer that converted line ends. */
 export const segmentMagic: Uint8Array = Uint8Array.from([0x52, 0x54, 0x53, 0x45, 0x47, 0x31, 0x0d, 0x0a]);
 
 export const frameHeaderBytes = 8;
 
-/** The 8 bytes that go before `payload`. */
+/** The 8 bytes in front of `payload`. */
 export function encodeFrameHeader(payload: Uint8Array): Uint8Array {
   const header = new DataView(new ArrayBuffer(frameHeaderBytes));
   header.setUint32(0, payload.length, true);
@@ -20,7 +20,7 @@ export function encodeFrameHeader(payload: Uint8Array): Uint8Array {
   return new Uint8Array(header.buffer);
 }
 
-/** What a frame header promises. A length of 0 or above the batch limit is corrupt. */
+/** Reads a frame header. A length of 0 or above the batch limit is corrupt. */
 export function decodeFrameHeader(bytes: Uint8Array, offset = 0): { length: number; checksum: number } {
   if (bytes.length < offset + frameHeaderBytes) {
     throw new ProtocolError('truncated', `Cannot read frame: it must begin with ${frameHeaderBytes} bytes, got ${bytes.length - offset}`);

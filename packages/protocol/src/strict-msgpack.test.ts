@@ -88,6 +88,6 @@ test('more values than a batch can have are refused', () => {
   const values = (count: number) => pack(new Array(count - 1).fill(0));
   expect(code(values(limits.valuesPerBatchMax))).toBe('taken');
   expect(code(values(limits.valuesPerBatchMax + 1))).toBe('oversized');
-  // Arrays of arrays: 15 times as many values as bytes would promise.
+  // Arrays of arrays: 15 times as many values as bytes.
   expect(code(Uint8Array.from([0xdd, 0, 1, 0x86, 0xa0, ...new Array(100_000).fill(0x90)]))).toBe('oversized');
 });

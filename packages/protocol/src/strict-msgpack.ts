@@ -1,9 +1,9 @@
-// Looks through msgpack bytes before msgpackr reads them: what it lets pass is plain data of bounded size, and whole.
+// Checks msgpack bytes before msgpackr reads them: it accepts only complete, plain data of bounded size.
 //
 // msgpackr 2.1 honours its own extensions on any input, whatever its options: records (0x72, compiled with `new Function`), sets, regular
-// expressions, big integers, and pointers (0x69, 0x70), with which 500 bytes describe a value of 2^30 parts. After a byte too many it
-// also prints what it read as JSON into its error: with such pointers that never ends, with 16 MiB of `bin` it takes 5 s and 700 MB.
-// None of that is part of a batch, so none of it may reach msgpackr.
+// expressions, big integers, and pointers (0x69, 0x70), with which 500 bytes describe a value of 2^30 parts. After one excess byte it also
+// prints the decoded value as JSON into its error: with such pointers that never ends, with 16 MiB of `bin` it takes 5 s and 700 MB.
+// A batch uses none of these, so none may reach msgpackr.
 //
 //   allowed: nil, false, true, integers, floats, str, bin, array, map with str keys; one value, at most `depthMax` deep
 //
@@ -12,14 +12,14 @@
 import { ProtocolError } from './errors.ts';
 import { limits } from './limits.ts';
 
-/** Batch, tables, table, column: the envelope is 2 deep, a body 4. Room for what later versions nest. */
+/** Batch, tables, table, column: the envelope is 2 deep, a body 4. The rest is for deeper nesting in later versions. */
 const depthMax = 8;
 
 /** Throws ProtocolError `truncated`, `oversized` or `corrupt` that begins with `where`, unless `bytes` are one value of plain msgpack. */
 export function checkMsgpack(bytes: Uint8Array, where: string): void {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const end = bytes.length;
-  // Values still to come in each open array or map, and whether it is a map: its even values are keys.
+  // Values still to come in each open array or map, and whether it is a map: every other value of a map is a key.
   const left = new Float64Array(depthMax + 1);
   const isMap = new Uint8Array(depthMax + 1);
   let depth = 0;
@@ -57,7 +57,7 @@ export function checkMsgpack(bytes: Uint8Array, where: string): void {
       if (at > end) throw truncated(where, end);
       continue;
     }
-    // Every value has at least one byte: a count that cannot be there is known before anything is made for it.
+    // Every value has at least one byte: reject an impossible count before allocating for it.
     if (items > end - at) throw truncated(where, end);
     if (depth === depthMax) throw new ProtocolError('corrupt', `${where}: it may be ${depthMax} levels deep, got more`);
     depth++;
@@ -66,7 +66,7 @@ export function checkMsgpack(bytes: Uint8Array, where: string): void {
   }
 }
 
-/** Bytes of the length or count after the token; undefined for what is not plain (extensions, the never-used 0xc1). */
+/** Bytes of the length or count after the token; undefined for tokens outside plain msgpack (extensions, the never-used 0xc1). */
 function lengthBytesOf(token: number): 0 | 1 | 2 | 4 | undefined {
   if (token < 0xc0 || token >= 0xe0) return 0;
   switch (token) {

@@ -1,14 +1,14 @@
 // NATS subject grammar and names.
 //
-//   ranktrace.v1.<run>.batch.<rank>   JetStream: batches, one message each, Nats-Msg-Id = what only its sender knows
+//   ranktrace.v1.<run>.batch.<rank>   JetStream: batches, one message each, Nats-Msg-Id = an id known to the sender alone
 //   ranktrace.v1.<run>.clock          request/reply: clock pings
 //   ranktrace.v1.<run>.control        publish: control messages to every rank of the run
 //   ranktrace.v1.<run>.alert          publish: alerts, unless another subject is configured
 //   ranktrace.v1.<run>.inbox.<rank>.>  answers to a rank of the run: pongs, publish acknowledgements
 //   ranktrace.inbox.>                  answers to aggregators
 //
-// Answers have subjects of their own: in the client's default, `_INBOX.>`, whoever may receive one may receive everybody's. A run name is a
-// single token by its own grammar, so that no name can widen a subscription.
+// Answers have subjects of their own: with the client's default, `_INBOX.>`, anyone permitted to receive one answer may receive everybody's. A
+// run name is a single token by its own grammar, so that no name can widen a subscription.
 
 import type { BatchHeader } from './batch.ts';
 import { ProtocolError } from './errors.ts';
@@ -25,22 +25,22 @@ export const clockSubjects = 'ranktrace.v1.*.clock';
 export const controlSubject = (run: string): string => `ranktrace.v1.${checkRunName(run)}.control`;
 /** Below this subject the ranks of a run receive answers. */
 export const runInbox = (run: string): string => `ranktrace.v1.${checkRunName(run)}.inbox`;
-/** Below this one a rank of it does. */
+/** Below this subject one rank of the run receives answers. */
 export const rankInbox = (run: string, rank: number): string => `${runInbox(run)}.${rank}`;
 /**
- * Whether an answer to a request about a run may go to `reply`: not to another run's subjects, to an aggregator's or to the broker's own, though
- * whoever answers may publish there.
+ * Whether an answer to a request about a run may go to `reply`: not to another run's subjects, an aggregator's or the broker's own, although
+ * the answering service may publish there.
  */
 export const mayAnswer = (run: string, reply: string): boolean => reply.startsWith(`${runInbox(run)}.`) || !/^(ranktrace\.|\$)/.test(reply);
 /** Below this subject aggregators receive answers; no run's subjects begin with it. */
 export const aggregatorInbox = 'ranktrace.inbox';
 
-/** Identity of a batch everywhere: what is acknowledged, key of deduplication. */
+/** Identity of a batch everywhere: in acknowledgements, as the key of deduplication. */
 export function batchId(header: Pick<BatchHeader, 'run' | 'rank' | 'incarnation' | 'sequence'>): string {
   return `${header.run}.${header.rank}.${header.incarnation}.${header.sequence}`;
 }
 
-/** The name itself; throws ProtocolError `bad_subject` when it is not letters, digits, `_` and `-`. */
+/** Returns the name; throws ProtocolError `bad_subject` when it is not letters, digits, `_` and `-`. */
 export function checkRunName(run: string): string {
   if (/^[A-Za-z0-9_-]+$/.test(run) && run.length <= limits.runNameCharsMax) return run;
   const shown = JSON.stringify(run.slice(0, 80));

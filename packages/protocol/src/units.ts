@@ -1,7 +1,7 @@
-// Time domains and units. The only file that casts between them.
+// Time domains and units. Only this file casts between them.
 //
 // Absolute epoch nanoseconds never sit in a double (2^53 ns are 104 days: 1766000000123456789 would round to …800), so every time is
-// relative to an epoch that is kept once, as a bigint. Comparing two domains with `<` compiles; compare through `isBefore`.
+// relative to an epoch stored once, as a bigint. Comparing two domains with `<` compiles; compare through `isBefore`.
 
 declare const domain: unique symbol;
 
@@ -11,7 +11,7 @@ export type Nanos = number & { readonly [domain]: 'nanos' };
 /** Nanoseconds on one host's monotonic clock, relative to the rank's clock epoch (`BatchHeader.epoch`). */
 export type RankTime = number & { readonly [domain]: 'rank' };
 
-/** Nanoseconds on the run's one time axis, relative to the trace's epoch. Only `trace/align` makes one out of a `RankTime`. */
+/** Nanoseconds on the run's one time axis, relative to the trace's epoch. Only `trace/align` converts a `RankTime` to it. */
 export type TraceTime = number & { readonly [domain]: 'trace' };
 
 export const nanos = (value: number): Nanos => value as Nanos;

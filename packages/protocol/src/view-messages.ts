@@ -1,6 +1,6 @@
-// What the page and the service say to each other over the WebSocket `/v1/view`. Text frames are the JSON below, binary frames are tiles
-// (view-tiles.ts). The page asks, the service answers; what a run gains is told unasked, as the state it has now, never as a difference: a page
-// that reads slowly skips states and misses nothing.
+// Messages between the page and the service over the WebSocket `/v1/view`. Text frames are the JSON below, binary frames are tiles
+// (view-tiles.ts). The page asks, the service answers; the service also sends a run's growth unasked, as its current state, never as a
+// difference: a page that reads slowly skips states and misses nothing.
 //
 //   page                                   service
 //   { id: 1, type: 'open', run }      ──►
@@ -9,7 +9,7 @@
 //                                     ◄──  binary frames with request 2, then { id: 2, type: 'answer', answer: {} }
 //                                     ◄──  { type: 'grown', run, … }            at most one that is not yet read
 //
-// All times are ns of the trace axis (doubles), lengths in ns. Names of the trace are cut and made harmless for display once, in the service.
+// All times are ns of the trace axis (doubles), lengths in ns. The service cuts names of the trace and makes them safe to display, once.
 
 import { z } from 'zod';
 import { limits } from './limits.ts';
@@ -33,9 +33,9 @@ const id = z
   .min(0)
   .max(2 ** 32 - 1);
 
-/** From the page. `id` comes back in the answer. Empty `tracks`: all of the run. */
+/** From the page. The answer repeats `id`. Empty `tracks`: all of the run. */
 export const viewRequestSchema = z.discriminatedUnion('type', [
-  /** Which runs there are; told again as `runs` whenever that changes. */
+  /** Lists the runs; the service sends `runs` again whenever the list changes. */
   z.strictObject({ id, type: z.literal('runs') }),
   /** Begins to follow a run; answers RunModel. */
   z.strictObject({ id, type: z.literal('open'), run }),
@@ -49,19 +49,19 @@ export const viewRequestSchema = z.discriminatedUnion('type', [
       .min(1)
       .max(limits.viewTilesMax),
   }),
-  /** One event with all that is known of it; answers EventDetails. */
+  /** One event with all its details; answers EventDetails. */
   z.strictObject({ id, type: z.literal('event'), run, track, event }),
   /** Arrows between two times; answers Links. */
   z.strictObject({ id, type: z.literal('links'), run, from: time, until: time, tracks }),
-  /** What lies in an area, by name; answers AreaTable. */
+  /** Contents of an area, by name; answers AreaTable. */
   z.strictObject({ id, type: z.literal('area'), run, from: time, until: time, tracks }),
   /** The same as a call tree; answers FlameNode. */
   z.strictObject({ id, type: z.literal('flame'), run, from: time, until: time, tracks }),
   /** Names that hold `text`, case-insensitive; answers SearchResult. */
   z.strictObject({ id, type: z.literal('search'), run, text: z.string().min(1).max(256) }),
   /**
-   * The next event of one of these names (indexes of RunModel.names; none: of any) before or after a time; answers EventPlace or null. Of
-   * this depth where there is any, else of any depth.
+   * The next event with one of these names (indexes of RunModel.names; none: any name) before or after a time; answers EventPlace or null.
+   * Prefers this depth, and falls back to any depth.
    */
   z.strictObject({
     id,
@@ -82,7 +82,7 @@ export const viewRequestSchema = z.discriminatedUnion('type', [
     toStep: z.number().int().min(0).optional(),
     bins: z.number().int().min(1).max(2048),
   }),
-  /** Gives up a request that takes long. */
+  /** Cancels a request that takes long. */
   z.strictObject({ id, type: z.literal('cancel'), request: id }),
 ]);
 
@@ -102,14 +102,14 @@ export interface RunLine {
   readonly run: string;
   readonly worldSize: number;
   readonly ranks: number;
-  /** Whether some rank has not ended; undefined while nobody has looked into it. */
+  /** Whether some rank has not ended; undefined before the service has looked into the run. */
   readonly live?: boolean;
 }
 
-/** A run as a page needs it to draw anything: who there is, not what happened. */
+/** A run as a page needs it to draw anything: processes, tracks, groups and names, but no events. */
 export interface RunModel {
   readonly run: string;
-  /** Changes when the service forgets what it knew (restart): everything kept of another epoch is void. */
+  /** Changes when the service loses its state (restart): discard everything from another epoch. */
   readonly epoch: string;
   readonly worldSize: number;
   /** Unix time at trace time 0 in ns, decimal; null when unknown. */
@@ -117,18 +117,18 @@ export interface RunModel {
   readonly from: number;
   readonly until: number;
   readonly live: boolean;
-  /** Batches read of those there are; equal when all is shown. A run that was only just opened has 0 of 1. */
+  /** Batches read so far, and batches there are; equal when the page shows all. A run just opened has 0 of 1. */
   readonly read: number;
   readonly total: number;
   readonly processes: readonly ViewProcess[];
   readonly tracks: readonly ViewTrack[];
   readonly groups: readonly ViewGroup[];
   readonly clockConflicts: readonly { readonly time: number; readonly hosts: readonly string[]; readonly slack: number }[];
-  /** Shown names, by index. */
+  /** Display names, by index. */
   readonly names: readonly string[];
 }
 
-/** What changed since the last message about this run: processes, tracks and groups by their keys, whole; names from `namesFrom`. */
+/** Changes since the last message about this run: processes, tracks and groups by their keys, whole; names from `namesFrom`. */
 export interface RunGrowth extends Omit<RunModel, 'names'> {
   readonly type: 'grown';
   readonly namesFrom: number;
@@ -136,7 +136,7 @@ export interface RunGrowth extends Omit<RunModel, 'names'> {
 }
 
 export interface ViewProcess {
-  /** Key. Sort by rank, then incarnation, to show. */
+  /** Key. To display: sort by rank, then incarnation. */
   readonly index: number;
   readonly rank: number;
   readonly incarnation: string;
@@ -145,10 +145,10 @@ export interface ViewProcess {
   readonly pid: number;
   readonly ended: boolean;
   readonly until: number;
-  /** Tiles of another version are void: the clock was fitted anew, or older events came. */
+  /** Discard tiles of another version: the clock was fitted anew, or older events came. */
   readonly version: number;
   readonly alignment: ViewAlignment;
-  /** Where something was lost, in order of time. */
+  /** Places of loss, in order of time. */
   readonly gaps: readonly ViewGap[];
   readonly missing: number;
   readonly droppedEvents: number;
@@ -159,7 +159,7 @@ export interface ViewAlignment {
   readonly method: 'exact' | 'sampled' | 'messages' | 'shared' | 'unaligned';
   /** ± ns at the worst time; null when unaligned. */
   readonly bound: number | null;
-  /** (time, ± ns) from when on it is another by more than a tenth; empty where `bound` is all that is known. */
+  /** (time, ± ns) where the bound changes by more than a tenth; empty where only `bound` is known. */
   readonly bounds: readonly (readonly [number, number])[];
   readonly clockSteps: readonly number[];
   readonly shifted: readonly { readonly from: number; readonly until: number; readonly most: number }[];
@@ -168,7 +168,7 @@ export interface ViewAlignment {
 export interface ViewGap {
   readonly from: number;
   readonly until: number;
-  /** Batches missing in the sequence, and events the rank dropped. */
+  /** Batches missing in the sequence, and events that the rank dropped. */
   readonly batches: number;
   readonly events: number;
 }
@@ -190,14 +190,14 @@ export interface ViewTrack {
   readonly high: number;
 }
 
-/** Ranks that do collectives together: `tp 3` is one group of the parallel axis `tp`. */
+/** Ranks that run collectives together: `tp 3` is one group of the parallel axis `tp`. */
 export interface ViewGroup {
   readonly axis: string;
   readonly group: string;
   readonly ranks: readonly number[];
 }
 
-/** Where an event is. */
+/** Position of an event. */
 export interface EventPlace {
   readonly track: number;
   readonly event: number;
@@ -210,18 +210,18 @@ export interface EventPlace {
 export interface EventDetails extends EventPlace {
   readonly kind: 'span' | 'instant' | 'counter' | 'step' | 'collective' | 'rpc';
   readonly category: string;
-  /** It has not ended as far as is known; `length` is up to now. */
+  /** It has not ended, as far as is known; `length` is up to now. */
   readonly open: boolean;
   readonly isAsync: boolean;
-  /** Time of it that spans inside of it do not cover, ns; null when that is not known. */
+  /** Time of it that no inner span covers, ns; null when unknown. */
   readonly self: number | null;
   readonly bound: number | null;
-  /** Everything else in reading order: step, group, sequence, bytes, peer, status, ids, arguments, shapes, stack (lines). */
+  /** All further details in reading order: step, group, sequence, bytes, peer, status, ids, arguments, shapes, stack (lines). */
   readonly fields: readonly (readonly [string, string])[];
   readonly stack: readonly string[];
   /** The same collective on every rank, or the other side of a call; in order of rank. */
   readonly partners: readonly (EventPlace & { readonly rank: number })[];
-  /** Ranks of its group on which it was not found. */
+  /** Ranks of its group where it is missing. */
   readonly partnersMissing: readonly number[];
 }
 
@@ -233,19 +233,19 @@ export interface Links {
     readonly to: { readonly track: number; readonly depth: number; readonly time: number };
     readonly bound: number | null;
   }[];
-  /** There were more than could be told. */
+  /** Number of arrows over the limit. */
   readonly leftOut: number;
 }
 
 export interface AreaTable {
   readonly events: number;
-  /** Least first time and greatest last time asked for. */
+  /** Earliest start and latest end of the requested area. */
   readonly from: number;
   readonly until: number;
   /** In order of total time. */
   readonly rows: readonly AreaRow[];
   readonly counters: readonly { readonly track: number; readonly low: number; readonly high: number; readonly mean: number }[];
-  /** Events that were not looked at, as there were too many. */
+  /** Events skipped, as there were too many. */
   readonly leftOut: number;
 }
 
@@ -253,17 +253,17 @@ export interface AreaRow {
   readonly name: string;
   readonly kind: EventDetails['kind'];
   readonly count: number;
-  /** Within the area, ns. `self`: not covered by spans inside. */
+  /** Within the area, ns. `self`: not covered by inner spans. */
   readonly total: number;
   readonly self: number;
   readonly shortest: number;
   readonly longest: number;
   readonly ranks: number;
-  /** Where the longest is. */
+  /** The longest event. */
   readonly place: EventPlace;
 }
 
-/** Spans by what they lie in: `total` within the area, ns. The root has no name. */
+/** Spans by the spans around them: `total` within the area, ns. The root has no name. */
 export interface FlameNode {
   readonly name: string;
   readonly total: number;
@@ -277,9 +277,9 @@ export interface SearchResult {
   readonly leftOut: number;
 }
 
-/** The first page: what of the run is slow, when, and on whom. Bins are of equally many steps. */
+/** The first page: the slow parts of the run, their times and ranks. Bins have equally many steps. */
 export interface Overview {
-  /** Whether all ranks are read to their end. While they are not, only the steps that every rank has told are in it, so that ranks compare. */
+  /** Whether all ranks are read to their end. Until then it has only the steps that every rank has sent, so that ranks compare. */
   readonly allRead: boolean;
   readonly fromStep: number;
   readonly toStep: number;
@@ -297,13 +297,13 @@ export interface Overview {
   /** Names of `OverviewRank.phases`, in order of size; last `other`. */
   readonly phases: readonly string[];
   readonly findings: readonly ViewFinding[];
-  /** Who kept others waiting: of all collectives whose last rank can be told. */
+  /** Per rank, how it kept others waiting: from all collectives whose last rank is certain. */
   readonly waiting: readonly { readonly rank: number; readonly lastIn: number; readonly waitedFor: number; readonly waits: number }[];
-  /** ns: all steps that `waiting` is of, whatever range is asked for, on the rank with the longest. */
+  /** Total time, ns, of all steps that `waiting` covers, whatever range is asked for, on the rank with the longest. */
   readonly waitingStepTime: number;
-  /** Whether findings and waiting are of all that is there now. */
+  /** Whether findings and waiting cover all data there is now. */
   readonly analysed: boolean;
-  /** They are of what came after this trace time, of a long run that goes on; null: of the whole. */
+  /** They cover only the time after this trace time, in a long run that goes on; null: the whole run. */
   readonly analysedSince: number | null;
 }
 
@@ -318,24 +318,24 @@ export interface OverviewRank {
   readonly longest: number;
   /** Mean ns per step, by `Overview.phases`. */
   readonly phases: readonly number[];
-  /** Mean step of each bin, ns; null where it has none. */
+  /** Mean step of each bin, ns; null where the bin is empty. */
   readonly cells: readonly (number | null)[];
   /** Longest step of each bin, ns. */
   readonly peaks: readonly (number | null)[];
 }
 
-/** What a fault costs: docs/blame.md, "What a fault costs". Lengths in ns. */
+/** Cost of a fault: docs/blame.md, "What a fault costs". Lengths in ns. */
 export interface FindingCost {
-  /** The first and the last step that it was seen in. */
+  /** The first and the last step that show it. */
   readonly fromStep: number;
   readonly toStep: number;
-  /** Steps that it makes longer, of those that were compared; all of them where the two are equal. */
+  /** Steps that it makes longer, out of the compared steps; all of them where the two are equal. */
   readonly affectedSteps: number;
   readonly comparedSteps: number;
-  /** What an affected step would be shorter without it, and the same over all steps. */
+  /** Time by which an affected step would be shorter without it, and the same averaged over all steps. */
   readonly nsPerAffectedStep: number;
   readonly nsPerStep: number;
-  /** Of the time of all steps, 0 … 1. */
+  /** Share of the time of all steps, 0 … 1. */
   readonly shareOfStep: number;
 }
 
@@ -344,12 +344,12 @@ export interface ViewFinding {
   readonly severity: 'alert' | 'warning' | 'note';
   readonly kind: string;
   readonly text: string;
-  /** Where to look: whichever of these are known. */
+  /** Where to look; each is present only if known. */
   readonly ranks: readonly number[];
-  /** In which phase of the step they are slow, where that is known. */
+  /** The slow phase of the step, where known. */
   readonly phase?: string;
   readonly cost?: FindingCost;
-  /** Of an alert: what is to blame (a verdict of blame), and the first step concerned. */
+  /** For an alert: its cause (a verdict of blame), and the first affected step. */
   readonly cause?: string;
   readonly onsetStep?: number;
   readonly from?: number;

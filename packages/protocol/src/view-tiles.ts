@@ -1,28 +1,28 @@
-// A tile: what one track shows between two times at one level of detail, as the page draws it. Little-endian, columns aligned for typed arrays.
+// A tile: one track between two times at one level of detail, as the page draws it. Little-endian, columns aligned for typed arrays.
 //
 //   frame   u32 magic "RTT1"   u32 request   u32 tiles   u32 0   tile …
 //   tile    u32 track   u32 level   f64 index   u32 version   u32 flags   u32 items   u32 0   columns   padding to 8
 //   spans   f64 start[]   f64 length[]   f32 busy[]   u32 count[]   u32 name[]   u32 event[]   u8 depth[]   u8 kind[]
 //   counter f64 time[]   f64 last[]   f64 low[]   f64 high[]   u32 count[]
 //
-// A tile at `level` covers 2^(level + 10) ns from index · 2^(level + 10) on; its grain is 2^level ns. What is shorter than the grain is merged
-// with its neighbours of the same depth into one item: `count` events, `busy` ns of them covered, named and numbered as the longest of them. Longer
-// spans stay single and keep their exact times, also where they reach beyond the tile.
-// `name` is an index into RunModel.names; with `stepBit`, it is the step of the number below it: steps of a month would be millions of names.
-// Invariant: decoding what was encoded gives the same; decoding anything else throws ProtocolError `bad_message`, in bounded time.
+// A tile at `level` covers 2^(level + 10) ns from index · 2^(level + 10) on; its grain is 2^level ns. Events shorter than the grain merge with
+// their neighbours of the same depth into one item: `count` events that cover `busy` ns, with the name and number of the longest of them.
+// Longer spans stay single and keep their exact times, even beyond the tile.
+// `name` is an index into RunModel.names; with `stepBit`, the lower bits are a step number: a month of steps would need millions of names.
+// Invariant: decoding reverses encoding; decoding any other bytes throws ProtocolError `bad_message`, in bounded time.
 
 import { ProtocolError } from './errors.ts';
 
 export const tileGrains = 1024;
 
-/** What an item is; `openBit` on top when it has not ended. */
+/** Kinds of items; `openBit` is added while the item has not ended. */
 export const itemKinds = ['span', 'instant', 'counter', 'step', 'collective', 'rpc'] as const;
 export const openBit = 0x80;
 
-/** In a name's number: the rest is a step's. */
+/** Set in a name's number: the other bits are a step's number. */
 export const stepBit = 0x8000_0000;
 
-/** The text behind a name's number: `ProfilerStep#N`, or what `names` has; undefined where that has none. */
+/** The text for a name's number: `ProfilerStep#N`, or the entry of `names`; undefined where there is none. */
 export const nameText = (names: readonly string[], name: number): string | undefined =>
   name >= stepBit ? `ProfilerStep#${name - stepBit}` : names[name];
 
@@ -33,9 +33,9 @@ export interface TileKey {
 }
 
 interface TileAbout extends TileKey {
-  /** Of the process it is of (ViewProcess.version). */
+  /** Version of its process (ViewProcess.version). */
   readonly version: number;
-  /** Nothing more can come into it. */
+  /** No further events can come into it. */
   readonly complete: boolean;
 }
 
@@ -54,7 +54,7 @@ export interface SpanTile extends TileAbout {
 
 export interface CounterTile extends TileAbout {
   readonly type: 'counter';
-  /** In order of time; the first may lie before the tile: the value that holds when it begins. */
+  /** In order of time; the first may lie before the tile: its value holds when the tile begins. */
   readonly time: Float64Array;
   readonly last: Float64Array;
   readonly low: Float64Array;
@@ -79,7 +79,7 @@ export const tileWidth = (level: number): number => 2 ** level * tileGrains;
 export const tileBytes = (tile: Tile): number =>
   tileHeaderBytes + padded(tile.type === 'spans' ? tile.start.length * spanBytes : tile.time.length * counterBytes);
 
-/** One frame; `request` is the id of the request it answers. */
+/** Encodes one frame; `request` is the id of the request it answers. */
 export function encodeTiles(request: number, tiles: readonly Tile[]): Uint8Array {
   const bytes = new Uint8Array(tiles.reduce((sum, tile) => sum + tileBytes(tile), headerBytes));
   const view = new DataView(bytes.buffer);
@@ -104,7 +104,7 @@ export function encodeTiles(request: number, tiles: readonly Tile[]): Uint8Array
   return bytes;
 }
 
-/** The tiles of a frame, whose columns are views of `bytes` (which must begin at a multiple of 8). Throws ProtocolError `bad_message`. */
+/** Decodes a frame; columns are views of `bytes` (which must begin at a multiple of 8). Throws ProtocolError `bad_message`. */
 export function decodeTiles(bytes: Uint8Array): { readonly request: number; readonly tiles: Tile[] } {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (bytes.length < headerBytes || view.getUint32(0, true) !== magic) throw bad('it must begin with "RTT1"');

@@ -1,4 +1,4 @@
-// What a training program uses, and nothing else.
+// The API for a training program, and nothing else.
 
 export { SdkError, type SdkErrorCode } from './model/errors.ts';
 export type { ExperimentalConfig, NatsOptions, ProfileOptions } from './model/options.ts';

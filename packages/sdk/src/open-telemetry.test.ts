@@ -1,4 +1,4 @@
-// OpenTelemetry's own SDK, a real profile, real files: what instrumentation sees is in the merged trace.
+// OpenTelemetry's own SDK, a real profile, real files: the spans of its instrumentation are in the merged trace.
 
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -120,7 +120,7 @@ test.for<[what: string, kind: number, attributes: Record<string, string | number
 test('attributes of the start and the end are arguments: text, numbers, truth values, lists as JSON', async () => {
   start();
   const span = startSpan('work', { attributes: { early: 'a', changed: 1, list: ['x', 'y'] } });
-  await sleep(500); // A batch goes out meanwhile.
+  await sleep(500); // The shipper sends a batch meanwhile.
   span.setAttributes({ late: 2.5, changed: 2, yes: true });
   span.end();
   const { named, findings } = await stopAndRead();
@@ -177,10 +177,10 @@ describe('times', () => {
     }
     const { named } = await stopAndRead();
     const at = (name: string, turn: number) => named(`${name} ${turn}`).start;
-    // This thread may be interrupted between any two lines above, so the best turn tells.
+    // The system may interrupt this thread between any two lines above, so the best turn decides.
     const least = (error: (turn: number) => number) => Math.min(...turns.map(error));
     expect(least((turn) => Math.max(at('before', turn) - at('now', turn), at('now', turn) - at('after', turn)))).toBeLessThanOrEqual(0);
-    // OpenTelemetry reads its clock a little before it tells us.
+    // OpenTelemetry reads its clock a little before it calls us.
     expect(least((turn) => Math.abs(at('now', turn) + named(`now ${turn}`).length - at('ended', turn)))).toBeLessThan(ns(1));
     for (const turn of turns) expect(named(`now ${turn}`).length).toBeGreaterThan(ns(9));
   });
@@ -192,7 +192,7 @@ describe('times', () => {
     ['as [seconds, ns]', (ms: number) => hrTime(performance.now() - ms)],
   ] as const)('given by the program are kept, %s', async ([, ago]) => {
     const prof = start();
-    await sleep(500); // Long enough that a batch which promised nothing earlier is gone.
+    await sleep(500); // Long enough that a batch with a later watermark is gone.
     prof.instant('now');
     startSpan('past', { startTime: ago(400) }).end(ago(100));
     const { named, findings } = await stopAndRead();
@@ -314,7 +314,7 @@ test('a span that begins inside of a function of the program is part of it', asy
   expect(rows.get('later')?.parent).toBe(rows.get('evaluate')?.id);
 });
 
-/** Of the stored batches: how spans and calls are numbered there. */
+/** Ids of spans and calls in the stored batches. */
 function idsByName(): Map<string, { id: number; parent: number }> {
   using log = openBatchLog(join(directory, 'test'));
   const rows = new Map<string, { id: number; parent: number }>();

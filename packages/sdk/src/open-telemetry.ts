@@ -1,17 +1,17 @@
-// Feeds what OpenTelemetry's instrumentation (gRPC, HTTP, messaging, …) sees into the profile that runs.
+// Feeds the spans of OpenTelemetry's instrumentation (gRPC, HTTP, messaging, …) into the running profile.
 //
 //   CLIENT, PRODUCER    client side of a remote call    trace, span and parent ids are OpenTelemetry's own: it carries them to the
 //   SERVER, CONSUMER    server side of one              other rank, where the server's parent is the client's span
 //   INTERNAL            a span of category `open_telemetry`
 //
-// A span is told twice, so that a killed rank shows what it was inside of: at its start with the attributes it has then, at its end with those
-// that came later.
+// The processor records a span twice, so that a killed rank shows its open spans: at its start with the attributes it has then, at its end with
+// the later ones.
 //
-// Times. OpenTelemetry reads a clock of 1 ms at the start, and measures the length with a fine one. So a span that starts now starts at our own
-// reading, one whose start was given at that, and both are as long as OpenTelemetry says.
+// Times. OpenTelemetry reads a clock of 1 ms at the start, and measures the length with a fine one. So a span that starts now gets our own
+// reading, one with an explicit start keeps that, and both have OpenTelemetry's length.
 //
 // Invariants: OpenTelemetry is not imported, versions 1 and 2 of its SDK fit; nothing is thrown into the instrumented program. Without a
-// running profile a span costs one check; what began before the profile is none of its business.
+// running profile a span costs one check; spans that began before the profile are ignored.
 
 import { performance } from 'node:perf_hooks';
 import { recordingLimits } from './model/recording-limits.ts';
@@ -23,7 +23,7 @@ import { fixedName, fixedNames } from './record/ring.ts';
 type HrTime = readonly [number, number];
 type Attributes = Readonly<Record<string, unknown>>;
 
-/** What is read of a span: a `Span` or `ReadableSpan` of `@opentelemetry/sdk-trace-base`. */
+/** The fields that we read from a span: a `Span` or `ReadableSpan` of `@opentelemetry/sdk-trace-base`. */
 export interface OpenTelemetrySpan {
   readonly name: string;
   /** `SpanKind` */
@@ -33,9 +33,9 @@ export interface OpenTelemetrySpan {
   readonly endTime: HrTime;
   /** `code` is a `SpanStatusCode`. */
   readonly status: { readonly code: number; readonly message?: string | undefined };
-  /** Since version 2. */
+  /** In version 2 and later. */
   readonly parentSpanContext?: { readonly spanId: string; readonly isRemote?: boolean | undefined } | undefined;
-  /** Of version 1. */
+  /** In version 1. */
   readonly parentSpanId?: string | undefined;
   spanContext(): { readonly traceId: string; readonly spanId: string };
   isRecording?(): boolean;
@@ -44,18 +44,18 @@ export interface OpenTelemetrySpan {
 /** A span between its start and its end. */
 interface OpenTelemetryCall {
   readonly recorder: Recorder;
-  /** The recorder's. */
+  /** The recorder's id of it. */
   readonly id: number;
   /** Clock of this thread, ms. */
   readonly start: number;
-  /** Attributes told at the start. */
+  /** Attributes recorded at the start. */
   readonly told: ReadonlyMap<string, unknown>;
 }
 
 /** By `SpanKind`. */
 const kinds = ['span', 'server', 'client', 'client', 'server'] as const;
 const statusError = 2;
-/** How far `Date.now()` may be from the fine clock before it counts as having been set meanwhile, ms. */
+/** Largest difference between `Date.now()` and the fine clock, ms; beyond it somebody has set the system's clock. */
 const sameClockMs = 2;
 
 /**
@@ -89,7 +89,7 @@ export class RanktraceSpanProcessor {
     }
   }
 
-  /** Nothing waits here: what was recorded is shipped as the profile's options say. */
+  /** Nothing waits here: ranktrace ships recorded spans as the profile's options say. */
   async forceFlush(): Promise<void> {}
 
   /** Records no further spans. The profile goes on. */
@@ -136,7 +136,7 @@ export class RanktraceSpanProcessor {
     this.#open.delete(spanId);
     const args: Record<string, string | number | boolean> = {};
     const isError = span.status.code === statusError;
-    // Named as OpenTelemetry's specification wants it where a format has no status of its own.
+    // The name that OpenTelemetry's specification gives for formats without a status of their own.
     if (isError) args['otel.status_code'] = 'ERROR';
     if (isError && typeof span.status.message === 'string') args['otel.status_description'] = span.status.message;
     this.#tell(call.recorder, args, span.attributes, call.told);
@@ -144,7 +144,7 @@ export class RanktraceSpanProcessor {
     call.recorder.endAsync(call.id, { time: call.start + Math.max(0, length), isError, args });
   }
 
-  /** Adds to `args` those attributes that were not `told` or have changed; gives all that are known then. A list is told as JSON. */
+  /** Adds to `args` attributes that are new since `told` or have changed; returns all known so far. A list becomes JSON. */
   #tell(
     recorder: Recorder,
     args: Record<string, string | number | boolean>,
@@ -166,7 +166,7 @@ export class RanktraceSpanProcessor {
     return all;
   }
 
-  /** Names are kept as long as the profile runs, and shared with its ops: instrumentation that makes them up without end must not use them up. */
+  /** A profile keeps its names, which its ops share: instrumentation that makes up ever new names must not exhaust them. */
   #bounded(recorder: Recorder, name: string): string {
     if (name === '' || this.#names.has(name)) return name;
     if (this.#names.size >= recordingLimits.openTelemetryNamesMax) {
@@ -185,7 +185,7 @@ function startOf([seconds, nanos]: HrTime): number {
   const start = seconds * 1000 + nanos / 1e6;
   if (nanos % 1e6 === 0 && Math.abs(unixNow - start) <= 1) return now;
   const drift = unixNow - (performance.timeOrigin + now);
-  // Where the system's clock was set meanwhile, OpenTelemetry's times follow it.
+  // If somebody set the system's clock meanwhile, OpenTelemetry's times follow it.
   return start - (Math.abs(drift) < sameClockMs ? performance.timeOrigin : unixNow - now);
 }
 
@@ -200,7 +200,7 @@ function idBytes(traceId: string, spanId: string, parentId: string | undefined):
 
 // Keys of OpenTelemetry's semantic conventions; where one was renamed, the present one first.
 
-/** What is called: `Service/Method`, `GET /route`, `publish queue`, else the span's name. */
+/** The called method: `Service/Method`, `GET /route`, `publish queue`, else the span's name. */
 function methodOf({ name, attributes }: OpenTelemetrySpan): string {
   const rpc = firstText(attributes, 'rpc.method');
   const service = firstText(attributes, 'rpc.service');
@@ -215,7 +215,7 @@ function methodOf({ name, attributes }: OpenTelemetrySpan): string {
   return operation === '' ? name : `${operation} ${destination}`.trimEnd();
 }
 
-/** Who is at the other end: `host:port` of a server, the address alone of a client, whose port says nothing. */
+/** The other end: `host:port` of a server, only the address of a client, whose port is arbitrary. */
 function peerOf(attributes: Attributes, kind: 'span' | 'client' | 'server'): string {
   if (kind === 'span') return '';
   if (kind === 'server')

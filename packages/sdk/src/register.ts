@@ -1,10 +1,10 @@
-// `node --import @ranktrace/sdk/register train.js`: records a program that knows nothing of it, with the options of the environment.
+// `node --import @ranktrace/sdk/register train.js`: records an unmodified program, with the options of the environment.
 //
-//   main thread      a profile runs from before the program's first line to its end; a step is an update of weights by an optimizer
-//   worker thread    it has the same flags: its tfjs is recorded into the main thread's profile
+//   main thread      a profile runs from before the program's first line to its end; each optimizer update of the weights is a step
+//   worker thread    has the same flags: its tfjs is recorded into the main thread's profile
 //
 // When the program starts a profile of its own, this one ends (process-profile.ts).
-// Invariant: the program runs as without: what goes wrong here is one line on stderr, and changes neither its output nor its exit code.
+// Invariant: the program runs as without us: an error here is one line on stderr, and changes neither its output nor its exit code.
 
 import { isMainThread } from 'node:worker_threads';
 import { printable } from '@ranktrace/protocol';

@@ -1,4 +1,4 @@
-// Collects rows until they make a batch: tables, the strings they use, and how large the whole may become.
+// Collects rows until they make a batch: tables, the strings they use, and an upper bound of the batch's size.
 //
 // Invariants: index 0 of the strings is ''. `full` comes early enough that one more event with all its arguments, or one step's phases,
 // still fit a batch, so encoding never fails for its size (an upper bound per row is counted; deflate only makes it smaller).
@@ -18,14 +18,14 @@ import {
 } from '@ranktrace/protocol';
 import { recordingLimits } from '../model/recording-limits.ts';
 
-/** Upper bound of what one row of each table takes in an encoded body. */
+/** Upper bound of the bytes of one row of each table in an encoded body. */
 const rowBytes = Object.fromEntries(
   Object.entries(tableColumns).map(([name, columns]) => [name, Object.values(columns).reduce((sum, type) => sum + fieldBytes(type), 0)]),
 ) as Record<TableName, number>;
 
 const sortedTables = ['spans', 'collectives', 'rpcs'] as const;
 
-/** Numbers for batches being built, shared by all builders of a process. */
+/** Numbers of batches under construction, shared by all builders of a process. */
 export class Serials {
   #last = 0;
 
@@ -40,10 +40,10 @@ export type RecordedCounts = Record<'span' | 'instant' | 'counter' | 'step' | 'c
 export const noneRecorded = (): RecordedCounts => ({ span: 0, instant: 0, counter: 0, step: 0, collective: 0, rpc: 0 });
 
 export class BatchBuilder {
-  /** Names the batch being built: a row index is good only for the serial it was made in. */
+  /** Number of the batch under construction: a row index is valid only with the serial of its batch. */
   serial: number;
   tables: EventTables = createEventTables();
-  /** Whether what is built may never be sent (flight-recorder.ts). */
+  /** Whether this batch may never be sent (flight-recorder.ts). */
   readonly held: boolean;
   /** Events of the batch: spans are counted where they end. */
   recorded = noneRecorded();
@@ -60,12 +60,12 @@ export class BatchBuilder {
     this.held = held;
   }
 
-  /** Earliest start of what was added although its time was over: RankTime, ns; Infinity when there is none. */
+  /** Earliest start of an event that came too late for the watermark: RankTime, ns; Infinity when there is none. */
   get reachesBack(): number {
     return this.#reachesBack;
   }
 
-  /** An event that starts at `start` is added although its time is over. */
+  /** Notes an event that starts at `start`, before the watermark. */
   reachBack(start: number): void {
     if (start < this.#reachesBack) this.#reachesBack = start;
   }
@@ -74,7 +74,7 @@ export class BatchBuilder {
     return this.#bytes === 0;
   }
 
-  /** Time to take: `take` before anything further is added. */
+  /** Whether the caller must `take` before it adds anything further. */
   get full(): boolean {
     return this.#full;
   }
@@ -95,7 +95,7 @@ export class BatchBuilder {
     return tableNames.indexOf(name);
   }
 
-  /** Adds a row; gives its index. */
+  /** Adds a row; returns its index. */
   append<N extends TableName>(name: N, row: Row<N>): number {
     this.#grow(rowBytes[name]);
     const index = (this.tables[name] as EventTable<N>).append(row);
@@ -103,7 +103,7 @@ export class BatchBuilder {
     return index;
   }
 
-  /** `append('spans', …)`, written out: ten times as fast, and spans are nearly all there is. Times in ns; names are string indexes. */
+  /** `append('spans', …)`, unrolled: ten times as fast, and nearly all events are spans. Times in ns; names are string indexes. */
   appendSpan(
     start: number,
     length: number,
@@ -132,7 +132,7 @@ export class BatchBuilder {
     return row;
   }
 
-  /** `append('ops', …)`, written out: an op has one of these beside its span. Texts are string indexes. */
+  /** `append('ops', …)`, unrolled: an op has one of these beside its span. Texts are string indexes. */
   appendOp(
     row: number,
     signature: number,
@@ -161,7 +161,7 @@ export class BatchBuilder {
     ops.length = at + 1;
   }
 
-  /** `append('memory', …)`, written out. */
+  /** `append('memory', …)`, unrolled. */
   appendMemory(time: number, track: number, bytes: number, total: number, address: number, device: number, category: number): void {
     this.#grow(rowBytes.memory);
     const { memory } = this.tables;
@@ -211,7 +211,7 @@ function fieldBytes(type: ColumnType): number {
   return type === 'number' ? 8 : type === 'small' || type === 'string' ? 4 : 7;
 }
 
-/** Rows in order, or `undefined` when they lie in order already, as those of a single thread do. */
+/** Row indexes in order, or `undefined` when the rows already are, as those of a single thread are. */
 function sortedOrder({ columns, length }: EventTable<'spans'>): Uint32Array | undefined {
   const compare = (left: number, right: number) =>
     (columns.track[left] as number) - (columns.track[right] as number) ||

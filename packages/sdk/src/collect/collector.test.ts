@@ -1,4 +1,4 @@
-// Threads that come and go: what each recorded is shipped or counted, once.
+// Threads that come and go: each of their records is shipped or counted, once.
 
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { inflateRawSync } from 'node:zlib';
@@ -26,7 +26,7 @@ import { Collector } from './collector.ts';
 
 const session: Session = { id: 'a-1', control: new SharedArrayBuffer(controlBytes), epochNs: 0n, ringBytes: 0, hooks: undefined };
 
-/** A collector whose clock is set by hand, and what it shipped. */
+/** A collector whose clock the test sets, and the batches it shipped. */
 class Rig {
   ns = 1_000_000_000n;
   readonly ended = new Set<number>();
@@ -125,7 +125,7 @@ test('events of threads over the limit are counted, while they live and after', 
 const names = (batches: readonly Batch[]): string[] =>
   batches.flatMap(({ strings, tables: { spans } }) => [...spans.columns.name.subarray(0, spans.length)].map((name) => strings[name] ?? ''));
 
-/** What a merge of the batches shows, one line per event, and what it knows to be missing. */
+/** The merge of the batches, one line per event, and the losses it reports. */
 function merged(batches: readonly Batch[]): { lines: string[]; totals: ProcessTotals } {
   const lines: string[] = [];
   const copy = (batch: Batch): Batch =>
@@ -218,7 +218,7 @@ describe('detail that is held back', () => {
     steps(rig, recorder, 0, 100);
     rig.collector.pull(97, 98);
     const some = names(rig.batches).length;
-    // Held in batches: their neighbours may come with them.
+    // Held in batches: neighbouring spans may come with them.
     expect(some).toBeGreaterThanOrEqual(2);
     expect(some).toBeLessThan(60);
     rig.collector.pull();
@@ -234,7 +234,7 @@ describe('detail that is held back', () => {
     expect(lines.at(-1)).toBe('whole work 1990 +4');
     expect([...lines].sort((a, b) => Number(a.split(' ')[2]) - Number(b.split(' ')[2]))).toEqual(lines);
     expect(totals.late).toBe(0);
-    // The span at the edge of what was pulled is there and was not counted.
+    // The span at the edge of the pull is there but not counted.
     expect(totals.counts.span - (totals.recorded?.span ?? 0)).toBeLessThanOrEqual(1);
   });
 
@@ -283,7 +283,7 @@ describe('detail that is held back', () => {
     expect([since, until, complete]).toEqual([1e9, 1.5e9, true]);
     const bodies = batches.map(({ body }) => decodeBody(body, (deflated, max) => inflateRawSync(deflated, { maxOutputLength: max })));
     const starts = bodies.flatMap(({ tables: { spans } }) => [...spans.columns.start.subarray(0, spans.length)]);
-    // One that ran while a batch was cut is there as `open` and as `close`.
+    // A span that ran during a cut has both an `open` and a `close` row.
     expect(new Set(starts.filter((start) => start >= since && start < until)).size).toBe(50);
   });
 });
@@ -325,7 +325,7 @@ describe('steps that are asked for by number', () => {
       );
     }
 
-    /** Of the spans that were sent, the steps they lie in. */
+    /** The steps of the spans that were sent. */
     steps(): number[] {
       const starts = this.rig.batches.flatMap(({ tables: { spans } }) => [...spans.columns.start.subarray(0, spans.length)]);
       return [...new Set(starts.map((start) => Math.floor((start - 1e9) / 1e7)))].sort((a, b) => a - b);
@@ -447,7 +447,7 @@ test('however much is held, sent and pulled, every span is there once and whole 
         rig.ns += 1_000n;
       }
       for (let scope = open.pop(); scope !== undefined; scope = open.pop()) recorder.closeScope(scope);
-      // All is pulled in the end, but what had to be forgotten: nothing may be there twice or in pieces.
+      // Pull everything in the end, except evicted batches: no event may be there twice or in pieces.
       rig.collector.pull();
       recorder.close();
       rig.collector.flush(true);
@@ -489,7 +489,7 @@ test('what a step took to record counts in the step that it began', () => {
   rig.tick(8);
   recorder.step();
   expect([recorder.stepsMs, recorder.overheadMs]).toEqual([20, 2]);
-  // Nobody reads: most steps find no room, and count all the same.
+  // No reader: most steps find no room, and count all the same.
   for (let step = 0; step < 200; step++) {
     recorder.countSinceStep();
     rig.ns += 10_000_000n;

@@ -1,11 +1,11 @@
-// The shipper worker's work, without the worker: drains the rings of all threads, makes batches, and hands them to the shipper.
+// The shipper worker's work, without the worker: drains the rings of all threads, makes batches, and passes them to the shipper.
 //
 //   rings ──drain──► summary ──every flushIntervalMs, or when full──► encode ──────────► shipper
 //               └──► detail ────────────────────────────────────────► encode ──► flight recorder ──pull──► shipper
 //
 // While detail is sent (no schedule, or its active steps), both are one builder, and the flight recorder keeps a copy.
 //
-// Invariants: sequence numbers have no gaps, also when a batch is dropped (the gap is what tells of it); the watermark never goes back;
+// Invariants: sequence numbers have no gaps, except that a dropped batch leaves one, which reveals the loss; the watermark never goes back;
 // drop counts never go back, also when a thread ends.
 
 import { hostname } from 'node:os';
@@ -57,7 +57,7 @@ export interface CollectorParts {
   readonly monotonicNs: () => bigint;
   /** ns on it in a ms of the threads' clocks. Default 1e6. */
   readonly nsPerMs?: number;
-  /** Whether the system's thread `tid` has ended for sure. */
+  /** Whether the system's thread `tid` has certainly ended. */
   readonly threadEnded: (tid: number) => boolean;
 }
 
@@ -66,12 +66,12 @@ interface Thread {
   readonly drain: RingDrain;
 }
 
-/** What of the last active steps, or of all since the start, is in memory. */
+/** Batches still held for the last active steps (or for the whole run). */
 export interface HeldResults {
   readonly batches: readonly HeldBatch[];
-  /** Whether nothing of it was forgotten for want of room. */
+  /** Whether memory still has all of them. */
   readonly complete: boolean;
-  /** RankTime, ns: events that start from `since` to `until` are meant. */
+  /** RankTime, ns: the results are the events that start from `since` to `until`. */
   readonly since: number;
   readonly until: number;
 }
@@ -91,21 +91,21 @@ export class Collector {
   readonly #summary = new BatchBuilder(this.#serials);
   /** `detail` is `#summary` while detail is sent. */
   #builders: Builders = { summary: this.#summary, detail: this.#summary };
-  /** Since when all detail is sent without a break; RankTime, ns. */
+  /** Start of the unbroken time in which the collector sends all detail; RankTime, ns. */
   #sendsSince = Number.NEGATIVE_INFINITY;
   readonly #flightRecorder: FlightRecorder;
   readonly #requests: StepRequests;
   readonly #place = new ToldPlace();
-  /** None yet: no time lies in it. */
+  /** None yet: the interval is empty. */
   #results = { since: Number.POSITIVE_INFINITY, until: Number.NEGATIVE_INFINITY };
   readonly #threads = new Map<number, Thread>();
-  /** Threads over `threadsMax`: read for the number of their events alone, which are lost. */
+  /** Threads beyond `threadsMax`: the collector only counts their events, as lost. */
   readonly #excess = new Map<number, Thread>();
-  /** Threads that ended while this batch was built: it still has to name their tracks. */
+  /** Threads that ended during this batch: it still has to name their tracks. */
   readonly #ended: Thread[] = [];
   readonly #remoteEpochs = new Map<string, bigint>();
   #gone: RingDrops = { events: 0, arguments: 0, names: 0 };
-  /** What was given to the shipper. */
+  /** Events passed to the shipper. */
   readonly #recorded = noneRecorded();
   readonly #excessRecorded = noneRecorded();
   #refusedBatches = 0;
@@ -121,7 +121,7 @@ export class Collector {
     this.#requests = new StepRequests(captureWords(parts.session));
   }
 
-  /** Begins to drain a thread; once for each, however often it is announced. */
+  /** Begins to drain a thread; repeated announcements have no effect. */
   attach(about: AttachedThread): void {
     if (about.session !== this.#parts.session.id) return;
     const { flightRecorderSteps, mainThread, nsPerMs = 1e6 } = this.#parts;
@@ -132,7 +132,7 @@ export class Collector {
     threads.set(about.thread, { about, drain });
   }
 
-  /** Drains, and ships when it is time to. */
+  /** Drains, and ships when due. */
   tick(): void {
     const nowMs = this.#now() / 1e6;
     const drained = this.#drainAll();
@@ -142,17 +142,17 @@ export class Collector {
     if (this.#requests.open.length > 0 && this.#answerRequests(false)) this.flush();
   }
 
-  /** Ships what there is now. */
+  /** Ships everything recorded so far. */
   flush(last = false): void {
     const complete = this.#drainAll();
     if (last) this.#answerRequests(true);
-    // A small last batch finds room where a large one is lost, and says how many were.
+    // If the spool is short, a small last batch, with the counts of losses, still fits where a large one does not.
     if (last && this.#parts.shipper.isShort && !this.#isEmpty) this.#cut(complete, false);
-    // After the last batch nothing comes, so there is nothing to stay behind of.
+    // Nothing follows the last batch, so its watermark may be the present.
     this.#cut(last ? this.#now() : complete, last);
   }
 
-  /** How full the fullest ring was since this was asked last. */
+  /** Highest fill of any ring since the last call. */
   sampleRings(): Sample {
     const fullest = [...this.#threads.values()].map(({ drain }) => drain.takeFullest());
     return { name: ringFillCounter, value: 100 * Math.max(0, ...fullest), unit: '%' };
@@ -168,15 +168,15 @@ export class Collector {
     }
   }
 
-  /** A fact of the rank's metadata. */
+  /** Adds a fact to the rank's metadata. */
   addFact(key: string, value: string): void {
     this.#summary.append('metadata', { key: this.#summary.string(key), value: this.#summary.string(value) });
   }
 
   /**
-   * Records these steps, both included, at full detail and ships them; once they are over, says which of them are there (`capturedKey`).
-   * What is over already comes from the flight recorder, as far as it goes back. Each time it is asked, it ships what there is: who asks
-   * again wants to know how far this rank is.
+   * Records these steps, both included, at full detail and ships them; once they are over, reports which of them it has (`capturedKey`). Steps
+   * that are already over come from the flight recorder, as far as it goes back. Each call ships everything recorded so far: a repeated request
+   * asks for this rank's progress.
    */
   record(fromStep: number, toStep: number): void {
     const isTaken = fromStep > toStep || this.#requests.ask(fromStep, toStep);
@@ -184,12 +184,12 @@ export class Collector {
     this.flush();
   }
 
-  /** Ships what the flight recorder holds of these steps, both included; by default all that was not shipped. */
+  /** Ships the flight recorder's detail of these steps, both included; by default all that was not shipped. */
   pull(fromStep = 0, toStep = Number.POSITIVE_INFINITY): void {
     this.flush();
     const wanted = this.#recentSteps.filter(({ step }) => step >= fromStep && step <= toStep);
     const newest = this.#recentSteps.at(-1);
-    // The step that runs begins with the end of the newest, and has no end.
+    // The running step begins at the end of the newest finished one, and has no end.
     const runsIn = newest !== undefined && newest.step + 1 >= fromStep && newest.step < toStep;
     const running = runsIn ? newest.end : undefined;
     const from = fromStep === 0 ? Number.NEGATIVE_INFINITY : (wanted[0]?.start ?? running ?? Number.POSITIVE_INFINITY);
@@ -199,7 +199,7 @@ export class Collector {
     }
   }
 
-  /** What `events()` and `keyAverages()` are about: the last active steps. */
+  /** The batches behind `events()` and `keyAverages()`: the last active steps. */
   results(): HeldResults {
     this.flush();
     const { since, until } = this.#results;
@@ -211,14 +211,14 @@ export class Collector {
     return this.#threads.get(this.#parts.mainThread)?.drain.recentSteps ?? [];
   }
 
-  /** Answers requests whose steps are over, all of them when nothing follows; whether there were any. Late ones get what is held. */
+  /** Answers requests whose steps are over, all of them when nothing follows; returns whether there were any. Late ones get the held detail. */
   #answerRequests(last: boolean): boolean {
     const newest = this.#recentSteps.at(-1)?.step ?? -1;
     let answers = false;
     for (const request of this.#requests.open) {
       const { fromStep, toStep } = request;
       const isOver = last || newest >= toStep;
-      // The training thread looks at requests when it steps: steps that were over before it looked are not its own to record.
+      // The training thread looks at requests when it steps, so it cannot have recorded steps that ended earlier.
       const began = request.began ?? (isOver ? Math.max(fromStep, newest + 1) : undefined);
       if (began === undefined) continue;
       const pastTo = Math.min(began - 1, toStep, last ? newest : toStep);
@@ -241,7 +241,7 @@ export class Collector {
     this.addFact(capturedKey, JSON.stringify(captured));
   }
 
-  /** The first of these steps from which on all is held, or was sent; undefined: none. */
+  /** The first of these steps from which on all detail is held or sent; undefined: none. */
   #heldFrom(fromStep: number, toStep: number): number | undefined {
     if (this.#sendsSince === Number.NEGATIVE_INFINITY) return fromStep;
     const isThere = (start: number): boolean =>
@@ -254,7 +254,7 @@ export class Collector {
     return this.#builders.summary.empty && this.#builders.detail.empty;
   }
 
-  /** RankTime, ns, before which everything has been read: the clock as it was before the rings were looked at, for those read empty. */
+  /** Drains all rings; returns the RankTime, ns, before which everything is read: an empty ring counts up to the clock before the drain. */
   #drainAll(): number {
     let complete = this.#now() - recordingLimits.watermarkMarginMs * 1e6;
     const ended = this.#endedThreads();
@@ -264,13 +264,13 @@ export class Collector {
       for (let batches = 0; !empty && batches < batchesMax; batches++) {
         const action = drain.takeAction();
         if (action !== undefined) this.#drainOthers(drain);
-        // At the start there is nothing to be told apart.
+        // An action on an empty batch needs no cut: nothing precedes it.
         if (action === undefined || !this.#isEmpty) this.#cut(this.#watermark, false);
         if (action !== undefined) this.#change(action);
         empty = drain.drain(this.#builders, this.#watermark);
       }
       if (!empty) complete = Math.min(complete, drain.newest);
-      // The thread that opened the session closes its ring at the end of everything.
+      // The thread that opened the session closes its ring last of all.
       if ((drain.finished || (empty && ended.has(about.thread))) && about.thread !== this.#parts.mainThread) this.#forget(about, drain);
     }
     for (const { about, drain } of this.#excess.values()) {
@@ -283,7 +283,7 @@ export class Collector {
     return complete;
   }
 
-  /** What other threads recorded before what to do changes goes where it was to go then. They change nothing themselves. */
+  /** Other threads perform no actions: drains what they recorded before this action to the destination valid before it. */
   #drainOthers(one: RingDrain): void {
     for (const { about, drain } of this.#threads.values()) {
       if (drain === one) continue;
@@ -293,7 +293,7 @@ export class Collector {
     }
   }
 
-  /** All that is counted of a thread over the limit is lost. */
+  /** Counts every event of a thread beyond the limit as lost. */
   #drainExcess(drain: RingDrain, batchesMax: number): void {
     for (let batches = 0, empty = false; batches < batchesMax && !empty; batches++) {
       const builder = new BatchBuilder();
@@ -302,7 +302,7 @@ export class Collector {
     }
   }
 
-  /** From here on detail is sent, or held back. */
+  /** Switches between sending and holding detail. */
   #change({ sends, begins, ends, time }: ReadAction): void {
     const isSending = this.#builders.detail === this.#summary;
     if (sends !== isSending) {
@@ -314,7 +314,7 @@ export class Collector {
     else if (ends && this.#results.until > time) this.#results = { ...this.#results, until: time };
   }
 
-  /** Threads that ended without a word (`worker.terminate`): nothing follows what is in their rings now. Looked for once a heartbeat. */
+  /** Threads that ended without notice (`worker.terminate`): nothing more enters their rings. Checked once a heartbeat. */
   #endedThreads(): Set<number> {
     const nowMs = this.#now() / 1e6;
     const ended = new Set<number>();
@@ -333,7 +333,7 @@ export class Collector {
     this.#ended.push({ about, drain });
   }
 
-  /** Ends the batch that is being built, or both: sends it, holds back the detail that is not to be sent. */
+  /** Ends the batches under construction: sends them, but holds detail back while it is not sent. */
   #cut(complete: number, last: boolean): void {
     const promised = this.#watermark;
     this.#watermark = Math.max(promised, Math.floor(complete));
@@ -386,7 +386,7 @@ export class Collector {
     return this.#try(() => encodeBody(builder.take(), deflate));
   }
 
-  /** The builder keeps batches below the limit; should one pass it all the same, it is lost and said to be. */
+  /** The builder keeps batches below the limit; one that exceeds it all the same is dropped and counted. */
   #try<T>(encode: () => T): T | undefined {
     try {
       return encode();
@@ -397,7 +397,7 @@ export class Collector {
     }
   }
 
-  /** Keeps the last steps, and what results are about. */
+  /** Drops held batches outside the last steps and the results. */
   #forgetOld(): void {
     const oldest = this.#parts.flightRecorderSteps === 0 ? this.#watermark : (this.#recentSteps[0]?.start ?? Number.NEGATIVE_INFINITY);
     this.#flightRecorder.forgetBefore(oldest, this.#results.since, this.#results.until);
@@ -413,7 +413,7 @@ export class Collector {
     }
   }
 
-  /** The recorder's own counts, for whoever merges to compare with what arrived. */
+  /** The recorder's own counts: the merge compares them with what arrived. */
   #addRecorded(): void {
     const counts = { ...this.#recorded };
     addCounts(counts, this.#summary.recorded);
@@ -444,7 +444,7 @@ export class Collector {
       });
     }
     for (const { sent, received, remoteReceived, remoteSent, host } of shipper.takeClockSamples()) {
-      // Few hosts in a run's life; the first answer of each is as good an epoch as any.
+      // A run sees few hosts; the first answer of each is as good an epoch as any.
       const hostEpoch = this.#remoteEpochs.get(host) ?? remoteReceived;
       this.#remoteEpochs.set(host, hostEpoch);
       this.#summary.append('clockSamples', {
@@ -473,7 +473,7 @@ export class Collector {
   }
 }
 
-/** Batches that one ring full can make: a recorder faster than the collector must not keep it at its ring. */
+/** Most batches that one full ring can make: a recorder faster than the collector must not hold it at its ring. */
 const ringBatches = (about: AttachedThread) => 8 + about.ring.byteLength / recordingLimits.batchBytesFull;
 
 function sumDrops(left: RingDrops, right: RingDrops): RingDrops {

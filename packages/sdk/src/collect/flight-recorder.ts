@@ -1,22 +1,22 @@
-// What of the recent past this rank still has in memory at full detail, as encoded batches that have no number yet.
+// The recent past of this rank at full detail, in memory, as encoded batches that have no number yet.
 //
 //   steps         | 41 | 42 | 43 | 44 | 45 |           the last N, by default kept whatever the schedule says
 //   held      [ body ][ body ][ body ][ body ]         oldest first; `pull` sends those that were not sent
-//   results             |---- RECORD ----|             what `events()` and `keyAverages()` are made of, sent or not
+//   results             |---- RECORD ----|             the source of `events()` and `keyAverages()`, sent or not
 //
-// Invariant: no more than `bytesMax` bytes; the oldest go first. Results that lost some of theirs say so (`complete`).
+// Invariant: at most `bytesMax` bytes; the oldest batches go first. Results that lost a batch report it (`complete`).
 
 import type { EncodedBody } from '@ranktrace/protocol';
 import type { RecordedCounts } from './batch-builder.ts';
 
 /** One batch of detail. Times are RankTime, ns. */
 export interface HeldBatch {
-  /** Names it: the same batch may be part of two cycles' results. */
+  /** Identifies it: the same batch may be part of two cycles' results. */
   readonly serial: number;
   readonly body: EncodedBody;
-  /** None of its events starts before. */
+  /** No event of it starts before this. */
   readonly since: number;
-  /** None starts after. */
+  /** No event of it starts after this. */
   readonly until: number;
   readonly recorded: RecordedCounts;
 }
@@ -29,7 +29,7 @@ export class FlightRecorder {
   readonly #bytesMax: number;
   #entries: Entry[] = [];
   #bytes = 0;
-  /** End of the newest batch that was forgotten for want of room. */
+  /** End of the newest batch evicted for lack of room. */
   #overflowedUntil = Number.NEGATIVE_INFINITY;
 
   constructor(bytesMax: number) {
@@ -47,7 +47,7 @@ export class FlightRecorder {
     while (this.#bytes > this.#bytesMax) this.#overflowedUntil = this.#forgetOldest();
   }
 
-  /** Forgets what ended before `since`, unless it is of the time from `from` to `to`. */
+  /** Drops batches that ended before `since`, except those between `from` and `to`. */
   forgetBefore(since: number, from: number, to: number): void {
     const kept = this.#entries.filter((entry) => entry.until >= since || (entry.until >= from && entry.since <= to));
     if (kept.length === this.#entries.length) return;
@@ -55,14 +55,14 @@ export class FlightRecorder {
     this.#bytes = kept.reduce((sum, entry) => sum + entry.body.body.length, 0);
   }
 
-  /** Batches of the time from `from` to `to` that were not sent; from here on they count as sent. */
+  /** Unsent batches between `from` and `to`; marks them as sent. */
   takeUnsent(from: number, to: number): HeldBatch[] {
     const found = this.#entries.filter((entry) => !entry.sent && entry.until >= from && entry.since <= to);
     for (const entry of found) entry.sent = true;
     return found;
   }
 
-  /** Batches of that time, sent or not, and whether none of them is missing. */
+  /** Batches of that time, sent or not, and whether none is missing. */
   between(from: number, to: number): { readonly batches: readonly HeldBatch[]; readonly complete: boolean } {
     const batches = this.#entries.filter((entry) => entry.until >= from && entry.since <= to);
     return { batches, complete: this.#overflowedUntil < from };

@@ -2,12 +2,12 @@
 //
 //   its batch is still being built   →  one row, filled in place when it ends: `whole`; as it stands when the batch is shipped: `open`
 //   its batch is gone                →  a second row with everything in it, arguments too: `close`
-//   its batch was held back          →  the `close` row may be all that readers see: the batch says how far back it reaches
+//   its batch was held back          →  the `close` row may be the only one that readers see: the batch states how far back it reaches
 //
-// So a flush has to visit no open span.
+// So a flush does not visit open spans.
 //
-// Invariants: `row` is meant only while `serial` is the builder's. All rows of a span have the same track, start and id, for that is how a
-// reader knows it: one that turned out to be async after its `open` row was sent keeps that row's id.
+// Invariants: `row` is valid only while `serial` is the builder's. All rows of a span have the same track, start and id, by which a reader
+// matches them: a span that turns out to be async after its `open` row was sent keeps that row's id.
 
 import { type EventTables, spanState } from '@ranktrace/protocol';
 import type { BatchBuilder } from './batch-builder.ts';
@@ -15,7 +15,7 @@ import type { OpenPhase } from './step-phases.ts';
 
 export type SpanTable = 'spans' | 'collectives' | 'rpcs';
 
-/** What its begin record said. Names are text, for they outlive a batch's string indexes. */
+/** Content of its begin record. Names are text, for they outlive a batch's string indexes. */
 export interface SpanBegin {
   readonly table: SpanTable;
   readonly start: number;
@@ -24,12 +24,12 @@ export interface SpanBegin {
   readonly name: string;
   /** Category, group, or peer. */
   readonly extra: string;
-  /** Of a collective. */
+  /** For a collective. */
   readonly sequence: number;
   readonly bytes: number;
   /** 1 + the rank at the other side, 0 for none. */
   readonly peer: number;
-  /** Of an rpc: trace, span and parent span. */
+  /** For an rpc: trace, span and parent span. */
   readonly ids: Uint8Array | undefined;
   readonly side: '' | 'client' | 'server';
 }
@@ -39,16 +39,16 @@ export interface SpanArgument {
   readonly value: string | number;
 }
 
-/** What is known of an op at its end. */
+/** Details of an op, known at its end. */
 export interface OpDetail {
   /** JSON text, '' for none. */
   readonly signature: string;
-  /** > 0 its own, < 0 that of the forward op that it is the backward of, 0 for neither. */
+  /** > 0 its own, < 0 that of the forward op whose backward op it is, 0 for neither. */
   readonly sequence: number;
   /** Bytes. */
   readonly allocated: number;
   readonly freed: number;
-  /** 1 + the number of the step that runs, 0 for none. */
+  /** 1 + the number of the running step, 0 for none. */
   readonly step: number;
   readonly module: string;
   readonly stack: string;
@@ -58,9 +58,9 @@ export class OpenSpan {
   readonly begin: SpanBegin;
   id: number;
   parent: number;
-  /** The span that lay below it on the stack: its parent, should that become async. */
+  /** The span below it on the stack: its parent, if it becomes async. */
   readonly below: OpenSpan | undefined;
-  /** Spans begun right inside an undecided span; `undefined` for spans whose nature is known. */
+  /** Spans begun directly inside an undecided span; `undefined` for spans known to be sync or async. */
   readonly children: OpenSpan[] | undefined;
   phase: OpenPhase | undefined;
   #args: SpanArgument[] | undefined;
@@ -69,7 +69,7 @@ export class OpenSpan {
   /** The id of its first row, and the batch that row is in. */
   #shownId = 0;
   #shownSerial = 0;
-  /** Whether a row of it is in a batch that is sent for sure. */
+  /** Whether a batch that will certainly be sent has a row of it. */
   #isKnown = false;
 
   constructor(begin: SpanBegin, id: number, parent: number, below: OpenSpan | undefined, undecided: boolean) {
@@ -80,12 +80,12 @@ export class OpenSpan {
     this.children = undecided ? [] : undefined;
   }
 
-  /** Whether readers know of it. */
+  /** Whether readers will see it. */
   get isKnown(): boolean {
     return this.#isKnown;
   }
 
-  /** Shows the span as open in the batch being built: when it begins, and again when that batch may never be sent and this one will. */
+  /** Shows the span as open in the current batch: at its begin, and again when the batch with that row may never be sent and this one will. */
   announce(builder: BatchBuilder): void {
     this.#append(builder, 0, '', spanState.open);
     if (!builder.held) this.#isKnown = true;
@@ -102,12 +102,12 @@ export class OpenSpan {
     }
     const { columns } = builder.tables[this.begin.table];
     columns.length[this.#row] = length;
-    // Where another batch has shown it, too, the two rows must find each other.
+    // If another batch has shown it too, readers must be able to match the two rows.
     columns.state[this.#row] = this.#shownSerial === builder.serial ? spanState.whole : spanState.close;
     if (shown !== '') (columns as EventTables['rpcs']['columns']).status[this.#row] = builder.string(shown);
   }
 
-  /** Ends an op: its row, and what is known of it beside. */
+  /** Ends an op: completes its span row, and adds its details. */
   endOp(builder: BatchBuilder, time: number, { signature, sequence, allocated, freed, step, module, stack }: OpDetail): void {
     this.end(builder, time, 'ok');
     const [back, number] = sequence < 0 ? [1, -sequence] : [0, sequence];
@@ -121,7 +121,7 @@ export class OpenSpan {
     if (this.#serial === builder.serial) this.#appendArgument(builder, argument);
   }
 
-  /** It is async, and was all the time: what was begun right inside of it now has a parent to name. */
+  /** It turned out to be async: spans begun directly inside of it now have a parent to name. */
   becomeAsync(builder: BatchBuilder, id: number): void {
     this.id = id;
     this.#patch(builder);

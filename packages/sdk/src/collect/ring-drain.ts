@@ -3,9 +3,9 @@
 //   stack   [ step loop > forward > matmul ]      spans of this turn, innermost last; an `end` ends the last one
 //   async   { 17: allreduce, 19: fetch }          spans that outlive their turn, by id
 //
-// A span row is made when its begin is read, so the rows of a thread lie in order of start, outer before inner (open-span.ts).
-// Invariant: draining stops before a batch could become too large, and where what to do changes: what was recorded before the change and
-// after it never share a batch.
+// The drain makes a span row when it reads the begin, so the rows of a thread lie in order of start, outer before inner (open-span.ts).
+// Invariant: draining stops before a batch could become too large, and at each action: events before and after an action never share a
+// batch.
 
 import { limits, type RankTime, type Running, rankTime, spanState } from '@ranktrace/protocol';
 import { memoryCategories } from '../model/memory-category.ts';
@@ -25,15 +25,15 @@ export interface RecordedThread {
   readonly nsPerMs?: number;
 }
 
-/** Where rows go: steps, phases, counters and facts to `summary`, what makes a timeline to `detail`. The same one when all is sent. */
+/** Targets of rows: steps, phases, counters and facts go to `summary`, the timeline to `detail`. The same builder while all is sent. */
 export interface Builders {
   readonly summary: BatchBuilder;
   readonly detail: BatchBuilder;
 }
 
-/** What is to be done changes here. */
+/** An action takes effect here. */
 export interface ReadAction {
-  /** Whether detail is sent from here on; else it is held. */
+  /** Whether detail after this is sent; else it is held. */
   readonly sends: boolean;
   /** Whether results begin here. */
   readonly begins: boolean;
@@ -63,23 +63,23 @@ export class RingDrain {
   readonly #stack: OpenSpan[] = [];
   readonly #async = new Map<number, OpenSpan>();
   readonly #phases = new StepPhases();
-  /** Start of the step that is running and its number; `undefined` on threads that count no steps. */
+  /** Start and number of the running step; `undefined` on threads that count no steps. */
   #step: { start: number; number: number } | undefined;
   #newest: number;
-  /** What `*Argument` records belong to. */
+  /** Owner of the `*Argument` records that follow. */
   #owner: OpenSpan | { row: number; serial: number } | undefined;
-  /** Steps that could not be shown, for their begin was lost. */
+  /** Steps that are missing, because their begin mark was lost. */
   #unplaced = 0;
   #invalid = 0;
-  /** Bytes that the op which ends next freed. */
+  /** Bytes freed by the op that ends next. */
   #freed = 0;
   #action: ReadAction | undefined;
   #hasPauses = false;
   #fullest = 0;
-  /** Starts of the last finished steps, oldest first, with their numbers. */
+  /** The last finished steps, oldest first, with their numbers. */
   readonly recentSteps: { readonly step: number; readonly start: number; readonly end: number }[] = [];
   readonly #recentStepsMax: number;
-  /** By group, the last collective that was entered. */
+  /** By group, the last collective entered. */
   readonly entered = new Map<string, number>();
 
   /** `recentStepsMax`: length of `recentSteps`. */
@@ -103,39 +103,39 @@ export class RingDrain {
     return { events: dropped.events + this.#unplaced, arguments: dropped.arguments + this.#invalid, names: dropped.names };
   }
 
-  /** Whether the thread has ended and everything of it was read. */
+  /** Whether the thread has ended and its ring is read to the end. */
   get finished(): boolean {
     return this.#reader.closed && !this.#reader.refresh();
   }
 
-  /** How full the ring was at most since this was asked last, 0 … 1. */
+  /** Highest fill of the ring since the last call, 0 … 1. */
   takeFullest(): number {
     const fullest = this.#fullest;
     this.#fullest = 0;
     return fullest;
   }
 
-  /** Whether nobody drains this ring or has drained it; from here on somebody does. */
+  /** Whether this ring has never had a drain; claims it. */
   claim(): boolean {
     return this.#reader.claim();
   }
 
-  /** What the thread is inside of, as far as it was read; undefined on one that counts no steps. */
+  /** The current place of the thread, as far as it is read; undefined on a thread that counts no steps. */
   get running(): Running | undefined {
     return this.#step === undefined ? undefined : placeOf(this.#step.number, this.#openSpans());
   }
 
-  /** Whether the thread has a line of its own for what interrupted it. */
+  /** Whether the thread has a track for its interruptions. */
   get hasPauses(): boolean {
     return this.#hasPauses;
   }
 
-  /** Events read and not yet ended of which readers know. */
+  /** Counts events that have begun and not ended, and that readers will see. */
   countOpen(into: RecordedCounts): void {
     for (const span of this.#openSpans()) if (span.isKnown) into[kinds[span.begin.table]]++;
   }
 
-  /** Shows what is open in a batch that will be sent, where those that showed it may not be. */
+  /** Shows open spans in a batch that will be sent, where the batches that showed them may not be. */
   announceOpen(builder: BatchBuilder): void {
     for (const span of this.#openSpans()) {
       if (span.isKnown) continue;
@@ -152,15 +152,15 @@ export class RingDrain {
   }
 
   /**
-   * Reads what there is; false when it stopped early: a batch is full, or what to do changes (`takeAction`). `promised`: the watermark of
-   * the last batch, ns.
+   * Reads all that is published; false when it stopped early: a batch is full, or an action takes effect (`takeAction`). `promised`: the
+   * watermark of the last batch, ns.
    */
   drain(builders: Builders, promised: number): boolean {
     const reader = this.#reader;
     reader.refresh();
     this.#fullest = Math.max(this.#fullest, reader.fill);
     const { summary, detail } = builders;
-    // An event's arguments go into its batch: an instant is not told again, so later they would have no owner.
+    // An event's arguments go into its batch: an instant has one row only, so in a later batch they would have no owner.
     while (!reader.done && this.#action === undefined && ((!summary.full && !detail.full) || isArgument(reader.kind))) {
       this.#read(builders, promised);
     }
@@ -200,7 +200,7 @@ export class RingDrain {
       case recordKind.asyncEnd: {
         const span = this.#async.get(a);
         this.#async.delete(a);
-        // Given by other instrumentation, its end may be long ago.
+        // Other instrumentation may pass an end time that is long past.
         this.#end(builder, span, this.#placed(builder, raw, promised), extra);
         return;
       }
@@ -250,7 +250,7 @@ export class RingDrain {
         return;
       case recordKind.engineMemory: {
         const time = this.#placed(summary, raw, promised);
-        // `extra` is read without its sign.
+        // `extra` is read as unsigned.
         const counters = [
           ['tf tensors', '', name],
           ['tf data buffers', '', extra],
@@ -319,7 +319,7 @@ export class RingDrain {
     const below = this.#stack.at(-1);
     const span = new OpenSpan(begin, Math.max(0, id), parent, below, id < 0);
     if (below?.children !== undefined && below.children.length < recordingLimits.childrenRememberedMax) below.children.push(span);
-    // Phases are what the program names; what has a category (ops, epochs, spans of OpenTelemetry) lies inside of them or around steps.
+    // Phases are spans that the program names; those with a category (ops, epochs, spans of OpenTelemetry) lie inside phases or around steps.
     const isNamed = begin.table === 'spans' ? extra === fixedName.none : begin.table === 'collectives';
     if (this.#step !== undefined && below === undefined && parent === 0 && isNamed) {
       span.phase = this.#phases.begin(begin.name, start);
@@ -364,7 +364,7 @@ export class RingDrain {
     if (this.#owner === span) this.#owner = undefined;
   }
 
-  /** It is known only once it is over. */
+  /** Adds a pause; the runtime reports it only once it is over. */
   #addPause(builder: BatchBuilder, start: number, category: number, name: number, length: number): void {
     this.#hasPauses = true;
     builder.recorded.span++;
@@ -373,19 +373,19 @@ export class RingDrain {
     builder.appendSpan(start, Math.round(length), track, nameIndex, categoryIndex, 0, 0, spanState.whole);
   }
 
-  /** A missing mark (the ring was full) leaves a stretch that is two steps long: neither is reported. */
+  /** A missing mark (the ring was full) leaves a stretch of two steps: neither is reported. */
   #endStep(builder: BatchBuilder, time: number, number: number, overheadMs: number): void {
     const step = this.#step;
     this.#step = { start: time, number: number < 0 ? -1 - number : number + 1 };
     const phases = this.#phases.endStep(time);
     if (number < 0) return;
     if (step?.number !== number) {
-      if (step !== undefined) this.#unplaced++; // The marks that are missing are counted by the ring, this one here.
+      if (step !== undefined) this.#unplaced++; // Missing marks are counted by the ring, this one here.
       return;
     }
     builder.recorded.step++;
     const length = time - step.start;
-    // Worked out from samples, so for a single step it may come out longer than the step.
+    // An estimate from samples: for a single step it may exceed the step.
     const overhead = Math.min(length, Math.round(overheadMs * 1e6));
     builder.append('steps', { start: step.start, length, track: this.#track, step: number, overhead });
     this.recentSteps.push({ step: number, start: step.start, end: time });
@@ -401,7 +401,7 @@ export class RingDrain {
     else this.#invalid++;
   }
 
-  /** Sequence numbers, sizes and ranks come from the caller: what is no count up to `max` is 0, and counted. */
+  /** Sequence numbers, sizes and ranks come from the caller: any value that is no count up to `max` becomes 0, and is counted. */
   #count(value: number, max = Number.MAX_SAFE_INTEGER): number {
     if (Number.isSafeInteger(value) && value >= 0 && value <= max) return value;
     this.#invalid++;
@@ -412,7 +412,7 @@ export class RingDrain {
     return builder.string(this.#names[id] ?? '');
   }
 
-  /** The time of an event that goes into `builder`: where its time is over, the batch will say how far it reaches back. */
+  /** The time of an event that goes into `builder`: if it lies before the watermark, the batch will state how far back it reaches. */
   #placed(builder: BatchBuilder, raw: number, promised: number): number {
     const time = this.#time(raw);
     if (time < promised) builder.reachBack(time);

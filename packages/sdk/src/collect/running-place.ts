@@ -1,15 +1,15 @@
-// Where the thread that steps is: what the rest of the job is told of a rank that is killed or hangs, whatever the schedule records.
+// The place of the thread that steps: the rest of the job learns it from a rank that is killed or hangs, whatever the schedule records.
 //
-//   step 300 | data | forward …                 told with the next batch: { step: 300, phase: forward }
+//   step 300 | data | forward …                 sent with the next batch: { step: 300, phase: forward }
 //            | data | forward | all_reduce ……   { step: 300, phase: all_reduce, collective: … }; after a second there: and how far it is in each group
 //
-// What is in the middle of a step when its batch is sent tells little while steps are short; of the last batch of a rank it tells where it ended.
+// While steps are short, the place in the midst of a step means little; in a rank's last batch it shows where the rank ended.
 
 import { limits, type Running } from '@ranktrace/protocol';
 import { recordingLimits } from '../model/recording-limits.ts';
 import type { OpenSpan } from './open-span.ts';
 
-/** The place that lies innermost: the phase and the collective that were begun last. */
+/** The innermost place: the phase and the collective that began last. */
 export function placeOf(step: number, open: Iterable<OpenSpan>): Running {
   let [phase, collective]: (OpenSpan['begin'] | undefined)[] = [];
   for (const { begin, phase: isPhase } of open) {
@@ -27,13 +27,13 @@ export function placeOf(step: number, open: Iterable<OpenSpan>): Running {
   };
 }
 
-/** What was told of one thread. */
+/** The places sent for one thread. */
 export class ToldPlace {
   #told = '';
   #sinceMs = 0;
   #isStay = false;
 
-  /** The text to tell now; undefined where it was told. `entered`: by group, the last collective. */
+  /** The text to send now; undefined where it was sent before. `entered`: by group, the last collective. */
   next(place: Running, entered: ReadonlyMap<string, number>, nowMs: number): string | undefined {
     const text = JSON.stringify(place);
     if (text !== this.#told) {

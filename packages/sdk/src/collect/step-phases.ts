@@ -1,10 +1,10 @@
-// Where the time of a step went: the sum per name of the spans directly below it, on the thread that counts the steps.
+// The phases of a step: the sum per name of the spans directly below it, on the thread that counts the steps.
 //
 //   step        |--------- 7 ---------|--------- 8 ---------|
 //   spans         |data| |--forward--|    |data| |-- …
 //   prefetch                    |=======|=====|               charged to each step it ran in; its call to the one it began in
 //
-// Invariant: no more than `phasesPerStepMax` names per step; the time of further ones is summed under `(other phases)`.
+// Invariant: at most `phasesPerStepMax` names per step; `(other phases)` sums the time of further ones.
 
 import { recordingLimits } from '../model/recording-limits.ts';
 
@@ -13,13 +13,13 @@ export const otherPhases = '(other phases)';
 /** A span directly below the step, while it is open. */
 export interface OpenPhase {
   readonly name: string;
-  /** Its time up to here has been charged; RankTime, ns. */
+  /** End of the time charged so far; RankTime, ns. */
   chargedTo: number;
 }
 
 export interface Phase {
   readonly name: string;
-  /** ns */
+  /** Length, ns. */
   length: number;
   calls: number;
 }
@@ -40,7 +40,7 @@ export class StepPhases {
     this.#charge(open, time);
   }
 
-  /** The phases of the step that ended at `time`; what is still open goes on in the next one. */
+  /** The phases of the step that ended at `time`; open phases continue in the next step. */
   endStep(time: number): Iterable<Phase> {
     for (const open of this.#open) this.#charge(open, time);
     const phases = this.#phases;

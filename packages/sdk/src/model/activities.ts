@@ -1,15 +1,15 @@
-// Which activities are recorded, and what that means in bits of `detail`.
+// The recorded activities, and the bits of `detail` for them.
 
 import { detail } from './detail.ts';
 import { SdkError } from './errors.ts';
 import { ProfilerActivity, supportedActivities } from './schedule.ts';
 
-/** As torch.profiler takes them: a list, or a map from activity to the kinds of events wanted of it. */
+/** In torch.profiler's form: a list, or a map from activity to the wanted kinds of its events. */
 export type Activities = Iterable<string> | Readonly<Record<string, readonly string[]>>;
 
 export const activityNames: readonly string[] = Object.values(ProfilerActivity);
 
-/** Kinds of host events by their names in Kineto. Others that it knows do not exist here. */
+/** Kinds of host events by their names in Kineto. Its other kinds do not exist here. */
 const hostKinds: Readonly<Record<string, number>> = {
   cpu_op: detail.ops,
   user_annotation: detail.spans | detail.nestedSpans,
@@ -25,7 +25,7 @@ export interface DetailFlags {
   readonly withModules: boolean;
 }
 
-/** Bits of what is wanted, and whether counters of devices are. `source` names the option in an error. Throws SdkError `bad_option`. */
+/** Bits of the wanted detail, and whether device counters are wanted. `source` names the option in an error. Throws SdkError `bad_option`. */
 export function detailOf(
   activities: Activities | undefined,
   flags: DetailFlags,

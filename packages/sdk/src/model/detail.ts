@@ -1,5 +1,5 @@
-// What is recorded in detail right now, as bits of one word that all threads of the process share: the schedule, toggles and the overhead
-// budget change it, and every op reads it once.
+// The detail recorded right now, as bits of one word that all threads of the process share: the schedule, toggles and the overhead budget
+// change it, and every op reads it once.
 
 /** Bits of `Recorder.detail`. */
 export const detail = {
@@ -9,17 +9,17 @@ export const detail = {
   shapes: 2,
   /** Allocations and frees. */
   memory: 4,
-  /** Where in the user's code an op was called. */
+  /** The place in the user's code that called an op. */
   stacks: 8,
-  /** Inside which layers. */
+  /** The layers around an op. */
   modules: 16,
   /** Floating point operations. */
   flops: 32,
   /** `recordFunction` and other spans of the program. */
   spans: 64,
-  /** Those inside of others. */
+  /** Spans inside other such spans. */
   nestedSpans: 128,
 } as const;
 
-/** Everything. */
+/** All bits. */
 export const allDetail = Object.values(detail).reduce((all, bit) => all | bit, 0);

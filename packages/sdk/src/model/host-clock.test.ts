@@ -1,4 +1,4 @@
-// One machine plays several hosts: everything that leaves a rank is on its host's clock, and nothing changes where none was given.
+// One machine plays several hosts: all data that leaves a rank is on its host's clock; without a test clock nothing changes.
 
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { inflateRawSync } from 'node:zlib';
@@ -53,7 +53,7 @@ test('pings are sent and received by it', () => {
 
 test('epoch, events, counters and wall clock readings of a batch are on it, to the ns', () => {
   const { at, nsPerMs, host } = hostClock(clock);
-  // True time: the thread's clock began at 5 s, RankTime 0 is at 6 s, things happen at 3600 s.
+  // True time: the thread's clock began at 5 s, RankTime 0 is at 6 s, the events happen at 3600 s.
   let monotonic = 6_000_000_000n;
   const zero = 5_000_000_000n;
   const session = { id: 'a-1', control: new SharedArrayBuffer(controlBytes), epochNs: monotonic, ringBytes: 0, hooks: undefined };

@@ -1,13 +1,13 @@
 // The monotonic clock that all processes of this host read, and the name by which a merge knows it: CLOCK_MONOTONIC and the boot id.
 //
-// A test of several hosts on one machine needs hosts whose clocks differ, and only one kernel is there: with a test clock
-// (RANKTRACE_TEST_CLOCK) this process acts as if its host's clock ran elsewhere and at another rate, and its host had another name.
+// A test of several hosts on one machine needs hosts whose clocks differ, but the machine has only one kernel: with a test clock
+// (RANKTRACE_TEST_CLOCK) this process acts as if its host's clock had another offset and rate, and its host another name.
 //
 //   host clock = true + true · drift + offset      true: CLOCK_MONOTONIC, ns
 //
-// A function of CLOCK_MONOTONIC alone, so all processes that are given the same test clock are ranks of one host.
-// Invariants: all that leaves the process (epoch, times of events, pings, wall clock readings) is on this clock; what stays inside
-// (`Session.epochNs`, the rings) is on the true one and is converted where the shipper worker reads it.
+// A function of CLOCK_MONOTONIC alone, so all processes with the same test clock are ranks of one host.
+// Invariants: all data that leaves the process (epoch, times of events, pings, wall clock readings) is on this clock; data inside
+// (`Session.epochNs`, the rings) is on the true one, and the shipper worker converts it when it reads it.
 
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
@@ -22,11 +22,11 @@ export interface TestClock {
 }
 
 export interface HostClock {
-  /** Names the clock: processes with the same `host` read the same one. */
+  /** Identifies the clock: processes with the same `host` read the same one. */
   readonly host: string;
-  /** ns. */
+  /** The clock now, ns. */
   readonly now: () => bigint;
-  /** What the clock shows at `monotonic` ns of CLOCK_MONOTONIC. */
+  /** The clock at `monotonic` ns of CLOCK_MONOTONIC. */
   readonly at: (monotonic: bigint) => bigint;
   /** ns on this clock in a millisecond of CLOCK_MONOTONIC. */
   readonly nsPerMs: number;
@@ -40,7 +40,7 @@ export function hostClock(test?: TestClock): HostClock {
   return { host: test.host, now: () => at(process.hrtime.bigint()), at, nsPerMs: 1e6 + Number(test.driftNs) / 1000 };
 }
 
-/** The text that `parseTestClock` reads. Never before CLOCK_MONOTONIC 0: an epoch is not negative. */
+/** The text that `parseTestClock` reads. No negative offset: an epoch is not negative. */
 export const testClockSyntax = 'offset_ns=0…10^15,drift_ppm=-500…500,host=NAME';
 
 /** Undefined when `text` is not `testClockSyntax`. */
@@ -52,7 +52,7 @@ export function parseTestClock(text: string): TestClock | undefined {
   return { offsetNs, driftNs: BigInt(Math.round(Number(drift) * 1000)), host };
 }
 
-/** The boot id: processes that have it in common read the same CLOCK_MONOTONIC, in containers too. */
+/** The boot id: processes with the same boot id read the same CLOCK_MONOTONIC, in containers too. */
 function hostId(): string {
   try {
     return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim().slice(0, limits.hostCharsMax);

@@ -1,4 +1,4 @@
-// The name of one life of a rank: two that begin in one ms, in one process or in containers where each process is number 1, have different ones.
+// The name of one life of a rank. Two lives that begin in one ms, in one process or in containers whose process is number 1, get different ones.
 
 import { randomBytes } from 'node:crypto';
 

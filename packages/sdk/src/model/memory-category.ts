@@ -1,6 +1,6 @@
-// What a buffer is to the training, in the words of torch's memory timeline.
+// The role of a buffer in the training, in the words of torch's memory timeline.
 
-/** In order: what a buffer was found to be is only replaced by something that stands further up. */
+/** By precedence: only a category further up replaces one found earlier. */
 export const memoryCategories = [
   'AUTOGRAD_DETAIL',
   'TEMPORARY',

@@ -1,10 +1,10 @@
-// What the user may choose, and where each choice comes from: the only file of this package that knows environment variables. Types, rules and
-// defaults of all options stay together in it.
+// The user's choices and their sources: the only file of this package that knows environment variables. Types, rules and defaults of all
+// options stay together in it.
 //
-//   option in code  >  RANKTRACE_* variable  >  what the launcher set (torchrun, Slurm, Open MPI)  >  default
+//   option in code  >  RANKTRACE_* variable  >  the launcher's variables (torchrun, Slurm, Open MPI)  >  default
 //
-// Invariants: the result is plain data (it crosses to the worker by structured clone); every error names the option or the variable
-// that was wrong, shows its value (but never a secret's) and says what would be right.
+// Invariants: the result is plain data (it crosses to the worker by structured clone); every error names the wrong option or variable,
+// shows its value (but never a secret's) and gives a correct one.
 
 import { resolve } from 'node:path';
 import { limits as protocolLimits } from '@ranktrace/protocol';
@@ -33,88 +33,88 @@ export interface NatsOptions {
   readonly tls?: { readonly ca?: string | undefined; readonly cert?: string | undefined; readonly key?: string | undefined } | undefined;
 }
 
-/** All optional: in a job started by torchrun, srun or mpirun, none needs to be given. */
+/** All optional: a job started by torchrun, srun or mpirun needs none. */
 export interface ProfileOptions {
   /** Name of the run, the same on every rank: letters, digits, `_`, `-`. */
   readonly run?: string | undefined;
   /** 0 … worldSize − 1. */
   readonly rank?: number | undefined;
   readonly worldSize?: number | undefined;
-  /** Where batches go: `ws://` or `wss://` an aggregator, `nats://` or `tls://` a NATS server with JetStream; none: files in `directory`. */
+  /** Destination of batches: `ws://` or `wss://` an aggregator, `nats://` or `tls://` a NATS server with JetStream; none: files in `directory`. */
   readonly url?: string | undefined;
   /** Output directory when there is no `url`. Default `ranktrace-out`. */
   readonly directory?: string | undefined;
-  /** A batch is sent at least this often, ms. Default 200; of more than 64 ranks, `worldSize` / 64 times that, up to 1000. */
+  /** Longest time between two batches, ms. Default 200; with more than 64 ranks, `worldSize` / 64 times that, up to 1000. */
   readonly flushIntervalMs?: number | undefined;
   /** Shared memory between a training thread and the shipper, bytes. Default 4 MiB. */
   readonly ringBytes?: number | undefined;
-  /** How long the end of the process may wait for the last batches, ms. Default 2000. */
+  /** Longest time that the end of the process waits for the last batches, ms. Default 2000. */
   readonly exitDeadlineMs?: number | undefined;
-  /** Bound of the spool on disk, bytes, per rank. When it is full, new batches are dropped and counted. Default 256 MiB. */
+  /** Bound of the spool on disk, bytes, per rank. A full spool drops new batches and counts them. Default 256 MiB. */
   readonly spoolBytesMax?: number | undefined;
-  /** Where batches wait for their acknowledgement. Default: `ranktrace-spool-<uid>` in the system's temporary directory. */
+  /** Directory for batches that await acknowledgement. Default: `ranktrace-spool-<uid>` in the system's temporary directory. */
   readonly spoolDirectory?: string | undefined;
   /** Bearer token for the aggregator's WebSocket. */
   readonly token?: string | undefined;
   readonly nats?: NatsOptions | undefined;
 
   /**
-   * What to record: `ProfilerActivity` values, or a map from one to the kinds of events wanted of it, such as `{ cpu: ['user_annotation'] }`.
-   * Default: the host's (ops, spans), and counters of the devices where there are any.
+   * The activities to record: `ProfilerActivity` values, or a map from one to the wanted kinds of its events, such as
+   * `{ cpu: ['user_annotation'] }`. Default: the host's (ops, spans), and counters of the devices where there are any.
    */
   readonly activities?: Iterable<string> | Readonly<Record<string, readonly string[]>> | undefined;
-  /** What to do at which step: `schedule({ wait: 1, warmup: 1, active: 3 })`, its arguments, or a function of one's own. Default: record always. */
+  /** The action per step: `schedule({ wait: 1, warmup: 1, active: 3 })`, its arguments, or a function of your own. Default: record always. */
   readonly schedule?: Schedule | ScheduleArguments | undefined;
-  /** Shapes and types of what ops get and give. Default false, as all of these. */
+  /** Shapes and types of the inputs and outputs of ops. Default false, as for all of these. */
   readonly recordShapes?: boolean | undefined;
   /** Allocations and frees. */
   readonly profileMemory?: boolean | undefined;
   /**
-   * Where in the user's code an op was called. With `true`, an op of a step that repeats the ones before has the stack that was found there
-   * before, checked now and then; with `'walk'` each stack is looked at, some 10 to 20 µs an op.
+   * The place in the user's code that called an op. With `true`, an op of a step that repeats earlier ones gets the stack found there
+   * before, checked now and then; with `'walk'` each op's stack is read, some 10 to 20 µs an op.
    */
   readonly withStack?: boolean | 'walk' | undefined;
   /** Floating point operations; records shapes too. */
   readonly withFlops?: boolean | undefined;
-  /** Inside which layers of tf.layers an op ran. */
+  /** The layers of tf.layers around each op. */
   readonly withModules?: boolean | undefined;
   /** Results of all cycles of the schedule instead of the last one's. */
   readonly accEvents?: boolean | undefined;
-  /** Writes each cycle's trace there, as `onTraceReady: tensorboardTraceHandler(directory)` does. */
+  /** Writes each cycle's trace into this directory, as `onTraceReady: tensorboardTraceHandler(directory)` does. */
   readonly tensorboardDirectory?: string | undefined;
-  /** Seconds after which working out results stops, with what there is by then. */
+  /** Seconds after which post-processing stops, with the results so far. */
   readonly postProcessingTimeoutS?: number | undefined;
   readonly experimentalConfig?: ExperimentalConfig | undefined;
 
-  /** Steps kept in memory at full detail whatever the schedule says, to be pulled when something went wrong. Default 32; 0: none. */
+  /** Steps kept in memory at full detail whatever the schedule says, to be pulled after a failure. Default 32; 0: none. */
   readonly flightRecorderSteps?: number | undefined;
-  /** Their bound, and that of results, bytes. Default 64 MiB. */
+  /** Bound of these steps and of results, bytes. Default 64 MiB. */
   readonly flightRecorderBytes?: number | undefined;
-  /** Share of a step that recording may take unasked; over it, detail is shed. Default 0.005; 1: never. */
+  /** Share of a step that unrequested detail may cost; over it, the recorder sheds detail. Default 0.005; 1: never. */
   readonly overheadBudget?: number | undefined;
-  /** Counters of host and devices are sampled this often, ms. Default 1000; 0: never. */
+  /** Time between two samples of host and device counters, ms. Default 1000; 0: never. */
   readonly sampleIntervalMs?: number | undefined;
 }
 
-/** What may change or go in any version. */
+/** Options that may change or go in any version. */
 export interface ExperimentalConfig {
-  /** No results in the process: `events()` and `keyAverages()` throw, the trace alone is shipped. */
+  /** No results in the process: `events()` and `keyAverages()` throw; ranktrace only ships the trace. */
   readonly traceOnly?: boolean | undefined;
-  /** Waits after each op until the device is done with it, so that its span measures the device; slows training down. */
+  /** Waits after each op until the device has finished it, so that its span measures the device; slows training down. */
   readonly fence?: boolean | undefined;
 }
 
 /** Every option with its value. Plain data: survives a structured clone. */
 export interface ResolvedOptions {
   readonly run: string;
-  /** Whether somebody chose that name; a start after this one makes up another. */
+  /** Whether somebody chose that name; a second start makes up another. */
   readonly isRunNamed: boolean;
   readonly rank: number;
   readonly worldSize: number;
-  /** Rank among the processes of this host, as the launcher said; 0 when it said nothing. */
+  /** Rank among the processes of this host, from the launcher; 0 without one. */
   readonly localRank: number;
   readonly transport: 'web-socket' | 'nats' | 'file';
-  /** Without user information, fit to be shown. `undefined` for files. */
+  /** Without user information, safe to show. `undefined` for files. */
   readonly url: string | undefined;
   readonly directory: string;
   readonly flushIntervalMs: number;
@@ -133,11 +133,11 @@ export interface ResolvedOptions {
     readonly inboxPrefix: string | undefined;
     readonly tls: { readonly ca: string | undefined; readonly cert: string | undefined; readonly key: string | undefined };
   };
-  /** The schedule's arguments, when they came as such. */
+  /** The schedule's arguments, if given as such. */
   readonly schedule: ScheduleArguments | undefined;
-  /** Bits of `detail` that are wanted while recording. */
+  /** Bits of `detail` wanted while recording. */
   readonly detail: number;
-  /** Whether counters of devices are wanted. */
+  /** Whether device counters are wanted. */
   readonly devices: boolean;
   readonly recordShapes: boolean;
   readonly profileMemory: boolean;
@@ -153,20 +153,20 @@ export interface ResolvedOptions {
   readonly flightRecorderBytes: number;
   readonly overheadBudget: number;
   readonly sampleIntervalMs: number;
-  /** `CUDA_VISIBLE_DEVICES`, and whether a launcher gave a local rank: which devices are this rank's. */
+  /** `CUDA_VISIBLE_DEVICES`, and whether a launcher set a local rank: they determine this rank's devices. */
   readonly cudaVisibleDevices: string | undefined;
   readonly hasLocalRank: boolean;
-  /** Where a launcher wants to be told what this rank records (rank-note.ts). */
+  /** Directory for this rank's note to its launcher (rank-note.ts). */
   readonly launchDirectory: string | undefined;
   /** For tests: the clock of another host. */
   readonly testClock: TestClock | undefined;
-  /** What the user should know about these choices, one line each. */
+  /** Notes for the user about these choices, one line each. */
   readonly notices: readonly string[];
 }
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** A value, and what to call it in an error: `option rank`, `variable RANK`. */
+/** A value, and its name in an error: `option rank`, `variable RANK`. */
 interface Choice {
   readonly value: unknown;
   readonly source: string;
@@ -195,7 +195,7 @@ const flag = {
   schema: z.union([z.boolean(), z.enum(['0', '1', 'false', 'true']).transform((text) => text === '1' || text === 'true')]),
   wanted: 'true or false',
 } satisfies Pick<Rule, 'schema' | 'wanted'>;
-/** `true` with more effort, or a flag. */
+/** A flag, or the word that asks for more than `true`. */
 const flagOr = (word: string) =>
   ({ schema: z.union([flag.schema, z.literal(word)]), wanted: `true, false or "${word}"` }) satisfies Pick<Rule, 'schema' | 'wanted'>;
 const number = (from: number, to: number): Pick<Rule, 'schema' | 'wanted'> => ({
@@ -211,7 +211,7 @@ const number = (from: number, to: number): Pick<Rule, 'schema' | 'wanted'> => ({
   wanted: `a number from ${from} to ${to}`,
 });
 const path = { schema: z.string().min(1).max(4096), wanted: 'a path' };
-// What cannot stand in an HTTP header or a NATS CONNECT line would fail far from here.
+// A value that cannot stand in an HTTP header or a NATS CONNECT line would fail far from here.
 const secret = {
   schema: z
     .string()
@@ -311,19 +311,19 @@ const rules = {
 
 type OptionName = keyof typeof rules;
 
-/** Each option with the variable that sets it: what README and docs list, and tests hold them to. */
+/** Each option with the variable that sets it, as README and docs list them. */
 export const optionVariables: Readonly<Record<OptionName, string>> = Object.fromEntries(
   Object.entries(rules).map(([name, rule]) => [name, rule.variable]),
 ) as Record<OptionName, string>;
 
-/** Launchers, the most specific first: the variables come from one family, never mixed. */
+/** Launchers, the most specific first: the variables come from one launcher, never mixed. */
 const launchers = [
   { rank: 'RANK', worldSize: 'WORLD_SIZE', localRank: 'LOCAL_RANK' },
   { rank: 'SLURM_PROCID', worldSize: 'SLURM_NTASKS', localRank: 'SLURM_LOCALID' },
   { rank: 'OMPI_COMM_WORLD_RANK', worldSize: 'OMPI_COMM_WORLD_SIZE', localRank: 'OMPI_COMM_WORLD_LOCAL_RANK' },
 ] as const;
 
-/** Job names that every rank of a job sees alike. */
+/** Variables with a job name that all ranks of a job share. */
 const jobVariables = ['SLURM_JOB_ID', 'TORCHELASTIC_RUN_ID', 'PMIX_NAMESPACE'];
 
 /**
@@ -431,7 +431,7 @@ export function resolveOptions(
   };
 }
 
-/** No option: nobody but a test that plays several hosts on one machine wants another clock. */
+/** Not an option: only a test that plays several hosts on one machine wants another clock. */
 function testClockOf(value: string | undefined): TestClock | undefined {
   if (!isSet(value)) return undefined;
   const schema = z
@@ -442,13 +442,13 @@ function testClockOf(value: string | undefined): TestClock | undefined {
   return check(rule, { value, source: `variable ${rule.variable}` }) as TestClock;
 }
 
-/** Small where it can be, so that what is seen is new. */
+/** Small where possible, so that viewers see fresh data. */
 function flushIntervalOf(worldSize: number): number {
   const { flushIntervalMsDefault, flushIntervalMsLargeMax, flushesPerSecondMax } = limits;
   return Math.min(flushIntervalMsLargeMax, Math.max(flushIntervalMsDefault, Math.round((1000 * worldSize) / flushesPerSecondMax)));
 }
 
-/** Its arguments; undefined without one, and for a function, which stays where it is. */
+/** The schedule's arguments; undefined without a schedule, and for a function, which stays in this thread. */
 function scheduleOf(choice: Choice | undefined): ScheduleArguments | undefined {
   if (choice === undefined || typeof choice.value === 'function') return undefined;
   const given = check(rules.schedule, choice) as string | ScheduleArguments;
@@ -504,7 +504,7 @@ function jobName(environment: Environment): string | undefined {
   return job?.replaceAll(/[^A-Za-z0-9_-]+/g, '-').slice(0, protocolLimits.runNameCharsMax);
 }
 
-/** `run-20261121-074943`, UTC; of a rank alone with its process, `run-20261121-074943-4711`: another may start in the same second. */
+/** `run-20261121-074943`, UTC; for a single rank with its process, `run-20261121-074943-4711`: another may start in the same second. */
 function madeUpName(now: Date, worldSize: number): string {
   const second = now.toISOString().slice(0, 19).replaceAll(/[-:]/g, '').replace('T', '-');
   return worldSize > 1 ? `run-${second}` : `run-${second}-${process.pid}`;

@@ -13,7 +13,7 @@ import {
 
 const letters = '-WRS';
 
-/** The actions of the first steps, a letter each: `-` none, `W` warm up, `R` record, `S` record and save. */
+/** The actions of the first steps, one letter each: `-` none, `W` warm up, `R` record, `S` record and save. */
 function actions(of: (step: number) => ProfilerAction, steps: number): string {
   return Array.from({ length: steps }, (_, step) => letters[of(step)]).join('');
 }

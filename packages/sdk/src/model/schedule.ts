@@ -1,20 +1,20 @@
-// Which steps are recorded: torch.profiler's actions, activities and `schedule`, with its numbers.
+// Chooses the recorded steps: torch.profiler's actions, activities and `schedule`, with its numbers.
 //
 //   schedule({ skipFirst: 2, wait: 1, warmup: 1, active: 3, repeat: 2 })
 //
 //   step    0  1 │ 2   3   4   5   6 │ 7   8   9  10  11 │ 12 …
 //   action  –  – │ –   W   R   R   S │ –   W   R   R   S │ –  …      W warm up, R record, S record and save, – none
 //
-// Invariant: a schedule is a pure function of the step's number. What its actions do when they follow each other is profiler-cycle.ts.
+// Invariant: a schedule is a pure function of the step's number. profiler-cycle.ts defines what one action after another does.
 
 import { existsSync } from 'node:fs';
 import { SdkError } from './errors.ts';
 
-/** What the profiler does during a step. torch's names and numbers. */
+/** The profiler's action during a step. torch's names and numbers. */
 export const ProfilerAction = Object.freeze({
   /** Nothing. */
   NONE: 0,
-  /** Records, and throws it away: the first recorded steps pay for what is set up. */
+  /** Records, and discards the result: the first recorded steps pay for the set-up. */
   WARMUP: 1,
   /** Records. */
   RECORD: 2,
@@ -23,7 +23,7 @@ export const ProfilerAction = Object.freeze({
 } as const);
 export type ProfilerAction = (typeof ProfilerAction)[keyof typeof ProfilerAction];
 
-/** Where time is spent that can be recorded: the host, and kinds of devices. torch's names. */
+/** Kinds of processors whose time can be recorded: the host and devices. torch's names. */
 export const ProfilerActivity = Object.freeze({
   CPU: 'cpu',
   CUDA: 'cuda',
@@ -34,30 +34,30 @@ export const ProfilerActivity = Object.freeze({
 } as const);
 export type ProfilerActivity = (typeof ProfilerActivity)[keyof typeof ProfilerActivity];
 
-/** Any of these is there where NVIDIA's driver is loaded; a container without the GPU may still see the last one. */
+/** Any of these exists where NVIDIA's driver is loaded; a container without the GPU may still see the last one. */
 const nvidiaPaths = ['/dev/nvidiactl', '/dev/nvidia0', '/proc/driver/nvidia'];
 
-/** What can be recorded on this machine: CPU, and CUDA where NVIDIA's device files are. `exists` says whether a path does. */
+/** Activities that this machine can record: CPU, and CUDA where NVIDIA's device files are. `exists` tests a path. */
 export function supportedActivities(exists: (path: string) => boolean = existsSync): Set<ProfilerActivity> {
   return new Set(nvidiaPaths.some((path) => exists(path)) ? [ProfilerActivity.CPU, ProfilerActivity.CUDA] : [ProfilerActivity.CPU]);
 }
 
-/** The action of each step, counted from 0. It is asked once per step, in the training thread. */
+/** The action of each step, counted from 0. Called once per step, in the training thread. */
 export type Schedule = (step: number) => ProfilerAction;
 
-/** All are numbers of steps, but `repeat` (cycles) and `skipFirstWait`. */
+/** Numbers of steps, except `repeat` (cycles) and `skipFirstWait`. */
 export interface ScheduleArguments {
   /** Steps of a cycle in which nothing happens. */
   readonly wait: number;
-  /** Then, steps that are recorded and thrown away. */
+  /** Steps after those that are recorded and discarded. */
   readonly warmup: number;
-  /** Then, steps that are recorded; the last one saves. At least 1. */
+  /** Steps after those that are recorded; the last one saves. At least 1. */
   readonly active: number;
   /** Cycles; 0, the default, for as long as there are steps. */
   readonly repeat?: number | undefined;
   /** Steps before the first cycle. Default 0. */
   readonly skipFirst?: number | undefined;
-  /** Anything but 0 and false leaves out the `wait` of the first cycle. Default 0. */
+  /** Any value but 0 and false omits the `wait` of the first cycle. Default 0. */
   readonly skipFirstWait?: number | boolean | undefined;
 }
 
@@ -67,9 +67,9 @@ const emitWarning: Warn = (text) => process.emitWarning(text, 'RanktraceWarning'
 
 /**
  * Skips `skipFirst` steps, then repeats: `wait` steps of nothing, `warmup` of warming up, `active` of recording. The same steps as
- * torch.profiler.schedule's, kept quirk included: with `skipFirstWait` and `repeat` the last cycle ends `wait` steps earlier.
+ * torch.profiler.schedule's, including its quirk: with `skipFirstWait` and `repeat` the last cycle ends `wait` steps earlier.
  *
- * `warn` is told when there is no warm-up; by default that is a process warning. Throws SdkError `bad_option`; the schedule itself throws
+ * Calls `warn` when there is no warm-up; by default that emits a process warning. Throws SdkError `bad_option`; the schedule itself throws
  * it for a step below 0.
  *
  * @example profile({ schedule: schedule({ wait: 1, warmup: 1, active: 3, repeat: 2 }) })
@@ -78,7 +78,7 @@ export function schedule(given: ScheduleArguments, warn: Warn = emitWarning): Sc
   const { wait, warmup, active, repeat, skipFirst, skipFirstWait } = checked(given);
   if (warmup === 0) warn("Profiler won't be using warmup, this can skew profiler results");
   const cycle = wait + warmup + active;
-  // torch shifts the step before it compares with `repeat`, too: hence the quirk.
+  // torch also shifts the step before it compares with `repeat`: hence the quirk.
   const shift = skipFirstWait ? wait - skipFirst : -skipFirst;
   return (step) => {
     if (!(step >= 0)) throw new SdkError('bad_option', `Step must be non-negative. Got ${step}.`);
@@ -92,7 +92,7 @@ export function schedule(given: ScheduleArguments, warn: Warn = emitWarning): Sc
   };
 }
 
-/** The schedule of a profile that is given none: records from start to stop. */
+/** The schedule of a profile without one: records from start to stop. */
 export const defaultSchedule: Schedule = () => ProfilerAction.RECORD;
 
 const names = ['wait', 'warmup', 'active', 'repeat', 'skipFirst', 'skipFirstWait'] as const;
@@ -100,8 +100,8 @@ const required = names.slice(0, 3);
 const example = 'wait=1,warmup=1,active=3,repeat=2,skip_first=10,skip_first_wait=1';
 
 /**
- * The arguments of `schedule` from text, as an environment variable holds them: `NAME=NUMBER` with commas between, names as here
- * (`skipFirst`) or as in Python (`skip_first`). Throws SdkError `bad_option`, which says what is wrong and shows one that is right.
+ * Parses the arguments of `schedule`, as an environment variable holds them: `NAME=NUMBER` with commas between, names as here (`skipFirst`)
+ * or as in Python (`skip_first`). Throws SdkError `bad_option`, which names the fault and shows a correct text.
  *
  * @example schedule(parseSchedule('wait=1,warmup=1,active=3,repeat=2'))
  */
@@ -125,9 +125,9 @@ export function parseSchedule(text: string): ScheduleArguments {
   return Object.fromEntries(found) as unknown as ScheduleArguments;
 }
 
-/** With defaults filled in. Throws torch's text, and what torch does not look at: names, and numbers that are not whole. */
+/** Fills in defaults. Throws torch's text, and also for faults that torch ignores: names, and numbers that are not whole. */
 function checked(given: ScheduleArguments): Required<{ [Name in keyof ScheduleArguments]: number }> {
-  // From JavaScript it may be anything.
+  // JavaScript callers may pass anything.
   const options: Partial<ScheduleArguments> = typeof given === 'object' && given !== null ? given : {};
   const unknown = Object.keys(options).find((name) => !names.some((known) => known === name));
   if (unknown !== undefined) {

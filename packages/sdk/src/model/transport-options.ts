@@ -1,4 +1,4 @@
-// Where batches go and by which way, from what was given: the URL decides.
+// The destination of batches and the transport to it: the URL decides.
 
 import { accessSync, constants } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,7 +8,7 @@ import { SdkError } from './errors.ts';
 export const webSocketSchemes = ['ws:', 'wss:'];
 export const natsSchemes = ['nats:', 'tls:'];
 
-/** The spool's default place: one per user: the temporary directory is everybody's, and a spool can be written by its owner alone. */
+/** The spool's default directory, one per user: everybody can write to the temporary directory, but only its owner to a spool. */
 export function defaultSpool(): string {
   const user = process.getuid?.();
   return join(tmpdir(), user === undefined ? 'ranktrace-spool' : `ranktrace-spool-${user}`);
@@ -24,7 +24,7 @@ export function readable(file: string, source: string): string {
   }
 }
 
-/** NATS credentials may sit in the URL, as its own tools allow; they are taken out so that the URL can be shown. */
+/** Takes NATS credentials out of the URL, where its own tools allow them, so that the URL can be shown. */
 export function splitUrl(
   text: string | undefined,
   source: string,

@@ -5,11 +5,11 @@ import { guarded, reasonOf } from './guarded.ts';
 
 const sources = new URL('..', import.meta.url).pathname;
 
-/** Ways to hand over a callback, up to the callback itself. */
+/** Ways to pass a callback, up to the callback itself. */
 const handovers =
   /\b(?:set(?:Timeout|Interval|Immediate)\(|queueMicrotask\(|nextTick\(|new PerformanceObserver\()|\.(?:on|once|addListener|prependListener|prependOnceListener|addEventListener)\(\s*[^,()]+,|\.on[a-z]+ =(?!=)|\{\s*callback:/g;
 
-/** Places of `text` that hand over a callback which is not guarded. */
+/** Places in `text` that pass an unguarded callback. */
 function unguarded(text: string): string[] {
   const code = text.replaceAll(/^\s*(?:\/\/|\*|\/\*\*).*$/gm, (comment) => ' '.repeat(comment.length));
   return [...code.matchAll(handovers)].flatMap((match) => {

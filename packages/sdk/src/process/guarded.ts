@@ -1,9 +1,9 @@
-// Where a timer, an emitter, a port, an observer or a promise calls code of ours: what that code throws is one notice, and the next call goes on.
+// Guards callbacks of timers, emitters, ports, observers and promises: an error in one becomes a notice, and the next call goes on.
 //
-// Unguarded it would end the training process, or the shipper's thread and with it recording, and nearly any of it may throw: without a free file
-// descriptor `process.memoryUsage.rss()` does. So every callback goes through here; a test reads the sources and finds the one that does not.
+// An unguarded error would end the training process, or the shipper's thread and with it recording, and nearly any callback may throw: without
+// a free file descriptor `process.memoryUsage.rss()` does. So every callback goes through here; a test finds any in the sources that does not.
 //
-// The way to tell is kept per thread and is no argument: a callback that fails must not depend on having been handed one.
+// The function that reports failures is a variable of the thread, not an argument: a failing callback must not depend on having received it.
 
 import { writeSync } from 'node:fs';
 import { printable } from '@ranktrace/protocol';
@@ -12,7 +12,7 @@ import { limits } from '../model/limits.ts';
 const told = new Map<string, number>();
 
 /**
- * A function that does what `work` does and never throws, nor leaves a promise that is rejected without a handler. `what` names its work for people.
+ * Wraps `work` in a function that never throws, nor leaves a promise that is rejected without a handler. `what` names its work for people.
  *
  * @example setInterval(guarded('sampling the host', () => add(host.sample())), 1000)
  */
@@ -27,7 +27,7 @@ export function guarded<A extends readonly unknown[]>(what: string, work: (...ar
   };
 }
 
-/** Tells that `what` failed this time: one line of a kind in 10 s, and never a stack. */
+/** Reports that `what` failed this time: one line of a kind in 10 s, and never a stack. */
 export function tellFailure(what: string, error: unknown): void {
   const line = `${what} failed, and goes on: ${reasonOf(error)}`;
   const now = performance.now();
@@ -38,7 +38,7 @@ export function tellFailure(what: string, error: unknown): void {
   say(`ranktrace: ${line}`);
 }
 
-/** One line, whatever was thrown. */
+/** One line for any thrown value. */
 export function reasonOf(error: unknown): string {
   try {
     const text = error instanceof Error ? error.message : String(error);
@@ -48,11 +48,11 @@ export function reasonOf(error: unknown): string {
   }
 }
 
-/** Straight to the descriptor: a worker's `process.stderr` goes through the main thread, which may be blocked. */
+/** Writes directly to the descriptor: a worker's `process.stderr` goes through the main thread, which may be blocked. */
 export function say(line: string): void {
   try {
     writeSync(2, `${printable(line)}\n`);
   } catch {
-    // Nobody listens.
+    // stderr is closed.
   }
 }

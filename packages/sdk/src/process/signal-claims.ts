@@ -1,30 +1,30 @@
-// Which signals the program has a handler for, told by the main thread to the shipper's, which hears those that nobody handles (signal-watch.ts).
+// Signals with a handler of the program: the main thread lists them for the shipper's, which hears the unhandled ones (signal-watch.ts).
 //
-//   claims, one word per signal, of the process    | SIGTERM | SIGINT | SIGHUP |      odd: the program listens; even: nobody does
+//   claims, one word per signal, of the process    | SIGTERM | SIGINT | SIGHUP |      odd: the program listens; even: no handler
 //
-// A word grows by one whenever the program begins to listen or ceases to, before it begins and after it ceased. So a signal that reaches the shipper
-// is one that nobody handles exactly where the word is what it was when the shipper began to watch.
+// A word grows by one whenever the program begins or ceases to listen, before it begins and after it ceased. So a signal that reaches the shipper
+// is unhandled exactly if the word still has its value from when the shipper began to watch.
 //
-// Invariants: no listener of ours stands among those of a signal, for there are programs and libraries that count them; a signal that comes while the
-// program listens is the program's alone.
+// Invariants: none of a signal's listeners is ours, for some programs and libraries count them; a signal that comes while the program listens
+// belongs to the program alone.
 
 import { isMainThread } from 'node:worker_threads';
 import { recordingLimits } from '../model/recording-limits.ts';
 import { guarded } from './guarded.ts';
 
-/** Signals that end a process, and which the shipper watches. */
+/** Signals that end a process and that the shipper watches. */
 export const endingSignals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 export type EndingSignal = (typeof endingSignals)[number];
 
-/** Words of the process: its claims, then by signal whether a shipper has sent it on. */
+/** Words of the process: its claims, then for each signal whether a shipper has sent it on. */
 export const signalWords = new SharedArrayBuffer(4 * 2 * endingSignals.length);
 
 /**
- * Keeps the claims up to date; gives back how to end that. `changed` tells the shipper to look; in `watched`, one word per signal, it says
- * with which claim it watches.
+ * Keeps the claims up to date; returns a function that ends it. `changed` makes the shipper look; `watched` has one word per signal: the claim
+ * with which the shipper watches it.
  */
 export function trackSignalClaims(watched: Int32Array, changed: () => void): () => void {
-  // Threads get no signals, and see nothing of the main thread's handlers.
+  // Only the main thread gets signals and sees their handlers.
   if (!isMainThread) return () => {};
   const claims = new Int32Array(signalWords, 0, endingSignals.length);
   const claim = (index: number, isClaimed: boolean): boolean => {
@@ -38,12 +38,12 @@ export function trackSignalClaims(watched: Int32Array, changed: () => void): () 
     if (index >= 0 && claim(index, true)) changed();
   });
   const removed = guarded('watching signals', (event: string | symbol, listener: unknown) => {
-    // `process.removeAllListeners()` takes ours, too: whoever listens from here on is not seen, so every signal is the program's.
+    // `process.removeAllListeners()` removes ours, too: later listeners are invisible to us, so treat every signal as the program's.
     if (event === 'newListener' && listener === adds) for (const index of endingSignals.keys()) claim(index, true);
     const index = indexOf(event);
     if (index < 0 || process.listenerCount(event) > 0 || !claim(index, false)) return;
     changed();
-    // Libraries that clean up take their handler off and send the signal again at once: that one is to be heard.
+    // Libraries that clean up remove their handler and send the signal again at once: the shipper must hear that one.
     awaitWatch(watched, index, Atomics.load(claims, index));
   });
   for (const [index, signal] of endingSignals.entries()) claim(index, process.listenerCount(signal) > 0);

@@ -1,10 +1,10 @@
-// Which signals the shipper's thread listens for, and what a signal does there; real signals in real processes: test/signals.test.ts.
+// The signals that the shipper's thread listens for, and their effect there; real signals in real processes: test/signals.test.ts.
 
 import { expect, test } from 'vitest';
 import { type EndingSignal, endingSignals } from './signal-claims.ts';
 import { SignalWatch } from './signal-watch.ts';
 
-/** A system of signals: who listens gets what is sent, and where nobody does the process ends. */
+/** A system of signals: listeners get a sent signal, and without any the process ends. */
 class System {
   readonly words = new SharedArrayBuffer(4 * 2 * endingSignals.length);
   readonly claims = new Int32Array(this.words, 0, endingSignals.length);
@@ -95,7 +95,7 @@ test('a signal is the program’s from the moment on that it begins to listen, a
   const heard = heardBy(system.watch());
   system.claims[0] = 1;
   system.send('SIGTERM');
-  // It listened once, and does no more: that signal was its own.
+  // The program listened, and no longer does: that signal was its own.
   system.claims[0] = 2;
   expect([heard, system.endedBy]).toEqual([[], undefined]);
 });

@@ -1,23 +1,23 @@
 // Hears signals in the shipper's thread, where a handler runs although the main thread is in a loop that never gives its thread back.
 //
-// `process.on(signal)` runs on the main thread's event loop alone, and replaces what the system would do: with such a handler a program in a
-// synchronous loop cannot be ended any more. Node's own signal handles work in the loop of any thread, but only Node's internals have them: a
-// thread started with --expose-internals (Node 20 to 26) can. Where that is refused, nothing is watched: signals do at once what they always
-// did, and what was recorded since the last batch is lost with the process.
+// `process.on(signal)` runs only on the main thread's event loop, and replaces the system's default action: with such a handler nobody can end
+// a program in a synchronous loop any more. Node's own signal handles work in the loop of any thread, but only Node's internals have them: a
+// thread started with --expose-internals (Node 20 to 26) can. If Node refuses that, we watch nothing: signals act at once as without us, and
+// events recorded since the last batch are lost with the process.
 //
-//   signal, nobody handles it ──► `heard` ──► the shipper ships ──► `raise`: no longer watched, sent again, and the system ends the process
-//   a second one meanwhile    ──► `raise` at once
-//   signal that the program handles: not watched, and none of our business (signal-claims.ts)
+//   unhandled signal              ──► `heard` ──► the shipper ships ──► `raise`: no longer watched, sent again, and the system ends the process
+//   a second one meanwhile        ──► `raise` at once
+//   signal with a handler         not watched (signal-claims.ts)
 
 import { createRequire } from 'node:module';
 import { constants } from 'node:os';
 import { guarded } from './guarded.ts';
 import { type EndingSignal, endingSignals } from './signal-claims.ts';
 
-/** Of Node's internal binding `signal_wrap`. */
+/** From Node's internal binding `signal_wrap`. */
 interface SignalHandle {
   onsignal: () => void;
-  /** Gives back an error number, 0 when it listens. */
+  /** Returns an error number, 0 when it listens. */
   start(signal: number): number;
   unref(): void;
   close(): void;
@@ -26,23 +26,23 @@ interface SignalHandle {
 export interface SignalWatchParts {
   /** `signalWords` of signal-claims.ts. */
   readonly words: SharedArrayBuffer;
-  /** Words of the session: for each signal the claim with which it is watched, told to the main thread. */
+  /** Words of the session: for each signal the claim with which we watch it, for the main thread to read. */
   readonly watched: Int32Array;
   /** Sends a signal to this process. */
   readonly send: (signal: EndingSignal) => void;
-  /** Makes a handle; undefined where Node does not let us. */
+  /** Makes a handle; undefined if Node refuses. */
   readonly makeHandle: (() => SignalHandle) | undefined;
 }
 
 export class SignalWatch {
   readonly #parts: SignalWatchParts;
   readonly #claims: Int32Array;
-  /** By signal, whether some shipper of this process has sent it on: then it is no second one from outside. */
+  /** For each signal, whether some shipper of this process has sent it on: then it is no second one from outside. */
   readonly #sentOn: Int32Array;
   readonly #handles = new Map<EndingSignal, { readonly handle: SignalHandle; readonly claim: number }>();
   #heard: EndingSignal | undefined;
   #isOver = false;
-  /** Called once, at the first signal that nobody handles; before it is set, that signal waits. */
+  /** Called once, at the first unhandled signal; until it is set, that signal waits. */
   #onHeard: (() => void) | undefined;
 
   constructor(parts: SignalWatchParts) {
@@ -62,7 +62,7 @@ export class SignalWatch {
     if (this.#heard !== undefined) listener();
   }
 
-  /** Watches what nobody handles now, and nothing else. */
+  /** Watches exactly the signals that are unhandled now. */
   update(): void {
     if (this.#isOver) return;
     for (const [index, signal] of endingSignals.entries()) {
@@ -76,13 +76,13 @@ export class SignalWatch {
     }
   }
 
-  /** Watches no more: from here on signals do what they would without us. */
+  /** Stops watching: from now on signals act as they would without us. */
   end(): void {
     this.#isOver = true;
     for (const signal of endingSignals) this.#unwatch(signal);
   }
 
-  /** Lets the signal that was heard do what it would have done. */
+  /** Lets the signal that was heard act as it would have. */
   raise(): void {
     const signal = this.#heard;
     this.end();
@@ -106,9 +106,9 @@ export class SignalWatch {
   }
 
   #hear(signal: EndingSignal, index: number, claim: number): void {
-    // The program has begun to listen since: it has this one, too.
+    // The program has begun to listen since: it received this signal, too.
     if (Atomics.load(this.#claims, index) !== claim) return;
-    // Another profile of this process was done before: that is the same signal.
+    // Another profile of this process finished first and sent the same signal on.
     if (Atomics.exchange(this.#sentOn, index, 0) === 1 && this.#heard !== undefined) return;
     if (this.#heard !== undefined) this.raise();
     else {
@@ -118,10 +118,10 @@ export class SignalWatch {
   }
 }
 
-/** How to make signal handles in this thread; undefined where Node does not let us. */
+/** A function that makes signal handles in this thread; undefined if Node refuses. */
 export function signalHandles(): (() => SignalHandle) | undefined {
   const { emitWarning } = process;
-  // It warns that it is there for Node's own tests.
+  // Node warns that the module is for its own tests.
   process.emitWarning = () => {};
   try {
     const { internalBinding } = createRequire(import.meta.url)('internal/test/binding');

@@ -1,6 +1,6 @@
-// What a thread's performance.now() means on the monotonic clock that all threads and ranks of a host share.
+// Relates a thread's performance.now() to the monotonic clock that all threads and ranks of a host share.
 //
-//   monotonic ns = zero + now() · 1e6        zero: the thread's time origin, another one in every thread
+//   monotonic ns = zero + now() · 1e6        zero: the thread's time origin, different in every thread
 //
 //   hrtime a ─── now() p ─── hrtime b   ⇒   a − p ≤ zero ≤ b − p
 //

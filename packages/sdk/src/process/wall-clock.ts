@@ -1,9 +1,9 @@
-// The wall clock beside the monotonic one. Date.now() has whole milliseconds, so the pair is taken where it ticks over:
+// The wall clock beside the monotonic one. Date.now() has whole milliseconds, so we read the pair where it ticks over:
 //
 //   monotonic  before ──── after          width = after − before, some 100 ns
 //   Date.now()   …122 │ …123              at the tick it is 123.000000
 //
-// Takes up to a millisecond of spinning; once per 10 s, in the worker.
+// Spins for up to a millisecond; once per 10 s, in the worker.
 
 export interface WallClockReading {
   /** Monotonic clock, ns. */

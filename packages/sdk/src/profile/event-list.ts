@@ -1,4 +1,4 @@
-// What `events()` and `keyAverages()` give: torch's EventList, as two lists.
+// Results of `events()` and `keyAverages()`: torch's EventList, as two lists.
 
 import {
   type AveragesTableOptions,
@@ -15,14 +15,14 @@ import {
 } from '@ranktrace/trace/torch';
 import { type Recording, writeResult } from './recording.ts';
 
-/** How rows are grouped; by name alone when nothing is given. */
+/** Grouping of rows; by name alone by default. */
 export interface KeyAveragesOptions {
   readonly groupByInputShape?: boolean;
-  /** By so many of the innermost frames of the stack; 0 (default) by none. */
+  /** By this many of the innermost frames of the stack; 0 (default) by none. */
   readonly groupByStackN?: number;
 }
 
-/** What a table can be told; what was recorded says whether it has columns of memory and FLOPs. */
+/** Options of a table; the recording decides whether it has columns of memory and FLOPs. */
 export type TableOptions = Omit<AveragesTableOptions, 'profileMemory' | 'withFlops'>;
 
 abstract class List<Row> implements Iterable<Row> {
@@ -32,7 +32,7 @@ abstract class List<Row> implements Iterable<Row> {
     return this.rows.length;
   }
 
-  /** The row at `index`; counted from the end below 0. */
+  /** The row at `index`; a negative index counts from the end. */
   at(index: number): Row | undefined {
     return this.rows.at(index);
   }
@@ -55,7 +55,7 @@ export class KeyAverages extends List<FunctionAverage> {
   }
 
   /**
-   * torch's text table. Throws TraceError `bad_option` for a sort key that there is not.
+   * torch's text table. Throws TraceError `bad_option` for an unknown sort key.
    *
    * @example console.log(prof.keyAverages().table({ sortBy: 'selfCpuTimeTotal', rowLimit: 10 }));
    */
@@ -124,7 +124,7 @@ export class EventList extends List<FunctionEvent> {
 
 export const stacksText = (events: FunctionEvents, metric: string): string => collapsedStacks(events, metric);
 
-/** What was recorded decides about columns, and where that or where ops ran leaves something to say, it stands above them. */
+/** The recording decides about columns; remarks about it or about where ops ran stand above them. */
 function optionsOf({ about: { switches }, events }: Recording, options: TableOptions): AveragesTableOptions {
   const header = [options.header, tableHeader(events.table.metadata)].filter((line) => line !== undefined).join('\n');
   return {

@@ -1,4 +1,4 @@
-// A real model on the cpu backend: `fit` and `fitDataset` call back, files say what came of it.
+// A real model on the cpu backend: `fit` and `fitDataset` call back, and files show the result.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -144,7 +144,7 @@ describe.each(['sequential', 'functional'])('a %s model, stacks and modules', (k
     expect(ops.length).toBeGreaterThan(40);
     const modules = new Set(ops.map(({ arguments: { 'Module Hierarchy': path } }) => path));
     expect([...modules].filter((path) => path !== undefined).toSorted()).toEqual([`${name}.${kind}_a`, `${name}.${kind}_b`]);
-    // With those of backward ops, which are their forward ops'.
+    // Includes the stacks of backward ops, which are those of their forward ops.
     const names = new Set(ops.map((op) => op.name));
     const others = [...recorded.events()].filter((op) => names.has(op.name) && !op.stack.some((frame) => caller.test(frame)));
     expect(others.map((op) => `${op.name}: ${op.stack.join(';')}`)).toEqual([]);
@@ -153,7 +153,7 @@ describe.each(['sequential', 'functional'])('a %s model, stacks and modules', (k
   test('in the words of the README', async function inTheWords() {
     const model = make();
     const [xs, ys] = data(20);
-    // Nothing of ranktrace is there when `model.fit` is read.
+    // `model.fit` is read before any ranktrace code runs.
     let made: Profile | undefined;
     const callbacks = () => {
       made = asked();

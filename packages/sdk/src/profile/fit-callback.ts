@@ -1,12 +1,12 @@
-// Steps, epochs and metrics of `model.fit`, as tfjs tells its callbacks.
+// Steps, epochs and metrics of `model.fit`, from the callbacks of tfjs.
 //
 //   onTrainBegin   onEpochBegin 0   onBatchEnd 0   onBatchEnd 1 …   onEpochEnd 0   onEpochBegin 1 …   onTrainEnd
 //        │         |--------------------- epoch 0 ---------------|  |------ …
 //        step 0 begins              step 0 ends    step 1 ends
 //
-// tfjs calls back for every batch, whatever `yieldEvery` is. Validation has no callback: `fit` runs it inside of the last batch, so it is part
-// of that step, and `fitDataset` after it, so it is part of the next one; its metrics are counters.
-// To give numbers to `onBatchEnd`, tfjs reads loss and metrics from the device after each batch, as for any callback that wants batches.
+// tfjs calls back for every batch, whatever `yieldEvery` is. Validation has no callback: `fit` runs it inside the last batch, so it is part of
+// that step, and `fitDataset` after it, so it is part of the next one; its metrics are counters.
+// To pass numbers to `onBatchEnd`, tfjs reads loss and metrics from the device after each batch, as for any callback that wants batches.
 
 import { SdkError } from '../model/errors.ts';
 import type { Recorder } from '../record/recorder.ts';
@@ -17,7 +17,7 @@ import { threadRecorder } from './thread-recorder.ts';
 /** Values by name, as tfjs gives them to callbacks. */
 export type FitLogs = Readonly<Record<string, unknown>>;
 
-/** What `model.fit` takes as `callbacks`, and `tf.CustomCallback` as its argument (`CustomCallbackArgs` of tfjs). */
+/** Type of `callbacks` in `model.fit`, and of the argument of `tf.CustomCallback` (`CustomCallbackArgs` of tfjs). */
 export interface FitCallback {
   onTrainBegin(): void;
   onTrainEnd(): Promise<void>;
@@ -26,20 +26,20 @@ export interface FitCallback {
   onBatchEnd(batch: number, logs?: FitLogs): void;
 }
 
-/** Epochs with a name of their own; later ones are told apart by their argument, for names are kept. */
+/** Epochs with a name of their own; later ones differ in their argument only, because a profile keeps its names. */
 const namedEpochsMax = 4096;
-/** In a batch's logs, beside loss and metrics. */
+/** Entries of a batch's logs that are no loss or metric. */
 const notMetrics: ReadonlySet<string> = new Set(['batch', 'size']);
 
 /**
  * Callbacks that make each batch of `model.fit` or `fitDataset` a step of `prof`, each epoch a span, loss and metrics counters (`loss` by batch,
- * `epoch loss` and `val_loss` by epoch), and `fit`'s batch size the fact `batch_size`, with which step times are compared. A profile that does not run is started when the training begins, and stopped when it ends; that start
- * may throw as `Profile.start` does.
+ * `epoch loss` and `val_loss` by epoch), and `fit`'s batch size the fact `batch_size`, by which step times compare. The callbacks start a profile
+ * that does not run when the training begins, and stop it when the training ends; that start may throw as `Profile.start` does.
  *
  * @example await model.fit(xs, ys, { epochs: 5, callbacks: fitCallback(profile()) });
  */
 export function fitCallback(prof: Profile): FitCallback {
-  // By `onTrainBegin` it could not be seen any more who called `fit`.
+  // By `onTrainBegin` the caller of `fit` is no longer on the stack.
   if (prof instanceof ProcessProfile) prof.prepare();
   let isOurs = false;
   let recorder: Recorder | undefined;
@@ -54,7 +54,7 @@ export function fitCallback(prof: Profile): FitCallback {
       try {
         prof.start();
       } catch (error) {
-        // A second training with the same callback: the profile is over, the training is not.
+        // A second training with the same callback: the profile is over, but the training must go on.
         if (!(error instanceof SdkError) || error.code !== 'already_stopped') throw error;
         process.emitWarning(`this training is not recorded: ${error.message}`, 'RanktraceWarning');
       }
@@ -85,7 +85,7 @@ export function fitCallback(prof: Profile): FitCallback {
   };
 }
 
-/** What `fit` told the callback that tfjs makes of ours and calls it on; `fitDataset` does not know it. */
+/** The batch size that `fit` passes to the callback that tfjs makes from ours and uses as `this`; `fitDataset` does not know it. */
 function batchSizeOf(callback: unknown): number | undefined {
   const { batchSize } = (callback as { readonly params?: { readonly batchSize?: unknown } } | undefined)?.params ?? {};
   return typeof batchSize === 'number' && Number.isInteger(batchSize) ? batchSize : undefined;

@@ -1,11 +1,11 @@
 // One profile at work: session, recorder, shipper, schedule and hooks, opened by `start` and closed in reverse by `stop`.
 //
-// What the schedule calls for (profiler-cycle.ts) is a change of what is sent, marked in the ring so that it falls between two events:
+// The action of the schedule (profiler-cycle.ts) decides what is sent; a mark in the ring makes each change fall between two events:
 //
-//   NONE, WARMUP      the flight recorder alone has the detail; steps and their phases are sent
-//   RECORD            everything is sent, and is what `events()` and `keyAverages()` are about
+//   NONE, WARMUP      only the flight recorder has the detail; steps and their phases are sent
+//   RECORD            everything is sent, and goes into `events()` and `keyAverages()`
 //
-// Steps that an aggregator asked for by number (capture-slots.ts) are sent, too, whatever the schedule says of them.
+// Steps that an aggregator requested by number (capture-slots.ts) are sent, too, whatever the schedule says about them.
 
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
@@ -43,7 +43,7 @@ import { Recording, type RecordingAbout, recordingAbout, writeResult } from './r
 import { tensorboardTraceHandler } from './tensorboard-trace-handler.ts';
 import { createRecorder, setThreadRecorder, threadRecorder } from './thread-recorder.ts';
 
-/** What exists while a profile records. */
+/** Parts that exist while a profile records. */
 interface Running {
   readonly options: ResolvedOptions;
   readonly recorder: Recorder;
@@ -59,10 +59,10 @@ interface Running {
   readonly cancelExit: () => void;
 }
 
-/** What is no business of the program's. */
+/** Options that programs cannot set. */
 export interface StandInOptions {
   /**
-   * Nobody asked for this profile (register.ts): its steps are those of the optimizers, and it ends when the program starts one of its own.
+   * register.ts started this profile, not the program: its steps are those of the optimizers, and it ends when the program starts one of its own.
    */
   readonly isStandIn?: boolean;
 }
@@ -74,23 +74,23 @@ export class ProcessProfile implements Profile {
   readonly #metadata = new Map<string, unknown>();
   #running: Running | undefined;
   #recorder: Recorder | undefined;
-  /** Hooks that came before the start. */
+  /** Hooks installed before the start. */
   #layers: LayerHooks | undefined;
   #stopping: Promise<void> | undefined;
   #stepNum = 0;
   #action: ProfilerAction = 0;
   /** Whether the schedule wants this step. */
   #isActive = false;
-  /** Whether the schedule did something in this step, which is no part of the next one. */
+  /** Whether the schedule acted in this step; the time for that is no part of the next step. */
   #transited = false;
-  /** What was wanted when the hooks looked last. */
+  /** Wanted detail when the hooks looked last. */
   #detailSeen = -1;
-  /** Steps until it is judged what recording takes. */
+  /** Steps until the next check of the overhead. */
   #untilJudged: number = recordingLimits.budgetStepsMin;
   #traceIdCallback: () => string;
   #traceId = '';
   #about: Omit<RecordingAbout, 'metadata' | 'traceId'> | undefined;
-  /** Cycles whose results are kept; `undefined` stands for the last one, which the shipper still has. */
+  /** Cycles with kept results; `undefined` stands for the last one, which the shipper still has. */
   #cycles: (HeldResults | undefined)[] = [];
   #recording: Recording | undefined;
   #warnedOfClearing = false;
@@ -110,8 +110,7 @@ export class ProcessProfile implements Profile {
   }
 
   /**
-   * A `fit` is about to be called that will start this profile: its layers are hooked now, so that its caller and its model are known then.
-   * Never throws.
+   * Call before a `fit` that will start this profile: hooks its layers now, so that their caller and model are known then. Never throws.
    */
   prepare(): void {
     if (this.#running !== undefined || this.#stopping !== undefined || this.#layers !== undefined) return;
@@ -123,7 +122,7 @@ export class ProcessProfile implements Profile {
       layers.install(tf);
       this.#layers = layers;
     } catch {
-      // A wrong option is told by `start`.
+      // `start` will report a wrong option.
     }
   }
 
@@ -151,7 +150,7 @@ export class ProcessProfile implements Profile {
       throw error;
     }
     if (running.cycle.currentAction < 2) running.recorder.mark({ sends: false, begins: false });
-    // torch's files say so, too: it tells readers which columns to expect.
+    // torch's files have these, too: readers learn from them which columns to expect.
     for (const [name, value] of Object.entries(this.#about?.switches ?? {})) running.recorder.addMetadata(name, value);
     for (const [key, value] of this.#metadata) running.recorder.addMetadata(key, asText(value));
     running.recorder.beginStep();
@@ -161,8 +160,8 @@ export class ProcessProfile implements Profile {
   step(): void {
     const running = this.#running;
     if (running === undefined) return;
-    // Between two steps of training the processor has forgotten all of this: each function and object that is touched costs some 0.3 µs. So what
-    // has nothing to do is not asked.
+    // Between two steps of training the processor has evicted all of this from its caches: each function and object that we touch costs some
+    // 0.3 µs. So we skip the parts that have nothing to do.
     const { recorder, control, cycle, hooks } = running;
     recorder.step();
     if (control.isSampling) control.beginStep(recorder.stepNum);
@@ -173,7 +172,7 @@ export class ProcessProfile implements Profile {
     }
     if (--this.#untilJudged === 0) this.#untilJudged = running.judge.judge();
     cycle.step();
-    // The program may have stopped us in its `onTraceReady`.
+    // `onTraceReady` of the program may have stopped us.
     if (this.#running !== undefined) this.#capture(this.#running);
     if (!this.#transited) {
       recorder.countSinceStep();
@@ -327,15 +326,15 @@ export class ProcessProfile implements Profile {
     // Also while `stop` is waiting: a `process.exit` then must not cut it short.
     const cancelClaims = trackSignalClaims(watchedWords(session), () => link.updateSignals());
     const cancelExit = onProcessEnd(cancelClaims, (failed) => {
-      // Nobody else says of a stand-in that its last cycle is over.
+      // A stand-in has no caller that ends its last cycle.
       if (this.#isStandIn && options.tensorboardDirectory !== undefined) this.#endCycle();
       this.#endRecording();
-      // What led to a failure is what the flight recorder is for.
+      // The flight recorder exists for the events before a failure.
       link.stopNow(options.exitDeadlineMs, failed);
     });
     const { tf } = this.#options;
     let unwatchSteps = (): void => {};
-    // After the hooks of the layers: its hooks lie around theirs, and go first.
+    // After the hooks of the layers: its hooks lie around theirs, and come off first.
     const onTfjs = !this.#isStandIn
       ? undefined
       : (found: object) => {
@@ -356,7 +355,7 @@ export class ProcessProfile implements Profile {
     return { options, recorder, session, link, channel, control, judge, asked, cycle, hooks, unwatch, cancelExit };
   }
 
-  /** Begins or ends the recording of what was asked for by step number: on all ranks at the same step. */
+  /** Begins or ends recording of steps requested by number: on all ranks at the same step. */
   #capture({ recorder, control, judge, asked, hooks }: Running): void {
     const captures = asked.step(recorder.stepNum);
     if (captures === control.captures) return;
@@ -420,7 +419,7 @@ export class ProcessProfile implements Profile {
     }
   }
 
-  /** Takes over from the shipper what it has of the last cycle. */
+  /** Takes the last cycle's results over from the shipper. */
   #fetch(): void {
     const last = this.#cycles.length - 1;
     if (last < 0 || this.#cycles[last] !== undefined) return;
@@ -448,7 +447,7 @@ export class ProcessProfile implements Profile {
     running.cancelExit();
   }
 
-  /** Ends at once: the program has a profile of its own. Blocks until what there was is shipped, for that one may have the same spool. */
+  /** Ends at once: the program has a profile of its own. Blocks until everything is shipped, for that profile may have the same spool. */
   #giveWay(): void {
     ProcessProfile.#standIn = undefined;
     const running = this.#endRecording();
@@ -457,7 +456,7 @@ export class ProcessProfile implements Profile {
     running?.link.stopNow(running.options.exitDeadlineMs);
   }
 
-  /** The schedule's last word, and results while there is a shipper to ask. */
+  /** Ends the schedule, and fetches results while there is a shipper to ask. */
   #endCycle(): Running | undefined {
     const running = this.#running;
     if (running === undefined) return undefined;
@@ -467,7 +466,7 @@ export class ProcessProfile implements Profile {
     return this.#endRecording();
   }
 
-  /** What was running until now; `undefined` when nothing was. */
+  /** Stops recording; returns the parts that were running, `undefined` when nothing was. */
   #endRecording(): Running | undefined {
     const running = this.#running;
     if (running === undefined) return undefined;
@@ -478,7 +477,7 @@ export class ProcessProfile implements Profile {
     running.hooks?.remove();
     running.control.close();
     running.recorder.close();
-    // After its shipper failed, another profile may have taken its place.
+    // After its shipper failed, another profile may have replaced it.
     if (threadRecorder() === running.recorder) {
       setThreadRecorder(undefined);
       setEnvironmentData(channelName, undefined as never);
@@ -489,7 +488,7 @@ export class ProcessProfile implements Profile {
   }
 }
 
-/** Bits that someone who sets them wants to see, whatever they cost. */
+/** Bits that a user sets on purpose and wants to see at any cost. */
 const askedFor = detail.shapes | detail.memory | detail.stacks | detail.modules | detail.flops;
 
 const randomTraceId = (): string => randomUUID().replaceAll('-', '').toUpperCase();

@@ -1,4 +1,4 @@
-// torch's surface on a real profile: a real shipper thread, real files; the schedule decides what is there to be seen.
+// torch's API on a real profile: a real shipper thread, real files; the schedule decides what they contain.
 
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -37,7 +37,7 @@ function start(options: ProfileOptions & ProfileCallbacks = {}): Profile {
   return running;
 }
 
-/** Steps `from` to `to − 1`, each with a span that is named after it and one inside. */
+/** Steps `from` to `to − 1`, each with a span named after it and one inside. */
 function train(prof: Profile, from: number, to: number): void {
   for (let step = from; step < to; step++) {
     recordFunction(`work ${step}`, () => recordFunction('inner', () => {}));

@@ -2,10 +2,10 @@
 //
 //   profile() ──start()──► running: schedule, step by step ──stop(), `using`, exit──► stopped
 //                 │ step() │ step() │ …
-//                 0        1        2        the last one, from the last step() to stop(), is not reported: it is no whole step
+//                 0        1        2        the last one, from the last step() to stop(), is not reported: it is incomplete
 //
-// Invariants: `start` may throw (an option is wrong, another profile runs); after it nothing here throws of its own but what gives results
-// or writes files, whatever becomes of the shipper. Before `start` and after `stop` every method just runs the function it is given.
+// Invariants: `start` may throw (an option is wrong, another profile runs); after it only methods that return results or write files throw
+// errors of their own, whatever happens to the shipper. Before `start` and after `stop` every method just runs the function it is given.
 
 import type { ProfileOptions } from '../model/options.ts';
 import type { ProfilerAction } from '../model/schedule.ts';
@@ -17,57 +17,57 @@ import { ProcessProfile } from './process-profile.ts';
 /** Options that are functions or objects of the program, beside those that an environment variable can set. */
 export interface ProfileCallbacks {
   /**
-   * Called with this profile at the end of each cycle of the schedule, and at `stop` while recording. What it throws is told, not thrown.
+   * Called with this profile at the end of each cycle of the schedule, and at `stop` while recording. The profile reports its errors and goes on.
    *
    * @example onTraceReady: (prof) => console.log(prof.keyAverages().table({ sortBy: 'selfCpuTimeTotal' }))
    */
   readonly onTraceReady?: ((prof: Profile) => unknown) | undefined;
-  /** Gives each cycle its trace id. Default: random, 32 hex digits in upper case. */
+  /** Makes each cycle's trace id. Default: random, 32 hex digits in upper case. */
   readonly customTraceIdCallback?: (() => string) | undefined;
-  /** The tfjs namespace that the training uses. Default: the one it has loaded; needed where that is bundled into the program. */
+  /** The tfjs namespace that the training uses. Default: the one it has loaded; required where the program bundles it. */
   readonly tf?: unknown;
 }
 
 /** Records one process. `using` stops it blocking, `await using` without. */
 export interface Profile extends AsyncDisposable, Disposable {
   /**
-   * Records from here on. Throws SdkError `bad_option`, `file_unreadable`, `spool_unusable`, `runtime_unsupported` or `threads_refused`, `already_running` when this process has
-   * another profile running, `already_stopped` when this one ran before.
+   * Starts recording. Throws SdkError `bad_option`, `file_unreadable`, `spool_unusable`, `runtime_unsupported` or `threads_refused`,
+   * `already_running` when this process has another profile running, `already_stopped` when this one ran before.
    *
    * @example const prof = profile({ run: 'night-42' }).start(); // later, in `finally`: await prof.stop()
    */
   start(): this;
-  /** A step of the training loop ends here and the next one begins, with the action that the schedule has for it. */
+  /** Ends a step of the training loop and begins the next one, with the schedule's action for it. */
   step(): void;
   /**
-   * Ships what is left and ends; resolves when it is acknowledged (or on disk), at the latest after `exitDeadlineMs`. Results can be asked
-   * for as soon as it was called.
+   * Ships the rest and ends; resolves when it is acknowledged (or on disk), at the latest after `exitDeadlineMs`. Results are available
+   * as soon as it is called.
    */
   stop(): Promise<void>;
-  /** Number of the step that runs. */
+  /** Number of the running step. */
   readonly stepNum: number;
-  /** What the schedule has for it. */
+  /** The schedule's action for it. */
   readonly currentAction: ProfilerAction;
   /** A fact about this rank: `addMetadata('backend', 'wasm')`. */
   addMetadata(key: string, value: string): void;
-  /** The same for a value given as JSON text; what is no JSON is told, and left out. */
+  /** The same for a value given as JSON text; invalid JSON is reported and left out. */
   addMetadataJson(key: string, json: string): void;
-  /** The same, before `start`: for each trace that will be recorded. */
+  /** The same, before `start`: for each trace recorded later. */
   presetMetadataJson(key: string, json: string): void;
-  /** Switches activities off, or on again, from here on. */
+  /** Switches activities off, or on again, from now on. */
   toggleCollectionDynamic(enable: boolean, activities: Iterable<string>): void;
-  /** Id of the trace that is being recorded or was recorded last; '' before the first. */
+  /** Id of the current or last recorded trace; '' before the first. */
   getTraceId(): string;
   setCustomTraceIdCallback(callback: () => string): void;
   /**
    * Every op and span of the last cycle (of all, with `accEvents`). Throws SdkError `no_results` before one has ended.
    */
   events(): EventList;
-  /** The same by name, summed up. Throws as `events`. */
+  /** The same, summed by name. Throws as `events`. */
   keyAverages(options?: KeyAveragesOptions): KeyAverages;
   /**
    * Writes the last cycle's trace: `.json` as torch.profiler's, `.pftrace` for Perfetto, both also `.gz`. Throws SdkError `no_results`,
-   * `bad_option` for another name, `file_unwritable`.
+   * `bad_option` for any other file name, `file_unwritable`.
    */
   exportChromeTrace(path: string): void;
   /**
@@ -89,13 +89,13 @@ export interface Profile extends AsyncDisposable, Disposable {
    * With `peer`, as its side of a send: matched by group, direction and sequence, counted per pair of ranks.
    */
   collective<T>(about: CollectiveAbout, fn: () => T): T;
-  /** Runs `fn` as the client side of a remote call. `carrier` (W3C `traceparent`) is to travel with the call, as its headers. */
+  /** Runs `fn` as the client side of a remote call. Send `carrier` (W3C `traceparent`) with the call, as its headers. */
   rpcClient<T>(method: string, about: { peer?: string }, fn: (carrier: Record<string, string>) => T): T;
-  /** Runs `fn` as the server side of a remote call; `carrier` is what came with it, in whatever state. */
+  /** Runs `fn` as the server side of a remote call; `carrier` came with the call and may be invalid. */
   rpcServer<T>(method: string, about: { carrier?: Record<string, string>; peer?: string }, fn: () => T): T;
 }
 
-/** A profile, not started. Options that are left out come from the environment (options.ts). */
+/** Makes a profile without starting it. Omitted options come from the environment (options.ts). */
 export function profile(options: ProfileOptions & ProfileCallbacks = {}): Profile {
   return new ProcessProfile(options);
 }

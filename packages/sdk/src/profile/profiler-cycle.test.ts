@@ -7,7 +7,7 @@ import { ProfilerCycle, type ProfilerCycleParts } from './profiler-cycle.ts';
 const { NONE, WARMUP, RECORD, RECORD_AND_SAVE } = ProfilerAction;
 const nameOf = (action: number) => Object.keys(ProfilerAction)[action] ?? String(action);
 
-/** A cycle that writes down what it calls: `P` prepareTrace, `S` startTrace, `X` stopTrace, `R` traceReady, and warnings as they are. */
+/** A cycle that logs its calls: `P` prepareTrace, `S` startTrace, `X` stopTrace, `R` traceReady, and warnings unchanged. */
 function logged(planned: unknown, parts: Partial<ProfilerCycleParts> = {}): { cycle: ProfilerCycle; log: string[] } {
   const log: string[] = [];
   const cycle = new ProfilerCycle({
@@ -22,7 +22,7 @@ function logged(planned: unknown, parts: Partial<ProfilerCycleParts> = {}): { cy
   return { cycle, log };
 }
 
-/** A schedule that gives these, one after the other, and then NONE. */
+/** A schedule that returns these, one after the other, and then NONE. */
 const listed =
   (...actions: readonly unknown[]) =>
   (step: number) =>
@@ -126,7 +126,7 @@ describe('each cell of the state table', () => {
   ])('%i, then %s', (before, now, expected) => {
     const { cycle, log } = logged(listed(before, now));
     cycle.start();
-    // Start is the transition from NONE.
+    // The start is the transition from NONE.
     expect(log).toEqual({ [NONE]: [], [WARMUP]: ['P'], [RECORD]: ['P', 'S'], [RECORD_AND_SAVE]: ['P', 'S'] }[before]);
     expect([cycle.stepNum, cycle.currentAction]).toEqual([0, before]);
     log.length = 0;
@@ -217,7 +217,7 @@ describe('schedules', () => {
           schedule(given, () => {}),
           steps,
         );
-        // The end may come in a warm-up, which leaves nothing.
+        // The profile may end in a warm-up, which leaves nothing.
         expect(calls.join('')).toMatch(/^(PSXR)*(PSX)?$/);
       }),
       { seed: 14, numRuns: 2000 },

@@ -1,4 +1,4 @@
-// What happens when one step's action follows another's: the state machine of torch.profiler (action_map in torch/profiler/profiler.py).
+// The state machine of torch.profiler (action_map in torch/profiler/profiler.py): the calls between one step's action and the next one's.
 //
 //   before ╲ now      NONE          WARMUP        RECORD     RECORD_AND_SAVE   exit
 //   NONE              –             P             P S        P S               –          P prepareTrace   S startTrace
@@ -6,23 +6,23 @@
 //   RECORD            warn, X       warn, X       –          –                 X R
 //   RECORD_AND_SAVE   X R           X R P         X R P S    X R P S           X R
 //
-// As torch has it: a stop while warming up gives no trace, one while recording does; and what follows a RECORD → WARMUP (a wrong schedule)
+// As in torch: a stop while warming up gives no trace, one while recording does; and the action after RECORD → WARMUP (a wrong schedule)
 // starts without a P of its own.
 //
-// Invariants: from outside, S and X take turns. After `start` nothing here throws: the training loop does not end because of its profiler.
+// Invariants: seen from outside, S and X alternate. After `start` nothing here throws: the training loop does not end because of its profiler.
 
 import { SdkError } from '../model/errors.ts';
 import { defaultSchedule, ProfilerAction, type Schedule } from '../model/schedule.ts';
 
-/** What a cycle drives. Each is called in the training thread, one after the other. */
+/** The calls that a cycle makes, in the training thread, one after the other. */
 export interface ProfilerCycleParts {
   readonly schedule: Schedule;
   readonly prepareTrace: () => void;
   readonly startTrace: () => void;
   readonly stopTrace: () => void;
-  /** The user's `onTraceReady`, if any. When it gives a promise, nobody waits for it, but its failure is reported. */
+  /** The user's `onTraceReady`, if any. The cycle does not wait for a returned promise, but reports its failure. */
   readonly traceReady: () => unknown;
-  /** Told what is wrong, one line each. Wrong schedules are told once per kind, failures every time. */
+  /** Receives each problem as one line. Wrong schedules are reported once per kind, failures every time. */
   readonly warn: (text: string) => void;
 }
 
@@ -59,21 +59,22 @@ const actionMap: Readonly<Record<ProfilerAction, readonly [Cell, Cell, Cell, Cel
 };
 
 /**
- * Asks the schedule for each step's action and does what it calls for.
+ * Asks the schedule for each step's action and performs it.
  *
- * Where this differs from torch, it is so that training goes on: a schedule that throws or gives nonsense does so to the caller of `start`
- * alone, for step 0; later that is taken as NONE, and told once. What `traceReady` throws is told, not thrown. `traceReady` may stop the
- * cycle, and then nothing more is recorded; a step from inside of it is not counted. A step before `start` or after `stop` is nothing.
+ * Where this differs from torch, it is so that training goes on: a schedule that throws or returns nonsense fails the caller of `start` only
+ * for step 0; later the cycle takes that as NONE, and reports it once. It reports errors of `traceReady` instead of throwing them.
+ * `traceReady` may stop the cycle, and then nothing more is recorded; a step from inside of it is not counted. A step before `start` or
+ * after `stop` has no effect.
  */
 export class ProfilerCycle {
   readonly #parts: ProfilerCycleParts;
   readonly #told = new Set<string>();
   #stepNum = 0;
-  /** Of the step that runs; undefined before the first `start`. */
+  /** Action of the running step; undefined before the first `start`. */
   #action: ProfilerAction | undefined;
   #running = false;
   readonly #isSteady: boolean;
-  /** Whose code runs below us: it may call back. */
+  /** Foreign code that runs below us and may call back. */
   #inside: 'schedule' | 'transition' | undefined;
 
   constructor(parts: ProfilerCycleParts) {
@@ -81,19 +82,19 @@ export class ProfilerCycle {
     this.#isSteady = parts.schedule === defaultSchedule;
   }
 
-  /** Steps counted, over all starts: the number of the step that runs. In `traceReady` the next one runs already, but at a stop. */
+  /** Steps counted, over all starts: the number of the running step. In `traceReady` the next one already runs, except at a stop. */
   get stepNum(): number {
     return this.#stepNum;
   }
 
-  /** The action of the step that runs; NONE before the first `start`. */
+  /** The action of the running step; NONE before the first `start`. */
   get currentAction(): ProfilerAction {
     return this.#action ?? ProfilerAction.NONE;
   }
 
   /**
-   * Begins step 0; after a `stop`, goes on in the step it was stopped in, as torch does. Throws SdkError `bad_option` when the schedule
-   * gives no action for step 0, `already_running`, and what schedule, `prepareTrace` and `startTrace` throw: then nothing has changed.
+   * Begins step 0; after a `stop`, continues in the step it was stopped in, as torch does. Throws SdkError `bad_option` when the schedule
+   * gives no action for step 0, `already_running`, and errors of schedule, `prepareTrace` and `startTrace`: then nothing has changed.
    */
   start(): void {
     if (this.#running || this.#inside !== undefined) {
@@ -112,9 +113,9 @@ export class ProfilerCycle {
     }
   }
 
-  /** The next step begins. Gives its action. */
+  /** Begins the next step. Returns its action. */
   step(): ProfilerAction {
-    // Nobody's schedule: each step is recorded as the one before.
+    // The default schedule: each step is recorded as the one before.
     if (this.#isSteady && this.#running && this.#inside === undefined) {
       this.#stepNum++;
       return ProfilerAction.RECORD;
@@ -133,10 +134,10 @@ export class ProfilerCycle {
     return now;
   }
 
-  /** Ends the step that runs, and with it what is recorded. */
+  /** Ends the running step, and with it the recording. */
   stop(): void {
     if (!this.#running) return;
-    // Inside of traceReady the trace is stopped already: what is left of the transition is not to happen.
+    // Inside traceReady the trace is stopped already: skip the rest of the transition.
     if (this.#inside !== 'transition') this.#transit(this.currentAction, exit, this.#attempt);
     this.#running = false;
   }
@@ -161,7 +162,7 @@ export class ProfilerCycle {
     const failed = (error: unknown) => this.#parts.warn(`${name} failed, training goes on: ${reasonOf(error)}`);
     try {
       const result: unknown = this.#parts[part]();
-      // A rejection that nobody handles would end the process.
+      // An unhandled rejection would end the process.
       if (result instanceof Promise) result.catch(failed);
     } catch (error) {
       failed(error);
@@ -180,7 +181,7 @@ export class ProfilerCycle {
     }
   }
 
-  /** The schedule's answer, checked. Changes nothing. */
+  /** The schedule's answer, checked. Has no side effect. */
   #ask(step: number): ProfilerAction {
     const { schedule } = this.#parts;
     if (typeof schedule !== 'function') {
@@ -221,7 +222,7 @@ function shown(value: unknown): string {
   return typeof value === 'function' ? 'a function' : String(value);
 }
 
-/** The first line of what was thrown. */
+/** The first line of a thrown value. */
 function reasonOf(error: unknown): string {
   return error instanceof Error ? String(error.message).split('\n', 1).join() : shown(error);
 }

@@ -1,4 +1,4 @@
-// `recordFunction`: names a part of the program, in whichever way fits it.
+// `recordFunction`: names a part of the program, in whichever form fits it.
 
 import type { Args } from '../record/arguments.ts';
 import type { OpenScope } from '../record/recorder.ts';
@@ -6,21 +6,21 @@ import { threadRecorder } from './thread-recorder.ts';
 
 type Method = (this: unknown, ...args: never[]) => unknown;
 
-/** What `recordFunction(name)` gives: a decorator of functions and methods, and a scope for `using`. */
+/** Result of `recordFunction(name)`: a decorator of functions and methods, and a scope for `using`. */
 export interface RecordFunction {
-  /** A function that does what `fn` does, as a span each time it is called. */
+  /** Wraps `fn` so that each call is a span. */
   <F extends Method>(fn: F): F;
-  /** A decorator of methods, of the language itself. */
+  /** A decorator of methods, as the language defines it. */
   <F extends Method>(fn: F, context: ClassMethodDecoratorContext): F;
   /** The same for TypeScript's `experimentalDecorators`. */
   (target: object, key: string | symbol, descriptor: PropertyDescriptor): PropertyDescriptor;
-  /** `using` asks for this on entry: the span begins then, and ends with the block. Across an `await`, too. */
+  /** `using` reads this on entry: the span begins then, and ends with the block. Across an `await`, too. */
   readonly [Symbol.dispose]: () => void;
 }
 
 /**
- * Runs `fn`, sync or async, as a span called `name`, on the profile that runs; without one it just runs `fn`. Gives what `fn` gives (of a
- * promise, one that settles alike), throws what it throws. Without `fn`, gives a decorator and scope of that name.
+ * Runs `fn`, sync or async, as a span called `name`, on the running profile; without one it just runs `fn`. Returns what `fn` returns (for a
+ * promise, one that settles alike), throws what it throws. Without `fn`, returns a decorator and scope of that name.
  *
  * @example
  * const loss = recordFunction('forward', () => model.forward(batch));

@@ -1,4 +1,4 @@
-// Results of a rank that also pings an aggregator's clock: they are about its own.
+// Results of a rank that also pings an aggregator's clock: they are on its own clock.
 
 import { deflateRawSync } from 'node:zlib';
 import { createEventTables, encodeBody } from '@ranktrace/protocol';
@@ -14,7 +14,7 @@ test('what begins with the first active step is there, however the clock of the 
     const start = (1 + row) * second;
     tables.spans.append({ start, length: 1000, track: 0, name: 3, category: 0, id: 0, parent: 0, state: 0 });
   }
-  // On its clock, as pings have it, everything is a little earlier.
+  // On the aggregator's clock, according to the pings, everything is a little earlier.
   for (let sent = 0; sent < 8 * second; sent += second / 4) {
     const remote = Math.round((sent + 5e5) * (1 - 20e-6));
     tables.clockSamples.append({ sent, received: sent + 1e6, remoteReceived: remote, remoteSent: remote, host: 4, hostEpoch: 5 });

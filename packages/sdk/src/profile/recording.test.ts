@@ -1,4 +1,4 @@
-// Recorder, ring, drain and builder together, with a clock set by hand: what a program does is what its batches say.
+// Recorder, ring, drain and builder together, with a clock set by the test: batches match the program's calls.
 // Over 500 lines because each case is one program and all of its batches, and all cases share one recorder and one clock.
 
 import { AsyncLocalStorage } from 'node:async_hooks';
@@ -27,7 +27,7 @@ const header: BatchHeader = {
   dropped: { events: 0, arguments: 0, names: 0, batches: 0 },
 };
 
-/** A recorder whose clock counts ns and stands still but for `tick`. */
+/** A recorder whose clock counts ns and moves only by `tick`. */
 class Rig {
   ns = 0;
   readonly batches: Batch[] = [];
@@ -124,7 +124,7 @@ describe('spans', () => {
     rig.tick(10);
     resolve();
     await result;
-    // A reader knows a span by track, start and id: with another id, this would be two spans.
+    // A reader matches a span's rows by track, start and id: with another id, this would be two spans.
     expect(rig.flush().text()).toEqual(['evaluate 0+0 open', 'evaluate 0+20 close']);
   });
 
@@ -177,7 +177,7 @@ describe('spans', () => {
     };
     for (let call = 0; call < 2; call++) await recorder.record('arrow', undefined, () => work());
     const text = rig.flush().text();
-    // The first call learns that the name is async, the second knows.
+    // The first call shows that the name is async, the second uses that.
     expect(text).toEqual([
       'arrow 0+2 whole id 2',
       'before 0+1 whole in 2',

@@ -1,10 +1,10 @@
-// What this rank recorded in the last active steps, worked out in the process that recorded it: the batches that the flight recorder held,
-// through the same merge, averages and writers as a trace of the whole cluster.
+// Results of the last active steps of this rank, computed in its own process: the flight recorder's batches go through the same merge,
+// averages and writers as a trace of the whole cluster.
 //
 //   held batches ──► mergeRun ──► KinetoTable ──► function events ──► averages, stacks
 //                        └──────► Kineto JSON, Perfetto trace
 //
-// Everything here blocks the thread that asks; nothing of it runs while nobody does.
+// Everything here blocks the calling thread; none of it runs without a call.
 
 import { writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
@@ -22,26 +22,26 @@ import type { ResolvedOptions } from '../model/options.ts';
 import { readWallClock, type WallClockReading } from '../process/wall-clock.ts';
 import type { Session } from '../record/session.ts';
 
-/** What must be known of a recording beside its events. */
+/** Facts about a recording beside its events. */
 export interface RecordingAbout {
   readonly run: string;
   readonly rank: number;
   readonly worldSize: number;
   readonly incarnation: string;
   readonly pid: number;
-  /** The host's monotonic clock, by the name that a merge knows it by, and what it shows at RankTime 0, ns. */
+  /** Name of the host's monotonic clock in a merge, and its reading at RankTime 0, ns. */
   readonly host: string;
   readonly epochNs: bigint;
   /** The wall clock beside the host's: always the same reading, so that files of one process agree. The first call takes up to 3 ms. */
   readonly wallClock: () => WallClockReading;
-  /** Whether steps are function events (`ProfilerStep*`): they are where there is a schedule. Files have them always, to be compared by. */
+  /** Whether steps are function events (`ProfilerStep*`): yes if there is a schedule. Files always have them, for comparison. */
   readonly steps: boolean;
   /** Switches that were on, by torch's names (`record_shapes`, `profile_memory`, …). */
   readonly switches: Readonly<Record<string, '1'>>;
   /** Facts from `addMetadata` and `addMetadataJson`, parsed. */
   readonly metadata: Readonly<Record<string, unknown>>;
   readonly traceId: string;
-  /** Seconds that working it out may take; undefined for as long as it takes. */
+  /** Most seconds that computing it may take; undefined for no limit. */
   readonly timeoutS: number | undefined;
   readonly warn: (text: string) => void;
 }
@@ -132,7 +132,7 @@ export class Recording {
     let wasLate = false;
     for (let step = merge.next(); step.done !== true; step = merge.next()) {
       if (performance.now() <= end || wasLate) continue;
-      // The rest of the batches is left out, but what was read is brought to its end: a file must be whole.
+      // Leave out the remaining batches, but finish what is read so far: a file must be complete.
       wasLate = true;
       this.#isLate = true;
       warn(`results are not complete: working them out took longer than postProcessingTimeoutS, ${timeoutS} s`);
@@ -142,7 +142,7 @@ export class Recording {
 
   #isLate = false;
 
-  /** Cycles that follow each other closely share batches. */
+  /** Batches of all cycles, each once: close cycles share batches. */
   get #batches(): readonly HeldBatch[] {
     return [...new Map(this.#cycles.flatMap((cycle) => cycle.batches.map((batch) => [batch.serial, batch]))).values()];
   }
@@ -186,8 +186,8 @@ export class Recording {
       last: true,
       dropped: { events: 0, arguments: 0, names: 0, batches: 0 },
     };
-    // Without clock pings: they would put this rank on the aggregator's clock, some µs off the window that results are about. Without what batches
-    // say of the wall clock: not all say it, and files of one process must agree.
+    // Without clock pings: they would put this rank on the aggregator's clock, some µs off the window of the results. Without the batches' wall
+    // clock readings: not all batches have one, and files of one process must agree.
     const wanted = (only ?? tableNames).filter((name) => name !== 'clockSamples' && name !== 'wallClocks');
     const decoded = decodeBody(body, inflate, wanted);
     const { time, widthNs: width, unixMs } = this.about.wallClock();

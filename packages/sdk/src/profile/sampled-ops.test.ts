@@ -1,4 +1,4 @@
-// A profile that nobody asked for detail, over its budget: ops of some steps, the same numbers on each rank, and everything says so.
+// A profile without requested detail, over its budget: it records ops of some steps, the same numbers on each rank, and states it everywhere.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -74,7 +74,7 @@ test('ops of one step in 64 are recorded, and everything says so', async () => {
 
 test('a fence is asked for by name: each step has its ops', async () => {
   const prof = start({ overheadBudget: 0, experimentalConfig: { fence: true } });
-  // Time to be judged in, more than three times.
+  // Time for more than three judgements.
   const until = performance.now() + 5500;
   await train(prof, () => performance.now() > until);
   await prof.stop();

@@ -8,7 +8,7 @@ import { allDetail, detail } from '../model/detail.ts';
 import { Recorder } from '../record/recorder.ts';
 import { createRing, RingWriter } from '../record/ring.ts';
 
-/** A recorder whose spans are called at `at(name)`, and the arguments of the spans that it recorded: `name key=text …`. */
+/** A recorder whose spans have the stack `at(name)`, and the arguments of its recorded spans: `name key=text …`. */
 function rig(at: (name: string) => string, ringBytes = 1024 * 1024) {
   const ring = createRing(ringBytes);
   const word = new Int32Array([allDetail]);

@@ -9,7 +9,7 @@ import { TraceTimes, tensorboardTraceHandler } from './tensorboard-trace-handler
 const root = mkdtempSync(join(tmpdir(), 'ranktrace-tensorboard-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
-// As the plugin has them (kineto, tb_plugin/torch_tb_profiler/consts.py).
+// The plugin's patterns (kineto, tb_plugin/torch_tb_profiler/consts.py).
 const workerPattern = /^(.*?)(\.\d+)?\.pt\.trace\.json(?:\.gz)?$/;
 const nodeProcessPattern = /^(.*)_(\d+)/;
 

@@ -1,9 +1,9 @@
-// Traces where TensorBoard's profiler plugin looks for them, under the names that torch gives them:
+// Writes traces where TensorBoard's profiler plugin looks for them, under torch's file names:
 //
 //   DIR / gpu-host-3_48213 . 1766000000123456002 .pt.trace.json[.gz]
 //         worker             ns since 1970: the plugin's "span"
 //
-// The plugin takes them apart with ^(.*?)(\.\d+)?\.pt\.trace\.json(?:\.gz)?$ and a worker's name with ^(.*)_(\d+) into node and process.
+// The plugin parses file names with ^(.*?)(\.\d+)?\.pt\.trace\.json(?:\.gz)?$ and a worker's name with ^(.*)_(\d+) into node and process.
 
 import { mkdirSync } from 'node:fs';
 import { hostname } from 'node:os';
@@ -12,7 +12,7 @@ import { threadId } from 'node:worker_threads';
 import { SdkError } from '../model/errors.ts';
 
 export interface TensorboardTraceOptions {
-  /** Unlike every other worker's; default `HOST_PID`, which the plugin shows as node and process. No path: it begins a file's name. */
+  /** Distinct for every worker; default `HOST_PID`, which the plugin shows as node and process. Not a path: it begins a file's name. */
   readonly workerName?: string | undefined;
   /** Writes `.json.gz`. Default false. */
   readonly useGzip?: boolean | undefined;
@@ -26,9 +26,8 @@ export interface TraceExporter {
 export type TraceHandler = (prof: TraceExporter) => void;
 
 /**
- * For `onTraceReady`: writes each trace to a file of its own in `dirName`, which is made when the first one comes. Takes its arguments one
- * by one, too, as torch does. Throws SdkError `bad_option`; the handler throws it when the directory cannot be made, and what the export
- * throws.
+ * For `onTraceReady`: writes each trace to a file of its own in `dirName`, which it makes for the first one. Accepts positional arguments,
+ * too, as torch does. Throws SdkError `bad_option`; the handler throws it when it cannot make the directory, and the errors of the export.
  *
  * @example profile({ schedule, onTraceReady: tensorboardTraceHandler('./log', { useGzip: true }) })
  */
@@ -36,7 +35,7 @@ export function tensorboardTraceHandler(dirName: string, options?: TensorboardTr
 export function tensorboardTraceHandler(dirName: string, workerName?: string, useGzip?: boolean): TraceHandler;
 export function tensorboardTraceHandler(dirName: string, second?: string | TensorboardTraceOptions, third = false): TraceHandler {
   const given: TensorboardTraceOptions = typeof second === 'object' && second !== null ? second : { workerName: second, useGzip: third };
-  // As in torch, an empty name is none.
+  // As in torch, an empty name counts as missing.
   const workerName = given.workerName || `${hostname()}_${process.pid}`;
   if (typeof dirName !== 'string' || dirName === '' || dirName.includes('\0')) {
     throw new SdkError('bad_option', `Bad dirName of tensorboardTraceHandler: it must be a path, got ${JSON.stringify(dirName)}`);
@@ -67,9 +66,9 @@ function makeDirectory(path: string): void {
 }
 
 /**
- * Times since 1970, ns, each one later than the one before, also when the clock stands still or is set back.
+ * Times since 1970, ns, strictly increasing, also when the clock stands still or is set back.
  *
- *   1766000000 123 456 | 002     µs, of this thread's times no two the same | the thread, so that threads of a process never meet
+ *   1766000000 123 456 | 002     µs, distinct within this thread | the thread, so that threads of a process never collide
  */
 export class TraceTimes {
   readonly #unixMs: () => number;
@@ -87,5 +86,5 @@ export class TraceTimes {
   }
 }
 
-/** The thread's one, for all its handlers: two of them may write to one directory under one name. */
+/** One per thread, for all its handlers: two of them may write to one directory under one name. */
 const traceTimes = new TraceTimes(Date.now, threadId);

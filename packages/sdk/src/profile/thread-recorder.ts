@@ -1,8 +1,8 @@
-// The recorder of this thread, if it has one: what `recordFunction` records to.
+// The recorder of this thread, if it has one: the target of `recordFunction`.
 //
-// One per thread and not an argument, for code deep inside a model must be able to name its parts without being handed a profile.
-// In the thread that started a profile it is that profile's. In other threads of the process it is made at the first `recordFunction`, as
-// soon as there is a session (session.ts says how a thread hears of it), and closed when the thread or the session ends.
+// One per thread and not an argument, for code deep inside a model must be able to name its parts without receiving a profile.
+// In the thread that started a profile it is that profile's. In other threads of the process the first `recordFunction` makes it, as soon
+// as there is a session (session.ts explains how a thread learns of it); it closes when the thread or the session ends.
 
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { readlinkSync } from 'node:fs';
@@ -28,7 +28,7 @@ export function setThreadRecorder(recorder: Recorder | undefined): void {
   active = recorder;
 }
 
-/** A recorder for this thread, and what the shipper must know of it. */
+/** Makes a recorder for this thread, and the description of the thread for the shipper. */
 export function createRecorder(session: Session, name: string): { recorder: Recorder; thread: AttachedThread } {
   const ring = createRing(session.ringBytes);
   const recorder = new Recorder({
@@ -63,7 +63,7 @@ function listen(): void {
       hooks = session.hooks === undefined ? undefined : new TfjsHooks(made.recorder, session.hooks);
       if (hooks !== undefined && session.hooks?.withStack !== false) made.recorder.stacks = hooks.stacks;
     }
-    // Again, too: the shipper that says `open` may have missed the first one.
+    // Again, too: the shipper that sends `open` may have missed the first one.
     post(attached);
   };
   channel.onmessage = guarded('hearing of a profile', (event: unknown) => {
@@ -81,13 +81,13 @@ function listen(): void {
     'exit',
     guarded('closing the recorder', () => active?.close()),
   );
-  // What the thread was given when it was made may have ended since, and another session begun: ask in any case.
+  // The session that the thread inherited may have ended since, and another begun: ask in any case.
   const session = getEnvironmentData(channelName) as Session | undefined;
   if (session !== undefined && !hasEnded(session)) open(session);
   post({ type: 'ask' });
 }
 
-/** Linux names the calling thread here; elsewhere Node's own number must do. */
+/** Linux gives the calling thread's id here; elsewhere Node's own number must do. */
 function systemThreadId(): number {
   try {
     return Number(readlinkSync('/proc/thread-self').split('/').at(-1)) || threadId;

@@ -1,10 +1,10 @@
-// Trace context in and out of what travels with a call, for programs that send it their own way: W3C `traceparent`
-// (https://www.w3.org/TR/trace-context/) in an object of headers, or in what has `get` and `set` (Headers, Map, NATS headers).
+// Trace context for programs that send calls their own way: reads and writes W3C `traceparent`
+// (https://www.w3.org/TR/trace-context/) in an object of headers, or in any object with `get` and `set` (Headers, Map, NATS headers).
 //
 //   caller   prof.rpcClient('Push', …) ─► injectTraceContext(headers) ─► … send …
-//   callee   … receive … ─► runWithTraceContext(headers, () => handle(message)) ─► what it calls belongs to the same trace
+//   callee   … receive … ─► runWithTraceContext(headers, () => handle(message)) ─► its calls belong to the same trace
 //
-// Invariant: a carrier comes from outside; whatever it is, nothing here throws but what `fn` throws.
+// Invariant: a carrier comes from outside; whatever it is, only errors of `fn` leave this file.
 
 import { formatTraceparent, parseTraceparent, type TraceContext } from '../record/trace-context.ts';
 import { threadRecorder } from './thread-recorder.ts';
@@ -15,8 +15,8 @@ const header = 'traceparent';
 export type TraceCarrier = object;
 
 /**
- * Writes the context of the remote call that runs now, the innermost one, into `carrier`, and gives it back. Where none runs, the carrier
- * stays as it is.
+ * Writes the context of the running remote call, the innermost one, into `carrier`, and returns it. Without a running call the carrier
+ * stays unchanged.
  *
  * @example const headers = injectTraceContext({ 'content-type': 'application/octet-stream' });
  */
@@ -29,14 +29,14 @@ export function injectTraceContext<C extends TraceCarrier = Record<string, strin
     if (typeof set === 'function') set.call(target, header, formatTraceparent(trace));
     else if (!Array.isArray(target)) (target as Record<string, string>)[header] = formatTraceparent(trace);
   } catch {
-    // Frozen, or a setter that throws: the call goes without.
+    // A frozen carrier, or a setter that throws: the call goes without.
   }
   return target;
 }
 
 /**
  * Runs `fn`, sync or async, as part of the trace that `carrier` names: remote calls in it are children of the carrier's span. Without a
- * context that can be read, or a profile, it just runs `fn`. Gives what `fn` gives, throws what it throws.
+ * readable context, or without a profile, it just runs `fn`. Returns what `fn` returns, throws what it throws.
  *
  * @example server.on('message', ({ headers, body }) => runWithTraceContext(headers, () => handle(body)));
  */

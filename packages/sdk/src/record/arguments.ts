@@ -1,5 +1,5 @@
-// Arguments of events, made ready before the event is written: their keys are names, and a name's definition must not come between an
-// event and its arguments.
+// Arguments of events, prepared before the event is written: their keys are names, and a name's definition must not come between an event
+// and its arguments.
 
 import { recordingLimits } from '../model/recording-limits.ts';
 import type { NameTable } from './name-table.ts';
@@ -9,12 +9,12 @@ import type { RingWriter } from './ring.ts';
 export type Args = Readonly<Record<string, string | number | boolean>>;
 
 export interface Argument {
-  /** Name id. */
+  /** Id of the name. */
   readonly key: number;
   readonly value: string | number;
 }
 
-/** What of `args` can be recorded; the rest is counted. */
+/** Prepares the recordable part of `args`; counts the rest as dropped. */
 export function prepareArguments(args: Args, names: NameTable, ring: RingWriter): Argument[] {
   const prepared: Argument[] = [];
   try {
@@ -30,5 +30,5 @@ export function prepareArguments(args: Args, names: NameTable, ring: RingWriter)
   return prepared;
 }
 
-/** Whether `value` is what an argument can be; types can be lied to. */
+/** Whether `value` is valid as an argument; JavaScript callers may pass anything. */
 export const isValue = (value: unknown) => typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean';

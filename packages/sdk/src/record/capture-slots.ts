@@ -1,13 +1,13 @@
-// The steps that an aggregator asked for by number, in shared memory: the shipper writes what is asked, the training thread what it did.
+// The steps that an aggregator requested by number, in shared memory: the shipper writes requests, the training thread its answers.
 //
 //   | requests | from | to | began | from | to | began | …        `slots` times three words
 //
 //   shipper           asks:     from, began = −1, to; then requests + 1
-//   training thread   steps:    one word is read while nobody asks; began = the first step that it recorded for it, past `to` when it was late
+//   training thread   steps:    reads one word while nothing is requested; began = the first step that it recorded for it, past `to` when late
 //   shipper           answers:  once step `to` has ended; to = −1 frees the slot
 //
-// Invariants: the training thread neither waits nor allocates; a slot is written anew only after its steps are over, so both may read it
-// at any time.
+// Invariants: the training thread neither waits nor allocates; a slot is reused only after its steps are over, so both sides may read it at
+// any time.
 
 import { recordingLimits } from '../model/recording-limits.ts';
 
@@ -15,21 +15,21 @@ const wordsPerSlot = 3;
 const free = -1;
 const notBegun = -1;
 
-/** Bytes of it. */
+/** Size of the shared memory, bytes. */
 export const captureSlotsBytes = 4 * (1 + wordsPerSlot * recordingLimits.captureSlots);
 
 /** The training thread's side. */
 export class AskedSteps {
   readonly #words: Int32Array;
   #seen = 0;
-  /** Whether steps that are asked for are still to come, or run. */
+  /** Whether requested steps are still to come, or run. */
   #isPending = false;
 
   constructor(words: Int32Array) {
     this.#words = words;
   }
 
-  /** Step `number` begins: whether it was asked for. */
+  /** Step `number` begins; returns whether it was requested. */
   step(number: number): boolean {
     const words = this.#words;
     const requests = Atomics.load(words, 0);
@@ -52,11 +52,11 @@ export class AskedSteps {
   }
 }
 
-/** Steps that are asked for and not answered. */
+/** One open request for steps. */
 export class StepRequest {
   readonly fromStep: number;
   readonly toStep: number;
-  /** The first step that the flight recorder had of those that were over already, once it was looked for; null: none. */
+  /** The first past step that the flight recorder held, once it was searched; null: none. */
   heldFrom: number | null | undefined;
   readonly #words: Int32Array;
   readonly #slot: number;
@@ -72,7 +72,7 @@ export class StepRequest {
     Atomics.add(words, 0, 1);
   }
 
-  /** The first step that the training thread recorded for it; undefined until then. */
+  /** The first step that the training thread recorded for the request; undefined until then. */
   get began(): number | undefined {
     const began = Atomics.load(this.#words, this.#slot + 2);
     return began === notBegun ? undefined : began;
@@ -87,7 +87,7 @@ export class StepRequest {
 export class StepRequests {
   readonly #words: Int32Array;
   #open: StepRequest[] = [];
-  /** The last ones that were answered, oldest first: they may be asked for again before the answer is there. */
+  /** The last answered requests, oldest first: an aggregator may repeat one before the answer reaches it. */
   readonly #answered: string[] = [];
 
   constructor(words: Int32Array) {
@@ -95,12 +95,12 @@ export class StepRequests {
     for (let slot = 1; slot < words.length; slot += wordsPerSlot) words[slot + 1] = free;
   }
 
-  /** In order of asking. */
+  /** Open requests, oldest first. */
   get open(): readonly StepRequest[] {
     return this.#open;
   }
 
-  /** Asks for steps, both included, unless that was done before; false: there are too many open. */
+  /** Requests steps, both included, unless that was done before; false: too many requests are open. */
   ask(fromStep: number, toStep: number): boolean {
     if (this.#answered.includes(`${fromStep} ${toStep}`)) return true;
     if (this.#open.some((open) => open.fromStep === fromStep && open.toStep === toStep)) return true;
@@ -112,7 +112,7 @@ export class StepRequests {
     return false;
   }
 
-  /** These steps were answered for. */
+  /** Closes the request for these steps. */
   answered(fromStep: number, toStep: number): void {
     const isIt = (open: StepRequest): boolean => open.fromStep === fromStep && open.toStep === toStep;
     for (const open of this.#open) if (isIt(open)) open.free();

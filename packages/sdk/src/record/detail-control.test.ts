@@ -16,7 +16,7 @@ function control(parts: Partial<DetailControlParts> = {}): { control: DetailCont
   return { control, bits: () => word[0] as number };
 }
 
-/** What is shed over so many seconds of 50 ms steps, of each of which recording takes `percent`. */
+/** The detail shed over this many seconds of 50 ms steps, in each of which recording takes `percent`. */
 function shedOver(control: DetailControl, seconds: number, percent: number): string[] {
   return Array.from({ length: 20 * seconds }, () => control.step(percent / 2, 50)?.what ?? []).flat();
 }
@@ -29,7 +29,7 @@ test('over its budget detail goes in the order of what it costs, one kind a seco
   expect(shedOver(given, 1, 1)).toEqual(['stacks']);
   expect(bits()).toBe(allDetail & ~detail.stacks);
   expect(shedOver(given, 3, 1)).toEqual(order.slice(1, 4));
-  // Ops are sampled, more and more seldom; nested spans go when the budget is passed four times over.
+  // Ops are sampled, more and more seldom; nested spans go when recording takes four times the budget.
   expect(new Set(shedOver(given, 60, 1))).toEqual(new Set(['ops']));
   expect(given.every).toBe(64);
   expect(shedOver(given, 20, 3)).toEqual(order.slice(4));
@@ -37,8 +37,8 @@ test('over its budget detail goes in the order of what it costs, one kind a seco
 });
 
 /**
- * Steps of 50 ms of which recording takes `base` %, and with ops `ops` % more; gives the share that it took, %, and by step whether its ops
- * were recorded.
+ * Steps of 50 ms in which recording takes `base` %, and with ops `ops` % more; returns the share that it took, %, and for each step whether its
+ * ops were recorded.
  */
 function run(given: DetailControl, bits: () => number, steps: number, base: number, ops: number, from = 0) {
   const recorded: boolean[] = [];
@@ -90,7 +90,7 @@ test('after a slow hour ops come back, and what was too often is not tried again
   expect(after).toBeLessThan(64);
   const { every } = run(given, bits, 20_000, 0.02, 0.1, 21_000);
   expect(every).toEqual([after]);
-  // A load that comes and goes does not make it swing for ever.
+  // A varying load does not make the interval swing without end.
   const swings: number[] = [];
   for (let hour = 0; hour < 40; hour++) swings.push(...run(given, bits, 2000, 0.02, hour % 2 === 0 ? 3 : 0.1, 50_000 + hour * 2000).every);
   expect(new Set(swings.slice(-20)).size).toBe(1);

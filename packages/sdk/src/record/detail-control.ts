@@ -1,25 +1,25 @@
-// How much is recorded at this moment: what was asked for, what the schedule says of this step, what was switched off by hand, and what
-// had to be shed because recording took too much of the steps.
+// How much is recorded at this moment: from the options, the schedule's action for this step, toggles by hand, and the detail shed because
+// recording took too much of the steps.
 //
 //   wanted   ops shapes memory stacks modules flops spans nestedSpans        options
-//   shed      4    3      2       1      2      3     –       5              in this order, one more each time the budget is passed
+//   shed      4    3      2       1      2      3     –       5              in this order, one more each time recording exceeds the budget
 //
-// Ops do not go: those of every 2nd, 4th, … step are recorded, as seldom as the budget asks for, and at least in one of 64 steps. Where half as
-// seldom would do they come more often again. The numbers of these steps are multiples of that, so that ranks have the seldomest in common.
-// Nested spans, which the program names itself, go only when the budget is passed several times over.
-// Steps that an aggregator asks for by number are recorded as active ones are, and nothing of them is shed.
-// What was asked for by name is not shed: not in the active steps of a schedule, and without a schedule not when an option asks for
-// more about ops. Steps, and the spans right below them, are never shed.
+// Ops are sampled instead: those of every 2nd, 4th, … step are recorded, as the budget requires, and at least in one of 64 steps. When
+// the cost falls far enough below the budget, they become more frequent again. The numbers of these steps are multiples of the interval, so
+// ranks share the steps of the longest interval. Nested spans, which the program names itself, go only when recording takes several budgets.
+// Steps that an aggregator requests by number are recorded as active ones are, without shedding.
+// Detail requested by name is not shed: not in the active steps of a schedule, and without a schedule not when an option requests more
+// about ops. Steps, and the spans right below them, are never shed.
 //
-// Invariant: the word is written from one thread, at steps; all threads read it.
+// Invariant: one thread writes the word, at steps; all threads read it.
 
 import { detail } from '../model/detail.ts';
 import { recordingLimits } from '../model/recording-limits.ts';
 
-/** What is sampled instead of shed. */
+/** The detail that is sampled instead of shed. */
 const sampled = 'ops';
 
-/** `over`: how many times the budget must be passed; `options`: those that ask for it, by the bit of each. */
+/** `over`: by how many times recording must exceed the budget; `options`: the options that request the detail, by the bit of each. */
 const shedding: readonly {
   readonly bits: number;
   readonly what: string;
@@ -59,32 +59,32 @@ const shedding: readonly {
   },
 ];
 
-/** Of the budget: below that ops are recorded more often. */
+/** Share of the budget below which ops are recorded more often. */
 const sampleMoreBelow = 0.8;
 
 export interface DetailControlParts {
   /** The session's word. */
   readonly word: Int32Array;
-  /** Bits that options ask for. */
+  /** Bits that the options request. */
   readonly wanted: number;
   /** Bits while the schedule does not record: those of the flight recorder, or just enough for the phases of steps. */
   readonly idle: number;
-  /** Whether what is recorded in active steps was asked for by name, and so is never shed. */
+  /** Whether options request the detail of active steps by name, so that it is never shed. */
   readonly asked: boolean;
   /** Share of a step that recording may take; 1: nothing is ever shed. */
   readonly budget: number;
-  /** Whether there are ops at all: a program without tfjs has none to shed. */
+  /** Whether there are ops at all: a program without tfjs has none. */
   readonly hasOps: () => boolean;
 }
 
-/** What was shed, and why. */
+/** The detail shed, and the reason. */
 export interface Shed {
   readonly what: string;
   /** Share of the steps that recording took. */
   readonly share: number;
-  /** What to set so that recording stays within its budget without it. */
+  /** Settings with which recording stays within its budget. */
   readonly remedies: readonly string[];
-  /** It is recorded in every so many steps from now on, 1 for all; undefined: not at all. */
+  /** From now on it is recorded in one of this many steps, 1 for all; undefined: not at all. */
   readonly every?: number;
 }
 
@@ -99,7 +99,7 @@ export class DetailControl {
   #steps = 0;
   #judgements = 0;
   #every = 1;
-  /** Half of this was too often. */
+  /** Half of this interval exceeded the budget. */
   #everyMin = 1;
   #isSampled = true;
   #skipped = 0;
@@ -109,12 +109,12 @@ export class DetailControl {
     this.#apply();
   }
 
-  /** Ops are recorded in every so many steps; 1: in all. */
+  /** Ops are recorded in one of this many steps; 1: in all. */
   get every(): number {
     return this.#every;
   }
 
-  /** Whether `beginStep` is to be called at each step. */
+  /** Whether the caller must call `beginStep` at each step. */
   get isSampling(): boolean {
     return this.#every > 1 || !this.#isSampled;
   }
@@ -140,7 +140,7 @@ export class DetailControl {
     this.#apply();
   }
 
-  /** Whether the step was asked for by its number. */
+  /** Whether the step was requested by its number. */
   get captures(): boolean {
     return this.#captures;
   }
@@ -157,12 +157,12 @@ export class DetailControl {
     this.#apply();
   }
 
-  /** Nothing is recorded any more. */
+  /** Ends all recording. */
   close(): void {
     this.#parts.word[0] = 0;
   }
 
-  /** `steps` ended that took `stepMs`, of which recording took `overheadMs`; what had to be shed, when it did. */
+  /** Judges `steps` that took `stepMs`, of which recording took `overheadMs`; returns what it shed, if anything. */
   step(overheadMs: number, stepMs: number, steps = 1): Shed | undefined {
     const { budget, asked } = this.#parts;
     if (budget >= 1 || this.#captures || (this.#active && asked)) return undefined;
@@ -170,7 +170,7 @@ export class DetailControl {
     this.#stepsMs += stepMs;
     this.#steps += steps;
     if (this.#steps < recordingLimits.budgetStepsMin || this.#stepsMs < recordingLimits.budgetMsMin) return undefined;
-    // Steps that are recorded and steps that are not, in their proportion.
+    // Judge only whole intervals, with recorded and other steps in their proportion.
     if (this.#steps % this.#every !== 0) return undefined;
     const share = this.#overheadMs / this.#stepsMs;
     this.#overheadMs = this.#stepsMs = this.#steps = 0;
@@ -200,7 +200,7 @@ export class DetailControl {
     return undefined;
   }
 
-  /** Twice as often takes at most twice as much. Half of what was too often once is not tried again. */
+  /** Halves the interval, which at most doubles the cost. Never retries an interval that exceeded the budget. */
   #sampleMore(share: number): Shed | undefined {
     if (this.#every === 1 || this.#every <= this.#everyMin || 2 * share > sampleMoreBelow * this.#parts.budget) return undefined;
     this.#every /= 2;

@@ -1,6 +1,6 @@
 // The names of one recording thread: text to a small id, defined once in the ring before its first use.
 //
-// Invariant: at most `namesMax` names, each of at most `stringBytesMax` bytes. What is over is counted, never refused by an exception.
+// Invariant: at most `namesMax` names, each of at most `stringBytesMax` bytes. Excess is counted and never throws.
 
 import { limits } from '@ranktrace/protocol';
 import { recordingLimits } from '../model/recording-limits.ts';
@@ -33,7 +33,7 @@ export class NameTable {
   }
 
   #define(given: unknown): number {
-    // Types can be lied to; a name that is none must not stop training.
+    // JavaScript callers may pass anything; an invalid name must not stop training.
     if (typeof given !== 'string') return 0;
     if (this.#ids.size >= recordingLimits.namesMax) {
       this.#ring.dropName();

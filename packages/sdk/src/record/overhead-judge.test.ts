@@ -18,7 +18,7 @@ afterEach(() => {
   process.off('warning', listen);
 });
 
-/** Judges so many seconds of 20 steps each, of which recording takes `share`. */
+/** Judges this many seconds of 20 steps each, in which recording takes `share`. */
 async function judged(wanted: number, seconds: number, share: number): Promise<string[]> {
   const word = new Int32Array(1);
   const recorder = new Recorder({ ring: new RingWriter(createRing(65_536)), now: () => 1, context: new AsyncLocalStorage(), idBase: 0 });

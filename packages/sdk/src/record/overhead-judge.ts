@@ -1,6 +1,6 @@
-// What recording takes of the steps, held against its budget every few of them; what is shed or sampled then is in the trace.
+// Compares the cost of recording with its budget every few steps; the trace records what is shed or sampled then.
 //
-// A person is warned once, with what costs most and how to do without it. What has to go after that is in the trace and in its summary alone.
+// A person gets one warning, with the costliest detail and how to do without it. Only the trace and its summary record what is shed later.
 
 import { sampledKey, shedKey } from '@ranktrace/protocol';
 import { recordingLimits } from '../model/recording-limits.ts';
@@ -11,7 +11,7 @@ export class OverheadJudge {
   readonly #recorder: Recorder;
   readonly #control: DetailControl;
   readonly #budget: number;
-  /** As the recorder had counted when it was judged last, ms. */
+  /** The recorder's count at the last judgement, ms. */
   #overheadMs = 0;
   #stepsMs = 0;
   #isWarned = false;
@@ -22,7 +22,7 @@ export class OverheadJudge {
     this.#budget = budget;
   }
 
-  /** `budgetStepsMin` steps ended since the last time. Gives how many are to end until the next one. */
+  /** Judges the last `budgetStepsMin` steps. Returns the number of steps until the next judgement. */
   judge(): number {
     const { overheadMs, stepsMs } = this.#recorder;
     const shed = this.#control.step(overheadMs - this.#overheadMs, stepsMs - this.#stepsMs, recordingLimits.budgetStepsMin);
@@ -31,7 +31,7 @@ export class OverheadJudge {
     return this.restart();
   }
 
-  /** How many steps have their ops so far, when not all of them have. */
+  /** Records how many steps have their ops so far, unless all have them. */
   tellSampled(): void {
     const { every, skipped } = this.#control;
     if (every === 1 && skipped === 0) return;
@@ -39,7 +39,7 @@ export class OverheadJudge {
     this.#recorder.addMetadata(`${sampledKey}ops`, JSON.stringify({ every, steps, recorded: Math.max(0, steps - skipped) }));
   }
 
-  /** What is recorded changes here: what it took before says nothing of it. Gives what `judge` does. */
+  /** The recorded detail changes here, which voids earlier costs. Returns as `judge` does. */
   restart(): number {
     this.#overheadMs = this.#recorder.overheadMs;
     this.#stepsMs = this.#recorder.stepsMs;

@@ -1,17 +1,17 @@
-// Records what one thread does into its ring. The hot path of the product: begin + end must cost little more than the two clock readings.
+// Records one thread's events into its ring. The hot path of the product: begin + end must cost little more than the two clock readings.
 //
 //   sync span     | begin | … nested … | end |                 ends on a stack, no id
 //   async span    | asyncBegin id, parent | … | asyncEnd id |  may overlap others
 //   undecided     | begin | … | becameAsync id | … | asyncEnd id |
 //
-// Whether a function is async is known only once it has returned, but its parts after an `await` must know then what they are part of,
-// so the context (AsyncLocalStorage) must be set before the call. That costs 30 ns a call and, once used, 130 ns per `await` of the whole
-// thread; so only functions that may need it pay: `async` functions, and others whose name has not been seen to return plain values.
+// Whether a function is async is known only once it has returned, but its parts after an `await` need their parent then, so the context
+// (AsyncLocalStorage) must be set before the call. That costs 30 ns a call and, once used, 130 ns per `await` of the whole thread; so only
+// functions that may need it pay: `async` functions, and others whose name has not yet returned plain values.
 // A name that did and then returns a promise is recorded as async from there on; only that one call's later parts lack their parent.
 //
-// All of it in one file: every kind of record is written from the same few fields, and an object in between would cost each of them.
-// Invariants: after construction nothing here waits or throws of its own; an accepted begin's end always fits (ring.ts); what `fn` throws
-// goes to the caller, with the span ended. When recording is off, each method is one check.
+// One file, because every kind of record is written from the same few fields, and an object in between would cost each of them.
+// Invariants: after construction nothing here waits or throws of its own; an accepted begin's end always fits (ring.ts); errors of `fn` go
+// to the caller, with the span ended. When recording is off, each method is one check.
 
 import type { AsyncLocalStorage } from 'node:async_hooks';
 import { collectiveKind } from '@ranktrace/protocol';
@@ -23,7 +23,7 @@ import { NameTable } from './name-table.ts';
 import { fixedName, type RingWriter, recordKind, threadLine } from './ring.ts';
 import { formatTraceparent, parseTraceparent, randomId, type TraceContext } from './trace-context.ts';
 
-/** What the code that runs now is part of, carried over `await` by AsyncLocalStorage. */
+/** Ancestry of the running code, carried over `await` by AsyncLocalStorage. */
 export interface SpanContext {
   /** Id of the innermost async span, 0 for none. Mutable: an undecided span gets its id after its function returned. */
   id: number;
@@ -37,23 +37,23 @@ export interface RecorderParts {
   readonly context: AsyncLocalStorage<SpanContext>;
   /** Ids of this thread's async spans lie above this; unique within the process. */
   readonly idBase: number;
-  /** One word that all threads of the process share: bits of `detail`. Default: everything, for ever. */
+  /** One word that all threads of the process share: bits of `detail`. Default: all bits, always. */
   readonly detail?: Int32Array;
 }
 
 /** A span between two calls of the program, `openScope` and `closeScope`. */
 export interface OpenScope {
-  /** 0 while it is on the stack. */
+  /** Its async id; 0 while it is on the stack. */
   id: number;
 }
 
-/** What is to be done from a moment on. */
+/** The profiler's action from a moment on. */
 export interface ActionMark {
-  /** Whether detail is sent; else the flight recorder alone has it. */
+  /** Whether detail is sent; else only the flight recorder has it. */
   readonly sends: boolean;
   /** Whether results (`events()`, `keyAverages()`) begin here. */
   readonly begins: boolean;
-  /** Whether they end here; default: where detail is not sent from here on. */
+  /** Whether they end here; default: where detail ceases to be sent. */
   readonly ends?: boolean;
 }
 
@@ -62,11 +62,11 @@ export interface CollectiveAbout {
   readonly op: string;
   /** Name of the process group. Default `world`. */
   readonly group?: string;
-  /** Number of this collective in its group; of a send or receive among those from the one rank to the other. Default: counted from 0. */
+  /** Number of this collective in its group; for a send or receive, among those from the one rank to the other. Default: counted from 0. */
   readonly sequence?: number;
   /** This rank's payload. Default 0. */
   readonly bytes?: number;
-  /** The rank that a `send` goes to, or that a `recv` comes from. Not of other collectives. */
+  /** The rank that a `send` goes to, or that a `recv` comes from. Unset for other collectives. */
   readonly peer?: number;
 }
 
@@ -75,14 +75,14 @@ export interface AsyncBegin {
   /** Sides of a remote call, or neither. */
   readonly kind: 'span' | 'client' | 'server';
   readonly name: string;
-  /** Of a span. */
+  /** For a span. */
   readonly category?: string;
-  /** Of a remote call: who is at the other end, and the W3C ids of trace, span and parent span: 16, 8 and 8 bytes. */
+  /** For a remote call: the other end, and the W3C ids of trace, span and parent span: 16, 8 and 8 bytes. */
   readonly peer?: string;
   readonly ids?: Uint8Array;
   /** Clock of this thread, ms. Default, and latest: now. */
   readonly time?: number;
-  /** The id of the span that it is part of. Default: what runs now. */
+  /** Id of the parent span. Default: the running one. */
   readonly parent?: number;
   readonly args?: Args;
 }
@@ -95,15 +95,15 @@ const failed = 1;
 
 const nothingWanted = new Int32Array(1);
 
-// What functions recorded under a name have returned so far, by name id.
+// Kinds of return values of a name's functions so far, by name id.
 const unknown = 0;
 const values = 1;
 const promises = 2;
 
-/** One begin in so many is measured, from its first line to its last, and counts for all; so are ends. To measure each would cost more. */
+/** One begin in this many is measured, from its first line to its last, and counts for all; so are ends. Measuring each would cost more. */
 const measuredEvery = 63;
 
-/** A call that took longer was interrupted by something else; counted in full it would stand for many that were not. */
+/** A longer call was interrupted; counted in full it would stand for many that were not. */
 const tookMsMax = 0.01;
 
 const AsyncFunction = (async () => {}).constructor;
@@ -128,17 +128,17 @@ export class Recorder {
   /** Begins, and ends, until the next one is measured. */
   #beginsUnmeasured = measuredEvery;
   #endsUnmeasured = measuredEvery;
-  /** ms that recording took of this thread in this step. */
+  /** Time that recording took of this thread in this step, ms. */
   #overhead = 0;
   #stepBegan = 0;
-  /** ms of all steps so far, and what recording took of them. */
+  /** Time of all steps so far, and of recording in them, ms. */
   stepsMs = 0;
   overheadMs = 0;
-  /** Where the program's own spans are called, too, while stacks are wanted. */
+  /** Finds the program's callers of its own spans, too, while stacks are wanted. */
   stacks: { captureAt(event: string, module: string): { readonly text: string; id: number } } | undefined;
-  /** When the span begun last began. */
+  /** Begin of the last begun span. */
   #began = 0;
-  /** Where the last memory record, or an op's begin, ended in the ring, and the time of its burst. */
+  /** Position in the ring where the last memory record, or an op's begin, ended, and the time of its burst. */
   #burstEnd = -1;
   #burstTime = 0;
 
@@ -156,12 +156,12 @@ export class Recorder {
     return this.#on;
   }
 
-  /** Number of the step that runs. */
+  /** Number of the running step. */
   get stepNum(): number {
     return this.#step;
   }
 
-  /** What is wanted right now: bits of `detail`. */
+  /** Detail wanted right now: bits of `detail`. */
   get detail(): number {
     return this.#on ? (this.#detail[0] as number) : 0;
   }
@@ -173,12 +173,12 @@ export class Recorder {
     this.#ring.close();
   }
 
-  /** The id of `name` for `begin`; keep it. −1 (nothing is recorded under it) when the ring is full: ask again later. */
+  /** The id of `name` for `begin`; keep it. −1 (records nothing) when the ring is full: ask again later. */
   name(name: string): number {
     return this.#names.id(name);
   }
 
-  /** Begins a span on the stack; true when it was accepted: then, and only then, `end` must follow in the same turn of the event loop. */
+  /** Begins a span on the stack; if true, the span was accepted and `end` must follow in the same turn of the event loop. */
   begin(name: number, category = 0): boolean {
     // When recording is off, nothing is wanted: one check.
     if (((this.#detail[0] as number) & (this.#depth === 0 ? detail.spans : detail.nestedSpans)) === 0) return false;
@@ -196,9 +196,9 @@ export class Recorder {
     if (--this.#endsUnmeasured === 0) this.#endMeasured(time);
   }
 
-  /** Begins an op; as `begin`, and `endOp` must follow. Whether ops are wanted (`detail`) is the caller's to ask. */
+  /** Begins an op; as `begin`, and `endOp` must follow. The caller checks first whether ops are wanted (`detail`). */
   beginOp(name: number): boolean {
-    // Shown with its end: publishing waits until the cell's cache line is here, and an op that does not end shows by the span around it.
+    // Published with its end: publishing waits for the cell's cache line, and the span around an unfinished op shows it.
     if (!this.#on || !this.#begin(name, fixedName.op, false)) return false;
     this.#burstEnd = this.#ring.staged;
     this.#burstTime = this.#began;
@@ -206,9 +206,9 @@ export class Recorder {
   }
 
   /**
-   * Ends the op begun last. Ids are of `name`, 0 for none. `signature`: text of a JSON object whose members become arguments. `stack`,
-   * `module`: text of the arguments `Call stack` and `Module Hierarchy`. `sequence`: > 0 the op's own, < 0 that of the forward op that it
-   * is the backward of. `allocated`, `freed`: bytes while it ran.
+   * Ends the op begun last. Ids are from `name`, 0 for none. `signature`: text of a JSON object whose members become arguments. `stack`,
+   * `module`: text of the arguments `Call stack` and `Module Hierarchy`. `sequence`: > 0 the op's own, < 0 that of the forward op whose
+   * backward op it is. `allocated`, `freed`: bytes while it ran.
    */
   endOp(signature: number, stack: number, module: number, sequence: number, allocated: number, freed: number): void {
     const ring = this.#ring;
@@ -221,10 +221,10 @@ export class Recorder {
   }
 
   /**
-   * A buffer of `bytes` was allocated, or freed when it is below 0; `total` bytes are live then. `deviceType`: 0 host memory, 1 a device's.
-   * Such records come in bursts (the end of a `tf.tidy` frees dozens): those with nothing else between them share one reading of the
-   * clock, and the shipper sees them with the next record of another kind. The first of an op has the time of its begin: a backend makes
-   * the buffer of an output before it computes what goes there, though the engine tells of it after.
+   * A buffer of `bytes` was allocated, or freed when `bytes` is below 0; `total` bytes are live then. `deviceType`: 0 host memory, 1 a device's.
+   * Such records come in bursts (the end of a `tf.tidy` frees dozens): those with nothing else between them share one reading of the clock, and
+   * the shipper sees them with the next record of another kind. The first of an op has the time of its begin: a backend makes an output's
+   * buffer before it computes the output, though the engine reports it after.
    */
   memory(bytes: number, total: number, address: number, deviceType: 0 | 1): void {
     const ring = this.#ring;
@@ -238,7 +238,7 @@ export class Recorder {
     this.#burstEnd = ring.staged;
   }
 
-  /** What an engine holds right now. */
+  /** Tensors, buffers and bytes that an engine holds now. */
   engineMemory(tensors: number, buffers: number, bytes: number): void {
     if (!this.#on) return;
     if (!this.#ring.hasRoom(1)) {
@@ -249,7 +249,7 @@ export class Recorder {
     this.#ring.publish();
   }
 
-  /** What the buffer at `address` is: a number of `memoryCategory`. */
+  /** The role of the buffer at `address`: a number of `memoryCategory`. */
   memoryCategory(address: number, category: number, bytes: number, deviceType: 0 | 1): void {
     if (!this.#on) return;
     if (!this.#ring.hasRoom(1)) {
@@ -266,7 +266,7 @@ export class Recorder {
     return this.#on && this.#begin(name, fixedName.dataCopy, true);
   }
 
-  /** `stack`: id of the text of `Call stack`, 0 for none. */
+  /** Ends the copy. `stack`: id of the text of `Call stack`, 0 for none. */
   endCopy(bytes: number, stack = 0): void {
     if (this.#ring.hasRoom(1)) this.#ring.put(recordKind.endArgument, fixedName.bytes, 0, bytes, 0);
     else this.#ring.dropArgument();
@@ -275,7 +275,7 @@ export class Recorder {
     else this.#ring.endOp(this.#now(), 0, stack, 0, 0);
   }
 
-  /** A copy that began now and ends when `promise` settles; gives a promise that settles alike. `stack`: the text, '' for none. */
+  /** A copy that began now and ends when `promise` settles; returns a promise that settles alike. `stack`: the text, '' for none. */
   copied<T>(name: number, bytes: number, promise: Promise<T>, stack = ''): Promise<T> {
     if (!this.#on) return promise;
     const id = ++this.#lastId;
@@ -293,7 +293,7 @@ export class Recorder {
     return accepted ? this.#endWhenSettled(id, promise) : promise;
   }
 
-  /** A pause of the thread that is over, such as a garbage collection: `start` on the clock of this thread, both in ms. */
+  /** A finished pause of the thread, such as a garbage collection: `start` on the clock of this thread, both in ms. */
   pause(name: string, start: number, length: number): void {
     if (!this.#on) return;
     const id = this.#names.id(name);
@@ -305,18 +305,18 @@ export class Recorder {
     this.#ring.publish();
   }
 
-  /** Counts something about an event that could not be recorded. */
+  /** Counts a part of an event that could not be recorded. */
   dropArgument(): void {
     this.#ring.dropArgument();
   }
 
-  /** Counts an event that could not be recorded, or one whose name had to be replaced. */
+  /** Counts an event that could not be recorded, or a name that was replaced. */
   drop(what: 'event' | 'name'): void {
     if (what === 'event') this.#ring.dropEvent();
     else this.#ring.dropName();
   }
 
-  /** What was done since the step ended was recording, all of it: it counts in the step that runs. */
+  /** Counts all the time since the step ended as recording, in the running step. */
   countSinceStep(): void {
     if (this.#on) this.#overhead += this.#now() - this.#stepBegan;
   }
@@ -326,7 +326,7 @@ export class Recorder {
     this.#overhead += ms;
   }
 
-  /** Runs `fn` as a span called `name`, sync or async. Gives what `fn` gives; a promise comes back as one that settles alike. */
+  /** Runs `fn` as a span called `name`, sync or async. Returns what `fn` returns; for a promise, one that settles alike. */
   record<T>(name: string, args: Args | undefined, fn: () => T): T {
     if (!this.#on) return fn();
     const wanted = this.#depth === 0 ? detail.spans : detail.nestedSpans;
@@ -341,7 +341,7 @@ export class Recorder {
 
   /**
    * Begins a span that `closeScope` ends; undefined when nothing is recorded. It is on the stack as long as the turn lasts, and async from
-   * there on: what other turns record does not lie inside of it.
+   * there on: records of other turns do not lie inside of it.
    */
   openScope(name: string): OpenScope | undefined {
     if (!this.#on) return undefined;
@@ -367,7 +367,7 @@ export class Recorder {
     this.#putEnd(recordKind.end, 0, 0);
   }
 
-  /** Begins a span that `endAsync` may end, in any turn. Gives its id; 0 when it is not recorded, also for one from before this recorder. */
+  /** Begins a span that `endAsync` may end, in any turn. Returns its id; 0 when it is not recorded, also for one from before this recorder. */
   beginAsync({ kind, name, category = '', peer = '', ids = new Uint8Array(32), time, parent = 0, args }: AsyncBegin): number {
     if (!this.#on) return 0;
     const now = this.#now();
@@ -384,7 +384,7 @@ export class Recorder {
     return accepted ? id : 0;
   }
 
-  /** Ends what `beginAsync` began, at most once. `time` must not lie before its begin. */
+  /** Ends a span of `beginAsync`, at most once. `time` must not lie before its begin. */
   endAsync(id: number, { time, isError = false, args }: { time?: number; isError?: boolean; args?: Args } = {}): void {
     if (!this.#on || id === 0) return;
     const now = this.#now();
@@ -401,7 +401,7 @@ export class Recorder {
     this.#overhead += this.#now() - now;
   }
 
-  /** The trace that the code which runs now belongs to. */
+  /** The trace of the running code. */
   get traceContext(): TraceContext | undefined {
     return this.#context.getStore()?.trace;
   }
@@ -411,7 +411,7 @@ export class Recorder {
     if (!this.#on) return fn();
     const outer = this.#context.getStore();
     this.#contextUsed = true;
-    // The id of a span around this may be known only later.
+    // An enclosing span may get its id only later.
     const context = {
       get id() {
         return outer?.id ?? 0;
@@ -424,18 +424,18 @@ export class Recorder {
   /** Runs `fn` as this rank's part of a collective. */
   collective<T>(about: CollectiveAbout, fn: () => T): T {
     if (!this.#on) return fn();
-    // Types can be lied to.
+    // JavaScript callers may pass anything.
     if ((about as CollectiveAbout | null | undefined) == null) {
       this.#ring.dropEvent();
       return fn();
     }
     const { op, group = 'world', bytes = 0 } = about;
-    // What goes to a rank and what comes from it are counted apart.
+    // Sends to a rank and receives from it have separate counts.
     const counter = about.peer === undefined ? group : `${group} ${collectiveKind(op) ?? ''} ${about.peer}`;
     const next = this.#sequences.get(counter) ?? 0;
     const sequence = about.sequence ?? next;
     const counted = this.#sequences.size < recordingLimits.groupsMax || this.#sequences.has(counter);
-    // A sequence that is no count is counted by the drain; the numbers after it go on.
+    // The drain counts an invalid sequence; the numbers after it go on.
     if (counted) this.#sequences.set(counter, (Number.isSafeInteger(sequence) ? sequence : next) + 1);
     const groupId = counted ? this.#names.id(group) : -1;
     const opId = groupId < 0 ? -1 : this.#names.id(op);
@@ -447,7 +447,7 @@ export class Recorder {
     );
   }
 
-  /** Runs `fn` as the client side of a remote call; `carrier` is to travel with the call. */
+  /** Runs `fn` as the client side of a remote call; send `carrier` with the call. */
   rpcClient<T>(method: string, about: { peer?: string }, fn: (carrier: Record<string, string>) => T): T {
     if (!this.#on) return fn({});
     const outer = this.#context.getStore()?.trace;
@@ -456,7 +456,7 @@ export class Recorder {
     return this.#rpc(recordKind.rpcClientBegin, method, about?.peer, trace, outer?.span, () => fn(carrier));
   }
 
-  /** Runs `fn` as the server side of a remote call. A carrier that cannot be read begins a trace of its own. */
+  /** Runs `fn` as the server side of a remote call. An unreadable carrier begins a trace of its own. */
   rpcServer<T>(method: string, about: { carrier?: Record<string, string>; peer?: string }, fn: () => T): T {
     if (!this.#on) return fn();
     const caller = parseTraceparent(about?.carrier);
@@ -482,7 +482,7 @@ export class Recorder {
     if (!this.#on) return;
     const id = this.#names.id(name);
     const unitId = this.#names.id(unit);
-    // Types can be lied to: a BigInt would throw when it is stored.
+    // JavaScript callers may pass anything: storing a BigInt would throw.
     if (id < 0 || unitId < 0 || typeof value !== 'number' || !this.#ring.hasRoom(1)) {
       this.#ring.dropEvent();
       return;
@@ -491,7 +491,7 @@ export class Recorder {
     this.#ring.publish();
   }
 
-  /** A step begins here, and none ends: the first one, and one before which something happened that is no part of a step. */
+  /** Begins a step without ending one: the first step, or one after time that is no part of a step. */
   beginStep(): void {
     this.#putStep(-1 - this.#step);
   }
@@ -501,7 +501,7 @@ export class Recorder {
     if (this.#on) this.#putStep(this.#step++);
   }
 
-  /** What is to be done changes here. Published like a step: it may use the room that events leave free for them. */
+  /** The profiler's action changes here. Published like a step: it may use the room that events leave free for steps. */
   mark({ sends, begins, ends = !sends }: ActionMark): void {
     if (!this.#on) return;
     if (!this.#ring.hasRoomForStep()) {
@@ -515,7 +515,7 @@ export class Recorder {
   addMetadata(key: string, value: string): void {
     if (!this.#on) return;
     const id = this.#names.id(key);
-    // Types can be lied to: making text of an object may throw.
+    // JavaScript callers may pass anything: making text of an object may throw.
     if (id < 0 || !isValue(value) || !this.#names.putText(recordKind.metadata, id, String(value))) {
       this.#ring.dropEvent();
       return;
@@ -537,7 +537,7 @@ export class Recorder {
     this.#overhead = 0;
   }
 
-  /** `begin`, for whom it is wanted. */
+  /** Begins a span whose detail is wanted. */
   #begin(name: number, category: number, publishes: boolean): boolean {
     if (name < 0) {
       this.#ring.dropEvent();
@@ -556,20 +556,20 @@ export class Recorder {
     return this.#now();
   }
 
-  /** Counts the begin from `from` until now, without the reading of the clock that other begins do without. */
+  /** Counts the begin from `from` until now, less the clock reading that only measured begins need. */
   #measured(from: number): void {
     const until = this.#now();
     const reading = this.#now() - until;
     this.#count(until - from - reading);
   }
 
-  /** Counts the end that read the clock at `time`, which was its own reading. */
+  /** Counts the end that read the clock at `time`, a reading that it needs anyway. */
   #endMeasured(time: number): void {
     this.#endsUnmeasured = measuredEvery;
     this.#count(this.#now() - time);
   }
 
-  /** Counts a call that took so many ms, for itself and those that were not measured. */
+  /** Counts a call that took this many ms, for itself and the unmeasured ones. */
   #count(took: number): void {
     if (took > 0) this.#overhead += Math.min(took, tookMsMax) * measuredEvery;
   }
@@ -584,7 +584,7 @@ export class Recorder {
     return this.#call(methodId, trace, fn, (id, parent) => this.#putBegin(kind, peerId, methodId, id, parent, ids, undefined));
   }
 
-  /** Apart from `record`, whose every call would else pay for what this closure captures. */
+  /** Separate from `record`, where every call would pay for the captures of this closure. */
   #recordInContext<T>(name: number, stack: number, args: Args | undefined, fn: () => T, from: number): T {
     const prepared = args === undefined ? undefined : prepareArguments(args, this.#names, this.#ring);
     const begin = (id: number, parent: number) => {
@@ -605,7 +605,7 @@ export class Recorder {
     return 0;
   }
 
-  /** Of the span that began last. */
+  /** Writes the stack of the last begun span. */
   #putStack(stack: number): void {
     if (this.#ring.hasRoom(1)) this.#ring.put(recordKind.nameArgument, fixedName.callStack, 0, stack, 0);
     else this.#ring.dropArgument();
@@ -628,14 +628,14 @@ export class Recorder {
     return result;
   }
 
-  /** Runs `fn` inside a context of its own. `begin` writes the begin record and says whether it was accepted. */
+  /** Runs `fn` inside a context of its own. `begin` writes the begin record and returns whether it was accepted. */
   #call<T>(name: number, trace: TraceContext | undefined, fn: () => T, begin: (id: number, parent: number) => boolean, from = 0): T {
     const outer = this.#context.getStore();
     const outerId = outer?.id ?? 0;
     const decided = name >= 0 && (fn?.constructor === AsyncFunction || this.#returned[name] === promises);
     const id = decided ? ++this.#lastId : undecided;
     const accepted = begin(id, this.#depth === 0 ? outerId : 0);
-    // While an undecided function runs, what it begins lies inside of it on the stack: no id is needed, nor known yet.
+    // Spans inside an undecided function lie inside of it on the stack: they need no id yet, and none is known.
     const context: SpanContext = { id: !accepted ? outerId : decided ? id : 0, trace: trace ?? outer?.trace };
     const depth = this.#depth;
     this.#depth = accepted ? 0 : depth;
@@ -660,12 +660,12 @@ export class Recorder {
     return result;
   }
 
-  /** The turn is over: scopes that are still open leave the stack, innermost first. */
+  /** Ends the turn: open scopes leave the stack, innermost first. */
   readonly #leaveTurn = guarded('leaving a turn', () => {
     for (let scope = this.#scopes.pop(); scope !== undefined; scope = this.#scopes.pop()) {
       scope.id = ++this.#lastId;
       this.#depth--;
-      // Without room it ends here, as far as anyone knows; its own end will find no span, but the room that it kept.
+      // Without room the span seems to end here; its own end will find no span, but the cell kept for it.
       if (!this.#ring.hasRoom(1)) {
         this.#ring.dropArgument();
         this.#putEnd(recordKind.end, 0, 0);
@@ -683,7 +683,7 @@ export class Recorder {
     if (!accepted) return result;
     const id = ++this.#lastId;
     if (context === undefined) this.#depth--;
-    // The kept cell goes on to the end; this record needs one of its own. Without room the span ends here, as far as anyone knows.
+    // The kept cell stays for the end; this record needs one of its own. Without room the span seems to end here.
     if (!this.#ring.hasRoom(1)) {
       this.#ring.dropArgument();
       this.#putEnd(recordKind.end, 0, 0);
@@ -696,7 +696,7 @@ export class Recorder {
   }
 
   /**
-   * A promise that settles like `result`, after the span ended. Not `result` itself: watching it from the side would mark its rejection as
+   * A promise that settles like `result`, after the span ended. Not `result` itself: a side handler on it would mark its rejection as
    * handled, and starting a lazy thenable (a query builder) twice would do its work twice.
    */
   #endWhenSettled<T>(id: number, result: T): T {
@@ -730,7 +730,7 @@ export class Recorder {
     time?: number,
   ): boolean {
     const ring = this.#ring;
-    // One cell for becameAsync is not kept: see there.
+    // No cell is kept for becameAsync, see #becomeAsync.
     if (name < 0 || !ring.hasRoom(more === undefined ? 2 : 3)) {
       ring.dropEvent();
       return false;
@@ -769,7 +769,7 @@ export class Recorder {
   }
 }
 
-/** What is no number is none: storing a BigInt would throw. */
+/** NaN for any value that is not a number: storing a BigInt would throw. */
 const numberOf = (value: unknown) => (typeof value === 'number' ? value : Number.NaN);
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {
@@ -777,6 +777,6 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
   try {
     return typeof (value as { then?: unknown }).then === 'function';
   } catch {
-    return false; // Its getter threw: not our business.
+    return false; // Its getter threw.
   }
 }

@@ -22,30 +22,30 @@ const headerBytes = 256;
 const word = { write: 0, droppedEvents: 1, droppedArguments: 2, droppedNames: 3, closed: 4, read: 16, claimed: 17 } as const;
 
 /**
- * What a record says. `a`, `b` and `extra` by kind; times are raw `performance.now()` values, names are ids of the thread's name table.
+ * Kinds of records. `a`, `b` and `extra` by kind; times are raw `performance.now()` values, names are ids of the thread's name table.
  *
  *   spanBegin         extra category; a id (0 on the stack, −1 on the stack but may become async, else async); b parent id or 0
  *   collectiveBegin   the same with extra group, name op; then a cell: f64 sequence, f64 bytes, f64 1 + peer or 0
  *   rpcClientBegin    the same with extra peer, name method; then a cell: trace 16 bytes, span 8, parent span 8; rpcServerBegin alike
- *   end               of the innermost span on the stack; extra status
+ *   end               ends the innermost span on the stack; extra status
  *   becameAsync       the innermost span on the stack returned a promise and is async from here on; a its id
  *   asyncEnd          a id; extra status
  *   instant           extra category
  *   counter           extra unit, a value
  *   step              a number of the step that ended here, and the next begins; −1 − n: step n begins here and none ends;
- *                     b ms that its recording took of this thread
- *   numberArgument    of the record before; name key, a value
- *   stringArgument    of the record before; name key, a byte length; then cells of UTF-8
- *   nameArgument      of the record before; name key, a id of the name that is its text
+ *                     b ms that recording took of this thread in the step
+ *   numberArgument    belongs to the record before; name key, a value
+ *   stringArgument    belongs to the record before; name key, a byte length; then cells of UTF-8
+ *   nameArgument      belongs to the record before; name key, a id of the name that is its text
  *   defineName        name id, a byte length; then cells of UTF-8
  *   metadata          name key, a byte length; then cells of UTF-8
- *   endArgument       of the innermost span on the stack; name key, a value
+ *   endArgument       belongs to the innermost span on the stack; name key, a value
  *   opEnd             the end of an op, which is innermost on the stack; extra signature, name stack | module << 16, a sequence
- *                     (> 0 its own, < 0 of the forward op that it is the backward of), b bytes allocated
+ *                     (> 0 its own, < 0 that of the forward op whose backward op it is), b bytes allocated
  *   memory            a buffer was allocated or freed; extra device type, name address, a bytes (< 0 freed), b total bytes
- *   memoryCategory    what a buffer is; extra category, name address, a bytes, b device type
- *   engineMemory      what an engine holds; extra buffers, name tensors, a bytes
- *   pastSpan          a span that is over; extra category, a length in ms, b which of the thread's lines (`threadLine`)
+ *   memoryCategory    role of a buffer; extra category, name address, a bytes, b device type
+ *   engineMemory      totals of an engine; extra buffers, name tensors, a bytes
+ *   pastSpan          a finished span; extra category, a length in ms, b which of the thread's lines (`threadLine`)
  *   action            from here on detail is sent (a 1) or held back (a 0); b 1 where results begin, 2 where they end
  *   asyncOwner        the arguments that follow belong to the async span whose id is a
  */
@@ -75,12 +75,12 @@ export const recordKind = {
   nameArgument: 23,
 } as const;
 
-/** Names every thread has from the start; defined ones follow. */
+/** Names that every thread has from the start; defined ones follow. */
 export const fixedNames = ['', '(too many names)', 'cpu_op', 'data_copy', 'gc', 'Bytes', 'Bytes freed', 'Call stack'] as const;
 /** Their ids. */
 export const fixedName = { none: 0, tooMany: 1, op: 2, dataCopy: 3, gc: 4, bytes: 5, bytesFreed: 6, callStack: 7 } as const;
 
-/** The lines of one recording thread: what it runs, and what interrupts it. */
+/** The lines of one recording thread: its own spans, and its interruptions. */
 export const threadLine = { own: 0, gc: 1 } as const;
 
 /** Shared memory for a ring of at most `bytes` bytes of cells (rounded down to a power of two, at least 64 cells). */
@@ -89,14 +89,14 @@ export function createRing(bytes: number): SharedArrayBuffer {
   return new SharedArrayBuffer(headerBytes + cells * cellBytes);
 }
 
-/** What a recording thread could not record. */
+/** Losses of a recording thread. */
 export interface RingDrops {
   readonly events: number;
   readonly arguments: number;
   readonly names: number;
 }
 
-/** Cells that `bytes` bytes of text take. */
+/** Cells for `bytes` bytes of text. */
 const textCells = (bytes: number) => Math.ceil(bytes / cellBytes);
 
 /** The recording side. Owned by one thread. */
@@ -107,7 +107,7 @@ export class RingWriter {
   readonly #bytes: Uint8Array;
   readonly #mask: number;
   readonly #capacity: number;
-  /** Cells that are not spare ones for steps. */
+  /** Cells that are not reserved for steps. */
   readonly #forEvents: number;
   #staged = 0;
   #readSeen = 0;
@@ -138,17 +138,17 @@ export class RingWriter {
     return this.hasRoom(1 + textCells(bytes));
   }
 
-  /** Keeps one cell for an end that will come. */
+  /** Reserves one cell for a later end. */
   keep(): void {
     this.#kept++;
   }
 
-  /** Gives back the kept cell, right before the end is written into it. */
+  /** Releases the reserved cell, right before the end is written into it. */
   useKept(): void {
     this.#kept--;
   }
 
-  /** Writes one cell that `publish` will show. The caller has asked for room. */
+  /** Writes one cell, visible after `publish`. The caller has checked for room. */
   put(kindAndExtra: number, name: number, time: number, a: number, b: number): void {
     const cell = this.#staged & this.#mask;
     this.#ints[cell << 3] = kindAndExtra;
@@ -159,7 +159,7 @@ export class RingWriter {
     this.#staged = (this.#staged + 1) | 0;
   }
 
-  /** Writes raw bytes into as many cells as they take. */
+  /** Writes raw bytes into as many cells as needed. */
   putBytes(bytes: Uint8Array, length: number): void {
     for (let from = 0; from < length; from += cellBytes) {
       const cell = this.#staged & this.#mask;
@@ -169,8 +169,8 @@ export class RingWriter {
   }
 
   /**
-   * Begins a span on the stack: asks for room, keeps a cell for its end and writes it, in one piece. The same as hasRoom, keep and put, which
-   * cost the hot path a call each. False when it was dropped. Published at once, or with the next record that is.
+   * Begins a span on the stack: checks for room, keeps a cell for its end and writes it, in one piece. The same as hasRoom, keep and put, which
+   * cost the hot path a call each. False when dropped. Published at once, or with the next published record.
    */
   beginSpan(kindAndExtra: number, name: number, time: number, parent: number, publishes: boolean): boolean {
     const staged = this.#staged;
@@ -192,7 +192,7 @@ export class RingWriter {
     return true;
   }
 
-  /** Ends the innermost span on the stack, in the cell that its begin kept. */
+  /** Ends the innermost span on the stack, in the cell kept by its begin. */
   endSpan(time: number): void {
     this.#kept--;
     const staged = this.#staged;
@@ -215,7 +215,7 @@ export class RingWriter {
     return this.#staged;
   }
 
-  /** Shows the worker everything written so far. */
+  /** Makes everything written so far visible to the worker. */
   publish(): void {
     Atomics.store(this.#header, word.write, this.#staged);
   }
@@ -232,7 +232,7 @@ export class RingWriter {
     Atomics.add(this.#header, word.droppedNames, 1);
   }
 
-  /** Nothing will follow: once drained, the ring can be forgotten. */
+  /** Marks the end of the thread's records: once drained, the ring can go. */
   close(): void {
     this.publish();
     Atomics.store(this.#header, word.closed, 1);
@@ -264,19 +264,19 @@ export class RingReader {
     this.#read = Atomics.load(this.#header, word.read);
   }
 
-  /** True the first time it is asked of a ring: a thread may be announced again after it was read to its end and forgotten. */
+  /** True only on the first call for a ring: a thread may announce itself again after its ring was read to the end and dropped. */
   claim(): boolean {
     return Atomics.exchange(this.#header, word.claimed, 1) === 0;
   }
 
-  /** Looks what has been published; true when there is something to read. */
+  /** Reads the write position; true when there is something to read. */
   refresh(): boolean {
     this.#write = Atomics.load(this.#header, word.write);
     this.#cell = this.#read & this.#mask;
     return this.#read !== this.#write;
   }
 
-  /** Share of the ring that is published and not read, as `refresh` saw it: 0 … 1. */
+  /** Share of the ring that is published and not read, at the last `refresh`: 0 … 1. */
   get fill(): number {
     return ((this.#write - this.#read) | 0) / (this.#mask + 1);
   }

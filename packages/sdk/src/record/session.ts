@@ -1,13 +1,13 @@
-// What the threads of one process agree on while a profile is active: the control word, and the messages on their channel.
+// State that the threads of one process share while a profile is active: the control word, and the messages on their channel.
 //
 //   main thread      start ──► new Worker ───────── stop ─► Atomics.wait until FLUSHED (or a deadline)
-//   shipper worker        STARTING ──► READY ──► … ──────► FLUSHED          ERROR: it cannot work; recording goes off
+//   shipper worker        STARTING ──► READY ──► … ──────► FLUSHED          ERROR: it cannot work; recording ends
 //
 //   user thread      asks or hears `open` ──► makes its ring ──► `attach` ──► the shipper drains it
 //
 // A thread may start before or after the profile and before or after the shipper is up, and either event loop may be blocked: so a
 // session travels by environment data (to threads started later) and by `open` (to earlier ones, from the main thread and from the
-// shipper), and `attach` is heard by the shipper and, until it is up, by the main thread, which hands it on. All of it is idempotent.
+// shipper). The shipper listens for `attach`; until it is up, the main thread does and forwards it. All of it is idempotent.
 
 import type { MessagePort } from 'node:worker_threads';
 import type { ResolvedOptions } from '../model/options.ts';
@@ -21,14 +21,14 @@ export const sessionState = { starting: 0, ready: 1, flushed: 2, error: 3 } as c
 export const channelName = 'ranktrace';
 
 export interface Session {
-  /** Incarnation. */
+  /** The incarnation. */
   readonly id: string;
-  /** Int32: a `sessionState`, bits of `detail` (detail.ts), the steps that are asked for (capture-slots.ts), the signals that are watched. */
+  /** Int32: a `sessionState`, bits of `detail` (detail.ts), the requested steps (capture-slots.ts), the watched signals. */
   readonly control: SharedArrayBuffer;
   /** Monotonic clock at RankTime 0, ns. */
   readonly epochNs: bigint;
   readonly ringBytes: number;
-  /** How the engine of tfjs is recorded in each thread that has one; undefined where ops are not wanted. */
+  /** How each thread with a tfjs engine records it; undefined if ops are not wanted. */
   readonly hooks:
     | { readonly fence: boolean; readonly withMemory: boolean; readonly withModules: boolean; readonly withStack: boolean | 'walk' }
     | undefined;
@@ -40,13 +40,13 @@ export const controlBytes = watchedAt + 4 * endingSignals.length;
 /** The session's word of `detail` bits. */
 export const detailWord = ({ control }: Session): Int32Array => new Int32Array(control, 4, 1);
 
-/** The session's words of steps that are asked for. */
+/** The session's words of requested steps. */
 export const captureWords = ({ control }: Session): Int32Array => new Int32Array(control, 8, captureSlotsBytes / 4);
 
 /** The session's words of signals that its shipper watches (signal-claims.ts). */
 export const watchedWords = ({ control }: Session): Int32Array => new Int32Array(control, watchedAt);
 
-/** Whether nobody ships for the session any more. */
+/** Whether the session has no shipper any more. */
 export function hasEnded({ control }: Session): boolean {
   const state = Atomics.load(new Int32Array(control), 0);
   return state === sessionState.flushed || state === sessionState.error;
@@ -68,24 +68,24 @@ export interface AttachedThread {
 
 export type ChannelMessage =
   | { readonly type: 'open'; readonly session: Session }
-  /** From a thread that does not know whether there is a session. */
+  /** From a thread that looks for a session. */
   | { readonly type: 'ask' }
   | { readonly type: 'close'; readonly session: string }
   | AttachedThread;
 
-/** What the shipper worker gets to start with. */
+/** Arguments for the start of the shipper worker. */
 export interface ShipperStart {
   readonly session: Session;
   readonly main: AttachedThread;
   readonly options: ResolvedOptions;
   readonly pid: number;
-  /** Of signal-claims.ts. */
+  /** From signal-claims.ts. */
   readonly signalWords: SharedArrayBuffer;
 }
 
 export type ToShipper =
   | AttachedThread
-  /** `until`: the deadline, ns of `process.hrtime`, which all threads of a process share. `pulls`: what the flight recorder holds is sent, too. */
+  /** `until`: the deadline, ns of `process.hrtime`, which all threads of a process share. `pulls`: also ship the flight recorder's detail. */
   | { readonly type: 'stop'; readonly until: bigint; readonly pulls: boolean }
   | { readonly type: 'toggleDevices'; readonly on: boolean }
   /** The program began to listen for a signal, or ceased to. */

@@ -3,11 +3,11 @@
 //   00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
 //   version | trace: 16 bytes           | span: 8 bytes  | flags
 //
-// Invariant: a carrier comes from outside; whatever it is, parsing gives ids or `undefined` and never throws.
+// Invariant: a carrier comes from outside; whatever it is, parsing returns ids or `undefined` and never throws.
 
 import { randomFillSync } from 'node:crypto';
 
-/** Where a span stands in a distributed trace. */
+/** Position of a span in a distributed trace. */
 export interface TraceContext {
   /** 16 bytes, not all 0. */
   readonly trace: Uint8Array;
@@ -19,7 +19,7 @@ export interface TraceContext {
 const pattern = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?$/;
 const charsMax = 512;
 
-/** The context that `carrier.traceparent` names, or `undefined` when there is none that can be used. */
+/** The context in `carrier.traceparent`, or `undefined` when it has no valid one. */
 export function parseTraceparent(carrier: unknown): TraceContext | undefined {
   const text = readTraceparent(carrier);
   if (typeof text !== 'string' || text.length > charsMax) return undefined;

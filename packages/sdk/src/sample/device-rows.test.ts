@@ -1,4 +1,4 @@
-// All rows here were printed by real devices (fixtures/, each with its source), except where a test says otherwise.
+// Real devices printed all rows here (fixtures/, each with its source), except where a test says otherwise.
 
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -17,7 +17,7 @@ import { LineSplitter } from './line-splitter.ts';
 
 const MiB = 1024 * 1024;
 
-/** The rows of a recorded query. Where it did not ask for the index, one is put before: the rest is as it was. */
+/** The rows of a recorded query. If it lacks the index, puts one before the row and changes nothing else. */
 function rows(name: string) {
   const { fields, lines } = readFixture(name);
   if (fields.includes('index')) return lines.map((line) => readQueryRow(fields, line));

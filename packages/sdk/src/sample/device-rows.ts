@@ -1,10 +1,10 @@
-// What nvidia-smi prints, read line by line. A pure core: anything that is not a row is undefined, a value that is not one is left out.
+// Parses the output of nvidia-smi line by line. A pure core: a line that is not a row gives undefined, and an invalid value is left out.
 //
 //   --query-gpu=index,uuid,… --format=csv,noheader,nounits    0, GPU-18b2f499, NVIDIA H100 80GB HBM3, 83, 41, 29089, …
 //   dmon -s t                                                 # gpu rxpci txpci / # Idx MB/s MB/s / 0 41 8
 //   nvlink -gt d                                              GPU 0: NAME (UUID: …) / Link 0: Data Tx: 19241022 KiB
 //
-// "Not known" is written `[N/A]`, `[Not Supported]`, `[Unknown Error]`, `N/A`, `ERR!` or `-`, by driver and command.
+// nvidia-smi writes an unknown value as `[N/A]`, `[Not Supported]`, `[Unknown Error]`, `N/A`, `ERR!` or `-`, by driver and command.
 
 import { printable } from './printable.ts';
 import { sampleLimits } from './sample-limits.ts';
@@ -13,7 +13,7 @@ import { sampleLimits } from './sample-limits.ts';
 export interface DeviceSample {
   /** nvidia-smi's index. */
   readonly device: string;
-  /** `GPU-…`; empty where it is not known. */
+  /** `GPU-…`; empty if unknown. */
   readonly uuid: string;
   readonly name: string;
   readonly values: Readonly<Record<string, number>>;
@@ -33,7 +33,7 @@ const counters = {
   'pcie.link.width.current': { name: 'pcie width', unit: 'lanes', printed: '', factor: 1 },
 } as const;
 
-/** Columns of `dmon -s t`. Its MB is taken for 10⁶ bytes, as it is written. */
+/** Columns of `dmon -s t`. We read its MB as 10⁶ bytes. */
 const columns: Readonly<Record<string, string>> = { rxpci: 'pcie rx', txpci: 'pcie tx' };
 
 /** Every counter of a device with its unit. */
@@ -45,17 +45,17 @@ export const deviceUnits: Readonly<Record<string, string>> = {
   'nvlink tx': 'bytes/s',
 };
 
-/** What every driver since 2014 knows. */
+/** Fields that every driver since 2014 knows. */
 export const basicFields: readonly string[] = [
   ...['index', 'uuid', 'name', 'utilization.gpu', 'utilization.memory', 'memory.used', 'memory.total'],
   ...['clocks.sm', 'clocks.mem', 'power.draw', 'temperature.gpu'],
 ];
 export const allFields: readonly string[] = [...basicFields, 'pcie.link.gen.current', 'pcie.link.width.current'];
 
-/** Whether nvidia-smi says so of a field: on standard output, with exit code 2. */
+/** Whether nvidia-smi rejects a field: on standard output, with exit code 2. */
 export const isFieldError = (line: string): boolean => /is not a valid field/i.test(line);
 
-/** A row of the query for `fields`; undefined for what is none, or has no value. Rows of MIG devices are none: they have no counters. */
+/** A row of the query for `fields`; undefined for any other line, or without a value. Skips rows of MIG devices: they have no counters. */
 export function readQueryRow(fields: readonly string[], line: string): DeviceSample | undefined {
   const cells = line.split(',', fields.length + 1).map((cell) => cell.trim());
   if (cells.length !== fields.length) return undefined;
@@ -74,12 +74,12 @@ export function readQueryRow(fields: readonly string[], line: string): DeviceSam
   return { device, uuid: /^GPU-[0-9a-fA-F-]{1,64}$/.test(uuid) ? uuid : '', name, values };
 }
 
-/** Reads `dmon`, whose header names the columns and is repeated; another set of columns may follow. */
+/** Reads `dmon`, whose header names the columns and repeats; another set of columns may follow. */
 export class ThroughputReader {
   #names: readonly string[] = [];
   #units: readonly string[] = [];
 
-  /** Device and values of a row; undefined for what is none. */
+  /** Device and values of a row; undefined for any other line. */
   read(line: string): Pick<DeviceSample, 'device' | 'values'> | undefined {
     const cells = line.replace(/^\s*#/, ' ').trim().split(/\s+/, sampleLimits.devicesMax);
     if (/^\s*#/.test(line)) {
@@ -106,10 +106,10 @@ export interface LinkTotals {
   readonly tx: number;
 }
 
-/** Whether a line may tell of links: all others need not be kept. */
+/** Whether a line may describe links: the others need not be kept. */
 export const isLinkLine = (line: string): boolean => line.length <= 256 && /^\s*(?:GPU|Link) \d/.test(line);
 
-/** Totals by device of one `nvlink -gt d`; devices without links are not there. */
+/** Totals by device of one `nvlink -gt d`; devices without links are absent. */
 export function readLinkTotals(lines: readonly string[]): readonly LinkTotals[] {
   const totals = new Map<string, { device: string; rx: number; tx: number; counters: number }>();
   let device: string | undefined;
@@ -125,7 +125,7 @@ export function readLinkTotals(lines: readonly string[]): readonly LinkTotals[] 
   return [...totals.values()].map(({ device, rx, tx }) => ({ device, rx, tx }));
 }
 
-/** Rates between two readings, bytes/s. A counter that went back was reset, and tells none. */
+/** Rates between two readings, bytes/s. A counter that went back was reset, and gives none. */
 export function linkRates(
   before: readonly LinkTotals[],
   after: readonly LinkTotals[],
@@ -142,7 +142,7 @@ function isIndex(text: string | undefined): text is string {
   return text !== undefined && /^\d{1,4}$/.test(text);
 }
 
-/** The number in a cell; a driver that prints its unit all the same is understood, another unit is not. */
+/** The number in a cell; accepts the unit `printed` after it, but no other unit. */
 function numberOf(cell: string | undefined, printed: string): number | undefined {
   const [, digits, unit] = /^(-?\d{1,12}(?:\.\d{1,9})?)(?: ([A-Za-z%]{1,5}))?$/.exec(cell ?? '') ?? [];
   return digits === undefined || (unit !== undefined && unit !== printed) ? undefined : Number(digits);

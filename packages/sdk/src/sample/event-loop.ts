@@ -1,7 +1,7 @@
-// How late this thread's event loop is: a training step that computes without a pause holds up timers, sockets and data loading.
+// Delay of this thread's event loop: a training step that computes without a pause holds up timers, sockets and data loading.
 //
-// Node's histogram measures the time between two firings of a timer of its own, so an idle loop shows the timer's period; what is reported
-// is the delay beyond it. A block longer than the interval is told at the first report after it.
+// Node's histogram measures the time between two firings of a timer of its own, so an idle loop shows the timer's period; we report the delay
+// beyond it. A block longer than the interval appears in the first report after it.
 
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { guarded } from '../process/guarded.ts';
@@ -9,7 +9,7 @@ import { sampleLimits } from './sample-limits.ts';
 
 /**
  * Reports `event loop delay max` and `event loop delay mean`, ms, of each `intervalMs` of the calling thread. Keeps nothing alive.
- * Returns what ends it.
+ * Returns a function that stops it.
  */
 export function watchEventLoop(report: (name: string, value: number, unit: string) => void, intervalMs: number): () => void {
   const resolution = sampleLimits.eventLoopResolutionMs;

@@ -1,4 +1,4 @@
-// Real collections of a real heap: many small objects, and `gc()` as Node's --expose-gc gives it.
+// Real collections of a real heap: many small objects, and `gc()` from Node's --expose-gc.
 
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';

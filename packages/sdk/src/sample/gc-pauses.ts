@@ -1,4 +1,4 @@
-// Garbage collections of this thread's heap, as Node tells of them: after the fact, at the next turn of the event loop.
+// Garbage collections of this thread's heap, as Node reports them: afterwards, at the next turn of the event loop.
 
 import { constants, type PerformanceEntry, PerformanceObserver, type PerformanceObserverEntryList } from 'node:perf_hooks';
 import { guarded } from '../process/guarded.ts';
@@ -18,8 +18,8 @@ const kinds: Readonly<Record<number, GcKind>> = {
 };
 
 /**
- * Reports each collection of the calling thread: when it began (ms, this thread's `performance.now()`), how long it took (ms), and
- * whether it was asked for (`gc()`, a heap snapshot). Keeps nothing alive. Returns what ends it.
+ * Reports each collection of the calling thread: its begin (ms, this thread's `performance.now()`), its length (ms), and whether it was
+ * forced (`gc()`, a heap snapshot). Keeps nothing alive. Returns a function that stops it.
  */
 export function watchGc(report: (kind: GcKind, startMs: number, lengthMs: number, forced: boolean) => void): () => void {
   const told = guarded('watching garbage collections', (list: PerformanceObserverEntryList) => {

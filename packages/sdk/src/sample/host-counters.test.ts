@@ -46,14 +46,14 @@ test('shows a thread that waits', async () => {
 
 test('shows that threads want a CPU and have none', async () => {
   const counters = new HostCounters();
-  // More threads than there are cores, each of which wants one all the time.
+  // More threads than cores, each of which wants a core all the time.
   const busy = Array.from({ length: 4 * availableParallelism() }, () => new Worker('for (;;);', { eval: true }));
   try {
     await Promise.all(busy.map((worker) => new Promise((resolve) => worker.once('online', resolve))));
     counters.sample();
     burnCpu(500);
     const { 'cpu wait': wait } = named(counters);
-    // Other systems do not tell.
+    // Other systems do not report it.
     if (!existsSync('/proc/self/schedstat')) return expect(wait).toBeUndefined();
     expect(wait).toBeGreaterThan(50);
     expect(wait).toBeLessThan(100);

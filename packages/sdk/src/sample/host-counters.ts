@@ -1,7 +1,7 @@
-// What a rank's process and its host do, as counters: one call about once a second, on the shipper's thread, some tens of µs and as much again for
-// each thread of the process.
+// Counters of a rank's process and its host: one call about once a second, on the shipper's thread, some tens of µs and as much again for each
+// thread of the process.
 //
-// Process CPU and memory are the whole process's, whatever thread asks; `shipper cpu` is the asking thread's own.
+// Process CPU and memory are the whole process's, whichever thread asks; `shipper cpu` is the asking thread's own.
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { cpus } from 'node:os';
@@ -14,16 +14,16 @@ export interface HostCounter {
   readonly unit: '%' | 'bytes';
 }
 
-/** Readings that only their difference tells something of. */
+/** Cumulative readings, of which only differences mean something. */
 interface Readings {
   readonly atMs: number;
   /** CPU time of all threads of this process, ms. */
   readonly processMs: number;
-  /** CPU time of this thread, ms; undefined where the system does not tell. */
+  /** CPU time of this thread, ms; undefined if the system does not report it. */
   readonly threadMs: number | undefined;
-  /** Of all threads of this process together, ns; undefined where the system does not tell. */
+  /** Times of all threads of this process together, ns; undefined if the system does not report it. */
   readonly threads: ThreadTimes | undefined;
-  /** Time of all cores together and the part they were busy, in a unit of their own; undefined where the system does not tell. */
+  /** Time of all cores together and its busy part, in a unit of their own; undefined if the system does not report it. */
   readonly cores: { readonly total: number; readonly busy: number } | undefined;
 }
 
@@ -33,7 +33,7 @@ interface ThreadTimes {
   readonly waited: number;
 }
 
-/** Reads the counters, each time for the time since the last. */
+/** Reads the counters, each time for the time since the last call. */
 export class HostCounters {
   readonly #nowMs: () => number;
   #before: Readings | undefined;
@@ -44,8 +44,9 @@ export class HostCounters {
   }
 
   /**
-   * `process cpu`: % of one core, over 100 when several are used. `system cpu`: % of all cores of the host. `rss`: bytes. `shipper cpu`:
-   * % of one core. `cpu wait`: % of the time that threads wanted a CPU, in which they had none. What is not known is left out; the first sample has no rates.
+   * `process cpu`: % of one core, over 100 when several are used. `system cpu`: % of all cores of the host. `rss`: bytes. `shipper cpu`: % of
+   * one core. `cpu wait`: % of the time that threads wanted a CPU, in which they had none. Leaves out unknown values; the first sample has no
+   * rates.
    */
   sample(): readonly HostCounter[] {
     const before = this.#before;
@@ -64,7 +65,7 @@ export class HostCounters {
     if (now.threadMs !== undefined && before.threadMs !== undefined) percent('shipper cpu', now.threadMs - before.threadMs, passedMs);
     if (now.threads && before.threads) {
       const [onCpu, waited] = [now.threads.onCpu - before.threads.onCpu, now.threads.waited - before.threads.waited];
-      // Of threads that ended meanwhile the times before are gone.
+      // If threads ended meanwhile, their earlier times are missing.
       if (onCpu > 0) percent(cpuWaitCounter, waited, onCpu + waited);
     }
     return counters;
@@ -102,7 +103,7 @@ function threadsOfProcess(): readonly string[] {
   }
 }
 
-/** proc(5): user nice system idle iowait irq softirq steal …; what follows is part of user and nice already. */
+/** proc(5): user nice system idle iowait irq softirq steal …; later numbers are part of user and nice already. */
 function readCores(): Readings['cores'] {
   const line = read('/proc/stat')?.split('\n', 1)[0];
   if (line?.startsWith('cpu ')) {

@@ -1,8 +1,8 @@
-// A child process that is read line by line, within bounds, and never in the way of anything.
+// A child process read line by line, within bounds, that delays nothing and keeps nothing alive.
 //
-// Invariants: it keeps no process and no thread alive; `onEnd` is called exactly once, unless `stop` was called before; nothing is told
-// after that. It is killed by `stop`, by silence and when its thread ends in order. Should the thread or process be ended by force, the
-// pipe it writes to is closed, and its next line ends it (SIGPIPE).
+// Invariants: it keeps no process and no thread alive; `onEnd` is called exactly once, unless `stop` was called before; no callback follows
+// it. `stop`, silence, and an orderly end of its thread kill the child. If the thread or process ends by force, the pipe that the child
+// writes to is closed, and its next line ends it (SIGPIPE).
 
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
@@ -17,22 +17,22 @@ export interface LineChildParts {
   readonly limits: SampleLimits;
   /** Window of `linesPerIntervalMax`. */
   readonly intervalMs: number;
-  /** Ended when nothing came for this long. */
+  /** Silence after which it is ended. */
   readonly silenceMs: number;
-  /** Says whether the line was understood; one that was not may tell why the child ends. */
+  /** Returns whether it understood the line; one that it did not may explain why the child ends. */
   readonly onLine: (line: string) => boolean;
   readonly onEnd: (end: LineChildEnd) => void;
 }
 
 export interface LineChildEnd {
-  /** It could not be started at all (no such command, no right to run it). */
+  /** Whether it could not start at all (no such command, no right to run it). */
   readonly absent: boolean;
   readonly ok: boolean;
   /** For people: `exit code 9: TEXT`. */
   readonly reason: string;
 }
 
-/** Starts `command`; returns what ends it. Never throws. */
+/** Starts `command`; returns a handle that stops it. Never throws. */
 export function startLineChild({ command, args, limits, intervalMs, silenceMs, onLine, onEnd }: LineChildParts): { stop(): void } {
   let ended = false;
   let silent = false;
@@ -67,7 +67,7 @@ export function startLineChild({ command, args, limits, intervalMs, silenceMs, o
   try {
     child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], windowsHide: true });
   } catch (error) {
-    // An argument that cannot be one; told later, as all ends are.
+    // An invalid argument; reported later, as all ends are.
     const refused = guarded('starting a program', () => end(isAbsent(error), false, codeOf(error)));
     setImmediate(refused).unref();
     return { stop: close };
@@ -76,14 +76,14 @@ export function startLineChild({ command, args, limits, intervalMs, silenceMs, o
     'error',
     guarded('starting a program', (error: Error) => end(isAbsent(error), false, codeOf(error))),
   );
-  // Without a descriptor for them there are none, whatever the types say, and the error follows.
+  // Without free descriptors these streams are missing, whatever the types say, and the error follows.
   const { stdout, stderr } = child as Partial<typeof child>;
   if (stdout === undefined || stderr === undefined) return { stop: close };
   child.unref();
   process.on('exit', kill);
   read(stdout, limits, intervalMs, hear);
   read(stderr, limits, intervalMs, hear);
-  // `close` comes when the pipes are at their end, so that what it said last has been read; a process of the child's may hold them open.
+  // `close` comes at the end of the pipes, after the last output is read; but a process of the child's may hold them open.
   const exited = guarded('ending a program', (code: number | null, signal: string | null) =>
     end(false, code === 0 && !silent, silent ? 'no answer' : (signal ?? `exit code ${code}`)),
   );
@@ -120,7 +120,7 @@ function read(stream: Readable, limits: SampleLimits, intervalMs: number, onLine
   };
   (stream as Readable & { unref?(): void }).unref?.();
   stream.setEncoding('utf8');
-  // Its end is told by the child.
+  // The child reports its end.
   stream.on(
     'error',
     guarded('reading a program', () => {}),
@@ -139,7 +139,7 @@ function read(stream: Readable, limits: SampleLimits, intervalMs: number, onLine
   stream.on('data', heard);
 }
 
-/** Whether it cannot be started at all; what the system lacks for a moment (descriptors, processes, memory), it may have later. */
+/** Whether it can never start; descriptors, processes and memory may only be short for a moment. */
 function isAbsent(error: unknown): boolean {
   return !['EMFILE', 'ENFILE', 'EAGAIN', 'ENOMEM'].includes(codeOf(error));
 }

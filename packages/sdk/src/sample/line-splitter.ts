@@ -1,4 +1,4 @@
-// Lines of a stream that nobody promised to be sane: a line longer than the bound is skipped to its end, so that memory stays bounded.
+// Splits an untrusted stream into lines: skips a line longer than the bound to its end, so that memory stays bounded.
 
 export class LineSplitter {
   readonly #charsMax: number;
@@ -9,7 +9,7 @@ export class LineSplitter {
     this.#charsMax = charsMax;
   }
 
-  /** Calls `onLine` with each line that `chunk` ends, without its LF or CRLF. A last line without one is never told: it may be cut. */
+  /** Calls `onLine` with each line that `chunk` ends, without its LF or CRLF. Drops a last line without one: it may be cut. */
   push(chunk: string, onLine: (line: string) => void): void {
     let start = 0;
     for (let end = chunk.indexOf('\n'); end >= 0; end = chunk.indexOf('\n', start)) {

@@ -1,5 +1,5 @@
-// No GPU is needed: an executable script of the name nvidia-smi, run as the real child process that it is, replays what real devices
-// printed (fixtures/). What it plays is recorded; when it ends, hangs and dies is made up.
+// No GPU is needed: an executable script named nvidia-smi, run as a real child process, replays the output of real devices (fixtures/). The
+// output is recorded; its ends, hangs and deaths are made up.
 
 import { spawn } from 'node:child_process';
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -24,7 +24,7 @@ afterEach(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-// Another query was recorded than ours: its columns are put in our order, values as they are, "[N/A]" where it had none.
+// The recording is of another query: put its columns in our order, values unchanged, "[N/A]" where it has none.
 const h100 = readFixture('h100.csv');
 const rows = h100.lines.slice(1).map((line) => {
   const cells = line.split(', ');
@@ -57,7 +57,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Short waits before something happens again; as long ones as ever before something is given up, for a busy machine may take its time. */
+/** Short waits before retries; full waits before giving up, for a busy machine may take its time. */
 const short = { ...sampleLimits, restartDelaysMs: [20, 40], nvlinkIntervalMs: 50, pipesOpenMsMax: 10_000 };
 
 function start(devices?: readonly string[] | 'last', limits: SampleLimits = short) {
@@ -134,7 +134,7 @@ test('adds PCIe throughput of dmon and rates of the links, with the identity tha
   const { samples, notices } = start();
   const withValue = (name: string) => samples.filter((sample) => name in sample.values);
   await until(() => withValue('pcie rx').length >= 4 && withValue('nvlink tx').length >= 1);
-  // Devices 0 and 1 of the recorded dmon are none that the query told of.
+  // The query did not report devices 0 and 1 of the recorded dmon.
   expect(new Set(withValue('pcie rx').map(({ device }) => device))).toEqual(new Set(['2', '3']));
   expect(withValue('pcie rx')[0]).toEqual({
     device: '2',
@@ -257,7 +257,7 @@ test('starts nothing for a rank without a device, and says why for one with MIG 
 
 test('keeps no process alive, and its children end with it: by itself, exit, SIGKILL, and the end of a worker', async () => {
   script(forever(all), forever(readFixture('dmon-titan-x.txt').lines));
-  // Child processes and workers run what was built.
+  // Child processes and workers run the built files.
   const module = new URL('../../dist/sample/nvidia-smi.js', import.meta.url).href;
   const program = (then: string) => `
     import { startNvidiaSmi } from ${JSON.stringify(module)};
@@ -269,13 +269,13 @@ test('keeps no process alive, and its children end with it: by itself, exit, SIG
   const run = (then: string, inWorker: boolean) => {
     const entry = join(folder, `program-${performance.now()}.mjs`);
     writeFileSync(entry, program(then));
-    // Without the conditions of this process, by which packages are their sources.
+    // Without the conditions of this process, which resolve packages to their sources.
     return inWorker ? new Worker(entry, { execArgv: [] }) : spawn(process.execPath, [entry], { stdio: 'inherit' });
   };
   const ended = (party: { once(event: 'exit', listener: () => void): unknown }) =>
     new Promise<void>((resolve) => party.once('exit', () => resolve()));
 
-  // Nothing else to do: it ends by itself, before a row came.
+  // Nothing else to do: it ends by itself, before the first row.
   await ended(run('', false));
   await until(() => alive().length === 0);
   await ended(run('process.exit(0)', false));

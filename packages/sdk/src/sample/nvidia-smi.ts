@@ -1,12 +1,12 @@
-// Device counters from nvidia-smi: the one program that every NVIDIA driver brings, so that no native module is needed.
+// Device counters from nvidia-smi: every NVIDIA driver includes this program, so that we need no native module.
 //
-//   nvidia-smi --query-gpu=… -lms N   one child as long as it is wanted: a row per device and interval
-//   nvidia-smi dmon -s t              a second one for PCIe throughput, once the first gave a row; not there on every device
-//   nvidia-smi nvlink -gt d           totals of the links, asked for now and then; never again where the first answer has no link
+//   nvidia-smi --query-gpu=… -lms N   one child for the whole time: a row per device and interval
+//   nvidia-smi dmon -s t              a second one for PCIe throughput, once the first gave a row; not available on every device
+//   nvidia-smi nvlink -gt d           totals of the links, now and then; never again if the first answer has no link
 //
-// Invariants: nothing here throws or ends anything but counters. However it fails, exactly one notice is given, when it is given up; that
-// the second and third do not work is not even that. All is bounded (sample-limits.ts).
-// MIG devices are left out: nvidia-smi knows no utilization for one, and its memory, power and clocks are those of all that share the GPU.
+// Invariants: a failure here ends only counters, and nothing throws. However it fails, it gives exactly one notice, when it gives up; failures
+// of the second and third command give none. All is bounded (sample-limits.ts).
+// MIG devices are left out: nvidia-smi has no utilization for one, and reports memory, power and clocks only for the whole shared GPU.
 
 import { guarded } from '../process/guarded.ts';
 import {
@@ -29,12 +29,12 @@ export { deviceUnits } from './device-rows.ts';
 export { visibleDevices } from './visible-devices.ts';
 
 export interface NvidiaSmiParts {
-  /** What `visibleDevices` gave: indexes and UUIDs; empty: none; undefined: all; `'last'`: the last of all, known after one round of rows. */
+  /** Result of `visibleDevices`: indexes and UUIDs; empty: none; undefined: all; `'last'`: the last of all, known after one round of rows. */
   readonly devices: readonly string[] | 'last' | undefined;
   readonly intervalMs: number;
-  /** Program to run; looked for in PATH. */
+  /** Program to run; found in PATH. */
   readonly command?: string;
-  /** Called as rows come, on this thread. */
+  /** Called for each row, on this thread. */
   readonly onSample: (sample: DeviceSample) => void;
   /** One line for people, without its end; at most once. */
   readonly onNotice: (line: string) => void;
@@ -58,11 +58,11 @@ class Sampler {
   readonly #command: string;
   readonly #limits: SampleLimits;
   readonly #intervalMs: number;
-  /** Those to ask for; undefined: all. */
+  /** Devices to query; undefined: all. */
   readonly #devices: readonly string[] | undefined;
-  /** Where it alone is told: the index of the last device, once it is known. */
+  /** If only the last device is wanted: its index, once known. */
   #last: string | undefined;
-  /** Identity by index: rows of the second and third child have the index alone. */
+  /** Identity by index: rows of the second and third child have only the index. */
   readonly #known = new Map<string, Pick<DeviceSample, 'uuid' | 'name'>>();
   readonly #running = new Set<{ stop(): void }>();
   readonly #timers = new Set<NodeJS.Timeout>();
@@ -125,7 +125,7 @@ class Sampler {
     const isKnown = this.#known.has(sample.device);
     if (!isKnown && this.#known.size >= this.#limits.devicesMax) return;
     this.#known.set(sample.device, { uuid: sample.uuid, name: sample.name });
-    // A device that comes again ends the first round.
+    // A repeated device ends the first round.
     if (this.#parts.devices === 'last' && isKnown) this.#last ??= [...this.#known.keys()].reduce((a, b) => (Number(a) > Number(b) ? a : b));
     this.#tell(sample);
     if (!first) return;
@@ -133,7 +133,7 @@ class Sampler {
     this.#nvlink();
   }
 
-  /** A row without identity: it is one of a device that the query told of, or none. */
+  /** A row without identity: it counts only for a device that the query reported. */
   #addition({ device, values }: Pick<DeviceSample, 'device' | 'values'>): void {
     const identity = this.#known.get(device);
     if (identity !== undefined) this.#tell({ device, ...identity, values });
@@ -169,7 +169,7 @@ class Sampler {
       onLine: (line) => isLinkLine(line) && lines.push(line) > 0,
       onEnd: ({ ok }) => {
         const totals = readLinkTotals(lines);
-        // An answer that failed once is asked for again; one without links is an answer.
+        // A failed query is repeated; an answer without links is final.
         if (totals.length === 0 && (ok || this.#links === undefined)) return;
         const atMs = performance.now();
         const before = this.#links;

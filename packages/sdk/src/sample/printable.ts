@@ -1,8 +1,8 @@
-// What a child process said is shown to people, who must not be misled by it.
+// Makes a child process's output safe to show to people.
 
 import { printable as shown } from '@ranktrace/protocol';
 
-/** `text` as one line that shows nothing else than it says: white space is one space, the rest as protocol's `printable`; at most `charsMax` long. */
+/** `text` as one harmless line: white space becomes one space, the rest as in protocol's `printable`; at most `charsMax` long. */
 export const printable = (text: string, charsMax: number): string =>
   shown(
     text

@@ -1,4 +1,4 @@
-// What the shipper worker samples beside draining rings: counters of the host and of this rank's devices.
+// Samples that the shipper worker takes beside draining rings: counters of the host and of this rank's devices.
 
 import { gpuKey } from '@ranktrace/protocol';
 import type { Sample } from '../collect/collector.ts';
@@ -13,13 +13,13 @@ export class Sampling {
   readonly #add: (samples: readonly Sample[]) => void;
   readonly #notice: (line: string) => void;
   readonly #fact: (key: string, value: string) => void;
-  /** Devices whose names were told. */
+  /** Devices whose names are recorded. */
   readonly #named = new Set<string>();
   readonly #host = new HostCounters();
   readonly #timer: NodeJS.Timeout | undefined;
   #devices: { stop(): void } | undefined;
 
-  /** `fact`: of the rank's metadata. `own`: what the worker says of itself with each sample of the host. */
+  /** `fact`: for the rank's metadata. `own`: the worker's own counters, with each sample of the host. */
   constructor(
     options: ResolvedOptions,
     add: (samples: readonly Sample[]) => void,
@@ -35,7 +35,7 @@ export class Sampling {
     if (options.devices) this.toggleDevices(true);
   }
 
-  /** Begins to sample devices, or ends it. */
+  /** Starts or stops sampling of devices. */
   toggleDevices(on: boolean): void {
     this.#devices?.stop();
     this.#devices = undefined;

@@ -5,7 +5,7 @@ const check = (cudaVisibleDevices: string | undefined, localRank: number | undef
   expect(visibleDevices({ cudaVisibleDevices, hasLauncher: localRank !== undefined })).toEqual(expected);
 
 test('reads the variable as torch does', () => {
-  // Of test/test_cuda_nvml_based_avail.py, test_env_var_parsing.
+  // From test/test_cuda_nvml_based_avail.py, test_env_var_parsing.
   check('1gpu2,2ampere', undefined, ['1', '2']);
   check('0, 1, 2, -1, 3', undefined, ['0', '1', '2']);
   check('0, 1, 2, 1', undefined, []);

@@ -1,11 +1,11 @@
-// Which devices a rank shows: what CUDA would let it see, and of a launched rank the one that it computes on. TensorFlow.js reads no LOCAL_RANK: it
-// puts its tensors on the last GPU that TensorFlow lists (tfjs-node 4.22, binding/tfjs_backend.cc).
+// The devices that a rank shows: those visible to CUDA; for a launched rank, only the one that it computes on. TensorFlow.js reads no
+// LOCAL_RANK: it puts its tensors on the last GPU that TensorFlow lists (tfjs-node 4.22, binding/tfjs_backend.cc).
 //
-// CUDA_VISIBLE_DEVICES is read as CUDA does (https://docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/environment-variables.html)
-// and, where that says nothing, as torch/cuda/__init__.py `_parse_visible_devices` found it to: entries are numbers with anything after
-// them, or UUIDs of one kind; the first that is neither ends the list; one that is there twice makes it empty.
+// We read CUDA_VISIBLE_DEVICES as CUDA does (https://docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/environment-variables.html)
+// and, where that is silent, as torch/cuda/__init__.py `_parse_visible_devices` does: entries are numbers with anything after them, or UUIDs
+// of one kind; the first invalid entry ends the list; a duplicate makes it empty.
 //
-// Numbers are taken for nvidia-smi's. CUDA orders devices fastest first unless CUDA_DEVICE_ORDER=PCI_BUS_ID, so on a host with GPUs of
+// We take numbers for nvidia-smi's. CUDA orders devices fastest first unless CUDA_DEVICE_ORDER=PCI_BUS_ID, so on a host with GPUs of
 // several kinds the two may differ; UUIDs never do.
 
 import { sampleLimits } from './sample-limits.ts';
@@ -13,7 +13,7 @@ import { sampleLimits } from './sample-limits.ts';
 export interface VisibleDevicesInput {
   /** The variable's text; undefined when it is not set. */
   readonly cudaVisibleDevices: string | undefined;
-  /** Whether a launcher started the rank, beside others maybe; else it is alone with the devices. */
+  /** Whether a launcher started the rank, perhaps beside others; else it has the devices to itself. */
   readonly hasLauncher: boolean;
 }
 

@@ -4,7 +4,7 @@ import { ClockPinger } from './clock-pinger.ts';
 beforeEach(() => vi.useFakeTimers());
 afterEach(() => vi.useRealTimers());
 
-/** A pinger whose k-th ping takes `ways[k]` ns in all, or is lost where that is undefined; the aggregator's clock is 1000 ahead. */
+/** A pinger whose k-th ping takes `ways[k]` ns in all, or is lost if that is undefined; the aggregator's clock is 1000 ahead. */
 function start(ways: (number | undefined)[]) {
   let now = 0n;
   let pings = 0;

@@ -1,11 +1,11 @@
-// Asks for the aggregator's clock and keeps the answers that say most.
+// Pings the aggregator's clock and keeps the most informative answers.
 //
 //   this host      sent ───────┐                  ┌──────► received
 //   aggregator                 └► remoteReceived … remoteSent
 //
-// The time on the way bounds the error, so of each burst only the half with the shortest ways is kept: on loopback the median way is
-// 110–190 µs and the shortest 60 µs. A burst of 16 when a connection opens, one of 4 each second after: drift is seen, the wire is not.
-// Invariant: one ping at a time, or they would wait for each other; at most limits.clockSamplesMax samples wait to be taken.
+// The round-trip time bounds the error, so we keep only the half of each burst with the shortest round trips: on loopback the median is
+// 110–190 µs and the shortest 60 µs. A burst of 16 when a connection opens, one of 4 each second after: this shows drift and hides the wire.
+// Invariant: one ping at a time, or they would wait for each other; at most limits.clockSamplesMax samples wait for `take`.
 
 import type { ControlMessage } from '@ranktrace/protocol';
 import { limits } from '../model/limits.ts';
@@ -43,7 +43,7 @@ export class ClockPinger {
     this.#begin(limits.clockPingsAtConnect);
   }
 
-  /** The connection is gone; what the burst has so far is kept. */
+  /** The connection is gone; keeps the burst's samples so far. */
   stop(): void {
     clearTimeout(this.#timer);
     this.#sent = undefined;
@@ -52,7 +52,7 @@ export class ClockPinger {
 
   pong(pong: Pong): void {
     const received = this.#now();
-    // Late answers to pings that were given up would tell a way of half a second.
+    // A late answer to an abandoned ping would show a round trip of half a second.
     if (this.#sent === undefined || pong.id !== this.#id) return;
     this.#burst.push({ sent: this.#sent, received, remoteReceived: BigInt(pong.received), remoteSent: BigInt(pong.sent), host: pong.host });
     this.#next();
@@ -95,7 +95,7 @@ export class ClockPinger {
   }
 }
 
-/** Time on the way, ns: there and back, without the aggregator's own part. */
+/** Round-trip time, ns, without the aggregator's own part. */
 function way(sample: ClockSample): bigint {
   return sample.received - sample.sent - (sample.remoteSent - sample.remoteReceived);
 }

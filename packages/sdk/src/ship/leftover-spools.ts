@@ -1,4 +1,4 @@
-// Spools that dead processes left behind: those of this rank are adopted, and those of any rank go once all of them is acknowledged.
+// Spools of dead processes: this rank adopts its own, and sweeps those of any rank once all their batches are acknowledged.
 
 import { type Dirent, opendirSync, rmdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,8 +9,8 @@ import { checkOwner } from './spool-folders.ts';
 import { isWriterDead } from './spool-owner.ts';
 
 /**
- * Spools of earlier lives of this rank whose writers are dead, oldest first. `space`: the `processSpace` of this process. `refused` hears why one is
- * left alone that others could have planted.
+ * Spools of earlier lives of this rank whose writers are dead, oldest first. `space`: the `processSpace` of this process. `refused` receives
+ * the reason for skipping one that other users could have planted.
  */
 export function findLeftovers(
   root: string,
@@ -28,7 +28,7 @@ export function findLeftovers(
       checkOwner(directory);
       if (isWriterDead(directory, space)) found.push(directory);
     } catch (error) {
-      // Or it is gone by now.
+      // Otherwise it is gone by now.
       if (error instanceof SdkError) refused(`what an earlier process left is not shipped: ${(error as Error).message}`);
     }
   }
@@ -54,13 +54,13 @@ export function sweepSpools(root: string, space: string): void {
         rmSync(directory, { recursive: true, force: true });
         rmdirSync(join(root, run.name));
       } catch {
-        // Others' folders stay, and so does that of a run which has other ranks.
+        // Other users' folders stay, and so does the folder of a run with other ranks.
       }
     }
   }
 }
 
-/** Read as they are asked for; none of a folder that cannot be read. */
+/** Entries, read lazily; none for an unreadable folder. */
 function* entriesOf(directory: string): Generator<Dirent> {
   try {
     const folder = opendirSync(directory);
@@ -70,6 +70,6 @@ function* entriesOf(directory: string): Generator<Dirent> {
       folder.closeSync();
     }
   } catch {
-    // It is gone, or nobody may read it.
+    // It is gone or unreadable.
   }
 }

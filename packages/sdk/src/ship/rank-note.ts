@@ -1,4 +1,4 @@
-// Tells `ranktrace run` what this rank records, for a program may choose its run, its url and its spool itself.
+// Writes for `ranktrace run` what this rank records, because a program may choose its run, its url and its spool itself.
 
 import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,14 +6,14 @@ import type { RankNote } from '@ranktrace/protocol';
 import type { ResolvedOptions } from '../model/options.ts';
 import { spoolPath } from './spool-folders.ts';
 
-/** Writes the note of this life where a launcher wants one. Never throws: a launcher without it looks at what arrives. */
+/** Writes the note of this life where a launcher wants one. Never throws: without it the launcher looks at the arriving batches. */
 export function leaveNote(options: ResolvedOptions, incarnation: string): void {
   const { launchDirectory: directory, run, rank, url } = options;
   if (directory === undefined) return;
   const note: RankNote = { run, rank, url: url ?? null, spool: spoolPath(options.spoolDirectory, { run, rank, incarnation }) };
   const path = join(directory, `rank-${rank}-${incarnation}`);
   try {
-    // A name of its own until it is whole.
+    // Under another name until it is complete.
     writeFileSync(`${path}.new`, JSON.stringify(note), { mode: 0o600 });
     renameSync(`${path}.new`, `${path}.json`);
   } catch {

@@ -4,9 +4,9 @@
 //   memory                   |  in flight (≤ 16)  |  waiting (with in flight ≤ 4 MiB)  |  on disk only  |
 //                            ^ window[0]          ^ window[#next]                      ^ loaded         ^ end of the spool
 //
-// Leftovers of dead incarnations of this rank come first, then our own log. After `down`, #next goes back to 0: what was in flight is
-// sent again, and the receiver knows a batch it already has by its id.
-// Invariants: nothing leaves the spool before it is acknowledged or refused; memory holds a contiguous part of the log, oldest first;
+// Leftovers of dead incarnations of this rank come first, then our own log. After `down`, #next goes back to 0: the shipper sends batches in
+// flight again, and the receiver recognises duplicates by their ids.
+// Invariants: a batch leaves the spool only once it is acknowledged or refused; memory holds a contiguous part of the log, oldest first;
 // nothing here throws once the shipper is open.
 
 import { join } from 'node:path';
@@ -25,23 +25,23 @@ import { processSpace } from './spool-owner.ts';
 
 export interface Shipper {
   /**
-   * Takes encoded batches in order of sequence: writes it ahead to the spool, then sends. Never throws; false when dropped (spool full). The last one of
-   * a life finds room where others do not, as long as it is small.
+   * Takes encoded batches in order of sequence: writes each ahead to the spool, then sends it. Never throws; false when dropped (spool full). The
+   * last one of a life finds room where others do not, if it is small.
    */
   ship(bytes: Uint8Array, id: string, isLast?: boolean): boolean;
   /** Whether the last batch found no room on disk. */
   readonly isShort: boolean;
-  /** Samples since the last call; none without an aggregator to ask. */
+  /** Samples since the last call; none without an aggregator. */
   takeClockSamples(): ClockSample[];
-  /** Batches that found the spool full, were refused, or could not be read back; since the shipper was opened. */
+  /** Batches that found the spool full, were refused, or could not be read back; since this shipper opened. */
   readonly droppedBatches: number;
   /** Whether everything is acknowledged (for files: on disk); waits for it at most `deadlineMs`. */
   drained(deadlineMs: number): Promise<boolean>;
-  /** From here on `drained` waits for nobody who is away. */
+  /** From here on `drained` does not wait for a receiver that is away. */
   hurry(): void;
   /**
-   * Stops sending. What is not acknowledged stays in the spool for the next incarnation of this rank: that is settled, and said, before
-   * this returns; the promise is for the connection alone.
+   * Stops sending. Unacknowledged batches stay in the spool for the next incarnation of this rank: the shipper settles and reports this before
+   * it returns; the promise is for the connection alone.
    */
   close(): Promise<void>;
 }
@@ -54,7 +54,7 @@ export interface ShipperIdentity {
 }
 
 export interface ShipperEvents {
-  /** A message that is for the recorder, not for the shipper: `flush`, `pull`, `record`. */
+  /** Receives messages for the recorder rather than the shipper: `flush`, `pull`, `record`. */
   control(message: ControlMessage): void;
   /** One line for a person; at most one of a kind in 10 s. */
   notice(line: string): void;
@@ -72,13 +72,13 @@ export function openShipper(
   else
     loadTransport(options, identity, random).then(
       guarded('connecting', (transport: Transport) => shipper.connect(transport)),
-      // Node keeps what a module failed with: to load it again fails again.
+      // Node caches the failure of a module: loading it again fails again.
       (error: unknown) => shipper.down(`the client cannot be loaded: ${reasonOf(error)}`),
     );
   return shipper;
 }
 
-/** The clients cost 20 to 40 ms to load: only the one that is used, and while the spool takes batches already. */
+/** The clients take 20 to 40 ms to load: load only the one in use, while the spool already takes batches. */
 async function loadTransport(options: ResolvedOptions, identity: ShipperIdentity, random: () => number): Promise<Transport> {
   if (options.transport === 'nats') {
     const { NatsTransport } = await import('../transport/nats.ts');
@@ -88,16 +88,16 @@ async function loadTransport(options: ResolvedOptions, identity: ShipperIdentity
   return new WebSocketTransport(options.url ?? '', options.token, random);
 }
 
-/** As a shell takes it for one word. */
+/** `text` as one word for a shell. */
 const shellWord = (text: string): string => (/^[\w./:@%+=,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
-/** A batch in memory that is not acknowledged. */
+/** An unacknowledged batch in memory. */
 interface Waiting {
   readonly id: string;
   readonly bytes: Uint8Array;
   readonly log: Spool;
   readonly end: Position;
-  /** Acknowledged or refused, but something before it is not. */
+  /** Acknowledged or refused, but an earlier batch is not. */
   done: boolean;
 }
 
@@ -106,19 +106,19 @@ class SpooledShipper implements Shipper, TransportHandlers {
   readonly #on: ShipperEvents;
   /** Clock of this host, ns. */
   readonly #now: () => bigint;
-  /** `undefined` until it is loaded. */
+  /** `undefined` until loaded. */
   #transport: Transport | undefined;
   #pinger: ClockPinger | undefined;
-  /** Leftovers, oldest first, then our own, which is never removed from here. */
+  /** Leftovers, oldest first, then our own, which the shipper never removes. */
   readonly #logs: Spool[];
   readonly #own: Spool;
   #window: Waiting[] = [];
-  /** Acknowledged and still in our own spool: where each ends, and when it was acknowledged, ms. */
+  /** Acknowledged batches still in our own spool: the end of each, and the time of its acknowledgement, ms. */
   #flushing: { readonly end: Position; readonly at: number }[] = [];
   #next = 0;
   #windowBytes = 0;
   #up = false;
-  /** Why we were away, as far as it was told, since a batch was last settled. */
+  /** Reasons for being away that were reported since a batch was last settled. */
   readonly #awayTold = new Set<string>();
   #pumping = false;
   #hurries = false;
@@ -137,12 +137,12 @@ class SpooledShipper implements Shipper, TransportHandlers {
     const owner = processSpace(identity.host);
     if (!keep) sweepSpools(options.spoolDirectory, owner);
     this.#own = Spool.open(spoolPath(options.spoolDirectory, identity), { segmentBytes, keep, owner });
-    // Files of earlier incarnations are output where files are the output, and leftovers where they are not.
+    // Without an aggregator, files of earlier incarnations are the output; with one, they are leftovers.
     this.#logs = [...(keep ? [] : this.#adopt(options.spoolDirectory, identity)), this.#own];
     for (const line of options.notices) on.notice(line);
   }
 
-  /** Gives it the wire to send through. */
+  /** Sets the transport to send through. */
   connect(transport: Transport): void {
     if (this.#closed) return;
     this.#transport = transport;
@@ -235,9 +235,9 @@ class SpooledShipper implements Shipper, TransportHandlers {
     this.#up = false;
     this.#pinger?.stop();
     if (this.#hurries) this.#waitNoMore();
-    // Hours away are one line per reason; a connection that flaps is told when it is down for longer, or every 10 s.
+    // Hours away give one line per reason; a flapping connection gives one when it is down for longer, or every 10 s.
     if (this.#awayTold.has(reason) || this.#awayTold.size >= limits.awayReasonsMax) return;
-    // A name that was made up is known to nobody else: no later start brings what waits.
+    // A made-up name is unknown to any later start, so none ships the waiting batches.
     const orMerge = this.#options.isRunNamed ? '' : `; if nobody comes, make a trace of them with: ${this.#mergeCommand}`;
     if (this.#notice(`away: ${reason}`, `away from ${this.#peer()}: ${reason}; batches wait in the spool${orMerge}`))
       this.#awayTold.add(reason);
@@ -253,7 +253,7 @@ class SpooledShipper implements Shipper, TransportHandlers {
         this.#settle(message.batch);
         break;
       case 'refused':
-        // The aggregator cannot read the id of a broken batch: then it means the oldest that it has not answered.
+        // The aggregator cannot read the id of a broken batch: an empty id then stands for the oldest unanswered batch.
         if (this.#settle(message.batch || (this.#window.find((waiting) => !waiting.done)?.id ?? ''))) {
           this.#dropped++;
           this.#notice('refused', `batch ${message.batch} refused: ${message.reason}`);
@@ -268,7 +268,7 @@ class SpooledShipper implements Shipper, TransportHandlers {
     this.#notice(line, line);
   }
 
-  /** Where there is no room. */
+  /** The place that has no room. */
   get #shortage(): string {
     const { directory, shortage = '' } = this.#own;
     if (shortage === 'bound') return `spool full (option spoolBytesMax is ${this.#options.spoolBytesMax} bytes, "${directory}")`;
@@ -281,7 +281,7 @@ class SpooledShipper implements Shipper, TransportHandlers {
     return this.#options.isRunNamed ? ` for the next start of this rank in run "${this.#options.run}"` : '';
   }
 
-  /** Of all ranks of the run that have their spool here. */
+  /** For all ranks of the run whose spools are here. */
   get #mergeCommand(): string {
     const { spoolDirectory, run } = this.#options;
     return `ranktrace merge ${shellWord(join(spoolDirectory, run))} -o ${run}.pftrace`;
@@ -304,9 +304,9 @@ class SpooledShipper implements Shipper, TransportHandlers {
     this.#windowBytes += waiting.bytes.length;
   }
 
-  /** Marks one batch as settled and lets go of the settled ones at the front; false when the id is not (or no longer) known. */
+  /** Settles one batch and releases the settled ones at the front; false for an unknown id. */
   #settle(id: string): boolean {
-    // A receiver that can be reached is not back before it takes something: its store may be full.
+    // A receiver that is up counts as back only once it takes something: its store may be full.
     if (this.#up && this.#awayTold.size > 0) {
       this.#on.notice(`back at ${this.#peer()}`);
       this.#awayTold.clear();
@@ -327,7 +327,7 @@ class SpooledShipper implements Shipper, TransportHandlers {
     return true;
   }
 
-  /** Lets go of what the receiver has flushed by now. */
+  /** Releases the batches that the receiver has flushed by now. */
   #letGo(): void {
     const before = performance.now() - (this.#transport?.flushMs ?? 0);
     let flushed: Position | undefined;
@@ -335,7 +335,7 @@ class SpooledShipper implements Shipper, TransportHandlers {
     if (flushed !== undefined) this.#own.acknowledge(flushed);
   }
 
-  /** What was acknowledged a moment ago may be lost with the receiver: all that the spool still has of ours is read and sent again. */
+  /** Recently acknowledged batches may be lost with the receiver: reads all that the spool still holds of ours and sends it again. */
   #sendAgain(): void {
     this.#letGo();
     this.#flushing = [];
@@ -344,7 +344,7 @@ class SpooledShipper implements Shipper, TransportHandlers {
     this.#own.rewind();
   }
 
-  /** Sends what the window allows. A transport may answer at once, from within `send`: the outer call then goes on. */
+  /** Sends as far as the window allows. A transport may answer at once, from within `send`: the outer call then goes on. */
   #pump(): void {
     if (this.#pumping) return;
     this.#pumping = true;
@@ -363,7 +363,7 @@ class SpooledShipper implements Shipper, TransportHandlers {
     for (const done of this.#whenDrained) done();
   }
 
-  /** Reads on from disk while memory has room. A leftover that is read and settled to its end is deleted. */
+  /** Reads on from disk while memory has room. Deletes a leftover that is read and settled to its end. */
   #load(): void {
     for (const log of [...this.#logs]) {
       while (!log.caughtUp && this.#windowBytes < limits.unackedBytesInMemoryMax) this.#loadOne(log);
@@ -395,12 +395,12 @@ class SpooledShipper implements Shipper, TransportHandlers {
     return this.#options.url ?? 'the output directory';
   }
 
-  /** Tells `line` unless one of its kind was told shortly before; whether it was told. */
+  /** Reports `line` unless one of its kind came shortly before; returns whether it did. */
   #notice(kind: string, line: string): boolean {
     const now = performance.now();
     const last = this.#noticed.get(kind);
     if (last !== undefined && now - last < limits.noticeIntervalMs) return false;
-    // Kinds may hold what a server answered: without this bound a month of odd answers would stay in memory.
+    // Kinds may contain a server's answer: without this bound a month of odd answers would stay in memory.
     if (this.#noticed.size >= limits.noticeKindsMax) this.#noticed.clear();
     this.#noticed.set(kind, now);
     this.#on.notice(line);

@@ -1,6 +1,6 @@
-// The folders of a spool, `<root>/<run>/rank-<rank>-<incarnation>`: they are made here, and nobody else may write into them.
+// Makes the folders of a spool, `<root>/<run>/rank-<rank>-<incarnation>`, such that nobody else may write into them.
 //
-// The files of a spool are shipped as a rank's own, and deleted. So each of its folders must belong to the user of this process and be
+// A rank ships the files of its spool as its own, and deletes them. So each of its folders must belong to the user of this process and be
 // writable by nobody else: in a shared temporary directory anyone may have made that name before. Output directories (`keep`) are the user's choice.
 
 import { accessSync, constants, existsSync, lstatSync, mkdirSync, statSync } from 'node:fs';
@@ -13,7 +13,7 @@ export function spoolPath(root: string, identity: { run: string; rank: number; i
 }
 
 /**
- * Makes the folder of a run below the root of spools, or of the output. Throws SdkError `spool_unusable` when no spool could be opened below it: at
+ * Makes the folder of a run below the root of spools, or of the output. Throws SdkError `spool_unusable` when no spool could open below it: at
  * the start, where somebody can still act on it. A disk that is full now may have room later.
  */
 export function checkSpoolRoot(directory: string, keep: boolean): void {
@@ -25,7 +25,7 @@ export function checkSpoolRoot(directory: string, keep: boolean): void {
   }
 }
 
-/** Makes `directory`, the folder of a rank, and what is missing above it. Throws what the system throws, or SdkError `spool_unusable`. */
+/** Makes `directory`, the folder of a rank, and missing folders above it. Throws the system's errors, or SdkError `spool_unusable`. */
 export function makeSpoolFolder(directory: string, keep: boolean, foldersAbove = 2): void {
   if (keep) {
     makeFolder(directory);
@@ -33,14 +33,14 @@ export function makeSpoolFolder(directory: string, keep: boolean, foldersAbove =
   }
   const folders = [directory];
   while (folders.length <= foldersAbove) folders.unshift(dirname(folders[0] as string));
-  // From the root down: in a folder that is ours alone, nobody can plant the next one.
+  // From the root down: nobody can plant the next folder in one that is ours alone.
   for (const [index, folder] of folders.entries()) {
     makeFolder(folder, 0o700);
     checkOwner(folder, index === 0);
   }
 }
 
-/** Throws SdkError `spool_unusable` where others may write into `folder`. Of links, only one of our own to the root of all spools is followed. */
+/** Throws SdkError `spool_unusable` where others may write into `folder`. Follows only one kind of link: our own, to the root of all spools. */
 export function checkOwner(folder: string, isRoot = false): void {
   const user = process.getuid?.();
   if (user === undefined) return;
@@ -55,7 +55,7 @@ export function checkOwner(folder: string, isRoot = false): void {
   );
 }
 
-/** Whether the disk, or this user's share of it, has no room. */
+/** Whether the disk, or this user's quota of it, is full. */
 export function isDiskFull(error: unknown): boolean {
   const { code } = error as NodeJS.ErrnoException;
   return code === 'ENOSPC' || code === 'EDQUOT';
@@ -67,12 +67,12 @@ export function unusable(directory: string, cause: unknown): SdkError {
   return new SdkError('spool_unusable', `Cannot use spool "${directory}": it must be a directory that can be written (${code})`, { cause });
 }
 
-/** Other ranks of this host make, and when they end remove, the same folders: what was missing a moment ago may be there, and the other way. */
+/** Other ranks of this host make the same folders, and remove them when they end: a folder may appear or vanish at any moment. */
 const makeFolderTries = 8;
 
 /**
- * Makes `directory` and what is missing above it. What a rank records may be confidential, and the temporary directory is everybody's: hence
- * `mode`. Not `recursive`: where a folder takes no new one with ENOENT (/proc) Node never returns.
+ * Makes `directory` and missing folders above it. Records may be confidential, and the temporary directory is everybody's: hence `mode`.
+ * Not `recursive`: where a folder rejects a new one with ENOENT (/proc) Node never returns.
  */
 function makeFolder(directory: string, mode?: number, tries = makeFolderTries): void {
   try {

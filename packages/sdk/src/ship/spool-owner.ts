@@ -1,11 +1,11 @@
-// The writer of a spool, and whether it is dead for sure: the file `owner` beside its segments.
+// The writer of a spool, and whether it is certainly dead: the file `owner` beside its segments.
 //
 //   <host> <pid namespace>\n<process> <thread> <start of the thread>\n       while it is written
 //   <host> <pid namespace>\nclosed\n                                         after that
 //
-// A process may write several spools (a profile in a thread of its own, or one after another), and its id comes again, in a container at every life:
-// thread and start tell all of these apart. Taking a living rank's spool would ship its batches twice (harmless) and delete its files (not
-// harmless), so doubt means no. Where process ids mean nothing, or the file is missing, dead is whose spool was not written for `leftoverQuietMs`,
+// A process may write several spools (a profile in a thread of its own, or one after another), and its id is reused, in a container at every life:
+// thread and start distinguish all of these. Taking a living rank's spool would ship its batches twice (harmless) and delete its files (harmful),
+// so doubt means no. Where process ids mean nothing, or the file is missing, a writer is dead if its spool was not written for `leftoverQuietMs`,
 // heartbeats included.
 
 import { readdirSync, readFileSync, readlinkSync, statSync, writeFileSync } from 'node:fs';
@@ -14,7 +14,7 @@ import { limits } from '../model/limits.ts';
 
 const ownerFile = 'owner';
 
-/** Names the space in which process ids are unique: the host, and the PID namespace (a container has its own). */
+/** Identifies the space in which process ids are unique: the host, and the PID namespace (a container has its own). */
 export function processSpace(host: string): string {
   try {
     return `${host} ${readlinkSync('/proc/self/ns/pid')}`;
@@ -23,17 +23,17 @@ export function processSpace(host: string): string {
   }
 }
 
-/** The calling thread writes the spool in `directory` from here on. */
+/** Makes the calling thread the writer of the spool in `directory`. */
 export function claimSpool(directory: string, space: string): void {
   writeFileSync(join(directory, ownerFile), `${space}\n${thisThread()}\n`);
 }
 
-/** Nobody writes it any more: the next start may take it. Never throws. */
+/** Ends the writer's claim: the next start may take the spool. Never throws. */
 export function releaseSpool(directory: string, space: string): void {
   try {
     writeFileSync(join(directory, ownerFile), `${space}\nclosed\n`);
   } catch {
-    // Its writer is known to be dead when this thread has ended.
+    // Its writer counts as dead once this thread has ended.
   }
 }
 
@@ -47,12 +47,12 @@ export function isWriterDead(directory: string, space: string): boolean {
   try {
     return startOf(`/proc/${pid}/task/${thread}`) !== start;
   } catch (error) {
-    // ESRCH: it ended while it was looked at. Any other error says nothing.
+    // ESRCH: it ended during the read. Any other error proves nothing.
     return ['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '');
   }
 }
 
-/** `PROCESS THREAD START` where the system tells, else the process alone. */
+/** `PROCESS THREAD START` where the system reports them, else only the process. */
 function thisThread(): string {
   try {
     const [pid, , thread] = readlinkSync('/proc/thread-self').split('/');
@@ -62,7 +62,7 @@ function thisThread(): string {
   }
 }
 
-/** proc(5): the 22nd field of stat, ticks after boot. The name before it may hold anything. Throws what the system throws. */
+/** proc(5): the 22nd field of stat, ticks after boot. The name before it may hold anything. Throws the system's errors. */
 function startOf(thread: string): string | undefined {
   const stat = readFileSync(`${thread}/stat`, 'latin1');
   return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19];
@@ -73,7 +73,7 @@ function isProcessDead(pid: number): boolean {
     process.kill(pid, 0);
     return false;
   } catch (error) {
-    // EPERM: alive, but somebody else's.
+    // EPERM: alive, but another user's.
     return (error as NodeJS.ErrnoException).code === 'ESRCH';
   }
 }
@@ -92,5 +92,5 @@ function isQuiet(directory: string): boolean {
   return Date.now() - newest > limits.leftoverQuietMs;
 }
 
-/** When the file was last written, unix ms; a file that is gone was never written. */
+/** Time of the file's last write, unix ms; never, for a missing file. */
 const modified = (path: string): number => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;

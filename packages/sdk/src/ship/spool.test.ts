@@ -51,14 +51,14 @@ test('what was appended is read back in order, also by another process after a k
   expect(spool.caughtUp).toBe(true);
   expect(files().length).toBeGreaterThan(3);
   expect(isSegment(readFileSync(join(directory, '000000.seg')))).toBe(true);
-  // Not closed: the kill left it so.
+  // Not closed, as after a kill.
   expect(readAll(Spool.open(directory))).toEqual(expected);
 });
 
 test('a torn last frame is cut off and counted, and later segments are still read', () => {
   const spool = Spool.open(directory, { segmentBytes: 100 });
   for (let index = 0; index < 8; index++) spool.append(bytes(`batch ${index}`, 30), plenty);
-  // Segments of three frames: the second loses part of its last one, the last the same.
+  // Segments of three frames: cut the last frame of the second segment, and that of the last one.
   truncateSync(join(directory, '000001.seg'), 8 + 3 * 38 - 5);
   truncateSync(join(directory, '000002.seg'), 8 + 38 + 3);
   const again = Spool.open(directory);
@@ -132,7 +132,7 @@ const leftovers = (rank = 0, run = 'run', space = processSpace('host')): string[
   return found.map((path) => path.slice(root.length + 1));
 };
 
-/** A spool that a process wrote which is dead by now: `appends` batches, of which `acknowledged` are. */
+/** The spool of a dead process: `appends` batches, of which `acknowledged` are. */
 function leaveSpool(name: string, appends: number, acknowledged = 0): void {
   const program = `
     import { Spool } from '${new URL('../../dist/ship/spool.js', import.meta.url).href}';
@@ -149,7 +149,7 @@ function leaveSpool(name: string, appends: number, acknowledged = 0): void {
 
 test('leftovers are those of dead writers of the same run and rank, oldest first', () => {
   for (const name of ['run/rank-0-b-1', 'run/rank-0-a-1', 'run/rank-1-a-1', 'other/rank-0-a-1']) leaveSpool(name, 1);
-  // Two of this very process: one that is being written, one that is not any more.
+  // Two of this very process: one in use, one not any more.
   const living = Spool.open(join(root, 'run', 'rank-0-c-1'), { owner: processSpace('host') });
   const closed = Spool.open(join(root, 'run', 'rank-0-d-1'), { owner: processSpace('host') });
   closed.append(bytes('batch'), plenty);

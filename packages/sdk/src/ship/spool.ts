@@ -1,18 +1,18 @@
-// Write-ahead log of one incarnation's batches on disk: what is not acknowledged survives the aggregator, the network and this process.
+// Write-ahead log of one incarnation's batches on disk: unacknowledged batches survive the aggregator, the network and this process.
 //
 //   <root>/<run>/rank-<rank>-<incarnation>/000000.seg 000001.seg …  (protocol's segment format)   acked ("<segment> <offset>")   owner   reserve
 //
 //   |  deleted segments  |  acknowledged  |  read, in the shipper's hands  |  not read yet  |
 //                                         ^ acked                          ^ cursor         ^ end
 //
-// A batch that finds the disk full is held in memory, as a segment that has a number and no file: places in the log, and their order, are as before. The
-// segment that was being written ends there, so that it leaves the disk as soon as it is acknowledged.
+// A batch that finds the disk full stays in memory, as a segment that has a number and no file: places in the log and their order do not change.
+// The current segment ends there, so that it leaves the disk as soon as it is acknowledged.
 //
 //   |  000004.seg  |  5, in memory  |  6, in memory  |  000007.seg  |
 //
-// Invariants: acked ≤ cursor ≤ end. A batch is in the file before it is sent, unless the disk is full. Only whole segments leave the disk. When full, the
-// new batch is refused: what was promised first is kept. Only the last batch of a life, which tells how many were lost, always finds room: `reserve`
-// is given up for it. `acked` only spares work; correctness rests on deduplication by batch id.
+// Invariants: acked ≤ cursor ≤ end. A batch is in the file before it is sent, unless the disk is full. Only whole segments leave the disk. A full
+// spool rejects the new batch and keeps the older ones. Only the last batch of a life, which reports how many were lost, always finds room: the
+// spool gives up `reserve` for it. `acked` only saves work; correctness rests on deduplication by batch id.
 // There is no fsync: the file survives `kill -9` of the process, not a power cut (the training would not survive that either).
 
 import {
@@ -47,13 +47,13 @@ import { limits } from '../model/limits.ts';
 import { isDiskFull, makeSpoolFolder, unusable } from './spool-folders.ts';
 import { claimSpool, releaseSpool } from './spool-owner.ts';
 
-/** The end of a frame: a place in the log. */
+/** The end of a frame: a position in the log. */
 export interface Position {
   readonly segment: number;
   readonly offset: number;
 }
 
-/** One batch read back, and where it ends. */
+/** One batch read back, and its end. */
 export interface Frame {
   readonly bytes: Uint8Array;
   readonly end: Position;
@@ -64,7 +64,7 @@ export interface SpoolSettings {
   readonly segmentBytes?: number;
   /** The spool is the output: nothing is ever deleted. */
   readonly keep?: boolean;
-  /** The `processSpace` of the calling thread, which writes this spool from here on. */
+  /** The `processSpace` of the calling thread, which becomes the writer of this spool. */
   readonly owner?: string;
 }
 
@@ -78,7 +78,7 @@ export class Spool {
   #segmentBytes: number;
   readonly #keep: boolean;
   readonly #owner: string | undefined;
-  /** Bytes of each segment that is still there, oldest first. */
+  /** Bytes of each remaining segment, oldest first. */
   readonly #segments = new Map<number, number>();
   /** Batches that found no room on disk: each is a segment without a file. */
   readonly #memory = new Map<number, Uint8Array>();
@@ -109,13 +109,13 @@ export class Spool {
       spool.#list();
       if (settings.owner !== undefined) claimSpool(directory, settings.owner);
     } catch (cause) {
-      // There may be room later; until then there is memory.
+      // There may be room later; until then memory serves.
       if (settings.keep === true || !isDiskFull(cause)) throw unusable(directory, cause);
     }
     return spool;
   }
 
-  /** Bytes of what is there. */
+  /** Bytes in the log now. */
   get bytes(): number {
     let bytes = 0;
     for (const size of this.#segments.values()) bytes += size;
@@ -127,12 +127,12 @@ export class Spool {
     return this.#corruptFrames;
   }
 
-  /** Why the last batch is not on disk: `bound`, or the system's code; undefined where it is. */
+  /** The reason why the last batch is not on disk: `bound`, or the system's code; undefined if it is. */
   get shortage(): string | undefined {
     return this.#shortage;
   }
 
-  /** Whether everything that is there has been read. */
+  /** Whether the whole log has been read. */
   get caughtUp(): boolean {
     const { segment, offset } = this.#cursor;
     for (const [later, size] of this.#segments) if (later > segment ? size > start : later === segment && offset < size) return false;
@@ -140,8 +140,8 @@ export class Spool {
   }
 
   /**
-   * Appends one batch; its end, or `undefined` when it would take the log over `bytesMax`, or found room neither on disk nor in memory. The last one
-   * of a life may take a little more.
+   * Appends one batch; returns its end, or `undefined` when it would take the log over `bytesMax`, or found room neither on disk nor in memory.
+   * The last one of a life may exceed the bound a little.
    */
   append(batch: Uint8Array, bytesMax: number, isLast = false): Position | undefined {
     const frameBytes = frameHeaderBytes + batch.length;
@@ -155,7 +155,7 @@ export class Spool {
     return this.#write(batch) ?? (this.#makeRoom(isLast) ? this.#write(batch) : undefined) ?? this.#hold(batch, isLast);
   }
 
-  /** The next batch, or `undefined` at the end. Damaged frames end their segment: what follows them cannot be found. */
+  /** The next batch, or `undefined` at the end. A damaged frame ends its segment: later frames in it cannot be found. */
   read(): Frame | undefined {
     for (;;) {
       const { segment, offset } = this.#cursor;
@@ -177,17 +177,17 @@ export class Spool {
     }
   }
 
-  /** Takes `end`, where the last append ended, as read: its batch went on in memory. Only when `caughtUp` was true before that append. */
+  /** Marks `end`, the end of the last append, as read: its batch is in memory already. Only when `caughtUp` was true before that append. */
   passOver(end: Position): void {
     this.#cursor = end;
   }
 
-  /** Reads again from what was acknowledged last. */
+  /** Moves the cursor back to the last acknowledged position. */
   rewind(): void {
     this.#cursor = this.#acked;
   }
 
-  /** Everything up to `end` is stored elsewhere: whole segments below it are deleted. */
+  /** Acknowledges everything up to `end`: deletes whole segments below it. */
   acknowledge(end: Position): void {
     this.#acked = end;
     if (this.#keep) return;
@@ -199,7 +199,7 @@ export class Spool {
     this.#mark();
   }
 
-  /** Writes what is held in memory to disk, as far as there is room: nothing is appended after that. How many batches are lost. */
+  /** Writes batches held in memory to disk, as far as there is room; the caller appends nothing after that. Returns how many are lost. */
   saveMemory(): number {
     const held = [...this.#memory.values()];
     for (const segment of [...this.#memory.keys()]) this.#delete(segment);
@@ -207,7 +207,7 @@ export class Spool {
     return held.filter((batch) => this.#write(batch) === undefined).length;
   }
 
-  /** Closes the files; they stay where they are. */
+  /** Closes the files, which stay on disk. */
   close(): void {
     if (this.#owner !== undefined && existsSync(this.directory)) {
       this.#releaseReserve();
@@ -227,7 +227,7 @@ export class Spool {
       rmSync(this.directory, { recursive: true, force: true });
       rmdirSync(dirname(this.directory));
     } catch {
-      // Other ranks of the run still use the parent, or somebody else cleans up at the same time.
+      // Other ranks of the run still use the parent, or another process cleans up at the same time.
     }
     this.#segments.clear();
   }
@@ -261,13 +261,13 @@ export class Spool {
       const before = this.#size();
       let written = -1;
       try {
-        // At a position: after a write that was cut short, the descriptor's own would stand behind the cut.
+        // Write at a position: after a partial write the descriptor's own position would lie behind the cut.
         written = writevSync(fd, [encodeFrameHeader(batch), batch], before);
       } finally {
-        // A full disk leaves part of a frame: without the cut, later frames would stand behind garbage.
+        // A full disk leaves part of a frame: without truncation, later frames would follow garbage.
         if (written !== frameBytes) ftruncateSync(fd, before);
       }
-      // The system says why only of a write that wrote nothing.
+      // The system gives a reason only for a write that wrote nothing.
       this.#shortage = written === frameBytes ? undefined : 'ENOSPC';
       if (written !== frameBytes) return undefined;
       this.#segments.set(this.#tail, before + frameBytes);
@@ -278,11 +278,11 @@ export class Spool {
     }
   }
 
-  /** The disk took no more. Ends the segment being written, and gives up the reserve for the last batch; whether it is worth another try. */
+  /** The disk is full: ends the current segment, and gives up the reserve for the last batch; returns whether another try makes sense. */
   #makeRoom(isLast: boolean): boolean {
     const hasEnded = this.#writer !== undefined;
     if (hasEnded) {
-      // In smaller segments, acknowledging less of them makes room.
+      // With smaller segments, fewer acknowledgements free room.
       this.#segmentBytes = Math.max(
         limits.spoolSegmentBytesMin,
         Math.min(this.#segmentBytes, Math.ceil(this.bytes / limits.spoolSegmentsMin)),
@@ -292,7 +292,7 @@ export class Spool {
     return (isLast && this.#releaseReserve()) || hasEnded;
   }
 
-  /** Holds a batch in memory that found no room on disk. Where files are the output, it would end there. */
+  /** Holds a batch in memory for which the disk had no room. Not where files are the output: it would never get there. */
   #hold(batch: Uint8Array, isLast: boolean): Position | undefined {
     if (this.#keep || (!isLast && this.#memoryBytes + batch.length > limits.spoolMemoryBytesMax)) return undefined;
     if (this.#writer !== undefined) this.#roll();
@@ -309,7 +309,7 @@ export class Spool {
     try {
       writeFileSync(join(this.directory, reserveFile), new Uint8Array(limits.spoolReserveBytes));
     } catch {
-      this.#releaseReserve(); // A part of it would be in the way.
+      this.#releaseReserve(); // A partial one would be in the way.
     }
   }
 
@@ -318,7 +318,7 @@ export class Spool {
       unlinkSync(join(this.directory, reserveFile));
       return true;
     } catch {
-      return false; // There was no room for it, or it was given up before.
+      return false; // It never had room, or was given up before.
     }
   }
 
@@ -341,14 +341,14 @@ export class Spool {
     return fd;
   }
 
-  /** Ends the segment being written; when all of it is acknowledged, or nothing is in it, it leaves the disk. */
+  /** Ends the current segment; deletes it if it is empty or fully acknowledged. */
   #roll(): void {
     const writer = this.#writer;
     this.#writer = undefined;
     try {
       if (writer !== undefined) closeSync(writer);
     } catch {
-      // A network disk may say so late that it is full: what it did not keep is counted when it is read back.
+      // A network disk may report late that it is full: lost frames are counted when the segment is read back.
     }
     const isAcknowledged = !this.#keep && this.#acked.segment === this.#tail && this.#acked.offset >= this.#size();
     if (isAcknowledged || this.#size() === start) this.#delete(this.#tail);
@@ -402,19 +402,19 @@ export class Spool {
     this.#reader = undefined;
   }
 
-  // Fixed width, one write: a kill leaves the old or the new text, never a mixture that says more than was acknowledged.
+  // Fixed width, one write: a kill leaves the old or the new text, never a mixture that claims more than was acknowledged.
   #mark(): void {
     try {
       this.#marker ??= openSync(join(this.directory, 'acked'), 'w');
       const { segment, offset } = this.#acked;
       writeSync(this.#marker, `${String(segment).padStart(9, '0')} ${String(offset).padStart(12, '0')}\n`, 0);
     } catch {
-      // Without the mark, batches are sent once more and recognised as known.
+      // Without the mark, batches are sent once more, and the receiver recognises them.
     }
   }
 }
 
-/** Whether all that lies in the spool in `directory`, which nobody writes any more, is acknowledged. Throws what the system throws. */
+/** Whether everything in the spool in `directory`, which has no writer any more, is acknowledged. Throws the system's errors. */
 export function isAcknowledged(directory: string): boolean {
   const acked = readMark(directory) ?? { segment: -1, offset: 0 };
   for (const name of readdirSync(directory)) {

@@ -1,4 +1,4 @@
-// Every op was called at the same place.
+// The same stack for every op.
 
 import type { OpStacks } from '../tfjs/engine-hooks.ts';
 

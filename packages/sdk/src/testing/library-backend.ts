@@ -1,11 +1,11 @@
-// A stand-in for the backend of tfjs-node: the cpu backend's kernels behind a binding. As there, an array that is written is kept, and passes
+// A stand-in for the backend of tfjs-node: the cpu backend's kernels behind a binding. As there, it keeps a written array, which passes
 // `createTensor` when a kernel first uses it; each kernel is one `executeOp`, with its axes and shapes as small tensors; results of Reshape have
 // a data id of their own; a fused matrix product is composed of ops.
 
 import * as tf from '@tensorflow/tfjs';
 import { MathBackendCPU } from '@tensorflow/tfjs-backend-cpu';
 
-/** Methods that cannot be replaced, as those of a native addon. */
+/** Methods that cannot be replaced, like those of a native addon. */
 const makeBinding = (calls: string[]): object =>
   Object.defineProperties(
     {},
@@ -27,7 +27,7 @@ const makeBinding = (calls: string[]): object =>
 
 export class LibraryBackend extends MathBackendCPU {
   readonly isUsingGpuDevice: boolean;
-  /** What reached the binding. */
+  /** Calls that reached the binding. */
   readonly calls: string[] = [];
   readonly binding = makeBinding(this.calls) as {
     createTensor(shape: number[], dtype: number, values: unknown): number;
@@ -46,7 +46,7 @@ export class LibraryBackend extends MathBackendCPU {
     return dataId;
   }
 
-  /** The library gets what of `tensors` it has not got yet. */
+  /** Passes those of `tensors` to the library that it does not have yet. */
   pass(tensors: readonly tf.TensorInfo[]): void {
     for (const { dataId, shape } of tensors) {
       const values = this.#kept.get(dataId);
@@ -54,18 +54,18 @@ export class LibraryBackend extends MathBackendCPU {
     }
   }
 
-  /** What kernels give is the library's already. */
+  /** The library has the results of kernels already. */
   keepNothingOf(outputs: tf.TensorInfo | tf.TensorInfo[]): void {
     for (const { dataId } of [outputs].flat()) this.#kept.delete(dataId);
   }
 
-  /** An image is decoded, with no kernel around it. */
+  /** Decodes an image, with no kernel around it. */
   decode(): void {
     this.binding.executeOp('DecodePng', [], [], 1);
   }
 }
 
-/** Registers one under `name`; it is to be set as backend. */
+/** Registers one under `name`; the caller sets it as backend. */
 export function registerLibraryBackend(name: string, { isUsingGpuDevice = false } = {}): void {
   tf.registerBackend(name, () => new LibraryBackend(isUsingGpuDevice));
   for (const { kernelName, kernelFunc } of tf.getKernelsForBackend('cpu')) {

@@ -1,4 +1,4 @@
-// What tfjs hooks record, kept as it comes: an `OpRecorder` whose wishes and room the test sets. Unbalanced calls throw.
+// Stores the records of tfjs hooks unchanged: an `OpRecorder` whose wanted detail and room the test sets. Unbalanced calls throw.
 
 import { allDetail } from '../model/detail.ts';
 import { memoryCategories } from '../model/memory-category.ts';
@@ -6,7 +6,7 @@ import type { OpRecorder } from '../tfjs/op-recorder.ts';
 
 export interface RecordedOp {
   readonly name: string;
-  /** Of the op that this one ran inside of. */
+  /** Name of the enclosing op. */
   readonly parent: string;
   readonly depth: number;
   readonly signature: Readonly<Record<string, unknown>>;
@@ -26,12 +26,12 @@ export interface RecordedMemory {
 
 export class OpRecording implements OpRecorder {
   detail = allDetail;
-  /** While true there is no room: nothing is named or begun. */
+  /** While true there is no room: the recorder accepts no name and no begin. */
   isFull = false;
   /** In the order of their ends. */
   readonly ops: RecordedOp[] = [];
   readonly memoryRecords: RecordedMemory[] = [];
-  /** `tensor.data 16 resolved`: name, bytes, and what became of it. */
+  /** `tensor.data 16 resolved`: name, bytes, and outcome. */
   readonly copies: string[] = [];
   readonly counters: string[] = [];
   readonly metadata: string[] = [];

@@ -92,7 +92,7 @@ test('hooks that come off and on know the ops and the buffers of before', () => 
   tf.relu(kept);
   expect(recording.texts).toHaveLength(texts);
   expect(recording.memoryRecords.at(-1)?.address).toBe(address + 1);
-  // Categories are told anew where results begin, also to hooks that were not there before.
+  // Categories are recorded anew in each result window, also by hooks that were not there before.
   const variable = tf.variable(kept);
   const told = () => recording.categories.filter((line) => line.includes('PARAMETER')).length;
   for (let cycle = 1; cycle <= 3; cycle++) {

@@ -1,7 +1,7 @@
-// Brings the hooks of one thread together: the engine's as soon as there is one, the layers' as soon as their package is loaded.
+// Connects the hooks of one thread: the engine's as soon as it exists, the layers' as soon as their package is loaded.
 //
 // The engine is a global of the process, so ops need nothing from the program. Layers and optimizers are classes of whichever package the
-// training code loaded; it is looked for at the first tensors and ops, or given.
+// training code loaded; we look for it at the first tensors and ops, unless it is given.
 
 import { threadId } from 'node:worker_threads';
 import { stacksKey } from '@ranktrace/protocol';
@@ -15,12 +15,12 @@ import { type LayerHookOptions, LayerHooks } from './layer-hooks.ts';
 import type { OpRecorder } from './op-recorder.ts';
 
 export interface AttachTfjsOptions extends LayerHookOptions {
-  /** The namespace that the training code uses, where it was given. */
+  /** The namespace that the training code uses, if given. */
   readonly tf?: unknown;
   readonly fence: boolean;
   /** Whether allocations may be wanted. */
   readonly withMemory: boolean;
-  /** Hooks of layers that are there already. Default: new ones. */
+  /** Hooks of layers that exist already. Default: new ones. */
   readonly layers?: LayerHooks | undefined;
   /** Called once with the package, after its layers are hooked. */
   readonly onTfjs?: ((tf: TfjsNamespace) => void) | undefined;
@@ -36,7 +36,7 @@ export class TfjsHooks {
   #engine: ConstructorParameters<typeof EngineHooks>[0] | undefined;
   #hooks: EngineHooks | undefined;
   #isRemoved = false;
-  /** Of stacks, as told last. */
+  /** Wrong stacks, as recorded last. */
   #wrongTold = 0;
 
   constructor(recorder: OpRecorder, options: AttachTfjsOptions) {
@@ -50,17 +50,17 @@ export class TfjsHooks {
     this.#stopLooking = isLookedFor ? awaitTfjs((tf) => this.#foundPackage(tf), options.tf) : () => {};
   }
 
-  /** Of this thread. */
+  /** The stacks of this thread. */
   get stacks(): CallStacks {
     return this.#layers.stacks;
   }
 
-  /** Whether ops of an engine are being recorded. */
+  /** Whether hooks record an engine's ops. */
   get isHooked(): boolean {
     return this.#hooks !== undefined;
   }
 
-  /** A step ended: records what the engine holds. */
+  /** A step ended: records the engine's totals. */
   endStep(): void {
     this.#follow();
     this.#hooks?.endStep();
@@ -73,12 +73,12 @@ export class TfjsHooks {
     this.#hooks?.beginWindow();
   }
 
-  /** Takes every hook out; the last one first. */
+  /** Removes every hook; the last one first. */
   remove(): void {
     this.#isRemoved = true;
     this.#tellStacks();
     this.#layers.remove();
-    // What looks for the package lies around the hooks or, where they came off and on meanwhile, inside of them.
+    // The hooks that look for the package lie around the others or, if those came off and on meanwhile, inside of them.
     this.#stopLooking();
     this.#stopAwaiting();
     this.#hooks?.remove();
@@ -97,7 +97,7 @@ export class TfjsHooks {
     this.#options.onTfjs?.(tf);
   }
 
-  /** Hooks that record nothing would cost the engine all the same: they come off while ops are not wanted (shed, switched off). */
+  /** Hooks that record nothing would still slow the engine: they come off while ops are not wanted (shed, switched off). */
   #follow(): void {
     const isWanted = (this.#recorder.detail & detail.ops) !== 0;
     if (isWanted && this.#hooks === undefined && this.#engine !== undefined) this.#hooks = this.#hook(this.#engine);
@@ -123,7 +123,7 @@ export class TfjsHooks {
     if (this.stacks.counts?.wrong !== this.#wrongTold) this.#tellStacks();
   }
 
-  /** How far stacks can be trusted. */
+  /** Records how reliable stacks are. */
   #tellStacks(): void {
     const { counts } = this.stacks;
     if (counts === undefined || counts.taken + counts.walked === 0) return;
@@ -132,7 +132,7 @@ export class TfjsHooks {
   }
 }
 
-/** Training goes on without its ops when a hook meets an engine that it does not know. */
+/** Hooks tfjs; training goes on without its ops when a hook meets an unknown engine. */
 export function hookTfjs(warn: (text: string) => void, ...parts: ConstructorParameters<typeof TfjsHooks>): TfjsHooks | undefined {
   try {
     return new TfjsHooks(...parts);

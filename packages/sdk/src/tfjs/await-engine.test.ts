@@ -1,4 +1,4 @@
-// Copies of tfjs-core are loaded as programs load them: each from a folder of its own.
+// These tests load copies of tfjs-core as programs do: each from a folder of its own.
 
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { createRequire } from 'node:module';

@@ -2,7 +2,7 @@ import * as tf from '@tensorflow/tfjs';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { override } from './override.ts';
 
-// Whether the package is loaded is what these tests say; that it is found while a program loads it is test/zero-code.test.ts's to show.
+// These tests decide whether the package is loaded; test/zero-code.test.ts shows that it is found while a program loads it.
 let isLoaded = false;
 let looks = 0;
 vi.doMock('./find-tfjs.ts', () => ({

@@ -1,23 +1,23 @@
 // Finds the tfjs package of a program that has not loaded it yet.
 //
 //   engine appears        tensor or op 1        2  …        model.fit, optimizer.minimize
-//   └ its package is      └ now it is loaded: layers and optimizers are hooked, in time for the first step
+//   └ its package is      └ now it is loaded: hooks go on layers and optimizers, in time for the first step
 //     still loading
 //
-// At tensors and ops, and at nothing later: a training loop may be over before the event loop turns again.
+// At tensors and ops, and no later: a training loop may be over before the event loop turns again.
 
 import { awaitEngine } from './await-engine.ts';
 import type { TfjsEngine } from './engine.ts';
 import { findTfjs, type TfjsNamespace } from './find-tfjs.ts';
 import { override } from './override.ts';
 
-/** Tensors and ops at which the package is looked for (0.1 ms each): 1, 2, 4, … up to this. A tfjs bundled into the program is never found. */
+/** Look for the package (0.1 ms each) at tensors and ops 1, 2, 4, … up to this. It never finds a tfjs bundled into the program. */
 const callsMax = 2 ** 15;
 
 /**
- * Calls `onTfjs` once with the tfjs that this thread has loaded or will load; `given` where that is one. Asked for after other hooks of the
- * engine, it leaves nothing among them once the package is found. The function returned stops looking; where hooks have come after it meanwhile,
- * it takes back what is left once they are gone.
+ * Calls `onTfjs` once with the tfjs that this thread has loaded or will load; with `given` if that is one. If other hooks of the engine come
+ * first, no trace of it stays among them once it finds the package. The returned function stops the search; if later hooks lie on top of it,
+ * it removes the rest once they are gone.
  */
 export function awaitTfjs(onTfjs: (tf: TfjsNamespace) => void, given?: unknown): () => void {
   const loaded = findTfjs(given);

@@ -1,4 +1,4 @@
-// Facts of backends like tfjs-node's, made by hand: no GPU is needed, and none was there.
+// Facts of hand-made backends like tfjs-node's: no GPU is needed.
 
 import { expect, test } from 'vitest';
 import { backendFacts } from './backend-facts.ts';

@@ -1,11 +1,11 @@
-// What a report says of where ops run: the backend, the packages and libraries behind it, and what the times of ops mean there.
+// Facts about the place where ops run, for reports: the backend, the packages and libraries behind it, and the meaning of op times there.
 //
-// Read from @tensorflow/tfjs-node 4.22, dist/nodejs_kernel_backend.js: `isGPUPackage`, `isUsingGpuDevice`, `binding.TF_Version`. Other backends have none.
+// From @tensorflow/tfjs-node 4.22, dist/nodejs_kernel_backend.js: `isGPUPackage`, `isUsingGpuDevice`, `binding.TF_Version`. Other backends have none.
 
 import { tfKeys } from '@ranktrace/protocol';
 import { deviceTypeOf, type EngineBackend, type TfjsEngine } from './engine.ts';
 
-/** Versions are short; what is longer is none of ours to carry. */
+/** Versions are short; drop anything longer. */
 const factCharsMax = 64;
 
 /** A backend of tfjs-node. */
@@ -14,20 +14,20 @@ interface NodeBackend extends EngineBackend {
   readonly binding?: { readonly TF_Version?: unknown } | null;
 }
 
-/** What of the tfjs namespace tells versions: all packages' in `version`, or tfjs-core's own. */
+/** Versions in the tfjs namespace: all packages' in `version`, or tfjs-core's own. */
 interface Versions {
   readonly version?: unknown;
   readonly version_core?: unknown;
 }
 
 export interface BackendFacts {
-  /** Metadata of the rank. */
+  /** For the rank's metadata. */
   readonly facts: readonly (readonly [key: string, value: string])[];
-  /** What a person should know of it; undefined: nothing. */
+  /** A problem that a person should know; undefined: none. */
   readonly trouble: string | undefined;
 }
 
-/** `isFenced`: whether each op waits for its device. `tf`: the namespace, where it was found. Never throws. */
+/** `isFenced`: whether each op waits for its device. `tf`: the namespace, if found. Never throws. */
 export function backendFacts(engine: TfjsEngine, name: string, isFenced: boolean, tf?: object): BackendFacts {
   const backend: NodeBackend | undefined = engine.registry[name];
   const isDevice = backend !== undefined && deviceTypeOf(engine, backend) === 1;

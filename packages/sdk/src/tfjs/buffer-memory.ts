@@ -1,17 +1,18 @@
-// The data buffers of an engine: each allocation and each free, once per buffer. Clones, reshapes and variables share buffers, so tensors are
-// not counted, while `engine.state.numBytes` counts every tensor.
+// The data buffers of an engine: each allocation and each free, once per buffer. Clones, reshapes and variables share buffers, so we count no
+// tensors, while `engine.state.numBytes` counts every tensor.
 //
-//   trackTensor    every tensor passes it; the engine's own count of buffers tells whether this one brought a new buffer
-//   removeDataId   every buffer that a backend gave up passes it, also one given up late (webgl, after a pending read)
+//   trackTensor    sees every tensor; the engine's own count of buffers shows whether this one brought a new buffer
+//   removeDataId   sees every buffer that a backend releases, also one released late (webgl, after a pending read)
 //
 // TensorFlow's library gives some outputs the buffer of their input (shared-buffers.ts), with a data id of their own: such a buffer is freed with
 // the last of its data ids.
 //
-// Not seen: scratch memory inside of a kernel, which backends allocate without the engine, or as small tensors of axes and shapes; buffers that move between backends stay the same.
+// Invisible here: scratch memory inside a kernel, which backends allocate without the engine, or as small tensors of axes and shapes. A buffer
+// that moves to another backend stays the same.
 //
-// `total` starts at the engine's sum over tensors, as no list of live buffers exists: an upper bound of what was live before, exact when
-// nothing was. While memory is not wanted nothing is looked up, and `total` is found again as the engine's sum less what tensors shared when
-// recording stopped: exact when they share as much when it goes on, as they do from step to step.
+// `total` starts at the engine's sum over tensors, as no list of live buffers exists: an upper bound of the live bytes, exact when nothing was
+// live. While memory is not wanted we look nothing up; later `total` becomes the engine's sum less the bytes that tensors shared when recording
+// stopped: exact when they share as much when it resumes, as they do from step to step.
 
 import { detail } from '../model/detail.ts';
 import { memoryCategory } from '../model/memory-category.ts';
@@ -31,18 +32,18 @@ import { sharedInput } from './shared-buffers.ts';
 
 /**
  * The number of a buffer lies in the engine's own record of it, where only we can see it: a WeakMap of our own would cost 170 ns a buffer, more
- * than all the rest of recording it.
+ * than all other work to record it.
  */
 const address = Symbol('address');
-/** Its category, as far as it was told in this window: window · 8 + category. */
+/** Its category, as recorded in this window: window · 8 + category. */
 const told = Symbol('category');
 /** The data id whose buffer it shares, as the engine's record of it. */
 const owner = Symbol('owner');
-/** Data ids that lie in the buffer, itself included where it was not given up; undefined: itself alone. */
+/** Data ids that lie in the buffer, itself included until it is released; undefined: itself alone. */
 const sharers = Symbol('sharers');
-/** In which recording that was seen: what was shared or freed while nothing was recorded is not known. */
+/** The recording that saw this: shares and frees between two recordings are unknown. */
 const seenIn = Symbol('recording');
-/** On a data id: a kernel's own. */
+/** Marks a data id as a kernel's own. */
 const own = Symbol('own');
 interface NumberedId {
   [own]?: true;
@@ -55,15 +56,15 @@ interface NumberedBuffer extends BufferInfo {
   [seenIn]?: number;
 }
 
-/** What buffers carry, so that whoever records them next must go on with it. */
+/** State that stays on the buffers, so that the next recorder must continue it. */
 export interface BufferNumbers {
-  /** Buffers are numbered as they are first seen, from 1 on. */
+  /** Buffers are numbered in the order of their first sight, from 1 on. */
   lastAddress: number;
-  /** Results began so many times. */
+  /** Number of result windows begun. */
   window: number;
 }
 
-/** Variables that optimizers make have no name but the engine's number, and are not to be trained; or are powers, which are scalars [optimizers/*.js]. */
+/** Variables of optimizers have only the engine's number as a name, and are not trainable; or they are powers, so scalars [optimizers/*.js]. */
 const isOptimizerState = (name: string, { trainable, shape }: EngineVariable): boolean =>
   (!trainable || shape.length === 0) && /^\d+$/.test(name);
 
@@ -71,11 +72,11 @@ export class BufferMemory {
   /** Bytes allocated and freed so far. */
   allocated = 0;
   freed = 0;
-  /** While true, nothing is counted: the profiler's own tensors come and go. */
+  /** While true, nothing counts: the profiler's own tensors come and go. */
   isQuiet = false;
-  /** While an array becomes a tensor, whose buffer is its own whatever kernel runs; `own`: a kernel's for its own use, which is no memory to tell of. */
+  /** Set while an array becomes a tensor, whose buffer is its own whatever kernel runs; `own`: for a kernel's own use, which is not recorded. */
   writing: 'no' | 'any' | 'own' = 'no';
-  /** The innermost kernel that runs, where its output may lie in the buffer of its input. */
+  /** The innermost running kernel, if its output may lie in the buffer of its input. */
   kernel: KernelCall | undefined;
   readonly #engine: TfjsEngine;
   readonly #recorder: OpRecorder;
@@ -85,7 +86,7 @@ export class BufferMemory {
   /** `engine.state.numBytes` less `#total`, when recording stopped. */
   #shared = 0;
   #wasWanted = false;
-  /** Times that recording began. */
+  /** Number of recordings begun. */
   #recordings = 0;
   #state: unknown;
   #backend: EngineBackend | undefined;
@@ -104,7 +105,7 @@ export class BufferMemory {
     this.#total = engine.state.numBytes;
   }
 
-  /** Hooks into the engine; the function returned takes the hooks out. */
+  /** Hooks into the engine; the returned function removes the hooks. */
   install(): () => void {
     const engine = this.#engine;
     const removeTrack = override(engine, 'trackTensor', (track) => (tensor, backend) => {
@@ -142,7 +143,7 @@ export class BufferMemory {
     };
   }
 
-  /** A string tensor was made from values. */
+  /** A string tensor got its values. */
   stringWritten(dataId: object): void {
     if (this.#isWanted()) this.#allocated(this.#engine.state.tensorInfo.get(dataId));
   }
@@ -152,13 +153,13 @@ export class BufferMemory {
     return this.#isBackward();
   }
 
-  /** Results begin: readers will know nothing of what was told before. */
+  /** A result window begins: its readers do not have earlier records. */
   beginWindow(): void {
     this.#numbers.window++;
     this.categorizeVariables();
   }
 
-  /** Tells which buffers are parameters and which the state of an optimizer; an update puts them into new ones. */
+  /** Records which buffers are parameters and which are optimizer state; an update puts them into new ones. */
   categorizeVariables(): void {
     if (!this.#isWanted()) return;
     const { registeredVariables } = this.#engine.state;
@@ -169,7 +170,7 @@ export class BufferMemory {
     }
   }
 
-  /** Tells what the buffer of `dataId` is, unless it is known to be something of higher rank. */
+  /** Records the category of `dataId`'s buffer, unless it has one of higher rank. */
   categorize(dataId: object, category: number): void {
     if (!this.#isWanted()) return;
     const info: NumberedBuffer | undefined = this.#engine.state.tensorInfo.get(dataId);
@@ -192,7 +193,7 @@ export class BufferMemory {
     return isWanted;
   }
 
-  /** Recording begins or stops, or `engine.reset()` gave up everything without a word about single buffers. */
+  /** Recording begins or stops, or `engine.reset()` released everything without reporting single buffers. */
   #turn(isWanted: boolean): void {
     const { state } = this.#engine;
     if (state !== this.#state) {
@@ -228,9 +229,9 @@ export class BufferMemory {
     this.#record(info, -bytes);
   }
 
-  /** Whether a new data id lies in a buffer that is there; then it is counted with it. */
+  /** Whether a new data id lies in an existing buffer; then it counts as part of it. */
   #isShared(info: NumberedBuffer): boolean {
-    // Only the backends of tfjs-node tell whether they use a GPU; in the others a shared buffer has one data id.
+    // Only the backends of tfjs-node report whether they use a GPU; in the others a shared buffer has one data id.
     if (this.kernel === undefined || this.writing !== 'no' || info.backend.isUsingGpuDevice === undefined) return false;
     const input = sharedInput(this.kernel, info);
     const source: NumberedBuffer | undefined = input === undefined ? undefined : this.#engine.state.tensorInfo.get(input.dataId);

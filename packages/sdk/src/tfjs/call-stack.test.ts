@@ -104,7 +104,7 @@ const framesIn = (stack: string) => stack.split(';').filter((frame) => frame.sta
 const stacks = new CallStacks();
 const capture = () => stacks.capture();
 
-/** The stacks at all ops that `run` runs. */
+/** The stacks at all ops inside `run`. */
 function stacksOfOps(of: CallStacks, run: () => void): string[] {
   const engine = tf.engine() as unknown as { runKernelFunc?: (call: { kernelName?: string }) => unknown };
   const original = engine.runKernelFunc as (call: object) => unknown;
@@ -155,14 +155,14 @@ test('frames of tfjs are dropped, however deep an op is', () => {
   expect(seen.length).toBeGreaterThan(20);
   for (const stack of seen) {
     expect(stack).not.toContain('@tensorflow');
-    // Forward ops have the closure that is inside of the call of variableGrads.
+    // Forward ops also have the closure inside the call of variableGrads.
     expect([at('in step', 'step'), at('in step', '<anonymous>'), at('in call', 'call')]).toContain(framesIn(stack)[0]);
   }
   expect(seen.filter((stack) => framesIn(stack)[0] === at('in call', 'call')).length).toBeGreaterThanOrEqual(1);
 });
 
 test('frames of tfjs inside of a bundle are dropped by its source map', () => {
-  // Line 1 is of tfjs, line 2 of the training code.
+  // Line 1 belongs to tfjs, line 2 to the training code.
   const map = {
     version: 3,
     sources: ['../node_modules/.pnpm/@tensorflow+tfjs-core@4.22.0/node_modules/@tensorflow/tfjs-core/src/engine.ts', '../src/bundled.ts'],
@@ -198,7 +198,7 @@ test('a stack too long for a text keeps its innermost frames, whole', () => {
 test('more stacks than are kept start the tree afresh and are right', () => {
   const many = new CallStacks();
   const bound = many.capture.bind(many);
-  // Some 250 frames of a script of its own each: over 65 536 nodes.
+  // Some 250 frames of its own per script: over 65 536 nodes.
   for (let i = 0; i < 300; i++) {
     const filename = join(folder, `many${i}.js`);
     const recurse = runInThisContext('(function deep(n, f) { return n === 0 ? f() : deep(n - 1, f); })', { filename }) as Program['deep'];
@@ -275,12 +275,12 @@ test('a held stack is the answer until what was held before is held again', () =
 test('code that calls nothing of the program is looked up once, after it was seen to be so', () => {
   const kinds = new CallStacks();
   const kind = {};
-  // Bound, it has no frame: an op right in the code of tfjs.
+  // Bound, it has no frame: an op directly in the code of tfjs.
   const run = () => entered(kinds, kind, kinds.capture.bind(kinds));
   const [trial, held] = [0, 1].map(() => program.trainStep(run));
   expect(framesIn(trial ?? '')).toHaveLength(3);
   expect(held).toBe(trial);
-  // Not looked at: frames that were not there in the trial are not seen.
+  // No walk: frames that were absent in the trial stay invisible.
   const outside = entered(kinds, kind, () => program.trainStep(() => kinds.capture()));
   expect(framesIn(outside)).toEqual([]);
 });
@@ -323,14 +323,14 @@ test('where no frame of the program is left, the stack is that of the call that 
   expect(await alone(followed)).toBe('');
 });
 
-/** Code of tfjs, as far as a stack shows: it has the name of its file. */
+/** Code that a stack shows as code of tfjs: it has the name of a file of tfjs. */
 const tfjsCode = (code: string): unknown =>
   runInThisContext(code, { filename: '/app/node_modules/@tensorflow/tfjs-layers/dist/tf-layers.node.js' });
 
 /** Calls `capture` with no frame of the program. */
 const ownless = tfjsCode('(of, resolve) => resolve(of.capture())') as (of: CallStacks, resolve: (stack: string) => void) => void;
 
-/** Runs `run` as code of `kind`, entered and left by code that is not the program's. */
+/** Runs `run` as code of `kind`; code outside the program enters and leaves it. */
 function entered<T>(of: CallStacks, kind: object | undefined, run: () => T): T {
   return enteredByTfjs(of, kind, run) as T;
 }

@@ -5,21 +5,21 @@
 // Dropped: frames of node (`node:`), of TensorFlow.js (`node_modules/@tensorflow/`, in a bundle by its source map), of this SDK, and V8's
 // built-ins. Kept: everything else, source maps followed, `await`ed callers as V8 gives them.
 //
-// What it costs, and where that goes. V8 walks the stack at about 0.3 µs a frame, and tfjs is deep: 45 frames between an op in a layer and
-// the training code. Nothing in JavaScript makes that walk cheaper, so the rest is made small (a frame is formatted once, a stack is a
-// node of a tree, keyed by script and position, and keeps its text) and the walk is spared where its answer is known: between `hold`s, in
-// code that was seen to call nothing of the user's (`enter`), and where a step repeats the one before (stack-predictor.ts).
+// The cost, and how we lower it. V8 walks the stack at about 0.3 µs a frame, and tfjs is deep: 45 frames between an op in a layer and the
+// training code. Nothing in JavaScript makes that walk cheaper, so we make the rest small (a frame is formatted once, a stack is a node of a
+// tree, keyed by script and position, and keeps its text) and skip the walk where its result is known: between `hold`s, in code that called
+// nothing of the user's in a trial (`enter`), and where a step repeats the one before (stack-predictor.ts).
 //
 //        main ── trainStep ── minimize ── loss ── mul         each node: the frame, and the text from here outwards
 //                         │            └─ accuracy ── mean    (a dropped frame is a node with its caller's text)
 //                         └── apply ── …
 //
-// Measured on a tf.layers model of two layers, 56 ops a step, on 2 slow cores: each op looked at 1060 µs a step; in layers and named kernels
-// held 460 µs; gradients and updates held as well 70 µs, for six looks of 3 to 13 µs.
+// Measured on a tf.layers model of two layers, 56 ops a step, on 2 slow cores: with a walk for each op 1060 µs a step; with layers and named
+// kernels held 460 µs; with gradients and updates held as well 70 µs, for six walks of 3 to 13 µs.
 //
-// Invariant: `Error.prepareStackTrace` and `Error.stackTraceLimit` are after a capture what they were before (`undefined` where there was
-// none); capturing never throws.
-// Invariant: the tree has at most `nodesMax` nodes and `textCharsMax` characters; over that it starts afresh (equal stacks are then
+// Invariant: a capture restores `Error.prepareStackTrace` and `Error.stackTraceLimit` (`undefined` if there was none); capturing never
+// throws.
+// Invariant: the tree has at most `nodesMax` nodes and `textCharsMax` characters; beyond that it starts afresh (equal stacks are then
 // equal texts, no longer the same string).
 
 import { limits } from '@ranktrace/protocol';
@@ -32,32 +32,32 @@ const nodesMax = 65_536;
 const textCharsMax = 16 * 1024 * 1024;
 const nameCharsMax = 256;
 
-/** The folder of this SDK's own code; undefined in a bundle, where source maps tell. A test beside the source is a user's file. */
+/** The folder of this SDK's own code; undefined in a bundle, where source maps decide. A test beside the source is a user's file. */
 const [ownFolder] = /^.*\/(?:src|dist)\/(?=tfjs\/call-stack\.[jt]s$)/.exec(slashed(import.meta.url)) ?? [];
 const ownPackage = /\/node_modules\/@ranktrace\/sdk\//;
 const testFile = /\.test\.[jt]s$/;
 const tfjsFile = /\/node_modules\/@tensorflow\//;
 
 export interface CallStackOptions {
-  /** Whether stacks may be taken from the steps before (`captureAt`). Default true. */
+  /** Whether `captureAt` may take stacks from earlier steps. Default true. */
   readonly predicts?: boolean;
 }
 
-/** A stack that was found. */
+/** A captured stack. */
 export interface FoundStack {
   /** '' for none. */
   readonly text: string;
-  /** Of `recorder.name`; −1 when it is not named yet, 0 for none. */
+  /** Id from `recorder.name`; −1 when it is not named yet, 0 for none. */
   id: number;
 }
 
 export class CallStacks {
   readonly #positions = new SourcePositions();
   readonly #predictor: StackPredictor<FoundStack> | undefined;
-  /** Code of a kind, as the layer that it runs for. */
+  /** Kinds of code by identity, such as the layer that it runs for. */
   readonly #kinds = new WeakMap<object, Kind>();
   #lastKind = 0;
-  /** By script: whether it is no user's. */
+  /** By script: whether it is not the user's. */
   readonly #foreign = new Map<string, boolean>();
   readonly #scopes: Scope[] = [];
   #root = new StackNode();
@@ -65,7 +65,7 @@ export class CallStacks {
   #textChars = 0;
   #held: FoundStack | undefined;
   #trial: Trial | undefined;
-  /** Stacks at the calls that go on, see `follow`. */
+  /** Stacks at pending calls, see `follow`. */
   readonly #followed: FollowedCall[] = [];
   readonly #none: FoundStack = { text: '', id: 0 };
 
@@ -73,7 +73,7 @@ export class CallStacks {
     this.#predictor = predicts ? new StackPredictor() : undefined;
   }
 
-  /** What was done for stacks so far; undefined where each is walked. */
+  /** Counts of walked, taken and checked stacks so far; undefined if each is walked. */
   get counts(): StackCounts | undefined {
     return this.#predictor?.counts;
   }
@@ -83,20 +83,20 @@ export class CallStacks {
     this.#predictor?.begin();
   }
 
-  /** An event of the step, of which the stack is not asked for. */
+  /** An event of the step without a request for its stack. */
   pass(event: string | number, module: string): void {
     this.#predictor?.pass(event, module);
   }
 
   /**
-   * `capture` for an event of the step, named as stack-predictor.ts has it: where steps repeat themselves it is the stack that was there
-   * before, and nobody looks.
+   * `capture` for an event of the step, named as in stack-predictor.ts: where steps repeat themselves it returns the stack captured there
+   * before, without a walk.
    */
   captureAt(event: string | number, module: string): FoundStack {
     const predictor = this.#predictor;
     predictor?.pass(event, module);
     if (this.#held !== undefined) return this.#held;
-    // A trial is to see what is.
+    // A trial needs the real stack.
     if (predictor === undefined || this.#trial !== undefined) return this.#look();
     const known = predictor.take();
     if (known !== undefined) return this.#orFollowed(known);
@@ -106,17 +106,17 @@ export class CallStacks {
   }
 
   /**
-   * The stack of the caller, without its frames inside of this SDK; '' where there is no other. The same stack gives the same string.
-   * At most 256 frames are looked at, and the outermost are left out where the text would be over `limits.stringBytesMax` bytes.
+   * The stack of the caller, without its frames inside of this SDK; '' without any other frame. The same stack gives the same string. It looks at
+   * 256 frames at most, and omits the outermost if the text would exceed `limits.stringBytesMax` bytes.
    */
   capture(): string {
     return this.#look().text;
   }
 
   /**
-   * From now on `captureAt` and `capture` answer `stack` without looking; `undefined`: they look. Returns what was held before, to be held again
-   * when the code of which the stack is known has run. For synchronous code that calls nothing of the user's: the inside of a named kernel, the
-   * gradient of one, the update of an optimizer.
+   * From now on `captureAt` and `capture` return `stack` without a walk; `undefined`: they walk. Returns the stack held before, which the caller
+   * holds again when the code with the known stack has run. For synchronous code that calls nothing of the user's: the inside of a named kernel,
+   * the gradient of one, the update of an optimizer.
    *
    * @example
    * const before = stacks.hold(stack);
@@ -130,22 +130,22 @@ export class CallStacks {
 
   /**
    * Synchronous code of `kind` begins; `leave` must follow. The first whole run of a kind is a trial: when every stack captured in it (not
-   * in what is entered inside) is the one at its entry, then code of this kind calls nothing of the user's, and from then on the stack is
-   * captured once, at entry. Without a kind nothing is assumed.
+   * in nested `enter`s) equals the one at its entry, then code of this kind calls nothing of the user's, and from then on one capture at entry
+   * is enough. Without a kind nothing is assumed.
    */
   enter(kind?: object): void {
     const about = kind === undefined ? undefined : this.#aboutKind(kind);
     const pure = about === undefined ? false : about.isPure;
     let entry = this.#none;
     if (about !== undefined && pure === true) entry = this.captureAt(about.event, '');
-    // An outer trial must see where inner code begins: a user's frame between the two shows here.
+    // An outer trial must see the entry of inner code: it reveals a user's frame between the two.
     else if (pure === undefined || this.#trial !== undefined) entry = this.#look();
     this.#scopes.push({ held: this.#held, trial: this.#trial });
     this.#held = pure === true ? entry : undefined;
     this.#trial = about !== undefined && pure === undefined ? { kind: about, entry, seen: false, pure: true } : undefined;
   }
 
-  /** Ends what was entered last; nothing when nothing was. */
+  /** Ends the last `enter`; without one, does nothing. */
   leave(): void {
     const scope = this.#scopes.pop();
     if (scope === undefined) return;
@@ -156,8 +156,8 @@ export class CallStacks {
   }
 
   /**
-   * Runs `run`. As long as the promise that it gives is not settled, what has no frame of the training code on its stack has the stack of
-   * this call: tfjs is compiled such that V8 loses the callers of `model.fit` after its first `await`.
+   * Runs `run`. Until its promise settles, ops without a frame of the training code on their stack get the stack of this call: tfjs is compiled
+   * such that V8 loses the callers of `model.fit` after its first `await`.
    */
   follow<T>(run: () => T): T {
     const call: FollowedCall = { stack: this.#look() };
@@ -177,7 +177,7 @@ export class CallStacks {
     }
   }
 
-  /** The same for a call that runs already, and whose caller is still on the stack: as long as `goesOn` says. */
+  /** The same for a call that runs already, and whose caller is still on the stack: while `goesOn` returns true. */
   followWhile(goesOn: () => boolean): void {
     this.#followed.push({ stack: this.#look(), goesOn });
   }
@@ -203,7 +203,7 @@ export class CallStacks {
     return about;
   }
 
-  /** What was captured where `walked` was walked: of calls that go on, where no frame of the training code is left, they are known by `follow`. */
+  /** `walked`, or, if it has no frame of the training code, the stack of a pending call that `follow` knows. */
   #orFollowed(walked: FoundStack): FoundStack {
     if (walked !== this.#none) return walked;
     for (let call = this.#followed.at(-1); call !== undefined; call = this.#followed.at(-1)) {
@@ -225,7 +225,7 @@ export class CallStacks {
         node = node.child(position, script) ?? this.#addFrame(node, position, script, site);
       }
     } catch {
-      return this.#none; // No site of V8's: another library's substitute.
+      return this.#none; // Not a call site of V8's: another library's substitute.
     }
     return node.depth === 0 ? this.#none : (node.found ?? this.#write(node));
   }
@@ -242,7 +242,7 @@ export class CallStacks {
     return parent.add(position, script, this.#format(script, site));
   }
 
-  /** The frame as torch writes one; undefined for one that is not the user's, as the source map of a bundle tells. */
+  /** The frame in torch's form; undefined for one that is not the user's, as the source map of a bundle shows. */
   #format(script: string, site: NodeJS.CallSite): string | undefined {
     const { path, line } = this.#positions.locate(script, site.getLineNumber() ?? 0, site.getColumnNumber() ?? 0);
     if (isForeign(path)) return undefined;
@@ -274,7 +274,7 @@ export class CallStacks {
 
 interface FollowedCall {
   readonly stack: FoundStack;
-  /** Default: until it is taken out. */
+  /** Default: until it is removed. */
   readonly goesOn?: () => boolean;
 }
 
@@ -284,9 +284,9 @@ interface Scope {
 }
 
 interface Kind {
-  /** Names its beginning to the predictor. */
+  /** Identifies its begin to the predictor. */
   readonly event: number;
-  /** Whether it was seen to run ops with no user's frame between; undefined until then. */
+  /** Whether a trial ran ops without a user's frame between; undefined until then. */
   isPure: boolean | undefined;
 }
 
@@ -297,13 +297,13 @@ interface Trial {
   pure: boolean;
 }
 
-/** V8 has it, node's types do not. */
+/** V8 has it, node's types lack it. */
 interface PositionedCallSite extends NodeJS.CallSite {
   /** Offset in the script, in characters; of WebAssembly, in bytes. */
   getPosition(): number;
 }
 
-/** A stack: the frame at `position` of `script`, called from the node above. Of a dropped frame: what its caller is, kept apart. */
+/** A stack: the frame at `position` of `script`, called from the node above. A dropped frame has its caller's content, in a node of its own. */
 class StackNode {
   /** The innermost kept frame, and the node of its kept caller. */
   frame: string | undefined;
@@ -313,7 +313,7 @@ class StackNode {
   found: FoundStack | undefined;
   #position = -1;
   #script = '';
-  /** Asked for last, so the likeliest next: it is asked first, before the map. */
+  /** The child asked for last, so the likeliest next: tried first, before the map. */
   #last: StackNode | undefined;
   #children: Map<number, StackNode> | undefined;
   /** Another script's frame at the same position. */
@@ -365,10 +365,10 @@ function callSites(): readonly NodeJS.CallSite[] {
 function restore(stackTraceLimit: number, prepareStackTrace: typeof Error.prepareStackTrace): void {
   try {
     Error.stackTraceLimit = stackTraceLimit;
-    // Where there was none it stays as `undefined`, which V8 and node take for none: to delete it would cost 3 µs each time.
+    // A missing one becomes `undefined`, which V8 and node treat as missing: deleting it would cost 3 µs each time.
     Error.prepareStackTrace = prepareStackTrace as NonNullable<typeof prepareStackTrace>;
   } catch {
-    // Frozen: nothing was set.
+    // `Error` is frozen, so nothing was set.
   }
 }
 

@@ -5,10 +5,10 @@
 //   tensor.dataSync   engine.readSync: waits for the device, and copies
 //   tensor.data       engine.read: a promise
 //
-// What a kernel reads of its inputs on the host goes straight to the backend and is part of the kernel, and so are small arrays (axes, shapes)
-// that a kernel of tfjs-node makes for itself.
+// A kernel's host reads of its inputs go straight to the backend and are part of the kernel, and so are small arrays (axes, shapes) that a
+// kernel of tfjs-node makes for itself.
 //
-// Invariant: the stack of a copy is looked for before it begins: that takes longer than most copies.
+// Invariant: we look for the stack of a copy before it begins: that takes longer than most copies.
 
 import { detail } from '../model/detail.ts';
 import { memoryCategory } from '../model/memory-category.ts';
@@ -20,7 +20,7 @@ import { idOrNone, type OpRecorder } from './op-recorder.ts';
 import type { OverheadSampler } from './overhead-sampler.ts';
 import { override } from './override.ts';
 
-/** What runs at the binding of tfjs-node is recorded by who records ops. */
+/** Ops at the binding of tfjs-node, which the op hooks record. */
 export type BindingOps = Pick<BindingWatcher, 'running' | 'run'>;
 
 export interface DataCopyHooks {
@@ -29,7 +29,7 @@ export interface DataCopyHooks {
   remove(): void;
 }
 
-/** Records copies while ops are wanted, with the `stacks` of those that the program itself makes. Tells `memory` of the bytes of strings. */
+/** Records copies while ops are wanted, with the `stacks` of the program's own copies. Reports the bytes of strings to `memory`. */
 export function installDataCopyHooks(
   engine: TfjsEngine,
   recorder: OpRecorder,
@@ -41,13 +41,13 @@ export function installDataCopyHooks(
   const upload: Copy = { name: 'tensor.upload', id: -1, stack: 0 };
   const dataSync: Copy = { name: 'tensor.dataSync', id: -1, stack: 0 };
   let isOn = true;
-  // The fence's own copies are nobody's.
+  // The fence's own copies are not recorded.
   const isWanted = () => isOn && !memory.isQuiet && (recorder.detail & detail.ops) !== 0;
   const bytesOf = (dataId: object) => {
     const info = engine.state.tensorInfo.get(dataId);
     return info === undefined ? 0 : bufferBytes(info);
   };
-  // Gradients bring in constants of their own: nobody's line of code is to blame for them.
+  // Gradients bring in constants of their own, which belong to no line of the user's code.
   const stack = (name: string) => ((recorder.detail & detail.stacks) === 0 || memory.isBackward ? undefined : stacks.captureAt(name, ''));
   const begin = (copy: Copy) => {
     if (copy.id < 0) copy.id = recorder.name(copy.name);
@@ -100,7 +100,7 @@ export function installDataCopyHooks(
       const tensor = make.call(engine, values, shape, dtype, backend);
       left = overhead.reading(began);
       if (tensor.dtype === 'string') memory.stringWritten(tensor.dataId);
-      // What the program itself brings in; ops and gradients make their constants, too.
+      // Record only values that the program itself brings in; ops and gradients make constants, too.
       if (isWanted() && shape.length > 0 && state.kernelDepth === 0 && state.gradientDepth === 0) {
         memory.categorize(tensor.dataId, memoryCategory.input);
       }
@@ -116,7 +116,7 @@ export function installDataCopyHooks(
   const removeReadSync = override(engine, 'readSync', (readSync) => (dataId) => {
     const began = overhead.begin();
     if (!isWanted()) return readSync.call(engine, dataId);
-    // Asked before: the buffer may move to another backend meanwhile.
+    // Read it now: the buffer may move to another backend meanwhile.
     const bytes = bytesOf(dataId);
     if (!begin(dataSync)) return readSync.call(engine, dataId);
     const entered = overhead.reading(began);
@@ -133,14 +133,14 @@ export function installDataCopyHooks(
   const removeRead = override(engine, 'read', (read) => (dataId) => {
     const began = overhead.begin();
     if (!isWanted()) return read.call(engine, dataId);
-    // Backends may copy before they return their promise, so the copy begins with one of ours, which then follows theirs.
+    // Backends may copy before they return their promise, so begin the copy with a promise of ours, which then follows theirs.
     const { promise, follow } = promiseToFollow();
     const copied = recorder.copied(recorder.name('tensor.data'), bytesOf(dataId), promise, stack('tensor.data')?.text);
     const entered = overhead.reading(began);
     try {
       follow(read.call(engine, dataId));
     } catch (error) {
-      // Thrown, not rejected: nobody gets the promise, which only ends the copy.
+      // Thrown, not rejected: the caller gets no promise; ours only ends the copy.
       follow(undefined);
       throw error;
     }
@@ -163,13 +163,13 @@ export function installDataCopyHooks(
 /** A kind of copy. Copies of a kind do not nest. */
 interface Copy {
   readonly name: string;
-  /** Of `recorder.name`; −1 when it is not named yet. */
+  /** Id from `recorder.name`; −1 when it is not named yet. */
   id: number;
-  /** Of the one that runs, by `recorder.name`; 0 for none. */
+  /** Id of the running copy's stack, from `recorder.name`; 0 for none. */
   stack: number;
 }
 
-/** A promise that does what is given to `follow` later. */
+/** A promise that settles like a promise passed to `follow` later. */
 function promiseToFollow(): { promise: Promise<unknown>; follow: (other: unknown) => void } {
   let follow: (other: unknown) => void = () => {};
   const promise = new Promise<unknown>((resolve) => {

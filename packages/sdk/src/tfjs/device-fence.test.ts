@@ -1,4 +1,4 @@
-// A backend that the fence takes for one with a device: the cpu backend under another name, with its reads counted.
+// A backend with a device, as far as the fence can see: the cpu backend under another name, with its reads counted.
 
 import * as tf from '@tensorflow/tfjs';
 import { MathBackendCPU } from '@tensorflow/tfjs-backend-cpu';

@@ -1,16 +1,16 @@
-// Waits until the device has computed an op's output, so that the op's time is the device's and not that of handing it over: a tiny read.
-// The bindings of tfjs-node have no way to wait, only `dataSync`, so one element is cut out of the output and read.
+// Waits until the device has computed an op's output, so that the op's time is the device's and not that of dispatching it: a tiny read.
+// The bindings of tfjs-node have no way to wait, only `dataSync`, so we slice one element out of the output and read it.
 //
-// What it does leaves no trace: no tape, no profile of `tf.profile`, no tensor, no data copy, no memory record.
+// The wait leaves no trace: no tape, no profile of `tf.profile`, no tensor, no data copy, no memory record.
 //
-// The cpu and wasm backends and tfjs-node without a GPU run a kernel before they return: nothing is waited for there.
+// The cpu and wasm backends and tfjs-node without a GPU run a kernel before they return: there we do not wait.
 
 import type { BufferMemory } from './buffer-memory.ts';
 import type { EngineBackend, EngineTensor, KernelCall, TfjsEngine } from './engine.ts';
 
 const synchronousBackends: readonly string[] = ['cpu', 'wasm'];
 
-/** Whether a kernel has run when the backend returns. */
+/** Whether the backend has run a kernel when it returns. */
 const isSynchronous = (name: string, backend: EngineBackend | null | undefined): boolean =>
   synchronousBackends.includes(name) || backend?.isUsingGpuDevice === false;
 
@@ -26,12 +26,12 @@ export class DeviceFence {
     this.#memory = memory;
   }
 
-  /** Whether an op that runs now is one of the fence's own. */
+  /** Whether the running op is one of the fence's own. */
   isWaiting = false;
 
   /**
-   * Waits for the `outputs` of `call`, and with them for all that the device was given before. Never throws: then it did not wait. Not after
-   * `Identity`: the engine clones what an op saves for its gradient before the op returns, and the clone would have the op's time.
+   * Waits for the `outputs` of `call`, and with them for all earlier work of the device. Never throws: on an error it does not wait. Not after
+   * `Identity`: the engine clones tensors that an op saves for its gradient before the op returns, and the clone would have the op's time.
    */
   wait({ kernelName }: KernelCall, outputs: EngineTensor | readonly EngineTensor[] | undefined): void {
     const engine = this.#engine;
@@ -43,12 +43,12 @@ export class DeviceFence {
     this.isWaiting = true;
     this.#memory.isQuiet = true;
     state.profiling = false;
-    // At depth 0 the tape would take the slice for part of the model.
+    // At depth 0 the tape would record the slice as part of the model.
     state.kernelDepth++;
     try {
       this.#read(output);
     } catch {
-      // The op itself went well: its caller must not hear of this.
+      // The op itself went well: hide this error from its caller.
     } finally {
       state.kernelDepth--;
       state.profiling = profiling;
@@ -61,7 +61,7 @@ export class DeviceFence {
     const engine = this.#engine;
     const backend = engine.state.tensorInfo.get(output.dataId)?.backend;
     if (backend === undefined) return;
-    // The parts of a complex tensor are the backend's own business.
+    // Only the backend knows the parts of a complex tensor.
     if (output.size === 1 || output.dtype === 'complex64') {
       backend.readSync(output.dataId);
       return;
@@ -72,7 +72,7 @@ export class DeviceFence {
     try {
       backend.readSync(first.dataId);
     } finally {
-      // It is the last that the scope tracks, and would stay in its list until the scope ends.
+      // It is the last tensor in the scope's list, and would stay there until the scope ends.
       const track = engine.state.activeScope?.track;
       if (track?.at(-1) === first) track.pop();
       first.dispose();

@@ -1,5 +1,5 @@
 // Real TensorFlow.js on its cpu and wasm backends, with and without hooks. Over 500 lines: the hooks are one patch of one engine, and each case
-// looks at what the others leave behind.
+// checks the traces that the others leave behind.
 
 import * as tf from '@tensorflow/tfjs';
 import '@tensorflow/tfjs-backend-wasm';
@@ -165,11 +165,11 @@ describe.each(['cpu', 'wasm'])('on %s', (backend) => {
     tf.dispose(tf.variableGrads(mlp.loss).grads);
     const forward = new Map(recording.ops.filter(({ sequence }) => sequence > 0).map((op) => [op.sequence, op]));
     const pairs = recording.ops.flatMap((op) => (op.sequence < 0 ? [`${op.name} < ${forward.get(-op.sequence)?.name}`] : []));
-    // Each forward number is its op's alone.
+    // Each forward number belongs to one op.
     expect(forward.size).toBe(recording.ops.filter(({ sequence }) => sequence > 0).length);
     expect([...forward.values()].filter(({ name }) => name === 'BatchMatMul')).toHaveLength(2);
     expect(pairs).toEqual(expect.arrayContaining(['BatchMatMul < BatchMatMul', 'Sum < Add', 'Step < Relu']));
-    // Of x · w1, x wants no gradient: 1 product; of hidden · w2, both do: 2.
+    // In x · w1, x wants no gradient: 1 product; in hidden · w2, both do: 2.
     const [first, second] = [...forward.values()].filter(({ name }) => name === 'BatchMatMul');
     const products = (of: number | undefined) => recording.ops.filter((op) => op.name === 'BatchMatMul' && op.sequence === -(of ?? 0));
     expect(products(first?.sequence).map(({ signature }) => signature['Output Dims'])).toEqual([[expect.arrayContaining([6, 5])]]);
@@ -183,7 +183,7 @@ describe.each(['cpu', 'wasm'])('on %s', (backend) => {
     const mlp = makeMlp();
     const optimizer = tf.train.adam(0.05);
     for (let step = 0; step < 3; step++) optimizer.minimize(mlp.loss);
-    // Outside of the loop nothing shares a buffer, so the engine's sum over tensors is one over buffers.
+    // Outside the loop nothing shares a buffer, so the engine's sum over tensors is one over buffers.
     expect(recording.recordedBytes).toBe(engine.state.numBytes - before);
     expect(recording.memoryRecords.at(-1)?.total).toBe(engine.state.numBytes);
     const kept = tf.ones([10]);
@@ -197,7 +197,7 @@ describe.each(['cpu', 'wasm'])('on %s', (backend) => {
     expect(recording.recordedBytes).toBe(held - 40);
     mlp.dispose();
     optimizer.dispose();
-    // Gradients, moments, everything: each buffer was freed under the address that it was allocated under.
+    // Gradients, moments, everything: each buffer was freed under the address of its allocation.
     const live = new Map<number, number>();
     for (const { address, bytes, deviceType } of recording.memoryRecords) {
       live.set(address, (live.get(address) ?? 0) + bytes);
@@ -312,7 +312,7 @@ describe('whatever the backend', () => {
     expect(custom?.sequence).toBeGreaterThan(0);
     const backward = recording.ops.filter(({ sequence }) => sequence === -(custom?.sequence ?? 0));
     expect(backward.map(({ name }) => name)).toEqual(expect.arrayContaining(['Multiply', 'Multiply']));
-    // What a custom gradient runs inside of itself is not on the tape, and has no number.
+    // Ops inside a custom gradient are not on the tape, and have no number.
     expect(recording.ops.filter(({ parent }) => parent === 'customGrad').every(({ sequence }) => sequence === 0)).toBe(true);
   });
 
@@ -377,7 +377,7 @@ describe('whatever the backend', () => {
     const lazy = (v: tf.Tensor) => tf.engine().runKernel('Lazy', { x: v }) as tf.Tensor;
     expect(caught(() => tf.grad((v) => lazy(v).sum())(x))).toBe(boom);
     tf.unregisterGradient('Lazy');
-    // Without a gradient: tfjs's own complaint.
+    // Without a gradient: tfjs's own error.
     expect(() => tf.grad((v) => lazy(v).sum())(x)).toThrow('gradient function not found for Lazy');
     tf.registerGradient({ kernelName: 'Lazy', gradFunc: () => ({ y: () => x }) });
     expect(() => tf.grad((v) => lazy(v).sum())(x)).toThrow('Cannot backprop through input x. Available gradients found: y.');
@@ -385,7 +385,7 @@ describe('whatever the backend', () => {
     tf.unregisterKernel('Lazy', 'cpu');
 
     expect(recording.openDepth).toBe(0);
-    // What comes after is no part of the backward that broke off.
+    // Later ops are no part of the aborted backward.
     tf.neg(x);
     expect(recording.ops.at(-1)?.sequence).toBe(0);
   });
@@ -423,7 +423,7 @@ describe('whatever the backend', () => {
     const total = engine.state.numBytes;
     recording.detail = allDetail;
     tf.neg(x);
-    // What came while memory was not wanted is in the total.
+    // Allocations from the time when memory was not wanted are in the total.
     expect(recording.memoryRecords.at(-1)?.total).toBe(total + 8);
   });
 
@@ -517,7 +517,7 @@ describe('whatever the backend', () => {
     const categories = new Set(recording.categories.map((line) => line.split(' ')[1]));
     for (const name of ['PARAMETER', 'OPTIMIZER_STATE', 'ACTIVATION', 'GRADIENT', 'AUTOGRAD_DETAIL', 'INPUT'])
       expect(categories).toContain(name);
-    // Told once, and anew where results begin.
+    // Recorded once, and anew in each result window.
     const told = recording.categories.filter((line) => line.endsWith('PARAMETER 32')).length;
     hooks.endStep();
     expect(recording.categories.filter((line) => line.endsWith('PARAMETER 32'))).toHaveLength(told);

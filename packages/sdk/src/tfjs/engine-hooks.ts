@@ -1,5 +1,5 @@
-// Records what a tfjs engine does: every op, its tensors and its gradient's origin, data buffers, data copies. By own properties of the engine
-// instance, which see every backend, kernels registered later, custom gradients, and both copies of tfjs when a program has loaded two.
+// Records the work of a tfjs engine: every op, its tensors and its gradient's origin, data buffers, data copies. The hooks are own properties of
+// the engine instance: they see every backend, kernels registered later, custom gradients, and both copies of tfjs when a program has loaded two.
 //
 //   runKernelFunc   here                    ops: spans on the stack, nested ones inside
 //   addTapeNode     tape-links.ts           forward op ↔ backward ops
@@ -7,10 +7,10 @@
 //   makeTensor, read, readSync              data-copy-hooks.ts
 //   the backend's binding                   native-binding.ts
 //
-// Invariants: results and exceptions are those of the engine without hooks; `remove` leaves no property of ours behind, or, where another tool
-// has overridden since, one that passes everything through. While ops are not wanted, one costs a read of `recorder.detail`.
+// Invariants: results and exceptions are those of the engine without hooks; `remove` leaves no property of ours behind or, if another tool
+// has overridden one since, a property that passes everything through. While ops are not wanted, each costs a read of `recorder.detail`.
 //
-// What an op's time contains beside the kernel: the engine's own work around it, and the search for the op's signature (some 0.1 µs).
+// An op's time includes, beside the kernel, the engine's own work around it, and the search for the op's signature (some 0.1 µs).
 
 import { detail } from '../model/detail.ts';
 import { memoryCategory } from '../model/memory-category.ts';
@@ -31,20 +31,20 @@ import { override } from './override.ts';
 import { TapeLinks } from './tape-links.ts';
 
 export interface EngineHookOptions {
-  /** Whether memory may be wanted (`detail.memory`); where not, the engine's tensors are not followed. Default true. */
+  /** Whether memory may be wanted (`detail.memory`); if not, the engine's tensors are not followed. Default true. */
   readonly withMemory?: boolean;
   /** Whether each op waits until the device has run it: times are the device's, and training is slower. Default false: times of the host. */
   readonly fence?: boolean;
-  /** Layers that run now: `Outer/Inner`, '' for none. */
+  /** Running layers: `Outer/Inner`, '' for none. */
   readonly modules: { readonly path: string };
   readonly stacks: OpStacks;
-  /** What hooks before these learnt: hooks come off while ops are not wanted. Default: nothing yet. */
+  /** Knowledge of earlier hooks: hooks come off while ops are not wanted. Default: none yet. */
   readonly known?: KnownOps;
   /** Clock, ms, for the cost of recording. Default: `performance.now`. */
   readonly now?: () => number;
 }
 
-/** What hooks learn of a thread's ops. */
+/** Knowledge that hooks gather about a thread's ops. */
 export class KnownOps {
   readonly names = new OpNames();
   readonly signatures: OpSignatures;
@@ -57,11 +57,11 @@ export class KnownOps {
 
 /** `CallStacks` (call-stack.ts). */
 export interface OpStacks {
-  /** Where in the user's code the caller, which runs op or copy `event`, was called; its text is '' when none of it is on the stack. */
+  /** The user's caller of the op or copy `event`; its text is '' when no user's code is on the stack. */
   captureAt(event: string, module: string): FoundStack;
-  /** The same event, of which nobody asks where. */
+  /** The same event, without a request for its stack. */
   pass(event: string, module: string): void;
-  /** `capture` answers `stack` until what was held before, which is returned, is held again. */
+  /** From now on `capture` returns `stack`; returns the stack held before, to be held again. */
   hold(stack: FoundStack | undefined): FoundStack | undefined;
 }
 
@@ -83,9 +83,9 @@ export class EngineHooks {
   readonly #copies: DataCopyHooks;
   readonly #removals: readonly (() => void)[];
   #troubleTold: string | undefined;
-  /** The most telling FLOPs of the ops that ran inside of the one that runs. */
+  /** The most specific FLOPs of the ops inside the running one. */
   #counted: FlopsKind = 0;
-  /** Ops that run, one inside of the other. */
+  /** Depth of nested running ops. */
   readonly #running = { depth: 0 };
   #backend: TfjsEngine['backendInstance'];
   #backendTold = '';
@@ -127,18 +127,18 @@ export class EngineHooks {
 
   remove(): void {
     this.#isOn = false;
-    // Last in, first out: then the engine is the object that it was, in V8's eyes too (deleting another property makes it a slow one).
+    // Last in, first out: the engine is then the original object, in V8's eyes too (deleting another property makes it a slow one).
     for (const remove of this.#removals.toReversed()) remove();
   }
 
-  /** Results begin here. */
+  /** A result window begins. */
   beginWindow(): void {
     this.#memory.beginWindow();
-    // Results tell it, too, whenever the program chose its backend.
+    // Results need it, too, whenever the program chose its backend.
     this.#backendTold = '';
   }
 
-  /** A step ended: what the engine holds. */
+  /** A step ended: records the engine's totals. */
   endStep(): void {
     const { numTensors, numDataBuffers, numBytes } = this.#engine.state;
     this.#recorder.engineMemory(numTensors, numDataBuffers, numBytes);
@@ -146,7 +146,7 @@ export class EngineHooks {
     this.#memory.categorizeVariables();
   }
 
-  /** What the times of ops mean depends on where they run. */
+  /** Records the backend: the meaning of op times depends on it. */
   #tellBackend(): void {
     const { backendName } = this.#engine;
     if (backendName === null || backendName === undefined || backendName === this.#backendTold) return;
@@ -177,7 +177,7 @@ export class EngineHooks {
     return this.#recordOp(call, wanted, began);
   }
 
-  /** `began`: of the sampler. */
+  /** `began`: from the sampler. */
   #recordOp(call: KernelCall, wanted: number, began: number): EngineTensor | EngineTensor[] {
     const recorder = this.#recorder;
     const engine = this.#engine;
@@ -191,11 +191,11 @@ export class EngineHooks {
     const outer = links.sequence;
     const sequence = links.next();
     links.sequence = sequence;
-    // A backward op has the stack of its forward op, which readers know by the sequence: looking for it here would show the engine's loop.
+    // A backward op has the stack of its forward op, which readers find by the sequence: a walk here would show the engine's loop.
     const found = (wanted & detail.stacks) === 0 ? undefined : this.#stackOf(op, sequence);
     if (found !== undefined && found.id < 0) found.id = recorder.name(found.text);
     const stack = found === undefined ? 0 : idOrNone(found.id);
-    // Kernels call nothing of the user's: ops inside of a named one have its stack.
+    // Kernels call nothing of the user's: ops inside a named one have its stack.
     const holds = found !== undefined && found.id !== 0 && call.kernelName !== undefined;
     const heldBefore = holds ? this.#options.stacks.hold(found) : undefined;
     const { allocated, freed, kernel } = memory;
@@ -221,7 +221,7 @@ export class EngineHooks {
       if (memory.kernel !== kernel) memory.kernel = kernel;
       if (holds) this.#options.stacks.hold(heldBefore);
       links.sequence = outer;
-      // A composed kernel runs its parts as ops: what they have counted is not counted again.
+      // A composed kernel runs its parts as ops: FLOPs that they have counted do not count again.
       const counted = this.#counted;
       const counts = op.flopsKind > counted ? wanted : wanted & ~detail.flops;
       this.#counted = maxKind(maxKind(countedBefore, counted), op.flopsKind);
@@ -235,7 +235,7 @@ export class EngineHooks {
     }
   }
 
-  /** Records an op that the backend of tfjs-node runs and no kernel of the engine does. */
+  /** Records an op that the backend of tfjs-node runs without a kernel of the engine. */
   #recordRun<T>(name: string, run: () => T, outputsOf: (result: T) => NativeOutputs): T {
     if (!this.#isWanted) return run();
     const recorder = this.#recorder;
@@ -276,7 +276,7 @@ export class EngineHooks {
     return undefined;
   }
 
-  /** The same path stays for many ops. */
+  /** Cached, for the same path stays for many ops. */
   #idOfModule(): number {
     const { path } = this.#options.modules;
     if (path !== this.#modulePath || this.#moduleId < 0) {

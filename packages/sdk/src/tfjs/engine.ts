@@ -1,7 +1,7 @@
-// The parts of the TensorFlow.js engine that we touch, as types. Nothing here is imported from tfjs: the engine is the one that the training
-// code loaded, found as `globalThis._tfengine` (await-engine.ts). Read from @tensorflow/tfjs-core 4.22, dist/engine.js and dist/tape.js.
+// The parts of the TensorFlow.js engine that we use, as types. We import nothing from tfjs: the engine is the one that the training code loaded,
+// found as `globalThis._tfengine` (await-engine.ts). From @tensorflow/tfjs-core 4.22, dist/engine.js and dist/tape.js.
 //
-// Methods are looked up on the instance at every call, also by the engine itself, so an own property on the instance sees all of them.
+// Every caller, the engine included, looks methods up on the instance at each call, so an own property on the instance sees all calls.
 
 /** A tensor, a variable, or a backend's `TensorInfo` (which has no `dispose`). */
 export interface EngineTensor {
@@ -20,7 +20,7 @@ export interface EngineBackend {
   readonly isUsingGpuDevice?: boolean;
 }
 
-/** What the engine knows about a data buffer. */
+/** The engine's record of a data buffer. */
 export interface BufferInfo {
   readonly backend: EngineBackend;
   readonly dtype: string;
@@ -53,7 +53,7 @@ export interface EngineState {
   readonly numBytes: number;
   readonly tensorInfo: { get(dataId: object): BufferInfo | undefined };
   readonly gradientDepth: number;
-  /** Kernels that run inside one another; the tape is on at depth 0 alone. */
+  /** Depth of nested kernels; the tape is on only at depth 0. */
   kernelDepth: number;
   /** Whether `tf.profile` runs. */
   profiling: boolean;
@@ -65,7 +65,7 @@ export interface EngineState {
 /** By name; an array for kernels that take a list (Concat, AddN, Pack); `null` and `undefined` for optional ones that are absent. */
 export type KernelInputs = object;
 
-/** What `runKernelFunc` is called with: a registered kernel has a name, a custom gradient has functions. */
+/** Argument of `runKernelFunc`: a registered kernel has a name, a custom gradient has functions. */
 export interface KernelCall {
   readonly kernelName?: string;
   readonly inputs?: KernelInputs;
@@ -75,7 +75,7 @@ export interface KernelCall {
 export interface TfjsEngine {
   state: EngineState;
   readonly backendName?: string | null;
-  /** What `backendName` names, once it is there. */
+  /** The backend named `backendName`, once it exists. */
   readonly backendInstance?: EngineBackend | null;
   readonly registry: Readonly<Record<string, EngineBackend>>;
   runKernelFunc(call: KernelCall): EngineTensor | EngineTensor[];
@@ -102,7 +102,7 @@ function bytesPerElement(dtype: string): number {
   return dtype === 'complex64' ? 8 : 0;
 }
 
-/** Bytes that a data buffer holds, complex64 with its parts; of strings, what the engine counted when they were written. */
+/** Bytes that a data buffer holds, complex64 with its parts; for strings, the engine's count from when they were written. */
 export function bufferBytes(info: BufferInfo): number {
   if (info.dtype !== 'complex64') return info.bytes;
   return info.shape.reduce((size, length) => size * length, bytesPerElement('complex64'));

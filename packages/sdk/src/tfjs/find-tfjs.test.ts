@@ -18,7 +18,7 @@ beforeAll(() => {
   });
   writeFileSync(join(folder, 'package.json'), '{ "type": "module" }');
   symlinkSync(modules, join(folder, 'node_modules'));
-  // Another copy of tfjs-core, and tfjs-node as it is published: a main module at dist/index.js that gives on all of tfjs.
+  // Another copy of tfjs-core, and tfjs-node as published: a main module at dist/index.js that re-exports all of tfjs.
   const other = join(folder, 'other/node_modules');
   cpSync(join(modules, '@tensorflow/tfjs-core/dist/tf-core.node.js'), join(other, '@tensorflow/tfjs-core/dist/tf-core.node.js'));
   writeFileSync(join(other, '@tensorflow/tfjs-core/package.json'), '{ "main": "dist/tf-core.node.js" }');
@@ -42,7 +42,7 @@ import { findTfjs } from ${JSON.stringify(join(folder, 'sdk/find-tfjs.js'))};
 const require = createRequire(import.meta.url);
 `;
 
-/** What `lines`, which end with an expression, give in a program of their own. */
+/** Result of `lines`, which end with an expression, in a program of their own. */
 function answer(...lines: string[]): unknown {
   const path = join(folder, `${programs++}.mjs`);
   const [last, ...before] = lines.reverse();
@@ -105,7 +105,7 @@ test('prefers tfjs-node, which gives on all of tfjs, also in the folders of pnpm
 test('of two copies takes one with the engine of the thread', () => {
   const copy = `require('./other/node_modules/@tensorflow/tfjs-core/dist/tf-core.node.js')`;
   expect(answer(`const a = ${copy};`, `const b = require('@tensorflow/tfjs-core');`, `[a !== b, ${isThreadEngine}]`)).toEqual([true, true]);
-  // A copy that was loaded while the global was another's has an engine that is not the thread's.
+  // A copy that was loaded while the global was another's has an engine other than the thread's.
   const lines = [`const a = ${copy};`, 'delete globalThis._tfengine;', `const b = require('@tensorflow/tfjs-core');`];
   expect(answer(...lines, `[a.engine() !== b.engine(), findTfjs() === b, ${isThreadEngine}]`)).toEqual([true, true, true]);
 });

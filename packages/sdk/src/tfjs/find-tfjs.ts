@@ -1,8 +1,8 @@
-// The tfjs that the training code has loaded. Never a second copy: this loads nothing, it looks at what is loaded.
+// The tfjs that the training code has loaded. Never a second copy: this only searches loaded modules.
 //
 // All tfjs packages are CommonJS for node (4.22: `main`, no `exports`), so `import` of one goes through `require.cache` as `require` does,
-// and one look there finds them all, of npm's, pnpm's and yarn's layouts alike: the real path of a main module ends with
-// `node_modules/<package>/dist/…`. The cache is of this thread; another thread has its own tfjs.
+// and one search there finds them all, in npm's, pnpm's and yarn's layouts alike: the real path of a main module ends with
+// `node_modules/<package>/dist/…`. The cache belongs to this thread; another thread has its own tfjs.
 //
 // Invariant: never throws, and never runs code of a module that is still loading.
 
@@ -10,7 +10,7 @@ import { createRequire } from 'node:module';
 import type { TfjsEngine } from './engine.ts';
 import type { LayersNamespace } from './layer-modules.ts';
 
-/** What we use of tfjs, whichever of its packages that is. */
+/** The parts of tfjs that we use, from whichever of its packages. */
 export interface TfjsNamespace extends LayersNamespace {
   engine(): TfjsEngine;
   memory(): { readonly numTensors: number; readonly numDataBuffers: number; readonly numBytes: number };
@@ -30,7 +30,7 @@ export interface TfjsClass {
   readonly prototype: object;
 }
 
-/** A package is better the earlier it stands: those of tfjs-node hold all of tfjs. */
+/** Packages, the most complete first: those of tfjs-node hold all of tfjs. */
 const packages = [
   '@tensorflow/tfjs-node-gpu',
   '@tensorflow/tfjs-node',
@@ -40,12 +40,12 @@ const packages = [
 ] as const;
 type TfjsPackage = (typeof packages)[number];
 
-/** Where the main modules of 4.x are. */
+/** Paths of the main modules of 4.x. */
 const mainModule = /[\\/]node_modules[\\/]@tensorflow[\\/](tfjs(?:-[a-z]+)*)[\\/]dist[\\/](?:index|tf(?:-[a-z]+)?\.node)\.js$/;
 
 /**
- * `given` where it is a tfjs namespace, else the one that is loaded on this thread; undefined where there is none (yet). Of several copies
- * the one whose engine is the thread's own, `globalThis._tfengine`, then that of the package that holds most.
+ * `given` if it is a tfjs namespace, else the one loaded on this thread; undefined if there is none (yet). Among several copies it prefers the
+ * one whose engine is the thread's own, `globalThis._tfengine`, then the most complete package.
  */
 export function findTfjs(given?: unknown): TfjsNamespace | undefined {
   if (isTfjs(given)) return given;
@@ -58,7 +58,7 @@ export function findTfjs(given?: unknown): TfjsNamespace | undefined {
   return layers === undefined ? best : withLayers(best, layers as LayersNamespace);
 }
 
-/** The exports of the main modules that are loaded. */
+/** The exports of the loaded main modules. */
 function loadedPackages(): Map<TfjsPackage, object[]> {
   const byPackage = new Map<TfjsPackage, object[]>();
   const { cache } = createRequire(process.execPath); // Any path gives the one cache; a bundler may leave no `import.meta.url`.

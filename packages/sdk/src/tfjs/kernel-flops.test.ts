@@ -1,5 +1,5 @@
-// Every expected number is worked out by hand beside it, and counted by a loop that does the multiply-adds of the definition one by one
-// (places in the padding too, as torch has it), for the inputs and attributes that tfjs really gives its kernels.
+// Every expected number has its calculation by hand beside it, and a loop counts the definition's multiply-adds one by one (places in the
+// padding too, as in torch), for the inputs and attributes that tfjs really passes to its kernels.
 
 import * as tf from '@tensorflow/tfjs';
 import fc from 'fast-check';
@@ -19,7 +19,7 @@ interface Engine {
 
 beforeAll(() => tf.setBackend('cpu'));
 
-/** All kernels that `run` runs, as tfjs calls them. */
+/** All kernels inside `run`, as tfjs calls them. */
 function kernelsOf(run: () => void): KernelRun[] {
   const engine = tf.engine() as unknown as Engine;
   const original = engine.runKernelFunc;
@@ -38,7 +38,7 @@ function kernelsOf(run: () => void): KernelRun[] {
   return runs;
 }
 
-/** FLOPs by kernel of `run`, all but elementwise ones. */
+/** FLOPs by kernel of `run`, except elementwise ones. */
 function flopsOf(run: () => void): [string, number][] {
   return kernelsOf(run)
     .filter(({ name }) => /Conv|MatMul/.test(name))

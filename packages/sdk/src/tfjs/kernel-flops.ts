@@ -19,20 +19,20 @@
 // Backends compose kernels: on tfjs-node a `_FusedMatMul` runs a BatchMatMul, which the engine sees as an op of its own. Of the two the inner one
 // counts (engine-hooks.ts), while a FusedConv2D, whose inner ops are only the bias and the activation, counts itself.
 //
-// Invariant: never throws; whatever cannot be counted is 0.
+// Invariant: never throws; a kernel that cannot be counted gives 0.
 
-/** The part of a tensor that is counted by. */
+/** The part of a tensor that counting needs. */
 export interface Shaped {
   readonly shape: readonly number[];
 }
 
-/** A kernel's inputs by name, as `runKernelFunc` has them: tensors, or a list of them. */
+/** A kernel's inputs by name, as in `runKernelFunc`: tensors, or a list of them. */
 export type KernelInputs = Readonly<Record<string, unknown>>;
 
 type Formula = (inputs: KernelInputs, outputs: readonly Shaped[], attrs: Readonly<Record<string, unknown>>) => number;
 
 /**
- * Floating-point operations of one run of kernel `name`; 0 for kernels that have no formula above and for shapes that cannot be.
+ * Floating-point operations of one run of kernel `name`; 0 for kernels without a formula above and for impossible shapes.
  *
  * @example kernelFlops('BatchMatMul', { a, b }, [c], { transposeA: false, transposeB: false }) // 2·M·N·K of [M, K] × [K, N]
  */
@@ -47,10 +47,10 @@ export function kernelFlops(name: string, inputs: unknown, outputs: unknown, att
   }
 }
 
-/** 2: products of matrices and convolutions; 1: one operation a number; 0: nothing is counted. */
+/** 2: products of matrices and convolutions; 1: one operation a number; 0: not counted. */
 export type FlopsKind = 0 | 1 | 2;
 
-/** What of kernel `name` is counted. */
+/** The way to count kernel `name`. */
 export function flopsKindOf(name: string): FlopsKind {
   const formula = formulas.get(name);
   if (formula === undefined) return 0;
@@ -86,7 +86,7 @@ const einsum: Formula = (inputs, outputs, attrs) => {
   return (isProduct ? 2 * summed : 1) * count(outputs[0]?.shape);
 };
 
-/** Lengths by index; those that `...` stands for are named from the end. */
+/** Lengths by index; the indices behind `...` are named from the end. */
 function indicesOf(term: string, shape: readonly number[]): Map<string, number> {
   const [before = '', after] = term.split('...');
   const names = [...before];
@@ -142,7 +142,7 @@ function shapeOf(tensor: unknown): unknown {
   return (tensor as Shaped).shape;
 }
 
-/** Numbers in a tensor of `shape`; 0 for what is no shape. */
+/** Numbers in a tensor of `shape`; 0 for an invalid shape. */
 function count(shape: unknown): number {
   if (!Array.isArray(shape)) return 0;
   let product = 1;

@@ -1,7 +1,7 @@
-// What is known of the training code at its layers and optimizers: which layer runs, and where in the program.
+// Facts from the layers and optimizers of the training code: the running layer, and its place in the program.
 //
 // Layers and optimizers are classes of whichever package the training code loaded. Their hooks may come before there is anything to record
-// (`fitCallback`): `model.fit` calls back when it runs already, and by then nobody can see any more who called it.
+// (`fitCallback`): `model.fit` calls back when it runs already, and by then its caller is no longer visible.
 
 import { detail } from '../model/detail.ts';
 import { CallStacks } from './call-stack.ts';
@@ -12,7 +12,7 @@ import { holdInOptimizers } from './optimizer-stacks.ts';
 export interface LayerHookOptions {
   /** Whether the hierarchy of layers is wanted, and stacks, which layers make cheaper. */
   readonly withModules: boolean;
-  /** `'walk'`: each is looked at. */
+  /** `'walk'`: walks each stack. */
   readonly withStack: boolean | 'walk';
 }
 
@@ -42,7 +42,7 @@ export class LayerHooks {
     this.#removals.push(installLayerModules(tf, this.modules, withStack ? this.stacks : undefined, isWanted));
   }
 
-  /** From here on something is recorded: stacks are wanted when `recorder.detail` says so. */
+  /** Recording begins: `recorder.detail` decides whether stacks are wanted. */
   attach(recorder: { readonly detail: number }): void {
     this.#wanted = recorder;
   }

@@ -22,7 +22,7 @@ afterEach(() => {
   expect(modules.path).toBe('');
 });
 
-/** `kernel @ path`, each once, of the ops that `run` runs; clones and reshapes left out. */
+/** `kernel @ path`, each once, of the ops inside `run`; clones and reshapes left out. */
 async function opsOf(run: () => unknown): Promise<string[]> {
   const engine = tf.engine() as unknown as Engine;
   const original = engine.runKernelFunc;
@@ -168,7 +168,7 @@ const withTwice = () =>
     layers: [tf.layers.dense({ units: 3, inputShape: [4], activation: 'relu' }), new Twice(), tf.layers.dense({ units: 2 })],
   });
 
-/** A hook that is code of tfjs as far as a stack shows, as the SDK's own is no user's either. */
+/** A hook that a stack shows as code of tfjs; the SDK's own is not the user's either. */
 const hook = runInThisContext('(original, capture, seen) => function (call) { seen.push(capture()); return original.call(this, call); }', {
   filename: '/app/node_modules/@tensorflow/tfjs-core/dist/tf-core.node.js',
 }) as (original: Engine['runKernelFunc'], capture: () => string, seen: string[]) => Engine['runKernelFunc'];
@@ -232,7 +232,7 @@ test('ops inside of layers of tfjs take no look of their own, once the layers we
   });
   try {
     const [stacks = []] = await atOps([capture], step);
-    // Where the model is entered.
+    // The stacks at the entry of the model.
     expect(stacks.length).toBeGreaterThan(3);
     expect(looks).toBe(1);
   } finally {

@@ -1,28 +1,28 @@
-// Which layer runs: the names from the model down to the layer, joined by `.` as torch names its modules (`net.encoder.dense_1`).
+// The running layer: the names from the model down to the layer, joined by `.` as torch names its modules (`net.encoder.dense_1`).
 //
-// `Layer.prototype.apply` is where every layer and every model used as a layer goes through, so that is wrapped. `fit`, `predict` and
-// `evaluate` call no `apply` of the model itself: the functions in which they run its layers are wrapped too, and the model's name leads
-// the names of its layers there (it is not the module of the losses and updates that run beside them).
+// Every layer and every model used as a layer runs through `Layer.prototype.apply`, so we wrap that. `fit`, `predict` and `evaluate` call no
+// `apply` of the model itself: we also wrap the functions in which they run its layers, and there the model's name leads the names of its
+// layers (it is not the module of the losses and updates that run beside them).
 //
 // Calls with symbolic tensors build a model and run nothing: they pass through.
 //
 // Invariant: the path after a call is the path before it, also when the call throws.
-// Invariant: `enter` of a name that was entered there before allocates nothing. At most `pathsMax` paths exist; below what is over, layers
-// have the path of the last one that has its own.
+// Invariant: a repeated `enter` of a name at one place allocates nothing. At most `pathsMax` paths exist; layers beyond that have the path
+// of the last layer with its own.
 
 import { override } from './override.ts';
 
 const pathsMax = 16_384;
 const nameCharsMax = 256;
 
-/** The path of the layer that runs on this thread. */
+/** The path of the running layer of this thread. */
 export class ModuleStack {
   #node = new ModuleNode('', '', undefined);
   #paths = 0;
-  /** Layers inside of the last one that has a path of its own. */
+  /** Number of layers inside the last one with a path of its own. */
   #over = 0;
 
-  /** Names joined by `.`, outermost first; '' outside of layers. The same place gives the same string. */
+  /** Names joined by `.`, outermost first; '' outside of layers. The same place returns the same string. */
   get path(): string {
     return this.#node.path;
   }
@@ -33,13 +33,13 @@ export class ModuleStack {
     else this.#descend(this.#node.known(name) ?? this.#define(name, true));
   }
 
-  /** The layers of model `name` are about to run, outside of it: it is in their paths, but `path` does not change. `leave` must follow. */
+  /** The layers of model `name` are about to run, outside of it: their paths contain it, but `path` does not change. `leave` must follow. */
   lead(name: string): void {
     if (this.#over > 0) this.#over++;
     else this.#descend(this.#node.knownLead(name) ?? this.#define(name, false));
   }
 
-  /** Ends what was entered or led last; nothing when nothing was. */
+  /** Ends the last `enter` or `lead`; without one, does nothing. */
   leave(): void {
     if (this.#over > 0) this.#over--;
     else this.#node = this.#node.outer ?? this.#node;
@@ -58,7 +58,7 @@ export class ModuleStack {
 }
 
 class ModuleNode {
-  /** Of what runs here. */
+  /** Path of layers that run here. */
   readonly path: string;
   readonly outer: ModuleNode | undefined;
   readonly #prefix: string;
@@ -80,7 +80,7 @@ class ModuleNode {
   }
 
   add(name: string, runs: boolean): ModuleNode {
-    // Types can be lied to, also by a layer's class.
+    // JavaScript callers, or a layer's class, may pass anything.
     const path = `${this.#prefix}${String(name).slice(0, nameCharsMax)}`;
     const node = new ModuleNode(runs ? path : this.path, `${path}.`, this);
     (runs ? this.#layers : this.#leads).set(name, node);
@@ -88,17 +88,17 @@ class ModuleNode {
   }
 }
 
-/** Told when the code of a layer runs, so that its stack need not be looked up op by op (`CallStacks` is one). */
+/** Notified when the code of a layer runs, so that its stack need not be looked up op by op (`CallStacks` is one). */
 export interface LayerScopes {
   enter(kind?: object): void;
   leave(): void;
-  /** Runs what goes on after it returned, until its promise settles. */
+  /** Runs code that goes on after it returned, until its promise settles. */
   follow<T>(run: () => T): T;
-  /** The same for what runs already and whose caller is still on the stack. */
+  /** The same for code that runs already and whose caller is still on the stack. */
   followWhile(goesOn: () => boolean): void;
 }
 
-/** What of the tfjs namespace is wrapped; tfjs-core alone has none of it. */
+/** The classes of the tfjs namespace that we wrap; tfjs-core alone has none of them. */
 export interface LayersNamespace {
   readonly layers?: { readonly Layer?: { readonly prototype: object } };
   readonly LayersModel?: { readonly prototype: object };
@@ -127,7 +127,7 @@ interface Model extends Layer {
 }
 
 interface SequentialModel extends Layer {
-  /** What runs its layers; named after it with `_model` at the end. */
+  /** The inner model that runs its layers; named after it with `_model` at the end. */
   readonly model?: Model | null;
   build(...args: unknown[]): unknown;
 }
@@ -136,8 +136,8 @@ const trainingMethods = ['fit', 'fitDataset', 'trainOnBatch', 'evaluateDataset']
 const sequentialMethods = ['fit', 'fitDataset', 'trainOnBatch', 'evaluate', 'evaluateDataset', 'predict', 'predictOnBatch'] as const;
 
 /**
- * Keeps `modules` at the layer that runs, for all models of `tf`, those that exist too, until the function returned is called. `scopes`,
- * where given, are entered while `scopesWanted()`. Does nothing for a namespace without layers.
+ * Keeps `modules` at the running layer, for all models of `tf`, existing ones too, until the caller calls the returned function. Enters
+ * `scopes`, if given, while `scopesWanted()`. Does nothing for a namespace without layers.
  *
  * @example const remove = installLayerModules(tf, modules); model.fit(x, y); // modules.path in an op: 'sequential_1.dense_Dense1'
  */
@@ -150,7 +150,7 @@ export function installLayerModules(
   const layerPrototype = tf.layers?.Layer?.prototype as Layer | undefined;
   if (layerPrototype === undefined) return () => {};
   let installed = true;
-  /** By the model inside of a sequential one: the name that the user knows. */
+  /** For the model inside a sequential one: the name that the user knows. */
   const names = new WeakMap<object, string>();
 
   const run = (layer: Layer, enter: 'enter' | 'lead', kind: object | undefined, f: RunBatch, receiver: unknown, args: unknown[]) => {
@@ -164,7 +164,7 @@ export function installLayerModules(
       modules.leave();
     }
   };
-  // The layer itself is the kind of code: what it holds (cells, inner layers, overridden methods) is settled when it is built.
+  // The layer itself is the kind of code: its content (cells, inner layers, overridden methods) is fixed when it is built.
   const kindOf = (layer: Layer) => (layer.built === true ? layer : undefined);
 
   const removals = [
@@ -175,8 +175,8 @@ export function installLayerModules(
     }),
   ];
 
-  // In `model.fit(x, y, { callbacks: fitCallback(…) })` the argument installs this, and `model.fit` was read before: that call is met in what it
-  // calls before its first `await`.
+  // In `model.fit(x, y, { callbacks: fitCallback(…) })` the argument installs this after `model.fit` was read: we catch that call in a method that
+  // it calls before its first `await`.
   const noticed = new WeakSet<Model>();
   const notice = (model: Model): void => {
     if (!installed || scopes === undefined || noticed.has(model)) return;
@@ -190,7 +190,7 @@ export function installLayerModules(
       function (this: unknown, ...args) {
         return installed ? run(model, 'lead', kind(model), f, this, args) : f.apply(this, args);
       };
-    // Training and testing run losses, metrics and an optimizer too, which `compile` settles.
+    // Training and testing also run losses, metrics and an optimizer, which `compile` fixes.
     const compiled = new WeakMap<object, { readonly train: object; readonly test: object }>();
     const kindOfCompiled = (use: 'train' | 'test') => (model: Model) => {
       const losses = model.lossFunctions;
@@ -246,7 +246,7 @@ export function installLayerModules(
     const nameInner = (model: SequentialModel) => {
       if (installed && model.model) names.set(model.model, model.name);
     };
-    // A model built before has its name from its methods, one built now from `build`.
+    // A model built before gets its name in its methods, one built now in `build`.
     removals.push(
       ...overrideAll(
         sequentialPrototype,
@@ -275,7 +275,7 @@ export function installLayerModules(
   };
 }
 
-/** Overrides those of `names` that `prototype` has; the functions returned take that back. */
+/** Overrides those of `names` that `prototype` has; the returned functions undo that. */
 function overrideAll(prototype: object, names: readonly string[], replace: (method: RunBatch) => RunBatch): (() => void)[] {
   const methods = prototype as Record<string, RunBatch>;
   return names
@@ -284,8 +284,8 @@ function overrideAll(prototype: object, names: readonly string[], replace: (meth
 }
 
 /**
- * A sequential model has a model inside that runs its layers: `NAME_model`, of one chain, whose input is named after its first layer
- * [models.js, Sequential.add and build]. One that nobody has named yet is known by that.
+ * A sequential model has a model inside that runs its layers: `NAME_model`, in one chain, whose input is named after its first layer
+ * [models.js, Sequential.add and build]. A model without a name of its own gets that one.
  */
 function nameOf(layer: Layer): string {
   const { name, layers } = layer as Layer & Partial<Model>;

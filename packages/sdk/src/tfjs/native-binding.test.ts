@@ -84,7 +84,7 @@ test('an output in the buffer of its input is no allocation, and the last one fr
   expect(bytes()).toBe(own);
   again.dispose();
   expect(bytes()).toBe(own - 96);
-  // One number more than `x`'s own memory: that of another size is not shared.
+  // One number more than `x`'s own memory: a buffer of another size is not shared.
   const cut = tf.slice(tf.relu(tf.zeros([33])), [0], [31]);
   expect(recording.memoryRecords.at(-1)?.bytes).not.toBe(0);
   cut.dispose();
@@ -140,7 +140,7 @@ test('the fence waits on a GPU alone, for ops and not for the copies of what the
   tf.grad(f)(x);
   expect(new Set(waited)).not.toContain('Identity');
   expect(waited.slice(0, 3)).toEqual(['Square', 'Relu', 'Multiply']);
-  // Neither its slices nor their begins and sizes.
+  // Neither its slices nor their begins and sizes are recorded.
   expect(recording.ops.filter(({ name }) => name === 'Slice')).toEqual([]);
   expect(recording.copies).toEqual(plain.copies);
   await tf.setBackend('library');

@@ -1,19 +1,19 @@
-// What the backend of tfjs-node hands to TensorFlow's library at its binding, where the engine does not see it:
+// Calls of the tfjs-node backend to TensorFlow's library, at its binding, where the engine does not see them:
 //
 //   createTensor      copies an array into a tensor of the library. `write` only kept the array: the first op that uses it pays for the copy
-//   executeOp         runs an op; not for a kernel of the engine where an image is decoded or encoded, or a summary written
+//   executeOp         runs an op; outside a kernel of the engine when it decodes or encodes an image, or writes a summary
 //   loadSavedModel, runSavedModel
 //
-// The binding's own methods cannot be replaced (N-API defines them for good), so the backend gets a copy of it with others. Not an heir: V8 makes an
+// The binding's own methods cannot be replaced (N-API makes them read-only), so the backend gets a copy of it with others. Not an heir: V8 makes an
 // object slow that becomes a prototype, and the backend reads some of its constants at each op.
 
 import type { EngineBackend, TfjsEngine } from './engine.ts';
 import { override } from './override.ts';
 
-/** Shapes and types that came out, as the engine names types. */
+/** Shapes and types of the outputs, as the engine names types. */
 export type NativeOutputs = readonly { readonly shape: number[]; readonly dtype: string }[];
 
-/** What an op gives. `dtype` is a number of the library's. */
+/** An output of an op. `dtype` is a number of the library's. */
 interface OutputMetadata {
   readonly shape: number[];
   readonly dtype: number;
@@ -30,20 +30,20 @@ interface NativeBackend extends EngineBackend {
   readonly binding: TfBinding;
 }
 
-/** Records what passes the binding. */
+/** Records calls at the binding. */
 export interface BindingWatcher {
-  /** Ops that run, one inside of the other: inside of one, what the binding runs is a part of it. */
+  /** Depth of nested running ops: a call of the binding inside an op is part of that op. */
   readonly running: { readonly depth: number };
-  /** `create` copies `values`, as `createTensor` takes them. Gives what it gives. */
+  /** `create` copies `values`, as `createTensor` takes them. Returns its result. */
   upload(values: unknown, create: () => number): number;
-  /** `run` runs op `name`. Gives what it gives. */
+  /** `run` runs op `name`. Returns its result. */
   run<T>(name: string, run: () => T, outputsOf: (result: T) => NativeOutputs): T;
 }
 
-/** Arrays of at most so many numbers that a kernel makes for its own use (axes, shapes, begins) are part of the kernel. */
+/** Arrays of at most this many numbers that a kernel makes for its own use (axes, shapes, begins) are part of the kernel. */
 const ownNumbersMax = 16;
 
-/** The last of these that the binding has not got yet. */
+/** The last of these that have not yet reached the binding. */
 class OwnArrays {
   readonly #arrays: unknown[] = Array.from({ length: 16 }, () => undefined);
   #last = 0;
@@ -53,7 +53,7 @@ class OwnArrays {
     this.#arrays[this.#last] = values;
   }
 
-  /** Whether `values` are among them; then they are no more. */
+  /** Whether `values` are among them; removes them. */
   take(values: unknown): boolean {
     const arrays = this.#arrays;
     for (let ago = 0; ago < 16; ago++) {
@@ -66,11 +66,11 @@ class OwnArrays {
   }
 }
 
-/** The binding of the backend that an engine uses, if that is one of tfjs-node. */
+/** The binding of an engine's backend, if that is one of tfjs-node. */
 export class NativeBinding {
   readonly #engine: TfjsEngine;
   readonly #watcher: BindingWatcher;
-  /** The engine's backend when it was looked at last. */
+  /** The engine's backend at the last look. */
   #seen: EngineBackend | null | undefined;
   #backend: NativeBackend | undefined;
   #remove: (() => void) | undefined;
@@ -82,7 +82,7 @@ export class NativeBinding {
     this.follow();
   }
 
-  /** Whether what is written to `backend`, the engine's own by default, is copied when an op first uses it. */
+  /** Whether `backend`, the engine's own by default, copies written values only when an op first uses them. */
   copiesLater(backend: EngineBackend | null | undefined = this.#seen): boolean {
     return this.#backend !== undefined && backend === this.#backend;
   }
@@ -98,7 +98,7 @@ export class NativeBinding {
     this.#remove = override(backend, 'binding', (binding) => watched(binding, this.#watcher, this.#own));
   }
 
-  /** A kernel makes a tensor of `values`. True: it is part of the kernel. */
+  /** A kernel makes a tensor from `values`. True: it is part of the kernel. */
   keepOwn(values: unknown): boolean {
     if (!ArrayBuffer.isView(values) || (values as Float32Array).length > ownNumbersMax) return false;
     this.#own.add(values);
@@ -116,7 +116,7 @@ function isNative(backend: EngineBackend | null | undefined): backend is NativeB
   return typeof binding?.createTensor === 'function' && typeof binding.executeOp === 'function';
 }
 
-/** `own`: arrays that are not to be recorded. */
+/** `own`: arrays that are not recorded. */
 function watched(binding: TfBinding, watcher: BindingWatcher, own: OwnArrays): TfBinding {
   const { running } = watcher;
   const runWhole: BindingWatcher['run'] = (name, run, outputsOf) => (running.depth > 0 ? run() : watcher.run(name, run, outputsOf));

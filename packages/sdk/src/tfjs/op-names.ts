@@ -6,18 +6,18 @@ import { sharesBuffers } from './shared-buffers.ts';
 /** A kernel or a custom gradient. */
 export interface OpName {
   readonly text: string;
-  /** Number that no other op has. */
+  /** Number unique to this op. */
   readonly code: number;
   readonly flopsKind: FlopsKind;
   /** Whether its output may lie in the buffer of its input. */
   readonly mayShare: boolean;
-  /** Of `recorder.name`; −1 when it is not named yet. */
+  /** Id from `recorder.name`; −1 when it is not named yet. */
   id: number;
 }
 
-/** Distinct ops: kernels, and custom gradients by scope, whose names a program may make up as it goes; further ones share one. */
+/** Distinct ops: kernels, and custom gradients by scope, whose names a program may make up as it goes; all further ones share one. */
 const opsMax = 4096;
-/** Scopes that the engine itself opens, which say nothing about what runs in them. */
+/** Scopes that the engine itself opens; their names do not describe the op. */
 const unnamedScopes: readonly string[] = ['', 'unnamed scope', 'forward', 'backward'];
 const customGradient = 'customGrad';
 const otherOps = '(other ops)';
@@ -26,18 +26,18 @@ export class OpNames {
   readonly #kernels = new Map<string, OpName>();
   /** Custom gradients, by their scope. */
   readonly #scopes = new Map<string, OpName>();
-  /** Stands for those that are over the bound. */
+  /** Stands for those beyond the bound. */
   readonly other: OpName = { text: otherOps, code: opsMax, flopsKind: 0, mayShare: false, id: -1 };
 
   ofKernel(kernel: string): OpName {
     return this.#kernels.get(kernel) ?? this.#add(this.#kernels, kernel, kernel, flopsKindOf(kernel));
   }
 
-  /** A custom gradient is called by the op or the `tf.tidy` around it. */
+  /** A custom gradient has the name of the op or the `tf.tidy` around it. */
   ofScope(scope: string): OpName {
     const known = this.#scopes.get(scope);
     if (known !== undefined) return known;
-    // tfjs-core appends it to tell ops from kernels [ops/operation.js, OP_SCOPE_SUFFIX].
+    // tfjs-core appends it to distinguish ops from kernels [ops/operation.js, OP_SCOPE_SUFFIX].
     return this.#add(this.#scopes, scope, unnamedScopes.includes(scope) ? customGradient : scope.replace(/__op$/, ''), 0);
   }
 

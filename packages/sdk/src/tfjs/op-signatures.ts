@@ -1,19 +1,19 @@
-// What one op was called with, as the id of a text: interned, because training calls the same few hundred signatures over and over.
+// The signature of an op's call, as the id of a text: interned, because training repeats the same few hundred signatures.
 //
-//   kernel, inputs, outputs, attributes ──encode──► key: a few int32 ──compare──► the one that came after the last two the last time: its id
+//   kernel, inputs, outputs, attributes ──encode──► key: a few int32 ──compare──► the last successor of the last two signatures: its id
 //                                                                      └─ else hash ──► slot ──compare──► id
 //                                                                                       └─ free ──► text (signature-text.ts), named once
 //
-// Training repeats itself, so the first guess nearly always holds, after two (an optimizer's update of one weight repeats an op and then goes on),
-// and its key lies in memory in the order of the ops: kernels have driven all tables out of the caches meanwhile, and a look into the
-// hash table would cost more than all the rest.
+// Training repeats itself, so the first guess nearly always holds, given two predecessors (an optimizer's update of one weight repeats an op and
+// then goes on), and its key lies in memory in the order of the ops: kernels have driven all tables out of the caches meanwhile, and a look into
+// the hash table would cost more than all the rest.
 //
-// The key says everything that the text says, in a form that is read in one direction only (each part tells its length), so equal keys mean
+// The key holds everything that the text holds, in a form that parses in one direction only (each part states its length), so equal keys mean
 // equal texts. Keys are compared in full; the hash alone decides nothing. A hit allocates nothing: the key is built in a scratch array.
 //
-// Attributes that vary from call to call without changing the work (seeds, fill values, begins of slices) are in neither.
+// Both omit attributes that vary from call to call without changing the work (seeds, fill values, begins of slices).
 //
-// Invariants: at most `signaturesMax` signatures of at most `keyLengthMax` words; what is over has no signature and is counted.
+// Invariants: at most `signaturesMax` signatures of at most `keyLengthMax` words; ops beyond that get no signature and are counted.
 
 import { detail } from '../model/detail.ts';
 import type { KernelCall } from './engine.ts';
@@ -31,10 +31,10 @@ const poolLengthMax = 2 ** 21;
 /** Distinct texts in keys: backends, unusual types, values of attributes. */
 const textsMax = 16_384;
 
-/** Pairs of signatures whose next one is remembered; a power of two. Two pairs in one place forget each other. */
+/** Pairs of signatures with a stored successor; a power of two. Two pairs in one slot overwrite each other. */
 const guesses = 4096;
 
-/** Where its key begins and how long it is, its id (−1: not named yet). */
+/** Start and length of its key, and its id (−1: not named yet). */
 const field = { start: 0, length: 1, id: 2 } as const;
 const fieldCount = 4;
 
@@ -61,9 +61,9 @@ export class OpSignatures {
   /** Keys, one after the other. */
   #pool = new Int32Array(4096);
   #poolLength = 0;
-  /** Of signature n, from 1 on, the words of `field`. */
+  /** The words of `field` for signature n, from 1 on. */
   readonly #fields = new Int32Array((signaturesMax + 1) * fieldCount);
-  /** What came after a pair of signatures last. */
+  /** The last successor of a pair of signatures. */
   readonly #guesses = new Int32Array(guesses);
   /** The signature found last, and the one before. */
   #last = 0;
@@ -160,7 +160,7 @@ export class OpSignatures {
     return 0;
   }
 
-  /** It hardly ever changes. */
+  /** Cached, for the backend hardly ever changes. */
   #codeOfBackend(backend: string): number {
     if (backend !== this.#backend) {
       this.#backend = backend;
@@ -183,7 +183,7 @@ export class OpSignatures {
     return code;
   }
 
-  // Each writes from word `at` of the key on, and gives the word after. Writes over the end of the array are ignored.
+  // Each function writes from word `at` of the key on, and returns the word after. Writes over the end of the array are ignored.
 
   #encodeTensors(tensors: object | undefined, at: number): number {
     if (tensors === undefined || tensors === null) return at;

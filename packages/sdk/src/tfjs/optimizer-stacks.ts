@@ -1,10 +1,10 @@
-// The stack of the ops of an optimizer's update: that of its caller, looked for once. Optimizers of tfjs call nothing of the user's.
+// The stack of the ops of an optimizer's update: that of its caller, captured once. Optimizers of tfjs call nothing of the user's.
 
 import type { CallStacks } from './call-stack.ts';
 import { override } from './override.ts';
 import { type Method, optimizerPrototypes } from './step-finder.ts';
 
-/** Holds the stack while an optimizer of `tf` updates weights and `wanted()`; the function returned takes the hooks out. */
+/** Holds the stack while an optimizer of `tf` updates weights and `wanted()`; the returned function removes the hooks. */
 export function holdInOptimizers(tf: object, stacks: CallStacks, wanted: () => boolean): () => void {
   const held = (original: Method): Method =>
     function (...args) {

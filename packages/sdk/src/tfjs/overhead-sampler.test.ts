@@ -1,4 +1,4 @@
-// Real TensorFlow.js with hooks, on a clock that only what is measured here moves.
+// Real TensorFlow.js with hooks, on a clock that moves only for the measured calls.
 
 import * as tf from '@tensorflow/tfjs';
 import { afterEach, beforeAll, expect, test } from 'vitest';
@@ -18,7 +18,7 @@ beforeAll(async () => {
 
 afterEach(() => remove());
 
-/** Hooks, and a clock; each call of `method` of what they record to takes 0.01 ms, each buffer that the backend makes takes 5. */
+/** Hooks, and a clock; each call of the recorder's `method` takes 0.01 ms, each new buffer of the backend takes 5. */
 function hook(method: 'beginOp' | 'endOp' | 'memory' | 'memoryCategory' | 'endCopy'): OpRecording {
   let ms = 0;
   const recording = new OpRecording();
@@ -49,7 +49,7 @@ const x = tf.ones([2]);
 test.each([
   ['beginOp', 1, () => tf.square(x).dispose()],
   ['endOp', 1, () => tf.square(x).dispose()],
-  // Of what goes in: its buffer, what it is (input), and its end.
+  // For an input tensor: its buffer, its category (input), and its end.
   ['memory', 2, () => tf.tensor1d([1, 2]).dispose()],
   ['memoryCategory', 1, () => tf.tensor1d([1, 2]).dispose()],
   ['endCopy', 1, () => tf.tensor1d([1, 2]).dispose()],

@@ -10,11 +10,11 @@
 //   Sum, Mean, Max, …             over axes of length 1
 //   AddN, Pack                    of one tensor
 //
-// On other backends than tfjs-node's such outputs have the data id of their input, and the engine itself knows that they share.
+// On backends other than tfjs-node's such outputs have the data id of their input, and the engine itself knows that they share.
 
 import type { BufferInfo, EngineTensor, KernelCall } from './engine.ts';
 
-/** Where vector instructions want their data, bytes (EIGEN_MAX_ALIGN_BYTES). */
+/** Alignment of data for vector instructions, bytes (EIGEN_MAX_ALIGN_BYTES). */
 const alignment = 64;
 
 type Attributes = Readonly<Record<string, unknown>>;
@@ -42,10 +42,10 @@ const rules: ReadonlyMap<string, Rule> = new Map<string, Rule>([
   ],
 ]);
 
-/** Whether `sharedInput` may be one for kernel `name`. */
+/** Whether `sharedInput` may find one for kernel `name`. */
 export const sharesBuffers = (name: string): boolean => rules.has(name);
 
-/** The input of kernel `call`, of tfjs-node, in whose buffer `output` lies; undefined where it has a buffer of its own. Never throws. */
+/** The input of kernel `call`, of tfjs-node, in whose buffer `output` lies; undefined if it has a buffer of its own. Never throws. */
 export function sharedInput({ kernelName, inputs, attrs }: KernelCall, output: BufferInfo): EngineTensor | undefined {
   const rule = kernelName === undefined ? undefined : rules.get(kernelName);
   if (rule === undefined || inputs === undefined) return undefined;
@@ -58,7 +58,7 @@ export function sharedInput({ kernelName, inputs, attrs }: KernelCall, output: B
   }
 }
 
-/** Rows of the first axis, in one piece. */
+/** Whether the slice is contiguous aligned rows of the first axis. */
 function isAlignedSlice(input: EngineTensor, output: BufferInfo, { begin }: Attributes): boolean {
   const { shape } = output;
   if (shape.length !== input.shape.length || shape.some((length, axis) => axis > 0 && length !== input.shape[axis])) return false;

@@ -1,9 +1,9 @@
-// What an op was called with, as JSON text of the arguments that Kineto gives its ops [pytorch torch/csrc/profiler/kineto: "Input Dims",
+// The signature of an op's call, as JSON text of the arguments that Kineto gives its ops [pytorch torch/csrc/profiler/kineto: "Input Dims",
 // "Input type", "Concrete Inputs"]: one entry per input in the kernel's order, nested for a list of tensors, whose type is `TensorList`.
 // An input that is absent has the dims [] and the type ''. `Concrete Inputs` has '' for each tensor and then `name=value` for each attribute,
 // because a tfjs kernel takes its attributes by name. `Output Dims`, `Output type` (outputs are always a flat list) and `kernel_backend` are ours.
 //
-// Invariant: the text fits one string of the wire format; what does not fit is left out, the least telling first.
+// Invariant: the text fits one string of the wire format; parts that do not fit are omitted, the least informative first.
 
 import { limits } from '@ranktrace/protocol';
 import { detail } from '../model/detail.ts';
@@ -30,12 +30,12 @@ export interface OpDescription {
   readonly wanted: number;
 }
 
-/** Characters of one attribute; longer ones are left out. */
+/** Characters of one attribute; longer ones are omitted. */
 const attributeLengthMax = 128;
 
 /**
- * Attributes that say what work is done. Others are left out: those that the output's shape says, and those that may differ at each call (seeds,
- * fill values, begins of slices), which would make every call a signature of its own.
+ * Attributes that describe the work. Omits those that the output's shape implies, and those that may differ at each call (seeds, fill values,
+ * begins of slices), which would make every call a signature of its own.
  */
 export const describedAttributes: readonly string[] = [
   ...['strides', 'pad', 'dataFormat', 'dilations', 'dimRoundingMode', 'filterSize', 'filterShape', 'inputShape', 'depthRadius'],
@@ -71,11 +71,11 @@ export function signatureText(op: OpDescription, flopsOf: KernelFlops): string |
 
 function fitting(members: Record<string, unknown>): string | undefined {
   const text = JSON.stringify(members);
-  // Nearly always ASCII, which needs no closer look.
+  // Nearly always ASCII, where the length is enough.
   return text.length * 3 <= limits.stringBytesMax || Buffer.byteLength(text) <= limits.stringBytesMax ? text : undefined;
 }
 
-/** A kernel may be called with anything, and a formula may trip over it: that is no reason to stop training. */
+/** A program may call a kernel with any inputs, and a formula may fail on them: that must not stop training. */
 function flopsOrNone(flopsOf: KernelFlops, { kernelName = '', inputs = {}, attrs }: KernelCall, outputs: readonly Shaped[]): number {
   try {
     return flopsOf(kernelName, inputs as Record<string, Shaped>, outputs, attrs);

@@ -1,11 +1,11 @@
-// From a position in the JavaScript that runs to the one in the source that a person wrote, by the file's source map
-// (https://tc39.es/ecma426/): the one node holds already (`--enable-source-maps`, or a loader such as tsx that turned it on), else the one
+// Maps a position in the running JavaScript to the source that a person wrote, by the file's source map
+// (https://tc39.es/ecma426/): the map that node holds already (`--enable-source-maps`, or a loader such as tsx that enabled it), else the one
 // that the file names in its `//# sourceMappingURL=`, inline or in a file beside it. node's own `SourceMap` class reads it.
 //
-// Reading a map costs milliseconds and is done once per file, when its first frame is seen.
+// Reading a map costs milliseconds and happens once per file, at its first frame.
 //
-// Invariant: never throws. What is missing, broken or over a limit gives the position in the file itself.
-// Invariant: at most `filesMax` files are remembered, and `mappingsCharsMax` characters of mappings parsed in all (about 25 bytes of heap
+// Invariant: never throws. A map that is missing, broken or over a limit gives the position in the file itself.
+// Invariant: it remembers at most `filesMax` files, and parses at most `mappingsCharsMax` characters of mappings (about 25 bytes of heap
 // each).
 
 import { readFileSync, statSync } from 'node:fs';
@@ -17,9 +17,9 @@ const fileBytesMax = 32 * 1024 * 1024;
 const mappingsCharsMax = 4 * 1024 * 1024;
 const pathCharsMax = 512;
 
-/** Where something stands in a file. */
+/** A position in a file. */
 export interface SourcePosition {
-  /** Absolute path, or the address as it is where it is no file's. */
+  /** Absolute path, or the unchanged address if that is not a file's. */
   readonly path: string;
   /** Counted from 1. */
   readonly line: number;
@@ -27,7 +27,7 @@ export interface SourcePosition {
 
 interface FileMap {
   readonly map: SourceMap;
-  /** What the map's `sources` are relative to. */
+  /** Base of the map's relative `sources`. */
   readonly base: string;
 }
 
@@ -44,7 +44,7 @@ export class SourcePositions {
     try {
       const file = this.#mapOf(script);
       const entry = file?.map.findEntry(line - 1, column - 1);
-      // The closest entry before may be of an earlier line: code without a source of its own, as a compiler's helpers are.
+      // The closest entry before may belong to an earlier line: code without a source of its own, such as a compiler's helpers.
       if (file !== undefined && entry !== undefined && 'originalSource' in entry && entry.generatedLine === line - 1) {
         const { originalSource, originalLine } = entry;
         if (typeof originalSource === 'string' && Number.isInteger(originalLine)) {
@@ -52,7 +52,7 @@ export class SourcePositions {
         }
       }
     } catch {
-      // A damaged map: the position as it is, below.
+      // A damaged map: use the position in the file, below.
     }
     return { path: pathOf(script), line };
   }
@@ -117,7 +117,7 @@ function readText(path: string): string | undefined {
   return about?.isFile() && about.size <= fileBytesMax ? readFileSync(path, 'utf8') : undefined;
 }
 
-/** What the last `//# sourceMappingURL=` of `code` names; it stands on a line of its own, so that one in a string is not taken. */
+/** The address in the last `//# sourceMappingURL=` of `code`; only on a line of its own, so that one in a string does not count. */
 function mapAddress(code: string): string | undefined {
   const at = Math.max(code.lastIndexOf('\n//# sourceMappingURL='), code.lastIndexOf('\n//@ sourceMappingURL='));
   if (at < 0) return undefined;
@@ -134,12 +134,12 @@ function dataText(address: string): string | undefined {
   return address.slice(0, comma).endsWith(';base64') ? Buffer.from(body, 'base64').toString('utf8') : decodeURIComponent(body);
 }
 
-/** The path of a script that V8 names by its path or `file:` address; other addresses as they are, cut where they are long. */
+/** The path of a script that V8 names by its path or `file:` address; other addresses unchanged, but cut if long. */
 export function pathOf(script: string): string {
   try {
     if (script.startsWith('file://')) return fileURLToPath(script.replace(/[?#].*$/s, ''));
   } catch {
-    // A file's address of another host: as it is.
+    // A file's address of another host: unchanged.
   }
   return script.length <= pathCharsMax ? script : `${script.slice(0, pathCharsMax)}…`;
 }

@@ -1,4 +1,4 @@
-// First by itself, with made-up stacks; then with real TensorFlow.js on its cpu backend and V8's stacks.
+// First alone, with made-up stacks; then with real TensorFlow.js on its cpu backend and V8's stacks.
 
 import * as tf from '@tensorflow/tfjs';
 import fc from 'fast-check';
@@ -14,7 +14,7 @@ import { StackPredictor } from './stack-predictor.ts';
 /** An op, and the line that calls it. */
 type Call = readonly [op: string, line: string];
 
-/** What came of the looks at `steps`: those that were wrong, by step. */
+/** Results of the looks at `steps`: the wrong ones, by step. */
 function looks(predictor: StackPredictor<{ text: string }>, steps: Iterable<readonly Call[]>): { looks: number; wrong: number[] } {
   const result = { looks: 0, wrong: [] as number[] };
   let number = 0;
@@ -126,7 +126,7 @@ describe('a predictor', () => {
 
   test('a rare branch with the ops of another is wrong until it is found, as often as the counts say', () => {
     let [wrong, likely, last] = [0, 0, 0];
-    // Each is found by few checks: only many programs together show what their number means.
+    // Few checks find each: only many programs together show the meaning of the count.
     for (let program = 1; program <= 60; program++) {
       const predictor = new StackPredictor<{ text: string }>();
       let seed = program;
@@ -145,7 +145,7 @@ describe('a predictor', () => {
     }
     expect(wrong).toBeGreaterThan(likely / 1.5);
     expect(wrong).toBeLessThan(likely * 1.5);
-    // Found often enough, it is walked each time.
+    // A node with enough failed checks is always walked.
     expect(last).toBeLessThan(20_000);
   });
 
@@ -187,7 +187,7 @@ describe('a predictor', () => {
         const predictor = new StackPredictor<{ text: string }>();
         const program = branches.map((branch, number) =>
           branch.map(([op, line], index): Call => {
-            // Told: each branch begins with an op of its own.
+            // `isTold`: each branch begins with an op of its own.
             const own = isTold && index === 0 ? `${op} ${number}` : op;
             return [own, isTold ? `branch ${number} line ${index}` : `line ${line}`];
           }),
@@ -211,7 +211,7 @@ afterEach(() => {
   for (const remove of removals.splice(0)) remove();
 });
 
-/** Runs `step` so many times, once with each op's stack looked at and once without; gives both lists of stacks, by step. */
+/** Runs `step` this many times, once with each op's stack walked and once without; returns both lists of stacks, by step. */
 function stacksOf(count: number, step: (number: number) => void): { walked: string[][]; found: string[][]; stacks: CallStacks } {
   const lists: string[][][] = [];
   const kept = [new CallStacks({ predicts: false }), new CallStacks()] as const;
@@ -302,7 +302,7 @@ describe('with TensorFlow.js', () => {
       stacks.hold(before);
       return `${inside} ${held} ${stacks.captureAt('Add', '').text.split(';')[0]}`;
     });
-    // A trial in the first step sees that code of this kind calls something of the user's: it is looked at inside.
+    // A trial in the first step reveals that code of this kind calls something of the user's: its inside is walked.
     expect(new Set(seen).size).toBe(1);
     expect(seen[0]).toContain(' held ');
     expect(stacks.counts?.taken).toBeGreaterThan(50);

@@ -1,91 +1,91 @@
-// Foretells the stack at an op from the ops before it, so that V8 need not walk it: a training step repeats the one before. As a processor
-// predicts branches from their history, and like one it checks itself.
+// Predicts the stack at an op from the ops before it, so that V8 need not walk it: a training step repeats the one before. It works like a
+// processor that predicts branches from their history, and like one it checks itself.
 //
-//   step begins ──► MatMul ──► Add ──► Relu ──► Sum ──► …        a path: what ran since the step began, each with its module
+//   step begins ──► MatMul ──► Add ──► Relu ──► Sum ──► …        a path: the ops since the step began, each with its module
 //                               │                                 each node: the stack that was walked there
 //                               └──► Softmax ──► Sum ──► …        another way through the same code, with nodes of its own
 //
 //   a node     | walked | walked | … | walked | taken | taken | … | checked | taken | …
-//                equal eight times in a row: it is known            walked all the same, at random
+//                equal eight times in a row: known                  walked all the same, at random
 //
-// At first one in some 64 looks at known nodes is such a check, then, with each 64 that were right in a row, half as many, down to one in some
-// 512: a walk takes 10 to 20 µs.
+// At first one in some 64 looks at known nodes is such a check; each 64 correct checks in a row halve that rate, down to one in some 512: a
+// walk takes 10 to 20 µs.
 //
-// A difference while a node is learnt doubles the equal walks that it takes, up to where it is walked for ever: the first step of a loop has
-// another stack than the ones after its first `await`, and branches that change about have no stack to learn. A check that fails is a stack
-// taken wrongly before, nobody knows how often: it is counted, everything learnt is forgotten (a new generation), and the node takes many
-// more equal walks from there on.
+// A difference while a node is learnt doubles the equal walks that it needs, up to a bound beyond which it is always walked: the first step of a
+// loop has another stack than the ones after its first `await`, and branches that change about have no stack to learn. A failed check means an
+// unknown number of wrong stacks before it: the predictor counts it, forgets everything learnt (a new generation), and the node needs many more
+// equal walks from there on.
 //
-// What it cannot see: code that runs the same ops in the same order from other lines, more seldom than it learns. Those stacks are wrong
-// until a check meets one, which then stands for as many as lie between two checks: so the number of all is estimated. Whoever needs each
-// right walks each (`withStack: 'walk'`).
+// Its blind spot: code that runs the same ops in the same order from other lines, more seldom than it learns. Those stacks are wrong until a
+// check meets one, which then stands for as many as lie between two checks: so the total is an estimate. Users who need every stack right set
+// `withStack: 'walk'`.
 //
-// Nodes are rows of flat arrays in the order in which they were first met, so that the path of a step is read in one sequence: the kernels of
-// the step before have driven the tree out of the caches, and nodes that each point to the next would be waited for one after the other.
+// Nodes are rows of flat arrays in the order of their first visit, so that reading the path of a step is sequential: the kernels of the step
+// before have driven the tree out of the caches, and following pointers from node to node would wait for memory at each.
 //
-// Bounds: a path of at most `depthMax` events, a tree of at most `nodesMax` nodes, which starts afresh over that; over the depth, as in a
+// Bounds: a path of at most `depthMax` events, a tree of at most `nodesMax` nodes, which starts afresh beyond that; beyond the depth, as in a
 // program without steps, every stack is walked.
 //
 // Invariants: taken + walked is the number of looks; wrong ≤ checked ≤ walked. The same program meets the same checks.
 
-/** Events of a step that are told apart. */
+/** Events of a step that the tree distinguishes. */
 const depthMax = 16_384;
 const nodesMax = 65_536;
-/** Equal walks in a row after which a node's stack is known, at first and at most; a node that takes more is walked for ever. */
+/** Equal walks in a row after which a node's stack is known, at first and at most; a node that needs more is always walked. */
 const walksMin = 8;
 const walksMax = 4096;
-/** How many times as many a difference makes it, and a check that failed. */
+/** Factor on the walks needed after a difference, and after a failed check. */
 const afterDifference = 2;
 const afterWrong = 8;
-/** Looks at known nodes from one check to the next: 1 … this, each as likely; at first and at most. */
+/** Looks at known nodes from one check to the next: 1 … this, uniformly; at first and at most. */
 const gapsMin = 127;
 const gapsMax = 1023;
-/** Checks in a row that were right, after which it is doubled. */
+/** Correct checks in a row that double the gap. */
 const checksPerGap = 64;
-/** Of the numbers that choose them (Marsaglia's xorshift32). */
+/** Seed of the random gaps (Marsaglia's xorshift32). */
 const seed = 0x9e3779b9 | 0;
 
-/** What was done for the stacks that were asked for. */
+/** Counts of requested stacks by how they were obtained. */
 export interface StackCounts {
   /** V8 walked the stack. */
   readonly walked: number;
-  /** The stack was taken without. */
+  /** The stack was taken without a walk. */
   readonly taken: number;
-  /** Of the walked: those of known nodes, to see whether the stack would have been right; and those where it would not. */
+  /** Walks that checked known nodes, and those of them that found another stack. */
   readonly checked: number;
   readonly wrong: number;
-  /** Of the taken: how many were wrong, as those checks let expect. */
+  /** Estimate of the wrong stacks among the taken, from those checks. */
   readonly wrongExpected: number;
 }
 
 /**
- * A node's numbers: the node passed after it last, which is the likeliest next and mostly the only one (0: none), how often the same stack was
- * walked there in a row until now and takes to be known, in which generation, events from the step's begin up to here, and the node of the
- * same event in another module (0: none).
+ * A node's numbers: its last successor, which is the likeliest next and mostly the only one (0: none); how often the same stack was walked
+ * there in a row, how often it must be to be known, and in which generation; events from the step's begin to here; and the node of the same
+ * event in another module (0: none).
  */
 const field = { next: 0, walks: 1, wanted: 2, generation: 3, depth: 4, beside: 5 } as const;
-/** Eight: a node lies in one line of the cache. */
+/** Eight: a node fits one cache line. */
 const fieldCount = 8;
 const rootNode = 0;
-/** While the path is over a bound. */
+/** The node while the path is over a bound. */
 const noNode = -1;
 const never = 0x7fff_ffff;
 
 /** `S`: the stacks, which are equal when their texts are. */
 export class StackPredictor<S extends { readonly text: string }> {
   #fields = new Int32Array(64 * fieldCount);
-  /** Of each node: its event and module, and the stack walked last. */
+  /** For each node: its event and module, and the stack walked last. */
   readonly #events: (string | number)[] = [''];
   readonly #modules: string[] = [''];
   readonly #stacks: (S | undefined)[] = [undefined];
-  /** Nodes by the event above, then by event: of those after which more than one came. */
+  /** Nodes by the preceding event's node, then by event: for nodes with several successors. */
   readonly #branches = new Map<number, Map<string | number, number>>();
-  /** What ran last. */
+  /** The node of the last event. */
   #node = rootNode;
   #generation = 0;
   #untilCheck: number;
   #gapMax = gapsMin;
-  /** Checks in a row that were right. */
+  /** Correct checks in a row. */
   #right = 0;
   #random = seed;
   #walked = 0;
@@ -107,7 +107,7 @@ export class StackPredictor<S extends { readonly text: string }> {
     this.#node = rootNode;
   }
 
-  /** `event` happens in `module`: an op, a copy, a span, by a name or number that says what it is. */
+  /** `event` happens in `module`: an op, a copy, a span, by a name or number that identifies it. */
   pass(event: string | number, module: string): void {
     const node = this.#node;
     if (node === noNode) return;
@@ -115,7 +115,7 @@ export class StackPredictor<S extends { readonly text: string }> {
     this.#node = next !== 0 && this.#isOf(next, event, module) ? next : this.#descend(node, event, module);
   }
 
-  /** The stack where the event passed last happens, as far as it is known and not to be checked: then it counts as taken. */
+  /** The stack of the last event, if it is known and not due for a check: then it counts as taken. */
   take(): S | undefined {
     const node = this.#node;
     if (node === noNode || !this.#isKnown(node)) return undefined;
@@ -124,12 +124,12 @@ export class StackPredictor<S extends { readonly text: string }> {
     return this.#stacks[node];
   }
 
-  /** A stack was walked, not one that `take` was asked for. */
+  /** Counts a walk that did not follow `take`. */
   countWalk(): void {
     this.#walked++;
   }
 
-  /** The stack that was walked there, after `take` gave none. */
+  /** Records the stack walked there, after `take` returned none. */
   learn(stack: S): void {
     this.#walked++;
     const node = this.#node;
@@ -137,7 +137,7 @@ export class StackPredictor<S extends { readonly text: string }> {
     const fields = this.#fields;
     const at = node * fieldCount;
     const before = this.#stacks[node];
-    // A tree of stacks that began afresh (call-stack.ts) has the same ones as new objects.
+    // A stack tree that started afresh (call-stack.ts) has the same stacks as new objects.
     const isEqual = before === stack || before?.text === stack.text;
     if (this.#isKnown(node)) {
       this.#checked++;
@@ -164,7 +164,7 @@ export class StackPredictor<S extends { readonly text: string }> {
     );
   }
 
-  /** Takes `times` as many equal walks from here on. */
+  /** From now on the node needs `times` as many equal walks. */
   #doubt(node: number, times: number): void {
     const at = node * fieldCount + field.wanted;
     const wanted = (this.#fields[at] as number) * times;

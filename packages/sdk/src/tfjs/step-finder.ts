@@ -1,11 +1,11 @@
-// Finds the steps of a training loop that was not written for us: each update of weights by an optimizer is one.
+// Finds the steps of an unmodified training loop: each update of weights by an optimizer is one.
 //
 //   optimizer.minimize(f)                   model.fit, model.trainOnBatch: each batch calls it
 //     └─ optimizer.applyGradients(grads)    loops that compute gradients themselves call it directly
 //          └─ super.applyGradients(grads)   optimizers derived from others, the program's own too
 //
-// The outermost call of these counts, when it returns. Two optimizers in turn (a GAN) are two steps; an optimizer of the program's own that
-// derives from the abstract `Optimizer` is seen in `minimize` alone.
+// The outermost of these calls counts, when it returns. Two optimizers in turn (a GAN) are two steps; an optimizer of the program's own that
+// derives from the abstract `Optimizer` is visible only in `minimize`.
 
 import { override } from './override.ts';
 
@@ -15,8 +15,8 @@ type Prototype = Record<string, Method>;
 const methods = ['minimize', 'applyGradients'] as const;
 
 /**
- * Calls `onStep` after each step of any optimizer whose class `tf` exports. A call that throws is no step. The function returned takes everything
- * back.
+ * Calls `onStep` after each step of any optimizer whose class `tf` exports. A call that throws is no step. The returned function removes all
+ * hooks.
  */
 export function findSteps(tf: object, onStep: () => void): () => void {
   let isOn = true;
@@ -47,10 +47,10 @@ export function findSteps(tf: object, onStep: () => void): () => void {
   };
 }
 
-/** Of the exported `…Optimizer` classes and those that they derive from. */
+/** Prototypes of the exported `…Optimizer` classes and their base classes. */
 export function optimizerPrototypes(tf: object): Set<Prototype> {
   const prototypes = new Set<Prototype>();
-  // With what it inherits: a namespace put together of several packages has the exports of one on its prototype.
+  // Include inherited names: a namespace combined from several packages has the exports of one on its prototype.
   for (const name in tf) {
     if (!name.endsWith('Optimizer')) continue;
     const value: unknown = (tf as Record<string, unknown>)[name];

@@ -1,28 +1,28 @@
-// Which forward op a backward op belongs to.
+// Finds the forward op of each backward op.
 //
 //   forward:   op on the tape, number n ──addTapeNode──► node.gradient                    (wrapped: remembers n)
 //   backward:  node.gradient(dys), its thunks, the sum of gradients │ node.gradient of the next │ … │ engine.gradients returns
 //              ops have the sequence −n                             │ −n of that one
 //
-// The engine asks one node after the other, each for its gradients at once [tape.js backpropagateGradients], so the node that was asked last is
-// the one whose backward runs; when the outermost or a nested `gradients` returns, it is what it was at its call.
+// The engine asks one node after the other, each for its gradients at once [tape.js backpropagateGradients], so the backward of the last asked
+// node runs; when the outermost or a nested `gradients` returns, the state is that of its call.
 //
 // A gradient of a gradient runs with the tape on: nodes pushed while the backward of n runs remember n too, so however high the order, a
 // backward op names a forward op that was recorded under its own number.
 //
-// Invariant: results, exceptions and what tfjs says in its error messages are those of the unwrapped functions.
+// Invariant: results, exceptions and error messages of tfjs are those of the unwrapped functions.
 
 import type { EngineTensor, TapeNode, TfjsEngine } from './engine.ts';
 import type { OverheadSampler } from './overhead-sampler.ts';
 import { override } from './override.ts';
 
 export class TapeLinks {
-  /** Sequence of the op that runs now: > 0 its own, < 0 it belongs to the backward of −sequence, 0 none. Set and put back by who runs ops. */
+  /** Sequence of the running op: > 0 its own, < 0 it belongs to the backward of −sequence, 0 none. The op hooks set and restore it. */
   sequence = 0;
   readonly #engine: TfjsEngine;
   readonly #overhead: OverheadSampler;
   #last = 0;
-  /** Number of the forward op whose backward runs now, 0 for none. */
+  /** Number of the forward op whose backward runs, 0 for none. */
   #backwardOf = 0;
   #isOn = true;
 
@@ -44,7 +44,7 @@ export class TapeLinks {
   }
 
   /**
-   * Hooks into the engine; the function returned takes the hook out. Gradients taped meanwhile pass everything through. `saved` is called
+   * Hooks into the engine; the returned function removes the hook. Gradients taped meanwhile pass everything through. `saved` is called
    * with each tensor that a forward op keeps for its gradient.
    */
   install(saved: (tensor: EngineTensor) => void): () => void {
@@ -59,7 +59,7 @@ export class TapeLinks {
       add.apply(engine, args);
       const left = overhead.reading(began);
       for (const tensor of args[4] ?? []) saved(tensor);
-      // Inside of an op this may be the node of a clone that the op saves for its gradient: part of the same op.
+      // Inside an op this may be the node of a clone that the op saves for its gradient: part of the same op.
       const forward = this.#backwardOf !== 0 ? this.#backwardOf : this.sequence;
       if (forward > 0 && tape !== null && tape.length !== length) this.#link(tape.at(-1), forward);
       overhead.end(began, entered, left);
@@ -79,7 +79,7 @@ export class TapeLinks {
     };
   }
 
-  /** Runs `gradients`, the engine's. */
+  /** Runs the engine's `gradients`. */
   run<T>(gradients: () => T): T {
     const outer = this.#backwardOf;
     try {

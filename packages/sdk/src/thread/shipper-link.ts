@@ -42,7 +42,7 @@ export class ShipperLink {
       );
       this.#worker.on('error', broken);
       const ended = guarded('hearing the shipper', () => {
-        // It may have been ended before it could say so (out of memory): nobody is to wait for it.
+        // It may have ended before it could report (out of memory): nobody must wait for it.
         if (Atomics.load(this.#control, 0) !== sessionState.flushed) Atomics.store(this.#control, 0, sessionState.error);
         failed();
         resolve();
@@ -56,17 +56,17 @@ export class ShipperLink {
     this.#post(thread);
   }
 
-  /** Begins to sample devices, or ends it. */
+  /** Starts or stops sampling of devices. */
   toggleDevices(on: boolean): void {
     this.#post({ type: 'toggleDevices', on });
   }
 
-  /** Watches the signals that the program does not handle now. */
+  /** Makes the worker watch the signals that the program does not handle now. */
   updateSignals(): void {
     this.#post({ type: 'signals' });
   }
 
-  /** What the flight recorder has of the last active steps; blocks this thread. Undefined when the worker does not answer in time. */
+  /** The flight recorder's batches of the last active steps; blocks this thread. Undefined when the worker does not answer in time. */
   results(deadlineMs: number): HeldResults | undefined {
     const { port1, port2 } = new MessageChannel();
     const answered = new SharedArrayBuffer(4);
@@ -76,7 +76,7 @@ export class ShipperLink {
     while (Atomics.load(word, 0) === 0 && Atomics.load(this.#control, 0) <= sessionState.ready) {
       const left = end - performance.now();
       if (left <= 0) break;
-      // In slices: a worker that dies meanwhile tells by the control word, which is another word to wait for.
+      // In slices: a worker that dies meanwhile sets the control word, and we can wait for one word only.
       Atomics.wait(word, 0, 0, Math.min(left, resultsPollMs));
     }
     const message = receiveMessageOnPort(port1) as { message: HeldResults } | undefined;
@@ -84,7 +84,7 @@ export class ShipperLink {
     return message?.message;
   }
 
-  /** Ships what is left; resolves when that is done or `deadlineMs` are over. */
+  /** Ships the rest; resolves when that is done or after `deadlineMs`. */
   async stop(deadlineMs: number): Promise<void> {
     this.#worker.ref();
     this.#post({ type: 'stop', until: inMs(deadlineMs), pulls: false });
@@ -97,7 +97,7 @@ export class ShipperLink {
     await this.#worker.terminate();
   }
 
-  /** The same, blocking this thread. `pulls`: with what the flight recorder holds. */
+  /** The same, blocking this thread. `pulls`: with the flight recorder's detail. */
   stopNow(deadlineMs: number, pulls = false): void {
     this.#post({ type: 'stop', until: inMs(deadlineMs), pulls });
     const end = performance.now() + deadlineMs + graceMs;
@@ -114,9 +114,12 @@ export class ShipperLink {
   }
 }
 
-/** Without the flags of this process: a loader or debugger is not meant for the worker. With Node's internals, where it lets us: signal-watch.ts. Throws SdkError. */
+/**
+ * Starts it without this process's flags: a loader or debugger is not meant for the worker. Exposes Node's internals, if Node allows it:
+ * signal-watch.ts. Throws SdkError.
+ */
 function startWorker(start: ShipperStart): Worker {
-  // Its `process.hrtime` counts from the start of each thread.
+  // Deno's `process.hrtime` starts anew in each thread.
   if (process.versions.deno !== undefined) {
     const why = 'its threads need one clock, and in Deno each has its own';
     throw new SdkError('runtime_unsupported', `Cannot start the profile: ${why}; run the program with Node 20.19 or later`);
@@ -146,7 +149,7 @@ function workerUrl(): URL {
   return new URL(compiled ? './shipper-worker.js' : '../../dist/thread/shipper-worker.js', import.meta.url);
 }
 
-/** Tells threads that are there already, and hands on what they say before the shipper listens itself. */
+/** Announces the session to existing threads, and forwards their messages until the shipper listens itself. */
 export function openChannel(session: Session, link: ShipperLink): BroadcastChannel {
   const channel = new BroadcastChannel(channelName);
   channel.onmessage = guarded('hearing of threads', (event: unknown) => {

@@ -1,8 +1,8 @@
-// What the shipper worker does: everything that costs time or may wait happens on this thread, never on one that trains.
+// The shipper worker: all work that costs time or may wait happens on this thread, never on one that trains.
 //
-// Invariants: it is unref'ed by the main thread, so it never keeps the process alive; it reports FLUSHED or ERROR exactly once, and
-// wakes who waits for that; it needs nothing of the main thread's event loop, which may be blocked or inside `process.exit`. It ends by
-// `stop`, or by a signal that is to end the process, which it lets through when it is done.
+// Invariants: the main thread unrefs it, so it never keeps the process alive; it reports FLUSHED or ERROR exactly once, and wakes the thread
+// that waits for that; it needs nothing from the main thread's event loop, which may be blocked or inside `process.exit`. It ends by
+// `stop`, or by a signal that will end the process, which it lets through when it is done.
 
 import { existsSync } from 'node:fs';
 import { BroadcastChannel, parentPort } from 'node:worker_threads';
@@ -16,7 +16,7 @@ import { Sampling } from '../sample/sampling.ts';
 import { leaveNote } from '../ship/rank-note.ts';
 import { openShipper } from '../ship/shipper.ts';
 
-/** Ships what the session's threads record. Where it cannot, it says so and ends its thread. */
+/** Ships the records of the session's threads. If it cannot, it reports that and ends its thread. */
 export function runShipper(start: ShipperStart, signals: SignalWatch): void {
   // Errors of a library's own callbacks, too.
   process.on(
@@ -35,7 +35,7 @@ function run({ session, main, options, pid }: ShipperStart, signals: SignalWatch
   leaveNote(options, session.id);
   const shipper = openShipper(options, identity, {
     control: (message) => {
-      // After the last batch there is none.
+      // No batch follows the last one.
       if (stopping) return;
       if (message.type === 'flush') collector.flush();
       if (message.type === 'pull' && message.run === options.run) collector.pull(message.fromStep, message.toStep);
@@ -74,7 +74,7 @@ function run({ session, main, options, pid }: ShipperStart, signals: SignalWatch
   const drainIntervalMs = Math.min(recordingLimits.drainIntervalMs, options.flushIntervalMs);
   let failed = 0;
   const tick = guarded('reading what was recorded', () => {
-    // A bug of ours that comes again at every look would go on for ever.
+    // A bug of ours that recurs at every drain would never end.
     if (++failed > recordingLimits.drainsFailedMax) fail(session.control, new Error('what was recorded cannot be read'));
     collector.tick();
     failed = 0;
@@ -96,10 +96,10 @@ function run({ session, main, options, pid }: ShipperStart, signals: SignalWatch
     orEnd(session.control, async () => {
       if (pulls) collector.pull();
       collector.flush(true);
-      // A worker that has just begun reads this late: whoever waits does not wait longer for that.
+      // A worker that has just started reads this late: the waiting thread must not wait longer for that.
       await shipper.drained(Math.max(0, Number(until - process.hrtime.bigint()) / 1e6));
       const closed = shipper.close();
-      // Before anybody hears that this is over: they may end this thread, and with it who listens for the signal.
+      // Before anybody learns that this is over: the main thread may then end this thread, and with it the signal handles.
       if (signals.heard === undefined) signals.end();
       else signals.raise();
       report(session.control, sessionState.flushed);
@@ -110,14 +110,14 @@ function run({ session, main, options, pid }: ShipperStart, signals: SignalWatch
   };
   report(session.control, sessionState.ready);
   tick();
-  // Last, for one may have come while all of this was loaded, and then it is over here.
+  // Last: a signal may have come during all of this loading, and then it ends here.
   signals.onHeard = () => {
     shipper.hurry();
     if (!stopping) finish(process.hrtime.bigint() + BigInt(options.exitDeadlineMs) * 1_000_000n, false);
   };
 }
 
-/** The training thread waits for this, outside its event loop. */
+/** The training thread waits for this answer, outside its event loop. */
 function answer({ port, answered }: Extract<ToShipper, { type: 'results' }>, collector: Collector): void {
   port.postMessage(collector.results());
   const word = new Int32Array(answered);
@@ -125,7 +125,7 @@ function answer({ port, answered }: Extract<ToShipper, { type: 'results' }>, col
   Atomics.notify(word, 0);
 }
 
-/** Runs `work`, without which there is nothing to go on with: what it throws ends recording, and nobody waits for it. */
+/** Runs `work`, which is essential: an error in it ends recording, and no thread waits for it. */
 function orEnd(control: SharedArrayBuffer, work: () => void | Promise<void>): void {
   try {
     work()?.catch((error: unknown) => fail(control, error));
@@ -137,7 +137,7 @@ function orEnd(control: SharedArrayBuffer, work: () => void | Promise<void>): vo
 function fail(control: SharedArrayBuffer, error: unknown): void {
   report(control, sessionState.error);
   say(`ranktrace: recording ended: ${reasonOf(error)}`);
-  process.exit(1); // Of this thread only.
+  process.exit(1); // Ends this thread only.
 }
 
 function report(control: SharedArrayBuffer, state: number): void {
@@ -147,7 +147,7 @@ function report(control: SharedArrayBuffer, state: number): void {
   parentPort?.postMessage(state);
 }
 
-/** Whether the system's thread `tid` of this process has ended; false where nobody can say. A terminated thread says no goodbye. */
+/** Whether the system's thread `tid` of this process has ended; false where the system does not show it. A terminated thread sends no notice. */
 function threadEnded(tid: number): boolean {
   return existsSync('/proc/self/task') && !existsSync(`/proc/self/task/${tid}`);
 }

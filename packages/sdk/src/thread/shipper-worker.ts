@@ -1,5 +1,5 @@
 // Entry of the shipper worker. It listens for signals first, and loads the rest then: until it listens, a signal ends the process at once, with
-// what was recorded so far.
+// all that was recorded so far.
 
 import { workerData } from 'node:worker_threads';
 import { SignalWatch, signalHandles } from '../process/signal-watch.ts';

@@ -1,6 +1,6 @@
-// No transport at all: the spool in the output directory is the trace, and `ranktrace merge` reads it later.
+// No transport: the spool in the output directory is the trace, and `ranktrace merge` reads it later.
 //
-// The shipper writes a batch to the spool before it sends it, so what arrives here is already stored and can be acknowledged at once.
+// The shipper writes a batch to the spool before it sends it, so a batch that arrives here is stored and can be acknowledged at once.
 
 import type { Transport, TransportHandlers } from './transport.ts';
 

@@ -1,4 +1,4 @@
-// The shipper over a real nats-server, read back from the stream by a client of its own.
+// The shipper over a real nats-server; a client of its own reads the stream back.
 
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -49,7 +49,7 @@ function batch(sequence: number, size = 0): { bytes: Uint8Array; id: string } {
   return { bytes: encodeBatch({ header, strings, tables: createEventTables() }, (body) => body), id: batchId(header) };
 }
 
-/** Two cores and other tests beside: what takes milliseconds may take seconds. */
+/** Two cores beside other tests: milliseconds may become seconds. */
 const patience = 10_000;
 let directory: string;
 let notices: string[];
@@ -105,7 +105,7 @@ test('what a killed server acknowledged in its last moments is sent again', asyn
   const before = shipAll(shipper, 0, 20);
   expect(await shipper.drained(patience)).toBe(true);
   await server.kill9();
-  // All that it had in memory and not on disk is gone; here, to be sure, all of it.
+  // All data that it had in memory and not on disk is gone; here, to be sure, all of it.
   rmSync(server.storeDirectory, { recursive: true, force: true });
   const after = shipAll(shipper, 20, 30);
   await server.restart();
@@ -142,7 +142,7 @@ test('a rank that published under the ids of batches to come has none of them sw
   expect(shipAll(shipper, 0, 20)).toEqual(ids);
   expect(await shipper.drained(patience)).toBe(true);
   expect((await readStream(server.url)).slice(20)).toEqual(ids);
-  // Nobody who reads a batch learns under which id the next one comes.
+  // A reader of one batch does not learn the id of the next one.
   const seen = new Set<string>();
   for (let sequence = 21; sequence <= 40; sequence++) {
     const { data, header } = await (await stranger.jetstreamManager()).streams.getMessage(streamName, { seq: sequence });
@@ -171,7 +171,7 @@ test('a batch that the stream calls a duplicate, and that was never sent, is sen
   transport.send(bytes, id);
   await vi.waitFor(() => expect(acknowledged).toEqual([id]), patience);
   expect(await readStream(server.url)).toEqual([batch(999).id, id]);
-  // Sent again, it is known: once in the stream is enough.
+  // Sent again, it is a duplicate: once in the stream is enough.
   transport.send(batch(1).bytes, batch(1).id);
   transport.send(batch(1).bytes, batch(1).id);
   await vi.waitFor(() => expect(acknowledged).toHaveLength(3), patience);
@@ -217,7 +217,7 @@ test('a server whose store is full is named as what it is, and nobody says that 
   await using server = await startNatsServer({ config: 'jetstream { store_dir: "./ranktrace-nats", max_mem: 64MB, max_file: 16MB }' });
   const other = await connect({ servers: server.url });
   const manager = await other.jetstreamManager();
-  // Ours, as an older version made it, and somebody else's that takes all the room.
+  // Ours, as an older version made it, and another stream that takes all the room.
   await manager.streams.add({ name: streamName, subjects: [batchSubjects] });
   await manager.streams.add({ name: 'OTHER', subjects: ['other'] });
   for (let full = false; !full; ) {
@@ -235,7 +235,7 @@ test('a server whose store is full is named as what it is, and nobody says that 
   expect(notices[0]).toMatch(
     /^away from nats:.*: the store of the NATS server is full \(max_file, or the limit of the account\): make room, /,
   );
-  // Some tries later nothing else was said.
+  // Some tries later there is no further notice.
   const tries = async (): Promise<number> => (await manager.getAccountInfo()).api.total;
   const before = await tries();
   await vi.waitFor(async () => expect(await tries()).toBeGreaterThan(before + 50), { timeout: patience });

@@ -1,12 +1,12 @@
-// Through NATS JetStream: the broker acknowledges a batch once its stream has it, and the aggregator reads the stream when it likes.
+// Ships through NATS JetStream: the broker acknowledges a batch once its stream has it, and the aggregator reads the stream at its own pace.
 // The only file of this package that knows NATS.
 //
-//   connect ──► stream there? ──► up ──► publish fails / connection lost ──► down ──► (client reconnects) ──► stream there? ──► up …
+//   connect ──► stream exists? ──► up ──► publish fails / connection lost ──► down ──► (client reconnects) ──► stream exists? ──► up …
 //                 └─ create it, if we may
 //
-// Invariants: each batch is published under one Nats-Msg-Id, so the stream takes a batch that is sent again (within its duplicate window, 2 min; later
-// ones the aggregator recognises) only once. That id begins with a secret of this process: the stream answers "duplicate" to whatever has the id of a
-// message that it has, of whoever, so that another rank which knew ours could have it swallow our batches. Failures of an older connection
+// Invariants: each batch is published under one Nats-Msg-Id, so the stream takes a repeated batch (within its duplicate window, 2 min; later
+// ones the aggregator recognises) only once. That id begins with a secret of this process: the stream answers "duplicate" to any message whose
+// id it has, whoever sent it, so that another rank which knew our ids could make it drop our batches. Failures of an older connection
 // (`#epoch`) change nothing.
 
 import { randomBytes } from 'node:crypto';
@@ -53,18 +53,18 @@ export class NatsTransport implements Transport {
   readonly #rank: number;
   readonly #random: () => number;
   readonly #secret: string;
-  /** Batches that were published before, oldest first. */
+  /** Batches published before, oldest first. */
   readonly #published = new Set<string>();
   readonly #stop = new AbortController();
   #handlers: TransportHandlers | undefined;
   #connection: NatsConnection | undefined;
   #jetstream: JetStreamClient | undefined;
   #epoch = 0;
-  /** Times that publishing failed since a batch was last acknowledged. */
+  /** Failed publishes since the last acknowledgement. */
   #failures = 0;
   #living: Promise<void> | undefined;
 
-  /** `secret`: how the ids begin under which batches are published; known to nobody else. */
+  /** `secret`: prefix of the ids under which we publish batches; known to nobody else. */
   constructor(options: ResolvedOptions['nats'], identity: { run: string; rank: number }, random: () => number, secret = newSecret()) {
     this.#secret = secret;
     this.#options = options;
@@ -91,7 +91,7 @@ export class NatsTransport implements Transport {
     );
   }
 
-  /** Resolves once the stream has it. An async function turns what `publish` throws (connection closed, too large) into a rejection, too. */
+  /** Resolves once the stream has it. An async function also turns errors that `publish` throws (connection closed, too large) into a rejection. */
   async #publish(jetstream: JetStreamClient, bytes: Uint8Array, id: string): Promise<void> {
     const publish = (secret: string) =>
       jetstream.publish(batchSubject(this.#run, this.#rank), bytes, { msgID: `${secret}.${id}`, timeout: limits.publishTimeoutMs });
@@ -101,7 +101,7 @@ export class NatsTransport implements Transport {
       if (this.#published.size <= limits.publishedIdsMax) break;
       this.#published.delete(oldest);
     }
-    // A batch that was never sent cannot be there: somebody else's message has that id.
+    // The stream cannot have a batch that was never sent: another message has that id.
     if (!(await publish(this.#secret)).duplicate || !isNew) return;
     if ((await publish(newSecret())).duplicate) throw new Error(`the stream ${streamName} calls each batch a duplicate`);
   }
@@ -137,7 +137,7 @@ export class NatsTransport implements Transport {
         attempt = 0;
         this.#connection = connection;
         this.#subscribe(connection);
-        // Its end is not waited for: the client's status iterator does not end with the connection.
+        // Not awaited: the client's status iterator does not end with the connection.
         void this.#watch(connection);
         await this.#establish(connection);
         const error = await connection.closed();
@@ -191,19 +191,19 @@ export class NatsTransport implements Transport {
   async #watch(connection: NatsConnection): Promise<void> {
     for await (const status of connection.status()) {
       if (status.type === Events.Disconnect) this.#lost('connection lost');
-      // Said again at each attempt, so that a notice held back while the connection flapped is made up for.
+      // Repeated at each attempt, to make up for a notice held back while the connection flapped.
       else if (status.type === DebugEvents.Reconnecting) this.#handlers?.down('connection lost');
       else if (status.type === Events.Reconnect) void this.#establish(connection);
       else if (status.type === Events.Error && status.permissionContext !== undefined) {
         const { operation, subject } = status.permissionContext;
-        // Not being allowed to look for the stream or to create it is fine as long as it is there: publishing will tell.
+        // Missing permission to look for the stream or to create it is fine as long as it exists: publishing will show.
         if (!subject.startsWith('$JS.'))
           this.#handlers?.notice(`NATS does not permit to ${operation} "${subject}": allow it for these credentials`);
       }
     }
   }
 
-  /** Makes sure that there is a stream, then says `up`. Until there is, publishing would only time out. */
+  /** Makes sure that the stream exists, then calls `up`. Before that, publishing would only time out. */
   async #establish(connection: NatsConnection): Promise<void> {
     const epoch = ++this.#epoch;
     for (let attempt = 0; ; attempt++) {
@@ -226,7 +226,7 @@ export class NatsTransport implements Transport {
     }
     this.#lost(describe(error));
     const connection = this.#connection;
-    // One failure of a window of 16 is enough: the epoch has moved on, the others are not heard.
+    // One failure of a window of 16 is enough: the epoch moves on, and the others are ignored.
     const failed = this.#epoch;
     if (connection === undefined || connection.isClosed()) return;
     void this.#pause(this.#failures++).then(() => {
@@ -244,7 +244,7 @@ export class NatsTransport implements Transport {
     await wait(reconnectDelayMs(attempt, this.#random), undefined, { signal: this.#stop.signal }).catch(() => {});
   }
 
-  /** A broadcast is no answer: whoever may have the server answer on our control subject must not set our clock by it. */
+  /** A broadcast is no answer: a client that can make the server answer on our control subject must not set our clock by it. */
   #receive(text: string, isBroadcast = false): void {
     try {
       const message = decodeMessage(controlMessageSchema, text);
@@ -257,7 +257,7 @@ export class NatsTransport implements Transport {
 
 const newSecret = (): string => randomBytes(16).toString('hex');
 
-/** `undefined`, or why no batch can be stored now. Somebody else may create the stream at the same time, or be the only one who may. */
+/** `undefined`, or the reason why no batch can be stored now. Another client may create the stream at the same time, or be the only one that may. */
 async function ensureStream(connection: NatsConnection): Promise<string | undefined> {
   try {
     const manager = await connection.jetstreamManager({ checkAPI: false, timeout: limits.publishTimeoutMs });
@@ -266,20 +266,20 @@ async function ensureStream(connection: NatsConnection): Promise<string | undefi
   } catch (error) {
     const { code, api_error } = error as NatsError;
     if (code === '503' && api_error === undefined) return 'the NATS server has no JetStream (yet); start it with JetStream on';
-    // Permission denied, or no answer: the stream may be there all the same.
+    // Permission denied, or no answer: the stream may exist all the same.
     if (api_error === undefined) return undefined;
     return `cannot create the stream ${streamName}: ${api_error.description}`;
   }
 }
 
-/** Read at every connect: credentials expire and are replaced in place. */
+/** Reads credentials at every connect: they expire and are replaced in place. */
 function credsFrom(file: string): Authenticator {
   return (nonce) => credsAuthenticator(readFileSync(file))(nonce);
 }
 
 /**
- * Node's check that a certificate is the server's. The client passes it no name where the server's address is a number, and Node then takes
- * "localhost": so a certificate for one of the addresses that were given is right, too.
+ * Node's check that a certificate is the server's. For a numeric server address the client passes no name, and Node then takes "localhost": so
+ * a certificate for one of the configured addresses is valid, too.
  */
 function serverIdentity(servers: readonly string[]): typeof checkServerIdentity {
   const addresses = servers.map((server) => new URL(server).hostname.replace(/^\[|\]$/g, '')).filter((host) => isIP(host) !== 0);

@@ -1,9 +1,9 @@
-// The port between the shipper and whatever carries batches. The shipper knows order, windows and the spool; a transport knows one wire.
+// The port between the shipper and a transport of batches. The shipper knows order, windows and the spool; a transport knows one wire.
 //
 //   open ──► up ──► down ──► up ──► …      the transport connects, waits and connects again by itself, until `close`
 //
-// Invariants: `send` and `ping` are called only between `up` and `down`. After `down`, everything sent and not acknowledged may be lost:
-// the shipper sends it again after the next `up`, in order. Nothing here throws; an aggregator that is away must not touch the training.
+// Invariants: `send` and `ping` are called only between `up` and `down`. After `down`, all unacknowledged batches may be lost: the shipper sends
+// them again after the next `up`, in order. Nothing here throws; an absent aggregator must not affect the training.
 
 import type { ControlMessage } from '@ranktrace/protocol';
 import { limits } from '../model/limits.ts';
@@ -11,11 +11,11 @@ import { limits } from '../model/limits.ts';
 export interface TransportHandlers {
   /** Ready to take batches. */
   up(): void;
-  /** Not ready, and why; may come again while down, when a new attempt fails for another reason. */
+  /** Not ready, with the reason; may come again while down, when a new attempt fails for another reason. */
   down(reason: string): void;
   /** From the aggregator, or from the broker on its behalf (`ack`, `refused`). */
   message(message: ControlMessage): void;
-  /** Something a person should know that is neither up nor down. */
+  /** A remark for a person that changes neither up nor down. */
   notice(line: string): void;
 }
 
@@ -24,16 +24,16 @@ export interface Transport {
   open(handlers: TransportHandlers): void;
   /** Sends one batch; the answer is the message `ack` or `refused` with this `id`, or `down`. */
   send(bytes: Uint8Array, id: string): void;
-  /** Asks for the aggregator's clock; the answer is `clock_pong` with this `id`. Absent where there is no aggregator to ask. */
+  /** Asks for the aggregator's clock; the answer is `clock_pong` with this `id`. Absent without an aggregator. */
   ping?(id: number): void;
-  /** How long after its acknowledgement a batch may still be lost with the receiver, ms; absent where it was stored before. */
+  /** How long after its acknowledgement a batch may still be lost with the receiver, ms; absent if the receiver stores it first. */
   readonly flushMs?: number;
   close(): Promise<void>;
 }
 
 /**
- * Wait before attempt `attempt` (0, 1, …) to connect again, ms: 100 ms doubling up to 2 s, of which `random()` (0 … 1) takes away up to
- * half, so that a thousand ranks do not return in the same millisecond.
+ * Back-off before attempt `attempt` (0, 1, …) to reconnect, ms: 100 ms doubling up to 2 s, less up to half of it by `random()` (0 … 1), so
+ * that a thousand ranks do not return in the same millisecond.
  */
 export function reconnectDelayMs(attempt: number, random: () => number): number {
   const whole = Math.min(limits.reconnectDelayMsMax, limits.reconnectDelayMsMin * 2 ** Math.min(attempt, 16));

@@ -1,4 +1,4 @@
-// The shipper over a real WebSocket server: what an aggregator does is played by the test, the wire and the spool are real.
+// The shipper over a real WebSocket server: the test plays the aggregator, the wire and the spool are real.
 
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -50,7 +50,7 @@ function batch(sequence: number, { size = 0, incarnation = identity.incarnation 
   return { bytes: encodeBatch({ header, strings, tables: createEventTables() }, (body) => body), id: batchId(header) };
 }
 
-/** What an aggregator would see; how it answers is up to `answer`. */
+/** Everything that an aggregator would see; `answer` decides its answers. */
 class Peer implements AsyncDisposable {
   readonly received: string[] = [];
   readonly requests: { url: string | undefined; authorization: string | undefined }[] = [];
@@ -79,7 +79,7 @@ class Peer implements AsyncDisposable {
     for (const socket of this.#sockets) socket.send(encodeMessage(message));
   }
 
-  /** Gone without a goodbye; `listen` brings it back on the same port. */
+  /** Disappears without a close frame; `listen` brings it back on the same port. */
   async stop(): Promise<void> {
     for (const socket of this.#sockets) socket.terminate();
     this.#http?.close();
@@ -110,7 +110,7 @@ class Peer implements AsyncDisposable {
   }
 }
 
-/** Two cores and other tests beside: what takes milliseconds may take seconds. */
+/** Two cores beside other tests: milliseconds may become seconds. */
 const patience = 10_000;
 let directory: string;
 let notices: string[];
@@ -185,7 +185,7 @@ test('cut off again and again, every batch arrives, and only the first time is t
   peer.answer = (id) => (++count % 10 === 0 ? 'cut' : { type: 'ack', batch: id });
   const ids = shipAll(shipper, 0, 50);
   expect(await shipper.drained(patience)).toBe(true);
-  // A connection that was cut may still bring what it held, beside the next one.
+  // A cut connection may still deliver its buffered batches, beside the next one.
   expect(new Set(peer.received)).toEqual(new Set(ids));
   expect(notices).toEqual([expect.stringMatching(/^away from ws:.*closed \(1006\)/), expect.stringMatching(/^back at ws:/)]);
 });
@@ -282,7 +282,7 @@ test('the clock of the aggregator is sampled, and control messages reach the rec
     expect(taken.length).toBe(8);
     return taken;
   }, patience);
-  // Both clocks are this process's: the remote time lies within the way.
+  // Both clocks are this process's: the remote time lies within the round trip.
   for (const { sent, received, remoteReceived, remoteSent, host } of samples) {
     expect(host).toBe('there');
     expect(sent < remoteReceived && remoteReceived <= remoteSent && remoteSent < received).toBe(true);

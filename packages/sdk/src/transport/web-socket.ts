@@ -1,4 +1,4 @@
-// Straight to an aggregator: binary frames are batches, text frames are protocol messages, in both directions.
+// Ships directly to an aggregator: binary frames are batches, text frames are protocol messages, in both directions.
 //
 // Invariant: at most one socket lives at a time, and only its events count; a late event of an older one changes nothing.
 
@@ -25,7 +25,7 @@ export class WebSocketTransport implements Transport {
   /** `url`: `ws://host:port`, with a path before `/v1/ingest` when the aggregator stands behind a proxy. */
   constructor(url: string, token: string | undefined, random: () => number) {
     const whole = new URL(url);
-    whole.hash = ''; // The client throws at one.
+    whole.hash = ''; // The client throws on a fragment.
     if (!whole.pathname.endsWith(ingestPath)) whole.pathname = whole.pathname.replace(/\/$/, '') + ingestPath;
     this.#url = whole.href;
     this.#token = token;
@@ -42,7 +42,7 @@ export class WebSocketTransport implements Transport {
   }
 
   ping(id: number): void {
-    // A peer that vanished without a word (a pulled cable) keeps TCP quiet for minutes; its missing pongs tell earlier.
+    // A peer that vanished silently (a pulled cable) keeps TCP quiet for minutes; missing pongs reveal it earlier.
     if (performance.now() - this.#lastHeard > limits.silenceMsMax) this.#socket?.terminate();
     else this.#socket?.send(encodeMessage({ type: 'clock_ping', id }), ignore);
   }
@@ -92,7 +92,7 @@ export class WebSocketTransport implements Transport {
     });
     const closed = guarded('connecting again', (code: number, why: Buffer) => {
       if (this.#closed) return;
-      // First, so that whatever fails after it, it is tried again.
+      // First, so that it tries again whatever fails below.
       const again = guarded('connecting again', () => this.#connect());
       this.#timer = setTimeout(again, reconnectDelayMs(this.#attempt++, this.#random));
       this.#handlers?.down(reason ?? `connection closed (${code}${why.length > 0 ? ` ${String(why)}` : ''})`);
@@ -120,7 +120,7 @@ function describeStatus(status: number, withToken: boolean): string {
     : `the aggregator wants a token (HTTP ${status}); set option token, or variable RANKTRACE_TOKEN or RANKTRACE_RANK_TOKEN`;
 }
 
-/** Node's names for a certificate that it does not trust; all of them stay unsolved by trying again. */
+/** Node's codes for an untrusted certificate; retrying does not help. */
 const untrusted = /^(DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_\w+|CERT_\w+|ERR_TLS_CERT_ALTNAME_INVALID)$/;
 
 function describeError({ code, message }: NodeJS.ErrnoException): string {
@@ -129,5 +129,5 @@ function describeError({ code, message }: NodeJS.ErrnoException): string {
   return `the aggregator's certificate is not trusted (${code}): ${remedy}`;
 }
 
-/** A failed write also closes the socket, and that is where it is handled. */
+/** A failed write also closes the socket; the handler of `close` deals with it. */
 function ignore(): void {}
