@@ -16,7 +16,7 @@ import { RunStores } from './store/run-stores.ts';
 export interface PipelineOptions {
   /** Output directory: one directory per run below it. */
   readonly out: string;
-  /** Take these runs only. */
+  /** Accepts only these runs. */
   readonly runs?: ReadonlySet<string> | undefined;
   readonly metrics?: Metrics | undefined;
   readonly alerts?: Pick<AlertService, 'take' | 'forget'> | undefined;

@@ -152,7 +152,7 @@ test('in a store that is open, batches keep the index that readers know, and wha
     using log = openBatchLog(join(out, 'demo'));
     expect(await dump(store)).toBe(await dump(log.run('demo')));
   }
-  // Pruned again, as what is left of it gets old.
+  // Pruned again, as the rest of it gets old.
   age(join(out, 'demo', 'segments'), 40);
   await pruneStore(out, { keepStepsMs: 30 * day }, { now, open: () => store });
   expect(contents(store)).toEqual(['0: 0 spans, missing 0, ']);
