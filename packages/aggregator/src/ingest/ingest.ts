@@ -3,8 +3,8 @@
 //   bytes ──► header ──► there already? ──► whole body checked ──► stored ──► live state ──► 'stored'
 //               │                                 │
 //               └──── bad, of another sender ─────┴──► quarantine, counted ──► 'refused'
+//
 // Invariants: never throws; 'stored' and 'duplicate' mean that the batch is in the store, so it may be acknowledged; every stored batch can be
-// decoded, because the whole body was checked before.
 // decoded, because the whole body was checked before.
 
 import { type Batch, type BatchHeader, batchId, batchSubject, decodeBatch, decodeBatchHeader } from '@ranktrace/protocol';

@@ -1,3 +1,5 @@
+// Metadata of a batch by key.
+
 import type { Batch } from '@ranktrace/protocol';
 
 /** The values of a batch's metadata under `key`, in its order. */

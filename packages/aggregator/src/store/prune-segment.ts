@@ -54,8 +54,8 @@ export interface PrunedSegment {
 }
 
 /**
+ * Prunes one segment. Gives way to the event loop every few milliseconds.
  * Throws AggregatorError `store_…`; `store_format` for a segment with batches that this version cannot read: they are not thrown away.
- * Throws AggregatorError `store_…`; `store_format` of a segment that holds batches this version cannot read: they are not thrown away.
  */
 export async function pruneSegment(segment: SegmentFile, what: PrunedWhat, options: PruneSegmentOptions): Promise<PrunedSegment> {
   const { run, directory, now, dryRun, signal, onReplaced } = options;

@@ -113,7 +113,7 @@ export class RunStore implements RunBatches {
   }
 
   /**
-   * Throws AggregatorError `store_full`, `store_write_failed`, `store_locked` (the lock was lost) or `closed`; the store is then as before.
+   * Stores the bytes of the batch with this header, unless (rank, incarnation, sequence) is there.
    * Throws AggregatorError `store_full`, `store_write_failed`, `store_locked` (the lock was lost) or `closed`; the store is then as before.
    */
   append(bytes: Uint8Array, header: BatchHeader): 'stored' | 'duplicate' {
@@ -139,8 +139,8 @@ export class RunStore implements RunBatches {
     await this.#writer.sync();
   }
 
-  /* Segments that are complete; closes the current one first if its last write was before `beforeMs` (unix time).
-   * Segments that nothing is appended to any more; one that was written to last before `beforeMs` (unix time) is closed for that.
+  /**
+   * Segments that are complete; closes the current one first if its last write was before `beforeMs` (unix time).
    * Throws AggregatorError `store_write_failed`.
    */
   async closedSegments(beforeMs: number): Promise<SegmentFile[]> {

@@ -27,8 +27,8 @@ export interface SegmentScan {
 }
 
 /**
+ * Calls `onFrame` with every whole frame's payload (valid during the call) and the payload's offset in bytes.
  * Throws AggregatorError `store_missing` or `store_unreadable`; the file's contents never make it throw.
- * Throws AggregatorError `store_missing` or `store_unreadable`; what is inside the file never makes it throw.
  */
 export function scanSegment(path: string, onFrame: (payload: Uint8Array, offset: number) => void): SegmentScan {
   const file = openForReading(path);

@@ -153,9 +153,9 @@ export class SegmentSource {
     return this.#sequences[this.#row(index)] as number;
   }
 
-  /* Bytes of the `index`-th batch in order of sequence, 0 ≤ index < count; undefined for one that pruning joined with an earlier one. They stay
-  /* valid.
-   * Bytes of the `index`-th batch in order of sequence, 0 ≤ index < count; undefined of one that pruning joined with one before. They stay valid.
+  /**
+   * Bytes of the `index`-th batch in order of sequence, 0 ≤ index < count; undefined for one that pruning joined with an earlier one. They stay
+   * valid.
    * Throws AggregatorError `store_…`.
    */
   read(index: number): Uint8Array | undefined {

@@ -47,8 +47,8 @@ export class SegmentWriter {
   #rolled: number[] = [];
   #syncing: Promise<void> | undefined;
 
-  /* Begins after segment number `last` (0 = there is none); with `end`, continues in that segment at that offset and cuts the rest.
-   * Begins after segment number `last` (0 = there is none); with `end`, goes on in that segment at that offset and cuts what is behind it.
+  /**
+   * Begins after segment number `last` (0 = there is none); with `end`, continues in that segment at that offset and cuts the rest.
    * `bytesMax`: size in bytes at which a segment is rolled.
    */
   constructor(directory: string, bytesMax: number, last: number, end?: number) {
@@ -103,8 +103,8 @@ export class SegmentWriter {
     return { segment: this.#segment, offset };
   }
 
-  /* Flushes earlier appends to the disk; joins a running sync, and leaves appends after its begin for the next.
-   * Puts what was appended before on the disk; joins a sync that is still running, and what came after its begin is left for the next.
+  /**
+   * Flushes earlier appends to the disk; joins a running sync, and leaves appends after its begin for the next.
    * Throws AggregatorError `store_write_failed`.
    */
   async sync(): Promise<void> {
