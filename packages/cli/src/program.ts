@@ -457,7 +457,7 @@ const rowLimit = (text: string): number => (text === '-1' ? Number.POSITIVE_INFI
 function percent(text: string): number {
   const share = percentIn(text);
   if (share === undefined) throw new InvalidArgumentError('It must be per cent of the step, such as 3, 3% or 2.5%.');
-  // A user who means 3 % may type 0.03: a gate that tight would fail by chance alone.
+  // 0.03 may be a mistyped 3 %: a gate that tight would fail by chance alone.
   if (share === 0 || share >= 0.001 || text.includes('%')) return share;
   const meant = Number((1e4 * share).toFixed(4));
   throw new InvalidArgumentError(`It is per cent: write ${meant} for a share of ${text}, or ${text}% if that is meant.`);

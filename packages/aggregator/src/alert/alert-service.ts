@@ -1,7 +1,7 @@
 // Alerts of all runs: stored batches go through each run's engine; each incident gets its cause and its place, is logged and reported.
 //
 //   stored batch ─► engine ─► fired ─► cause, link (store) ─► alerts.jsonl ─► listeners
-//   tick ─────────►    │                                   └─► capture ─► told again, with its trace
+//   tick ─────────►    │                                   └─► capture ─► reported again, with its trace
 //                      └────► alert-state.json             so that a service that restarts goes on where it was
 //
 // Invariant: nothing here throws into ingest or makes it wait: causes and captures are computed beside it, one at a time per run.

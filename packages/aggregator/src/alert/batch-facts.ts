@@ -1,11 +1,11 @@
 // Feeds a stored batch to the alert engine of its run.
 //
-//   header         who lives, what was lost
-//   metadata       what decides how long a step takes: the context, from this batch's steps on
+//   header         live ranks, losses
+//   metadata       the context, which determines the length of steps, from this batch's steps on
 //   steps, phases  step times; a step with a phase of evaluation or of saving is no ordinary one
 //   counters       memory
-//   collectives    what is open, and how far each rank came
-//   metadata       where the rank is at the end of the batch
+//   collectives    open ones, and the progress of each rank
+//   metadata       open work of the rank at the end of the batch
 //
 // Metadata that sets the context: `batch_size`, `sequence_length`, … (`contextNames`, in any spelling), and every name that begins with `context.`.
 
@@ -188,7 +188,7 @@ function feedCounters(engine: AlertEngine, { header, strings, tables }: Batch): 
 
 function feedCollectives(engine: AlertEngine, { header, strings, tables }: Batch): void {
   const { columns, length } = tables.collectives;
-  /** Of finished collectives, the last one of each group shows how far the rank came. */
+  /** The last finished collective of each group shows how far the rank came. */
   const lastOf = new Map<number, number>();
   const tell = (row: number, state: 'whole' | 'open' | 'close'): void => {
     const [group = '', op = ''] = [strings[columns.group[row] as number], strings[columns.op[row] as number]];

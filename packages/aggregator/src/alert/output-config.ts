@@ -4,7 +4,7 @@ import type { AlertRule } from '@ranktrace/protocol';
 import type { AlertmanagerReceiver } from './alertmanager.ts';
 import type { WebhookReceiver } from './webhook.ts';
 
-/** What all outputs that send have in common. */
+/** Settings that all sending outputs share. */
 export interface OutputSettings {
   /** Name in notices and in the status; unique among the outputs. */
   readonly name: string;

@@ -1,6 +1,6 @@
 // Alerts that wait for one output, in order of occurrence, and the time of its next turn.
 //
-//   offer ──► told before? ──► |  held  |  due  |  being sent  | ──► sent
+//   offer ──► sent before? ──► |  held  |  due  |  being sent  | ──► sent
 //                               ^ for its trace                  └─► failed: back to its place, next try after 1, 2, 4 … 60 s
 //
 // The output sends an alert once per state. Newer news of the same incident and state replaces an alert that still waits, so a slow receiver gets one

@@ -1,6 +1,6 @@
 // The same steps of all ranks in one trace, on demand.
 //
-//   who lives?  ──► record [from, to] ──► answers ──► write the trace of these steps
+//   live ranks? ──► record [from, to] ──► answers ──► write the trace of these steps
 //   flush, ≤ 1 s    again each second     or: dead, ended, stuck
 //
 // Ranks record by step number (the SDK's capture-slots.ts), so the request only has to arrive before the step: `from` lies a little ahead of the

@@ -7,7 +7,7 @@
 // redelivery and nothing else. The consumer's name holds the output directory's id: another directory is another reader of the stream and gets
 // everything, the same one resumes where it was.
 //
-//   stream  |  acknowledged, flushed  |  acknowledged just now  |  delivered, nobody knows  |  to come  |
+//   stream  |  acknowledged, flushed  |  acknowledged just now  |  delivered, no ack known  |  to come  |
 //                                     ^ #flushed                ^ ack floor
 //
 // At every start and after every break the ingest recreates the consumer: at a start from the ack floor, for batches in flight would only be

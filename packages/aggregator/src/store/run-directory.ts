@@ -4,9 +4,9 @@
 //   <out>/<run>/segments/000001.seg …                    as ranks sent it
 //                        000001.summary.seg              its detail was pruned
 //                        000001.empty.seg                its steps, too
-//   <out>/<run>/pruned.json        what was pruned, for people
+//   <out>/<run>/pruned.json        record of prunings, for people
 //   <out>/<run>/quarantine.seg     bad batches that named this run
-//   <out>/<run>/lock               who writes it now
+//   <out>/<run>/lock               its current writer
 
 import { randomBytes } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';

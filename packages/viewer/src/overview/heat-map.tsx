@@ -197,7 +197,7 @@ interface SlowCellsProps extends Pick<HeatMapProps, 'overview' | 'ranks'> {
   readonly onPick: (cell: Cell) => void;
 }
 
-/** The slowest cells: the picture's content for people who cannot see it, and for those who want the numbers. */
+/** The slowest cells: the picture's content for people that cannot see it, or that want the numbers. */
 function SlowCells({ overview, ranks, rows, measure, onPick }: SlowCellsProps): JSX.Element {
   const cells = useMemo(() => slowestCells(rows, tableCells), [rows]);
   const columns: readonly Column<SlowCell>[] = [

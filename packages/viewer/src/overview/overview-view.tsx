@@ -1,9 +1,9 @@
 // The first page of a run, to be read from the top left: length of steps, slow ranks, time and phase of the slowness, findings.
 //
-//   sentence: how long a step takes, who stands out            figures: p50 p95 p99, steps, ranks
+//   sentence: length of a step, outliers                       figures: p50 p95 p99, steps, ranks
 //   ┌ step time over steps ───────────────────────┐ ┌ findings ─────────────┐
 //   ├ heat map rank × step ───────────────────────┤ ├ phases of each rank ──┤
-//   └─────────────────────────────────────────────┘ └ who is waited for ────┘
+//   └─────────────────────────────────────────────┘ └ waiting by rank ──────┘
 //   table of all ranks
 //
 // Everything leads into the timeline (`jump`). The chart and the heat map have the same steps above each other.

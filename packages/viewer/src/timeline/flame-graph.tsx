@@ -127,7 +127,7 @@ interface FrameProps {
   readonly id: string;
   readonly tree: FlameTree;
   readonly frame: FlameFrame;
-  /** Of the whole graph, px. */
+  /** Width of the whole graph, px. */
   readonly width: number;
   readonly zoom: number;
   readonly isFocused: boolean;

@@ -1,7 +1,7 @@
 // The overview of a run for the timeline: for the strip of the whole run, for outliers, for bands of folded ranks. It is first requested together
 // with the model, and again as the run grows, at most every two seconds.
 //
-//   follow(undefined) ──► few bins, while nobody knows how many ranks there are
+//   follow(undefined) ──► few bins, while the number of ranks is unknown
 //   follow(model)     ──► as many as those ranks can have, at once; the same number is not asked again of a run that is all there
 //
 // Invariant: an answer never replaces that of a later request.

@@ -46,7 +46,7 @@ export const keyHelp: readonly KeyHelp[] = [
   { keys: ['?'], text: 'This help', actions: ['help'] },
 ];
 
-/** Of the mouse, for the help. */
+/** Actions of the mouse, for the help. */
 export const mouseHelp: readonly (readonly [string, string])[] = [
   ['Drag', 'Move'],
   ['Shift + drag', 'Mark an area: table and flame graph of what is in it'],

@@ -74,7 +74,7 @@ export class TimelineSession {
   readonly cache: TileCache;
   readonly overview: FollowedOverview;
   readonly colours: NameColourTable;
-  /** Of the drawing, CSS pixels. */
+  /** Size of the drawing, CSS pixels. */
   readonly size = signal({ width: 0, height: 0 });
   readonly scrollTop = signal(0);
   /** Scroll target of the component. */
