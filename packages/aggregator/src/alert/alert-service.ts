@@ -2,7 +2,7 @@
 //
 //   stored batch ─► engine ─► fired ─► cause, link (store) ─► alerts.jsonl ─► listeners
 //   tick ─────────►    │                                   └─► capture ─► reported again, with its trace
-//                      └────► alert-state.json             so that a service that restarts goes on where it was
+//                      └────► alert-state.json             so that a restarted service resumes where it was
 //
 // Invariant: nothing here throws into ingest or makes it wait: causes and captures are computed beside it, one at a time per run.
 // Invariant: reports of one alert keep their order, fired first and resolved last; an incident that an earlier life of the service reported is not

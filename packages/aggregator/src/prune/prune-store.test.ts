@@ -138,7 +138,7 @@ test('in a store that is open, batches keep the index that readers know, and wha
     steps.push(...tables.steps.columns.step.subarray(0, tables.steps.length));
   }
   expect(steps).toEqual(before);
-  // The run goes on: in a segment of its own, as the last one was ended.
+  // The run continues: in a segment of its own, as the last one was ended.
   expect(append(store, { sequence: 60 })).toBe('stored');
   expect(append(store, { sequence: 3 })).toBe('duplicate');
   expect(contents(store)).toEqual([`0: 8 spans, missing 0, ${allSteps} 60:1000060`]);

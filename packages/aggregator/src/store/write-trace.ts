@@ -1,7 +1,7 @@
 // store → align → merge → file: one pass over stored batches writes the trace and feeds every other sink. A Perfetto trace is merged already: its
 // events go to the same sinks unchanged.
 //
-// The merge is synchronous; it gives way to the event loop every few milliseconds, so that a service goes on ingesting meanwhile.
+// The merge is synchronous; it gives way to the event loop every few milliseconds, so that a service continues to ingest meanwhile.
 
 import { type Batch, decodeBatch, type TableName } from '@ranktrace/protocol';
 import { type BatchSource, type MergeProgress, mergeRun, type ProcessTotals, type TraceSink, teeSink } from '@ranktrace/trace';

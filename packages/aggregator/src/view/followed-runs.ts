@@ -1,7 +1,7 @@
 // The runs that one page has open, and the feeds of their growth.
 //
 //   open ──► opening ──► model ──► growth, growth, …        until it is closed as often as it was opened, or the page is gone
-//               └► whoever asks about the run meanwhile waits
+//               └► requests about the run wait meanwhile
 //
 // Invariant: an opened view is disposed once, whenever its opening ends; requests about it are cancelled before that.
 

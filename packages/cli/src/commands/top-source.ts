@@ -49,7 +49,7 @@ export class TopSource implements Disposable {
 
   /**
    * The run called `wanted`, or the first active one, with its last steps. Undefined while there is no run.
-   * @throws CliError `bad_usage`, `bad_input` where nobody answers, or the run is not there; `failed` when it was interrupted
+   * @throws CliError `bad_usage`, `bad_input` where the service does not answer, or the run is missing; `failed` on an interrupt
    */
   async read(wanted: string | undefined): Promise<TopState | undefined> {
     const { runs } = await this.#status();

@@ -7,7 +7,7 @@
 //               with timelines of NDTimeline      ndtimeline its .json files that are such
 //   file        JSON, zipped or not               torch      or zipkin or ndtimeline, by how it begins
 //               .pftrace, or a packet's first tag perfetto
-//               anything else                     store      a segment; whoever opens it says what is wrong
+//               anything else                     store      a segment; its reader reports errors
 //
 // Invariant: a kind rests on names and on the beginnings of files; no file is read to its end here.
 

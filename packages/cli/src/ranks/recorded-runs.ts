@@ -2,7 +2,7 @@
 // arriving batches show which runs there are.
 //
 //   straight to this process   every run that arrives is the ranks': nobody else knows the port
-//   over NATS                  others' runs are there, too: the ranks' are those that they say when they begin (rank-notes.ts)
+//   over NATS                  others' runs are there, too: the ranks' are those that they note when they begin (rank-notes.ts)
 
 import { join } from 'node:path';
 import type { Aggregator } from '@ranktrace/aggregator';
