@@ -1,5 +1,5 @@
-// `npm run release -- --out DIR`: packs what is published (@ranktrace/sdk and ranktrace) as tarballs, each complete without the other
-// packages of this repository. Prints a line for each tarball; `npm publish FILE` publishes one.
+// `npm run release -- --out DIR`: packs the published packages (@ranktrace/sdk and ranktrace) as tarballs, each complete without the other packages
+// of this repository. Prints a line for each tarball; `npm publish FILE` publishes one.
 
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';

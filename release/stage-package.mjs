@@ -1,14 +1,14 @@
-// Turns one workspace package into a folder that npm can pack: its built files, and inside of them the built files of the private
-// packages that they import, so that no other package of this repository has to be published.
+// Turns one workspace package into a folder that npm can pack: its built files, and inside of them the built files of the private packages that they
+// import, so that no other package of this repository has to be published.
 //
 //   packages/sdk/dist/index.js                  ──►  dist/index.js
 //     import … from '@ranktrace/protocol'             import … from './internal/protocol/index.js'
 //   packages/protocol/dist/index.js             ──►  dist/internal/protocol/index.js
 //
 // A file is copied when a copied file names it: in an import, as a worker's URL, or through `import.meta.resolve`. Each is a string literal that
-// starts with a dot or a package's name, so one scan of literals finds them all. Modules name modules and types name types, so only types that
-// a user's compiler can reach are copied. Files stay files, for workers are loaded by their URL; what a package bundles (the command, the
-// page) its own build has bundled, with the licenses of the code it carries.
+// starts with a dot or a package's name, so one scan of literals finds them all. Modules name modules and types name types, so only types that a
+// user's compiler can reach are copied. Files stay separate, for workers are loaded by their URL; a package's own build makes its bundles (the
+// command, the page), with the licenses of their code.
 //
 // Invariant: no literal of a staged file names a private package, and each dependency of the staged manifest is named by some staged file.
 
@@ -35,7 +35,7 @@ const moduleFile = /\.js$/;
 const typesFile = /\.d\.ts$/;
 const packageName = /^(?:@[^/]+\/)?[^/]+/;
 
-/** Stages the package `name` in the empty folder `target`. Throws where a file that is named has not been built. */
+/** Stages the package `name` in the empty folder `target`. Throws where a named file has not been built. */
 export function stagePackage(name, target) {
   const staging = new Staging(packages.get(name), target);
   const { room, manifest } = staging.owner;
@@ -84,7 +84,7 @@ class Staging {
     }
   }
 
-  /** The manifest of what was staged: the package's own, with the dependencies of everything that came into it. */
+  /** The manifest of the staged package: the package's own, with the dependencies of all its files. */
   manifest() {
     const { private: _private, scripts: _scripts, devDependencies: _dev, dependencies: _own, exports, ...rest } = this.owner.manifest;
     const dependencies = {};
@@ -117,10 +117,10 @@ class Staging {
     this.#write(file, rewritten);
   }
 
-  /** The built file that `specifier` means in `from`; undefined where it means none of this repository's, or that of a published package. */
+  /** The built file that `specifier` names in `from`; undefined where it names none of this repository's, or one of a published package. */
   #fileNamedBy(specifier, from) {
     if (specifier.startsWith('.')) {
-      // Types name modules as their sources do.
+      // Types name modules by their sources' names.
       const file = posix.join(posix.dirname(from), typesFile.test(from) ? specifier.replace(/\.ts$/, '.js') : specifier);
       const isBuilt = /^packages\/[^/]+\/(dist|bin)\//.test(file) && /\.\w+$/.test(file) && existsSync(join(repository, file));
       return isBuilt ? file : undefined;
@@ -154,7 +154,7 @@ class Staging {
     return [...packages.values()].find((one) => one.room === room);
   }
 
-  /** Where a file of the repository stands in the staged package. */
+  /** Place of a repository's file in the staged package. */
   #placeOf(file) {
     const { room } = this.#packageOf(file);
     if (room === this.owner.room) return relative(join('packages', room), file);

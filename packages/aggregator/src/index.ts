@@ -1,4 +1,4 @@
-// The service: ingest, durable run store, live state, trace files; and the readers that other commands share with it.
+// The service: ingest, durable run store, live state, trace files; and the readers that it shares with other commands.
 export { type ConfigCheck, checkConfig, defaultConfig, readConfig, type ServeConfig } from './alert/alert-config.ts';
 export { AlertDelivery, type AlertDeliveryOptions } from './alert/alert-delivery.ts';
 export { readAlertLog } from './alert/alert-log.ts';

@@ -1,7 +1,7 @@
 // The table of contents: every stage a batch goes through, in its order.
 //
 //   ingest ──► store ──► live, alerts              while the run runs, this file
-//              store ──► align ──► merge ──► write  when somebody wants the trace: write-trace.ts, over packages/trace
+//              store ──► align ──► merge ──► write  for a requested trace: write-trace.ts, over packages/trace
 
 import { join } from 'node:path';
 import type { AlertService } from './alert/alert-service.ts';
@@ -16,7 +16,7 @@ import { RunStores } from './store/run-stores.ts';
 export interface PipelineOptions {
   /** Output directory: one directory per run below it. */
   readonly out: string;
-  /** Take these runs only. */
+  /** Accepts only these runs. */
   readonly runs?: ReadonlySet<string> | undefined;
   readonly metrics?: Metrics | undefined;
   readonly alerts?: Pick<AlertService, 'take' | 'forget'> | undefined;

@@ -1,4 +1,4 @@
-// The service: opens the pipeline and its ways in, in order; disposal closes them in reverse, so that nothing arrives at what is closed.
+// The service: opens the pipeline and its entrances, in order; disposal closes them in reverse, so that nothing arrives at a closed part.
 
 import { join } from 'node:path';
 import type { Alert, ControlMessage, LiveMessage } from '@ranktrace/protocol';
@@ -31,30 +31,33 @@ import { StoredRuns } from './view/view-runs.ts';
 export interface AggregatorOptions {
   /** Output directory: one directory per run below it. */
   readonly out: string;
-  /** Where ranks connect without a broker; default a free port of 127.0.0.1. */
+  /** Address for ranks that connect without a broker; default a free port of 127.0.0.1. */
   readonly listen?: ListenOptions | undefined;
-  /** Tokens that ranks and people must send as `Authorization: Bearer …`; needed to listen anywhere but on loopback. */
+  /** Tokens that ranks and people must send as `Authorization: Bearer …`; required to listen anywhere but on loopback. */
   readonly token?: AccessTokens | undefined;
-  /** Also read from NATS JetStream. */
+  /** NATS JetStream to read from as well. */
   readonly nats?: NatsConnectOptions | undefined;
-  /** Take this run only. */
+  /** Accepts only this run. */
   readonly run?: string | undefined;
-  /** With `run`: whatever else comes to this address is taken, too. */
+  /** With `run`: accepts any other run that comes to this address, too. */
   readonly takesOthers?: boolean | undefined;
-  /** Directory of the built page, to show the runs; without it there is none. */
+  /** Directory of the built page that shows the runs; without it there is none. */
   readonly page?: string | undefined;
-  /** What is alerted about and captured, and who is told of it (`readConfig`); by default nobody is told. */
+  /** Rules, captures and outputs of alerts (`readConfig`); by default there are no outputs. */
   readonly config?: ServeConfig | undefined;
-  /** Ages and sizes up to which runs are kept; by default all is. */
+  /** Ages and sizes up to which runs are kept; by default everything stays. */
   readonly retention?: Retention | undefined;
-  /** Told in one line what an operator should know: a torn tail that was cut, NATS gone and back, a full disk. */
+  /** Receives one line for the operator: a torn tail that was cut, NATS gone and back, a full disk. */
   readonly onNotice?: ((notice: string) => void) | undefined;
 }
 
 export interface Aggregator extends AsyncDisposable {
-  /** Where it listens, `http://<host>:<port>`, with a certificate `https://…`; ranks connect to `ws://<host>:<port>/v1/ingest`, or `wss://…`. */
+  /**
+   * The address that the service listens on, `http://<host>:<port>`, with a certificate `https://…`; ranks connect to `ws://<host>:<port>/v1/ingest`,
+   * or `wss://…`.
+   */
   readonly address: string;
-  /** What `GET /status` answers: runs that are open. */
+  /** The answer to `GET /status`: runs that are open. */
   status(): LiveMessage;
   /** Names of all runs in the output directory, sorted. */
   runs(): string[];
@@ -64,25 +67,25 @@ export interface Aggregator extends AsyncDisposable {
   steps(run: string, rank: number): StepSummary[];
   /** Takes the bytes of a batch directly. Never throws. */
   ingest(bytes: Uint8Array): IngestResult;
-  /** Takes this run, too, where it was started with `run`: its ranks turned out to name it so. Throws what reading NATS throws. */
+  /** Accepts this run, too, in a service started with `run`: its ranks turned out to use this name. Throws any error of reading NATS. */
   takeRun(run: string): Promise<void>;
-  /** Calls `listener` with the status when it has changed, at most every `progressIntervalMs`; stops when the returned function is called. */
+  /** Calls `listener` with each changed status, at most every `progressIntervalMs`; stops when the returned function is called. */
   subscribe(listener: (status: LiveMessage) => void): () => void;
-  /** Asks every rank to ship what it has, and resolves when no batch came for `flushQuietMs`, at the latest after `flushWaitMsMax`. */
+  /** Asks every rank to ship its events, and resolves when no batch came for `flushQuietMs`, at the latest after `flushWaitMsMax`. */
   flushRanks(): Promise<void>;
   /**
-   * Asks every rank of a run for what its flight recorder holds of these steps, both included (by default of all), and resolves as
-   * `flushRanks`. A rank that was not recording detail then has it in its trace all the same.
+   * Asks every rank of a run for its flight recorder's events of these steps, both included (by default of all), and resolves as `flushRanks`. Ranks
+   * that were not recording detail then have it in their traces all the same.
    */
   pullFlightRecorders(run: string, steps?: { readonly fromStep?: number; readonly toStep?: number }): Promise<void>;
   /**
-   * Records `steps` steps of all ranks of a run at full detail, the same ones on each, from `fromStep` on (default: as soon as all can), and
-   * writes the trace of these alone, and of those that are to be pulled. Ranks that are late or dead are told, not waited for.
+   * Records `steps` steps of all ranks of a run at full detail, the same ones on each, from `fromStep` on (default: as soon as all can), and writes
+   * the trace of only these steps and the pulled ones. Late or dead ranks are reported, not waited for.
    */
   readonly captureSteps: CaptureSteps;
-  /** What was found of the runs that are open. */
+  /** Alerts of the open runs. */
   readonly alerts: Pick<AlertService, 'alerts' | 'subscribe'>;
-  /** Who is told of alerts, and what came of it. */
+  /** Outputs of alerts, and the results of their deliveries. */
   readonly delivery: Pick<AlertDelivery, 'status' | 'exitCode'>;
 }
 
@@ -121,7 +124,7 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
     onResumed: (alert) => delivery.resume(alert),
     onNotice,
   });
-  // Before anything arrives: the first batch may already have something to tell.
+  // Set up before anything arrives: the first batch may already raise an alert.
   const publish = nats && ((subject: string, text: string) => publishTo(jetStreams[0], subject, text));
   const delivery = new AlertDelivery(config?.outputs ?? [], { onNotice, log: options.onNotice, publish });
   alerts.subscribe((alert) => delivery.deliver(alert));
@@ -129,7 +132,7 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
   const pipeline = createPipeline({ out, runs: taken, metrics, alerts, onNotice });
   opened.add(() => pipeline.quarantine.close());
   opened.add(() => pipeline.stores.close());
-  // A service for one run says at once that somebody else writes it, or what it already has.
+  // A service for one run reports at once that the run has another writer, or the batches that it already holds.
   if (run !== undefined) pipeline.stores.get(run);
 
   const syncing = setInterval(
@@ -165,7 +168,7 @@ async function open(options: AggregatorOptions, opened: AsyncDisposables): Promi
   };
   const captures = new StepCaptures({ live: pipeline.live, store: (name) => storeOf(pipeline, name), broadcast, onNotice });
   const capture = captureRequests(pipeline.live, captures.capture);
-  // Of a run that is not open, what was written down.
+  // For a run that is not open, reads its alert log.
   const alertsOf = (name?: string): readonly Alert[] => {
     if (name === undefined || alerts.has(name)) return alerts.alerts(name);
     return pipeline.stores.runs().includes(name) ? readAlertLog(join(out, name)).alerts : [];
@@ -241,7 +244,7 @@ function subscribe({ live }: Pipeline, listener: () => void): () => void {
   const stop = live.subscribe(() => {
     const tell = (): void => {
       waiting = undefined;
-      listener(); // guarded by whoever made it
+      listener(); // guarded by the caller that made it
     };
     waiting ??= setTimeout(tell, limits.progressIntervalMs).unref();
   });
@@ -265,7 +268,7 @@ function quiet({ live }: Pipeline): Promise<void> {
   });
 }
 
-/** What to close, last opened first; once. */
+/** Disposables, closed once, last opened first. */
 class AsyncDisposables {
   readonly #closers: (() => unknown)[] = [];
 

@@ -1,4 +1,4 @@
-// Showing runs that are in files: the page, and nothing that takes batches.
+// Shows runs from files: serves the page, and accepts no batches.
 
 import { HttpService, type ListenOptions } from './http/http-service.ts';
 import type { AccessTokens } from './http/page-access.ts';
@@ -6,23 +6,23 @@ import { AggregatorError } from './model/errors.ts';
 import { FileRuns, type ViewInput } from './view/view-runs.ts';
 
 export interface ViewerOptions {
-  /** What to show, each run by a name of its own. */
+  /** Runs to show, each with a name of its own. */
   readonly inputs: readonly ViewInput[];
   /** Default a free port of 127.0.0.1. */
   readonly listen?: ListenOptions | undefined;
-  /** What pages must bring along; needed to listen anywhere but on loopback. */
+  /** Tokens that pages must send; required to listen anywhere but on loopback. */
   readonly token?: AccessTokens | undefined;
   /** Directory of the built page. */
   readonly page: string;
   readonly onNotice?: ((notice: string) => void) | undefined;
-  /** How much of the inputs is indexed; unit: batches or bytes, read for their clocks and for their events. */
+  /** Receives the indexed part of the inputs; unit: batches or bytes, read for their clocks and for their events. */
   readonly onProgress?: ((done: number, total: number) => void) | undefined;
 }
 
 export interface Viewer extends AsyncDisposable {
   /** `http://<host>:<port>` */
   readonly address: string;
-  /** Resolves when all inputs are indexed. Pages may be opened before: they fill as it goes. */
+  /** Resolves when all inputs are indexed. Pages may open before: they fill meanwhile. */
   readonly indexed: Promise<void>;
 }
 
@@ -51,7 +51,7 @@ export async function startViewer({
     await runs[Symbol.asyncDispose]();
     throw error;
   }
-  // Held open from the start, so that the first page finds them indexed.
+  // Opens all runs at the start, so that the first page finds them indexed.
   const views = await Promise.all(inputs.map(({ run }) => runs.open(run)));
   const tell = (): void => {
     const progress = inputs.map(({ run }) => runs.progress(run));

@@ -1,9 +1,9 @@
 #!/usr/bin/env node
-// Arguments in, exit code out. The only file of this package that knows the process's arguments and environment.
+// Arguments in, exit code out. No other file of this package reads the process's arguments and environment.
 
 import { runProgram } from './program.ts';
 
-// `| head` has seen enough: a run goes on and writes its trace all the same.
+// The reader, such as `| head`, has closed the pipe: a run continues and writes its trace all the same.
 for (const stream of [process.stdout, process.stderr]) {
   stream.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE') throw error;

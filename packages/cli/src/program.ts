@@ -1,4 +1,4 @@
-// The command line: names, options and their help. What each command does stands in its own file.
+// The command line: names, options and their help. Each command stands in its own file.
 
 import { AggregatorError } from '@ranktrace/aggregator';
 import { checkRunName, limits, ProtocolError } from '@ranktrace/protocol';
@@ -29,7 +29,7 @@ import { retentionOf, retentionOptions } from './options/retention-options.ts';
 import { CliError } from './terminal/errors.ts';
 import { complain, print, say } from './terminal/output.ts';
 
-/** Runs one command line; gives the exit code: 0 ok, 1 finding or failed check, 2 bad usage or input. Never throws. */
+/** Runs one command line; returns the exit code: 0 ok, 1 finding or failed check, 2 bad usage or input. Never throws. */
 export async function runProgram(argv: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
   let exitCode = 0;
   const done = (code: number): void => {
@@ -39,7 +39,7 @@ export async function runProgram(argv: readonly string[], environment: NodeJS.Pr
     .description('One cluster-wide trace from a distributed training loop.')
     .version('0.1.0')
     .exitOverride()
-    // Options behind a command that is run belong to it.
+    // Options after a command to run belong to that command.
     .enablePositionalOptions()
     .configureOutput({ writeOut: print, writeErr: complain, outputError: sayUsage })
     .showSuggestionAfterError()
@@ -419,7 +419,7 @@ Exit codes: 0 ok, 1 a finding or a failed check, 2 bad usage or input; run passe
 Example:
   ranktrace run --ranks 4 -- node train.js`;
 
-/** An error of commander's: one line that quotes what was typed, and below it the name that may have been meant. */
+/** An error of commander's: one line that quotes the input, and below it a similar name if there is one. */
 function sayUsage(text: string): void {
   const [, message = text, suggestion = ''] = /^error: ([\s\S]*?)(?:\n(\(Did you mean [^\n]*\)))?\n$/.exec(text) ?? [];
   say(message);
@@ -451,13 +451,13 @@ function whole(min: number, max: number): (text: string) => number {
   };
 }
 
-/** -1, as torch has it: all. */
+/** -1, as in torch: all. */
 const rowLimit = (text: string): number => (text === '-1' ? Number.POSITIVE_INFINITY : positive(1_000_000)(text));
 
 function percent(text: string): number {
   const share = percentIn(text);
   if (share === undefined) throw new InvalidArgumentError('It must be per cent of the step, such as 3, 3% or 2.5%.');
-  // 0.03 is what a share of 3 % looks like: a gate that tight would fail by chance alone.
+  // 0.03 may be a mistyped 3 %: a gate that tight would fail by chance alone.
   if (share === 0 || share >= 0.001 || text.includes('%')) return share;
   const meant = Number((1e4 * share).toFixed(4));
   throw new InvalidArgumentError(`It is per cent: write ${meant} for a share of ${text}, or ${text}% if that is meant.`);

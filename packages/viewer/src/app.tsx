@@ -1,4 +1,4 @@
-// The page around its three views: which run, which view, whether the line to the service is up.
+// The page around its three views: it chooses the run and the view, and shows whether the line to the service is up.
 
 import { effect, useSignal } from '@preact/signals';
 import type { RunLine } from '@ranktrace/protocol';
@@ -22,7 +22,7 @@ export function App({ connection, state }: { connection: Connection; state: View
   const runs = useRuns(connection, state);
   const client = useRunClient(connection, state.run.value);
   const isCompare = state.page.value === 'compare';
-  // A run has nothing to be compared with in itself.
+  // A run cannot be compared with itself.
   const other = useRunClient(connection, isCompare && state.other.value !== state.run.value ? state.other.value : undefined);
   const otherState = useMemo(() => createOtherState(state), [state]);
   const sessions = useMemo(() => new KeptSessions(), []);
@@ -172,7 +172,7 @@ function RunPicker(props: {
         {runs.map(({ run, ranks, live }) => (
           <option key={run} value={run}>
             {run}
-            {/* Of a run that nobody has looked into, nothing is known yet. */}
+            {/* A run that no page has opened yet has unknown contents. */}
             {ranks > 0 ? ` · ${formatMany(ranks, 'rank')}` : ''}
             {live === true ? ' · live' : ''}
           </option>
@@ -244,7 +244,7 @@ function ThemeButton(): JSX.Element {
   );
 }
 
-// The list of runs, as long as the page lives; the only one, or the first live one, is chosen when none is.
+// The list of runs, for the life of the page; chooses the only run, or the first live one, when none is chosen.
 function useRuns(connection: Connection, state: ViewState): readonly RunLine[] | undefined {
   const [runs, setRuns] = useState<readonly RunLine[]>();
   useEffect(() => {
@@ -268,7 +268,7 @@ function useRuns(connection: Connection, state: ViewState): readonly RunLine[] |
   return runs;
 }
 
-// The client of a run for as long as the run is looked at.
+// The client of a run while the run is open.
 function useRunClient(connection: Connection, run: string | undefined): RunClient | undefined {
   const [client, setClient] = useState<RunClient>();
   useEffect(() => {
@@ -283,7 +283,7 @@ function useRunClient(connection: Connection, run: string | undefined): RunClien
   return client?.run === run ? client : undefined;
 }
 
-// Beside another run, both show the same stretch of time; everything else is each one's own.
+// Beside another run, both show the same stretch of time; all other state is separate.
 function createOtherState(state: ViewState): ViewState {
   const other = createViewState();
   const isNear = (a: number | undefined, b: number | undefined): boolean =>

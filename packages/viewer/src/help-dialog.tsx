@@ -1,4 +1,4 @@
-// All keys and what the mouse does.
+// All keys, and the actions of the mouse.
 
 import type { Signal } from '@preact/signals';
 import type { JSX } from 'preact';

@@ -1,4 +1,4 @@
-// Starts the page: the line to the service it came from, the view that the address tells.
+// Starts the page: the line to its service, and the view from the address.
 
 import { render } from 'preact';
 import { App } from './app.tsx';

@@ -2,18 +2,18 @@
 //
 //   #/timeline?run=train&from=1200000000&until=1300000000&group=host&fold=r3,r4&pin=t12&sel=12.345&area=1e9_2e9_12.13&q=nccl
 //
-// What cannot be read is left out; nothing in an address can make the page fail. Moving the window replaces the address, another page or run adds
-// one to the history, so that Back goes to what a person looked at before.
+// Unreadable parts are left out; no address can make the page fail. Moving the window replaces the address, another page or run adds one to the
+// history, so that Back returns to the previous view.
 
 import { batch, effect } from '@preact/signals';
 import { type PageName, pageNames, type ViewState } from './client/view-state.ts';
 
-/** Longer lists than these do not belong into a link. */
+/** Longer lists than these do not belong in a link. */
 const keysMax = 200;
 const keyPattern = /^[^,\n\r]{1,200}$/;
 const writeMs = 250;
 
-/** The part after the # that says what is seen; '' for what a page shows by itself. */
+/** The part after the # that describes the view; '' for a page's default. */
 export function formatAddress(state: ViewState): string {
   const query = new URLSearchParams();
   const put = (key: string, value: string | undefined): void => {
@@ -47,7 +47,7 @@ export function formatAddress(state: ViewState): string {
   return `#/${state.page.value}${text === '' ? '' : `?${text}`}`;
 }
 
-/** Puts what an address says into the state. */
+/** Puts an address's view into the state. */
 export function readAddress(hash: string, state: ViewState): void {
   const [path = '', text = ''] = hash.replace(/^#\/?/, '').split(/\?(.*)/s, 2);
   const query = new URLSearchParams(text);
@@ -83,7 +83,7 @@ export function readAddress(hash: string, state: ViewState): void {
   });
 }
 
-/** Keeps the address and the state the same from now on. The returned function stops it. */
+/** Synchronises the address and the state from now on. The returned function stops it. */
 export function followAddress(state: ViewState): () => void {
   readAddress(location.hash, state);
   let shown = `${state.page.value} ${state.run.value ?? ''} ${state.other.value ?? ''}`;
@@ -99,7 +99,7 @@ export function followAddress(state: ViewState): () => void {
   };
   const stop = effect(() => {
     formatAddress(state);
-    // Browsers refuse more than some hundred changes of the address in half a minute.
+    // Browsers reject more than some hundred changes of the address in half a minute.
     timer ??= setTimeout(write, writeMs);
   });
   const read = (): void => {

@@ -1,4 +1,4 @@
-// Who is to blame for slower steps, and where on the timeline they are: a merge of the steps around the onset alone, out of the store.
+// Finds the cause of slower steps, and their place on the timeline: merges only the steps around the onset, out of the store.
 //
 //   │ before: 64 steps │ onset … the step with which it was certain │
 //     levels ──────────────► blameOf ◄───────────────────── levels
@@ -21,7 +21,7 @@ import { driveSteps } from '../model/drive-steps.ts';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 import { readableSource, type StoredSource } from '../store/write-trace.ts';
 
-/** Where an alert is: times of the run's axis, ns, and of the wall clock. */
+/** Place of an alert: times of the run's axis, ns, and of the wall clock. */
 export interface AlertPlace {
   readonly from: number;
   readonly until: number;
@@ -33,7 +33,7 @@ export interface Explained {
   readonly place: AlertPlace | undefined;
 }
 
-/** A life of a rank in the store. */
+/** One incarnation of a rank in the store. */
 type StoredLife = StoredSource & { readonly isLatest: boolean };
 
 /** Reads the steps around the onset of `alert`. Rejects with the signal's reason when it is aborted. */
@@ -55,7 +55,7 @@ export async function explainAlert(alert: EngineAlert, stored: readonly StoredLi
   return { cause: cause && { ...cause, hosts: places.hostsOf(cause.ranks) }, place: places.place };
 }
 
-/** The steps before the onset, and those after it that say most: of a slow rise the last ones. */
+/** The steps before the onset, and the most telling ones after it: for a slow rise, the last ones. */
 function rangesOf({ rule }: EngineAlert, onsetStep: number, certain: number): { readonly fromStep: number; readonly toStep: number }[] {
   const count = limits.alertBlameSteps;
   const [fromStep, toStep] = [Math.max(0, onsetStep - count), Math.min(certain, onsetStep + count)];
@@ -69,15 +69,15 @@ function rangesOf({ rule }: EngineAlert, onsetStep: number, certain: number): { 
 function causeIn(window: BlameWindow, alert: EngineAlert, onsetStep: number): Alert['cause'] {
   const before = { ...window, steps: window.steps.filter(({ step }) => step < onsetStep) };
   const now = { ...window, steps: window.steps.filter(({ step }) => step >= onsetStep) };
-  // The alert's own change is to be explained: many more steps may tell it than these.
+  // The task is to explain the alert's own change: these steps may show others besides.
   const isOfCluster = alert.series.kind === 'cluster' && alert.before !== null && alert.after !== null;
   const change = blameOf(before, now, isOfCluster ? (alert.after as number) - (alert.before as number) : undefined);
-  // What series of single ranks told is better than nothing.
+  // A hint from series of single ranks is better than nothing.
   if (change.kind === 'inconclusive') return causeOfHint(alert) ?? causeOf(change);
   return causeOf(change, costIn(now, change));
 }
 
-/** The fault's cost, as a report would say it, and the ops that it is in. */
+/** The fault's cost, as a report words it, and its ops. */
 function costIn(now: BlameWindow, { kind, ranks, phase }: BlameChange): string[] {
   const isThis = (of: readonly number[]): boolean => ranks.length === 0 || of.some((rank) => ranks.includes(rank));
   const found = blameOfWindow(now).findings.find((one) => one.kind === kind && isThis(one.ranks));
@@ -90,7 +90,7 @@ function causeOf({ kind, ranks, phase, shareOfChange, evidence }: BlameChange, c
   return { kind, ranks: [...ranks], hosts: [], phase: phase ?? null, share: kind === 'inconclusive' ? null : shareOfChange, text };
 }
 
-/** Of the ranks and the phase whose own series changed with the cluster's, or that said where they are. */
+/** The cause from the ranks and the phase whose own series changed with the cluster's, or from ranks that announced where they are. */
 export function causeOfHint({ hint }: EngineAlert): Alert['cause'] {
   if (hint === null) return null;
   const { ranks, phase, stop } = hint;
@@ -103,7 +103,7 @@ export function causeOfHint({ hint }: EngineAlert): Alert['cause'] {
   return { kind: ranks.length > 0 ? 'straggler' : 'cluster_wide', ranks: [...ranks], hosts: [], phase: phase ?? null, share: null, text };
 }
 
-/** What a rank said of itself at its beginning (its stage, its role) in front of the steps that are read. */
+/** Puts the metadata that a rank sent at its beginning (its stage, its role) in front of the steps to read. */
 function withMetadata(steps: StepsSource, whole: BatchSource): StepsSource {
   if (steps.count === whole.count) return steps;
   return {
@@ -113,7 +113,7 @@ function withMetadata(steps: StepsSource, whole: BatchSource): StepsSource {
   };
 }
 
-/** When the onset began and what is known of it ends. */
+/** Finds the begin of the onset and the end of the merged stretch. */
 class PlaceSink implements TraceSink {
   #processes: TraceHeader['processes'] = [];
   readonly #onset: number;
@@ -147,7 +147,7 @@ class PlaceSink implements TraceSink {
     return [...new Set(this.#processes.filter(({ rank }) => ranks.includes(rank)).map(({ hostName }) => hostName))];
   }
 
-  /** A hang, or a rank that stopped, is after the last step that ended. */
+  /** A hang, or a rank that stopped, lies after the last step that ended. */
   get place(): AlertPlace | undefined {
     if (!Number.isFinite(this.#until)) return undefined;
     const from = traceTime(Math.round(Number.isFinite(this.#from) ? this.#from : this.#until));

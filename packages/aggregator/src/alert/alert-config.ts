@@ -1,6 +1,6 @@
-// The configuration file of `ranktrace serve`: what is alerted about, what is captured, who is told. docs/alerting.md has every key.
+// The configuration file of `ranktrace serve`: rules, captures, outputs. docs/alerting.md has every key.
 //
-// Invariant: an unknown key is an error. A rule that is misspelt would be a rule that is never told.
+// Invariant: an unknown key is an error. A misspelt rule would otherwise never fire.
 
 import { readFileSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
@@ -31,17 +31,17 @@ import { deliveryLimits as limits } from './delivery-limits.ts';
 import { parseAddress, readSecret } from './http-post.ts';
 import type { AlertOutputs, OutputConfig } from './output-config.ts';
 
-/** What `ranktrace serve` is configured with. */
+/** The configuration of `ranktrace serve`. */
 export interface ServeConfig {
   /** Address of the page as people reach it, for links; undefined: where the service listens. */
   readonly page: string | undefined;
   readonly rules: AlertRules;
-  /** Steps before and after the onset of which every alert gets a trace; undefined: none. */
+  /** Each alert gets a trace of this many steps before and after its onset; undefined: none. */
   readonly capture: { readonly stepsBefore: number; readonly stepsAfter: number } | undefined;
   readonly outputs: AlertOutputs;
 }
 
-/** Why a configuration cannot be used, a line each: `FILE:LINE: KEY what is allowed, got VALUE`. */
+/** A usable configuration, or one line per error: `FILE:LINE: KEY what is allowed, got VALUE`. */
 export type ConfigCheck = { readonly config: ServeConfig } | { readonly errors: readonly string[] };
 
 const dayMs = 24 * 3600_000;
@@ -141,10 +141,10 @@ const schema = section({
     .prefault([{ type: 'log' }]),
 });
 
-/** What holds without a file: all rules as they are by default, told in the log. */
+/** The configuration without a file: all rules with their defaults, reported in the log. */
 export const defaultConfig = (): ServeConfig => configOf(schema.parse({}), '.');
 
-/** Reads a configuration file; throws AggregatorError `bad_config` with the first error and how many there are. */
+/** Reads a configuration file; throws AggregatorError `bad_config` with the first error and the number of errors. */
 export async function readConfig(path: string): Promise<ServeConfig> {
   const check = await checkConfig(path);
   if ('config' in check) return check.config;
@@ -152,7 +152,7 @@ export async function readConfig(path: string): Promise<ServeConfig> {
   throw new AggregatorError('bad_config', more.length === 0 ? first : `${first} (and ${more.length} more: see --check-config)`);
 }
 
-/** Reads a configuration file and says everything that is wrong with it, at most `configErrorsMax` lines. Never throws. */
+/** Reads a configuration file and reports everything that is wrong with it, at most `configErrorsMax` lines. Never throws. */
 export async function checkConfig(path: string): Promise<ConfigCheck> {
   const source = readSource(path);
   if ('error' in source) return { errors: [source.error] };
@@ -178,7 +178,7 @@ function readSource(path: string): { readonly text: string } | { readonly error:
   }
 }
 
-/** Files with secrets are read when they are needed; whether that would work is said here. */
+/** The service reads files with secrets when it needs them; this reports now whether that would work. */
 async function secretIssues(outputs: AlertOutputs): Promise<z.core.$ZodIssue[]> {
   const issues: z.core.$ZodIssue[] = [];
   for (const [index, given] of outputs.entries()) {
@@ -223,7 +223,7 @@ function configOf({ page, rules, capture, outputs }: Parsed, directory: string):
   };
 }
 
-/** `webhook`, `webhook-2`, …: the first that nobody has. */
+/** `webhook`, `webhook-2`, …: the first free one. */
 function freeName(type: string, names: Set<string>): string {
   let name = type;
   for (let number = 2; names.has(name); number++) name = `${type}-${number}`;

@@ -29,7 +29,7 @@ const webhookTo = (url: string, fields: Partial<Webhook> = {}): Webhook => ({
   ...fields,
 });
 
-/** A delivery that is closed with the test, and what it told. */
+/** A delivery that closes with the test, and its notices. */
 function open(
   outputs: readonly OutputConfig[],
   options: Partial<AlertDeliveryOptions> = {},
@@ -111,7 +111,7 @@ test('what is refused is not tried again; what is too old is given up; the next 
   receiver.answer = { code: 500 };
   delivery.deliver(numbered(3));
   await waitUntil('it is too old', () => delivery.status()[0]?.lost === 3);
-  // How often it is tried in that time is the machine's matter (the test above counts tries).
+  // The number of tries in that time depends on the machine (the test above counts tries).
   expect(receiver.requests.length).toBeGreaterThanOrEqual(3);
   receiver.answer = { code: 200 };
   delivery.deliver(numbered(4));

@@ -1,4 +1,4 @@
-// Carries alerts to everybody who is configured to be told. Each output has a queue of its own: one that is slow or down delays nobody else.
+// Carries alerts to every configured output. Each output has a queue of its own: a slow or unreachable one delays no other.
 
 import type { Alert } from '@ranktrace/protocol';
 import { AggregatorError } from '../model/errors.ts';
@@ -13,7 +13,7 @@ import { OutputQueue, type OutputStatus } from './output-queue.ts';
 import { webhook } from './webhook.ts';
 
 export interface AlertDeliveryOptions {
-  /** Told in one line what an operator should know; the alerts of a `log` output, too, unless `log` is given. */
+  /** Receives one line for the operator; also the alerts of a `log` output, unless `log` is given. */
   readonly onNotice: (notice: string) => void;
   readonly log?: ((line: string) => void) | undefined;
   readonly fetch?: Fetch | undefined;
@@ -21,15 +21,15 @@ export interface AlertDeliveryOptions {
   readonly publish?: NatsPublish | undefined;
   /** Unix time, ms; default the system's. */
   readonly wallMs?: (() => number) | undefined;
-  /** Before the second try, ms; default `outputRetryMs`. */
+  /** Wait before the second try, ms; default `outputRetryMs`. */
   readonly retryMs?: number | undefined;
-  /** For what waits at the end, ms; default `outputCloseMs`. */
+  /** Time at the close for alerts that still wait, ms; default `outputCloseMs`. */
   readonly closeMs?: number | undefined;
 }
 
 interface Route {
   readonly config: OutputConfig;
-  /** None where an alert is only counted. */
+  /** Undefined where an alert is only counted. */
   readonly queue: OutputQueue | undefined;
 }
 
@@ -58,7 +58,7 @@ export class AlertDelivery {
     });
   }
 
-  /** Tells `alert` to every output it is for. Never throws, never waits. */
+  /** Offers `alert` to every output that it is for. Never throws, never waits. */
   deliver(alert: Alert): void {
     for (const { config, queue } of this.#routes) {
       if (!isFor(config, alert)) continue;
@@ -67,7 +67,7 @@ export class AlertDelivery {
     }
   }
 
-  /** An incident that an earlier life of the service told: receivers that remember are not told again. */
+  /** Takes an incident that an earlier life of the service reported: receivers that remember do not get it again. */
   resume(alert: Alert): void {
     for (const { config, queue } of this.#routes) if (isFor(config, alert)) queue?.resume(alert);
   }
@@ -77,18 +77,18 @@ export class AlertDelivery {
     return this.#routes.flatMap(({ queue }) => (queue === undefined ? [] : [queue.status()]));
   }
 
-  /** 1 when an alert fired that an `exit_code` output is for. */
+  /** 1 when an alert fired for an `exit_code` output. */
   get exitCode(): 0 | 1 {
     return this.#exitCode;
   }
 
-  /** Delivers what waits, all outputs at once, within `outputCloseMs`; what is then left is told and given up. */
+  /** Delivers the waiting alerts, all outputs at once, within `outputCloseMs`; then reports and gives up the rest. */
   async close(): Promise<void> {
     await Promise.all(this.#routes.map(({ queue }) => queue?.close()));
   }
 }
 
-/** Rules about the service itself go to its log, unless an output names them: nobody is woken because recording costs a little more. */
+/** Rules about the service itself go to its log, unless an output names them: a little more recording cost should page nobody. */
 const logRules: ReadonlySet<Alert['rule']> = new Set(['overhead']);
 
 function isFor(config: OutputConfig, { rule, severity, state }: Alert): boolean {

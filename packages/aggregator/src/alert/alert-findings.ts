@@ -1,5 +1,5 @@
-// Alerts among the findings of a run's overview: those that are open, the last ones that are over, and steps that became faster. A fault that an alert
-// and the run's analysis both tell is one finding.
+// Puts alerts among the findings of a run's overview: the open ones, the last resolved ones, and steps that became faster. A fault that both an alert
+// and the run's analysis report becomes one finding.
 
 import type { Alert, ViewFinding } from '@ranktrace/protocol';
 import { lengthText, percentText } from '@ranktrace/trace';
@@ -7,7 +7,7 @@ import { isSameFault } from '@ranktrace/trace/alert';
 import type { Improvement } from '@ranktrace/trace/detect';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 
-/** The alerts of one run as its page shows them: what is firing first, each newest first; then its improvements. */
+/** The alerts of one run as its page shows them: first the firing ones, then the resolved, each newest first; then its improvements. */
 export function alertFindings(alerts: readonly Alert[], improvements: readonly Improvement[]): ViewFinding[] {
   const faster = improvements.toReversed().map(({ change, before, after, onsetStep }): ViewFinding => {
     const levels = `${lengthText(before)} → ${lengthText(after)}`;
@@ -36,7 +36,10 @@ export function alertFindings(alerts: readonly Alert[], improvements: readonly I
   return [...told, ...faster];
 }
 
-/** Alerts, then what the run's analysis found: what both tell once, as an alert while that is open, else as a finding that was alerted about. */
+/**
+ * Alerts, then the findings of the run's analysis. A fault in both appears once: as an alert while that is open, else as a finding that an alert
+ * preceded.
+ */
 export function withAlerts(alerts: readonly ViewFinding[], found: readonly ViewFinding[]): ViewFinding[] {
   const left = [...found];
   const alone = alerts.flatMap((alert): ViewFinding[] => {
@@ -57,7 +60,7 @@ export function withAlerts(alerts: readonly ViewFinding[], found: readonly ViewF
   return [...alone, ...left];
 }
 
-/** What the link to the timeline says. */
+/** The time range of the link to the timeline. */
 function placeOf({ link }: Alert): { readonly from?: number; readonly until?: number } {
   const [, from, until] = /[?&]from=(-?\d+)&until=(-?\d+)$/.exec(link ?? '') ?? [];
   return from === undefined || until === undefined ? {} : { from: Number(from), until: Number(until) };

@@ -1,8 +1,8 @@
-// The alerts of a run on disk: one line of JSON each time something was told of one, appended to `<run>/alerts.jsonl`; the last line of an
-// alert is how it stands.
+// The alerts of a run on disk: each report of an alert appends one line of JSON to `<run>/alerts.jsonl`; the last line of an alert is its current
+// state.
 //
-// Invariant: the file is bounded: when it is full, it is written anew with the last line of each of the newest alerts. What cannot be read (a torn
-// last line, another version's) is left out and counted.
+// Invariant: the file is bounded: a full one is written anew with the last line of each of the newest alerts. Readers skip and count unreadable lines
+// (a torn last line, another version's).
 
 import { appendFileSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ import { guard } from '../store/segment-writer.ts';
 
 const logName = 'alerts.jsonl';
 
-/** What a run's log holds: alerts in order of their first line, as they stand, and lines that cannot be read. */
+/** Contents of a run's log: alerts in their current state, in order of their first line, and the number of unreadable lines. */
 export interface ReadAlerts {
   readonly alerts: readonly Alert[];
   readonly unreadable: number;
@@ -52,7 +52,7 @@ function alertOf(line: string): Alert | undefined {
 export class AlertLog {
   readonly #path: string;
   #bytes: number;
-  /** A line that a killed service left unfinished is no part of the next one. */
+  /** Keeps a line that a killed service left unfinished apart from the next one. */
   #needsNewline: boolean;
 
   constructor(directory: string) {
@@ -61,13 +61,13 @@ export class AlertLog {
     try {
       text = readFileSync(this.#path, 'utf8');
     } catch {
-      // It is not there yet; where it cannot be read, appending says why.
+      // The file does not exist yet; if it is unreadable, appending reports why.
     }
     this.#bytes = Buffer.byteLength(text);
     this.#needsNewline = text !== '' && !text.endsWith('\n');
   }
 
-  /** Throws AggregatorError `store_full` or `store_write_failed`. `kept`: all alerts as they stand, oldest first. */
+  /** Throws AggregatorError `store_full` or `store_write_failed`. `kept`: all alerts in their current state, oldest first. */
   append(alert: Alert, kept: Iterable<Alert>): void {
     const line = `${this.#needsNewline ? '\n' : ''}${JSON.stringify(alert)}\n`;
     if (this.#bytes + line.length > limits.alertLogBytesMax) {
@@ -79,7 +79,7 @@ export class AlertLog {
     this.#needsNewline = false;
   }
 
-  /** The newest alerts, as many as half of the file holds. */
+  /** Keeps the newest alerts, as many as half of the file holds. */
   #rewrite(kept: Iterable<Alert>): void {
     const lines: string[] = [];
     let bytes = 0;

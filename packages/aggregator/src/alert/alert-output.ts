@@ -1,8 +1,8 @@
-// What carries alerts out: the port that OutputQueue feeds.
+// The port that OutputQueue feeds: one receiver of alerts.
 
 import type { Alert } from '@ranktrace/protocol';
 
-/** What came of one try. A failure is a value: nothing here is a reason to stop. */
+/** Result of one try. A failure is a value: nothing here is a reason to stop. */
 export type SendResult =
   | { readonly ok: true }
   | {
@@ -11,15 +11,15 @@ export type SendResult =
       readonly reason: string;
       /** Whether another try may do better. */
       readonly retry: boolean;
-      /** The receiver asks for so much time, ms. */
+      /** The receiver asks for a wait this long, ms. */
       readonly afterMs?: number | undefined;
     };
 
 /** One receiver of alerts. */
 export interface AlertOutput {
-  /** Tells one alert. Never throws; gives up when `signal` says so. */
+  /** Sends one alert. Never throws; gives up when `signal` is aborted. */
   send(alert: Alert, signal: AbortSignal): Promise<SendResult>;
-  /** For receivers that forget: what is open is told again every so often, and an update of what was told at once. */
+  /** For receivers that forget: they get the open incidents again at this interval, and an update of one at once. */
   readonly again?: { readonly everyMs: number; send(alerts: readonly Alert[], signal: AbortSignal): Promise<SendResult> } | undefined;
 }
 

@@ -1,4 +1,4 @@
-// Alerts of runs that come in through ingest, batch by batch, as ranks send them; time is what the batches say.
+// Alerts of runs that come in through ingest, batch by batch, as ranks send them; the batches set the time.
 
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -95,7 +95,7 @@ function simulated(options: ClusterOptions): Batch[] {
     ...options,
   });
   for (const batch of simulation.batches()) {
-    // The simulation uses its tables again.
+    // The simulation reuses its tables.
     if (batch !== undefined) batches.push(structuredCloneOf(batch));
   }
   return batches;
@@ -138,7 +138,7 @@ describe('a cluster of which one rank becomes slower, and recovers', () => {
     expect(resolved).toMatchObject({ link: fired.link, cause: fired.cause, firedAt: fired.firedAt });
     expect(Date.parse(fired.firedAt)).toBeLessThan(Date.parse(resolved.resolvedAt ?? ''));
     expect(service.alerts.alerts('night')).toEqual([resolved]);
-    // What was told is on disk, in the same order.
+    // The file holds the reports in the same order.
     expect(readAlertLog(join(directory.path, 'night'))).toEqual({ alerts: [resolved], unreadable: 0 });
     const lines = readFileSync(join(directory.path, 'night', 'alerts.jsonl'), 'utf8')
       .trim()
@@ -180,7 +180,7 @@ interface BatchOptions {
   readonly facts?: Readonly<Record<string, string>>;
   readonly counters?: Readonly<Record<string, number>>;
   readonly phase?: string;
-  /** What of a step is recording, ns. */
+  /** Recording's part of a step, ns. */
   readonly overhead?: number;
   readonly open?: { readonly sequence: number; readonly state: number };
 }
@@ -209,7 +209,7 @@ class Job {
     this.service.alerts.tick();
   }
 
-  /** Seconds in which nothing but heartbeats comes. */
+  /** Seconds in which only heartbeats come. */
   pause(seconds: number, options: BatchOptions = {}, ranks: readonly number[] = [0, 1]): void {
     for (let at = 0; at < seconds; at++) {
       this.service.nowMs += 1000;

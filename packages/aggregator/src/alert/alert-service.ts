@@ -1,13 +1,12 @@
-// Alerts of all runs: what ingest stored goes through each run's engine; what the engine says gets its cause and its place, is written down and
-// told.
+// Alerts of all runs: stored batches go through each run's engine; each incident gets its cause and its place, is logged and reported.
 //
 //   stored batch ─► engine ─► fired ─► cause, link (store) ─► alerts.jsonl ─► listeners
-//   tick ─────────►    │                                   └─► capture ─► told again, with its trace
-//                      └────► alert-state.json             so that a service that restarts goes on where it was
+//   tick ─────────►    │                                   └─► capture ─► reported again, with its trace
+//                      └────► alert-state.json             so that a restarted service resumes where it was
 //
-// Invariant: nothing here throws into ingest, and nothing waits: causes and captures are made beside it, one of a run after the other.
-// Invariant: what is told of one alert is told in order, fired first and resolved last; of an alert that an earlier life of the service told,
-// nothing is told twice.
+// Invariant: nothing here throws into ingest or makes it wait: causes and captures are computed beside it, one at a time per run.
+// Invariant: reports of one alert keep their order, fired first and resolved last; an incident that an earlier life of the service reported is not
+// reported twice.
 
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { isAbsolute, join, relative } from 'node:path';
@@ -39,16 +38,16 @@ export interface AlertServiceOptions {
   readonly page: () => string | undefined;
   /** Records the steps that an alert is about; without it alerts have no trace. */
   readonly capture?: AlertCapture | undefined;
-  /** Told of what is open since an earlier life of the service, which told it. */
+  /** Receives incidents that are still open from an earlier life of the service, which reported them. */
   readonly onResumed?: ((alert: Alert) => void) | undefined;
   readonly onNotice: (notice: string) => void;
-  /** Unix time, ms, that is never set back; default: the system's at the start, and what has passed since. */
+  /** Unix time, ms, that is never set back; default: the system's time at the start plus the time passed since. */
   readonly nowMs?: (() => number) | undefined;
 }
 
 export interface AlertCapture {
   readonly captureSteps: CaptureSteps;
-  /** Steps before the onset, out of the flight recorders, and steps from now on. */
+  /** Steps before the onset, from the flight recorders, and steps from now on. */
   readonly stepsBefore: number;
   readonly stepsAfter: number;
 }
@@ -59,9 +58,9 @@ interface RunAlerts {
   readonly engine: AlertEngine;
   readonly facts: BatchFacts;
   readonly log: AlertLog;
-  /** As they stand, oldest first. */
+  /** Current states, oldest first. */
   readonly alerts: Map<string, Alert>;
-  /** One after the other. */
+  /** Reports one after the other. */
   telling: Promise<void>;
   isChanged: boolean;
   savedMs: number;
@@ -73,7 +72,7 @@ export class AlertService implements AsyncDisposable {
   readonly #options: AlertServiceOptions;
   readonly #nowMs: () => number;
   readonly #runs = new Map<string, RunAlerts>();
-  /** Runs whose alerts cannot be kept: said once. */
+  /** Runs whose alerts cannot be kept: reported once. */
   readonly #refused = new Set<string>();
   readonly #listeners = new Set<(alert: Alert) => void>();
   readonly #closed = new AbortController();
@@ -87,12 +86,12 @@ export class AlertService implements AsyncDisposable {
     this.#nowMs = options.nowMs ?? (() => began + performance.now());
   }
 
-  /** Looks about once a second for what time alone tells. */
+  /** Checks about once a second for changes that show through time alone. */
   start(): void {
     const look = (): void => {
       const late = performance.now() - this.#tickedAt > limits.alertTickLateMs;
       this.#tickedAt = performance.now();
-      // Who slept himself has heard nobody: what waits in the sockets comes first.
+      // If this tick is late, this process was blocked: read the sockets before calling any rank silent.
       if (!late) this.tick();
     };
     this.#timer ??= setInterval(guardedBy(this.#options.onNotice)('the look at the alerts', look), limits.alertTickMs).unref();
@@ -113,7 +112,7 @@ export class AlertService implements AsyncDisposable {
     }
   }
 
-  /** What time alone tells, of all runs. Never throws. */
+  /** Checks all runs for changes that show through time alone. Never throws. */
   tick(): void {
     const nowMs = this.#nowMs();
     for (const alerts of this.#runs.values()) {
@@ -126,7 +125,7 @@ export class AlertService implements AsyncDisposable {
     }
   }
 
-  /** A run was closed; its alerts stay on disk, and are taken up with its next batch. */
+  /** Drops a run that was closed; its alerts stay on disk and are loaded with its next batch. */
   forget(run: string): void {
     const alerts = this.#runs.get(run);
     if (alerts === undefined) return;
@@ -139,29 +138,29 @@ export class AlertService implements AsyncDisposable {
     return this.#runs.has(run);
   }
 
-  /** Alerts of one run or of all that are open, as they stand, oldest first. */
+  /** Open alerts of one run or of all, in their current state, oldest first. */
   alerts(run?: string): Alert[] {
     const runs = run === undefined ? [...this.#runs.values()] : [this.#runs.get(run)];
     return runs.flatMap((alerts) => [...(alerts?.alerts.values() ?? [])]).sort((a, b) => (a.firedAt < b.firedAt ? -1 : 1));
   }
 
-  /** The last times that a run's steps became faster and stayed so, oldest first. */
+  /** The last times when a run's steps became faster and stayed so, oldest first. */
   improvements(run: string): readonly Improvement[] {
     return this.#runs.get(run)?.engine.improvements ?? [];
   }
 
-  /** Calls `listener` each time something is told of an alert, until the returned function is called. */
+  /** Calls `listener` on each report of an alert, until the returned function is called. */
   subscribe(listener: (alert: Alert) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Resolves when everything is told that was found by now; captures go on. */
+  /** Resolves when every incident found by now is reported; captures continue. */
   async settled(): Promise<void> {
     await Promise.all([...this.#runs.values()].map(({ telling }) => telling));
   }
 
-  /** Gives up what is being made, and saves what is known. */
+  /** Aborts the work in progress and saves the state. */
   async [Symbol.asyncDispose](): Promise<void> {
     clearInterval(this.#timer);
     this.tick();
@@ -208,13 +207,13 @@ export class AlertService implements AsyncDisposable {
       const state = JSON.parse(readFileSync(path, 'utf8')) as AlertEngineState;
       if (state.version === 1 && state.run === run) return AlertEngine.restore(state, nowMs, rules);
     } catch (error) {
-      // Without one, or with one of other rules, everything is learnt anew.
+      // Without a state, or with one of other rules, the engine learns its baselines anew.
       if (systemCode(error) !== 'ENOENT') this.#options.onNotice(`"${path}" is left out: ${messageOf(error)}`);
     }
     return new AlertEngine(run, rules);
   }
 
-  /** What is open in the log and nobody knows of any more would never be resolved. */
+  /** Resolves incidents that are open in the log and missing in the engine: nothing else ever would. */
   #resolveUnknown(alerts: RunAlerts, nowMs: number): void {
     const open = new Set(alerts.engine.open);
     for (const alert of [...alerts.alerts.values()]) {
@@ -243,7 +242,7 @@ export class AlertService implements AsyncDisposable {
       if (kind === 'fired') await this.#tellNew(alerts, alert);
       return;
     }
-    // A restarted service finds again what it had told already.
+    // A restarted service detects incidents again that it reported before.
     if (kind === 'fired' && known.state === 'firing') return;
     const { hint: _, ...said } = alert;
     const { link, capture, onsetAt } = known;
@@ -252,7 +251,7 @@ export class AlertService implements AsyncDisposable {
     this.#tell(alerts, { ...told, ranks: told.cause === null || told.ranks.length > 0 ? told.ranks : told.cause.ranks });
   }
 
-  /** The cause of an incident that goes on. Of ranks that were known too late for it, it is looked for again. */
+  /** The cause of an incident that continues; searched again if its ranks were known too late for the first search. */
   async #refined(alerts: RunAlerts, alert: EngineAlert, known: Alert['cause']): Promise<Alert['cause']> {
     if (alert.hint?.stop !== undefined) return withHosts(causeOfHint(alert), known);
     const isLater = alert.state === 'firing' && (alert.hint?.ranks.length ?? 0) > 0 && (known?.ranks.length ?? 0) === 0;
@@ -300,11 +299,11 @@ export class AlertService implements AsyncDisposable {
     return `${page.replace(/\/+$/, '')}/#/timeline?run=${encodeURIComponent(run)}${times}`;
   }
 
-  /** Beside everything else: the alert is told again when its trace is written. */
+  /** Runs beside everything else: the alert is reported again when its trace is written. */
   #capture(alerts: RunAlerts, { id, rule, onsetStep, step }: Alert, { captureSteps, stepsBefore, stepsAfter }: AlertCapture): void {
     const onset = onsetStep ?? 0;
     const first = Math.max(0, onset - stepsBefore);
-    // Where a job stands still, no step comes that could be waited for.
+    // Where a job stands still, no further step will come.
     const request = rulesOfStops.has(rule)
       ? { fromStep: first, steps: onset - first + stepsAfter, last: true }
       : { pull: { fromStep: first, toStep: Math.max(onset, step ?? onset) }, steps: stepsAfter };
@@ -364,7 +363,7 @@ export class AlertService implements AsyncDisposable {
 }
 
 const rulesOfStops: ReadonlySet<Alert['rule']> = new Set(['rank_stopped', 'hang']);
-/** Of the others the steps say nothing. */
+/** For other rules the steps hold no evidence. */
 const rulesAboutSteps: ReadonlySet<Alert['rule']> = new Set(['step_time', 'step_time_drift', 'step_time_limit', ...rulesOfStops]);
 
 const pending: NonNullable<Alert['capture']> = {
@@ -383,13 +382,13 @@ const failed = (capture: NonNullable<Alert['capture']>, text: string): Alert['ca
   text: text.slice(0, 1024),
 });
 
-/** Where more ranks stop, the cause is told anew. */
+/** Updates the cause when more ranks stop. */
 const withHosts = (cause: Alert['cause'], known: Alert['cause']): Alert['cause'] => cause && { ...cause, hosts: known?.hosts ?? [] };
 
-/** As alerts may say (`alertSchema`). */
+/** Limit of `alertSchema`. */
 const summaryCharsMax = 1024;
 
-/** The one line, and whose fault it is. */
+/** The one-line summary, with its cause. */
 function withCause({ summary, unit }: EngineAlert, cause: Alert['cause']): string {
   if (cause === null || unit !== 'ns' || cause.kind === 'inconclusive') return summary.slice(0, summaryCharsMax);
   const { ranks, hosts, phase, kind } = cause;

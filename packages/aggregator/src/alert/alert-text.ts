@@ -9,7 +9,7 @@ export function alertLine(alert: Alert): string {
   return `run ${alert.run}: ${alert.severity} ${alert.rule} ${alert.state}: ${alert.summary}${why}`;
 }
 
-/** What else is known, as name and text; only what is there. */
+/** Further known facts, as name and text; only those present. */
 export function alertFacts(alert: Alert): readonly (readonly [name: string, text: string])[] {
   const { before, after, change, unit, onsetStep, onsetAt, confidence, cause, ranks, capture, resolution } = alert;
   const facts: [string, string][] = [];
@@ -48,7 +48,7 @@ export function quantity(value: number, unit: Alert['unit']): string {
 
 const ranksShown = 16;
 
-/** Three digits that count, and never an exponent. */
+/** Three significant digits, never an exponent. */
 function short(value: number): string {
   const digits = Math.abs(value) >= 100 || Number.isInteger(value) ? 0 : Math.abs(value) >= 10 ? 1 : 2;
   return value.toFixed(digits);

@@ -33,7 +33,7 @@ test('a real Alertmanager is told what fires, keeps it while it is told, has it 
   await using server = await startAlertmanager(receiver.url);
   const notices: string[] = [];
   const delivery = new AlertDelivery([outputTo(server.url, 300)], { onNotice: (notice) => notices.push(notice), retryMs: 20 });
-  // Alertmanager's clock is the wall's: an end that lies in the past is told as one.
+  // Alertmanager uses the wall clock: an end in the past counts as resolved.
   const alert = makeAlert({ firedAt: new Date().toISOString(), series: { kind: 'phase', rank: 3, phase: 'forward "a"' } });
   delivery.deliver(alert);
   await waitUntil('it fires', async () => (await server.alerts()).length === 1);
@@ -57,7 +57,7 @@ test('a real Alertmanager is told what fires, keeps it while it is told, has it 
   await waitUntil('it notifies', () => receiver.requests.length === 1);
   expect(receiver.requests[0]?.body).toMatchObject({ status: 'firing', alerts: [{ labels: { incident: alert.id } }] });
 
-  // Told again: its end moves on. An update comes as the same alert.
+  // Resent: its end moves on. An update comes as the same alert.
   await waitUntil('its end moves on', async () => Date.parse((await server.alerts())[0]?.endsAt ?? '') > Date.parse(held?.endsAt ?? ''));
   // An alert of a phase may become that of the cluster.
   delivery.deliver({ ...alert, cause: null, after: 240e6, series: { kind: 'cluster' } });

@@ -1,11 +1,11 @@
 // Alertmanager, API v2: `POST /api/v2/alerts`.
 //
-// Alertmanager knows an alert by its labels, forgets it when it is not told again, and keeps nothing of it over its own restart. So what is open is
-// told every `resend`, with an end that lies a few resends ahead: when this service dies, incidents end by themselves, as they do with Prometheus.
-// The end of an incident is told with its own time as `endsAt`.
+// Alertmanager knows an alert by its labels, forgets it without a resend, and keeps nothing of it over its own restart. So the output resends open
+// incidents every `resend`, with an end a few resends ahead: when this service dies, incidents end by themselves, as they do with Prometheus. A
+// resolved incident carries its own time as `endsAt`.
 //
-// Invariant: the labels of an incident stay what they were when it was first told, or Alertmanager would have two. Everything that changes (numbers,
-// cause, trace) is an annotation.
+// Invariant: the labels of an incident stay those of its first report, or Alertmanager would have two. Everything that changes (numbers, cause,
+// trace) is an annotation.
 
 import type { Alert } from '@ranktrace/protocol';
 import type { AlertOutput } from './alert-output.ts';
@@ -30,7 +30,7 @@ interface PostableAlert {
   readonly generatorURL?: string;
 }
 
-/** An output to one Alertmanager; of a cluster each member is an output of its own, as its manual asks for. */
+/** An output to one Alertmanager; each member of a cluster is an output of its own, as Alertmanager's manual asks for. */
 export function alertmanager(receiver: AlertmanagerReceiver, fetch: Fetch, nowMs: () => number): AlertOutput {
   const labelsById = new Map<string, Labels>();
   const labelsOf = (alert: Alert): Labels => {
@@ -49,7 +49,7 @@ export function alertmanager(receiver: AlertmanagerReceiver, fetch: Fetch, nowMs
   return { send: (alert, signal) => post([alert], signal), again: { everyMs: receiver.resendMs, send: post } };
 }
 
-/** What tells an incident from all others, and what people route by. */
+/** Labels that distinguish an incident from all others, and that people route by. */
 function labelsFor({ id, run, rule, severity, series }: Alert): Labels {
   const { kind, rank, phase } = series;
   return {
@@ -59,10 +59,10 @@ function labelsFor({ id, run, rule, severity, series }: Alert): Labels {
   };
 }
 
-/** An alert in Alertmanager's words; while it is open it ends at `expires`. */
+/** An alert in Alertmanager's format; an open one ends at `expires`. */
 export function postableAlert(alert: Alert, labels: Labels, expires: Date): PostableAlert {
   const { state, summary, firedAt, resolvedAt, link } = alert;
-  // An end before the beginning is refused, and a clock that was set back makes one.
+  // Alertmanager rejects an end before the beginning, which a clock that was set back produces.
   const end = state === 'resolved' ? (resolvedAt ?? firedAt) : expires.toISOString();
   return {
     labels,
@@ -73,7 +73,7 @@ export function postableAlert(alert: Alert, labels: Labels, expires: Date): Post
   };
 }
 
-/** `step_time` → `RanktraceStepTime`: Prometheus' own style, and apart from other people's alerts. */
+/** `step_time` → `RanktraceStepTime`: Prometheus' own style, distinct from other people's alerts. */
 export function alertName(rule: Alert['rule']): string {
   return `Ranktrace${rule
     .split('_')

@@ -1,4 +1,4 @@
-// When batches that are missing are a loss: judged over batches as they arrive, out of order, late or never.
+// When missing batches are a loss: judged over batches that arrive in order, out of order, late or never.
 
 import { decodeBatch } from '@ranktrace/protocol';
 import { AlertEngine, alertLimits, resolveAlertRules } from '@ranktrace/trace/alert';
@@ -24,7 +24,7 @@ class Arrivals {
     this.#stored.set(incarnation, stored);
     if (!stored.add(sequence)) return;
     const batch = decodeBatch(makeBatch({ sequence, incarnation, worldSize: 1, spans: 1 }), inflate);
-    // Asked again later, as it is then.
+    // Evaluated at the time of the call.
     const sequences = {
       get missing() {
         return stored.missing;
@@ -36,7 +36,7 @@ class Arrivals {
     this.#note();
   }
 
-  /** Batches come in order for so long, but for those that `skips` names. */
+  /** Sends batches in order for this long, except those that `skips` names. */
   go(ms: number, skips: (sequence: number) => boolean = () => false): void {
     for (const end = this.nowMs + ms; this.nowMs < end; ) {
       this.pass(1000);

@@ -1,13 +1,13 @@
-// What a stored batch says to the alert engine of its run.
+// Feeds a stored batch to the alert engine of its run.
 //
-//   header         who lives, what was lost
-//   metadata       what decides how long a step takes: the context, from this batch's steps on
+//   header         live ranks, losses
+//   metadata       the context, which determines the length of steps, from this batch's steps on
 //   steps, phases  step times; a step with a phase of evaluation or of saving is no ordinary one
 //   counters       memory
-//   collectives    what is open, and how far each rank came
-//   metadata       where the rank is at the end of the batch
+//   collectives    open ones, and the progress of each rank
+//   metadata       open work of the rank at the end of the batch
 //
-// Facts that set the context: `batch_size`, `sequence_length`, … (`contextNames`, in any spelling), and all that begin with `context.`.
+// Metadata that sets the context: `batch_size`, `sequence_length`, … (`contextNames`, in any spelling), and every name that begins with `context.`.
 
 import { type Batch, capturedKey, type Dropped, mostDropped, noneDropped, readRunning, runningKey, spanState } from '@ranktrace/protocol';
 import { type AlertEngine, alertLimits, type RankFact } from '@ranktrace/trace/alert';
@@ -15,7 +15,7 @@ import { contextKeyOf, type StepTag, tagOfPhase } from '@ranktrace/trace/detect'
 import { metadataOf } from '../live/batch-metadata.ts';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 
-/** Letters and digits of facts that decide how long a step takes. */
+/** Letters and digits of metadata names that determine the length of a step. */
 const contextNames: ReadonlySet<string> = new Set([
   ...['batchsize', 'globalbatchsize', 'localbatchsize', 'microbatchsize', 'microbatches', 'nummicrobatches'],
   ...['gradientaccumulation', 'gradientaccumulationsteps', 'accumulationsteps', 'sequencelength', 'seqlength', 'seqlen', 'contextlength'],
@@ -26,9 +26,9 @@ const contextNames: ReadonlySet<string> = new Set([
 /** Counters of memory, as the SDK calls them. */
 const memoryCounters: ReadonlySet<string> = new Set(['rss', 'memory used']);
 
-/** The sequence numbers of one incarnation's batches in the store; asked again, as they are then. */
+/** The sequence numbers of one incarnation's batches in the store; each call reads their current state. */
 export interface Sequences {
-  /** Those from 0 to the largest that are not there. */
+  /** Number of absent sequences from 0 to the largest. */
   readonly missing: number;
   /** Whether no later incarnation of its rank has come. */
   readonly isLatest: boolean;
@@ -39,16 +39,16 @@ export interface Sequences {
 interface Life {
   dropped: Dropped;
   sequences: Sequences;
-  /** The highest that came, and what it was when losses were looked for last. */
+  /** The highest sequence received, and its value at the last check for losses. */
   sequence: number;
   checked: number;
-  /** Batches below what was `checked` before, missing to this day. */
+  /** Batches below the previous `checked` that are still missing. */
   lost: number;
 }
 
 interface RankFacts {
   readonly lives: Map<string, Life>;
-  /** How long the rank was heard since losses were looked for last, ms; when it was heard last. */
+  /** Time in which the rank was heard since the last check for losses, ms; time when it was last heard. */
   heardMs: number;
   lastMs: number;
   readonly context: Map<string, string>;
@@ -58,7 +58,7 @@ interface RankFacts {
 
 type Losses = Pick<RankFact, 'dropped' | 'missing' | 'lost'>;
 
-/** Feeds one engine. Bounded: lives and facts of a rank. */
+/** Feeds one engine. Bounded: incarnations and metadata of a rank. */
 export class BatchFacts {
   readonly #ranks = new Map<number, RankFacts>();
 
@@ -88,7 +88,7 @@ export class BatchFacts {
   }
 }
 
-/** Over all lives of the rank; the oldest are forgotten with what they lost, so that the sum is never told twice. */
+/** Sums over all incarnations of the rank; the oldest are evicted together with their losses, so the sum is never reported twice. */
 function lossesOf(facts: RankFacts, { header }: Batch, sequences: Sequences, nowMs: number): Losses {
   const { lives } = facts;
   const life = lives.get(header.incarnation) ?? { dropped: noneDropped, sequences, sequence: -1, checked: 0, lost: 0 };
@@ -109,8 +109,8 @@ function lossesOf(facts: RankFacts, { header }: Batch, sequences: Sequences, now
 }
 
 /**
- * A batch is lost when it was passed by others and the rank was heard for `alertMissingMs` since: time in which nobody hears it, such as while the
- * broker is away, brings nothing again. So each look counts what is still missing of what was missing at the look before.
+ * A batch is lost when later ones arrived and the rank was heard for `alertMissingMs` since. Time without any word from the rank, such as while the
+ * broker is away, brings no batch back and does not count. So each check counts the batches that are still missing since the previous check.
  */
 function lookForLosses(facts: RankFacts, nowMs: number): void {
   facts.heardMs += Math.max(0, Math.min(nowMs - facts.lastMs, alertLimits.alertSilentMs));
@@ -188,7 +188,7 @@ function feedCounters(engine: AlertEngine, { header, strings, tables }: Batch): 
 
 function feedCollectives(engine: AlertEngine, { header, strings, tables }: Batch): void {
   const { columns, length } = tables.collectives;
-  /** Of whole ones, the last of each group says how far the rank came. */
+  /** The last finished collective of each group shows how far the rank came. */
   const lastOf = new Map<number, number>();
   const tell = (row: number, state: 'whole' | 'open' | 'close'): void => {
     const [group = '', op = ''] = [strings[columns.group[row] as number], strings[columns.op[row] as number]];

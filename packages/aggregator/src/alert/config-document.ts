@@ -1,4 +1,4 @@
-// A YAML file, and where in it each value stands: so that an error names the line.
+// A YAML file that knows the position of each value, so that an error names the line.
 
 import { type Document, isMap, isNode, isScalar, LineCounter, parseDocument, type YAMLError } from 'yaml';
 import type { z } from 'zod';
@@ -20,7 +20,7 @@ export class ConfigDocument {
   constructor(name: string, text: string) {
     this.#name = name;
     this.#document = parseDocument(text, { lineCounter: this.#lines, prettyErrors: false, stringKeys: true });
-    // A warning is a tag that nobody knows: it would be left out silently.
+    // A warning marks an unknown tag, whose value would be left out silently.
     const trouble = [...this.#document.errors, ...this.#document.warnings].map((error) => this.#syntaxError(error));
     this.#errors.push(...new Set(trouble));
     if (this.#errors.length > 0) return;
@@ -32,7 +32,7 @@ export class ConfigDocument {
     }
   }
 
-  /** What is wrong with the file itself, one line each. */
+  /** Syntax errors of the file itself, one line each. */
   get errors(): readonly string[] {
     return this.#errors;
   }
@@ -44,7 +44,7 @@ export class ConfigDocument {
 
   /** Issues of a schema as lines `FILE:LINE: KEY what is allowed, got VALUE`, in the order of the file. */
   errorsOf(issues: readonly z.core.$ZodIssue[]): string[] {
-    // One key, one error: the first says what is allowed.
+    // One error per key: the first states what is allowed.
     const first = issues.filter(({ path }, index) => issues.findIndex((one) => pathText(one.path) === pathText(path)) === index);
     const found = first.flatMap((issue) => (issue.code === 'unrecognized_keys' ? this.#unknownKeys(issue) : [this.#wrongValue(issue)]));
     return found.sort((a, b) => a.line - b.line).map(({ line, text }) => `${this.#name}:${line}: ${text}`);
@@ -66,7 +66,7 @@ export class ConfigDocument {
     }));
   }
 
-  /** The line of a key, or of what it is missing in. */
+  /** The line of a key, or of the map that it is missing in. */
   #lineOf(path: readonly PropertyKey[]): number {
     for (let length = path.length; length > 0; length--) {
       const offset = this.#offsetOf(path.slice(0, length));

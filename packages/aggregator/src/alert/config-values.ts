@@ -1,6 +1,6 @@
-// What a value of the configuration may be: quantities with their units as people write them, and in the words of an error what is allowed.
+// Values of the configuration: quantities with units as people write them; errors state what is allowed.
 //
-// A number without a unit is refused where a unit belongs: nobody has to guess whether 30 are seconds. Each error reads on after the key:
+// A quantity without its unit is rejected: nobody has to guess whether 30 means seconds. Each error reads on after the key:
 // `rules.rank_stopped.after` + `must be a time such as 500ms, 30s, 5m or 1h`.
 
 import { z } from 'zod';

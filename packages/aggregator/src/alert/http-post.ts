@@ -1,5 +1,5 @@
-// One JSON document to one address. A failure says what an operator needs and no secret: of the address only the host, for paths of webhooks
-// are passwords.
+// Posts one JSON document to one address. A failure names what an operator needs and no secret: it shows only the host of the address, for paths of
+// webhooks are passwords.
 //
 //   2xx               delivered
 //   408 429 5xx       another try, after `retry-after` where it is given
@@ -11,7 +11,7 @@ import type { SendResult } from './alert-output.ts';
 import { sent } from './alert-output.ts';
 import { deliveryLimits as limits } from './delivery-limits.ts';
 
-/** Where and how a receiver is asked. Secrets that lie in files are read anew for each request: they are replaced in place. */
+/** A receiver's address and credentials. Secrets in files are read anew for each request, since operators replace them in place. */
 export interface HttpReceiver {
   readonly url?: string | undefined;
   readonly urlFile?: string | undefined;
@@ -33,7 +33,7 @@ export async function postJson(
   signal: AbortSignal,
 ): Promise<SendResult> {
   let where = 'the receiver';
-  // Not AbortSignal.any: each call would leave something behind in a signal that lives as long as the service.
+  // Avoids AbortSignal.any: each call would leave something behind in a signal that lives as long as the service.
   const ending = new AbortController();
   const end = (): void => ending.abort(new Error(`${where} had not answered when the service ended`));
   const seconds = receiver.timeoutMs / 1000;
@@ -47,7 +47,7 @@ export async function postJson(
       method: 'POST',
       headers,
       body: JSON.stringify(body),
-      // A redirected POST becomes a GET, or goes to a host that nobody configured.
+      // A redirected POST would become a GET, or go to a host that nobody configured.
       redirect: 'manual',
       signal: ending.signal,
     });
@@ -104,7 +104,7 @@ function retryAfterMs(response: Response): number | undefined {
   return Number.isFinite(seconds) && seconds >= 0 ? Math.min(seconds * 1000, limits.outputRetryMsMax) : undefined;
 }
 
-/** The first bytes of an answer as `: TEXT`, or '' where there are none; the rest is not waited for. */
+/** The first bytes of an answer as `: TEXT`, or '' if it is empty; does not wait for the rest. */
 async function beginning(response: Response, bytesMax: number): Promise<string> {
   const reader = response.body?.getReader();
   if (reader === undefined) return '';
@@ -123,7 +123,7 @@ async function beginning(response: Response, bytesMax: number): Promise<string> 
 
 function reasonOf(error: unknown, where: string): string {
   if (!(error instanceof Error)) return `${where}: ${String(error)}`;
-  // fetch says "fetch failed" and keeps what happened as the cause; what is aborted comes as we said it.
+  // fetch throws "fetch failed" with the reason as its cause; an abort carries our own reason.
   const cause = error instanceof TypeError ? error.cause : undefined;
   const code = cause instanceof Error ? ('code' in cause ? String(cause.code) : cause.message) : undefined;
   return code === undefined ? error.message : `cannot reach ${where}: ${code}`;

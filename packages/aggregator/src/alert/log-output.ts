@@ -1,4 +1,4 @@
-// Alerts as lines of the service's own log: what happened, and below it what else is known, in the order of alert-text.ts.
+// Alerts as lines of the service's own log: first the incident, then the other facts in the order of alert-text.ts.
 
 import { type AlertOutput, sent } from './alert-output.ts';
 import { alertFacts, alertLine } from './alert-text.ts';

@@ -1,4 +1,4 @@
-// A NATS subject: the alert as JSON. What knows NATS is jetstream-ingest.ts; this takes a way to publish.
+// Publishes each alert as JSON on a NATS subject, through a function from jetstream-ingest.ts, the file that knows NATS.
 
 import { messageOf } from '../model/errors.ts';
 import { type AlertOutput, sent } from './alert-output.ts';

@@ -1,21 +1,21 @@
-// What is configured of outputs, checked: made by alert-config.ts, taken by AlertDelivery.
+// The checked configuration of outputs: alert-config.ts makes it, AlertDelivery takes it.
 
 import type { AlertRule } from '@ranktrace/protocol';
 import type { AlertmanagerReceiver } from './alertmanager.ts';
 import type { WebhookReceiver } from './webhook.ts';
 
-/** What all outputs that send have in common. */
+/** Settings that all sending outputs share. */
 export interface OutputSettings {
-  /** Names it in notices and in its status; each output has another one. */
+  /** Name in notices and in the status; unique among the outputs. */
   readonly name: string;
-  /** These rules alone; undefined: all, but for `overhead` where it is no log. */
+  /** Only these rules; undefined: all, except that `overhead` goes to logs alone. */
   readonly rules?: readonly AlertRule[] | undefined;
-  /** `critical`: nothing less. */
+  /** `critical` excludes warnings. */
   readonly severity: 'warning' | 'critical';
   readonly perMinute: number;
   readonly retryForMs: number;
   readonly holdMs: number;
-  /** Whether the end of an incident is told. */
+  /** Whether the output reports the end of an incident. */
   readonly resolved: boolean;
 }
 

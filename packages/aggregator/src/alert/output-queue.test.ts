@@ -7,7 +7,7 @@ import { OutputQueue } from './output-queue.ts';
 
 const settings = { name: 'a', perMinute: 60_000, retryForMs: 1000, holdMs: 0, retryMs: 0.1, closeMs: 2000 };
 
-/** What happens to one of five incidents, and what the receiver says to the next try. */
+/** An event of one of five incidents, and the receiver's answer to the next try. */
 const event = fc.record({
   incident: fc.nat({ max: 4 }),
   kind: fc.constantFrom('fire', 'update', 'resolve', 'again', 'resume'),
@@ -46,7 +46,7 @@ test('whatever comes and whatever the receiver says: each state is taken once, t
           if (![...offered].some((one) => one.startsWith(`${told.id} `))) skipped.add(key);
           queue.resume(told);
         } else {
-          // The beginning of what is known to be over comes too late.
+          // A begin after the end of its incident comes too late.
           if (!offered.has(`${told.id} ${told.firedAt} resolved`)) offered.add(key);
           queue.offer(told);
         }

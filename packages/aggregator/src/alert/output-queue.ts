@@ -1,9 +1,9 @@
-// What waits for one output, in the order in which it happened, and when its next turn is.
+// Alerts that wait for one output, in order of occurrence, and the time of its next turn.
 //
-//   offer ──► told before? ──► |  held  |  due  |  being sent  | ──► sent
+//   offer ──► sent before? ──► |  held  |  due  |  being sent  | ──► sent
 //                               ^ for its trace                  └─► failed: back to its place, next try after 1, 2, 4 … 60 s
 //
-// An alert is told once per state. What still waits is replaced by what is newer of the same incident and state, so that a slow receiver gets one
+// The output sends an alert once per state. Newer news of the same incident and state replaces an alert that still waits, so a slow receiver gets one
 // alert with its cause, not two. A receiver that is down costs memory for `outputQueueMax` alerts and one request a minute.
 //
 // Invariant: one request at a time, so a resolution never overtakes the alert it belongs to.
@@ -16,15 +16,15 @@ import { deliveryLimits as limits } from './delivery-limits.ts';
 
 export interface QueueSettings {
   readonly name: string;
-  /** Alerts that are sent a minute; `outputBurst` of them at once. */
+  /** Alerts to send per minute; `outputBurst` of them at once. */
   readonly perMinute: number;
-  /** An alert that failed is tried again until it is so old, ms. */
+  /** Age after which a failed alert is no longer retried, ms. */
   readonly retryForMs: number;
-  /** A firing alert waits so long for its capture, ms. */
+  /** A firing alert waits at most this long for its capture, ms. */
   readonly holdMs: number;
   /** Wait before the second try, ms; doubled each time. */
   readonly retryMs: number;
-  /** For what waits at the end, ms. */
+  /** Time at the close for alerts that still wait, ms. */
   readonly closeMs: number;
 }
 
@@ -33,11 +33,11 @@ export interface QueuePorts {
   readonly nowMs: () => number;
   /** Unix time, ms. */
   readonly wallMs: () => number;
-  /** Told in one line what an operator should know. */
+  /** Receives one line for the operator. */
   readonly onNotice: (notice: string) => void;
 }
 
-/** What an output has done so far. Times are ISO 8601; null where there was none. */
+/** Statistics of an output. Times are ISO 8601; null where there was none. */
 export interface OutputStatus {
   readonly name: string;
   readonly state: 'ok' | 'failing';
@@ -47,9 +47,9 @@ export interface OutputStatus {
   readonly sent: number;
   /** Tries that failed. */
   readonly failures: number;
-  /** Alerts that were given up: refused, too old, or too many. */
+  /** Alerts given up: rejected, too old, or too many. */
   readonly lost: number;
-  /** Alerts that were told before and not sent again. */
+  /** Duplicates: alerts that were sent before and are not sent again. */
   readonly repeated: number;
   readonly lastSentAt: string | null;
   readonly lastFailure: string | null;
@@ -69,9 +69,9 @@ export class OutputQueue {
   readonly #stop = new AbortController();
   #waiting: Waiting[] = [];
   #inHand: Waiting | undefined;
-  /** What was told last of each incident, oldest news first. */
+  /** The last report of each incident, oldest first. */
   readonly #told = new Map<string, Pick<Alert, 'state' | 'firedAt'>>();
-  /** Incidents to be told again, for outputs that do so. */
+  /** Incidents to resend, for outputs that resend. */
   readonly #open = new Map<string, Alert>();
   #againAtMs = Number.POSITIVE_INFINITY;
   #timer: NodeJS.Timeout | undefined;
@@ -99,14 +99,14 @@ export class OutputQueue {
     this.#retryMs = settings.retryMs;
   }
 
-  /** Takes an alert to tell, unless that was done. Never throws, never waits. */
+  /** Queues an alert, unless it was sent before. Never throws, never waits. */
   offer(alert: Alert): void {
     if (this.#isClosing) return;
     const told = this.#told.get(alert.id);
-    // The same trouble at the same place may come again: it fires at another time.
+    // The same fault at the same place may recur: it fires at another time.
     const known = told?.firedAt === alert.firedAt ? told.state : undefined;
     const isUpdate = known === alert.state;
-    // What is over does not begin again.
+    // A resolved incident does not begin again.
     if (known === 'resolved') {
       this.#repeated++;
       return;
@@ -117,7 +117,7 @@ export class OutputQueue {
     this.#advance();
   }
 
-  /** An incident that was told in an earlier life of the service: it is told again only where that is needed. */
+  /** Takes an incident that an earlier life of the service reported: it is resent only to outputs that need that. */
   resume(alert: Alert): void {
     if (this.#isClosing || this.#told.has(alert.id)) return;
     this.#note(alert);
@@ -141,7 +141,7 @@ export class OutputQueue {
     };
   }
 
-  /** Takes no more, sends what waits within `closeMs`, and gives up the rest. */
+  /** Rejects new alerts, sends the waiting ones within `closeMs`, and gives up the rest. */
   async close(): Promise<void> {
     this.#isClosing = true;
     this.#againAtMs = Number.POSITIVE_INFINITY;
@@ -158,7 +158,7 @@ export class OutputQueue {
     this.#waiting = [];
   }
 
-  /** The end of the request in hand, or of a wait before the next one, whichever there is. */
+  /** Resolves at the end of the current request, or of the wait before the next one. */
   async #turn(): Promise<void> {
     if (this.#sending !== undefined) return this.#sending;
     const now = this.#ports.nowMs();
@@ -167,7 +167,7 @@ export class OutputQueue {
     this.#advance();
   }
 
-  /** Puts what is newer in the place of what waits; whether there is still something to be sent of it. */
+  /** Replaces a waiting alert with newer news of it; returns whether it still needs sending. */
   #replace(alert: Alert): boolean {
     const waiting = this.#waiting.find((one) => one.alert.id === alert.id && one.alert.state === alert.state && one !== this.#inHand);
     if (waiting !== undefined) {
@@ -212,7 +212,7 @@ export class OutputQueue {
     else if (this.#againAtMs === Number.POSITIVE_INFINITY) this.#againAtMs = this.#ports.nowMs() + again.everyMs;
   }
 
-  /** Sends what is due, or sets the alarm for what will be. */
+  /** Sends a due alert, or sets the timer for the next one. */
   #advance(): void {
     clearTimeout(this.#timer);
     if (this.#sending !== undefined || this.#stop.signal.aborted) return;
@@ -230,7 +230,7 @@ export class OutputQueue {
     });
   }
 
-  /** When something can be sent, ms. */
+  /** Time of the next possible send, ms. */
   #nextAtMs(now: number): number {
     let at = Number.POSITIVE_INFINITY;
     for (const one of this.#waiting) at = Math.min(at, this.#isClosing ? one.sinceMs : one.notBeforeMs);
@@ -270,7 +270,7 @@ export class OutputQueue {
     this.#say('lost', `alert "${next.alert.id}" (${next.alert.state}) is given up: ${result.reason}`);
   }
 
-  /** From when on the rate allows one more, ms. */
+  /** Time from which the rate allows one more, ms. */
   #allowedFromMs(now: number): number {
     const perMs = this.#settings.perMinute / 60_000;
     this.#allowed = Math.min(limits.outputBurst, this.#allowed + Math.max(0, now - this.#allowedAtMs) * perMs);
@@ -303,7 +303,7 @@ export class OutputQueue {
     this.#failures++;
     this.#lastFailure = { reason, atMs: this.#ports.wallMs() };
     this.#isFailing = true;
-    // What is refused says nothing about the next one; it has its turn at the usual rate.
+    // A rejected alert is no evidence about the next one, which has its turn at the usual rate.
     if (!retry) return;
     this.#retryAtMs = now + Math.max(this.#retryMs, afterMs);
     this.#retryMs = Math.min(this.#retryMs * 2, limits.outputRetryMsMax);

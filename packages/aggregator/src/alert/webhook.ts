@@ -1,4 +1,4 @@
-// A webhook: the alert itself as JSON (`alertSchema` of the protocol), or a message as Slack and those who speak like it take it.
+// A webhook: the alert itself as JSON (`alertSchema` of the protocol), or a message in Slack's format, which others accept too.
 
 import type { Alert } from '@ranktrace/protocol';
 import type { AlertOutput } from './alert-output.ts';

@@ -1,4 +1,4 @@
-// Captures of ranks that are made by hand: what they answer, and when they do not.
+// Captures of hand-made ranks: their answers, and what happens when they do not answer.
 
 import { mkdirSync, readdirSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,12 +1,12 @@
 // The same steps of all ranks in one trace, on demand.
 //
-//   who lives?  ──► record [from, to] ──► answers ──► write the trace of these steps
+//   live ranks? ──► record [from, to] ──► answers ──► write the trace of these steps
 //   flush, ≤ 1 s    again each second     or: dead, ended, stuck
 //
-// Ranks record by step number (the SDK's capture-slots.ts), so all that is needed of time is that the request is there before the step:
-// `from` lies a little ahead of the furthest rank. One that is past it all the same has the step in its flight recorder, mostly.
-// Nobody is waited for who does not go on: a rank that says nothing is dead after `captureSilenceMsMax`, and when none of those that are waited
-// for finishes a step for long, or one is past the steps and does not answer, they are late. Both are told in the result; what is known of them is in the trace.
+// Ranks record by step number (the SDK's capture-slots.ts), so the request only has to arrive before the step: `from` lies a little ahead of the
+// furthest rank. A rank that is past it all the same mostly has the step in its flight recorder. Ranks that stop progressing are not waited for: a
+// silent rank is dead after `captureSilenceMsMax`; ranks are late when none of those awaited finishes a step for long, or when one is past the steps
+// without an answer. The result reports both; the trace holds whatever arrived of them.
 
 import { existsSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -23,8 +23,8 @@ import { createTraceWriter, TraceFile } from '../store/trace-file.ts';
 import { type StepRange, stepsOf } from './step-windows.ts';
 
 /**
- * Records steps of all ranks of a run and writes their trace. Throws AggregatorError `nothing_captured`, `too_many_captures`, `bad_option`,
- * `closed`, and what opening the store or writing the file throws; rejects with the signal's reason when it is aborted.
+ * Records steps of all ranks of a run and writes their trace. Throws AggregatorError `nothing_captured`, `too_many_captures`, `bad_option`, `closed`,
+ * and any error of opening the store or writing the file; rejects with the signal's reason when it is aborted.
  */
 export type CaptureSteps = (run: string, request: Omit<CaptureRequest, 'run'>, signal?: AbortSignal) => Promise<CaptureResult>;
 
@@ -34,14 +34,14 @@ export interface StepCapturesParts {
   readonly store: (run: string) => RunStore;
   readonly broadcast: (message: ControlMessage) => void;
   readonly onNotice: (notice: string) => void;
-  /** Instead of `captureSilenceMsMax`; for tests. */
+  /** Replaces `captureSilenceMsMax`; for tests. */
   readonly silenceMsMax?: number;
 }
 
-/** Where a capture lies in its run's directory. */
+/** Directory of the captures in a run's directory. */
 export const capturesDirectory = (directory: string): string => join(directory, 'captures');
 
-/** One rank, as a capture ends. */
+/** Result of one rank at the end of a capture. */
 interface Outcome {
   readonly rank: number;
   readonly is: 'whole' | 'late' | 'dead';
@@ -77,7 +77,7 @@ export class StepCaptures {
     }
   };
 
-  /** Gives up what runs. */
+  /** Aborts the captures in progress. */
   async close(): Promise<void> {
     this.#closed.abort(closed());
     await Promise.allSettled([...this.#running]);
@@ -86,20 +86,20 @@ export class StepCaptures {
   async #capture(run: string, request: Omit<CaptureRequest, 'run'>, signal: AbortSignal): Promise<CaptureResult> {
     const { live, store } = this.#parts;
     const { pull, steps } = request;
-    // Says so where there is no such run.
+    // Throws if there is no such run.
     store(run);
     const alive = await this.#whoLives(run, signal);
     if (request.last === true) return await this.#captureLast(run, this.#lastOf(run, alive, request), signal);
     const fromStep = request.fromStep ?? this.#soon(run, alive);
     const range = { fromStep, toStep: fromStep + steps - 1 };
-    // Steps that are over are asked for alike: their ranks have them in their flight recorders, and say which.
+    // Requests for past steps look the same: ranks have them in their flight recorders, and answer which.
     const ranges = pull === undefined ? [range] : [pull, range];
     await this.#answers(run, ranges, signal);
     const path = await this.#write(run, ranges, signal);
     return this.#result(run, path, range, pull === undefined ? [] : pullNotes(live.progress(run), pull));
   }
 
-  /** Steps that are over, and after them the one that runs. */
+  /** Captures steps that are over, and after them the running one. */
   async #captureLast(run: string, range: StepRange, signal: AbortSignal): Promise<CaptureResult> {
     const { fromStep, toStep } = range;
     if (fromStep <= toStep) await this.#answers(run, [range], signal);
@@ -110,7 +110,7 @@ export class StepCaptures {
     return this.#result(run, path, { fromStep, toStep: Math.max(fromStep, toStep) }, []);
   }
 
-  /** Of the wanted steps those that are over on all ranks that live; none is over where the last is before the first. */
+  /** The wanted steps that are over on all live ranks; none is over where the last is before the first. */
   #lastOf(run: string, alive: ReadonlySet<number>, { fromStep, steps }: Pick<CaptureRequest, 'fromStep' | 'steps'>): StepRange {
     const ranks = this.#parts.live.progress(run);
     const asked = ranks.filter(({ rank }) => alive.has(rank));
@@ -126,7 +126,7 @@ export class StepCaptures {
     return { run, path, ...range, ranks: ranks('whole'), late: ranks('late'), dead: ranks('dead'), notes };
   }
 
-  /** Ranks that say something when they are asked. Throws AggregatorError `nothing_captured` where all have ended. */
+  /** Ranks that answer a flush. Throws AggregatorError `nothing_captured` where all have ended. */
   async #whoLives(run: string, signal: AbortSignal): Promise<ReadonlySet<number>> {
     const { live, broadcast } = this.#parts;
     const asked = performance.now();
@@ -139,17 +139,17 @@ export class StepCaptures {
     return new Set(heard().map(({ rank }) => rank));
   }
 
-  /** A step that none of the ranks has reached when the request is there. */
+  /** A step that no rank will have reached when the request arrives. */
   #soon(run: string, alive: ReadonlySet<number>): number {
     const ranks = this.#parts.live.progress(run);
     const asked = ranks.filter(({ rank }) => alive.has(rank));
     const newest = Math.max(-1, ...(asked.length > 0 ? asked : ranks).map(({ step }) => step));
     const lead = Math.ceil(limits.captureLeadMs / Math.max(this.#stepMs(run), 0.01));
-    // `newest` is over, the one after it runs.
+    // `newest` is over; the step after it is running.
     return newest + 2 + Math.min(lead, limits.captureLeadStepsMax);
   }
 
-  /** Mean of the last steps of the rank whose are shortest; Infinity while there are none. */
+  /** Mean length of the last steps of the rank with the shortest ones; Infinity while there are none. */
   #stepMs(run: string): number {
     const { live } = this.#parts;
     const means = live.progress(run).map(({ rank }) => {
@@ -159,7 +159,7 @@ export class StepCaptures {
     return Math.min(Number.POSITIVE_INFINITY, ...means);
   }
 
-  /** Asks until each rank answered, or is not to be waited for any more. */
+  /** Asks until each rank has answered or is no longer waited for. */
   async #answers(run: string, ranges: readonly StepRange[], signal: AbortSignal): Promise<void> {
     const { live, broadcast } = this.#parts;
     const began = performance.now();
@@ -167,7 +167,7 @@ export class StepCaptures {
     const stallMs = Math.min(limits.captureStallMsMax, Math.max(limits.captureStallMsMin, limits.captureStallSteps * stepMs));
     let moved = { key: '', at: began };
     let askedAt = Number.NEGATIVE_INFINITY;
-    /** When a rank was seen to be past all of the steps, ms: a client that knows no `record` never answers. */
+    /** Time when a rank was seen past all of the steps, ms: a client that does not know `record` never answers. */
     const past = new Map<number, number>();
     const last = Math.max(...ranges.map(({ toStep }) => toStep));
     for (;;) {
@@ -181,23 +181,23 @@ export class StepCaptures {
       if (key !== moved.key) moved = { key, at: now };
       const isStuck = waiting.length > 0 && now - moved.at > stallMs;
       if (isStuck || now - began > limits.captureWaitMsMax) {
-        // What they are in the middle of is still in their flight recorders.
+        // The steps in progress are still in the flight recorders.
         for (const range of ranges) broadcast({ type: 'pull', run, ...range });
         await this.#quiet(run, signal);
         return;
       }
-      // An answer comes after what it is about.
+      // An answer comes after the events that it is about.
       if (waiting.length === 0) return;
       if (now - askedAt >= limits.captureAskMs) {
         askedAt = now;
-        // Again and again: a rank that was not connected has missed it, and the others say how far they are.
+        // Repeats the request: a rank that was not connected missed it, and the others report their progress.
         for (const range of ranges) broadcast({ type: 'record', run, ...range });
       }
       await pause(signal);
     }
   }
 
-  /** Until no batch of the run came for a moment: what was asked for last is there. */
+  /** Resolves when no batch of the run came for a moment: the last requested data has arrived. */
   async #quiet(run: string, signal: AbortSignal): Promise<void> {
     const end = performance.now() + limits.flushWaitMsMax;
     const begin = performance.now();
@@ -208,7 +208,7 @@ export class StepCaptures {
 
   async #write(run: string, ranges: readonly StepRange[], signal: AbortSignal): Promise<string> {
     const store = this.#parts.store(run);
-    // Of each rank the life that goes on.
+    // Takes the latest incarnation of each rank.
     const latest = store.sources().filter(({ isLatest }) => isLatest);
     const onUnreadable = (error: unknown): void => this.#parts.onNotice(`A batch is left out of a capture: ${messageOf(error)}`);
     const sources: StepsSource[] = [];
@@ -252,7 +252,7 @@ export class StepCaptures {
     return this.#parts.silenceMsMax ?? limits.captureSilenceMsMax;
   }
 
-  /** `BASE.pftrace`, or with a number where there is one already, or will be. */
+  /** `BASE.pftrace`, with a number if that name is taken or reserved. */
   #freePath(base: string): string {
     for (let number = 1; ; number++) {
       const path = number === 1 ? `${base}.pftrace` : `${base}-${number}.pftrace`;
@@ -260,7 +260,7 @@ export class StepCaptures {
     }
   }
 
-  /** The oldest captures make room for a new one. */
+  /** Deletes the oldest captures to make room for a new one. */
   #makeRoom(directory: string): void {
     const paths = readdirSync(directory)
       .filter((name) => name.endsWith('.pftrace'))
@@ -284,7 +284,7 @@ const isWaitedFor = (rank: RankProgress, ranges: readonly StepRange[]): boolean 
 
 const isWhole = (answer: Answer | undefined): boolean => answer?.firstStep === answer?.fromStep && answer?.lastStep === answer?.toStep;
 
-/** What of steps that were over before is not there, of ranks that said so. */
+/** Notes about past steps that ranks reported as missing. */
 function pullNotes(ranks: readonly RankProgress[], pull: StepRange): string[] {
   const sorted = [...ranks].sort((a, b) => a.rank - b.rank);
   return sorted.flatMap((progress) => {
@@ -296,7 +296,7 @@ function pullNotes(ranks: readonly RankProgress[], pull: StepRange): string[] {
   });
 }
 
-/** `isSilent`: it says nothing for `silentMs`. */
+/** `isSilent`: nothing came from the rank for `silentMs`. */
 function outcomeOf(progress: RankProgress, range: StepRange, silentMs: number, isSilent: boolean): Outcome {
   const { rank, step, ended } = progress;
   const answer = answerOf(progress, range);

@@ -90,7 +90,7 @@ test('what a rank is in the middle of is that of its newest batch', () => {
   expect(says({ sequence: 0 })).toEqual([null, 0]);
   const [name, forMs] = says({ sequence: 1 }, forward);
   expect([name, forMs >= 2000]).toEqual(['forward', true]);
-  // It says nothing new; an older batch comes late.
+  // A batch without news; an older batch comes late.
   expect(says({ sequence: 3 })[0]).toBe('forward');
   expect(says({ sequence: 2 }, { step: 6, phase: 'data', since: 0 })[0]).toBe('forward');
   const collective = { op: 'x'.repeat(100), group: 'world', sequence: 1, since: 2_000_000_000 };

@@ -1,9 +1,9 @@
-// When the steps of a capture were on one rank's clock, and which of its batches to read for them.
+// Finds when the steps of a capture were on one rank's clock, and which of its batches to read for them.
 //
 //   batches, by sequence     …  |  clock  |   the steps   |  clock  |  what was held back, alone  |
 //                               ^ first                           ^ end           ◄── searched from here, steps alone
 //
-// What is before costs a few header reads: watermarks never go back, so `first` is found by halving.
+// Earlier batches cost a few header reads: watermarks never go back, so a binary search finds `first`.
 
 import { type BatchHeader, decodeBatchHeader, isBefore, type RankTime, rankTime } from '@ranktrace/protocol';
 import type { StepsSource, StepWindow } from '@ranktrace/trace';
@@ -16,7 +16,7 @@ export interface StepRange {
   readonly toStep: number;
 }
 
-/** What to read of one life of a rank for these steps; undefined where it has none of them. Yields after every batch. */
+/** The batches of one incarnation to read for these steps; undefined where it has none of them. Yields after every batch. */
 export function* stepsOf(
   stored: StoredSource,
   ranges: readonly StepRange[],
@@ -49,7 +49,7 @@ export function* stepsOf(
   }
   const ended = headerAt(stored, source.count - 1)?.last === true;
   const windows: StepWindow[] = found.flatMap(({ range, from, until }) => {
-    // The step that runs has no end yet: a rank that is stuck in it is what somebody wants to see.
+    // The running step has no end yet: a rank that is stuck in it is what the capture is for.
     const runsIn = !ended && newest.step + 1 >= range.fromStep && newest.step < range.toStep && Number.isFinite(newest.end);
     if (runsIn) return [{ ...range, from: rankTime(Math.min(from, newest.end)), until: rankTime(Number.POSITIVE_INFINITY) }];
     return Number.isFinite(from) ? [{ ...range, from: rankTime(from), until: rankTime(until) }] : [];
@@ -83,7 +83,7 @@ function firstAfter(stored: StoredSource, time: RankTime): number {
   return low;
 }
 
-/** The header of the batch at `index`, or of the one before with which pruning joined it. */
+/** The header of the batch at `index`, or of the earlier batch that pruning joined it to. */
 function headerAt(stored: StoredSource, index: number): BatchHeader | undefined {
   for (let at = index; at >= 0; at--) {
     const bytes = stored.read(at);

@@ -14,7 +14,7 @@ import { HttpService } from './http-service.ts';
 
 const result: CaptureResult = { run: 'demo', path: '/out/a.pftrace', fromStep: 7, toStep: 8, ranks: [0], late: [], dead: [], notes: [] };
 
-/** What the service answers to `body`, as `code body`, with runs that go on. */
+/** The service's answer to `body`, as `code body`, with active runs. */
 async function post(
   body: string,
   { runs = ['demo'], headers = {}, method = 'POST', capture = async () => result } = {} as {

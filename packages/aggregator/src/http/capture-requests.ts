@@ -1,5 +1,5 @@
 // `POST /v1/capture`: JSON in (`CaptureRequest`), JSON out (`CaptureResult`) once the trace is written, which may take as long as the steps do.
-// Who goes away before gives the capture up.
+// A client that disconnects earlier aborts the capture.
 //
 //   200 the result   400 not a request   404 no such run   409 cannot be done; the answer's body is { error, message }
 
@@ -11,7 +11,7 @@ import { AggregatorError, messageOf } from '../model/errors.ts';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 import type { Answer } from './http-service.ts';
 
-/** Answers one request; never throws. `response`: to see that nobody waits any more. */
+/** Answers one request; never throws. `response` shows when the client has disconnected. */
 export type AnswerCapture = (request: IncomingMessage, response: ServerResponse) => Promise<Answer>;
 
 export function captureRequests(live: LiveState, capture: CaptureSteps): AnswerCapture {
@@ -64,7 +64,7 @@ function requestOf(text: string) {
   return parsed.data;
 }
 
-/** The run that goes on, where there is one. */
+/** The single run that is active, if there is exactly one. */
 function onlyRun(live: LiveState): string {
   const runs = live.status(0).runs.filter(({ ranks }) => ranks.some(({ ended }) => !ended));
   const [only, ...others] = runs.map(({ run }) => run);

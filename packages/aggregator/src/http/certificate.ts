@@ -1,7 +1,6 @@
-// The certificate of the port: read at the start, and again when its files change, as they do when it is renewed. Connections that are open go on
-// with the old one.
+// The certificate of the port: read at the start, and again when its files change at a renewal. Open connections keep the old one.
 //
-// Looked at by their times, not watched: renewal replaces files, and a mounted secret is a link to another folder.
+// Polls the files' times instead of watching: renewal replaces files, and a mounted secret is a link to another folder.
 
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
@@ -11,7 +10,7 @@ import { guardedBy } from '../model/guarded.ts';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 
 export interface TlsFiles {
-  /** The certificate, then those of its issuers, PEM. */
+  /** The certificate, then its issuers' certificates, PEM. */
   readonly cert: string;
   /** Its private key without a passphrase, PEM. */
   readonly key: string;
@@ -41,7 +40,7 @@ export class Certificate implements Disposable {
     return this.#pair;
   }
 
-  /** Gives `server` every later certificate, until disposed. */
+  /** Installs every later certificate in `server`, until disposed. */
   follow(server: Pick<Server, 'setSecureContext'>): void {
     this.#timer = setInterval(
       guardedBy(this.#onNotice)('the look at the certificate', () => this.#look(server)),
@@ -62,7 +61,7 @@ export class Certificate implements Disposable {
       server.setSecureContext(this.#pair);
       this.#onNotice(`new certificate from "${this.#files.cert}", valid until ${new X509Certificate(this.#pair.cert).validTo}`);
     } catch (error) {
-      // Half of the pair may be written already: the next change is looked at again.
+      // Half of the pair may be written already: the next change triggers another look.
       this.#onNotice(`the certificate stays as it was: ${messageOf(error)}`);
     }
   }

@@ -40,7 +40,7 @@ async function connect(service: HttpService, path: string, headers: Record<strin
 
 const markup = '<!doctype html><title>ranktrace</title>';
 
-/** A page as vite builds it, beside something that is nobody's business. */
+/** A page as vite builds it, beside a file that must stay private. */
 function writePage(path: string): string {
   const page = join(path, 'page');
   mkdirSync(join(page, 'assets'), { recursive: true });
@@ -253,13 +253,13 @@ test('with a token, pages connect by cookie or bearer', () =>
     expect(await connect(service, '/v1/view', { origin })).toBe('401');
     expect(await connect(service, '/v1/view?token=secret', { origin })).toBe('401');
     expect(await connect(service, '/v1/view', { cookie, origin: 'http://evil.example' })).toBe('403');
-    // Whatever the proxy in front of it is called: the token says who may.
+    // Any host name of the proxy in front is fine: the token decides.
     expect(await connect(service, '/v1/view', { authorization: 'Bearer secret', host: 'trace.example' })).toBe('open');
   }));
 
 const roles = { rank: 'write-me', read: 'read-me', capture: 'take-me', all: 'master' };
 
-/** The answers that each token gets, as codes: from a page, its status, a capture, and the way in of ranks. */
+/** The status codes that each token gets: from a page, its status, a capture, and the ranks' entrance. */
 async function opens(service: HttpService, token: string | undefined): Promise<string> {
   const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` };
   const codes = [

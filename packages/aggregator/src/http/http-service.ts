@@ -11,8 +11,8 @@
 //
 // HEAD answers as GET does, without the body.
 //
-// Who may is decided in page-access.ts, before anything else. Every answer carries headers that let a page load and reach nothing but this
-// port, be framed by nobody, and tell nobody where it is: what a trace is named cannot make a browser do anything.
+// page-access.ts decides on access, before anything else. Every answer carries headers that let a page load and reach only this port, forbid framing,
+// and send no referrer: names in a trace cannot make a browser do anything.
 
 import {
   createServer,
@@ -43,33 +43,33 @@ export interface ListenOptions {
   readonly host?: string | undefined;
   /** 0 (default) = any free port. */
   readonly port?: number | undefined;
-  /** Files of the certificate (with those of its issuers) and of its key, PEM: the port speaks https and wss then, and nothing else. */
+  /** Files of the certificate (with its issuers) and of its key, PEM: the port then speaks only https and wss. */
   readonly tls?: TlsFiles | undefined;
 }
 
 export interface HttpServiceOptions {
   readonly listen: ListenOptions;
-  /** What ranks and people must send as `Authorization: Bearer …`; a page comes in by `/?token=…` too. */
+  /** Tokens that ranks and people must send as `Authorization: Bearer …`; a page may also enter by `/?token=…`. */
   readonly token?: AccessTokens | undefined;
-  /** What `GET /status` answers; without it there is no such path. */
+  /** Makes the answer to `GET /status`; without it there is no such path. */
   readonly status?: (() => LiveMessage) | undefined;
-  /** What `GET /metrics` answers; without it there is no such path. */
+  /** Makes the answer to `GET /metrics`; without it there is no such path. */
   readonly metrics?: Pick<Metrics, 'text' | 'contentType'> | undefined;
-  /** What `GET /v1/alerts` answers; without it there is no such path. */
+  /** Makes the answer to `GET /v1/alerts`; without it there is no such path. */
   readonly alerts?: ((run?: string) => readonly Alert[]) | undefined;
-  /** What `POST /v1/capture` does; without it there is no such path. */
+  /** Handles `POST /v1/capture`; without it there is no such path. */
   readonly capture?: AnswerCapture | undefined;
-  /** Takes the ranks; closed with the service. Without it there is no `/v1/ingest`. */
+  /** Accepts the ranks; closed with the service. Without it there is no `/v1/ingest`. */
   readonly ingest?: WebSocketIngest | undefined;
   /** Directory of the built page. Without it there is none. */
   readonly page?: string | undefined;
-  /** What pages look at. Without it there is no `/v1/view`. */
+  /** The runs that pages show. Without it there is no `/v1/view`. */
   readonly view?: ViewRuns | undefined;
-  /** Told in one line what an operator should know. */
+  /** Receives one line for the operator. */
   readonly onNotice: (notice: string) => void;
 }
 
-/** A way in over WebSockets. */
+/** An entrance over WebSockets. */
 interface Entrance {
   readonly sockets: WebSocketIngest | ViewSockets;
   readonly connectionsMax: number;
@@ -80,7 +80,7 @@ export interface Answer {
   /** Default 200. */
   readonly code?: number;
   readonly body: string | Uint8Array;
-  /** Default: plain text that is kept nowhere. */
+  /** Default: plain text that no cache keeps. */
   readonly headers?: OutgoingHttpHeaders;
 }
 
@@ -161,14 +161,14 @@ export class HttpService {
     return service;
   }
 
-  /** Where it listens, `http://<host>:<port>` or `https://…`. */
+  /** The address that the service listens on, `http://<host>:<port>` or `https://…`. */
   get address(): string {
     const { address, family, port } = this.#server.address() as AddressInfo;
     const protocol = this.#certificate === undefined ? 'http' : 'https';
     return family === 'IPv6' ? `${protocol}://[${address}]:${port}` : `${protocol}://${address}:${port}`;
   }
 
-  /** Takes no more, lets peers close in good order for a moment, then ends; the ranks' sockets too. */
+  /** Accepts no more connections, lets peers close in good order for a moment, then ends the rest, the ranks' sockets too. */
   async close(): Promise<void> {
     this.#certificate?.[Symbol.dispose]();
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
@@ -247,7 +247,7 @@ const pathOf = (request: IncomingMessage): string => request.url?.split('?', 1)[
 
 function refuseUpgrade(socket: Duplex, { code, reason }: Refusal): void {
   const body = `${reason}\n`;
-  // An upgraded socket is no longer the HTTP server's: a peer that never closes its side would hold it, and our end, forever.
+  // An upgraded socket no longer belongs to the HTTP server: a peer that never closes its side would keep it, and our end, open forever.
   socket.once('finish', () => socket.destroy());
   setTimeout(() => socket.destroy(), limits.closeGraceMs).unref();
   socket.end(`HTTP/1.1 ${code} Refused\r\nconnection: close\r\ncontent-type: text/plain\r\ncontent-length: ${body.length}\r\n\r\n${body}`);

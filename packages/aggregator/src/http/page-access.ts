@@ -1,15 +1,15 @@
-// Who may connect.
+// Decides on access to the port.
 //
 //              loopback, no token            with tokens
 //   ranks      Host is loopback              Authorization: Bearer TOKEN
 //   pages      Host is loopback              the same, or the cookie that  GET /?token=TOKEN  sets
 //
-// There may be a token for all, and one each for ranks (they write), readers (page, status, metrics, alerts) and captures, which may read as well.
-// With any of them, whatever has none is closed.
+// There may be a token for everything, and one each for ranks (they write), readers (page, status, metrics, alerts) and captures, which may read as
+// well. Once any token is set, an entrance without one is closed.
 //
-// Ranks are no browsers: one with an Origin is refused. A page of this port has the Origin `http(s)://<Host>`, or none; every other page of a
-// browser is foreign. Without a token the Host must be a loopback address, or a page that points its own name here (DNS rebinding) would be the
-// same origin.
+// Ranks are no browsers: a rank's request with an Origin is rejected. A page of this port has the Origin `http(s)://<Host>`, or none; every other
+// page of a browser is foreign. Without a token the Host must be a loopback address, or a page that points its own name here (DNS rebinding) would be
+// the same origin.
 //
 // Invariant: the token is never in a cookie, an answer or an address after the first; the cookie is a digest of it, so it is void with the
 // token, and it stays valid when the service starts anew. Cookies know no ports, so its name has the port.
@@ -18,13 +18,13 @@ import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 
-/** Why a request is not answered. */
+/** The reason why a request is rejected. */
 export interface Refusal {
   readonly code: number;
   readonly reason: string;
 }
 
-/** What `GET /?token=…` with the right token is answered with. */
+/** The answer to `GET /?token=…` with the right token. */
 export interface PageEntry {
   /** Value of `set-cookie`. */
   readonly cookie: string;
@@ -32,10 +32,10 @@ export interface PageEntry {
   readonly location: string;
 }
 
-/** A token lets in ranks, readers, or requests for captures. */
+/** A token admits ranks, readers, or requests for captures. */
 export type Right = 'rank' | 'read' | 'capture';
 
-/** One token for everything, or those that there are. */
+/** One token for everything, or one per right. */
 export type AccessTokens = string | { readonly [R in Right | 'all']?: string | undefined };
 
 /** The variable that holds the token of a right, on the service and on its clients. */
@@ -63,7 +63,7 @@ interface Token {
 export class Access {
   readonly #tokens: readonly Token[];
 
-  /** Without a token, or with empty ones, whoever reaches a loopback address may connect. */
+  /** Without a token, or with empty ones, every client on a loopback address may connect. */
   constructor(tokens: AccessTokens | undefined) {
     const given = typeof tokens === 'object' ? tokens : { all: tokens };
     this.#tokens = (Object.keys(rightsOf) as (Right | 'all')[]).flatMap((name): Token[] => {
@@ -72,14 +72,14 @@ export class Access {
     });
   }
 
-  /** Why a rank may not connect; undefined: it may. */
+  /** The reason why a rank may not connect; undefined: it may. */
   rankRefusal({ headers }: IncomingMessage): Refusal | undefined {
     if (headers.origin !== undefined) return { code: 403, reason: 'not for browsers' };
     if (this.#tokens.length === 0) return this.#hostRefusal(headers.host);
     return this.#tokenRefusal('rank', this.#bearers(headers.authorization), 'wrong or missing token');
   }
 
-  /** Why a page, or a person, gets nothing; undefined: they may. `right`: what for. */
+  /** The reason why a page, or a person, is rejected; undefined: they may enter. `right`: the requested access. */
   pageRefusal(request: IncomingMessage, right: 'read' | 'capture' = 'read'): Refusal | undefined {
     const { authorization, host, origin } = request.headers;
     if (isForeign(origin, host)) return { code: 403, reason: 'not for pages of other hosts' };
@@ -89,7 +89,7 @@ export class Access {
     return this.#tokenRefusal(right, shown, missing);
   }
 
-  /** Undefined where one of the tokens that were `shown` has the right. */
+  /** Undefined where one of the `shown` tokens has the right. */
   #tokenRefusal(right: Right, shown: readonly Token[], missing: string): Refusal | undefined {
     if (shown.some(({ rights }) => rights.includes(right))) return undefined;
     const variable = `${tokenVariables[right]} or RANKTRACE_TOKEN`;
@@ -109,7 +109,7 @@ export class Access {
     if (path !== '/' || isForeign(headers.origin, headers.host)) return undefined;
     const parameters = new URLSearchParams(query);
     const shown = parameters.get('token');
-    // Each is compared, so that the time says nothing of which it was.
+    // Compares every token, so that the duration does not reveal which one matched.
     const [token] = this.#tokens.filter(({ text }) => isSame(shown ?? '', text)).filter(({ rights }) => rights.includes('read'));
     if (token === undefined) return undefined;
     parameters.delete('token');
@@ -140,7 +140,7 @@ export class Access {
   }
 }
 
-/** Whether a listening address or Host name is this host's own. */
+/** Whether a listening address or Host name is loopback. */
 export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host);
 }
@@ -151,7 +151,7 @@ const cookieName = (port: number | undefined): string => `ranktrace_${port}`;
 
 const cookieOf = (token: string): string => createHmac('sha256', token).update('ranktrace page').digest('base64url');
 
-/** Whether a browser's page of another origin asks. */
+/** Whether the request comes from a browser's page of another origin. */
 function isForeign(origin: string | undefined, host = ''): boolean {
   if (origin === undefined) return false;
   const own = host.toLowerCase();

@@ -1,7 +1,6 @@
-// The built page, as it is served: read whole when the service starts, so that a request is a look into a map and no path of a request ever
-// reaches the file system.
+// The built page: read whole when the service starts, so that a request is a lookup in a map and no path of a request ever reaches the file system.
 //
-// Names under assets/ carry a digest of what is in them (vite), so a browser may keep those forever; everything else is asked for again.
+// Names under assets/ carry a digest of their content (vite), so browsers may cache those forever; they revalidate everything else.
 
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { extname, join, relative, sep } from 'node:path';
@@ -32,7 +31,7 @@ const types: Readonly<Record<string, string>> = {
 export class PageFiles {
   readonly #files = new Map<string, PageFile>();
 
-  /** Reads what is in and below `directory`, links not followed. Throws AggregatorError `bad_option` when that is no page. */
+  /** Reads everything in and below `directory`, without following links. Throws AggregatorError `bad_option` when it holds no page. */
   constructor(directory: string) {
     let bytes = 0;
     for (const path of pathsBelow(directory)) {

@@ -1,4 +1,4 @@
-// Answers clock pings. Both times are read here, as late as possible before and after the little work there is.
+// Answers clock pings. It reads both times here, as late as possible around the little work in between.
 
 import { type ControlMessage, encodeMessage } from '@ranktrace/protocol';
 import { hostId } from '../model/host-id.ts';

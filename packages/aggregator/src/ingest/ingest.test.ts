@@ -26,7 +26,7 @@ async function withPipeline(use: (pipeline: Pipeline, out: string) => void | Pro
   }
 }
 
-/** The state of the runs but for how long ranks were silent, which is another each time. */
+/** The state of the runs, except the silence of ranks, which differs each time. */
 const stateOf = ({ live }: Pipeline) =>
   live.status(0).runs.map((run) => ({ ...run, ranks: run.ranks.map(({ silentMs: _, ...rank }) => rank) }));
 
@@ -74,7 +74,7 @@ test('the life that came last is the one that goes on, though its clock was set 
 test('losses that a sender counted are those that status and trace say, whatever came of its batches', async () =>
   withPipeline(async ({ ingest, live, stores }) => {
     const dropped = (events: number, batches: number) => ({ events, arguments: 2 * events, names: 3 * events, batches });
-    // In the first life, the batch that told of the most came before one that tells less (another client's), and two are missing.
+    // In the first life, the batch with the highest counts came before one with lower counts (another client's), and two are missing.
     ingest(makeBatch({ sequence: 0, dropped: dropped(1, 0) }));
     ingest(makeBatch({ sequence: 3, dropped: dropped(7, 2) }));
     ingest(makeBatch({ sequence: 4, dropped: dropped(5, 1), last: true }));
@@ -161,7 +161,7 @@ test('refuses hostile input, keeps it aside, counts it, and goes on', () =>
     expect(scanSegment(join(out, 'quarantine.seg'), () => undefined)).toMatchObject({ frames: bad.length - 1, damaged: 0 });
     expect(stores.runs()).toEqual([]);
     expect(ingest(makeBatch()).result).toBe('stored');
-    // A run that is there keeps its own bad batches.
+    // An existing run keeps its own bad batches.
     expect(ingest(envelope({ sequence: 9 })).result).toBe('refused');
     expect(stores.quarantined).toBe(1);
     expect(existsSync(join(out, 'demo', 'quarantine.seg'))).toBe(true);

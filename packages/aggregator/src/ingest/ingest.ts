@@ -1,10 +1,10 @@
-// The one way in, whatever brought the bytes.
+// The single entrance for batches, whatever transport carried the bytes.
 //
 //   bytes ──► header ──► there already? ──► whole body checked ──► stored ──► live state ──► 'stored'
 //               │                                 │
 //               └──── bad, of another sender ─────┴──► quarantine, counted ──► 'refused'
 //
-// Invariants: never throws; 'stored' and 'duplicate' mean the batch is in the store, so it may be acknowledged; what is in the store can be
+// Invariants: never throws; 'stored' and 'duplicate' mean that the batch is in the store, so it may be acknowledged; every stored batch can be
 // decoded, because the whole body was checked before.
 
 import { type Batch, type BatchHeader, batchId, batchSubject, decodeBatch, decodeBatchHeader } from '@ranktrace/protocol';
@@ -19,7 +19,7 @@ import type { Quarantine } from '../store/quarantine.ts';
 import type { RunStores } from '../store/run-stores.ts';
 
 /**
- * `stored`, `duplicate`: acknowledge it. `refused`: it will never be taken. `unavailable`: not now (disk full, run locked); send it again.
+ * `stored`, `duplicate`: acknowledge it. `refused`: it will never be accepted. `unavailable`: not now (disk full, run locked); send it again.
  * `batch` is the batch's id, '' when its header could not be read.
  */
 export type IngestResult =
@@ -27,8 +27,8 @@ export type IngestResult =
   | { readonly result: 'refused' | 'unavailable'; readonly batch: string; readonly reason: string };
 
 /**
- * Takes the bytes of one batch. They may be a view: nothing is kept of them after the call. `subject`: the one it came on, which NATS permitted its
- * sender, so a batch of another run or rank is refused; without it the header alone says whose it is.
+ * Takes the bytes of one batch. They may be a view: nothing is kept of them after the call. `subject`: the subject that NATS permitted its sender, so
+ * a batch of another run or rank is rejected; without it the header alone names run and rank.
  */
 export type Ingest = (bytes: Uint8Array, subject?: string) => IngestResult;
 
@@ -37,11 +37,11 @@ export interface IngestParts {
   readonly live: LiveState;
   readonly replays: Replays;
   readonly metrics?: Pick<Metrics, 'answered' | 'stored'> | undefined;
-  /** Looks at what is stored now: of what was stored before, it knows already. */
+  /** Receives newly stored batches only: it knows the earlier ones already. */
   readonly alerts?: Pick<AlertService, 'take'> | undefined;
-  /** For what does not name a run. */
+  /** Holds bad batches that name no run. */
   readonly quarantine: Quarantine;
-  /** When set, other runs are refused; it may grow. */
+  /** If set, other runs are rejected; it may grow. */
   readonly runs?: ReadonlySet<string> | undefined;
 }
 
@@ -63,7 +63,7 @@ export function createIngest({ stores, live, replays, metrics, alerts, quarantin
       const reason = `it says that it is of run "${header.run}", rank ${header.rank}, which "${subject}" is not for`;
       return refuse(bytes, batch, quarantine, reason);
     }
-    // It would stand for batches that never came.
+    // A pruned batch would stand for batches that never came.
     if (header.pruned !== undefined) return { result: 'refused', batch, reason: 'it was pruned: only a run store may hold it' };
     if (runs?.has(header.run) === false) {
       return { result: 'refused', batch, reason: `this aggregator takes run "${[...runs].join('", "')}" only` };
@@ -83,7 +83,7 @@ export function createIngest({ stores, live, replays, metrics, alerts, quarantin
         return { result: 'refused', batch, reason: `a run may have ${limits.sourcesPerRunMax} incarnations of ranks` };
       }
       const result = store.append(bytes, header);
-      // A replay that is still under way finds the batch in the store.
+      // A running replay finds the batch in the store.
       if (result === 'stored' && !replays.isRunning(header.run)) live.update(decoded, countsOf(store, header));
       const source = store.source(header);
       if (result === 'stored' && source !== undefined) alerts?.take(decoded, source);

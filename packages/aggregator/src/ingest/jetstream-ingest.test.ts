@@ -139,7 +139,7 @@ test('what was on its way to an aggregator that died comes at once, not after th
   await waitUntil('the first is stored', () => stored(first) === 1);
   await first[Symbol.asyncDispose]();
   for (let sequence = 1; sequence < 5; sequence++) await publish(rank, { sequence });
-  // Another reader in its name takes them and dies with them.
+  // Another reader with the same name takes them and dies with them.
   const name = `aggregator-${storeId(directory.path)}`;
   const messages = await (await rank.jetstream().consumers.get(streamName, name)).fetch({ max_messages: 4, expires: 2000 });
   let taken = 0;
@@ -195,7 +195,7 @@ test.each([
   const notices: string[] = [];
   await using aggregator = await start(directory.path, server.url, { onNotice: (notice) => notices.push(notice) });
   const rank = await connect({ servers: server.url });
-  // Another client of the same consumer takes some and answers nothing, as a fetch does that had ended.
+  // Another client of the same consumer takes some and answers nothing, like a fetch that had ended.
   const consumer = await rank.jetstream().consumers.get(streamName, `aggregator-${storeId(directory.path)}`);
   const { created } = await consumer.info();
   const stolen: number[] = [];
@@ -210,7 +210,7 @@ test.each([
   await waitUntil('all are stored', () => stored(aggregator) === sequence);
   expectAll(aggregator, 1, sequence);
   expect(notices).toEqual([]);
-  // Nobody waited until the server repeats them by itself.
+  // The test did not wait for the server's own redelivery.
   expect((await consumer.info()).created).not.toBe(created);
   await rank.close();
 });

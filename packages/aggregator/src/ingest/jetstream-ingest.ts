@@ -1,17 +1,17 @@
-// The way in through NATS: a durable pull consumer on the stream of batches, clock pings answered, control messages published. The only file
-// of this package that knows NATS.
+// The entrance through NATS: a durable pull consumer on the stream of batches, answers to clock pings, publication of control messages. No other file
+// of this package knows NATS.
 //
 //   stream RANKTRACE ──► fetch ≤ 128 ──► ingest ──► stored, duplicate: ack   refused: term   unavailable: nak, again in a while
 //
-// Nothing is acknowledged before it is stored, and what is delivered twice is stored once, so a lost ack, a killed aggregator or a killed
-// server costs a redelivery and nothing else. The consumer's name holds the output directory's id: another directory is another reader of
-// the stream and gets everything, the same one goes on where it was.
+// Nothing is acknowledged before it is stored, and a redelivered batch is stored once, so a lost ack, a killed aggregator or a killed server costs a
+// redelivery and nothing else. The consumer's name holds the output directory's id: another directory is another reader of the stream and gets
+// everything, the same one resumes where it was.
 //
-//   stream  |  acknowledged, flushed  |  acknowledged just now  |  delivered, nobody knows  |  to come  |
+//   stream  |  acknowledged, flushed  |  acknowledged just now  |  delivered, no ack known  |  to come  |
 //                                     ^ #flushed                ^ ack floor
 //
-// At every start and after every break the consumer is made anew: at the ack floor, for what was on its way would only come again after ack_wait;
-// after a break at #flushed, for a killed server loses its last moments and gives their numbers to other batches.
+// At every start and after every break the ingest recreates the consumer: at a start from the ack floor, for batches in flight would only be
+// redelivered after ack_wait; after a break from #flushed, for a killed server loses its last moments and gives their numbers to other batches.
 //
 // Works with nats-server 2.9: one filter subject, no stream compression.
 
@@ -55,7 +55,7 @@ import { clockPong } from './clock-pong.ts';
 import type { Ingest } from './ingest.ts';
 import { StreamUpkeep } from './stream-upkeep.ts';
 
-/** How to reach NATS; the same shape as the SDK's. */
+/** Connection settings of NATS; the same shape as the SDK's. */
 export interface NatsConnectOptions {
   /** `nats://host:4222`, one or several. */
   readonly servers: readonly string[];
@@ -66,21 +66,21 @@ export interface NatsConnectOptions {
   readonly creds?: string | undefined;
   /** NKey seed, `SU…`. */
   readonly nkey?: string | undefined;
-  /** Subject below which the server's answers come. Default `ranktrace.inbox`. */
+  /** Prefix of the subjects for the server's answers. Default `ranktrace.inbox`. */
   readonly inboxPrefix?: string | undefined;
   /** Paths of PEM files. A `tls://` server asks for TLS with the system's authorities. */
   readonly tls?: { readonly ca?: string | undefined; readonly cert?: string | undefined; readonly key?: string | undefined } | undefined;
-  /** How the stream of batches is bounded and copied. */
+  /** Bounds and replicas of the stream of batches. */
   readonly stream?: StreamOptions | undefined;
-  /** Wait for a server that is not there yet instead of failing at start. */
+  /** Waits for a server that is not there yet instead of failing at the start. */
   readonly wait?: boolean | undefined;
 }
 
 export interface JetStreamIngestOptions {
   readonly nats: NatsConnectOptions;
-  /** Take this run only. */
+  /** Reads this run only. */
   readonly run?: string | undefined;
-  /** Which store reads: part of the consumer's name. Letters and digits. */
+  /** Id of the store that reads: part of the consumer's name. Letters and digits. */
   readonly storeId: string;
   readonly ingest: Ingest;
   /** Runs to send control messages to. */
@@ -99,15 +99,15 @@ export class JetStreamIngest {
   #manager: Manager | undefined;
   #consuming: Promise<void> = Promise.resolve();
   #redelivered = 0;
-  /** The connection broke: the consumer must begin anew. */
+  /** The connection broke: the consumer must be recreated. */
   #broken = false;
-  /** The consumer's number of the message taken last: it counts its deliveries from 1. */
+  /** The consumer's delivery number of the last message taken; it counts from 1. */
   #delivered = 0;
-  /** Deliveries came to nobody, as when they met the end of the fetch that had asked for them: the consumer must begin anew, for it waits before it repeats them. */
+  /** Deliveries reached no fetch, as when their fetch had ended: the consumer must be recreated, for it waits before it redelivers. */
   #hasMissed = false;
-  /** Until when batches wait that were sent back, ms. */
+  /** Time until which batches that were sent back wait, ms. */
   #sentBackUntil = Number.NEGATIVE_INFINITY;
-  /** The last stream sequence taken at two moments, ms: what was taken before the first is flushed by the server. */
+  /** The last stream sequence at two moments, ms: the server has flushed everything before the first. */
   #flushed = 0;
   #taken = { sequence: 0, at: 0 };
 
@@ -135,7 +135,7 @@ export class JetStreamIngest {
     return ingest;
   }
 
-  /** Whether it reads this run. */
+  /** Whether this ingest reads the run. */
   takes(run: string): boolean {
     return this.#options.run === undefined || this.#options.run === run;
   }
@@ -150,7 +150,7 @@ export class JetStreamIngest {
     return this.#upkeep.expired;
   }
 
-  /** Publishes a control message to the ranks of the run that it names, or of every run. Ranks that are not connected miss it. */
+  /** Publishes a control message to the ranks of the run that it names, or of every run. Disconnected ranks miss it. */
   broadcast(message: ControlMessage): void {
     const connection = this.#connection;
     if (connection === undefined || connection.isClosed()) return;
@@ -158,10 +158,10 @@ export class JetStreamIngest {
     for (const run of runs) connection.publish(controlSubject(run), encodeMessage(message));
   }
 
-  /** Publishes text to whoever subscribes now. Resolves when the server has it; rejects while the server is out of reach. */
+  /** Publishes text to the current subscribers. Resolves when the server has it; rejects while the server is out of reach. */
   async publish(subject: string, text: string): Promise<void> {
     const connection = this.#connection;
-    // A connection that is down keeps what is published and sends it later, beside what was tried again.
+    // A disconnected client keeps publications and sends them later, in addition to the retries.
     if (connection === undefined || connection.isClosed() || this.#broken) throw new Error(`no connection to NATS at ${this.#servers}`);
     connection.publish(subject, text);
     const late = wait(limits.natsConnectTimeoutMs, undefined, { ref: false }).then(() => {
@@ -170,7 +170,7 @@ export class JetStreamIngest {
     await Promise.race([connection.flush(), late]);
   }
 
-  /** Takes what the stream holds now, for `natsDrainMsMax` at most; finishes the message in hand, sends its acknowledgement, disconnects. */
+  /** Takes what the stream holds now, for `natsDrainMsMax` at most; finishes the current message, sends its acknowledgement, disconnects. */
   async close(): Promise<void> {
     await this.#drain();
     this.#stop.abort();
@@ -178,12 +178,12 @@ export class JetStreamIngest {
     await this.#consuming;
     const connection = this.#connection;
     if (connection === undefined || connection.isClosed()) return;
-    // A server that is gone takes no acknowledgements: it will deliver again, and deduplication will know.
+    // A server that is gone takes no acknowledgements: it will redeliver, and deduplication drops the copies.
     await Promise.race([connection.flush().catch(() => undefined), wait(limits.closeGraceMs, undefined, { ref: false })]);
     await connection.close();
   }
 
-  /** Resolves when everything that the stream holds now is taken and acknowledged, or `natsDrainMsMax` is over: the next start reads on from there. */
+  /** Resolves when everything in the stream now is taken and acknowledged, or after `natsDrainMsMax`: the next start reads on from there. */
   async #drain(): Promise<void> {
     const deadline = performance.now() + limits.natsDrainMsMax;
     let last: number | undefined;
@@ -193,7 +193,7 @@ export class JetStreamIngest {
         const { ack_floor, num_pending, num_ack_pending } = await this.#manager.consumers.info(streamName, this.#durable);
         if (num_pending + num_ack_pending === 0 || ack_floor.stream_seq >= last) return;
       } catch {
-        // The consumer begins anew at this moment, or the server is gone.
+        // The consumer is being recreated, or the server is gone.
       }
       await this.#delay(limits.natsDrainLookMs);
     }
@@ -227,14 +227,14 @@ export class JetStreamIngest {
     const messages = await consumer.fetch({ max_messages: limits.natsFetchMessagesMax, expires: limits.natsFetchExpiresMs });
     this.#messages = messages;
     if (this.#stop.signal.aborted) messages.stop();
-    // After `stop` this still gives what has arrived: left alone, it would only be delivered again after ack_wait.
+    // After `stop` this still yields messages that have arrived: otherwise they would be redelivered only after ack_wait.
     let count = 0;
     for await (const message of messages) {
       this.#take(message);
       count++;
     }
     if (count > 0 || performance.now() < this.#sentBackUntil || this.#stop.signal.aborted) return;
-    // All that was delivered is acknowledged or sent back, as far as it came.
+    // Every delivery that arrived is acknowledged or sent back.
     if ((await consumer.info()).num_ack_pending > 0) this.#hasMissed = true;
   }
 
@@ -243,7 +243,7 @@ export class JetStreamIngest {
     this.#note(message.seq);
     if (message.info.deliverySequence !== this.#delivered + 1) this.#hasMissed = true;
     this.#delivered = message.info.deliverySequence;
-    // The missed message was not deleted: it comes again, and this one after it.
+    // The missed message was not deleted: it comes again, followed by this one.
     if (!this.#hasMissed) this.#upkeep.took(message.seq);
     const taken = this.#options.ingest(message.data, message.subject);
     if (taken.result === 'unavailable') {
@@ -291,7 +291,7 @@ export class JetStreamIngest {
     }
   }
 
-  /** Ends the consumer of before, ours or of an earlier life; the stream sequence after which to go on, undefined where there was none. */
+  /** Deletes the previous consumer, ours or an earlier life's; returns the stream sequence to resume after, undefined where there was none. */
   async #endConsumer(manager: Manager): Promise<number | undefined> {
     try {
       const { ack_floor, config } = await manager.consumers.info(streamName, this.#durable);
@@ -383,7 +383,7 @@ function answerPing(message: Msg): void {
     const [, , run = ''] = message.subject.split('.');
     if (mayAnswer(run, message.reply ?? '')) message.respond(Buffer.from(clockPong(id, received)));
   } catch {
-    // Not a ping, or of no run: whoever sent it gets no answer, and its request times out.
+    // A message that is no ping, or of no run, gets no answer, and its request times out.
   }
 }
 
@@ -403,7 +403,7 @@ function connectionOptions(nats: NatsConnectOptions): ConnectionOptions {
   if (token !== undefined) options.token = token;
   if (creds !== undefined) {
     readCreds(creds);
-    // Read at every connect: credentials expire and are replaced in place.
+    // Reads the file at every connect: operators replace expired credentials in place.
     options.authenticator = (nonce) => credsAuthenticator(readCreds(creds))(nonce);
   }
   if (nkey !== undefined) {
@@ -414,7 +414,7 @@ function connectionOptions(nats: NatsConnectOptions): ConnectionOptions {
     ...(tls?.cert !== undefined && { certFile: tls.cert }),
     ...(tls?.key !== undefined && { keyFile: tls.key }),
   };
-  // Not without need: with `tls` set the client refuses a server that has none.
+  // Set only when needed: with `tls` set the client rejects a server without TLS.
   if (Object.keys(files).length > 0 || nats.servers.some((server) => server.startsWith('tls:'))) {
     const authenticated = { ...files, checkServerIdentity: serverIdentity(nats.servers) };
     options.tls = authenticated;
@@ -423,8 +423,8 @@ function connectionOptions(nats: NatsConnectOptions): ConnectionOptions {
 }
 
 /**
- * Node's check that a certificate is the server's. The client passes it no name where the server's address is a number, and Node then takes
- * "localhost": so a certificate for one of the addresses that were given is right, too.
+ * Node's check that a certificate is the server's. The client passes no name when the server's address is a number, and Node then checks for
+ * "localhost": so this accepts a certificate for one of the given addresses, too.
  */
 function serverIdentity(servers: readonly string[]): typeof checkServerIdentity {
   const addresses = servers.map((server) => new URL(server).hostname.replace(/^\[|\]$/g, '')).filter((host) => isIP(host) !== 0);
@@ -442,5 +442,5 @@ function readCreds(path: string): Buffer {
   }
 }
 
-/** The servers as text, without what may be secret in their URLs. */
+/** The servers as text, without possible secrets in their URLs. */
 const serversOf = (nats: NatsConnectOptions): string => nats.servers.map((server) => server.replace(/\/\/[^@/]*@/, '//')).join(', ');

@@ -1,4 +1,4 @@
-// The stream of batches on a real server that is smaller than what is sent through it.
+// The stream of batches on a real server that has less room than the batches sent through it.
 
 import { join } from 'node:path';
 import { batchId, batchSubject, batchSubjects, runBatchSubjects, runInbox, streamName } from '@ranktrace/protocol';
@@ -122,7 +122,7 @@ test('what every reader has acknowledged is purged, and what one of them has not
 
 test('looks go well while consumers are made and deleted, which a server lists as null then', { timeout: 2 * patience }, async () => {
   await using server = await startNatsServer();
-  // A server answers the requests of one connection one after the other.
+  // A server answers the requests of one connection one at a time.
   const [looking, changing] = [await connect({ servers: server.url }), await connect({ servers: server.url })];
   const manager = await looking.jetstreamManager();
   await manager.streams.add({ name: streamName, subjects: [batchSubjects] });
@@ -233,7 +233,7 @@ test('a server that takes less than what is sent goes on taking batches while so
   using directory = temporaryDirectory();
   const rank = await connect({ servers: server.url });
   await using reader = await start(directory.path, server.url);
-  // Three times what the server has room for; without a bound the 17th MiB is refused.
+  // Three times the room of the server; without a bound it rejects the 17th MiB.
   let bytes = 0;
   for (let sequence = 0; bytes < 48 * 1024 * 1024; sequence++) {
     bytes += await publish(rank, { sequence, ballastKb: 800 });

@@ -1,14 +1,14 @@
-// Keeps the stream of batches within its bounds, and says what it lost before it was read. NATS's client is an argument.
+// Keeps the stream of batches within its bounds, and reports batches that it lost unread. NATS's client is an argument.
 //
 //   stream   | purged |  read by all  |  unread by another reader  |  unread by us  |
 //                     ^ first         ^ lowest ack floor           ^ #next          ^ last
 //
-// Batches that every reader has acknowledged are purged: with limits retention the stream would keep them for a day, and a server whose store is full
-// takes no batch at all. Whatever is gone between #next and the first one that is left went unread: by age, by size, or by somebody's hand.
+// Upkeep purges batches that every reader has acknowledged: with limits retention the stream would keep them for a day, and a server with a full
+// store takes no batch at all. Everything between #next and the first batch left was lost unread: by age, by size, or by hand.
 //
-// Invariants: nothing is purged that a reader has not acknowledged; a floor counts when two looks in a row allow it, since a reader that begins anew has
-// no consumer for a moment, and a killed server forgets its last moments. A reader of one run purges that run alone, and cannot tell what went unread: other
-// runs have numbers between its own, and a gap in the sequence of a rank says it there.
+// Invariants: nothing is purged that a reader has not acknowledged; a floor counts when two looks in a row allow it, since a restarting reader has no
+// consumer for a moment, and a killed server forgets its last moments. A reader of one run purges that run alone, and cannot count unread batches:
+// other runs have numbers between its own, and a gap in the sequence of a rank reports the loss there.
 
 import {
   batchSubjects,
@@ -46,7 +46,7 @@ export interface JetStreamManager {
 
 export interface StreamUpkeepOptions {
   readonly stream?: StreamOptions | undefined;
-  /** The one run that is read. */
+  /** The only run to read. */
   readonly run?: string | undefined;
   /** Name of our consumer. */
   readonly durable: string;
@@ -55,7 +55,7 @@ export interface StreamUpkeepOptions {
 
 export class StreamUpkeep {
   readonly #options: StreamUpkeepOptions;
-  /** The stream sequence that is read next; undefined before the first. */
+  /** The stream sequence to read next; undefined before the first. */
   #next: number | undefined;
   #floor = 0;
   #expired = 0;
@@ -66,17 +66,17 @@ export class StreamUpkeep {
     this.#options = options;
   }
 
-  /** Batches that went unread, as far as can be told. */
+  /** Known number of batches that were lost unread. */
   get expired(): number {
     return this.#expired;
   }
 
-  /** The subjects that are read. */
+  /** The subjects to read. */
   get filter(): string {
     return this.#options.run === undefined ? batchSubjects : runBatchSubjects(this.#options.run);
   }
 
-  /** Makes the stream, or bounds the one that is there. Rejects as the client does, or with AggregatorError `nats_refused`. */
+  /** Creates the stream, or bounds an existing one. Rejects as the client does, or with AggregatorError `nats_refused`. */
   async prepare({ streams }: JetStreamManager): Promise<void> {
     const { stream, onNotice } = this.#options;
     await makeStream(streams, stream);
@@ -85,7 +85,7 @@ export class StreamUpkeep {
       const wanted = `its subjects must hold "${batchSubjects}", got "${config.subjects.join(', ')}"`;
       throw new AggregatorError('nats_refused', `Cannot use stream ${streamName}: ${wanted}`);
     }
-    // A stream that cannot be changed is still one that can be read.
+    // A stream that cannot be changed can still be read.
     await boundStream(streams, stream).then(
       (changed) => changed && onNotice(`The stream ${streamName} has new bounds: ${boundsText(config, stream)}`),
       (error: unknown) => onNotice(`The stream ${streamName} stays as it is (${boundsText(config, stream)}): ${messageOf(error)}`),
@@ -93,25 +93,26 @@ export class StreamUpkeep {
   }
 
   /**
-   * Reading begins behind `after`, which a consumer of before had acknowledged; undefined: there was none. Resolves with the stream sequence to begin at.
+   * Reading begins after `after`, which an earlier consumer had acknowledged; undefined: there was none. Resolves with the stream sequence to begin
+   * at.
    */
   async begin({ streams }: JetStreamManager, after: number | undefined): Promise<number> {
     const { state } = await streams.info(streamName);
-    // This process knows better than a server that was killed, which may have forgotten acknowledgements, and batches, too.
+    // This process knows better than a killed server, which may have forgotten acknowledgements, and batches, too.
     if (this.#next !== undefined) this.#next = Math.min(this.#next, state.last_seq + 1);
     else if (after !== undefined) this.#next = after + 1;
     this.#reach(state.first_seq);
     return Math.max(1, state.first_seq, (after ?? 0) + 1);
   }
 
-  /** A message came. */
+  /** Notes a message that came. */
   took(sequence: number): void {
-    if (this.#next !== undefined && sequence < this.#next) return; // once more
+    if (this.#next !== undefined && sequence < this.#next) return; // redelivered
     this.#reach(sequence);
     this.#next = sequence + 1;
   }
 
-  /** Looks, where the last look is `natsLookMs` ago, what went unread and what everybody has read. Never rejects. */
+  /** If the last look is `natsLookMs` ago, checks which batches were lost unread and which ones every reader has acknowledged. Never rejects. */
   async look(manager: JetStreamManager): Promise<void> {
     const now = performance.now();
     if (now - this.#lookedAt < limits.natsLookMs) return;
@@ -135,7 +136,7 @@ export class StreamUpkeep {
     }
   }
 
-  /** Messages below `first` that were not read are gone. */
+  /** Counts unread messages below `first` as gone. */
   #reach(first: number): void {
     // An empty stream that never held a batch begins at 0.
     const next = Math.max(1, this.#next ?? first);
@@ -150,18 +151,21 @@ export class StreamUpkeep {
     this.#next = Math.max(first, next);
   }
 
-  /** The sequence up to which every reader of what we read has acknowledged all. `last`: of the stream, before the readers are asked. */
+  /**
+   * The sequence up to which every reader of our subjects has acknowledged all. `last`: the stream's last sequence, taken before the readers are
+   * asked.
+   */
   async #readByAll({ consumers }: JetStreamManager, last: number): Promise<number> {
     let [floor, isOurs, count] = [last, false, 0];
     for await (const consumer of consumers.list(streamName)) {
-      // It may be a reader, of which nothing is known now.
+      // It may be a reader whose state is unknown now.
       if (consumer === null) return 0;
       const { name, config, ack_floor, num_ack_pending, num_pending } = consumer;
       if (++count > limits.natsReadersMax) throw new Error(`it has more than ${limits.natsReadersMax} readers`);
       const { filter_subject = batchSubjects } = config;
       if (name === this.#options.durable) isOurs = true;
       if (this.#options.run !== undefined && isOtherRun(filter_subject, this.filter)) continue;
-      // The floor of one that reads a part stands at the last message of its own.
+      // The floor of a partial reader stands at the last message of its own.
       const hasAll = filter_subject !== batchSubjects && num_ack_pending === 0 && num_pending === 0;
       floor = Math.min(floor, hasAll ? last : ack_floor.stream_seq);
     }

@@ -1,11 +1,11 @@
-// The ranks' way in without a broker: one WebSocket per rank, at `/v1/ingest` of http-service.ts.
+// The ranks' entrance without a broker: one WebSocket per rank, at `/v1/ingest` of http-service.ts.
 //
 //   rank ──► binary = batch                 ◄── text ack / refused
 //   rank ──► text = clock_ping              ◄── clock_pong
 //                                           ◄── control messages
 //
-// Back-pressure: a batch is handled within its event, so a slow disk is a slow reader is a full TCP window. A peer that does not read its
-// answers is not read from either. `unavailable` closes the connection with 1013: the rank keeps the batch and comes back.
+// Back-pressure: each batch is handled within its event, so a slow disk makes a slow reader and a full TCP window. The service stops reading from a
+// peer that does not read its answers. `unavailable` closes the connection with 1013: the rank keeps the batch and reconnects.
 
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
@@ -20,9 +20,9 @@ import type { Ingest } from './ingest.ts';
 
 export interface WebSocketIngestOptions {
   readonly ingest: Ingest;
-  /** Called with the id of the last batch that came over a connection which its rank ended, or which broke. */
+  /** Called with the id of the last batch of a connection that its rank ended, or that broke. */
   readonly onLeft?: ((batch: string) => void) | undefined;
-  /** Told of bytes that broke the connection before they were a batch. */
+  /** Receives a notice about bytes that broke the connection before they formed a batch. */
   readonly onNotice: (notice: string) => void;
 }
 
@@ -32,7 +32,7 @@ export class WebSocketIngest {
   readonly #sockets: WebSocketServer;
   /** Connections that answered the last ping. */
   readonly #alive = new WeakSet<WebSocket>();
-  /** Id of the last batch of a connection. One that is closed for not answering pings is in it no more: a process that is stopped is not gone. */
+  /** Id of the last batch of a connection. A connection closed for missed pings is removed: a stopped process is not gone. */
   readonly #lastBatches = new WeakMap<WebSocket, string>();
   readonly #pinging: NodeJS.Timeout;
   #broken = 0;
@@ -44,7 +44,7 @@ export class WebSocketIngest {
       noServer: true,
       maxPayload: limits.webSocketPayloadBytesMax,
       perMessageDeflate: false,
-      // Answered by us, with the same bound as all answers.
+      // The service answers pings itself, with the same bound as all answers.
       autoPong: false,
     });
     this.#pinging = setInterval(
@@ -53,7 +53,7 @@ export class WebSocketIngest {
     ).unref();
   }
 
-  /** Connections that ended because of what was sent: too large for a message, or not WebSocket at all. */
+  /** Connections that ended because of a message that was too large, or bytes that were not WebSocket at all. */
   get broken(): number {
     return this.#broken;
   }
@@ -62,7 +62,7 @@ export class WebSocketIngest {
     return this.#sockets.clients.size;
   }
 
-  /** Sends a control message to the ranks of the run that it names, or to every rank: a rank hears nothing of other people's runs. */
+  /** Sends a control message to the ranks of the run that it names, or to every rank: ranks receive nothing about other runs. */
   broadcast(message: ControlMessage): void {
     const text = encodeMessage(message);
     for (const socket of this.#sockets.clients) {
@@ -70,7 +70,7 @@ export class WebSocketIngest {
     }
   }
 
-  /** Makes a connection of a request to upgrade that may have it. */
+  /** Upgrades a request that access control has let through. */
   accept(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     this.#sockets.handleUpgrade(
       request,
@@ -122,7 +122,7 @@ export class WebSocketIngest {
   }
 
   #take(socket: WebSocket, bytes: Uint8Array): void {
-    // After 1013 what was already on its way must not be acknowledged out of order with what was not taken.
+    // After 1013, batches already in flight must not be acknowledged out of order with the rejected one.
     if (socket.readyState !== socket.OPEN) return;
     const taken = this.#options.ingest(bytes);
     if (taken.batch !== '') this.#lastBatches.set(socket, taken.batch);
@@ -160,7 +160,7 @@ function send(socket: WebSocket, text: string): void {
   pauseDeaf(socket);
 }
 
-/** A peer that does not read its answers is not read from… */
+/** Stops reading from a peer that does not read its answers… */
 function pauseDeaf(socket: WebSocket): void {
   if (socket.bufferedAmount >= limits.sendBufferBytesMax) socket.pause();
 }

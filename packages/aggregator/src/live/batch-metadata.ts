@@ -1,8 +1,8 @@
-// Facts of a batch by their key.
+// Metadata of a batch by key.
 
 import type { Batch } from '@ranktrace/protocol';
 
-/** What a batch says under `key`, in its order. */
+/** The values of a batch's metadata under `key`, in its order. */
 export function* metadataOf({ strings, tables }: Batch, key: string): Generator<string> {
   const { columns, length } = tables.metadata;
   for (let row = 0; row < length; row++) {

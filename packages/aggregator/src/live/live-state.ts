@@ -1,8 +1,8 @@
-// What every run and rank is doing now, in bounded memory: counters per rank and the last steps. Rebuilt from the store when a run is opened,
-// so that a restarted service says the same as one that was never stopped.
+// The current activity of every run and rank, in bounded memory: counters per rank and the last steps. It is rebuilt from the store when a run is
+// opened, so a restarted service reports the same as one that never stopped.
 //
-// A rank's `batches`, `missing`, `events` and `dropped` are sums over its incarnations (a restart hides no loss); `incarnation`, `host`,
-// `step` and `ended` are those of the latest, which is the one that came last, whatever its clock says.
+// A rank's `batches`, `missing`, `events` and `dropped` are sums over its incarnations (a restart hides no loss); `incarnation`, `host`, `step` and
+// `ended` are those of the latest incarnation, the one that came last, whatever its clock shows.
 
 import {
   type Batch,
@@ -29,7 +29,7 @@ import { StepRing, type StepSummary } from './step-ring.ts';
 /** Tables whose rows are events; the others describe, measure clocks or hold arguments. */
 const eventTableNames: readonly TableName[] = ['spans', 'instants', 'counters', 'steps', 'collectives', 'rpcs', 'memory'];
 
-/** What the store has of the incarnation a batch belongs to. */
+/** The store's counts for the incarnation of a batch. */
 export interface StoredCounts {
   readonly batches: number;
   readonly missing: number;
@@ -42,7 +42,7 @@ interface IncarnationState extends Omit<StoredCounts, 'isLatest'> {
   readonly sequence: number;
 }
 
-/** How far a rank is. */
+/** Progress of a rank. */
 export interface RankProgress {
   readonly rank: number;
   readonly incarnation: string;
@@ -63,7 +63,7 @@ interface RankState {
   /** Its connection broke, and nothing came since. */
   isGone: boolean;
   step: number;
-  /** What it is in the middle of, and since when, ms of `performance.now`. */
+  /** The open work of the rank and its start, ms of `performance.now`. */
   inside: { readonly name: string; readonly since: number } | undefined;
   readonly incarnations: Map<string, IncarnationState>;
   readonly rows: Map<TableName, number>;
@@ -116,7 +116,7 @@ export class LiveState {
     for (const listener of this.#listeners) listener(header.run);
   }
 
-  /** The connection over which the batch with this id came broke; ids are `batchId`'s. */
+  /** Notes that the connection of the batch with this id (`batchId`) broke. */
   left(batch: string): void {
     const [run = '', rank, incarnation] = batch.split('.');
     const state = this.#runs.get(run)?.ranks.get(Number(rank));
@@ -128,7 +128,7 @@ export class LiveState {
     this.#runs.delete(run);
   }
 
-  /** All runs as the live feed says it. `quarantined`: bad batches, `expired`: unread ones, counted elsewhere. */
+  /** All runs in the live feed's form. `quarantined`: bad batches, `expired`: unread ones, counted elsewhere. */
   status(quarantined = 0, expired = 0): LiveMessage {
     const runs = [...this.#runs].map(([run, { worldSize, ranks }]) => ({
       run,
@@ -148,14 +148,14 @@ export class LiveState {
     return [...(this.#runs.get(run)?.ranks.get(rank)?.steps.summaries() ?? [])];
   }
 
-  /** How far each rank of a run is, in no order; empty for a run that is not known. */
+  /** Progress of each rank of a run, in no order; empty for an unknown run. */
   progress(run: string): RankProgress[] {
     return [...(this.#runs.get(run)?.ranks.values() ?? [])].map(({ latest, step, ended, heardAt, captured }) => {
       return { rank: latest.rank, incarnation: latest.incarnation, step, ended, heardAt, captured };
     });
   }
 
-  /** How many ranks a run has, as far as they said so. */
+  /** Number of ranks of a run, as far as they announced it. */
   worldSize(run: string): number {
     return this.#runs.get(run)?.worldSize ?? 0;
   }
@@ -203,7 +203,7 @@ function rankOf(run: RunState, header: BatchHeader): RankState {
 
 const capturedOf = (batch: Batch): Captured[] => [...metadataOf(batch, capturedKey)].flatMap((text) => readCaptured(text) ?? []);
 
-/** What a rank is in the middle of at the end of its newest batch; `before`: what it was before, where it says nothing new. */
+/** The open work of a rank at the end of its newest batch; `before`: the previous value, kept where the batch has no news. */
 function insideOf(batch: Batch, heardAt: number, before: RankState['inside']): RankState['inside'] {
   let inside = before;
   for (const text of metadataOf(batch, runningKey)) {
@@ -218,7 +218,7 @@ function insideOf(batch: Batch, heardAt: number, before: RankState['inside']): R
   return inside;
 }
 
-/** As the status may tell. */
+/** Limit of the status message. */
 const insideCharsMax = 64;
 
 function eventRows(batch: Batch, name: TableName): number {

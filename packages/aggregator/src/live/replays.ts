@@ -1,10 +1,10 @@
-// Brings the live state to what a store holds that was just opened: at once for a small run, in slices for a large one, so that batches and
-// clock pings of all runs are served meanwhile (decoding a month of batches takes minutes).
+// Replays a newly opened store into the live state: at once for a small run, in slices for a large one, so that batches and clock pings of all runs
+// are served meanwhile (decoding a month of batches takes minutes).
 //
 //   store    | read before | read now |  stored while it runs  |      batches that come meanwhile go to the store alone,
 //                          ^ next     ^ count of this round    ^       and the next round finds them
 //
-// Invariant: each stored batch reaches the live state exactly once, those of a source in order of arrival, and lives in theirs.
+// Invariant: each stored batch reaches the live state exactly once: batches of a source in order of arrival, incarnations of a rank in theirs.
 
 import { setImmediate } from 'node:timers/promises';
 import { type BatchHeader, decodeBatch, ProtocolError } from '@ranktrace/protocol';
@@ -24,12 +24,12 @@ export class Replays {
     this.#onNotice = onNotice;
   }
 
-  /** Whether what is stored of a run now is still to be found by its replay. */
+  /** Whether the running replay will still find a batch that is stored now. */
   isRunning(run: string): boolean {
     return this.#running.has(run);
   }
 
-  /** Replays a store; returns when that is done, or has taken `replayAtOnceMs` and goes on by itself. */
+  /** Replays a store; returns when that is done, or after `replayAtOnceMs`, while it continues by itself. */
   start(store: RunStore): void {
     const batches = replay(store, this.#live, this.#onNotice);
     if (advance(batches, limits.replayAtOnceMs)) return;
@@ -40,18 +40,18 @@ export class Replays {
   async #goOn(store: RunStore, batches: Iterator<undefined>): Promise<void> {
     do await setImmediate();
     while (!store.closed && !advance(batches, limits.replaySliceMs));
-    // Closed and opened again meanwhile: the other replay is not ours to end.
+    // The run was closed and opened again meanwhile: the other replay is not ours to end.
     if (this.#running.get(store.run) === store) this.#running.delete(store.run);
   }
 }
 
-/** What the store has of the incarnation of `header`. */
+/** The store's counts for the incarnation of `header`. */
 export function countsOf(store: RunStore, header: Pick<BatchHeader, 'rank' | 'incarnation'>): StoredCounts {
   const source = store.source(header);
   return { batches: source?.count ?? 0, missing: source?.missing ?? 0, isLatest: source?.isLatest ?? true };
 }
 
-/** Whether all is done; after `ms` it stops to ask. */
+/** Advances for at most `ms`; returns whether all is done. */
 function advance(batches: Iterator<undefined>, ms: number): boolean {
   const end = performance.now() + ms;
   do if (batches.next().done) return true;
@@ -59,7 +59,7 @@ function advance(batches: Iterator<undefined>, ms: number): boolean {
   return false;
 }
 
-/** Updates the live state with one stored batch at each step. What cannot be read is left out and told. */
+/** Updates the live state with one stored batch at each step. Unreadable batches are skipped and reported. */
 function* replay(store: RunStore, live: LiveState, onNotice: (notice: string) => void): Generator<undefined, void> {
   const next = new Map<string, number>();
   let unreadable = 0;

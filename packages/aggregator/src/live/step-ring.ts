@@ -36,7 +36,7 @@ export class StepRing {
     this.#lengths[this.#slot(step)] = length;
   }
 
-  /** A step spent `length` ns more in a phase. Beyond `phaseNamesPerRankMax` names nothing is kept. */
+  /** Adds `length` ns to a phase of a step. Drops names beyond `phaseNamesPerRankMax`. */
   addPhase(step: number, name: string, length: number): void {
     const slot = this.#slot(step);
     let phase = this.#phaseOf.get(name);
@@ -49,7 +49,7 @@ export class StepRing {
     lengths[slot] = (lengths[slot] as number) + length;
   }
 
-  /** A new incarnation begins: step numbers that come again are new steps. */
+  /** A new incarnation begins: repeated step numbers are new steps. */
   restart(): void {
     this.#slotOf.clear();
   }

@@ -1,6 +1,6 @@
 // GPU counters of ranks as metrics: the sdk samples them under the name `GPU <index> <counter>` (sdk: sample/sampling.ts).
 //
-// Invariant: a rank has at most `metricsGpusMax` GPUs here, whatever its counters are called; further ones are left out.
+// Invariant: a rank has at most `metricsGpusMax` GPUs here, whatever the names of its counters; further ones are left out.
 
 import { aggregatorLimits as limits } from '../model/limits.ts';
 
@@ -18,7 +18,7 @@ export const gpuCounters = [
 export class GpuReadings {
   readonly #gpus = new Map<string, Map<string, number>>();
 
-  /** Takes a counter of the rank; one that is none of a GPU changes nothing. */
+  /** Takes a counter of the rank; ignores counters of no GPU. */
   take(name: string, value: number): void {
     const [, gpu = '', counter] = /^GPU (\d{1,4}) ([a-z ]+)$/.exec(name) ?? [];
     const about = gpuCounters.find((known) => known.counter === counter);

@@ -1,9 +1,9 @@
-// A histogram as the registry of prom-client takes one, whose observing costs some ns: prom-client's own builds and hashes an object of labels for
-// each value (1.7 µs), and a service takes half a million phases a second.
+// A histogram for prom-client's registry with observations of some ns: prom-client's own builds and hashes an object of labels for each value (1.7
+// µs), and a service takes half a million phases a second.
 //
 //   series     labels → | ≤ 1 ms | ≤ 2 ms | … | more |, sum        not cumulative; made so when it is read
 //
-// Invariant: a series lives until it is removed; whoever observes keeps it, so that nothing is looked up for a value.
+// Invariant: a series lives until it is removed; observers keep a reference to it, so that no value needs a lookup.
 
 import type { Histogram, Registry } from 'prom-client';
 
@@ -49,13 +49,13 @@ export class SeriesHistogram {
     this.#bounds = bounds;
   }
 
-  /** Makes `registry` tell it. */
+  /** Registers this histogram in `registry`. */
   registerIn(registry: Registry): void {
-    // What the registry asks of a metric is its name, `get` and `reset`; its type wants the whole class.
+    // The registry needs a metric's name, `get` and `reset`; its type wants the whole class.
     registry.registerMetric(this as unknown as Histogram);
   }
 
-  /** The series with these labels, made when it is not there. */
+  /** The series with these labels, created on first use. */
   series(labels: Readonly<Record<string, string>>): HistogramSeries {
     const key = JSON.stringify(Object.entries(labels));
     let series = this.#series.get(key);

@@ -93,7 +93,7 @@ describe('metrics', () => {
     expect(seriesOf(text, 'ranktrace_events_total{run="demo"}')).toBe(40);
     expect(seriesOf(text, 'ranktrace_ranks{run="demo",state="live"}')).toBe(3);
     expect(seriesOf(text, 'ranktrace_ranks{run="demo",state="ended"}')).toBe(1);
-    // Rank 3 has ended: rank 0 is the last of those that go on.
+    // Rank 3 has ended: rank 0 is the last of the active ones.
     expect(seriesOf(text, 'ranktrace_last_step{run="demo"}')).toBe(7);
   });
 
@@ -209,7 +209,7 @@ describe('metrics', () => {
     const slow = { step: 1, lengthMs: 100 };
     for (const rank of [0, 1]) metrics.stored(batchOf({ rank }, [slow]), 10);
     for (const rank of [0, 1]) metrics.stored(batchOf({ rank, incarnation: '0002' }, [{ step: 1, lengthMs: 50 }]), 10);
-    // A straggler of the life before.
+    // A late batch of the earlier life.
     metrics.stored(batchOf({ rank: 0 }, [{ step: 2, lengthMs: 400 }]), 10);
     expect(seriesOf(await metrics.text(), 'ranktrace_cluster_step_seconds{run="demo"}')).toBeCloseTo(0.05);
   });

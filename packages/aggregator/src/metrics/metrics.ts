@@ -1,10 +1,10 @@
-// What the service says to Prometheus: `GET /metrics`. docs/metrics.md explains every one; a test holds it to what is here.
+// The service's metrics for Prometheus: `GET /metrics`. docs/metrics.md explains each; a test compares it to this file.
 //
 //   stored batch ──► histograms, windows of the last steps          while it is taken in: a few numbers per step
 //   scrape       ──► gauges and totals from the windows and the live state
 //
-// Invariant: series are bounded by runs × (ranks × GPUs + phases), each at most its limit; what finds no room is in `other`: the sum of counts, the
-// worst of everything else. A run that is over, and one that is silent for very long, is no longer told, and leaves its room to another.
+// Invariant: series are bounded by runs × (ranks × GPUs + phases), each at most its limit; `other` takes the overflow: the sum of counts, the worst
+// of everything else. Finished runs, and runs silent for very long, are no longer reported and leave their room to others.
 // Invariant: nothing here throws into ingest: values are numbers, labels are text.
 
 import type { Alert, Batch, LiveMessage, RankStatus } from '@ranktrace/protocol';
@@ -19,7 +19,7 @@ import { RankMetrics, type ServiceClock } from './rank-metrics.ts';
 import { otherLabel, RunSeries } from './run-series.ts';
 import { stepWindow } from './step-window.ts';
 
-/** How many alerts of a run and a rule are in a state. */
+/** Number of alerts of a run and a rule in one state. */
 export interface AlertCount {
   readonly run: string;
   readonly rule: string;
@@ -48,7 +48,7 @@ export interface MetricsOptions {
   readonly status: () => LiveMessage;
   /** Alerts that are kept. */
   readonly alerts?: (() => readonly AlertCount[]) | undefined;
-  /** What became of telling them. */
+  /** Results of their delivery. */
   readonly outputs?: (() => readonly OutputStatus[]) | undefined;
   /** Default: this host's. */
   readonly clock?: ServiceClock | undefined;
@@ -108,13 +108,13 @@ export class Metrics {
 
   constructor(options: MetricsOptions) {
     this.#options = options;
-    // A counter that is there from the start shows its first step, too.
+    // A counter that exists from the start shows its first increment, too.
     for (const what of ['detail', 'steps', 'trace', 'capture'] as const satisfies readonly PrunedFile['what'][])
       this.#pruned.inc({ what }, 0);
     this.#clock = options.clock ?? { host: hostId(), monotonicNs: () => process.hrtime.bigint() };
   }
 
-  /** What `GET /metrics` says of its answer. */
+  /** The content type of the answer to `GET /metrics`. */
   get contentType(): string {
     return this.#registry.contentType;
   }
@@ -124,12 +124,12 @@ export class Metrics {
     return this.#all;
   }
 
-  /** A batch was answered. */
+  /** Counts a batch by the result of ingest. */
   answered({ result }: { readonly result: 'stored' | 'duplicate' | 'refused' | 'unavailable' }): void {
     this.#batches.inc({ result });
   }
 
-  /** A batch of so many bytes is in the store. */
+  /** Takes a batch that was stored with this many bytes. */
   stored(batch: Batch, bytes: number, isLatest = true): void {
     const { run: name, rank: number } = batch.header;
     this.#bytes.inc(bytes);
@@ -145,13 +145,13 @@ export class Metrics {
     if (lag !== undefined) run.series.lag.observe(lag / 1e9);
   }
 
-  /** Retention looked at the store. */
+  /** Takes the result of a look by retention. */
   pruned({ pruned, bytesAfter }: Pick<PruneResult, 'pruned' | 'bytesAfter'>): void {
     this.#storeBytes.set(bytesAfter);
     for (const { what, bytesBefore, bytesAfter } of pruned) this.#pruned.inc({ what }, Math.max(0, bytesBefore - bytesAfter));
   }
 
-  /** The answer to a scrape. */
+  /** The text that answers a scrape. */
   text(): Promise<string> {
     const status = this.#options.status();
     this.#forgetIdle(status);
@@ -248,7 +248,7 @@ export class Metrics {
     return run;
   }
 
-  /** A run that fell silent without a goodbye is what somebody is to be told of: it stays far longer than one that is over. */
+  /** A run that fell silent without a goodbye needs attention: it stays far longer than a finished one. */
   #forgetIdle({ runs }: LiveMessage): void {
     const unfinished = new Set(runs.filter(({ ranks }) => ranks.some(({ ended }) => !ended)).map(({ run }) => run));
     for (const [name, { lastBatchAt }] of this.#runs) {

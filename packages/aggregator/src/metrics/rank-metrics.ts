@@ -1,11 +1,11 @@
-// What metrics need of one rank beside the live state: its last steps, when it spoke, how its clock relates to ours, how full its ring was.
+// Metrics' state of one rank beside the live state: its last steps, the time of its last batch, its clock against ours, the fill of its ring.
 //
 //   slot      0     1     2   …                slot = step modulo metricsStepsMax
 //   step    [128 ][129 ][ 2 ] …                NaN: empty
 //   length, waited, overhead: ns               work = length − waited
 //
-// A clock sample proves that our clock is within ± half of its round trip of what its middle says, and by 50 ppm of its age further off
-// (docs/clock-alignment.md). The best one so far is kept. A rank of this host reads our clock: ± 0.
+// A clock sample proves that our clock is within ± half of its round trip of its middle, plus 50 ppm of its age (docs/clock-alignment.md). The rank
+// keeps its best sample so far. A rank of this host reads our clock: ± 0.
 
 import { type Batch, type BatchHeader, ringFillCounter } from '@ranktrace/protocol';
 import { aggregatorLimits as limits } from '../model/limits.ts';
@@ -27,7 +27,7 @@ export interface ServiceClock {
 export interface WindowStep {
   readonly step: number;
   readonly length: number;
-  /** What of it the rank worked, as far as phases tell. */
+  /** The rank's own work in it, as far as phases show. */
   readonly work: number;
 }
 
@@ -51,7 +51,7 @@ export class RankMetrics {
     this.#clock = clock;
   }
 
-  /** Share of its ring that was full at most when last sampled; undefined where it does not say. */
+  /** Largest filled share of its ring at the last sample; undefined where the rank does not report it. */
   get ringFill(): number | undefined {
     return this.#ringFill;
   }
@@ -61,13 +61,13 @@ export class RankMetrics {
     return Number(this.#clock.monotonicNs() - this.#heardAt) / 1e9;
   }
 
-  /** ± ns of its clock against ours; undefined while nothing tells. */
+  /** ± ns of its clock against ours; undefined without evidence. */
   get clockBound(): number | undefined {
     if (this.#isSameHost) return 0;
     return this.#best === undefined ? undefined : this.#boundOf(this.#best);
   }
 
-  /** What of the last steps recording took; undefined without steps. */
+  /** Recording's share of the last steps; undefined without steps. */
   get overhead(): number | undefined {
     const [lengths, overheads] = [sumOf(this.#lengths), sumOf(this.#overheads)];
     return lengths > 0 ? overheads / lengths : undefined;
@@ -82,7 +82,10 @@ export class RankMetrics {
     }
   }
 
-  /** Takes a batch that was stored; `isLatest`: no later life of the rank has come. Gives how long after the last of it was recorded it came, ns; undefined while clocks do not tell. */
+  /**
+   * Takes a batch that was stored; `isLatest`: no later incarnation of the rank has come. Returns the delay between the batch's last event and its
+   * arrival, ns; undefined while clocks do not show it.
+   */
   add({ header, strings, tables }: Batch, series: RunSeries, isLatest: boolean): number | undefined {
     const now = this.#clock.monotonicNs();
     this.#heardAt = now;
@@ -130,7 +133,7 @@ export class RankMetrics {
     this.#overheads.fill(0);
   }
 
-  /** Where a step stands, or may; undefined for one older than the window. */
+  /** Slot of a step; undefined for one older than the window. */
   #slot(step: number): number | undefined {
     const slot = step % limits.metricsStepsMax;
     const known = this.#steps[slot] as number;

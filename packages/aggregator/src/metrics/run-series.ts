@@ -1,13 +1,13 @@
-// The histograms' series of one run: one for its steps, one for the wait of its batches, one for each phase, of which there is a bounded number: what
-// a trace calls its phases must not fill the memory of whoever scrapes.
+// The histograms' series of one run: one for its steps, one for the delay of its batches, one for each of a bounded number of phases: phase names of
+// a trace must not fill a scraper's memory.
 //
-// Invariant: a phase keeps its series for as long as the run is told; those that found no room share `other`.
+// Invariant: a phase keeps its series for as long as the run is reported; phases that found no room share `other`.
 
 import { displayText, isWaitingPhase } from '@ranktrace/trace';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 import type { HistogramSeries, SeriesHistogram } from './histogram.ts';
 
-/** The label of what found no room. */
+/** The label of series that found no room. */
 export const otherLabel = 'other';
 
 /** The histograms of all runs. */
@@ -17,7 +17,7 @@ export interface RunHistograms {
   readonly lag: SeriesHistogram;
 }
 
-/** What is known of a phase by its name. */
+/** Cached facts of a phase, by its name. */
 export interface PhaseSeries {
   readonly series: HistogramSeries;
   /** Whether a rank waits in it for others. */
@@ -30,12 +30,12 @@ export class RunSeries {
   readonly steps: HistogramSeries;
   readonly lag: HistogramSeries;
   readonly #histograms: RunHistograms;
-  /** By the phase's name. Names that have no room are kept for a while, too, so that each is not looked at anew. */
+  /** By the phase's name. Names without room are cached for a while, too, so that each is not examined anew. */
   readonly #phases = new Map<string, PhaseSeries>();
   readonly #own = new Set<HistogramSeries>();
   readonly #phasesMax: number;
 
-  /** A run whose label is `other` shares all it has with others like it. */
+  /** All runs with the label `other` share their series. */
   constructor(label: string, histograms: RunHistograms) {
     this.label = label;
     this.#histograms = histograms;
@@ -55,7 +55,7 @@ export class RunSeries {
     return phase;
   }
 
-  /** Takes the series out of the histograms. */
+  /** Removes the series from the histograms. */
   remove(): void {
     if (this.label === otherLabel) return;
     const { steps, phases, lag } = this.#histograms;

@@ -1,10 +1,10 @@
-// The last steps of a run's ranks side by side: how long the cluster takes, and what each rank works more than the median rank.
+// The last steps of a run's ranks side by side: the cluster's step length, and each rank's excess of work over the median rank.
 //
 //   step      rank 0   rank 1   rank 2   median   rank 2's excess
 //   412          200      202      280      202   78
 //   413          199      203      276      203   73     ► the median of these
 //
-// Steps that less than half of the ranks told are left out: the others are late, or ended before.
+// Leaves out steps that less than half of the ranks reported: the others are late, or ended before.
 //
 // Invariant: the median of an even number is the lower one. Of two ranks, the slower one then has an excess, and the faster one has none.
 

@@ -1,4 +1,4 @@
-// What a WebSocket close frame says: it has room for 123 bytes.
+// The reason in a WebSocket close frame, which has room for 123 bytes.
 
 /** `reason` as plain ASCII that fits a close frame. */
 export const closeReason = (reason: string): string =>

@@ -1,11 +1,11 @@
-// Long synchronous work as a generator, driven in slices: the event loop goes round in between, so that a service goes on ingesting.
+// Drives long synchronous work, a generator, in slices: the event loop runs in between, so that a service continues to ingest.
 
 import { setImmediate } from 'node:timers/promises';
 
 export interface DriveOptions<Progress> {
   readonly onProgress?: ((progress: Progress) => void) | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Waited for between slices, such as for what was written to drain. */
+  /** Awaited between slices, for example until written bytes have drained. */
   readonly between?: (() => Promise<void>) | undefined;
 }
 

@@ -1,6 +1,6 @@
-// The one error class of this package: what an operator can act on. Bad batches are never errors: they are results of `ingest`.
+// The one error class of this package, for errors that an operator can act on. Bad batches are never errors: they are results of `ingest`.
 
-/** Why the aggregator or its store cannot go on. Closed: every code is explained in docs/errors.md. */
+/** Reasons why the aggregator or its store cannot go on. Closed: docs/errors.md explains every code. */
 export type AggregatorErrorCode =
   | 'bad_option'
   | 'bad_config'
@@ -22,7 +22,7 @@ export type AggregatorErrorCode =
   | 'store_full'
   | 'store_write_failed';
 
-/** Message: action, quoted value, what is, what was wanted; one line. `cause` keeps the system's own error. */
+/** Message: action, quoted value, actual, expected; one line. `cause` keeps the system's own error. */
 export class AggregatorError extends Error {
   override readonly name = 'AggregatorError';
   readonly code: AggregatorErrorCode;
@@ -33,13 +33,13 @@ export class AggregatorError extends Error {
   }
 }
 
-/** The system's name for what went wrong (`ENOENT`, `EADDRINUSE`, NATS's `503`), or '' where there is none. */
+/** The system's code of an error (`ENOENT`, `EADDRINUSE`, NATS's `503`), or '' where there is none. */
 export function systemCode(error: unknown): string {
   if (typeof error !== 'object' || error === null || !('code' in error)) return '';
   return String(error.code);
 }
 
-/** The message of anything that was thrown. */
+/** The message of any thrown value. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

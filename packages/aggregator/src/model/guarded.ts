@@ -1,12 +1,12 @@
-// Calls that the event loop makes: timers, sockets, clients. An error there is nobody's answer: thrown, or rejected with and not awaited, it would end the
-// service. So each such call goes through here; a test holds the code to it.
+// Guards calls that the event loop makes: timers, sockets, clients. Nobody catches an error there: thrown, or rejected and not awaited, it would end
+// the service. So each such call goes through here; a test checks the code for it.
 
 import { messageOf } from './errors.ts';
 
-/** Tells in one line what a call of `what` (a noun: "the look at the certificate") failed of. */
+/** Runs a call; reports its failure in one line that names `what` (a noun: "the look at the certificate"). */
 export type Guarded = <Arguments extends unknown[]>(what: string, call: (...args: Arguments) => unknown) => (...args: Arguments) => void;
 
-/** Calls that end where they are made, with a notice. */
+/** Makes calls whose errors end here, with a notice. */
 export function guardedBy(onNotice: (notice: string) => void): Guarded {
   return (what, call) => {
     const tell = (error: unknown): void => onNotice(`Error in ${what}, and the service goes on: ${messageOf(error)}`);

@@ -1,4 +1,4 @@
-// Which monotonic clock this process reads: on Linux the boot id, the same in every container of the host.
+// Identifies the monotonic clock of this process: on Linux by the boot id, the same in every container of the host.
 
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';

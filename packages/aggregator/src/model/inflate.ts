@@ -1,4 +1,4 @@
-// The one place that inflates. zlib's own sync call with a bound: a deflate bomb ends at the size its header admits to.
+// The only place that inflates: zlib's own sync call with a bound. A deflate bomb ends at the size that its header states.
 
 import { inflateRawSync } from 'node:zlib';
 import type { Inflate } from '@ranktrace/protocol';

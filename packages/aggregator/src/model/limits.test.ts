@@ -4,17 +4,17 @@ import { expect, test } from 'vitest';
 import { aggregatorLimits as limits } from './limits.ts';
 
 test('limits fit each other', () => {
-  // What a killed writer leaves is at most one frame; anything longer must not be cut.
+  // A killed writer leaves at most one frame; anything longer must not be cut.
   expect(limits.tornBytesMax).toBe(frameHeaderBytes + batchLimits.batchBytesMax);
   expect(limits.segmentBytesMax).toBeGreaterThan(limits.tornBytesMax);
   // A batch that is a little too large is refused by name, not by a broken connection.
   expect(limits.webSocketPayloadBytesMax).toBeGreaterThan(batchLimits.batchBytesMax);
   expect(limits.natsAckPendingMax).toBeGreaterThanOrEqual(limits.natsFetchMessagesMax);
   expect(limits.natsAckWaitMs).toBeGreaterThan(limits.natsFetchExpiresMs);
-  // A batch that a broker delivers a second time, and once more, is not lost.
+  // A batch that a broker delivers a second and a third time is not lost.
   expect(alertLimits.alertMissingMs).toBeGreaterThan(2 * (limits.natsAckWaitMs + limits.natsFetchExpiresMs + limits.natsRetryMsMax));
   expect(limits.lockStaleMs).toBeGreaterThan(5 * limits.syncIntervalMs);
-  // A page that reads is never taken for one that does not: it has several pings' time.
+  // A page that reads is never mistaken for one that does not: it has several pings' time.
   expect(limits.viewSilenceMsMax).toBeGreaterThan(3 * limits.pingIntervalMs);
   expect(limits.viewSendBufferBytesMax).toBeGreaterThan(2 * limits.viewFrameBytesMax);
   expect(limits.viewSliceMs).toBeLessThan(limits.viewProgressIntervalMs);

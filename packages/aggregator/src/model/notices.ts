@@ -1,19 +1,21 @@
-// The service's notices without repeats. A full disk says the same with each batch of each rank, and a process without file descriptors says it with
-// each file: told once for each kind, and how many more there were.
+// Throttles the service's notices. A full disk reports the same with each batch of each rank, and a process without file descriptors with each file:
+// each kind is reported once, with the number of further ones.
 //
-// Notices are of a kind when they differ in quoted names, run names, subjects and numbers alone.
+// Notices are of one kind when they differ only in quoted names, run names, subjects and numbers.
 
 import { aggregatorLimits as limits } from './limits.ts';
 
 interface Kind {
-  /** When it was told last, ms. */
+  /** Time of the last report, ms. */
   toldAt: number;
-  /** Different texts that were told since, and those that were not. */
+  /** Different texts since then, reported or not. */
   readonly texts: Set<string>;
   held: number;
 }
 
-/** Gives a function that hands each notice to `tell`, unless it was told in the last `noticeIntervalMs`, or `noticesOfKindMax` of its kind were. */
+/**
+ * Returns a function that passes each notice to `tell`, unless it did so in the last `noticeIntervalMs`, or passed `noticesOfKindMax` of its kind.
+ */
 export function withoutRepeats(tell: (notice: string) => void): (notice: string) => void {
   const kinds = new Map<string, Kind>();
   return (notice) => {

@@ -1,16 +1,16 @@
-// Which sequence numbers of one source there are: a sorted list of ranges, mostly one.
+// The set of sequence numbers of one source: a sorted list of ranges, mostly one.
 //
 //   numbers   0 1 2 3 4 · · 7 8 · 10          · = missing
 //   ranges   [0        5)  [7  9) [10 11)     starts[i] < ends[i] < starts[i+1]
 //
-// Batches arrive in order but for redeliveries, so `add` almost always moves the last end by one.
+// Batches arrive in order except for redeliveries, so `add` almost always moves the last end by one.
 
 export class SequenceSet {
   #starts: number[] = [];
   #ends: number[] = [];
   #count = 0;
 
-  /** The same numbers, which later `add`s do not change. */
+  /** A copy that later `add`s do not change. */
   copy(): SequenceSet {
     const copy = new SequenceSet();
     copy.#starts = [...this.#starts];
@@ -49,7 +49,7 @@ export class SequenceSet {
     if (from === last) return this.add(last);
     const starts = this.#starts;
     const ends = this.#ends;
-    // Ranges that touch the new one become one with it: those from `first` to before `next`.
+    // Merges the ranges that touch the new one: those from `first` to before `next`.
     let first = this.#rangeAt(from);
     if (first < 0 || (ends[first] as number) < from) first++;
     let next = first;

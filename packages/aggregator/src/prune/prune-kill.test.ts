@@ -46,7 +46,7 @@ test('a pruning killed at any moment leaves a store with every step once, and th
     });
     const ended = once(child, 'close');
     await once(child.stdout, 'data');
-    // Events, not times: killed when so many summaries more are on disk.
+    // Waits for events, not times: kills when this many more summaries are on disk.
     const summaries = (): number => readdirSync(folder).filter((name) => name.endsWith('.summary.seg')).length;
     const wanted = summaries() + (kill % 3);
     while (summaries() < wanted && child.exitCode === null) await new Promise((resolve) => setImmediate(resolve));
@@ -59,7 +59,7 @@ test('a pruning killed at any moment leaves a store with every step once, and th
   const last = spawn(process.execPath, [program, out], { stdio: 'inherit' });
   await once(last, 'close');
   expect(stepsIn(out)).toEqual(expected);
-  // Nothing of the killed ones is left.
+  // Nothing of the killed prunings is left.
   expect(readdirSync(folder).filter((name) => !name.endsWith('.summary.seg'))).toEqual([]);
   expect(readdirSync(folder)).toHaveLength(before);
 });

@@ -138,7 +138,7 @@ test('in a store that is open, batches keep the index that readers know, and wha
     steps.push(...tables.steps.columns.step.subarray(0, tables.steps.length));
   }
   expect(steps).toEqual(before);
-  // The run goes on: in a segment of its own, as the last one was ended.
+  // The run continues: in a segment of its own, as the last one was ended.
   expect(append(store, { sequence: 60 })).toBe('stored');
   expect(append(store, { sequence: 3 })).toBe('duplicate');
   expect(contents(store)).toEqual([`0: 8 spans, missing 0, ${allSteps} 60:1000060`]);
@@ -152,7 +152,7 @@ test('in a store that is open, batches keep the index that readers know, and wha
     using log = openBatchLog(join(out, 'demo'));
     expect(await dump(store)).toBe(await dump(log.run('demo')));
   }
-  // Pruned again, as what is left of it gets old.
+  // Pruned again, as the rest of it gets old.
   age(join(out, 'demo', 'segments'), 40);
   await pruneStore(out, { keepStepsMs: 30 * day }, { now, open: () => store });
   expect(contents(store)).toEqual(['0: 0 spans, missing 0, ']);

@@ -1,12 +1,12 @@
-// Retention: what an output directory may hold, and what goes first.
+// Retention: bounds of an output directory, and the order of eviction.
 //
 //   by age    trace files of ended runs      older than keepTraceMs     (derived: `ranktrace merge` makes them again)
 //             detail of closed segments      older than keepDetailMs    step times stay, as a summary
 //             steps of them, captures        older than keepStepsMs
 //   by size   traces, then detail, then captures, then steps, oldest first, until all is within storeBytesMax
 //
-// Age is that of the file: when the last batch of a segment was stored. Invariants: the segment that is appended to stays; a run that somebody else
-// writes is skipped and said; what is pruned is recorded (prune-record.ts) and said by the batches that are left.
+// A segment's age is that of its file: the time when its last batch was stored. Invariants: the segment in use stays; a run with another writer is
+// skipped and reported; prunings are recorded (prune-record.ts), and the remaining batches state them.
 
 import { rmSync } from 'node:fs';
 import { AggregatorError, messageOf } from '../model/errors.ts';
@@ -34,7 +34,7 @@ export interface Retention {
 
 export interface PruneOptions {
   readonly now?: Date;
-  /** Only say what would be pruned. */
+  /** Reports what it would prune, and changes nothing. */
   readonly dryRun?: boolean;
   /** The store of a run that this process has open. */
   readonly open?: (run: string) => RunStore | undefined;
@@ -43,7 +43,7 @@ export interface PruneOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Something that was pruned. */
+/** One pruned part of the store. */
 export interface PrunedFile {
   readonly run: string;
   readonly what: PrunedWhat | 'trace' | 'capture';
@@ -63,8 +63,8 @@ export interface PruneResult {
 }
 
 /**
- * Prunes the runs below `out`, or the run `out` itself. Throws AggregatorError `store_missing`, `store_not_a_run`, or what reading the
- * directory throws; what one run throws is in `skipped`.
+ * Prunes the runs below `out`, or the run `out` itself. Throws AggregatorError `store_missing`, `store_not_a_run`, or any error of reading the
+ * directory; errors of single runs are in `skipped`.
  */
 export async function pruneStore(out: string, retention: Retention, options: PruneOptions = {}): Promise<PruneResult> {
   return await new StorePruning(retention, options).prune(findRuns(out));
@@ -76,7 +76,7 @@ class StorePruning {
   readonly #now: Date;
   readonly #pruned: PrunedFile[] = [];
   readonly #skipped: string[] = [];
-  /** Directories of runs that nothing can be pruned of, with what is said of them when something is due. */
+  /** Directories of runs that cannot be pruned, with the reason to report if something is due. */
   readonly #left = new Map<string, string | undefined>();
   #bytes = 0;
 
@@ -120,7 +120,7 @@ class StorePruning {
     return { pruned: this.#pruned, skipped: this.#skipped, bytesBefore, bytesAfter: this.#bytes };
   }
 
-  /** Prunes of each file what `choose` says, in their order; gives the files as they are then. */
+  /** Prunes the part of each file that `choose` returns, in order; returns the files in their new state. */
   async #each(files: readonly StoredFile[], choose: (file: StoredFile) => PrunedFile['what'] | undefined): Promise<StoredFile[]> {
     const after: StoredFile[] = [];
     for (const file of files) {
@@ -133,7 +133,7 @@ class StorePruning {
     return after;
   }
 
-  /** Whether a run is left alone; said once. */
+  /** Whether a run is left alone; reports it once. */
   #isLeft({ directory }: StoredRun): boolean {
     if (!this.#left.has(directory)) return false;
     const reason = this.#left.get(directory);
@@ -186,7 +186,7 @@ class StorePruning {
     return { left: { ...file, path: pruned.path, segment: after, bytes: pruned.bytes }, steps: pruned.steps };
   }
 
-  /** The lock of a run that is open here is its store's. */
+  /** Runs `change` under the run's lock; a store open here holds it already. */
   async #withLock<T>(run: StoredRun, change: () => Promise<T>): Promise<T> {
     if (this.#storeOf(run) !== undefined || this.#options.dryRun === true) return await change();
     const lock = RunLock.take(run.directory);
@@ -197,14 +197,14 @@ class StorePruning {
     }
   }
 
-  /** After how long a segment that is not written to is ended. Without bounds for segments none needs to be. */
+  /** Idle time after which a segment is ended. Without bounds for segments none needs to be. */
   get #idleMs(): number {
     const { keepDetailMs, keepStepsMs, storeBytesMax } = this.#retention;
     const bounds = [keepDetailMs, keepStepsMs, storeBytesMax && limits.segmentIdleMs].filter((bound) => bound !== undefined);
     return Math.min(...bounds, bounds.length > 0 ? limits.segmentIdleMs : Number.POSITIVE_INFINITY);
   }
 
-  /** The files of a run; nothing of one that somebody else writes can be pruned. */
+  /** The files of a run; nothing can be pruned of a run with another writer. */
   async #filesOf(run: StoredRun): Promise<StoredFile[]> {
     const { isBusy, dryRun } = this.#options;
     try {

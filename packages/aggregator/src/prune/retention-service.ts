@@ -11,7 +11,7 @@ export interface RetentionServiceOptions {
   readonly retention: Retention;
   readonly open: (run: string) => RunStore | undefined;
   readonly isBusy: (run: string) => boolean;
-  /** The result of a look, and the bytes that the store holds since. */
+  /** Receives the result of a look, and the bytes that the store holds now. */
   readonly onPruned: (result: PruneResult) => void;
   readonly onNotice: (notice: string) => void;
 }
@@ -21,7 +21,7 @@ export class RetentionService implements AsyncDisposable {
   readonly #stop = new AbortController();
   readonly #timer: NodeJS.Timeout;
   #looking: Promise<void> | undefined;
-  /** Runs that could not be pruned the last time: said when they change. */
+  /** Runs that could not be pruned the last time: reported when they change. */
   #skipped: readonly string[] = [];
 
   constructor(options: RetentionServiceOptions) {
@@ -33,7 +33,7 @@ export class RetentionService implements AsyncDisposable {
     void this.look();
   }
 
-  /** Prunes what is due; joins a look that is under way. Never rejects. */
+  /** Prunes what is due; joins a look in progress. Never rejects. */
   look(): Promise<void> {
     this.#looking ??= this.#look().finally(() => {
       this.#looking = undefined;
@@ -57,7 +57,7 @@ export class RetentionService implements AsyncDisposable {
       this.#skipped = skipped;
       onPruned(result);
     } catch (error) {
-      // A directory without runs is no trouble, and neither is being asked to end.
+      // A directory without runs is no fault, and neither is an abort.
       const isEmpty = error instanceof AggregatorError && error.code === 'store_not_a_run';
       if (!isEmpty && !signal.aborted) onNotice(`nothing was pruned: ${messageOf(error)}`);
     }

@@ -1,4 +1,4 @@
-// The files of the runs of an output directory, with what retention wants to know of each.
+// The files of the runs of an output directory, with the facts that retention needs of each.
 
 import { readdirSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
@@ -7,7 +7,7 @@ import { aggregatorLimits as limits } from '../model/limits.ts';
 import { isRunName, listSegments, readRunFile, type SegmentFile } from '../store/run-directory.ts';
 
 export interface StoredRun {
-  /** As its batches name it. */
+  /** Name of the run in its batches. */
   readonly name: string;
   readonly directory: string;
 }
@@ -22,8 +22,8 @@ interface FileAbout {
 }
 
 /**
- * `trace`: of the whole run, `capture`: of some of its steps, both made of its segments. `other` is counted and never removed: alerts, spools, the
- * segment that is written.
+ * `trace`: of the whole run, `capture`: of some of its steps, both derived from its segments. `other` is counted and never removed: alerts, spools,
+ * the segment in use.
  */
 export type StoredFile =
   | (FileAbout & { readonly kind: 'segment'; readonly segment: SegmentFile })
@@ -57,7 +57,7 @@ const directoriesIn = (path: string): string[] =>
     .map(({ name }) => name)
     .sort();
 
-/** The run in a directory, which may be a copy under another name. One of another format is a run, too: why it cannot be read is said later. */
+/** The run in a directory, which may be a copy under another name. A run of another format counts, too: its error is reported later. */
 function runIn(directory: string, name: string): string | undefined {
   try {
     return readRunFile(directory);
@@ -66,7 +66,7 @@ function runIn(directory: string, name: string): string | undefined {
   }
 }
 
-/** All files of a run; `closed`: segments that nothing is appended to any more, by default all. Throws AggregatorError `store_…`. */
+/** All files of a run; `closed`: segments that are complete, by default all. Throws AggregatorError `store_…`. */
 export function surveyRunFiles(run: StoredRun, closed: readonly SegmentFile[] | undefined): StoredFile[] {
   readRunFile(run.directory);
   const segments = new Map((closed ?? listSegments(run.directory)).map((segment) => [segment.path, segment]));

@@ -1,4 +1,4 @@
-// The index of one run's batches: its sources, and how segment files are read into it.
+// The index of one run's batches: its sources, and the reading of segment files into it.
 
 import { type BatchHeader, decodeBatchHeader, ProtocolError } from '@ranktrace/protocol';
 import { aggregatorLimits as limits } from '../model/limits.ts';
@@ -6,10 +6,10 @@ import type { SegmentFiles } from './segment-files.ts';
 import { type SegmentScan, scanSegment } from './segment-scan.ts';
 import { SegmentSource, type SummaryPlace } from './segment-source.ts';
 
-/** What readers of a run see; a live store and a read-only log give the same. */
+/** A reader's view of a run; a live store and a read-only log give the same. */
 export interface RunBatches {
   readonly run: string;
-  /** Ranks that took part, by what they said themselves. */
+  /** Number of participating ranks, as they announced it. */
   readonly worldSize: number;
   /** Every incarnation of every rank, sorted by (rank, incarnation). */
   sources(): readonly SegmentSource[];
@@ -41,7 +41,7 @@ export class BatchIndex implements RunBatches {
     return this.#sources.get(key(header));
   }
 
-  /** Notes where a batch lies; whether it was new. */
+  /** Notes the place of a batch; returns whether it was new. */
   add(header: BatchHeader, file: number, offset: number, length: number): boolean {
     let source = this.source(header);
     if (source === undefined) {
@@ -61,7 +61,7 @@ export class BatchIndex implements RunBatches {
     return source.add(header.pruned?.from ?? header.sequence, header.sequence, file, offset, length);
   }
 
-  /** The batches in `file` are now those that `summaries` says, by their headers. */
+  /** Replaces the batches in `file` by those in `summaries`, by their headers. */
   replace(file: number, summaries: readonly (SummaryPlace & Pick<BatchHeader, 'rank' | 'incarnation'>)[]): void {
     const bySource = new Map<SegmentSource, SummaryPlace[]>(this.sources().map((source) => [source, []]));
     for (const summary of summaries) {
@@ -77,9 +77,9 @@ export class BatchIndex implements RunBatches {
 }
 
 export interface IndexedSegment extends SegmentScan {
-  /** Whole frames that do not hold a batch this version can read. */
+  /** Whole frames without a batch that this version can read. */
   readonly unreadable: number;
-  /** Batches that were there already. */
+  /** Batches that were already stored. */
   readonly duplicates: number;
 }
 

@@ -1,12 +1,12 @@
-// Reading what somebody else wrote, or is writing now: run directories, spool directories, single segments. Never writes or cuts anything.
+// Reads files that another process wrote, or is writing now: run directories, spool directories, single segments. Never writes or cuts anything.
 //
 //   <out>                       <out>/<run>/segments/*.seg
 //   <out>/<run>                            segments/*.seg
 //   <spool>                     <spool>/<run>/rank-<r>-<incarnation>/*.seg     and any of its folders
 //   FILE.seg
 //
-// Every batch says itself which run, rank and incarnation it belongs to, so files are only found by name, never understood by it.
-// Invariant: a log is a snapshot of when it was opened; a frame that is being written then is not part of it, and not an error.
+// Every batch carries its run, rank and incarnation, so file names only serve to find files. Invariant: a log is a snapshot of its opening; a frame
+// being written then is not part of it, and no error.
 
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -20,9 +20,9 @@ import { SegmentFiles } from './segment-files.ts';
 export interface BatchLog extends Disposable {
   /** Names of the runs found, sorted. */
   readonly runs: readonly string[];
-  /** One line for everything that could not be read, with what could. */
+  /** One line per unreadable file or part, with the readable rest. */
   readonly notices: readonly string[];
-  /** The batches of a run; throws AggregatorError `store_missing` for a run that is not there. */
+  /** The batches of a run; throws AggregatorError `store_missing` for an unknown run. */
   run(name: string): RunBatches;
   close(): void;
 }
@@ -41,7 +41,7 @@ export function openBatchLog(path: string | readonly string[]): BatchLog {
     try {
       return openOnce(inputs);
     } catch (error) {
-      // A segment that was found and is gone has just been pruned: its summary is there now.
+      // A segment that was found and is gone has just been pruned: its summary exists now.
       const isGone = error instanceof AggregatorError && error.code === 'store_missing' && inputs.every((input) => existsSync(input));
       if (!isGone || attempt === limits.openAttemptsMax) throw error;
     }
@@ -125,7 +125,7 @@ function search(directory: string, depth: number, found: { segments: string[]; r
   }
   const run = readRunFile(directory);
   if (run !== undefined) found.runs.push(run);
-  // A segment whose summary is there, too, was being pruned when somebody was killed.
+  // A segment beside its summary is the leftover of a killed pruning.
   const numbered = new Map(
     segmentFilesOf(
       directory,

@@ -1,12 +1,11 @@
-// Several batches of one life of a rank as one, without the events that pruning leaves out.
+// Joins several batches of one incarnation into one, without the events that pruning leaves out.
 //
 //   batches    17  18  19  20      spans, ops, counters … │ steps, phases, facts, clocks
 //   summary    ───────────20       pruned { from: 17 }    │ steps, phases, facts, clocks     `detail`
 //                                                         │                facts, one clock  `steps`
 //
-// Most of a small batch is its header and its strings, so joining batches makes the steps of an hour ten times smaller than they came.
-// Invariant: a summary stands for the same sequences as its batches, says what was left out, and keeps their promises about time: its
-// watermark is that of the last.
+// Most of a small batch is its header and its strings, so joined batches hold an hour's steps in a tenth of the bytes. Invariant: a summary stands
+// for the same sequences as its batches, states what was left out, and keeps their promises about time: its watermark is the last batch's.
 
 import { deflateRawSync } from 'node:zlib';
 import {
@@ -28,7 +27,7 @@ import { aggregatorLimits as limits } from '../model/limits.ts';
 /** The kind of rows that a pruning leaves out. */
 export type PrunedWhat = Pruned['what'];
 
-/** Tables that say something of a whole step; the rest is detail. */
+/** Tables about whole steps; the rest is detail. */
 const stepTables: readonly TableName[] = ['tracks', 'steps', 'phases'];
 const eventTables = {
   spans: 'span',
@@ -43,8 +42,8 @@ const eventTables = {
 type AnyRow = Record<string, number | Uint8Array>;
 
 /**
- * The bytes of batches that stand for `batches`, which follow each other without a gap: one, or more where one may not be so large.
- * `on`: the day of the pruning.
+ * Encodes batches that stand for `batches`, which follow each other without a gap: one, or several where one would be too large. `on`: the day of the
+ * pruning.
  */
 export function encodeSummary(batches: readonly Batch[], what: PrunedWhat, on: string): { header: BatchHeader; bytes: Uint8Array }[] {
   const summary = summaryOf(batches, what, on);
@@ -57,7 +56,7 @@ export function encodeSummary(batches: readonly Batch[], what: PrunedWhat, on: s
   }
 }
 
-/** Rows of a batch that a summary may keep: what bounds how many batches become one. */
+/** Rows of a batch that a summary may keep: they bound the number of batches that become one. */
 export function summaryRows({ tables }: Batch): number {
   return Math.max(tables.steps.length, tables.phases.length, tables.clockSamples.length, tables.metadata.length) + 1;
 }
@@ -82,7 +81,7 @@ function summaryOf(batches: readonly Batch[], what: PrunedWhat, on: string): Bat
   return { header: { ...header, pruned }, ...rows.finish(clockWindowNs) };
 }
 
-/** The first and the last step, of those that were pruned before, too. */
+/** The first and the last step, including those of earlier prunings. */
 function stepsOf(batches: readonly Batch[]): [number, number] | undefined {
   let [least, most] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
   for (const { header, tables } of batches) {
@@ -101,7 +100,7 @@ function leftOut(batches: readonly Batch[], what: PrunedWhat): Pruned['events'] 
       if (name === 'steps' && what === 'detail') continue;
       const { length, columns } = tables[name];
       events[kind] += length;
-      // A span that was announced was counted then.
+      // An announced span was counted at its announcement.
       if ('state' in columns) for (let row = 0; row < length; row++) if (columns.state[row] === spanState.close) events[kind]--;
     }
   }
@@ -114,7 +113,7 @@ class SummaryRows {
   readonly #tables: EventTables = createEventTables();
   readonly #strings = new Map<string, number>([['', 0]]);
   readonly #tracks = new Set<number>();
-  /** The last value of each fact, with its place among the others. */
+  /** The last value of each metadata name, with its position. */
   readonly #facts = new Map<string, string>();
   readonly #clocks: AnyRow[] = [];
 
@@ -142,7 +141,7 @@ class SummaryRows {
     this.#clocks.push(...this.#rows(batch, 'clockSamples'));
   }
 
-  /** Keeps the clock sample with the shortest way of each window: it says most. */
+  /** Keeps the clock sample with the shortest round trip of each window: it has the tightest bound. */
   finish(clockWindowNs: number): Pick<Batch, 'strings' | 'tables'> {
     const best = new Map<string, AnyRow>();
     for (const row of this.#clocks) {

@@ -1,5 +1,5 @@
-// `pruned.json` in a run's directory: what was pruned of it, for people and scripts. Reports and the page say the same out of the batches that are
-// left, which say it themselves; nothing reads this file to decide anything.
+// `pruned.json` in a run's directory: a record of its prunings for people and scripts. Reports and the page take the same facts from the headers of
+// the remaining batches; no code decides anything by this file.
 //
 //   { "detail": { "steps": [0, 12000], "on": "2026-01-31" }, "steps": …, "traces": [{ "name": "trace.pftrace", "on": "2026-01-31" }] }
 
@@ -39,7 +39,7 @@ export function recordTrace(directory: string, name: string, on: string): void {
   writeRecord(directory, { ...record, traces });
 }
 
-/** One that cannot be read is begun anew: it decides nothing. */
+/** Starts an unreadable record anew: it decides nothing. */
 function readRecord(directory: string): PruneRecord {
   try {
     return recordSchema.parse(JSON.parse(readFileSync(join(directory, 'pruned.json'), 'utf8')));

@@ -3,8 +3,8 @@
 //   000012.seg ──► 000012.summary.seg.partial ──► pruned.json ──► 000012.summary.seg ──► 000012.seg goes
 //                                                                ^ from here on readers see the summary
 //
-// Invariant: killed at any point, the run reads either as before or as after: a partial file is nobody's, and of a segment and its summary the
-// summary counts. Whoever calls has the lock of the run.
+// Invariant: killed at any point, the run reads either as before or as after: readers ignore a partial file, and prefer a summary to its segment. The
+// caller holds the lock of the run.
 
 import { closeSync, fdatasyncSync, openSync, readdirSync, renameSync, rmSync, statSync, utimesSync, writeSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -22,11 +22,11 @@ import { writeFrameHeader } from './segment-scan.ts';
 import type { SegmentSource } from './segment-source.ts';
 import { guard, syncDirectory } from './segment-writer.ts';
 
-/** A batch of a summary, and where its payload lies in the file. */
+/** A batch of a summary, and the place of its payload in the file. */
 export interface PlacedSummary {
   readonly rank: number;
   readonly incarnation: string;
-  /** First sequence it stands for. */
+  /** First sequence that it stands for. */
   readonly from: number;
   readonly offset: number;
   readonly length: number;
@@ -37,25 +37,25 @@ export interface PruneSegmentOptions {
   /** The run's directory. */
   readonly directory: string;
   readonly now: Date;
-  /** Find out what would be left, and change nothing. */
+  /** Computes the result and changes nothing. */
   readonly dryRun: boolean;
   readonly signal?: AbortSignal | undefined;
-  /** Called in the moment in which the summary takes the segment's place. */
+  /** Called at the moment when the summary replaces the segment. */
   readonly onReplaced?: ((path: string, summaries: readonly PlacedSummary[]) => void) | undefined;
 }
 
 export interface PrunedSegment {
-  /** The summary; of a dry run still the segment. */
+  /** The summary; in a dry run still the segment. */
   readonly path: string;
   /** Bytes of the summary. */
   readonly bytes: number;
-  /** The first and the last step it is about. */
+  /** Its first and last step. */
   readonly steps: readonly [number, number] | undefined;
 }
 
 /**
  * Prunes one segment. Gives way to the event loop every few milliseconds.
- * Throws AggregatorError `store_…`; `store_format` of a segment that holds batches this version cannot read: they are not thrown away.
+ * Throws AggregatorError `store_…`; `store_format` for a segment with batches that this version cannot read: they are not thrown away.
  */
 export async function pruneSegment(segment: SegmentFile, what: PrunedWhat, options: PruneSegmentOptions): Promise<PrunedSegment> {
   const { run, directory, now, dryRun, signal, onReplaced } = options;
@@ -80,7 +80,7 @@ export async function pruneSegment(segment: SegmentFile, what: PrunedWhat, optio
     if (!dryRun) {
       draft.finish(mtime);
       allowSummaries(directory);
-      // Before, so that nothing is ever gone that is not written down.
+      // Recorded first, so that nothing is ever gone without a record.
       recordPruned(directory, { what, steps, on });
       guard(path, () => {
         renameSync(`${path}.partial`, path);
@@ -96,7 +96,7 @@ export async function pruneSegment(segment: SegmentFile, what: PrunedWhat, optio
   return { path: dryRun ? segment.path : path, bytes: draft.bytes, steps };
 }
 
-/** Leftovers of a killed pruning in a run's directory: segments that have a summary, and summaries that nobody finished. */
+/** Leftovers of a killed pruning in a run's directory: segments that have a summary, and unfinished summaries. */
 export function leftoversIn(directory: string): string[] {
   const folder = segmentsDirectory(directory);
   const current = new Set(listSegments(directory).map(({ path }) => path));
@@ -105,12 +105,12 @@ export function leftoversIn(directory: string): string[] {
     .map((name) => join(folder, name));
 }
 
-/** Removes it. Whoever calls has the lock of the run. */
+/** Removes leftovers. The caller holds the lock of the run. */
 export function removeLeftovers(directory: string): void {
   for (const path of leftoversIn(directory)) guard(path, () => rmSync(path, { force: true }));
 }
 
-/** Parts of a summary: batches by life and in order, joined as long as none is missing between. */
+/** Parts of a summary: batches by incarnation and in order, joined as long as none is missing between. */
 async function* summariesOf(sources: readonly SegmentSource[], what: PrunedWhat, on: string, signal: AbortSignal | undefined) {
   let breathed = performance.now();
   for (const source of sources) {
@@ -135,7 +135,7 @@ async function* summariesOf(sources: readonly SegmentSource[], what: PrunedWhat,
   }
 }
 
-/** Tables of which rows stay, or are counted. Arguments are neither, and are most of the bytes. */
+/** Tables whose rows stay, or are counted. Arguments are neither, and are most of the bytes. */
 const readTables: readonly TableName[] = [
   ...(['tracks', 'steps', 'phases', 'clockSamples', 'wallClocks', 'metadata'] as const),
   ...(['spans', 'instants', 'counters', 'collectives', 'rpcs', 'memory'] as const),
@@ -157,7 +157,7 @@ function isNext(before: BatchHeader | undefined, next: BatchHeader): boolean {
   return (next.pruned?.from ?? next.sequence) === before.sequence + 1;
 }
 
-/** A summary on its way to disk; without a path, only its size. */
+/** A summary being written to disk; without a path, only its size. */
 class SummaryFile {
   readonly placed: PlacedSummary[] = [];
   readonly #path: string | undefined;
@@ -191,7 +191,7 @@ class SummaryFile {
     this.#bytes = offset + payload.length;
   }
 
-  /** Puts it on the disk; it is as old as what it stands for. */
+  /** Writes the summary to the disk, with the segment's modification time. */
   finish(modified: Date): void {
     const file = this.#file;
     if (file === undefined) return;
@@ -203,7 +203,7 @@ class SummaryFile {
     });
   }
 
-  /** Leaves nothing behind of one that was not finished. */
+  /** Removes an unfinished summary. */
   discard(): void {
     if (this.#file === undefined) return;
     closeSync(this.#file);

@@ -1,6 +1,6 @@
-// Batches that could not be read, kept aside so that somebody can look at them: same framing as a segment, bounded, counted.
+// Keeps unreadable batches aside for inspection: same framing as a segment, bounded, counted.
 //
-// Invariant: never throws into ingest. What does not fit any more, or cannot be written, is still counted.
+// Invariant: never throws into ingest. Batches without room, or that cannot be written, are still counted.
 
 import { closeSync, existsSync, openSync, writeSync } from 'node:fs';
 import { limits as batchLimits, frameHeaderBytes, segmentMagic } from '@ranktrace/protocol';
@@ -24,10 +24,10 @@ export class Quarantine {
     try {
       const scan = scanSegment(path, () => this.#kept++);
       this.#count = this.#kept;
-      // Behind a torn frame nothing would be found: what is there is kept, what comes is counted.
+      // Readers would find nothing after a torn frame: keep the file as it is, and count new batches only.
       this.#bytes = scan.readable === scan.size ? scan.size : bytesMax;
     } catch {
-      this.#bytes = bytesMax; // not readable: keep away from it, go on counting
+      this.#bytes = bytesMax; // unreadable: leave it alone, continue to count
     }
   }
 
@@ -41,7 +41,7 @@ export class Quarantine {
     return this.#kept;
   }
 
-  /** Keeps bad bytes; what is longer than a frame may be is cut. */
+  /** Keeps bad bytes, cut to the length of a frame. */
   add(bytes: Uint8Array): void {
     this.#count++;
     const payload = bytes.subarray(0, batchLimits.batchBytesMax);
@@ -51,7 +51,7 @@ export class Quarantine {
     frame.set(payload, frameHeaderBytes);
     try {
       this.#file ??= openForAppending(this.#path);
-      // A full disk may take half a frame: what came behind it could not be found again.
+      // A full disk may take half a frame, and readers could not find any frame after it.
       if (writeSync(this.#file, frame) < frame.length) throw new Error('half a frame');
     } catch {
       this.#bytes = this.#bytesMax;

@@ -1,12 +1,12 @@
-// How a run lies on disk, and the small file that says so.
+// Layout of a run on disk, and the small file that states its format.
 //
 //   <out>/<run>/run.json           { "format": 1, "run": "<run>" }; 2 once something was pruned
 //   <out>/<run>/segments/000001.seg …                    as ranks sent it
 //                        000001.summary.seg              its detail was pruned
 //                        000001.empty.seg                its steps, too
-//   <out>/<run>/pruned.json        what was pruned, for people
+//   <out>/<run>/pruned.json        record of prunings, for people
 //   <out>/<run>/quarantine.seg     bad batches that named this run
-//   <out>/<run>/lock               who writes it now
+//   <out>/<run>/lock               its current writer
 
 import { randomBytes } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -28,7 +28,7 @@ export function createRunDirectory(directory: string, run: string): void {
   writeRunFile(directory, run, 1);
 }
 
-/** Makes `run.json` say that pruned segments may follow. Throws as `createRunDirectory`. */
+/** Sets the format in `run.json` to allow pruned segments. Throws as `createRunDirectory`. */
 export function allowSummaries(directory: string): void {
   const file = parseRunFile(directory);
   if (file !== undefined && file.format < 2) writeRunFile(directory, file.run, 2);
@@ -72,12 +72,12 @@ function parseRunFile(directory: string): { readonly run: string; readonly forma
   throw new AggregatorError('store_unreadable', `Cannot read "${path}": it must name a run, got ${JSON.stringify(run)}`);
 }
 
-/** A segment as it lies on disk. */
+/** A segment file on disk. */
 export interface SegmentFile {
   /** Its number, from 1. */
   readonly segment: number;
   readonly path: string;
-  /** The parts that were pruned of it; undefined: none. */
+  /** Its pruned parts; undefined: none. */
   readonly pruned: Pruned['what'] | undefined;
 }
 
@@ -87,7 +87,7 @@ export function listSegments(directory: string): SegmentFile[] {
   return segmentFilesOf(folder, readdirSync(folder));
 }
 
-/** Segment files among the `names` in `folder`, ascending by number. Of a segment and its summary, which a killed pruning leaves, the summary. */
+/** Segment files among the `names` in `folder`, ascending by number. If a killed pruning left a segment beside its summary, takes the summary. */
 export function segmentFilesOf(folder: string, names: readonly string[]): SegmentFile[] {
   const newest = new Map<number, SegmentFile>();
   for (const name of names) {
@@ -101,7 +101,7 @@ export function segmentFilesOf(folder: string, names: readonly string[]): Segmen
   return [...newest.values()].sort((a, b) => a.segment - b.segment);
 }
 
-/** File name of a segment of which `pruned` was pruned. */
+/** File name of a segment after `pruned` was pruned. */
 export function segmentFileName(segment: number, pruned: SegmentFile['pruned']): string {
   const level = pruned === undefined ? '' : pruned === 'detail' ? '.summary' : '.empty';
   return segmentName(segment).replace(/\.seg$/, `${level}.seg`);

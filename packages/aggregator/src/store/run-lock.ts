@@ -1,8 +1,8 @@
-// One writer per run: a lock file that says who, so that a lock left by a dead process is recognised and taken over.
+// One writer per run: a lock file names its owner, so that a dead process's lock is recognised and taken over.
 //
-// Who can be asked is asked: same machine and same pid namespace means "is that pid alive, and is it the process that started then" (a
-// container's service is always pid 1, so the pid alone says nothing). Who cannot be asked (another host or container on a shared disk)
-// counts as alive while the file is touched, which its owner does once a second.
+// On the same machine and in the same pid namespace the lock checks its owner: does that pid live, and did that process start then (a container's
+// service is always pid 1, so the pid alone proves nothing)? An owner out of reach (another host or container on a shared disk) counts as alive while
+// the file is touched, which its owner does once a second.
 
 import { randomBytes } from 'node:crypto';
 import { linkSync, readFileSync, readlinkSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ interface Owner {
   readonly pid: number;
   /** When the process started, in the system's ticks. */
   readonly started: string;
-  /** Where the pid means something. */
+  /** The namespace in which the pid is valid. */
   readonly place: string;
 }
 
@@ -53,14 +53,14 @@ export class RunLock {
     throw locked(directory, undefined);
   }
 
-  /** Whether somebody writes the run of a directory. */
+  /** Whether another process writes the run of a directory. */
   static isHeld(directory: string): boolean {
     const path = join(directory, 'lock');
     const text = readLock(path);
     return text !== undefined && isAlive(parseOwner(text), path);
   }
 
-  /** Shows that the owner lives; throws AggregatorError `store_locked` when somebody else took the lock meanwhile. */
+  /** Shows that the owner lives; throws AggregatorError `store_locked` if another process took the lock meanwhile. */
   touch(now: Date): void {
     if (readLock(this.#path) !== this.#text) throw locked(this.#path, undefined);
     utimesSync(this.#path, now, now);
@@ -140,7 +140,7 @@ function existsWithoutProc(pid: number): boolean {
   }
 }
 
-/** Where pids mean the same as here: the boot and the pid namespace. */
+/** The namespace in which pids mean the same as here: the boot and the pid namespace. */
 function placeId(): string {
   try {
     return `${hostId()} ${readlinkSync('/proc/self/ns/pid')}`;

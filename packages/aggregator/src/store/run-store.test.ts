@@ -117,7 +117,7 @@ test('skips a damaged frame in the middle, never cuts what may be good, and says
     expect(contents(store)).toEqual(['0/0001: 0 2 3 4 (1)']);
     append(store, { sequence: 1 });
   }
-  // Two megabytes that are no frames are not one torn frame: left alone, and a new segment is begun.
+  // Two megabytes without a frame are not one torn frame: the store leaves them alone and begins a new segment.
   appendFileSync(path, Buffer.alloc(2 << 20));
   const size = statSync(path).size;
   await using store = new RunStore(directory.path, 'demo', { onNotice: (notice) => notices.push(notice) });
@@ -267,6 +267,6 @@ test('puts segments that are full on the disk with the next sync, and closes the
   for (const sequence of [1, 2, 3]) append(store, { sequence });
   await store.sync(new Date());
   expect(readdirSync(join(directory.path, 'demo', 'segments'))).toHaveLength(4);
-  // Those that were read from may stay open, those that were written may not: one is.
+  // Descriptors for reading may stay open, those for writing may not: one is.
   expect(openFiles()).toBe(before);
 });

@@ -21,27 +21,27 @@ import type { SegmentSource } from './segment-source.ts';
 import { SegmentWriter } from './segment-writer.ts';
 
 export interface RunStoreOptions {
-  /** Told in one line what opening found: a torn tail that was cut, damage that was left alone. */
+  /** Receives the findings of the opening: a torn tail that was cut, damage that was left alone. */
   readonly onNotice?: (notice: string) => void;
   /** Bytes at which a segment is rolled; for tests. */
   readonly segmentBytesMax?: number;
-  /** What `surveyRun` found, so that opening reads only what came after. */
+  /** The result of `surveyRun`, so that opening reads only later segments. */
   readonly survey?: RunSurvey;
 }
 
-/** What a run's closed segments hold. */
+/** Contents of a run's closed segments. */
 export interface RunSurvey {
   readonly index: BatchIndex;
   readonly files: SegmentFiles;
   /** File number in `files` by segment number. */
   readonly fileOf: Map<number, number>;
-  /** The last segment in it, 0 = none. */
+  /** The last surveyed segment, 0 = none. */
   readonly through: number;
 }
 
 /**
- * Reads the closed segments of `<out>/<run>`, all but the last, giving way to the event loop after each (64 MiB, about 60 ms). They never
- * change, so nobody needs to be kept from writing meanwhile.
+ * Reads the closed segments of `<out>/<run>`, all but the last, giving way to the event loop after each (64 MiB, about 60 ms). Closed segments never
+ * change, so writers may continue meanwhile.
  */
 export async function surveyRun(out: string, run: string, onNotice: (notice: string) => void = () => undefined): Promise<RunSurvey> {
   const directory = join(out, run);
@@ -94,12 +94,12 @@ export class RunStore implements RunBatches {
     return this.#survey.index.worldSize;
   }
 
-  /** Every incarnation as it is now: a merge reads a source twice, and must see the same both times while batches go on arriving. */
+  /** A snapshot of every incarnation: a merge reads a source twice, and must see the same both times while batches continue to arrive. */
   sources(): readonly SegmentSource[] {
     return this.#survey.index.sources().map((source) => source.snapshot());
   }
 
-  /** Incarnations there are. */
+  /** Number of incarnations. */
   get sourceCount(): number {
     return this.#survey.index.sources().length;
   }
@@ -125,7 +125,7 @@ export class RunStore implements RunBatches {
     return 'stored';
   }
 
-  /** Puts what was appended on the disk and shows that the lock's owner lives. Throws AggregatorError `store_write_failed`, `store_locked`. */
+  /** Flushes appended batches to the disk and shows that the lock's owner lives. Throws AggregatorError `store_write_failed`, `store_locked`. */
   async sync(now: Date): Promise<void> {
     if (this.#closed) return;
     if (!this.#writer.isDirty && performance.now() - this.#touchedAt < limits.lockTouchMs) return;
@@ -140,7 +140,7 @@ export class RunStore implements RunBatches {
   }
 
   /**
-   * Segments that nothing is appended to any more; one that was written to last before `beforeMs` (unix time) is closed for that.
+   * Segments that are complete; closes the current one first if its last write was before `beforeMs` (unix time).
    * Throws AggregatorError `store_write_failed`.
    */
   async closedSegments(beforeMs: number): Promise<SegmentFile[]> {
@@ -150,7 +150,7 @@ export class RunStore implements RunBatches {
     return listSegments(this.directory).filter((file) => !isOpen || file.segment < segment);
   }
 
-  /** Readers find the batches of a segment in its summary from now on. */
+  /** From now on readers find the batches of a segment in its summary. */
   replaceSegment({ segment }: SegmentFile, path: string, summaries: readonly PlacedSummary[]): void {
     const before = this.#survey.fileOf.get(segment);
     const file = this.#survey.files.add(path);
@@ -198,7 +198,7 @@ export class RunStore implements RunBatches {
 
 const leftAlone = (path: string, bytes: number): string => `"${path}": ${bytes} bytes at the end cannot be read and were left alone`;
 
-/** Whether the segments that were surveyed are those that are there: nobody kept them from being pruned meanwhile. */
+/** Whether the surveyed segments are still the existing ones: pruning may have changed them meanwhile. */
 function isCurrent({ files, fileOf, through }: RunSurvey, directory: string): boolean {
   const closed = listSegments(directory).filter(({ segment }) => segment <= through);
   return closed.length === fileOf.size && closed.every(({ segment, path }) => files.path(fileOf.get(segment) ?? -1) === path);
@@ -209,7 +209,7 @@ const emptySurvey = (run: string): RunSurvey => {
   return { index: new BatchIndex(run, files), files, fileOf: new Map(), through: 0 };
 };
 
-/** Reads one segment into the survey's index; what it left out is told. */
+/** Reads one segment into the survey's index; reports skipped parts. */
 function scanInto(survey: RunSurvey, { segment, path }: SegmentFile, notice: (notice: string) => void) {
   const { index } = survey;
   const scan = indexSegment(path, fileOf(survey, segment, path), (run) => (run === index.run ? index : undefined));

@@ -1,9 +1,9 @@
 // The runs of one output directory that are open for writing.
 //
-// Opening a run again costs its files, its lock and a reading of what it holds: with more runs at work than may be open, that is done for each batch.
-// So as many are open as there are file descriptors for, with room for everything else.
+// Opening a run again costs its files, its lock and a read of its contents: with more active runs than may be open, each batch would pay that. So the
+// store keeps as many open as file descriptors allow, with room for everything else.
 //
-// Invariant: at most `runsOpenMax` are open; the one longest without use is closed first and opened again when it is asked for.
+// Invariant: at most `runsOpenMax` are open; the least recently used one is closed first and reopened on demand.
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -30,7 +30,7 @@ export class RunStores {
   readonly #closing = new Map<string, Promise<void>>();
   #openMax = openMax();
   #syncing: Promise<void> | undefined;
-  /** Large runs on their way to `#open`. */
+  /** Large runs that are being opened. */
   readonly #opening = new Set<string>();
   #closed = false;
   #quarantinedBefore = 0;
@@ -63,18 +63,18 @@ export class RunStores {
   }
 
   /**
-   * The run if it can take batches now, else undefined: one with closed segments takes a second per GB to open, and everybody else's
-   * batches and clock pings do not wait for that. Throws like `RunStore`.
+   * The run if it can take batches now, else undefined: a run with closed segments takes a second per GB to open, and other runs' batches and clock
+   * pings do not wait for that. Throws like `RunStore`.
    */
   ready(run: string): RunStore | undefined {
-    // Its lock is ours until it is closed.
+    // The closing store still holds the lock.
     if (this.#closing.has(run)) return undefined;
     if (this.#open.has(run) || !hasClosedSegments(join(this.#options.out, run))) return this.get(run);
     if (!this.#opening.has(run)) void this.#openLarge(run);
     return undefined;
   }
 
-  /** The run, opened (and created) at once when it is not; throws like `RunStore`. */
+  /** The run, opened (and created) at once if necessary; throws like `RunStore`. */
   get(run: string, survey?: RunSurvey): RunStore {
     const { out, onNotice, onOpen } = this.#options;
     const known = this.#open.get(run);
@@ -90,7 +90,7 @@ export class RunStores {
     try {
       return new RunStore(out, run, options);
     } catch (error) {
-      // Somebody else took the descriptors: fewer runs from now on.
+      // Other code took the descriptors: allow fewer runs from now on.
       const code = error instanceof AggregatorError ? systemCode(error.cause) : '';
       if (code === 'EMFILE' || code === 'ENFILE') {
         this.#openMax = Math.max(limits.runsOpenMin, Math.min(this.#openMax, this.#open.size) - 1);
@@ -100,7 +100,9 @@ export class RunStores {
     }
   }
 
-  /** Puts everything on the disk; joins a call that is under way. What fails is a notice: the batches are in the page cache, and the next call tries again. */
+  /**
+   * Flushes everything to the disk; joins a call in progress. Failures are notices: the batches are in the page cache, and the next call tries again.
+   */
   sync(now: Date): Promise<void> {
     this.#syncing ??= this.#sync(now).finally(() => {
       this.#syncing = undefined;
@@ -116,7 +118,7 @@ export class RunStores {
         await store.sync(now);
       } catch (error) {
         this.#options.onNotice(messageOf(error));
-        // Somebody else has the run now: let go of it, and ask for it again with the next batch.
+        // Another process has the run now: let go of it, and reopen it with the next batch.
         if (error instanceof AggregatorError && error.code === 'store_locked') this.#drop(run);
       }
     }
@@ -164,10 +166,10 @@ export class RunStores {
   }
 }
 
-/** Stores of which the event loop is kept at once. */
+/** Number of stores that flush at the same time. */
 const syncedAtOnce = 16;
 
-/** Runs that may be open, by the descriptors that this process may have; Linux says how many, elsewhere there are few. */
+/** Number of runs that may be open, from the process's descriptor limit; Linux reports it, elsewhere the number is low. */
 function openMax(): number {
   let descriptors = 0;
   try {
@@ -182,7 +184,7 @@ function isRun(directory: string): boolean {
   try {
     return readRunFile(directory) !== undefined;
   } catch {
-    return false; // another format or broken: said when somebody opens it
+    return false; // another format or broken: reported when a caller opens it
   }
 }
 

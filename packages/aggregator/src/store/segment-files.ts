@@ -1,6 +1,6 @@
-// The segment files behind a reader, numbered as the index names them, of which a bounded number is open at a time.
+// The segment files behind a reader, numbered as in the index; a bounded number is open at a time.
 //
-// Invariant: bytes handed out are never written again, so callers may keep them; every read is positional, so a writer may append.
+// Invariant: returned bytes are never written again, so callers may keep them; every read is positional, so a writer may append.
 
 import { closeSync, readSync } from 'node:fs';
 import { AggregatorError, messageOf } from '../model/errors.ts';
@@ -12,7 +12,7 @@ export class SegmentFiles {
   /** Open descriptors by file number, least recently opened first. */
   readonly #open = new Map<number, number>();
 
-  /** Number of the file at `path` from now on. */
+  /** Assigns a number to the file at `path`. */
   add(path: string): number {
     return this.#paths.push(path) - 1;
   }
@@ -42,7 +42,7 @@ export class SegmentFiles {
     return bytes;
   }
 
-  /** Closes a file that is no longer read; whoever still has places in it opens it again, as long as it is there. */
+  /** Closes a file that is no longer read; remaining places in it reopen it, as long as it exists. */
   release(file: number): void {
     const descriptor = this.#open.get(file);
     if (descriptor !== undefined) closeSync(descriptor);

@@ -28,7 +28,7 @@ export interface SegmentScan {
 
 /**
  * Calls `onFrame` with every whole frame's payload (valid during the call) and the payload's offset in bytes.
- * Throws AggregatorError `store_missing` or `store_unreadable`; what is inside the file never makes it throw.
+ * Throws AggregatorError `store_missing` or `store_unreadable`; the file's contents never make it throw.
  */
 export function scanSegment(path: string, onFrame: (payload: Uint8Array, offset: number) => void): SegmentScan {
   const file = openForReading(path);
@@ -61,7 +61,7 @@ export function scanSegment(path: string, onFrame: (payload: Uint8Array, offset:
         if (fill()) continue;
         break;
       }
-      if (need === frameHeaderBytes) break; // no such length: nothing says where the next frame would be
+      if (need === frameHeaderBytes) break; // impossible length: nothing shows where the next frame would be
       const payload = buffer.subarray(at + frameHeaderBytes, at + need);
       const offset = base + at + frameHeaderBytes;
       at += need;

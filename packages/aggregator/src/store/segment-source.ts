@@ -1,23 +1,23 @@
-// Where the batches of one incarnation of one rank lie, and reading them in order of sequence.
+// The places of one incarnation's batches, and their reading in order of sequence.
 //
 //   row        0   1   2   3        rows are in order of arrival
 //   sequence   0   1   3   2
 //   order      0   1   3   2        order[i] = row of the i-th batch by sequence; built when something arrived out of order
 //
-// Pruning makes one batch of several, which stands for all their sequences. In a store that is open its place is the row of the first of them, and the
-// rows of the others stay, without bytes: whoever reads by index while the run goes on finds each batch at the index it had.
+// Pruning makes one batch of several, which stands for all their sequences. In an open store it takes the row of the first of them, and the rows of
+// the others stay, without bytes: readers by index find each batch at its old index while the run continues.
 //
 //   row        0   1   2   3   4        batches 0 to 2 pruned
 //   bytes      0–2 ·   ·   3   4
 //
-// Reading ahead: as long as the next batches lie close behind this one (others' bytes between them at most as many as ours), they are
-// read in the same call. A run of one rank is read in large pieces, 64 interleaved ranks each read only what is theirs.
+// Reading ahead: while the next batches lie close behind this one (at most as many bytes of others between them as of our own), the source reads them
+// in the same call. It reads a run of one rank in large pieces; each of 64 interleaved ranks reads only its own.
 
 import { frameHeaderBytes } from '@ranktrace/protocol';
 import { SequenceSet } from '../model/sequence-set.ts';
 import type { SegmentFiles } from './segment-files.ts';
 
-/** Where a batch lies that stands for the sequences from `from` on. */
+/** Place of a batch that stands for the sequences from `from` on. */
 export interface SummaryPlace {
   readonly from: number;
   readonly file: number;
@@ -35,7 +35,10 @@ export class SegmentSource {
   readonly rank: number;
   /** One life of the rank's process; later ones sort later. */
   readonly incarnation: string;
-  /** Which of the run's lives it is, by when their first batch came: 0, 1, 2, … A clock that is set back between two lives cannot turn them round. */
+  /**
+   * Number of this incarnation among the run's, by the arrival of first batches: 0, 1, 2, … A clock that is set back between two incarnations cannot
+   * swap them.
+   */
   readonly life: number;
   readonly #latestLife: () => number;
   readonly #files: SegmentFiles;
@@ -50,7 +53,7 @@ export class SegmentSource {
   #order: Uint32Array | undefined;
   #window: Window | undefined;
 
-  /** `latestLife`: of its rank, as it is then. */
+  /** `latestLife`: returns the latest incarnation of its rank at the time of the call. */
   constructor(
     identity: { readonly rank: number; readonly incarnation: string; readonly life: number },
     files: SegmentFiles,
@@ -82,17 +85,17 @@ export class SegmentSource {
     return copy;
   }
 
-  /** Whether no later life of its rank has come. */
+  /** Whether this is the latest incarnation of its rank. */
   get isLatest(): boolean {
     return this.life === this.#latestLife();
   }
 
-  /** Batches there are, and places of those that pruning joined with others. */
+  /** Number of batches, including places of those that pruning joined with others. */
   get count(): number {
     return this.#rows;
   }
 
-  /** Batches missing between sequence 0 and the largest there is. */
+  /** Batches missing between sequence 0 and the largest. */
   get missing(): number {
     return this.#present.missing;
   }
@@ -111,7 +114,7 @@ export class SegmentSource {
     return this.#present.has(sequence);
   }
 
-  /** Notes where a batch lies that stands for `from` to `sequence`: payload `offset` and `length` in bytes; whether it was new. */
+  /** Notes the place of a batch that stands for `from` to `sequence`: payload `offset` and `length` in bytes; returns whether it was new. */
   add(from: number, sequence: number, file: number, offset: number, length: number): boolean {
     const row = this.count;
     if (!this.#present.addRange(from, sequence)) return false;
@@ -127,8 +130,8 @@ export class SegmentSource {
   }
 
   /**
-   * The batches in `file` are now those in `summaries`, in a file of their own. Snapshots keep what they have: they read the old file, as long
-   * as it is there.
+   * Replaces the batches in `file` by those in `summaries`, in a file of their own. Snapshots stay unchanged: they read the old file, as long as it
+   * exists.
    */
   replace(file: number, summaries: readonly SummaryPlace[]): void {
     const firsts = new Map(summaries.map((summary) => [summary.from, summary]));
@@ -151,7 +154,8 @@ export class SegmentSource {
   }
 
   /**
-   * Bytes of the `index`-th batch in order of sequence, 0 ≤ index < count; undefined of one that pruning joined with one before. They stay valid.
+   * Bytes of the `index`-th batch in order of sequence, 0 ≤ index < count; undefined for one that pruning joined with an earlier one. They stay
+   * valid.
    * Throws AggregatorError `store_…`.
    */
   read(index: number): Uint8Array | undefined {
@@ -174,7 +178,7 @@ export class SegmentSource {
       return window.bytes.subarray(offset - window.from, offset - window.from + length);
     }
     const bytes = this.#files.read(file, offset, this.#readableTogether(index, arrived));
-    // A piece with one batch only would keep its memory and help nobody.
+    // A window with one batch only would hold memory for nothing.
     this.#window = bytes.length > length ? { file, from: offset, bytes } : undefined;
     return bytes.subarray(0, length);
   }

@@ -29,7 +29,7 @@ import { writeFrameHeader } from './segment-scan.ts';
 
 const flushToDisk = promisify(fdatasync);
 
-/** Where a frame's payload was put: `segment` counts from 1. */
+/** Place of a frame's payload: `segment` counts from 1. */
 export interface Placed {
   readonly segment: number;
   readonly offset: number;
@@ -48,7 +48,7 @@ export class SegmentWriter {
   #syncing: Promise<void> | undefined;
 
   /**
-   * Begins after segment number `last` (0 = there is none); with `end`, goes on in that segment at that offset and cuts what is behind it.
+   * Begins after segment number `last` (0 = there is none); with `end`, continues in that segment at that offset and cuts the rest.
    * `bytesMax`: size in bytes at which a segment is rolled.
    */
   constructor(directory: string, bytesMax: number, last: number, end?: number) {
@@ -58,7 +58,7 @@ export class SegmentWriter {
     if (end === undefined || end >= bytesMax) return;
     this.#file = guard(this.path(last), () => {
       const file = openSync(this.path(last), 'r+');
-      // A call that cuts nothing would make the file new, and retention goes by its age.
+      // A truncation that cuts nothing would renew the file's time, and retention goes by its age.
       if (fstatSync(file).size > end) ftruncateSync(file, end);
       return file;
     });
@@ -69,7 +69,7 @@ export class SegmentWriter {
     return join(this.#directory, segmentName(segment));
   }
 
-  /** The segment that was appended to last, 0 = none; its path while more is appended to it. */
+  /** The last segment that received an append, 0 = none; its path while it still grows. */
   get current(): { readonly segment: number; readonly path: string | undefined } {
     return { segment: this.#segment, path: this.#file === undefined ? undefined : this.path(this.#segment) };
   }
@@ -104,7 +104,7 @@ export class SegmentWriter {
   }
 
   /**
-   * Puts what was appended before on the disk; joins a sync that is still running, and what came after its begin is left for the next.
+   * Flushes earlier appends to the disk; joins a running sync, and leaves appends after its begin for the next.
    * Throws AggregatorError `store_write_failed`.
    */
   async sync(): Promise<void> {
@@ -115,7 +115,7 @@ export class SegmentWriter {
     await this.#syncing;
   }
 
-  /** Waits for a running sync, puts the rest on the disk and closes. */
+  /** Waits for a running sync, flushes the rest to the disk and closes. */
   async close(): Promise<void> {
     await this.#syncing?.catch(() => undefined);
     const open = this.#file === undefined ? this.#rolled : [...this.#rolled, this.#file];
@@ -153,7 +153,7 @@ export class SegmentWriter {
         syncDirectory(this.#directory);
         return opened;
       } catch (error) {
-        // A full disk takes the name and not the bytes: left there, the name would be in the way when there is room again.
+        // A full disk takes the name and not the bytes: a leftover name would be in the way once there is room again.
         closeSync(opened);
         rmSync(path, { force: true });
         throw error;
@@ -169,7 +169,7 @@ export class SegmentWriter {
     try {
       ftruncateSync(file, this.#offset);
     } catch {
-      // Not even that: readers stop at the torn frame, and the next append begins a new segment.
+      // The cut failed, too: readers stop at the torn frame, and the next append begins a new segment.
       this.#rolled.push(file);
       this.#file = undefined;
     }
@@ -180,8 +180,8 @@ export class SegmentWriter {
 export const segmentName = (segment: number): string => `${String(segment).padStart(6, '0')}.seg`;
 
 /**
- * Makes a directory and what is missing above it; one that is there stays. Not `recursive`: where a folder takes no new one with ENOENT (/proc), Node
- * never returns. Throws the system's error.
+ * Makes a directory and its missing parents; an existing one stays. Not `recursive`: where a folder rejects new ones with ENOENT (/proc), Node never
+ * returns. Throws the system's error.
  */
 export function makeDirectory(path: string): void {
   try {

@@ -1,7 +1,6 @@
-// A name for an output directory that stays with it: JetStream remembers per reader what it delivered, and a new, empty directory must be a
-// new reader.
+// A lasting name for an output directory: JetStream keeps the deliveries of each reader, and a new, empty directory must be a new reader.
 //
-// The file's name has a dot: no run can have it, so no rank can put a directory in its place.
+// The file's name has a dot: no run can have that name, so no rank can put a directory in its place.
 
 import { randomBytes } from 'node:crypto';
 import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -26,7 +25,7 @@ function readId(path: string): string | undefined {
   }
 }
 
-/** Written aside and linked: neither a kill nor a full disk leaves half an id, and of two services that begin together both get the same. */
+/** Written aside and linked: neither a kill nor a full disk leaves half an id, and two services that begin together both get the same. */
 function makeId(path: string): string {
   const id = randomBytes(6).toString('hex');
   const draft = `${path}.${id}`;

@@ -1,5 +1,4 @@
-// A trace file on its way to disk: bytes in, written under a temporary name, renamed when whole. A broken-off merge never leaves half a
-// trace under the final name.
+// A trace file being written: bytes go to a temporary name, renamed when whole. An aborted merge never leaves half a trace under the final name.
 
 import { once } from 'node:events';
 import { createWriteStream, type WriteStream } from 'node:fs';
@@ -9,7 +8,7 @@ import { chromeWriter, dumpWriter, type TraceSink, type WriteBytes } from '@rank
 import { perfettoWriter } from '@ranktrace/trace/perfetto';
 import { AggregatorError, messageOf } from '../model/errors.ts';
 
-/** What a file's name says about its format. */
+/** The formats of trace files. */
 export type TraceFormat = 'perfetto' | 'chrome' | 'text';
 
 const formats: readonly (readonly [string, TraceFormat])[] = [
@@ -68,7 +67,7 @@ export class TraceFile {
     (this.#gzip ?? this.#file).write(Buffer.from(chunk));
   };
 
-  /** Resolves when so little waits to be written that more may come: what keeps a merge's memory flat. */
+  /** Resolves when few enough bytes wait for more to come: this keeps a merge's memory flat. */
   async drained(): Promise<void> {
     const stream = this.#gzip ?? this.#file;
     if (stream.writableNeedDrain && this.#error === undefined) {
@@ -81,9 +80,9 @@ export class TraceFile {
     this.#check();
   }
 
-  /** Finishes the file and gives it its name. */
+  /** Finishes the file and gives it its final name. */
   async commit(): Promise<void> {
-    // After an error the stream has closed itself, maybe already: its `close` would be waited for in vain.
+    // After an error the stream has closed itself, maybe already: waiting for its `close` would never end.
     this.#check();
     const closed = new Promise<void>((resolve) => this.#file.once('close', resolve));
     (this.#gzip ?? this.#file).end();
@@ -93,7 +92,7 @@ export class TraceFile {
     await rename(this.#temporary, this.path);
   }
 
-  /** Leaves nothing behind. */
+  /** Removes the unfinished file. */
   async discard(): Promise<void> {
     this.#gzip?.destroy();
     if (!this.#file.closed) {

@@ -1,4 +1,4 @@
-// Traces of batches that are small as they come and large as they are written: the service goes on beside them, and outlives one that cannot be written.
+// Traces of batches that are small on arrival and large as traces: the service continues beside them, and survives one that cannot be written.
 
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ import { writeTrace } from './write-trace.ts';
 
 const rows = 65_536;
 
-/** Some hundred bytes that say that 65,536 things happened at once. Its watermark never moves. */
+/** Some hundred bytes that hold 65,536 instants at the same time. Its watermark never moves. */
 function instantsBatch(sequence: number): Uint8Array {
   const tables = { ...createEventTables(), instants: new EventTable('instants', rows) };
   for (let row = 0; row < rows; row++) tables.instants.append({ time: 0, track: 0, name: 0, category: 0 });
@@ -54,7 +54,7 @@ test('others are answered while small batches become a large trace', { timeout: 
         answers++;
       }
       expect((await writing).totals[0]?.counts.instant).toBe(20 * rows);
-      // Once for each 65,536 events at the least; in fact every few thousand.
+      // At least once for each 65,536 events; in fact every few thousand.
       expect(answers).toBeGreaterThan(20);
     },
   ),

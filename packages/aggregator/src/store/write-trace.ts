@@ -1,7 +1,7 @@
-// store → align → merge → file: one pass over stored batches writes the trace and feeds every other sink. A Perfetto trace has been merged
-// already: its events go to the same sinks as they are.
+// store → align → merge → file: one pass over stored batches writes the trace and feeds every other sink. A Perfetto trace is merged already: its
+// events go to the same sinks unchanged.
 //
-// The merge is synchronous; it gives way to the event loop every few milliseconds, so that a service goes on ingesting meanwhile.
+// The merge is synchronous; it gives way to the event loop every few milliseconds, so that a service continues to ingest meanwhile.
 
 import { type Batch, decodeBatch, type TableName } from '@ranktrace/protocol';
 import { type BatchSource, type MergeProgress, mergeRun, type ProcessTotals, type TraceSink, teeSink } from '@ranktrace/trace';
@@ -10,30 +10,30 @@ import { driveSteps } from '../model/drive-steps.ts';
 import { inflate } from '../model/inflate.ts';
 import { createTraceWriter, TraceFile, traceFormatOf } from './trace-file.ts';
 
-/** One life of one rank in a store: batches by index, in order of sequence. */
+/** One incarnation of one rank in a store: batches by index, in order of sequence. */
 export interface StoredSource {
   readonly rank: number;
   readonly incarnation: string;
   readonly count: number;
   readonly missing: number;
-  /** Undefined of a batch that pruning joined with one before. */
+  /** Undefined for a batch that pruning joined with an earlier one. */
   read(index: number): Uint8Array | undefined;
 }
 
 export interface MergeOptions {
   /** Called after every few batches. */
   readonly onProgress?: (progress: MergeProgress) => void;
-  /** A batch that cannot be read or decoded is skipped and told here. */
+  /** Receives the error of each batch that was skipped because it could not be read or decoded. */
   readonly onUnreadable?: (error: unknown) => void;
-  /** Told once of a Perfetto trace, what of it could not be taken. */
+  /** Called once for a Perfetto trace, with the parts that could not be read. */
   readonly onSkipped?: (skipped: PerfettoSkipped) => void;
   readonly signal?: AbortSignal;
 }
 
-/** What can be merged: a life of a rank as stored bytes, or as batches already. */
+/** One input of a merge: an incarnation as stored bytes, or as batches already. */
 export type MergeSource = StoredSource | BatchSource;
 
-/** A run as it was found: lives of ranks, which are merged now, or a trace that was. */
+/** A run as found: incarnations that are to be merged, or a trace that already was. */
 export type MergeInput = readonly MergeSource[] | PerfettoTrace;
 
 /** Merges stored batches, or reads a trace, into sinks. Rejects with the signal's reason when it is aborted. */
@@ -82,7 +82,7 @@ export async function writeTrace(
   }
 }
 
-/** A source as batches; one that cannot be read or decoded is skipped and told. */
+/** A source as batches; skips and reports those that cannot be read or decoded. */
 export function readableSource(source: MergeSource, onUnreadable: MergeOptions['onUnreadable']): BatchSource {
   if ('batch' in source) return source;
   const { rank, incarnation, count, missing } = source;

@@ -1,4 +1,4 @@
-// Child process of run-store-kill.test.ts: appends batches from where the store stands, and says each sequence after it was acknowledged.
+// Child process of run-store-kill.test.ts: appends batches after those in the store, and prints each sequence after its acknowledgement.
 //
 //   node append-forever.mjs <out> <segmentBytesMax>      stdout: one sequence number per line
 

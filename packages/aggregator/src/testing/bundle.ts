@@ -1,4 +1,4 @@
-// One plain JavaScript file out of a TypeScript entry: child processes that a test kills cannot run inside vitest, and Node 20 runs no
+// Bundles a TypeScript entry into one plain JavaScript file: child processes that a test kills cannot run inside vitest, and Node 20 runs no
 // TypeScript. rolldown comes with vitest.
 
 import { join } from 'node:path';

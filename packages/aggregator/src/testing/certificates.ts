@@ -1,4 +1,4 @@
-// Certificates for tests, made by openssl: an issuer, and as many certificates of it as are asked for.
+// Certificates for tests, made by openssl: an issuer, and any number of its certificates.
 
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';

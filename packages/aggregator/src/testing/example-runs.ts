@@ -1,4 +1,4 @@
-// Runs for tests of who looks at them: real timelines of a few events, which grow when a test says so.
+// Runs for tests of their viewers: real timelines of a few events, which grow on a test's request.
 
 import type { Overview, RunGrowth, RunLine, RunModel } from '@ranktrace/protocol';
 import { nanos, traceTime } from '@ranktrace/protocol';
@@ -51,7 +51,7 @@ const spanAt = (start: number, length: number, name: string): TraceEvent => ({
 /** One run. Span `n` begins at n µs and takes 900 ns; they are named `even` and `odd`. */
 export class ExampleRun implements RunView {
   readonly run: string;
-  /** How often a growth was asked for. */
+  /** Number of requests for a growth. */
   growthsMade = 0;
   /** Views that were opened and not disposed. */
   views = 0;
@@ -82,7 +82,7 @@ export class ExampleRun implements RunView {
     process.advance(this.#spans * 1000);
   }
 
-  /** Grows by names, which is what is told. */
+  /** Grows by names, and pages get them. */
   addNames(...names: readonly string[]): void {
     this.#names.push(...names);
     for (const listener of [...this.#listeners]) listener();

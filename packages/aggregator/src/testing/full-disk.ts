@@ -1,4 +1,4 @@
-// A disk that takes no more bytes, as far as this process can tell: names can still be made, writing fails (EFBIG in place of ENOSPC).
+// A disk that takes no more bytes, from this process's view: it can still create names, writing fails (EFBIG in place of ENOSPC).
 
 import { execFileSync } from 'node:child_process';
 

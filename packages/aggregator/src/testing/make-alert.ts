@@ -1,4 +1,4 @@
-// An alert as the service makes them, with `fields` changed.
+// An alert as the service makes it, with `fields` changed.
 
 import type { Alert } from '@ranktrace/protocol';
 

@@ -1,4 +1,4 @@
-// Child process of prune-kill.test.ts: prunes what it is given, again and again.
+// Child process of prune-kill.test.ts: prunes its directory again and again.
 //
 //   node prune-forever.mjs <out>      stdout: a line when it begins
 

@@ -1,4 +1,4 @@
-// A real HTTP server that is told alerts: keeps what it got, and answers as it is set.
+// A real HTTP server that receives alerts: keeps the requests, and answers as configured.
 
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -13,7 +13,7 @@ export interface Receiver extends AsyncDisposable {
   readonly url: string;
   readonly port: number;
   readonly requests: ReceivedRequest[];
-  /** What the next answers are; 0: none at all, the connection stays open. Default 200. */
+  /** The next answers; 0: none at all, the connection stays open. Default 200. */
   answer: { code: number; headers?: Record<string, string>; body?: string };
 }
 

@@ -1,4 +1,4 @@
-// A directory that is gone when the test is.
+// A directory that is removed with its test.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-// A page of the viewer as tests need it: a real WebSocket, and all that came over it.
+// A page of the viewer for tests: a real WebSocket, and every message that came over it.
 
 import { once } from 'node:events';
 import { decodeTiles, type Tile, type ViewMessage } from '@ranktrace/protocol';
@@ -8,7 +8,7 @@ import { waitUntil } from './wait-until.ts';
 /** The end of a request. */
 type Answered = Extract<ViewMessage, { type: 'answer' | 'error' }>;
 
-/** A page as the browser's is: sends requests, keeps what comes. */
+/** Acts like a page in a browser: sends requests, keeps the messages. */
 export class ViewPage implements AsyncDisposable {
   readonly socket: WebSocket;
   readonly messages: ViewMessage[] = [];
@@ -30,7 +30,7 @@ export class ViewPage implements AsyncDisposable {
     return page;
   }
 
-  /** Gives the number of the request. */
+  /** Returns the number of the request. */
   send(request: Record<string, unknown>): number {
     const id = this.#next++;
     this.socket.send(JSON.stringify({ id, ...request }));
@@ -41,7 +41,7 @@ export class ViewPage implements AsyncDisposable {
     return this.messages.find((message): message is Answered => 'id' in message && message.id === id && message.type !== 'progress');
   }
 
-  /** The answer, or `code: message` where there is none. */
+  /** The answer, or `code: message` in place of one. */
   async ask<Answer = unknown>(request: Record<string, unknown>): Promise<Answer | string> {
     const id = this.send(request);
     await waitUntil(`request ${id} is answered`, () => this.answerTo(id) !== undefined);
@@ -49,7 +49,7 @@ export class ViewPage implements AsyncDisposable {
     return answer?.type === 'error' ? `${answer.code}: ${answer.message}` : (answer?.answer as Answer);
   }
 
-  /** The names of the run as the page was told them since it opened it. Throws when a part of them is missing. */
+  /** The names of the run that the page received since it opened it. Throws when a part of them is missing. */
   namesOf(run: string): string[] {
     const names: string[] = [];
     for (const message of this.messages) {

@@ -1,4 +1,4 @@
-// Waiting for another process: looks often, gives up late, says for what.
+// Waits for another process: polls often, gives up late, names the missing condition.
 
 export async function waitUntil(what: string, condition: () => boolean | Promise<boolean>, timeoutMs = 100_000): Promise<void> {
   const end = Date.now() + timeoutMs;

@@ -1,5 +1,5 @@
-// Questions about a run that is open, each answered by its timeline. All are generators, those that take long by yielding how far they are: whoever
-// drives them decides when to breathe, and gives them up by not going on.
+// Answers questions about an open run from its timeline. All are generators; long ones yield their progress: the driver decides when to breathe, and
+// cancels them by not going on.
 
 import type { ViewRequest } from '@ranktrace/protocol';
 import type { Timeline, ViewProgress } from '@ranktrace/trace/timeline';
@@ -9,7 +9,7 @@ import { ViewError } from './view-error.ts';
 /** A request that needs nothing but the run. */
 export type RunQuestion = Extract<ViewRequest, { type: 'event' | 'links' | 'area' | 'flame' | 'search' | 'find' | 'overview' }>;
 
-/** Answers one; throws ViewError `bad_request`, `no_such_track`, `no_such_event`. */
+/** Answers one question; throws ViewError `bad_request`, `no_such_track`, `no_such_event`. */
 export function* answerQuestion(view: RunView, question: RunQuestion): Generator<ViewProgress, unknown> {
   const { timeline } = view;
   if ('tracks' in question) checkTracks(timeline, question.tracks);

@@ -1,4 +1,4 @@
-// The blocks of a timeline in a file without a name: it is gone when it is closed, or when the process is.
+// The blocks of a timeline in a file without a name: it disappears when it is closed, or when the process ends.
 
 import { closeSync, mkdtempSync, openSync, readSync, rmSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -9,7 +9,7 @@ import { ViewedRun } from './viewed-run.ts';
 
 const cluster = { ranks: 4, hosts: 2, seconds: 20, stepMs: 100, seed: 7 };
 
-/** `source` with only the batches at these places of it. */
+/** `source` with only the batches at these places. */
 function only(source: BatchSource, places: readonly number[]): BatchSource {
   const most = Math.max(-1, ...places);
   return {
@@ -52,13 +52,13 @@ async function shown(viewed: ViewedRun): Promise<unknown> {
   return { tables: tables.sort(byName), ranks: ranks.map(({ process: _, ...rank }) => rank), percentiles, slowest };
 }
 
-/** Names by their text, and neither versions nor numbers of names. */
+/** Names as text, without versions and numbers of names. */
 const withoutKeys = (tile: unknown): unknown => {
   const { track: _, version: __, name: ___, ...rest } = tile as Record<string, unknown>;
   return rest;
 };
 
-/** Follows a run whose sources are each of `states` in turn, the last of them whole. */
+/** Follows a run whose sources take each of `states` in turn; the last is whole. */
 async function followed(states: readonly (readonly BatchSource[])[], viewed: ViewedRun): Promise<void> {
   let at = 0;
   const run: FollowedRun = { isFixed: true, sources: () => states[at] as readonly BatchSource[], isWhole: () => at === states.length - 1 };

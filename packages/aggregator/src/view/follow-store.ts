@@ -1,10 +1,10 @@
-// A run's batches into its timeline, as they come: clocks first, then events, then what is to be said of the whole.
+// Reads a run's batches into its timeline as they come: clocks first, then events, then the analysis of the whole.
 //
 //   sources ──► align ──► index, all ranks in turn ──► grown ──► (more came? again)
 //                                                       └──► whole: analyse
 //
-// While ranks go on, clocks are those of a growing run (RunAlignment.update), fitted at most every so often; once the run is whole they are
-// fitted from scratch, as in its trace file.
+// While ranks continue, clocks are those of a growing run (RunAlignment.update), fitted at limited intervals; once the run is whole they are fitted
+// from scratch, as in its trace file.
 
 import { setTimeout as wait } from 'node:timers/promises';
 import { type AlignedRun, analyseRun, type BatchSource, lastPartOf, type MergeProgress, processOf, RunAlignment } from '@ranktrace/trace';
@@ -18,15 +18,15 @@ import { RankIndex } from './rank-index.ts';
 import type { ViewedRun } from './viewed-run.ts';
 
 export interface FollowedRun {
-  /** All lives of all ranks as they are now. */
+  /** A snapshot of all incarnations of all ranks. */
   sources(): readonly MergeSource[];
   /** Whether nothing more is expected. */
   isWhole(): boolean;
-  /** Whether it is what it is: files that nobody writes. */
+  /** Whether the run is fixed: nobody writes its files. */
   readonly isFixed: boolean;
 }
 
-/** Follows until `signal` aborts, or all is read of a run that is fixed. */
+/** Follows until `signal` aborts, or a fixed run is read to its end. */
 export async function followStore(
   followed: FollowedRun,
   viewed: ViewedRun,
@@ -60,7 +60,7 @@ class StoreReader {
   #isAnalysisWanted = false;
   #beginning: BlameLevels | undefined;
   #missing = 0;
-  /** Batches whose clocks were read before: fitting them anew is no reading. */
+  /** Batches whose clocks were read before: fitting them anew reads nothing. */
   #surveyed = 0;
 
   constructor(viewed: ViewedRun, signal: AbortSignal, onNotice: (notice: string) => void) {
@@ -72,7 +72,7 @@ class StoreReader {
   async read(sources: readonly BatchSource[], isWhole: boolean): Promise<void> {
     const began = performance.now();
     const batches = sources.reduce((sum, { count }) => sum + count, 0);
-    // Each is read for its clocks and for its events.
+    // Each batch is read for its clocks and for its events.
     const progress: MergeProgress = { done: 0, total: batches };
     const tell = (surveyed: number): void => {
       this.#surveyed = Math.max(this.#surveyed, Math.min(surveyed, batches));
@@ -97,7 +97,7 @@ class StoreReader {
   }
 
   async #align(sources: readonly BatchSource[], isWhole: boolean, progress: MergeProgress, onProgress: () => void): Promise<void> {
-    // Batches that filled a gap stand where others stood: what was read of the run by their places no longer holds.
+    // Batches that filled a gap shifted the places of others: places read before are no longer valid.
     const missing = sources.reduce((sum, source) => sum + source.missing, 0);
     if (isWhole || missing < this.#missing) this.#alignment = new RunAlignment();
     this.#missing = missing;
@@ -125,7 +125,10 @@ class StoreReader {
     });
   }
 
-  /** A merge beside the reading, so not often: while the run is live it may take a tenth of the time, and is of the last part of a long one. */
+  /**
+   * The analysis is a merge beside the reading, so it is rare: for a live run it may take a tenth of the time, and covers the last part of a long
+   * one.
+   */
   #analyse(isWhole: boolean, readMs: number): void {
     const aligned = this.#aligned;
     if (aligned === undefined) return;
@@ -141,7 +144,7 @@ class StoreReader {
       this.#analyseAfter = performance.now() + Math.max(limits.viewAnalyseMs, limits.viewWorkShare * (performance.now() - began));
       if (this.#isAnalysisWanted && !this.#signal.aborted) this.#analyse(true, readMs);
     };
-    // Where reading took long this will, too: the first pictures come first.
+    // If reading took long, so will the analysis: the first pictures come first.
     const first = wait(readMs < limits.viewAnalyseDelayMs ? 0 : limits.viewAnalyseDelayMs, undefined, { ref: false });
     const between = (): Promise<void> => this.#viewed.givesWay();
     const part = isWhole ? { ...aligned, since: undefined } : lastPartOf(aligned, analysedBatchesMax(aligned));
@@ -167,7 +170,7 @@ class StoreReader {
   }
 }
 
-/** One batch of each rank after the other, so that meanwhile all have told about as many steps. */
+/** Reads one batch of each rank in turn, so that all ranks have about as many steps at any time. */
 function* inTurns(ranks: readonly Generator<void>[]): Generator<void> {
   for (let open = ranks; open.length > 0; ) {
     const left: Generator<void>[] = [];

@@ -1,9 +1,9 @@
-// The runs that one page has open, and what they gain told to it.
+// The runs that one page has open, and the feeds of their growth.
 //
 //   open ──► opening ──► model ──► growth, growth, …        until it is closed as often as it was opened, or the page is gone
-//               └► whoever asks about the run meanwhile waits
+//               └► requests about the run wait meanwhile
 //
-// Invariant: a view that was opened is disposed once, whenever its opening ends; requests about it are given up before that.
+// Invariant: an opened view is disposed once, whenever its opening ends; requests about it are cancelled before that.
 
 import type { RunModel, ViewMessage } from '@ranktrace/protocol';
 import { aggregatorLimits as limits } from '../model/limits.ts';
@@ -13,15 +13,15 @@ import { ViewError } from './view-error.ts';
 
 export interface FollowedRunsOptions {
   readonly runs: ViewRuns;
-  /** Tells the page what `make` makes whenever what `listen` listens to has changed. */
+  /** Sends the page the message of `make` whenever the state behind `listen` has changed. */
   readonly feed: (make: () => ViewMessage | undefined, listen: (changed: () => void) => () => void) => StateFeed;
-  /** Told of a run that is not open any more. */
+  /** Called with a run that is no longer open. */
   readonly onClose: (run: string) => void;
 }
 
 interface Followed {
   readonly view: Promise<RunView & Disposable>;
-  /** How often it was opened and not closed. */
+  /** Number of openings minus closings. */
   opens: number;
   growth: StateFeed | undefined;
 }
@@ -35,8 +35,8 @@ export class FollowedRuns {
   }
 
   /**
-   * Opens a run, or once more; gives its model once `turn` has resolved. Rejects with ViewError `too_many`, with what `turn` rejects with, and
-   * with what ViewRuns says.
+   * Opens a run, or counts one more opening; returns its model once `turn` has resolved. Rejects with ViewError `too_many`, and with any error of
+   * `turn` or ViewRuns.
    */
   async open(run: string, turn: () => Promise<void>): Promise<RunModel> {
     const followed = this.#runs.get(run) ?? this.#add(run);
@@ -52,14 +52,14 @@ export class FollowedRuns {
     }
   }
 
-  /** The view of a run that is open, or about to be. Throws ViewError `no_such_run`. */
+  /** The view of a run that is open, or being opened. Throws ViewError `no_such_run`. */
   view(run: string): Promise<RunView> {
     const followed = this.#runs.get(run);
     if (followed === undefined) throw new ViewError('no_such_run', `Cannot look into run "${run}": it is not open`);
     return followed.view;
   }
 
-  /** One opening less. */
+  /** Undoes one opening. */
   close(run: string): void {
     const followed = this.#runs.get(run);
     if (followed !== undefined) this.#leave(run, followed);
@@ -88,14 +88,14 @@ export class FollowedRuns {
     this.#runs.delete(run);
     this.#options.onClose(run);
     followed.growth?.[Symbol.dispose]();
-    // A run that could not be opened was answered with that, and holds nothing.
+    // A run that could not be opened got an error as its answer, and holds nothing.
     followed.view.then(
       (view) => view[Symbol.dispose](),
       () => undefined,
     );
   }
 
-  /** What the run gains from now on. */
+  /** Feeds the run's growth from now on. */
   #follow(view: RunView): StateFeed {
     let cursor = view.growth(undefined)?.cursor;
     const make = (): ViewMessage | undefined => {

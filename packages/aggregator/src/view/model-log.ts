@@ -1,5 +1,5 @@
-// What pages know of a run, and since when: each process, track and group with the revision at which it last changed, so that a page gets what it
-// has not, however long it did not listen, and nobody keeps a queue for it.
+// The model that pages have of a run: each process, track and group with the revision of its last change, so that a page gets everything that it
+// lacks after any pause, and no queue is kept for it.
 
 import {
   type RunGrowth,
@@ -15,7 +15,7 @@ import type { ProcessTimeline, Timeline } from '@ranktrace/trace/timeline';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 import type { GrowthCursor } from './run-view.ts';
 
-/** What a model says of the run itself. */
+/** A model's fields about the run itself. */
 export type RunAbout = Pick<RunModel, 'worldSize' | 'unixEpoch' | 'live' | 'read' | 'total' | 'clockConflicts'>;
 
 interface Noted<Entry> {
@@ -41,14 +41,14 @@ export class ModelLog {
     this.#timeline = timeline;
   }
 
-  /** The whole of it, as it is now. */
+  /** The whole model at this time. */
   model(about: RunAbout): RunModel {
     this.#note(about);
     const { type, namesFrom, ...model } = this.#since({ names: 0, revision: 0 }, about);
     return model;
   }
 
-  /** What a page with this cursor has not; undefined when it has everything. */
+  /** Everything that a page with this cursor lacks; undefined when it has everything. */
   growth(cursor: GrowthCursor | undefined, about: RunAbout): { growth: RunGrowth; cursor: GrowthCursor } | undefined {
     this.#note(about);
     const now: GrowthCursor = { names: this.#timeline.names.length, revision: this.#revision };
@@ -127,7 +127,7 @@ function viewAlignment({ method, bound, boundAt, clockSteps = [], shifted = [] }
     let told = Number.NaN;
     for (let time = from; time <= until; time += every) {
       const now = boundAt(traceTime(time));
-      // Nobody sees less: and a thousand ranks have a thousand times as many.
+      // Nobody sees a smaller change, and a thousand ranks have a thousand times as many.
       if (Math.abs(now - told) <= 0.1 * told) continue;
       bounds.push([Math.round(time), now]);
       told = now;

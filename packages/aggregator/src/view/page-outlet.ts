@@ -1,13 +1,13 @@
-// What is sent to one page, in order, and how much of it the page has not taken yet.
+// Messages to one page, in order, and the bytes that the page has not taken yet.
 //
 //   │ part │ part │ part │ … messages …          queue, here
 //     └► at most one part is in the socket; its callback says that the system took it
 //
-// One part at a time makes progress visible: a slow page takes a part now and then, a dead one none. Whoever has something to tell waits for
-// `isFull` to end before it makes it, so a page that does not read costs this bound and no more.
+// One part at a time makes progress visible: a slow page takes a part now and then, a dead one none. Senders wait for `isFull` to end before they
+// make a message, so a page that does not read costs this bound and no more.
 //
-// Invariant: buffered ≤ viewSendBufferBytesMax + one answer, for those who wait; short refusals are bounded by not reading from a page with
-// twice that.
+// Invariant: buffered ≤ viewSendBufferBytesMax + one answer, for senders that wait; short refusals are bounded because the service stops reading from
+// a page at twice that.
 
 import type { WebSocket } from 'ws';
 import { aggregatorLimits as limits } from '../model/limits.ts';
@@ -15,12 +15,12 @@ import { aggregatorLimits as limits } from '../model/limits.ts';
 interface Message {
   readonly bytes: Uint8Array;
   readonly isBinary: boolean;
-  /** Bytes that were handed to the socket. */
+  /** Bytes handed to the socket. */
   sent: number;
   readonly flushed: () => void;
 }
 
-/** About what a message takes in memory beside its bytes: many small ones count. */
+/** Approximate memory of a message beside its bytes: many small ones count. */
 const messageOverheadBytes = 256;
 
 export class PageOutlet {
@@ -35,7 +35,7 @@ export class PageOutlet {
     this.#socket = socket;
   }
 
-  /** Bytes that the system has not taken from us. */
+  /** Bytes that the system has not taken yet. */
   get buffered(): number {
     return this.#buffered;
   }
@@ -44,7 +44,7 @@ export class PageOutlet {
     return this.#buffered >= limits.viewSendBufferBytesMax;
   }
 
-  /** When the system last took something (`performance.now()`), 0 before that. */
+  /** Time when the system last took bytes (`performance.now()`), 0 before that. */
   get tookAt(): number {
     return this.#tookAt;
   }
@@ -61,13 +61,13 @@ export class PageOutlet {
     });
   }
 
-  /** Resolves when it is not full, or the page is gone. */
+  /** Resolves when the outlet is not full, or the page is gone. */
   drained(): Promise<void> {
     if (this.#isEnded || !this.isFull) return Promise.resolve();
     return new Promise((resolve) => this.#waiting.push(resolve));
   }
 
-  /** The page is gone: nobody waits any longer. */
+  /** The page is gone: releases all waiters. */
   end(): void {
     this.#isEnded = true;
     this.#buffered = 0;
@@ -84,7 +84,7 @@ export class PageOutlet {
     message.sent += part.length;
     const fin = message.sent === message.bytes.length;
     this.#socket.send(part, { binary: message.isBinary, fin }, (error) => {
-      // The socket tells of its end itself.
+      // The socket reports its end itself.
       if (error != null || this.#isEnded) return;
       this.#tookAt = performance.now();
       this.#buffered -= part.length;

@@ -1,8 +1,8 @@
-// One life of a rank into its timeline, batch by batch, on its own clock: a rank that is stuck holds up nobody, and fitting the clocks anew
+// Reads one incarnation of a rank into its timeline, batch by batch, on its own clock: a stuck rank holds up no other, and a new fit of the clocks
 // moves nothing that was indexed.
 //
-// Batches come in order of sequence. What comes later than its place (a gap that was filled, detail that was held back until it was asked for)
-// makes this rank be read again from the start, in the order of time.
+// Batches come in order of sequence. After a late batch (a gap that was filled, detail that was held back until a request) the index reads this rank
+// again from the start, in the order of time.
 
 import { type Batch, type EventTable, rankTime, traceTime } from '@ranktrace/protocol';
 import { BatchMerger, type BatchSource, type RankClock } from '@ranktrace/trace';
@@ -23,7 +23,7 @@ export class RankIndex {
   #order: readonly Placed[] | undefined;
   #missing = 0;
   #sequence = -1;
-  /** No event of a later batch starts before this, unless it says so. */
+  /** No event of a later batch starts before this, unless the batch states so. */
   #promised = Number.NEGATIVE_INFINITY;
   #dropped = 0;
   #hasEnded = false;
@@ -33,17 +33,20 @@ export class RankIndex {
     this.#merger = this.#begin(false);
   }
 
-  /** Batches that are in the timeline. */
+  /** Number of batches in the timeline. */
   get read(): number {
     return this.#read;
   }
 
-  /** Tells whether `source` has what was not read, so that nobody takes the rank for shorter than it is before `follow` comes to it. */
+  /** Marks unread batches of `source`, so that the rank does not look shorter than it is before `follow` reaches it. */
   expect(source: BatchSource): void {
     this.timeline.isBeingRead = source.count > this.#read;
   }
 
-  /** Reads what is new in `source`, the same one as it is now; yields after each batch, or few thousand events. `isWhole`: nothing is to follow. */
+  /**
+   * Reads the new batches of `source`, a later state of the same one; yields after each batch, or few thousand events. `isWhole`: nothing is to
+   * follow.
+   */
   *follow(source: BatchSource, isWhole: boolean): Generator<void> {
     const isChanged = source.count > this.#read;
     if (isChanged && (source.missing < this.#missing || this.#hasEnded)) this.#restart(undefined);
@@ -61,9 +64,9 @@ export class RankIndex {
       yield* this.#take(batch, placed?.since ?? since);
       yield;
     }
-    // What comes from here on is read by its sequence again.
+    // Later batches are read by their sequence again.
     this.#order = undefined;
-    // Read in order of time, gaps in the sequence have no place.
+    // In order of time, gaps in the sequence have no place.
     this.timeline.lostSomewhere(Math.max(0, source.missing - this.timeline.missing), 0);
     this.timeline.isBeingRead = false;
     if (isWhole) yield* this.#end();
@@ -118,7 +121,7 @@ export class RankIndex {
   }
 }
 
-/** A source's batches in order of the time before which none of their events, nor of later ones, starts. */
+/** A source's batches by the time before which none of their events, nor of later ones, starts. */
 function inOrderOfTime(source: BatchSource): Placed[] {
   const placed: Placed[] = [];
   let promised = Number.NEGATIVE_INFINITY;
@@ -130,7 +133,7 @@ function inOrderOfTime(source: BatchSource): Placed[] {
   return placed.sort((a, b) => a.since - b.since || a.index - b.index);
 }
 
-/** When something is first known to have been recorded after `from`; at the latest `until`. */
+/** The earliest known record after `from`; at the latest `until`. */
 function earliest(spans: EventTable<'spans'>, steps: EventTable<'steps'>, from: number, until: number): number {
   let first = Math.max(from, until);
   for (const { columns, length } of [spans, steps]) {

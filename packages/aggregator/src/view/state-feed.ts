@@ -1,9 +1,9 @@
-// Tells a page a state that changes: never more often than it reads, and then as it is by then.
+// Sends a page a state that changes: never more often than it reads, and always the newest.
 //
 //   changed ──► wait until the page reads ──► make ──► send ──► taken ──► viewGrowthIntervalMs ──► changed meanwhile? again
 //
-// Invariant: at most one telling is under way. However often the state changes, and however slowly the page reads, nothing piles up, and the
-// last state is told.
+// Invariant: at most one message is under way. However often the state changes, and however slowly the page reads, nothing piles up, and the last
+// state arrives.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ViewMessage } from '@ranktrace/protocol';
@@ -12,13 +12,13 @@ import type { PageOutlet } from './page-outlet.ts';
 
 export interface StateFeedOptions {
   readonly outlet: PageOutlet;
-  /** Resolves when it may be made. */
+  /** Resolves when the message may be made. */
   readonly turn: () => Promise<void>;
   /** The state now; undefined when the page has it. */
   readonly make: () => ViewMessage | undefined;
   /** Calls its argument whenever the state may have changed, until the returned function is called. */
   readonly listen: (changed: () => void) => () => void;
-  /** Told when `make` threw; nothing is told to the page any more. */
+  /** Called when `make` threw; the feed then ends. */
   readonly onError: (error: unknown) => void;
 }
 
@@ -61,7 +61,7 @@ export class StateFeed implements Disposable {
       if (message !== undefined) await outlet.send(JSON.stringify(message));
       await sleep(limits.viewGrowthIntervalMs, undefined, { signal, ref: false });
     }
-    // In the same breath as the look at what has changed: a change after it begins anew.
+    // Runs synchronously with the check for changes: a later change begins anew.
     this.#isTelling = false;
   }
 }

@@ -1,16 +1,16 @@
-// Whose turn it is on the thread. Pages ask for work that takes long while ranks are being listened to: between two turns the event loop goes
-// round once, so ranks, answers and timers never wait for more than one turn.
+// Shares the thread among pages that ask for long work while ranks send: between two turns the event loop runs once, so ranks, answers and timers
+// never wait for more than one turn.
 //
 //   page a   ▒▒▒
 //   page b   ▒          one turn of a, one of b, one of a, …
 //
-// Invariant: one turn per round of the event loop. Pages take turns; a page that asks for much delays nobody but itself.
+// Invariant: one turn per round of the event loop. Pages take turns; a page with many requests delays only itself.
 
 export class Turns {
   /** Pages that wait, next first, each with its waits in order. */
   readonly #waiting = new Map<object, (() => void)[]>();
 
-  /** Resolves when it is `page`'s turn. What follows without another `await` is the turn. */
+  /** Resolves when it is `page`'s turn. The code up to the next `await` is the turn. */
   turn(page: object): Promise<void> {
     return new Promise((begin) => {
       if (this.#waiting.size === 0) setImmediate(() => this.#next());

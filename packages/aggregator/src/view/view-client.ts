@@ -1,7 +1,7 @@
-// Asks `/v1/view` from Node what a page asks it from a browser: for what runs in a terminal.
+// Asks `/v1/view` from Node, as a page does from a browser: for commands in a terminal.
 //
-// Invariant: every request is answered, or rejects with ViewError when the connection ends. At most `viewRequestsPerPageMax` are under way, as
-// the service takes no more.
+// Invariant: every request gets an answer, or rejects with ViewError when the connection ends. At most `viewRequestsPerPageMax` are under way, the
+// service's limit.
 
 import type { ViewMessage, ViewRequest } from '@ranktrace/protocol';
 import { WebSocket } from 'ws';
@@ -35,7 +35,7 @@ export class ViewClient implements Disposable {
 
   /**
    * Connects to the service at `address` (`http://HOST:PORT`, or https).
-   * @throws ViewError `failed` where nobody answers, or refuses
+   * @throws ViewError `failed` where nobody answers, or the service rejects the connection
    * @example using client = await ViewClient.connect('http://127.0.0.1:7400', { token: undefined });
    */
   static async connect(address: string, { token }: { readonly token: string | undefined }): Promise<ViewClient> {
@@ -52,7 +52,7 @@ export class ViewClient implements Disposable {
     return client;
   }
 
-  /** Whether it can be asked. */
+  /** Whether the connection accepts requests. */
   get isOpen(): boolean {
     return this.#socket.readyState === WebSocket.OPEN;
   }

@@ -1,8 +1,8 @@
-// What a page is told instead of an answer. These are answers to one request, never a reason to close a connection.
+// The error in place of an answer. It answers one request, and is never a reason to close a connection.
 
 import type { ViewErrorCode } from '@ranktrace/protocol';
 
-/** Message: action, quoted value, what is, what was wanted; one line. Every code is explained in docs/errors.md. */
+/** Message: action, quoted value, actual, expected; one line. docs/errors.md explains every code. */
 export class ViewError extends Error {
   override readonly name = 'ViewError';
   readonly code: ViewErrorCode;

@@ -1,5 +1,5 @@
-// The runs that pages can look at: those of a service's output directory, or inputs that were named. A run is read when somebody opens it, by
-// one reader for all pages, and forgotten some time after the last has left.
+// The runs that pages can open: those of a service's output directory, or named inputs. One reader for all pages reads a run on its first opening;
+// the run is dropped some time after the last page has left.
 
 import { join } from 'node:path';
 import type { RunLine, ViewFinding } from '@ranktrace/protocol';
@@ -20,12 +20,12 @@ import type { RunView, ViewRuns } from './run-view.ts';
 import { ViewError } from './view-error.ts';
 import { ViewedRun } from './viewed-run.ts';
 
-/** A run to look at that is in files. */
+/** A run in files. */
 export type ViewInput =
   | { readonly run: string; readonly sources: readonly MergeSource[] }
   | { readonly run: string; readonly perfetto: () => PerfettoTrace };
 
-/** Something that can be read into a `ViewedRun`. */
+/** A source that a `ViewedRun` can be read from. */
 interface Readable extends Disposable {
   /** Resolves when nothing more is to be read, or `signal` aborts. */
   read(viewed: ViewedRun, signal: AbortSignal): Promise<void>;
@@ -88,18 +88,18 @@ abstract class OpenRuns implements ViewRuns, AsyncDisposable {
     };
   }
 
-  /** What is found of a run beside what its analysis finds. */
+  /** Findings of a run beside those of its analysis. */
   protected findings(_run: string): readonly ViewFinding[] {
     return [];
   }
 
-  /** How much of a run that is open is read; its unit is the run's own. */
+  /** Read part of an open run; the unit is the run's own. */
   progress(run: string): { readonly read: number; readonly total: number } {
     const { read = 0, total = 0 } = this.#open.get(run)?.viewed.about ?? {};
     return { read, total };
   }
 
-  /** Resolves when the run, which is open, is read to its end. */
+  /** Resolves when the open run is read to its end. */
   async read(run: string): Promise<void> {
     await this.#open.get(run)?.reading;
   }
@@ -194,7 +194,7 @@ export class StoredRuns extends OpenRuns {
     };
   }
 
-  /** Whether all ranks have said goodbye, or nobody sends any more. */
+  /** Whether all ranks have said goodbye, or none sends any more. */
   #isWhole(run: string): boolean {
     const known = this.#live.status(0).runs.find((one) => one.run === run);
     if (known === undefined) return true;
@@ -236,7 +236,7 @@ export class FileRuns extends OpenRuns {
   }
 }
 
-/** A trace file into a timeline: its times are the axis already. */
+/** Reads a trace file into a timeline: its times are the axis already. */
 async function readTrace(trace: PerfettoTrace, viewed: ViewedRun, signal: AbortSignal): Promise<void> {
   const { header } = trace;
   viewed.grown({ worldSize: header.worldSize, unixEpoch: header.unixEpoch?.toString() ?? null, live: false });

@@ -1,4 +1,4 @@
-// Whatever a page says, the service answers it once and goes on.
+// Whatever a page sends, the service answers it once and continues.
 
 import { limits as messageLimits } from '@ranktrace/protocol';
 import fc from 'fast-check';
@@ -36,7 +36,7 @@ const fields = {
   request: number,
 };
 
-/** Which fields each request has. */
+/** The fields of each request. */
 const requests: Readonly<Record<string, readonly (keyof typeof fields)[]>> = {
   runs: [],
   open: ['run'],

@@ -62,7 +62,7 @@ test('follows a run from the model on, until it is closed as often as it was ope
     expect(await page.ask({ type: 'close', run: 'demo' })).toEqual({});
     await sleep(limits.viewGrowthIntervalMs + 50);
     expect(growths()).toHaveLength(2);
-    // What was open is given back when the page goes, too.
+    // Open runs are released when the page goes, too.
     await page.ask({ type: 'open', run: 'demo' });
     expect(demo.views).toBe(1);
     await page[Symbol.asyncDispose]();
@@ -107,7 +107,7 @@ test('a page that does not read costs a bound, and has the last state when it re
       await waitUntil('the other page has it', () => other.namesOf('demo').at(-1) === name);
     }
     const growthsOfOther = other.messages.filter(({ type }) => type === 'grown').length;
-    // What the deaf one was told fits the system's buffers.
+    // The deaf page's messages fit the system's buffers.
     expect(demo.growthsMade - growthsBefore - growthsOfOther).toBeLessThan(6);
     page.socket.resume();
     await waitUntil('it has all', () => page.namesOf('demo').length === names.length);
@@ -195,7 +195,7 @@ test('a page that asks without end and reads nothing is not read from', () =>
   withSockets(undefined, async (_sockets, address, ends) => {
     await using page = await ViewPage.connect(address);
     page.socket.pause();
-    // The refusals are more than the system's buffers hold and we keep.
+    // The refusals exceed the system's buffers plus ours.
     const bad = JSON.stringify({ id: 7, type: 'x'.repeat(1000) });
     const count = 100_000;
     for (let sent = 0; sent < count; sent++) page.socket.send(bad);
@@ -268,13 +268,13 @@ test('a page that reads slowly gets its tiles all the same, and what waits for i
     await page.ask({ type: 'open', run: 'demo' });
     page.socket.pause();
     const track = demo?.timeline.tracks[0]?.id ?? -1;
-    // 32 × 512 tiles of 1000 spans or more each: 600 MB, if somebody kept them.
+    // 32 × 512 tiles of 1000 spans or more each: 600 MB if the service kept them.
     const index = Array.from({ length: 512 }, (_, index) => ({ track, level: 10, index: index % 90 }));
     const before = process.memoryUsage().arrayBuffers;
     const ids = Array.from({ length: 32 }, () => page.send({ type: 'tiles', run: 'demo', tiles: index }));
     await sleep(1000);
     expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(120e6);
-    // The others wait until it reads; somebody else need not.
+    // The others wait until it reads; another page need not.
     await using other = await ViewPage.connect(address);
     await other.ask({ type: 'open', run: 'demo' });
     expect(await other.ask({ type: 'tiles', run: 'demo', tiles: [{ track, level: 10, index: 0 }] })).toEqual({});

@@ -1,10 +1,10 @@
-// One page: what it asks is checked, taken in turns with all other pages, and answered; what its runs gain is told unasked.
+// One page: its requests are checked, take turns with all other pages, and are answered; its runs' growth is sent unasked.
 //
 //   message ──► check ──► under way ──► room in the outlet ──► turn ≤ viewSliceMs ──► …again… ──► answer
 //                │ too many, not valid: an error at once                  │ cancelled, run closed, page gone: given up
 //
-// Invariant: what a page costs is bounded by its requests under way, its open runs, and its outlet, whatever it sends and however little it
-// reads. A request is given up only between turns, so a view is never disposed while it works.
+// Invariant: the cost of a page is bounded by its requests under way, its open runs, and its outlet, whatever it sends and however little it reads. A
+// request is cancelled only between turns, so a view is never disposed while it works.
 
 import {
   decodeMessage,
@@ -34,16 +34,16 @@ export interface ViewSocketOptions {
   readonly socket: WebSocket;
   readonly runs: ViewRuns;
   readonly turns: Turns;
-  /** Told in one line of what could not be answered. */
+  /** Receives one line about each request that failed. */
   readonly onNotice: (notice: string) => void;
 }
 
-/** A request that has its turn, or several. */
+/** A request that takes one turn, or several. */
 type TakenRequest = Exclude<ViewRequest, { type: 'cancel' | 'close' }>;
 
 interface Underway {
   readonly id: number;
-  /** The run it is about; undefined: none. */
+  /** The run of the request; undefined: none. */
   readonly run: string | undefined;
   isGivenUp: boolean;
 }
@@ -82,7 +82,7 @@ export class ViewSocket {
     socket.on('close', guarded('the end of a page', onClose));
   }
 
-  /** When the page last gave a sign that it reads, `performance.now()`. */
+  /** Time of the last sign that the page reads, `performance.now()`. */
   get readAt(): number {
     return Math.max(this.#heardAt, this.#outlet.tookAt);
   }
@@ -90,7 +90,7 @@ export class ViewSocket {
   #receive(data: RawData, isBinary: boolean): void {
     const { socket } = this.#options;
     if (socket.readyState !== socket.OPEN) return;
-    // What a page says is no sign that it reads what waits for it.
+    // A page's request is no sign that it reads the messages that wait for it.
     if (this.#outlet.buffered === 0) this.#heardAt = performance.now();
     if (isBinary) {
       socket.close(1003, 'only text');
@@ -108,7 +108,7 @@ export class ViewSocket {
     else this.#refuse(id, 'too_many', `Cannot take request ${id}: ${limits.viewRequestsPerPageMax} are under way`);
   }
 
-  /** A valid request; undefined for anything else, which was answered. */
+  /** A valid request; undefined for anything else, which gets an error as its answer. */
   #decode(text: string): ViewRequest | undefined {
     try {
       return decodeMessage(viewRequestSchema, text);
@@ -225,7 +225,7 @@ export class ViewSocket {
     }
   }
 
-  /** Begins a turn of this page: what follows without `await` has the thread. Throws ViewError `cancelled` when `underway` is given up. */
+  /** Begins a turn of this page: the code up to the next `await` has the thread. Throws ViewError `cancelled` when `underway` is cancelled. */
   async #turn(underway?: Underway): Promise<void> {
     do {
       await this.#outlet.drained();
@@ -242,7 +242,7 @@ export class ViewSocket {
     this.#tell({ id, type: 'error', code, message });
   }
 
-  /** A page that does not read its answers, which it must have asked for without an end, is not read from until it does. */
+  /** Sends a message; stops reading from a page that does not read its answers, until it does. */
   #tell(message: ViewMessage): void {
     const { socket } = this.#options;
     void this.#outlet.send(JSON.stringify(message));
@@ -259,7 +259,7 @@ export class ViewSocket {
   }
 }
 
-/** The number of a request that is not valid, so that its answer finds whoever asked. */
+/** The number of an invalid request, so that its answer finds the requester. */
 function idIn(text: string): number | undefined {
   try {
     const { id } = JSON.parse(text) as { id?: unknown };

@@ -1,4 +1,4 @@
-// The pages' way in: one WebSocket per page, at `/v1/view` of http-service.ts. What they may say is in protocol's view-messages.ts.
+// The pages' entrance: one WebSocket per page, at `/v1/view` of http-service.ts. Protocol's view-messages.ts defines their messages.
 
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
@@ -12,9 +12,9 @@ import { ViewSocket } from './view-socket.ts';
 
 export interface ViewSocketsOptions {
   readonly runs: ViewRuns;
-  /** Told in one line of what could not be answered, and of what broke a connection. */
+  /** Receives one line about each request that failed, and about each broken connection. */
   readonly onNotice: (notice: string) => void;
-  /** A page that reads nothing for so long is closed; default `viewSilenceMsMax`. */
+  /** Time without reading after which a page is closed; default `viewSilenceMsMax`. */
   readonly silenceMsMax?: number | undefined;
 }
 
@@ -33,7 +33,7 @@ export class ViewSockets {
       noServer: true,
       maxPayload: messageLimits.messageBytesMax,
       perMessageDeflate: false,
-      // Answered by the page's socket, within its bound.
+      // The page's socket answers pings, within its bound.
       autoPong: false,
     });
     this.#pinging = setInterval(
@@ -46,7 +46,7 @@ export class ViewSockets {
     return this.#pages.size;
   }
 
-  /** Makes a connection of a request to upgrade that may have it. */
+  /** Upgrades a request that access control has let through. */
   accept(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     const { runs, onNotice } = this.#options;
     const guarded = guardedBy(onNotice);

@@ -1,4 +1,4 @@
-// A run that pages look at: its timeline, and what is said of it. Whoever reads the run (follow-store.ts, a trace file) fills it.
+// A run that pages show: its timeline, its model and its analysis. The run's reader (follow-store.ts, a trace file) fills it.
 
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -16,7 +16,7 @@ export class ViewedRun implements RunView, Disposable {
   readonly #blocks: BlockFile;
   readonly #log: ModelLog;
   readonly #listeners = new Set<() => void>();
-  // Nothing is read yet: whoever looks now must not take that for an empty run.
+  // Nothing is read yet: pages must not mistake that for an empty run.
   #about: RunAbout = { worldSize: 1, unixEpoch: null, live: true, read: 0, total: 1, clockConflicts: [] };
   #touchedAt = Number.NEGATIVE_INFINITY;
   #analysis: RunAnalysis | undefined;
@@ -39,23 +39,23 @@ export class ViewedRun implements RunView, Disposable {
     return this.#blocks.bytes;
   }
 
-  /** A page asked for something. */
+  /** Notes a request of a page. */
   touch(): void {
     this.#touchedAt = performance.now();
   }
 
-  /** Resolves when no page asks for anything, or soon: who looks comes before what nobody has asked for. */
+  /** Resolves when no page asks for anything, or soon: requests come before work that nobody asked for. */
   async givesWay(): Promise<void> {
     if (performance.now() - this.#touchedAt < limits.viewBusyMs) await wait(limits.viewGiveWayMs, undefined, { ref: false });
   }
 
-  /** Something came; `about`: what of the run itself is new. */
+  /** Notifies listeners of growth; `about`: changed fields of the run itself. */
   grown(about: Partial<RunAbout> = {}): void {
     this.#about = { ...this.#about, ...about };
     for (const listener of this.#listeners) listener();
   }
 
-  /** `isWhole`: of all that there is. */
+  /** Takes an analysis; `isWhole`: it covers the whole run. */
   analysed(analysis: RunAnalysis, isWhole: boolean): void {
     this.#analysis = analysis;
     this.#isAnalysed = isWhole;

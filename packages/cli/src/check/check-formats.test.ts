@@ -26,7 +26,7 @@ test('Markdown: a name makes no cell, no picture and no mention', () => {
   expect(markdown).toContain('| checked | a\\|b \\@all | 4 |');
   expect(markdown).toContain('\\!\\[x\\](y)');
   const rows = markdown.split('\n').filter((line) => line.startsWith('| '));
-  // Cells of a row are those between bars that no backslash stands before.
+  // Splits a row into cells at bars without a backslash before them.
   expect(rows.map((row) => row.replaceAll('\\|', '').split('|').length - 2)).toEqual([7, 7, 7, 4, 4, 4]);
 });
 

@@ -1,5 +1,5 @@
-// A check as people and pipelines read it: text in a log, Markdown in a job's summary or a pull request, JUnit in a test report, JSON in a script.
-// Names come from traces: in Markdown and XML each is made harmless where it is put.
+// A check for people and pipelines: text in a log, Markdown in a job's summary or a pull request, JUnit in a test report, JSON in a script. Names
+// come from traces: in Markdown and XML each is escaped where it is inserted.
 
 import { printable, printableJson } from '@ranktrace/protocol';
 import type { BlameChange } from '@ranktrace/trace/blame';
@@ -77,10 +77,10 @@ function asMarkdown(result: CheckResult): string {
   return `${blocks.join('\n\n')}\n`;
 }
 
-/** Text that is nothing but text in Markdown, also in a table. */
+/** Escapes text for Markdown, also in a table. */
 const markdownText = (text: string): string => printable(text).replaceAll(/[\\`*_{}[\]<>#|~&@!]/g, (mark) => `\\${mark}`);
 
-/** One suite with one case, whose time is the step's: reports of tests draw how it goes over builds. */
+/** One suite with one case, whose time is the step's: test reports then plot it over builds. */
 function asJUnit(result: CheckResult): string {
   const { verdict, baseline, checked } = result;
   const failures = verdict === 'slower' ? 1 : 0;
@@ -105,7 +105,7 @@ function asJUnit(result: CheckResult): string {
 
 const entities: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&apos;' };
 
-/** Text for content and attributes: markup is escaped, what XML 1.0 has no way to say becomes U+FFFD. */
+/** Text for content and attributes: escapes markup; characters that XML 1.0 cannot express become U+FFFD. */
 const xmlText = (text: string): string =>
   text
     // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for.

@@ -4,7 +4,7 @@ import { type BlameChange, blameOf } from '@ranktrace/trace/blame';
 import { compareSeries, type SeriesComparison } from '@ranktrace/trace/detect';
 import type { RecordedSteps } from './recorded-steps.ts';
 
-/** `slower` alone fails a check. */
+/** Only `slower` fails a check. */
 export type CheckVerdict = 'slower' | 'probably_slower' | 'unchanged' | 'probably_faster' | 'faster';
 
 export interface CheckResult {
@@ -14,7 +14,7 @@ export interface CheckResult {
   readonly baseline: RecordedSteps;
   readonly checked: RecordedSteps;
   readonly comparison: SeriesComparison;
-  /** What the difference is due to; undefined where there is none to explain. */
+  /** The cause of the difference; undefined where there is none to explain. */
   readonly cause: BlameChange | undefined;
 }
 
@@ -33,7 +33,7 @@ function verdictOf({ change, isCertain }: SeriesComparison, failOn: number): Che
   return 'unchanged';
 }
 
-/** `slower: +12.3 % (95 %: …), what that means`. */
+/** `slower: +12.3 % (95 %: …), MEANING`. */
 export function verdictLine({ verdict, failOn, comparison: { change, confidence } }: CheckResult): string {
   const range = `95 %: ${signed(confidence.low)} to ${signed(confidence.high)}, T ${confidence.t.toFixed(1)}`;
   return `${verdictNames[verdict]}: ${signed(change)} (${range}), ${meaningOf(verdict, failOn)}`;
@@ -64,7 +64,7 @@ function meaningOf(verdict: CheckVerdict, failOn: number): string {
   }
 }
 
-/** What so many steps can prove, computed from how they scatter; and whether that is enough for `failOn`. */
+/** The smallest difference that this many steps can prove, computed from their scatter, and whether that is enough for `failOn`. */
 export function provableLine({ verdict, failOn, comparison: { before, after, provable } }: CheckResult): string {
   const steps = before.steps === after.steps ? `${after.steps} steps each` : `${before.steps} and ${after.steps} steps`;
   const line = `${steps}: a difference under ${percent(provable)} cannot be told from scatter`;
@@ -86,7 +86,7 @@ export interface PhaseChange {
   readonly after: number;
 }
 
-/** Of both, in order of the difference. */
+/** Phases of both sides, in order of the difference. */
 export function phasesOf({ baseline: { phases: before }, checked: { phases: after } }: CheckResult): readonly PhaseChange[] {
   const names = [...new Set([...before.keys(), ...after.keys()])];
   const rows = names.map((phase) => ({ phase, before: before.get(phase) ?? 0, after: after.get(phase) ?? 0 }));

@@ -1,9 +1,9 @@
-// One side of a check: the steps of a run in the few numbers that a comparison needs. What `check --save` writes is the same, as JSON, so that a
-// pipeline keeps kilobytes of its baseline and no store:
+// One side of a check: the few numbers about a run's steps that a comparison needs. `check --save` writes the same as JSON, so that a pipeline keeps
+// kilobytes of its baseline and no store:
 //
 //   {"format":"ranktrace-baseline","version":1,"run":…,"ranks":…,"steps":…,"level":{…},"phasesNs":{…},"blame":{…}}
 //
-// Invariant: a file is read within limits and checked in full; nothing of it is believed because of its name.
+// Invariant: a file is read within limits and checked in full; its name proves nothing.
 
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import type { RunSummary } from '@ranktrace/trace';
@@ -22,7 +22,7 @@ export interface RecordedSteps {
   readonly level: SeriesLevel;
   /** Mean time per step and rank of each phase, ns. */
   readonly phases: ReadonlyMap<string, number>;
-  /** Of the last steps: what the cause of a difference is found from; undefined where no step was told by all ranks. */
+  /** From the last steps: the data to find the cause of a difference; undefined where no step was reported by all ranks. */
   readonly blame: BlameLevels | undefined;
 }
 
@@ -31,12 +31,12 @@ const version = 1;
 /** 65,536 ranks with eight phases each. */
 const fileBytesMax = 64 * 1024 ** 2;
 
-/** Reads the steps of the run that `paths` are. Throws what `openRun` throws, CliError `bad_input` for fewer than three steps. */
+/** Reads the steps of the run in `paths`. Throws the errors of `openRun`, and CliError `bad_input` for fewer than three steps. */
 export async function recordedSteps(paths: readonly string[], options: InputOptions, signal: AbortSignal): Promise<RecordedSteps> {
   using opened = await openRun(paths, options);
   const blame = new StepBlameSink();
   const { header, summary } = await mergeAndReport(opened.input, undefined, [blame], signal);
-  // A step that not all ranks told may have been longer.
+  // A step that some ranks did not report may have been longer.
   const most = Math.max(0, ...summary.steps.map(({ ranks }) => ranks));
   const times = summary.steps.filter(({ ranks }) => ranks === most).map(({ longest }) => longest);
   const level = levelOfSeries(times);
@@ -97,11 +97,11 @@ const fileSchema = z.object({
   blame: blameSchema.optional(),
 });
 
-/** Whether the file at `path` was written by `saveSteps`, by how it begins. */
+/** Whether `saveSteps` wrote the file at `path`, judged by its beginning. */
 export const isSavedSteps = (path: string): boolean =>
   new TextDecoder().decode(beginningOf(path).subarray(0, 256)).includes(`"format":"${format}"`);
 
-/** Writes `recorded` to `path`; gives its size in bytes. */
+/** Writes `recorded` to `path`; returns its size in bytes. */
 export function saveSteps(path: string, { phases, blame, ...recorded }: RecordedSteps): number {
   const saved: z.input<typeof fileSchema> = {
     ...{ format, version, ...recorded },
@@ -121,7 +121,7 @@ const asArrays = ({ phases, ranks, frontier, transfers, alignment: { bound, unal
   alignment: { bound, unaligned: [...unaligned] },
 });
 
-/** Reads what `saveSteps` wrote. Throws CliError `bad_input` with the first thing that is wrong. */
+/** Reads a file of `saveSteps`. Throws CliError `bad_input` with the first error. */
 export function readSavedSteps(path: string): RecordedSteps {
   const { size } = statSync(path);
   if (size > fileBytesMax) throw new CliError('bad_input', `Cannot read "${path}": a baseline may have ${fileBytesMax} bytes, got ${size}`);

@@ -1,4 +1,4 @@
-// `ranktrace alerts [RUN-DIR]`: the alerts of a service, or of a run that was stored; 1 while one is firing.
+// `ranktrace alerts [RUN-DIR]`: the alerts of a service, or of a stored run; exit code 1 while one is firing.
 
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-// `ranktrace capture --steps N`: the trace of the same steps on all ranks, recorded now. The service coordinates; the file lies with it.
+// `ranktrace capture --steps N`: the trace of the same steps on all ranks, recorded now. The service coordinates it and keeps the file.
 
 import { type CaptureResult, captureResultSchema, printable } from '@ranktrace/protocol';
 import { CliError } from '../terminal/errors.ts';
@@ -54,7 +54,7 @@ function ranges(ranks: readonly number[]): string {
   return found.map(([from, to]) => (from === to ? `${from}` : `${from}-${to}`)).join(', ');
 }
 
-/** `bad_usage` or `failed` of what the service says why. */
+/** `bad_usage` or `failed`, with the service's reason. */
 function refusal(text: string): CliError {
   const { error, message } = (parsed(text) ?? {}) as { error?: unknown; message?: unknown };
   const isInput = error === 'bad_option' || error === 'store_missing' || error === undefined;

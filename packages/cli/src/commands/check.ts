@@ -1,10 +1,10 @@
 // `ranktrace check RUN --baseline B --fail-on 3%`: the gate of a pipeline. Are the steps of a run longer than those of another, by how much, how
-// sure is that, and where does the time go?
+// certain is that, and where does the time go?
 //
 //   each input ──merge──► steps, each as long as its slowest rank ──► level, noise ─┐
 //                   └───► what blame keeps of the last steps ──────────────────────┴► change, its confidence, its cause
 //
-// With --save the steps of the run are written to a small file, which is a baseline from then on. Only `slower` fails (exit code 1).
+// With --save, check also writes the steps of the run to a small file, a baseline from then on. Only `slower` fails (exit code 1).
 
 import { writeFileSync } from 'node:fs';
 import { type CheckFormat, formatCheck, savedLine } from '../check/check-formats.ts';
@@ -20,13 +20,13 @@ export interface CheckOptions extends InputOptions {
   readonly baselineRun?: string | undefined;
   /** Share: 0.03 is 3 %. */
   readonly failOn: number;
-  /** Where the steps of the run are saved as a baseline. */
+  /** File that keeps the steps of the run as a baseline. */
   readonly save?: string | undefined;
-  /** What is printed. */
+  /** Format of the output. */
   readonly format?: CheckFormat | undefined;
   /** The same as format `json`. */
   readonly json?: boolean | undefined;
-  /** Files that get the check in this format beside what is printed. */
+  /** File that gets the check in this format, beside the output. */
   readonly markdown?: string | undefined;
   readonly junit?: string | undefined;
 }
@@ -72,7 +72,7 @@ function formatOf({ format, json }: CheckOptions): CheckFormat {
   return 'json';
 }
 
-/** A run, or a file that `--save` wrote. */
+/** Reads a run, or a file of `--save`. */
 async function readBaseline(paths: readonly string[], options: CheckOptions, signal: AbortSignal): Promise<RecordedSteps> {
   const saved = paths.find(isSavedSteps);
   if (saved === undefined)

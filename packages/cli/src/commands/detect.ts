@@ -35,12 +35,12 @@ export interface DetectOptions {
   readonly json?: boolean;
 }
 
-/** What one file holds. */
+/** Findings and statistics of one file. */
 interface Detected {
   readonly detector: SeriesDetector;
   readonly reader: SeriesCsvReader;
   readonly findings: readonly StepTimeFinding[];
-  /** Findings beyond those that are kept. */
+  /** Number of findings beyond the kept ones. */
   readonly more: number;
 }
 
@@ -86,7 +86,7 @@ async function detectIn(path: string, names: SeriesColumnNames, plan: DetectorPl
     if (await isZipped(path)) await pipeline(createReadStream(path), createGunzip(), read);
     else await pipeline(createReadStream(path), read);
   } catch (error) {
-    // One line that names the file, whatever was wrong with it.
+    // One line that names the file, whatever the error.
     throw new CliError('bad_input', `${path}: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
   }
   return { detector, reader, findings, more };

@@ -1,5 +1,5 @@
-// `ranktrace doctor`: is everything there that a run needs? One line per check; exit code 1 when a required one fails. With a recorded run:
-// how well are its clocks aligned? Exit code 1 when one is not, or when they contradict each other.
+// `ranktrace doctor`: checks for everything that a run needs. One line per check; exit code 1 when a required one fails. With a recorded run: how
+// well are its clocks aligned? Exit code 1 when one is not, or when they contradict each other.
 
 import { access, constants, stat, statfs } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
@@ -27,7 +27,7 @@ export interface DoctorOptions extends InputOptions {
   readonly json?: boolean;
 }
 
-/** Checks the clocks of the run that `inputs` are; without any, this machine. */
+/** Checks the clocks of the run in `inputs`; without inputs, this machine. */
 export async function doctor(inputs: readonly string[], options: DoctorOptions): Promise<number> {
   if (inputs.length === 0) return checkMachine(options);
   const ofMachine = options.out !== undefined ? '--out' : options.nats !== undefined ? '--nats' : undefined;
@@ -71,7 +71,7 @@ function checkNode(): Check {
   return { name: 'node', state: enough ? 'ok' : 'failed', text: `${process.version}${enough ? '' : ', 20.19 or later is needed'}` };
 }
 
-/** What two readings of the monotonic clock differ by at least: nothing can be measured finer. */
+/** The smallest difference between two readings of the monotonic clock: the resolution of every measurement. */
 async function checkClock(): Promise<Check> {
   let least = Number.POSITIVE_INFINITY;
   for (let reading = 0; reading < 10_000; reading++) {

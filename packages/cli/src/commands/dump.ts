@@ -1,4 +1,4 @@
-// `ranktrace dump INPUT…`: every event of a run as one line of text, in order of time; `--batches` lists what is stored instead.
+// `ranktrace dump INPUT…`: every event of a run as one line of text, in order of time; `--batches` lists the stored batches instead.
 
 import { writeSync } from 'node:fs';
 import { inflate, mergeStored } from '@ranktrace/aggregator';
@@ -47,7 +47,7 @@ function writeAll(chunk: Uint8Array): void {
       done += writeSync(1, chunk, done);
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
-      // `| head` has seen enough.
+      // The reader, such as `| head`, has closed the pipe.
       if (code === 'EPIPE') process.exit(0);
       if (code !== 'EAGAIN') throw error;
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);

@@ -1,4 +1,5 @@
-// `ranktrace merge INPUT… -o FILE`: one trace out of what ranks left on disk, or of what torch.profiler wrote on each; a trace in another format.
+// `ranktrace merge INPUT… -o FILE`: makes one trace of the ranks' files on disk, or of each rank's torch.profiler files, or converts a trace to
+// another format.
 
 import { traceFormatOf } from '@ranktrace/aggregator';
 import { printable } from '@ranktrace/protocol';
@@ -17,7 +18,7 @@ export interface MergeCommandOptions extends InputOptions {
 }
 
 export async function merge(inputs: readonly string[], options: MergeCommandOptions): Promise<number> {
-  // Said before anything is read, for that may take a while.
+  // Reported before any reading, which may take a while.
   traceFormatOf(options.output);
   using opened = await openRun(inputs, options);
   using interrupt = abortOnInterrupt();

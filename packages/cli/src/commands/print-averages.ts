@@ -1,4 +1,4 @@
-// torch's own key averages, as its `key_averages().table()` prints them: of a torch.profiler file, or of one rank of a run.
+// torch's own key averages, as its `key_averages().table()` prints them: for a torch.profiler file, or for one rank of a run.
 
 import { printable } from '@ranktrace/protocol';
 import {
@@ -19,12 +19,12 @@ export interface AveragesOptions {
   readonly limit: number | undefined;
   readonly groupByShape: boolean;
   readonly groupByStack: number;
-  /** Whether Python functions have rows; undefined as the torch that recorded them has it. */
+  /** Whether Python functions have rows; undefined: as the recording version of torch does. */
   readonly pythonFunctions: boolean | undefined;
   readonly json: boolean;
 }
 
-/** Prints torch's key averages; as data with one row more, `Total`, which is of all rows. */
+/** Prints torch's key averages; as data with one more row, `Total`, over all rows. */
 export function printAverages(table: KinetoTable, options: AveragesOptions): number {
   const { groupByShape: groupByInputShape, groupByStack: groupByStackN, pythonFunctions: includePythonFunctions } = options;
   const events = functionEvents(table);
@@ -34,7 +34,7 @@ export function printAverages(table: KinetoTable, options: AveragesOptions): num
     printData([...rows, totalAverage(events, { includePythonFunctions })]);
     return 0;
   }
-  // Files of 2021 do not tell what was on.
+  // Files of 2021 do not record which options were on.
   const recorded = { profileMemory: table.isOn('profile_memory') || table.memory.length > 0, withFlops: table.isOn('with_flops') };
   const header = tableHeader(table.metadata);
   print(

@@ -13,7 +13,7 @@ export interface PruneCommandOptions extends RetentionArguments {
   readonly json?: boolean;
 }
 
-/** 0: all that was asked for was done; 1: something was left alone, which is said. */
+/** Exit code. 0: everything requested was done; 1: something was left alone, and reported. */
 export async function prune(directory: string, options: PruneCommandOptions): Promise<number> {
   const retention = retentionOf(options);
   if (Object.values(retention).every((bound) => bound === undefined)) {

@@ -1,5 +1,5 @@
-// `ranktrace report INPUT…`: where the time of a run went, between its ranks: steps, who is to blame, clocks, collectives, remote calls, and what
-// never ended. Of the whole run, or with `--steps` of a stretch of it.
+// `ranktrace report INPUT…`: shows where the time of a run went, between its ranks: steps, blame, clocks, collectives, remote calls, and open work.
+// It covers the whole run, or with `--steps` a stretch of it.
 
 import { CollectiveSink, clockReport, OpenWorkSink, RpcSink } from '@ranktrace/trace';
 import { RunBlameSink, type StepRange } from '@ranktrace/trace/blame';
@@ -16,7 +16,7 @@ import { abortOnInterrupt } from '../terminal/interrupt.ts';
 import { print, printData } from '../terminal/output.ts';
 
 export interface ReportOptions extends InputOptions {
-  /** These steps alone, both included. */
+  /** Only these steps, both included. */
   readonly steps?: StepRange | undefined;
   readonly json?: boolean;
 }
@@ -40,7 +40,7 @@ export async function report(inputs: readonly string[], options: ReportOptions):
       ...(options.steps === undefined ? {} : { onlySteps: options.steps }),
       verdict: blame.verdict,
       verdictSteps: blame.verdictSteps,
-      // Blame first, then what was alerted about beside it and what is known to be missing: each with `kind` and `ranks`.
+      // Blame first, then further alerts, then known losses: each with `kind` and `ranks`.
       findings: [...blame.findings.map(withAlerts), ...alerts.alone.map(alertFinding), ...merged.findings.map(withAlerts)],
       blame: blameData(blame),
       clocks: clocksData(clocks, clockConflicts),

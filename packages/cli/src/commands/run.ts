@@ -1,11 +1,11 @@
 // `ranktrace run -- CMD …`: N ranks on this host, the aggregator in this process, one trace at the end.
 //
-//   start the aggregator → start the ranks → show how they do → wait for the last batches → take in what a killed rank left in its
-//   spool → merge → trace and summary
+//   start the aggregator → start the ranks → show their progress → wait for the last batches → store a killed rank's spool → merge → trace and
+//   summary
 //
-// Like torchrun: the first rank that fails ends the others, and its exit code is passed on. The trace of what ran is written in any case.
-// With --view the page of the run is served from before the first rank starts until Ctrl-C, also when the ranks have long ended. With --config
-// it alerts as the service does. A program that names its run itself is followed there (recorded-runs.ts).
+// As with torchrun, the first rank that fails ends the others, and `run` returns its exit code. The trace is written in any case. With --view the
+// page of the run is served from before the first rank starts until Ctrl-C, also long after the ranks have ended. With --config it raises alerts as
+// the service does. If a program names its run itself, `run` follows it there (recorded-runs.ts).
 
 import { existsSync } from 'node:fs';
 import { access, constants, rm } from 'node:fs/promises';
@@ -41,25 +41,25 @@ import { print, printData, say } from '../terminal/output.ts';
 export interface RunOptions {
   /** Default: 1, and with `gpus` as many as there are GPUs. */
   readonly ranks?: number | undefined;
-  /** One GPU a rank. */
+  /** One GPU per rank. */
   readonly gpus?: boolean | undefined;
   readonly out: string;
   readonly name?: string | undefined;
   readonly nats?: NatsConnectOptions | undefined;
-  /** The file that says what to alert about and whom to tell; without it nobody is. */
+  /** The configuration of alerts and outputs; without it there are no outputs. */
   readonly config?: string | undefined;
   readonly trace?: string | undefined;
   readonly json?: boolean | undefined;
   readonly view?: boolean | undefined;
   /** Whether to open the browser, with `view`, on a terminal. */
   readonly open: boolean;
-  /** What the children inherit. */
+  /** Environment that the children inherit. */
   readonly environment: NodeJS.ProcessEnv;
 }
 
-/** The ranks have ended: what has not arrived after so long without a batch lies in a spool, ms. */
+/** Once the ranks have ended: after this long without a batch, everything missing lies in a spool, ms. */
 const quietMs = 1000;
-/** The same where a broker is between, which may just be coming back. */
+/** The same with a broker in between, which may just be recovering. */
 const quietNatsMs = 5000;
 const breatheEveryMs = 10;
 
@@ -67,7 +67,7 @@ export async function run(command: readonly string[], options: RunOptions): Prom
   const name = options.name ?? runName(new Date());
   const out = resolve(options.out);
   const spool = join(out, name, 'spool');
-  // Before hours of training, not after them.
+  // Checked before hours of training, not after them.
   await checkTracePath(options.trace);
   const config = options.config === undefined ? undefined : await readConfig(options.config);
   const own = options.gpus === true ? await oneGpuEach(options.ranks, options.environment.CUDA_VISIBLE_DEVICES) : undefined;
@@ -77,14 +77,14 @@ export async function run(command: readonly string[], options: RunOptions): Prom
   let status: RunStatus | undefined;
   const tell = (line: string): void => (status ?? { say }).say(line);
   const isNew = !existsSync(join(out, name));
-  // The run is there from the start, for the page; it goes again where the program named its run otherwise.
+  // Creates the run at the start, for the page; removes it again if the program named its run otherwise.
   await using leftover = emptyRun(join(out, name));
   await using aggregator = await startAggregator({
     out,
     listen: { host: '127.0.0.1', port: 0 },
     nats: options.nats,
     run: name,
-    // Others publish on the same NATS; on the port that only the ranks know, whatever comes is theirs.
+    // On NATS others publish, too; on a port that only the ranks know, every batch is theirs.
     takesOthers: options.nats === undefined,
     page,
     config,
@@ -110,7 +110,7 @@ export async function run(command: readonly string[], options: RunOptions): Prom
       RANKTRACE_LAUNCH_DIRECTORY: notes.directory,
       ...natsEnvironment(options.nats),
     },
-    // With --json, stdout is the report's alone.
+    // With --json, stdout carries only the report.
     output: options.json === true ? process.stderr : process.stdout,
   });
   status = showRunStatus(aggregator, count);
@@ -151,7 +151,7 @@ export async function run(command: readonly string[], options: RunOptions): Prom
   return written === 'failed' ? 2 : aggregator.delivery.exitCode;
 }
 
-/** Writes the trace of each run and says what was in it. */
+/** Writes the trace of each run and prints its contents. */
 async function writeRuns(
   aggregator: Aggregator,
   runs: readonly string[],
@@ -204,7 +204,7 @@ function alertLines(alerts: readonly Alert[]): string {
   return [head, ...alerts.map((alert) => `  ${printable(alertText(alert))}`)].join('\n');
 }
 
-/** The directory of a run, which is removed at the end when it `isEmpty`. */
+/** The directory of a run; removed at the end if `isEmpty`. */
 function emptyRun(path: string): AsyncDisposable & { isEmpty: boolean } {
   const leftover = {
     isEmpty: false,
@@ -215,7 +215,7 @@ function emptyRun(path: string): AsyncDisposable & { isEmpty: boolean } {
   return leftover;
 }
 
-/** All servers of a cluster, not the first alone, and a user that stood in a URL. */
+/** All servers of a cluster, not just the first, and the user from a URL. */
 function natsEnvironment(nats: NatsConnectOptions | undefined): NodeJS.ProcessEnv {
   if (nats === undefined) return {};
   const { servers, user, pass } = nats;
@@ -226,12 +226,14 @@ function natsEnvironment(nats: NatsConnectOptions | undefined): NodeJS.ProcessEn
   };
 }
 
-/** Where batches of the ranks may lie: what they were given, and those that they chose themselves, which may hold others' beside them. */
+/**
+ * Directories that may hold the ranks' batches: the given one, and those that ranks chose themselves, which may hold other programs' batches, too.
+ */
 function spoolsOf(notes: readonly RankNote[], given: string): readonly string[] {
   return [given, ...notes.map(({ spool }) => spool).filter((spool) => !spool.startsWith(given + sep) && existsSync(spool))];
 }
 
-/** For a program that records nothing, or not to us. */
+/** Hints for a program that records nothing, or not to this process. */
 function whyNothing(notes: readonly RankNote[], url: string, command: readonly string[]): readonly string[] {
   if (notes.length === 0) return [`no events arrived: does "${command.join(' ')}" use @ranktrace/sdk?`];
   const elsewhere = new Map(notes.filter((note) => note.url !== url).map(({ run, url }) => [`${url ?? 'files'} ${run}`, { run, url }]));
@@ -243,7 +245,7 @@ function whyNothing(notes: readonly RankNote[], url: string, command: readonly s
   ];
 }
 
-/** Waits until every started rank has said goodbye, or nothing has come for `quietMs`: a killed one never will. */
+/** Waits until every started rank has said goodbye, or no batch has come for `quietMs`: a killed rank never says goodbye. */
 async function lastBatches(aggregator: Aggregator, started: number, quietMs: number): Promise<void> {
   let batches = -1;
   let quietSince = Date.now();
@@ -258,8 +260,8 @@ async function lastBatches(aggregator: Aggregator, started: number, quietMs: num
 }
 
 /**
- * Stores what the ranks left in their spools: a killed rank's last batches, or all of them when nothing could be sent. Resolves with whether
- * the spool has nothing left that the store has not.
+ * Stores the batches that ranks left in their spools: a killed rank's last ones, or all of them when nothing could be sent. Resolves with whether the
+ * store now has everything in the spool.
  */
 async function takeSpool(aggregator: Aggregator, spool: string): Promise<boolean> {
   let taken = 0;
@@ -290,7 +292,7 @@ async function takeSpool(aggregator: Aggregator, spool: string): Promise<boolean
   return left === '';
 }
 
-/** Throws where the trace could not be written later: AggregatorError `bad_option`, CliError `bad_input`. */
+/** Throws if the trace could not be written later: AggregatorError `bad_option`, CliError `bad_input`. */
 async function checkTracePath(path: string | undefined): Promise<void> {
   if (path === undefined) return;
   traceFormatOf(path);
@@ -304,7 +306,7 @@ function runName(now: Date): string {
   return `run-${now.toISOString().slice(0, 19).replace(/[-:]/g, '').replace('T', '-')}`;
 }
 
-/** Checks what follows `--`. */
+/** Checks the command after `--`. */
 export function checkCommand(command: readonly string[]): readonly string[] {
   if (command.length > 0) return command;
   throw new CliError('bad_usage', 'run needs a command after "--", such as: ranktrace run --ranks 4 -- node train.js');

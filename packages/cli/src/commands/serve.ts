@@ -1,5 +1,5 @@
-// `ranktrace serve`: the aggregator as a service, until Ctrl-C, with the page of all its runs. A run gets its trace when its ranks have ended,
-// the others at the end. With --check-config it starts nothing and says what is wrong with the configuration.
+// `ranktrace serve`: the aggregator as a service, until Ctrl-C, with the page of all its runs. It writes a run's trace when its ranks have ended, the
+// others at the end. With --check-config it starts nothing and reports the errors of the configuration.
 
 import { join } from 'node:path';
 import {
@@ -30,7 +30,7 @@ export interface ServeOptions {
   readonly token?: AccessTokens | undefined;
   readonly tls?: ListenOptions['tls'];
   readonly retention?: Retention | undefined;
-  /** The configuration file; without it, all rules as they are by default, told in the log. */
+  /** The configuration file; without it, all rules with their defaults, reported in the log. */
   readonly config?: string | undefined;
   readonly checkConfig?: boolean | undefined;
 }
@@ -53,7 +53,7 @@ export async function serve(options: ServeOptions): Promise<number> {
   say(
     `listening on ${aggregator.address}, storing in "${options.out}"${options.nats === undefined ? '' : `, reading ${options.nats.servers.join(', ')}`}`,
   );
-  // The token itself is the operator's to add: this line ends in logs.
+  // The operator adds the token: this line ends up in logs.
   if (page !== undefined) say(`view: ${aggregator.address}/${options.token === undefined ? '' : '?token=…'}`);
   const traces = new RunTraces(aggregator, options.out);
   const stopWatching = aggregator.subscribe(() => traces.writeComplete());
@@ -83,16 +83,16 @@ function natsErrors(path: string, { outputs }: ServeConfig, nats: NatsConnectOpt
     .map(({ name }) => `${path}: output "${name}" needs NATS: name its servers with --nats`);
 }
 
-/** For how long a service that is asked to end writes traces; whoever asked waits two minutes in deploy/, and the stores are to be closed in good order. */
+/** Time for writing traces once the service is asked to end; deploy/ waits two minutes, and the stores need to close in good order. */
 const lastTracesMsMax = 10_000;
 
-/** The trace files of a service: one write at a time, and again when there is more than the last one had. */
+/** The trace files of a service: one write at a time, and again when the run has more batches than the last write. */
 class RunTraces {
   readonly #aggregator: Aggregator;
   readonly #out: string;
-  /** Batches that the last write of a run found, also where it failed: it is tried again when there are more, and at the end. */
+  /** Number of batches at the last write of a run, also a failed one: it is retried when there are more, and at the end. */
   readonly #tried = new Map<string, number | undefined>();
-  /** Aborted when there is no more time, and the runs that are left then. */
+  /** Aborted when the time is up, and the runs that are left then. */
   readonly #late = new AbortController();
   readonly #left = new Set<string>();
   readonly #failed = new Set<string>();
@@ -115,8 +115,8 @@ class RunTraces {
   }
 
   /**
-   * Writes every run that has more than its last trace, for `lastTracesMsMax`: a trace is made of its run, and can be made later. Resolves with whether
-   * all that were tried could be written.
+   * Writes every run that has more than its last trace, for `lastTracesMsMax`: a trace is made from its run, and can be made later. Resolves with
+   * whether all attempted writes succeeded.
    */
   async writeAll(): Promise<boolean> {
     const giveUp = setTimeout(() => this.#late.abort(), lastTracesMsMax);
@@ -139,9 +139,9 @@ class RunTraces {
     return this.#failed.size === 0;
   }
 
-  /** `batches`: what is stored of it, undefined of a run that is not open. */
+  /** `batches`: number of stored batches, undefined for a run that is not open. */
   #write(run: string, batches: number | undefined): void {
-    // A run that was closed to make room got nothing since its trace was tried.
+    // A run that was closed to make room got no batch since its trace was tried.
     if (this.#tried.has(run) && (batches === undefined || this.#tried.get(run) === batches)) return;
     this.#tried.set(run, batches);
     this.#writing = this.#writing.then(() => this.#writeNow(run));

@@ -1,8 +1,8 @@
-// `ranktrace simulate`: a seeded cluster that never was, as a run store like a recorded one, with the truth about its clocks beside it.
+// `ranktrace simulate`: writes a run store from a seeded simulated cluster, with the truth about its clocks beside it.
 //
 //   <out>/.<run>.partial-<pid>/<run>/…   ──all of it is there──►   <out>/<run>/segments/*.seg, run.json, truth.json
 //
-// Invariant: under its name a run is whole. What is broken off leaves nothing, also when the second Ctrl-C ends the process at once.
+// Invariant: under its name a run is whole. An aborted simulation leaves nothing, also when the second Ctrl-C ends the process at once.
 
 import { closeSync, existsSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -52,7 +52,7 @@ export interface SimulateOptions {
   readonly json?: boolean;
 }
 
-/** What was written. */
+/** Totals of the written store. */
 interface Written {
   readonly events: number;
   readonly batches: number;
@@ -62,7 +62,7 @@ interface Written {
 const breatheEveryMs = 10;
 const syncEveryMs = 1000;
 
-/** Writes the store and says what is in it. */
+/** Writes the store and prints its contents. */
 export async function simulate(options: SimulateOptions): Promise<number> {
   const { clockStep, straggler, pings, out, run = `simulated-${options.seed}` } = options;
   const noPings = pings === true ? [] : pings;
@@ -92,7 +92,7 @@ function flagOf(option: keyof ClusterOptions): string {
   return `--${renamed[option] ?? option.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 }
 
-/** A directory that is gone when it is disposed, or when the process ends before. */
+/** A directory that is removed when it is disposed, or when the process ends earlier. */
 function partialDirectory(path: string): Disposable & { readonly path: string } {
   const remove = (): void => {
     if (existsSync(path)) rmSync(path, { recursive: true });
@@ -147,7 +147,7 @@ function writeTruth(path: string, truth: ClusterTruth): void {
   }
 }
 
-/** What was lost, summed over the ranks. */
+/** Losses, summed over the ranks. */
 function lossesOf({ losses }: ClusterTruth): { collectives: number; rpcs: number; batches: number } {
   const sum = { collectives: 0, rpcs: 0, batches: 0 };
   for (const { collectives, rpcs, batches } of losses) {
@@ -218,7 +218,7 @@ export function describeSimulate(command: Command, runName: (text: string) => st
     .addHelpText('after', '\nExample:\n  ranktrace simulate --ranks 64 --seconds 60 --clock-step 1@30:-300 --straggler 5:backward:+80');
 }
 
-/** A repeatable option: what was given before, and this. */
+/** A repeatable option: the earlier values, and this one. */
 const listOf =
   <T>(parse: (text: string) => T) =>
   (text: string, before: readonly T[] | boolean | undefined): readonly T[] => [

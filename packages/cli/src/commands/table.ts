@@ -1,5 +1,5 @@
-// `ranktrace table INPUT…`: calls, total, self and average time per name over all ranks; of one torch.profiler file, or of one rank of a run,
-// torch's own table.
+// `ranktrace table INPUT…`: calls, total, self and average time per name over all ranks; for one torch.profiler file, or one rank of a run, torch's
+// own table.
 
 import { printable } from '@ranktrace/protocol';
 import { type KeyAverage, KeyAveragesSink, type KinetoTable, KinetoTableSink, tableHeader } from '@ranktrace/trace/torch';
@@ -27,7 +27,7 @@ export interface TableOptions extends InputOptions {
 
 const rankOptions = '--group-by-shape, --group-by-stack and --python-functions';
 
-/** Rows of a text table, as torch's; data is never cut without being asked. */
+/** Rows of a text table, as in torch's; data is never cut without an option for it. */
 const textRows = 100;
 
 export async function table(inputs: readonly string[], options: TableOptions): Promise<number> {
@@ -75,7 +75,7 @@ function ranksOf({ input, profiles }: RunInput): readonly number[] {
   return [...new Set(of.map(({ rank }) => rank))].sort((a, b) => a - b);
 }
 
-/** torch's table is of one file. */
+/** torch's table covers one file. */
 function tableOfRank(profiles: readonly TorchProfile[], rank: number): KinetoTable {
   const files = profiles.filter((profile) => profile.rank === rank);
   const [file] = files as [TorchProfile, ...TorchProfile[]];
@@ -93,7 +93,7 @@ function asText(rows: readonly KeyAverage[]): string {
   return formatTable([head, ...lines], [false, false, true, true, true, true, true]);
 }
 
-/** All rows as one, but for steps: these hold the others. */
+/** All rows as one, except steps, which contain the others. */
 function totalOf(rows: readonly KeyAverage[]): DataRow {
   const spans = rows.filter(({ kind }) => kind !== 'step');
   const sum = (of: (row: KeyAverage) => number): number => spans.reduce((sum, row) => sum + of(row), 0);

@@ -1,4 +1,4 @@
-// Step times as bars of characters: of the cluster over several lines, of a rank in one.
+// Step times as bars of characters: several lines for the cluster, one for a rank.
 //
 //   ▁     ▁       █          level      a line counts eighths
 //   ████████ ██████          3 lines:   1 … 24
@@ -7,13 +7,13 @@
 const blockGlyphs = '▁▂▃▄▅▆▇█';
 const letterGlyphs = '_.-=+*%#';
 
-/** Which lengths are the lowest and the highest bar, ns. */
+/** Lengths of the lowest and the highest bar, ns. */
 export interface StepScale {
   readonly low: number;
   readonly high: number;
 }
 
-/** The scale of these steps; undefined of none. A checkpoint of ten steps' length must not flatten all others. */
+/** The scale of these steps; undefined without steps. A checkpoint of ten steps' length must not flatten all others. */
 export function scaleOf(lengths: readonly (number | null)[]): (StepScale & { readonly longest: number }) | undefined {
   const sorted = lengths.filter((length) => length !== null).sort((a, b) => a - b);
   const [low, middle, longest] = [sorted[0], sorted[sorted.length >> 1], sorted.at(-1)];

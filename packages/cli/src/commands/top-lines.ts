@@ -1,7 +1,7 @@
-// Lines of text for a terminal: pieces with a style, laid out to a width. Nothing here knows a run.
+// Lines of text for a terminal: pieces with a style, laid out to a width. They are independent of runs.
 //
-// Invariant: nothing is cut but words; a number is shown whole or not at all. A line is cut to the width before it is painted, so that colours
-// take no room. All that is painted is printable.
+// Invariant: only words are cut; a number is shown whole or not at all. A line is cut to the width before it is painted, so that colours take no
+// room. All painted text is printable.
 
 import { printable } from '@ranktrace/protocol';
 
@@ -12,7 +12,7 @@ export type Line = readonly Piece[];
 const codes: Readonly<Record<Style, string>> = { bold: '1', dim: '2', red: '31', yellow: '33', green: '32' };
 const gap = '   ';
 
-/** The line as the terminal takes it, at most `columns` wide. */
+/** The line as the terminal needs it, at most `columns` wide. */
 export function paint(line: Line, columns: number, colour: boolean): string {
   let left = columns;
   let text = '';
@@ -59,7 +59,7 @@ export function wrapped(text: string, columns: number, indent: number): string[]
   return lines.map((each, at) => (at === 0 ? each : ' '.repeat(Math.min(indent, columns)) + each));
 }
 
-/** At most `linesMax` of the lines; the last one says by `…` that there were more. */
+/** At most `linesMax` of the lines; a `…` in the last one marks that there were more. */
 export function firstLines(lines: readonly string[], linesMax: number, columns: number): string[] {
   if (lines.length <= linesMax) return [...lines];
   return lines.slice(0, linesMax).map((line, at) => (at === linesMax - 1 ? `${line.slice(0, Math.max(0, columns - 1))}…` : line));

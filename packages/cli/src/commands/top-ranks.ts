@@ -1,10 +1,10 @@
-// The ranks of `ranktrace top` as a table: what each does, and how it compares.
+// The ranks of `ranktrace top` as a table: the activity of each, and its comparison to the others.
 //
 //   rank  host    step   mean    p50    p95    excess  forward       backward  …  ▁▁▂▁  stopped since 12:03:32 (12 s)
 //
-// A column is shown whole or not at all; those that matter most are kept longest. A rank is called slow where the findings, or an alert that
-// fires, charge it with what steps cost (they know who waits for whom and what is scatter), and its work is above the median rank's by what is
-// worth a person's time. One of both alone is no verdict.
+// A column is shown whole or not at all; the most important ones are kept longest. A rank is marked slow where the findings, or a firing alert,
+// charge it with step time (they account for waiting and scatter), and its work exceeds the median rank's by a noticeable amount. Either condition
+// alone is no verdict.
 
 import {
   type Alert,
@@ -22,17 +22,17 @@ import { scaleOf, stepBars } from './top-chart.ts';
 import { cut, type Line, type Style } from './top-lines.ts';
 import type { TopState } from './top-source.ts';
 
-/** A rank that is in the middle of one thing for so long, and for so many steps' time, is said to be. */
+/** A rank inside one span for this long, and for this many steps' time, gets a note. */
 const staysNsMin = 3 * nanosPerSecond;
 const staysSteps = 3;
-/** Least excess of a rank that is called slow, as a part of the median step. */
+/** Smallest excess of a slow rank, as a part of the median step. */
 const noticeableShare = 0.03;
 const hostCharsMax = 20;
 const phaseCharsMax = 14;
-/** Notes may take so much of the width where figures want it, too. */
+/** Largest share of the width for notes where figures need it, too. */
 const notesShare = 0.4;
 const notesCharsMin = 30;
-/** Steps of a rank that are drawn, where there is so much room. */
+/** Least number of a rank's steps to draw, if there is room. */
 const barsMin = 16;
 const barsMax = 96;
 
@@ -44,18 +44,18 @@ export interface RankTableScreen {
   readonly now: Date;
 }
 
-/** What a rank works, and how much longer than the median rank; ns per step. */
+/** A rank's work, and its excess over the median rank; ns per step. */
 export interface RankWork {
   readonly rank: OverviewRank;
   readonly excess: number;
-  /** Whether findings or alerts charge it with what steps cost, which its work explains; and in which phase most of that is. */
+  /** Whether findings or alerts charge it with step time that its work explains, and the phase with most of it. */
   readonly isSlow: boolean;
   readonly phase: string | undefined;
-  /** Its cost to the steps of all, where a finding says so: less than it works longer, as the others would wait for the next rank. */
+  /** Its cost to all ranks' steps, from a finding: less than its excess, as the others would wait for the next rank. */
   readonly cost: FindingCost | undefined;
 }
 
-/** All ranks with steps, those that work longest first. Waiting is no work: a rank that waits is not slow. */
+/** All ranks with steps, most work first. Waiting is no work: a rank that waits is not slow. */
 export function workOf({ ranks, phases, findings }: Overview, alerts: readonly Alert[] = []): RankWork[] {
   const works = phases.flatMap((name, at) => (isWaitingPhase(name) ? [] : [at]));
   const isHidden = works.length === phases.length;
@@ -86,19 +86,19 @@ export function workOf({ ranks, phases, findings }: Overview, alerts: readonly A
   return rows.sort((a, b) => b.excess - a.excess || a.rank.rank - b.rank.rank);
 }
 
-/** The lower one of two: then the slower one of two ranks has an excess. */
+/** The lower of two middle values: so the slower one of two ranks has an excess. */
 function lowerMedian(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[(sorted.length - 1) >> 1] ?? 0;
 }
 
-/** Batches and events that are missing of these ranks. */
+/** Number of batches and events that are missing from these ranks. */
 export const lostOf = (ranks: readonly RankStatus[]): number =>
   ranks.reduce((sum, { missing, dropped }) => sum + missing + dropped.events + dropped.batches, 0);
 
 export const inPhase = (phase: string | undefined): string => (phase === undefined ? '' : ` in ${printable(phase)}`);
 
-/** `, costs 58.5 ms a step`, of an affected one; `then`, where not all are. */
+/** `, costs 58.5 ms a step`, per affected step; `then`, where not all are. */
 const costPerStep = (cost: FindingCost | undefined): string =>
   cost === undefined
     ? ''
@@ -113,13 +113,13 @@ function stateText({ state, silentMs }: RankStatus, now: Date): string {
   return `${state} since ${clockText(new Date(now.getTime() - silentMs))} (${formatNanos(silentMs * nanosPerMs)})`;
 }
 
-/** What a rank has been in the middle of for much longer than its steps take: `252 s in all_reduce`. */
+/** The span that a rank has been inside for much longer than its steps take: `252 s in all_reduce`. */
 function staysText({ inside, insideMs }: RankStatus, stepNs = 0): string {
   if (inside === null || insideMs * nanosPerMs < Math.max(staysNsMin, staysSteps * stepNs)) return '';
   return `${formatNanos(insideMs * nanosPerMs)} in ${cut(printable(inside), phaseCharsMax)}`;
 }
 
-/** One column: its head, its cells, and how early it goes where there is no room (0: never). */
+/** One column: its head, its cells, and how early it is dropped for lack of room (0: never). */
 interface Column {
   readonly name: string;
   readonly cells: readonly string[];
@@ -131,7 +131,7 @@ const widthOf = ({ name, cells }: Column): number => Math.max(name.length, ...ce
 const widthOfAll = (columns: readonly Column[]): number =>
   columns.reduce((sum, column) => sum + widthOf(column), 2 * Math.max(0, columns.length - 1));
 
-/** The table in at most `rows` lines: in order of rank where all have room, else those that work longest first, from the `scroll`th on. */
+/** The table in at most `rows` lines: in order of rank if all fit, else most work first, from the `scroll`th on. */
 export function rankLines(state: TopState, screen: RankTableScreen): Line[] {
   const { ranks, overview, alerts } = state;
   const { columns, rows, scroll } = screen;
@@ -142,7 +142,7 @@ export function rankLines(state: TopState, screen: RankTableScreen): Line[] {
   const urgency = ({ rank, state }: RankStatus): number =>
     state === 'lost' || state === 'stopped' ? -1 : (works.get(rank)?.place ?? Number.MAX_SAFE_INTEGER);
   const order = [...ranks].sort((a, b) => (fits ? 0 : urgency(a) - urgency(b)) || a.rank - b.rank);
-  // Where there is room for two lines alone, the second is a rank.
+  // With room for only two lines, the second is a rank.
   const hasFoot = !fits && rows > 2;
   const shownRows = Math.max(0, fits ? ranks.length : rows - (hasFoot ? 2 : 1));
   const first = Math.max(0, Math.min(scroll, order.length - shownRows));
@@ -210,7 +210,7 @@ function columnsThatFit(shown: Shown, overview: Overview | undefined, { columns,
   const notesMost = Math.max(notesCharsMin, Math.floor(notesShare * columns));
   const noteColumn = (charsMax: number): Column[] =>
     notesWidth === 0 || charsMax < 1 ? [] : [{ name: '', goes: 0, isText: true, cells: notes.map((note) => cut(note, charsMax)) }];
-  // All there is, with shares; else figures go until the rest has room, and notes are words that can be cut.
+  // All columns, with shares; otherwise figures are dropped until the rest fits, while notes are words and can be cut.
   const everything = [...before, ...phaseColumns(true), ...noteColumn(notesWidth)];
   if (widthOfAll(everything) <= columns) return withBars(everything, shown, overview, columns, blocks);
   const rankWidth = widthOf(before[0] as Column);
@@ -224,7 +224,7 @@ function columnsThatFit(shown: Shown, overview: Overview | undefined, { columns,
   return withBars([...kept, ...noteColumn(Math.min(notesWidth, left))], shown, overview, columns, blocks);
 }
 
-/** With the last steps of each rank drawn before the notes, where there is room. */
+/** Draws the last steps of each rank before the notes, if there is room. */
 function withBars(kept: Column[], shown: Shown, overview: Overview | undefined, columns: number, blocks: boolean): Column[] {
   const room = Math.min(barsMax, columns - widthOfAll(kept) - 2);
   const scale = overview === undefined ? undefined : scaleOf(overview.slowest);

@@ -28,7 +28,7 @@ const status = (rank: number, more: Partial<RankStatus> = {}): RankStatus => ({
   ...more,
 });
 
-/** A rank that works so long, and waits for the rest of 231 ms. */
+/** A rank that works this long, and waits for the rest of 231 ms. */
 const steps = (rank: number, backward: number): OverviewRank => ({
   ...{ rank, process: rank, steps: 100, mean: 231 * ms, p50: 231 * ms, p95: 240 * ms, longest: 300 * ms },
   ...{ phases: [60 * ms, backward * ms, (171 - backward) * ms], cells: [], peaks: [] },
@@ -56,7 +56,7 @@ const overview = (backwards: readonly number[]): Overview => ({
   findings: [{ severity: 'note', kind: 'clocks', text: 'aligned\nwithin ± 3 µs', ranks: [] }],
 });
 
-/** As the analysis says it of one rank. */
+/** As the analysis reports it for one rank. */
 const straggling = (of: Overview, rank: number): Overview => ({
   ...of,
   findings: [...of.findings, { severity: 'warning', kind: 'straggler', text: `rank ${rank} keeps the others waiting`, ranks: [rank] }],
@@ -154,7 +154,7 @@ describe('the screen', () => {
     expect(topLines(state({ ranks }), plain)[0]).toContain('night - live');
     expect(topLines(state({ ranks: ranks.slice(1) }), plain)[0]).toContain('night - silent');
     expect(topLines(state({ ranks: ranks.slice(3) }), plain)[0]).toContain('night - over');
-    // Of too many ranks for the screen, those are on top.
+    // With too many ranks for the screen, those are on top.
     const many = [...Array.from({ length: 64 }, (_, rank) => status(rank + 4)), ...ranks];
     const first = topLines(state({ ranks: many, worldSize: 68 }), { ...plain, rows: 12 }).filter((line) => / since /.test(line));
     expect(first.map((line) => Number(line.slice(0, 4)))).toEqual([1, 2]);
@@ -163,11 +163,11 @@ describe('the screen', () => {
   test('flags whom findings or alerts charge, not who is a few percent above the median', () => {
     const slow = (about: Partial<TopState>): string[] =>
       topLines(state(about), { ...plain, columns: 200 }).flatMap((line) => /^ *(\d+) .*(slow.*)$/.exec(line)?.slice(1).join(' ') ?? []);
-    // 26 ms of 231 ms more, which steps may scatter by: nobody said that it costs anything.
+    // 26 ms of 231 ms more, which is within the steps' scatter: no finding charges it.
     expect(slow({})).toEqual([]);
     expect(slow({ overview: straggling(overview([100, 101, 126, 99]), 2) })).toEqual(['2 slow in backward']);
     expect(slow({ alerts: [alert] })).toEqual(['2 slow in backward']);
-    // One that is charged with what it does not do: rank 1 works 1 ms more.
+    // A rank charged without the work: rank 1 works 1 ms more.
     expect(slow({ overview: straggling(overview([100, 101, 126, 99]), 1) })).toEqual([]);
     expect(slow({ alerts: [{ ...alert, cause: { ...(alert.cause as NonNullable<Alert['cause']>), ranks: [3] } }] })).toEqual([]);
     expect(slow({ alerts: [{ ...alert, state: 'resolved' }] })).toEqual([]);
@@ -222,7 +222,7 @@ describe('the screen', () => {
       expect(words).toMatch(/run night - live +12:03:44/);
       expect(lines.length).toBeLessThanOrEqual(rows);
       expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(columns);
-      // What has no room is said to be there.
+      // A line counts the messages that have no room.
       if (rows === 14) expect(words).toContain('and 3 more: ranktrace alerts');
       if (columns >= 80) expect(lines.filter((line) => /^ *\d+ {2}host-/.test(line)).length).toBeGreaterThan(3);
     }
@@ -257,7 +257,7 @@ describe('the screen', () => {
         const lines = topLines(state({ ranks, overview: wide, worldSize: 64, alerts: [alert] }), { ...plain, columns, rows });
         expect(lines.length).toBeLessThanOrEqual(rows);
         expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(columns);
-        // Of the columns of numbers, each has as many cells as lines below its head.
+        // Each column of numbers has as many cells as lines below its head.
         if (columns === 60) for (const line of lines) expect(line).not.toMatch(/\d m$|\d\.$/);
       }
     }

@@ -1,4 +1,4 @@
-// The screen of `ranktrace top`: a state, a width and a height make lines. Nothing here knows a terminal.
+// The screen of `ranktrace top`: turns a state, a width and a height into lines. It is independent of terminals.
 //
 //   run night-42 - live (1 of 2)                                    12:03:44      headline
 //   ranks 4 of 4   p50 212 ms   step 1 204   p95 231 ms                            figures, the ones that matter first
@@ -9,7 +9,7 @@
 //
 //   alerts, findings                                                               whole where there is room, causes before all
 //
-// Figures are of the steps that were read, however many of them are drawn: they are the same at any size of the terminal.
+// Figures cover the steps that were read, however many of them are drawn: they are the same at any size of the terminal.
 
 import { type Alert, type Overview, printable, type ViewFinding } from '@ranktrace/protocol';
 import { costText } from '@ranktrace/trace/blame';
@@ -20,23 +20,23 @@ import { inPhase, lostOf, rankLines, workOf } from './top-ranks.ts';
 import type { TopState } from './top-source.ts';
 
 export interface TopScreen {
-  /** Columns and rows there are. */
+  /** Available columns and rows. */
   readonly columns: number;
   readonly rows: number;
   readonly colour: boolean;
   /** Whether block characters may be used for the steps; else letters. */
   readonly blocks: boolean;
-  /** Ranks to leave out at the top of the list. */
+  /** Number of ranks to skip at the top of the list. */
   readonly scroll: number;
   /** Time of day. */
   readonly now: Date;
-  /** Why nothing new came, for a person. */
+  /** Reason why no news came, for a person. */
   readonly problem: string | undefined;
 }
 
-/** Rows from which on there is air between the parts. */
+/** Least number of rows for blank lines between the parts. */
 const airyRows = 16;
-/** Rows from which on the chart of steps is so many lines high. */
+/** Height of the chart of steps, in lines, from this number of rows on. */
 const chartHeights = [
   [45, 6],
   [32, 3],
@@ -51,7 +51,7 @@ export function topLines(state: TopState | undefined, screen: TopScreen): string
   return lines.slice(0, rows).map((line) => paint(line, columns, colour));
 }
 
-/** The same in one line, for a log. */
+/** The state in one line, for a log. */
 export function topLine({ run, worldSize, ranks, overview, alerts }: TopState): string {
   const parts = [`run ${run}: ranks ${ranks.length}/${worldSize}`, ...statesOf(ranks).map(([text]) => text)];
   if (ranks.length > 0) parts.push(`step ${formatCount(Math.min(...ranks.map(({ step }) => step)))}`);
@@ -86,7 +86,7 @@ function linesOf(state: TopState, screen: TopScreen): Line[] {
   return [...lines, ...air, ...table, ...(told.length === 0 ? [] : [...air, ...told])];
 }
 
-/** Whether anything is still heard of it. */
+/** Whether the run is still active. */
 function goesOn({ ranks }: TopState): string {
   if (ranks.some(({ state }) => state === 'live')) return 'live';
   return ranks.every(({ ended }) => ended) ? 'over' : 'silent';
@@ -100,7 +100,7 @@ function headOf(text: string, { columns, now }: TopScreen): Line {
   return [[left, 'bold'], [' '.repeat(Math.max(1, columns - left.length - clock.length))], [clock, 'dim']];
 }
 
-/** How many ranks are not as they should be, and how. */
+/** Number of ranks in each abnormal state. */
 function statesOf(ranks: TopState['ranks']): Piece[] {
   const styles = { lost: 'red', stopped: 'red', ended: undefined } as const;
   return (['lost', 'stopped', 'ended'] as const).flatMap((state): Piece[] => {
@@ -138,7 +138,7 @@ function stepLines({ slowest, fromStep, toStep }: Overview, { columns, rows, blo
   return [...bars.map((line): Line => [[line, 'green']]), ...flowed(about, columns, 1)];
 }
 
-/** What a person is to be told: what it is, and why. */
+/** A message for a person: the fact, and its cause. */
 interface Message {
   readonly label: string;
   readonly style: Style;
@@ -160,7 +160,7 @@ function alertMessages(alerts: readonly Alert[] | undefined): Message[] {
 
 function findingMessages(overview: Overview | undefined, alerts: readonly Alert[] | undefined): Message[] {
   const styles: Readonly<Record<ViewFinding['severity'], Style>> = { alert: 'red', warning: 'yellow', note: 'dim' };
-  // Where alerts are told by themselves they are not told twice.
+  // If alerts are shown, findings about them are not repeated.
   const findings = (overview?.findings ?? []).filter(({ severity }) => alerts === undefined || severity !== 'alert');
   return findings.map(({ severity, kind, text }) => ({
     ...{ label: severity, style: styles[severity] },
@@ -168,7 +168,7 @@ function findingMessages(overview: Overview | undefined, alerts: readonly Alert[
   }));
 }
 
-/** A message in at most `linesMax` lines: on one where it has room, else its text and its cause below each other; the cause is cut last. */
+/** A message in at most `linesMax` lines: on one if it fits, else the text with its cause below; the cause is cut last. */
 function linesOfMessage({ label, style, text, cause }: Message, columns: number, linesMax: number): Line[] {
   const head = `${label}  `;
   const whole = cause === '' ? text : `${text} (${cause})`;
@@ -185,22 +185,22 @@ function linesOfMessage({ label, style, text, cause }: Message, columns: number,
   ]);
 }
 
-/** How many of `room` rows messages get where the table wants `tableRows`: a third at least, and the first one whole as far as there is room. */
+/** Number of the `room` rows for messages when the table wants `tableRows`: a third at least, and the first one whole as far as it fits. */
 function messageRows(messages: readonly Message[], columns: number, room: number, tableRows: number): number {
   const [first] = messages;
   if (first === undefined) return 0;
   const whole = messages.reduce((sum, message) => sum + linesOfMessage(message, columns, room).length, 0);
-  // A table is two lines at least; a line says how many messages there are beside the first.
+  // A table has two lines at least; one line counts the messages beside the first.
   const firstRows = linesOfMessage(first, columns, room - 2).length;
   const least = Math.max(Math.min(firstRows + Math.min(1, messages.length - 1), Math.max(firstRows, room - 2)), Math.floor(room / 3));
   return Math.max(0, Math.min(whole, Math.max(room - tableRows, least)));
 }
 
-/** As many messages as have room, and how many have none. */
+/** The messages that fit, and the number of the others. */
 function messageLines(messages: readonly Message[], columns: number, rows: number): Line[] {
   const lines: Line[] = [];
   for (const [at, message] of messages.entries()) {
-    // Unless it is the last one, a line is kept for how many more there are.
+    // Keeps a line for the number of further messages, unless this is the last one.
     const left = rows - lines.length - (at === messages.length - 1 || at === 0 ? 0 : 1);
     const whole = linesOfMessage(message, columns, Number.POSITIVE_INFINITY);
     if (whole.length > left && at > 0) {

@@ -1,5 +1,5 @@
-// What `ranktrace top` shows, asked of a service: who there is (`/status`), what is alerted (`/v1/alerts`), and the last steps (`/v1/view`, as a
-// page asks it).
+// Fetches the state for `ranktrace top` from a service: ranks (`/status`), alerts (`/v1/alerts`), and the last steps (`/v1/view`, as a page requests
+// it).
 
 import { ViewClient, ViewError } from '@ranktrace/aggregator';
 import {
@@ -16,16 +16,16 @@ import {
 import { CliError } from '../terminal/errors.ts';
 import { askService } from '../terminal/service-request.ts';
 
-/** A run as it is now. */
+/** A run in its current state. */
 export interface TopState {
   readonly run: string;
   /** Names of all runs that are open, in order of the service. */
   readonly runs: readonly string[];
   readonly worldSize: number;
   readonly ranks: readonly RankStatus[];
-  /** Of the last steps; undefined while the service has not read the run. */
+  /** Overview of the last steps; undefined while the service has not read the run. */
   readonly overview: Overview | undefined;
-  /** Alerts of the run, newest first; undefined where the service knows none. */
+  /** Alerts of the run, newest first; undefined where the service has none to offer. */
   readonly alerts: readonly Alert[] | undefined;
 }
 
@@ -35,7 +35,7 @@ export interface TopSourceOptions {
   readonly signal: AbortSignal;
 }
 
-/** Figures are of so many steps, the last ones, whatever the size of the terminal: more than most of them can draw. */
+/** Number of last steps behind the figures, whatever the size of the terminal: more than most can draw. */
 const stepsRead = 480;
 
 export class TopSource implements Disposable {
@@ -48,8 +48,8 @@ export class TopSource implements Disposable {
   }
 
   /**
-   * The run called `wanted`, or the first one that goes on, with its last steps. Undefined while there is no run.
-   * @throws CliError `bad_usage`, `bad_input` where nobody answers, or the run is not there; `failed` when it was interrupted
+   * The run called `wanted`, or the first active one, with its last steps. Undefined while there is no run.
+   * @throws CliError `bad_usage`, `bad_input` where the service does not answer, or the run is missing; `failed` on an interrupt
    */
   async read(wanted: string | undefined): Promise<TopState | undefined> {
     const { runs } = await this.#status();
@@ -111,14 +111,14 @@ export class TopSource implements Disposable {
       return overview.ranks.length === 0 ? undefined : overview;
     } catch (error) {
       if (!(error instanceof ViewError)) throw error;
-      // A service without the page, or one that just forgot the run: the status says enough until it is there.
+      // The service has no page, or has just dropped the run: the status suffices until it is back.
       this.#opened = undefined;
       return undefined;
     }
   }
 }
 
-/** Of the last `steps` steps of all ranks; of four times as many where some are that far behind: one that stopped long ago is not waited for. */
+/** First of the last `steps` steps of all ranks, or of four times as many if some are that far behind; ignores a rank that stopped long ago. */
 function firstStep(ranks: readonly RankStatus[], steps: number): number {
   const last = ranks.map(({ step }) => step);
   if (last.length === 0) return 0;

@@ -1,9 +1,9 @@
-// `ranktrace top`: a run while it goes on, on a terminal; a line now and then where stdout is none.
+// `ranktrace top`: shows an active run on a terminal; prints a line now and then if stdout is none.
 //
 //   terminal      other screen on ──► read ──► draw ──► wait: a second, a key, or another size ──► … ──► other screen off
 //   no terminal   read ──► one line ──► wait ──► …                                                until the run is over
 //
-// Invariant: the terminal is given back as it was, however this ends.
+// Invariant: the terminal is restored, however this ends.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CliError } from '../terminal/errors.ts';
@@ -20,7 +20,7 @@ export interface TopOptions {
   readonly interval: number;
   /** One look. */
   readonly once?: boolean;
-  /** Whether there is colour (NO_COLOR), which characters there are (LC_ALL, LC_CTYPE, LANG), what the terminal can (TERM). */
+  /** Environment: colour (NO_COLOR), characters (LC_ALL, LC_CTYPE, LANG), abilities of the terminal (TERM). */
   readonly environment: NodeJS.ProcessEnv;
 }
 
@@ -28,7 +28,7 @@ const enter = '\u001b[?1049h\u001b[?25l';
 const leave = '\u001b[?25h\u001b[?1049l';
 const [plainColumns, plainRows] = [80, 24];
 
-/** How often, and how long apart, `--once` looks for the steps of a run that the service has not read yet. */
+/** Number of tries of `--once`, and the wait between them, for a run that the service has not read yet. */
 const onceTries = 20;
 const onceTryMs = 250;
 
@@ -48,7 +48,7 @@ async function asLines(source: TopSource, { run, interval, once = false }: TopOp
   let told = '';
   for (let isFirst = true; ; isFirst = false) {
     let state = await source.read(run);
-    // A service reads a run when somebody looks: one look waits until it has.
+    // A service reads a run on request: `--once` waits until it has.
     for (let tries = 0; once && state !== undefined && state.overview?.allRead !== true && tries < onceTries; tries++) {
       await sleep(onceTryMs, undefined, { signal });
       state = await source.read(run);
@@ -73,7 +73,7 @@ async function onTerminal(source: TopSource, options: TopOptions, signal: AbortS
   let wake = new AbortController();
 
   const draw = (): void => {
-    // A terminal that does not know its size says 0.
+    // A terminal of unknown size reports 0.
     const [columns, rows] = [stdout.columns || plainColumns, stdout.rows || plainRows];
     const screen: TopScreen = { columns, rows, colour, blocks, scroll, now: new Date(), problem };
     const lines = topLines(state, screen).map((line) => `${line}\u001b[K`);
@@ -103,7 +103,7 @@ async function onTerminal(source: TopSource, options: TopOptions, signal: AbortS
         state = await source.read(run);
         problem = undefined;
       } catch (error) {
-        // Whoever calls this with a wrong address wants to know it; a service that starts anew is waited for.
+        // On the first request an error is fatal: the address may be wrong. Later ones wait for a restarting service.
         if (isFirst || !(error instanceof CliError)) throw error;
         problem = error.message;
       }

@@ -1,6 +1,6 @@
 // `ranktrace view INPUT…`: the page of recorded runs in the browser, until Ctrl-C.
 //
-//   open the inputs → serve the page → say where, open the browser → index, as the page is looked at already → wait for Ctrl-C
+//   open the inputs → serve the page → print the address, open the browser → index, while the page is already open → wait for Ctrl-C
 
 import { type AccessTokens, type ListenOptions, startViewer } from '@ranktrace/aggregator';
 import { type InputOptions, openRuns } from '../inputs/open-inputs.ts';
@@ -17,7 +17,7 @@ export interface ViewOptions extends InputOptions {
   readonly tls?: ListenOptions['tls'];
   /** Whether to open the browser, on a terminal. */
   readonly open: boolean;
-  /** Where the desktop says that it is there. */
+  /** Environment, in which a desktop announces itself. */
   readonly environment: NodeJS.ProcessEnv;
 }
 

@@ -1,18 +1,18 @@
-// How a file begins, zipped or not: what tells one kind of input from another before anything is read.
+// Reads the beginning of a file, zipped or not: it distinguishes the kinds of input before any full read.
 
 import { closeSync, openSync, readSync } from 'node:fs';
 import { constants, gunzipSync } from 'node:zlib';
 
 const beginningBytes = 65_536;
-/** What so many zipped bytes can unfold to: gzip's ratio is at most 1032. */
+/** Largest unzipped size of the zipped bytes read: gzip's ratio is at most 1032. */
 const unzippedBytesMax = 128 * 1024 * 1024;
 
-/** Whether the file at `path` is zipped; not one that cannot be read. */
+/** Whether the file at `path` is zipped; false for an unreadable one. */
 export const startsAsGzip = (path: string): boolean => isGzip(bytesOf(path, 2));
 
 export const isGzip = (bytes: Uint8Array): boolean => bytes[0] === 0x1f && bytes[1] === 0x8b;
 
-/** The first bytes, unzipped; none of what is broken or no file: whoever reads it says so. */
+/** The first bytes, unzipped; none for a broken file or no file: its reader reports the error. */
 export function beginningOf(path: string): Uint8Array {
   const beginning = bytesOf(path, beginningBytes);
   if (!isGzip(beginning)) return beginning;

@@ -1,4 +1,4 @@
-// What the paths of a command line are, before anything of them is opened.
+// Determines the kinds of the paths on a command line, before any is opened.
 //
 //   directory   a run's, or of such               store      whatever lies beside the runs
 //               with torch.profiler files         torch      its .json files; those that are no trace are named and left out when they are read
@@ -7,9 +7,9 @@
 //               with timelines of NDTimeline      ndtimeline its .json files that are such
 //   file        JSON, zipped or not               torch      or zipkin or ndtimeline, by how it begins
 //               .pftrace, or a packet's first tag perfetto
-//               anything else                     store      a segment; whoever opens it says what is wrong
+//               anything else                     store      a segment; its reader reports errors
 //
-// Invariant: a kind rests on names and on how files begin; no file is read to its end here.
+// Invariant: a kind rests on names and on the beginnings of files; no file is read to its end here.
 
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -25,13 +25,13 @@ export type InputKind = 'store' | 'torch' | 'ndtimeline' | 'zipkin' | 'perfetto'
 export interface Input {
   readonly kind: InputKind;
   readonly path: string;
-  /** What is to be opened: the path itself, or the files of a directory. */
+  /** Files to open: the path itself, or the files of a directory. */
   readonly files: readonly string[];
-  /** Whether it is a directory: what is in it by mistake is left out, where a file that was named is an error. */
+  /** Whether it is a directory: stray files in it are left out, while a named file of the wrong kind is an error. */
   readonly isDirectory: boolean;
 }
 
-/** What one of a kind is called in a message. */
+/** Names of the kinds in messages. */
 export const kindNames: Readonly<Record<InputKind, string>> = {
   store: 'what ranktrace recorded',
   torch: 'a torch.profiler file',
@@ -44,13 +44,13 @@ const jsonName = /\.json(\.gz)?$/;
 /** torch's own names for traces. */
 const torchName = /\.trace\.json(\.gz)?$/;
 const perfettoName = /\.(?:pftrace|perfetto-trace)(?:\.gz)?$/;
-/** Where events begin, unless the device's description before them is longer than what is looked at. */
+/** Keys at the begin of the events, unless a device description before them is longer than the bytes examined. */
 const torchKeys = /"(?:traceEvents|schemaVersion)"\s*:/;
 const json = /^\uFEFF?\s*[[{]/;
-/** A trace of Perfetto's begins with the tag of its first packet. */
+/** A Perfetto trace begins with the tag of its first packet. */
 const packetTag = 0x0a;
 
-/** What each of `paths` is. Throws CliError `bad_input` for one that is not there, `bad_usage` for one that is given twice. */
+/** The kind of each of `paths`. Throws CliError `bad_input` for a missing one, `bad_usage` for one given twice. */
 export function inputsOf(paths: readonly string[]): readonly Input[] {
   const inputs = paths.map(inputOf);
   const files = inputs.flatMap((input) => input.files);
@@ -77,7 +77,7 @@ function inputOf(path: string): Input {
   return jsonFiles.length > 0 ? directory('torch', jsonFiles) : directory('store', [path]);
 }
 
-/** A run directory, or a directory of such. */
+/** A run directory, or a directory of run directories. */
 const isStoreAt = (path: string, names: readonly string[]): boolean =>
   names.includes('run.json') || names.some((name) => existsSync(join(path, name, 'run.json')));
 
@@ -87,14 +87,14 @@ function kindOfFile(path: string): InputKind {
     return looksLikeZipkin(beginning) ? 'zipkin' : looksLikeNdtimeline(beginning) ? 'ndtimeline' : 'torch';
   }
   if (perfettoName.test(path) || beginning[0] === packetTag) return 'perfetto';
-  // An empty file, or one of noise: whoever reads it says what is wrong.
+  // An empty file, or noise: its reader reports the error.
   return jsonName.test(path) || path.endsWith('.gz') ? 'torch' : 'store';
 }
 
 const isTorch = (path: string): boolean => torchName.test(path) || torchKeys.test(textOf(beginningOf(path)));
 const textOf = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
 
-/** Whether there is a segment as deep as a batch log looks for one. */
+/** Whether there is a segment within the depth that a batch log searches. */
 function holdsSegments(directory: string, depth: number): boolean {
   const entries = readdirSync(directory, { withFileTypes: true });
   if (entries.some((entry) => !entry.isDirectory() && entry.name.endsWith('.seg'))) return true;
@@ -113,8 +113,8 @@ function isReadable(directory: string): boolean {
   }
 }
 
-/** Whether its batches are whole runs: a run directory, or a directory of such. Those of a spool or a segment are parts of runs. */
+/** Whether its batches are whole runs: a run directory, or a directory of run directories. A spool or a segment holds parts of runs. */
 export const isRunStore = ({ path, isDirectory }: Input): boolean => isDirectory && isStoreAt(path, readdirSync(path));
 
-/** rank10 comes behind rank9. */
+/** rank10 sorts after rank9. */
 const byNumber = new Intl.Collator('en', { numeric: true }).compare;

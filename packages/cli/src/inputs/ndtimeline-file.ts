@@ -8,7 +8,9 @@ import type { Input } from './input-kinds.ts';
 import { ofFile } from './read-memory.ts';
 import { readTorchFiles, type TorchFile } from './torch-files.ts';
 
-/** The workers of the one file that `inputs` name, as ranks of `run`. Throws TraceError, CliError `bad_input` for what only begins as a timeline. */
+/**
+ * The workers of the single file in `inputs`, as ranks of `run`. Throws TraceError, CliError `bad_input` for a file that only begins like a timeline.
+ */
 export async function openNdtimelineFile(inputs: readonly Input[], run: string, budget: ReadBudget): Promise<readonly BatchSource[]> {
   const [{ path, table }] = (await readTorchFiles(inputs, 'all', budget)) as readonly [TorchFile];
   if (!isNdtimeline(table)) {

@@ -1,9 +1,9 @@
-// Whether torch.profiler's files are of one job. Files of two jobs in one folder look like one, and a report on both would blame ranks for what
-// another job did.
+// Checks that torch.profiler's files are of one job. Files of two jobs in one folder look like one, and a report on both would blame ranks for
+// another job's work.
 
 import type { KinetoTable } from '@ranktrace/trace/torch';
 
-/** What of a file tells whose it is. */
+/** The facts of a file that identify its job. */
 interface OfJob {
   readonly path: string;
   readonly rank: number;
@@ -19,10 +19,10 @@ interface Group {
 }
 
 const minuteNs = 60_000_000_000n;
-/** Ranks of one job record the same steps, so at about the same time: hosts whose clocks nobody sets are minutes apart, other jobs hours. */
+/** Ranks of one job record the same steps, so at about the same time: hosts with unset clocks are minutes apart, other jobs hours. */
 const apartNsMax = 10n * minuteNs;
 
-/** What the file says of its job; empty where it says nothing. */
+/** The file's metadata about its job; empty where it has none. */
 export function distributedInfo(metadata: ReadonlyMap<string, unknown>): Readonly<Record<string, unknown>> {
   const info = metadata.get('distributedInfo');
   return typeof info === 'object' && info !== null ? (info as Record<string, unknown>) : {};
@@ -39,7 +39,7 @@ export function byRank<Of extends { readonly rank: number }>(files: readonly Of[
   return [...ranks.values()];
 }
 
-/** Why `files` are not of one job, naming two of them; undefined where nothing says so. */
+/** Reason why `files` are not of one job, naming two of them; undefined without evidence. */
 export function whyNotOneJob(files: readonly OfJob[]): string | undefined {
   return otherSize(files) ?? otherGroups(files) ?? sameRank(files) ?? otherTime(files);
 }
@@ -54,7 +54,7 @@ function otherSize(files: readonly OfJob[]): string | undefined {
   return `"${sizes[0].path}" is of a job of ${sizes[0].size} ranks, "${other.path}" of one of ${other.size}`;
 }
 
-/** A group has the same ranks in every file that is in it; groups of one name that share no rank are several (each pair its own, say). */
+/** A group has the same ranks in each of its files; groups of one name without a common rank are different groups (each pair its own, say). */
 function otherGroups(files: readonly OfJob[]): string | undefined {
   const known = new Map<string, Map<string, { readonly path: string; readonly group: Group }>>();
   for (const { path, table } of files) {
@@ -97,7 +97,7 @@ function sameRank(files: readonly OfJob[]): string | undefined {
   return undefined;
 }
 
-/** Each rank from its first file to its last. */
+/** Compares each rank's time from its first file to its last. */
 function otherTime(files: readonly OfJob[]): string | undefined {
   const spans = byRank(files).map((ofRank) => {
     const latest = ofRank.toSorted((a, b) => (a.last < b.last ? -1 : 1)).at(-1) as OfJob;

@@ -1,4 +1,4 @@
-// The one file that opens what a command reads. Every command takes the same kinds of input (input-kinds.ts):
+// Opens the inputs of a command; no other file does. Every command takes the same kinds of input (input-kinds.ts):
 //
 //   store      run directories, directories of runs, spools, segments: read as one, of several runs the one that `--run` names
 //   torch      torch.profiler's files and directories of them: one job
@@ -6,7 +6,7 @@
 //   zipkin     one file
 //   perfetto   one .pftrace
 //
-// `view` alone looks at several side by side. Invariants: kinds are not mixed in one run; an option that has no effect on an input is an error.
+// Only `view` shows several side by side. Invariants: kinds are not mixed in one run; an option that has no effect on an input is an error.
 
 import { existsSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
@@ -25,11 +25,11 @@ import { openTorchJob, type TorchProfile } from './torch-job.ts';
 import { openZipkinFile } from './zipkin-file.ts';
 
 export interface InputOptions {
-  /** `--run`: of several runs in a store, the one that is meant. */
+  /** `--run`: selects one of several runs in a store. */
   readonly run?: string | undefined;
-  /** `--allow-mixed`: torch.profiler files of several jobs are taken as one. */
+  /** `--allow-mixed`: accepts torch.profiler files of several jobs as one. */
   readonly allowMixed?: boolean | undefined;
-  /** `--memory`: what reading may take, bytes. */
+  /** `--memory`: bound for reading, bytes. */
   readonly memory?: number | undefined;
 }
 
@@ -38,26 +38,26 @@ export interface RunInput extends Disposable {
   readonly kind: InputKind;
   readonly run: string;
   readonly input: MergeInput;
-  /** Of a store: its lives of ranks, as stored. */
+  /** For a store: its incarnations, as stored. */
   readonly stored: readonly StoredSource[];
-  /** A store's own directories of the run, where a service keeps more of it than batches. */
+  /** A store's own directories of the run, where a service keeps more than batches. */
   readonly directories: readonly string[];
-  /** Of torch.profiler's files: each of them. */
+  /** For torch.profiler's files: each of them. */
   readonly profiles: readonly TorchProfile[];
-  /** The rest of `--memory`, for the analysis of what was read. */
+  /** The rest of `--memory`, for the analysis. */
   readonly budget: ReadBudget;
 }
 
 /** Runs side by side. */
 export interface RunInputs extends Disposable {
-  /** In the order they were given; at least one. */
+  /** In the given order; at least one. */
   readonly inputs: readonly ViewInput[];
 }
 
-/** The run of torch's own files, which have no name for it. */
+/** Name of the run of torch's own files, which do not name it. */
 const torchRun = 'torch-profiler';
 
-/** Opens `paths` as one run. Throws CliError; AggregatorError and TraceError for what cannot be read. */
+/** Opens `paths` as one run. Throws CliError; AggregatorError and TraceError for unreadable inputs. */
 export async function openRun(paths: readonly string[], options: InputOptions): Promise<RunInput> {
   const inputs = inputsOf(paths);
   const [first] = inputs as readonly [Input, ...Input[]];
@@ -87,8 +87,8 @@ export async function openRun(paths: readonly string[], options: InputOptions): 
 }
 
 /**
- * The table of the one torch.profiler file that `paths` name, with no more of it in memory than torch's averages need; undefined where they
- * name anything else. Throws as `openRun`.
+ * The table of the single torch.profiler file in `paths`, with no more of it in memory than torch's averages need; undefined for any other input.
+ * Throws as `openRun`.
  */
 export async function openTorchTable(paths: readonly string[], options: InputOptions): Promise<KinetoTable | undefined> {
   const inputs = inputsOf(paths);
@@ -99,7 +99,7 @@ export async function openTorchTable(paths: readonly string[], options: InputOpt
   return file?.table;
 }
 
-/** Options that say nothing about what `inputs` are. Throws CliError `bad_usage`. */
+/** Rejects options that have no effect on the kinds of `inputs`. Throws CliError `bad_usage`. */
 function refuseWithoutEffect(inputs: readonly Input[], { run, allowMixed }: InputOptions): void {
   const [{ path, kind }] = inputs as readonly [Input, ...Input[]];
   const isOf = (wanted: InputKind): boolean => inputs.some((input) => input.kind === wanted);
@@ -111,7 +111,7 @@ function refuseWithoutEffect(inputs: readonly Input[], { run, allowMixed }: Inpu
   }
 }
 
-/** A run of the store that `paths` are. */
+/** Opens a run of the store in `paths`. */
 function openStore(paths: readonly string[], run: string | undefined, budget: ReadBudget): RunInput {
   const log = openBatchLog(paths);
   try {
@@ -130,16 +130,16 @@ function openStore(paths: readonly string[], run: string | undefined, budget: Re
   }
 }
 
-/** The directories of this run among `paths` and what is in them. A spool or a segment is in none. */
+/** The directories of this run among `paths` and their subdirectories. A spool or a segment is in none. */
 function directoriesOf(paths: readonly string[], run: string): string[] {
   const isRun = (path: string): boolean => basename(resolve(path)) === run && existsSync(join(path, 'run.json'));
   return paths.flatMap((path) => [path, join(path, run)]).filter(isRun);
 }
 
 /**
- * Opens all of `paths` as runs side by side: each run of a run directory or a directory of such (with `run`, that one), spools and segments
- * together, torch.profiler's files together and each directory of them, each Zipkin and .pftrace file. Their names are different, and may
- * stand in an address. Throws what `openRun` throws.
+ * Opens all of `paths` as runs side by side: each run of a run directory or of a directory of run directories (with `run`, only that one), spools and
+ * segments together, torch.profiler's files together and each directory of them, each Zipkin and .pftrace file. Their names differ, and are valid in
+ * an address. Throws the errors of `openRun`.
  */
 export async function openRuns(paths: readonly string[], options: InputOptions): Promise<RunInputs> {
   const inputs = inputsOf(paths);
@@ -159,14 +159,14 @@ class OpenedRuns implements RunInputs {
   readonly inputs: ViewInput[] = [];
   readonly #names = new Set<string>();
   readonly #close: (() => void)[] = [];
-  /** The memory that all of them may take together. */
+  /** The memory bound for all of them together. */
   readonly budget: ReadBudget;
 
   constructor(budget: ReadBudget) {
     this.budget = budget;
   }
 
-  /** `wanted` as a name that no other input has. */
+  /** `wanted` as a unique name among the inputs. */
   name(wanted: string): string {
     const clean = wanted.replaceAll(/[^A-Za-z0-9_-]+/g, '-').replaceAll(/^-+|-+$/g, '') || 'trace';
     let name = clean.slice(0, limits.runNameCharsMax);
@@ -187,7 +187,7 @@ class OpenedRuns implements RunInputs {
   }
 }
 
-/** Which inputs are one: files of a job, and parts of a run. They stand where the first of them stood. */
+/** Groups inputs that belong together: files of a job, and parts of a run. A group takes the place of its first input. */
 function groupsOf(inputs: readonly Input[]): readonly (readonly Input[])[] {
   const groups: Input[][] = [];
   const joins = (input: Input): boolean => (input.kind === 'torch' ? !input.isDirectory : input.kind === 'store' && !isRunStore(input));
@@ -239,7 +239,7 @@ async function openGroup(group: readonly Input[], options: InputOptions, opened:
   }
 }
 
-/** A file's name without what says its format. */
+/** A file's name without the extensions of its format. */
 const fileName = (path: string): string =>
   basename(path).replace(/(?:\.pt)?(?:\.trace|\.chrome-trace)?\.(?:json|pftrace|perfetto-trace)(?:\.gz)?$/, '');
 const quoted = (names: readonly string[]): string => names.map((name) => `"${name}"`).join(', ');

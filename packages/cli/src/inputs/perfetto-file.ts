@@ -15,13 +15,13 @@ export interface PerfettoFile extends Disposable {
 }
 
 const chunkBytes = 1 << 20;
-/** An unzipped trace lies in the temporary directory for as long as it is looked at. */
+/** Largest unzipped size; an unzipped trace stays in the temporary directory while it is in use. */
 const unzippedBytesMax = 64 * 1024 ** 3;
-/** The same of a small file: gzip makes a thousandth of what is all alike, and a tenth of a trace. */
+/** The same for a small file: gzip shrinks repetitive data to a thousandth, and a trace to a tenth. */
 const unzippedBytesMin = 1024 ** 3;
 const unzippedTimesMax = 100;
 
-/** Reads who is in it at once: a file that is no trace is known before anybody looks. Throws TraceError, CliError `bad_input`. */
+/** Reads its processes at once, so that a file without a trace is reported early. Throws TraceError, CliError `bad_input`. */
 export async function openPerfettoFile(path: string, budget: ReadBudget): Promise<PerfettoFile> {
   let file = openSync(path, 'r');
   try {
@@ -50,7 +50,7 @@ function* chunksOf(file: number): Generator<Uint8Array> {
   }
 }
 
-/** A temporary file that has lost its name already: nothing is left of it, however this process ends. */
+/** A temporary file, unlinked at once: nothing is left of it, however this process ends. */
 async function unzip(path: string): Promise<number> {
   const directory = mkdtempSync(join(tmpdir(), 'ranktrace-trace-'));
   const temporary = join(directory, basename(path));
@@ -58,7 +58,7 @@ async function unzip(path: string): Promise<number> {
   rmSync(directory, { recursive: true, force: true });
   const zipped = createReadStream(path, { highWaterMark: chunkBytes });
   const unzipped = zipped.pipe(createGunzip({ chunkSize: chunkBytes }));
-  // `pipe` hands no errors on.
+  // `pipe` does not forward errors.
   zipped.on('error', (error) => unzipped.destroy(error));
   try {
     let bytes = 0;

@@ -1,4 +1,4 @@
-// The memory that reading may take: `--memory`, or an amount by the size of the files, at most half of the machine's.
+// The memory bound for reading: `--memory`, or an amount by the size of the files, at most half of the machine's.
 
 import { statSync } from 'node:fs';
 import { totalmem } from 'node:os';
@@ -17,7 +17,7 @@ export const memoryOption = (): Option =>
     'what reading files may take of memory (500M, 8G); default: 100 times their size on disk, 512M at least and half of the machine at most',
   ).argParser(sizeIn);
 
-/** The bound for `inputs`, all of them together. What a run store holds is read in pieces, so its size says nothing. */
+/** The bound for `inputs`, all of them together. A run store is read in pieces, so its size does not matter. */
 export function readBudget(inputs: readonly Input[], memory: number | undefined): ReadBudget {
   if (memory !== undefined) return new ReadBudget(memory);
   const half = hostShare * hostBytes();
@@ -32,12 +32,12 @@ export function readBudget(inputs: readonly Input[], memory: number | undefined)
 }
 
 function hostBytes(): number {
-  // Without a limit it is 0, or more than there is.
+  // Without a limit it is 0, or more than the machine has.
   const constrained = process.constrainedMemory?.() ?? 0;
   return constrained > 0 ? Math.min(constrained, totalmem()) : totalmem();
 }
 
-/** `error` with the name of its file, and where memory was short with what to do. */
+/** `error` with the name of its file; if memory was short, with advice. */
 export function ofFile(path: string, error: TraceError): TraceError {
   const remedy = error.code === 'memory' ? '; if this is no fault of the file, --memory 8G allows more' : '';
   return new TraceError(error.code, `"${path}": ${error.message}${remedy}`, { cause: error });

@@ -1,5 +1,5 @@
-// torch.profiler's files, read in pieces. A bad file that was named is an error; one that merely lies in a directory is named on stderr, with
-// the reason and where in it, and left out.
+// Reads torch.profiler's files in pieces. A bad file that was named is an error; a bad file in a directory is skipped, and named on stderr with the
+// reason and its position.
 
 import { createReadStream, statSync } from 'node:fs';
 import { createGunzip } from 'node:zlib';
@@ -38,7 +38,7 @@ export async function readTorchFiles(
         } catch (error) {
           if (!isDirectory || !(error instanceof TraceError || error instanceof CliError)) throw error;
           budget.give(budget.held - held);
-          // Its message names the file itself.
+          // The message names the file itself.
           say(`left out ${error.message.replace(/^Cannot read (?=")/, '').replace('Cannot read the trace: ', '')}`);
         }
         before += statSync(path).size;
@@ -60,7 +60,7 @@ async function readTable(path: string, options: KinetoReaderOptions, progress: P
   const reader = new KinetoReader(options);
   try {
     const text = startsAsGzip(path) ? file.pipe(createGunzip({ chunkSize: 1 << 20 })) : file;
-    // `pipe` hands no errors on.
+    // `pipe` does not forward errors.
     file.on('error', (error) => text.destroy(error));
     for await (const chunk of text) {
       reader.push(chunk as Buffer);

@@ -2,12 +2,12 @@
 //
 //   files  ──►  tables  ──►  by rank  ──►  windows of one process, in order of time  ──►  kinetoSource
 //
-// The rank is what the file says (`distributedInfo`), else what its name says (`rank3…`, `worker3…`), else its place. Several files of one
-// rank are windows of one process (as tensorboard's handler writes them) if none begins before the one before has ended; with another pid,
-// they are another life of the rank.
+// The rank comes from the file's content (`distributedInfo`), else from its name (`rank3…`, `worker3…`), else from its position. Several files of one
+// rank are windows of one process (as tensorboard's handler writes them) if none begins before the previous one has ended; with another pid, they are
+// another incarnation of the rank.
 //
-// Files of several jobs are an error, for one report on both would be wrong (one-job.ts); with `allowMixed` they are taken as they are, and a
-// file whose rank is taken at that time gets a free one.
+// Files of several jobs are an error, for one report on both would be wrong (one-job.ts); with `allowMixed` they are accepted, and a file whose rank
+// is taken at that time gets a free one.
 
 import { basename } from 'node:path';
 import { limits } from '@ranktrace/protocol';
@@ -20,26 +20,26 @@ import type { Input } from './input-kinds.ts';
 import { byRank, distributedInfo, whyNotOneJob } from './one-job.ts';
 import { readTorchFiles, type TorchFile } from './torch-files.ts';
 
-/** A file with what is known of it before it is put beside others. */
+/** A file with its own facts, before the comparison with others. */
 export interface TorchProfile extends KinetoFile {
   readonly path: string;
   readonly rank: number;
-  /** ns since 1970: its events begin within. */
+  /** ns since 1970: its first event's time. */
   readonly first: bigint;
   readonly last: bigint;
   readonly pid: number;
 }
 
 export interface TorchJob {
-  /** The run that all of them say to be of; undefined of torch's own files. */
+  /** The run that all of them name; undefined for torch's own files. */
   readonly run: string | undefined;
   readonly profiles: readonly TorchProfile[];
-  /** One for each process. */
+  /** One source per process. */
   sources(run: string): readonly BatchSource[];
 }
 
 /**
- * Reads the files of `inputs` as one job. Notices on stderr say what was assumed. Throws CliError `bad_input` for files of several jobs and,
+ * Reads the files of `inputs` as one job. Notices on stderr state the assumptions. Throws CliError `bad_input` for files of several jobs and,
  * without `allowMixed`, for two files of one rank at one time; TraceError for a named file that is no trace.
  */
 export async function openTorchJob(inputs: readonly Input[], allowMixed: boolean, budget: ReadBudget): Promise<TorchJob> {
@@ -68,7 +68,7 @@ export async function openTorchJob(inputs: readonly Input[], allowMixed: boolean
   };
 }
 
-/** Our own recorder says it. */
+/** Our own recorder writes it into its files. */
 function runOf(profiles: readonly TorchProfile[]): string | undefined {
   const [run, ...others] = new Set(profiles.map(({ table }) => (table.metadata.get('ranktrace') as { run?: unknown } | undefined)?.run));
   return others.length === 0 && typeof run === 'string' && run.length <= limits.runNameCharsMax && /^[A-Za-z0-9_-]+$/.test(run)
@@ -115,7 +115,7 @@ const isRank = (value: unknown): value is number =>
 
 const byTime = (a: TorchProfile, b: TorchProfile): number => (a.first < b.first ? -1 : a.first > b.first ? 1 : 0);
 
-/** Mixed files: one whose rank is taken at its time is given the lowest that nobody has. */
+/** Mixed files: a file whose rank is taken at its time gets the lowest free one. */
 function withRanksOfTheirOwn(profiles: readonly TorchProfile[]): readonly TorchProfile[] {
   const taken = new Set(profiles.map(({ rank }) => rank));
   const placed: TorchProfile[] = [];
@@ -153,7 +153,7 @@ function sayWhatIsLeftOut(path: string, { skipped }: KinetoTable): void {
   if (text !== '') say(`"${path}": left out ${text}`);
 }
 
-/** Windows are counted from the last one: a rank that lacks one is matched wrongly, so that must be known. */
+/** Windows are counted from the last one: a rank that lacks one is matched wrongly, so this reports the difference. */
 function sayWhatDiffers(processes: readonly (readonly TorchProfile[])[]): void {
   const counts = [...new Set(processes.map((files) => files.length))];
   if (counts.length < 2) return;

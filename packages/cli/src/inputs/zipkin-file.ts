@@ -1,4 +1,4 @@
-// A Zipkin file (version 2 JSON, also .gz) as input: the calls between services, without any rank of ours.
+// A Zipkin file (version 2 JSON, also .gz) as input: calls between services, without any ranks.
 
 import { readFileSync, statSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
@@ -10,10 +10,10 @@ import { say } from '../terminal/output.ts';
 import { isGzip } from './file-beginning.ts';
 import { ofFile } from './read-memory.ts';
 
-/** Bytes of a file, zipped or not: it is held as a whole. That the trace package takes (`zipkinBytesMax`). */
+/** Largest file in bytes, zipped or not: it is held as a whole. The trace package has the same bound (`zipkinBytesMax`). */
 const bytesMax = 128 * 1024 * 1024;
 
-/** The sources of the Zipkin file at `path`. Throws TraceError, CliError `bad_input` for one that cannot be held. */
+/** The sources of the Zipkin file at `path`. Throws TraceError, CliError `bad_input` for one that is too large. */
 export function openZipkinFile(path: string, budget: ReadBudget): readonly BatchSource[] {
   try {
     const { sources, skipped } = readZipkin(contentOf(path), undefined, budget);
@@ -25,7 +25,7 @@ export function openZipkinFile(path: string, budget: ReadBudget): readonly Batch
   }
 }
 
-/** The whole file, unzipped. Throws CliError `bad_input` for one that is too large to be held, or whose gzip stream is broken. */
+/** The whole file, unzipped. Throws CliError `bad_input` for one that is too large, or whose gzip stream is broken. */
 function contentOf(path: string): Uint8Array {
   const { size } = statSync(path);
   if (size > bytesMax) throw new CliError('bad_input', `Cannot read "${path}": a Zipkin file may have ${bytesMax} bytes, got ${size}`);

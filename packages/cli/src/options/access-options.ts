@@ -21,7 +21,7 @@ export interface AccessArguments {
 type Tokens = Exclude<AccessTokens, string>;
 
 const names: readonly (keyof Tokens)[] = ['all', 'rank', 'read', 'capture'];
-/** A header may carry it, and an address, as it is. */
+/** Characters that a header and an address carry unescaped. */
 const tokenPattern = /^[\x21-\x7e]{1,4096}$/;
 const fileBytesMax = 65_536;
 
@@ -51,7 +51,7 @@ export function serviceTokens({ token, tokenFile }: AccessArguments, environment
   return found.length === 0 ? undefined : Object.fromEntries(found);
 }
 
-/** The token that a client shows for what it does. */
+/** The token that a client sends for this right. */
 export function clientToken(right: Right, environment: NodeJS.ProcessEnv): string | undefined {
   return environment[tokenVariables[right]] || environment.RANKTRACE_TOKEN || undefined;
 }

@@ -1,5 +1,5 @@
-// How the command line reaches NATS: servers from --nats, credentials from the same RANKTRACE_NATS_* variables that the SDK reads, so that
-// no secret stands in a process list; and how the stream of batches is bounded there: --stream-max and --stream-replicas, or RANKTRACE_STREAM_*.
+// The command line's NATS options: servers from --nats, credentials from the same RANKTRACE_NATS_* variables that the SDK reads, so that no secret
+// appears in a process list; and bounds of the stream of batches: --stream-max and --stream-replicas, or RANKTRACE_STREAM_*.
 
 import type { NatsConnectOptions } from '@ranktrace/aggregator';
 import { limits } from '@ranktrace/protocol';
@@ -33,7 +33,7 @@ function replicasIn(text: string): number {
   throw new InvalidArgumentError(`It must be a whole number from 1 to ${limits.streamReplicasMax}.`);
 }
 
-/** undefined without --nats. */
+/** Undefined without --nats. */
 export function natsOptions(
   servers: string | undefined,
   environment: NodeJS.ProcessEnv,
@@ -49,7 +49,7 @@ export function natsOptions(
   const variable = (name: string): string | undefined => environment[`RANKTRACE_NATS_${name}`] || undefined;
   const named = parsed.find(({ user }) => user !== undefined);
   return {
-    // The client reads no user out of a URL.
+    // The client ignores a user in a URL.
     servers: parsed.map(({ server }) => server),
     user: named?.user ?? variable('USER'),
     pass: named === undefined ? variable('PASS') : named.pass,

@@ -1,4 +1,4 @@
-// How long and how much: `7d`, `36h`, `1y`, `200G`, and the options of `serve` and `prune` that take such.
+// Ages and sizes: `7d`, `36h`, `1y`, `200G`, and the options of `serve` and `prune` that take them.
 
 import type { Retention } from '@ranktrace/aggregator';
 import { InvalidArgumentError, Option } from 'commander';
@@ -6,7 +6,7 @@ import { InvalidArgumentError, Option } from 'commander';
 const unitMs: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000, w: 7 * 86_400_000, y: 365 * 86_400_000 };
 const unitBytes: Readonly<Record<string, number>> = { M: 1024 ** 2, G: 1024 ** 3, T: 1024 ** 4 };
 
-/** What commander gives of `retentionOptions`. */
+/** The values that commander gives for `retentionOptions`. */
 export interface RetentionArguments {
   readonly keepDetail?: number;
   readonly keepSteps?: number;
@@ -31,7 +31,7 @@ export function retentionOptions(keepTrace?: readonly [ms: number, text: string]
   ];
 }
 
-/** As the aggregator takes it. */
+/** The retention in the aggregator's form. */
 export function retentionOf({ keepDetail, keepSteps, keepTrace, storeMax }: RetentionArguments): Retention {
   return { keepDetailMs: keepDetail, keepStepsMs: keepSteps, keepTraceMs: keepTrace, storeBytesMax: storeMax };
 }

@@ -1,4 +1,4 @@
-// One merge over what a command reads: into a trace file (if any), into the sinks of the command, and into what every command says of a run.
+// Merges a command's input once: into a trace file (if any), into the sinks of the command, and into the report that every command prints.
 
 import { type MergeInput, type MergeOptions, mergeStored, writeTrace } from '@ranktrace/aggregator';
 import {
@@ -19,8 +19,8 @@ import { showProgress } from '../terminal/progress.ts';
 import type { RunReport } from './print-summary.ts';
 
 /**
- * Merges `input` once: into the trace file at `path` (if any), into `sinks`, and into a report. With `steps`, sinks and report get these alone,
- * and it is merged twice. Throws CliError `bad_input` where there is nothing readable, or none of these steps.
+ * Merges `input` once: into the trace file at `path` (if any), into `sinks`, and into a report. With `steps`, sinks and report get only these, and
+ * `input` is merged twice. Throws CliError `bad_input` where there is nothing readable, or none of these steps.
  */
 export async function mergeAndReport(
   input: MergeInput,
@@ -45,7 +45,7 @@ export async function mergeAndReport(
   const options: MergeOptions = {
     onProgress: ({ done, total }) => progress.update(done, total),
     onUnreadable: (error) => {
-      // Each batch is read twice; the first of the two tells.
+      // Each batch is read twice; only the first read reports.
       if (unreadable++ === 0) say(`skipped an unreadable batch: ${(error as Error).message}`);
     },
     onSkipped: ({ events, arguments: args, reversed }) => {
@@ -82,10 +82,10 @@ export async function mergeAndReport(
   }
 }
 
-/** When these steps were, on each rank. */
+/** The times of these steps, on each rank. */
 async function timesOf({ first, last }: StepRange, input: MergeInput, options: MergeOptions): Promise<StepTimesSink['times']> {
   const sink = new StepTimesSink(first, last);
-  // What cannot be read is told by the merge that follows.
+  // The merge that follows reports unreadable batches.
   await mergeStored(input, [sink], { ...options, onUnreadable: () => {}, onSkipped: () => {} });
   if (sink.times.size > 0) return sink.times;
   const there = sink.steps === undefined ? 'it has no steps' : `it has steps ${sink.steps.first} to ${sink.steps.last}`;

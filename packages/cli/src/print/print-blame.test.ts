@@ -34,14 +34,14 @@ const blame: Blame = {
   change: undefined,
 };
 
-/** The finding, of so many of so many steps. */
+/** The finding, in this many of this many steps. */
 const within = (finding: BlameFinding, steps: RunFinding['steps'], affectedSteps = 12, comparedSteps = 12): RunFinding => {
   const [costMsPerAffectedStep, part] = [finding.costMsPerStep, affectedSteps / comparedSteps];
   const cost = { costMsPerAffectedStep, costMsPerStep: part * costMsPerAffectedStep, shareOfStep: part * finding.shareOfStep };
   return { ...finding, steps, stretches: 1, affectedSteps, comparedSteps, ...cost };
 };
 
-/** A run of these steps alone. */
+/** A run of only these steps. */
 const ofRun = (last: Blame): RunBlame => {
   const steps = { first: last.steps.first ?? 0, last: last.steps.last ?? 0 };
   const findings = last.findings.map((finding) => within(finding, steps));

@@ -1,5 +1,4 @@
-// The report's part about blame: the verdict, findings with what each costs and the steps that it covers, where each rank's last steps went, and
-// the bounds that this rests on.
+// The report's part about blame: the verdict, findings with their costs and steps, the time of each rank's last steps, and the bounds behind them.
 
 import { printable } from '@ranktrace/protocol';
 import { ranksText } from '@ranktrace/trace';
@@ -45,7 +44,7 @@ export function formatBlame(blame: RunBlame, alerts = noAlerts): string {
   return blocks.join('\n\n');
 }
 
-/** Which steps the verdict is about, and which ones all that is below it. */
+/** The steps behind the verdict, and those behind everything below it. */
 function basisOf({ verdict, verdictSteps, last, steps: all }: RunBlame): string {
   const { steps, step } = last;
   const leftOut = steps.leftOut === 0 ? '' : `, without ${formatCount(steps.leftOut)} over 2.5 times the median`;
@@ -56,7 +55,7 @@ function basisOf({ verdict, verdictSteps, last, steps: all }: RunBlame): string 
   return `${rangeText(verdictSteps.first, verdictSteps.last)}; ${last.verdict} at the end, ${based}; ${whole}`;
 }
 
-/** The part as data, but for the verdict and the findings: lengths in ns, or in ms where the name says so; what is not known is left out. */
+/** The part as data, without the verdict and the findings: lengths in ns, or in ms where the name says so; unknown values are left out. */
 export function blameData({ last, steps: judgedSteps }: RunBlame): unknown {
   const { step, steps, basis, whatIf, frontier, excess, visible, breakdown, alignment, change } = last;
   return {
@@ -158,7 +157,7 @@ function frontierLine({ frontier }: Blame): string {
   return `slowest rank by phase: ${parts.join(', ')}`;
 }
 
-/** Says how small a fault noise leaves to be seen, so that nobody takes "balanced" for more than it is. */
+/** States the smallest fault visible above the noise, so that nobody takes "balanced" for more than it is. */
 function visibleLine({ visible }: Blame): string {
   const shown = visible.filter(({ length }) => length > 0).slice(0, phasesShown);
   if (shown.length === 0) return '';

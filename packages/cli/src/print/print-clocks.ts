@@ -1,4 +1,4 @@
-// The clocks that a trace rests on: a table by rank, where a bound says how far times may be off, and what is odd about them.
+// The clocks behind a trace: a table by rank, in which a bound limits the error of times, and the clocks' anomalies.
 
 import { printable } from '@ranktrace/protocol';
 import { type ClockConflictAt, type ClockOfRank, hostsText } from '@ranktrace/trace';
@@ -15,7 +15,7 @@ const meanings: Record<ClockOfRank['method'], string> = {
   unaligned: 'NOT ALIGNED: by its wall clock',
 };
 
-/** The clocks as text, without a final line end. Of many ranks those with the largest bounds. */
+/** The clocks as text, without a final line end. With many ranks, those with the largest bounds. */
 export function formatClocks(clocks: readonly ClockOfRank[], conflicts: readonly ClockConflictAt[] = []): string {
   const widest = [...clocks].sort((a, b) => boundOf(b) - boundOf(a) || a.rank - b.rank).slice(0, ranksShown);
   const shown = widest.sort((a, b) => a.rank - b.rank);
@@ -43,7 +43,7 @@ export function formatClocks(clocks: readonly ClockOfRank[], conflicts: readonly
 
 const boundOf = ({ bound = Number.POSITIVE_INFINITY }: ClockOfRank): number => bound;
 
-/** The first of many lines, and how many more there are. */
+/** The first of many lines, and the number of the others. */
 const first = (lines: readonly string[], of: string): string[] =>
   lines.length <= oddShown ? [...lines] : [...lines.slice(0, oddShown), `  and ${formatCount(lines.length - oddShown)} more ${of}`];
 

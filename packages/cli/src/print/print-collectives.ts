@@ -1,5 +1,5 @@
-// The report's part about collectives and sends: a table by (group, operation), one by (group, source → destination), what was odd about any
-// of them, the ones that made ranks wait longest, and the same as data.
+// The report's part about collectives and sends: a table by (group, operation), one by (group, source → destination), anomalies, the collectives with
+// the longest waits, and the same as data.
 
 import { printable } from '@ranktrace/protocol';
 import {
@@ -32,7 +32,7 @@ export function formatCollectives(summary: CollectiveSummary): string {
   return blocks.join('\n\n');
 }
 
-/** The part as data: lengths in ns, bandwidths in bytes per second; what is not known is left out. */
+/** The part as data: lengths in ns, bandwidths in bytes per second; unknown values are left out. */
 export function collectivesData({ collectives, sends, longest, leftOut, parts }: CollectiveSummary): unknown {
   return {
     collectives: collectives.map(({ exitSpread, waiting, perRank, ...line }) => ({
@@ -122,7 +122,7 @@ function sendsTable(sends: readonly SendLine[]): string {
 
 const placesOf = ({ source, destination }: SendLine): string => (source < 0 ? '(several)' : `rank ${source} → rank ${destination}`);
 
-/** In powers of 1000, as nccl-tests and data sheets of links have it: `1.50 GB/s`. */
+/** In powers of 1000, as in nccl-tests and data sheets of links: `1.50 GB/s`. */
 function formatBandwidth(bytesPerSecond: number): string {
   const units = ['B/s', 'kB/s', 'MB/s', 'GB/s', 'TB/s'];
   let value = bytesPerSecond;
@@ -131,14 +131,14 @@ function formatBandwidth(bytesPerSecond: number): string {
   return `${value.toFixed(value >= 100 ? 0 : value >= 10 ? 1 : 2)} ${units[unit]}`;
 }
 
-/** A transfer within the clocks' error could be anything. */
+/** A transfer within the clocks' error could have any length. */
 function transferOf({ transfer, epsilon, distinguishable }: Pick<SendLine, 'transfer' | 'epsilon' | 'distinguishable'>): string {
   if (transfer === undefined || epsilon === undefined) return '-';
   if (Math.abs(transfer.p50) <= epsilon && !isMostlyKnown({ transfer, distinguishable })) return `within ± ${formatNanos(epsilon)}`;
   return `${formatNanos(transfer.p50)}${epsilon > 0 ? ` ± ${formatNanos(epsilon)}` : ''}`;
 }
 
-/** Of the few that stand out of the clocks' error it would be that of the slow ones. */
+/** The few sends that exceed the clocks' error are the slow ones, and so would be the bandwidth. */
 const bandwidthOf = (line: Pick<SendLine, 'transfer' | 'distinguishable' | 'busBandwidth'>): string =>
   line.busBandwidth === undefined || !isMostlyKnown(line) ? '-' : formatBandwidth(line.busBandwidth.p50);
 
@@ -155,7 +155,7 @@ function spread(summary: SpreadSummary | undefined): string {
   return `${[p50, p95, max].map((length) => (length / size).toFixed(digits(length / size))).join('/')} ${unit}`;
 }
 
-/** The rank that was waited for most often, by more than clocks can be off, and in how many of the calls. */
+/** The rank that was awaited most often, by more than the clocks' error, and in how many of the calls. */
 function lastIn({ perRank, count, unaligned }: CollectiveLine): string {
   let most: CollectiveRank | undefined;
   for (const rank of perRank) if (rank.lastIn > (most?.lastIn ?? 0)) most = rank;

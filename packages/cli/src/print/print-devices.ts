@@ -1,4 +1,4 @@
-// On what a run's ranks computed, as far as they say: packages, libraries, GPUs, and what the times of their ops mean.
+// The devices of a run's ranks, as far as they report them: packages, libraries, GPUs, and the meaning of their ops' times.
 
 import { gpuKey, printable, tfKeys } from '@ranktrace/protocol';
 import { ranksText, type TraceHeader } from '@ranktrace/trace';
@@ -9,7 +9,7 @@ type Processes = TraceHeader['processes'];
 const linesMax = 8;
 const ranksShown = 16;
 
-/** Lines for people; empty where no rank says anything. */
+/** Lines for people; empty where no rank reports anything. */
 export function deviceLines(processes: Processes): readonly string[] {
   const groups = new Map<string, { ranks: number[]; gpus: Set<string> }>();
   for (const { rank, metadata } of processes) {
@@ -40,7 +40,7 @@ export function deviceLines(processes: Processes): readonly string[] {
   return lines;
 }
 
-/** The same of one rank, as data; undefined where it says nothing. */
+/** The devices of one rank, as data; undefined where it reports nothing. */
 export function deviceData(metadata: ReadonlyMap<string, string>): Readonly<Record<string, string>> | undefined {
   const told = new Set<string>(Object.values(tfKeys));
   const facts = [...metadata].filter(([key]) => told.has(key) || key.startsWith(gpuKey));

@@ -1,5 +1,5 @@
-// The report's part about what never ended: collectives that some ranks wait in and others never entered, and what each rank was last inside
-// of; and the same as data.
+// The report's part about open work: collectives in which some ranks wait and that others never entered, and the last open spans of each rank; and
+// the same as data.
 
 import { printable } from '@ranktrace/protocol';
 import { collectiveNumber, type OpenCollective, type OpenRank, type OpenSpanSummary, type OpenWorkSummary } from '@ranktrace/trace';
@@ -10,7 +10,7 @@ const ranksShown = 32;
 const linesShown = 3;
 const spansAround = 3;
 
-/** The part as text, without a final line end; '' when every rank ended in good order, inside of nothing. */
+/** The part as text, without a final line end; '' when every rank ended in good order, without open work. */
 export function formatOpenWork({ until, ranks, collectives, collectivesLeftOut, spansLeftOut }: OpenWorkSummary): string {
   if (until === undefined || (ranks.length === 0 && collectives.length === 0)) return '';
   const lines: string[] = [];
@@ -27,7 +27,7 @@ export function formatOpenWork({ until, ranks, collectives, collectivesLeftOut, 
   return lines.join('\n').trimEnd();
 }
 
-/** The part as data: times in ns on the axis of the trace; what is not known is left out. */
+/** The part as data: times in ns on the axis of the trace; unknown values are left out. */
 export function openWorkData({ until, ranks, collectives, collectivesLeftOut, spansLeftOut }: OpenWorkSummary): unknown {
   return {
     untilNs: until,

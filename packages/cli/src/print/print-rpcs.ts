@@ -1,4 +1,4 @@
-// The report's part about remote calls: a table by (method, source → destination), what was odd about any of them, and the same as data.
+// The report's part about remote calls: a table by (method, source → destination), anomalies, and the same as data.
 
 import { printable } from '@ranktrace/protocol';
 import type { LengthQuantiles, RpcParty, RpcRoute, RpcSummary } from '@ranktrace/trace';
@@ -36,7 +36,7 @@ export function formatRpcs({ routes, routesLeftOut, halves }: RpcSummary): strin
   return lines.join('\n');
 }
 
-/** The part as data: lengths in ns; what is not known is left out. */
+/** The part as data: lengths in ns; unknown values are left out. */
 export function rpcsData({ routes, routesLeftOut, halves }: RpcSummary): unknown {
   return {
     routes: routes.map(({ total, server, network, out, back, epsilon, ...route }) => ({
@@ -70,7 +70,7 @@ function lengths(quantiles: LengthQuantiles | undefined): string {
 /** Three significant digits, none below 1 ns. */
 const digitsOf = (value: number, size: number): number => (size === 1 || Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2);
 
-/** Both legs with their ±; legs that both are smaller than that could be anything. */
+/** Both legs with their ±; legs that are both smaller than that could have any length. */
 function legs({ out, back, epsilon }: RpcRoute): string {
   if (out === undefined || back === undefined || epsilon === undefined) return '-';
   if (epsilon > 0 && Math.abs(out.p50) <= epsilon && Math.abs(back.p50) <= epsilon) return `within ± ${formatNanos(epsilon)}`;

@@ -15,13 +15,13 @@ export interface RunReport {
   readonly findings: readonly Finding[];
 }
 
-/** Findings about what was not recorded. */
+/** Findings about events that were not recorded. */
 const leftOutKinds: readonly Finding['kind'][] = ['detail_shed', 'detail_sampled'];
 const stepsShown = 5;
 const phasesShown = 6;
 const ranksShown = 16;
 
-/** The report as text, without a final line end; findings about slow steps come from `blame`, those that were alerted about from `alerts`. */
+/** The report as text, without a final line end; findings about slow steps come from `blame`, those with alerts from `alerts`. */
 export function formatReport(report: RunReport, blame: Pick<RunBlame, 'findings'>, alerts = noAlerts): string {
   const { header, summary } = report;
   const blocks = [headline(report)];
@@ -59,7 +59,7 @@ export function reportData({ header, totals, summary, findings }: RunReport): un
   };
 }
 
-/** Follows a number of ranks: ` in 4 lives`, where some of them began more than once. */
+/** Text after a number of ranks: ` in 4 lives`, where some of them began more than once. */
 export const livesText = (ranks: number, lives: number): string => (lives === ranks ? '' : ` in ${lives} lives`);
 
 function headline({ header, totals }: RunReport): string {
@@ -98,7 +98,7 @@ function phaseTable(summary: RunSummary): string {
   return more > 0 ? `${text}\n(the ${listed.length} slowest of ${ranks.length} ranks; all of them with --json)` : text;
 }
 
-/** What recording took, of the ranks that say it (a client of another language may not), and what it left out to take no more. */
+/** Recording's cost on the ranks that report it (a client of another language may not), and the events that it left out to stay within its bound. */
 function recordingLines({ summary: { ranks }, findings }: RunReport): string {
   const most = ranks.reduce((most, rank) => (rank.overhead > most.overhead ? rank : most), ranks[0] as RankSummary);
   const mean = ranks.reduce((sum, rank) => sum + rank.overhead, 0) / ranks.length;
@@ -118,7 +118,7 @@ function clockLine(header: TraceHeader): string {
   return `aligned within ± ${formatNanos(worst)}${unaligned > 0 ? `, ${unaligned} ranks unaligned` : ''}`;
 }
 
-/** Who makes steps long, then what is missing; "none" stands here only where neither is known. */
+/** Causes of long steps, then losses; prints "none" only without either. */
 function findingLines(findings: readonly Finding[], blame: Pick<RunBlame, 'findings'>, alerts: ReportAlerts): string {
   const slow = [...blame.findings.filter(({ kind }) => kind !== 'inconclusive').map(blameHeadline), ...aloneLines(alerts)];
   const missing = findings.flatMap((finding) => {

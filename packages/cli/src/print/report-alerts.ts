@@ -1,5 +1,5 @@
-// The alerts of a stored run among the findings of its report: what an alert and a finding both tell is one finding, with the words of both; any
-// other alert is a finding of its own.
+// The alerts of a stored run among the findings of its report: an alert and a finding about the same fault are one finding, with the words of both;
+// any other alert is a finding of its own.
 
 import { readAlertLog } from '@ranktrace/aggregator';
 import { type Alert, printable } from '@ranktrace/protocol';
@@ -10,18 +10,18 @@ import { say } from '../terminal/output.ts';
 
 /** Alerts of one report, oldest first. */
 export interface ReportAlerts {
-  /** By the finding that tells the same. */
+  /** By the finding about the same fault. */
   readonly of: ReadonlyMap<RunFinding | Finding, readonly Alert[]>;
-  /** Told by no finding. */
+  /** Alerts without a finding. */
   readonly alone: readonly Alert[];
 }
 
 export const noAlerts: ReportAlerts = { of: new Map(), alone: [] };
 
-/** Findings that are alerts alone, in a report for a person; all of them with `--json`. */
+/** Largest number of alerts without a finding in a report for a person; `--json` has all of them. */
 const aloneShown = 16;
 
-/** The alerts that the runs in `directories` were stored with; with `steps`, those whose onset is one of these. */
+/** The stored alerts of the runs in `directories`; with `steps`, those whose onset is one of these. */
 export function storedAlerts(directories: readonly string[], steps?: StepRange): Alert[] {
   const all = directories.flatMap((directory) => {
     const { alerts, unreadable } = readAlertLog(directory);
@@ -33,7 +33,7 @@ export function storedAlerts(directories: readonly string[], steps?: StepRange):
   return all.filter(isIn).sort((a, b) => (a.firedAt < b.firedAt ? -1 : 1));
 }
 
-/** Which finding tells what an alert tells. */
+/** Matches alerts with findings about the same fault. */
 export function matchAlerts(alerts: readonly Alert[], blamed: readonly RunFinding[], missing: readonly Finding[]): ReportAlerts {
   const told: readonly (readonly [finding: RunFinding | Finding, fault: ToldFault])[] = [
     ...blamed.map((finding) => [finding, finding] as const),
@@ -51,12 +51,12 @@ export function matchAlerts(alerts: readonly Alert[], blamed: readonly RunFindin
   return { of, alone };
 }
 
-/** What was alerted about beside the finding, a line each. */
+/** The alerts beside the finding, a line each. */
 export function alertLines(finding: RunFinding | Finding, { of }: ReportAlerts): string[] {
   return (of.get(finding) ?? []).map((alert) => `alerted${whenText(alert)}: ${printable(alert.summary)}${stateText(alert)}`);
 }
 
-/** Each alert that no finding tells, with its cause. */
+/** Each alert without a finding, with its cause. */
 export function aloneLines({ alone }: ReportAlerts): string[] {
   const lines = alone.slice(-aloneShown).map((alert) => {
     const cause = alert.cause === null ? '' : ` (${printable(alert.cause.text)})`;

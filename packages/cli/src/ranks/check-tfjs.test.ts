@@ -1,4 +1,4 @@
-// Packages made by hand, and what TensorFlow printed where libraries were missing; no GPU was there. The real package: npm run check:native.
+// Hand-made packages, and TensorFlow's output where libraries were missing; no GPU was there. The real package: npm run check:native.
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -22,7 +22,7 @@ const backend = (isUsingGpuDevice: boolean, before = ''): string => `${before}
   exports.version = { tfjs: '4.22.0' };
   exports.backend = () => ({ isUsingGpuDevice: ${isUsingGpuDevice}, binding: { TF_Version: '2.9.1' } });`;
 
-// As tfjs issue 8269 has it, of a host with CUDA 12 and without cuDNN 8.
+// From tfjs issue 8269, on a host with CUDA 12 and without cuDNN 8.
 const log = `2024-05-06 00:05:33.711121: I tensorflow/stream_executor/cuda/cuda_gpu_executor.cc:975] successful NUMA node read from SysFS had negative value (-1)
 2024-05-06 00:05:33.767399: W tensorflow/stream_executor/platform/default/dso_loader.cc:64] Could not load dynamic library 'libcudnn.so.8'; dlerror: libcudnn.so.8: cannot open shared object file: No such file or directory
 2024-05-06 00:05:33.767416: W tensorflow/core/common_runtime/gpu/gpu_device.cc:1850] Cannot dlopen some GPU libraries.`;

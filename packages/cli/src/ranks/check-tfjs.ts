@@ -1,5 +1,5 @@
-// Does TensorFlow.js's native package work here, and on which device? It is loaded in a process of its own, as the training would load it: a library that is
-// missing shows only then, and one that crashes takes nothing of ours with it.
+// Does TensorFlow.js's native package work here, and on which device? The check loads it in a process of its own, as the training would: a missing
+// library shows only then, and a crashing one takes nothing of ours with it.
 
 import { execFile } from 'node:child_process';
 import { createRequire } from 'node:module';
@@ -13,7 +13,7 @@ export interface TfjsCheck {
   readonly text: string;
 }
 
-/** The better one first, as the SDK looks for them. */
+/** The better one first, in the SDK's order. */
 const packages = ['@tensorflow/tfjs-node-gpu', '@tensorflow/tfjs-node'] as const;
 /** A GPU's first contact with CUDA takes half a minute. */
 const loadedWithinMs = 120_000;
@@ -23,13 +23,13 @@ const program = `
   const tf = require(process.argv[1]);
   const backend = tf.backend();
   const about = { version: tf.version?.tfjs, library: backend?.binding?.TF_Version, isOnGpu: backend?.isUsingGpuDevice === true };
-  // Behind what the library itself prints.
+  // Printed after the library's own output.
   require('node:fs').writeSync(1, '\\n' + JSON.stringify(about) + '\\n');
   process.exit(0);`;
 
 const answer = z.object({ version: z.string().max(64).optional(), library: z.string().max(64).optional(), isOnGpu: z.boolean() });
 
-/** Looks from `directory`, as a program there would. `gpus`: those of the host, by nvidia-smi. Never rejects. */
+/** Searches from `directory`, as a program there would. `gpus`: those of the host, by nvidia-smi. Never rejects. */
 export async function checkTfjs(directory: string, gpus: number): Promise<TfjsCheck> {
   const require = createRequire(join(directory, 'program.js'));
   for (const name of packages) {

@@ -6,7 +6,7 @@ import { printable } from '@ranktrace/protocol';
 import { CliError } from '../terminal/errors.ts';
 
 export interface HostGpu {
-  /** nvidia-smi's, in the order of PCI. */
+  /** nvidia-smi's index, in the order of PCI. */
   readonly index: string;
   readonly name: string;
 }
@@ -14,14 +14,14 @@ export interface HostGpu {
 const gpusMax = 1024;
 const answerWithinMs = 10_000;
 
-/** Rejects where nvidia-smi is not there, or fails. */
+/** Rejects where nvidia-smi is missing, or fails. */
 export async function hostGpus(): Promise<readonly HostGpu[]> {
   const query = ['--query-gpu=index,name', '--format=csv,noheader'];
   const { stdout } = await promisify(execFile)('nvidia-smi', query, { timeout: answerWithinMs });
   return readGpus(stdout);
 }
 
-/** Reads the output of `nvidia-smi --query-gpu=index,name --format=csv,noheader`; lines that are none are left out. */
+/** Reads the output of `nvidia-smi --query-gpu=index,name --format=csv,noheader`; skips other lines. */
 export function readGpus(text: string): readonly HostGpu[] {
   return text.split('\n', gpusMax).flatMap((line) => {
     const [, index, name = ''] = /^\s*(\d{1,4})\s*,\s*(.*?)\s*$/.exec(line) ?? [];
@@ -30,7 +30,7 @@ export function readGpus(text: string): readonly HostGpu[] {
 }
 
 /**
- * The environment of each rank, one GPU each: those of `CUDA_VISIBLE_DEVICES` where it is set, else all of the host. `ranks`: how many; undefined:
+ * The environment of each rank, one GPU each: those of `CUDA_VISIBLE_DEVICES` if it is set, else all of the host. `ranks`: their number; undefined:
  * as many as there are GPUs. Throws CliError `bad_usage` where there are fewer.
  */
 export async function oneGpuEach(
@@ -48,7 +48,7 @@ export async function oneGpuEach(
       `--gpus gives each rank a GPU: --ranks must be at most ${devices.length}, for ${from} ${have}, got ${wanted}`,
     );
   }
-  // nvidia-smi's numbers are CUDA's only in this order; what somebody else has numbered stays as it is.
+  // nvidia-smi's numbers are CUDA's only in this order; an order set by the user stays.
   const order = visible === undefined ? { CUDA_DEVICE_ORDER: 'PCI_BUS_ID' } : {};
   return devices.slice(0, wanted).map((device) => ({ CUDA_VISIBLE_DEVICES: device, ...order }));
 }
@@ -63,7 +63,7 @@ async function listed(list: () => Promise<readonly HostGpu[]>): Promise<readonly
   }
 }
 
-/** As CUDA reads it: the first entry that is no device ends the list. */
+/** Parsed as by CUDA: the first entry that is no device ends the list. */
 function entries(visible: string): readonly string[] {
   const all = visible.split(',', gpusMax).map((entry) => entry.trim());
   const end = all.findIndex((entry) => !/^(\d{1,4}|(GPU|MIG)-[A-Za-z0-9/-]{1,80})$/.test(entry));

@@ -1,12 +1,12 @@
 // Output of several processes on one stream, a line at a time, so that lines of two ranks never mix.
 //
-// Invariants: memory per process is bounded by `lineBytesMax` (a line that is longer goes on in the next one); a reader that has gone
-// (`| head`) ends the relaying, never the ranks.
+// Invariants: memory per process is bounded by `lineBytesMax` (a longer line continues in the next one); a reader that has gone (`| head`) ends the
+// relaying, never the ranks.
 
 import { once } from 'node:events';
 import type { Readable, Writable } from 'node:stream';
 
-/** A longer line is handed on in pieces. */
+/** A longer line is relayed in pieces. */
 const lineBytesMax = 64 * 1024;
 const lineFeed = 0x0a;
 const carriageReturn = 0x0d;
@@ -18,22 +18,22 @@ export class LineOutput {
 
   constructor(to: Writable) {
     this.#to = to;
-    to.on('error', () => undefined); // the reader has gone: `writable` says so
+    to.on('error', () => undefined); // the reader has gone: `writable` shows it
   }
 
-  /** Hands on what comes from `from`, each line behind `prefix`; resolves at its end. */
+  /** Relays the bytes of `from`, each line after `prefix`; resolves at its end. */
   async relay(from: Readable, prefix: string): Promise<void> {
     const lines = new LineCutter();
     try {
       for await (const chunk of from) for (const line of lines.push(chunk as Buffer)) await this.#write(prefix, line);
     } catch {
-      // It was cut off: what came before is handed on.
+      // The stream was cut off: the earlier bytes are relayed.
     }
     for (const line of lines.end()) await this.#write(prefix, line);
   }
 
   async #write(prefix: string, line: Buffer): Promise<void> {
-    // What nobody reads is still taken from the rank, which would wait for us otherwise.
+    // Unread output is still taken from the rank, which would otherwise block.
     if (!this.#to.writable || this.#to.write(Buffer.concat([Buffer.from(prefix), line, Buffer.from('\n')]))) return;
     // One wait for all: 64 ranks on one pipe are 128 relays.
     const stop = new AbortController();
@@ -53,7 +53,7 @@ class LineCutter {
 
   *push(chunk: Buffer): Generator<Buffer> {
     let text = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
-    // Searched from where the last chunk ended: a long line is not looked through again with each piece.
+    // Searches from the end of the last chunk: a long line is not searched again with each piece.
     for (let from = this.#rest.length; ; from = 0) {
       const end = lineEnd(text, Math.max(0, from - 1));
       if (end === undefined) break;

@@ -1,17 +1,17 @@
-// Where the built page lies: in @ranktrace/viewer, beside its manifest.
+// Finds the built page in @ranktrace/viewer, beside its manifest.
 
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { CliError } from '../terminal/errors.ts';
 
-/** The directory of the built page; undefined in a checkout in which nobody has built it. */
+/** The directory of the built page; undefined in a checkout without a build. */
 export function findPageDirectory(): string | undefined {
   const index = pageIndex();
   return existsSync(index) ? dirname(index) : undefined;
 }
 
-/** The same where it is needed. Throws CliError `bad_input`. */
+/** The directory where it is required. Throws CliError `bad_input`. */
 export function pageDirectory(): string {
   const directory = findPageDirectory();
   if (directory !== undefined) return directory;

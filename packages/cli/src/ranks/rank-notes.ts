@@ -1,4 +1,4 @@
-// Ranks of one command note their run, url and spool when they begin (protocol's rank-note.ts); the launcher reads that here.
+// Ranks of one command note their run, url and spool when they begin (protocol's rank-note.ts); the launcher reads the notes here.
 
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -6,17 +6,17 @@ import { join } from 'node:path';
 import { isRunName } from '@ranktrace/aggregator';
 import { type RankNote, rankNoteSchema } from '@ranktrace/protocol';
 
-/** A job of 256 ranks on a host may start each of them 16 times. */
+/** Allows a job of 256 ranks on a host to start each of them 16 times. */
 const notesMax = 4096;
 const noteBytesMax = 16 * 1024;
 
 /** A directory for notes, until it is disposed. */
 export class RankNotes {
-  /** For `RANKTRACE_LAUNCH_DIRECTORY`. */
+  /** Value of `RANKTRACE_LAUNCH_DIRECTORY`. */
   readonly directory = mkdtempSync(join(tmpdir(), 'ranktrace-run-'));
   readonly #notes = new Map<string, RankNote | undefined>();
 
-  /** Those that are there by now, in the order in which they were seen. */
+  /** The notes so far, in order of discovery. */
   read(): readonly RankNote[] {
     for (const name of this.#names()) {
       if (this.#notes.size >= notesMax) break;
@@ -40,7 +40,7 @@ export class RankNotes {
   }
 }
 
-/** Programs may write what they like: what is no note says nothing. */
+/** Programs may write any file here: files that are no notes are skipped. */
 function noteIn(path: string): RankNote | undefined {
   try {
     if (statSync(path).size > noteBytesMax) return undefined;

@@ -1,7 +1,7 @@
 // The ranks of a run on this host: N child processes of one command, with torchrun's environment.
 //
-// Each is the head of a process group of its own. So Ctrl-C in a terminal reaches us alone and a rank exactly once, through us: a training
-// loop that ends after its step on the first SIGINT and at once on the second would otherwise always end at once.
+// Each is the head of a process group of its own. So Ctrl-C in a terminal reaches only us, and each rank exactly once, through us: a training loop
+// that ends after its step on the first SIGINT and at once on the second would otherwise always end at once.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -15,21 +15,21 @@ import { LineOutput } from './line-relay.ts';
 export interface RankProcessOptions {
   readonly ranks: number;
   readonly environment: NodeJS.ProcessEnv;
-  /** What each rank gets beside it, by rank. */
+  /** Further variables of each rank, by rank. */
   readonly own?: readonly NodeJS.ProcessEnv[] | undefined;
-  /** Where the ranks' standard output goes, a line at a time; standard error goes to ours. */
+  /** Stream for the ranks' standard output, a line at a time; standard error goes to ours. */
   readonly output: Writable;
 }
 
-/** How all ranks ended: the first failure's exit code (128 + n for signal n), 0 when there was none. */
+/** Result of all ranks: the first failure's exit code (128 + n for signal n), 0 when there was none. */
 export interface RanksExit {
   readonly code: number;
   readonly reason: string;
 }
 
-/** How long ranks may take to end after they were asked to, ms. */
+/** Time for ranks to end after a request, ms. */
 const graceMs = 10_000;
-/** How long what a rank started may go on writing after the rank itself has ended, ms. */
+/** Time for a rank's children to continue writing after the rank has ended, ms. */
 const leftBehindMs = 2000;
 
 export class RankProcesses {
@@ -77,7 +77,7 @@ export class RankProcesses {
     return processes;
   }
 
-  /** Asks every rank to end; kills those that have not after a grace of 10 s. */
+  /** Asks every rank to end; kills the remaining ones after a grace of 10 s. */
   stop(signal: 'SIGINT' | 'SIGTERM'): void {
     if (this.#stopping) return;
     this.#stopping = true;
@@ -88,7 +88,7 @@ export class RankProcesses {
     timer.unref();
   }
 
-  /** To each rank and what it started: `npm start` must not swallow a signal. */
+  /** Signals each rank and its children: `npm start` must not swallow a signal. */
   #signal(signal: NodeJS.Signals): void {
     for (const child of this.#children) if (child.exitCode === null && child.signalCode === null) signalGroup(child, signal);
   }
@@ -113,7 +113,7 @@ export class RankProcesses {
         };
         this.stop('SIGTERM');
       }
-      // A process that the rank left behind holds its output open, maybe forever: the rank has ended, so has that.
+      // A process that the rank left behind holds its output open, maybe forever: with the rank's end, its output ends, too.
       const ended = await Promise.race([relayed.then(() => true), wait(leftBehindMs, false, { ref: false })]);
       if (ended) return;
       signalGroup(child, 'SIGKILL');
@@ -126,7 +126,7 @@ export class RankProcesses {
   }
 }
 
-/** To a rank and all it started. */
+/** Signals a rank and all its children. */
 function signalGroup({ pid }: ChildProcess, signal: NodeJS.Signals): void {
   if (pid === undefined) return;
   try {

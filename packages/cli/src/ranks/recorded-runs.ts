@@ -1,18 +1,18 @@
-// Which runs the ranks of one command record. They are given a name (RANKTRACE_RUN), but a program may name its run itself, and that wins; so
-// what arrives says which runs there are.
+// Finds the runs that the ranks of one command record. They get a name (RANKTRACE_RUN), but a program may name its run itself, and that wins; so the
+// arriving batches show which runs there are.
 //
 //   straight to this process   every run that arrives is the ranks': nobody else knows the port
-//   over NATS                  others' runs are there, too: the ranks' are those that they say when they begin (rank-notes.ts)
+//   over NATS                  others' runs are there, too: the ranks' are those that they note when they begin (rank-notes.ts)
 
 import { join } from 'node:path';
 import type { Aggregator } from '@ranktrace/aggregator';
 import type { RankNotes } from './rank-notes.ts';
 
 export interface RecordedRunsOptions {
-  /** The name that the ranks were given, and whether somebody chose it. */
+  /** The name given to the ranks, and whether the user chose it. */
   readonly name: string;
   readonly isChosen: boolean;
-  /** Whether no run of that name was there before. */
+  /** Whether the run of that name is new. */
   readonly isNew: boolean;
   readonly out: string;
   readonly notes: RankNotes;
@@ -37,12 +37,12 @@ export class RecordedRuns {
     this.#timer = setInterval(() => void this.look(), lookEveryMs).unref();
   }
 
-  /** Names of the runs so far, in the order in which they were seen. */
+  /** Names of the runs so far, in order of discovery. */
   get names(): readonly string[] {
     return [...this.#seen];
   }
 
-  /** Takes in what is new, and tells it. */
+  /** Looks for new runs, and reports them. */
   async look(): Promise<void> {
     const { name, overNats, notes, tell } = this.#options;
     const found = this.#aggregator.status().runs.flatMap(({ run, ranks }) => (ranks.length > 0 ? [run] : []));
@@ -59,7 +59,7 @@ export class RecordedRuns {
     }
   }
 
-  /** Looks no more by itself. */
+  /** Ends the periodic looks. */
   stop(): void {
     clearInterval(this.#timer);
   }

@@ -1,4 +1,4 @@
-// How a live run does, on stderr: one line that renews itself on a terminal, one line every few seconds in a log.
+// Status of a live run on stderr: one line that renews itself on a terminal, one line every few seconds in a log.
 
 import type { Aggregator } from '@ranktrace/aggregator';
 import { formatCount } from '../terminal/format.ts';
@@ -8,12 +8,12 @@ const terminalMs = 200;
 const logMs = 5000;
 
 export interface RunStatus {
-  /** Says `line` beside the status: it does not end behind it. */
+  /** Prints `line` apart from the status line. */
   say(line: string): void;
   stop(): void;
 }
 
-/** Shows what `ranks` ranks record, in whatever runs, until stopped. */
+/** Shows the recordings of `ranks` ranks, in any run, until stopped. */
 export function showRunStatus(aggregator: Aggregator, ranks: number): RunStatus {
   const terminal = process.stderr.isTTY === true;
   const clear = terminal ? '\r\x1b[2K' : '';
@@ -24,7 +24,7 @@ export function showRunStatus(aggregator: Aggregator, ranks: number): RunStatus 
     const steps = seen.map((rank) => rank.step);
     const step = steps.length === 0 ? '-' : Math.min(...steps) + 1;
     const lost = seen.reduce((sum, rank) => sum + rank.dropped.events + rank.dropped.batches, 0);
-    // Passed by later ones: most come when a broker delivers again, so they are no loss yet.
+    // Later batches overtook these: most come when a broker redelivers, so they are no loss yet.
     const late = seen.reduce((sum, rank) => sum + rank.missing, 0);
     const firing = aggregator.alerts.alerts().filter(({ state }) => state === 'firing').length;
     const seconds = ((Date.now() - started) / 1000).toFixed(0);

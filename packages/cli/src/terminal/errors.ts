@@ -1,4 +1,4 @@
-// What ends a command early, and with which exit code: 1 a finding or a failed check, 2 bad usage or input.
+// Errors that end a command early, and their exit codes: 1 a finding or a failed check, 2 bad usage or input.
 
 export type CliErrorCode = 'bad_usage' | 'bad_input' | 'failed';
 

@@ -17,7 +17,7 @@ export function formatBytes(bytes: number): string {
 /** A count with thin groups of three: `12 345`. */
 export const formatCount = (count: number): string => String(Math.round(count)).replace(/\B(?=(\d{3})+$)/g, ' ');
 
-/** One cell of a table: a name of a megabyte would make every row as wide. */
+/** Longest cell of a table: a name of a megabyte would make every row as wide. */
 const cellCharsMax = 1000;
 
 /** Left- or right-aligned columns, two spaces apart; the first row is the head. Cells are made printable, so a row is always one line. */

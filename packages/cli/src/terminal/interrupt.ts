@@ -1,4 +1,4 @@
-// Ctrl-C, as every command treats it: the first asks for a good end, the second ends at once.
+// Ctrl-C for every command: the first asks for a good end, the second ends at once.
 
 const exitCodes = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const;
 const signals = Object.keys(exitCodes) as (keyof typeof exitCodes)[];

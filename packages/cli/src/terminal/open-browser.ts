@@ -1,10 +1,10 @@
-// The page in the person's browser: opened where somebody sits before it, told otherwise.
+// Opens the page in the user's browser on a desktop; elsewhere the command only prints the address.
 
 import { spawn } from 'node:child_process';
 
 /**
- * The address to open in a browser: with the token, which the page's first answer puts into a cookie and takes out of the address again.
- * `hash`: what to look at, as packages/viewer/src/url-state.ts reads it.
+ * The address to open in a browser: with the token, which the page's first answer moves into a cookie and out of the address. `hash`: the view to
+ * show, as packages/viewer/src/url-state.ts reads it.
  */
 export function pageAddress(address: string, token: string | undefined, hash = ''): string {
   const url = new URL(`/${hash}`, address);
@@ -12,13 +12,13 @@ export function pageAddress(address: string, token: string | undefined, hash = '
   return url.href;
 }
 
-/** Opens `url` with the desktop's own command. What becomes of it is not waited for: the address is printed all the same. */
+/** Opens `url` with the desktop's own command. Does not wait for the result: the address is printed all the same. */
 export function openBrowser(url: string, environment: NodeJS.ProcessEnv): void {
   const command = browserCommand(url, process.platform, environment);
   if (command === undefined) return;
   const [file, ...args] = command;
   const child = spawn(file, args, { stdio: 'ignore', detached: true });
-  // There is no such command: nothing is lost.
+  // Without such a command nothing is lost.
   child.once('error', () => {});
   child.unref();
 }

@@ -1,12 +1,14 @@
-// All that the command writes: results on stdout, progress and trouble on stderr. Names that a rank, a file or a service gave may be in any of it, so
-// text passes through here, where nothing that a terminal obeys gets through.
+// All output of the command: results on stdout, progress and trouble on stderr. Any text may hold names from a rank, a file or a service, so all text
+// passes through here, where no terminal control sequence gets through.
 //
-// Invariant: no other file of this package writes to stdout or stderr, but for the screen of `top` and the lines that renew themselves, which clean
-// each piece, and `run`, which hands on what the ranks themselves print.
+// Invariant: no other file of this package writes to stdout or stderr, except the screen of `top` and the lines that renew themselves, which clean
+// each piece, and `run`, which relays the ranks' own output.
 
 import { printable, printableJson, printableLines } from '@ranktrace/protocol';
 
-/** Lines of text on stdout; nothing where there are none. Each name in them was made printable where it was put in: a line feed here is ours. */
+/**
+ * Prints lines of text on stdout; nothing for an empty text. Names in them were made printable where they were inserted: a line feed here is ours.
+ */
 export function print(text: string): void {
   process.stdout.write(lines(text));
 }

@@ -1,6 +1,6 @@
-// One request to a service that runs (`ranktrace serve`), and its answer, however long that takes.
+// One request to a running service (`ranktrace serve`), and its answer, however long that takes.
 //
-// Not by `fetch`: it gives up when an answer's first byte takes five minutes.
+// Does not use `fetch`, which gives up when an answer's first byte takes five minutes.
 
 import { type IncomingMessage, request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
@@ -9,7 +9,7 @@ import { tokenVariables } from '@ranktrace/aggregator';
 import { CliError } from './errors.ts';
 
 export interface ServiceRequest {
-  /** Where the service listens, as `http://HOST:PORT` (or `https://`). */
+  /** Address of the service, as `http://HOST:PORT` (or `https://`). */
   readonly url: string;
   readonly method: 'GET' | 'POST';
   readonly path: string;
@@ -24,7 +24,7 @@ export interface ServiceAnswer {
   readonly text: string;
 }
 
-/** Throws CliError `bad_usage` for a URL that is none, `bad_input` where nobody answers or the token is refused. */
+/** Throws CliError `bad_usage` for an invalid URL, `bad_input` where nobody answers or the service rejects the token. */
 export async function askService({ url, method, path, token, body, signal }: ServiceRequest): Promise<ServiceAnswer> {
   const where = serviceUrl(url, path);
   const headers: Record<string, string> = { ...(token && { authorization: `Bearer ${token}` }) };

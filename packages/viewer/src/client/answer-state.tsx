@@ -1,4 +1,4 @@
-// What is shown while a question is asked, and when it has no answer.
+// Shows the progress of a question, and the reason when it has no answer.
 
 import type { JSX } from 'preact';
 import { formatPercent } from '../controls/format.ts';

@@ -1,18 +1,18 @@
-// The page's line to the service: requests with answers, tiles, and what a run gains, over one WebSocket that comes back by itself.
+// The page's line to the service: requests with answers, tiles, and a run's growth, over one WebSocket that reconnects by itself.
 //
 //   closed ──► connecting ──► open ──► closed …      0.25 s, 0.5 s, … 8 s between attempts
 //
-// A request made while the line is down waits for it; one that is under way when it breaks is rejected with `ConnectionLost`, as the service
-// forgot it. Whoever follows a run opens it again on `up`.
+// A request made while the line is down waits for it; one under way when it breaks is rejected with `ConnectionLost`, as the service has dropped it.
+// Followers of a run open it again on `up`.
 
 import { signal } from '@preact/signals';
 import type { Tile, ViewMessage, ViewRequest } from '@ranktrace/protocol';
 import { decodeTiles } from '@ranktrace/protocol';
 
 type WithoutId<T> = T extends unknown ? Omit<T, 'id'> : never;
-/** A request as it is asked: its number is given here. */
+/** A request without its number, which is assigned here. */
 export type Asked = WithoutId<ViewRequest>;
-/** A message that nobody asked for. */
+/** A message that answers no request. */
 export type Told = Extract<ViewMessage, { type: 'runs' | 'grown' }>;
 
 export class ConnectionLost extends Error {
@@ -22,7 +22,7 @@ export class ConnectionLost extends Error {
   }
 }
 
-/** What the service answered instead: its code and one line. */
+/** The service's error: its code and one line. */
 export class RequestRefused extends Error {
   readonly code: string;
 
@@ -91,13 +91,13 @@ export class Connection {
     });
   }
 
-  /** Calls `listener` with what nobody asked for, until the returned function is called. */
+  /** Calls `listener` with unasked messages, until the returned function is called. */
   listen(listener: (told: Told) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Calls `listener` whenever the line is there (again), at once if it is. */
+  /** Calls `listener` whenever the line is up (again), at once if it is. */
   onUp(listener: () => void): () => void {
     this.#ups.add(listener);
     if (this.state.value === 'open') listener();
@@ -120,7 +120,7 @@ export class Connection {
     socket.addEventListener('message', ({ data }) => this.#receive(data));
     socket.addEventListener('close', () => {
       this.state.value = 'closed';
-      // What waits to be sent is asked when the line is back; what was sent is lost.
+      // Unsent requests are sent when the line is back; sent ones are lost.
       const unsent = new Set(this.#waiting.map((text) => (JSON.parse(text) as { id: number }).id));
       for (const [id, pending] of [...this.#pending]) {
         if (unsent.has(id)) continue;

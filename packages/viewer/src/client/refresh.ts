@@ -1,11 +1,11 @@
-// Asks again when something has changed: one question at a time, not more than once in `everyMs`, and at most a third of the time, so that a
-// service that takes long to answer is not asked all the time.
+// Asks again after changes: one question at a time, at most once in `everyMs`, and at most a third of the time, so that a service with slow answers
+// is not asked all the time.
 //
 //   changed() ──► ask … answer ──── everyMs or twice as long as it took ────► ask again, if changed() was called meanwhile
 //
 // Invariant: after the last `changed()` there is one more question, however often it was called before.
 
-/** Time and timers, to be given others in tests. Milliseconds. */
+/** Time and timers, replaceable in tests. Milliseconds. */
 export interface Timers {
   now(): number;
   after(ms: number, action: () => void): () => void;
@@ -34,7 +34,7 @@ export class Refresher {
     this.#timers = timers;
   }
 
-  /** What is known is no longer all: asks now or as soon as it may. */
+  /** Notes that the last answer is outdated: asks now or as soon as allowed. */
   changed(): void {
     this.#isStale = true;
     if (this.#state === 'idle') void this.#askNow();
@@ -59,7 +59,7 @@ export class Refresher {
     });
   }
 
-  // `close` may be called while the answer is awaited.
+  // `close` may be called during the wait for the answer.
   #isClosed(): boolean {
     return this.#state === 'closed';
   }

@@ -1,6 +1,6 @@
 // One run as the page follows it: its model, kept up to date, and questions about it.
 //
-// The model is asked for anew whenever the line comes back; of another epoch, everything that was kept of the run is void (`onReset`).
+// The client requests the model anew whenever the line comes back; if the epoch is another, everything kept of the run is void (`onReset`).
 
 import { type ReadonlySignal, signal } from '@preact/signals';
 import type {
@@ -33,10 +33,10 @@ export class RunClient {
   readonly #resets = new Set<() => void>();
   readonly #closes: (() => void)[] = [];
   readonly #stop: (() => void)[];
-  /** Resolves when the run was asked to be opened: the service refuses questions about runs that are not. */
+  /** Resolves when the request to open the run was sent: the service rejects questions about runs that are not open. */
   readonly #opening: Promise<void>;
   #isOpening: () => void = () => undefined;
-  /** The newest overview of all steps: two views may want the same. */
+  /** The newest overview of all steps: two views may need the same. */
   #overview: { readonly bins: number; readonly model: RunModel | undefined; readonly answer: Overview } | undefined;
 
   constructor(connection: Connection, run: string) {
@@ -53,22 +53,22 @@ export class RunClient {
     ];
   }
 
-  /** Undefined until the service has told it. A new object at each change. */
+  /** Undefined until the service has sent it. A new object at each change. */
   get model(): ReadonlySignal<RunModel | undefined> {
     return this.#model;
   }
 
-  /** The newest overview of all steps that somebody asked for; undefined while there is none of this epoch. */
+  /** The newest overview of all steps on this page; undefined while there is none of this epoch. */
   get overviewOfAll(): Overview | undefined {
     return this.#overview?.answer;
   }
 
-  /** Why there is no model, for a person. */
+  /** Reason why there is no model, for a person. */
   get problem(): ReadonlySignal<string | undefined> {
     return this.#problem;
   }
 
-  /** Calls `listener` when what was kept of the run is void. */
+  /** Calls `listener` when the kept data of the run is void. */
   onReset(listener: () => void): () => void {
     this.#resets.add(listener);
     return () => this.#resets.delete(listener);
@@ -113,7 +113,7 @@ export class RunClient {
     return this.#connection.request({ type: 'search', run: this.run, text }, abort === undefined ? {} : { signal: abort });
   }
 
-  /** Without `names`: of any; of `depth` where there is any. */
+  /** Without `names`: any name; of `depth` where there is any. */
   find(
     names: readonly number[],
     tracks: readonly number[],
@@ -125,7 +125,7 @@ export class RunClient {
     return this.#connection.request({ type: 'find', run: this.run, ...of });
   }
 
-  /** May be asked before there is a model: both are then on their way together. */
+  /** May be called before there is a model: both requests are then under way together. */
   async overview(bins: number, range: { readonly fromStep?: number; readonly toStep?: number } = {}): Promise<Overview> {
     await this.#opening;
     const isWhole = range.fromStep === undefined && range.toStep === undefined;
@@ -133,7 +133,7 @@ export class RunClient {
     const model = this.#model.peek();
     if (isWhole && kept?.bins === bins && kept.model === model && model !== undefined && kept.answer.analysed) return kept.answer;
     const answer = await this.#connection.request<Overview>({ type: 'overview', run: this.run, bins, ...range });
-    // What was asked before the model is answered after it.
+    // The answer to a request made before the model arrives after it.
     if (isWhole) this.#overview = { bins, model: model ?? this.#model.peek(), answer };
     return answer;
   }
@@ -157,7 +157,7 @@ export class RunClient {
 
   #grow(growth: RunGrowth): void {
     const before = this.#model.peek();
-    // Of a state that we do not have: the answer to `open` that is on its way has it.
+    // The growth is of a state that the page lacks: the answer to `open` that is on its way has it.
     if (before === undefined || before.epoch !== growth.epoch || growth.namesFrom > before.names.length) return;
     const { type, namesFrom, ...rest } = growth;
     this.#model.value = {

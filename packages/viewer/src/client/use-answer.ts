@@ -1,15 +1,15 @@
-// One question that may take long: its progress, its answer, or why there is none; given up when nobody wants it any more.
+// One question that may take long: its progress, its answer, or the reason why there is none; cancelled when it is no longer needed.
 
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import type { RequestOptions } from './connection.ts';
 
 export interface Answer<Value> {
   readonly value: Value | undefined;
-  /** Part that is done, 0 to 1, while it is asked. */
+  /** Part that is done, 0 to 1, while the question is under way. */
   readonly progress: number | undefined;
-  /** Why there is no answer, for a person. */
+  /** Reason why there is no answer, for a person. */
   readonly problem: string | undefined;
-  /** Gives it up. */
+  /** Cancels the question. */
   readonly stop: () => void;
   /** Asks (again). */
   readonly again: () => void;
@@ -22,7 +22,7 @@ interface Told<Value> {
 }
 
 /**
- * Asks whenever `key` changes; with an undefined key it asks nothing. An answer to what was asked before is never shown for what is asked now.
+ * Asks whenever `key` changes; with an undefined key it asks nothing. An answer to an earlier question is never shown for the current one.
  *
  * @example useAnswer((options) => client.area(area, options), `${area.from} ${area.until}`)
  */

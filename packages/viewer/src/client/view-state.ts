@@ -1,5 +1,5 @@
-// What a person looks at: the page, the run, the window of time, what is folded, pinned, selected. url-state.ts keeps it in the address, so
-// that a link shows another person the same; what is only of the moment (highlight, a target to go to) is not kept.
+// The state of the view: the page, the run, the window of time, folded, pinned and selected items. url-state.ts keeps it in the address, so that a
+// link shows another person the same; momentary state (highlight, a target of a jump) is not kept.
 //
 //   overview, compare, findings ──jump()──► target ──timeline, which knows the run──► from, until, revealed, highlighted
 //
@@ -18,7 +18,7 @@ export interface Selection {
   readonly event: number;
 }
 
-/** Where to go: whichever of these are known. Times in ns of the trace. */
+/** Target of a jump: any of these fields. Times in ns of the trace. */
 export interface JumpTarget {
   readonly ranks?: readonly number[];
   readonly from?: number;
@@ -29,7 +29,7 @@ export interface JumpTarget {
   readonly event?: Selection;
 }
 
-/** How the ranks are put together: one by one, by host, or by a parallel axis of `RunModel.groups`. */
+/** Grouping of the ranks: none, by host, or by a parallel axis of `RunModel.groups`. */
 export type Grouping = 'rank' | 'host' | (string & {});
 
 export interface ViewState {
@@ -50,16 +50,16 @@ export interface ViewState {
   readonly unfolded: Signal<ReadonlySet<string>>;
   /** Keys of rows kept at the top, in order. */
   readonly pinned: Signal<readonly string[]>;
-  /** Keys of rows that a person has put in another order, first to last; others follow in theirs. */
+  /** Keys of rows that a person has reordered, first to last; others follow in their own order. */
   readonly order: Signal<readonly string[]>;
   readonly selected: Signal<Selection | undefined>;
   /** A marked area of time and tracks, for the table and the flame graph. */
   readonly area: Signal<Area | undefined>;
-  /** What is searched for; its spans are shown bright. */
+  /** The search text; matching spans are shown bright. */
   readonly search: Signal<string>;
-  /** Ranks that a jump was about: marked, and never folded away. */
+  /** Ranks of the last jump: marked, and never folded away. */
   readonly highlighted: Signal<ReadonlySet<number>>;
-  /** Where to go; the timeline takes it away when it is there. */
+  /** Target of a jump; the timeline clears it on arrival. */
   readonly target: Signal<JumpTarget | undefined>;
 }
 
@@ -109,7 +109,7 @@ export function showRange(state: ViewState, from: number, until: number): void {
   });
 }
 
-/** Another run: what was folded, selected and marked in the one before means nothing in it. */
+/** Chooses another run: folds, selections and marks of the previous one mean nothing in it. */
 export function chooseRun(state: ViewState, run: string | undefined): void {
   if (state.run.peek() === run) return;
   batch(() => {
@@ -120,7 +120,7 @@ export function chooseRun(state: ViewState, run: string | undefined): void {
   });
 }
 
-/** Forgets what speaks of rows and events of a run. */
+/** Drops the state about rows and events of a run. */
 export function forgetRows(state: ViewState): void {
   batch(() => {
     state.folded.value = new Set();

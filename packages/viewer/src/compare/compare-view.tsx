@@ -1,10 +1,10 @@
-// Two runs against each other: A is the run that is chosen, B the other one. First what is different, then both timelines below each other.
+// Two runs compared: A is the chosen run, B the other one. First the differences, then both timelines below each other.
 //
 //   ┌ step time: A and B over the same steps ──────────────┐ ┌ percentiles: A, B, difference ┐
 //   ├ phases per rank, A above B, what changed most on top ┤ └───────────────────────────────┘
 //   ├ names: A, B, difference ─────────────────────────────┤
 //
-// Steps of A and B are the same by their numbers, or counted from each run's first. Zooming into steps narrows everything to them.
+// Steps of A and B match by their numbers, or by counting from each run's first. Zooming into steps narrows everything to them.
 
 import { batch } from '@preact/signals';
 import type { JSX } from 'preact';
@@ -45,7 +45,7 @@ export function CompareView({ a, b, state, timeline }: CompareProps): JSX.Elemen
   const width = useWidth(page);
   const [tab, setTab] = useState<Tab>('differences');
   const [alignment, setAlignment] = useState<Alignment>('number');
-  /** As A counts steps. */
+  /** In A's step numbers. */
   const [range, setRange] = useState<StepRange>({});
   const [ranksA, ranksB] = [a.model.value?.processes.length, b.model.value?.processes.length];
   const ranks = ranksA === undefined || ranksB === undefined ? undefined : Math.max(ranksA, ranksB);
@@ -124,7 +124,7 @@ function Differences(props: BothProps & { readonly range: StepRange; readonly on
   const isZoomed = range.fromStep !== undefined;
   const common = commonSteps(overviewA, overviewB, offset);
   const go = (side: 'a' | 'b', target: JumpTarget): void => {
-    // The timeline is that of the chosen run: B is then compared with A.
+    // The timeline shows the chosen run: B becomes the chosen one, compared with A.
     if (side === 'b') {
       chooseRun(state, b.run);
       state.other.value = a.run;
@@ -188,7 +188,7 @@ function Timelines({ a, b, state, ofA, ofB, offset, timeline }: BothProps & Pick
     const [timeA, timeB] = [ofA.overview && timeOfStep(ofA.overview, number), ofB.overview && timeOfStep(ofB.overview, number + offset)];
     if (timeA !== undefined && timeB !== undefined) state.otherShift.value = timeB - timeA;
   };
-  // Both show the same length of time, though one may be longer.
+  // Both show the same length of time, though one run may be longer.
   const model = a.model.value;
   useEffect(() => {
     if (model === undefined || state.from.peek() !== undefined) return;
@@ -197,7 +197,7 @@ function Timelines({ a, b, state, ofA, ofB, offset, timeline }: BothProps & Pick
       state.until.value = Math.max(model.until, model.from + 1);
     });
   }, [model === undefined]);
-  // Both begin with the same step, unless a person has moved them.
+  // Both begin with the same step, unless a person has moved one.
   useEffect(() => {
     if (state.otherShift.peek() === 0 && common !== undefined) alignAt(common.fromStep);
   }, [common === undefined, offset]);

@@ -1,6 +1,6 @@
-// What both runs spend their time in, by name: of the same steps, for one step of one rank, so that runs of other lengths and sizes compare.
+// Time of both runs by name: over the same steps, per step and rank, so that runs of different lengths and sizes compare.
 //
-// It is asked for once per range of steps and not again while a run grows: it reads much, and a table that moves cannot be read.
+// The page asks once per range of steps, and not again while a run grows: the question reads much, and a moving table cannot be read.
 
 import type { AreaTable } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
@@ -22,11 +22,11 @@ export interface ComparedNamesProps {
   readonly ofA: FollowedOverview;
   readonly ofB: FollowedOverview;
   readonly offset: number;
-  /** As A counts steps. */
+  /** In A's step numbers. */
   readonly range: StepRange;
 }
 
-/** A table with the steps of all ranks that it is of. */
+/** A table, and the number of steps of all ranks that it covers. */
 interface NamesOfRun {
   readonly table: AreaTable;
   readonly steps: number;
@@ -102,7 +102,7 @@ const Waiting = ({ answer, name }: { readonly answer: Answer<unknown>; readonly 
   <AnswerState answer={answer} what={`Adding up ${name}`} />
 );
 
-/** Whether an overview is of these steps already. */
+/** Whether an overview already covers these steps. */
 const isOf = ({ overview, of }: FollowedOverview, { fromStep, toStep }: StepRange, offset: number): boolean =>
   overview !== undefined &&
   of.fromStep === (fromStep === undefined ? undefined : Math.max(0, fromStep + offset)) &&

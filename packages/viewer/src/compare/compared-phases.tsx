@@ -1,4 +1,4 @@
-// What each rank's steps are made of in both runs, A above B, what changed most on top.
+// The phases of each rank's steps in both runs, A above B, the largest change on top.
 
 import type { Overview } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
@@ -103,7 +103,7 @@ const barLength = (phases: readonly number[], mean = 0): number =>
 
 function changedText(phases: readonly string[], { changed, a, b }: RankPair): string {
   if (a === undefined || b === undefined || changed === undefined) return '–';
-  // Less than a hundredth of a step is not worth a word.
+  // A change below a hundredth of a step is not worth a word.
   if (Math.abs(changed.more) < a.mean / 100) return 'none';
   return `${phases[changed.phase] ?? ''} ${formatMoreTime(changed.more)}`;
 }

@@ -1,4 +1,4 @@
-// How long steps take in both runs, and what ranks and steps they have.
+// Step times of both runs, and their ranks and steps.
 
 import type { Overview } from '@ranktrace/protocol';
 import type { JSX } from 'preact';

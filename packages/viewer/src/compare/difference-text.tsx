@@ -1,4 +1,4 @@
-// A difference of two times for a person: how much, what part, and by sign and colour whether that is worse.
+// A difference of two times for a person: its amount, its share, and by sign and colour whether it is worse.
 
 import type { JSX } from 'preact';
 import { formatMorePart, formatMoreTime } from '../controls/signed.ts';

@@ -1,9 +1,9 @@
-// Two runs against each other: A is what it was, B is what it is now, and a difference is B − A.
+// Two runs compared: A is before, B is after, and a difference is B − A.
 //
 //   A   steps   0 ├──────────────────────┤ 99        by number: step 50 above step 50
 //   B   steps        50 ├──────────────────────┤ 149     since the first: step 50 of A above step 100 of B (offset 50)
 //
-// Invariant: what one run does not have is undefined, never 0: nothing is compared with what was not measured.
+// Invariant: a value that one run lacks is undefined, never 0: nothing is compared with a value that was not measured.
 
 import type { AreaRow, Overview, OverviewRank } from '@ranktrace/protocol';
 import { binOfStep } from '../overview/step-bins.ts';
@@ -21,7 +21,7 @@ export function differenceOf(a: number | undefined, b: number | undefined): Diff
   return { a, b, more, part: more === undefined || a === undefined || a === 0 ? undefined : more / a };
 }
 
-/** What a difference of times means: less than 1 % is none. */
+/** The verdict on a difference of times: less than 1 % is `same`. */
 export const verdictOf = ({ part, more }: Difference): 'slower' | 'faster' | 'same' | undefined => {
   if (more === undefined) return undefined;
   if (part !== undefined && Math.abs(part) < 0.01) return 'same';
@@ -29,7 +29,7 @@ export const verdictOf = ({ part, more }: Difference): 'slower' | 'faster' | 'sa
 };
 
 export interface AlignedSteps {
-  /** Steps of A, or as A counts them. */
+  /** Steps of A, or in A's numbers. */
   readonly steps: readonly number[];
   readonly a: readonly (number | null)[];
   readonly b: readonly (number | null)[];
@@ -37,7 +37,7 @@ export interface AlignedSteps {
 
 type Series = Pick<Overview, 'bins' | 'toStep' | 'median'>;
 
-/** Both runs' median step time at every step at which a bin of either begins. `offset`: step of B minus the step of A it is compared with. */
+/** Both runs' median step time at the first step of each bin of either run. `offset`: step of B minus the step of A it is compared with. */
 export function alignSteps(a: Series, b: Series, offset: number): AlignedSteps {
   const steps = [...new Set([...a.bins, ...b.bins.map((step) => step - offset)])].sort((left, right) => left - right);
   const at = (series: Series, step: number): number | null => {
@@ -47,7 +47,7 @@ export function alignSteps(a: Series, b: Series, offset: number): AlignedSteps {
   return { steps, a: steps.map((step) => at(a, step)), b: steps.map((step) => at(b, step + offset)) };
 }
 
-/** Steps that both runs have, as A counts them: both ends are in it; undefined when there are none. */
+/** Steps that both runs have, in A's numbers, both ends included; undefined when there are none. */
 export function commonSteps(
   a: Pick<Overview, 'fromStep' | 'toStep' | 'steps'>,
   b: Pick<Overview, 'fromStep' | 'toStep' | 'steps'>,
@@ -65,14 +65,14 @@ export interface RankPair {
   readonly phasesA: readonly number[];
   readonly phasesB: readonly number[];
   readonly mean: Difference;
-  /** The phase that changed most, and by how much (ns per step); undefined where a side is missing or no phase is known. */
+  /** The phase with the largest change, and the change (ns per step); undefined where a side is missing or no phase is known. */
   readonly changed: { readonly phase: number; readonly more: number } | undefined;
 }
 
 export interface PhasePairs {
-  /** Names of both runs: A's in its order, then those of B alone; `other` last. */
+  /** Names of both runs: A's in its order, then B's further ones; `other` last. */
   readonly phases: readonly string[];
-  /** In order of how much they changed. */
+  /** Largest change first. */
   readonly ranks: readonly RankPair[];
 }
 
@@ -100,15 +100,15 @@ export interface NamePair {
   readonly kind: AreaRow['kind'];
   readonly a: AreaRow | undefined;
   readonly b: AreaRow | undefined;
-  /** ns, divided as asked. */
+  /** ns, divided by the dividers. */
   readonly total: Difference;
   readonly self: Difference;
   readonly count: Difference;
 }
 
 /**
- * Names of both runs with their times divided by `dividers` (steps × ranks, to compare runs of other lengths; 1 for whole times), what changed
- * most first. A name that one run does not have counts as 0 there: that it does not happen is what was measured.
+ * Names of both runs with their times divided by `dividers` (steps × ranks, to compare runs of different lengths; 1 for whole times), largest change
+ * first. A name that one run lacks counts as 0 there: its absence was measured.
  */
 export function pairNames(
   a: readonly AreaRow[],
@@ -134,7 +134,7 @@ export function pairNames(
   return pairs.sort((left, right) => Math.abs(right.total.more ?? 0) - Math.abs(left.total.more ?? 0));
 }
 
-/** Steps of all ranks between two steps: what times of a whole run are divided by to be of one step of one rank. At least 1. */
+/** Number of steps of all ranks between two steps: the divider from times of a whole run to times of one step of one rank. At least 1. */
 export const stepsOfRanks = (ranks: readonly OverviewRank[]): number =>
   Math.max(
     1,
@@ -150,7 +150,7 @@ function mostChanged(a: readonly number[], b: readonly number[]): RankPair['chan
   return changed;
 }
 
-/** Of several lives of a rank, the one with the most steps. */
+/** Takes the incarnation of a rank with the most steps. */
 function byRank(ranks: readonly OverviewRank[]): ReadonlyMap<number, OverviewRank> {
   const found = new Map<number, OverviewRank>();
   for (const rank of ranks) if (rank.steps > 0 && rank.steps > (found.get(rank.rank)?.steps ?? 0)) found.set(rank.rank, rank);

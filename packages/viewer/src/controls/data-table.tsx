@@ -1,5 +1,5 @@
-// A table that a person sorts by its headers and reads a page at a time: an HTML table, as a screen reader wants it, with a bounded number of
-// rows in the document however many there are.
+// A table that a person sorts by its headers and reads a page at a time: an HTML table, for screen readers, with a bounded number of rows in the
+// document however many there are.
 
 import type { ComponentChildren, JSX } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
@@ -10,17 +10,17 @@ import './data-table.css';
 export interface Column<Row> {
   readonly key: string;
   readonly title: string;
-  /** What it means, shown when pointed at. */
+  /** Meaning of the column, shown on hover. */
   readonly hint?: string;
-  /** Numbers stand at the right, and are first sorted from great to small. */
+  /** Numbers are right-aligned, and first sorted in descending order. */
   readonly isNumber?: boolean;
-  /** What to sort by; a column without is not sorted by. */
+  /** The key to sort by; a column without one cannot be sorted by. */
   readonly sort?: (row: Row) => SortValue;
   readonly show: (row: Row) => ComponentChildren;
 }
 
 export interface DataTableProps<Row> {
-  /** What the table is, for a screen reader. */
+  /** Title of the table, for a screen reader. */
   readonly caption: string;
   readonly columns: readonly Column<Row>[];
   readonly rows: readonly Row[];
@@ -32,7 +32,7 @@ export interface DataTableProps<Row> {
   readonly classOf?: (row: Row) => string;
 }
 
-/** Rows are put in order here; the caller filters. */
+/** The table sorts its rows; the caller filters them. */
 export function DataTable<Row>(props: DataTableProps<Row>): JSX.Element {
   const { caption, columns, rows, keyOf, pageRows = 50, empty, classOf } = props;
   const [order, setOrder] = useState(props.order);
@@ -40,7 +40,7 @@ export function DataTable<Row>(props: DataTableProps<Row>): JSX.Element {
   const column = columns.find(({ key }) => key === order.by);
   const sorted = useMemo(
     () => (column?.sort === undefined ? rows : sortRows(rows, column.sort, order.direction)),
-    // Columns are made anew at each rendering; which one is sorted by is what counts.
+    // Columns are new objects at each rendering; only the sorted one matters.
     [rows, order],
   );
   const pages = Math.max(1, Math.ceil(sorted.length / pageRows));
@@ -49,7 +49,7 @@ export function DataTable<Row>(props: DataTableProps<Row>): JSX.Element {
     setOrder(nextOrder(order, key, isNumber === true ? 'down' : 'up'));
     setPage(0);
   };
-  // Outside of the title, so that titles stand in line with what is below them.
+  // Outside of the title, so that titles align with the cells below.
   const arrow = ({ key }: Column<Row>): JSX.Element => (
     <span class="data-table-arrow" aria-hidden="true">
       {key !== order.by ? '' : order.direction === 'up' ? '▲' : '▼'}

@@ -1,6 +1,6 @@
-// Numbers as people read them: three figures that matter, the unit after a thin space, and nothing that jumps in width while it changes.
+// Numbers for people: three significant figures, the unit after a thin space, and no jumps in width on a change.
 //
-// Invariant: no function here throws, whatever the number: what is no number is shown as a dash.
+// Invariant: no function here throws, whatever the number: a dash stands for NaN.
 
 const minute = 60e9;
 const hour = 60 * minute;
@@ -19,7 +19,7 @@ export function formatNumber(value: number): string {
   return trimmed(value.toFixed(value >= 10 ? 1 : value >= 1 ? 2 : 3));
 }
 
-/** How many there are: `7`, `1,234`, from a million on `1.23 M`. */
+/** A count: `7`, `1,234`, from a million on `1.23 M`. */
 export function formatCount(count: number): string {
   if (!Number.isFinite(count)) return dash;
   if (Math.abs(count) < 1e6)
@@ -28,7 +28,7 @@ export function formatCount(count: number): string {
 }
 
 /**
- * So many of something: `1 rank`, `12 ranks`.
+ * A count with its noun: `1 rank`, `12 ranks`.
  *
  * @example formatMany(2, 'batch', 'batches') // '2 batches'
  */
@@ -56,7 +56,7 @@ export const formatBound = (ns: number | null | undefined): string =>
   ns === null || ns === undefined ? 'unaligned' : `±${space}${formatDuration(ns)}`;
 
 /**
- * A time since the trace's start in ns, as exact as `grain` (ns that one pixel shows) asks for:
+ * A time since the trace's start in ns, as exact as `grain` (ns that one pixel shows) requires:
  * `12.345 678 s`, from a minute on `2:05.345`, from an hour on `1:02:05.345`.
  */
 export function formatTime(ns: number, grain = 1): string {
@@ -97,7 +97,7 @@ export function formatValue(value: number, unit: string): string {
   if (unit === 'ns') return formatDuration(value);
   if (unit === '%') return `${formatNumber(value)}${space}%`;
   const number = Math.abs(value) >= 1e6 ? scaled(value, 1000, ['', 'k', 'M', 'G', 'T']) : formatNumber(value);
-  // UCUM's unit of what has none.
+  // UCUM's unit of a dimensionless value.
   return unit === '' || unit === '1' ? number : `${number}${space}${unit}`;
 }
 

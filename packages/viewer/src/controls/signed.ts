@@ -1,8 +1,8 @@
-// Differences as people read them: with their sign, and no sign where there is none to speak of.
+// Differences for people: with their sign, and without one where the difference rounds to zero.
 
 import { formatDuration, formatPercent } from './format.ts';
 
-/** `+7.6 %`, `−12 %`, `0 %`: to a tenth of a percent; a dash when it is no number. */
+/** `+7.6 %`, `−12 %`, `0 %`: to a tenth of a percent; a dash for NaN. */
 export function formatMorePart(part: number): string {
   const tenths = Math.round(part * 1000) / 1000;
   return `${tenths > 0 ? '+' : ''}${formatPercent(tenths === 0 ? 0 : tenths)}`;

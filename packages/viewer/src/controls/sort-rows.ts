@@ -1,8 +1,8 @@
-// Rows of a table as a person wants them: sorted by one column, filtered by words, a page at a time.
+// Prepares rows of a table: sorted by one column, filtered by words, a page at a time.
 //
-// Invariant: sorting is stable, and what has no value (undefined, NaN) comes last in either direction.
+// Invariant: sorting is stable, and rows without a value (undefined, NaN) come last in either direction.
 
-/** What a column sorts by. */
+/** The value that a column sorts by. */
 export type SortValue = number | string | undefined;
 
 export interface SortOrder {
@@ -26,7 +26,7 @@ export function sortRows<Row>(rows: readonly Row[], keyOf: (row: Row) => SortVal
   return keyed.map(({ row }) => row);
 }
 
-/** The next order when a person asks for a column: the other direction of it, or its first direction. */
+/** The next order after a click on a column: the other direction of it, or its first direction. */
 export const nextOrder = (order: SortOrder, by: string, first: SortOrder['direction']): SortOrder =>
   order.by === by ? { by, direction: order.direction === 'up' ? 'down' : 'up' } : { by, direction: first };
 
@@ -39,7 +39,7 @@ export function wordFilter(filter: string): (text: string) => boolean {
   };
 }
 
-/** Ranks as people write them: `3`, `0-7`, `0–7, 12`; undefined when it is anything else. */
+/** Parses ranks: `3`, `0-7`, `0–7, 12`; undefined for any other text. */
 export function rankFilter(filter: string): ((rank: number) => boolean) | undefined {
   if (!/^\s*\d+(\s*[-–]\s*\d+)?(\s*[,\s]\s*\d+(\s*[-–]\s*\d+)?)*\s*,?\s*$/.test(filter)) return undefined;
   const ranges = [...filter.matchAll(/(\d+)(?:\s*[-–]\s*(\d+))?/g)].map(([, from, to]) => [Number(from), Number(to ?? from)] as const);

@@ -1,3 +1,3 @@
-// Style sheets are imported for what they do: each component has its own beside it.
+// Style sheets are imported for their effect: each component has its own beside it.
 
 declare module '*.css';

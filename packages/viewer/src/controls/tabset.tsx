@@ -1,4 +1,4 @@
-// Tabs as the ARIA practices have them: one of them in the tab order, arrow keys go between them, what is shown belongs to the chosen one.
+// Tabs after the ARIA practices: one of them is in the tab order, arrow keys move between them, the panel belongs to the chosen one.
 
 import type { ComponentChildren, JSX } from 'preact';
 import { useId } from 'preact/hooks';
@@ -11,7 +11,7 @@ export interface TabsetProps<Key extends string> {
   readonly onShow: (key: Key) => void;
   /** At the right of the tabs. */
   readonly aside?: ComponentChildren;
-  /** What the chosen tab shows. */
+  /** The chosen tab's panel. */
   readonly children: ComponentChildren;
 }
 

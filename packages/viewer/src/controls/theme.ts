@@ -1,6 +1,6 @@
-// Light or dark: what the system asks for until a person chooses; the choice is kept in this browser.
+// Light or dark: the system's setting until a person chooses; the choice is kept in this browser.
 //
-// Whoever paints a canvas takes the theme from `useTheme()` and paints again when it changes; everything else has its colours from theme.css.
+// Canvas painters take the theme from `useTheme()` and repaint when it changes; everything else has its colours from theme.css.
 
 import { effect, type ReadonlySignal, type Signal, signal } from '@preact/signals';
 import { createContext } from 'preact';
@@ -11,18 +11,18 @@ export type ThemeChoice = ThemeName | 'system';
 
 export interface Theme {
   readonly choice: Signal<ThemeChoice>;
-  /** The one that is shown. */
+  /** The theme on the page. */
   readonly shown: ReadonlySignal<ThemeName>;
 }
 
 const storageKey = 'ranktrace theme';
 
-/** Follows the system and the choice, and tells the style sheet. */
+/** Follows the system and the choice, and sets the style sheet's attribute. */
 export function createTheme(): Theme {
   const dark = matchMedia('(prefers-color-scheme: dark)');
   const choice = signal<ThemeChoice>(readChoice());
   const shown = signal<ThemeName>('light');
-  // The attribute is set before `shown` changes: who reads CSS variables then reads the new ones.
+  // The attribute is set before `shown` changes: its listeners then read the new CSS variables.
   const update = (): void => {
     const theme = choice.value === 'system' ? (dark.matches ? 'dark' : 'light') : choice.value;
     document.documentElement.setAttribute('data-theme', theme);
@@ -40,7 +40,7 @@ const ThemeContext = createContext<Theme | undefined>(undefined);
 
 export const ThemeProvider = ThemeContext.Provider;
 
-/** The theme that is shown, as a signal. Throws outside of ThemeProvider. */
+/** The theme on the page, as a signal. Throws outside of ThemeProvider. */
 export function useTheme(): ReadonlySignal<ThemeName> {
   return useThemeChoice().shown;
 }

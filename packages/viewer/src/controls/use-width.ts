@@ -1,4 +1,4 @@
-// How wide an element is, for what is drawn to fit.
+// The width of an element, for drawings that fit it.
 
 import type { RefObject } from 'preact';
 import { useLayoutEffect, useState } from 'preact/hooks';

@@ -6,7 +6,7 @@ import './card.css';
 
 export interface CardProps {
   readonly title: string;
-  /** A word on what is shown, after the title. */
+  /** A short note on the contents, after the title. */
   readonly aside?: string;
   readonly children: ComponentChildren;
 }

@@ -1,11 +1,11 @@
-// The range of a chart of step times: from 0, so that twice as high is twice as long, unless everything differs by little; and not up to a first
+// The range of a chart of step times: from 0, so that twice as high is twice as long, unless all values differ by little; the top ignores a first
 // step that takes a hundred times as long as all others.
 
 export interface ChartRange {
   /** ns. */
   readonly low: number;
   readonly high: number;
-  /** Indexes of what lies above `high`. */
+  /** Indexes of the values above `high`. */
   readonly beyond: readonly number[];
 }
 

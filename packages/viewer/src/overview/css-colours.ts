@@ -1,8 +1,8 @@
-// Colours of the style sheet for what is painted into a canvas: the variables of theme.css as numbers.
+// Colours of the style sheet for canvas painters: the variables of theme.css as numbers.
 
 import { parseColour, type Rgb } from './heat-cells.ts';
 
-/** The colour of a CSS variable (`--accent`) as it is for `element` now, as the browser computes it: `rgb(31, 102, 214)`. */
+/** The current colour of a CSS variable (`--accent`) for `element`, as the browser computes it: `rgb(31, 102, 214)`. */
 export function cssColour(element: HTMLElement, variable: string): string {
   const probe = document.createElement('span');
   probe.style.color = `var(${variable})`;
@@ -13,5 +13,5 @@ export function cssColour(element: HTMLElement, variable: string): string {
   return color;
 }
 
-/** The same as numbers. */
+/** The colour as numbers. */
 export const cssRgb = (element: HTMLElement, variable: string): Rgb => parseColour(cssColour(element, variable));

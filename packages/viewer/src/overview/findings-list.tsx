@@ -1,4 +1,4 @@
-// What was found in the run, the worst first: each leads to where it can be seen.
+// The findings of the run, the worst first: each links to its place on the timeline.
 
 import type { ViewFinding } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
@@ -8,9 +8,9 @@ import './findings-list.css';
 
 export interface FindingsListProps {
   readonly findings: readonly ViewFinding[];
-  /** Whether findings are of all that is there now. */
+  /** Whether findings cover everything in the run so far. */
   readonly analysed: boolean;
-  /** ns of the run after which they are; null: of all of it. */
+  /** ns of the run from which the findings count; null: the whole run. */
   readonly since: number | null;
   readonly onPick: (finding: ViewFinding) => void;
 }

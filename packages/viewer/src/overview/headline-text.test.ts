@@ -27,7 +27,7 @@ const ranks = [0, 1, 2, 3].map(
 const waits = (...parts: number[]): Overview['waiting'] => parts.map((part, rank) => ({ rank, lastIn: 1, waits: 1, waitedFor: part * ms }));
 const straggler = (...of: number[]): ViewFinding => ({ severity: 'warning', kind: 'straggler', text: '', ranks: of });
 
-/** What the page says of who is waited for, of waiting in ms by rank over 1 s of steps. */
+/** The page's sentence about waiting, from waiting in ms by rank over 1 s of steps. */
 function told(waiting: Overview['waiting'], ...findings: ViewFinding[]): string {
   const headline = headlineOf({ phases: ['forward'], ranks, findings, waiting, waitingStepTime: 1000 * ms, analysed: true });
   const isNobody = headline.ranks.length === 0 && headline.cause === undefined;
@@ -36,7 +36,7 @@ function told(waiting: Overview['waiting'], ...findings: ViewFinding[]): string 
 
 it.each([
   ['No rank holds the others up.', waits(), []],
-  // The panel says 86.6 % for rank 1, of waiting that is nothing much.
+  // The panel shows 86.6 % for rank 1, of a negligible amount of waiting.
   ['No rank holds the others up: they wait for 1 % of a step, 86.6 % of it for rank 1.', waits(1, 8.66, 0.2, 0.14), []],
   ['No rank holds the others up: they wait for 2 % of a step, for one rank after the other.', waits(5, 5, 5, 5), []],
   [

@@ -1,5 +1,5 @@
-// The sentences of the headline that figures make: what the ranks that it names cost, and who is waited for. They say what the panels show, so they
-// never contradict one: where the findings and the waiting point at different ranks, both are told.
+// The headline's sentences with figures: the cost of the ranks that it names, and the ranks that others wait for. They state the panels' figures, so
+// they never contradict one: where the findings and the waiting point at different ranks, both appear.
 
 import { formatCount, formatDuration, formatPercent } from '../controls/format.ts';
 import type { Headline, HeadlineWaiting } from './slow-ranks.ts';
@@ -18,7 +18,7 @@ export function costText(costs: Headline['costs']): string {
   return `${formatDuration(nsPerAffectedStep)} ${each}, ${inAll} of the run, ${formatPercent(share)} of it`;
 }
 
-/** Who is waited for, where ranks are named or a cause is: whole sentences, or nothing where that is nobody in particular. */
+/** The ranks that others wait for, where ranks are named or a cause is: whole sentences, or nothing where no rank sticks out. */
 export function waitingText({ ranks, waiting, cause }: Pick<Headline, 'ranks' | 'waiting' | 'cause'>): string {
   if (waiting === undefined) return '';
   const { forRanks, most, isOneRank } = waiting;
@@ -32,7 +32,7 @@ export function waitingText({ ranks, waiting, cause }: Pick<Headline, 'ranks' | 
     : `But ${isForMost}: the evidence is split.`;
 }
 
-/** The sentence where no rank is charged with anything, beside what the panel says of waiting. */
+/** The sentence where no rank is charged with anything, beside the panel on waiting. */
 export function nobodyText(waiting: HeadlineWaiting | undefined, tone: Headline['tone'], analysed: boolean): string {
   if (!analysed) return 'No rank is slower than the others so far.';
   if (waiting === undefined) return 'No rank holds the others up.';

@@ -3,7 +3,7 @@
 //   −limit ─────────────── 0 ──────────────── +limit      limit: 10, 20, 50, 100 … %, such that hardly a cell lies beyond
 //   fast (blue)        as the others      slow (yellow, orange, red)        no cell: a colour of its own
 //
-// Blue against yellow to red, each side darker (in the dark theme: brighter) the further out, is told apart by all common kinds of colour
+// Blue against yellow to red, each side darker (in the dark theme: brighter) the further out, is distinguishable with all common kinds of colour
 // blindness. The picture has one pixel per cell; the canvas stretches it.
 //
 // Invariant: `paintCells` writes bins × ranks pixels whatever the cells hold.
@@ -22,11 +22,11 @@ export interface HeatColours {
   readonly none: Rgb;
 }
 
-/** What a cell says: the mean of its steps or the longest, against the median rank in the same steps or against the median of all steps. */
+/** The measure of a cell: the mean of its steps or the longest, against the median rank in the same steps or against the median of all steps. */
 export type HeatMeasure = 'mean' | 'longest';
 export type HeatBaseline = 'step' | 'run';
 
-/** From where ranks differ by more than they always do. */
+/** Candidates for the end of the scale, from the least deviation beyond the usual one. */
 const limits = [0.1, 0.2, 0.5, 1, 2, 5, 10] as const;
 const half = 128;
 
@@ -50,7 +50,7 @@ export function deviationsOf(
   });
 }
 
-/** The end of the scale: the least round one that at most one cell in 200 lies beyond. */
+/** The end of the scale: the smallest candidate with at most one cell in 200 beyond it. */
 export function heatLimit(rows: readonly Float32Array[]): number {
   const beyond = new Array<number>(limits.length).fill(0);
   let cells = 0;
@@ -66,7 +66,7 @@ export function heatLimit(rows: readonly Float32Array[]): number {
   return limits[at === -1 ? limits.length - 1 : at] as number;
 }
 
-/** 257 packed colours (as ImageData has them, little-endian) from −limit to +limit; the last is of no cell. */
+/** 257 packed colours (ImageData's format, little-endian) from −limit to +limit; the last stands for a missing cell. */
 export function heatRamp({ fast, equal, slow, none }: HeatColours): Uint32Array {
   const ramp = new Uint32Array(2 * half + 1);
   const stops = [equal, ...slow];
@@ -80,7 +80,7 @@ export function heatRamp({ fast, equal, slow, none }: HeatColours): Uint32Array 
   return ramp;
 }
 
-/** The place of a deviation in a ramp. */
+/** The index of a deviation in a ramp. */
 export const rampIndex = (deviation: number, limit: number): number =>
   Number.isNaN(deviation) ? 2 * half : Math.max(0, Math.min(2 * half - 1, half + Math.round((deviation / limit) * half)));
 
@@ -93,7 +93,7 @@ export function paintCells(rows: readonly Float32Array[], bins: number, limit: n
   return pixels;
 }
 
-/** A cell that a person may want to see. */
+/** One of the slowest cells. */
 export interface SlowCell {
   readonly row: number;
   readonly bin: number;
@@ -108,7 +108,7 @@ export function slowestCells(rows: readonly Float32Array[], most: number): reado
     values.forEach((deviation, bin) => {
       if (!(deviation > least)) return;
       cells.push({ row, bin, deviation });
-      // Cut now and then, so that a million cells are no million objects.
+      // Trimmed now and then, so that a million cells are no million objects.
       if (cells.length > 4 * most) least = cutToSlowest(cells, most);
     });
   });
@@ -122,7 +122,7 @@ function cutToSlowest(cells: SlowCell[], most: number): number {
   return cells.length < most ? 0 : (cells.at(-1)?.deviation ?? 0);
 }
 
-/** `rgb(1, 2, 3)`, `rgb(1 2 3 / 50%)`, `#123`, `#112233` as a browser tells a computed colour; grey when it is anything else. */
+/** Parses `rgb(1, 2, 3)`, `rgb(1 2 3 / 50%)`, `#123`, `#112233`, a browser's computed colour; grey for any other text. */
 export function parseColour(text: string): Rgb {
   const hex = /^#([0-9a-f]{3}|[0-9a-f]{6})$/i.exec(text.trim())?.[1];
   if (hex !== undefined) {

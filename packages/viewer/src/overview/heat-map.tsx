@@ -1,5 +1,5 @@
-// Rank × step: who was slower than the others, and when. Only what is scrolled into view is painted, so that thousands of ranks cost no more
-// than a screen of them; the picture of all cells (a pixel each) is made anew when the data changes, not when it is scrolled.
+// Rank × step: shows which rank was slower than the others, and when. It paints only the scrolled-in part, so that thousands of ranks cost no more
+// than a screen of them; the picture of all cells (a pixel each) is made anew when the data changes, not on a scroll.
 
 import type { Overview, OverviewRank } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
@@ -26,10 +26,10 @@ import './heat-map.css';
 
 export interface HeatMapProps {
   readonly overview: Overview;
-  /** In the order in which they are shown. */
+  /** In display order. */
   readonly ranks: readonly OverviewRank[];
   readonly onPick: (rank: number, bin: number) => void;
-  /** What a person chooses the order with. */
+  /** The control that chooses the order. */
   readonly orderChoice: JSX.Element;
 }
 
@@ -38,7 +38,7 @@ interface Cell {
   readonly bin: number;
 }
 
-/** Height of the map: with the chart above it fits a window of 720 px, and takes what a higher one has. */
+/** Height of the map: with the chart above, it fits a window of 720 px, and uses the extra height of a larger one. */
 const viewPxMin = 232;
 const viewPxMax = 640;
 const otherPx = 490;
@@ -80,7 +80,7 @@ export function HeatMap({ overview, ranks, onPick, orderChoice }: HeatMapProps):
     if (canvas.current === null || scroller.current === null || picture === undefined || width === 0) return;
     paint({ canvas: canvas.current, style: scroller.current, picture, overview, ranks, width, height, rowPx, scroll, cell });
   }, [picture, overview, ranks, width, height, rowPx, scroll, cell, theme]);
-  // A table that got shorter may have been scrolled further than it is now.
+  // A table that got shorter may be scrolled beyond its end.
   useEffect(() => setScroll(scroller.current?.scrollTop ?? 0), [ranks.length, rowPx]);
 
   const cellAt = ({ clientX, clientY }: MouseEvent): Cell | undefined => {
@@ -197,7 +197,7 @@ interface SlowCellsProps extends Pick<HeatMapProps, 'overview' | 'ranks'> {
   readonly onPick: (cell: Cell) => void;
 }
 
-/** The cells that are slowest: what the picture shows, for those who cannot see it, and for those who want the numbers. */
+/** The slowest cells: the picture's content for people that cannot see it, or that want the numbers. */
 function SlowCells({ overview, ranks, rows, measure, onPick }: SlowCellsProps): JSX.Element {
   const cells = useMemo(() => slowestCells(rows, tableCells), [rows]);
   const columns: readonly Column<SlowCell>[] = [
@@ -242,7 +242,7 @@ function SlowCells({ overview, ranks, rows, measure, onPick }: SlowCellsProps): 
 
 interface Painting {
   readonly canvas: HTMLCanvasElement;
-  /** Where colours and the font come from. */
+  /** The element with the colours and the font. */
   readonly style: HTMLElement;
   readonly picture: HTMLCanvasElement;
   readonly overview: Overview;
@@ -289,7 +289,7 @@ function paint({ canvas, style, picture, overview, ranks, width, height, rowPx, 
   const every = Math.ceil(14 / rowPx);
   let before = Number.NEGATIVE_INFINITY;
   for (let row = Math.ceil(first / every) * every; row < last; row += every) {
-    // The first and the last are moved in, where others leave them room.
+    // The first and the last label are moved in, if others leave them room.
     const y = Math.max(6, Math.min(height - 6, topOf(row) + rowPx / 2));
     if (y - before < 12) continue;
     before = y;
@@ -301,7 +301,7 @@ function paint({ canvas, style, picture, overview, ranks, width, height, rowPx, 
   context.strokeRect(leftOf(cell.bin) - 0.5, topOf(cell.row) - 0.5, Math.max(binPx, 3) + 1, Math.max(rowPx, 3) + 1);
 }
 
-/** A canvas of one pixel per cell; undefined where the browser gives none. */
+/** A canvas of one pixel per cell; undefined where the browser provides none. */
 function pictureOf(pixels: Uint32Array, bins: number): HTMLCanvasElement | undefined {
   const canvas = document.createElement('canvas');
   canvas.width = bins;

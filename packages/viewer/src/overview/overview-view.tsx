@@ -1,9 +1,9 @@
-// The first page of a run, to be read from the top left: how long steps take and who is slow, when, in what, and what was found.
+// The first page of a run, to be read from the top left: length of steps, slow ranks, time and phase of the slowness, findings.
 //
-//   sentence: how long a step takes, who stands out            figures: p50 p95 p99, steps, ranks
+//   sentence: length of a step, outliers                       figures: p50 p95 p99, steps, ranks
 //   ┌ step time over steps ───────────────────────┐ ┌ findings ─────────────┐
 //   ├ heat map rank × step ───────────────────────┤ ├ phases of each rank ──┤
-//   └─────────────────────────────────────────────┘ └ who is waited for ────┘
+//   └─────────────────────────────────────────────┘ └ waiting by rank ──────┘
 //   table of all ranks
 //
 // Everything leads into the timeline (`jump`). The chart and the heat map have the same steps above each other.
@@ -37,7 +37,7 @@ export interface OverviewProps {
 
 type RankOrder = 'slow' | 'rank' | 'host';
 
-/** Above so many ranks, those that stand out are on top of the heat map, as not all can be seen at once. */
+/** With more ranks than this, outliers are on top of the heat map, as not all ranks are visible at once. */
 const ranksInOrderMax = 64;
 
 export function OverviewView({ client, state }: OverviewProps): JSX.Element {
@@ -186,7 +186,7 @@ const Figure = ({ name, value, hint }: { name: string; value: string; hint?: str
   </div>
 );
 
-/** What to know in five seconds, as a sentence. */
+/** The run in one sentence, to be read in five seconds. */
 function Sentence({ overview, onPick }: { overview: Overview; onPick: (rank: number) => void }): JSX.Element {
   const headline = useMemo(() => headlineOf(overview), [overview]);
   const { tone, cause, ranks, waiting } = headline;
@@ -297,7 +297,7 @@ function RankHeat({
 }): JSX.Element {
   const [chosen, setOrder] = useState<RankOrder | undefined>(undefined);
   const order = chosen ?? (overview.ranks.length > ranksInOrderMax ? 'slow' : 'rank');
-  // Processes of a live run are told anew several times a second; here only their hosts count.
+  // Processes of a live run change several times a second; here only their hosts count.
   const ranks = useMemo(() => inOrder(overview, model, order), [overview, order, order === 'host' ? model : undefined]);
   const choice = (
     <label>
@@ -321,7 +321,7 @@ function inOrder(overview: Overview, { processes }: RunModel, order: RankOrder):
   return byRank.sort((a, b) => (hosts.get(a.process) ?? '').localeCompare(hosts.get(b.process) ?? '', 'en', { numeric: true }));
 }
 
-/** The time of the steps that are shown, to look at a rank in; all of it unless zoomed. */
+/** The time of the visible steps, for a rank's timeline; all of it unless zoomed. */
 function timeOf(overview: Overview, isZoomed: boolean): { readonly from?: number; readonly until?: number } {
   const [first, last] = [binRange(overview, 0), binRange(overview, overview.bins.length - 1)];
   return isZoomed && first !== undefined && last !== undefined ? { from: first.from, until: last.until } : {};

@@ -1,9 +1,9 @@
-// What each rank's steps are made of, the ranks that stand out on top, below the median rank to compare them with.
+// The phases of each rank's steps, outliers on top, below the median rank for comparison.
 //
 //   median rank  ▇▇▇▇ forward ▇▇▇▇▇▇▇▇ backward ▇▇▇ all_reduce
 //   rank 3       ▇▇▇▇ forward ▇▇▇▇▇▇▇▇▇▇▇ backward ▏           +82 ms backward
 //
-// Of very many ranks, only the first are shown until a person asks for more.
+// With very many ranks, only the first are shown until a person asks for more.
 
 import type { Overview } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
@@ -62,7 +62,7 @@ export function PhaseBars({ overview, onPick }: PhaseBarsProps): JSX.Element {
   );
 }
 
-/** Which colour is which phase. */
+/** The colours of the phases. */
 export const PhaseLegend = ({ phases }: { readonly phases: readonly string[] }): JSX.Element => (
   <ul class="phase-legend">
     {phases.map((name, at) => (
@@ -97,7 +97,7 @@ export function PhaseBar({
   );
 }
 
-/** The phase's colour variable; `other` and what comes after the eighth are grey. */
+/** The phase's colour variable; `other` and phases after the eighth are grey. */
 export const phaseColour = (phases: readonly string[], at: number): string =>
   phases[at] === 'other' || at > 6 ? '--series-8' : `--series-${at + 1}`;
 
@@ -113,6 +113,6 @@ function excessText(phases: readonly string[], { score, worst, isNoticeable, sta
 const breakdownText = (phases: readonly string[], { rank, excess }: RankPhases): string =>
   phases.map((name, at) => `${name} ${formatDuration(rank.phases[at] ?? 0)}${moreText(excess[at] ?? 0, rank.mean)}`).join(', ');
 
-// What is less than a thousandth of a step is no difference that a person can use.
+// A difference below a thousandth of a step is of no use to a person.
 const moreText = (more: number, step: number): string =>
   Math.abs(more) < step / 1000 ? '' : ` (${formatMoreTime(more)} against the median rank)`;

@@ -1,4 +1,4 @@
-// All ranks in a table: how long their steps are, what they are made of, how well their times are known, and whether anything of them is lost.
+// All ranks in a table: length of steps, phases, clock bound, and losses.
 
 import type { Overview, OverviewRank, RunModel, ViewProcess } from '@ranktrace/protocol';
 import type { JSX } from 'preact';

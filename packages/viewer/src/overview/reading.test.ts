@@ -12,7 +12,7 @@ it('says how much of a run is read, and never that all is while it is not', () =
     true,
     false,
   ]);
-  // Of a run without batches.
+  // A run without batches.
   expect([isReading({ read: 0, total: 0 }), plain(readingText({ read: 0, total: 0 }))]).toEqual([false, 'Reading 0 %']);
 });
 

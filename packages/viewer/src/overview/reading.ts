@@ -1,5 +1,5 @@
-// How much of a run is read, in words: said while anything of the run may still be missing. Until then nothing is called empty, and ranks are
-// compared over the steps that all of them have told (the service leaves the others out, Overview.allRead).
+// The read part of a run, in words: shown while anything of the run may still be missing. Until then nothing is called empty, and ranks are compared
+// over the steps that all of them have reported (the service leaves the others out, Overview.allRead).
 
 import type { Overview, RunModel } from '@ranktrace/protocol';
 import { formatPercent } from '../controls/format.ts';
@@ -8,20 +8,20 @@ import type { StepRange } from './use-overview.ts';
 
 type ReadPart = Pick<RunModel, 'read' | 'total'>;
 
-/** Whether something of the run is there that was not read yet. */
+/** Whether parts of the run are still unread. */
 export const isReading = ({ read, total }: ReadPart): boolean => read < total;
 
-/** `Reading 58 %`; never 100 %, as it is said of what is not all read. */
+/** `Reading 58 %`; never 100 %, as the run is not fully read then. */
 export const readingText = ({ read, total }: ReadPart): string =>
   `Reading ${formatPercent(Math.min(99, Math.floor((100 * read) / Math.max(1, total))) / 100)}`;
 
-/** What the figures of a run that is still being read are of. */
+/** The steps behind the figures of a run that is still being read. */
 export function comparedText(model: ReadPart, { steps, fromStep, toStep }: Pick<Overview, 'steps' | 'fromStep' | 'toStep'>): string {
   const reading = readingText(model);
   return steps === 0 ? `${reading} …` : `${reading}: this is of ${stepsText(fromStep, toStep)}, which all ranks have told so far.`;
 }
 
-/** Why there is no step to show. `isPartial`: the run is still being read. */
+/** Reason why there is no step to show. `isPartial`: the run is still being read. */
 export function noStepsText(model: Pick<RunModel, 'live' | 'processes'>, { fromStep, toStep }: StepRange, isPartial: boolean): string {
   const { live, processes } = model;
   if (isPartial) return 'No step so far that all ranks have told.';

@@ -58,7 +58,7 @@ describe('who keeps others waiting', () => {
   const straggler = (...ranks: number[]) => ({ severity: 'warning', kind: 'straggler', text: '', ranks }) as const;
   const waits = (...parts: number[]): Overview['waiting'] =>
     parts.map((part, at) => ({ rank: at, lastIn: 1, waits: 1, waitedFor: part * ms }));
-  // Rank 3 is longest in what nobody knows, rank 2 in a phase, and it is rank 1 that all wait for.
+  // Rank 3 is longest outside of all named phases, rank 2 in a phase, and all wait for rank 1.
   const ranks = [rank(0, [100, 200, 80, 20]), rank(1, [120, 200, 0, 80]), rank(2, [100, 260, 20, 20]), rank(3, [100, 200, 0, 100])];
   const waiting = waits(5, 87, 8, 0);
   const blamed = (about: Partial<Overview>) => {

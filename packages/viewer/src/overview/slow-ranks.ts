@@ -1,15 +1,15 @@
-// Which rank is slow, and in which phase: what every rank takes more than the median rank, phase by phase.
+// Finds the slow ranks, and their phases: the excess of every rank over the median rank, phase by phase.
 //
 //   phase       rank 0   rank 1   rank 2   rank 3   median   rank 3's excess
 //   backward       200      202      199      280      202   +78   ◄ stands out
 //   all_reduce      90       88       91       11       90   none: it is the one that nobody has to wait for
 //
-// Steps of ranks that wait for each other are all equally long, so the length of a step blames nobody; phases do. Phases that are themselves
-// waiting (collectives, barriers) are shown but never blamed: the rank that is long in them waits for another. Nor is `other`, of which nobody
-// knows what it is.
+// Steps of ranks that wait for each other are all equally long, so the length of a step blames nobody; phases do. Phases that are themselves waiting
+// (collectives, barriers) are shown but never blamed: the rank that is long in them waits for another. Nor is `other` blamed, whose content is
+// unknown.
 //
-// The findings know better than that, as they know who waits for whom: once they are there, the ranks that they charge steps to stand out and no
-// others, so that the page and `ranktrace report` say the same.
+// The findings have better evidence, as they account for waiting between ranks: once they exist, the ranks that they charge stand out and no others,
+// so that the page and `ranktrace report` agree.
 //
 // Invariant: the median of an even number is the lower one. Of two ranks, the slower one then has an excess, and the faster one has none.
 
@@ -18,21 +18,21 @@ import type { FindingCost, Overview, OverviewRank, ViewFinding } from '@ranktrac
 /** One rank against the median rank. */
 export interface RankPhases {
   readonly rank: OverviewRank;
-  /** ns per step that it takes more (or less) than the median rank, by `Overview.phases`. */
+  /** Excess over the median rank (may be negative), ns per step, by `Overview.phases`. */
   readonly excess: readonly number[];
-  /** The phase to blame: greatest excess of those that are neither waiting nor `other`; undefined where no phase is known. */
+  /** The phase to blame: largest excess among phases that are neither waiting nor `other`; undefined where no phase is known. */
   readonly worst: number | undefined;
   /** ns per step: excess in `worst`, or of the whole step where no phase is known. */
   readonly score: number;
-  /** Whether that is enough to be worth a person's time. */
+  /** Whether the excess is large enough to be worth a person's time. */
   readonly isNoticeable: boolean;
-  /** Whether it keeps the others waiting; where nobody is known to, whether it is slower than ranks differ by anyway. */
+  /** Whether it keeps the others waiting; without such evidence, whether its excess is beyond the usual difference of ranks. */
   readonly standsOut: boolean;
-  /** Part of all waiting in collectives that was for this rank; undefined while that is not known. */
+  /** Share of all waiting in collectives that was for this rank; undefined while that is not known. */
   readonly waitedPart: number | undefined;
 }
 
-/** What of an overview says who is slow; without an analysis, only phases do. */
+/** The parts of an overview that identify slow ranks; without an analysis, only phases do. */
 export type Blamed = Pick<Overview, 'phases' | 'ranks'> &
   Partial<Pick<Overview, 'findings' | 'waiting' | 'waitingStepTime' | 'analysed' | 'toStep'>>;
 
@@ -41,7 +41,7 @@ const noticeablePart = 0.03;
 /** A rank stands out beyond this many times the median distance of ranks from the median (three standard deviations of a normal one). */
 const deviations = 3 * 1.4826;
 
-/** What the named phases do not cover (`Overview.phases`). */
+/** Time outside of the named phases (`Overview.phases`). */
 const otherPhase = 'other';
 
 const waitingPhase = /wait|idle|barrier|sync|comm|nccl|gloo|all_?(reduce|gather|to_?all)|reduce_?scatter|broadcast|recv|send|bubble/i;
@@ -49,17 +49,17 @@ const waitingPhase = /wait|idle|barrier|sync|comm|nccl|gloo|all_?(reduce|gather|
 /** Whether a phase is, by its name, spent waiting for other ranks. */
 export const isWaitingPhase = (name: string): boolean => waitingPhase.test(name);
 
-/** The lower median; undefined of none. */
+/** The lower median; undefined for an empty list. */
 export function medianOf(values: readonly number[]): number | undefined {
   const sorted = values.filter(Number.isFinite).sort((a, b) => a - b);
   return sorted[(sorted.length - 1) >> 1];
 }
 
-/** What the median rank takes per step in each phase, ns. */
+/** The median rank's time per step in each phase, ns. */
 export const phaseMedians = ({ phases, ranks }: Pick<Overview, 'phases' | 'ranks'>): readonly number[] =>
   phases.map((_, at) => medianOf(ranks.filter(hasSteps).map((rank) => rank.phases[at] ?? 0)) ?? 0);
 
-/** All ranks that have steps, those to look at first on top: who stands out, those that were waited for longest, by score, by rank. */
+/** All ranks with steps, the most important on top: outliers, then by waiting for them, by score, by rank. */
 export function rankPhases(overview: Blamed): readonly RankPhases[] {
   const ranks = overview.ranks.filter(hasSteps);
   const medians = phaseMedians(overview);
@@ -85,13 +85,13 @@ export function rankPhases(overview: Blamed): readonly RankPhases[] {
     return { rank, excess, worst, score, isNoticeable, standsOut, waitedPart };
   });
   const waited = ({ standsOut, waitedPart = 0 }: RankPhases): number => (standsOut && charged !== undefined ? waitedPart : 0);
-  // Those that stand out come first whatever the size of what is usual in other phases.
+  // Outliers come first whatever the usual differences in other phases.
   return rows.sort(
     (a, b) => Number(b.standsOut) - Number(a.standsOut) || waited(b) - waited(a) || b.score - a.score || a.rank.rank - b.rank.rank,
   );
 }
 
-/** Kinds of findings that say what steps are to be charged to, other than single ranks. */
+/** Kinds of findings that charge steps to a cause other than single ranks. */
 const sharedCauses: ReadonlySet<string> = new Set([
   'stage_imbalance',
   'rotating_imbalance',
@@ -103,17 +103,17 @@ const sharedCauses: ReadonlySet<string> = new Set([
 
 interface Charged {
   readonly ranks: ReadonlySet<number>;
-  /** Those that charge single ranks, the most costly first. */
+  /** Findings that charge single ranks, the most costly first. */
   readonly stragglers: readonly ViewFinding[];
-  /** What is slow, where it is not single ranks. */
+  /** The cause, where it is not single ranks. */
   readonly cause: string | undefined;
 }
 
-/** A finding about single ranks that are slow, or an alert about them that is open. */
+/** A finding about single slow ranks, or an open alert about them. */
 const isStraggler = ({ kind, severity, cause }: ViewFinding): boolean =>
   kind === 'straggler' || (severity === 'alert' && cause === 'straggler');
 
-/** What the findings charge steps to; undefined where they say nothing about that. A note is no verdict. */
+/** The causes that the findings charge steps to; undefined without such findings. A note is no verdict. */
 function chargedOf({ findings = [] }: Blamed): Charged | undefined {
   const stragglers = findings.filter(isStraggler);
   if (stragglers.length > 0) return { ranks: new Set(stragglers.flatMap(({ ranks }) => ranks)), stragglers, cause: undefined };
@@ -128,40 +128,40 @@ function waitedParts({ waiting = [] }: Blamed): ReadonlyMap<number, number> {
   return new Map(whole > 0 ? waiting.map(({ rank, waitedFor }) => [rank, waitedFor / whole]) : []);
 }
 
-/** What a person should know in one sentence. It is an alert without ranks when only the findings say so. */
+/** The run's state in one sentence. It is an alert without ranks when only the findings report one. */
 export interface Headline {
   readonly tone: 'alert' | 'good' | 'note';
-  /** What is slow in words of a finding, where it is not single ranks. */
+  /** The cause in words of a finding, where it is not single ranks. */
   readonly cause: string | undefined;
   readonly ranks: readonly RankPhases[];
   /** Phase in which those ranks are slow; undefined where none is known, or they differ in it. */
   readonly phase: string | undefined;
-  /** What the findings about those ranks cost; undefined where no finding charges them. */
+  /** Costs from the findings about those ranks; undefined where no finding charges them. */
   readonly costs: readonly FindingCost[];
-  /** ns per step that the slowest of them takes more in its phase, where no finding says what that costs; undefined where it is not worth telling. */
+  /** Excess of the slowest of them in its phase, ns per step, where no finding states its cost; undefined if negligible. */
   readonly more: number | undefined;
-  /** Whether the last steps that are looked at are no longer affected. */
+  /** Whether the last examined steps are no longer affected. */
   readonly isOver: boolean;
   /** `more` as part of the median step. */
   readonly part: number;
-  /** What is known of waiting in collectives; undefined where nobody waits for anybody. */
+  /** Waiting in collectives; undefined where no rank waits for another. */
   readonly waiting: HeadlineWaiting | undefined;
 }
 
-/** Who is waited for, as a headline says it beside the panel that shows it. */
+/** The ranks that others wait for, as in the panel beside the headline. */
 export interface HeadlineWaiting {
   /** Part of all waiting that is for the ranks of the headline; 0 without any. */
   readonly forRanks: number;
   /** The rank that is waited for longest, and its part. */
   readonly most: { readonly rank: number; readonly part: number };
-  /** Whether that is clearly one rank's doing: its part is nearer to all than to that of ranks that are waited for by turns. */
+  /** Whether one rank clearly causes it: its share is nearer to all than to an equal share by turns. */
   readonly isOneRank: boolean;
   /** Waiting as part of the steps: all of it, and that for `most`. */
   readonly ofSteps: number;
   readonly ofStepsForMost: number;
 }
 
-/** Which ranks stand out, and where. */
+/** The outliers among the ranks, and their phase. */
 export function headlineOf(overview: Blamed & Pick<Overview, 'findings'>): Headline {
   const all = rankPhases(overview);
   const ranks = all.filter(({ standsOut }) => standsOut);
@@ -173,7 +173,7 @@ export function headlineOf(overview: Blamed & Pick<Overview, 'findings'>): Headl
   if (first === undefined || cause !== undefined) {
     const waiting = waitingOf(overview, charged?.ranks ?? new Set());
     const hasAlert = charged !== undefined || overview.findings.some(({ severity }) => severity === 'alert');
-    // A rank that is waited for is no good news, whether anybody is charged with it or not.
+    // A rank that others wait for is no good news, whether a finding charges it or not.
     const isWaitedFor = waiting?.isOneRank === true && waiting.ofStepsForMost >= noticeablePart;
     const isGood = all.length > 1 && !isWaitedFor;
     return { ...nobody, tone: hasAlert ? 'alert' : isGood ? 'good' : 'note', waiting };

@@ -28,7 +28,7 @@ describe('bins of steps', () => {
 
   it('are as many as pixels and ranks allow', () => {
     expect([binsFor(4, 700), binsFor(4, 4000), binsFor(1024, 700), binsFor(100_000, 700), binsFor(0, 0)]).toEqual([320, 512, 128, 32, 32]);
-    // Not known: as for a thousand, so that these are not asked twice.
+    // Unknown number of ranks: the same bins as for a thousand, so that these are not requested twice.
     expect(binsFor(undefined, 700)).toBe(binsFor(1024, 700));
   });
 });

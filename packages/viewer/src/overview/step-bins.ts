@@ -1,13 +1,13 @@
-// The steps of an overview by its bins: which steps and which time a bin is, who was slowest in it, and how many bins to ask for.
+// The steps of an overview by its bins: the steps and the time of a bin, its slowest rank, and the number of bins to request.
 //
 //   bins     0        10        20        30      toStep 36
 //            ├────────┼─────────┼─────────┼──────┤         a bin ends where the next begins, the last at toStep (which is in it)
 //
-// Invariant: a bin's range of time is never empty, and lies within what the overview says.
+// Invariant: a bin's range of time is never empty, and lies within the overview's times.
 
 import type { Overview, OverviewRank } from '@ranktrace/protocol';
 
-/** Where a bin is: steps `fromStep` to `toStep` (both in it), trace time in ns. */
+/** Place of a bin: steps `fromStep` to `toStep` (both included), trace time in ns. */
 export interface BinRange {
   readonly fromStep: number;
   readonly toStep: number;
@@ -18,12 +18,12 @@ export interface BinRange {
 /** Cells (ranks × bins) that one answer may have: with both means and peaks some 4 MB of JSON, read in less than a frame or two. */
 const cellsMax = 2 ** 17;
 const binsMin = 32;
-/** What is asked while the number of ranks is not known: few enough for a thousand ranks, so that it need not be asked again for them. */
+/** Number of bins requested while the number of ranks is unknown: few enough for a thousand ranks, so that they need no second request. */
 export const firstBins = 128;
 
 /**
- * Bins to ask for: no more than the chart has pixels to show apart, fewer when there are many ranks, and in steps of `binsMin`, so that a
- * window that is resized does not ask all the time.
+ * Number of bins to request: no more than the chart has distinct pixels, fewer with many ranks, and in multiples of `binsMin`, so that a resized
+ * window does not request all the time.
  */
 export function binsFor(ranks: number | undefined, widthPx: number): number {
   if (ranks === undefined) return firstBins;
@@ -44,7 +44,7 @@ export function binRange(overview: Bins, bin: number): BinRange | undefined {
   if (fromStep === undefined || from === undefined) return undefined;
   const toStep = lastStepOf(overview, bin);
   const next = times[bin + 1];
-  // The last bin, and one after which a rank began again: as long as its steps say.
+  // The last bin, and a bin before a rank's restart: as long as its steps.
   const until = next !== undefined && next > from ? next : from + Math.max(1, (slowest[bin] ?? 0) * (toStep - fromStep + 1));
   return { fromStep, toStep, from, until };
 }
@@ -62,7 +62,7 @@ export function binOfStep(overview: Pick<Overview, 'bins' | 'toStep'>, step: num
   return low;
 }
 
-/** When a step begins, ns of trace time: between the beginnings of its bin and the next as far as it is in it; undefined outside. */
+/** Time when a step begins, ns of trace time: interpolated between the begins of its bin and the next; undefined outside. */
 export function timeOfStep(overview: Bins, step: number): number | undefined {
   const bin = binOfStep(overview, step);
   const range = bin === undefined ? undefined : binRange(overview, bin);

@@ -29,9 +29,9 @@ export interface ChartLine {
 }
 
 export interface StepChartProps {
-  /** What is drawn, for a screen reader. */
+  /** Title of the chart, for a screen reader. */
   readonly label: string;
-  /** Where each point stands: the middle of its steps, ascending. */
+  /** Position of each point: the middle of its steps, ascending. */
   readonly steps: readonly number[];
   /** First and last step that are shown. */
   readonly fromStep: number;
@@ -40,16 +40,16 @@ export interface StepChartProps {
   /** Fills between the first line and the last. */
   readonly hasBand?: boolean;
   readonly height: number;
-  /** A point's steps for a person. */
+  /** Text for a point's steps. */
   readonly nameOf: (point: number) => string;
-  /** More about a point, after its values. */
+  /** Further text about a point, after its values. */
   readonly about?: (point: number) => ComponentChildren;
   readonly onPick?: (point: number) => void;
   readonly onZoom?: (fromStep: number, toStep: number) => void;
   readonly onReset?: () => void;
 }
 
-/** Pixels that a press may move and still be a click. */
+/** Pixels that the pointer may move during a click. */
 const clickPx = 4;
 
 export function StepChart(props: StepChartProps): JSX.Element {
@@ -118,7 +118,7 @@ export function StepChart(props: StepChartProps): JSX.Element {
         onPointerMove={() => setIsByKey(false)}
         onDblClick={() => props.onReset?.()}
       >
-        {/* Preact puts nothing in here: it is uPlot's. */}
+        {/* Preact leaves this element to uPlot. */}
         <div ref={holder} class="step-chart-holder" />
       </div>
       <p id={keysId} class="only-aloud">
@@ -143,7 +143,7 @@ export function StepChart(props: StepChartProps): JSX.Element {
   );
 }
 
-/** What the chart shows as numbers. */
+/** The chart's data as numbers. */
 function StepTable({ label, steps, lines, nameOf, onPick }: StepChartProps): JSX.Element {
   const columns: readonly Column<number>[] = [
     {

@@ -1,4 +1,4 @@
-// The overview of a run, kept up to date while the run grows: asked for again at most once a second.
+// The overview of a run, kept up to date while the run grows: requested at most once a second.
 
 import { effect } from '@preact/signals';
 import type { Overview } from '@ranktrace/protocol';
@@ -7,18 +7,18 @@ import { ConnectionLost } from '../client/connection.ts';
 import { pageTimers, Refresher } from '../client/refresh.ts';
 import type { RunClient } from '../client/run-client.ts';
 
-/** Steps to look at, both ends in it; undefined ends: all there are. */
+/** Steps to show, both ends included; undefined ends: all there are. */
 export interface StepRange {
   readonly fromStep?: number;
   readonly toStep?: number;
 }
 
 export interface FollowedOverview {
-  /** Undefined until the first answer. While other steps are asked for, that of the steps before. */
+  /** Undefined until the first answer. After a change of steps, the previous overview until the new one arrives. */
   readonly overview: Overview | undefined;
-  /** The steps that `overview` was asked for. */
+  /** The steps that `overview` was requested for. */
   readonly of: StepRange;
-  /** Why there is none, or no newer one, for a person. */
+  /** Reason why there is no overview, or no newer one, for a person. */
   readonly problem: string | undefined;
 }
 
@@ -46,9 +46,9 @@ export function useOverview(client: RunClient, bins: number, { fromStep, toStep 
         if (!overview.analysed) stopWaiting = pageTimers.after(unanalysedMs, () => refresher.changed());
       } catch (error) {
         hasFailed = true;
-        // Why a run cannot be opened is told by its client.
+        // The client reports why a run cannot be opened.
         if (client.model.peek() === undefined) return;
-        // When the line is back the model comes anew, and this is asked again.
+        // When the line is back the model comes anew, and so does this request.
         if (!isClosed && !(error instanceof ConnectionLost)) setFollowed((before) => ({ ...before, problem: (error as Error).message }));
       }
     }, everyMs);
@@ -56,7 +56,7 @@ export function useOverview(client: RunClient, bins: number, { fromStep, toStep 
       const model = client.model.value;
       if (isFirst) {
         isFirst = false;
-        // Together with the model, if that is not there: the service answers both in turn.
+        // Requested together with the model, if that is missing: the service answers both in turn.
         refresher.changed();
         isUnknown = model === undefined;
         return;

@@ -1,4 +1,4 @@
-// Who keeps others waiting: the ranks that come last into collectives, by how long the others wait for them.
+// The ranks that keep others waiting: those that come last into collectives, by how long the others wait for them.
 
 import type { Overview } from '@ranktrace/protocol';
 import type { JSX } from 'preact';

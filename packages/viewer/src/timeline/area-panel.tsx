@@ -1,4 +1,4 @@
-// What lies in a marked area of the timeline: a table of names, counters, and the same as a flame graph.
+// The contents of a marked area of the timeline: a table of names, counters, and the same as a flame graph.
 
 import type { AreaRow, AreaTable, RunModel } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
@@ -26,8 +26,7 @@ type Tab = 'names' | 'counters' | 'flame';
 export function AreaPanel({ client, area, state }: AreaPanelProps): JSX.Element {
   const [tab, setTab] = useState<Tab>('names');
   const model = client.model.value;
-  // Of another epoch, tracks have other numbers: what was asked is asked again.
-  // Of a recorded run that is still being read, what was added up is part of it.
+  // Another epoch has other track numbers, so the panel asks again. A sum over a recorded run that is still being read covers part of it.
   const isPartial = model !== undefined && !model.live && isReading(model);
   const key = model === undefined ? undefined : `${model.epoch} ${isPartial} ${area.from} ${area.until} ${area.tracks.join()}`;
   const table = useAnswer((options) => client.area(area, options), key);

@@ -1,6 +1,6 @@
-// Puts a painted frame onto the canvas, and draws over it what is thin and few: texts, the ruler, arrows, selection, cursor.
+// Puts a painted frame onto the canvas, and draws thin and few things over it: texts, the ruler, arrows, selection, cursor.
 //
-// Order: pixels, grid, texts, searched-for dimming is in the pixels already, arrows, selection, marked area, ruler, cursor.
+// Order: pixels (with the dimming of a search), grid, texts, arrows, selection, marked area, ruler, cursor.
 
 import { formatTime } from '../controls/format.ts';
 import { drawClockMarks } from './clock-mark-painter.ts';
@@ -79,7 +79,7 @@ export class CanvasPainter {
       for (let at = 0; at < labelCount; at++) {
         const label = this.#painter.texts.labels[at] as (typeof labels)[number];
         if (label.isDimmed !== isDimmed) continue;
-        // A text that the header or the ruler would cut is better left out than half seen.
+        // A text that the header or the ruler would cut is left out.
         if (label.middle - 6 < label.clipTop || label.middle + 6 > label.clipBottom) continue;
         const room = label.right - label.left - 7;
         const text = this.#session.nameOf(label.name);
@@ -105,7 +105,7 @@ export class CanvasPainter {
     return width;
   }
 
-  // By the widths of its characters: measuring each cut would cost more than the text is worth.
+  // By the widths of its characters: measuring each cut would cost too much.
   #cutText(text: string, room: number): string {
     return this.#widthOf(text) <= room ? text : cutText(text, room, this.#charWidth);
   }

@@ -1,4 +1,4 @@
-// Where the clocks say less than they seem to: contradictions between hosts, and stretches in which events were shifted behind their causes.
+// Marks limits of the clocks: contradictions between hosts, and stretches in which events were shifted behind their causes.
 //
 //   ruler     ─────▲────────▬▬▬▬▬▬▬───      ▲ clocks contradict each other      ▬ some rank's events are shifted
 //   rank 3    │ step 10 │ step 11 │
@@ -22,12 +22,12 @@ export interface ClockMarks {
   readonly shifted: readonly ShiftedStretch[];
 }
 
-/** Conflicts are told of with so many hosts by name. */
+/** Number of hosts that a conflict names. */
 const hostsNamedMax = 4;
 
 export const noClockMarks: ClockMarks = { conflicts: [], shifted: [] };
 
-/** What to mark over the time of a run. */
+/** The marks over the time of a run. */
 export function clockMarks({ processes, clockConflicts }: Pick<RunModel, 'processes' | 'clockConflicts'>): ClockMarks {
   const all = processes.flatMap(({ rank, alignment }) => alignment.shifted.map((stretch) => ({ ...stretch, rank })));
   if (all.length === 0 && clockConflicts.length === 0) return noClockMarks;
@@ -45,7 +45,7 @@ export function clockMarks({ processes, clockConflicts }: Pick<RunModel, 'proces
   return { conflicts: clockConflicts, shifted };
 }
 
-/** What the marks say within `reach` ns of a time, a line each; of several conflicts, the one with the most slack. */
+/** Texts of the marks within `reach` ns of a time, a line each; of several conflicts, the one with the most slack. */
 export function marksAt({ conflicts, shifted }: ClockMarks, time: number, reach: number): readonly string[] {
   const near = conflicts.filter((conflict) => Math.abs(conflict.time - time) <= reach).sort((a, b) => b.slack - a.slack);
   const stretch = stretchAt(shifted, time, reach);
@@ -63,7 +63,7 @@ export const stretchAt = <Stretch extends { readonly from: number; readonly unti
   reach: number,
 ): Stretch | undefined => stretches.find(({ from, until }) => time >= from - reach && time <= until + reach);
 
-/** ± ns that a process's clock leaves open at a time; null when it is not aligned. */
+/** The ± ns of a process's clock at a time; null when it is not aligned. */
 export function boundAt({ bound, bounds }: Pick<ViewAlignment, 'bound' | 'bounds'>, time: number): number | null {
   let [low, high] = [0, bounds.length];
   while (low < high) {

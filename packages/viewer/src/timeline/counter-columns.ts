@@ -1,8 +1,8 @@
-// A counter as columns of pixels: the value that holds at the end of each, and between which it went in it.
+// A counter as columns of pixels: the value at the end of each, and its range within.
 
 import type { CounterTile } from '@ranktrace/protocol';
 
-/** One value per column; NaN where nothing is known. */
+/** One value per column; NaN where it is unknown. */
 export interface CounterColumns {
   readonly last: Float64Array;
   readonly low: Float64Array;
@@ -13,7 +13,7 @@ export function emptyColumns(width: number): CounterColumns {
   return { last: new Float64Array(width), low: new Float64Array(width), high: new Float64Array(width) };
 }
 
-/** What holds in each column of pixels: the value at its end, and the least and greatest in it. */
+/** The values of each column of pixels: at its end, and the least and greatest in it. */
 export function fillColumns(
   tile: CounterTile,
   from: number,

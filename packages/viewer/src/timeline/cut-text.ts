@@ -1,13 +1,15 @@
-// A text shortened to the room that there is: whole characters from its beginning, then an ellipsis.
+// Shortens a text to the available room: whole characters from its beginning, then an ellipsis.
 //
-// Invariant: as wide as its characters are each for themselves, the result is never wider than the room. (Together they are no wider: pairs are
-// drawn closer, not farther apart.)
+// Invariant: by the sum of its characters' widths, the result is never wider than the room. (Drawn together they are no wider: kerning brings pairs
+// closer, not farther apart.)
 
-/** Fewer characters than these before the ellipsis say nothing. */
+/** Least number of characters before an ellipsis; fewer are no help. */
 const charsMin = 2;
 const ellipsis = '…';
 
-/** The beginning of `text` with an ellipsis, at most `room` wide; empty when there is no room for two characters. `widthOf`: of one character. */
+/**
+ * The beginning of `text` with an ellipsis, at most `room` wide; empty when there is no room for two characters. `widthOf` measures one character.
+ */
 export function cutText(text: string, room: number, widthOf: (char: string) => number): string {
   let left = room - widthOf(ellipsis);
   let chars = 0;

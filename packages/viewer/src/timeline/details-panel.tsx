@@ -1,4 +1,4 @@
-// All that is known of the selected event: when, how long, where, what the rank said about it, and the same collective or call on other ranks.
+// All known facts of the selected event: its time, length and place, the rank's own fields, and the same collective or call on other ranks.
 
 import type { EventDetails, RunModel } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
@@ -94,7 +94,7 @@ function Facts({ session, details, model }: { session: TimelineSession; details:
   );
 }
 
-// Who came when: of a collective, the last one in kept the others waiting.
+// Order of arrival: in a collective, the last rank kept the others waiting.
 function Partners({ session, details }: { session: TimelineSession; details: EventDetails }): JSX.Element {
   const track = session.tracks.value.get(details.track);
   const rank = session.processes.value.get(track?.process ?? -1)?.rank;

@@ -1,5 +1,5 @@
-// A call tree as an icicle: the root on top, what a span lies in above it, width is time. A click (or Enter) zooms to a node, a click on what it
-// lies in zooms out again; what is searched for stays bright.
+// A call tree as an icicle: the root on top, a span's ancestors above it, width is time. A click (or Enter) zooms to a node, a click on an ancestor
+// zooms out again; matches of a search stay bright.
 //
 // Nodes are elements, not pixels: their number is bounded (flame-layout.ts), they have the theme's colours, and a screen reader finds a tree.
 
@@ -127,7 +127,7 @@ interface FrameProps {
   readonly id: string;
   readonly tree: FlameTree;
   readonly frame: FlameFrame;
-  /** Of the whole graph, px. */
+  /** Width of the whole graph, px. */
   readonly width: number;
   readonly zoom: number;
   readonly isFocused: boolean;

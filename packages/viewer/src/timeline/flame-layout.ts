@@ -1,10 +1,10 @@
-// Where each node of a flame graph (icicle: the root on top) is drawn.
+// Lays out the nodes of a flame graph (icicle: the root on top).
 //
 //   depth 0  │ all                                             │
 //   depth 1  │ forward         │ backward                 │ ·  │     children side by side, the largest first; what of the
 //   depth 2  │ linear  │ gelu  │ linear        │ ·             │     parent they do not cover stays free at its right
 //
-// Zoomed to a node, that node and what it lies in take the whole width, and only what lies in it is shown below.
+// Zoomed to a node, that node and its ancestors take the whole width, and only its descendants are shown below.
 //
 // Invariant: children never reach beyond their parent, though rounding (or a hostile trace) may make them larger than it in sum.
 // Invariant: at most `framesMax` nodes are drawn, the widest; depth is not bounded by the stack of calls.
@@ -38,7 +38,7 @@ const framesMax = 3000;
 export function flameTree(root: FlameNode): FlameTree {
   const nodes: FlameNode[] = [root];
   const parents: number[] = [-1];
-  // Grows while it is walked: children are put behind all that is there, largest first.
+  // Grows during the walk: children are appended, largest first.
   const firsts: number[] = [];
   const nexts: number[] = [-1];
   for (let at = 0; at < nodes.length; at++) {
@@ -75,11 +75,11 @@ export function flameTree(root: FlameNode): FlameTree {
   };
 }
 
-/** What is drawn when zoomed to `zoom`, in order of depth; nothing narrower than `leastWidth` (a part of the whole width). */
+/** The frames at a zoom to `zoom`, in order of depth; none narrower than `leastWidth` (a part of the whole width). */
 export function flameFrames(tree: FlameTree, zoom: number, leastWidth: number): readonly FlameFrame[] {
   const frames: FlameFrame[] = ancestorsOf(tree, zoom).map((node) => ({ node, depth: tree.depth[node] as number, left: 0, width: 1 }));
   const [zoomLeft, zoomWidth] = [tree.left[zoom] ?? 0, Math.max(tree.width[zoom] ?? 1, Number.MIN_VALUE)];
-  // By depth, so that what is left out when there are too many is deep.
+  // By depth, so that frames left out of too many are deep.
   let row = [zoom];
   while (row.length > 0 && frames.length < framesMax) {
     const next: number[] = [];
@@ -94,14 +94,14 @@ export function flameFrames(tree: FlameTree, zoom: number, leastWidth: number): 
   return frames;
 }
 
-/** What a node lies in, the root first, without itself. */
+/** The ancestors of a node, the root first, without itself. */
 export function ancestorsOf(tree: FlameTree, node: number): readonly number[] {
   const path: number[] = [];
   for (let at = tree.parent[node] ?? -1; at !== -1; at = tree.parent[at] as number) path.push(at);
   return path.reverse();
 }
 
-/** Nodes whose name holds `text`, case-insensitive, and what part of the root lies in them (nothing counted twice). */
+/** Nodes whose name contains `text`, case-insensitive, and the share of the root within them (nothing counted twice). */
 export function flameMatches(tree: FlameTree, text: string): { readonly nodes: ReadonlySet<number>; readonly part: number } {
   const nodes = new Set<number>();
   const wanted = text.trim().toLowerCase();
@@ -119,7 +119,7 @@ export function flameMatches(tree: FlameTree, text: string): { readonly nodes: R
   return { nodes, part };
 }
 
-/** The frame to go to from `node` by an arrow key among those drawn; itself where there is none. */
+/** The frame that an arrow key moves to from `node`, among the drawn ones; itself where there is none. */
 export function nextFrame(
   tree: FlameTree,
   frames: readonly FlameFrame[],

@@ -1,16 +1,16 @@
-// What is asked because of what is seen: details of the selection, arrows of what is in view, names of the search. Each of these keeps a signal of the
-// session up to date until the returned function is called; an answer that is no longer wanted changes nothing.
+// Requests that follow the view: details of the selection, arrows in view, names of the search. Each function keeps a signal of the session up to
+// date until the returned function is called; outdated answers change nothing.
 
 import { batch, computed, effect } from '@preact/signals';
 import type { ViewTrack } from '@ranktrace/protocol';
 import type { TimelineSession } from './session.ts';
 
-/** The view must have been at rest for so long before its arrows are asked for. */
+/** Debounce: the view must rest for this long before its arrows are requested. */
 const linksDelayMs = 180;
 const tracksAskedMax = 512;
 const searchDelayMs = 120;
 
-/** `session.details` of `state.selected`; asked again as the run grows while the event has not ended. */
+/** `session.details` of `state.selected`; requested again as the run grows while the event has not ended. */
 export function followSelection(session: TimelineSession): () => void {
   const { state, client } = session;
   const isReady = computed(() => client.model.value !== undefined);

@@ -1,10 +1,10 @@
-// The overview of a run as the timeline needs it: for the strip of the whole run, for who stands out, for bands of folded ranks. Asked first
-// together with the model, and again as the run grows, at most every two seconds.
+// The overview of a run for the timeline: for the strip of the whole run, for outliers, for bands of folded ranks. It is first requested together
+// with the model, and again as the run grows, at most every two seconds.
 //
-//   follow(undefined) ──► few bins, while nobody knows how many ranks there are
+//   follow(undefined) ──► few bins, while the number of ranks is unknown
 //   follow(model)     ──► as many as those ranks can have, at once; the same number is not asked again of a run that is all there
 //
-// Invariant: an answer never takes the place of one that was asked later.
+// Invariant: an answer never replaces that of a later request.
 
 import { type ReadonlySignal, type Signal, signal } from '@preact/signals';
 import type { Overview, RunModel } from '@ranktrace/protocol';
@@ -17,7 +17,7 @@ import type { Row } from './rows.ts';
 /** Two pixels a bin on most screens. */
 const width = 1024;
 const askedMsMin = 2000;
-/** An analysis ends without anything else of the run changing; it says who is slow. */
+/** An analysis ends without anything else of the run changing; it identifies slow ranks. */
 const unanalysedMs = 4000;
 
 export class FollowedOverview {
@@ -31,7 +31,7 @@ export class FollowedOverview {
   #bins = 0;
   #asked = 0;
   #answered = 0;
-  /** Whether the last answer was that there is none. */
+  /** Whether the last answer was an error. */
   #hasFailed = false;
   #stopWaiting: (() => void) | undefined;
   #isDisposed = false;
@@ -46,12 +46,12 @@ export class FollowedOverview {
     return this.#now;
   }
 
-  /** Whether there is one, or there will be none. */
+  /** Whether there is an overview, or there will be none. */
   get isSettled(): ReadonlySignal<boolean> {
     return this.#isSettled;
   }
 
-  /** The run is to be opened (undefined), or this is it now. */
+  /** The run is being opened (undefined), or has this model now. */
   follow(model: RunModel | undefined): void {
     const [before, bins] = [this.#model, binsFor(model?.processes.length, width)];
     const isFirst = this.#bins === 0;
@@ -64,11 +64,11 @@ export class FollowedOverview {
     }
     this.#bins = bins;
     if (isFirst && this.#client.overviewOfAll !== undefined) {
-      // Of another view; until there is one of this one's own.
+      // Uses another view's overview until there is an own one.
       this.#now.value = this.#client.overviewOfAll;
       this.#isSettled.value = true;
     }
-    // Told together with the model, it is of all that the model tells.
+    // An overview that came together with the model covers everything in the model.
     const isToldAll = model !== undefined && before === undefined && !model.live && model.read === model.total;
     if (isFirst || !isToldAll || this.#hasFailed) this.#refresher.changed();
   }
@@ -86,7 +86,7 @@ export class FollowedOverview {
     return band;
   }
 
-  /** Forgets it: it is of another epoch. */
+  /** Drops the overview: it is of another epoch. */
   clear(): void {
     this.#bands.clear();
     this.#now.value = undefined;

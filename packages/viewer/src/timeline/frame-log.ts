@@ -1,14 +1,14 @@
-// What frames cost, always measured: `ranktraceFrames` on the window is a ring of the last 1024, for benchmarks and for whoever wonders.
+// The cost of frames, always measured: `ranktraceFrames` on the window is a ring of the last 1024, for benchmarks and for the curious.
 
 export interface FrameCost {
-  /** performance.now() when the frame was begun. */
+  /** performance.now() at the begin of the frame. */
   readonly at: number;
   /** ms of script: painting, texts, and handing the picture over. */
   readonly script: number;
 }
 
 declare global {
-  // What benchmarks read; a declaration in the global scope must be `var`.
+  // Benchmarks read this; a declaration in the global scope must be `var`.
   var ranktraceFrames: FrameCost[] | undefined;
 }
 

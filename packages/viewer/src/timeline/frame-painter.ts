@@ -8,7 +8,7 @@
 //   │ rows, moved up by scroll   │
 //   └────────────────────────────┘ height              CSS pixels here, device pixels (× ratio) in `Pixels`
 //
-// Invariant: what it costs depends on the pixels and the tiles that are visible, not on how many rows or events the run has.
+// Invariant: the cost depends on the visible pixels and tiles, not on the run's number of rows or events.
 
 import { type CounterTile, type SpanTile, tileWidth, type ViewProcess, type ViewTrack } from '@ranktrace/protocol';
 import { emptyColumns, fillColumns } from './counter-columns.ts';
@@ -54,7 +54,7 @@ export const levelOf = (nsPerPixel: number): number => Math.max(0, Math.min(52, 
 export const stateOf = (track: ViewTrack, process: ViewProcess): TrackState => ({
   track: track.track,
   version: process.version,
-  // Grows with whatever may have changed an incomplete tile.
+  // Grows with everything that may have changed an incomplete tile.
   stamp: track.events * 2 + process.until + (process.ended ? 0.5 : 0),
 });
 
@@ -121,7 +121,7 @@ export class FramePainter {
     }
   }
 
-  // Parts of all visible slots, in order of time; those beside are fetched ahead.
+  // Parts of all visible slots, in order of time; neighbours are fetched ahead.
   #slots(frame: Frame, track: ViewTrack, process: ViewProcess): void {
     const { window, width, ratio } = frame;
     const level = levelOf(lengthOf(window) / (width * ratio));
@@ -241,7 +241,7 @@ export class FramePainter {
     }
   }
 
-  // Where a rank's clock was set: times before and after are mapped apart.
+  // Marks where a rank's clock was set: times before and after are mapped separately.
   #clockSteps({ window, width, ratio, palette }: Frame, process: ViewProcess, y0: number, y1: number): void {
     const scale = (width * ratio) / lengthOf(window);
     for (const time of process.alignment.clockSteps) {
@@ -251,7 +251,7 @@ export class FramePainter {
     }
   }
 
-  // Where its events were shifted behind their causes, as clocks contradict each other: a line below its steps.
+  // Marks where events were shifted behind their causes, as clocks contradict each other: a line below the steps.
   #shifted({ window, width, ratio, palette }: Frame, process: ViewProcess, y1: number): void {
     const scale = (width * ratio) / lengthOf(window);
     for (const { from, until } of process.alignment.shifted) {
@@ -262,7 +262,7 @@ export class FramePainter {
     }
   }
 
-  // Where a rank has not told anything yet although others have.
+  // Hatches the time that a rank has not reported yet although others have.
   #beyond(frame: Frame, process: ViewProcess, y0: number, y1: number): void {
     const [x0, x1] = beyondOf(frame, process);
     if (x0 < x1) this.pixels.rect(x0, y0, x1, y1, frame.palette.unknown);
@@ -274,7 +274,7 @@ export class FramePainter {
   }
 }
 
-/** Where pinned rows end, CSS pixels: they never take more than 60 % of the height. */
+/** Lower edge of the pinned rows, CSS pixels: they never take more than 60 % of the height. */
 export const pinnedBottom = (layout: Layout, height: number): number =>
   layout.pinned.length === 0 ? rulerHeight : rulerHeight + Math.min(layout.pinnedHeight + 2, Math.max(0, (height - rulerHeight) * 0.6));
 

@@ -17,13 +17,13 @@ export interface Label {
   clipBottom: number;
 }
 
-/** More texts than these nobody reads at once, and each costs. */
+/** Largest number of texts: nobody reads more at once, and each costs time. */
 const labelsMax = 700;
 const labelPxMin = 28;
 const stepLabelPxMin = 18;
 
 export class FrameTexts {
-  /** The first `labelCount` are of this frame; objects are used again. */
+  /** The first `labelCount` are of this frame; objects are reused. */
   readonly labels: Label[] = [];
   labelCount = 0;
   /** Instants of the row that is being painted, device pixels. */
@@ -67,7 +67,7 @@ export class FrameTexts {
   }
 }
 
-/** What a line tells beside its pixels, as texts and markers of the frame. */
+/** Collects texts and markers of a line for the frame. */
 export class LineSink implements LineEvents {
   readonly labelPxMin: number;
   readonly #texts: FrameTexts;

@@ -1,10 +1,10 @@
-// What lies under a pixel, and what lies beside a span: on tiles, without a picture.
+// Finds the item under a pixel, and the neighbours of a span: on tiles, without a picture.
 
 import { itemKinds, openBit, type SpanTile } from '@ranktrace/protocol';
 import { firstEndingAfter, linesOf, overlapMax } from './span-line.ts';
 import type { Part } from './tile-cache.ts';
 
-/** An item of a tile, as much as the tile tells. */
+/** An item of a tile, with the tile's data. */
 export interface Item {
   readonly track: number;
   readonly event: number;
@@ -98,7 +98,7 @@ export function itemOver(parts: readonly Part[], depth: number, from: number, un
   return best;
 }
 
-/** A counter's value at a time: what it was set to last, and between which values it went where several were merged. */
+/** A counter's value at a time: the last one set, and the range of values where several were merged. */
 export function valueAt(
   parts: readonly Part[],
   time: number,

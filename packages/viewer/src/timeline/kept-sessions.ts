@@ -1,4 +1,4 @@
-// The timeline of a run for as long as the run is looked at: going to another page and back finds its tiles, its rows and its place as they were.
+// Keeps the timeline of a run while the run is open: after a visit to another page its tiles, rows and place are as before.
 
 import type { RunClient } from '../client/run-client.ts';
 import type { ViewState } from '../client/view-state.ts';
@@ -7,7 +7,7 @@ import { TimelineSession } from './session.ts';
 export class KeptSessions {
   readonly #sessions = new Map<RunClient, TimelineSession>();
 
-  /** The session of a run that is followed; it ends when `client` is closed. */
+  /** The session of a followed run; it ends when `client` is closed. */
   of(client: RunClient, state: ViewState): TimelineSession {
     const kept = this.#sessions.get(client);
     if (kept?.state === state) return kept;

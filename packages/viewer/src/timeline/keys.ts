@@ -1,4 +1,4 @@
-// What the keys do: one list for the handler and for the help, so that neither forgets the other.
+// The actions of the keys: one list for the handler and for the help, so that neither forgets the other.
 
 export type KeyAction =
   | 'zoomIn'
@@ -20,7 +20,7 @@ export type KeyAction =
   | 'pin'
   | 'follow';
 
-/** Those that go on for as long as the key is held. */
+/** Actions that continue while the key is held. */
 export const heldActions: ReadonlySet<KeyAction> = new Set(['zoomIn', 'zoomOut', 'panLeft', 'panRight']);
 
 export interface KeyHelp {
@@ -29,7 +29,7 @@ export interface KeyHelp {
   readonly actions: readonly KeyAction[];
 }
 
-/** In the order in which the help shows them. */
+/** In the help's order. */
 export const keyHelp: readonly KeyHelp[] = [
   { keys: ['W', 'S'], text: 'Zoom in and out at the pointer', actions: ['zoomIn', 'zoomOut'] },
   { keys: ['A', 'D'], text: 'Move to earlier and later', actions: ['panLeft', 'panRight'] },
@@ -46,7 +46,7 @@ export const keyHelp: readonly KeyHelp[] = [
   { keys: ['?'], text: 'This help', actions: ['help'] },
 ];
 
-/** Of the mouse, for the help. */
+/** Actions of the mouse, for the help. */
 export const mouseHelp: readonly (readonly [string, string])[] = [
   ['Drag', 'Move'],
   ['Shift + drag', 'Mark an area: table and flame graph of what is in it'],
@@ -82,7 +82,7 @@ const actions: Readonly<Record<string, KeyAction>> = {
   l: 'follow',
 };
 
-/** What a key does; undefined for none. Keys with Ctrl, Alt or Meta are the browser's. */
+/** The action of a key; undefined for none. Keys with Ctrl, Alt or Meta are the browser's. */
 export function actionOf(event: Pick<KeyboardEvent, 'key' | 'ctrlKey' | 'altKey' | 'metaKey'>): KeyAction | undefined {
   if (event.ctrlKey || event.altKey || event.metaKey) return undefined;
   const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;

@@ -1,9 +1,9 @@
-// Arrows between events: of the selected collective or call always, of everything in view when it is little.
+// Arrows between events: always for the selected collective or call, and for everything in view when that is little.
 //
 //   collective   the others ├────waited────┤● the last one in        a line from the last one to each of the others
 //   call         caller ──► server … server ──► caller
 //
-// ± bounds are drawn at both ends of a collective or call that is selected or pointed at, where the clocks leave open more than can be seen.
+// ± bounds are drawn at both ends of a selected or hovered collective or call, where the clocks' uncertainty is visible.
 
 import type { ViewTrack } from '@ranktrace/protocol';
 import { boundAt } from './clock-marks.ts';
@@ -14,7 +14,7 @@ import { lineHeight, type Row } from './rows.ts';
 import type { TimelineSession } from './session.ts';
 import { lengthOf, xAt } from './viewport.ts';
 
-/** More arrows than these hide what they are to show. */
+/** Largest number of arrows: more would hide their content. */
 const linksShownMax = 80;
 
 interface Point {
@@ -37,7 +37,7 @@ export class LinkPainter {
     this.#session = session;
   }
 
-  /** Everything that is known of the selected collective or call: its partners, who was last, and how sure the clocks are. */
+  /** The selected collective or call: its partners, the last rank in, and the bounds of the clocks. */
   partners(frame: Frame, split: number): void {
     const details = this.#session.details.peek();
     const place = this.#session.place.peek();
@@ -60,7 +60,7 @@ export class LinkPainter {
         this.#arrow(frame, split, { ...inner, time: inner.start + inner.length }, { ...outer, time: outer.start + outer.length }, 1.5);
       }
     } else {
-      // Until the last one came in, the others waited: the time is marked on each.
+      // Until the last rank came in, the others waited: the time is marked on each.
       for (const each of all) {
         if (each === last) continue;
         const row = this.#rowOf(frame, each.track);
@@ -78,7 +78,7 @@ export class LinkPainter {
     for (const each of all) this.#bounds(frame, split, each);
   }
 
-  /** How sure the clocks are of both ends of the collective or call under the pointer, and of the arrows that it has in view. */
+  /** The clocks' bounds at both ends of the collective or call under the pointer, and its arrows in view. */
   hovered(frame: Frame, split: number): void {
     const hover = this.#session.hover.peek();
     const item = hover?.item;
@@ -97,11 +97,11 @@ export class LinkPainter {
     if (length > 0) this.#boundAt(frame, split, { track, depth, time: start + length });
   }
 
-  /** Arrows of what is in view, when they are few enough to be read. */
+  /** Arrows in view, when they are few enough to be read. */
   links(frame: Frame, split: number): void {
     const links = this.#session.links.peek();
     if (links === undefined || links.leftOut > 0 || links.links.length > linksShownMax) return;
-    // Those of the selected event are drawn for themselves.
+    // The selected event's arrows are drawn separately.
     if ((this.#session.details.peek()?.partners.length ?? 0) > 0) return;
     this.#context.globalAlpha = links.links.length > 60 ? 0.25 : 0.45;
     const { window } = frame;
@@ -145,7 +145,7 @@ export class LinkPainter {
     context.fill();
   }
 
-  // ± what the clocks leave open, where it can be seen.
+  // The ± of the clocks, where it is visible.
   #boundAt(frame: Frame, split: number, at: End): void {
     const session = this.#session;
     const process = session.processes.peek().get(session.tracks.peek().get(at.track)?.process ?? -1);

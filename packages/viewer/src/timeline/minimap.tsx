@@ -89,7 +89,7 @@ export function Minimap({ session }: { session: TimelineSession }): JSX.Element 
       onPointerUp={(event) => {
         const held = grip.current;
         grip.current = undefined;
-        // A press beside the window brings it there.
+        // A press beside the window moves it there.
         const time = timeOf(event);
         if (held === undefined || held.kind !== 'new' || time !== held.time) return;
         const half = lengthOf(held.window) / 2;

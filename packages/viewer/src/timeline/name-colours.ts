@@ -16,7 +16,7 @@ export class NameColourTable implements NameColours {
   readonly #names: () => readonly string[];
   #known = new Uint8Array(1024);
 
-  /** `names` gives those of the run as it is now; they are only ever added to until `clear`. */
+  /** `names` returns the run's current names; until `clear` they only grow. */
   constructor(names: () => readonly string[]) {
     this.#names = names;
   }
@@ -38,7 +38,7 @@ export class NameColourTable implements NameColours {
     const known = this.#known[name] ?? 0;
     if (known !== 0) return known;
     const text = nameText(this.#names(), name);
-    // Of a name that is not told yet, nothing is kept.
+    // A name that has not arrived yet is not cached.
     if (text === undefined) return 0;
     if (name >= this.#known.length) {
       const grown = new Uint8Array(2 * (name + 1));

@@ -1,5 +1,5 @@
-// Going from one event to another, and bringing it into view: by the arrow keys on what is drawn, by name through the service, by a jump from
-// another view.
+// Goes from one event to another, and brings it into view: by the arrow keys among drawn events, by name through the service, by a jump from another
+// view.
 
 import { batch } from '@preact/signals';
 import type { EventPlace } from '@ranktrace/protocol';
@@ -15,7 +15,7 @@ type Place = Pick<EventPlace, 'track' | 'event' | 'start' | 'length' | 'depth'>;
 /** Names that one request may look for (`limits.viewNamesFoundMax`). */
 const namesFoundMax = 1024;
 
-/** Selects an event that the service told, and shows it. */
+/** Selects an event from the service, and shows it. */
 export function goTo(session: TimelineSession, { track, event, start, length, depth }: Place): void {
   batch(() => {
     session.place.value = { track, event, start, length, depth };
@@ -50,8 +50,8 @@ export function revealRow(session: TimelineSession, track: number, depth = 0): v
 }
 
 /**
- * The selected event's neighbour: where the tiles that are drawn know of it at once, else the next or previous one on its track, of its depth
- * while there is any, from the service. Without a selection, the first lane's largest.
+ * The selected event's neighbour: at once if the drawn tiles hold it, else the next or previous one on its track, of its depth if there is any, from
+ * the service. Without a selection, the first lane's largest.
  */
 export async function selectBeside(session: TimelineSession, direction: 'next' | 'previous' | 'up' | 'down'): Promise<void> {
   const place = session.place.peek();
@@ -71,7 +71,7 @@ export async function selectBeside(session: TimelineSession, direction: 'next' |
   reveal(session, found);
 }
 
-/** The next or previous event of the same name on the same track; of a step, the step beside it. */
+/** The next or previous event of the same name on the same track; for a step, the adjacent step. */
 export async function selectSameName(session: TimelineSession, direction: 'next' | 'previous'): Promise<void> {
   const place = session.place.peek();
   const details = session.details.peek();
@@ -84,19 +84,19 @@ export async function selectSameName(session: TimelineSession, direction: 'next'
   if (name >= 0) await find(session, [name], [place.track], place.start, direction);
 }
 
-/** The next or previous event that the search means, anywhere; of one name, if `only` says so. */
+/** The next or previous match of the search, anywhere; of one name, if `only` is given. */
 export async function selectMatch(session: TimelineSession, direction: 'next' | 'previous', only?: number): Promise<void> {
   const found = session.matches.peek()?.result.names ?? [];
   const names = only === undefined ? found.slice(0, namesFoundMax).map(({ name }) => name) : [only];
   if (names.length === 0) return;
   const window = session.window.peek();
   const place = session.place.peek();
-  // From the selection on while it is in view, else from the window's edge.
+  // Starts from the selection while it is in view, else from the window's edge.
   const isSeen = place !== undefined && place.start + place.length > window.from && place.start < window.until;
   await find(session, names, [], isSeen ? place.start : direction === 'next' ? window.from : window.until, direction);
 }
 
-/** Zooms to the marked area or the selected event, whichever is shown below, else to the whole run. */
+/** Zooms to the marked area or the selected event, whichever the panel shows, else to the whole run. */
 export function fitSelection(session: TimelineSession): void {
   const area = session.state.area.peek();
   const place = session.place.peek();
@@ -115,11 +115,11 @@ export function markSelection(session: TimelineSession): void {
   session.state.area.value = { from: place.start, until: place.start + Math.max(place.length, 1), tracks };
 }
 
-/** Goes where `jump` said; false when that cannot be known yet. */
+/** Goes to the target of `jump`; returns false while its place is unknown. */
 export function goToTarget(session: TimelineSession, target: JumpTarget): boolean {
   const { model } = session;
   if (model === undefined || session.size.peek().height === 0) return false;
-  // Which ranks stand out decides where the rows are.
+  // The outliers among the ranks determine the place of the rows.
   if (!session.overview.isSettled.peek() && model.processes.length > ranksOpenMax) return false;
   const first = target.ranks?.[0];
   const process = first === undefined ? undefined : model.processes.findLast(({ rank }) => rank === first);
@@ -155,7 +155,7 @@ async function find(
   const before = session.state.selected.peek();
   try {
     const place = await session.client.find(names, tracks, time, direction, depth);
-    // Another was chosen meanwhile.
+    // Another event was chosen meanwhile.
     if (session.isDisposed || session.state.selected.peek() !== before) return;
     if (place === null) session.say(direction === 'next' ? 'None later' : 'None earlier');
     else goTo(session, place);
@@ -169,7 +169,7 @@ function sidewards(session: TimelineSession, place: Place, direction: 'next' | '
   return track === undefined ? undefined : itemBeside(session.partsOf(track), place.depth, place.start, place.event, direction);
 }
 
-// The span around or inside on the same lane, else the one at that time on the next lane that has any.
+// The enclosing or enclosed span on the same lane, else the one at that time on the next lane that has any.
 function lanewards(session: TimelineSession, place: Place, direction: 'up' | 'down'): Item | undefined {
   const by = direction === 'down' ? 1 : -1;
   const { rows } = session.layout.peek();
@@ -199,7 +199,7 @@ function firstOf(session: TimelineSession): Item | undefined {
   return undefined;
 }
 
-// The row of a track, after its rank and group were unfolded.
+// Unfolds rank and group of a track, and returns its row.
 function openRow(session: TimelineSession, track: number): Row | undefined {
   const found = session.tracks.peek().get(track);
   const process = found === undefined ? undefined : session.processes.peek().get(found.process);

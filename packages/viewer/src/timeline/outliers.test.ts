@@ -11,7 +11,7 @@ const rankOf = (rank: number, forward: number, cells: (number | null)[] = []): O
   p50: 300,
   p95: 300,
   longest: 300,
-  // Whoever is quick waits for the others: all steps are equally long.
+  // A quick rank waits for the others: all steps are equally long.
   phases: [forward, 300 - forward, 0],
   cells,
   peaks: cells,

@@ -1,5 +1,5 @@
-// Which ranks stand for all of a large run, and the band of the others: nobody reads a thousand rows, but the slowest, the fastest and a typical
-// one say what there is to see, and the rest is least, median and greatest step time over time.
+// Chooses the ranks that represent a large run, and the band of the others: nobody reads a thousand rows, but the slowest, the fastest and a typical
+// one show the picture, and the rest is least, median and greatest step time over time.
 
 import type { Overview } from '@ranktrace/protocol';
 import { type Blamed, rankPhases } from '../overview/slow-ranks.ts';
@@ -10,8 +10,8 @@ export type Representative = 'slow' | 'slowest' | 'median' | 'fastest';
 const slowMax = 3;
 
 /**
- * Of more than `openMax` ranks: those that are slow (at most three, else the slowest), the median and the fastest; without steps, the first two
- * stand for all. Of fewer, which are all shown anyway, those that are slow.
+ * For more than `openMax` ranks: the slow ones (at most three, else the slowest), the median and the fastest; without steps, the first two represent
+ * all. For fewer, which are all shown anyway, the slow ones.
  */
 export function representativesOf(
   overview: Blamed | undefined,
@@ -19,7 +19,7 @@ export function representativesOf(
   openMax: number,
 ): ReadonlyMap<number, Representative | undefined> {
   const found = new Map<number, Representative | undefined>();
-  // The slowest first: by what the others wait for them, and by phases that are not waiting, as all steps are equally long.
+  // The slowest first: by the others' waiting for them, and by phases that are not waiting, as all steps are equally long.
   const bySlowness = overview === undefined ? [] : rankPhases(overview);
   for (const { rank, standsOut } of bySlowness.slice(0, slowMax)) if (standsOut) found.set(rank.rank, 'slow');
   if (ranks.length <= openMax) return found;
@@ -37,9 +37,9 @@ export function representativesOf(
   return found;
 }
 
-/** Step times of some ranks over time, ns; NaN where nobody has a step. */
+/** Step times of some ranks over time, ns; NaN where no rank has a step. */
 export interface Band {
-  /** When each bin begins; it ends where the next begins. */
+  /** Begin of each bin; it ends where the next begins. */
   readonly times: readonly number[];
   readonly low: Float64Array;
   readonly median: Float64Array;

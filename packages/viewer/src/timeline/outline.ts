@@ -1,10 +1,10 @@
-// The frame around an event that is selected, pointed at, or a partner of the selected one.
+// The frame around an event that is selected, hovered, or a partner of the selected one.
 
 import type { Frame } from './frame-painter.ts';
 import { lineHeight, type Row } from './rows.ts';
 import { xAt } from './viewport.ts';
 
-/** Draws a frame around an event; instants and what is very short get one of 3 px. `offset` moves the row's top into the drawing. */
+/** Draws a frame around an event; instants and very short events get one of 3 px. `offset` moves the row's top into the drawing. */
 export function outline(
   context: CanvasRenderingContext2D,
   { window, width }: Frame,

@@ -1,5 +1,5 @@
-// The picture of one frame as pixels: rectangles, lines of spans that are painted once and repeated downwards, hatching. What a frame costs is
-// bounded by its pixels, not by what the trace holds, and needs no GPU.
+// The picture of one frame as pixels: rectangles, lines of spans that are painted once and repeated downwards, hatching. Its pixels bound the cost of
+// a frame, whatever the trace holds, and it needs no GPU.
 //
 //   line   ▓▓▒▒░▓▓▓▓░░▒▒▓   one row of `width` pixels, painted by span-line.ts
 //   repeat ▓▓▒▒░▓▓▓▓░░▒▒▓   … copied down to the height of a lane
@@ -23,7 +23,7 @@ export class Pixels {
     this.#clipBottom = this.height;
   }
 
-  /** What follows changes rows from `top` to before `bottom` only. */
+  /** Restricts later changes to rows from `top` to before `bottom`. */
   clip(top: number, bottom: number): void {
     this.#clipTop = Math.max(0, Math.min(this.height, top | 0));
     this.#clipBottom = Math.max(this.#clipTop, Math.min(this.height, bottom | 0));
@@ -62,7 +62,7 @@ export class Pixels {
     for (let y = Math.max(this.#clipTop, top | 0); y < y1; y++) this.data[y * this.width + at] = pixel;
   }
 
-  /** Diagonal lines over a tinted ground, `period` pixels apart; the ground mixes with what is there, so that it can be made out. */
+  /** Diagonal lines over a tinted ground, `period` pixels apart; the ground mixes with the pixels below, so that they stay visible. */
   hatch(left: number, top: number, right: number, bottom: number, ground: number, stroke: number, period: number): void {
     const x0 = Math.max(0, left | 0);
     const x1 = Math.min(this.width, right | 0);

@@ -1,5 +1,5 @@
 // The left column: one header per visible row, real HTML with buttons, so that it can be read aloud, focused and searched. Only the rows in view
-// exist; the whole column is moved by the frame that draws them, so headers and lanes never part.
+// exist; the frame that draws them moves the whole column, so headers and lanes stay together.
 
 import { type ReadonlySignal, useComputed, useSignal } from '@preact/signals';
 import type { ViewProcess } from '@ranktrace/protocol';
@@ -12,7 +12,7 @@ import type { TimelineSession } from './session.ts';
 export function RowHeaders(props: {
   session: TimelineSession;
   list: 'pinned' | 'rows';
-  /** CSS pixels of the list that show. */
+  /** CSS pixels of the visible part of the list. */
   visible: ReadonlySignal<readonly [number, number]>;
 }): JSX.Element {
   const { session, list } = props;

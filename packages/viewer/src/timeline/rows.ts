@@ -1,4 +1,4 @@
-// Which rows there are, in which order, how tall, and where: the layout of the timeline, from the model and what a person has chosen.
+// The layout of the timeline: its rows, their order, height and place, from the model and a person's choices.
 //
 //   group   host-a                    only when ranks are put together by host or axis; folded: a band of its ranks' step times
 //   rest    ▸ 61 more ranks           those that are neither slow, fast nor typical: one band (outliers.ts)
@@ -7,7 +7,7 @@
 //   counter   loss                    a step line
 //
 // Keys stay the same while a run grows: `g:host-a`, `r3` (`r3.2` for its second life), `t17`, `c:r3`, `rest:g:host-a`.
-// Invariant: rows lie one under the other without overlap, in order of `top`; pinned rows are laid out for themselves, from 0.
+// Invariant: rows lie one under the other without overlap, in order of `top`; pinned rows are laid out separately, from 0.
 
 import type { RunModel, ViewProcess, ViewTrack } from '@ranktrace/protocol';
 import type { Grouping } from '../client/view-state.ts';
@@ -24,18 +24,18 @@ export interface Row {
   readonly height: number;
   readonly indent: number;
   readonly label: string;
-  /** Of rank, track and counter rows. */
+  /** Set for rank, track and counter rows. */
   readonly process: ViewProcess | undefined;
-  /** Whose items are drawn in it: the lane of a track row, the steps of a rank row. */
+  /** The track with the row's items: the lane of a track row, the steps of a rank row. */
   readonly track: ViewTrack | undefined;
-  /** Ranks that it stands for. */
+  /** Ranks that it represents. */
   readonly ranks: readonly number[];
   readonly isFoldable: boolean;
   readonly isFolded: boolean;
   /** Whether a band of step times is drawn in it. */
   readonly hasBand: boolean;
   readonly tag: Representative | undefined;
-  /** Where it may be moved: keys of the rows beside it, itself included; empty when it may not. */
+  /** Keys of the rows that it may be moved among, itself included; empty when it may not be moved. */
   readonly siblings: readonly string[];
 }
 
@@ -55,7 +55,7 @@ export interface LayoutInput {
   readonly order: readonly string[];
   /** Never folded away. */
   readonly highlighted: ReadonlySet<number>;
-  /** By rank; those that stand for the others when there are many. */
+  /** By rank; those that represent the others when there are many. */
   readonly representatives: ReadonlyMap<number, Representative | undefined>;
 }
 
@@ -66,9 +66,9 @@ const groupHeight = 26;
 const bandHeight = 46;
 const counterHeight = 38;
 const countersHeight = 21;
-/** As many counters of a rank are shown without being asked for. */
+/** Number of a rank's counters that are shown by default. */
 const countersOpenMax = 2;
-/** More processes than these, and only those that stand out are open. */
+/** With more processes than this, only the representatives are open. */
 export const ranksOpenMax = 32;
 
 const trackOrder: Readonly<Record<ViewTrack['kind'], number>> = { steps: 0, thread: 1, stream: 2, device: 3, counter: 4 };
@@ -158,7 +158,7 @@ export function layOut(input: LayoutInput): Layout {
       for (const rank of members) addRank(list, rank, indent, false, siblings);
       continue;
     }
-    // The band first: what stands out is read against it.
+    // The band first: outliers are read against it.
     const key = `rest:${group.key}`;
     const folded = isFolded(key, true);
     list.add({
@@ -206,7 +206,7 @@ export function rowAt(rows: readonly Row[], y: number): number {
   return -1;
 }
 
-/** The rows that show between two heights, as [first, before last]. */
+/** The visible rows between two heights, as [first, before last]. */
 export function rowsBetween(rows: readonly Row[], top: number, bottom: number): readonly [number, number] {
   let first = 0;
   let high = rows.length;
@@ -221,7 +221,7 @@ export function rowsBetween(rows: readonly Row[], top: number, bottom: number): 
   return [first, last];
 }
 
-/** The order after `key` was put where `target` is: all keys beside it, and those of other places as they were. */
+/** The order after a move of `key` to the place of `target`: all its siblings, and keys of other places unchanged. */
 export function movedOrder(order: readonly string[], siblings: readonly string[], key: string, target: string): readonly string[] {
   const from = siblings.indexOf(key);
   const to = siblings.indexOf(target);
@@ -231,7 +231,7 @@ export function movedOrder(order: readonly string[], siblings: readonly string[]
   return [...order.filter((each) => !siblings.includes(each)), ...beside];
 }
 
-/** Keys that are folded and unfolded by hand after a press on a row. */
+/** The keys folded and unfolded by hand after a click on a row. */
 export function toggled(
   row: Pick<Row, 'key' | 'isFolded'>,
   folded: ReadonlySet<string>,
@@ -345,7 +345,7 @@ function groupsOf(ranks: readonly Rank[], { model, grouping, order }: LayoutInpu
 const standsOut = ({ process }: Rank, { representatives, highlighted, unfolded }: LayoutInput): boolean =>
   representatives.has(process.rank) || highlighted.has(process.rank) || unfolded.has(`show:${process.rank}`);
 
-// Items that a person has put in order come first, in that order; the others follow as they were.
+// Items in a person's order come first, in that order; the others follow in their own.
 function inOrder<Item>(items: readonly Item[], keyOf: (item: Item) => string, order: readonly string[]): readonly Item[] {
   if (order.length === 0) return items;
   const places = new Map(order.map((key, place) => [key, place]));

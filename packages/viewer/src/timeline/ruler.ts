@@ -1,4 +1,4 @@
-// Where the ruler's ticks are and what they say: steps of 1, 2 or 5 in ns up to seconds, then of minutes and hours as clocks have them.
+// The ruler's ticks and labels: steps of 1, 2 or 5 in ns up to seconds, then of minutes and hours as on a clock.
 //
 // Times are shown since the run's zero: trace time 0, or the trace's begin where that lies far from it (a recording whose clock began at boot).
 
@@ -42,7 +42,7 @@ export function ticksOf(window: TimeWindow, width: number, zero: number): Tick[]
   return ticks;
 }
 
-// In the unit of the time itself, with as many decimals as tell one tick from the next; from a minute on as clocks say it.
+// In the unit of the time itself, with enough decimals to distinguish adjacent ticks; from a minute on as on a clock.
 function tickLabel(since: number, step: number): string {
   const size = Math.abs(since);
   if (size < step / 2) return '0';

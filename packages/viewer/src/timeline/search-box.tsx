@@ -1,5 +1,5 @@
-// Search by name: what is meant stays bright on the timeline, Enter goes to the next one, the list says which names there are. `step 12` means the
-// step, where nothing has that name.
+// Search by name: matches stay bright on the timeline, Enter goes to the next one, the list shows the names found. `step 12` means the step, unless a
+// name matches.
 
 import { useSignal } from '@preact/signals';
 import type { JSX } from 'preact';
@@ -9,7 +9,7 @@ import { selectMatch, showStep } from './navigate.ts';
 import type { TimelineSession } from './session.ts';
 
 const namesShownMax = 12;
-/** As people and torch write steps. */
+/** Steps as people and torch write them. */
 const stepPattern = /^\s*(?:#|step\s*#?|ProfilerStep#)\s*(\d{1,9})\s*$/i;
 
 export function SearchBox({ session }: { session: TimelineSession }): JSX.Element {

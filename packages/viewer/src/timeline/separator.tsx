@@ -3,7 +3,7 @@
 import type { JSX } from 'preact';
 import { useRef } from 'preact/hooks';
 
-/** Dragged, or moved with the arrow keys; `onMove` is told by how many pixels to the right and down. */
+/** Dragged, or moved with the arrow keys; `onMove` receives the pixels to the right and down. */
 export function Separator(props: {
   class: string;
   orientation: 'horizontal' | 'vertical';

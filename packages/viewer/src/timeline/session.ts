@@ -1,5 +1,5 @@
-// One run on the timeline: what is computed from its model and the view, and what a person does to it. What is asked for it besides tiles is in
-// follow-answers.ts, going from event to event in navigate.ts; the component (timeline-view.tsx) and its canvas (stage.ts) draw it.
+// One run on the timeline: the values computed from its model and the view, and a person's actions on it. follow-answers.ts makes its requests
+// besides tiles, navigate.ts goes from event to event; the component (timeline-view.tsx) and its canvas (stage.ts) draw it.
 //
 //   model ┐                      ┌► layout ┐
 //   state ┼─ signals, computed ──┼► window ┼──► frame
@@ -33,7 +33,7 @@ import { type Layout, layOut, lineHeight, type Row, ranksOpenMax, rowAt, toggled
 import { type Part, TileCache } from './tile-cache.ts';
 import { clamped, followed, lengthOf, panned, type TimeWindow, timeAt, wholeWindow, windowOf, zoomed } from './viewport.ts';
 
-/** What the pointer is over. */
+/** The item under the pointer. */
 export interface Hover {
   /** CSS pixels in the drawing. */
   readonly x: number;
@@ -43,7 +43,7 @@ export interface Hover {
   readonly item: Item | undefined;
 }
 
-/** The names that a search means. */
+/** The names that match a search. */
 export interface Matches {
   readonly text: string;
   readonly result: SearchResult;
@@ -60,12 +60,12 @@ export interface Marking {
 
 export type Panel = 'details' | 'area';
 
-/** Of a finding about all ranks, so many are unfolded. */
+/** Number of ranks to unfold for a finding about all ranks. */
 const unfoldedMax = 12;
-/** What a live run shows at first, when it has run longer. */
+/** Length of a live run's first window, if it has run longer. */
 const followNs = 20e9;
 const noticeMs = 3000;
-/** What is shown of a run in which nothing has happened. */
+/** Length of the window of a run without events. */
 const emptyNs = 1e9;
 
 export class TimelineSession {
@@ -74,30 +74,30 @@ export class TimelineSession {
   readonly cache: TileCache;
   readonly overview: FollowedOverview;
   readonly colours: NameColourTable;
-  /** Of the drawing, CSS pixels. */
+  /** Size of the drawing, CSS pixels. */
   readonly size = signal({ width: 0, height: 0 });
   readonly scrollTop = signal(0);
-  /** Where the component is to scroll to. */
+  /** Scroll target of the component. */
   readonly scrollGoal: Signal<number | undefined> = signal(undefined);
   readonly hover: Signal<Hover | undefined> = signal(undefined);
   readonly details: Signal<EventDetails | undefined> = signal(undefined);
   readonly detailsProblem: Signal<string | undefined> = signal(undefined);
-  /** Where the selected event is, as soon as anything is known about it. */
+  /** Place of the selected event, as soon as it is known. */
   readonly place: Signal<Omit<EventPlace, 'name'> | undefined> = signal(undefined);
-  /** How many events the item stood for that was clicked. */
+  /** Number of events in the clicked item. */
   readonly mergedCount = signal(1);
   readonly links: Signal<Links | undefined> = signal(undefined);
   readonly matches: Signal<Matches | undefined> = signal(undefined);
   /** An area while it is being drawn. */
   readonly marking: Signal<Marking | undefined> = signal(undefined);
-  /** Whether it is on the page: what nobody sees is not asked for. */
+  /** Whether it is on the page: invisible parts are not requested. */
   readonly isShown = signal(false);
-  /** What is shown below the lanes: of the selected event and the marked area, the one that was chosen last. */
+  /** The panel below the lanes: the selected event or the marked area, whichever was chosen last. */
   readonly panel: ReadonlySignal<Panel | undefined>;
-  /** Counts tiles that came: whoever draws depends on it. */
+  /** Counts tiles that came: drawing depends on it. */
   readonly tilesCame = signal(0);
   readonly isLoading = signal(false);
-  /** One line for a person, for a while. */
+  /** One line for a person, shown for a while. */
   readonly notice: Signal<string | undefined> = signal(undefined);
 
   readonly extent: ReadonlySignal<TimeWindow>;
@@ -187,7 +187,7 @@ export class TimelineSession {
 
   // ——— moving ———
 
-  /** Shows a window; what a person does ends following. */
+  /** Shows a window; a person's action ends following. */
   show(window: TimeWindow, isByPerson = true): void {
     const { from, until } = clamped(window, this.extent.peek());
     batch(() => {
@@ -234,7 +234,7 @@ export class TimelineSession {
 
   // ——— looking ———
 
-  /** What lies under a pixel of the drawing. */
+  /** The item under a pixel of the drawing. */
   at(x: number, y: number): Hover {
     const { width, height } = this.size.peek();
     const window = this.window.peek();
@@ -252,7 +252,7 @@ export class TimelineSession {
     return { x, y, time, row, item: itemAt(this.partsOf(row.track), depth, time, reach) };
   }
 
-  /** Tiles of a track that are drawn now, and those beside. */
+  /** Tiles of a track that are drawn now, and their neighbours. */
   partsOf(track: ViewTrack): Part[] {
     const process = this.processes.peek().get(track.process);
     const parts: Part[] = [];
@@ -280,7 +280,7 @@ export class TimelineSession {
     this.#chosenPanel.value = panel;
   }
 
-  /** Takes away what was chosen last: area, selection, search, marked ranks. */
+  /** Clears the last choice: area, selection, search, marked ranks. */
   clear(): void {
     if (this.state.area.peek() !== undefined) this.state.area.value = undefined;
     else if (this.state.selected.peek() !== undefined) this.select(undefined);
@@ -335,7 +335,7 @@ export class TimelineSession {
     this.#wasLive = model.live;
   }
 
-  // Of many ranks, which of them are shown is known with the overview: rows that would be gone in a moment are not laid out, nor asked for.
+  // For many ranks, the overview determines the visible ones: rows that would vanish in a moment are neither laid out nor requested.
   #laidOut(): RunModel | undefined {
     const model = this.client.model.value;
     return model !== undefined && model.processes.length > ranksOpenMax && !this.overview.isSettled.value ? undefined : model;
@@ -343,7 +343,7 @@ export class TimelineSession {
 
   #followTarget(): void {
     const target = this.state.target.value;
-    // Until these are there, it is not known where to go.
+    // The target's place depends on these.
     void this.client.model.value;
     void this.size.value;
     void this.overview.isSettled.value;

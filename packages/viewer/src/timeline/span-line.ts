@@ -2,7 +2,7 @@
 //
 //   x = (time − from) · scale, device pixels
 //   wider than a pixel: filled from edge to edge, one pixel of ground before the next when there is room for it
-//   narrower:           the pixel takes of the item's colour as much as it is busy, at least `leastSeen`: crowds look denser than single spans
+//   narrower:           the pixel takes the item's colour in proportion to its busy part, at least `leastSeen`: crowds look denser than single spans
 //
 // Items of one depth do not overlap, so both their starts and their ends are in order and a binary search finds the first one to paint.
 // Invariant: pixels outside of [clipFrom, clipUntil) of the part stay as they are, so parts beside each other join without a seam.
@@ -10,7 +10,7 @@
 import { itemKinds, openBit, type SpanTile } from '@ranktrace/protocol';
 import { mixed } from './palette.ts';
 
-/** Where the lines of a tile begin: items of depth d are those from `lines[d]` to before `lines[d + 1]`. */
+/** Index of each line's first item in a tile: items of depth d are those from `lines[d]` to before `lines[d + 1]`. */
 export function linesOf(tile: SpanTile): Uint32Array {
   const { depth } = tile;
   const deepest = depth.length === 0 ? -1 : (depth[depth.length - 1] as number);
@@ -33,17 +33,17 @@ export interface LineView {
   readonly width: number;
 }
 
-/** How a line's items are coloured: by the number of their name's colour, or for steps by parity. */
+/** Colours of a line's items: by the index of their name's colour, or for steps by parity. */
 export interface LineColours {
   readonly table: Uint32Array;
   readonly dimmed: Uint32Array;
   /** Number in the table by name. */
   readonly byName: (name: number) => number;
-  /** Whether a search means this name; undefined when nothing is searched. */
+  /** Whether a name matches the search; undefined without a search. */
   readonly means: ((name: number) => boolean) | undefined;
 }
 
-/** What to do beside painting: called for items that are wide enough for a text, and for instants. */
+/** Callbacks beside painting: for items that are wide enough for a text, and for instants. */
 export interface LineEvents {
   readonly labelPxMin: number;
   label(left: number, right: number, item: number, tile: SpanTile, isDimmed: boolean): void;
@@ -52,7 +52,7 @@ export interface LineEvents {
 
 const instantKind = itemKinds.indexOf('instant');
 const leastSeen = 0.32;
-/** Instants and merged items may lie over their neighbours by a grain: the search goes back by so many. */
+/** Instants and merged items may overlap their neighbours by a grain: the search goes back by this many. */
 export const overlapMax = 3;
 
 /** The first item from `low` to before `high` that ends after `time`. */
@@ -101,7 +101,7 @@ export function paintLine(
     const right = (begin + long - from) * scale;
     const wide = right - left;
     if (wide < 1.25) {
-      // In the part in which it begins; what began before the window, in the first.
+      // Drawn by the part in which it begins; an item from before the window, by the first.
       if (left < clipLeft && (clipLeft > 0 || right <= 0)) continue;
       const x = Math.max(left, 0) | 0;
       line[x] = mixed(line[x] as number, colour, Math.min(1, Math.max(leastSeen, (busy[item] as number) / nsPerPx)));
@@ -109,7 +109,7 @@ export function paintLine(
     }
     const isMerged = (tile.count[item] as number) > 1;
     const shade = isMerged ? Math.min(1, Math.max(0.4, (busy[item] as number) / long)) : 1;
-    // First where it would be painted in a line without parts, then as much of that as is in this one.
+    // Its place in a line without parts, then the portion of that in this part.
     const end = Math.max(Math.floor(right) - (wide >= 4 ? 1 : 0), Math.floor(left) + 1);
     const x0 = Math.max(Math.floor(left), clipLeft | 0);
     const x1 = Math.min(end, Math.ceil(clipRight));
@@ -124,7 +124,7 @@ export function paintLine(
   }
 }
 
-// What has not ended has no end to show: its last pixels are striped.
+// A span that has not ended has no end to show: its last pixels are striped.
 function fadeOut(line: Uint32Array, x0: number, x1: number, colour: number): void {
   const striped = mixed(colour, 0xff808080, 0.35);
   for (let x = Math.max(x0, x1 - 24); x < x1; x++) if ((x1 - x) % 4 < 2) line[x] = striped;

@@ -1,4 +1,4 @@
-// The canvas of one timeline: when it is drawn, and what the pointer does on it.
+// The canvas of one timeline: schedules its drawing, and handles the pointer.
 //
 //   a signal changes ──► one requestAnimationFrame ──► paint          nothing changes: nothing is drawn
 //   a key is held, or a live run is followed ──► the next frame as well
@@ -19,7 +19,7 @@ import type { TimelineSession } from './session.ts';
 import { eased, fitted, followed, lengthOf, type TimeWindow, timeAt } from './viewport.ts';
 
 const dragPx = 3;
-/** Per second: how much held keys zoom (factor e^…) and move (parts of the window). */
+/** Speed of held keys, per second: zoom (factor e^…) and move (parts of the window). */
 const zoomRate = 3.2;
 const panRate = 1.1;
 const followEase = 0.22;
@@ -48,7 +48,7 @@ export class Stage {
   #heldAt: number | undefined;
   #hoveredIn: TimeWindow | undefined;
 
-  /** `onFrame` moves what lies beside the canvas, in the same frame. */
+  /** `onFrame` moves the elements beside the canvas, in the same frame. */
   constructor(session: TimelineSession, canvas: HTMLCanvasElement, theme: ReadonlySignal<ThemeName>, onFrame: () => void) {
     const context = canvas.getContext('2d', { alpha: false });
     if (context === null) throw new Error('This browser gives no 2D canvas');
@@ -60,7 +60,7 @@ export class Stage {
     this.#canvasPainter = new CanvasPainter(context, session, this.#painter);
     this.#stops.push(
       effect(() => {
-        // Whatever a frame shows.
+        // All signals that a frame shows.
         for (const each of [
           session.window,
           session.layout,
@@ -108,7 +108,7 @@ export class Stage {
     cancelAnimationFrame(this.#request);
   }
 
-  /** A key is pressed that goes on while it is held. */
+  /** Starts an action that continues while its key is held. */
   hold(action: KeyAction): void {
     if (!heldActions.has(action) || this.#held.has(action)) return;
     if (this.#held.size === 0) this.#heldAt = undefined;
@@ -279,7 +279,7 @@ export class Stage {
     }
   }
 
-  // Of all rows that lie in part between two heights: folded ranks with all that they hold.
+  // Tracks of all rows that lie partly between two heights: folded ranks with all their tracks.
   #tracksBetween(top: number, bottom: number): number[] {
     const session = this.#session;
     const layout = session.layout.peek();

@@ -6,12 +6,12 @@ import { type Part, TileCache, type TileSource, tileCacheLimits } from './tile-c
 interface Asked {
   readonly keys: readonly TileKey[];
   readonly abort: AbortSignal | undefined;
-  /** Answers with a tile for each key, or those that are given. */
+  /** Answers with a tile for each key, or with the given ones. */
   answer(tiles?: readonly Tile[]): Promise<void>;
   fail(): Promise<void>;
 }
 
-/** A source whose answers come when the test says so. */
+/** A source that answers when the test asks it to. */
 class HandSource implements TileSource {
   readonly asked: Asked[] = [];
 
@@ -40,7 +40,7 @@ class HandSource implements TileSource {
 
 const state = (about: object = {}) => ({ track: 1, version: 1, stamp: 1, ...about });
 
-/** One frame that shows these slots of a track; gives what is drawn as `level:index→from–until`. */
+/** One frame that shows these slots of a track; returns the drawn parts as `level:index→from–until`. */
 function frame(cache: TileCache, slots: readonly (readonly [number, number])[], track = state()): string[] {
   const parts: Part[] = [];
   cache.begin();

@@ -1,23 +1,23 @@
-// Tiles that were shown lately, and requests for those that are to be shown. A frame says which slots it draws; what is there is drawn at once,
-// from coarser or finer tiles while the right ones are on their way, so that the picture never flashes.
+// Recently shown tiles, and requests for the next ones. A frame names the slots that it draws; the cache draws available tiles at once, coarser or
+// finer ones while the right ones are on their way, so that the picture never flashes.
 //
 //   begin() ── parts(slot) …, want(slot) … ── end() ──► requests, nearest first ──► tiles ──► onChange ──► the next frame
 //
 //   slot missing:  the children, when both are there   ┐  drawn clipped to
 //                  else the nearest coarser tile       ┘  the slot
 //
-// Invariant: at most `bytesMax` of tiles are kept beyond those of the last frame; a slot is asked for at most once at a time; an answer that is
-// not newer than what is known is asked again only after the run has grown.
+// Invariant: at most `bytesMax` of tiles are kept beyond those of the last frame; a slot has at most one request at a time; after an answer that is
+// not newer than the known tile, the next request waits until the run has grown.
 
 import type { Tile, TileKey } from '@ranktrace/protocol';
 import { tileBytes, tileWidth } from '@ranktrace/protocol';
 
-/** Where tiles come from: RunClient. */
+/** The origin of tiles: RunClient. */
 export interface TileSource {
   tiles(tiles: readonly TileKey[], onTiles: (tiles: readonly Tile[]) => void, abort?: AbortSignal): Promise<void>;
 }
 
-/** A track as it is now: tiles of another version are void, incomplete ones are asked again when `stamp` has changed. */
+/** Current state of a track: tiles of another version are void, incomplete ones are requested again when `stamp` has changed. */
 export interface TrackState {
   readonly track: number;
   readonly version: number;
@@ -26,13 +26,13 @@ export interface TrackState {
 
 export interface Entry {
   tile: Tile | undefined;
-  /** What a painter keeps beside the tile (span-line.ts `linesOf`). */
+  /** Cache of a painter beside the tile (span-line.ts `linesOf`). */
   lines: Uint32Array | undefined;
   bytes: number;
   usedAt: number;
   wantedAt: number;
   batch: Batch | undefined;
-  /** Of the track when it was asked last. */
+  /** Version of the track at the last request. */
   askedVersion: number;
   askedStamp: number;
 }
@@ -61,14 +61,14 @@ export const tileCacheLimits = {
   bytesMax: 96 * 2 ** 20,
   /** Small enough that the first tiles come at once, large enough that a screen is a few requests. */
   batchTilesMax: 96,
-  /** The service takes 32 of a page; others are asked at the same time. */
+  /** The service takes 32 per page; other requests run at the same time. */
   batchesMax: 4,
-  /** Slots of one frame: a wall of displays; more is a bug. */
+  /** Slots of one frame: enough for a wall of displays; more is a bug. */
   wantedMax: 8192,
   retryMs: 1000,
 } as const;
 
-/** What an entry without a tile takes, about. */
+/** Approximate memory of an entry without a tile. */
 const entryBytes = 256;
 const coarserMax = 24;
 const finerMax = 2;
@@ -95,7 +95,7 @@ export class TileCache {
     return this.#bytes;
   }
 
-  /** Whether something that was wanted is still on its way. */
+  /** Whether any wanted tile is still on its way. */
   get isLoading(): boolean {
     return this.#batches.size > 0;
   }
@@ -105,7 +105,7 @@ export class TileCache {
     this.#wanted = [];
   }
 
-  /** Adds to `into` what there is to draw a slot with, and notes that it is wanted; less `urgency` is asked first. */
+  /** Adds the available tiles for a slot to `into`, and notes that it is wanted; lower `urgency` is requested first. */
   parts(state: TrackState, level: number, index: number, urgency: number, into: Part[]): void {
     const entry = this.#want(state, level, index, urgency);
     if (entry.tile !== undefined) {
@@ -129,7 +129,7 @@ export class TileCache {
     this.#want(state, level, index, urgency);
   }
 
-  /** Asks for what the frame wanted and has not; gives up what it no longer wants. */
+  /** Requests the missing tiles of the frame; cancels those no longer wanted. */
   end(): void {
     for (const batch of this.#batches) {
       let isWanted = false;
@@ -143,7 +143,7 @@ export class TileCache {
     if (this.#bytes > this.#bytesMax) this.#evict();
   }
 
-  /** Forgets everything: another run, or another epoch of it. */
+  /** Drops everything: another run, or another epoch of it. */
   clear(): void {
     for (const batch of this.#batches) batch.abort.abort(new DOMException('void', 'AbortError'));
     this.#batches = new Set();
@@ -249,12 +249,12 @@ export class TileCache {
 
   #finished(batch: Batch): void {
     if (!this.#batches.delete(batch)) return;
-    // What got no tile has none: it is asked again when the run has grown.
+    // A slot without a tile in the answer has none: it is requested again when the run has grown.
     for (const entry of batch.entries) entry.batch = undefined;
     this.#onChange();
   }
 
-  // Refused, or the line broke: not at once again, as the reason may last.
+  // Rejected, or the line broke: no immediate retry, as the reason may last.
   #failed(batch: Batch): void {
     if (!this.#batches.delete(batch)) return;
     released(batch);
@@ -264,7 +264,7 @@ export class TileCache {
     }, tileCacheLimits.retryMs);
   }
 
-  // What was not used longest goes first, until a fifth is free; what the last frame used stays.
+  // Evicts the least recently used tiles until a fifth is free; tiles of the last frame stay.
   #evict(): void {
     const entries: { readonly kept: Map<number, Entry>; readonly slot: number; readonly entry: Entry }[] = [];
     for (const kept of this.#tracks.values()) {
@@ -288,7 +288,7 @@ function partOf(entry: Entry, level: number, index: number): Part {
 
 const slotKey = (level: number, index: number): number => index * 64 + level;
 
-// Not asked, after all.
+// The request was not sent after all.
 function released({ entries }: Batch): void {
   for (const entry of entries) {
     entry.batch = undefined;
@@ -303,7 +303,7 @@ function isFresh({ tile, askedVersion, askedStamp }: Entry, { version, stamp }: 
   return (tile.version === version || askedVersion === version) && (tile.complete || isAnswered);
 }
 
-// A tile of a frame holds the whole frame in memory; its own columns do not.
+// A tile in a message keeps the whole message in memory; a copy of its columns does not.
 function copied(tile: Tile): Tile {
   if (tile.type === 'counter') {
     const { time, last, low, high, count } = tile;

@@ -1,4 +1,4 @@
-// The bar above the lanes: how ranks are put together, zoom, following a live run, how much of the run is read, search.
+// The bar above the lanes: grouping of ranks, zoom, following a live run, the read part of the run, search.
 
 import type { JSX } from 'preact';
 import type { Grouping } from '../client/view-state.ts';

@@ -1,4 +1,4 @@
-// What the timeline says in words: when the window begins, why there is nothing to see, what is selected.
+// Texts of the timeline: begin of the window, reason for an empty view, selection.
 
 import type { RunModel } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
@@ -8,7 +8,7 @@ import { zeroOf } from './ruler.ts';
 import type { TimelineSession } from './session.ts';
 import { lengthOf } from './viewport.ts';
 
-/** The corner above the headers says when the window begins, by the clock on the wall, and how long it is. */
+/** The corner above the headers shows the window's begin in wall-clock time, and its length. */
 export function Corner({ session }: { session: TimelineSession }): JSX.Element {
   const window = session.window.value;
   const model = session.client.model.value;
@@ -23,7 +23,7 @@ export function Corner({ session }: { session: TimelineSession }): JSX.Element {
   );
 }
 
-/** In the middle of the lanes, where there are none. */
+/** Shown in the middle of the lanes, where there are none. */
 export function EmptyNote({ session }: { session: TimelineSession }): JSX.Element | null {
   const model = session.client.model.value;
   const problem = session.client.problem.value;
@@ -76,7 +76,7 @@ export function EmptyNote({ session }: { session: TimelineSession }): JSX.Elemen
 const nothingText = (model: RunModel): string =>
   isReading(model) ? `${readingText(model)} …` : model.live ? 'Nothing recorded yet' : 'There is nothing in this run';
 
-/** Says the selected span to who cannot see it. */
+/** Announces the selected span to screen readers. */
 export function LiveRegion({ session }: { session: TimelineSession }): JSX.Element {
   const details = session.details.value;
   const process = details === undefined ? undefined : session.processes.value.get(session.tracks.value.get(details.track)?.process ?? -1);

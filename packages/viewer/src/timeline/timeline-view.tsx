@@ -1,4 +1,4 @@
-// The timeline of one run: bar, strip of the whole run, row headers beside the canvas, and what is known of the selection below.
+// The timeline of one run: bar, strip of the whole run, row headers beside the canvas, and the selection's facts below.
 //
 //   ┌ bar: grouping · fit · follow · search ─────────────┐
 //   │ whole run (minimap.tsx)                            │
@@ -62,7 +62,7 @@ export function TimelineView({ session }: { session: TimelineSession }): JSX.Ele
     const observer = new ResizeObserver(measure);
     observer.observe(box);
     measure();
-    // Where it was when it was left.
+    // Restores the last scroll position.
     box.scrollTop = session.scrollTop.peek();
     session.isShown.value = true;
     const stopGutter = gutter.subscribe(measure);
@@ -71,7 +71,7 @@ export function TimelineView({ session }: { session: TimelineSession }): JSX.Ele
     });
     const stopScroll = session.scrollGoal.subscribe((goal) => {
       if (goal === undefined) return;
-      // The spacer is as tall as the rows once the page was rendered again.
+      // The spacer has the height of the rows only after the next render.
       requestAnimationFrame(() => {
         box.scrollTop = goal;
       });
@@ -116,7 +116,7 @@ export function TimelineView({ session }: { session: TimelineSession }): JSX.Ele
       if (target.closest('dialog, input, select, textarea, [contenteditable]') !== null) return false;
       if ((event.key === 'Enter' || event.key === ' ') && target.closest('button, a, [role="separator"]') !== null) return false;
       if (event.key.startsWith('Arrow') && target.closest('.panel, [role="separator"], table') !== null) return false;
-      // Of two timelines beside each other, the first has the keys while nothing has the focus.
+      // With two timelines beside each other, the first has the keys while nothing has the focus.
       const isFirst = document.querySelector('.timeline') === section.current;
       return (target === document.body && isFirst) || section.current?.contains(target) === true;
     };
@@ -222,7 +222,7 @@ const panelTabs = [
   { key: 'area', title: 'Marked area' },
 ] as const;
 
-/** What is known of the selected event, what lies in the marked area; of both, one at a time. */
+/** The selected event's details, or the marked area's contents; one at a time. */
 function Panels({ session, shown }: { session: TimelineSession; shown: Panel }): JSX.Element {
   const { area, selected } = session.state;
   const content = shown === 'area' ? <MarkedArea session={session} /> : <DetailsPanel session={session} />;

@@ -1,4 +1,4 @@
-// What is under the pointer, in a few lines beside it. Names are text nodes, whatever they hold.
+// The item under the pointer, in a few lines beside it. Names are text nodes, whatever they hold.
 
 import type { ViewGap } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
@@ -122,7 +122,7 @@ function linesOf(session: TimelineSession, hover: Hover): JSX.Element | undefine
   return undefined;
 }
 
-// What the ruler's marks mean.
+// The meaning of the ruler's marks.
 function marksLines(session: TimelineSession, time: number, reach: number): JSX.Element | undefined {
   const lines = marksAt(session.clockMarks.peek(), time, reach);
   if (lines.length === 0) return undefined;

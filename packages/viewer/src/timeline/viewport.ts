@@ -1,18 +1,18 @@
-// The window of time that is visible, and how it moves.
+// The visible window of time, and its movement.
 //
 //   |· · · · · ·[ from ───────── until ]· · · · ·|        times in ns of the trace, pixels from the left edge of the drawing
 //   extent.from                             extent.until
 //
-// Invariant: what `clamped` gives is at least `windowNsMin` long and overlaps the extent.
+// Invariant: the result of `clamped` is at least `windowNsMin` long and overlaps the extent.
 
 export interface TimeWindow {
   readonly from: number;
   readonly until: number;
 }
 
-/** Nothing is narrower: times are doubles of ns, and below this a window would not move any more. */
+/** The narrowest window: times are doubles of ns, and a narrower window would not move any more. */
 export const windowNsMin = 20;
-/** How much of a run's length may be seen beside it, as a part of it. */
+/** Visible margin beside a run, as a part of its length. */
 const margin = 0.02;
 const beyondMax = 0.1;
 
@@ -24,13 +24,13 @@ export function wholeWindow(extent: TimeWindow): TimeWindow {
   return { from: extent.from - length * margin, until: extent.from + length * (1 + margin) };
 }
 
-/** The window that an address or another timeline asks for, wherever it lies; undefined when it is none. */
+/** The window that an address or another timeline requests, wherever it lies; undefined for an invalid one. */
 export function windowOf(from: number | undefined, until: number | undefined): TimeWindow | undefined {
   if (from === undefined || until === undefined || !(until - from >= windowNsMin / 2) || !Number.isFinite(until - from)) return undefined;
   return { from, until };
 }
 
-/** A window as near to the wanted one as a person may move it. */
+/** The closest allowed window to the wanted one. */
 export function clamped(window: TimeWindow, extent: TimeWindow): TimeWindow {
   const whole = wholeWindow(extent);
   const most = lengthOf(whole) * 1.5;
@@ -62,13 +62,13 @@ export const timeAt = (window: TimeWindow, width: number, x: number): number => 
 
 export const xAt = (window: TimeWindow, width: number, time: number): number => ((time - window.from) / lengthOf(window)) * width;
 
-/** The range with a tenth of it on each side, at least so wide that the range is not all there is. */
+/** The range with a tenth of it on each side, and at least a minimum width. */
 export function fitted(from: number, until: number): TimeWindow {
   const length = Math.max(until - from, windowNsMin / 2);
   return { from: from - length * 0.1, until: from + length * 1.1 };
 }
 
-/** The window that follows a live run: as wide as it is, ending just after the newest data. */
+/** The window that follows a live run: of the same width, ending just after the newest data. */
 export function followed(window: TimeWindow, extent: TimeWindow): TimeWindow {
   const length = lengthOf(window);
   const until = extent.until + length * 0.04;
