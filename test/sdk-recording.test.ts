@@ -396,7 +396,7 @@ test('the README example records its steps', async () => {
   const { code, stderr } = await run(`const batches = [1, 2, 3]; const train = () => block(1); ${example}`, {
     RANKTRACE_SPOOL_DIRECTORY: spool,
   });
-  expect({ code, stderr }).toMatchObject({ code: 0, stderr: expect.stringContaining('away from ws://head:7700') });
+  expect({ code, stderr }).toMatchObject({ code: 0, stderr: expect.stringContaining('away from ws://head:7400') });
   const steps = readBatches().flatMap(({ tables: { steps } }) => [...steps.columns.step.subarray(0, steps.length)]);
   expect(steps).toEqual([0, 1, 2]);
 });
