@@ -6,7 +6,7 @@ import { exists, filesBelow, importedPackage, importsOf, packageNames, read, sou
 
 const node = /^node:/;
 
-/** Import direction: DESIGN.md's table. What is not named here may not be imported. */
+/** Import direction: the packages that each package may import, and no others. */
 const allowed: Readonly<Record<string, readonly (string | RegExp)[]>> = {
   protocol: ['msgpackr', 'zod'],
   trace: ['@ranktrace/protocol'],
