@@ -1,4 +1,4 @@
-// docs/limits.md, made of the limits files: names and values from the code, meanings from the comments above them.
+// Makes docs/limits.md from the limits files: names and values from the code, meanings from the comments above them.
 
 import { filesBelow, packageNames, read, repository } from './source-files.ts';
 
@@ -40,7 +40,7 @@ async function limitsIn(file: string): Promise<Record<string, number>> {
   return Object.assign({}, ...exported) as Record<string, number>;
 }
 
-/** Field → text of the comment right above it; a field without one says what its name says. */
+/** Field → text of the comment right above it; for a field without one, the words of its name. */
 function meaningsIn(file: string): Map<string, string> {
   const meanings = new Map<string, string>();
   let meaning: string | undefined;
@@ -60,7 +60,7 @@ function meaningsIn(file: string): Map<string, string> {
   return meanings;
 }
 
-/** What a name without a comment says by itself: `rankMax` → `Rank max`. */
+/** The words of a name without a comment: `rankMax` → `Rank max`. */
 function nameInWords(field: string): string {
   const words = field.replaceAll(/([A-Z])/g, (letter) => ` ${letter.toLowerCase()}`);
   return `${words.charAt(0).toUpperCase()}${words.slice(1)}.`;

@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { type Browser, type CDPSession, chromium, type Page } from 'playwright-core';
 import { repository } from './ranktrace-command.ts';
 
-/** What every machine has: the size of the manual's pictures. */
+/** The same on every machine: the size of the manual's pictures. */
 const viewport = { width: 1280, height: 720 };
 const flags = [
   '--no-sandbox',
@@ -23,7 +23,7 @@ const flags = [
   '--disable-sync',
   // Test machines have little of /dev/shm.
   '--disable-dev-shm-usage',
-  // Frames go on where nobody sees them.
+  // Frames continue without a visible window.
   '--disable-renderer-backgrounding',
   '--disable-backgrounding-occluded-windows',
 ];
@@ -37,7 +37,7 @@ export interface TabOptions {
 
 export interface StartedBrowser extends AsyncDisposable {
   readonly browser: Browser;
-  /** A tab with cookies of its own; resolves when the document is there. */
+  /** A tab with cookies of its own; resolves when the document has loaded. */
   open(url: string, options?: TabOptions): Promise<Tab>;
 }
 
