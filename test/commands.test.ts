@@ -71,7 +71,7 @@ describe('ranktrace run', () => {
       let interrupts = 0;
       process.on('SIGINT', () => interrupts++);
       for (let step = 0; interrupts === 0; step++) { prof.step(); await turn(); if (step === 20) console.log('listening'); }
-      // Until the command has handled the interrupt.
+      // Until the command has done with the interrupt what it does with it.
       while (!existsSync(process.env.COMMAND_IS_INTERRUPTED)) await turn();
       for (let turns = 0; turns < 50; turns++) await turn();
       console.log('interrupts:', interrupts);

@@ -27,7 +27,7 @@ const program = `
       if (span % 100 === 99) { prof.step(); await setTimeout(60); }
     }
   };
-  // Once the client acknowledges, it is loaded and has a connection; the output has a file.
+  // Its client is loaded, and has a connection, once it acknowledges; the output has a file.
   const isOpen = () => readdirSync(process.env.WATCHED, { recursive: true }).some((name) => name.endsWith(process.env.RANKTRACE_URL ? 'acked' : '.seg'));
   while (!existsSync(process.env.WATCHED) || !isOpen()) await setTimeout(10);
   await record(0);
