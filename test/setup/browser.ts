@@ -1,4 +1,4 @@
-// A real Chromium for one test file: headless, with an empty profile, and nothing but the page under test to talk to.
+// A real Chromium for one test file: headless, with an empty profile, and no page but the one under test.
 //
 //   await using browser = await startBrowser();
 //   await using tab = await browser.open(address);
@@ -43,9 +43,9 @@ export interface StartedBrowser extends AsyncDisposable {
 
 export interface Tab extends AsyncDisposable {
   readonly page: Page;
-  /** The browser's own measuring: heap, frames, what a person with a screen reader is told. */
+  /** The browser's own measurements: heap, frames, the text for screen readers. */
   readonly tools: CDPSession;
-  /** Errors that the page logged or threw, and requests that left the host it came from. */
+  /** Errors that the page logged or threw, and requests to other hosts. */
   readonly problems: string[];
   /** A picture for the manual (docs/images/NAME.png), taken when UPDATE_SCREENSHOTS=1. */
   picture(name: string): Promise<void>;
