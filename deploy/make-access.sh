@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Makes what a cluster's NATS (nats-cluster.conf) asks for: an authority and a certificate for BROKER, and users with passwords.
+# Makes the files that a cluster's NATS (nats-cluster.conf) needs: an authority and a certificate for BROKER, and users with passwords.
 #
 #   ./make-access.sh BROKER[,NAME…] RUN…        BROKER: name or address by which ranks reach the NATS host; the first one is in their URL
-#   ./make-access.sh BROKER --all-runs          one user for ranks of whichever run, where run names are not known beforehand
+#   ./make-access.sh BROKER --all-runs          one user for ranks of every run, where run names are not known beforehand
 #
 #   access/ca.pem             to every host that connects        access/users.conf      \
 #   access/aggregator.env     to the aggregator                  access/server.pem       > to the NATS host
-#   access/token              to people who look and capture     access/server-key.pem  /
+#   access/token              to people who read and capture     access/server-key.pem  /
 #   access/read-token         to Prometheus: reads alone
-#   access/run.RUN.env        to the ranks of that run           access/reader.env      to whoever listens to alerts
+#   access/run.RUN.env        to the ranks of that run           access/reader.env      to subscribers of alerts
 #
-# Files that are there already are kept, so that a run can be added later (then: nats-server --signal reload). To take a run's access away, remove its
+# Existing files are kept, so that a run can be added later (then: nats-server --signal reload). To take a run's access away, remove its
 # files in access/ and access/users/, run this again and reload. RANKTRACE_ACCESS names another directory than access/ beside this script.
 set -euo pipefail
 umask 077
@@ -59,7 +59,7 @@ fi
 chmod 644 ca.pem server.pem
 for token in token read-token; do [ -e $token ] || openssl rand -hex 24 > $token; done
 
-# add_user NAME PUBLISH SUBSCRIBE [LINE…]: its entry in users/NAME, and NAME.env with what its process needs in its environment.
+# add_user NAME PUBLISH SUBSCRIBE [LINE…]: its entry in users/NAME, and NAME.env with the environment of its process.
 add_user() {
   local name=$1 publish=$2 subscribe=$3 password
   shift 3

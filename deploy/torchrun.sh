@@ -6,7 +6,7 @@
 #   RANKTRACE_TOKEN=SECRET deploy/torchrun.sh --nnodes 2 --nproc-per-node 8 --node-rank 1 --master-addr HEAD --rdzv-id night-42 -- node train.js   on the other
 #
 # Without RANKTRACE_URL the aggregator runs on node 0, on port 7400 (PORT), for as long as the job does: traces lie in ./ranktrace-out there. With
-# it (and the RANKTRACE_NATS_* variables of deploy/access/run.RUN.env) ranks use the NATS that is there. A rank that fails ends those of its host.
+# it (and the RANKTRACE_NATS_* variables of deploy/access/run.RUN.env) ranks use that NATS. A rank that fails ends those of its host.
 
 set -euo pipefail
 fail() {
@@ -62,7 +62,7 @@ if [ -z "${RANKTRACE_URL:-}" ]; then
     ranktrace serve --listen "0.0.0.0:$port" --out ranktrace-out 2> >(tee "$log" >&2) &
     aggregator=$!
   fi
-  # A short job would end before it finds the aggregator. One that is late is no reason not to train: batches wait in the spool.
+  # A short job would end before it finds the aggregator. A late aggregator does not stop the training: batches wait in the spool.
   for ((tries = 0; tries < 300; tries++)); do
     ! (: < "/dev/tcp/$master_addr/$port") 2> /dev/null || break
     [ -z "$aggregator" ] || kill -0 "$aggregator" 2> /dev/null || {
@@ -100,7 +100,7 @@ while [ ${#ranks[@]} -gt 0 ]; do
 done
 
 if [ -n "$aggregator" ]; then
-  # Ranks of other hosts may end a little later: the aggregator writes the trace when all have, and at the latest when it is ended.
+  # Ranks of other hosts may end a little later: the aggregator writes the trace when all have ended, at the latest when it is stopped.
   for ((tries = 0; tries < 300 && status == 0; tries++)); do
     ! grep -q "run $RANKTRACE_RUN:" "$log" || break
     kill -0 "$aggregator" 2> /dev/null || break

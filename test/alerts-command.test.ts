@@ -1,4 +1,4 @@
-// Alerts as a person sees them: a service that ranks send to, `GET /v1/alerts`, `ranktrace alerts` of the service and of the stored run.
+// Alerts for a person: a service with ranks, `GET /v1/alerts`, and `ranktrace alerts` on the service and on the stored run.
 
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -15,7 +15,7 @@ import { runCommand } from './setup/ranktrace-command.ts';
 const out = mkdtempSync(join(tmpdir(), 'ranktrace-alerts-'));
 afterAll(() => rmSync(out, { recursive: true }));
 
-/** Two ranks, of which the second works longer in `forward` from step 400 on; stops before the batches with which they say goodbye. */
+/** Two ranks; the second works longer in `forward` from step 400 on. Stops before the batches that announce their end. */
 function* train(aggregator: Aggregator): Generator<void> {
   const random = new Random(7, 'steps');
   const noisy = (ms: number): number => Math.round(ms * 1e6 * random.lognormal(1, 0.003));
@@ -46,7 +46,7 @@ function* train(aggregator: Aggregator): Generator<void> {
   }
 }
 
-/** The overview that a page is told. */
+/** The overview that the service sends a page. */
 async function pageOf(aggregator: Aggregator): Promise<Overview> {
   const socket = new WebSocket(`${aggregator.address.replace('http', 'ws')}/v1/view`);
   const messages: ViewMessage[] = [];
@@ -68,7 +68,7 @@ async function pageOf(aggregator: Aggregator): Promise<Overview> {
   return overview;
 }
 
-/** The next thing that is told. */
+/** The next message. */
 const next = (aggregator: Aggregator): Promise<Alert> =>
   new Promise((resolve) => {
     const stop = aggregator.alerts.subscribe((alert) => {
@@ -80,7 +80,7 @@ const next = (aggregator: Aggregator): Promise<Alert> =>
 describe('ranktrace alerts', () => {
   it('of a service, and of the run that it stored', async () => {
     {
-      // Ranks that nobody plays meanwhile say nothing, and on a busy machine that may be long.
+      // These ranks send nothing meanwhile, and on a busy machine that may be long.
       const config = { ...defaultConfig(), capture: undefined, outputs: [] };
       const rules = { ...config.rules, off: ['rank_stopped', 'hang'] as const };
       await using aggregator = await startAggregator({ out, config: { ...config, rules } });
@@ -100,7 +100,7 @@ describe('ranktrace alerts', () => {
       expect((JSON.parse(data.stdout) as { alerts: Alert[] }).alerts[0]?.id).toBe(fired.id);
       training.next();
     }
-    // The ranks said goodbye.
+    // The ranks ended in good order.
     const stored = await runCommand(['alerts', join(out, 'night')]);
     expect(stored.stderr).toBe('');
     expect(stored.stdout).toMatch(
@@ -108,7 +108,7 @@ describe('ranktrace alerts', () => {
     );
     expect(stored.code).toBe(0);
     expect((await runCommand(['alerts', out, '--json'])).code).toBe(0);
-    // The report tells the fault once, with the alert.
+    // The report has the fault once, with the alert.
     const reported = JSON.parse((await runCommand(['report', join(out, 'night'), '--json'])).stdout);
     const told = reported.findings.map(({ kind, ranks, alerts }: { kind: string; ranks: number[]; alerts?: string[] }) => [
       kind,
@@ -116,7 +116,7 @@ describe('ranktrace alerts', () => {
       alerts?.length,
     ]);
     expect(told).toEqual([['straggler', [1], 1]]);
-    // One fault, one figure: the report's, and the alert's of the steps around its onset.
+    // One fault has one figure: the report's equals the alert's for the steps around its onset.
     const [, costMs] = /it costs ([\d.]+) ms per affected step/.exec(stored.stdout) ?? [];
     expect(Math.abs(Number(costMs) / reported.findings[0].costMsPerAffectedStep - 1)).toBeLessThan(0.15);
   });

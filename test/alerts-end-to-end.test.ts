@@ -1,4 +1,4 @@
-// Four ranks train, something happens to one of them, and somebody is told: real processes, a real Alertmanager, a real receiver of webhooks.
+// Four ranks train, a fault hits one of them, and receivers get the alert: real processes, a real Alertmanager, a real receiver of webhooks.
 
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
@@ -17,11 +17,11 @@ import { runCommand, type StartedCommand, startCommand } from './setup/ranktrace
 const run = 'job';
 const minute = 60_000;
 
-/** Takes what is sent to `/ranktrace` and to `/alertmanager`. */
+/** Receives requests to `/ranktrace` and `/alertmanager`. */
 interface Receiver extends AsyncDisposable {
   readonly url: string;
   readonly alerts: Alert[];
-  /** What Alertmanager told of groups: status and labels of each alert. */
+  /** Groups that Alertmanager sent: status and labels of each alert. */
   readonly notified: { readonly status: string; readonly labels: Record<string, string>; readonly annotations: Record<string, string> }[];
 }
 
@@ -92,7 +92,7 @@ async function stepOf(address: string): Promise<number> {
   return known.length < 4 ? -1 : Math.min(...known.map(({ step }) => step));
 }
 
-/** What each rank says that it is inside of, by rank. */
+/** The place that each rank reports, by rank. */
 async function placesOf(address: string): Promise<(string | null)[]> {
   const { runs } = (await (await fetch(`${address}/status`)).json()) as LiveMessage;
   const places: (string | null)[] = [];
@@ -118,7 +118,7 @@ test(
       `  - { type: alertmanager, url: "${alertmanager.url}", resend: 1s }`,
     ];
     const address = await train(['rules: { step_time: { change: 50% } }', 'outputs:', ...outputs].join('\n'), ['2', '700', '1000', '80']);
-    // Other programs of the machine may make steps longer at any time; that is told rightly, and not looked at here.
+    // Other programs of the machine may make steps longer at any time; alerts about that are correct, and ignored here.
     const told = (state: Alert['state']): Alert[] =>
       receiver.alerts.filter(
         (alert) => alert.rule === 'step_time' && alert.state === state && Math.abs((alert.onsetStep ?? 0) - 700) <= 32,
@@ -126,7 +126,7 @@ test(
 
     await until('the alert', () => told('firing').length > 0, 6 * minute);
     const [alert] = told('firing') as [Alert];
-    // The cluster's own noise may make the rank's alert the first; both name it.
+    // The cluster's own noise may make the rank's alert the first; both name the rank.
     expect(alert.summary).toMatch(/(steps are|rank 2 is) [\d.]+ % slower since step \d+: .*rank 2.*forward/);
     expect(alert.summary).not.toContain('little by little');
     expect(alert.cause).toMatchObject({ ranks: [2], phase: 'forward' });
@@ -135,7 +135,7 @@ test(
     const active = (await alertmanager.alerts()).filter(({ labels }) => labels.run === run && labels.rule === 'step_time');
     expect(active).toHaveLength(1);
 
-    // The trace of the slow steps: of all ranks, at full detail, from before the onset on, recorded before anybody knew.
+    // The trace of the slow steps: all ranks, at full detail, from before the onset on, recorded before the alert.
     expect(alert.capture).toMatchObject({ state: 'written', ranks: [0, 1, 2, 3], ranksMissing: [] });
     const forward = forwardIn(join(directory, 'out', run, alert.capture?.path ?? ''), 700);
     expect([...forward.keys()].sort()).toEqual([0, 1, 2, 3]);
@@ -179,7 +179,7 @@ function capturedIn(path: string) {
   return { events, totals, unixMs };
 }
 
-/** `forward` in a captured trace from `first` on, by rank: the middle of its lengths, ns, and when the first of it began, Unix ms. */
+/** `forward` in a captured trace from `first` on, by rank: its median length, ns, and the start of the first, Unix ms. */
 function forwardIn(path: string, first: number): Map<number, { length: number; at: number }> {
   const { events, unixMs } = capturedIn(path);
   const found = new Map<number, { length: number; at: number }>();
@@ -192,11 +192,11 @@ function forwardIn(path: string, first: number): Map<number, { length: number; a
 }
 
 describe('a rank that goes no further', () => {
-  /** In the middle of this step's `forward`, rank 1. */
+  /** Rank 1 is in the middle of this step's `forward`. */
   const step = 100;
   const program = ['1', String(step), String(step + 1), '60000'];
 
-  /** Trains until rank 1 gets `signal` in that step, and gives what the webhook was told then: who, where, and the trace of the onset. */
+  /** Trains until rank 1 gets `signal` in that step; gives the webhook's alert: ranks, place, and the trace of the onset. */
   async function halted(receiver: Receiver, alertmanager: Alertmanager, signal: NodeJS.Signals, rules = ''): Promise<Alert> {
     const outputs = [
       `  - { type: webhook, url: "${receiver.url}/ranktrace", hold: 5m }`,
@@ -204,7 +204,7 @@ describe('a rank that goes no further', () => {
     ];
     const address = await train([`rules: { rank_stopped: { after: 5s }${rules} }`, 'outputs:', ...outputs].join('\n'), program);
     await until('the step before', async () => (await stepOf(address)) >= step - 1);
-    // The others wait, and every rank has said where it is.
+    // The others wait, and every rank has reported its place.
     const wanted = ['all_reduce', 'forward', 'all_reduce', 'all_reduce'];
     await until('all places', async () => {
       const places = await placesOf(address);
@@ -212,7 +212,7 @@ describe('a rank that goes no further', () => {
     });
     const killedAt = new Date().toISOString();
     ranks[1]?.child.kill(signal);
-    // A rank that a busy machine keeps from speaking for so long was reported before, rightly.
+    // If a busy machine kept a rank silent for so long, an earlier alert was correct.
     const told = (): Alert[] => receiver.alerts.filter(({ rule, firedAt }) => rule === 'rank_stopped' && firedAt > killedAt);
     await until('the alert', () => told().length > 0);
     const [alert] = told() as [Alert];
@@ -223,7 +223,7 @@ describe('a rank that goes no further', () => {
     const isActive = async (): Promise<boolean> => (await alertmanager.alerts()).some(({ labels }) => labels.rule === 'rank_stopped');
     await until('Alertmanager has it', isActive);
 
-    // The steps before it of all ranks, those that go on at full detail; and the one in which it stopped, as far as it came.
+    // The trace holds the steps before it of all ranks, at full detail for those that continue, and the step in which it stopped, as far as it came.
     expect(alert.capture).toMatchObject({ state: 'written', ranks: [0, 2, 3], ranksMissing: [1] });
     const { events, totals, unixMs } = capturedIn(join(directory, 'out', run, alert.capture?.path ?? ''));
     const before = [...Array(16).keys()].map((place) => step - 16 + place);
@@ -238,7 +238,7 @@ describe('a rank that goes no further', () => {
     }
     expect(totals.find(({ process }) => process.rank === 1)?.place).toMatchObject({ step, phase: { name: 'forward' } });
 
-    // The same of what is stored, by hand.
+    // The same from the store, by hand.
     const report = await runCommand(['report', join(directory, 'out', run), '--json']);
     const { openWork } = JSON.parse(report.stdout);
     const inside = openWork.ranks.find(({ rank }: { rank: number }) => rank === 1).open;
@@ -251,10 +251,10 @@ describe('a rank that goes no further', () => {
   test('because it was killed is told of once, with the phase it was in and the trace', { timeout: 10 * minute }, async () => {
     await using receiver = await startReceiver();
     await using alertmanager = await startAlertmanager(`${receiver.url}/alertmanager`);
-    // However soon those that wait for it would be a hang.
+    // Even if the ranks that wait for it would count as a hang soon.
     const { id } = await halted(receiver, alertmanager, 'SIGKILL', ', hang: { after: 500ms }');
     expect(receiver.alerts.filter(({ rule }) => rule === 'rank_stopped').map((alert) => alert.id)).toEqual([id]);
-    // In `forward` it was alive and kept the others waiting, which may have been told; what is open now is that it was killed.
+    // In `forward` it was alive and kept the others waiting, which may have raised an alert; the open alert is now that it was killed.
     const open = receiver.alerts.filter(({ rule }) => rule === 'hang');
     expect(open.filter(({ state }) => state === 'firing')).toHaveLength(open.filter(({ state }) => state === 'resolved').length);
   });
@@ -287,7 +287,7 @@ describe('a rank that goes no further', () => {
       LEAVE: leave,
     });
     await until('the last step', async () => (await stepOf(address)) >= 19);
-    // One says goodbye, one exits, and two just have nothing left to do; each long after the one before, as the rules see it.
+    // One ends in good order, one exits, and two just finish; each long after the one before, by the rules' measure.
     for (const rank of [2, 1, 0, 3]) {
       writeFileSync(`${leave}${rank}`, '');
       expect(await ranks[rank]?.ended).toMatchObject({ code: 0 });
@@ -342,7 +342,7 @@ test(
   'a larger batch, as was planned, is nothing to be told of',
   async () => {
     await using receiver = await startReceiver();
-    // Steps become two thirds longer. Other programs of the machine may make them a little longer at any time; that would be told rightly.
+    // Steps become two thirds longer. Other programs may make them a little longer at any time; that would rightly raise an alert.
     const rules = 'rules: { step_time: { change: 30% }, step_time_drift: { change: 30% } }';
     const outputs = `outputs: [{ type: webhook, url: "${receiver.url}/ranktrace", hold: 0s }]`;
     const address = await train(`${rules}\n${outputs}`, ['-1', '0', '0', '0', '500']);

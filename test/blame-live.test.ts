@@ -1,4 +1,4 @@
-// Recorded and simulated jobs, replayed batch by batch through a service: what is blamed there is what is blamed on the files.
+// Recorded and simulated jobs, replayed batch by batch through a service: the service blames the same ranks as a report of the files.
 
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

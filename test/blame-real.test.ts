@@ -1,4 +1,4 @@
-// Four real processes with a fault or without one, on a quiet machine or one with more busy threads than cores: who is named, and what it costs.
+// Four real processes with a fault or without one, on a quiet machine or one with more busy threads than cores: the named rank, and the cost.
 // `RANKTRACE_TEST_SEEDS=50` runs more of them.
 
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -33,11 +33,11 @@ type Report = Awaited<ReturnType<typeof report>>;
 const stragglersOf = ({ findings }: Report) =>
   findings.filter(({ kind }: { kind: string }) => kind === 'straggler') as { ranks: number[]; phase: string }[];
 
-/** ms that a rank which is slow in each step of the report would have to be slower in `phase` to be seen. */
+/** The slowdown in `phase`, ms per step of the report, from which a rank would be found. */
 const visibleIn = (phase: string, { blame }: Report): number =>
   blame.visible.find((of: { phase: string }) => of.phase === phase).lengthNs / 1e6;
 
-/** Twice: on the machine as it is, and beside more threads than it has cores. */
+/** Each case runs twice: on the machine as it is, and beside more threads than it has cores. */
 function setBusy(isBusy: boolean): void {
   while (isBusy && busy.length < 3 * availableParallelism()) busy.push(spawn(process.execPath, ['-e', 'for(;;);'], { stdio: 'ignore' }));
   while (!isBusy && busy.length > 0) busy.pop()?.kill('SIGKILL');
@@ -58,7 +58,7 @@ it.each(Array.from({ length: seeds }, (_, seed) => seed))(
     const faulty = await runJob(`faulty-${seed}`, steps, fault);
     const found = stragglersOf(faulty);
     expect(found.every(({ ranks, phase: where }) => ranks.join() === String(fault.rank) && where === phase)).toBe(true);
-    // On a machine so busy that its noise hides the fault, the report says that it does.
+    // On a machine so busy that its noise hides the fault, the report states that.
     if (fault.every > 1 || fault.ms < visibleIn(phase, faulty)) return;
     expect(found).toHaveLength(1);
     const { excessNs } = faulty.blame.excess.find(({ rank }: { rank: number }) => rank === fault.rank);

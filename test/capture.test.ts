@@ -1,4 +1,4 @@
-// The same steps of all ranks in one trace, while they train: real processes whose schedule records nothing, over both ways in.
+// The same steps of all ranks in one trace, while they train: real processes whose schedule records nothing, over both transports.
 
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -78,7 +78,7 @@ function read(path: string): Captured {
 
 const numbers = (from: number, to: number): number[] => Array.from({ length: to - from + 1 }, (_, index) => from + index);
 
-/** The trace has these steps of these ranks at full detail, and nothing else. */
+/** The trace has these steps of these ranks at full detail, and no others. */
 function expectWhole({ path, fromStep, toStep }: CaptureResult, of: readonly number[]): void {
   const { steps, detailed, names } = read(path);
   const wanted = new Map(of.map((rank) => [rank, numbers(fromStep, toStep)]));
@@ -132,7 +132,7 @@ describe('over WebSocket', () => {
     const { steps, detailed } = read(captured.path);
     for (const rank of [0, 1]) expect([steps.get(rank), detailed.get(rank)]).toEqual([wanted, wanted]);
 
-    // Asked for when they were over.
+    // Requested when they were over.
     const late = await aggregator.captureSteps(run, { fromStep: captured.fromStep - 8, steps: 4 });
     expect(late).toMatchObject({ ranks: [0, 1], late: [] });
     expectWhole(late, [0, 1]);
@@ -142,7 +142,7 @@ describe('over WebSocket', () => {
     const report = JSON.parse(merged.stdout) as { ranks: { late: number; missing: number; counts: Record<string, number> }[] };
     for (const { late, missing, counts } of report.ranks) {
       expect([late, missing, counts.step]).toEqual([0, 0, 600]);
-      // Three spans in each of the twelve steps, and in those that share a batch with what was pulled.
+      // Three spans in each of the twelve steps, and in those that share a batch with the pulled ones.
       expect(counts.span).toBeGreaterThanOrEqual(3 * 12);
       expect(counts.span).toBeLessThan(3 * 150);
     }
@@ -198,7 +198,7 @@ describe('over WebSocket', () => {
     for (const rank of [0, 1]) expect([steps.get(rank), detailed.get(rank)]).toEqual([numbers(55, 59), numbers(55, 60)]);
     expect(names).toContain('all_reduce');
 
-    // By default a capture is of steps to come, and there are none; the last ones are there at once.
+    // By default a capture records future steps, and there are none; the last ones are available at once.
     const args = ['--steps', '4', '--last', '--url', aggregator.address, '--json'];
     const last = await runCommand(['capture', ...args]);
     expect(last.code).toBe(0);

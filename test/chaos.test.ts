@@ -1,6 +1,6 @@
-// A short round of each kind of fault (`npm run chaos` plays hundreds): what was recorded is what is stored and what is counted as lost.
+// A short round of each kind of fault (`npm run chaos` plays hundreds): recorded events equal stored plus counted losses.
 //
-// And the judge itself: a trace from which a batch was taken must not pass.
+// A test of the judge itself: a trace without one of its batches must not pass.
 
 import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, rmSync, statSync, truncateSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -48,7 +48,7 @@ test('docs/data-loss.md shows the same cells', () => {
   );
   const all = matrix({ mounts: true, limits: true });
   const isPlayed = targets.map((target) => hows.map((how) => all.played.some((cell) => cell.target === target && cell.how === how)));
-  // Elsewhere it names the target under which it is played.
+  // Other cells name the target under which they are played.
   expect(shown.map((row) => row?.map((text) => text !== '–' && !targets.some((target) => target === text)))).toEqual(isPlayed);
 });
 
@@ -114,7 +114,7 @@ describe('the judge', () => {
   });
 });
 
-/** A round of one fault alone, and brief. */
+/** A short round of one fault alone. */
 function planOf(cell: Cell): ReturnType<typeof planRound> {
   const plan = planRound(1, targets.indexOf(cell.target), [cell]);
   const [fault] = plan.faults;

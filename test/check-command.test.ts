@@ -1,4 +1,4 @@
-// `ranktrace check RUN --baseline B` as a pipeline uses it: a run that is slower, one that is not, one too short, and bad usage.
+// `ranktrace check RUN --baseline B` in a pipeline: a slower run, an equal one, one that is too short, and bad usage.
 
 import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -46,7 +46,7 @@ describe('ranktrace check', () => {
       cause: { kind: 'straggler', ranks: [2], phase: 'backward' },
     });
     expect(data.change).toBeCloseTo(data.checked.stepNs / data.baseline.stepNs - 1, 6);
-    // The planted 20 ms, which all ranks wait for.
+    // All ranks wait for the planted 20 ms.
     expect((data.checked.stepNs - data.baseline.stepNs) / 1e6).toBeGreaterThan(15);
     expect((data.checked.stepNs - data.baseline.stepNs) / 1e6).toBeLessThan(25);
   });
@@ -142,7 +142,7 @@ describe('a saved baseline', () => {
       expect(JSON.parse(ofFile?.stdout ?? '')).toEqual(JSON.parse(ofRun?.stdout ?? ''));
       expect(ofFile?.code).toBe(ofRun?.code);
     }
-    // Beside a comparison, the checked run is what is saved.
+    // Beside a comparison, the checked run is saved.
     const next = join(directory, 'next.json');
     const both = await runCommand(['check', slow, '--baseline', file, '--save', next, '--json']);
     expect([both.code, JSON.parse(both.stdout).baseline.run]).toEqual([1, 'main']);
@@ -204,7 +204,7 @@ describe('reports for pipelines', () => {
   });
 });
 
-/** What Python's XML parser finds in a JUnit report. */
+/** The content of a JUnit report, by Python's XML parser. */
 async function junit(path: string): Promise<Record<string, string | null>> {
   const program = `
 import json, sys, xml.etree.ElementTree as tree

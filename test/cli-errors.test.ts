@@ -1,4 +1,4 @@
-// Bad input from a person: one clear line, the exit code of DESIGN.md, no stack.
+// Bad input from a person ends in one clear line and the exit code of ARCHITECTURE.md, without a stack.
 
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';

@@ -1,8 +1,8 @@
-// A stranger's first hour: a clone in an empty folder, with nothing beside it, and every command that a page of the manual shows, as typed.
+// A stranger's first hour: a clone in an empty folder, with nothing beside it, and every command of the manual, as typed.
 //
-// The clone has what is checked out here, changes that are not committed yet included. Commands run in the clone's root, page by page, in the
-// order of the page, after the files that the page shows; a part of a line between `&&` that ran before is not run again. `exceptions`
-// says which command cannot run as typed, why, and what runs in its stead. A command that fails, and is no exception, fails the test.
+// The clone has the checked-out files, uncommitted changes included. Commands run in the clone's root, page by page, in the
+// order of the page, after the files that the page shows; a part of a line between `&&` that ran before does not run again. `exceptions`
+// names each command that cannot run as typed, with the reason and its replacement. A command that fails, and is no exception, fails the test.
 
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -22,11 +22,11 @@ afterAll(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
 
 interface Exception {
   readonly reason: string;
-  /** Runs instead; without it, `until` and `code` nothing does, and `reason` says where it is covered. */
+  /** The command to run instead. Without it, `until` and `code`, the command is skipped, and `reason` names the test that covers it. */
   readonly instead?: string;
-  /** It goes on until Ctrl-C, which comes once it has said this, and once its page was there where it has printed an address. */
+  /** Runs until it has printed this, and until its page answers if it printed an address; then gets Ctrl-C. */
   readonly until?: string;
-  /** What it must end with, where that is not 0. */
+  /** The expected exit code, if not 0. */
   readonly code?: number;
 }
 
@@ -77,16 +77,16 @@ const exceptions: Readonly<Record<string, Exception>> = {
   '(set -a; . deploy/access/run.night-42.env; srun node train.mjs)': { reason: 'the same' },
 };
 
-/** What a page says that a command prints. */
+/** The output that a page claims for a command. */
 const claims: Readonly<Record<string, RegExp>> = {
   'npm run demo': /test accuracy 9\d[\s\S]*run \S+: 4 of 4 ranks/,
   'npx ranktrace report ranktrace-out/before': /^own work per step[\s\S]*^collective/m,
-  // On a busy machine the first finding may name another phase of rank 2; the check below sees the whole run.
+  // On a busy machine the first finding may name another phase of rank 2; the check below covers the whole run.
   'npx ranktrace alerts ranktrace-out/after': /step_time .*rank 2/,
   'npx ranktrace check ranktrace-out/after --baseline ranktrace-out/before --fail-on 3%': /^slower: [\s\S]*rank 2 .*in forward/m,
 };
 
-/** All but two: test/command-line-docs.test.ts holds the page of `--help` texts to the command, test/operations.test.ts runs the other's commands. */
+/** All pages but two: test/command-line-docs.test.ts compares the page of `--help` texts, test/operations.test.ts runs the other's commands. */
 const pages = filesBelow('')
   .filter((path) => path !== 'docs/command-line.md' && path !== 'docs/operations.md')
   .filter((path) => /^(README|docs\/[^/]+|packages\/[^/]+\/README|examples\/[^/]+\/README)\.md$/.test(path));
@@ -144,7 +144,7 @@ describe('a clone', () => {
 
 describe('the pages', () => {
   beforeAll(async () => {
-    // The page on alerts names a file with the address of a channel, README the files of four ranks that torch.profiler wrote.
+    // The page on alerts names a file with the address of a channel, README the files that torch.profiler wrote on four ranks.
     writeFileSync(join(clone, 'slack-url'), 'https://hooks.example/services/T0/B0/x\n');
     writePageFiles('README.md');
     await printedBy('RANKTRACE_TENSORBOARD_DIRECTORY=torch-log npx ranktrace run --ranks 4 -- node train.mjs', { cwd: clone });
@@ -186,23 +186,23 @@ function writePageFiles(page: string): void {
   }
 }
 
-/** Runs a line in the clone until it has said `until`, looks at the page whose address it printed, and presses Ctrl-C. */
+/** Runs a line in the clone until it has printed `until`, fetches the page whose address it printed, and presses Ctrl-C. */
 async function runUntil(until: string, line: string): Promise<void> {
   const command = startTyped(line, { cwd: clone });
   try {
     await inTime(command, command.said(until), `"${until}"`);
     const address = command.output().match(/http:\/\/[^\s,]+/)?.[0];
-    // An address with a token is answered with a cookie, and with where the page is.
+    // The answer to an address with a token is a cookie and a redirect to the page.
     const { status } = await fetch(address ?? '', { redirect: 'manual' });
     expect(status, command.output()).toBeLessThan(400);
   } finally {
     interrupt(command);
-    // npx answers the signal, too, so its exit code says nothing about the command.
+    // npx handles the signal, too, so its exit code does not show how the command ended.
     await inTime(command, command.ended, 'its end');
   }
 }
 
-/** Fails in good time, with what the command has said, and what of its process group is left. */
+/** Fails in good time, with the output of the command and the remaining processes of its group. */
 async function inTime<T>({ child, output }: StartedCommand, promise: Promise<T>, what: string): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {

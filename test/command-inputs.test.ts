@@ -1,4 +1,4 @@
-// What commands read: the same kinds everywhere, options without effect refused, jobs that were mixed, files that lie in a folder by mistake.
+// Inputs of commands: the same kinds everywhere, options without effect refused, mixed jobs, stray files in a folder.
 
 import { copyFileSync, cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -24,7 +24,7 @@ interface RankFile {
   readonly stepMs?: number;
 }
 
-/** What torch.profiler would write of a rank that trains. */
+/** A file as torch.profiler would write it on a training rank. */
 function torchFile({ rank, worldSize = 2, steps = 5, afterMinutes = 0, groups, stepMs = 100 }: RankFile): Buffer {
   const traceEvents = Array.from({ length: steps }, (_, step) => {
     const ts = (step * stepMs + rank) * 1000;

@@ -1,11 +1,11 @@
-// docs/command-line.md is what the commands say of themselves: written by UPDATE_GOLDEN=1, compared otherwise.
+// docs/command-line.md is the help of the commands: written by UPDATE_GOLDEN=1, compared otherwise.
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { repository, runCommand } from './setup/ranktrace-command.ts';
 
 const page = `${repository}docs/command-line.md`;
-// Help is laid out to the terminal's width; without a terminal commander takes 80 columns.
+// The layout of help follows the terminal's width; without a terminal commander takes 80 columns.
 const help = async (...args: string[]): Promise<string> => (await runCommand([...args, '--help'])).stdout.trim();
 
 it('docs/command-line.md has the help of every command, as it is', async () => {

@@ -1,4 +1,4 @@
-// The commands as a person uses them: Ctrl-C, a failing rank, pipes, data instead of text, progress of a live run.
+// The commands in a person's hands: Ctrl-C, a failing rank, pipes, data instead of text, progress of a live run.
 
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -81,7 +81,7 @@ describe('ranktrace run', () => {
     const environment = { COMMAND_IS_INTERRUPTED: mark };
     const run = startCommand(['run', '--name', 'once', '--out', directory, ...command], environment, { ownGroup: true });
     await run.said('listening');
-    // What a terminal does: the signal goes to the whole foreground group.
+    // Like a terminal: the signal goes to the whole foreground group.
     process.kill(-(run.child.pid as number), 'SIGINT');
     await run.said('stopping the ranks');
     writeFileSync(mark, '');

@@ -1,5 +1,5 @@
-// deploy/ as far as one machine can run it: the scripts for Slurm and for hosts without a scheduler as real jobs, what the Dockerfile makes as a
-// directory. What only their own machinery can show (Docker, Kubernetes, Slurm) is held to the code by test/repository/deploy.test.ts.
+// deploy/ as far as one machine can run it: the scripts for Slurm and for hosts without a scheduler as real jobs, the image of the Dockerfile as a
+// directory. test/repository/deploy.test.ts compares with the code what only Docker, Kubernetes or Slurm could run.
 
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -54,7 +54,7 @@ function start(
 
 const steps = ['node', join(repository, 'test/programs/steps.mjs'), '60', '5'];
 
-/** As Slurm starts the tasks of a step. */
+/** Starts the tasks of a step as Slurm does. */
 const srun = `
 [ "$1" = --kill-on-bad-exit=1 ] && shift
 status=0 pids=()
@@ -147,7 +147,7 @@ function instructionsOf(): readonly (readonly (readonly [string, string])[])[] {
 test('the image holds what the service needs and nothing else, and the service is healthy as a user without rights', async () => {
   const [build = [], final = []] = instructionsOf();
   const runs = build.filter(([name]) => name === 'RUN').map(([, text]) => text);
-  // The clone's own test does these for real: here they are the sources beside what was built of them.
+  // The clone's own test runs these for real: here the sources and their built files stand in.
   expect(runs.slice(0, 2)).toEqual(['npm ci --no-audit --no-fund', 'npm run build']);
   const [stage, image, data] = [join(directory, 'build'), join(directory, 'app'), join(directory, 'data')];
   for (const path of execFileSync('git', ['ls-files', '-co', '--exclude-standard'], { cwd: repository, encoding: 'utf8' })

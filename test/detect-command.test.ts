@@ -1,4 +1,4 @@
-// `ranktrace detect FILE.csv` as a person uses it: simulated runs, as text and as data, in a pipeline that must fail, and files that are none.
+// `ranktrace detect FILE.csv` in a person's hands: simulated runs, as text and as data, in a pipeline that must fail, and files that are no series.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,7 +18,7 @@ function fileOf(name: string, columns: string, rows: readonly (readonly (string 
   return path;
 }
 
-/** 6,198 steps at one level, whole ms, that take `factor` as long from step 3000 on; a log that says nothing about its first step. */
+/** 6,198 steps at one level, whole ms, that take `factor` times as long from step 3000 on; the log has no time for its first step. */
 function seriesFile(name: string, factor: number): string {
   const rows = stepTimes({ seed: 1, steps: 6198, ms: 180, factorAt: (step) => (step < 3000 ? 1 : factor) });
   return fileOf(name, 'run,step,time_ms', [['1', '', ''], ...rows.map(({ step, ms }) => ['1', step, ms])]);

@@ -1,5 +1,5 @@
-// Ranks on GPUs, as far as that can be seen without one: nvidia-smi is a script that prints what a host with two H100 does, and the backend is tfjs' own
-// that says of itself that it computes on a device.
+// Ranks on GPUs, as far as a machine without one can show it: nvidia-smi is a script that prints the output of a host with two H100, and the backend
+// is tfjs' own, which claims to compute on a device.
 
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,7 +10,7 @@ import { runCommand } from './setup/ranktrace-command.ts';
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-devices-'));
 afterAll(() => rmSync(directory, { recursive: true }));
 
-// No device is there to be found, so counters of devices are asked for by name.
+// There is no device to find, so the ranks request counters of devices by name.
 const environment = {
   RANKTRACE_ACTIVITIES: 'cpu,cuda',
   PATH: `${directory}/bin:${process.env.PATH}`,
@@ -34,7 +34,7 @@ esac
 });
 
 const node = process.execPath;
-/** Says which GPUs it may see. */
+/** Prints the GPUs that it may see. */
 const sees = ['-e', "console.log('sees', process.env.RANK, process.env.CUDA_VISIBLE_DEVICES, process.env.CUDA_DEVICE_ORDER)"];
 const seen = (stdout: string): string[] => [...stdout.matchAll(/sees (.*)/g)].map(([, text]) => text as string).sort();
 

@@ -1,4 +1,4 @@
-// Files that ranks of the SDK export, merged again: what a report says of them is what it says of the run itself.
+// Files that ranks of the SDK export, merged again: their report equals the report of the run itself.
 
 import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -71,7 +71,7 @@ async function recorded(name: string, environment: (files: string) => Record<str
     '-e',
     program,
   ];
-  // Nothing is shed, however busy the machine is: the run would say so.
+  // Nothing is shed, however busy the machine is: the run would report it.
   const { code, stderr } = await runCommand(args, { RANKTRACE_OVERHEAD_BUDGET: '1', ...environment(files) });
   expect(code, stderr).toBe(0);
   return { store: join(directory, name), files };
@@ -80,7 +80,7 @@ async function recorded(name: string, environment: (files: string) => Record<str
 const withSteps = async (input: string, first: number, last: number) =>
   JSON.parse((await runCommand(['report', input, '--json', '--steps', `${first}-${last}`])).stdout);
 
-/** All of a report that is about these steps: not how much more the run holds, nor when it ended. */
+/** The parts of a report about these steps, without the rest of the run and without the time of its end. */
 // biome-ignore lint/suspicious/noExplicitAny: the report as JSON has it.
 const ofSteps = ({ ranks, openWork, ...rest }: any): unknown => ({
   ...rest,

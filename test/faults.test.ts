@@ -1,4 +1,4 @@
-// What may break while ranks run, broken for real: the broker, the aggregator, a rank. Nothing is lost, nothing doubled, or it is counted.
+// Real failures while ranks run: of the broker, the aggregator, a rank. Nothing is lost or doubled, or the loss is counted.
 //
 // The judge is the merge: per rank no batch missing in the sequence, and as many events of each kind as the recorder itself counted.
 
@@ -158,7 +158,7 @@ describe('the embedded transport', () => {
   });
 });
 
-/** Resolves when a rank has written that some hundred steps are over: on a busy machine, processes take seconds to start. */
+/** Resolves when a rank has written that some hundred steps are over: on a busy machine, processes need seconds to start. */
 const progressed = (path: string): Promise<void> =>
   expect
     .poll(() => (existsSync(path) ? readFileSync(path, 'utf8').split('\n').length : 0), { timeout: 120_000, interval: 50 })

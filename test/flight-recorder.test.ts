@@ -1,4 +1,4 @@
-// Ranks whose schedule records nothing, and an aggregator that wants to see what just happened: real processes, over both ways in.
+// Ranks whose schedule records nothing, and an aggregator that pulls the last steps: real processes, over both transports.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -29,9 +29,9 @@ interface Report {
   readonly findings: readonly unknown[];
 }
 
-/** Steps that a flight recorder holds, and steps after which it is asked: so many that what it forgot is far away, however slow its thread is. */
+/** Steps that a flight recorder holds, and steps before the pull: enough that the forgotten ones are far away, however slow its thread is. */
 const [heldSteps, askedAfter] = [100, 400];
-/** A rank on a busy machine may take long for its last batches; nobody else waits for them. */
+/** A rank on a busy machine may need long for its last batches; no other test waits for them. */
 const patient = { RANKTRACE_EXIT_DEADLINE_MS: '60000' };
 
 async function until(what: string, isSo: () => boolean): Promise<void> {
@@ -62,14 +62,14 @@ function detailIn(aggregator: Aggregator): Map<number, number[]> {
 
 interface Pulled {
   readonly report: Report;
-  /** The last step that each rank had told before it was asked. */
+  /** The last step that each rank had reported before the pull. */
   readonly asked: readonly number[];
-  /** Steps of which details came, by rank. */
+  /** Steps whose details came, by rank. */
   readonly detail: ReadonlyMap<number, readonly number[]>;
   readonly dump: string;
 }
 
-/** Lets two ranks run that record nothing, asks them, waits for what should come, ends them, and reads what the store has in the end. */
+/** Lets two ranks run that record nothing, pulls, waits for the answers, ends them, and reads the store. */
 async function pulled(aggregator: Aggregator, url: string, ask: () => Promise<void>, hasCome: () => boolean): Promise<Pulled> {
   const file = join(directory, 'enough');
   const ranks = await startRanks(2, ['test/programs/steps-until.mjs', file, '5'], {
@@ -86,12 +86,12 @@ async function pulled(aggregator: Aggregator, url: string, ask: () => Promise<vo
   const asked = last();
   await ask();
   await until('what was asked for', hasCome);
-  // Batches that follow were sent after the request was taken in.
+  // Batches that follow were sent after the request was handled.
   const then = Math.max(...last());
   await until('further steps', () => Math.min(...last()) > then);
   writeFileSync(file, '');
   for (const { ended } of ranks) expect(await ended).toMatchObject({ code: 0 });
-  // A broker may still have what the ranks were done with.
+  // A broker may still hold batches that the ranks have sent.
   const lives = () => aggregator.status().runs.find(({ run }) => run === 'quiet')?.ranks ?? [];
   await until('the last batches', () => lives().length === 2 && lives().every(({ ended, missing }) => ended && missing === 0));
   const stored = join(directory, 'out', 'quiet');
@@ -107,14 +107,14 @@ function check({ report, asked, detail, dump }: Pulled): void {
   for (const { rank, counts, recorded, missing, late } of report.ranks) {
     expect({ rank, missing, late, step: counts.step }).toEqual({ rank, missing: 0, late: 0, step: recorded.step });
     expect(counts.counter).toBeGreaterThanOrEqual(counts.step as number);
-    // The steps that the flight recorder held when it was asked: one after the other, up to then, and no longer the first ones.
+    // The steps that the flight recorder held at the pull: consecutive, up to then, and without the first ones.
     const steps = detail.get(rank) ?? [];
     const [first = 0, to = 0] = [steps[0], steps.at(-1)];
     expect(steps).toEqual(steps.map((_, at) => first + at));
     expect(to).toBeGreaterThanOrEqual(asked[rank] as number);
     expect(steps.length).toBeGreaterThanOrEqual(heldSteps - 1);
     expect(first).toBeGreaterThan(0);
-    // Three spans a step; of the one that ran then, less.
+    // Three spans a step; fewer for the one that ran at the time.
     expect(counts.span).toBeGreaterThanOrEqual(3 * (steps.length - 1));
     expect(counts.span).toBeLessThanOrEqual(3 * (steps.length + 1));
     expect(dump).toMatch(new RegExp(`rank ${rank}`));

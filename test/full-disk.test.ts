@@ -1,4 +1,4 @@
-// The disk of a rank's spool is full: what the aggregator takes arrives all the same, and what is lost is counted, to the last batch.
+// The disk of a rank's spool is full: everything that the aggregator accepts still arrives, and losses are counted, to the last batch.
 
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,7 +16,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(out, { recursive: true, force: true }));
 
-/** A full second of patience would be enough on an idle machine. */
+/** One second of patience would be enough on an idle machine. */
 const patient = { RANKTRACE_EXIT_DEADLINE_MS: '60000' };
 
 function smallDisk({ task, skip }: TestContext, kibibytes: number): SmallDisk {
@@ -57,7 +57,7 @@ test.for(['ws', 'nats'] as const)('a disk of 200 KiB loses nothing while the rec
 
 test.for([
   ['the output', {}],
-  // Nobody listens there.
+  // No service listens there.
   ['that of a rank whose receiver is away', { RANKTRACE_URL: 'ws://127.0.0.1:1', RANKTRACE_EXIT_DEADLINE_MS: '200' }],
 ] as const)('what a full disk cost is counted in the trace, its last batches too: its spool is %s', async ([, environment], context) => {
   using disk = smallDisk(context, 100);
@@ -68,7 +68,7 @@ test.for([
   expect(spansOf(events)).toBeLessThan(40_000);
   const [, lost = ''] = /batches lost in all: (\d+)/.exec(output) ?? [];
   const finding = (what: string): string | undefined => findings.find((text) => text.includes(what));
-  // A batch that found no room when the process ended is known as missing alone.
+  // A batch that found no room when the process ended shows only as missing.
   const told = ['batches dropped', 'batches missing'].map((what) => Number(/: (\d+) batches/.exec(finding(what) ?? '')?.[1] ?? 0));
   expect(
     told.reduce((sum, count) => sum + count),

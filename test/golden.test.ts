@@ -1,6 +1,6 @@
-// The bytes of version 1, fixed. A change here is a change of the format: decoders that exist must go on reading what encoders that
-// exist have written, so it needs a new protocol version. `UPDATE_GOLDEN=1 npx vitest run --project cluster test/golden.test.ts` writes
-// the files anew; the .txt beside each .msgpack is what a reviewer reads in the diff.
+// The bytes of version 1, fixed. A change here is a change of the format: existing decoders must be able to read the output of existing
+// encoders, so it needs a new protocol version. `UPDATE_GOLDEN=1 npx vitest run --project cluster test/golden.test.ts` writes
+// the files anew; a reviewer reads the .txt beside each .msgpack in the diff.
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';

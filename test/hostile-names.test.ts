@@ -1,4 +1,4 @@
-// Names that want to drive the reader's terminal: in spans, hosts, metadata, files, configuration, answers of a service. Every command prints them,
+// Names that try to control the reader's terminal: in spans, hosts, metadata, files, configuration, answers of a service. Every command prints them,
 // and none of them reaches stdout or stderr as anything but text.
 
 import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
@@ -15,7 +15,7 @@ import { exampleBatches } from './setup/batches.ts';
 import { type CommandResult, runCommand, startCommand } from './setup/ranktrace-command.ts';
 import { storeRun } from './setup/viewed-runs.ts';
 
-/** Escape sequences of seven and eight bits, a title, a line of its own, a text turned round, a tab that breaks a table. */
+/** Escape sequences of seven and eight bits, a title, a line of its own, reversed text, a tab that breaks a table. */
 const evil = 'evil\u001b]0;owned\u0007\u001b[2J\nFORGED line\r\u009b31m\u202e\u2028\ttail\u007f';
 /** The same where a file's name or a string of YAML must hold it. */
 const evilFile = `evil\u001b[31m\nFORGED\u202e`;
@@ -36,7 +36,7 @@ function expectHarmless({ stdout, stderr }: Pick<CommandResult, 'stdout' | 'stde
   }
 }
 
-/** Texts that a column's meaning rests on; all others may be anything. */
+/** Texts that give a column its meaning; all others may be anything. */
 const meant = new Set(['', 'thread', 'client', '9000000000000000']);
 
 async function writeStore(out: string, run: string): Promise<void> {
@@ -85,7 +85,7 @@ const alert = {
   capture: { state: 'failed', path: evil, fromStep: null, toStep: null, ranks: [], ranksMissing: [], text: evil },
 };
 
-/** A service of somebody else, whose answers are right in form. */
+/** A foreign service, whose answers have the right form. */
 const answers: Readonly<Record<string, unknown>> = {
   '/status': {
     type: 'status',
@@ -142,7 +142,7 @@ const everyRecording = (args: (input: string, name: string) => string[]) => asyn
   }
 };
 
-/** By command: what is made to print names. A command that is not here fails the first test. */
+/** By command: a case that makes it print names. A command without one fails the first test. */
 const commands: Readonly<Record<string, () => Promise<void>>> = {
   run: async () => {
     const program = `

@@ -1,4 +1,4 @@
-// What a stranger installs: the tarballs of `npm run release`, by the line on README's first screen, in a folder that has nothing of this
+// A stranger's install: the tarballs of `npm run release`, by the line on README's first screen, in a folder with nothing of this
 // repository near it. The program that runs there is pasted from the manual.
 
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { repository } from './setup/ranktrace-command.ts';
 import { interrupt, printedBy, runTyped, startTyped } from './setup/typed-commands.ts';
 
 const minute = 60_000;
-/** As README has it: the tarballs lie in the clone's dist/, the clone beside the job. */
+/** As in README: the tarballs lie in the clone's dist/, the clone beside the job. */
 const folder = mkdtempSync(join(tmpdir(), 'ranktrace-install-'));
 const tarballs = join(folder, 'ranktrace/dist');
 const job = join(folder, 'job');

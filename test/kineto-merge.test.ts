@@ -21,7 +21,7 @@ describe('8 ranks on GPUs (simulated, seed 1)', () => {
 
   it("and as a Perfetto trace that Perfetto's own processor reads: rows per rank, kernels with their arguments", async () => {
     const arrows = await expectPerfettoTrace(folder, paths, join(directory, 'cluster.pftrace'));
-    // One arrow from rank to rank for each of those that all have.
+    // One arrow from rank to rank for each collective that all ranks have.
     const world = collectives.filter(({ group }) => group === '0');
     expect(arrows).toBeGreaterThanOrEqual(Math.min(...paths.map((_, rank) => world.filter((one) => one.rank === rank).length)));
   });

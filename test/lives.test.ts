@@ -1,4 +1,4 @@
-// Several lives of ranks on one host: at one moment in one process, one after another, killed; each has its own name and its own spool.
+// Several incarnations of ranks on one host: at the same time in one process, one after another, killed; each has its own name and its own spool.
 
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -55,7 +55,7 @@ test('of a killed rank of which all was acknowledged nothing stays after the nex
     existsSync(join(spool, 'killed')) &&
     readdirSync(join(spool, 'killed')).some((name) => existsSync(join(spool, 'killed', name, 'acked')));
   while (!acknowledged()) await new Promise((resolve) => setTimeout(resolve, 20));
-  // Stopped, it sends nothing more; what it sent is acknowledged or not.
+  // Once stopped, it sends nothing more; its sent batches are acknowledged or not.
   killed?.child.kill('SIGKILL');
   await killed?.ended;
   const before = readdirSync(join(spool, 'killed'));
@@ -66,7 +66,7 @@ test('of a killed rank of which all was acknowledged nothing stays after the nex
     {},
   );
   await runProgram(`import { profile } from ${sdk}; await profile().start().stop();`, environment);
-  // A kill between sending and hearing the answer leaves a batch that only the same rank of that run may ship.
+  // A kill between sending and the answer leaves a batch that only the same rank of that run may ship.
   expect(existsSync(join(spool, 'killed'))).toBe(isDone.includes('acknowledged false'));
   await runProgram(`import { profile } from ${sdk}; await profile({ run: 'killed' }).start().stop();`, environment);
   expect(readdirSync(spool)).toEqual([]);

@@ -1,4 +1,4 @@
-// The main job: real training on real digits by real rank processes, one trace; and every way to count what is in it agrees.
+// The main job: real training on real digits by real rank processes, one trace; and every way to count its events agrees.
 //
 //   recorder's own counts = stored run = Perfetto's trace processor (SQL) = an independent protobuf decode = Chrome JSON
 

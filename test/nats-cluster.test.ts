@@ -1,5 +1,5 @@
-// deploy/nats-cluster.conf with the access that deploy/make-access.sh makes: ranks on other network hosts ship over TLS, each run under its own
-// user, and a user can do nothing but what its part needs.
+// deploy/nats-cluster.conf with the access from deploy/make-access.sh: ranks on other network hosts ship over TLS, each run under its own
+// user, and a user has only the permissions that its part needs.
 
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,12 +18,12 @@ afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
 let server: NatsCluster;
 beforeAll(async () => {
-  // The name that ranks on other hosts know it by is that of the network's root, whichever network the process has.
+  // Ranks on other hosts know it by the name of the network's root, whichever network the process is in.
   server = await startNatsCluster({ names: ['broker.test', '127.0.0.1', `198.18.${process.pid % 256}.1`], runs: ['night', 'other'] });
 });
 afterAll(() => server[Symbol.asyncDispose]());
 
-/** Trust of a plain client, whose own check knows no addresses. */
+/** Trust of a plain client, whose own check supports no addresses. */
 const tls = () => ({ caFile: join(server.access, 'ca.pem'), servername: 'broker.test' });
 
 /** A client with the credentials of a user; its inbox is the given subject. */
@@ -39,7 +39,7 @@ async function subscribing(connection: NatsConnection, subject: string): Promise
   const refused = new Promise<string>((resolve) => {
     connection.subscribe(subject, { callback: (error) => error && resolve(error.message) });
   });
-  // The server answers in order: with the second flush's answer, a refusal that there is has been read.
+  // The server answers in order: once the second flush is answered, any refusal has been read.
   const taken = connection
     .flush()
     .then(() => connection.flush())
@@ -110,7 +110,7 @@ test("the README's lines for a cluster, as typed, are a run that is whole", asyn
     context.task.meta.impossibleHere = opened.reason;
     return context.skip(opened.reason);
   }
-  // A network host of its own, for the lines name no ports: 4222 and 7400 are free there.
+  // A network host of its own, because the lines name no ports: 4222 and 7400 are free there.
   using network = opened;
   const clone = join(directory, 'clone');
   cpSync(join(repository, 'deploy'), join(clone, 'deploy'), {
@@ -218,7 +218,7 @@ test('a wrong password, no password and an unknown authority are one clear line'
     serve({ ...aggregator, RANKTRACE_NATS_PASS: 'wrong' }),
     serve(withoutUser),
     serve(withoutAuthority),
-    // The server is there, too, and its certificate says nothing of this address.
+    // The server is reachable there, too, but its certificate does not cover this address.
     serve(aggregator, `tls://127.0.0.2:${server.port}`),
   ]);
   for (const { code, stderr } of [wrong, none]) {

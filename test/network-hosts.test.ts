@@ -1,14 +1,14 @@
-// A cluster of three network hosts, whose clocks are seconds apart and run apart by microseconds a second: real rank processes, a real
-// network, a real aggregator, a real merge, and a truth to compare with. The hosts are network namespaces of this machine; each rank is
-// told what its host's clock shows (RANKTRACE_TEST_CLOCK), and writes down beside its recording when things really happened.
+// A cluster of three network hosts, whose clocks are seconds apart and drift by microseconds a second: real rank processes, a real
+// network, a real aggregator, a real merge, and a truth to compare with. The hosts are network namespaces of this machine; each rank
+// gets the clock of its host (RANKTRACE_TEST_CLOCK), and writes the true times beside its recording.
 //
 //   host     ranks   clock               to the aggregator and back
 //   node-a   0, 1    + 2 s, + 38 ppm     0.10 ms, 0.25 ms          up to 0.1 ms more, each way
 //   node-b   2, 3    + 7.5 s, − 27.5     0.30 ms, 0.10 ms
 //   node-c   4, 5    + 41 s, + 5         0.15 ms, 0.15 ms
 //
-// Pings that take 0.2 ms longer one way than the other are wrong by 0.1 ms and cannot know it: between node-a and node-b that is 0.18 ms.
-// What ranks do together over the fast network between them shows it.
+// Pings that take 0.2 ms longer in one direction are wrong by 0.1 ms and cannot detect it: between node-a and node-b that is 0.18 ms.
+// Collectives and calls over the fast network between them reveal it.
 
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -41,7 +41,7 @@ declare module 'vitest' {
 
 type Ways = Readonly<Record<string, Way>>;
 
-/** A cluster's second network, for all that is not training. */
+/** A cluster's second network, for everything but training. */
 const management = {
   'node-a': { thereMs: 0.1, backMs: 0.25, jitterMs: 0.1 },
   'node-b': { thereMs: 0.3, backMs: 0.1, jitterMs: 0.1 },
@@ -67,7 +67,7 @@ const hostOf = (rank: number): number => Math.floor(rank / ranksPerHost);
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-hosts-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-/** Skips where the machine does not let us have network namespaces. */
+/** Skips if the machine does not allow network namespaces. */
 function networkOf(context: TestContext, ways: Ways): Network {
   const network = openNetwork(ways);
   if ('hosts' in network) return network;
@@ -126,7 +126,7 @@ const us = (ns: number): string => `${(ns / 1000).toFixed(1)} µs`;
 const quantile = (values: readonly number[], share: number): number =>
   values.toSorted((a, b) => a - b)[Math.floor(share * (values.length - 1))] as number;
 
-/** Holds whatever the network and the machine are like. Gives how far hosts are apart in the median step, and by the shortest pings alone, ns. */
+/** Holds for any network and machine. Gives the distance of the hosts in the median step, and by the shortest pings alone, ns. */
 async function check(out: string, known: KnownRun): Promise<{ readonly median: number; readonly byShortestPing: number }> {
   const path = join(out, known.run);
   const own = ownClocksOf(path, known);
@@ -141,7 +141,7 @@ async function check(out: string, known: KnownRun): Promise<{ readonly median: n
       `the shortest pings say ${us(own.byShortestPing)}, own clocks ${(Math.min(...own.exitSpreads) / 1e9).toFixed(3)} s`,
     ].join(' '),
   );
-  // Recorded is what the hosts' clocks showed, and they are 39 s apart, less what drifts took of that since the machine was started.
+  // The recorded times are those of the hosts' clocks, 39 s apart, less the drift since the machine was started.
   expect(own.worst).toBeLessThan(1000);
   const shown = known.clocks.map((clock) => Number(shownBy(clock, known.zero) - known.zero));
   expect(Math.min(...own.exitSpreads)).toBeGreaterThan(Math.max(...shown) - Math.min(...shown) - 5e9);
@@ -152,7 +152,7 @@ async function check(out: string, known: KnownRun): Promise<{ readonly median: n
   expect(errors).toHaveLength(known.truths[0]?.steps.length as number);
   expect(brokenBy(residuals)).toBe(0);
   expect(reversedIn(read, worldSize)).toEqual([]);
-  // Noisy pings over seconds leave drifts open by 20 ppm, which calls that take 60 µs may contradict. That is told; and nothing else is missing.
+  // Noisy pings over seconds leave drifts uncertain by 20 ppm, which calls of 60 µs may contradict. That is reported; nothing else is missing.
   expect(read.findings.filter((text) => !text.startsWith('messages contradict each other'))).toEqual([]);
   return { median: quantile(errors, 0.5), byShortestPing: own.byShortestPing };
 }
@@ -169,7 +169,7 @@ it('aligns hosts whose clocks are seconds apart, better than their pings can, by
     await service.said('run fabric:');
     const { median, byShortestPing } = await check(out, known);
     // Eight runs of this length on a quiet machine: median 13 to 35 µs, where the shortest pings are wrong by 125 to 225 µs; 36 against 190 µs at a
-    // load of 13 on 2 cores. Without what ranks do together nothing is better than the shortest pings.
+    // load of 13 on 2 cores. Without collectives and calls nothing is better than the shortest pings.
     expect(median).toBeLessThan(0.6 * byShortestPing);
   } finally {
     service.child.kill('SIGINT');

@@ -1,10 +1,10 @@
-// docs/operations.md is held to what it says:
+// Compares docs/operations.md with the commands:
 //
 //   <!-- run: NAME -->     the commands below are run, all in one folder and in the order of the page
 //   <!-- serve -->         this one goes on beside them, until the end
 //
-// Every other command of the page names options that its help has. Figures of the sizing table are those of this run, but for what compression
-// makes of them on another version of Node.
+// Every other command of the page names options that its help has. The figures of the sizing table are those of this run, except for differences in
+// compression between versions of Node.
 
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -49,7 +49,7 @@ beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'ranktrace-operations-'));
   mkdirSync(join(folder, 'bin'));
   writeFileSync(join(folder, 'bin', 'ranktrace'), `#!/bin/sh\nexec "${process.execPath}" "${commandPath}" "$@"\n`);
-  // What npx finds here is that, too.
+  // npx finds the built command here, too.
   writeFileSync(join(folder, 'bin', 'npx'), '#!/bin/sh\nexec "$@"\n');
   for (const name of ['ranktrace', 'npx']) chmodSync(join(folder, 'bin', name), 0o755);
   port = await freePort();

@@ -1,4 +1,4 @@
-// A moment without a free file descriptor: everything that opens a file fails then, and goes on afterwards.
+// A moment without a free file descriptor: everything that opens a file fails then, and continues afterwards.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

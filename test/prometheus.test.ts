@@ -1,5 +1,5 @@
-// A real Prometheus, with the configuration and rules of deploy/, scrapes a service whose run goes on: every panel of the dashboard has
-// something to show.
+// A real Prometheus, with the configuration and rules of deploy/, scrapes a service with a live run: every panel of the dashboard has
+// data to show.
 
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -12,7 +12,7 @@ import { freePort, ServerProcess } from './setup/server-process.ts';
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-prometheus-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-/** Steps until it is killed, with phases, and what a GPU would say of itself. */
+/** Steps until it is killed, with phases and the counters of a GPU. */
 const program = `
 import { setTimeout } from 'node:timers/promises';
 import { profile, recordFunction } from '@ranktrace/sdk';
@@ -36,7 +36,7 @@ const dashboard = JSON.parse(readFileSync(join(repository, 'deploy/grafana-dashb
 
 test('every panel of the dashboard shows something of a run that goes on', async () => {
   const alerts = join(directory, 'alerts.yml');
-  // An alert, and an output that fails: two panels are about these.
+  // Two panels need an alert, and an output that fails.
   writeFileSync(
     alerts,
     'rules: { step_time_limit: { limit: 1ms } }\noutputs: [{ type: log }, { type: webhook, url: "http://127.0.0.1:1/" }]\n',

@@ -1,4 +1,4 @@
-// Retention as an operator uses it: `ranktrace prune`, and a service that keeps its store within bounds; over runs of real ranks, and on the page.
+// Retention in an operator's hands: `ranktrace prune`, and a service that keeps its store within bounds; on runs of real ranks, and on the page.
 
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,7 +14,7 @@ afterAll(() => rmSync(directory, { recursive: true }));
 const at = (...names: string[]): string => join(directory, ...names);
 const steps = 60;
 
-/** As if all of it had been written so many days ago. */
+/** Makes all files look as if they were written so many days ago. */
 function age(run: string, days: number): void {
   const then = new Date(Date.now() - days * 24 * 3600 * 1000);
   for (const name of readdirSync(run, { recursive: true, encoding: 'utf8' })) {
@@ -22,7 +22,7 @@ function age(run: string, days: number): void {
   }
 }
 
-/** A copy of the recorded run, so old. */
+/** A copy of the recorded run of that age. */
 function copyOf(name: string, days: number): string {
   cpSync(at('recorded', 'night'), at(name, 'night'), { recursive: true });
   age(at(name, 'night'), days);
@@ -42,7 +42,7 @@ const report = async (out: string): Promise<Reported> => {
   return JSON.parse(stdout) as Reported;
 };
 
-/** The day that the run's own record says, which is today or, at midnight, was. */
+/** The day in the run's own record: today or, at midnight, yesterday. */
 function prunedOn(out: string): string {
   const { on } = (JSON.parse(readFileSync(join(out, 'night', 'pruned.json'), 'utf8')) as { detail: { on: string } }).detail;
   expect(Math.abs(Date.now() - Date.parse(on))).toBeLessThan(2 * 24 * 3600 * 1000);
@@ -143,7 +143,7 @@ describe('ranktrace serve', () => {
       RANKTRACE_RUN: 'today',
       RANKTRACE_SPOOL_DIRECTORY: at('spool'),
     });
-    // Somebody prunes by hand meanwhile: what ranks write is left to the service.
+    // A prune by hand meanwhile: it leaves the ranks' runs to the service.
     await expect.poll(() => existsSync(join(out, 'today', 'lock')), { timeout: 60_000 }).toBe(true);
     const byHand = await runCommand(['prune', out, '--store-max', '0.001M', '--dry-run']);
     expect(byHand.stderr).toContain(`run "${join(out, 'today')}" is left alone: another process writes it`);

@@ -1,4 +1,4 @@
-// docs/batch-format.md is enough to write a client from: a Python script made of it and the standard library writes a batch we read.
+// docs/batch-format.md is enough to write a client: a Python script written from it and the standard library writes a batch that we read.
 
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';

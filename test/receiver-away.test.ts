@@ -1,4 +1,4 @@
-// A rank whose receiver is not there: what it prints brings what it recorded into a trace.
+// A rank without its receiver: the command that it prints makes a trace of its events.
 
 import { execFile } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
@@ -16,7 +16,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
-/** Trains two steps with a url where nobody listens; gives what the rank printed. */
+/** Trains two steps with a url where no service listens; gives the rank's output. */
 async function train(environment: Record<string, string>): Promise<string> {
   const program = `
     import { profile, recordFunction } from '@ranktrace/sdk';
@@ -43,7 +43,7 @@ test('a run that named itself prints the command that makes a trace of what wait
   // Once when the receiver was found to be away, if that was before the end, and once at the end.
   expect(new Set(commands).size).toBe(1);
   const [command = ''] = commands;
-  // As a shell takes it, with the command of this repository.
+  // As a shell runs it, with the command of this repository.
   const shell = `ranktrace() { "${process.execPath}" "${commandPath}" "$@"; }; ${command}`;
   const { stdout } = await promisify(execFile)('sh', ['-c', shell], { cwd: directory });
   expect(stdout).toContain(`run ${run}: 1 of 1 ranks`);

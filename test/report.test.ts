@@ -1,5 +1,5 @@
-// `ranktrace report` and `ranktrace doctor RUN` as a person uses them: a job that hangs, and is killed; a simulated cluster with a straggler, and
-// with a clock that nobody can align; a PyTorch job's files; a Zipkin file.
+// `ranktrace report` and `ranktrace doctor RUN` in a person's hands: a job that hangs, and is killed; a simulated cluster with a straggler, and
+// with a clock that cannot be aligned; a PyTorch job's files; a Zipkin file.
 
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -80,7 +80,7 @@ describe('a simulated cluster', () => {
     const run = await simulated('straggler', '--ranks', '16', '--hosts', '4', '--seconds', '12', '--straggler', '5:backward:+60');
     const { collectives, clocks, remoteCalls, findings } = await report(run);
     expect(findings).toMatchObject([{ kind: 'straggler', ranks: [5], phase: 'backward' }]);
-    // What report and merge say of findings before the verdict agrees with it.
+    // The findings that report and merge print before the verdict agree with it.
     const trace = join(directory, 'straggler.pftrace');
     for (const command of [
       ['report', run],
@@ -129,12 +129,12 @@ describe('a simulated cluster', () => {
     const { code, stdout } = await runCommand(['doctor', run]);
     expect(code).toBe(0);
     expect(stdout).toMatch(/^rank 3 +node-1 .* at (19|20)\.\d s$/m);
-    // The trace says so itself.
+    // The trace itself records it.
     const text = join(directory, 'stepped.txt');
     await runCommand(['merge', run, '-o', text]);
     const trace = readFileSync(text, 'utf8');
     expect(trace).toMatch(/rank 3 .*clock ±\d\.\d{3} ms, stepped at (19|20)\.\d{3} s/);
-    // Each side fits what ranks did together: nothing is shifted behind its cause.
+    // Each side fits the collectives and calls: nothing is shifted behind its cause.
     expect(trace).not.toContain('ms late');
     expect(findings[0].text).toMatch(
       /^the clock of host node-1 stepped at (19|20)\.\d s \(\+0\.(3[5-9]|4[0-4])\d ms\): each side is aligned by itself/,
@@ -305,7 +305,7 @@ describe('a run of 900 steps with a fault in its middle', () => {
     );
     expect(stdout).toMatch(/^ {2}alert memory_growth: it grows \(open when the run was stored\)$/m);
     expect(stdout.match(/steps are slower since step 300/g)).toHaveLength(1);
-    // Of a stretch, what began in it.
+    // For a stretch, the incidents that began in it.
     const { findings: within } = await report(run, '--steps', '0-200');
     expect(within.map(({ kind }: { kind: string }) => kind)).toEqual(['step_time']);
   });
@@ -315,7 +315,7 @@ describe('files of others', () => {
   it('a PyTorch job: the collectives of 8 ranks, their clocks as recorded (seed 5)', async () => {
     const folder = join(directory, 'gpu-job');
     const { collectives } = writeGpuJob(folder, { seed: 5 });
-    // Those that every rank of their group has in its file; group 1 is each half of the ranks.
+    // Collectives that every rank of their group has in its file; group 1 is each half of the ranks.
     const partsOf = new Map<string, (typeof collectives)[number][]>();
     for (const part of collectives) {
       const name = `${part.group === '1' ? Math.floor(part.rank / 4) : 'all'} ${part.fromEnd}`;

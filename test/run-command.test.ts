@@ -1,4 +1,4 @@
-// `ranktrace run` as a person types it: options of the program behind it, programs that name their run themselves, alerts without a service.
+// `ranktrace run` as typed: options of the program behind it, programs that name their run themselves, alerts without a service.
 
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -20,7 +20,7 @@ describe('what is whose option', () => {
     const { stdout, code } = await runCommand(['run', '--out', join(directory, 'version'), node, '--version']);
     expect(stdout).toContain(version);
     expect(stdout).not.toContain('0.1.0');
-    // Node says its version and records nothing.
+    // Node prints its version and records nothing.
     expect(code).toBe(1);
   });
 
@@ -67,7 +67,7 @@ describe('a program that names its run itself', () => {
       `ranktrace: the program names its run "night-42" itself: it is stored in "${join(out, 'night-42')}"`,
     ]);
     expect(existsSync(join(out, 'night-42', 'trace.pftrace'))).toBe(true);
-    // Nothing is left under the name that nobody took.
+    // Nothing is left under the unused name.
     expect(readdirSync(out).filter((name) => name.startsWith('run-'))).toEqual([]);
   });
 
@@ -127,7 +127,7 @@ describe('a program that names its run itself', () => {
       expect(JSON.parse(stdout)).toMatchObject({ run: name, findings: [] });
       expect(linesOf(stderr, 'names its run')).toHaveLength(1);
     }
-    // Nobody answers at its url: what lies in its spool is taken, and what others left there stays.
+    // No service answers at its url: batches in its spool are taken, and those of others stay.
     const other = join(spool, 'others-run', 'rank-0-lz1-1');
     mkdirSync(other, { recursive: true });
     const away = named("'away-own'", `, spoolDirectory: ${JSON.stringify(spool)}, url: 'ws://127.0.0.1:1', exitDeadlineMs: 100`);

@@ -1,5 +1,5 @@
-// What `npm test` runs: build (code and page), format and lint, every test. The last line is always `N passed, N failed`; a build or a lint
-// that fails counts as one failure each and shows why. Where there are no recordings of others, one line says how many cases were not run.
+// The program of `npm test`: build (code and page), format and lint, every test. The last line is always `N passed, N failed`; a build or a lint
+// that fails counts as one failure each and shows the reason. Without recordings of others, one line states how many cases were not run.
 
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -50,7 +50,7 @@ try {
   );
   for (const file of broken) console.log(`FAILED ${file.name}: ${file.message}`);
   failed += broken.length;
-  // Nothing here may skip: what was skipped was not tested. Only what needs rights that a machine may not give says so itself.
+  // No test may skip, because a skipped test proves nothing. Only tests that need rights a machine may not give skip, and report it themselves.
   const impossible = results.testResults.flatMap((file) => file.assertionResults).filter(({ meta }) => meta?.impossibleHere !== undefined);
   for (const { fullName, meta } of impossible) console.log(`NOT TESTED on this machine: ${fullName}: ${meta.impossibleHere}`);
   const skipped = results.numPendingTests + results.numTodoTests - impossible.length;
@@ -73,7 +73,7 @@ try {
   rmSync(folder, { recursive: true, force: true });
 }
 
-/** How many cases there are, by collecting them. Throws where vitest cannot. */
+/** The number of cases, by collecting them. Throws if vitest cannot. */
 function recordedCases() {
   const list = join(folder, 'recorded.json');
   const env = { ...process.env, RANKTRACE_TEST_NO_BUILD: '1', RANKTRACE_TEST_LIST_RECORDED: '1' };

@@ -1,4 +1,4 @@
-// The SDK in real processes with real threads: whatever way a process ends, what it recorded is on disk.
+// The SDK in real processes with real threads: however a process ends, its events are on disk.
 
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -33,7 +33,7 @@ function start(body: string, environment: Record<string, string> = {}): ChildPro
   writeFileSync(file, preamble + body);
   return spawn(process.execPath, [file], {
     stdio: ['ignore', 'pipe', 'pipe'],
-    // What each program records itself is counted: no garbage collections among it.
+    // Only events of the program itself are counted, no garbage collections.
     env: {
       ...process.env,
       RANKTRACE_DIRECTORY: join(directory, 'out'),
@@ -75,7 +75,7 @@ function readBatches(): Batch[] {
     for (let offset = segmentMagic.length; offset + frameHeaderBytes <= bytes.length; ) {
       const { length } = decodeFrameHeader(bytes, offset);
       offset += frameHeaderBytes;
-      if (offset + length > bytes.length) break; // Torn: its writer was killed, or is at it.
+      if (offset + length > bytes.length) break; // Torn: its writer was killed, or is still writing.
       batches.push(decodeBatch(bytes.subarray(offset, offset + length), (body, max) => inflateRawSync(body, { maxOutputLength: max })));
       offset += length;
     }
@@ -212,7 +212,7 @@ test('a killed process whose event loop was blocked shows what it was inside of'
   await end;
   const batches = readBatches();
   expect(spansOf(batches).map(({ name, state }) => ({ name, state }))).toEqual([{ name: 'stuck', state: spanState.open }]);
-  // And that it was alive: heartbeats went on.
+  // Heartbeats went on, so it was alive.
   expect(batches.length).toBeGreaterThan(1);
 });
 
@@ -396,7 +396,7 @@ test('the README example records its steps', async () => {
   const { code, stderr } = await run(`const batches = [1, 2, 3]; const train = () => block(1); ${example}`, {
     RANKTRACE_SPOOL_DIRECTORY: spool,
   });
-  expect({ code, stderr }).toMatchObject({ code: 0, stderr: expect.stringContaining('away from ws://head:7700') });
+  expect({ code, stderr }).toMatchObject({ code: 0, stderr: expect.stringContaining('away from ws://head:7400') });
   const steps = readBatches().flatMap(({ tables: { steps } }) => [...steps.columns.step.subarray(0, steps.length)]);
   expect(steps).toEqual([0, 1, 2]);
 });

@@ -1,4 +1,4 @@
-// A service that other hosts may reach: tokens for what each is for, TLS on the one port; real ranks, a real browser, and every client.
+// A service that other hosts can reach: a token per purpose, TLS on the one port; real ranks, a real browser, and every client.
 
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -21,10 +21,10 @@ const trusting = { NODE_EXTRA_CA_CERTS: ca };
 const clear = { RANKTRACE_TOKEN: '', RANKTRACE_RANK_TOKEN: '', RANKTRACE_READ_TOKEN: '', RANKTRACE_CAPTURE_TOKEN: '' };
 const serveAt = (out: string, ...more: string[]): string[] => ['serve', '--listen', '127.0.0.1:0', '--out', at(out), ...more];
 
-/** Where it listens: what it says before it stores anything. */
+/** The address in its first line, before it stores anything. */
 const addressOf = (service: StartedCommand): string => /listening on (\S+),/.exec(service.output())?.[1] ?? '';
 
-/** Resolves when a rank, which runs on, has said so, and ends it then. */
+/** Resolves when a rank, which would go on, has printed this, and ends it then. */
 async function saidBy({ child, ended }: RankProgram, pattern: RegExp): Promise<void> {
   let output = '';
   await new Promise<void>((resolve, reject) => {

@@ -1,4 +1,4 @@
-// A signal ends a rank as it would without us, also one whose loop never gives its thread back, and nothing that it recorded before is lost.
+// A signal ends a rank as it would without us, also one whose loop never returns to the event loop, and no event before it is lost.
 
 import { existsSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -29,7 +29,7 @@ interface Rank extends RankProgram {
   steps(): number;
   /** Resolves when it has finished so many more. */
   goesOn(steps: number): Promise<void>;
-  /** Whether anything of it was recorded. */
+  /** Whether any of its events were recorded. */
   isHeard(): boolean;
   /** Its part of the merged recording; `directory` by default its output. */
   report(): Promise<Report>;
@@ -63,7 +63,7 @@ async function start(
     await expect.poll(steps, waiting).toBeGreaterThan(before + more);
   };
   const recorded = join(environment.RANKTRACE_SPOOL_DIRECTORY ?? directory, name);
-  // Its shipper listens: before, a signal ends it at once.
+  // Its shipper listens: before that, a signal ends it at once.
   const files = (): string[] => (existsSync(recorded) ? (readdirSync(recorded, { recursive: true }) as string[]) : []);
   const isHeard = (): boolean => files().some((file) => file.endsWith('.seg'));
   if (waits) await expect.poll(isHeard, waiting).toBe(true);
@@ -75,7 +75,7 @@ async function start(
   return { ...rank, steps, goesOn, report, isHeard };
 }
 
-/** Its end was told, and all that it had recorded before the signal is there. */
+/** The recording has its end, and all of its events before the signal. */
 async function expectWhole(rank: Rank, steps: number): Promise<void> {
   const { ranks, findings } = await rank.report();
   expect(ranks).toMatchObject([{ ended: true, missing: 0 }]);
@@ -114,7 +114,7 @@ describe('a rank without a handler of its own', () => {
     const rank = await start('sync', undefined, {
       RANKTRACE_URL: `ws://127.0.0.1:${await freePort()}`,
       RANKTRACE_SPOOL_DIRECTORY: spool,
-      // Longer than this test may take: it does not wait for who is away.
+      // Longer than this test may take: it does not wait for a receiver that is away.
       RANKTRACE_EXIT_DEADLINE_MS: '600000',
     });
     await rank.goesOn(300);

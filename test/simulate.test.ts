@@ -1,4 +1,4 @@
-// `ranktrace simulate` as a person uses it: a store that every other command reads, the truth beside it, and nothing half done.
+// `ranktrace simulate` in a person's hands: a store that every other command reads, the truth beside it, and nothing half done.
 
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -103,7 +103,7 @@ describe('ranktrace simulate', () => {
         expect(stderr).toBe(`ranktrace: Interrupted: "${join(out, 'simulated-0')}" was not written\n`);
         expect(code).toBe(1);
       } else {
-        // The second ends it at once, unless the first has just done so.
+        // The second signal ends it at once, unless the first has just done so.
         expect([130, 143, 1]).toContain(code);
       }
       expect(readdirSync(out)).toEqual([]);

@@ -1,5 +1,5 @@
-// Small files that unfold to gigabytes: each is read within a bound, or refused in one line that says what to do. What a command took at most is
-// what the system says of its process, so a larger heap changes nothing.
+// Small files that unfold to gigabytes: each is read within a bound, or refused in one line with the remedy. The peak memory of a command
+// is the system's figure for its process, so a larger heap changes nothing.
 
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -34,7 +34,7 @@ function described(uuid: number, name: Buffer): Buffer {
 const refused = /^ranktrace: "[^\n]*": Cannot read the trace: it must fit in \d+ MiB of memory, [^\n]*--memory 8G allows more\n$/;
 const value = /one value may have \d+ bytes, got more\n$/;
 
-/** Kind, file name, bytes, and the error that is said of it; undefined: it is read. */
+/** Kind, file name, bytes, and the expected error; undefined: it is read. */
 const files: readonly (readonly [what: string, name: string, bytes: () => Buffer, said: RegExp | undefined])[] = [
   ['15 million spans', 'spans.json.gz', () => repeated(`{"ph":"X","name":"a",${place},"dur":1}`, 15e6), refused],
   ['as many spans as fit', 'fitting.json.gz', () => repeated(`{"ph":"X","name":"a",${place},"dur":1}`, 2.2e6), undefined],
@@ -77,7 +77,7 @@ const files: readonly (readonly [what: string, name: string, bytes: () => Buffer
   ],
 ];
 
-/** Writes what its process took at most, in KiB, when it ends. */
+/** Writes the peak memory of its process, in KiB, when it ends. */
 const witness =
   'import{writeFileSync as w}from"node:fs";process.on("exit",()=>w(process.env.PEAK_FILE,String(process.resourceUsage().maxRSS)))';
 

@@ -15,7 +15,7 @@ describe('a store of format 1, as the first version wrote it', () => {
   it('holds what that version said it holds', async () => {
     const { code, stdout, stderr } = await runCommand(['dump', stored('store-v1')]);
     expect([code, stderr]).toEqual([0, '']);
-    // Phases of steps are told in addition since.
+    // Later versions also print the phases of steps.
     expect(stdout.replaceAll(/, phaseNs\.[^,}]+/g, '')).toBe(readFileSync(join(stored('store-v1'), 'dump.txt'), 'utf8'));
   });
 

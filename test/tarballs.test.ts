@@ -1,4 +1,4 @@
-// The published packages, file by file: the license of ours, those of the code of others that was bundled, and nothing that only tests need.
+// The published packages, file by file: our license, those of bundled code of others, and nothing that only tests need.
 
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';

@@ -1,5 +1,5 @@
-// `ranktrace top` as a person uses it: on a real terminal that is resized, with keys; into a log; with a service that is killed and comes back.
-// And what Prometheus reads of the same service.
+// `ranktrace top` in a person's hands: on a real terminal that is resized, with keys; into a log; with a service that is killed and comes back.
+// Prometheus reads the same service.
 
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -73,11 +73,11 @@ class Terminal {
     return this.#written;
   }
 
-  /** The last screen that was drawn whole, without what paints it. */
+  /** The last screen that was drawn whole, without its control sequences. */
   get screen(): readonly string[] {
     const frame = this.#written.split('\u001b[H').findLast((text) => text.includes('\u001b[J')) ?? '';
     const [text = ''] = frame.split('\u001b[J');
-    // The terminal's driver may make more of a line's end.
+    // The terminal's driver may expand the end of a line.
     return text.split('\n').map((line) => line.replaceAll('\u001b[K', '').replaceAll('\r', ''));
   }
 
@@ -167,7 +167,7 @@ it('tells ranks that are stopped, killed and ended from those that go on, and ha
   try {
     expect((await ending.ended).code).toBe(0);
     await terminal.until(/ranks 4 of 4 {3}1 ended/);
-    // The others are heard, so the next two are what is done to them.
+    // The others are heard, so the next two are the test's doing.
     await terminal.until(/^ *0 {2}(?!.*(stopped|lost)).*\n *1 {2}(?!.*(stopped|lost)).*\n *2 {2}(?!.*(stopped|lost)).*\n *3 .*ended$/m);
     stopped.child.kill('SIGSTOP');
     killed.child.kill('SIGKILL');
@@ -177,7 +177,7 @@ it('tells ranks that are stopped, killed and ended from those that go on, and ha
     expect(rowOf(0)).not.toMatch(/lost|ended/);
     stopped.child.kill('SIGCONT');
     await terminal.until(/^ *1 {2}(?!.*stopped)/m);
-    // Nothing is gained any more: what is read is the same for all that look.
+    // The run gains no more: all readers get the same.
     stopped.child.kill('SIGSTOP');
     first.child.kill('SIGSTOP');
     await terminal.until(/^ *0 .*stopped since[\s\S]*^ *1 .*stopped since/m);
@@ -200,7 +200,7 @@ it('tells ranks that are stopped, killed and ended from those that go on, and ha
     for (const [columns, rows] of sizes) seen.push(await figures(columns, rows));
     expect(seen[0]).toMatch(/^[\d.]+ m?s$/);
     expect(seen).toEqual(sizes.map(() => seen[0]));
-    // What is wide has more in it: each rank's last steps, and a higher chart.
+    // A wide screen shows more: each rank's last steps, and a higher chart.
     expect(terminal.screen.join('\n')).toMatch(/^rank .* mean +p50 +p95 +excess .* last steps$/m);
     expect(terminal.screen.filter((line) => /^[▁▂▃▄▅▆▇█ ]{40,}$/.test(line)).length).toBeGreaterThan(2);
   } finally {
@@ -214,7 +214,7 @@ it('tells ranks that are stopped, killed and ended from those that go on, and ha
 });
 
 it('flags nobody among ranks that do the same', { timeout: 10 * minute }, async () => {
-  // Who is slow is what the analysis says: once it has said something of the run.
+  // The analysis decides which rank is slow, once it has a result for the run.
   using client = await ViewClient.connect(url, { token: undefined });
   await client.ask({ type: 'open', run: 'night' });
   const isAnalysed = async (): Promise<boolean> => {
@@ -231,7 +231,7 @@ it('flags nobody among ranks that do the same', { timeout: 10 * minute }, async 
 
 it('is read by Prometheus', async () => {
   const text = await (await fetch(`${url}/metrics`)).text();
-  // promtool has opinions on names and help, too.
+  // promtool checks names and help, too.
   execFileSync(process.env.PROMTOOL_BIN ?? 'promtool', ['check', 'metrics'], { input: text });
   expect(text).toMatch(/^ranktrace_ranks\{run="night",state="live"\} 3$/m);
   for (const rank of [0, 1, 2]) {

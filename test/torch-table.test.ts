@@ -1,4 +1,4 @@
-// `ranktrace table` on torch.profiler's own files, against what torch itself says of the same profiles (test/data).
+// `ranktrace table` on torch.profiler's own files, against torch's own tables of the same profiles (test/data).
 
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

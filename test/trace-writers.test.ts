@@ -1,5 +1,5 @@
-// Do others read what we write? One small cluster, written as Perfetto and as Chrome JSON, and read back by Perfetto's own trace_processor,
-// by protobufjs and by JSON.parse: all have to tell the same story. `early` is left aside in
+// Other programs read our files: one small cluster, written as Perfetto and as Chrome JSON, and read back by Perfetto's own trace_processor,
+// by protobufjs and by JSON.parse; all must agree. `early` is left out in
 // trace_processor: v20 loses the sign of -0.500 µs in JSON.
 
 import { chromeWriter } from '@ranktrace/trace';
@@ -21,7 +21,7 @@ interface Slice {
   readonly parent: string | undefined;
 }
 
-/** What the fixture's drawing says about every span: ns, length −1 for one that never ended. */
+/** Every span of the fixture's drawing: ns, length −1 for one that never ended. */
 const expectedSlices: readonly Slice[] = [
   { name: 'GetWeights', start: 2_600_000, length: 900_000, depth: 1, parent: 'train' },
   { name: 'GetWeights', start: 2_700_000, length: 600_000, depth: 1, parent: 'killed' },
@@ -168,7 +168,7 @@ describe('Chrome JSON', () => {
 
   it('is read by trace_processor as the same spans, flows, counters and processes', async () => {
     using trace = await openTrace(bytes);
-    // Its reader cuts µs to whole ns from a double: 1 ns may be missing.
+    // Its reader truncates µs to whole ns from a double: 1 ns may be missing.
     const slices = slicesFrom(await trace.query(sliceQuery), 0);
     expect(slices.map(({ name, depth, parent }) => ({ name, depth, parent }))).toEqual(
       sortedSlices.map(({ name, depth, parent }) => ({ name, depth, parent })),

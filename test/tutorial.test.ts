@@ -1,12 +1,12 @@
-// docs/tutorial.md is held to what it speaks of:
+// Compares docs/tutorial.md with its sources and commands:
 //
 //   <!-- from: FILE -->       the code below is in this file of the example, verbatim
 //   <!-- file: NAME -->       the code below is a program; it is written to an empty folder …
 //   <!-- run: NAME -->        … and these commands are run there, in the order of the page
 //   <!-- printed: NAME -->    what was printed, up to <!-- end -->: written by UPDATE_GOLDEN=1
 //
-// Times differ from run to run and from machine to machine, so printed tables are compared by their columns. What the text claims is
-// checked, of this run's output and of the page's, by inequalities that no load can turn around.
+// Times differ from run to run and from machine to machine, so printed tables are compared by their columns. The text's claims are
+// checked on this run's output and on the page's, by inequalities that no load can reverse.
 
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -50,12 +50,12 @@ const blocks = (): PageBlock[] => pageBlocks(page());
 
 const printedMark = /^<!-- printed: ([^\n]+) -->\n([\s\S]*?)^<!-- end -->$/gm;
 
-/** What the page says was printed, by name. */
+/** The output on the page, by name. */
 const printedOnPage = (): Map<string, string> =>
   new Map([...page().matchAll(printedMark)].map(([, name = '', text = '']) => [name, text.trim()]));
 
 let folder: string;
-/** What was printed now, by name, as it stands on the page. */
+/** The output of this run, by name, in the page's form. */
 const printed = new Map<string, string>();
 let facts: readonly StageFacts[];
 
@@ -117,7 +117,7 @@ describe('the page', () => {
     expect(headings(printedOnPage())).toEqual(headings(printed));
   });
 
-  // Of this run nothing is said, for other load may come at any moment; a page that was written under load is to be written again.
+  // This run is not judged, because other load may come at any moment; a page that was written under load must be written again.
   test('has times of a run in which each stage took less than the one before', () => {
     const cells = [...(printedOnPage().get('stages compared') ?? '').matchAll(/^\| \d \| ([\d.]+)ms /gm)];
     const times = cells.map(([, time]) => Number(time));
@@ -141,7 +141,7 @@ describe('the example', () => {
     for (const text of [printed, printedOnPage()]) {
       const rows = averages(text.get(`stage ${stage} by time`));
       expect(Number.parseFloat(rows.get('MASK INDICES')?.['CPU total %'] ?? '')).toBeGreaterThan(50);
-      // Where it is not among the five rows, each of those is larger.
+      // If it is not among the five rows, each of those is larger.
       expect(Number.parseFloat(rows.get('LINEAR PASS')?.['CPU total %'] ?? '0')).toBeLessThan(50);
     }
   });
@@ -302,7 +302,7 @@ const runExample = (...args: readonly string[]): Promise<Ending> =>
 const shell = (commands: string): Promise<Ending> =>
   run('bash', ['-e', '-c', `npx() { shift; node '${commandPath}' "$@"; }\n${commands}`], folder);
 
-/** What it printed; fails where it failed. */
+/** Its output; fails if it failed. */
 async function ok(ending: Promise<Ending>): Promise<string> {
   const { code, stdout, stderr } = await ending;
   expect(code, stderr).toBe(0);
@@ -326,13 +326,13 @@ const lineOf = (path: string, line: number): string | undefined => readFileSync(
 const fenced = (text: string, language = 'text'): string =>
   `\`\`\`${language}\n${text.replaceAll(repository, '').replaceAll(/ +$/gm, '').trimEnd()}\n\`\`\``;
 
-/** Column names: of torch's table those between two rules, of ours the first line. Widths differ with the names of what happened to run. */
+/** Column names: in torch's table those between two rules, in ours the first line. Widths differ with the recorded names. */
 function columnsOf(text: string): string[] {
   const heading = text.match(/^[- ]+\n(.*)\n[- ]+$/m)?.[1] ?? text.split('\n').find((line) => line.startsWith('name ')) ?? '';
   return heading.trim().split(/\s{2,}/);
 }
 
-/** Rows of torch's table by name, each by column; of several rows of a name the first. */
+/** Rows of torch's table by name, each by column; the first of several rows of a name. */
 function averages(text = ''): Map<string, Readonly<Record<string, string>>> {
   const columns = columnsOf(text);
   const rows = new Map<string, Record<string, string>>();

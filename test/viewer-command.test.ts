@@ -1,4 +1,4 @@
-// `ranktrace view` and the pages of `run --view` and `serve` as a person starts and ends them, and whom they let in.
+// `ranktrace view` and the pages of `run --view` and `serve`: how they start and end, and whom they admit.
 
 import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

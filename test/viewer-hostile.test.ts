@@ -1,4 +1,4 @@
-// What no trace should do to the page: be run, hide itself, or break it by being empty, tiny, a month long, incomplete or of an unknown clock.
+// Attacks of a trace on the page: it may not run code, hide, or break the page by being empty, tiny, a month long, incomplete or of an unknown clock
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -74,7 +74,7 @@ describe('names that want to be something else', () => {
     }
     const drawing = await page.canvas.boundingBox();
     if (drawing === null) throw new Error('The lanes must be in view');
-    // Over everything, so that every tooltip is shown.
+    // Hovers over everything, so that every tooltip is shown.
     for (let x = 20; x < drawing.width; x += 60) await tab.mouse.move(drawing.x + x, drawing.y + 80);
     await expectUnharmed(page);
     await page.goTo(`#/timeline?run=${run}&area=-1000000000_1000000000_`);

@@ -1,4 +1,4 @@
-// The page of a run that grows, in a real Chromium: from the first rank's first word to the last one's goodbye, with a rank that comes late and
+// The page of a live run, in a real Chromium: from the first rank's first batch to the last one's end, with a rank that comes late and
 // a service that is killed and comes back under the open page.
 
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -77,7 +77,7 @@ it('a rank that comes late is missing, then there', async () => {
   await page.tab.page.getByText('No runs yet').waitFor();
   const program = ['test/programs/steps.mjs', '1000', '10'];
   const [first] = await startRanks(1, program, { ...environment, RANK: '0' });
-  // The page that was there before the run opens it by itself.
+  // The page that was open before the run opens it by itself.
   await wait(page, 'live');
   await until('it says who is missing', async () => /1 ranks? missing/.test(await page.text(page.tab.page.locator('header.top'))));
   const [second] = await startRanks(1, program, { ...environment, RANK: '1' });
@@ -114,7 +114,7 @@ it('a service that is killed under an open page: the page says so, comes back by
   await page.show('Timeline');
   await page.settled();
   expect(await page.search('inner')).toBe(2 * steps);
-  // A step by its number, as torch writes it, and one that there is not.
+  // A step by its number, as torch writes it, and one that does not exist.
   const window = () => new URLSearchParams(new URL(page.tab.page.url()).hash.split('?')[1]);
   expect(await page.search('ProfilerStep#300')).toBe(0);
   await page.tab.page.keyboard.press('Enter');

@@ -1,6 +1,6 @@
-// The page of a run while the service still reads it, in a real Chromium: it says how much is read, compares ranks only over steps that all have
-// told, and calls nothing empty before all is read. The reader is a process that is stopped and continued (SIGSTOP, SIGCONT), so that the page is
-// seen in the middle of it however fast the machine is.
+// The page of a run while the service still reads it, in a real Chromium: it shows how much is read, compares ranks only over steps that all have
+// reported, and calls nothing empty before all is read. The reader is a process that is stopped and continued (SIGSTOP, SIGCONT), so that the page is
+// observed in the middle of reading however fast the machine is.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,7 +16,7 @@ const steps = 2000;
 const slowSteps = 71;
 let browser: StartedBrowser;
 
-/** What the page says at one moment. */
+/** The state that the page shows at one moment. */
 interface Shown {
   readonly status: string;
   readonly reading: string;
@@ -26,7 +26,7 @@ interface Shown {
 }
 
 beforeAll(async () => {
-  // The first steps take every rank longer: who is read no further seems slow beside who is, and none of them is.
+  // The first steps take every rank longer: a rank that is read less far seems slow beside the others, and none of them is.
   const begins = Array.from({ length: 4 * slowSteps }, (_, at) => ['--straggler', `${at % 4}:forward:+150@${at >> 2}`]).flat();
   const args = ['simulate', '--out', directory, '--run', 'night', '--ranks', '4', '--steps', String(steps), ...begins];
   const { code, stderr } = await runCommand(args);
@@ -38,7 +38,7 @@ afterAll(async () => {
   rmSync(directory, { recursive: true });
 });
 
-/** Keeps in the page what it says at each frame at which that is something new. */
+/** Stores in the page each new state that a frame shows. */
 const record = (tab: Tab): Promise<void> =>
   tab.page.evaluate(() => {
     const said: Shown[] = [];
@@ -58,7 +58,7 @@ const record = (tab: Tab): Promise<void> =>
     Object.assign(window, { ranktraceSaid: said });
   });
 
-/** Overviews that the page asked for, and that were answered. */
+/** Overviews that the page requested, and that were answered. */
 async function overviewsOf({ tools }: Tab): Promise<{ readonly asked: ReadonlySet<number>; readonly answered: ReadonlySet<number> }> {
   const [asked, answered] = [new Set<number>(), new Set<number>()];
   tools.on('Network.webSocketFrameSent', ({ response: { payloadData } }) => {
@@ -77,7 +77,7 @@ async function overviewsOf({ tools }: Tab): Promise<{ readonly asked: ReadonlySe
 it('says how much is read, compares the steps that all ranks have told, and says nothing is there only once all is read', async () => {
   await using service = await servedBy(startCommand(['serve', '--listen', '127.0.0.1:0', '--out', directory]));
   const { child } = service.command;
-  // Nothing is read before a run is opened: the page is told to look at the timeline of none.
+  // Nothing is read before a run is opened: the page opens the timeline without a run.
   await using tab = await browser.open(`${service.address}#/overview?run=none`);
   await tab.page.locator('header.top').waitFor();
   const { asked, answered } = await overviewsOf(tab);
@@ -93,7 +93,7 @@ it('says how much is read, compares the steps that all ranks have told, and says
   try {
     while (compared(await said()).length < 3 && !isRead(await said())) {
       child.kill('SIGSTOP');
-      // The page asks for the steps by itself; the reader is stopped until it does, and goes on until it has answered.
+      // The page requests the steps by itself; the reader is stopped until it does, and continues until it has answered.
       await expect.poll(() => asked.size, { timeout: 60_000, interval: 20 }).toBeGreaterThan(answered.size);
       child.kill('SIGCONT');
       await expect.poll(() => answered.size, { timeout: 60_000, interval: 5 }).toBe(asked.size);
@@ -110,7 +110,7 @@ it('says how much is read, compares the steps that all ranks have told, and says
   expect(parts.length).toBeGreaterThan(3);
   expect(parts).toEqual([...parts].sort((a, b) => a - b));
   expect([(parts[0] as number) < 100, (parts.at(-1) as number) < 100, parts.some((part) => part > 0)]).toEqual([true, true, true]);
-  // Ranks are compared meanwhile, over as many steps as it says, and none of them is slow.
+  // Meanwhile the page compares ranks over the steps that it names, and none of them is slow.
   expect(compared(all).length).toBeGreaterThan(0);
   for (const { reading, sentence, body } of compared(all)) {
     expect(reading).toMatch(/^Reading \d+ %: this is of steps 0–\d+, which all ranks have told so far\.$/);

@@ -1,5 +1,5 @@
-// The page on recorded runs, in a real Chromium: 8 ranks on GPUs, a straggler that was planted, two runs side by side, 1024 ranks. What
-// it shows is held against the files themselves, and against the truth that lies beside them.
+// The page on recorded runs, in a real Chromium: 8 ranks on GPUs, a planted straggler, two runs side by side, 1024 ranks. The test
+// compares it with the files themselves, and with the truth beside them.
 
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -49,12 +49,12 @@ describe('a planted straggler', () => {
     const [fault] = JSON.parse(readFileSync(join(data, 'ddp-4rank', name, 'truth.json'), 'utf8')).fault;
     await using view = await serve(join(data, 'ddp-4rank', name));
     await using page = await open(view.address);
-    // Without a click: who, in what, and how much.
+    // Without a click: the rank, the phase and the cost.
     await page.sentence.waitFor();
     expect(await page.text(page.sentence)).toContain(`Rank ${fault.rank} is slow in ${fault.phase}`);
     await page.analysed();
     if (name === 'rank1_forward') await page.tab.picture('straggler');
-    // To its lane, to one of its steps, to what was slow in it.
+    // To its lane, to one of its steps, to the slow part of it.
     await page.click(page.sentence.getByRole('button', { name: `Rank ${fault.rank}` }));
     await page.settled();
     const header = page.tab.page.locator('.row-header.row-marked');

@@ -1,4 +1,4 @@
-// `node --import @ranktrace/sdk/register`: programs that know nothing of ranktrace are recorded, and do not notice.
+// `node --import @ranktrace/sdk/register`: programs without any ranktrace code are recorded, and behave the same.
 
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
@@ -44,7 +44,7 @@ const steps = (events: readonly ReadEvent[]): string[] => events.filter(({ kind 
 const stepNames = (count: number): string[] => Array.from({ length: count }, (_, step) => `ProfilerStep#${step}`);
 const count = (events: readonly ReadEvent[], name: string): number =>
   events.filter((event) => event.category === 'cpu_op' && event.name === name).length;
-/** What tfjs says on stderr in node, whoever runs it. */
+/** tfjs' own output on stderr in node, with or without us. */
 const greeting = /={10,}\n[^=]*={10,}\n/;
 
 test('each update of weights is a step, and every op is recorded', async () => {
@@ -135,7 +135,7 @@ test('gives way to a profile of the program’s own', async () => {
   expect(steps(own.events)).toEqual(stepNames(2));
   expect(count(own.events, 'Square')).toBe(6);
   expect(own.findings).toEqual([]);
-  // What was before stays where it was; what came after is nobody's.
+  // Earlier events stay in their place; later ones belong to no profile.
   const before = await read();
   expect(count(before.events, 'Square')).toBe(1);
   expect(before.findings).toEqual([]);
@@ -185,7 +185,7 @@ test('a worker thread with a model of its own is recorded on its own line; steps
   const ops = (lane: RegExp, name: string) => events.filter((event) => lane.test(event.lane) && event.name === name).length;
   expect(ops(/^main/, 'Square')).toBe(5);
   expect(ops(/^worker \d+/, 'Square')).toBe(0);
-  // Forward, two sides of its gradient, what scales them, the update.
+  // Forward, two sides of its gradient, its scaling, the update.
   expect(ops(/^worker \d+/, 'Multiply')).toBe(25);
   expect(findings).toEqual([]);
 });
@@ -219,7 +219,7 @@ test('under ranktrace run every rank is recorded', async () => {
   expect(report.ranks.map((rank: { counts: { step: number } }) => rank.counts.step)).toEqual([9, 9]);
 });
 
-/** When step `number` ended, ns. */
+/** The end of step `number`, ns. */
 function stepEnd(events: readonly ReadEvent[], number: number): number {
   const step = events.find(({ name }) => name === `ProfilerStep#${number}`);
   if (step === undefined) throw new Error(`There is no step ${number}`);

@@ -15,7 +15,7 @@ describe('agreement with marked change points', () => {
     expect(changeF1([], { a: [50] })).toBeCloseTo(2 / 3, 9);
     // Said {0, 20, 50}, marked {0, 50}: precision 2/3, recall 1.
     expect(changeF1([20, 50], { a: [50] })).toBeCloseTo(0.8, 9);
-    // Precision over what anybody marked, recall averaged.
+    // Precision over the marks of all people, recall averaged.
     expect(changeF1([50], { a: [50], b: [] })).toBe(1);
     expect(changeF1([50], { a: [50], b: [80] })).toBeCloseTo((2 * 1 * 0.75) / 1.75, 9);
   });

@@ -1,4 +1,4 @@
-// How well change points agree with those that people marked: F1 and cover as the Turing change-point benchmark defines them (van den Burg and
+// The agreement of change points with those that people marked: F1 and cover as the Turing change-point benchmark defines them (van den Burg and
 // Williams 2020, §3): https://arxiv.org/abs/2003.06222.
 
 /** Change points of each person who marked the series: the first index of each new piece. */
@@ -7,7 +7,7 @@ export type Annotations = Readonly<Record<string, readonly number[]>>;
 /** Indices that near count as the same. */
 const margin = 5;
 
-/** Precision over what anybody marked, recall averaged over people; the beginning counts as a change point. */
+/** Precision over the marks of all people, recall averaged over people; the beginning counts as a change point. */
 export function changeF1(found: readonly number[], annotations: Annotations): number {
   const said = withStart(found);
   const people = Object.values(annotations).map(withStart);
@@ -39,7 +39,7 @@ export function changeCover(found: readonly number[], annotations: Annotations, 
 
 const withStart = (changes: readonly number[]): number[] => [...new Set([0, ...changes])].sort((a, b) => a - b);
 
-/** How many of `marked` have one of `said` of their own near. */
+/** The number of `marked` that have one of `said` of their own near. */
 function matches(marked: readonly number[], said: readonly number[]): number {
   const free = new Set(said);
   let count = 0;

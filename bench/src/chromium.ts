@@ -1,4 +1,4 @@
-// A headless Chromium to measure the page in, and what is measured of it: frames on the main thread, from frame to frame, and memory.
+// A headless Chromium, and the measurements of a page in it: frames on the main thread, from frame to frame, and memory.
 //
 //   requestAnimationFrame ─► the page's work ─► style, layout, paint ─► next task
 //   |◄──────────────── frame ──────────────────────────────────────►|
@@ -26,7 +26,7 @@ export async function openTab(browser: Browser, watch?: string): Promise<Measure
   return { page, tools, [Symbol.asyncDispose]: () => context.close() };
 }
 
-/** What frames took while something was done, ms each. */
+/** Frame times during an action, ms each. */
 export interface Frames {
   /** From the frame's beginning to the first task after it: script, style, layout and paint. */
   readonly work: readonly number[];

@@ -33,7 +33,7 @@ describe('scoreClocks', () => {
 
   it('counts reversed messages and broken barriers per million', () => {
     const map = truth(noise);
-    // A second late on host 0: of two messages of each call of it one is reversed, and every collective is broken.
+    // One second late on host 0: of two messages of each of its calls one is reversed, and every collective is broken.
     const score = scoreClocks(noise, (host, local) => map(host, local) + (host === 0 ? 1e9 : 0));
     const calls = noise.rpcs.client.filter((client, at) => client === 0 || noise.rpcs.server[at] === 0).length;
     expect(score.rpcViolations).toBeCloseTo((calls / 2 / noise.rpcs.client.length) * 1e6, 6);
@@ -43,9 +43,9 @@ describe('scoreClocks', () => {
 
 /**
  * Cross-host median / p99 / max in µs, reversed messages and broken barriers per million: the means of 24 seeds (100…123) of
- * reference/prototypes/clock_simulation.py. The table of reference/clock-alignment.md §2 is the mean of 3 of them and lies within what 3
- * seeds are worth: a single seed's figure has a deviation of up to 27 %, and of 40–60 % in what the least round trips get wrong (max
- * 55 ± 31 µs; at ±30 µs 68k ± 22k messages, 86k ± 36k barriers), where the table has the low draws 33 µs, 60k and 64k.
+ * the prototype of this simulation. A mean of 3 seeds lies within the scatter of 3
+ * seeds: a single seed's figure has a deviation of up to 27 %, and of 40–60 % in the errors of the least round trips (max
+ * 55 ± 31 µs; at ±30 µs 68k ± 22k messages, 86k ± 36k barriers).
  */
 const prototype: Readonly<Record<0 | 30, readonly (readonly [string, ...number[]])[]>> = {
   0: [

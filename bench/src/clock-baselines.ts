@@ -1,6 +1,6 @@
-// What others do with the same pings, and how well any alignment did: the peers of `npm run bench -- clock`.
+// Other methods on the same pings, and the quality of any alignment: the peers of `npm run bench -- clock`.
 //
-// Each baseline follows the published rule (reference/clock-alignment.md, §1) and nothing more; none looks at calls or collectives.
+// Each baseline follows its published rule and nothing more; none uses calls or collectives.
 // Times are ns; an alignment is a function from a host's local clock to true time.
 
 import { separatingLines } from './clock-hull.ts';
@@ -32,7 +32,7 @@ function eachHost(correct: (pings: NoisePings) => Correction): (noise: ClockNois
   };
 }
 
-/** Midpoint of a ping on the local clock, and by how much the true clock is ahead there if both ways took equally long. */
+/** Midpoint of a ping on the local clock, and by how much the true clock is ahead there if both directions took equally long. */
 interface Midpoint {
   readonly local: number;
   readonly ahead: number;
@@ -135,7 +135,7 @@ export interface ErrorSpread {
 export interface ClockScore {
   /** Against true time, over all hosts and instants. */
   readonly absolute: ErrorSpread;
-  /** Against the mean error of all hosts at that instant: what comparing ranks with each other suffers. */
+  /** Against the mean error of all hosts at that instant: the error of comparisons between ranks. */
   readonly crossHost: ErrorSpread;
   /** Per million messages (two a call): received before sent. */
   readonly rpcViolations: number;
@@ -143,7 +143,7 @@ export interface ClockScore {
   readonly barrierViolations: number;
 }
 
-/** How far `map` is from the truth at 1000 instants (5 s of each end left out), and how often it reverses cause and effect. */
+/** The distance of `map` from the truth at 1000 instants (5 s of each end left out), and how often it reverses cause and effect. */
 export function scoreClocks(noise: ClockNoise, map: ClockMap): ClockScore {
   const instants = 1000;
   const absolute = new Float64Array(noise.hosts * instants);

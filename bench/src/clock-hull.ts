@@ -67,7 +67,7 @@ export function separatingLines(upper: readonly Point[], lower: readonly Point[]
   const peak = cells[rising]?.to;
   const top = cells[rising + 1];
   if (peak === undefined || top === undefined) return undefined;
-  // A flat top ends where the walk goes on; when it never falls, steeper lines stay as good without end.
+  // A flat top ends where the walk continues; when it never falls, steeper lines stay as good without end.
   const isFlat = top.above.x === top.below.x;
   if (isFlat && top.to === undefined) return undefined;
   const widest = lineBetween(top, isFlat ? middle(peak, top.to as Rational) : peak);

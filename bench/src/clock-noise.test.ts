@@ -4,7 +4,7 @@ import { type ClockNoise, clockNoise } from './clock-noise.ts';
 const second = 1e9;
 const noise = clockNoise({ seed: 1 });
 
-/** True time at which the clock of `host` reads `local`: drifts are some ppm, so that four rounds leave less than a double can tell. */
+/** True time at which the clock of `host` reads `local`: drifts are some ppm, so four rounds leave less than a double's resolution. */
 function trueTime({ clock }: ClockNoise, host: number, local: number): number {
   let time = local;
   for (let round = 0; round < 4; round++) time += local - clock(host, time);

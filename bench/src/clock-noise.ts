@@ -1,6 +1,6 @@
-// A simulated cluster for judging clock alignment: what its hosts' clocks read, and the pings, calls and collectives seen through them.
+// A simulated cluster for judging clock alignment: the readings of its hosts' clocks, and the pings, calls and collectives through them.
 //
-// Own model, first written as reference/prototypes/clock_simulation.py (`sim`) and clock_alignment.py (`sim2`): same distributions, own
+// Our own model, after a prototype in Python (`sim`, `sim2`): same distributions, own
 // generator, so figures agree in the mean of seeds and never number by number. Per host: an offset of ±5 ms, a drift of 10 ppm that
 // wanders by 0.01 ppm a second and breathes by 0.5 ppm with the room's temperature, a ping path that is up to `asymmetry` longer out
 // than back, a broker whose queue is exponential with a log-normal tail and stalls of 1–8 ms. Differences, on purpose: a clock step is
@@ -23,7 +23,7 @@ export interface ClockNoiseOptions {
   readonly asymmetry?: number;
   /** ns by which a host sees a collective's end late, always: uniform in 0…2·exitBias per host; 10_000. 0 and no noise: the prototype's `sim`. */
   readonly exitBias?: number;
-  /** ns, mean of what comes on top of each exit, exponential; 20_000. */
+  /** ns, mean of the additional delay of each exit, exponential; 20_000. */
   readonly exitNoise?: number;
   /** Of the whole cluster; 60. */
   readonly rpcsPerSecond?: number;
@@ -98,7 +98,7 @@ export function clockNoise(options: ClockNoiseOptions): ClockNoise {
   );
   const rpcs = rpcsOf(random, clock, hosts, sortedTimes(random, seconds * rpcsPerSecond, seconds - 2));
   const collectives = collectivesOf(random, clock, hosts, sortedTimes(random, seconds * collectivesPerSecond, seconds - 2));
-  // A generator of its own, so that clocks and messages stay the same whatever is asked of the exits.
+  // A generator of its own, so that clocks and messages stay the same whatever the exits draw.
   delayExits(new Random(seed, 'exits'), collectives.exits, hosts, exitBias, exitNoise);
   return { hosts, seconds, clock, pings, rpcs, collectives };
 }
@@ -141,7 +141,7 @@ function pingsOf(random: Random, clock: Clock, host: number, times: Float64Array
     const arrival = time + 90 * microsecond + longer + queueing(random, 60 * microsecond);
     const answer = arrival + random.exponential(40 * microsecond);
     const back = answer + 90 * microsecond - longer + queueing(random, 60 * microsecond);
-    // 50 ns: what reading a clock costs and jitters.
+    // 50 ns: cost and jitter of reading a clock.
     sent[index] = clock(host, time) + random.normal(0, 50);
     remoteReceived[index] = arrival + random.normal(0, 50);
     remoteSent[index] = answer + random.normal(0, 50);

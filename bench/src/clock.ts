@@ -1,5 +1,5 @@
-// Clock alignment against the truth: the simulation of docs/clock-alignment.md (16 hosts, 600 s, ways up to 30 µs longer there than back, exits
-// biased by host), ours and the peers' methods on the same clusters, in one run; clock steps; and what alignment costs.
+// Clock alignment against the truth: the simulation of docs/clock-alignment.md (16 hosts, 600 s, paths up to 30 µs longer there than back, exits
+// biased by host), ours and the peers' methods on the same clusters, in one run; clock steps; and the cost of alignment.
 
 import { ClockCoupling, type ClockEvidence, ClusterClocks, type FittedClocks } from '@ranktrace/trace';
 import { type ClockMap, type ClockScore, clockBaselines, scoreClocks } from './clock-baselines.ts';
@@ -8,7 +8,7 @@ import { type Figure, figure, median } from './figure.ts';
 
 const seeds = [1, 2, 3, 4, 5, 6, 7, 8];
 const stepSeeds = [11, 12, 13, 14];
-/** ns, and when, ns: small ones need history, large ones none. */
+/** Size, ns, and time, ns: small steps need history, large ones none. */
 const steps = [
   ...[-300e3, -100e3, -50e3, 50e3, 100e3, 300e3].map((by) => ({ by, at: 300e9 })),
   ...[-5e6, 50e6, 2e9].flatMap((by) => [1.3e9, 300e9, 597e9].map((at) => ({ by, at }))),
@@ -203,7 +203,7 @@ function stepFigures(): Figure[] {
   ];
 }
 
-/** The same where ranks are balanced: all enter within microseconds, so that every pair of hosts constrains each other in every collective. */
+/** The same with balanced ranks: all enter within microseconds, so that every pair of hosts constrains each other in every collective. */
 function balancedFigure(): Figure {
   const hosts = Array.from({ length: 128 }, (_, host) => host);
   const coupling = new ClockCoupling({ count: hosts.length, reference: -1, limits: () => ({ lower: -150_000, upper: 150_000 }) });
@@ -224,7 +224,7 @@ function balancedFigure(): Figure {
   return figure({ name: 'coupling of 1024 balanced ranks', value, unit: 'ms per million messages' });
 }
 
-/** Time per million messages (a call's way, or a rank's part of a collective), by how many ranks there are. */
+/** Time per million messages (one direction of a call, or a rank's part of a collective), by the number of ranks. */
 function costFigures(): Figure[] {
   return [2, 16, 128].map((hosts) => {
     const noise = clockNoise({ seed: 21, hosts, seconds: 60, rpcsPerSecond: 300 * hosts, collectivesPerSecond: 50 });

@@ -1,6 +1,6 @@
-// What others do with the same step times: the peers of `npm run bench -- detect`, written from their published rules.
+// Other methods on the same step times: the peers of `npm run bench -- detect`, written from their published rules.
 //
-// Each takes one step at a time and gives the change it believes in (after ÷ before − 1) at the step with which it is certain.
+// Each takes one step at a time and gives the change that it reports (after ÷ before − 1) at the step with which it is certain.
 
 /** A detector of one series. */
 export interface BaselineDetector {
@@ -45,7 +45,7 @@ export class Cusum implements BaselineDetector {
 
 /**
  * Bayesian online change-point detection (Adams and MacKay 2007): unknown mean and variance (normal-inverse-gamma), constant hazard, run lengths
- * up to `runLengthMax`. A change is suspected when the likeliest run length collapses, and told with its size `verifySteps` later, as FALCON does
+ * up to `runLengthMax`. A change is suspected when the likeliest run length collapses, and reported with its size `verifySteps` later, as FALCON does
  * (Greyhound, ATC'25); which sizes count is the caller's choice.
  */
 export class Bocpd implements BaselineDetector {
@@ -150,7 +150,7 @@ export class Bocpd implements BaselineDetector {
       changed += joint * hazard;
       const grown = joint * (1 - hazard);
       all += grown;
-      // The longest stands for all that are longer: what outgrows it joins it, and its statistics forget as fast as they learn.
+      // The longest stands for all that are longer: longer ones join it, and its statistics forget as fast as they learn.
       if (at === this.#runLengthMax - 1) {
         this.#p[at] = grown;
         this.#mean[at] = (weight * average + time) / (weight + 1);
@@ -169,7 +169,7 @@ export class Bocpd implements BaselineDetector {
     this.#setPrior();
     this.#count = count;
     all += changed;
-    // What no run length explains begins anew.
+    // A value that no run length explains begins anew.
     if (all > 0) for (let at = 0; at < count; at++) this.#p[at] = (this.#p[at] as number) / all;
     else {
       this.#count = 1;

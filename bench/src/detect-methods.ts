@@ -1,7 +1,7 @@
-// Ways to find a slow-down in a series, ours and the peers', and how each is judged: false claims, and injected changes found.
+// Methods that find a slow-down in a series, ours and the peers', and their scores: false claims, and injected changes found.
 //
 // A false alarm is a claim of a slow-down where no real one is near: nowhere in the 400 steps before do the medians of 100 steps on either side
-// differ by 1.2 % or more. The same for everybody. An injection multiplies every step from one on; each is a series of its own, of 600 to 607 steps
+// differ by 1.2 % or more. One rule for all. An injection multiplies every step from one on; each is a series of its own, of 600 to 607 steps
 // before it (so that it begins anywhere in a block) and 400 after it.
 
 import { type DetectorOptions, DetectorPlan, SeriesDetector, type StepTimeFinding } from '@ranktrace/trace/detect';
@@ -12,7 +12,7 @@ import type { StepSeries } from './step-series.ts';
 const stepsBefore = 600;
 const stepsAfter = 400;
 
-/** One method: of a series, the steps (as indices) with which it claims a slow-down, and what it gives for the onset. */
+/** One method: for a series, the steps (as indices) with which it claims a slow-down, and its onset. */
 export interface Method {
   readonly name: string;
   readonly claims: (times: Float64Array, isEval: readonly boolean[]) => Claim[];
@@ -56,7 +56,7 @@ type SlowDown = Extract<StepTimeFinding, { kind: 'regression' | 'drift' }>;
 export const slowDowns = (findings: readonly StepTimeFinding[]): SlowDown[] =>
   findings.filter((finding) => finding.kind === 'regression' || finding.kind === 'drift');
 
-/** Steps that peers are spared at the beginning: none of them knows of compilation, which takes 100 steps' time. */
+/** Steps at the beginning that peers may skip: none of them models compilation, which takes 100 steps' time. */
 const peerWarmUp = 20;
 
 /** A peer that takes one step at a time; changes smaller than `least` do not count. */
@@ -105,7 +105,7 @@ function isRealBefore(times: Float64Array, at: number): boolean {
   return false;
 }
 
-/** Injected changes of one size: how many, with what delay those that were found, and how far off the onset that was told. */
+/** Injected changes of one size: their number, the delay of those that were found, and the error of the reported onset. */
 export interface Found {
   readonly wanted: number;
   readonly delays: readonly number[];
@@ -128,7 +128,7 @@ export function inject(method: Method, series: readonly StepSeries[], places: re
   return { wanted: series.length * places.length, delays: delays.sort((a, b) => a - b), onsets };
 }
 
-/** The same of series that hold their change already, from step `onset` on. */
+/** The same for series that hold their change already, from step `onset` on. */
 export function findPlanted(method: Method, planted: readonly (StepSeries & { readonly onset: number })[]): Found {
   const [delays, onsets]: [number[], number[]] = [[], []];
   for (const { times, isEval, onset } of planted) {

@@ -1,8 +1,8 @@
-// Every kind of noise that step times have (noisy-steps.ts): false alerts where nothing changes, and how much of a change each kind lets be seen, how soon.
+// Every kind of noise of step times (noisy-steps.ts): false alerts where nothing changes, and which changes are found in each kind, and how soon.
 //
-// A false alert is any regression or drift in a series into which none was planted: there is no other truth to hold it against. Only levels that jump and
-// stay (telegraph) are counted in short runs as those of recorded runs are, without alerts that a real change of the level precedes. The seeds are others
-// than those on which the detector's constants were chosen.
+// A false alert is any regression or drift in a series without a planted one: there is no other truth to compare with. Only levels that jump and
+// stay (telegraph) are counted in short runs like those of recorded runs, without alerts that a real change of the level precedes. The seeds differ
+// from those on which the detector's constants were chosen.
 
 import { detectorOptionsFor, type Sensitivity, sensitivities } from '@ranktrace/trace/detect';
 import { noisySteps, type StepNoise, stepNoises } from '@ranktrace/trace/simulate';

@@ -1,5 +1,5 @@
 // Step-time regressions: false alarms on series without one, injected ones found, planned growth and jumps; the peers' rules on the same series in
-// the same run; kinds of noise that no plain rule survives (detect-noise.ts); what a step and a series cost. On generated series (generated-steps.ts), and on those of others where they are found.
+// the same run; kinds of noise that no plain rule survives (detect-noise.ts); the cost of a step and a series. Inputs: generated-steps.ts, and recordings.
 
 import { DetectorPlan, detectorOptionsFor, SeriesDetector, shortSeriesOptions } from '@ranktrace/trace/detect';
 import { changeCover, changeF1 } from './change-scores.ts';
@@ -28,7 +28,7 @@ import { progress } from './turns.ts';
 const injections = [0.02, 0.03, 0.1];
 /** Where changes are injected, as shares of a run. */
 const injectedAt = [0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8];
-/** The same for what is slow, and for short runs. */
+/** The same for slow rules, and for short runs. */
 const fewInjectedAt = [0.3, 0.45, 0.6, 0.75];
 
 export async function detect(): Promise<(Figure | NotMeasured)[]> {
@@ -92,7 +92,7 @@ function figuresOver(corpus: StepCorpus): Figure[] {
   ];
 }
 
-/** How many injected changes are found, how soon, and how near the onset that is told. */
+/** The share of injected changes found, their delay, and the error of the reported onset. */
 function injectionFigures(
   name: string,
   method: Method,
@@ -115,7 +115,7 @@ function injectionFigures(
   });
 }
 
-/** The same questions, asked of somebody else's rule. */
+/** The same questions for another rule. */
 function peerFigures(method: Method, { names, stationary, withEvaluations }: StepCorpus): Figure[] {
   progress(`detect: ${method.name}`);
   const found = injections.map((size) => ({ size, found: inject(method, stationary, fewInjectedAt, size) }));
@@ -131,7 +131,7 @@ function peerFigures(method: Method, { names, stationary, withEvaluations }: Ste
   ];
 }
 
-/** Runs that grow as planned: one alert tells it, not one for each percent. */
+/** Runs that grow as planned: one alert reports it, not one for each percent. */
 function growthFigures({ names, growth, slightGrowth }: StepCorpus): Figure[] {
   const plan = new DetectorPlan();
   const most = (runs: readonly StepSeries[]): number =>
@@ -163,7 +163,7 @@ function jumpFigures(name: string, series: readonly StepSeries[]): Figure[] {
     const right = without.filter(({ step }) => jumps.some((jump) => step >= jump && step < jump + 64));
     told += right.length;
     others += without.length - right.length;
-    // Real slow-downs of the run itself stay what they are.
+    // Real slow-downs of the run itself stay.
     withKey += slowDowns(findingsIn(plan, jumped, isEval, regimeAt)).filter(({ step }) =>
       jumps.some((jump) => step >= jump && step < jump + 64),
     ).length;

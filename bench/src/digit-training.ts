@@ -25,7 +25,7 @@ export class DigitTraining {
     return new DigitTraining(await Digits.load());
   }
 
-  /** `record`: `recordFunction`, or for a program that knows no profiler what just calls. */
+  /** `record`: `recordFunction`, or for a program without a profiler a plain call. */
   step(record: <T>(phase: string, run: () => T) => T): void {
     const chosen = this.#batches[this.#next++ % this.#batches.length] as Uint32Array;
     const batch = record('data', () => this.#digits.batch(chosen));

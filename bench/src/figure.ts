@@ -3,7 +3,7 @@
 // Invariant: a target on a unit of speed is a ratio. Machines differ by a factor of three, and one machine from hour to hour; a baseline
 // measured in turns with the subject (turns.ts) differs with them. The types below refuse any other target.
 
-/** How many depends on the machine and on the hour. */
+/** Units whose values depend on the machine and on the hour. */
 export type SpeedUnit = 'ns' | 'µs' | 'ms' | 's' | 'events/s' | 'M events/s' | 'ms per million messages';
 
 /** The same on every machine, or nearly so: amounts, shares, counts, and times of a simulated clock. */
@@ -42,7 +42,7 @@ export interface Baseline {
   readonly value: number;
 }
 
-/** A figure before its ratio is worked out. */
+/** A figure before its ratio is computed. */
 export type Measurement =
   | (Measured<SpeedUnit | AmountUnit> & { readonly target?: undefined })
   | (Measured<SpeedUnit | AmountUnit> & { readonly baseline: Baseline; readonly target?: Target<'ratio'> })
@@ -53,13 +53,13 @@ export type Figure = Measurement & {
   readonly ratio?: number;
 };
 
-/** Figures for which this machine lacks something: said in one line, and no missed target. */
+/** Figures for which this machine lacks something: reported in one line, and no missed target. */
 export interface NotMeasured {
   readonly notMeasured: string;
   readonly why: string;
 }
 
-/** A figure with its ratio worked out. */
+/** A figure with its ratio. */
 export function figure(measured: Measurement): Figure {
   const { baseline, value } = measured;
   return baseline === undefined ? measured : { ...measured, ratio: value / baseline.value };

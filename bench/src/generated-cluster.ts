@@ -11,7 +11,7 @@ const collectivesPerStep = 4;
 /** Events of one step of one rank: a step, operators with one nested in every other, collectives. */
 export const eventsPerStep = 1 + operatorsPerStep + collectivesPerStep;
 
-/** The batches of one rank, `stepsPerBatch` steps each, made as they are asked for. */
+/** The batches of one rank, `stepsPerBatch` steps each, made on request. */
 export function* generateRank(rank: number, worldSize: number, steps: number, stepsPerBatch = 60): Generator<Batch> {
   // xorshift32: the same cluster every time.
   let state = 0x9e3779b9 ^ (rank + 1);

@@ -69,7 +69,7 @@ class GpuRank {
   });
   readonly #kernelTimes = new Map<string, number>();
   readonly #events: GeneratedEvent[] = [];
-  /** ns; where each thread is, and until when each stream is busy. */
+  /** ns; the position of each thread, and the end of work of each stream. */
   readonly #now: Record<Thread, number> = { main: 0, autograd: 0 };
   readonly #busyUntil = new Map<number, number>();
   #correlation = 45_000;
@@ -204,7 +204,7 @@ class GpuRank {
     this.#now[thread] += this.#random.lognormal(2.2 * microsecond, 0.9);
     const start = this.#now[thread];
     const id = ++this.#externalId;
-    // An operator takes longer in one place of the program than in another, besides what it takes longer from time to time.
+    // An operator takes longer in one place of the program than in another, besides its occasional delays.
     const here = own * this.#program.lognormal(0.5, 0.5);
     this.#now[thread] += this.#random.lognormal(here, 0.4);
     calls?.();
@@ -214,7 +214,7 @@ class GpuRank {
     this.#emit('cpu_op', name, start, this.#now[thread] - start, process, threads[thread], args);
   }
 
-  /** A call of the driver, and what it makes the GPU do: after the call, and after the work before it on the stream. */
+  /** A call of the driver, and the work it starts on the GPU: after the call, and after the work before it on the stream. */
   #launch(thread: Thread, call: string, kernel: string, collective?: number): void {
     const correlation = this.#correlation++;
     this.#now[thread] += this.#random.lognormal(1.2 * microsecond, 0.6);

@@ -58,7 +58,7 @@ export function generateGrowing(growth: number): StepSeries[] {
 
 /** Times of a training loop whose level follows `growth`, whole milliseconds. */
 function trainingTimes(random: Random, length: number, level: number, growth: (step: number) => number): Float64Array {
-  // Runs whose neighbours are alike vary little there: the noisiest are not the most correlated.
+  // Runs with correlated neighbours vary little there: the noisiest are not the most correlated.
   const noise = random.uniform(0.002, 0.0075);
   const correlation = random.uniform(-0.3, noise > 0.005 ? 0.25 : 0.5);
   const spikes = random.uniform(0.0005, 0.008);
@@ -88,7 +88,7 @@ function heavyTailed(random: Random): number {
 
 /**
  * Series of 120 to 500 values with none to four changes of level by 1.5 to 6 deviations of their noise, at least 25 values apart; a quarter has
- * a slope besides. The truth stands for the one person who marked each.
+ * a slope besides. The truth stands in for the one person that marked each.
  */
 export function generateMarked(): MarkedSeries[] {
   return Array.from({ length: markedSeries }, (_, index) => {

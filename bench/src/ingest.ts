@@ -69,7 +69,7 @@ async function oneCore(batches: readonly Uint8Array[]): Promise<Figure> {
   }
 }
 
-/** Garbage that another turn left is collected before, not during. */
+/** Garbage of another turn is collected before, not during. */
 function perCpuSecond(count: number, run: () => void): number {
   globalThis.gc?.();
   const cpu = process.cpuUsage();
@@ -157,7 +157,7 @@ async function inBothWays(
   });
 }
 
-/** Seconds of what the broker costs alone: the same messages published, stored by the server, pulled and acknowledged. */
+/** Seconds that the broker alone needs: the same messages published, stored by the server, pulled and acknowledged. */
 async function bareJetStream(client: NatsConnection, batches: readonly Uint8Array[]): Promise<number> {
   const manager = await client.jetstreamManager();
   await manager.streams.add({ name: 'BARE', subjects: ['bare'], storage: StorageType.File });

@@ -45,8 +45,8 @@ export function kinetoSpans(traceEvents: readonly KinetoEvent[]): KinetoSpan[] {
 }
 
 /**
- * Bytes of entropy that the ns times of a span hold: of the difference to the start before it on its track, and of its length; each is the entropy of
- * its octave plus the bits of its place within the octave, as if those were uniform. No coder that knows neither names nor nesting does better.
+ * Bytes of entropy in the ns times of a span: of the difference to the start before it on its track, and of its length; each is the entropy of
+ * its octave plus the bits of its place within the octave, as if those were uniform. No coder without names and nesting does better.
  */
 export function timeEntropy(spans: readonly KinetoSpan[]): number {
   const before = new Map<number, number>();

@@ -95,7 +95,7 @@ function section(name: string, results: readonly (Figure | NotMeasured)[]): stri
   ].join('\n');
 }
 
-/** Ends the process where they make no sense. */
+/** Ends the process if they make no sense. */
 function argumentsOf(args: string[]): { names: readonly string[]; seconds: number | undefined; isHelp: boolean } {
   try {
     const options = { seconds: { type: 'string' }, help: { type: 'boolean' } } as const;

@@ -1,4 +1,4 @@
-// Merge: a stored run → one .pftrace: events per second, and the memory it takes, which must not grow with the run.
+// Merge: a stored run → one .pftrace: events per second, and peak memory, which must not grow with the run.
 //
 // Each merge runs in a process of its own, so that its peak memory is its own; merging and decoding alone take turns.
 
@@ -111,7 +111,7 @@ async function mergeStore(out: string): Promise<void> {
   console.log(JSON.stringify({ events, seconds, peakMiB, bytes: statSync(path).size } satisfies Merged));
 }
 
-/** Prints the seconds of what no reader of the store can do without. */
+/** Prints the seconds of the work that every reader of the store must do. */
 function decodeStore(out: string): void {
   using log = openBatchLog(out);
   const cpu = process.cpuUsage();
@@ -123,7 +123,7 @@ function decodeStore(out: string): void {
   console.log(cpuSeconds(cpu));
 }
 
-/** Seconds of CPU time: other work of a busy machine is no part of them. */
+/** Seconds of CPU time, which exclude other work of a busy machine. */
 function cpuSeconds(since: NodeJS.CpuUsage): number {
   const { user, system } = process.cpuUsage(since);
   return (user + system) / 1e6;

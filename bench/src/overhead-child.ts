@@ -1,13 +1,13 @@
-// One profile of the benchmark `overhead`, in a process of its own: options as JSON text in, what the steps took back to the parent.
+// One profile of the benchmark `overhead`, in a process of its own: options as JSON text in, step times back to the parent.
 //
 //   steps        | 1800 recorded: compiling, shedding, learning | turns without and with recording: 20 not counted, 81 that are
 //   of a turn      the first eight are not counted; the others:               | without | recorded | without |
 //                                                                                └─ extra ──┴── between its neighbours
 //
-// Not counted is what only switching causes, which no training job does ten times a second: V8 compiles anew what it finds switched off and on, and
+// Effects of switching alone are not counted, because no training job switches ten times a second: V8 recompiles switched code, and
 // code that did not run for a turn has left the caches (the first recorded step of a turn takes 100 µs more, the third 50 to 80, those from the
 // eighth on some 45, with all options). Turns are of 20 to 27 steps, at random: the buffers of a step lie where some step before had its own,
-// which comes round every few steps, and a matrix that lies badly costs a step 100 µs.
+// which recurs every few steps, and a badly placed matrix costs a step 100 µs.
 
 import { type ProfileOptions, ProfilerActivity, profile, recordFunction } from '@ranktrace/sdk';
 import { threadRecorder } from '../../packages/sdk/dist/profile/thread-recorder.js';
@@ -19,18 +19,18 @@ import { median } from './figure.ts';
 export interface MeasuredProfile {
   /** By turn with recording. */
   readonly turns: readonly MeasuredTurn[];
-  /** What a step's own calls take, the work inside them left out: four phases and the step's end. */
+  /** Time of a step's own calls, without the work inside them: four phases and the step's end. */
   readonly phases: number;
 }
 
 /** ms. */
 export interface MeasuredTurn {
-  /** What a step took between the turns before and after, and how much more with recording. */
+  /** Step time in the turns before and after, and the increase with recording. */
   readonly without: number;
   readonly extra: number;
-  /** The same of the mean step: with what comes seldom, such as a garbage collection, or a stack that is looked at. */
+  /** The same for the mean step: with rare events, such as a garbage collection, or a walked stack. */
   readonly extraOfMean: number;
-  /** How much more as the recorder accounts for it, of the mean step: what every summary prints. */
+  /** The increase of the mean step by the recorder's own account, which every summary prints. */
   readonly accounted: number;
 }
 
@@ -61,7 +61,7 @@ async function measure(training: DigitTraining, options: ProfileOptions): Promis
       if (isRecorded) prof.step();
       if (step >= uncountedPerTurn) took.push(performance.now() - started);
       else overheadMs = recorder.overheadMs;
-      // As a loop that awaits its all-reduce does.
+      // A loop that awaits its all-reduce does the same.
       await new Promise((resolve) => setImmediate(resolve));
     }
     if (turn <= uncountedTurns) continue;

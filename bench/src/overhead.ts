@@ -1,10 +1,10 @@
-// What profiling adds to a training step: the example's own step (real digits, tfjs wasm, batch 32), some twenty steps with recording and
-// some twenty without in turn (overhead-child.ts): what recording adds is how much longer a turn is than those before and after it, so that a
-// machine that gets slower or faster meanwhile slows all three. Without recording, the step calls nothing of the SDK; the shipper works on in
+// The cost of profiling for a training step: the example's own step (real digits, tfjs wasm, batch 32), some twenty steps with recording and
+// some twenty without in turn (overhead-child.ts). The cost is the difference between a turn and those before and after it, so that a
+// machine that gets slower or faster meanwhile slows all three. Without recording, the step calls nothing of the SDK; the shipper runs in
 // both.
 //
-// Each profile runs in a fresh process: what V8 learnt and what lies on the heap from one mode would leak into the next. Where V8 and malloc put
-// what a process allocates is settled by chance, for all its life, and in one process of some seven it makes either kind of turn 0.1 ms longer:
+// Each profile runs in a fresh process: V8's learning and the heap of one mode would leak into the next. The placement of a process's
+// memory by V8 and malloc is random for all its life, and in one process of some seven it makes either kind of turn 0.1 ms longer:
 // so a figure is the median over seven processes, with the standard error of that median, and modes take turns.
 
 import { fork } from 'node:child_process';
@@ -26,7 +26,7 @@ const modes = {
   alwaysOn: {},
   everything: { recordShapes: true, profileMemory: true },
   allOptions: { recordShapes: true, profileMemory: true, withFlops: true, withModules: true },
-  // Some 35 ops a step that the training code calls itself. To walk the stack of each would take a fifth of the step.
+  // Some 35 ops a step that the training code calls itself. Walking the stack of each would take a fifth of the step.
   allOptionsAndStacks: { recordShapes: true, profileMemory: true, withFlops: true, withModules: true, withStack: true },
 } as const satisfies Record<string, ProfileOptions>;
 
@@ -82,12 +82,12 @@ export async function overhead(): Promise<Figure[]> {
 
 const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
 
-/** ms: what recording adds to a step, and its standard error: the median over profiles, each of which gives the median over its turns. */
+/** ms: the cost of recording for a step, and its standard error: the median over profiles, each of which gives the median over its turns. */
 function medianExtra(profiles: readonly MeasuredProfile[]): Extra {
   return middleOf(profiles.map(({ turns }) => median(turns.map(({ extra }) => extra))));
 }
 
-/** The same of the mean step. */
+/** The same for the mean step. */
 function meanExtra(profiles: readonly MeasuredProfile[]): Extra {
   return middleOf(profiles.map(({ turns }) => mean(turns.map(({ extraOfMean }) => extraOfMean))));
 }
@@ -106,7 +106,7 @@ function middleOf(values: readonly number[]): Extra {
 
 async function measureProfile(options: ProfileOptions, directory: string): Promise<MeasuredProfile> {
   const all: ProfileOptions = { run: 'bench', rank: 0, worldSize: 1, directory, ...options };
-  // Without the flags of this process: what it exposes for other benchmarks is no part of a training job.
+  // Without the flags of this process: functions that they expose for other benchmarks are no part of a training job.
   const settings = { execArgv: [], timeout: profileMsMax };
   const child = fork(fileURLToPath(new URL('./overhead-child.js', import.meta.url)), [JSON.stringify(all)], settings);
   let measured: MeasuredProfile | undefined;

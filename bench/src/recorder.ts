@@ -1,7 +1,7 @@
-// What recording costs the training thread, per call, against bare clock reads and an OpenTelemetry span in the same run.
+// The cost of recording for the training thread, per call, against bare clock reads and an OpenTelemetry span in the same run.
 //
 // The loops take turns, round by round, so that a slow moment of the machine falls on all of them; a figure is the median over all loops of the
-// mean over a loop's calls. A loop is so short that it is seldom interrupted, on a busy machine either. Between rounds the thread rests, as a training
+// mean over a loop's calls. A loop is so short that it is rarely interrupted, even on a busy machine. Between rounds the thread rests, as a training
 // thread does, and the ring is drained.
 
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -25,7 +25,7 @@ export async function recorder(): Promise<Figure[]> {
   const directory = mkdtempSync(join(tmpdir(), 'ranktrace-bench-'));
   try {
     const [off] = await perCall([recordFunctionLoop]);
-    // Steps with nothing in them are over any budget. What sampled ops cost, which come and go with hooks, is in the benchmark `overhead`.
+    // Empty steps are over any budget. The benchmark `overhead` measures sampled ops, which come and go with hooks.
     const prof = profile({ run: 'bench', rank: 0, worldSize: 1, directory, overheadBudget: 1 }).start();
     const recorder = threadRecorder() as Recorder;
     const name = recorder.name('operator');
@@ -59,7 +59,7 @@ export async function recorder(): Promise<Figure[]> {
       // 4 ×: 300 ns, where two readings take 75.
       figure({ name: 'prof.step()', value: step, unit: 'ns', baseline: bare, target: { at: 'most', value: 4, of: 'ratio' } }),
       figure({ name: 'prof.counter()', value: counter, unit: 'ns', baseline: bare }),
-      // 1.4 ×: 300 ns, where the op takes 210. Not clock readings: caches that others fill slow ops and hooks alike, and readings of the clock not at all.
+      // 1.4 ×: 300 ns, where the op takes 210. Not clock readings: filled caches slow ops and hooks alike, and readings of the clock not at all.
       figure({
         name: 'op hook of tfjs',
         value: ops.plain,
@@ -83,7 +83,7 @@ interface OpHooks {
 }
 
 /**
- * What recording an op adds to it, ns: a kernel that gives back its input, run by a real engine, with and without the hooks. Blocks with a
+ * The cost of recording an op, ns: a kernel that gives back its input, run by a real engine, with and without the hooks. Blocks with a
  * profile lie between blocks without, as in `overhead`.
  */
 async function opHooks(directory: string): Promise<OpHooks> {

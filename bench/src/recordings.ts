@@ -1,9 +1,9 @@
-// Recordings of others, where this machine has them: the figures of a benchmark measured on them as well, never instead of its own input.
+// Recordings of others, if this machine has them: a benchmark measures its figures on them as well, never instead of its own input.
 
 import { recordedData } from '../../test/recorded/recorded-data.mjs';
 import type { Figure, NotMeasured } from './figure.ts';
 
-/** Figures over the recordings named (folders of `data`), or the line that says that they were not measured. */
+/** Figures over the recordings named (folders of `data`), or the line that reports them as not measured. */
 export async function overRecordings(
   names: string,
   measure: (data: string) => Figure[] | Promise<Figure[]>,

@@ -3,8 +3,8 @@
 //   simulated cluster, 64 ranks, 6 × ──► nats-server ──► ranktrace serve --store-max ──► Chromium: overview, timeline, overview, …
 //   two real ranks of a run of their own ──┘
 //
-// Batches are those of the SDK: five a second of each rank, at 6 × the speed. What the broker does not take in time is sent later, so a slow machine
-// soaks less of the job: the figure says how much. A verdict rests on the second half of a whole run; the first fills what is bounded.
+// Batches are those of the SDK: five a second of each rank, at 6 × the speed. Batches that the broker refuses for now are sent later, so a slow
+// machine soaks less of the job: a figure states how much. A verdict rests on the second half of a whole run; the first fills bounded parts.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -49,7 +49,7 @@ const looksMin = 5;
 const mib = 2 ** 20;
 
 export interface SoakOptions {
-  /** How long; ten minutes by default. */
+  /** Its length; ten minutes by default. */
   readonly seconds?: number | undefined;
 }
 
@@ -105,7 +105,7 @@ export async function soak({ seconds = secondsDefault }: SoakOptions): Promise<(
   }
 }
 
-/** Where else is looked than at processes. */
+/** The other observed places, beside processes. */
 interface Around {
   readonly out: string;
   readonly client: NatsConnection;
@@ -146,7 +146,7 @@ class Watch {
     const { state, config } = await (await client.jetstreamManager()).streams.info(streamName);
     this.#stream.push({ at, value: state.bytes / mib, bound: config.max_bytes / mib });
     if (tab === undefined) return;
-    // A person goes to and fro; memory is compared on the timeline.
+    // A person switches views; memory is compared on the timeline.
     await tab.page.evaluate(`location.hash = '#/overview?run=${run}'`);
     await tab.page.waitForTimeout(1000);
     await tab.page.evaluate(`location.hash = '#/timeline?run=${run}'`);
@@ -196,7 +196,7 @@ class Watch {
   }
 }
 
-/** How much there is in the second half, and how much of it came during that half for sure. */
+/** The bytes in the second half, and how many of them certainly came during that half. */
 function flatness(name: string, samples: readonly Sample[], isWhole: boolean): (Figure | NotMeasured)[] {
   const [first, second] = halves(samples);
   if (second.length < looksMin) return [{ notMeasured: `memory of the ${name}`, why: `it was looked at ${samples.length} times alone` }];
@@ -216,13 +216,13 @@ function flatness(name: string, samples: readonly Sample[], isWhole: boolean): (
       name: `growth of it over the second half, beyond its noise (${name})`,
       value: (100 * Math.max(0, least * lasted)) / middle,
       unit: '%',
-      // A short run is still filling what is bounded; the broker's memory is its own: it indexes what its stream keeps.
+      // A short run is still filling bounded parts; the broker's memory is its own: it indexes its stream.
       ...(isWhole && name !== brokerName && { target: { at: 'most', value: 2, of: 'value' } }),
     }),
   ];
 }
 
-/** Sends the job; gives how much of it, and how many batches. */
+/** Sends the job; gives its sent share, and the number of batches. */
 async function send(client: NatsConnection, seconds: number): Promise<{ jobSeconds: number; batches: number }> {
   const jobSeconds = seconds * speed;
   const simulation = new ClusterSimulation({ run, ranks, stepMs, flushMs, seconds: jobSeconds });
@@ -249,7 +249,7 @@ async function send(client: NatsConnection, seconds: number): Promise<{ jobSecon
         inFlight--;
         answered();
       },
-      // Counted as sent and never stored: the figures say it.
+      // Counted as sent and never stored: the figures show it.
       ({ message }: Error) => {
         inFlight--;
         progress(`soak: a batch was not taken: ${message}`);
@@ -269,7 +269,7 @@ interface StatusRank {
   readonly dropped: { readonly batches: number; readonly events: number };
 }
 
-/** The batches that the service had yet to store, and those that it says are lost, once it has all. */
+/** The batches that the service had yet to store, and those that it reports as lost, once it has all. */
 async function left(client: NatsConnection, address: string, sent: number): Promise<{ waiting: number; lost: number }> {
   const status = async (): Promise<{ stored: number; lost: number }> => {
     const { runs, quarantined } = (await (await fetch(`http://${address}/status`)).json()) as {
@@ -287,7 +287,7 @@ async function left(client: NatsConnection, address: string, sent: number): Prom
     const consumers: readonly (ConsumerInfo | null)[] = await manager.consumers.list(streamName).next();
     return consumers.some((one) => one === null || one.num_pending + one.num_ack_pending > 0);
   };
-  // The real ranks go on meanwhile: the simulated ones' batches are what counts.
+  // The real ranks continue meanwhile: only the simulated ones' batches count.
   while ((await status()).stored < sent && (await isWaiting())) await setTimeout(200);
   return { waiting, lost: (await status()).lost };
 }
@@ -340,7 +340,7 @@ const residentBytes = (pid: number): number => Number(/VmRSS:\s+(\d+) kB/.exec(r
 
 function bytesBelow(directory: string): number {
   let bytes = 0;
-  // Pruning takes files away meanwhile.
+  // Pruning removes files meanwhile.
   for (const name of readdirSync(directory, { recursive: true }))
     bytes += statSync(join(directory, String(name)), { throwIfNoEntry: false })?.size ?? 0;
   return bytes;

@@ -1,4 +1,4 @@
-// The series that change detection is judged on, recorded (recorded-steps.ts) or generated (generated-steps.ts).
+// The series that judge change detection, recorded (recorded-steps.ts) or generated (generated-steps.ts).
 
 import type { Annotations } from './change-scores.ts';
 
@@ -8,7 +8,7 @@ export interface StepSeries {
   readonly isEval: readonly boolean[];
 }
 
-/** Values of any kind, and where somebody says that they change. */
+/** Values of any kind, and their marked changes. */
 export interface MarkedSeries {
   readonly values: readonly number[];
   readonly annotations: Annotations;

@@ -1,4 +1,4 @@
-// Key averages as a straightforward program works them out: the baseline of `npm run bench -- table`.
+// Key averages as a straightforward program computes them: the baseline of `npm run bench -- table`.
 
 export interface PlainEvent {
   readonly ph: string;

@@ -17,7 +17,7 @@ export async function inTurns<Way extends string>(
   return Object.fromEntries([...measured].map(([name, values]) => [name, median(values)])) as Record<Way, number>;
 }
 
-/** Says on stderr how far a benchmark is. */
+/** Reports the progress of a benchmark on stderr. */
 export function progress(text: string): void {
   process.stderr.write(`bench: ${text}\n`);
 }

@@ -1,4 +1,4 @@
-// The page on large runs: how soon there is a picture, how smoothly it moves, what it and its service take.
+// The page on large runs: time to the first picture, smoothness, and the memory of the page and its service.
 //
 //   generate a store ─► `ranktrace view`, a process of its own ─► Chromium: open, pan, zoom; an empty page and a bare fill between them
 //                                                              └► a WebSocket of ours: tiles, one at a time
@@ -174,7 +174,7 @@ function saidBy(child: ChildProcess, wanted: RegExp): Promise<RegExpExecArray> {
   });
 }
 
-/** A page without a browser: what it asks, and the answers. */
+/** A page without a browser: its requests, and the answers. */
 interface Asker extends Disposable {
   ask(request: object): Promise<unknown>;
 }
@@ -200,7 +200,7 @@ async function openSocket(address: string, run: string): Promise<Asker> {
   };
 }
 
-/** Seconds until the service has also looked for causes, which it does after it has indexed. */
+/** Seconds until the service has also searched for causes, which it does after indexing. */
 async function analysedSeconds(address: string, run: string): Promise<number> {
   using socket = await openSocket(address, run);
   const started = performance.now();

@@ -1,5 +1,5 @@
 // Bytes per span on the wire and in the store: name, start and length in ns, track, of a generated recording of several ranks, and of real ones
-// where they are found.
+// if a machine has them.
 
 import { deflateRawSync, gzipSync } from 'node:zlib';
 import { type Batch, encodeBatch, frameHeaderBytes } from '@ranktrace/protocol';
@@ -20,7 +20,7 @@ export async function wire(): Promise<(Figure | NotMeasured)[]> {
     ...(await overRecordings('kineto/nanogpt-8rank and kineto/hta/nccl_parser_config', (data) => {
       const read = (path: string): KinetoSpan[] => kinetoSpans(readKinetoEvents(`${data}/kineto/${path}`));
       const nanoGpt = Array.from({ length: ranks }, (_, rank) => read(`nanogpt-8rank/rank${rank}.chrome-trace.json.gz`));
-      // This file has ns times; as a µs trace it is one whose times were cut to µs, as 2021's profiler wrote them.
+      // This file has ns times; truncated to µs, it is a trace as 2021's profiler wrote them.
       const nccl = read('hta/nccl_parser_config/nccl_data.json.gz');
       return [
         ...sizeFigures('nanogpt-8rank', nanoGpt),

@@ -1,20 +1,20 @@
-// The judge of a round: what ranks recorded is what the store has and what is counted as lost, span by span.
+// The judge of a round: recorded spans equal the store's spans plus counted losses, span by span.
 //
 //   recorded (journal)  =  stored (numbers in the merged trace)  +  counted lost (headers, the recorder's own counts)  +  the tail of a killed life
 //
-// Invariant: everything that disagrees is a line; an empty list is the verdict.
+// Invariant: every disagreement is a line; an empty list is the verdict.
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { runCommand } from '../setup/ranktrace-command.ts';
 import { type Dropped, type Life, runName, type Stage, type StatusRank } from './stage.ts';
 
-/** A killed rank loses what it recorded since its last batch: `flushIntervalMs` and one look at the ring (docs/data-loss.md)… */
+/** A killed rank loses its events since the last batch: `flushIntervalMs` and one look at the ring (docs/data-loss.md)… */
 const tailMsStated = 220;
-/** …of a shipper that gets its turn. On a machine that gives a thread its turn late, as the steps' own timers show, that much more. */
+/** …if its shipper gets its turn. On a machine that schedules threads late, as the steps' own timers show, that much more. */
 const tailTurns = 5;
 
-/** The counts of one life, as `merge --json` and `report --json` tell them. */
+/** The counts of one incarnation, from `merge --json` and `report --json`. */
 interface ToldLife {
   readonly rank: number;
   readonly pid: number;
@@ -38,25 +38,25 @@ export interface Account {
   readonly recorded: number;
   readonly stored: number;
   readonly lost: number;
-  /** Recorded by killed lives since their last batch. */
+  /** Recorded by killed incarnations since their last batch. */
   readonly tail: number;
   readonly tailMs: number;
   readonly disagreements: readonly string[];
 }
 
-/** Balances a stage that is over; `status`: the ranks of `/status`, as it was before the service was asked to end. */
+/** Balances a stage that is over; `status`: the ranks of `/status`, from before the service was asked to end. */
 export async function balance(stage: Stage, status: readonly StatusRank[]): Promise<Account> {
   const wrong: string[] = [];
   const store = join(stage.store, runName);
   const spool = join(stage.spool, runName);
   const trace = join(stage.folder, 'trace.json');
-  // A run that is stored nowhere has no folder.
+  // A run without stored batches has no folder.
   const inputs = [store, spool].filter((path) => hasBatches(path));
   const merged = await told(['merge', ...inputs, '-o', trace, '--json']);
   const reported = await told(['report', ...inputs, '--json']);
   const stored = await told(['merge', store, '-o', join(stage.folder, 'again.pftrace'), '--json']);
   if (JSON.stringify(merged.ranks) !== JSON.stringify(reported.ranks)) wrong.push('merge and report tell ranks differently');
-  // A service that was started again and heard nothing of the run since shows nothing of it, and writes no trace.
+  // A service that was restarted and has received nothing of the run since shows none of it, and writes no trace.
   if (status.length > 0 || stage.services.length === 1) {
     checkStatus(status, stored, stage, wrong);
     checkSameTrace(stage, store, wrong);
@@ -149,7 +149,7 @@ function balanceLife(
   return { recorded: Math.max(spans, highest + 1), stored, lost: holes, tail, tailMs };
 }
 
-/** `/status` sums over the lives of a rank, and names the last one. */
+/** `/status` sums over the incarnations of a rank, and names the last one. */
 function checkStatus(status: readonly StatusRank[], stored: Told, stage: Stage, wrong: string[]): void {
   for (const rank of new Set(stored.ranks.map(({ rank }) => rank))) {
     const lives = stored.ranks.filter((life) => life.rank === rank);
@@ -175,7 +175,7 @@ function checkStatus(status: readonly StatusRank[], stored: Told, stage: Stage, 
   }
 }
 
-/** The trace that the service wrote is the one that its store gives, to the byte. */
+/** The trace that the service wrote equals the one that its store gives, to the byte. */
 function checkSameTrace(stage: Stage, store: string, wrong: string[]): void {
   const live = readFileSync(join(store, 'trace.pftrace'));
   if (!live.equals(readFileSync(join(stage.folder, 'again.pftrace'))))
@@ -185,13 +185,13 @@ function checkSameTrace(stage: Stage, store: string, wrong: string[]): void {
 const hasBatches = (folder: string): boolean =>
   existsSync(folder) && readdirSync(folder, { recursive: true }).some((name) => String(name).endsWith('.seg'));
 
-/** The numbers of a Chrome JSON trace by life. */
+/** The span numbers of a Chrome JSON trace, by incarnation. */
 function numbersOf(path: string): Map<number, Numbers> {
   const { traceEvents } = JSON.parse(readFileSync(path, 'utf8')) as {
     traceEvents: { ph: string; name: string; pid: number; args?: { n?: number; life?: number; name?: string } }[];
   };
   const lives = new Map<number, Numbers>();
-  // The trace numbers its processes; each has some span that knows its life.
+  // The trace numbers its processes; each has some span that holds its incarnation.
   const lifeOf = new Map<number, number>();
   const spans = traceEvents.filter(({ ph, name }) => name === 'numbered' && (ph === 'X' || ph === 'B'));
   for (const { pid, args } of spans) if (args?.life !== undefined) lifeOf.set(pid, args.life);

@@ -1,4 +1,4 @@
-// How each fault of the matrix breaks a stage, and how it is healed.
+// How each fault of the matrix breaks a stage, and how it heals.
 
 import { type ChildProcess, execFileSync } from 'node:child_process';
 import { readdirSync, writeFileSync } from 'node:fs';
@@ -10,12 +10,12 @@ import { monotonicMs, type Stage, type Window } from './stage.ts';
 
 type Signal = (name: 'SIGSTOP' | 'SIGCONT') => void;
 
-/** Runs one part in ten of the time. */
+/** Lets a process run one tenth of the time. */
 const slowness = { stoppedMs: 90, runningMs: 10 } as const;
 const slowNetwork: RelayState = { delayMs: 250 };
 const narrowNetwork: RelayState = { bytesPerSecondMax: 20_000 };
 
-/** Waits for its time, breaks, lasts, heals. */
+/** Waits until its start, breaks, lasts, heals. */
 export async function play(stage: Stage, fault: Fault): Promise<void> {
   await setTimeout(fault.afterMs);
   const window: Window = { fault, from: monotonicMs(), until: undefined };
@@ -49,7 +49,7 @@ async function breakAndHeal(stage: Stage, fault: Fault): Promise<void> {
       const makeRoom = stage.fill('broker');
       await lasting();
       makeRoom();
-      // JetStream that could not write stays off until its server starts again.
+      // JetStream that could not write stays off until its server restarts.
       return stage.broker.restart();
     }
     case 'aggregator killed':
@@ -101,7 +101,7 @@ async function burst(stage: Stage, rank: number): Promise<void> {
   await stage.stepsOf(life, 3);
 }
 
-/** Leaves a process the descriptors that it has, and no more. */
+/** Limits a process to the descriptors that it has. */
 async function withoutDescriptors({ pid }: ChildProcess, lastsMs: number): Promise<void> {
   const limit = (files: number): unknown => execFileSync('prlimit', ['--pid', `${pid}`, `--nofile=${files}:`]);
   limit(readdirSync(`/proc/${pid}/fd`).length);
@@ -129,7 +129,7 @@ async function during(stage: Stage, { part, lastsMs }: Fault, state: RelayState)
   relay.state = {};
 }
 
-/** A clock that was set stays so: nobody sets it right again while the job runs. One that stood or was slow goes on from where it is. */
+/** A clock that was set back stays so while the job runs. One that stood still or ran slow continues from its reading. */
 async function setClock(stage: Stage, { lastsMs }: Fault, { shift, rate }: { shift: number; rate: number }): Promise<void> {
   const set = (at: number, shift: number, rate: number): void => writeFileSync(stage.clockFile, JSON.stringify({ at, shift, rate }));
   const at = Date.now();

@@ -52,7 +52,7 @@ export async function main(args: readonly string[]): Promise<number> {
   const worker = async (): Promise<void> => {
     for (let round = waiting.shift(); round !== undefined; round = waiting.shift()) {
       const result = await playRound(planRound(seed, round, cells), folder);
-      // A terminal's Ctrl-C ends the parts of a round, too: that says nothing of them.
+      // A terminal's Ctrl-C ends the parts of a round, too, so such a round proves nothing.
       if (isInterrupted && result.folder !== undefined) continue;
       results.push(result);
       console.log(json ? JSON.stringify(result) : roundLine(result, results.length, rounds.length));
@@ -73,11 +73,11 @@ interface Options {
   readonly how: readonly string[];
   readonly jobs: number;
   readonly json: boolean;
-  /** Options that a failed round must be started with, too. */
+  /** Further options that are needed to repeat a failed round. */
   readonly filters: string;
 }
 
-/** The options, or what to say instead. */
+/** The options, or the text to print instead. */
 function optionsOf(args: readonly string[]): Options | string {
   const text = { type: 'string' } as const;
   try {

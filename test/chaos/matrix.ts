@@ -1,28 +1,28 @@
-// The matrix of faults, of which cells make sense, and the plan of a round that a seed makes.
+// The matrix of faults, its possible cells, and the plan of a round that a seed makes.
 //
-// Invariant: a plan depends on (seed, round, the cells that were asked for, what this machine allows) alone, so that one round can be played again.
+// Invariant: a plan depends on (seed, round, requested cells, abilities of this machine) alone, so that one round can be played again.
 
 export const targets = ['rank', 'broker', 'aggregator', 'disk', 'network', 'clock'] as const;
 export const hows = ['killed', 'frozen', 'slow', 'full', 'cut', 'set back'] as const;
 export type Target = (typeof targets)[number];
 export type How = (typeof hows)[number];
 
-/** By which way batches go. */
+/** The transport of the batches. */
 export type Way = 'websocket' | 'nats';
 
 export interface Fault {
   readonly target: Target;
   readonly how: How;
-  /** Which rank, where it is one; also the one that a network or clock fault is about. */
+  /** The rank, if the target is one; also the one that a network or clock fault concerns. */
   readonly rank: number;
-  /** The part of the target: of a full rank `ring` or `descriptors`, of the disk `spool` or `store`, of the network and the clock `ranks` or `aggregator`. */
+  /** The part of the target: of a full rank `ring` or `descriptors`, of the disk `spool` or `store`, of network and clock `ranks` or `aggregator`. */
   readonly part: 'ring' | 'descriptors' | 'spool' | 'store' | 'ranks' | 'aggregator';
-  /** From when all ranks are at work. */
+  /** Counted from when all ranks are at work. */
   readonly afterMs: number;
   readonly lastsMs: number;
-  /** A killed rank starts again in the same run; otherwise `merge` reads what it left. Of a clock: its rank is killed and starts again behind the step. */
+  /** A killed rank starts again in the same run; otherwise `merge` reads its spool. Of a clock: its rank is killed and restarts behind the step. */
   readonly restarts: boolean;
-  /** It is over when the ranks have ended, not before. */
+  /** Whether it lasts until the ranks have ended. */
   readonly staysToTheEnd: boolean;
   /** How far a clock is set back. */
   readonly backMs: number;
@@ -39,7 +39,7 @@ export interface Plan {
   readonly faults: readonly Fault[];
 }
 
-/** Cells without a round, and why. */
+/** Cells without a round, and the reason. */
 const senseless: Readonly<Partial<Record<`${Target} ${How}`, string>>> = {
   'rank cut': 'a rank is cut off by its network: see network × cut',
   'rank set back': 'a rank reads the clock of its host: see clock × set back',
@@ -70,7 +70,7 @@ export const cellName = ({ target, how }: Cell): string => `${target} × ${how}`
 export interface Machine {
   /** tmpfs can be mounted, so that a disk can be full. */
   readonly mounts: boolean;
-  /** The limits of a process that runs can be set, so that it can be out of descriptors. */
+  /** The limits of a running process can be set, so that it can be out of descriptors. */
   readonly limits: boolean;
 }
 
@@ -94,7 +94,7 @@ export function matrix(machine: Machine): { readonly played: readonly Cell[]; re
   };
 }
 
-/** The plan of a round: its first fault goes through `cells` in turn, a second one comes in one round of three. */
+/** The plan of a round: its first fault goes through `cells` in turn; one round in three has a second one. */
 export function planRound(seed: number, round: number, cells: readonly Cell[]): Plan {
   const random = randomOf(seed * 1_000_003 + round);
   const between = (least: number, most: number): number => least + Math.floor(random() * (most - least + 1));
@@ -121,7 +121,7 @@ export function planRound(seed: number, round: number, cells: readonly Cell[]): 
     ranks,
     stepMs: between(2, 10),
     spansPerStepMax: between(1, 12),
-    // Now and then less than a busy receiver needs, or one that takes nothing: then the rest goes by the spool.
+    // Sometimes less than a busy receiver needs, or one that accepts nothing: then the rest goes by the spool.
     exitDeadlineMs: random() < 0.2 || faults.some(({ part, staysToTheEnd }) => staysToTheEnd && part === 'store') ? 100 : 60_000,
     faults,
   };
@@ -133,7 +133,7 @@ function partOf({ target }: Cell, first: boolean): Fault['part'] {
   return first ? 'ranks' : 'aggregator';
 }
 
-/** Whether two faults in one round leave something to count: a killed rank cannot say what its full disk did not take. */
+/** Whether two faults in one round leave something to count: a killed rank cannot report the losses of its full disk. */
 function together(one: Cell, other: Cell): boolean {
   const isPair = (a: Target, b: Target): boolean => (one.target === a && other.target === b) || (one.target === b && other.target === a);
   return one.target !== other.target && !isPair('disk', 'rank') && !isPair('disk', 'clock') && !isPair('rank', 'clock');

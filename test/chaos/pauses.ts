@@ -1,19 +1,19 @@
-// The longest pauses: of steps of ranks that no fault holds, of answers of a service that no fault holds.
+// The longest pauses: between steps of ranks without a fault, and before answers of a service without a fault.
 //
-// A machine that is busy stops everybody. So a watch of our own stops with it, and what it lost at most is taken off each pause.
+// A busy machine delays everything. So a timer of this process measures that delay, and its maximum is taken off each pause.
 
 import { setTimeout } from 'node:timers/promises';
 import { type Life, monotonicMs, type Stage, type Window } from './stage.ts';
 
-/** As docs/data-loss.md states: no step, and no answer to `/healthz`, waits longer for a fault elsewhere. */
+/** The promise of docs/data-loss.md: no step, and no answer to `/healthz`, waits longer for a fault elsewhere. */
 export const pauseMsMax = { step: 5000, health: 10_000 } as const;
 
-/** A process that was held needs a moment to be itself again. */
+/** A process that was held needs a moment to recover. */
 const recoveryMs = 1000;
 
-/** Asks `/healthz` again and again, until stopped. */
+/** Requests `/healthz` again and again, until stopped. */
 export class HealthWatch {
-  /** The longest time to an answer while nothing held the service, ms. */
+  /** The longest time to an answer while no fault held the service, ms. */
   longestMs = 0;
   /** The longest time that this process itself was held up. */
   machineMs = 0;
@@ -63,7 +63,7 @@ export class HealthWatch {
   }
 }
 
-/** The longest time between two steps of a life that no fault held, ms. */
+/** The longest time between two steps of an incarnation that no fault held, ms. */
 export function longestStepPause(stage: Stage, life: Life): number {
   const held = stage.windows.filter(
     ({ fault }) => fault.target === 'rank' && (fault.how === 'frozen' || fault.how === 'slow') && fault.rank === life.rank,

@@ -11,7 +11,7 @@ import { setTimeout } from 'node:timers/promises';
 export interface RelayState {
   /** Connections are reset, new ones too. */
   readonly cut?: boolean;
-  /** Nothing passes, and nobody is told. */
+  /** Nothing passes, and neither side gets an error. */
   readonly frozen?: boolean;
   readonly delayMs?: number;
   readonly bytesPerSecondMax?: number;

@@ -1,4 +1,4 @@
-// One round: a job at work, the faults of its plan, their healing, the end of everything in good order, and the account.
+// One round: a job at work, the faults of its plan, their healing, the regular end of all parts, and the account.
 
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,7 +16,7 @@ export interface RoundResult extends Account {
   readonly seconds: number;
   readonly longestStepPauseMs: number;
   readonly longestHealthMs: number;
-  /** With all logs, where the round failed. */
+  /** Its folder with all logs, if the round failed. */
   readonly folder: string | undefined;
 }
 
@@ -25,8 +25,8 @@ const settleMs = 30_000;
 const nothing: Account = { recorded: 0, stored: 0, lost: 0, tail: 0, tailMs: 0, disagreements: [] };
 
 /**
- * Plays a round in a folder of its own below `parent`, which stays where something disagrees. Never throws. `tamper` comes before the account: a test
- * of the judge falsifies something there.
+ * Plays a round in a folder of its own below `parent`, which stays if something disagrees. Never throws. `tamper` runs before the account: a test
+ * of the judge falsifies a file there.
  */
 export async function playRound(plan: Plan, parent: string, tamper: (stage: Stage) => void = () => {}): Promise<RoundResult> {
   const folder = join(parent, `seed-${plan.seed}-round-${plan.round}`);
@@ -65,7 +65,7 @@ export async function playRound(plan: Plan, parent: string, tamper: (stage: Stag
       }
       wrong.push(...uncaught(stage));
     } catch (error) {
-      // Full disks go with the stage.
+      // Full disks end with the stage.
       wrong.push(`the round could not be played: ${(error as Error).stack}`);
     }
     if (wrong.length + account.disagreements.length > 0) stage.keepDisks();
@@ -79,7 +79,7 @@ export async function playRound(plan: Plan, parent: string, tamper: (stage: Stag
   return { ...account, ...pauses, plan, seconds, disagreements, folder: disagreements.length === 0 ? undefined : folder };
 }
 
-/** All is healed: every rank that was not killed makes more steps. */
+/** Resolves when all has healed: every rank that was not killed makes more steps. */
 async function goOn(stage: Stage): Promise<void> {
   await Promise.all(stage.lives.filter(({ killed }) => !killed).map((life) => stage.stepsOf(life, 20)));
 }
@@ -92,7 +92,7 @@ async function endRanks(stage: Stage, wrong: string[]): Promise<void> {
   }
 }
 
-/** Resolves when the aggregator has read and acknowledged what the broker holds. */
+/** Resolves when the aggregator has read and acknowledged all batches of the broker. */
 async function allTaken(stage: Stage): Promise<void> {
   const connection = await connect({ servers: stage.broker.url });
   try {
@@ -112,8 +112,8 @@ async function allTaken(stage: Stage): Promise<void> {
 }
 
 /**
- * `/status` once it has all: a service that was started again brings its live state up to its store in slices. After `settleMs` it is taken as
- * it is, and the judge says what is wrong with it.
+ * `/status` once it is complete: a restarted service brings its live state up to its store in slices. After `settleMs` it counts
+ * as it is, and the judge names the errors.
  */
 async function settledStatus(stage: Stage): Promise<readonly StatusRank[]> {
   const endedWell = stage.lives.filter(
@@ -149,7 +149,7 @@ async function within<T>(promise: Promise<T>, what: string): Promise<T> {
   }
 }
 
-/** Errors that nobody expected: a stack, a warning of Node's, a panic of the broker's. */
+/** Unexpected errors: a stack, a warning of Node's, a panic of the broker's. */
 function uncaught(stage: Stage): string[] {
   const unexpected = /^\s+at .+:\d+(:\d+)?\)?$|^node:internal|Unhandled|Uncaught|^\(node:\d+\)|^(panic|fatal error):/m;
   const outputs: [string, string][] = [

@@ -18,27 +18,27 @@ import type { Fault, Machine, Plan } from './matrix.ts';
 import { Relay } from './relay.ts';
 
 export const runName = 'chaos';
-/** For a process to start, and to end in good order: a hang is a fault, slowness is none. */
+/** Time for a process to start, and to end in good order: a hang is a fault, slowness is none. */
 export const patienceMs = 120_000;
 
 const diskBytes = { spool: 4 * 2 ** 20, store: 32 * 2 ** 20, broker: 32 * 2 ** 20 } as const;
 type Disk = keyof typeof diskBytes;
 
-/** One life of a rank's process. */
+/** One incarnation of a rank. */
 export interface Life {
   readonly rank: number;
   readonly pid: number;
   readonly program: StartedCommand;
-  /** The round killed it. */
+  /** Whether the round killed it. */
   killed: boolean;
-  /** Its end, when it is over. */
+  /** Its end, once it is over. */
   result: CommandResult | undefined;
 }
 
 export interface Journal {
   readonly spans: number;
   readonly steps: number;
-  /** Behind each step: how many spans there are, and when (`monotonicMs`). */
+  /** After each step: the number of spans so far, and the time (`monotonicMs`). */
   readonly lines: readonly { readonly spans: number; readonly ms: number }[];
 }
 
@@ -49,7 +49,7 @@ export interface Dropped {
   readonly batches: number;
 }
 
-/** One rank, as `/status` tells of it. */
+/** One rank in `/status`. */
 export interface StatusRank {
   readonly rank: number;
   readonly incarnation: string;
@@ -59,7 +59,7 @@ export interface StatusRank {
   readonly ended: boolean;
 }
 
-/** When a fault was there, `monotonicMs`. */
+/** The time of a fault, `monotonicMs`. */
 export interface Window {
   readonly fault: Fault;
   readonly from: number;
@@ -86,9 +86,9 @@ export class Stage implements AsyncDisposable {
   readonly folder: string;
   readonly lives: Life[] = [];
   readonly services: StartedCommand[] = [];
-  /** When which fault was there; one that lasts ends with `until` undefined. */
+  /** The times of each fault; a lasting one has `until` undefined. */
   readonly windows: Window[] = [];
-  /** They heal the faults that last until the ranks have ended. */
+  /** Functions that heal the faults that last until the ranks have ended. */
   readonly healers: (() => void)[] = [];
   readonly #mounted: string[] = [];
   #broker: NatsServer | undefined;
@@ -100,7 +100,7 @@ export class Stage implements AsyncDisposable {
     this.folder = folder;
   }
 
-  /** Everything runs, and all ranks are at work. */
+  /** Starts everything; resolves when all ranks are at work. */
   static async open(plan: Plan, folder: string): Promise<Stage> {
     const stage = new Stage(plan, folder);
     try {
@@ -138,12 +138,12 @@ export class Stage implements AsyncDisposable {
     return this.#relays;
   }
 
-  /** The service that runs now, or ran last. */
+  /** The running service, or the last one. */
   get service(): StartedCommand {
     return this.services.at(-1) as StartedCommand;
   }
 
-  /** The life of a rank that runs now, or ran last. */
+  /** The running incarnation of a rank, or the last one. */
   life(rank: number): Life {
     return this.lives.findLast((life) => life.rank === rank) as Life;
   }
@@ -162,7 +162,7 @@ export class Stage implements AsyncDisposable {
     return { spans, steps, lines: rows.map(([spans, , ms]) => ({ spans, ms })) };
   }
 
-  /** Starts the service again until it listens: as whoever keeps services running would. */
+  /** Restarts the service until it listens, as a supervisor would. */
   async startService(): Promise<void> {
     const nats = this.#relays?.aggregator;
     const args = ['serve', '--listen', `127.0.0.1:${this.#servicePort}`, '--out', this.store];
@@ -222,19 +222,19 @@ export class Stage implements AsyncDisposable {
     }
   }
 
-  /** What `/status` says of the run's ranks. */
+  /** The run's ranks in `/status`. */
   async status(): Promise<readonly StatusRank[]> {
     const answer = await fetch(`${this.serviceAddress}/status`);
     const { runs } = (await answer.json()) as { runs: { run: string; ranks: StatusRank[] }[] };
     return runs.find(({ run }) => run === runName)?.ranks ?? [];
   }
 
-  /** Fills what is left of a disk; returns how to make room again. */
+  /** Fills the rest of a disk; returns a function that makes room again. */
   fill(disk: Disk): () => void {
     const file = join(this.#diskFolder(disk), 'filler');
     const { bavail, bsize } = statfsSync(this.#diskFolder(disk));
     try {
-      // More than there is room for: what was free when asked may be less by now, or more.
+      // More than there is room for: the free space may have changed meanwhile.
       writeFileSync(file, Buffer.alloc(bavail * bsize + 2 ** 20));
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error;
@@ -242,7 +242,7 @@ export class Stage implements AsyncDisposable {
     return () => rmSync(file);
   }
 
-  /** Keeps what the processes said beside their files. */
+  /** Keeps the output of the processes beside their files. */
   saveLogs(): void {
     const save = (name: string, text: string): void => writeFileSync(join(this.folder, `${name}.log`), text);
     for (const { rank, pid, program } of this.lives) save(`rank-${rank}-${pid}`, program.output());
@@ -250,7 +250,7 @@ export class Stage implements AsyncDisposable {
     if (this.#broker !== undefined) save('broker', this.#broker.output());
   }
 
-  /** Copies what lies on disks that go with the stage. */
+  /** Copies the files on disks that end with the stage. */
   keepDisks(): void {
     for (const folder of this.#mounted) cpSync(folder, `${folder}-kept`, { recursive: true, filter: (path) => !path.endsWith('filler') });
   }
@@ -281,7 +281,7 @@ export class Stage implements AsyncDisposable {
     }
     this.#servicePort = await freePort();
     if (plan.way === 'nats') {
-      // The last word of a configuration counts.
+      // The last value in a configuration counts.
       const config = `jetstream { store_dir: "${this.#diskFolder('broker')}", max_mem: 64MB, max_file: 16GB }`;
       this.#broker = await startNatsServer({ config });
       this.#relays = { ranks: await Relay.open(this.#broker.port), aggregator: await Relay.open(this.#broker.port) };
@@ -289,7 +289,7 @@ export class Stage implements AsyncDisposable {
     await this.startService();
     for (let rank = 0; rank < plan.ranks; rank++) this.startRank(rank);
     await Promise.all(this.lives.map((life) => this.stepsOf(life, 30)));
-    // While its shipper loads, a rank that is killed loses all it has: no round is about that.
+    // While its shipper loads, a killed rank loses all its events: no round covers that.
     const deadline = performance.now() + patienceMs;
     while ((await this.status()).length < plan.ranks) {
       if (performance.now() > deadline) throw new Error(`the service heard not all ranks within ${patienceMs} ms`);
@@ -307,7 +307,7 @@ export class Stage implements AsyncDisposable {
     this.#mounted.push(folder);
   }
 
-  /** Variables of who reads a clock that this round sets. */
+  /** Variables of a process that reads a clock that this round sets. */
   #clockOf(part: Fault['part']): Record<string, string> {
     const isSet = this.plan.faults.some((fault) => fault.target === 'clock' && fault.part === part);
     if (!isSet) return {};

@@ -1,4 +1,4 @@
-// What the hooks see of TensorFlow.js on TensorFlow's own library.
+// The events that the hooks record of TensorFlow.js on TensorFlow's own library.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -157,7 +157,7 @@ test.for<[name: string, run: (x: Tensor2D) => Tensor | Tensor[], own: number]>([
   const before = recording.memoryRecords.length;
   const outputs = tf.tidy(() => run(x));
   expect(recording.recordedBytes - before).toBe(own);
-  // Whoever is the last to go frees the buffer.
+  // The last holder to go frees the buffer.
   const total = () => recording.recordedBytes;
   x.dispose();
   const isShared = own === 0;

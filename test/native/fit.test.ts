@@ -1,4 +1,4 @@
-// `model.fit` on TensorFlow's own library: with the callback and without a line of code, every op knows its layer and where `fit` was called.
+// `model.fit` on TensorFlow's own library: with the callback and without a change, every op has its layer and the line that called `fit`.
 
 import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';

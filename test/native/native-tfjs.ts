@@ -4,7 +4,7 @@ import { createRequire } from 'node:module';
 import type * as Tfjs from '@tensorflow/tfjs';
 import { mainModuleIn, nativeFolder } from './tfjs-node-build.mjs';
 
-/** What tfjs-node has beside tfjs. */
+/** The functions that tfjs-node adds to tfjs. */
 interface NodeParts {
   readonly node: {
     decodeImage(contents: Uint8Array, channels?: number): Tfjs.Tensor3D;

@@ -1,8 +1,8 @@
-// What recording adds to a training step on tfjs-node, and what the recorder says of that: a convolutional network and Adam, some 260 ops a step.
+// The cost of recording for a training step on tfjs-node, and the recorder's own figure: a convolutional network and Adam, some 260 ops a step.
 //
 //   node overhead.mjs '{"recordShapes":true}'      profile options as JSON text; one line on stdout
 //
-// Turns of 24 steps with recording and without; of each the first 8 are not counted (V8 compiles anew what it finds switched). Times are of the main
+// Turns of 24 steps with recording and without; the first 8 of each do not count (V8 recompiles switched code). Times are of the main
 // thread on its core (schedstat), so that other work on the machine disturbs little; each turn is compared with its neighbours.
 
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';

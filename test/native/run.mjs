@@ -1,6 +1,6 @@
-// What `npm run check:native` runs: the tests of the vitest project `native`, on @tensorflow/tfjs-node built here (tfjs-node-build.mjs).
-// Then, without arguments, what recording adds to a step there (overhead.mjs): figures, not tests. Where it cannot be built, one line says why and
-// nothing was tested: that is no failure of the project. `npm test` needs none of it.
+// The program of `npm run check:native`: the tests of the vitest project `native`, on @tensorflow/tfjs-node built here (tfjs-node-build.mjs).
+// Then, without arguments, the cost of recording for a step there (overhead.mjs): figures, not tests. If the build is impossible, one line gives
+// the reason and nothing was tested: that is no failure of the project. `npm test` needs none of it.
 
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -23,7 +23,7 @@ if (isBuilt) {
 }
 const all = { recordShapes: true, profileMemory: true, withFlops: true, withModules: true, withStack: true };
 for (const profile of isBuilt && given.length === 0 ? [{}, all] : []) {
-  // TensorFlow greets on stderr.
+  // TensorFlow prints a greeting on stderr.
   const stdio = ['ignore', 'inherit', 'ignore'];
   spawnSync(process.execPath, ['test/native/overhead.mjs', JSON.stringify(profile)], { ...options, stdio });
 }

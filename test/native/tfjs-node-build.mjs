@@ -1,11 +1,11 @@
-// Builds @tensorflow/tfjs-node from the npm registry against TensorFlow's library from the Python one, because the library that its own install
-// script wants lies on a host that many machines cannot reach.
+// Builds @tensorflow/tfjs-node from the npm registry against TensorFlow's library from PyPI, because its own install script downloads
+// the library from a host that many machines cannot reach.
 //
 //   npm       @tensorflow/tfjs-node, without its install script         FOLDER/node_modules/@tensorflow/tfjs-node
 //   pip       wheel of tensorflow-cpu                                   deps/include, deps/lib beside it
 //   node-gyp  binding.gyp with both                                     lib/napi-v8/tfjs_binding.node
 //
-// It takes about two minutes and 1.5 GB; what is built is kept.
+// The build takes about two minutes and 1.5 GB, and is kept.
 
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, symlinkSync } from 'node:fs';
@@ -14,13 +14,13 @@ import { fileURLToPath } from 'node:url';
 
 const tfjsNode = '@tensorflow/tfjs-node@4.22.0';
 const tensorFlow = 'tensorflow-cpu==2.21.0';
-/** Of N-API: the one whose folder the package looks into on Node 20 and later. */
+/** Version of N-API: the package looks into this folder on Node 20 and later. */
 const napi = 8;
 
 const python = process.env.PYTHON ?? 'python3';
 const repository = fileURLToPath(new URL('../..', import.meta.url));
 
-/** Where it is built: the folder named by RANKTRACE_NATIVE_TFJS, else one that git ignores. */
+/** The build folder: the one named by RANKTRACE_NATIVE_TFJS, else one that git ignores. */
 export const nativeFolder = process.env.RANKTRACE_NATIVE_TFJS || join(repository, 'node_modules/.cache/tfjs-node');
 
 /** The package's main module in `folder`. */
@@ -28,7 +28,7 @@ export const mainModuleIn = (folder) => join(folder, 'node_modules/@tensorflow/t
 
 const bindingIn = (folder) => join(folder, `node_modules/@tensorflow/tfjs-node/lib/napi-v${napi}/tfjs_binding.node`);
 
-/** Builds it into `nativeFolder` unless it is there; `say` gets a line per part. Throws an error of one line where it cannot be built. */
+/** Builds it into `nativeFolder` unless it exists; `say` gets a line per part. Throws an error of one line if the build is impossible. */
 export function buildTfjsNode(say) {
   if (existsSync(bindingIn(nativeFolder))) return;
   mkdirSync(dirname(nativeFolder), { recursive: true });
@@ -36,7 +36,7 @@ export function buildTfjsNode(say) {
   try {
     const wheels = join(fresh, 'wheel');
     say(`${tensorFlow} from pip`);
-    // Asked first: where it is not to be had, nothing else is of use.
+    // Checked first: without it, nothing else is of use.
     run(`pip has no wheel of ${tensorFlow}`, python, [
       ...['-m', 'pip', 'download', '--disable-pip-version-check', '--quiet', '--no-deps', '--only-binary=:all:', '--dest', wheels],
       tensorFlow,
@@ -62,7 +62,7 @@ export function buildTfjsNode(say) {
   }
 }
 
-/** Headers and libraries of `wheel`, as libtensorflow's archive has them. */
+/** Headers and libraries of `wheel`, laid out as in libtensorflow's archive. */
 function unpack(wheel, deps) {
   const code = `
 import sys, zipfile
@@ -87,7 +87,7 @@ for member in wheel.infolist():
 }
 
 function compile(home) {
-  // Node's own headers, where they lie beside it as in its archives: else node-gyp loads them.
+  // Node's own headers, if they lie beside it as in its archives: else node-gyp loads them.
   const prefix = dirname(dirname(process.execPath));
   const headers = existsSync(join(prefix, 'include/node/node_api.h')) ? [`--nodedir=${prefix}`] : [];
   const args = [
@@ -97,7 +97,7 @@ function compile(home) {
   run('node-gyp cannot compile the binding', process.execPath, [nodeGyp(), ...args], { cwd: home });
 }
 
-/** npm's own, which it tells its scripts. */
+/** npm's own path, which it passes to its scripts. */
 function nodeGyp() {
   const told = process.env.npm_config_node_gyp;
   if (told !== undefined && existsSync(told)) return told;

@@ -160,7 +160,7 @@ interface Packet {
   };
 }
 
-/** What a packet sequence has said so far. */
+/** The state of a packet sequence so far. */
 class Sequence {
   readonly names = new Map<string, string>();
   readonly categories = new Map<string, string>();
@@ -168,7 +168,7 @@ class Sequence {
   track: string | undefined;
 }
 
-/** All tracks and events of a trace; throws where a packet uses what its sequence has not announced, or both flow fields differ. */
+/** All tracks and events of a trace; throws if a packet uses an unannounced id, or both flow fields differ. */
 export function decodePerfetto(bytes: Uint8Array): DecodedTrace {
   const { packet } = traceType.toObject(traceType.decode(bytes), { longs: String, arrays: true }) as { packet: Packet[] };
   const tracks: DecodedTrack[] = [];

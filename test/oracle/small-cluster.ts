@@ -1,4 +1,4 @@
-// A trace of two ranks with one of everything, told to a sink directly: what a merge would say, without a merge.
+// A trace of two ranks with one of everything, given to a sink directly, as a merge would.
 //
 //   ms        0         1         2         3         4
 //   rank 0    ProfilerStep#0 ─────────────────────────        steps
@@ -26,7 +26,7 @@ const unixEpoch = 1_766_000_000_123_456_789n;
 const collectiveFlow = 0xdead_beef_0000_0007n;
 const rpcFlow = 0x00f0_67aa_0ba9_02b7n;
 
-/** A name that no writer may stumble over. */
+/** A name that every writer must handle. */
 export const hostileName = 'a"b\\c\n\u2028</script>é漢🚀\ud800{}';
 
 function processOf(index: number, rank: number, about: Partial<TraceProcess> = {}): TraceProcess {
@@ -103,7 +103,7 @@ const totals: readonly ProcessTotals[] = header.processes.map((process) =>
   }),
 );
 
-/** Tells all of it to `sink`. */
+/** Gives all of it to `sink`. */
 export function writeSmallCluster(sink: TraceSink): void {
   sink.begin(header);
   const known = new Set<TraceLane>();

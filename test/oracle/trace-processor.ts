@@ -3,8 +3,8 @@
 //   openTrace(bytes) ─► vm context with engine_bundle.js ─► trace_processor.wasm
 //                          ▲ messages of the RPC stream (protobuf), as Perfetto's UI sends them to its worker
 //
-// The bundle believes that it runs in a web worker, so the context gives it the handful of globals it looks at; its XMLHttpRequest answers
-// with the wasm file whatever is asked. Field numbers: protos/perfetto/trace_processor/trace_processor.proto.
+// The bundle expects to run in a web worker, so the context gives it the few globals that it uses; its XMLHttpRequest answers
+// every request with the wasm file. Field numbers: protos/perfetto/trace_processor/trace_processor.proto.
 
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -129,7 +129,7 @@ class Engine {
     const settled = new Promise<void>((settle) => {
       this.#settle = settle;
     });
-    // A message is cut loose from the pool that Node's Buffer lies in.
+    // A message is copied out of the pool of Node's Buffer.
     this.#channel.port1.postMessage(new Uint8Array(bytes));
     await settled;
     const fatal = this.#answers.find(({ fatalError }) => fatalError !== undefined)?.fatalError;

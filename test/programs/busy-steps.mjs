@@ -1,9 +1,9 @@
-// A rank that steps until it is killed, in a loop that never gives its thread back or in one that does.
+// A rank that steps until it is killed, in a loop that never returns to the event loop or in one that does.
 //
 //   node busy-steps.mjs sync|await PROGRESS_FILE [HANDLER]      writes a dot per finished step to the file, synchronously
 //
-// HANDLER, of SIGINT and SIGTERM: `exit` ends the process with code 3; `ignore` does nothing; `once` takes the first one and lets the next end the
-// process; `raise` takes itself off and sends the signal again, as libraries do that clean up behind a program.
+// HANDLER, of SIGINT and SIGTERM: `exit` ends the process with code 3; `ignore` does nothing; `once` handles the first one and lets the next end the
+// process; `raise` removes itself and sends the signal again, as clean-up libraries do.
 
 import { openSync, writeSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';

@@ -1,4 +1,4 @@
-// A slow network in user space, for machines whose kernel has no netem: forwards TCP, each direction later by a time of its own.
+// A slow network in user space, for machines whose kernel has no netem: forwards TCP with a delay per direction.
 //
 //   node delay-relay.mjs THERE_MS BACK_MS JITTER_MS
 //
@@ -20,7 +20,7 @@ function at(due, deliver) {
 
 function forward(from, to, delay) {
   let due = 0;
-  // What is due first may find itself called second.
+  // The first one due may be called second.
   const waiting = [];
   const deliver = () => waiting.shift()();
   const enqueue = (action) => {

@@ -1,4 +1,4 @@
-// A worker thread fits a model, and knows nothing of ranktrace.
+// A worker thread fits a model, without any ranktrace code.
 
 import { once } from 'node:events';
 import { isMainThread, Worker } from 'node:worker_threads';

@@ -1,5 +1,5 @@
-// Ranks of which one hangs: rank 2 waits for data in step 5 and never enters that step's all-reduce; the others wait for it in there, for ever.
-// Says `hanging` once it does.
+// A job with a hang: in step 5 rank 2 waits for data and never enters that step's all-reduce; the others wait for it there without end.
+// Prints `hanging` once it does.
 
 import { setTimeout } from 'node:timers/promises';
 import { profile, recordFunction } from '@ranktrace/sdk';

@@ -1,4 +1,4 @@
-// Where the ranks of a test's job meet: each enters, and all leave once the last has. Rank 0 is the meeting point, at MASTER_ADDR:MASTER_PORT.
+// The rendezvous of a test job's ranks: each enters, and all leave once the last has. Rank 0 hosts it, at MASTER_ADDR:MASTER_PORT.
 
 import { connect, createServer } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
@@ -6,7 +6,7 @@ import { setTimeout } from 'node:timers/promises';
 const { MASTER_ADDR: host, MASTER_PORT: port } = process.env;
 const [rank, worldSize] = [Number(process.env.RANK), Number(process.env.WORLD_SIZE)];
 
-/** Joins the others. Returns what enters a meeting, and resolves when all ranks have. */
+/** Joins the others. Returns a function that enters a rendezvous, and resolves when all ranks have. */
 export async function joinMeeting() {
   if (rank === 0) await openMeeting();
   let socket;

@@ -1,9 +1,9 @@
-// Where ranks on several hosts meet: nobody gets the sum before everybody has given a value.
+// The rendezvous of ranks on several hosts: no rank gets the sum before all have given a value.
 //
-//   node network-coordinator.mjs WORLD_SIZE      says its port; ends with stdin
+//   node network-coordinator.mjs WORLD_SIZE      prints its port; ends with stdin
 //
 // A message is two doubles, there [sequence, value], back [sequence, sum]. Sums go out in another order each time: two cores cannot wake six
-// ranks at once, and no host is to be the last one always.
+// ranks at once, and no host should always be the last.
 
 import { createServer } from 'node:net';
 

@@ -1,5 +1,5 @@
-// A rank on a network host: steps of some work, a real all-reduce with all others, and a call to a rank on another host. Beside what it
-// records it writes down when things really happened, by the clock that all hosts of the test share.
+// A rank on a network host: steps of some work, a real all-reduce with all others, and a call to a rank on another host. Beside its
+// recording it writes the true times, by the clock that all hosts of the test share.
 //
 //   node network-rank.mjs STEPS COORDINATOR RPC_PORT PEER TRUTH_FILE ZERO      COORDINATOR, PEER: ADDRESS:PORT
 //
@@ -20,7 +20,7 @@ function open(address) {
   return connect({ host, port: Number(port), noDelay: true });
 }
 
-// Whoever started this was killed.
+// The parent was killed.
 process.stdin.resume().on('end', () => process.exit(1));
 const coordinator = open(coordinatorAt);
 let answered = () => {};
@@ -89,7 +89,7 @@ for (let step = 0; step < Number(steps); step++) {
   prof.step();
   truth.steps.push([before, now()]);
 }
-// Nobody leaves while others may still call.
+// No rank leaves while others may still call.
 await allReduce(-2, rank);
 for (const socket of [coordinator, peer]) socket.destroy();
 await prof.stop();

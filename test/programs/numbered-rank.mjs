@@ -1,8 +1,8 @@
-// A rank that numbers its spans and keeps a journal of them, until a file is there: for who counts what arrived.
+// A rank that numbers its spans and keeps a journal of them until a given file exists: for tests that count arrived spans.
 //
 //   node numbered-rank.mjs FOLDER STEP_MS SPANS_PER_STEP_MAX
 //
-// Span N is `numbered` with the arguments `n` and `life` (the process id). FOLDER/RANK-PID.journal gets a line `SPANS STEPS MS` behind each
+// Span N is `numbered` with the arguments `n` and `life` (the process id). FOLDER/RANK-PID.journal gets a line `SPANS STEPS MS` after each
 // step, written before the next begins; MS is CLOCK_MONOTONIC. FOLDER/end ends the rank; FOLDER/burst-RANK lets it record 30,000 spans without a pause, once.
 
 import { existsSync, openSync, unlinkSync, writeSync } from 'node:fs';

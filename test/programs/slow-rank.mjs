@@ -1,5 +1,5 @@
-// A rank of a job that trains in lockstep: some work, then an all-reduce that ends when all ranks have entered it. Between two steps, one rank is
-// slower in `forward`.
+// A rank of a job that trains in lockstep: some work, then an all-reduce that ends when all ranks have entered it. From FROM_STEP to UNTIL_STEP one
+// rank is slower in `forward`.
 //
 //   node slow-rank.mjs STEPS SLOW_RANK FROM_STEP UNTIL_STEP SLOW_MS [BATCH_SIZE_STEP]
 //

@@ -3,7 +3,7 @@
 //   CLOCK_FILE=clock.json NODE_OPTIONS='--import=…/stepped-clock.mjs' node …
 //
 // The file holds {"at": MS, "shift": MS, "rate": R}: from unix time `at` on, the clock shows at + shift + R · (time since). Without the file it
-// shows the time. Only what asks `Date` sees it; CLOCK_MONOTONIC and timers go on, as they do when a person sets a machine's clock.
+// shows the time. Only users of `Date` get it; CLOCK_MONOTONIC and timers continue, as when a person sets a machine's clock.
 
 import { readFileSync } from 'node:fs';
 
@@ -18,7 +18,7 @@ function now() {
     try {
       setting = JSON.parse(readFileSync(process.env.CLOCK_FILE, 'utf8'));
     } catch {
-      // Not set yet, or being written: as it was.
+      // Not set yet, or being written: unchanged.
     }
   }
   const time = TrueDate.now();

@@ -1,4 +1,4 @@
-// A rank that does nothing but steps, as steps.mjs does, until a file is there: for tests that look at a job in its middle.
+// A rank that only steps, as steps.mjs does, until a given file exists: for tests that look at a job in its middle.
 //
 //   node steps-until.mjs FILE STEP_MS
 

@@ -1,4 +1,4 @@
-// A rank that does nothing but steps: for tests that need many, or need to know exactly how far it came.
+// A rank that only steps: for tests that need many, or need to know exactly how far it came.
 //
 //   node steps.mjs STEPS STEP_MS [PROGRESS_FILE]     writes the number of each finished step to the file, synchronously
 //

@@ -1,4 +1,4 @@
-// Main and worker thread train a model each, and know nothing of ranktrace.
+// Main and worker thread train a model each, without any ranktrace code.
 
 import { once } from 'node:events';
 import { isMainThread, Worker } from 'node:worker_threads';
@@ -7,7 +7,7 @@ import * as tf from '@tensorflow/tfjs';
 await tf.setBackend('cpu');
 const weights = tf.variable(tf.zeros([4, 1]));
 const sgd = tf.train.sgd(0.01);
-// A square in one thread, a product in the other: that is how they are told apart.
+// A square in one thread, a product in the other, to distinguish them.
 const loss = () => (isMainThread ? weights.square() : tf.mul(weights, weights)).sum();
 for (let step = 0; step < 5; step++) sgd.minimize(loss);
 

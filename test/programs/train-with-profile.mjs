@@ -1,4 +1,4 @@
-// A training with a profile of its own, started after the first ops; two steps that it says itself, of three updates each.
+// A training with a profile of its own, started after the first ops; it marks two steps itself, of three updates each.
 
 import { profile } from '@ranktrace/sdk';
 import * as tf from '@tensorflow/tfjs';

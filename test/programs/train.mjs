@@ -1,6 +1,6 @@
-// A training that knows nothing of ranktrace: a loop of its own, a loop with gradients in hand, and `model.fit`.
+// A training without any ranktrace code: a loop of its own, a loop with explicit gradients, and `model.fit`.
 //
-//   node train.mjs MINIMIZE_STEPS APPLY_STEPS FIT_BATCHES      says how it went in one line
+//   node train.mjs MINIMIZE_STEPS APPLY_STEPS FIT_BATCHES      prints its result in one line
 
 import * as tf from '@tensorflow/tfjs';
 

@@ -1,4 +1,4 @@
-// Clocks that others recorded: packets of two machines, RPC traces whose hosts disagree, and what their own tools make of them.
+// Clocks that others recorded: packets of two machines, RPC traces whose hosts disagree, and the results of their own tools.
 
 import { describe, expect, it } from 'vitest';
 import { type ExactLine, hullLine, type Rational } from '../../bench/src/clock-hull.ts';

@@ -1,4 +1,4 @@
-// Collectives of MPI programs and of a GPU job that others recorded: who leaves when.
+// Collectives of MPI programs and of a GPU job that others recorded: the order of entries and exits.
 
 import { describe, expect, it } from 'vitest';
 import { collectiveKind } from '../../packages/protocol/src/collective-kind.ts';

@@ -1,4 +1,4 @@
-// torch.profiler files of others: GPU jobs, and what its authors' own tools say of them.
+// torch.profiler files of others: GPU jobs, and the results of their authors' own tools.
 
 import { describe, expect, it, test } from 'vitest';
 import { fromEnd } from '../../packages/trace/src/match/collective-number.ts';
@@ -39,7 +39,7 @@ describe('nanoGPT on 8 H100', () => {
       const table = load(fileOf(rank));
       const rows = expected.filter((row) => Number(row[0]) === rank);
       const { columns, length } = findCollectives(table);
-      // The rows are those that all ranks have; some began earlier.
+      // The rows are steps that all ranks have; some began earlier.
       expect(rows).toHaveLength(76);
       expect(length).toBeGreaterThanOrEqual(76);
       const base = table.metadata.get('baseTimeNanoseconds') as bigint;
@@ -180,7 +180,7 @@ it('sampled kernels of two ranks are matched with nothing, and move no clock', (
   expect(events.filter(({ kind }) => kind === 'collective')).toEqual([]);
   expect(processes.map(({ alignment }) => alignment.method)).toEqual(['exact', 'unaligned']);
   const steps = events.filter(({ kind, key }) => kind === 'step' && key === 'ProfilerStep#551').map(({ start }) => start);
-  // As the files have them: 192 µs apart.
+  // The files' own times: 192 µs apart.
   expect(Math.round(((steps[1] as number) - (steps[0] as number)) / 1000)).toBe(192);
 });
 
@@ -188,10 +188,10 @@ describe('what HTA has of collectives', () => {
   it.each([
     ['nccl_parser_config/nccl_data.json.gz', { 'all_reduce of 0': 15, 'broadcast of 0': 6 }],
     ['cpu_only/rank-34.Jul_15_10_52_41.1074.pt.trace.json.gz', { 'all_reduce of default': 10 }],
-    // Kernels of 2022 say nothing; the annotations around their launches do.
+    // Kernels of 2022 do not describe their collectives; the annotations around their launches do.
     ['trace_diff__control/control.json.gz', { 'all_to_all of default': 42, 'all_reduce of default': 18 }],
     ['trace_diff__test/test.json.gz', { 'all_to_all of default': 43, 'all_reduce of default': 21 }],
-    // No kernels: the calls that start collectives, under a name that says so.
+    // No kernels: the calls that start collectives, under a name that marks them as such.
     ['rank_non_gpu/rank_non_gpu.json.gz', { 'nccl:all_to_all of default': 6 }],
     ['critical_path__alexnet/benchmark_result_2869224_1695835535_trace.json.gz', {}],
   ])('%s', (path, expected) => {

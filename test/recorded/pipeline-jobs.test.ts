@@ -1,4 +1,4 @@
-// Production jobs that ByteDance recorded with NDTimeline, against what was published of their faults.
+// Production jobs that ByteDance recorded with NDTimeline, against the published analyses of their faults.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -24,7 +24,7 @@ describe('blame of the recording', () => {
     const [whatIf] = blame.whatIf;
     expect(whatIf?.ranks).toEqual([0]);
     expect(Math.abs((whatIf?.slowdown ?? 0) / 1.97 - 1)).toBeLessThan(0.03);
-    // Published: 135 % more own work than its peers, the next one 0.3 %; the phases that it is in hold 2 % of what is not compute.
+    // Published: 135 % more own work than its peers, the next one 0.3 %; its phases hold 2 % of the time that is not compute.
     const [first, second] = [...blame.excess].sort((a, b) => b.share - a.share);
     expect(first).toMatchObject({ rank: 0, peers: 'stage 0' });
     expect(first?.share).toBeGreaterThan(1.3);
@@ -52,7 +52,7 @@ describe('reported from the timeline', () => {
     expect(findings).toMatchObject([{ kind: 'straggler', ranks: [0], phase: 'backward-compute' }]);
     const [whatIf] = blame.whatIf;
     expect(whatIf?.ranks).toEqual([0]);
-    // The timeline has a tenth of a step between steps, which was drawn and not recorded.
+    // The timeline has a gap of a tenth of a step between steps, which was drawn and not recorded.
     expect(Math.abs((whatIf?.slowdown ?? 0) / 1.97 - 1)).toBeLessThan(0.03);
   });
 
@@ -60,7 +60,7 @@ describe('reported from the timeline', () => {
     const { verdict, findings } = await timelineReport('SE');
     expect(verdict).toBe('rotating_imbalance');
     expect(findings.map(({ kind }) => kind)).not.toContain('straggler');
-    // Published: what the last stage does more is 0.69 of what could be gained.
+    // Published: the last stage's extra work is 0.69 of the possible gain.
     expect(findings.find(({ kind }) => kind === 'stage_imbalance')?.ranks).toEqual(Array.from({ length: 32 }, (_, rank) => 32 + rank));
   });
 });

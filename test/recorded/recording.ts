@@ -1,4 +1,4 @@
-// Recordings of others as the cases of this suite read them. Cases are named in the code, never found in the folder, so that they can be
+// Recordings of others for the cases of this suite. Cases are named in the code, never found in the folder, so that they can be
 // counted where there is none.
 
 import { readFileSync } from 'node:fs';

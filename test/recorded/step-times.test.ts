@@ -1,4 +1,4 @@
-// Step times of real runs: what the detector, the comparison of runs and the alert rules say of them.
+// Step times of real runs, judged by the detector, the comparison of runs and the alert rules.
 
 import { beforeAll, describe, expect, it } from 'vitest';
 import { DetectorPlan } from '../../packages/trace/src/detect/detector-options.ts';

@@ -1,4 +1,4 @@
-// docs/alerting.md is held to the code: every configuration on it is checked, its defaults are the defaults, its keys are all keys there are.
+// Compares docs/alerting.md with the code: it checks every configuration, its defaults are the defaults, its keys are all keys there are.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -12,7 +12,7 @@ import { read } from './source-files.ts';
 const page = read('docs/alerting.md');
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-alerting-'));
 afterAll(() => rmSync(directory, { recursive: true }));
-// What the page's examples name.
+// The files that the page's examples name.
 writeFileSync(join(directory, 'slack-url'), 'https://hooks.example/services/T0/B0/x\n');
 writeFileSync(join(directory, 'pager-token'), 'sesame\n');
 
@@ -56,7 +56,7 @@ test('the alert that it shows is one', () => {
   expect(Object.keys(JSON.parse(text))).toEqual(Object.keys(alertSchema.shape));
 });
 
-/** The keys allowed in a place, as the error about one that is not known says: `yaml` has it as `unknown: 1`. */
+/** The keys allowed in a place, from the error about an unknown one: `yaml` has it as `unknown: 1`. */
 async function allowed(yaml: string): Promise<string[]> {
   const errors = await errorsOf(yaml);
   const [, keys = ''] = errors.join('\n').match(/unknown is not known here: allowed are (.*)/) ?? [];

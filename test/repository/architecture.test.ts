@@ -1,4 +1,4 @@
-// What may import what, and the other rules of the code's shape that a machine can check (ARCHITECTURE.md says why they are so).
+// Import rules, and the other rules of the code's shape that a machine can check (ARCHITECTURE.md gives the reasons).
 
 import { posix } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -6,7 +6,7 @@ import { exists, filesBelow, importedPackage, importsOf, packageNames, read, sou
 
 const node = /^node:/;
 
-/** Import direction: DESIGN.md's table. What is not named here may not be imported. */
+/** Import direction: the packages that each package may import, and no others. */
 const allowed: Readonly<Record<string, readonly (string | RegExp)[]>> = {
   protocol: ['msgpackr', 'zod'],
   trace: ['@ranktrace/protocol'],
@@ -27,8 +27,8 @@ const allowed: Readonly<Record<string, readonly (string | RegExp)[]>> = {
 };
 
 /**
- * The floors of each package's folders, from the ground: a folder imports only from floors below its own. Root files (what the package exports, what
- * starts it) stand above all of them.
+ * The floors of each package's folders, from the ground: a folder imports only from floors below its own. Root files (a package's exports and
+ * entry points) stand above all of them.
  */
 const floors: Readonly<Record<string, readonly (readonly string[])[]>> = {
   protocol: [],
@@ -48,12 +48,12 @@ const floors: Readonly<Record<string, readonly (readonly string[])[]>> = {
   cli: [['terminal'], ['options', 'print', 'ranks'], ['inputs'], ['check'], ['commands']],
 };
 
-/** Imported here and nowhere else: their types do not spread. */
+/** Imported here and nowhere else, so that their types do not spread. */
 const onlyIn: Readonly<Record<string, readonly string[]>> = {
   nats: ['packages/sdk/src/transport/nats.ts', 'packages/aggregator/src/ingest/jetstream-ingest.ts'],
 };
 
-/** Configuration is read where the process begins, never deep inside. */
+/** Only entry points read configuration, never code deep inside. */
 const environmentReaders = ['packages/cli/src/main.ts', 'packages/aggregator/src/main.ts', 'packages/sdk/src/model/options.ts'];
 
 const sources = packageNames.flatMap(sourcesOf);
@@ -106,7 +106,7 @@ describe('imports', () => {
 
   test.for(packageNames)('%s declares every package it imports', (name) => {
     const manifest = JSON.parse(read(`packages/${name}/package.json`)) as Record<string, Record<string, string> | undefined>;
-    // What is bundled into a package is not installed with it.
+    // Bundled dependencies are not installed with the package.
     const bundled = exists(`packages/${name}/vite.config.ts`) ? Object.keys(manifest.devDependencies ?? {}) : [];
     const declared = new Set([...Object.keys(manifest.dependencies ?? {}), ...Object.keys(manifest.peerDependencies ?? {}), ...bundled]);
     const wrong = violations(sourcesOf(name), (text) =>
@@ -214,8 +214,8 @@ describe('shape', () => {
   });
 
   test('the command writes to its terminal in one file, which lets nothing through that a terminal obeys', () => {
-    // Screens and lines that renew themselves need sequences of their own; `dump` waits for slow readers; `main.ts` hears that they have gone.
-    // `check-tfjs` has the text of a program whose output it reads itself.
+    // Screens and lines that renew themselves need sequences of their own; `dump` waits for slow readers; `main.ts` detects that readers have gone.
+    // `check-tfjs` holds the text of a program whose output it reads itself.
     const others = ['commands/dump', 'commands/top', 'main', 'ranks/check-tfjs', 'ranks/run-status', 'terminal/output'].map(
       (name) => `packages/cli/src/${name}.ts`,
     );

@@ -1,4 +1,4 @@
-// Files of deploy/ name what there is: variables, options, files, ports, services; and the programs that read them take them.
+// Files of deploy/ name existing variables, options, files, ports and services; and the programs that read them accept them.
 
 import { execFileSync, spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -21,7 +21,7 @@ beforeAll(() => {
   execFileSync(join(made, 'make-access.sh'), ['broker.example,nats', 'night-42'], { stdio: ['ignore', 'ignore', 'inherit'] });
 });
 
-/** Exit code and all that it said. */
+/** Exit code and all output. */
 function run(program: string, args: readonly string[], cwd = made): { code: number | null; said: string } {
   const { status, stdout, stderr, error } = spawnSync(program, args, { encoding: 'utf8', cwd });
   return { code: status, said: `${stdout}${stderr}${error?.message ?? ''}` };
@@ -64,7 +64,7 @@ describe('what deploy/ names', () => {
   test('variables are those of the SDK, the command, or its own', () => {
     const command = filesBelow('packages/cli/src').map(read).join('');
     const known = new Set([...Object.values(optionVariables), ...(command.match(/\bRANKTRACE_[A-Z][A-Z_]*[A-Z]\b/g) ?? [])]);
-    // The directory of make-access.sh, and what a configuration of NATS may be given its store by.
+    // The directory of make-access.sh, and the variable that may give a configuration of NATS its store.
     for (const own of ['RANKTRACE_ACCESS', 'RANKTRACE_NATS_STORE']) known.add(own);
     const named = files.flatMap((path) => (read(path).match(/\bRANKTRACE_[A-Z][A-Z_]*[A-Z]\b/g) ?? []).map((name) => `${path}: ${name}`));
     expect(named.length).toBeGreaterThan(30);
@@ -269,7 +269,7 @@ describe('deploy/kubernetes', () => {
     expect([job.spec.parallelism, Number(variable('WORLD_SIZE').value)]).toEqual([job.spec.completions, job.spec.completions]);
     expect(variable('MASTER_ADDR').value).toBe(`${job.metadata.name}-0.${podsOf(job).subdomain}`);
     expect(named('Service', podsOf(job).subdomain).spec.clusterIP).toBe('None');
-    // Only what make-access.sh writes of the run whose Secret this is.
+    // Only the files of make-access.sh for the run of this Secret.
     expect(kustomization.secretGenerator.find(({ name }) => name === 'ranktrace-run')?.envs).toEqual(['access/run.night-42.env']);
   });
 });

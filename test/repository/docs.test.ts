@@ -1,4 +1,4 @@
-// The manual and the code say the same: what exists is documented, and what is documented exists.
+// The manual and the code agree: everything that exists is documented, and everything documented exists.
 
 import { writeFileSync } from 'node:fs';
 import { posix } from 'node:path';

@@ -1,5 +1,5 @@
-// Every timer and callback of the service goes through `guardedBy` (packages/aggregator/src/model/guarded.ts): an error there is nobody's answer, and would
-// end the service. The few that do not are named here, with why they cannot fail.
+// Every timer and callback of the service goes through `guardedBy` (packages/aggregator/src/model/guarded.ts): an unhandled error there would
+// end the service. The list names the few that do not, with the reason why they cannot fail.
 
 import { expect, test } from 'vitest';
 import { read, sourcesOf, withoutComments } from './source-files.ts';

@@ -1,4 +1,4 @@
-// Metrics, their page, the rules and the dashboard over them: each knows the same names; promtool reads what is for Prometheus.
+// Metrics, their page, the rules and the dashboard over them all have the same names; promtool checks the files for Prometheus.
 
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -17,14 +17,14 @@ afterAll(() => rmSync(directory, { recursive: true }));
 const { all } = new Metrics({ status: () => ({ type: 'status', runs: [], quarantined: 0, expired: 0 }) });
 const labelsOf = new Map(all.map(({ name, labels }) => [name, labels]));
 
-/** Runs promtool; gives what it said. */
+/** Runs promtool; gives its output. */
 function promtool(...args: string[]): string {
   const { status, stdout, stderr } = spawnSync(process.env.PROMTOOL_BIN ?? 'promtool', args, { encoding: 'utf8', cwd: directory });
   expect(status, `${stdout}${stderr}`).toBe(0);
   return stdout;
 }
 
-/** The metrics that an expression names, without what histograms append. */
+/** The metrics that an expression names, without the suffixes of histograms. */
 const namesIn = (text: string): string[] =>
   [...text.matchAll(/\branktrace_[a-z_]+/g)].map(([name]) => (labelsOf.has(name) ? name : name.replace(/_(bucket|sum|count)$/, '')));
 
@@ -97,7 +97,7 @@ describe('deploy/prometheus-rules.yml', () => {
   test('keeps the run in everything that is about one', () => {
     const ofRuns = all.map(({ expr }) => expr).filter((expr) => namesIn(expr).some((name) => labelsOf.get(name)?.includes('run')));
     expect(ofRuns.length).toBeGreaterThan(5);
-    // The outermost aggregation, where there is one.
+    // The outermost aggregation, if there is one.
     for (const expr of ofRuns) expect(expr).toMatch(/^(histogram_quantile\(0\.99, )?(sum|max) by \(job, instance, run\b/);
   });
 

@@ -1,23 +1,23 @@
-// The repository stands alone: recordings of others are read by test/recorded, and by benchmarks that can do without them.
+// The repository stands alone: only test/recorded, and benchmarks that can do without them, read recordings of others.
 
 import { describe, expect, test } from 'vitest';
 import { filesBelow, read, withoutComments } from './source-files.ts';
 
 const sources = filesBelow('').filter((path) => /\.(tsx?|mjs|cjs|js|py|sh)$/.test(path) && !path.endsWith('recordings.test.ts'));
 
-/** Where the word is said: the paths that match nothing of `allowed`. */
+/** Files with the word: the paths that match nothing of `allowed`. */
 const saying = (word: RegExp, allowed: readonly RegExp[]): string[] =>
   sources.filter((path) => !allowed.some((one) => one.test(path)) && word.test(withoutComments(read(path))));
 
 describe('recordings of others', () => {
   test('are read by test/recorded alone, and by benchmarks', () => {
-    // Whether there are any decides what vitest and `npm test` run, or say that they do not.
+    // Their presence decides which tests vitest and `npm test` run, or report as not run.
     const askers = [/^test\/recorded\//, /^bench\/src\//, /^vitest\.config\.ts$/, /^test\/run\.mjs$/];
     expect(saying(/recordedData|recorded-data|RANKTRACE_RECORDED_DATA|recorded\/recording/, askers)).toEqual([]);
   });
 
   test('are not looked for beside the project by anybody else', () => {
-    // Lines that say what was not run name the folder.
+    // Lines about cases that were not run name the folder.
     const places = [/^test\/recorded\/recorded-data\.mjs$/, /^test\/run\.mjs$/, /^bench\/src\/recordings\.ts$/];
     expect(saying(/shared\/data|\.\.\/shared|'\.\.', 'shared'/, places)).toEqual([]);
   });

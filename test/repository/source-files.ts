@@ -42,7 +42,7 @@ export function withoutComments(text: string): string {
   );
 }
 
-/** What a source imports: static, dynamic, re-exported, `require`d and `new URL('…', import.meta.url)`. */
+/** The imports of a source: static, dynamic, re-exported, `require`d and `new URL('…', import.meta.url)`. */
 export function importsOf(text: string): string[] {
   const code = withoutComments(text);
   const forms = [

@@ -1,4 +1,4 @@
-// A real Alertmanager for one test: its own process, port and folder. What it sends goes to `webhook`.
+// A real Alertmanager for one test: its own process, port and folder. It sends its notifications to `webhook`.
 //
 // Invariant: disposing ends the process and removes its folder; nothing outlives the test.
 
@@ -19,9 +19,9 @@ export interface GettableAlert {
 export interface Alertmanager extends AsyncDisposable {
   /** http://127.0.0.1:PORT */
   readonly url: string;
-  /** What it holds as active now. */
+  /** Its active alerts. */
   alerts(): Promise<GettableAlert[]>;
-  /** Ends it and starts it again on the same port; it remembers no alert. */
+  /** Restarts it on the same port; it remembers no alert. */
   restart(): Promise<void>;
 }
 

@@ -60,7 +60,7 @@ export function rowsOf(table: EventTable<TableName>): Record<string, number | st
   );
 }
 
-/** Header, strings and rows of a batch as plain values: two batches say the same when these are equal. */
+/** Header, strings and rows of a batch as plain values: two batches have the same content when these are equal. */
 export function contentOf(batch: Batch): {
   header: BatchHeader;
   strings: readonly string[];
@@ -147,7 +147,7 @@ export const batchArbitrary: fc.Arbitrary<Batch> = fc
     return tables.map((rows) => batchOf(header(), strings, withOwners(rows)));
   });
 
-/** Arguments must belong to a row: those of no row go, the others get one that is there. */
+/** Arguments must belong to a row: those without one are dropped, the others get an existing row. */
 function withOwners(rows: Record<TableName, Fields[]>): Record<TableName, Fields[]> {
   const placed = { ...rows };
   const { length: spans } = rows.spans;
@@ -171,7 +171,7 @@ export function batchOf(batchHeader: BatchHeader, strings: readonly string[], ro
 
 const id = (width: 8 | 16, first: number): Uint8Array => Uint8Array.from({ length: width }, (_, index) => first + index);
 
-/** Every table with a few rows that show its edges: what golden files and the manual's examples are made of. */
+/** Every table with a few rows that show its edges, for golden files and the manual's examples. */
 export function exampleBatches(): Readonly<Record<string, Batch>> {
   // 0 is always the empty string.
   const strings = [
@@ -212,7 +212,7 @@ export function exampleBatches(): Readonly<Record<string, Batch>> {
       [''],
       {},
     ),
-    // Detail of earlier steps, sent when somebody asked for it; a step that says what its recording took.
+    // Detail of earlier steps, sent after a pull; a step with the overhead of its recording.
     'held-back': batchOf(header({ sequence: 40, since: rankTime(-3_000_000), watermark: rankTime(2_000_000) }), opStrings, {
       spans: [
         { start: -3_000_000, length: 500, track: 1, name: s('forward'), category: s('op'), id: 0, parent: 0, state: whole },

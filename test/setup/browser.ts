@@ -1,4 +1,4 @@
-// A real Chromium for one test file: headless, with an empty profile, and nothing but the page under test to talk to.
+// A real Chromium for one test file: headless, with an empty profile, and no page but the one under test.
 //
 //   await using browser = await startBrowser();
 //   await using tab = await browser.open(address);
@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { type Browser, type CDPSession, chromium, type Page } from 'playwright-core';
 import { repository } from './ranktrace-command.ts';
 
-/** What every machine has: the size of the manual's pictures. */
+/** The same on every machine: the size of the manual's pictures. */
 const viewport = { width: 1280, height: 720 };
 const flags = [
   '--no-sandbox',
@@ -23,7 +23,7 @@ const flags = [
   '--disable-sync',
   // Test machines have little of /dev/shm.
   '--disable-dev-shm-usage',
-  // Frames go on where nobody sees them.
+  // Frames continue without a visible window.
   '--disable-renderer-backgrounding',
   '--disable-backgrounding-occluded-windows',
 ];
@@ -37,15 +37,15 @@ export interface TabOptions {
 
 export interface StartedBrowser extends AsyncDisposable {
   readonly browser: Browser;
-  /** A tab with cookies of its own; resolves when the document is there. */
+  /** A tab with cookies of its own; resolves when the document has loaded. */
   open(url: string, options?: TabOptions): Promise<Tab>;
 }
 
 export interface Tab extends AsyncDisposable {
   readonly page: Page;
-  /** The browser's own measuring: heap, frames, what a person with a screen reader is told. */
+  /** The browser's own measurements: heap, frames, the text for screen readers. */
   readonly tools: CDPSession;
-  /** Errors that the page logged or threw, and requests that left the host it came from. */
+  /** Errors that the page logged or threw, and requests to other hosts. */
   readonly problems: string[];
   /** A picture for the manual (docs/images/NAME.png), taken when UPDATE_SCREENSHOTS=1. */
   picture(name: string): Promise<void>;

@@ -1,4 +1,4 @@
-// Files of GPU jobs on disk, and what stands in them.
+// Files of GPU jobs on disk, and their content.
 
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -24,7 +24,7 @@ export function writeGpuJob(folder: string, options: GpuJobOptions): GpuJob & { 
   return { ...job, paths };
 }
 
-/** What a file says of its process: the profiler's own marks, whose pid is a word, are not of it. */
+/** The events of a file about its process, without the profiler's own marks (their pid is a word). */
 export const kinetoFileEvents = (path: string): KinetoFileEvent[] =>
   JSON.parse(gunzipSync(readFileSync(path)).toString()).traceEvents.filter(({ pid }: KinetoFileEvent) => typeof pid === 'number');
 

@@ -1,4 +1,4 @@
-// The page on a GPU job's files: what it shows of them is held against the files themselves.
+// Compares the page of a GPU job's files with the files themselves.
 
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { StartedBrowser, TabOptions } from './browser.ts';
@@ -13,7 +13,7 @@ export interface GpuJobOnDisk {
   readonly files: readonly string[];
 }
 
-/** Adds the cases to the suite that calls it; the job must be there when its `beforeAll` have run. */
+/** Adds the cases to the calling suite; the job must exist when its `beforeAll` have run. */
 export function gpuJobPageCases(jobOf: () => GpuJobOnDisk): void {
   let all: readonly KinetoFileEvent[];
   let ranks: readonly string[];

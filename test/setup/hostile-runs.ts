@@ -1,10 +1,10 @@
-// Runs that nobody would record on purpose: names that want to be markup, text without end, no events, one event, a month.
+// Hostile runs: names that try to be markup, text without end, no events, one event, a month.
 
 import { gzipSync } from 'node:zlib';
 import { rankTime } from '@ranktrace/protocol';
 import { batchOf, header } from './batches.ts';
 
-/** Run by a page, each of these says so in `window.wasRun`. */
+/** If a page runs one of these, it sets `window.wasRun`. */
 export const markup = [
   '<img src=x onerror="window.wasRun=1">',
   '<script>window.wasRun=1</script>',
@@ -14,7 +14,7 @@ export const markup = [
   '</style><style>*{display:none}</style>',
 ] as const;
 
-/** Text that changes how its surroundings are read, or is none at all. */
+/** Text that changes the reading of its surroundings, or is none at all. */
 export const confusing = [
   'safe\u202egnp.exe',
   '\u2066\u2067\u2068isolated',
@@ -26,7 +26,7 @@ export const confusing = [
   ' ',
 ] as const;
 
-/** A torch.profiler file with every text it can have made hostile: names, arguments, threads, processes. */
+/** A torch.profiler file with hostile text everywhere: names, arguments, threads, processes. */
 export function hostileKineto(): Buffer {
   const megabyte = 'M'.repeat(1 << 20);
   const texts = [...markup, ...confusing, `long ${megabyte}`];
@@ -76,7 +76,7 @@ export const hostileBatches = (run: string) => [
 
 const span = { track: 1, category: 0, id: 0, parent: 0, state: 0 };
 
-/** Ranks that connected and said nothing. */
+/** Ranks that connected and sent nothing. */
 export const emptyBatches = (run: string) =>
   [0, 1].map((rank) => batchOf(header({ run, rank, worldSize: 2, sequence: 0, last: true, watermark: rankTime(0) }), [''], {}));
 
@@ -106,7 +106,7 @@ export const monthBatches = (run: string) =>
     }),
   );
 
-/** 4 ranks on 2 hosts; rank 2's clock nobody knows, rank 3 never came, and of rank 1 a batch is missing. */
+/** 4 ranks on 2 hosts; rank 2's clock is unknown, rank 3 never came, and a batch of rank 1 is missing. */
 export const incompleteBatches = (run: string) =>
   [0, 1, 2].flatMap((rank) =>
     [0, 1, 2, 3].flatMap((sequence) => {

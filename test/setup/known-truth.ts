@@ -1,5 +1,5 @@
-// What ranks recorded against what really happened: their hosts' clocks are told (RANKTRACE_TEST_CLOCK), and programs/network-rank.mjs writes
-// the truth down beside it. Errors are differences between hosts: the zero of the trace's axis is the merge's to choose.
+// Recorded times against true times: ranks get their hosts' clocks (RANKTRACE_TEST_CLOCK), and programs/network-rank.mjs writes
+// the truth beside the recording. Errors are differences between hosts: the merge may choose the zero of the trace's axis.
 
 import { inflateRawSync } from 'node:zlib';
 import { openBatchLog } from '@ranktrace/aggregator';
@@ -27,17 +27,17 @@ export interface KnownRun {
   readonly clocks: readonly KnownClock[];
 }
 
-/** Something a rank recorded: the trace's time of it is ahead of the true one by `least` to `most` ns, and for all by the same more. */
+/** One recorded event: its trace time is ahead of the true time by `least` to `most` ns, plus one constant for all. */
 export interface Residual {
   readonly host: string;
   readonly step: number;
   readonly least: number;
   readonly most: number;
-  /** What the trace says its error may be, ± ns. */
+  /** The trace's own bound of it, ± ns. */
   readonly bound: number;
 }
 
-/** Of all step marks, entries and exits. */
+/** All step marks, entries and exits. */
 export function residualsOf({ events, processes }: ReadRun, { truths, clocks }: KnownRun): Residual[] {
   const residuals: Residual[] = [];
   for (const event of events) {
@@ -57,7 +57,7 @@ export function residualsOf({ events, processes }: ReadRun, { truths, clocks }: 
   return residuals;
 }
 
-/** Of each step, how far the hosts are apart, ns, by the readings that say it best. */
+/** For each step, the distance of the hosts, ns, by the most exact readings. */
 export function errorsOf(residuals: readonly Residual[]): number[] {
   const steps = new Map<number, Map<string, Residual>>();
   for (const residual of residuals) {
@@ -69,7 +69,7 @@ export function errorsOf(residuals: readonly Residual[]): number[] {
   return [...steps.values()].map((hosts) => spread([...hosts.values()].map(({ least, most }) => (least + most) / 2)));
 }
 
-/** By how much the hosts contradict their bounds, ns: there is no zero of the axis for which all of them hold. 0: they hold. */
+/** By how much the hosts contradict their bounds, ns: no zero of the axis satisfies all of them. 0: all hold. */
 export function brokenBy(residuals: readonly Residual[]): number {
   let [highest, lowest] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY];
   for (const { least, most, bound } of residuals) {
@@ -79,7 +79,7 @@ export function brokenBy(residuals: readonly Residual[]): number {
   return Math.max(0, highest - lowest);
 }
 
-/** Collectives that somebody leaves before all have entered, and calls that arrive before they were sent, as text. */
+/** Collectives that a rank leaves before all have entered, and calls that arrive before they were sent, as text. */
 export function reversedIn({ events }: ReadRun, worldSize: number): string[] {
   const byKey = new Map<string, ReadEvent[]>();
   for (const event of events) {
@@ -101,15 +101,15 @@ export function reversedIn({ events }: ReadRun, worldSize: number): string[] {
 }
 
 export interface OwnClocks {
-  /** Of each collective, how far its exits are apart by the ranks' own clocks, ns. */
+  /** For each collective, the distance of its exits by the ranks' own clocks, ns. */
   readonly exitSpreads: readonly number[];
-  /** How far recorded exits lie outside of what the host's clock showed around them, at most, ns. */
+  /** The largest distance of a recorded exit from the readings of the host's clock around it, ns. */
   readonly worst: number;
-  /** How far hosts are apart when each takes the middle of its shortest ping, ns: NTP's rule. */
+  /** The distance of hosts when each uses the middle of its shortest ping, ns: NTP's rule. */
   readonly byShortestPing: number;
 }
 
-/** What the stored batches say without alignment. */
+/** The stored batches, without alignment. */
 export function ownClocksOf(path: string, { run, zero, truths, clocks }: KnownRun): OwnClocks {
   using log = openBatchLog(path);
   const exits: number[][] = [];
@@ -147,7 +147,7 @@ export function ownClocksOf(path: string, { run, zero, truths, clocks }: KnownRu
 
 const endOf = ({ start, length }: ReadEvent): typeof start => (start + length) as typeof start;
 
-/** What the clock shows at `monotonic`, ns. */
+/** The clock's reading at `monotonic`, ns. */
 export const shownBy = ({ offsetNs, ppm }: KnownClock, monotonic: bigint): bigint =>
   monotonic + offsetNs + (monotonic * BigInt(Math.round(ppm * 1000))) / 1_000_000_000n;
 

@@ -1,4 +1,4 @@
-// `ranktrace merge` of a GPU job's files, held against the files.
+// Compares `ranktrace merge` of a GPU job's files with the files.
 
 import { readFileSync } from 'node:fs';
 import { expect } from 'vitest';
@@ -6,7 +6,7 @@ import { openTrace } from '../oracle/trace-processor.ts';
 import { isInstant, isNcclKernel, isSpan, isStep, type KinetoFileEvent, kinetoFileEvents } from './gpu-job-files.ts';
 import { runCommand } from './ranktrace-command.ts';
 
-/** Merges `files`, by rank, into the Chrome trace `trace`: all that each file has, on its rank. Nobody may be to blame. */
+/** Merges `files`, by rank, into the Chrome trace `trace`: every event of each file, on its rank. No rank may be blamed. */
 export async function expectChromeTrace(files: readonly string[], trace: string): Promise<void> {
   const { stdout, stderr, code } = await runCommand(['merge', ...files, '-o', trace, '--json']);
   expect(code, stderr).toBe(0);
@@ -24,7 +24,7 @@ export async function expectChromeTrace(files: readonly string[], trace: string)
   }
 }
 
-/** Merges the files of `folder` into the Perfetto trace `trace`, which Perfetto's own processor reads. Returns how many arrows it has. */
+/** Merges the files of `folder` into the Perfetto trace `trace`, which Perfetto's own processor reads. Returns the number of its arrows. */
 export async function expectPerfettoTrace(folder: string, files: readonly string[], trace: string): Promise<number> {
   const { code, stderr } = await runCommand(['merge', folder, '-o', trace]);
   expect(code, stderr).toBe(0);

@@ -1,7 +1,7 @@
 // A real nats-server with JetStream for one test: its own process, port and store folder.
 //
 //   await using server = await startNatsServer();
-//   server.kill9(); await server.restart();      // same port, same store: what was acknowledged is still there
+//   server.kill9(); await server.restart();      // same port, same store: acknowledged messages are still there
 //   await using server = await startNatsCluster({ names: ['127.0.0.1'], runs: ['night'] });    // the cluster's: TLS, a user for each run
 //
 // Invariant: disposing ends the process and removes its folder; nothing outlives the test.
@@ -28,13 +28,13 @@ export interface NatsServer extends AsyncDisposable {
   readonly url: string;
   /** Folder of the JetStream store; stays the same over `restart`. */
   readonly storeDirectory: string;
-  /** What the server has written to its log so far (the last 64 Ki characters). */
+  /** The server's log so far (the last 64 Ki characters). */
   output(): string;
-  /** SIGSTOP freezes it, SIGCONT lets it go on. */
+  /** SIGSTOP freezes it, SIGCONT lets it continue. */
   signal(name: 'SIGSTOP' | 'SIGCONT'): void;
   /** Ends the process at once, as a crash would; resolves when it is gone. */
   kill9(): Promise<void>;
-  /** Starts it again on the same port and store; ends it in good order first where it still runs. */
+  /** Starts it again on the same port and store; if it still runs, ends it in good order first. */
   restart(): Promise<void>;
 }
 
@@ -45,7 +45,7 @@ export async function startNatsServer(options: NatsServerOptions = {}): Promise<
   const configFile = join(server.directory, 'nats.conf');
   writeFileSync(
     configFile,
-    // What the quick start runs: its store lies where the server is started.
+    // The configuration of the quick start: its store lies where the server is started.
     `${readFileSync(`${repository}deploy/nats.conf`, 'utf8')}\n${options.config ?? ''}\n`,
   );
   const start = (): Promise<void> =>
@@ -72,7 +72,7 @@ export async function startNatsServer(options: NatsServerOptions = {}): Promise<
 }
 
 export interface NatsCluster extends NatsServer {
-  /** Folder of the authority, users and what their processes need: what deploy/make-access.sh makes. */
+  /** Folder of the authority, users and the files for their processes: the output of deploy/make-access.sh. */
   readonly access: string;
   /** The variables of an `.env` file there, and the server's address. */
   environment(user: string, host?: string): Record<string, string>;
@@ -80,7 +80,7 @@ export interface NatsCluster extends NatsServer {
   allow(run: string): Promise<void>;
 }
 
-/** Starts the server of a cluster, as deploy/README.md says it, in a folder of its own; `names` are those of its certificate. */
+/** Starts the server of a cluster, as in deploy/README.md, in a folder of its own; `names` are those of its certificate. */
 export async function startNatsCluster({ names, runs }: { names: readonly string[]; runs: readonly string[] }): Promise<NatsCluster> {
   const port = await freePort();
   const server = new ServerProcess('nats-cluster');

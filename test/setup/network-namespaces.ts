@@ -6,10 +6,10 @@
 //   host c ────────────────┘     fast 198.18.N.0/24      slow 198.19.N.0/24, each direction later by a time of its own
 //
 // Where the kernel has netem, the slow network is a second bridge with it. Elsewhere a relay in user space (programs/delay-relay.mjs), one
-// in each namespace, forwards over the fast one. Both are reached by `slowly`.
+// in each namespace, forwards over the fast one. `slowly` gives the address for both.
 //
-// Invariant: disposing ends every process that was started here and removes every namespace, and with them all devices. What a test that
-// was killed left is removed by the next one: names hold the process id.
+// Invariant: disposing ends every process that was started here and removes every namespace, and with them all devices. The next test
+// removes the leftovers of a killed one: names hold the process id.
 
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
@@ -24,7 +24,7 @@ export interface Way {
 
 export interface HostProgram {
   readonly child: ChildProcess;
-  /** Exit code, or the signal that ended it, and what it wrote. */
+  /** Exit code, or the signal that ended it, and its output. */
   readonly ended: Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null; readonly output: string }>;
 }
 
@@ -42,7 +42,7 @@ export interface Network extends Disposable {
   /** The root namespace's address on the fast network. */
   readonly root: string;
   readonly hosts: readonly NetworkHost[];
-  /** What makes the slow network slow. */
+  /** The means that slow the network: netem or the relay. */
   readonly delay: 'netem' | 'relay';
   /** Starts `node ARGS…` in the root namespace. Its stdin stays open until it is disposed of. */
   start(args: readonly string[]): HostProgram;
@@ -50,7 +50,7 @@ export interface Network extends Disposable {
 
 const prefix = 'rt-hosts-';
 
-/** A network of hosts with these names and ways; the reason where this machine does not allow it. */
+/** A network of hosts with these names and delays; or the reason why this machine does not allow it. */
 export function openNetwork(ways: Readonly<Record<string, Way>>): Network | { readonly reason: string } {
   try {
     removeLeftovers();
@@ -132,7 +132,7 @@ class Namespaces implements Network {
   [Symbol.dispose](): void {
     process.off('exit', this.#dispose);
     for (const child of this.#children) child.kill('SIGKILL');
-    // The kernel takes its time to remove a namespace and what hangs on it.
+    // The kernel needs time to remove a namespace and its devices.
     for (const device of ip('-brief', 'link')
       .split('\n')
       .map((line) => line.split('@')[0] ?? '')) {
@@ -188,7 +188,7 @@ class Namespaces implements Network {
   }
 }
 
-/** Asks a relay for ports, one after the other. */
+/** Requests ports from a relay, one after the other. */
 function relayOf({ child, ended }: HostProgram): (target: string) => Promise<string> {
   const { stdin, stdout } = child;
   if (stdin === null || stdout === null) throw new Error('The relay has no pipes');

@@ -9,7 +9,7 @@ import { runTyped } from './typed-commands.ts';
 
 const cache = join(repository, 'node_modules/.cache/node-versions');
 
-/** The folder of a `node` of the major version, or why there is none here. */
+/** The folder of a `node` of the major version, or the reason why there is none here. */
 export async function nodeFolder(major: number): Promise<{ readonly folder: string } | { readonly reason: string }> {
   if (process.versions.node.startsWith(`${major}.`)) return { folder: dirname(process.execPath) };
   const name = `node-${process.platform}-${process.arch}`;

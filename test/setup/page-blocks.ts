@@ -1,14 +1,14 @@
 // The code blocks of a manual page, and the commands in them.
 //
-//   <!-- file: NAME -->       a mark above a block says what a test does with it
+//   <!-- file: NAME -->       a mark above a block tells a test how to use it
 //   ```js
 //   …
 //   ```
 
 export interface PageBlock {
-  /** Of the mark above it; '' where there is none. */
+  /** From the mark above it; '' without one. */
   readonly kind: string;
-  /** What the mark names; '' where it names nothing. */
+  /** The name in the mark; '' without one. */
   readonly name: string;
   readonly language: string;
   readonly code: string;

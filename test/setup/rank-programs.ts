@@ -6,11 +6,11 @@ import { freePort } from './server-process.ts';
 
 export interface RankProgram {
   readonly child: ChildProcess;
-  /** Exit code, or the signal that ended it, and what it wrote. */
+  /** Exit code, or the signal that ended it, and its output. */
   readonly ended: Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null; readonly output: string }>;
 }
 
-/** Nothing that depends on the machine: no garbage collections, no counters of the host, and nothing shed. */
+/** Nothing that depends on the machine: no garbage collections, no counters of the host, no shed detail. */
 export const countable = { RANKTRACE_SAMPLE_INTERVAL_MS: '0', RANKTRACE_OVERHEAD_BUDGET: '1' };
 
 /** Starts `node ARGS…` once per rank, recording what is `countable`. */

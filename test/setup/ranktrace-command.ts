@@ -1,4 +1,4 @@
-// The `ranktrace` command as a person runs it: a child process of the built package.
+// The `ranktrace` command for tests: a child process of the built package.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -18,7 +18,7 @@ export interface StartedCommand {
   readonly ended: Promise<CommandResult>;
   /** Resolves when `text` has been seen on stdout or stderr; rejects when the command ends before. */
   said(text: string): Promise<void>;
-  /** What it has written so far, stdout before stderr. */
+  /** Its output so far, stdout before stderr. */
   output(): string;
 }
 

@@ -1,7 +1,7 @@
-// Before any test: builds dist and the page once (child processes, worker threads and browsers run them) and finds the real parts the suite stands on.
+// Before any test: builds dist and the page once (child processes, worker threads and browsers run them) and finds the real programs of the suite.
 //
-// A part that is missing is installed where that is ours to do (root on Debian or Ubuntu); anywhere else the run stops with one line
-// that names what to install. A test never skips because a part is missing.
+// As root on Debian or Ubuntu, a missing part is installed; anywhere else the run stops with one line
+// that names it. A test never skips because a part is missing.
 
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -37,11 +37,11 @@ function install(program: RealProgram): string {
       const options = { stdio: 'pipe', env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' } } as const;
       execFileSync('apt-get', ['update', '-qq'], options);
       execFileSync('apt-get', ['install', '-y', '-qq', '--no-install-recommends', program.package], options);
-      // Debian starts the service it installs; the tests start their own servers on free ports, so that one does no harm.
+      // Debian starts the service it installs; it does no harm, because the tests start their own servers on free ports.
       const path = findProgram(program.variable);
       if (path !== undefined) return path;
     } catch {
-      // The line below says what to do.
+      // The error below names the remedy.
     }
   }
   throw new Error(

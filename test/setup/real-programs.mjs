@@ -1,4 +1,4 @@
-// Other people's programs that tests and benchmarks run, and where each is found: its variable, PATH, its usual folders.
+// Other people's programs that tests and benchmarks run, and the places to look for each: its variable, PATH, its usual folders.
 // JavaScript, because tests read it from source and benchmarks from `bench/dist`.
 
 import { accessSync, constants, realpathSync } from 'node:fs';

@@ -1,4 +1,4 @@
-// Jobs whose workers' batches go through a service, and what is blamed there.
+// Sends the batches of jobs' workers through a service and reads its blame.
 
 import { join } from 'node:path';
 import { deflateRawSync } from 'node:zlib';
@@ -11,7 +11,7 @@ import { readNdtimeline } from '../../packages/trace/src/testing/ndtimeline-reco
 import { ndtimelineWindow } from '../../packages/trace/src/testing/ndtimeline-window.ts';
 import { runCommand } from './ranktrace-command.ts';
 
-/** What `ranktrace report --json` says of who is to blame. */
+/** The blame in `ranktrace report --json`. */
 export interface Report {
   readonly verdict: string;
   readonly findings: readonly { kind: string; ranks: number[]; phase?: string; costMsPerStep: number }[];
@@ -27,8 +27,8 @@ export async function reportOf(path: string): Promise<Report> {
 export const encoded = (batch: Batch): Uint8Array => encodeBatch(batch, (body) => deflateRawSync(body));
 
 /**
- * Sends the batches of the workers in NDTimeline's `csv` to a service that stores them in `out` as run `name`, and reports that run. What is
- * blamed must be what is blamed on the same job without batches, store and merge.
+ * Sends the batches of the workers in NDTimeline's `csv` to a service that stores them in `out` as run `name`, and reports that run. The
+ * blame must equal that of the same job without batches, store and merge.
  */
 export async function replayed(out: string, name: string, csv: string): Promise<Report> {
   {

@@ -1,4 +1,4 @@
-// `ranktrace report --json`, and what it must say of files that were made elsewhere.
+// `ranktrace report --json`, and the required content of reports on files of other programs.
 
 import { expect } from 'vitest';
 import { runCommand } from './ranktrace-command.ts';
@@ -10,7 +10,7 @@ export async function report(...inputs: readonly string[]): Promise<any> {
   return JSON.parse(stdout);
 }
 
-/** A PyTorch job's files in `folder`, on one clock: how many collectives all ranks have, and how far their exits are apart at most. */
+/** A PyTorch job's files in `folder`, on one clock: the number of collectives that all ranks have, and the largest distance of their exits. */
 export async function expectPyTorchReport(
   folder: string,
   expected: { readonly count: number; readonly exitSpreadNs: number },
@@ -25,7 +25,7 @@ export async function expectPyTorchReport(
   expect(stdout).toContain('clocks: as recorded: nothing contradicts that all ranks read one clock');
 }
 
-/** A Zipkin file: no call arrives before it was sent. Returns how many calls have both sides. */
+/** A Zipkin file: no call arrives before it was sent. Returns the number of calls with both sides. */
 export async function expectZipkinReport(path: string): Promise<number> {
   const { remoteCalls } = await report(path);
   const matched = remoteCalls.routes.filter(({ networkNs }: { networkNs?: object }) => networkNs !== undefined);

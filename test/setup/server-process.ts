@@ -1,4 +1,4 @@
-// A server of somebody else's for one test: its own process and folder, ready when it answers.
+// A foreign server for one test: its own process and folder, ready when it answers.
 //
 // Invariant: ending it removes its folder, and nothing outlives the test.
 
@@ -18,7 +18,7 @@ export interface ServerCommand {
   readonly name: string;
   readonly command: string;
   readonly args: readonly string[];
-  /** Whether it answers now; waits a moment where it does not. */
+  /** Whether it answers now; waits a moment if it does not. */
   readonly isReady: () => Promise<boolean>;
 }
 
@@ -32,7 +32,7 @@ export class ServerProcess implements AsyncDisposable {
     this.directory = mkdtempSync(join(tmpdir(), `ranktrace-${name}-`));
   }
 
-  /** What it has said so far (the last 64 Ki characters). */
+  /** Its output so far (the last 64 Ki characters). */
   get output(): string {
     return this.#log;
   }
@@ -55,7 +55,7 @@ export class ServerProcess implements AsyncDisposable {
     }
   }
 
-  /** Sends SIGHUP; resolves when it has said `done` since. */
+  /** Sends SIGHUP; resolves when it has printed `done` since. */
   async reload(done: RegExp): Promise<void> {
     const before = this.#log;
     this.#child?.kill('SIGHUP');
@@ -66,7 +66,7 @@ export class ServerProcess implements AsyncDisposable {
     }
   }
 
-  /** SIGSTOP freezes it, SIGCONT lets it go on. */
+  /** SIGSTOP freezes it, SIGCONT lets it continue. */
   signal(name: 'SIGSTOP' | 'SIGCONT'): void {
     this.#child?.kill(name);
   }
@@ -94,7 +94,7 @@ export class ServerProcess implements AsyncDisposable {
 
 const isRunning = ({ pid, exitCode, signalCode }: ChildProcess): boolean => pid !== undefined && exitCode === null && signalCode === null;
 
-/** A port nobody listens on right now. */
+/** A port without a listener right now. */
 export async function freePort(): Promise<number> {
   const probe = createServer().listen(0, '127.0.0.1');
   await once(probe, 'listening');

@@ -9,7 +9,7 @@ export interface SmallDisk extends Disposable {
   readonly directory: string;
 }
 
-/** Mounts a disk of so many KiB, or says why that cannot be done here. */
+/** Mounts a disk of so many KiB, or gives the reason why that is impossible here. */
 export function mountSmallDisk(kibibytes: number): SmallDisk | { readonly reason: string } {
   const directory = mkdtempSync(join(tmpdir(), 'ranktrace-small-disk-'));
   try {

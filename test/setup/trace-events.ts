@@ -1,9 +1,9 @@
-// What a run recorded, as a reader of its trace sees it: each event whole, in order of begin.
+// The events of a run, as a reader of its trace sees them: each event whole, in order of begin.
 
 import { mergeStored, openBatchLog } from '@ranktrace/aggregator';
 import { findCompleteness, type TraceEvent, type TraceHeader } from '@ranktrace/trace';
 
-/** An event, with what of its lane matters; one that never ended is `open`. */
+/** An event, with the relevant fields of its lane; one that never ended is `open`. */
 export interface ReadEvent extends Omit<TraceEvent, 'lane' | 'arguments'> {
   readonly rank: number;
   readonly lane: string;
@@ -12,7 +12,7 @@ export interface ReadEvent extends Omit<TraceEvent, 'lane' | 'arguments'> {
 
 export interface ReadRun {
   readonly events: readonly ReadEvent[];
-  /** What is missing, as text; empty for a recording that is whole. */
+  /** Missing parts, as text; empty for a recording that is whole. */
   readonly findings: readonly string[];
   readonly processes: TraceHeader['processes'];
 }

@@ -1,15 +1,15 @@
-// Commands as a person types them: bash, in a folder of the test, with nothing of this repository or of the test's own process around them.
+// Commands as a person types them: bash, in a folder of the test, without any environment of this repository or of the test's own process.
 
 import { delimiter, dirname } from 'node:path';
 import { type CommandResult, type StartedCommand, startProgram } from './ranktrace-command.ts';
 
-/** What the test's own launchers put into the environment: options of ranktrace, npm's scripts, vitest. A person's shell has none of it. */
+/** Variables of the test's own launchers: options of ranktrace, npm's scripts, vitest. A person's shell has none of them. */
 const ours =
   /^(RANKTRACE_|RANK$|WORLD_SIZE$|LOCAL_RANK$|MASTER_|VITEST|NODE_ENV$|NODE_OPTIONS$|INIT_CWD$|npm_(package|lifecycle|command|execpath|node_execpath)|npm_config_(local|global)_prefix$)/;
 
 export interface TypedOptions {
   readonly cwd: string;
-  /** The folder of the `node` that runs; default: the test's own. */
+  /** The folder of the `node` to run; default: the test's own. */
   readonly nodeFolder?: string;
   readonly environment?: Record<string, string>;
 }
@@ -30,7 +30,7 @@ export function startTyped(line: string, { cwd, nodeFolder = dirname(process.exe
 /** Runs a line of bash to its end. */
 export const runTyped = (line: string, options: TypedOptions): Promise<CommandResult> => startTyped(line, options).ended;
 
-/** What a line printed on stdout. Throws, with all that it said, where it did not end with 0. */
+/** The stdout of a line. Throws, with all output, if it did not end with 0. */
 export async function printedBy(line: string, options: TypedOptions): Promise<string> {
   const { code, signal, stdout, stderr } = await runTyped(line, options);
   if (code === 0) return stdout;
@@ -40,7 +40,7 @@ export async function printedBy(line: string, options: TypedOptions): Promise<st
 /** Presses Ctrl-C. */
 export const interrupt = (started: StartedCommand): void => signal(started, 'SIGINT');
 
-/** To the whole process group; nothing where it has ended. */
+/** Sends the signal to the whole process group; does nothing if it has ended. */
 function signal({ child }: StartedCommand, name: NodeJS.Signals): void {
   if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
   process.kill(-child.pid, name);

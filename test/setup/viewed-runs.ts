@@ -14,12 +14,12 @@ export interface ServedPage extends AsyncDisposable {
   end(): Promise<CommandResult>;
 }
 
-/** Starts `ranktrace view ARGS…`; resolves when the page is served. Everything is read when the command says "indexed". */
+/** Starts `ranktrace view ARGS…`; resolves when the page is served. Everything is read when the command prints "indexed". */
 export async function startView(args: readonly string[], environment: Record<string, string> = {}): Promise<ServedPage> {
   return servedBy(startCommand(['view', '--no-open', ...args], environment));
 }
 
-/** Resolves when `command` has said where its page is. */
+/** Resolves when `command` has printed the address of its page. */
 export async function servedBy(command: StartedCommand): Promise<ServedPage> {
   await command.said('view: http');
   const address = /view: (http:\S+)/.exec(command.output())?.[1] as string;
@@ -36,7 +36,7 @@ export async function storeRun(out: string, run: string, batches: Iterable<Batch
   for (const batch of batches) store.append(encodeBatch(batch, deflateRawSync), batch.header);
 }
 
-/** The runs as a page is told them. */
+/** The runs in the message that a page gets. */
 export async function runsAt(address: string, headers: Record<string, string> = {}): Promise<readonly RunLine[]> {
   const socket = new WebSocket(new URL('/v1/view', address.replace(/^http/, 'ws')), { headers });
   try {

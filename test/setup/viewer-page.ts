@@ -1,9 +1,9 @@
-// The page as a person uses it: what is on it, and what the mouse and the keys do to it. One place that knows the page's roles and names.
+// The page for a person: its content, and the effects of mouse and keys. One place that knows the page's roles and names.
 
 import type { Locator } from 'playwright-core';
 import type { Tab } from './browser.ts';
 
-/** What a canvas shows, told from its pixels. */
+/** The content of a canvas, from its pixels. */
 export interface Ink {
   /** Part of the pixels that are not of the most frequent colour. */
   readonly part: number;
@@ -25,7 +25,7 @@ export class ViewerPage {
     await target.click(position === undefined ? {} : { position });
   }
 
-  /** What a person reads there: every kind of space is one. */
+  /** The text that a person reads there: every kind of space is one. */
   async text(of: Locator): Promise<string> {
     return ((await of.textContent()) ?? '').replaceAll(/\s+/g, ' ').trim();
   }
@@ -91,7 +91,7 @@ export class ViewerPage {
     await this.frames(3);
   }
 
-  /** Resolves when the overview says what was found, or that nothing was. */
+  /** Resolves when the overview shows its findings, or that there are none. */
   async analysed(): Promise<void> {
     for (const text of ['Looking for causes', 'Still looking']) {
       await this.tab.page.getByText(text).waitFor({ state: 'detached', timeout: 8 * 60_000 });
@@ -108,7 +108,7 @@ export class ViewerPage {
 
   ink(canvas: Locator = this.canvas): Promise<Ink> {
     return canvas.evaluate((element) => {
-      // Read from a copy: reading from the page's own would change how it is drawn.
+      // Read from a copy: reading from the page's own canvas would change its drawing.
       const { width, height } = element as HTMLCanvasElement;
       const copy = new OffscreenCanvas(Math.max(1, width), Math.max(1, height)).getContext('2d', { willReadFrequently: true });
       if (copy === null) throw new Error('There must be a canvas');
@@ -121,12 +121,12 @@ export class ViewerPage {
     });
   }
 
-  /** Types into the search; resolves with how many events it means. */
+  /** Types into the search; resolves with the number of matching events. */
   async search(text: string): Promise<number> {
     await this.tab.page.getByRole('searchbox', { name: 'Search names' }).fill(text);
     const count = this.tab.page.locator('.search-count');
     await count.waitFor();
-    // The answer to what is typed, not to what stood there before; and names that come late are counted, too.
+    // The answer to the typed text, not to the text before; names that come late count, too.
     let shown = '';
     for (let before: string | undefined; before !== shown; ) {
       before = shown;

@@ -90,7 +90,7 @@ test('ranks that each make up a run name are told so', () => {
 });
 
 test.each<[string, string]>([
-  ['ws://head:7700', 'web-socket'],
+  ['ws://head:7400', 'web-socket'],
   ['wss://head/prefix', 'web-socket'],
   ['nats://head:4222', 'nats'],
   ['tls://head:4222', 'nats'],

@@ -329,7 +329,7 @@ const jobVariables = ['SLURM_JOB_ID', 'TORCHELASTIC_RUN_ID', 'PMIX_NAMESPACE'];
 /**
  * The options with defaults and environment filled in. Throws SdkError `bad_option` or `file_unreadable`.
  *
- * @example resolveOptions({ run: 'night-42' }, { RANK: '3', WORLD_SIZE: '8', RANKTRACE_URL: 'ws://head:7700' })
+ * @example resolveOptions({ run: 'night-42' }, { RANK: '3', WORLD_SIZE: '8', RANKTRACE_URL: 'ws://head:7400' })
  */
 export function resolveOptions(
   options: ProfileOptions = {},
