@@ -60,7 +60,7 @@ const clocks = [
 ] as const satisfies readonly KnownClock[];
 const ranksPerHost = 2;
 const worldSize = clocks.length * ranksPerHost;
-/** Of rank 0; a namespace has all ports to itself. */
+/** The port of rank 0's server; a namespace has all ports to itself. */
 const rpcPort = 7000;
 const hostOf = (rank: number): number => Math.floor(rank / ranksPerHost);
 

@@ -82,9 +82,9 @@ export function separatingLines(upper: readonly Point[], lower: readonly Point[]
 
 /** For slopes in from…to (open-ended where undefined) the vertices that a line of that slope would touch first. */
 interface Cell {
-  /** Of the upper cloud. */
+  /** The vertex of the upper cloud. */
   readonly above: Point;
-  /** Of the lower cloud. */
+  /** The vertex of the lower cloud. */
   readonly below: Point;
   readonly from: Rational | undefined;
   readonly to: Rational | undefined;

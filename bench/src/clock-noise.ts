@@ -15,7 +15,7 @@ export interface ClockNoiseOptions {
   readonly seed: number;
   /** 16; calls need two. */
   readonly hosts?: number;
-  /** Of each host; 8. */
+  /** Clock pings of each host per second; 8. */
   readonly pingsPerSecond?: number;
   /** Length of the run; 600. */
   readonly seconds?: number;
@@ -25,9 +25,9 @@ export interface ClockNoiseOptions {
   readonly exitBias?: number;
   /** ns, mean of the additional delay of each exit, exponential; 20_000. */
   readonly exitNoise?: number;
-  /** Of the whole cluster; 60. */
+  /** Remote calls of the whole cluster per second; 60. */
   readonly rpcsPerSecond?: number;
-  /** Of the whole cluster, every rank takes part; 5. */
+  /** Collectives of the whole cluster per second, with every rank; 5. */
   readonly collectivesPerSecond?: number;
   /** One host's clock jumps: from true time `at` (ns) on it reads `by` ns more. */
   readonly step?: { readonly host: number; readonly at: number; readonly by: number };
@@ -70,7 +70,7 @@ export interface NoiseCollectives {
 export interface ClockNoise {
   readonly hosts: number;
   readonly seconds: number;
-  /** What the clock of `host` reads (ns) at true time `time` (ns). */
+  /** The reading of `host`'s clock (ns) at true time `time` (ns). */
   clock(host: number, time: number): number;
   /** By host. */
   readonly pings: readonly NoisePings[];

@@ -293,7 +293,7 @@ const watchPictures = `(() => {
 interface Movement {
   readonly pan: Frames;
   readonly zoom: Frames;
-  /** Of the page's own frames, ms. */
+  /** Script time of the page's own frames, ms. */
   readonly script: readonly number[];
   /** Bytes after all of it. */
   readonly heap: number;

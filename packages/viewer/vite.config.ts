@@ -17,7 +17,7 @@ export default defineConfig({
     license: { fileName: 'licenses.txt' },
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
-    // Of what services say to each other, the page needs no schemas: without this, half of its script is a validator that never runs.
+    // The page needs no schemas of messages between services: without this, half of its script is a validator that never runs.
     rolldownOptions: { treeshake: { moduleSideEffects: (id) => !/\/(protocol|zod|msgpackr)\//.test(id) } },
   },
   logLevel: 'warn',
