@@ -77,7 +77,7 @@ describe('the sdk alone', () => {
     const program = "import { profile } from '@ranktrace/sdk'; profile({ rank: -1 }).start();";
     const { code, stderr } = await runTyped(`node --enable-source-maps --input-type=module -e "${program}"`, { cwd: job });
     expect(code).toBe(1);
-    expect(stderr).toMatch(/ranktrace:\/\/\/packages\/sdk\/src\/[\w-]+\.ts:\d+/);
+    expect(stderr).toMatch(/ranktrace:\/\/\/packages\/sdk\/src\/[\w/-]+\.ts:\d+/);
   });
 });
 

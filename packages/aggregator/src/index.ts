@@ -9,7 +9,7 @@ export type { ListenOptions } from './http/http-service.ts';
 export { type AccessTokens, hasToken, type Right, tokenVariables } from './http/page-access.ts';
 export type { Ingest, IngestResult } from './ingest/ingest.ts';
 export { checkNats, type NatsConnectOptions } from './ingest/jetstream-ingest.ts';
-export type { StepSummary } from './live/step-ring.ts';
+export type { FinishedStep } from './live/step-ring.ts';
 export { AggregatorError, type AggregatorErrorCode } from './model/errors.ts';
 export { hostId } from './model/host-id.ts';
 export { inflate } from './model/inflate.ts';

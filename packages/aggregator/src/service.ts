@@ -14,7 +14,7 @@ import type { AccessTokens } from './http/page-access.ts';
 import type { IngestResult } from './ingest/ingest.ts';
 import { JetStreamIngest, type NatsConnectOptions } from './ingest/jetstream-ingest.ts';
 import { WebSocketIngest } from './ingest/web-socket-ingest.ts';
-import type { StepSummary } from './live/step-ring.ts';
+import type { FinishedStep } from './live/step-ring.ts';
 import { countAlerts, Metrics } from './metrics/metrics.ts';
 import { AggregatorError } from './model/errors.ts';
 import { guardedBy } from './model/guarded.ts';
@@ -64,7 +64,7 @@ export interface Aggregator extends AsyncDisposable {
   /** The store of a run of `runs()`, opened when it is not; throws AggregatorError `store_missing` or `store_…`. */
   store(run: string): RunStore;
   /** The last finished steps of a rank of an open run, oldest first. */
-  steps(run: string, rank: number): StepSummary[];
+  steps(run: string, rank: number): FinishedStep[];
   /** Takes the bytes of a batch directly. Never throws. */
   ingest(bytes: Uint8Array): IngestResult;
   /** Accepts this run, too, in a service started with `run`: its ranks turned out to use this name. Throws any error of reading NATS. */

@@ -24,7 +24,7 @@ import {
 } from '@ranktrace/protocol';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 import { metadataOf } from './batch-metadata.ts';
-import { StepRing, type StepSummary } from './step-ring.ts';
+import { type FinishedStep, StepRing } from './step-ring.ts';
 
 /** Tables whose rows are events; the others describe, measure clocks or hold arguments. */
 const eventTableNames: readonly TableName[] = ['spans', 'instants', 'counters', 'steps', 'collectives', 'rpcs', 'memory'];
@@ -144,7 +144,7 @@ export class LiveState {
   }
 
   /** The last finished steps of a rank, oldest first; empty for a rank that is not known. */
-  steps(run: string, rank: number): StepSummary[] {
+  steps(run: string, rank: number): FinishedStep[] {
     return [...(this.#runs.get(run)?.ranks.get(rank)?.steps.summaries() ?? [])];
   }
 

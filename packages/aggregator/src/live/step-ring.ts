@@ -10,7 +10,7 @@ import { type Nanos, nanos } from '@ranktrace/protocol';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 
 /** One finished step. `phases`: name to length in ns. */
-export interface StepSummary {
+export interface FinishedStep {
   readonly step: number;
   readonly length: Nanos;
   readonly phases: ReadonlyMap<string, Nanos>;
@@ -55,7 +55,7 @@ export class StepRing {
   }
 
   /** Finished steps, oldest first. */
-  *summaries(): Generator<StepSummary> {
+  *summaries(): Generator<FinishedStep> {
     const first = Math.max(0, this.#count - this.#capacity);
     for (let index = first; index < this.#count; index++) {
       const slot = index % this.#capacity;

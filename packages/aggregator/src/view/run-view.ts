@@ -5,7 +5,7 @@
 // it is disposed.
 
 import type { Overview, RunGrowth, RunLine, RunModel } from '@ranktrace/protocol';
-import type { Timeline } from '@ranktrace/trace/timeline';
+import type { OverviewRequest, Timeline } from '@ranktrace/trace/timeline';
 
 /** Runs that pages can open. */
 export interface ViewRuns {
@@ -28,13 +28,6 @@ export interface RunView {
   overview(request: OverviewRequest): Overview;
   /** Calls `listener` whenever `growth` may have news, until the returned function is called. */
   onGrown(listener: () => void): () => void;
-}
-
-/** Range of steps, both included, and the largest number of bins. */
-export interface OverviewRequest {
-  readonly fromStep?: number | undefined;
-  readonly toStep?: number | undefined;
-  readonly bins: number;
 }
 
 /** A page's knowledge of a run: number of names, and all changes up to `revision`. */

@@ -4,11 +4,12 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Overview, RunGrowth, RunModel } from '@ranktrace/protocol';
 import type { RunAnalysis } from '@ranktrace/trace';
+import type { OverviewRequest } from '@ranktrace/trace/timeline';
 import { overviewOf, Timeline } from '@ranktrace/trace/timeline';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 import { BlockFile } from './block-file.ts';
 import { ModelLog, type RunAbout } from './model-log.ts';
-import type { GrowthCursor, OverviewRequest, RunView } from './run-view.ts';
+import type { GrowthCursor, RunView } from './run-view.ts';
 
 export class ViewedRun implements RunView, Disposable {
   readonly run: string;

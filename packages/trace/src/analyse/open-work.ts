@@ -59,7 +59,7 @@ export interface OpenWorkSummary {
   readonly spansLeftOut: number;
 }
 
-interface OpenSpan {
+interface UnendedSpan {
   readonly event: Pick<TraceEvent, 'kind' | 'name' | 'start' | 'lane'>;
   /** Number of spans with the same start, name and line. */
   times: number;
@@ -68,7 +68,7 @@ interface OpenSpan {
 interface Life {
   readonly process: TraceProcess;
   /** In order of start. */
-  readonly open: Map<string, OpenSpan>;
+  readonly open: Map<string, UnendedSpan>;
   lastStep: { readonly step: number; readonly end: TraceTime } | undefined;
   until: number;
   ended: boolean;
@@ -228,7 +228,7 @@ const inOrder = (ranks: number[]): number[] => ranks.sort((a, b) => a - b);
 
 function openRank({ process, open, lastStep, until, place }: Life): OpenRank {
   const { rank, hostName, pid } = process;
-  const lines = new Map<number, OpenSpan[]>();
+  const lines = new Map<number, UnendedSpan[]>();
   for (const span of open.values()) {
     const line = lines.get(span.event.lane.index);
     if (line === undefined) lines.set(span.event.lane.index, [span]);
@@ -236,7 +236,7 @@ function openRank({ process, open, lastStep, until, place }: Life): OpenRank {
   }
   const innermost = [...lines.values()].map((spans): OpenSpanSummary => {
     const sorted = spans.toSorted((a, b) => a.event.start - b.event.start);
-    const { kind, name, start, lane } = (sorted.at(-1) as OpenSpan).event;
+    const { kind, name, start, lane } = (sorted.at(-1) as UnendedSpan).event;
     return { lane: lane.name, kind, name, since: start, around: sorted.slice(-1 - aroundMax, -1).map(({ event }) => event.name) };
   });
   if (innermost.length === 0 && place !== undefined) innermost.push(...unrecordedOf(place));

@@ -81,7 +81,7 @@ export class OpNames {
   }
 }
 
-interface OpenSpan {
+interface OpenOp {
   readonly name: string;
   readonly from: number;
   readonly until: number;
@@ -91,8 +91,8 @@ interface OpenSpan {
 
 /** Collects the ops of one process; its spans come in order of start. */
 export class OpTimer {
-  readonly #lanes = new Map<number, OpenSpan[]>();
-  #ended: OpenSpan[] = [];
+  readonly #lanes = new Map<number, OpenOp[]>();
+  #ended: OpenOp[] = [];
 
   span(lane: number, name: string, from: number, until: number): void {
     let open = this.#lanes.get(lane);
@@ -129,7 +129,7 @@ export class OpTimer {
     return names.takeSums();
   }
 
-  #end(open: OpenSpan[], time: number): void {
+  #end(open: OpenOp[], time: number): void {
     for (let last = open.at(-1); last !== undefined && last.until <= time; last = open.at(-1)) {
       open.pop();
       if (this.#ended.length < limits.blameOpsPendingMax) this.#ended.push(last);

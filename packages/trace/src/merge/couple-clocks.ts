@@ -7,20 +7,20 @@ import { type MatchedRpc, RpcMatcher, rpcHalfOf } from '../match/rpc-matcher.ts'
 import type { TraceEvent, TraceSink } from '../model/trace-sink.ts';
 
 /** `ClockCoupling`, or `LastResort`. */
-export interface CoupledEvents {
+export interface CouplingPort {
   message(from: number, sent: number, to: number, received: number): void;
   collective(group: string, clocks: readonly number[], entries: readonly number[], exits: readonly number[]): void;
   end(): void;
 }
 
 export class CoupleClocksSink implements TraceSink {
-  readonly #coupling: CoupledEvents;
+  readonly #coupling: CouplingPort;
   readonly #clockOf: readonly (number | undefined)[];
   readonly #collectives = new CollectiveMatcher((matched) => this.#couple(matched));
   readonly #rpcs = new RpcMatcher((matched) => this.#coupleCall(matched));
 
   /** `clockOf`: the clock that each process reads, in order of process index (from 1); undefined for one that is not aligned. */
-  constructor(coupling: CoupledEvents, clockOf: readonly (number | undefined)[]) {
+  constructor(coupling: CouplingPort, clockOf: readonly (number | undefined)[]) {
     this.#coupling = coupling;
     this.#clockOf = clockOf;
   }

@@ -19,7 +19,7 @@ import { type OpenItem, spanTile } from './span-tile.ts';
 import { timelineLimits } from './timeline-limits.ts';
 import { TrackTimeline } from './track-timeline.ts';
 
-interface OpenSpan extends OpenItem {
+interface OpenSpanItem extends OpenItem {
   /** Its line in the nesting, which may be deeper than shown; −1 if it was not remembered. */
   readonly line: number;
 }
@@ -36,7 +36,7 @@ export class SpanTrack extends TrackTimeline {
   log: SpanLog;
   #levels: SpanLevels;
   #nesting = new Nesting();
-  #open: OpenSpan[] = [];
+  #open: OpenSpanItem[] = [];
   #depth = 1;
   /** Start of the last event that came in order. */
   #last = Number.NEGATIVE_INFINITY;
@@ -233,7 +233,7 @@ export class SpanTrack extends TrackTimeline {
     const kind = kindIndex[event.kind];
     const name = this.parts.names.indexOf(event.name);
     const isAltered = this.parts.names.isAltered;
-    const isStart = (open: OpenSpan): boolean => open.start === event.start && open.kind === kind;
+    const isStart = (open: OpenSpanItem): boolean => open.start === event.start && open.kind === kind;
     let at = this.#open.findLastIndex((open) => isStart(open) && open.name === name);
     if (at < 0) at = this.#open.findLastIndex(isStart);
     const open = this.#open[at];

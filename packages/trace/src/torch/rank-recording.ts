@@ -60,7 +60,7 @@ interface Track extends RecordedTrack {
   lane: TraceLane;
 }
 
-interface OpenSpan {
+interface PendingSpan {
   readonly event: TraceEvent;
   readonly track: Track;
   readonly start: number;
@@ -87,7 +87,7 @@ export abstract class RankRecording implements TraceSink {
   #process: TraceProcess | undefined;
   readonly #tracks: Track[] = [];
   readonly #trackOf: (Track | undefined)[] = [];
-  readonly #open = new Map<string, OpenSpan>();
+  readonly #open = new Map<string, PendingSpan>();
   readonly #lists = new Map<string, string | undefined>();
   #lastId = 0;
   #hasIds = false;

@@ -16,7 +16,7 @@ import { useWidth } from '../controls/use-width.ts';
 import { Card } from '../overview/card.tsx';
 import { readingText } from '../overview/reading.ts';
 import { binsFor, stepsText, timeOfStep } from '../overview/step-bins.ts';
-import { type FollowedOverview, type StepRange, useOverview } from '../overview/use-overview.ts';
+import { type OverviewAnswer, type StepRange, useOverview } from '../overview/use-overview.ts';
 import { useIsPartial } from '../overview/use-reading.ts';
 import { ComparedNames } from './compared-names.tsx';
 import { ComparedPhases } from './compared-phases.tsx';
@@ -103,8 +103,8 @@ interface BothProps {
   readonly a: RunClient;
   readonly b: RunClient;
   readonly state: ViewState;
-  readonly ofA: FollowedOverview;
-  readonly ofB: FollowedOverview;
+  readonly ofA: OverviewAnswer;
+  readonly ofB: OverviewAnswer;
   readonly offset: number;
 }
 

@@ -12,15 +12,15 @@ import { type Column, DataTable } from '../controls/data-table.tsx';
 import { formatCount, formatDuration, formatMany, formatNumber } from '../controls/format.ts';
 import { wordFilter } from '../controls/sort-rows.ts';
 import { binRange } from '../overview/step-bins.ts';
-import type { FollowedOverview, StepRange } from '../overview/use-overview.ts';
+import type { OverviewAnswer, StepRange } from '../overview/use-overview.ts';
 import { DifferenceText } from './difference-text.tsx';
 import { type NamePair, pairNames, stepsOfRanks } from './differences.ts';
 
 export interface ComparedNamesProps {
   readonly a: RunClient;
   readonly b: RunClient;
-  readonly ofA: FollowedOverview;
-  readonly ofB: FollowedOverview;
+  readonly ofA: OverviewAnswer;
+  readonly ofB: OverviewAnswer;
   readonly offset: number;
   /** In A's step numbers. */
   readonly range: StepRange;
@@ -103,12 +103,12 @@ const Waiting = ({ answer, name }: { readonly answer: Answer<unknown>; readonly 
 );
 
 /** Whether an overview already covers these steps. */
-const isOf = ({ overview, of }: FollowedOverview, { fromStep, toStep }: StepRange, offset: number): boolean =>
+const isOf = ({ overview, of }: OverviewAnswer, { fromStep, toStep }: StepRange, offset: number): boolean =>
   overview !== undefined &&
   of.fromStep === (fromStep === undefined ? undefined : Math.max(0, fromStep + offset)) &&
   of.toStep === (toStep === undefined ? undefined : Math.max(0, toStep + offset));
 
-function useNames(client: RunClient, followed: FollowedOverview, isNow: boolean, range: StepRange, offset: number): Answer<NamesOfRun> {
+function useNames(client: RunClient, followed: OverviewAnswer, isNow: boolean, range: StepRange, offset: number): Answer<NamesOfRun> {
   const epoch = client.model.value?.epoch;
   const key = isNow && epoch !== undefined ? `${epoch} ${range.fromStep ?? ''} ${range.toStep ?? ''} ${offset}` : undefined;
   return useAnswer(async (options) => {

@@ -13,7 +13,7 @@ export interface StepRange {
   readonly toStep?: number;
 }
 
-export interface FollowedOverview {
+export interface OverviewAnswer {
   /** Undefined until the first answer. After a change of steps, the previous overview until the new one arrives. */
   readonly overview: Overview | undefined;
   /** The steps that `overview` was requested for. */
@@ -27,8 +27,8 @@ const everyMs = 1000;
 const unanalysedMs = 2000;
 
 /** Follows the overview of `client`; with `bins` 0 it asks for nothing yet. */
-export function useOverview(client: RunClient, bins: number, { fromStep, toStep }: StepRange = {}): FollowedOverview {
-  const [followed, setFollowed] = useState<FollowedOverview>({ overview: undefined, of: {}, problem: undefined });
+export function useOverview(client: RunClient, bins: number, { fromStep, toStep }: StepRange = {}): OverviewAnswer {
+  const [followed, setFollowed] = useState<OverviewAnswer>({ overview: undefined, of: {}, problem: undefined });
   useEffect(() => {
     if (bins === 0) return;
     let isClosed = false;
