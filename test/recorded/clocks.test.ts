@@ -2,9 +2,9 @@
 
 import { describe, expect, it } from 'vitest';
 import { type ExactLine, hullLine, type Rational } from '../../bench/src/clock-hull.ts';
-import { adjustSpanSkew } from '../../packages/trace/src/align/span-skew.ts';
 import { messageClocks } from '../../packages/trace/src/testing/message-clocks.ts';
 import { expectSkewCase, type SkewCase } from '../../packages/trace/src/testing/skew-case.ts';
+import { adjustSpanSkew } from '../../packages/trace/src/testing/span-skew.ts';
 import { causalPairs, mergedZipkin, sidesOf, zipkinLines } from '../../packages/trace/src/testing/zipkin-calls.ts';
 import { readZipkinSpans } from '../../packages/trace/src/zipkin/zipkin-spans.ts';
 import { recording, recordingRows, recordingText } from './recording.ts';

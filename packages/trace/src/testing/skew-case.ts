@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import { adjustSpanSkew, type SkewSpan } from '../align/span-skew.ts';
+import { adjustSpanSkew, type SkewSpan } from './span-skew.ts';
 
 /** Spans of one trace, and their places by Jaeger's rules; named as in the recorded cases. */
 export interface SkewCase {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { expectSkewCase, type SkewCase } from '../testing/skew-case.ts';
+import { expectSkewCase, type SkewCase } from './skew-case.ts';
 import { adjustSpanSkew, type SkewSpan } from './span-skew.ts';
 
 /** `id < parent host start+length → expected [events → expected]`, in ms; the rules are Jaeger's, the cases our own. */

@@ -1,5 +1,5 @@
-// Clock skew of one distributed trace, corrected exactly as Jaeger does it (cmd/jaeger …/adjuster/clockskew.go), for
-// traces without any clock evidence, and for comparison. It is not part of a run's one time axis.
+// Clock skew of one distributed trace, corrected exactly as Jaeger does it (cmd/jaeger …/adjuster/clockskew.go): the peer that tests compare
+// alignment with.
 //
 //   parent   ├──────────────────────────────┤          a child on another host is centred in its parent:
 //   child             ├──────────┤                     both directions are taken to be equally long
