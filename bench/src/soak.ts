@@ -312,8 +312,8 @@ function startRank(rank: number, url: string, directory: string): ChildProcess {
     LOCAL_RANK: `${rank}`,
     RANKTRACE_RUN: `${run}-real`,
     RANKTRACE_URL: url,
-    // Full after minutes. At its default of 64 MiB the flight recorder fills for the better part of an hour, which is no leak.
-    RANKTRACE_FLIGHT_RECORDER_BYTES: `${4 * 1024 * 1024}`,
+    // The flight recorder fills by about 1 MiB a minute, which is no leak: so it is full before memory is judged, not after an hour (64 MiB).
+    RANKTRACE_FLIGHT_RECORDER_BYTES: `${1024 * 1024}`,
   };
   // Nothing is shed: a rank that records less in the second half would hide a growth.
   const env = { ...process.env, ...variables, RANKTRACE_SPOOL_DIRECTORY: join(directory, 'spool'), RANKTRACE_OVERHEAD_BUDGET: '1' };

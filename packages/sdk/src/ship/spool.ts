@@ -298,7 +298,8 @@ export class Spool {
     if (this.#writer !== undefined) this.#roll();
     const end = start + frameHeaderBytes + batch.length;
     this.#tail++;
-    this.#memory.set(this.#tail, batch);
+    // A copy: msgpackr returns views of buffers of up to four times the size.
+    this.#memory.set(this.#tail, new Uint8Array(batch));
     this.#memoryBytes += batch.length;
     this.#segments.set(this.#tail, end);
     return { segment: this.#tail, offset: end };
