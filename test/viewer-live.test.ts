@@ -75,10 +75,15 @@ it('a rank that comes late is missing, then there', async () => {
   const environment = { RANKTRACE_URL: url, RANKTRACE_RUN: 'late', WORLD_SIZE: '2' };
   await using page = await open(service.address);
   await page.tab.page.getByText('No runs yet').waitFor();
+  await using linked = await open(`${service.address}#/timeline?run=late`);
+  await linked.tab.page.getByText('There is no run "late"').waitFor();
   const program = ['test/programs/steps.mjs', '1000', '10'];
   const [first] = await startRanks(1, program, { ...environment, RANK: '0' });
   // The page that was open before the run opens it by itself.
   await wait(page, 'live');
+  // So does a page that was opened by a link to the run.
+  await wait(linked, 'live');
+  await until('the link shows the lanes', async () => (await linked.rows.allTextContents()).includes('Rank 0'));
   await until('it says who is missing', async () => /1 ranks? missing/.test(await page.text(page.tab.page.locator('header.top'))));
   const [second] = await startRanks(1, program, { ...environment, RANK: '1' });
   await page.show('Timeline');

@@ -151,6 +151,8 @@ class Watch {
     await tab.page.waitForTimeout(1000);
     await tab.page.evaluate(`location.hash = '#/timeline?run=${run}'`);
     await tab.page.waitForTimeout(1000);
+    // A page without the run would stay small.
+    if ((await tab.page.locator('canvas').count()) === 0) throw new Error('The page does not draw the run');
     add(this.#memory, 'page', { at, value: (await heapBytes(tab.tools)) / mib });
   }
 

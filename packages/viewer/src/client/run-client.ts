@@ -16,7 +16,7 @@ import type {
   Tile,
   TileKey,
 } from '@ranktrace/protocol';
-import type { Connection, RequestOptions } from './connection.ts';
+import { type Connection, type RequestOptions, RequestRefused } from './connection.ts';
 
 export interface Area {
   readonly from: number;
@@ -36,6 +36,8 @@ export class RunClient {
   /** Resolves when the request to open the run was sent: the service rejects questions about runs that are not open. */
   readonly #opening: Promise<void>;
   #isOpening: () => void = () => undefined;
+  /** Whether the service answered that there is no such run. */
+  #isMissing = false;
   /** The newest overview of all steps: two views may need the same. */
   #overview: { readonly bins: number; readonly model: RunModel | undefined; readonly answer: Overview } | undefined;
 
@@ -46,8 +48,10 @@ export class RunClient {
       this.#isOpening = resolve;
     });
     this.#stop = [
-      connection.listen((told) => {
-        if (told.type === 'grown' && told.run === run) this.#grow(told);
+      connection.listen((message) => {
+        if (message.type === 'grown' && message.run === run) this.#grow(message);
+        // The page may be opened, by a link for example, before the run begins.
+        else if (message.type === 'runs' && this.#isMissing && message.runs.some((line) => line.run === run)) void this.#open();
       }),
       connection.onUp(() => void this.#open()),
     ];
@@ -148,9 +152,11 @@ export class RunClient {
         this.#overview = undefined;
         for (const reset of this.#resets) reset();
       }
+      this.#isMissing = false;
       this.#problem.value = undefined;
       this.#model.value = model;
     } catch (error) {
+      this.#isMissing = error instanceof RequestRefused && error.code === 'no_such_run';
       this.#problem.value = (error as Error).message;
     }
   }

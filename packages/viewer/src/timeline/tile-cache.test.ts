@@ -179,14 +179,32 @@ test('many slots are asked for in several requests, the most urgent first, never
 
 test('memory is bounded: what was not shown for longest goes first', async () => {
   const source = new HandSource();
-  const cache = new TileCache(source, () => undefined, 20_000);
+  const cache = new TileCache(source, () => undefined, { bytesMax: 60_000 });
   for (let index = 0; index < 100; index++) {
     frame(cache, [[0, index]]);
     await source.asked.at(-1)?.answer();
-    expect(cache.bytes).toBeLessThan(22_000);
+    expect(cache.bytes).toBeLessThan(65_000);
   }
   expect(frame(cache, [[0, 99]])).toHaveLength(1);
   expect(frame(cache, [[0, 0]])).toHaveLength(0);
+});
+
+test('a tile that was not drawn for two minutes is dropped, one that is drawn stays', async () => {
+  const source = new HandSource();
+  let now = 0;
+  const cache = new TileCache(source, () => undefined, { now: () => now });
+  // A live run that is followed: one slot is always drawn, the others pass.
+  for (let index = 1; index < 1000; index++, now += 1000) {
+    frame(cache, [
+      [0, 0],
+      [0, index],
+    ]);
+    await source.asked.at(-1)?.answer();
+  }
+  expect(cache.bytes).toBeLessThan(140 * 2500);
+  expect(frame(cache, [[0, 0]])).toHaveLength(1);
+  expect(frame(cache, [[0, 950]])).toHaveLength(1);
+  expect(frame(cache, [[0, 800]])).toHaveLength(0);
 });
 
 test('after a reset nothing is left, and late answers change nothing', async () => {

@@ -6,7 +6,7 @@
 //   slot missing:  the children, when both are there   ┐  drawn clipped to
 //                  else the nearest coarser tile       ┘  the slot
 //
-// Invariant: at most `bytesMax` of tiles are kept beyond those of the last frame; a slot has at most one request at a time; after an answer that is
+// Invariant: at most `bytesMax` of tiles are kept beyond those of the last frame, none undrawn for longer than `keptMs`; a slot has at most one request at a time; after an answer that is
 // not newer than the known tile, the next request waits until the run has grown.
 
 import type { Tile, TileKey } from '@ranktrace/protocol';
@@ -66,28 +66,48 @@ export const tileCacheLimits = {
   /** Slots of one frame: enough for a wall of displays; more is a bug. */
   wantedMax: 8192,
   retryMs: 1000,
+  /** A tile that was not drawn for so long is dropped: a page that follows a live run for days must not fill up with its past. */
+  keptMs: 120_000,
+  /** Between two looks for such tiles. */
+  lookMs: 10_000,
 } as const;
 
 /** Approximate memory of an entry without a tile. */
 const entryBytes = 256;
+/** Memory of a tile beside its values: eight arrays, each with a buffer (measured in V8: 2.2 KB). */
+const tileObjectBytes = 2048;
 const coarserMax = 24;
 const finerMax = 2;
+
+export interface TileCacheOptions {
+  readonly bytesMax?: number;
+  /** ms of any steady clock. */
+  readonly now?: () => number;
+}
 
 export class TileCache {
   readonly #source: TileSource;
   readonly #onChange: () => void;
   readonly #bytesMax: number;
+  readonly #now: () => number;
   readonly #tracks = new Map<number, Map<number, Entry>>();
   #wanted: Wanted[] = [];
   #batches = new Set<Batch>();
   #bytes = 0;
   #frame = 0;
+  /** Some earlier frames and their times, ms, oldest first. */
+  #frames: { readonly frame: number; readonly at: number }[] = [];
   #retry: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(source: TileSource, onChange: () => void, bytesMax: number = tileCacheLimits.bytesMax) {
+  constructor(
+    source: TileSource,
+    onChange: () => void,
+    { bytesMax = tileCacheLimits.bytesMax, now = () => performance.now() }: TileCacheOptions = {},
+  ) {
     this.#source = source;
     this.#onChange = onChange;
     this.#bytesMax = bytesMax;
+    this.#now = now;
   }
 
   /** Bytes of the tiles that are kept. */
@@ -140,7 +160,8 @@ export class TileCache {
       batch.abort.abort(new DOMException('no longer visible', 'AbortError'));
     }
     this.#ask();
-    if (this.#bytes > this.#bytesMax) this.#evict();
+    if (this.#bytes > this.#bytesMax) this.#evict(this.#bytesMax * 0.8);
+    this.#dropOld(this.#now());
   }
 
   /** Drops everything: another run, or another epoch of it. */
@@ -225,7 +246,7 @@ export class TileCache {
       for (const tile of tiles) {
         const entry = byKey.get(`${tile.track} ${tile.level} ${tile.index}`);
         if (entry === undefined) continue;
-        const bytes = tileBytes(tile) + entryBytes;
+        const bytes = tileBytes(tile) + tileObjectBytes + entryBytes;
         this.#bytes += bytes - entry.bytes;
         entry.tile = copied(tile);
         entry.lines = undefined;
@@ -264,17 +285,25 @@ export class TileCache {
     }, tileCacheLimits.retryMs);
   }
 
-  // Evicts the least recently used tiles until a fifth is free; tiles of the last frame stay.
-  #evict(): void {
+  #dropOld(now: number): void {
+    if (now - (this.#frames.at(-1)?.at ?? Number.NEGATIVE_INFINITY) < tileCacheLimits.lookMs) return;
+    this.#frames.push({ frame: this.#frame, at: now });
+    const young = this.#frames.findIndex(({ at }) => now - at < tileCacheLimits.keptMs);
+    const last = this.#frames.splice(0, young).at(-1);
+    if (last !== undefined) this.#evict(0, last.frame);
+  }
+
+  // Evicts the least recently used tiles, down to `bytesLeft`; tiles of the last frame stay, and those of frames after `upTo`.
+  #evict(bytesLeft: number, upTo: number = this.#frame - 1): void {
     const entries: { readonly kept: Map<number, Entry>; readonly slot: number; readonly entry: Entry }[] = [];
     for (const kept of this.#tracks.values()) {
       for (const [slot, entry] of kept) {
-        if (entry.usedAt !== this.#frame && entry.batch === undefined) entries.push({ kept, slot, entry });
+        if (entry.usedAt <= upTo && entry.batch === undefined) entries.push({ kept, slot, entry });
       }
     }
     entries.sort((a, b) => a.entry.usedAt - b.entry.usedAt);
     for (const { kept, slot, entry } of entries) {
-      if (this.#bytes <= this.#bytesMax * 0.8) break;
+      if (this.#bytes <= bytesLeft) break;
       kept.delete(slot);
       this.#bytes -= entry.bytes;
     }
