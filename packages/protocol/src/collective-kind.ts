@@ -45,9 +45,12 @@ export function collectiveKind(op: string): CollectiveKind | undefined {
 /** torch's annotations of calls that only start a device's collective and return before it is done. */
 const launch = /^(?:nccl|ucc|xccl|hccl|cncl):/;
 
+/** Whether the call `op` only starts a device's collective. */
+export const isLaunch = (op: string): boolean => launch.test(op);
+
 /** Whether no rank can leave the collective called `op` before every rank has entered it, so that its ranks leave it together. */
 export function isBarrierLike(op: string): boolean {
-  if (launch.test(op)) return false;
+  if (isLaunch(op)) return false;
   const kind = collectiveKind(op);
   return kind === 'all_reduce' || kind === 'all_gather' || kind === 'reduce_scatter' || kind === 'all_to_all' || kind === 'barrier';
 }

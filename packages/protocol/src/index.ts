@@ -29,7 +29,7 @@ export {
   streamProblem,
 } from './batch-stream.ts';
 export { type CaptureRequest, type CaptureResult, captureRequestSchema, captureResultSchema } from './capture-messages.ts';
-export { type CollectiveKind, collectiveKind, isBarrierLike, pairOf } from './collective-kind.ts';
+export { type CollectiveKind, collectiveKind, isBarrierLike, isLaunch, pairOf } from './collective-kind.ts';
 export { mostDropped, noneDropped, sumDropped } from './dropped.ts';
 export { ProtocolError, type ProtocolErrorCode } from './errors.ts';
 export {
@@ -76,7 +76,9 @@ export {
   readRunning,
   runningSchema,
 } from './messages.ts';
+export { isOccasionalRole, isWaitingRole, type PhaseRole, phaseRoleKey, phaseRoles, readPhaseRole } from './phase-role.ts';
 export { printable, printableJson, printableLines } from './printable.ts';
+export { excessesOver, lowerMedian, otherPhase, phaseMedians, type RankExcess, rankExcesses } from './rank-excess.ts';
 export { type RankNote, rankNoteSchema } from './rank-note.ts';
 export { crc32, decodeFrameHeader, encodeFrameHeader, frameHeaderBytes, isSegment, segmentMagic } from './segment.ts';
 export {

@@ -13,6 +13,7 @@
 
 import { z } from 'zod';
 import { limits } from './limits.ts';
+import type { PhaseRole } from './phase-role.ts';
 
 const run = z.string().min(1).max(limits.runNameCharsMax);
 const track = z
@@ -296,6 +297,8 @@ export interface Overview {
   readonly ranks: readonly OverviewRank[];
   /** Names of `OverviewRank.phases`, in order of size; last `other`. */
   readonly phases: readonly string[];
+  /** By `phases`. */
+  readonly phaseRoles: readonly PhaseRole[];
   readonly findings: readonly ViewFinding[];
   /** Per rank, how it kept others waiting: from all collectives whose last rank is certain. */
   readonly waiting: readonly { readonly rank: number; readonly lastIn: number; readonly waitedFor: number; readonly waits: number }[];

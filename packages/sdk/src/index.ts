@@ -13,7 +13,7 @@ export {
 export { EventList, KeyAverages, type KeyAveragesOptions, type TableOptions } from './profile/event-list.ts';
 export { type FitCallback, type FitLogs, fitCallback } from './profile/fit-callback.ts';
 export { type Profile, type ProfileCallbacks, profile } from './profile/profile.ts';
-export { type RecordFunction, recordFunction } from './profile/record-function.ts';
+export { type RecordFunction, recordFunction, type SpanOptions } from './profile/record-function.ts';
 export { type TensorboardTraceOptions, tensorboardTraceHandler } from './profile/tensorboard-trace-handler.ts';
 export { injectTraceContext, runWithTraceContext, type TraceCarrier } from './profile/trace-carrier.ts';
 export type { Args } from './record/arguments.ts';

@@ -42,8 +42,8 @@ export type {
   TraceSink,
   WriteBytes,
 } from './model/trace-sink.ts';
+export { PhaseRoles } from './steps/phase-role.ts';
 export { StepRangeSink, StepTimesSink } from './steps/step-range.ts';
 export { type RankSummary, type RunSummary, StepSummarySink } from './steps/step-summary.ts';
-export { isWaitingPhase } from './steps/waiting-phase.ts';
 export { chromeWriter } from './write/chrome.ts';
 export { dumpWriter } from './write/dump.ts';

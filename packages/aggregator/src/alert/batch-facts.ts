@@ -1,7 +1,7 @@
 // Feeds a stored batch to the alert engine of its run.
 //
 //   header         live ranks, losses
-//   metadata       the context, which determines the length of steps, from this batch's steps on
+//   metadata       the context, which determines the length of steps, from this batch's steps on; stated roles of phases
 //   steps, phases  step times; a step with a phase of evaluation or of saving is no ordinary one
 //   counters       memory
 //   collectives    open ones, and the progress of each rank
@@ -9,9 +9,21 @@
 //
 // Metadata that sets the context: `batch_size`, `sequence_length`, … (`contextNames`, in any spelling), and every name that begins with `context.`.
 
-import { type Batch, capturedKey, type Dropped, mostDropped, noneDropped, readRunning, runningKey, spanState } from '@ranktrace/protocol';
+import {
+  type Batch,
+  capturedKey,
+  type Dropped,
+  mostDropped,
+  noneDropped,
+  type PhaseRole,
+  phaseRoleKey,
+  readRunning,
+  runningKey,
+  spanState,
+} from '@ranktrace/protocol';
+import type { PhaseRoles } from '@ranktrace/trace';
 import { type AlertEngine, alertLimits, type RankFact } from '@ranktrace/trace/alert';
-import { contextKeyOf, type StepTag, tagOfPhase } from '@ranktrace/trace/detect';
+import { contextKeyOf, type StepTag } from '@ranktrace/trace/detect';
 import { metadataOf } from '../live/batch-metadata.ts';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 
@@ -71,7 +83,7 @@ export class BatchFacts {
     const clockSamples = tables.clockSamples.length;
     const { worldSize, host, last: ended } = header;
     engine.rank(rank, { worldSize, host, incarnation, isLatest: sequences.isLatest, ended, ...losses, clockSamples }, nowMs);
-    readContext(facts, batch);
+    readContext(facts, batch, engine.roles);
     feedSteps(engine, batch, facts.key);
     feedCounters(engine, batch);
     feedCollectives(engine, batch);
@@ -123,12 +135,13 @@ function lookForLosses(facts: RankFacts, nowMs: number): void {
   }
 }
 
-function readContext(facts: RankFacts, { header, strings, tables }: Batch): void {
+function readContext(facts: RankFacts, { header, strings, tables }: Batch, roles: PhaseRoles): void {
   const { columns, length } = tables.metadata;
   let isNew = facts.worldSize !== header.worldSize;
   facts.worldSize = header.worldSize;
   for (let row = 0; row < length; row++) {
     const name = strings[columns.key[row] as number] ?? '';
+    if (name.startsWith(phaseRoleKey)) roles.state(name, strings[columns.value[row] as number] ?? '');
     if (name === capturedKey || name === runningKey || !isContext(name)) continue;
     const value = strings[columns.value[row] as number] ?? '';
     if (facts.context.get(name) === value) continue;
@@ -161,13 +174,15 @@ function feedSteps(engine: AlertEngine, { header, strings, tables }: Batch, cont
     const step = columns.step[row] as number;
     const named: ReadonlyMap<string, number> = phasesOf.get(step) ?? new Map();
     const [stepLength, overhead] = [columns.length[row] as number, columns.overhead[row] as number];
-    engine.step(header.rank, { step, length: stepLength, overhead, phases: named, context, tag: tagOf(named) });
+    engine.step(header.rank, { step, length: stepLength, overhead, phases: named, context, tag: tagOf(named, engine.roles) });
   }
 }
 
-function tagOf(phases: ReadonlyMap<string, number>): StepTag | undefined {
+const tags: Partial<Record<PhaseRole, StepTag>> = { evaluation: 'eval', checkpoint: 'checkpoint' };
+
+function tagOf(phases: ReadonlyMap<string, number>, roles: PhaseRoles): StepTag | undefined {
   for (const name of phases.keys()) {
-    const tag = tagOfPhase(name);
+    const tag = tags[roles.of(name)];
     if (tag !== undefined) return tag;
   }
   return undefined;

@@ -89,7 +89,11 @@ export class Metrics {
   readonly #clusterStep = this.#gauge('ranktrace_cluster_step_seconds', 'Median of the last steps, each as long as its slowest rank', [
     'run',
   ]);
-  readonly #excess = this.#gauge('ranktrace_rank_excess_seconds', 'Own work per step above that of the median rank', ['run', 'rank']);
+  readonly #excess = this.#gauge(
+    'ranktrace_rank_excess_seconds',
+    'Own work per step above that of the median rank, in all or in one phase',
+    ['run', 'rank'],
+  );
   readonly #clockBound = this.#gauge('ranktrace_clock_bound_seconds', 'Bound of a rank clock against the service', ['run', 'rank']);
   readonly #unaligned = this.#gauge('ranktrace_clocks_unknown', 'Live ranks whose clock nothing relates to that of the service', ['run']);
   readonly #ringFill = this.#gauge('ranktrace_ring_fill_ratio', 'Fullest state of the ring of a rank when last sampled', ['run', 'rank']);
@@ -213,7 +217,9 @@ export class Metrics {
     this.#events.inc({ run }, events);
     for (const [what, count] of Object.entries(lost)) this.#lost.inc({ run, what }, count);
 
-    const { step, excess } = stepWindow(new Map([...ranks].map(([rank, about]) => [rank, about.steps()])));
+    const { step, excess } = stepWindow(
+      new Map([...ranks].map(([rank, about]) => [rank, { steps: about.steps(), phases: about.ownPhases }])),
+    );
     if (step !== undefined) worst.of(this.#clusterStep, { run }, step / 1e9);
     const isLive = new Set(live.map(({ rank }) => rank));
     const labelled = [...ranks.keys()].sort((a, b) => a - b);

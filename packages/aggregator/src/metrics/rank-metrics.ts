@@ -3,11 +3,12 @@
 //   slot      0     1     2   …                slot = step modulo metricsStepsMax
 //   step    [128 ][129 ][ 2 ] …                NaN: empty
 //   length, waited, overhead: ns               work = length − waited
+//   phase lengths                              slot = step modulo metricsPhaseStepsMax, then the phase
 //
 // A clock sample proves that our clock is within ± half of its round trip of its middle, plus 50 ppm of its age (docs/clock-alignment.md). The rank
 // keeps its best sample so far. A rank of this host reads our clock: ± 0.
 
-import { type Batch, type BatchHeader, ringFillCounter } from '@ranktrace/protocol';
+import { type Batch, type BatchHeader, lowerMedian, ringFillCounter } from '@ranktrace/protocol';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 import { GpuReadings } from './gpu-metrics.ts';
 import type { RunSeries } from './run-series.ts';
@@ -39,6 +40,8 @@ export class RankMetrics {
   readonly #lengths = new Float64Array(limits.metricsStepsMax);
   readonly #waited = new Float64Array(limits.metricsStepsMax);
   readonly #overheads = new Float64Array(limits.metricsStepsMax);
+  readonly #phaseSteps = new Float64Array(limits.metricsPhaseStepsMax).fill(Number.NaN);
+  readonly #phaseLengths = new Float32Array(limits.metricsPhaseStepsMax * limits.metricsOwnPhasesMax);
   #incarnation = '';
   /** ns of our clock at which the last batch came. */
   #heardAt = 0n;
@@ -82,6 +85,16 @@ export class RankMetrics {
     }
   }
 
+  /** Its median time per step in each phase of own work (`RunSeries.ownPhase`), ns, over the last steps. */
+  get ownPhases(): number[] {
+    const { metricsOwnPhasesMax: phases } = limits;
+    const rows = [...this.#phaseSteps.keys()].filter((slot) => !Number.isNaN(this.#phaseSteps[slot] as number));
+    return Array.from(
+      { length: phases },
+      (_, at) => lowerMedian(rows.map((slot) => this.#phaseLengths[slot * phases + at] as number)) ?? 0,
+    );
+  }
+
   /**
    * Takes a batch that was stored; `isLatest`: no later incarnation of the rank has come. Returns the delay between the batch's last event and its
    * arrival, ns; undefined while clocks do not show it.
@@ -91,7 +104,9 @@ export class RankMetrics {
     this.#heardAt = now;
     if (!isLatest) return undefined;
     if (header.incarnation !== this.#incarnation) this.#begin(header);
-    const { steps, phases, counters } = tables;
+    const { steps, phases, counters, metadata } = tables;
+    for (let row = 0; row < metadata.length; row++)
+      series.roles.state(strings[metadata.columns.key[row] as number] ?? '', strings[metadata.columns.value[row] as number] ?? '');
     for (let row = 0; row < steps.length; row++) {
       const slot = this.#slot(steps.columns.step[row] as number);
       const length = steps.columns.length[row] as number;
@@ -105,9 +120,10 @@ export class RankMetrics {
       const name = strings[phases.columns.name[row] as number] ?? '';
       const length = phases.columns.length[row] as number;
       if (!isLength(length)) continue;
-      const phase = series.phase(name);
-      phase.series.observe(length / 1e9);
-      if (!phase.isWaiting) continue;
+      series.phase(name).observe(length / 1e9);
+      const own = series.ownPhase(name);
+      if (own !== undefined) this.#addPhase(phases.columns.step[row] as number, own, length);
+      if (!series.isWaiting(name)) continue;
       const slot = this.#slot(phases.columns.step[row] as number);
       if (slot !== undefined) this.#waited[slot] = (this.#waited[slot] as number) + length;
     }
@@ -131,6 +147,7 @@ export class RankMetrics {
     this.#lengths.fill(0);
     this.#waited.fill(0);
     this.#overheads.fill(0);
+    this.#phaseSteps.fill(Number.NaN);
   }
 
   /** Slot of a step; undefined for one older than the window. */
@@ -144,6 +161,18 @@ export class RankMetrics {
     this.#waited[slot] = 0;
     this.#overheads[slot] = 0;
     return slot;
+  }
+
+  #addPhase(step: number, phase: number, length: number): void {
+    const slot = step % limits.metricsPhaseStepsMax;
+    const known = this.#phaseSteps[slot] as number;
+    if (known > step) return;
+    const from = slot * limits.metricsOwnPhasesMax;
+    if (known !== step) {
+      this.#phaseSteps[slot] = step;
+      this.#phaseLengths.fill(0, from, from + limits.metricsOwnPhasesMax);
+    }
+    this.#phaseLengths[from + phase] = (this.#phaseLengths[from + phase] as number) + length;
   }
 
   #addSamples(header: BatchHeader, strings: readonly string[], { clockSamples: { columns, length } }: Batch['tables']): void {

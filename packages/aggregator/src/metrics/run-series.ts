@@ -3,7 +3,8 @@
 //
 // Invariant: a phase keeps its series for as long as the run is reported; phases that found no room share `other`.
 
-import { displayText, isWaitingPhase } from '@ranktrace/trace';
+import { isWaitingRole, otherPhase } from '@ranktrace/protocol';
+import { displayText, PhaseRoles } from '@ranktrace/trace';
 import { aggregatorLimits as limits } from '../model/limits.ts';
 import type { HistogramSeries, SeriesHistogram } from './histogram.ts';
 
@@ -17,21 +18,17 @@ export interface RunHistograms {
   readonly lag: SeriesHistogram;
 }
 
-/** Cached facts of a phase, by its name. */
-export interface PhaseSeries {
-  readonly series: HistogramSeries;
-  /** Whether a rank waits in it for others. */
-  readonly isWaiting: boolean;
-}
-
 export class RunSeries {
   /** Label of the run. */
   readonly label: string;
   readonly steps: HistogramSeries;
   readonly lag: HistogramSeries;
   readonly #histograms: RunHistograms;
+  /** The roles of the run's phases. */
+  readonly roles = new PhaseRoles();
   /** By the phase's name. Names without room are cached for a while, too, so that each is not examined anew. */
-  readonly #phases = new Map<string, PhaseSeries>();
+  readonly #phases = new Map<string, HistogramSeries>();
+  readonly #ownPhases = new Map<string, number>();
   readonly #own = new Set<HistogramSeries>();
   readonly #phasesMax: number;
 
@@ -44,15 +41,28 @@ export class RunSeries {
     this.#phasesMax = label === otherLabel ? 0 : limits.metricsPhasesMax;
   }
 
-  phase(name: string): PhaseSeries {
+  /** The place of a phase of own work among those whose lengths are kept; undefined for waiting, `other`, and further ones. */
+  ownPhase(name: string): number | undefined {
+    const known = this.#ownPhases.get(name);
+    if (known !== undefined || this.#ownPhases.size >= limits.metricsOwnPhasesMax || name === otherPhase) return known;
+    if (this.isWaiting(name)) return undefined;
+    this.#ownPhases.set(name, this.#ownPhases.size);
+    return this.#ownPhases.get(name);
+  }
+
+  /** Whether a rank waits in this phase. */
+  isWaiting(name: string): boolean {
+    return isWaitingRole(this.roles.of(name));
+  }
+
+  phase(name: string): HistogramSeries {
     const known = this.#phases.get(name);
     if (known !== undefined) return known;
     const label = this.#own.size < this.#phasesMax ? displayText(name, limits.metricsLabelCharsMax) : otherLabel;
     const series = this.#histograms.phases.series({ run: this.label, phase: label });
     if (label !== otherLabel) this.#own.add(series);
-    const phase = { series, isWaiting: isWaitingPhase(name) };
-    if (this.#phases.size < limits.metricsPhaseNamesMax) this.#phases.set(name, phase);
-    return phase;
+    if (this.#phases.size < limits.metricsPhaseNamesMax) this.#phases.set(name, series);
+    return series;
   }
 
   /** Removes the series from the histograms. */

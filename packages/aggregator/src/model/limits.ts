@@ -217,6 +217,10 @@ export const aggregatorLimits = {
   metricsRunsKeptMax: 256,
   /** Ranks of a run with any metrics at all; further ones are left out. */
   metricsRanksKeptMax: 4096,
+  /** Phases of own work whose lengths are kept for each rank, for its excess in `/metrics`: the first ones of a run. */
+  metricsOwnPhasesMax: 8,
+  /** Last steps of which these lengths are kept. */
+  metricsPhaseStepsMax: 32,
   /** Steps of a rank that count as its last ones in `/metrics`. */
   metricsStepsMax: 128,
   /** A run that is over leaves `/metrics` after this long without a batch. */

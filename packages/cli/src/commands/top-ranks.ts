@@ -9,14 +9,15 @@
 import {
   type Alert,
   type FindingCost,
+  lowerMedian,
   nanosPerMs,
   nanosPerSecond,
   type Overview,
   type OverviewRank,
   printable,
   type RankStatus,
+  rankExcesses,
 } from '@ranktrace/protocol';
-import { isWaitingPhase } from '@ranktrace/trace';
 import { formatCount, formatNanos } from '../terminal/format.ts';
 import { scaleOf, stepBars } from './top-chart.ts';
 import { cut, type Line, type Style } from './top-lines.ts';
@@ -56,13 +57,9 @@ export interface RankWork {
 }
 
 /** All ranks with steps, most work first. Waiting is no work: a rank that waits is not slow. */
-export function workOf({ ranks, phases, findings }: Overview, alerts: readonly Alert[] = []): RankWork[] {
-  const works = phases.flatMap((name, at) => (isWaitingPhase(name) ? [] : [at]));
-  const isHidden = works.length === phases.length;
-  const totalOf = (rank: OverviewRank): number => (isHidden ? rank.mean : works.reduce((sum, at) => sum + (rank.phases[at] ?? 0), 0));
-  const middle = lowerMedian(ranks.map(totalOf));
-  const noticeable = noticeableShare * lowerMedian(ranks.map(({ mean }) => mean));
-  const usual = new Map(works.map((at) => [at, lowerMedian(ranks.map(({ phases }) => phases[at] ?? 0))]));
+export function workOf(overview: Overview, alerts: readonly Alert[] = []): RankWork[] {
+  const { ranks, phases, findings } = overview;
+  const noticeable = noticeableShare * (lowerMedian(ranks.map(({ mean }) => mean)) ?? 0);
   const charged = new Map<number, Pick<RankWork, 'phase' | 'cost'>>();
   for (const { state, cause } of alerts) {
     if (state !== 'firing' || cause?.kind !== 'straggler') continue;
@@ -75,21 +72,11 @@ export function workOf({ ranks, phases, findings }: Overview, alerts: readonly A
       charged.set(rank, { phase: phase ?? known?.phase, cost: known?.cost ?? cost });
     }
   }
-  const rows = ranks.map((rank): RankWork => {
-    let most: number | undefined;
-    const inPhase = (at: number): number => (rank.phases[at] ?? 0) - (usual.get(at) ?? 0);
-    for (const at of works) if (most === undefined || inPhase(at) > inPhase(most)) most = at;
-    const { phase = most === undefined ? undefined : phases[most], cost } = charged.get(rank.rank) ?? {};
-    const excess = totalOf(rank) - middle;
+  const rows = rankExcesses(overview).map(({ rank, most: excess, worst }): RankWork => {
+    const { phase = worst === undefined ? undefined : phases[worst], cost } = charged.get(rank.rank) ?? {};
     return { rank, excess, isSlow: charged.has(rank.rank) && excess > noticeable, phase, cost };
   });
   return rows.sort((a, b) => b.excess - a.excess || a.rank.rank - b.rank.rank);
-}
-
-/** The lower of two middle values: so the slower one of two ranks has an excess. */
-function lowerMedian(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[(sorted.length - 1) >> 1] ?? 0;
 }
 
 /** Number of batches and events that are missing from these ranks. */

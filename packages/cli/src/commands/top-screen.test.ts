@@ -53,6 +53,7 @@ const overview = (backwards: readonly number[]): Overview => ({
   percentiles: { p50: 231 * ms, p90: 231 * ms, p95: 240 * ms, p99: 1990 * ms },
   ranks: backwards.map((backward, rank) => steps(rank, backward)),
   phases: ['forward', 'backward', 'all_reduce'],
+  phaseRoles: ['work', 'work', 'collective'],
   findings: [{ severity: 'note', kind: 'clocks', text: 'aligned\nwithin ± 3 µs', ranks: [] }],
 });
 

@@ -164,6 +164,7 @@ test('every option has a variable, and every variable sets its option', () => {
     flightRecorderSteps: '7',
     flightRecorderBytes: '2097152',
     overheadBudget: '0.02',
+    phaseRoles: 'rollouts=data, sync_weights=wait',
     sampleIntervalMs: '250',
   };
   const environment = Object.fromEntries(
@@ -202,6 +203,7 @@ test('every option has a variable, and every variable sets its option', () => {
     flightRecorderSteps: 7,
     flightRecorderBytes: 2_097_152,
     overheadBudget: 0.02,
+    phaseRoles: { rollouts: 'data', sync_weights: 'wait' },
     sampleIntervalMs: 250,
     cudaVisibleDevices: undefined,
     launchDirectory: undefined,

@@ -7,12 +7,13 @@
 // shows its value (but never a secret's) and gives a correct one.
 
 import { resolve } from 'node:path';
-import { limits as protocolLimits } from '@ranktrace/protocol';
+import { type PhaseRole, phaseRoles, limits as protocolLimits } from '@ranktrace/protocol';
 import { z } from 'zod';
 import { type Activities, activityNames, detailOf } from './activities.ts';
 import { SdkError } from './errors.ts';
 import { parseTestClock, type TestClock, testClockSyntax } from './host-clock.ts';
 import { limits } from './limits.ts';
+import { recordingLimits } from './recording-limits.ts';
 import { parseSchedule, type Schedule, type ScheduleArguments } from './schedule.ts';
 import { defaultSpool, natsSchemes, readable, splitUrl, transportOf, webSocketSchemes } from './transport-options.ts';
 
@@ -94,6 +95,8 @@ export interface ProfileOptions {
   readonly overheadBudget?: number | undefined;
   /** Time between two samples of host and device counters, ms. Default 1000; 0: never. */
   readonly sampleIntervalMs?: number | undefined;
+  /** Roles of phases whose names do not show them, for reports and alerts: `{ fetch_rollouts: 'data', sync_weights: 'wait' }`. */
+  readonly phaseRoles?: Readonly<Record<string, PhaseRole>> | undefined;
 }
 
 /** Options that may change or go in any version. */
@@ -152,6 +155,7 @@ export interface ResolvedOptions {
   readonly flightRecorderSteps: number;
   readonly flightRecorderBytes: number;
   readonly overheadBudget: number;
+  readonly phaseRoles: Readonly<Record<string, PhaseRole>>;
   readonly sampleIntervalMs: number;
   /** `CUDA_VISIBLE_DEVICES`, and whether a launcher set a local rank: they determine this rank's devices. */
   readonly cudaVisibleDevices: string | undefined;
@@ -307,6 +311,17 @@ const rules = {
   },
   overheadBudget: { variable: 'RANKTRACE_OVERHEAD_BUDGET', ...number(0, 1) },
   sampleIntervalMs: { variable: 'RANKTRACE_SAMPLE_INTERVAL_MS', ...integer(0, limits.sampleIntervalMsMax) },
+  phaseRoles: {
+    variable: 'RANKTRACE_PHASE_ROLES',
+    schema: z
+      .union([
+        z.string().transform((text) => Object.fromEntries(text.split(',').map((entry) => entry.split('=').map((part) => part.trim())))),
+        z.custom<object>((value) => typeof value === 'object' && value !== null),
+      ])
+      .pipe(z.record(z.string().min(1).max(recordingLimits.phaseRoleNameCharsMax), z.enum(phaseRoles)))
+      .refine((roles) => Object.keys(roles).length <= recordingLimits.phaseRolesMax),
+    wanted: `names of phases with one of ${phaseRoles.join(', ')} each, such as fetch_rollouts=data,sync_weights=wait`,
+  },
 } satisfies Record<string, Rule>;
 
 type OptionName = keyof typeof rules;
@@ -422,6 +437,7 @@ export function resolveOptions(
     flightRecorderSteps: read('flightRecorderSteps', 128),
     flightRecorderBytes: read('flightRecorderBytes', 64 * 1024 * 1024),
     overheadBudget: read('overheadBudget', 0.005),
+    phaseRoles: read<Readonly<Record<string, PhaseRole>>>('phaseRoles', {}),
     sampleIntervalMs: read('sampleIntervalMs', 1000),
     cudaVisibleDevices: environment.CUDA_VISIBLE_DEVICES,
     hasLocalRank: localChoice,

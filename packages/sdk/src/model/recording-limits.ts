@@ -11,6 +11,10 @@ export const recordingLimits = {
   groupsMax: 4096,
   /** Distinct phases of one step; the time of further ones is summed up as `(other phases)`. */
   phasesPerStepMax: 128,
+  /** Phases whose role is stated, per thread; the role of a further one is dropped and counted. */
+  phaseRolesMax: 256,
+  /** Characters of the name of a phase whose role is stated. */
+  phaseRoleNameCharsMax: 256,
   /** Spans of OpenTelemetry that are open at once, per thread; further ones are dropped and counted. */
   openTelemetrySpansMax: 1024,
   /** Distinct methods, span names and peers that OpenTelemetry's spans may have, per thread; further ones share a stand-in and are counted. */

@@ -152,6 +152,7 @@ export class ProcessProfile implements Profile {
     if (running.cycle.currentAction < 2) running.recorder.mark({ sends: false, begins: false });
     // torch's files have these, too: readers learn from them which columns to expect.
     for (const [name, value] of Object.entries(this.#about?.switches ?? {})) running.recorder.addMetadata(name, value);
+    for (const [name, role] of Object.entries(options.phaseRoles)) running.recorder.phaseRole(name, role);
     for (const [key, value] of this.#metadata) running.recorder.addMetadata(key, asText(value));
     running.recorder.beginStep();
     return this;

@@ -1,8 +1,15 @@
 // `recordFunction`: names a part of the program, in whichever form fits it.
 
+import type { PhaseRole } from '@ranktrace/protocol';
 import type { Args } from '../record/arguments.ts';
-import type { OpenScope } from '../record/recorder.ts';
+import type { OpenScope, Recorder } from '../record/recorder.ts';
 import { threadRecorder } from './thread-recorder.ts';
+
+/** Options of a span. */
+export interface SpanOptions {
+  /** What the rank does in it, where the name does not show it: reports and alerts blame no rank for waiting, and know data loading. */
+  readonly role?: PhaseRole | undefined;
+}
 
 type Method = (this: unknown, ...args: never[]) => unknown;
 
@@ -34,27 +41,46 @@ export interface RecordFunction {
  *   using _ = recordFunction('augment');
  *   …
  * }
+ *
+ * const batch = await recordFunction('rollouts', () => queue.next(), { role: 'data' });
  */
-export function recordFunction(name: string): RecordFunction;
-export function recordFunction<T>(name: string, fn: () => T): T;
-export function recordFunction<T>(name: string, args: Args, fn: () => T): T;
-export function recordFunction<T>(name: string, argsOrFn?: Args | (() => T), maybeFn?: () => T): T | RecordFunction {
-  if (argsOrFn === undefined) return namedFunction(name);
-  const fn = (typeof argsOrFn === 'function' ? argsOrFn : maybeFn) as () => T;
+export function recordFunction(name: string, options?: SpanOptions): RecordFunction;
+export function recordFunction<T>(name: string, fn: () => T, options?: SpanOptions): T;
+export function recordFunction<T>(name: string, args: Args, fn: () => T, options?: SpanOptions): T;
+export function recordFunction<T>(
+  name: string,
+  second?: Args | SpanOptions | (() => T),
+  third?: SpanOptions | (() => T),
+  fourth?: SpanOptions,
+): T | RecordFunction {
   const recorder = threadRecorder();
-  if (recorder === undefined) return fn();
-  return recorder.record(name, typeof argsOrFn === 'function' ? undefined : argsOrFn, fn);
+  if (typeof second === 'function') {
+    if (recorder === undefined) return second();
+    if (third !== undefined) stateRole(recorder, name, third as SpanOptions);
+    return recorder.record(name, undefined, second);
+  }
+  if (typeof third === 'function') {
+    if (recorder === undefined) return third();
+    if (fourth !== undefined) stateRole(recorder, name, fourth);
+    return recorder.record(name, second as Args, third);
+  }
+  return namedFunction(name, second as SpanOptions | undefined);
 }
 
-function namedFunction(name: string): RecordFunction {
+function stateRole(recorder: Recorder, name: string, options: SpanOptions | undefined): void {
+  if (options?.role !== undefined) recorder.phaseRole(name, options.role);
+}
+
+function namedFunction(name: string, options: SpanOptions | undefined): RecordFunction {
   const decorate = (...given: [Method, unknown?] | [object, string | symbol, PropertyDescriptor]): unknown => {
     const [target, , descriptor] = given;
-    if (descriptor === undefined) return recorded(name, target as Method);
-    return { ...descriptor, value: recorded(name, descriptor.value as Method) };
+    if (descriptor === undefined) return recorded(name, options, target as Method);
+    return { ...descriptor, value: recorded(name, options, descriptor.value as Method) };
   };
   Object.defineProperty(decorate, Symbol.dispose, {
     get: () => {
       const recorder = threadRecorder();
+      if (recorder !== undefined) stateRole(recorder, name, options);
       let scope: OpenScope | undefined = recorder?.openScope(name);
       return () => {
         if (scope !== undefined) recorder?.closeScope(scope);
@@ -65,10 +91,12 @@ function namedFunction(name: string): RecordFunction {
   return decorate as unknown as RecordFunction;
 }
 
-function recorded(name: string, fn: Method): Method {
+function recorded(name: string, options: SpanOptions | undefined, fn: Method): Method {
   const wrapped = function (this: unknown, ...args: never[]): unknown {
     const recorder = threadRecorder();
-    return recorder === undefined ? fn.apply(this, args) : recorder.record(name, undefined, () => fn.apply(this, args));
+    if (recorder === undefined) return fn.apply(this, args);
+    stateRole(recorder, name, options);
+    return recorder.record(name, undefined, () => fn.apply(this, args));
   };
   Object.defineProperty(wrapped, 'name', { value: fn.name });
   Object.defineProperty(wrapped, 'length', { value: fn.length });

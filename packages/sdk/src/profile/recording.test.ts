@@ -287,6 +287,19 @@ describe('other events', () => {
     ]);
   });
 
+  test('the role of a phase is stated once; one that is none, or too many, is counted', () => {
+    const rig = new Rig();
+    rig.recorder.phaseRole('rollouts', 'data');
+    rig.recorder.phaseRole('rollouts', 'wait');
+    rig.recorder.phaseRole('odd', 'nonsense' as never);
+    expect(rig.flush().text()).toEqual(['phase_role.rollouts: data']);
+    expect(rig.drain.dropped.arguments).toBe(1);
+    for (let index = 0; index < 2 * recordingLimits.phaseRolesMax; index++) rig.recorder.phaseRole(`phase ${index}`, 'wait');
+    rig.batches.length = 0;
+    expect(rig.flush().text()).toHaveLength(recordingLimits.phaseRolesMax - 1);
+    expect(rig.drain.dropped.arguments).toBe(recordingLimits.phaseRolesMax + 2);
+  });
+
   test('instants, counters and metadata', () => {
     const rig = new Rig();
     rig.tick(3);

@@ -14,7 +14,7 @@
 // to the caller, with the span ended. When recording is off, each method is one check.
 
 import type { AsyncLocalStorage } from 'node:async_hooks';
-import { collectiveKind } from '@ranktrace/protocol';
+import { collectiveKind, type PhaseRole, phaseRoleKey, phaseRoles } from '@ranktrace/protocol';
 import { allDetail, detail } from '../model/detail.ts';
 import { recordingLimits } from '../model/recording-limits.ts';
 import { guarded } from '../process/guarded.ts';
@@ -116,6 +116,8 @@ export class Recorder {
   #detail: Int32Array;
   readonly #returned = new Uint8Array(recordingLimits.namesMax + 1);
   readonly #sequences = new Map<string, number>();
+  /** Phases whose role is stated. */
+  readonly #roles = new Set<string>();
   /** Scopes open in this turn, outermost first. */
   readonly #scopes: OpenScope[] = [];
   readonly #opened: number;
@@ -521,6 +523,22 @@ export class Recorder {
       return;
     }
     this.#ring.publish();
+  }
+
+  /** States the role of the phases called `name`; later ones for the same name have no effect. */
+  phaseRole(name: string, role: PhaseRole): void {
+    if (!this.#on || this.#roles.has(name)) return;
+    // JavaScript callers may pass anything.
+    if (
+      !phaseRoles.includes(role) ||
+      name.length > recordingLimits.phaseRoleNameCharsMax ||
+      this.#roles.size >= recordingLimits.phaseRolesMax
+    ) {
+      this.#ring.dropArgument();
+      return;
+    }
+    this.#roles.add(name);
+    this.addMetadata(`${phaseRoleKey}${name}`, role);
   }
 
   #putStep(number: number): void {

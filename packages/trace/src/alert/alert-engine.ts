@@ -11,9 +11,10 @@
 // Invariant: no clock: callers pass the time. Memory is bounded by `alertLimits`, whatever ranks send.
 // Invariant: an engine restored from `state()` continues unchanged, except for steps that only some ranks have reported.
 
-import type { Alert, AlertRule, Running } from '@ranktrace/protocol';
+import { type Alert, type AlertRule, type PhaseRole, phaseRoleKey, type Running } from '@ranktrace/protocol';
 import type { Improvement } from '../detect/step-time-finding.ts';
 import { lengthText } from '../model/quantity-text.ts';
+import { PhaseRoles } from '../steps/phase-role.ts';
 import type { AlertChange, OpenAlert, TellChange } from './alert-change.ts';
 import { alertLimits as limits } from './alert-limits.ts';
 import { type AlertRules, defaultAlertRules } from './alert-rules.ts';
@@ -75,6 +76,8 @@ export interface AlertEngineState {
   readonly limit: StepLimitState | null;
   readonly incidents: Readonly<Partial<Record<AlertRule, readonly RankIncidentState[]>>>;
   readonly hang: OpenAlert | null;
+  /** Stated roles of phases. Absent in states of older services. */
+  readonly roles?: readonly (readonly [string, PhaseRole])[];
   readonly ranks: readonly (readonly [
     number,
     {
@@ -95,6 +98,8 @@ const calmShare = 0.75;
 export class AlertEngine {
   readonly #run: string;
   readonly #rules: AlertRules;
+  /** The roles of the run's phases. */
+  readonly roles = new PhaseRoles();
   readonly #assembly = new StepAssembly();
   readonly #stepTime: StepTimeRules;
   readonly #limit: StepLimit | undefined;
@@ -125,9 +130,16 @@ export class AlertEngine {
   constructor(run: string, rules: AlertRules = defaultAlertRules) {
     this.#run = run;
     this.#rules = rules;
-    this.#stepTime = new StepTimeRules(run, rules, this.#tell);
+    this.#stepTime = new StepTimeRules(run, rules, this.roles, this.#tell);
     this.#limit = rules.stepTimeLimitMs === undefined ? undefined : new StepLimit(run, rules.stepTimeLimitMs, this.#tell);
-    this.#hang = new HangIncident(run, rules, this.#collectives, this.#places, this.#tell);
+    this.#hang = new HangIncident({
+      run,
+      rules,
+      roles: this.roles,
+      collectives: this.#collectives,
+      places: this.#places,
+      tell: this.#tell,
+    });
     const incidents = (
       rule: AlertRule,
       unit: Alert['unit'],
@@ -295,18 +307,20 @@ export class AlertEngine {
       limit: this.#limit?.state() ?? null,
       incidents,
       hang: this.#hang.alert === undefined ? null : { ...this.#hang.alert },
+      roles: [...this.roles.stated],
       ranks: [...this.#ranks].map(([rank, { host, incarnation, ended, dropped, missingLost }]) => {
         return [rank, { host, incarnation, ended, dropped, missingLost }];
       }),
     };
   }
 
-  #restore({ judged, stepTime, limit, incidents, hang, ranks }: AlertEngineState, nowMs: number): void {
+  #restore({ judged, stepTime, limit, incidents, hang, roles = [], ranks }: AlertEngineState, nowMs: number): void {
     this.#assembly.restore(judged);
     this.#stepTime.restore(stepTime);
     if (limit !== null) this.#limit?.restore(limit);
     for (const [rule, one] of this.#byRule()) one.restore(incidents[rule] ?? []);
     this.#hang.restore(hang, nowMs);
+    for (const [name, role] of roles) this.roles.state(`${phaseRoleKey}${name}`, role);
     for (const [rank, { missingLost, ...about }] of ranks) {
       const state = newRank({ ...about, missing: missingLost }, nowMs);
       this.#ranks.set(rank, { ...state, dropped: about.dropped, missingLost });

@@ -8,9 +8,9 @@
 //
 // Invariant: at most one hang is open. It is refined, and its severity rises, as more is known; it ends with the first step that ends after that.
 
-import type { Alert } from '@ranktrace/protocol';
-import { tagOfPhase } from '../detect/phase-tag.ts';
+import { type Alert, isOccasionalRole } from '@ranktrace/protocol';
 import { lengthText } from '../model/quantity-text.ts';
+import type { PhaseRoles } from '../steps/phase-role.ts';
 import { isoTime, type OpenAlert, resolveAlert, type TellChange } from './alert-change.ts';
 import { alertLimits as limits } from './alert-limits.ts';
 import type { AlertRules } from './alert-rules.ts';
@@ -36,10 +36,20 @@ export interface HangFacts {
   readonly longest: number;
 }
 
+export interface HangIncidentOptions {
+  readonly run: string;
+  readonly rules: AlertRules;
+  readonly roles: PhaseRoles;
+  readonly collectives: OpenCollectives;
+  readonly places: RankPlaces;
+  readonly tell: TellChange;
+}
+
 export class HangIncident {
   readonly #run: string;
   readonly #rules: AlertRules;
   readonly #tell: TellChange;
+  readonly #roles: PhaseRoles;
   readonly #collectives: OpenCollectives;
   readonly #places: RankPlaces;
   #alert: OpenAlert | undefined = undefined;
@@ -49,8 +59,9 @@ export class HangIncident {
   /** Time until which a rank was stopped. */
   #explainedMs = Number.NEGATIVE_INFINITY;
 
-  constructor(run: string, rules: AlertRules, collectives: OpenCollectives, places: RankPlaces, tell: TellChange) {
+  constructor({ run, rules, roles, collectives, places, tell }: HangIncidentOptions) {
     this.#run = run;
+    this.#roles = roles;
     this.#rules = rules;
     this.#tell = tell;
     this.#collectives = collectives;
@@ -103,7 +114,7 @@ export class HangIncident {
 
   #leastMs({ usual, longest }: HangFacts, stuck: StuckCollective | undefined): number {
     const { hangMs } = this.#rules;
-    const isOrdinary = stuck?.missing.every((rank) => tagOfPhase(this.#places.phaseOf(rank) ?? '') === undefined) === true;
+    const isOrdinary = stuck?.missing.every((rank) => !isOccasionalRole(this.#roles.of(this.#places.phaseOf(rank) ?? ''))) === true;
     if (isOrdinary && stuck !== undefined && stuck.missing.length > 0) return hangMs;
     return Math.max(hangMs, limits.alertHangSteps * (usual / 1e6), limits.alertHangLongestSteps * (longest / 1e6));
   }

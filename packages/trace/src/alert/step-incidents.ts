@@ -15,9 +15,10 @@
 // Invariant: an incident has one lead, the series that ends it by its return, and any number of parts. Its id and its rule never change; its
 // severity never falls.
 
-import { isBarrierLike } from '@ranktrace/protocol';
+import { isWaitingRole } from '@ranktrace/protocol';
 import type { Improvement, Rebaselined, WentAway } from '../detect/step-time-finding.ts';
 import { lengthText } from '../model/quantity-text.ts';
+import type { PhaseRoles } from '../steps/phase-role.ts';
 import { isoTime, type OpenAlert, resolveAlert, type TellChange } from './alert-change.ts';
 import { alertLimits as limits } from './alert-limits.ts';
 import type { AlertRules } from './alert-rules.ts';
@@ -83,13 +84,15 @@ const cluster = 'cluster';
 export class StepIncidents {
   readonly #run: string;
   readonly #rules: AlertRules;
+  readonly #roles: PhaseRoles;
   readonly #tell: TellChange;
   #open: Incident[] = [];
   /** Findings without an incident yet: it is unclear where they belong. */
   #waiting: Found[] = [];
 
-  constructor(run: string, rules: AlertRules, tell: TellChange) {
+  constructor(run: string, rules: AlertRules, roles: PhaseRoles, tell: TellChange) {
     this.#run = run;
+    this.#roles = roles;
     this.#rules = rules;
     this.#tell = tell;
   }
@@ -105,7 +108,7 @@ export class StepIncidents {
     const key = seriesKey(about);
     if (this.#rules.off.includes(ruleOf(finding))) return;
     const known = finding.isFurther ? this.#open.findLast((one) => isPart(one, key)) : undefined;
-    const same = known === undefined ? this.#open.findLast((one) => isSame(one, found)) : undefined;
+    const same = known === undefined ? this.#open.findLast((one) => this.#isSame(one, found)) : undefined;
     if (known !== undefined && !isOnTopOfDrift(known, finding)) {
       // Ranks and phases that become slower from then on reveal its cause.
       if (about.kind === 'cluster' && finding.kind === 'regression') this.#waiting.push(found);
@@ -143,7 +146,7 @@ export class StepIncidents {
   settle(step: number, facts: StepSeriesFacts, nowMs: number): void {
     if (this.#waiting.length === 0) return;
     for (const found of this.#waiting) {
-      const same = found.about.kind === 'cluster' ? undefined : this.#open.findLast((one) => isSame(one, found));
+      const same = found.about.kind === 'cluster' ? undefined : this.#open.findLast((one) => this.#isSame(one, found));
       if (same !== undefined) this.#join(same, found, facts);
     }
     for (const further of this.#waiting.filter(({ about }) => about.kind === 'cluster')) {
@@ -153,7 +156,7 @@ export class StepIncidents {
     const due = this.#waiting.filter(({ finding }) => step - finding.step >= limits.alertSettleSteps);
     for (const still of due.filter(({ about }) => about.kind === 'cluster')) {
       const known = this.#open.findLast((one) => isPart(one, cluster));
-      if (known !== undefined && (ranksOf(known).length === 0 || isWaitedFor(known, still))) this.#further(known, still);
+      if (known !== undefined && (ranksOf(known).length === 0 || this.#isWaitedFor(known, still))) this.#further(known, still);
       else this.#fire(still, facts, nowMs);
     }
     const most = leadOf(due);
@@ -296,6 +299,31 @@ export class StepIncidents {
     if ((hintOf([lead, ...this.#near(lead)], ranks)?.ranks.length ?? 0) > 0) return true;
     return (clusterRise(lead.finding.onsetStep) ?? 0) >= slowerBy(lead) / 2;
   }
+
+  /** Whether a finding belongs to the fault of `incident`. */
+  #isSame(incident: Incident, found: Found): boolean {
+    const { alert, toldStep } = incident;
+    const { about, finding } = found;
+    const { kind, onsetStep, step } = finding;
+    const onset = alert.onsetStep ?? Number.NaN;
+    const ranks = ranksOf(incident);
+    const isDrift = alert.rule === 'step_time_drift';
+    if (about.kind === 'rank' && ranks.length > 0 && !ranks.includes(about.rank as number)) {
+      if (isDrift !== (kind === 'drift')) return false;
+      return isDrift
+        ? step - toldStep <= limits.alertDriftStepsApartMax
+        : Math.abs(onset - onsetStep) <= limits.alertRankOnsetStepsApartMax;
+    }
+    if (isDrift || kind === 'drift' ? overlaps(incident, finding) : isNear(onset, onsetStep)) return true;
+    return about.kind !== 'rank' && onset <= step && this.#isWaitedFor(incident, found);
+  }
+
+  /** Whether the cluster, or a phase, takes no longer than the own work of a rank of the incident, for which all others wait. */
+  #isWaitedFor({ parts }: Incident, { about, finding }: Found): boolean {
+    if (about.kind === 'phase' && isWaitingRole(this.#roles.of(about.phase ?? ''))) return false;
+    const allowed = about.kind === 'cluster' ? unexplainedShare * (finding.after - finding.before) : 0;
+    return [...parts.values()].some((part) => part.about.kind === 'rank' && finding.after <= part.finding.after + allowed);
+  }
 }
 
 const isNear = (a: number, b: number): boolean => Math.abs(a - b) <= limits.alertOnsetStepsApartMax;
@@ -314,29 +342,6 @@ function isTogether(a: Found, b: Found): boolean {
     return Math.abs(a.finding.step - b.finding.step) <= limits.alertDriftStepsApartMax;
   const apart = a.about.kind === 'rank' && b.about.kind === 'rank' ? limits.alertRankOnsetStepsApartMax : limits.alertOnsetStepsApartMax;
   return Math.abs(a.finding.onsetStep - b.finding.onsetStep) <= apart;
-}
-
-/** Whether a finding belongs to the fault of `incident`. */
-function isSame(incident: Incident, found: Found): boolean {
-  const { alert, toldStep } = incident;
-  const { about, finding } = found;
-  const { kind, onsetStep, step } = finding;
-  const onset = alert.onsetStep ?? Number.NaN;
-  const ranks = ranksOf(incident);
-  const isDrift = alert.rule === 'step_time_drift';
-  if (about.kind === 'rank' && ranks.length > 0 && !ranks.includes(about.rank as number)) {
-    if (isDrift !== (kind === 'drift')) return false;
-    return isDrift ? step - toldStep <= limits.alertDriftStepsApartMax : Math.abs(onset - onsetStep) <= limits.alertRankOnsetStepsApartMax;
-  }
-  if (isDrift || kind === 'drift' ? overlaps(incident, finding) : isNear(onset, onsetStep)) return true;
-  return about.kind !== 'rank' && onset <= step && isWaitedFor(incident, found);
-}
-
-/** Whether the cluster, or a phase, takes no longer than the own work of a rank of the incident, for which all others wait. */
-function isWaitedFor({ parts }: Incident, { about, finding }: Found): boolean {
-  if (about.kind === 'phase' && isBarrierLike(about.phase ?? '')) return false;
-  const allowed = about.kind === 'cluster' ? unexplainedShare * (finding.after - finding.before) : 0;
-  return [...parts.values()].some((part) => part.about.kind === 'rank' && finding.after <= part.finding.after + allowed);
 }
 
 /** Whether the onset of one lies in the stretch over which the other, a drift, was seen. */

@@ -1,15 +1,16 @@
 // Slower steps: the cluster's, a rank's own work, a phase. One detector per series; step-incidents.ts makes one incident of one fault.
 //
 //   cluster    longest rank of each step                          alerts: every step takes longer
-//   rank       its work outside collectives, as far as phases reveal those
-//   phase      its longest rank; for a collective its shortest: its time without waiting
+//   rank       its work outside phases of waiting, as far as phases reveal those
+//   phase      its longest rank; for a phase of waiting its shortest: its time without waiting
 
-import { isBarrierLike } from '@ranktrace/protocol';
+import { isWaitingRole } from '@ranktrace/protocol';
 import { contextKeyOf } from '../detect/context-key.ts';
 import { DetectorPlan, detectorOptionsFor } from '../detect/detector-options.ts';
 import type { DetectorState } from '../detect/detector-state.ts';
 import { SeriesDetector } from '../detect/series-detector.ts';
 import type { Improvement, StepTimeFinding } from '../detect/step-time-finding.ts';
+import type { PhaseRoles } from '../steps/phase-role.ts';
 import type { OpenAlert, TellChange } from './alert-change.ts';
 import { alertLimits as limits } from './alert-limits.ts';
 import type { AlertRules } from './alert-rules.ts';
@@ -40,18 +41,19 @@ const usualSteps = 32;
 export class StepTimeRules {
   readonly #plan: DetectorPlan;
   readonly #incidents: StepIncidents;
+  readonly #roles: PhaseRoles;
   readonly #series = new Map<string, Series>();
   #phases = 0;
   #ranks = 0;
-  readonly #meets = new Map<string, boolean>();
   #improvements: readonly Improvement[] = [];
   #usual = 0;
   #contexts = '';
   #context = 0;
 
   /** @throws TraceError `bad_option` */
-  constructor(run: string, rules: AlertRules, tell: TellChange) {
-    this.#incidents = new StepIncidents(run, rules, tell);
+  constructor(run: string, rules: AlertRules, roles: PhaseRoles, tell: TellChange) {
+    this.#roles = roles;
+    this.#incidents = new StepIncidents(run, rules, roles, tell);
     const { stepTimeChangeMin: minChange, stepTimeSensitivity: sensitivity, driftChangeMin: driftMin } = rules;
     const { alertWarmUpBlocks: warmUpBlocksMax } = limits;
     this.#plan = new DetectorPlan({ ...detectorOptionsFor({ minChange, sensitivity }), driftMin, warmUpBlocksMax });
@@ -75,7 +77,7 @@ export class StepTimeRules {
     if (ranks.size > 1) {
       for (const [rank, { phases, length: whole, context, tag: own }] of ranks) {
         let waits = -1;
-        for (const [name, time] of phases) if (this.#isMeeting(name)) waits = Math.max(0, waits) + time;
+        for (const [name, time] of phases) if (this.#isWaiting(name)) waits = Math.max(0, waits) + time;
         const series = waits < 0 ? undefined : this.#seriesOf({ kind: 'rank', rank });
         if (series !== undefined) found(series, series.detector.add(step, whole - waits, context, own ?? tag));
       }
@@ -169,19 +171,14 @@ export class StepTimeRules {
       for (const [name, time] of phases) {
         const known = times.get(name);
         if (known === undefined) times.set(name, time);
-        else times.set(name, this.#isMeeting(name) ? Math.min(known, time) : Math.max(known, time));
+        else times.set(name, this.#isWaiting(name) ? Math.min(known, time) : Math.max(known, time));
       }
     }
     return times;
   }
 
-  #isMeeting(phase: string): boolean {
-    let meets = this.#meets.get(phase);
-    if (meets === undefined) {
-      meets = isBarrierLike(phase);
-      if (this.#meets.size < limits.alertPhasesMax) this.#meets.set(phase, meets);
-    }
-    return meets;
+  #isWaiting(phase: string): boolean {
+    return isWaitingRole(this.#roles.of(phase));
   }
 
   /** The context of a step: its ranks' common one, else one that stands for all of theirs. */

@@ -3,15 +3,14 @@
 //
 //   Δ step  =  Δ own work of the ranks at the frontier  +  Δ transfer  +  Δ rotating imbalance  +  unexplained rest
 
+import { isWaitingRole, lowerMedian, type PhaseRole } from '@ranktrace/protocol';
 import { deviation, mean, median } from '../model/robust.ts';
-import { isDataPhase } from '../steps/data-phase.ts';
 import type { BlameAlignment, BlameWindow } from './blame-window.ts';
 import { type CpuWait, cpuWaitOf } from './cpu-wait.ts';
 import { type ChangePart, explainedText, workText } from './explained-change.ts';
 import { frontierOf } from './frontier.ts';
 import { clockShareOf, transfersOf } from './network.ts';
 import { OwnWork } from './own-work.ts';
-import { namesMeetings } from './phase-steps.ts';
 import type { Verdict } from './verdict.ts';
 
 /** A window in a few numbers a rank, as `blameOf` compares them. Lengths in ns per step. */
@@ -20,6 +19,8 @@ export interface BlameLevels {
   /** Median over steps of the longest rank's step. */
   readonly step: number;
   readonly phases: readonly string[];
+  /** By phase; undefined in levels saved without it. */
+  readonly roles?: readonly PhaseRole[] | undefined;
   readonly ranks: readonly {
     readonly rank: number;
     readonly hostName: string;
@@ -66,7 +67,7 @@ export interface BlameChange {
 
 /** A window as levels; undefined if it holds no steps. */
 export function levelsOf(window: BlameWindow): BlameLevels | undefined {
-  const { steps, ranks, phases, alignment } = window;
+  const { steps, ranks, phases, roles, alignment } = window;
   if (steps.length === 0) return undefined;
   const own = new OwnWork(window);
   const totals = ranks.map((_, rank) => own.total(rank));
@@ -79,6 +80,7 @@ export function levelsOf(window: BlameWindow): BlameLevels | undefined {
     steps: steps.length,
     step: median(longest),
     phases,
+    roles,
     ranks: ranks.map(({ rank, hostName, peers }, index) => ({
       ...{ rank, hostName, peers },
       own: phases.map((_, phase) => median(own.inPhase(index, phase))),
@@ -89,7 +91,7 @@ export function levelsOf(window: BlameWindow): BlameLevels | undefined {
     spread: mean(spreads),
     alignment,
     uncertainty: window.basis === 'phases' ? 0 : clockShareOf(window),
-    hidesWaits: window.basis === 'phases' && ranks.length > 1 && !namesMeetings(phases),
+    hidesWaits: window.basis === 'phases' && ranks.length > 1 && !roles.some(isWaitingRole),
     cpuWait: cpuWaitOf(ranks),
   };
 }
@@ -205,8 +207,8 @@ function ofMany(shifts: readonly Shift[], shifted: readonly Shift[], now: BlameL
   const stages = new Set(now.ranks.map(({ peers }) => peers));
   const slow = new Set(shifted.map(({ peers }) => peers));
   const isStage = stages.size > 1 && slow.size === 1 && shifts.filter(({ peers }) => slow.has(peers)).length === shifted.length;
-  const kind = isStage ? 'stage_imbalance' : isDataPhase(phase) ? 'data_loading' : 'cluster_wide';
-  const common = lowerMedian(shifts.map(({ total }) => total));
+  const kind = isStage ? 'stage_imbalance' : now.roles?.[now.phases.indexOf(phase)] === 'data' ? 'data_loading' : 'cluster_wide';
+  const common = lowerMedian(shifts.map(({ total }) => total)) ?? 0;
   return {
     kind,
     ranks: isStage ? shifted.map(({ rank }) => rank) : [],
@@ -239,7 +241,6 @@ function ofSome(shifted: readonly Shift[], now: BlameLevels, share: (of: number)
 }
 
 /** Median; of an even number of values the lower of the middle two. */
-const lowerMedian = (values: readonly number[]): number => [...values].sort((a, b) => a - b)[(values.length - 1) >> 1] ?? 0;
 
 function commonPhase(shifts: readonly Shift[]): string {
   const sums = new Map<string, number>();

@@ -8,6 +8,7 @@
 //
 // Invariant: the lengths of a step's pieces are whole ns and add up to the step.
 
+import type { PhaseRole } from '@ranktrace/protocol';
 import type { NamedOp, OpTimes } from './op-times.ts';
 
 /** A rank. Ranks with equal `peers` do the same work, so they can be compared. */
@@ -37,7 +38,7 @@ export interface Meeting {
 export type Piece =
   | { readonly kind: 'own'; readonly phase: number; readonly length: number }
   | { readonly kind: 'wait' | 'transfer'; readonly phase: number; readonly length: number; readonly meeting: Meeting }
-  /** Inside a collective with unknown other ranks. */
+  /** Inside a collective with unknown other ranks, or in a phase of waiting. */
   | { readonly kind: 'unmatched'; readonly phase: number; readonly length: number }
   | { readonly kind: 'enter'; readonly meeting: Meeting }
   /** `lag`: how much later than the first rank this one leaves, ns. */
@@ -78,6 +79,8 @@ export interface BlameWindow {
   readonly ranks: readonly BlameRank[];
   /** In the order of a step; the last is `other`, the time outside all phases. */
   readonly phases: readonly string[];
+  /** By phase. */
+  readonly roles: readonly PhaseRole[];
   /** Ascending; every step holds every rank. */
   readonly steps: readonly BlameStep[];
   /** Steps so much longer than the others (warm-up, checkpoints) that they are of another kind: not in `steps`. */
@@ -88,5 +91,3 @@ export interface BlameWindow {
   /** Ops of `RankStep.ops`, by number. Absent: there are none. */
   readonly opAt?: ((op: number) => NamedOp | undefined) | undefined;
 }
-
-export const otherPhase = 'other';

@@ -8,8 +8,8 @@
 // Invariant: no verdict rests on a difference within clock error. Own work is measured by one clock; waits and transfers across hosts count
 // only beyond the clocks' bound.
 
+import { isWaitingRole } from '@ranktrace/protocol';
 import { finish } from '../model/finish.ts';
-import { isDataPhase } from '../steps/data-phase.ts';
 import type { BlameChange } from './blame-change.ts';
 import { blameLimits } from './blame-limits.ts';
 import type { BlameAlignment, BlameWindow, StepRange } from './blame-window.ts';
@@ -19,7 +19,6 @@ import { findFaults } from './find-faults.ts';
 import { type FrontierPhase, frontierOf } from './frontier.ts';
 import { clockShareOf, networkOf } from './network.ts';
 import { type Excess, OwnWork } from './own-work.ts';
-import { namesMeetings } from './phase-steps.ts';
 import { Replay } from './replay.ts';
 import { slowOps } from './slow-ops.ts';
 import type { Verdict } from './verdict.ts';
@@ -164,7 +163,7 @@ export function* judgeWindow(window: BlameWindow, context: BlameContext = {}): G
         evidence: [...evidence, ...slowOps(window, of, phase)],
       };
     });
-  const isData = phases.map(isDataPhase);
+  const isData = window.roles.map((role) => role === 'data');
   const withoutData = replay.meanStep((rank, at, phase, length) => (isData[phase] === true ? 0 : mended(rank, at, phase, length)));
   yield;
   const ofAll = sharesOf(window, replay, mended, mendedStep, withoutData, step, uncertainty);
@@ -198,7 +197,7 @@ function visibleFrom(phases: readonly string[], excesses: readonly Excess[]): Bl
 }
 
 function whyInconclusive(window: BlameWindow, breakdown: readonly RankBreakdown[], { missing = [] }: BlameContext): string[] {
-  const { steps, ranks, phases, basis } = window;
+  const { steps, ranks, roles, basis } = window;
   const why: string[] = [];
   // No steps is a valid input: there is nothing to judge.
   if (ranks.length === 0) return why;
@@ -208,13 +207,15 @@ function whyInconclusive(window: BlameWindow, breakdown: readonly RankBreakdown[
     const who = missing.length === 1 ? `rank ${missing[0]}` : `${missing.length} ranks`;
     why.push(`nothing was heard of ${who}: what others waited for may be ${missing.length === 1 ? 'its' : 'their'} doing`);
   }
-  if (steps.length > 0 && basis === 'phases' && ranks.length > 1 && !namesMeetings(phases)) {
+  if (steps.length > 0 && basis === 'phases' && ranks.length > 1 && !roles.some(isWaitingRole)) {
     why.push('no collectives were recorded in these steps: waiting inside of a phase looks like work in it');
   }
   const total = breakdown.reduce((sum, { step }) => sum + step, 0);
   const unmatched = breakdown.reduce((sum, { unmatched: time }) => sum + time, 0);
   if (total > 0 && unmatched > unmatchedShareMax * total) {
-    why.push(`${Math.round((100 * unmatched) / total)} % of the time is in collectives of which a rank's part is missing`);
+    why.push(
+      `${Math.round((100 * unmatched) / total)} % of the time is waiting for unknown ranks: their parts of the collectives are missing`,
+    );
   }
   return why;
 }
@@ -232,7 +233,7 @@ function sharesOf(
   const found: BlameFinding[] = [];
   const data = mendedStep - withoutData;
   if (data >= shareToTell * mendedStep) {
-    const phase = window.phases.find(isDataPhase);
+    const phase = window.phases[window.roles.indexOf('data')];
     const evidence = [`"${phase}" is part of every step: loaded ahead, while other phases run, it would cost nothing`];
     found.push({ kind: 'data_loading', ranks: [], phase, ...costs(data, step), gainMsPerStep: ms(data), evidence });
   }

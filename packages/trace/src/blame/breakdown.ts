@@ -1,9 +1,9 @@
 // Where each rank's step went: own work by phase, waiting by culprit and collective, transfer, other. Mean over the window's steps.
 
+import { otherPhase } from '@ranktrace/protocol';
 import { shareOut } from '../model/robust.ts';
 import { blameLimits } from './blame-limits.ts';
 import type { BlameWindow } from './blame-window.ts';
-import { otherPhase } from './blame-window.ts';
 
 export interface WaitedFor {
   /** The rank that came last; −1 for several or unknown. */

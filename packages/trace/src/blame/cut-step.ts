@@ -9,6 +9,7 @@
 // Where two collectives run at once (a send with a receive), waiting for the late one counts. Where phases overlap, the one that began first
 // counts until it ends.
 
+import { isWaitingRole, type PhaseRole } from '@ranktrace/protocol';
 import type { Meeting, Piece } from './blame-window.ts';
 
 /** A phase and its place; times in ns on the axis of `start`. */
@@ -72,6 +73,10 @@ export function cutStep(
   }
   return pieces;
 }
+
+/** In a phase of waiting a rank does no work of its own, whether a collective was recorded there or not. `roles`: by phase. */
+export const withoutWaiting = (pieces: readonly Piece[], roles: readonly PhaseRole[]): Piece[] =>
+  pieces.map((piece) => (piece.kind === 'own' && isWaitingRole(roles[piece.phase]) ? { ...piece, kind: 'unmatched' } : piece));
 
 /** The members of `active` still running at `time`. */
 function leaveAt(

@@ -9,8 +9,8 @@
 //
 // Memory: for each step its `blameOpsPerStepMax` longest ops, as numbers; up to `blameOpNamesMax` names, further ones are left out.
 
+import { otherPhase } from '@ranktrace/protocol';
 import { blameLimits as limits } from './blame-limits.ts';
-import { otherPhase } from './blame-window.ts';
 
 /** Ops of one rank's step, longest first. */
 export interface OpTimes {

@@ -1,10 +1,10 @@
 // Steps with only phase lengths known: ranks send no more outside recorded windows.
 //
-// Waits are inferred. A phase in which ranks meet lets the late catch up: its name is a collective's, or ranks come out of it much closer
+// Waits are inferred. A phase in which ranks meet lets the late catch up: it is a collective, or ranks come out of it much closer
 // together than they went in. In such a phase the shortest rank shows the time without waiting; the others' excess, up to their lead at
-// the start, is waiting for the rank that came last.
+// the start, is waiting for the rank that came last. A phase of waiting in which they do not come closer waits for unknown ranks.
 
-import { isBarrierLike } from '@ranktrace/protocol';
+import { isWaitingRole, type PhaseRole } from '@ranktrace/protocol';
 import { median } from '../model/robust.ts';
 import type { TraceProcess } from '../model/trace-sink.ts';
 import type { BlameStep, Meeting, Piece, RankStep } from './blame-window.ts';
@@ -15,15 +15,20 @@ const closerMax = 0.5;
 /** … and that at the start was above this share of the step. */
 const apartShareMin = 0.01;
 
-/** `phases`: names; the last is the time outside all phases. */
-export function phaseSteps(raw: readonly RawRanks[], processes: readonly TraceProcess[], phases: readonly string[]): BlameStep[] {
+/** `phases`: names; the last is the time outside all phases. `roles`: by phase. */
+export function phaseSteps(
+  raw: readonly RawRanks[],
+  processes: readonly TraceProcess[],
+  phases: readonly string[],
+  roles: readonly PhaseRole[],
+): BlameStep[] {
   const steps = raw.map(({ step, ranks }) => {
     const ops = processes.map(({ index }) => ranks.get(index)?.ops);
     return { step, ops, ranks: processes.map(({ index }) => lengthsOf(ranks.get(index) as RawStep, phases)) };
   });
-  const meets = phases.map(
-    (name, phase) =>
-      isBarrierLike(name) ||
+  const meets = roles.map(
+    (role, phase) =>
+      role === 'collective' ||
       catchesUp(
         steps.map(({ ranks }) => ranks),
         phase,
@@ -31,12 +36,9 @@ export function phaseSteps(raw: readonly RawRanks[], processes: readonly TracePr
   );
   return steps.map(({ step, ops, ranks }, index) => {
     const follows = index > 0 && steps[index - 1]?.step === step - 1;
-    return { step, follows, ranks: withWaits(ranks, phases, meets, processes).map((rank, at) => ({ ...rank, ops: ops[at] })) };
+    return { step, follows, ranks: withWaits(ranks, phases, roles, meets, processes).map((rank, at) => ({ ...rank, ops: ops[at] })) };
   });
 }
-
-/** Whether phases show where ranks wait: one of them is a collective. */
-export const namesMeetings = (phases: readonly string[]): boolean => phases.some(isBarrierLike);
 
 interface Lengths {
   readonly length: number;
@@ -70,6 +72,7 @@ function catchesUp(steps: readonly (readonly Lengths[])[], phase: number): boole
 function withWaits(
   ranks: readonly Lengths[],
   phases: readonly string[],
+  roles: readonly PhaseRole[],
   meets: readonly boolean[],
   processes: readonly TraceProcess[],
 ): RankStep[] {
@@ -79,20 +82,20 @@ function withWaits(
     const taken = ranks.map(({ phases: lengths }) => lengths[phase] as number);
     const shortest = Math.min(...taken);
     const last = reached.indexOf(Math.max(...reached));
-    // In a collective the shortest time is transfer; in another phase it is own work, and the wait comes after it.
-    const isCollective = isBarrierLike(phases[phase] as string);
+    // In a collective, or while waiting, the shortest time is transfer; in another phase it is own work, and the wait comes after it.
+    const isWaiting = isWaitingRole(roles[phase]);
     const name = phases[phase] as string;
-    const transfer = isCollective ? shortest : 0;
+    const transfer = isWaiting ? shortest : 0;
     const meeting: Meeting = { name, lastRank: processes[last]?.rank ?? -1, transfer, epsilon: undefined };
     for (const [rank, length] of taken.entries()) {
       const line = pieces[rank] as Piece[];
       if (meets[phase] !== true || ranks.length < 2) {
-        if (length > 0) line.push({ kind: 'own', phase, length });
+        if (length > 0) line.push({ kind: isWaiting ? 'unmatched' : 'own', phase, length });
         continue;
       }
       const ahead = (reached[last] as number) - (reached[rank] as number);
-      const wait = Math.round(isCollective ? length - shortest : Math.min(length - shortest, ahead));
-      const own = isCollective ? 0 : length - wait;
+      const wait = Math.round(isWaiting ? length - shortest : Math.min(length - shortest, ahead));
+      const own = isWaiting ? 0 : length - wait;
       if (own > 0) line.push({ kind: 'own', phase, length: own });
       line.push({ kind: 'enter', meeting });
       if (wait > 0) line.push({ kind: 'wait', phase, length: wait, meeting });

@@ -1,19 +1,12 @@
 // Recorded steps → the window that blame works on: complete ranks and steps, cut into pieces.
 
-import { traceTime } from '@ranktrace/protocol';
+import { otherPhase, type PhaseRole, traceTime } from '@ranktrace/protocol';
 import { boundAt } from '../model/epsilon.ts';
 import { median } from '../model/robust.ts';
 import type { TraceProcess } from '../model/trace-sink.ts';
-import {
-  type BlameAlignment,
-  type BlameRank,
-  type BlameStep,
-  type BlameWindow,
-  otherPhase,
-  type Piece,
-  type RankStep,
-} from './blame-window.ts';
-import { cutStep, type PlacedPhase, type StepCollective } from './cut-step.ts';
+import { phaseRolesOf } from '../steps/phase-role.ts';
+import type { BlameAlignment, BlameRank, BlameStep, BlameWindow, Piece, RankStep } from './blame-window.ts';
+import { cutStep, type PlacedPhase, type StepCollective, withoutWaiting } from './cut-step.ts';
 import type { OpTimes } from './op-times.ts';
 import { phaseSteps } from './phase-steps.ts';
 
@@ -69,18 +62,21 @@ export function* cutWindow(
   const detailed = whole.filter(isDetailed);
   const basis = detailed.length >= Math.min(detailedStepsMin, whole.length) && detailed.length > 0 ? 'pieces' : 'phases';
   const names = [...phases.filter((name) => name !== otherPhase), otherPhase];
+  const known = phaseRolesOf(processes);
+  const roles = names.map((name) => known.of(name));
   const ranks = ranksOf(taking, groups).map((rank, place) => ({ ...rank, cpuWait: cpuWaits?.get((taking[place] as TraceProcess).index) }));
   const alignment = alignmentOf(taking);
   const chosen = basis === 'pieces' ? detailed : whole;
-  if (basis === 'phases') return { ranks, phases: names, steps: phaseSteps(chosen, taking, names), leftOut, basis, alignment };
+  if (basis === 'phases')
+    return { ranks, phases: names, roles, steps: phaseSteps(chosen, taking, names, roles), leftOut, basis, alignment };
   const numbers = new Map(names.map((name, index) => [name, index]));
   const steps: BlameStep[] = [];
   for (const { step, ranks: byProcess } of chosen) {
     const follows = steps.at(-1)?.step === step - 1;
-    steps.push({ step, follows, ranks: taking.map((process) => rankStep(byProcess.get(process.index) as RawStep, numbers)) });
+    steps.push({ step, follows, ranks: taking.map((process) => rankStep(byProcess.get(process.index) as RawStep, numbers, roles)) });
     yield;
   }
-  return { ranks, phases: names, steps, leftOut, basis, alignment };
+  return { ranks, phases: names, roles, steps, leftOut, basis, alignment };
 }
 
 /** A step longer than this many medians is an outlier, a step of another kind, … */
@@ -109,11 +105,16 @@ function processesTaking(processes: readonly TraceProcess[], raw: readonly RawRa
   return [...byRank.values()].sort((a, b) => a.rank - b.rank);
 }
 
-function rankStep({ start, length, gap, phases, placed, collectives, ops }: RawStep, numbers: ReadonlyMap<string, number>): RankStep {
+function rankStep(
+  { start, length, gap, phases, placed, collectives, ops }: RawStep,
+  numbers: ReadonlyMap<string, number>,
+  roles: readonly PhaseRole[],
+): RankStep {
   const other = numbers.get(otherPhase) as number;
   const lying = placed.map(({ name, from, until }) => ({ phase: numbers.get(name) ?? other, from, until }));
   const pieces = cutStep(start, length, lying, collectives, other);
-  return { length: Math.round(length), gap, pieces: withUnplaced(pieces, phases, lying, numbers, other), ops };
+  const all = withUnplaced(pieces, phases, lying, numbers, other);
+  return { length: Math.round(length), gap, pieces: withoutWaiting(all, roles), ops };
 }
 
 /** Phases without recorded spans: their time is own work, placed where nothing else is known. */

@@ -12,7 +12,6 @@ export {
   sensitivities,
   shortSeriesOptions,
 } from './detector-options.ts';
-export { tagOfPhase } from './phase-tag.ts';
 export { type SeriesColumn, type SeriesColumnNames, SeriesCsvReader, seriesColumns } from './series-csv.ts';
 export { SeriesDetector } from './series-detector.ts';
 export type { Improvement, StepTag, StepTimeFinding } from './step-time-finding.ts';

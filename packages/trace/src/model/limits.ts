@@ -21,6 +21,10 @@ export const limits = {
   countedCollectivesMax: 131_072,
   /** Steps of one file; further ones stay spans like any other (of NDTimeline: they are counted and left out). */
   stepsPerFileMax: 1_000_000,
+  /** Phases of a run whose role is stated, and twice as many that are remembered; the role of any other comes from its name. */
+  phaseRolesMax: 1024,
+  /** Characters of a phase's name that decide its role. */
+  phaseRoleCharsMax: 256,
   /** Named phases of one step; time under further names is in no phase. */
   phasesPerStepMax: 1024,
   /** Distinct names, shapes and stacks of one file; a file with more is refused (`too_large`). Their indexes multiply exactly in a double. */

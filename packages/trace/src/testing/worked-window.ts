@@ -4,8 +4,9 @@
 //
 // Waits follow from that: a meeting's transfer begins when the last rank has come.
 
-import { collectiveKind } from '@ranktrace/protocol';
-import { type BlameRank, type BlameWindow, type Meeting, otherPhase, type Piece } from '../blame/blame-window.ts';
+import { collectiveKind, otherPhase } from '@ranktrace/protocol';
+import type { BlameRank, BlameWindow, Meeting, Piece } from '../blame/blame-window.ts';
+import { phaseRoleOf } from '../steps/phase-role.ts';
 
 const nanosPerMs = 1e6;
 
@@ -60,5 +61,13 @@ export function workedWindow(lines: readonly string[], options: WorkedOptions = 
     return { step, follows: false, ranks: pieces.map((line, rank) => ({ length: clocks[rank] as number, gap: 0, pieces: line })) };
   });
   const ranks = work.map((_, rank): BlameRank => ({ rank, host: 'host', hostName: 'host', peers: '', ...about(rank) }));
-  return { ranks, phases: names, steps: made, leftOut: 0, basis: 'pieces', alignment: { bound: 0, unaligned: [] } };
+  return {
+    ranks,
+    phases: names,
+    roles: names.map(phaseRoleOf),
+    steps: made,
+    leftOut: 0,
+    basis: 'pieces',
+    alignment: { bound: 0, unaligned: [] },
+  };
 }

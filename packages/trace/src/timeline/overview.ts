@@ -10,10 +10,11 @@
 // A cluster's step is as long as its slowest rank's. With units of one step all of this is exact; with wider units a rank's mean over the
 // unit stands for its steps.
 
-import type { Overview, OverviewRank } from '@ranktrace/protocol';
+import { type Overview, type OverviewRank, otherPhase } from '@ranktrace/protocol';
 import type { RunAnalysis } from '../analyse/run-analysis.ts';
 import type { TraceProcess } from '../model/trace-sink.ts';
-import { otherPhase, type StepHistory } from './step-history.ts';
+import { phaseRolesOf } from '../steps/phase-role.ts';
+import type { StepHistory } from './step-history.ts';
 import { stepLimits } from './step-limits.ts';
 
 /** The steps of one process, and the mapping of its times to trace times. */
@@ -55,6 +56,7 @@ export function overviewOf(
     .filter((row) => row !== undefined)
     .sort((a, b) => a.rank - b.rank || a.process - b.process);
   const phases = phasesOf(rows);
+  const roles = phaseRolesOf(processes.map(({ process }) => process));
   const ranks = rows.map(({ phaseTotals, ...row }): OverviewRank => ({ ...row, phases: meanPhases(row, phaseTotals, phases) }));
   const { slowest, median, fastest } = clusterOf(ranks, grid.bins);
   return {
@@ -70,6 +72,7 @@ export function overviewOf(
     percentiles: cluster.percentiles(),
     ranks,
     phases,
+    phaseRoles: phases.map((name) => roles.of(name)),
     findings: analysis?.findings ?? [],
     waiting: analysis?.waiting ?? [],
     waitingStepTime: analysis?.stepTime ?? 0,

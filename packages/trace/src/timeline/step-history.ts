@@ -11,6 +11,7 @@
 // Invariant: bin b holds steps b · binSteps … (b + 1) · binSteps − 1, and binSteps is a power of two, so the bins of two processes nest.
 // Invariant: counts and lengths cover all steps ever added; merging bins loses only the steps' places within the bin.
 
+import { otherPhase } from '@ranktrace/protocol';
 import { QuantileSketch } from '../model/quantile-sketch.ts';
 import { stepLimits } from './step-limits.ts';
 
@@ -237,6 +238,3 @@ export class StepHistory {
     return low;
   }
 }
-
-/** The rest of a step, outside all named phases. */
-export const otherPhase = 'other';

@@ -1,6 +1,6 @@
 // The phases of each rank's steps in both runs, A above B, the largest change on top.
 
-import type { Overview } from '@ranktrace/protocol';
+import { type Overview, otherPhase } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import type { JumpTarget } from '../client/view-state.ts';
@@ -21,7 +21,7 @@ const shownMore = 24;
 
 export function ComparedPhases({ a, b, onGo }: ComparedPhasesProps): JSX.Element {
   const [shown, setShown] = useState(shownFirst);
-  const { phases, ranks } = useMemo(() => pairPhases(a, b), [a, b]);
+  const { phases, roles, ranks } = useMemo(() => pairPhases(a, b), [a, b]);
   if (ranks.length === 0) return <p class="muted">Neither run has steps.</p>;
   const longest = Math.max(1, ...ranks.flatMap((pair) => [barLength(pair.phasesA, pair.a?.mean), barLength(pair.phasesB, pair.b?.mean)]));
   return (
@@ -42,8 +42,8 @@ export function ComparedPhases({ a, b, onGo }: ComparedPhasesProps): JSX.Element
             <tr key={pair.rank}>
               <th scope="row">{pair.rank}</th>
               <td>
-                <Side side="a" pair={pair} phases={phases} longest={longest} onGo={onGo} />
-                <Side side="b" pair={pair} phases={phases} longest={longest} onGo={onGo} />
+                <Side side="a" pair={pair} phases={phases} roles={roles} longest={longest} onGo={onGo} />
+                <Side side="b" pair={pair} phases={phases} roles={roles} longest={longest} onGo={onGo} />
               </td>
               <td>
                 <DifferenceText difference={pair.mean} />
@@ -66,11 +66,12 @@ interface SideProps {
   readonly side: 'a' | 'b';
   readonly pair: RankPair;
   readonly phases: readonly string[];
+  readonly roles: Overview['phaseRoles'];
   readonly longest: number;
   readonly onGo: ComparedPhasesProps['onGo'];
 }
 
-function Side({ side, pair, phases, longest, onGo }: SideProps): JSX.Element {
+function Side({ side, pair, phases, roles, longest, onGo }: SideProps): JSX.Element {
   const of = side === 'a' ? pair.a : pair.b;
   const values = side === 'a' ? pair.phasesA : pair.phasesB;
   const name = side.toUpperCase();
@@ -86,9 +87,9 @@ function Side({ side, pair, phases, longest, onGo }: SideProps): JSX.Element {
     >
       <span aria-hidden="true">{name}</span>
       {phases.length === 0 ? (
-        <PhaseBar phases={['other']} values={[of.mean]} longest={longest} />
+        <PhaseBar phases={[otherPhase]} roles={['work']} values={[of.mean]} longest={longest} />
       ) : (
-        <PhaseBar phases={phases} values={values} longest={longest} />
+        <PhaseBar phases={phases} roles={roles} values={values} longest={longest} />
       )}
       <span class="compare-length">{formatDuration(of.mean)}</span>
     </button>

@@ -52,11 +52,13 @@ it('finds the steps that both have', () => {
   expect(commonSteps(run(0, 9), run(0, 9, 0), 0)).toBeUndefined();
 });
 
+const phased = (...phases: string[]) => ({ phases, phaseRoles: phases.map(() => 'work' as const) });
+
 describe('pairPhases', () => {
   it('brings phases of both into one order, and what changed most to the top', () => {
-    const a = { phases: ['backward', 'forward', 'other'], ranks: [rank(0, 100, [60, 30, 10]), rank(1, 100, [60, 30, 10])] };
+    const a = { ...phased('backward', 'forward', 'other'), ranks: [rank(0, 100, [60, 30, 10]), rank(1, 100, [60, 30, 10])] };
     const b = {
-      phases: ['forward', 'eval', 'other'],
+      ...phased('forward', 'eval', 'other'),
       ranks: [rank(1, 130, [80, 40, 10]), rank(0, 90, [30, 50, 10]), rank(2, 1, [1, 0, 0])],
     };
     const { phases, ranks } = pairPhases(a, b);
@@ -70,7 +72,7 @@ describe('pairPhases', () => {
   });
 
   it('takes the life of a rank that did the most', () => {
-    const twice = { phases: [], ranks: [rank(0, 5, [], 2), rank(0, 9, [], 20), rank(0, 7, [], 0)] };
+    const twice = { ...phased(), ranks: [rank(0, 5, [], 2), rank(0, 9, [], 20), rank(0, 7, [], 0)] };
     expect(pairPhases(twice, twice).ranks.map(({ a }) => a?.mean)).toEqual([9]);
   });
 });

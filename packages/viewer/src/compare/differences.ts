@@ -5,7 +5,7 @@
 //
 // Invariant: a value that one run lacks is undefined, never 0: nothing is compared with a value that was not measured.
 
-import type { AreaRow, Overview, OverviewRank } from '@ranktrace/protocol';
+import { type AreaRow, type Overview, type OverviewRank, otherPhase } from '@ranktrace/protocol';
 import { binOfStep } from '../overview/step-bins.ts';
 
 /** B against A; `part` 0.1 is 10 % more. Undefined where either is missing; `part` also where A is 0. */
@@ -72,15 +72,18 @@ export interface RankPair {
 export interface PhasePairs {
   /** Names of both runs: A's in its order, then B's further ones; `other` last. */
   readonly phases: readonly string[];
+  /** By `phases`. */
+  readonly roles: Overview['phaseRoles'];
   /** Largest change first. */
   readonly ranks: readonly RankPair[];
 }
 
-type Phased = Pick<Overview, 'phases' | 'ranks'>;
+type Phased = Pick<Overview, 'phases' | 'phaseRoles' | 'ranks'>;
 
 export function pairPhases(a: Phased, b: Phased): PhasePairs {
   const named = [...new Set([...a.phases, ...b.phases])];
-  const phases = [...named.filter((name) => name !== 'other'), ...named.filter((name) => name === 'other')];
+  const phases = [...named.filter((name) => name !== otherPhase), ...named.filter((name) => name === otherPhase)];
+  const roles = phases.map((name) => a.phaseRoles[a.phases.indexOf(name)] ?? b.phaseRoles[b.phases.indexOf(name)] ?? 'work');
   const inOrder = ({ phases: own }: Phased, rank: OverviewRank | undefined): readonly number[] =>
     phases.map((name) => rank?.phases[own.indexOf(name)] ?? 0);
   const [ofA, ofB] = [byRank(a.ranks), byRank(b.ranks)];
@@ -91,7 +94,7 @@ export function pairPhases(a: Phased, b: Phased): PhasePairs {
     return { ...pair, changed: rankA === undefined || rankB === undefined ? undefined : mostChanged(phasesA, phasesB) };
   });
   const weight = ({ changed, mean }: RankPair): number => Math.max(Math.abs(changed?.more ?? 0), Math.abs(mean.more ?? 0));
-  return { phases, ranks: ranks.sort((left, right) => weight(right) - weight(left) || left.rank - right.rank) };
+  return { phases, roles, ranks: ranks.sort((left, right) => weight(right) - weight(left) || left.rank - right.rank) };
 }
 
 /** One name in both runs; a name may be of several kinds. */

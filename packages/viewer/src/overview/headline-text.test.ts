@@ -29,7 +29,15 @@ const straggler = (...of: number[]): ViewFinding => ({ severity: 'warning', kind
 
 /** The page's sentence about waiting, from waiting in ms by rank over 1 s of steps. */
 function told(waiting: Overview['waiting'], ...findings: ViewFinding[]): string {
-  const headline = headlineOf({ phases: ['forward'], ranks, findings, waiting, waitingStepTime: 1000 * ms, analysed: true });
+  const headline = headlineOf({
+    phases: ['forward'],
+    phaseRoles: ['work'],
+    ranks,
+    findings,
+    waiting,
+    waitingStepTime: 1000 * ms,
+    analysed: true,
+  });
   const isNobody = headline.ranks.length === 0 && headline.cause === undefined;
   return plain(isNobody ? nobodyText(headline.waiting, headline.tone, true) : waitingText(headline));
 }

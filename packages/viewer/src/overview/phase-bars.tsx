@@ -5,12 +5,12 @@
 //
 // With very many ranks, only the first are shown until a person asks for more.
 
-import type { Overview } from '@ranktrace/protocol';
+import { isWaitingRole, type Overview, otherPhase, phaseMedians } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import { formatCount, formatDuration, formatMany } from '../controls/format.ts';
 import { formatMoreTime } from '../controls/signed.ts';
-import { isWaitingPhase, phaseMedians, type RankPhases, rankPhases } from './slow-ranks.ts';
+import { type RankPhases, rankPhases } from './slow-ranks.ts';
 import './phase-bars.css';
 
 export interface PhaseBarsProps {
@@ -34,7 +34,7 @@ export function PhaseBars({ overview, onPick }: PhaseBarsProps): JSX.Element {
       <ol>
         <li class="phase-row is-median">
           <span class="phase-rank">median</span>
-          <PhaseBar phases={phases} values={medians} longest={longest} />
+          <PhaseBar phases={phases} roles={overview.phaseRoles} values={medians} longest={longest} />
           <span class="phase-excess">{formatDuration(sum(medians))}</span>
         </li>
         {rows.slice(0, shown).map((row) => (
@@ -47,7 +47,7 @@ export function PhaseBars({ overview, onPick }: PhaseBarsProps): JSX.Element {
               onClick={() => onPick(row.rank.rank)}
             >
               <span class="phase-rank">rank {row.rank.rank}</span>
-              <PhaseBar phases={phases} values={row.rank.phases} longest={longest} />
+              <PhaseBar phases={phases} roles={overview.phaseRoles} values={row.rank.phases} longest={longest} />
               <span class="phase-excess">{excessText(phases, row)}</span>
             </button>
           </li>
@@ -77,10 +77,12 @@ export const PhaseLegend = ({ phases }: { readonly phases: readonly string[] }):
 /** One bar: phases side by side, in ns of `longest`. */
 export function PhaseBar({
   phases,
+  roles,
   values,
   longest,
 }: {
   phases: readonly string[];
+  roles: Overview['phaseRoles'];
   values: readonly number[];
   longest: number;
 }): JSX.Element {
@@ -89,7 +91,7 @@ export function PhaseBar({
       {values.map((value, at) => (
         <span
           key={phases[at]}
-          class={isWaitingPhase(phases[at] ?? '') ? 'phase-part is-waiting' : 'phase-part'}
+          class={isWaitingRole(roles[at]) ? 'phase-part is-waiting' : 'phase-part'}
           style={{ width: `${(100 * value) / longest}%`, '--phase': `var(${phaseColour(phases, at)})` }}
         />
       ))}
@@ -99,7 +101,7 @@ export function PhaseBar({
 
 /** The phase's colour variable; `other` and phases after the eighth are grey. */
 export const phaseColour = (phases: readonly string[], at: number): string =>
-  phases[at] === 'other' || at > 6 ? '--series-8' : `--series-${at + 1}`;
+  phases[at] === otherPhase || at > 6 ? '--series-8' : `--series-${at + 1}`;
 
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 

@@ -1,13 +1,12 @@
 // All ranks in a table: length of steps, phases, clock bound, and losses.
 
-import type { Overview, OverviewRank, RunModel, ViewProcess } from '@ranktrace/protocol';
+import { lowerMedian, type Overview, type OverviewRank, type RunModel, type ViewProcess } from '@ranktrace/protocol';
 import type { JSX } from 'preact';
 import { useId, useMemo, useState } from 'preact/hooks';
 import { type Column, DataTable } from '../controls/data-table.tsx';
 import { formatBound, formatCount, formatDuration, formatMany } from '../controls/format.ts';
 import { formatMorePart } from '../controls/signed.ts';
 import { rankFilter, wordFilter } from '../controls/sort-rows.ts';
-import { medianOf } from './slow-ranks.ts';
 import './rank-table.css';
 
 export interface RankTableProps {
@@ -61,7 +60,7 @@ export function RankTable({ overview, model, onPick }: RankTableProps): JSX.Elem
 
 function rowsOf({ ranks }: Overview, { processes }: RunModel): readonly RankRow[] {
   const byIndex = new Map(processes.map((process) => [process.index, process]));
-  const median = medianOf(ranks.filter(({ steps }) => steps > 0).map(({ mean }) => mean)) ?? Number.NaN;
+  const median = lowerMedian(ranks.filter(({ steps }) => steps > 0).map(({ mean }) => mean)) ?? Number.NaN;
   return ranks.map((of) => ({ of, process: byIndex.get(of.process), more: of.steps > 0 ? of.mean / median - 1 : Number.NaN }));
 }
 

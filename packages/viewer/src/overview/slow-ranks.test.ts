@@ -1,6 +1,6 @@
-import type { Overview, OverviewRank } from '@ranktrace/protocol';
+import { lowerMedian, type Overview, type OverviewRank, phaseMedians } from '@ranktrace/protocol';
 import { describe, expect, it } from 'vitest';
-import { headlineOf, isWaitingPhase, medianOf, phaseMedians, rankPhases } from './slow-ranks.ts';
+import { headlineOf, rankPhases } from './slow-ranks.ts';
 
 const ms = 1e6;
 const rank = (number: number, phases: readonly number[], steps = 10): OverviewRank => {
@@ -9,11 +9,13 @@ const rank = (number: number, phases: readonly number[], steps = 10): OverviewRa
   return { rank: number, process: number, steps, ...of, phases: phases.map((phase) => phase * ms) };
 };
 const phases = ['forward', 'backward', 'all_reduce', 'other'];
+const phaseRoles: Overview['phaseRoles'] = ['work', 'work', 'collective', 'work'];
 
 describe('rankPhases', () => {
   it('puts the rank on top that makes the others wait, though all steps are equally long', () => {
     const overview = {
       phases,
+      phaseRoles,
       ranks: [rank(0, [100, 200, 90, 0]), rank(1, [101, 199, 90, 0]), rank(2, [100, 280, 10, 0]), rank(3, [99, 201, 90, 0])],
     };
     const [first, ...others] = rankPhases(overview);
@@ -22,7 +24,7 @@ describe('rankPhases', () => {
   });
 
   it('blames the slower of two', () => {
-    const rows = rankPhases({ phases, ranks: [rank(0, [100, 200, 80, 0]), rank(1, [100, 280, 0, 0])] });
+    const rows = rankPhases({ phases, phaseRoles, ranks: [rank(0, [100, 200, 80, 0]), rank(1, [100, 280, 0, 0])] });
     expect(rows.map(({ rank, standsOut }) => [rank.rank, standsOut])).toEqual([
       [1, true],
       [0, false],
@@ -30,7 +32,11 @@ describe('rankPhases', () => {
   });
 
   it('compares whole steps where no phase is known', () => {
-    const rows = rankPhases({ phases: [], ranks: [0, 1, 2].map((at) => ({ ...rank(at, []), mean: at === 1 ? 150 * ms : 100 * ms })) });
+    const rows = rankPhases({
+      phases: [],
+      phaseRoles: [],
+      ranks: [0, 1, 2].map((at) => ({ ...rank(at, []), mean: at === 1 ? 150 * ms : 100 * ms })),
+    });
     expect(rows.map(({ rank, worst, score }) => [rank.rank, worst, score])).toEqual([
       [1, undefined, 50 * ms],
       [0, undefined, 0],
@@ -40,15 +46,15 @@ describe('rankPhases', () => {
 
   it('lets nobody stand out by what ranks differ by anyway, by little, or alone', () => {
     const noisy = [0, 20, 40, 60, 80, 100].map((more, at) => rank(at, [100 + more, 200, 0, 0]));
-    expect(rankPhases({ phases, ranks: noisy }).some(({ standsOut }) => standsOut)).toBe(false);
-    expect(rankPhases({ phases, ranks: [rank(0, [100, 0, 0, 0]), rank(1, [102, 0, 0, 0])] }).some(({ standsOut }) => standsOut)).toBe(
-      false,
-    );
-    expect(rankPhases({ phases, ranks: [rank(0, [100, 0, 0, 0])] }).some(({ standsOut }) => standsOut)).toBe(false);
+    expect(rankPhases({ phases, phaseRoles, ranks: noisy }).some(({ standsOut }) => standsOut)).toBe(false);
+    expect(
+      rankPhases({ phases, phaseRoles, ranks: [rank(0, [100, 0, 0, 0]), rank(1, [102, 0, 0, 0])] }).some(({ standsOut }) => standsOut),
+    ).toBe(false);
+    expect(rankPhases({ phases, phaseRoles, ranks: [rank(0, [100, 0, 0, 0])] }).some(({ standsOut }) => standsOut)).toBe(false);
   });
 
   it('leaves out ranks without steps', () => {
-    const overview = { phases, ranks: [rank(0, [100, 0, 0, 0]), rank(1, [0, 0, 0, 0], 0)] };
+    const overview = { phases, phaseRoles, ranks: [rank(0, [100, 0, 0, 0]), rank(1, [0, 0, 0, 0], 0)] };
     expect(rankPhases(overview).map(({ rank }) => rank.rank)).toEqual([0]);
     expect(phaseMedians(overview)).toEqual([100 * ms, 0, 0, 0]);
   });
@@ -62,14 +68,14 @@ describe('who keeps others waiting', () => {
   const ranks = [rank(0, [100, 200, 80, 20]), rank(1, [120, 200, 0, 80]), rank(2, [100, 260, 20, 20]), rank(3, [100, 200, 0, 100])];
   const waiting = waits(5, 87, 8, 0);
   const blamed = (about: Partial<Overview>) => {
-    const headline = headlineOf({ phases, ranks, findings: [], waiting, analysed: true, ...about });
+    const headline = headlineOf({ phases, phaseRoles, ranks, findings: [], waiting, analysed: true, ...about });
     const waitedPart = headline.ranks.length > 0 ? headline.waiting?.forRanks : undefined;
     return [headline.ranks.map(({ rank }) => rank.rank), headline.phase, headline.more, waitedPart];
   };
 
   it('is blamed, and nobody else, in the headline and in the bars', () => {
     expect(blamed({ findings: [straggler(1)] })).toEqual([[1], 'forward', 20 * ms, 0.87]);
-    const rows = rankPhases({ phases, ranks, findings: [straggler(1)], waiting, analysed: true });
+    const rows = rankPhases({ phases, phaseRoles, ranks, findings: [straggler(1)], waiting, analysed: true });
     expect(rows.filter(({ standsOut }) => standsOut).map(({ rank }) => rank.rank)).toEqual([1]);
     expect(rows[0]?.rank.rank).toBe(1);
   });
@@ -81,9 +87,9 @@ describe('who keeps others waiting', () => {
 
   it('is nobody alone where steps are charged to something else', () => {
     const findings = [{ severity: 'warning', kind: 'network', text: 'steps wait for the network', ranks: [] }] as const;
-    const headline = headlineOf({ phases, ranks, findings, waiting, analysed: true });
+    const headline = headlineOf({ phases, phaseRoles, ranks, findings, waiting, analysed: true });
     expect([headline.tone, headline.cause, headline.ranks]).toEqual(['alert', 'steps wait for the network', []]);
-    expect(rankPhases({ phases, ranks, findings, waiting, analysed: true }).some(({ standsOut }) => standsOut)).toBe(false);
+    expect(rankPhases({ phases, phaseRoles, ranks, findings, waiting, analysed: true }).some(({ standsOut }) => standsOut)).toBe(false);
     expect(blamed({ findings: [{ ...findings[0], severity: 'note' }] })[0]).toEqual([]);
   });
 
@@ -99,9 +105,9 @@ describe('who keeps others waiting', () => {
   it('costs what the finding says, in the phase that it says', () => {
     const cost = { fromStep: 400, toStep: 999, affectedSteps: 600, comparedSteps: 1500, shareOfStep: 0.278 };
     const finding = { ...straggler(1), phase: 'optimizer', cost: { ...cost, nsPerAffectedStep: 58.5 * ms, nsPerStep: 23.4 * ms } };
-    const headline = headlineOf({ phases, ranks, findings: [finding], waiting, analysed: true, toStep: 1499 });
+    const headline = headlineOf({ phases, phaseRoles, ranks, findings: [finding], waiting, analysed: true, toStep: 1499 });
     expect([headline.phase, headline.more, headline.costs, headline.isOver]).toEqual(['optimizer', undefined, [finding.cost], true]);
-    expect(headlineOf({ phases, ranks, findings: [finding], waiting, analysed: true, toStep: 999 }).isOver).toBe(false);
+    expect(headlineOf({ phases, phaseRoles, ranks, findings: [finding], waiting, analysed: true, toStep: 999 }).isOver).toBe(false);
   });
 
   it('is the one that an open alert names', () => {
@@ -111,49 +117,56 @@ describe('who keeps others waiting', () => {
   });
 
   it('is no good news where a rank is waited for, though nobody is charged', () => {
-    const tone = (waitingStepTime: number) => headlineOf({ phases, ranks, findings: [], waiting, waitingStepTime, analysed: true }).tone;
+    const tone = (waitingStepTime: number) =>
+      headlineOf({ phases, phaseRoles, ranks, findings: [], waiting, waitingStepTime, analysed: true }).tone;
     expect([tone(1000 * ms), tone(10_000 * ms)]).toEqual(['note', 'good']);
   });
 
   it('is an alert also where it has no steps in what is looked at', () => {
-    const headline = headlineOf({ phases, ranks: [rank(0, [100, 200, 80, 20]), rank(2, [100, 200, 80, 20])], findings: [straggler(1)] });
+    const headline = headlineOf({
+      phases,
+      phaseRoles,
+      ranks: [rank(0, [100, 200, 80, 20]), rank(2, [100, 200, 80, 20])],
+      findings: [straggler(1)],
+    });
     expect([headline.tone, headline.ranks]).toEqual(['alert', []]);
   });
 });
 
 it('never blames what nobody knows', () => {
-  const overview = { phases, ranks: [0, 1, 2, 3].map((at) => rank(at, [100, 200, 50, at === 2 ? 90 : 10])) };
+  const overview = { phases, phaseRoles, ranks: [0, 1, 2, 3].map((at) => rank(at, [100, 200, 50, at === 2 ? 90 : 10])) };
   expect(rankPhases(overview).some(({ standsOut }) => standsOut)).toBe(false);
 });
 
 describe('headlineOf', () => {
   it('names the phase when it is the same for all', () => {
     const usual = [0, 1, 2, 3, 4].map((at) => rank(at, [100, 200, 100, 0]));
-    const same = headlineOf({ findings: [], phases, ranks: [...usual, rank(5, [100, 300, 0, 0]), rank(6, [100, 280, 20, 0])] });
+    const same = headlineOf({ findings: [], phases, phaseRoles, ranks: [...usual, rank(5, [100, 300, 0, 0]), rank(6, [100, 280, 20, 0])] });
     expect([same.tone, same.ranks.map(({ rank }) => rank.rank), same.phase, same.part]).toEqual(['alert', [5, 6], 'backward', 0.25]);
     expect(
-      headlineOf({ findings: [], phases, ranks: [...usual, rank(5, [100, 300, 0, 0]), rank(6, [180, 200, 20, 0])] }).phase,
+      headlineOf({ findings: [], phases, phaseRoles, ranks: [...usual, rank(5, [100, 300, 0, 0]), rank(6, [180, 200, 20, 0])] }).phase,
     ).toBeUndefined();
   });
 
   it('leaves it to the findings when no rank stands out', () => {
     const findings = [{ severity: 'alert', kind: 'hang', text: '', ranks: [1] }] as const;
-    const headline = headlineOf({ findings, phases, ranks: [rank(0, [1, 1, 1, 1]), rank(1, [1, 1, 1, 1])] });
+    const headline = headlineOf({ findings, phases, phaseRoles, ranks: [rank(0, [1, 1, 1, 1]), rank(1, [1, 1, 1, 1])] });
     expect([headline.tone, headline.ranks]).toEqual(['alert', []]);
   });
 
   it('is good when none stands out, and says nothing of one rank', () => {
-    expect(headlineOf({ findings: [], phases, ranks: [rank(0, [1, 1, 1, 1]), rank(1, [1, 1, 1, 1])] }).tone).toBe('good');
-    expect(headlineOf({ findings: [], phases, ranks: [rank(0, [1, 1, 1, 1])] }).tone).toBe('note');
-    expect(headlineOf({ findings: [], phases: [], ranks: [] }).tone).toBe('note');
+    expect(headlineOf({ findings: [], phases, phaseRoles, ranks: [rank(0, [1, 1, 1, 1]), rank(1, [1, 1, 1, 1])] }).tone).toBe('good');
+    expect(headlineOf({ findings: [], phases, phaseRoles, ranks: [rank(0, [1, 1, 1, 1])] }).tone).toBe('note');
+    expect(headlineOf({ findings: [], phases: [], phaseRoles: [], ranks: [] }).tone).toBe('note');
   });
 });
 
-it('knows phases that wait for others', () => {
-  expect(['all_reduce', 'nccl:AllReduce', 'barrier', 'recv', 'data wait', 'allgather'].every(isWaitingPhase)).toBe(true);
-  expect(['forward', 'backward', 'optimizer', 'data', 'other'].some(isWaitingPhase)).toBe(false);
-});
-
 it('takes the lower of two medians', () => {
-  expect([medianOf([]), medianOf([3]), medianOf([4, 1]), medianOf([3, 1, 2]), medianOf([Number.NaN, 5])]).toEqual([undefined, 3, 1, 2, 5]);
+  expect([lowerMedian([]), lowerMedian([3]), lowerMedian([4, 1]), lowerMedian([3, 1, 2]), lowerMedian([Number.NaN, 5])]).toEqual([
+    undefined,
+    3,
+    1,
+    2,
+    5,
+  ]);
 });

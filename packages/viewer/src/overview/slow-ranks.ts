@@ -1,19 +1,21 @@
-// Finds the slow ranks, and their phases: the excess of every rank over the median rank, phase by phase.
-//
-//   phase       rank 0   rank 1   rank 2   rank 3   median   rank 3's excess
-//   backward       200      202      199      280      202   +78   ◄ stands out
-//   all_reduce      90       88       91       11       90   none: it is the one that nobody has to wait for
+// Finds the slow ranks, and their phases, by the excess of every rank over the median rank (`rankExcesses`).
 //
 // Steps of ranks that wait for each other are all equally long, so the length of a step blames nobody; phases do. Phases that are themselves waiting
-// (collectives, barriers) are shown but never blamed: the rank that is long in them waits for another. Nor is `other` blamed, whose content is
+// (`Overview.phaseRoles`) are shown but never blamed: the rank that is long in them waits for another. Nor is `other` blamed, whose content is
 // unknown.
 //
 // The findings have better evidence, as they account for waiting between ranks: once they exist, the ranks that they charge stand out and no others,
 // so that the page and `ranktrace report` agree.
-//
-// Invariant: the median of an even number is the lower one. Of two ranks, the slower one then has an excess, and the faster one has none.
 
-import type { FindingCost, Overview, OverviewRank, ViewFinding } from '@ranktrace/protocol';
+import {
+  type FindingCost,
+  lowerMedian,
+  type Overview,
+  type OverviewRank,
+  phaseMedians,
+  rankExcesses,
+  type ViewFinding,
+} from '@ranktrace/protocol';
 
 /** One rank against the median rank. */
 export interface RankPhases {
@@ -33,7 +35,7 @@ export interface RankPhases {
 }
 
 /** The parts of an overview that identify slow ranks; without an analysis, only phases do. */
-export type Blamed = Pick<Overview, 'phases' | 'ranks'> &
+export type Blamed = Pick<Overview, 'phases' | 'phaseRoles' | 'ranks'> &
   Partial<Pick<Overview, 'findings' | 'waiting' | 'waitingStepTime' | 'analysed' | 'toStep'>>;
 
 /** Least excess that is worth a person's time, as a part of the median step. */
@@ -41,39 +43,18 @@ const noticeablePart = 0.03;
 /** A rank stands out beyond this many times the median distance of ranks from the median (three standard deviations of a normal one). */
 const deviations = 3 * 1.4826;
 
-/** Time outside of the named phases (`Overview.phases`). */
-const otherPhase = 'other';
-
-const waitingPhase = /wait|idle|barrier|sync|comm|nccl|gloo|all_?(reduce|gather|to_?all)|reduce_?scatter|broadcast|recv|send|bubble/i;
-
-/** Whether a phase is, by its name, spent waiting for other ranks. */
-export const isWaitingPhase = (name: string): boolean => waitingPhase.test(name);
-
-/** The lower median; undefined for an empty list. */
-export function medianOf(values: readonly number[]): number | undefined {
-  const sorted = values.filter(Number.isFinite).sort((a, b) => a - b);
-  return sorted[(sorted.length - 1) >> 1];
-}
-
-/** The median rank's time per step in each phase, ns. */
-export const phaseMedians = ({ phases, ranks }: Pick<Overview, 'phases' | 'ranks'>): readonly number[] =>
-  phases.map((_, at) => medianOf(ranks.filter(hasSteps).map((rank) => rank.phases[at] ?? 0)) ?? 0);
-
 /** All ranks with steps, the most important on top: outliers, then by waiting for them, by score, by rank. */
 export function rankPhases(overview: Blamed): readonly RankPhases[] {
-  const ranks = overview.ranks.filter(hasSteps);
+  const excesses = rankExcesses(overview);
+  const ranks = excesses.map(({ rank }) => rank);
   const medians = phaseMedians(overview);
-  const meanMedian = medianOf(ranks.map(({ mean }) => mean)) ?? 0;
-  const blamed = overview.phases.flatMap((name, at) => (isWaitingPhase(name) || name === otherPhase ? [] : [at]));
-  const spread = medians.map((median, at) => medianOf(ranks.map(({ phases }) => Math.abs((phases[at] ?? 0) - median))) ?? 0);
-  const meanSpread = medianOf(ranks.map(({ mean }) => Math.abs(mean - meanMedian))) ?? 0;
+  const meanMedian = lowerMedian(ranks.map(({ mean }) => mean)) ?? 0;
+  const spread = medians.map((median, at) => lowerMedian(ranks.map(({ phases }) => Math.abs((phases[at] ?? 0) - median))) ?? 0);
+  const meanSpread = lowerMedian(ranks.map(({ mean }) => Math.abs(mean - meanMedian))) ?? 0;
   const noticeable = noticeablePart * meanMedian;
   const charged = chargedOf(overview);
   const parts = waitedParts(overview);
-  const rows = ranks.map((rank): RankPhases => {
-    const excess = medians.map((median, at) => (rank.phases[at] ?? 0) - median);
-    let worst: number | undefined;
-    for (const at of blamed) if (worst === undefined || (excess[at] as number) > (excess[worst] as number)) worst = at;
+  const rows = excesses.map(({ rank, phases: excess, worst }): RankPhases => {
     const score = worst === undefined ? rank.mean - meanMedian : (excess[worst] as number);
     const usual = worst === undefined ? meanSpread : (spread[worst] as number);
     const isNoticeable = score > noticeable;
@@ -166,7 +147,7 @@ export function headlineOf(overview: Blamed & Pick<Overview, 'findings'>): Headl
   const all = rankPhases(overview);
   const ranks = all.filter(({ standsOut }) => standsOut);
   const first = ranks[0];
-  const median = medianOf(all.map(({ rank }) => rank.mean)) ?? 0;
+  const median = lowerMedian(all.map(({ rank }) => rank.mean)) ?? 0;
   const charged = chargedOf(overview);
   const cause = charged?.cause;
   const nobody = { cause, ranks: [], phase: undefined, costs: [], more: undefined, isOver: false, part: 0 };
@@ -215,5 +196,3 @@ function waitingOf({ ranks, waiting = [], waitingStepTime = 0 }: Blamed, charged
     ofStepsForMost: ofSteps(most.waitedFor),
   };
 }
-
-const hasSteps = ({ steps }: OverviewRank): boolean => steps > 0;

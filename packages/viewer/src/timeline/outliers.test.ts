@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { bandOf, representativesOf } from './outliers.ts';
 
 const phases = ['forward', 'all_reduce', 'other'];
+const phaseRoles = ['work', 'collective', 'work'] as const;
 const rankOf = (rank: number, forward: number, cells: (number | null)[] = []): OverviewRank => ({
   rank,
   process: rank,
@@ -19,7 +20,7 @@ const rankOf = (rank: number, forward: number, cells: (number | null)[] = []): O
 const ranks = Array.from({ length: 40 }, (_, rank) => rank);
 
 test('the slow rank of many is found by its own phases, not by its steps, which are as long as all', () => {
-  const overview = { phases, ranks: ranks.map((rank) => rankOf(rank, rank === 13 ? 200 : 100 + (rank % 5))) };
+  const overview = { phases, phaseRoles, ranks: ranks.map((rank) => rankOf(rank, rank === 13 ? 200 : 100 + (rank % 5))) };
   const found = representativesOf(overview, ranks, 32);
   expect(found.get(13)).toBe('slow');
   expect([...found.values()].sort()).toEqual(['fastest', 'median', 'slow']);
@@ -27,8 +28,8 @@ test('the slow rank of many is found by its own phases, not by its steps, which 
 
 test('of few ranks, which are all shown, only a slow one is marked', () => {
   const few = ranks.slice(0, 8);
-  expect(representativesOf({ phases, ranks: few.map((rank) => rankOf(rank, 100 + rank / 10)) }, few, 32).size).toBe(0);
-  expect([...representativesOf({ phases, ranks: few.map((rank) => rankOf(rank, rank === 3 ? 180 : 100)) }, few, 32)]).toEqual([
+  expect(representativesOf({ phases, phaseRoles, ranks: few.map((rank) => rankOf(rank, 100 + rank / 10)) }, few, 32).size).toBe(0);
+  expect([...representativesOf({ phases, phaseRoles, ranks: few.map((rank) => rankOf(rank, rank === 3 ? 180 : 100)) }, few, 32)]).toEqual([
     [3, 'slow'],
   ]);
 });
