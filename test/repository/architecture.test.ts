@@ -35,8 +35,8 @@ const floors: Readonly<Record<string, readonly (readonly string[])[]>> = {
   // Device work and its analyses (gpu/) will stand between torch and analyse.
   trace: [
     ['model'],
-    ['align', 'match', 'detect', 'write', 'zipkin'],
-    ['merge', 'perfetto', 'steps'],
+    ['align', 'match', 'detect', 'write', 'zipkin', 'steps'],
+    ['merge', 'perfetto'],
     ['torch', 'blame'],
     ['analyse', 'ndtimeline'],
     ['alert', 'timeline'],

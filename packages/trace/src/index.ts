@@ -42,6 +42,7 @@ export type {
   TraceSink,
   WriteBytes,
 } from './model/trace-sink.ts';
+export { phasesOfSteps } from './steps/batch-steps.ts';
 export { StepRangeSink, StepTimesSink } from './steps/step-range.ts';
 export { type RankSummary, type RunSummary, StepSummarySink } from './steps/step-summary.ts';
 export { isWaitingPhase } from './steps/waiting-phase.ts';
