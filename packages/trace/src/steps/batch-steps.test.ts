@@ -24,8 +24,6 @@ it('sums a step’s rows of one name, wherever they lie', () => {
   expect(phasesOfSteps(batchOf([])).size).toBe(0);
 });
 
-it('keeps so many names of each step, and goes on to sum these', () => {
+it('takes as many names of each step as it may, and goes on to sum these', () => {
   expect(asObjects(phasesOfSteps(batchOf(rows), 1))).toEqual({ 4: { forward: 15 }, 5: { forward: 9 } });
-  const many = Array.from({ length: 1100 }, (_, at) => [1, `phase ${at}`, 1] as const);
-  expect(phasesOfSteps(batchOf(many)).get(1)?.size).toBe(1024);
 });

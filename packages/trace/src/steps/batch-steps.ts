@@ -6,13 +6,12 @@
 // step; live state and metrics keep steps across batches, so they add up rows in rings of their own.
 
 import { type Batch, type Nanos, nanos } from '@ranktrace/protocol';
-import { limits } from '../model/limits.ts';
 
 /**
- * Time in each phase of a batch's steps, by step number, then by name, ns. A step has at most `namesMax` names: time under further names is in
- * no phase.
+ * Time in each phase of a batch's steps, by step number, then by name, ns. Of a step's names the first `namesMax` are taken; without it, the limits
+ * of a batch bound them.
  */
-export function phasesOfSteps({ strings, tables }: Batch, namesMax: number = limits.phasesPerStepMax): Map<number, Map<string, Nanos>> {
+export function phasesOfSteps({ strings, tables }: Batch, namesMax: number = Number.POSITIVE_INFINITY): Map<number, Map<string, Nanos>> {
   const steps = new Map<number, Map<string, Nanos>>();
   const { length } = tables.phases;
   const { step: numbers, name: names, length: lengths } = tables.phases.columns;
