@@ -225,6 +225,17 @@ describe('shape', () => {
     expect(wrong).toEqual([]);
   });
 
+  test('files that know rank times or the clocks of ranks leave it to align/ to make trace times of them', () => {
+    const wrong = violations(sources, (text, path) => {
+      const code = withoutComments(text);
+      if (path.startsWith('packages/trace/src/align/') || path === 'packages/protocol/src/units.ts') return [];
+      return /\b(RankTime|rankTime|RankClock|FittedClocks)\b/.test(code)
+        ? (code.match(/\btraceTime\b(?=\((?!0\)))|\bas TraceTime\b/g) ?? [])
+        : [];
+    });
+    expect(wrong).toEqual([]);
+  });
+
   test('no `export *` and no default export', () => {
     const wrong = violations(sources, (text) => withoutComments(text).match(/\bexport\s*\*|\bexport\s+default\b/g) ?? []);
     expect(wrong).toEqual([]);

@@ -1,7 +1,7 @@
 // The pure heart: no clock, disk, socket or DOM. The root exports merge, analyses and writers; formats and other subjects have their own entries.
 
 export { ClockCoupling } from './align/clock-coupling.ts';
-export type { RankClock } from './align/clock-model.ts';
+export { ownClock } from './align/clock-model.ts';
 export { type ClockEvidence, type ClockSample, ClusterClocks, type FittedClocks } from './align/fit-clocks.ts';
 export { type ClockOfRank, clockReport } from './analyse/clock-report.ts';
 export {

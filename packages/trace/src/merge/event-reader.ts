@@ -1,7 +1,7 @@
 // One row of a batch → one event in trace time. The event object is reused for every row: a merge of millions allocates none.
 
 import { type Batch, type Nanos, nanos, pairOf, spanState, type TraceTime, traceTime } from '@ranktrace/protocol';
-import type { RankClock } from '../align/clock-model.ts';
+import { onAxis, type RankClock } from '../align/clock-model.ts';
 import type { TraceEvent, TraceLane } from '../model/trace-sink.ts';
 import { phasesOfSteps } from '../steps/batch-steps.ts';
 import type { ArgumentIndex } from './argument-index.ts';
@@ -138,13 +138,8 @@ export class EventReader {
   #place(start: number, length: number, state: number, clock: RankClock): void {
     const { event } = this;
     event.state = states[state as 0 | 1 | 2] ?? 'whole';
-    if (clock.exact !== undefined) {
-      event.start = traceTime(start + clock.exact);
-      event.length = nanos(length);
-    } else {
-      event.start = clock.toTrace(start);
-      event.length = nanos(clock.toTrace(start + length) - event.start);
-    }
+    event.start = onAxis(clock, start);
+    event.length = nanos(clock.exact === undefined ? onAxis(clock, start + length) - event.start : length);
   }
 
   #reset(): void {
