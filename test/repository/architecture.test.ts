@@ -35,8 +35,8 @@ const floors: Readonly<Record<string, readonly (readonly string[])[]>> = {
   // Device work and its analyses (gpu/) will stand between torch and analyse.
   trace: [
     ['model'],
-    ['align', 'match', 'detect', 'write', 'zipkin'],
-    ['merge', 'perfetto', 'steps'],
+    ['align', 'match', 'detect', 'write', 'zipkin', 'steps'],
+    ['merge', 'perfetto'],
     ['torch', 'blame'],
     ['analyse', 'ndtimeline'],
     ['alert', 'timeline'],
@@ -222,6 +222,17 @@ describe('shape', () => {
     const wrong = violations(sourcesOf('cli'), (text, path) =>
       others.includes(path) ? [] : (withoutComments(text).match(/\bstd(?:out|err)\.write\(|\bwriteSync\([12],|\bconsole\./g) ?? []),
     );
+    expect(wrong).toEqual([]);
+  });
+
+  test('files that know rank times or the clocks of ranks leave it to align/ to make trace times of them', () => {
+    const wrong = violations(sources, (text, path) => {
+      const code = withoutComments(text);
+      if (path.startsWith('packages/trace/src/align/') || path === 'packages/protocol/src/units.ts') return [];
+      return /\b(RankTime|rankTime|RankClock|FittedClocks)\b/.test(code)
+        ? (code.match(/\btraceTime\b(?=\((?!0\)))|\bas TraceTime\b/g) ?? [])
+        : [];
+    });
     expect(wrong).toEqual([]);
   });
 

@@ -124,9 +124,11 @@ export {
 } from './view-messages.ts';
 export {
   type CounterTile,
+  copyTile,
   decodeTiles,
   encodeTiles,
   itemKinds,
+  makeTile,
   nameText,
   openBit,
   type SpanTile,

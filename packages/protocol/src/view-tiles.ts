@@ -32,6 +32,22 @@ export interface TileKey {
   readonly index: number;
 }
 
+const arrays = { f64: Float64Array, f32: Float32Array, u32: Uint32Array, u8: Uint8Array } as const;
+
+/** The columns of a tile, in the order of their bytes: the widest first, so that each is aligned. */
+const tileColumns = {
+  spans: { start: 'f64', length: 'f64', busy: 'f32', count: 'u32', name: 'u32', event: 'u32', depth: 'u8', kind: 'u8' },
+  counter: { time: 'f64', last: 'f64', low: 'f64', high: 'f64', count: 'u32' },
+} as const;
+
+type Schemas = typeof tileColumns;
+type Arrays = { readonly f64: Float64Array; readonly f32: Float32Array; readonly u32: Uint32Array; readonly u8: Uint8Array };
+type Column = Arrays[keyof Arrays];
+type ColumnMaker = (typeof arrays)[keyof Arrays];
+type Columns<Type extends keyof Schemas> = {
+  readonly [Name in keyof Schemas[Type]]: Arrays[Schemas[Type][Name] & keyof Arrays];
+};
+
 interface TileAbout extends TileKey {
   /** Version of its process (ViewProcess.version). */
   readonly version: number;
@@ -39,45 +55,51 @@ interface TileAbout extends TileKey {
   readonly complete: boolean;
 }
 
-export interface SpanTile extends TileAbout {
-  readonly type: 'spans';
-  /** In order of depth, then of start. */
-  readonly start: Float64Array;
-  readonly length: Float64Array;
-  readonly busy: Float32Array;
-  readonly count: Uint32Array;
-  readonly name: Uint32Array;
-  readonly event: Uint32Array;
-  readonly depth: Uint8Array;
-  readonly kind: Uint8Array;
-}
+/** Its items are in order of depth, then of start. */
+export type SpanTile = TileAbout & Columns<'spans'> & { readonly type: 'spans' };
 
-export interface CounterTile extends TileAbout {
-  readonly type: 'counter';
-  /** In order of time; the first may lie before the tile: its value holds when the tile begins. */
-  readonly time: Float64Array;
-  readonly last: Float64Array;
-  readonly low: Float64Array;
-  readonly high: Float64Array;
-  readonly count: Uint32Array;
-}
+/** Its values are in order of time; the first may lie before the tile: its value holds when the tile begins. */
+export type CounterTile = TileAbout & Columns<'counter'> & { readonly type: 'counter' };
 
 export type Tile = SpanTile | CounterTile;
+
+const schemas = {
+  spans: Object.entries(tileColumns.spans),
+  counter: Object.entries(tileColumns.counter),
+} as const;
+
+/** A tile of the columns that `make` returns; `Values` is the constructor of a column's array. */
+export function makeTile<Type extends Tile['type']>(
+  type: Type,
+  { track, level, index, version, complete }: TileAbout,
+  make: (name: keyof Columns<Type>, Values: ColumnMaker) => Column,
+): Extract<Tile, { readonly type: Type }> {
+  const tile: Record<string, unknown> = { type, track, level, index, version, complete };
+  for (const [name, kind] of schemas[type]) tile[name] = make(name as keyof Columns<Type>, arrays[kind]);
+  return tile as unknown as Extract<Tile, { readonly type: Type }>;
+}
+
+const columnOf = (tile: Tile, name: string): Column => (tile as unknown as Readonly<Record<string, Column>>)[name] as Column;
+
+/** A tile that shares no memory with `tile`. */
+export const copyTile = (tile: Tile): Tile => makeTile(tile.type, tile, (name) => columnOf(tile, name).slice());
+
+const itemBytesOf = (type: Tile['type']): number => schemas[type].reduce((sum, [, kind]) => sum + arrays[kind].BYTES_PER_ELEMENT, 0);
 
 const magic = 0x31545452;
 const headerBytes = 16;
 const tileHeaderBytes = 32;
 const completeFlag = 1;
 const counterFlag = 2;
-const spanBytes = 34;
-const counterBytes = 36;
+const itemBytes = { spans: itemBytesOf('spans'), counter: itemBytesOf('counter') } as const;
 const padded = (bytes: number): number => Math.ceil(bytes / 8) * 8;
 
 /** The ns that a tile of this level covers. */
 export const tileWidth = (level: number): number => 2 ** level * tileGrains;
 
-export const tileBytes = (tile: Tile): number =>
-  tileHeaderBytes + padded(tile.type === 'spans' ? tile.start.length * spanBytes : tile.time.length * counterBytes);
+export const tileBytes = (tile: Tile): number => tileHeaderBytes + padded(itemsOf(tile) * itemBytes[tile.type]);
+
+const itemsOf = (tile: Tile): number => (tile.type === 'spans' ? tile.start : tile.time).length;
 
 /** Encodes one frame; `request` is the id of the request it answers. */
 export function encodeTiles(request: number, tiles: readonly Tile[]): Uint8Array {
@@ -86,16 +108,15 @@ export function encodeTiles(request: number, tiles: readonly Tile[]): Uint8Array
   for (const [at, value] of [magic, request, tiles.length].entries()) view.setUint32(4 * at, value, true);
   let at = headerBytes;
   for (const tile of tiles) {
-    const isCounter = tile.type === 'counter';
-    const items = isCounter ? tile.time.length : tile.start.length;
     view.setUint32(at, tile.track, true);
     view.setUint32(at + 4, tile.level, true);
     view.setFloat64(at + 8, tile.index, true);
     view.setUint32(at + 16, tile.version, true);
-    view.setUint32(at + 20, (tile.complete ? completeFlag : 0) | (isCounter ? counterFlag : 0), true);
-    view.setUint32(at + 24, items, true);
+    view.setUint32(at + 20, (tile.complete ? completeFlag : 0) | (tile.type === 'counter' ? counterFlag : 0), true);
+    view.setUint32(at + 24, itemsOf(tile), true);
     let column = at + tileHeaderBytes;
-    for (const values of columnsOf(tile)) {
+    for (const [name] of schemas[tile.type]) {
+      const values = columnOf(tile, name);
       bytes.set(new Uint8Array(values.buffer, values.byteOffset, values.byteLength), column);
       column += values.byteLength;
     }
@@ -115,8 +136,8 @@ export function decodeTiles(bytes: Uint8Array): { readonly request: number; read
     if (at + tileHeaderBytes > bytes.length) throw bad(`it must hold ${count} tiles, got ${tile}`);
     const flags = view.getUint32(at + 20, true);
     const items = view.getUint32(at + 24, true);
-    const isCounter = (flags & counterFlag) !== 0;
-    const size = tileHeaderBytes + padded(items * (isCounter ? counterBytes : spanBytes));
+    const type = (flags & counterFlag) !== 0 ? 'counter' : 'spans';
+    const size = tileHeaderBytes + padded(items * itemBytes[type]);
     if (at + size > bytes.length) throw bad(`tile ${tile} must hold ${items} items, got ${bytes.length - at} bytes`);
     const about = {
       track: view.getUint32(at, true),
@@ -125,73 +146,17 @@ export function decodeTiles(bytes: Uint8Array): { readonly request: number; read
       version: view.getUint32(at + 16, true),
       complete: (flags & completeFlag) !== 0,
     };
-    const columns = new ColumnReader(bytes, at + tileHeaderBytes, items);
+    let column = bytes.byteOffset + at + tileHeaderBytes;
     tiles.push(
-      isCounter
-        ? {
-            type: 'counter',
-            ...about,
-            time: columns.f64(),
-            last: columns.f64(),
-            low: columns.f64(),
-            high: columns.f64(),
-            count: columns.u32(),
-          }
-        : {
-            type: 'spans',
-            ...about,
-            start: columns.f64(),
-            length: columns.f64(),
-            busy: columns.f32(),
-            count: columns.u32(),
-            name: columns.u32(),
-            event: columns.u32(),
-            depth: columns.u8(),
-            kind: columns.u8(),
-          },
+      makeTile(type, about, (_, Values) => {
+        const values = new Values(bytes.buffer as ArrayBuffer, column, items);
+        column += values.byteLength;
+        return values;
+      }),
     );
     at += size;
   }
   return { request: view.getUint32(4, true), tiles };
 }
-
-class ColumnReader {
-  readonly #buffer: ArrayBufferLike;
-  readonly #items: number;
-  #at: number;
-
-  constructor(bytes: Uint8Array, at: number, items: number) {
-    this.#buffer = bytes.buffer;
-    this.#at = bytes.byteOffset + at;
-    this.#items = items;
-  }
-
-  f64(): Float64Array {
-    return new Float64Array(this.#buffer, this.#take(8), this.#items);
-  }
-
-  f32(): Float32Array {
-    return new Float32Array(this.#buffer, this.#take(4), this.#items);
-  }
-
-  u32(): Uint32Array {
-    return new Uint32Array(this.#buffer, this.#take(4), this.#items);
-  }
-
-  u8(): Uint8Array {
-    return new Uint8Array(this.#buffer, this.#take(1), this.#items);
-  }
-
-  #take(itemBytes: number): number {
-    const at = this.#at;
-    this.#at += itemBytes * this.#items;
-    return at;
-  }
-}
-
-const columnsOf = (tile: Tile): readonly ArrayBufferView[] =>
-  tile.type === 'counter'
-    ? [tile.time, tile.last, tile.low, tile.high, tile.count]
-    : [tile.start, tile.length, tile.busy, tile.count, tile.name, tile.event, tile.depth, tile.kind];
 
 const bad = (what: string): ProtocolError => new ProtocolError('bad_message', `Cannot decode tiles: ${what}`);

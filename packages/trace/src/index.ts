@@ -1,7 +1,7 @@
 // The pure heart: no clock, disk, socket or DOM. The root exports merge, analyses and writers; formats and other subjects have their own entries.
 
 export { ClockCoupling } from './align/clock-coupling.ts';
-export type { RankClock } from './align/clock-model.ts';
+export { ownClock } from './align/clock-model.ts';
 export { type ClockEvidence, type ClockSample, ClusterClocks, type FittedClocks } from './align/fit-clocks.ts';
 export { type ClockOfRank, clockReport } from './analyse/clock-report.ts';
 export {
@@ -42,6 +42,7 @@ export type {
   TraceSink,
   WriteBytes,
 } from './model/trace-sink.ts';
+export { phasesOfSteps } from './steps/batch-steps.ts';
 export { PhaseRoles } from './steps/phase-role.ts';
 export { StepRangeSink, StepTimesSink } from './steps/step-range.ts';
 export { type RankSummary, type RunSummary, StepSummarySink } from './steps/step-summary.ts';

@@ -21,7 +21,7 @@ import {
   runningKey,
   spanState,
 } from '@ranktrace/protocol';
-import type { PhaseRoles } from '@ranktrace/trace';
+import { type PhaseRoles, phasesOfSteps } from '@ranktrace/trace';
 import { type AlertEngine, alertLimits, type RankFact } from '@ranktrace/trace/alert';
 import { contextKeyOf, type StepTag } from '@ranktrace/trace/detect';
 import { metadataOf } from '../live/batch-metadata.ts';
@@ -154,27 +154,15 @@ function readContext(facts: RankFacts, { header, strings, tables }: Batch, roles
 
 const isContext = (name: string): boolean => name.startsWith('context.') || contextNames.has(name.toLowerCase().replace(/[^a-z0-9]/g, ''));
 
-function feedSteps(engine: AlertEngine, { header, strings, tables }: Batch, context: number): void {
-  const { columns, length } = tables.steps;
+function feedSteps(engine: AlertEngine, batch: Batch, context: number): void {
+  const { columns, length } = batch.tables.steps;
   if (length === 0) return;
-  const phasesOf = new Map<number, Map<string, number>>();
-  const phases = tables.phases.columns;
-  for (let row = 0; row < tables.phases.length; row++) {
-    const step = phases.step[row] as number;
-    const name = strings[phases.name[row] as number] ?? '';
-    let ofStep = phasesOf.get(step);
-    if (ofStep === undefined) {
-      ofStep = new Map();
-      phasesOf.set(step, ofStep);
-    }
-    if (ofStep.has(name) || ofStep.size < limits.phaseNamesPerRankMax)
-      ofStep.set(name, (ofStep.get(name) ?? 0) + (phases.length[row] as number));
-  }
+  const phasesOf = phasesOfSteps(batch, limits.phaseNamesPerRankMax);
   for (let row = 0; row < length; row++) {
     const step = columns.step[row] as number;
     const named: ReadonlyMap<string, number> = phasesOf.get(step) ?? new Map();
     const [stepLength, overhead] = [columns.length[row] as number, columns.overhead[row] as number];
-    engine.step(header.rank, { step, length: stepLength, overhead, phases: named, context, tag: tagOf(named, engine.roles) });
+    engine.step(batch.header.rank, { step, length: stepLength, overhead, phases: named, context, tag: tagOf(named, engine.roles) });
   }
 }
 

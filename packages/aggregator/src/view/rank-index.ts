@@ -4,16 +4,14 @@
 // Batches come in order of sequence. After a late batch (a gap that was filled, detail that was held back until a request) the index reads this rank
 // again from the start, in the order of time.
 
-import { type Batch, type EventTable, rankTime, traceTime } from '@ranktrace/protocol';
-import { BatchMerger, type BatchSource, type RankClock } from '@ranktrace/trace';
+import { type Batch, type EventTable, rankTime } from '@ranktrace/protocol';
+import { BatchMerger, type BatchSource, ownClock } from '@ranktrace/trace';
 import type { ProcessTimeline } from '@ranktrace/trace/timeline';
 
 interface Placed {
   readonly index: number;
   readonly since: number;
 }
-
-const ownClock: RankClock = { exact: 0, toTrace: (time) => traceTime(time) };
 
 export class RankIndex {
   readonly timeline: ProcessTimeline;

@@ -137,3 +137,10 @@ export interface RankClock {
   readonly exact: number | undefined;
   toTrace(time: RankTime | number): TraceTime;
 }
+
+/** The clock of a rank whose own time is the axis. */
+export const ownClock: RankClock = { exact: 0, toTrace: (time) => traceTime(time) };
+
+/** A rank's time on the axis; where the mapping is constant, without the call to `toTrace`. */
+export const onAxis = (clock: RankClock, time: number): TraceTime =>
+  clock.exact === undefined ? clock.toTrace(time) : traceTime(time + clock.exact);

@@ -30,6 +30,8 @@ export interface Excess {
 
 const shareOfWorkMin = 0.02;
 const shareOfStepMin = 0.01;
+/** Ns by which own work must exceed its peers' `work` in steps of `step` ns; smaller excesses matter to nobody, however sure they are. */
+export const leastExcess = (work: number, step: number): number => Math.max(shareOfWorkMin * work, shareOfStepMin * step);
 const spreadsMin = 6;
 const errorsMin = 6;
 /** Margin in errors above the limit, so that chance does not push an excess below it. */
@@ -102,7 +104,7 @@ export class OwnWork {
     return ranks.map((rank, index) => {
       const of = ({ more }: Comparison): number => more[index] as number;
       const work = inAll.others[index] as number;
-      const least = Math.max(shareOfWorkMin * work, shareOfStepMin * step);
+      const least = leastExcess(work, step);
       const limit = ({ noise }: Comparison): number => Math.max(least, noise[index] as number);
       const counts = (comparison: Comparison): boolean => of(comparison) > limit(comparison);
       const phases = Float64Array.from(inPhases, of);

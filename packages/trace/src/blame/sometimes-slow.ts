@@ -9,7 +9,7 @@
 
 import { median, medianOfSorted } from '../model/robust.ts';
 import type { BlameWindow } from './blame-window.ts';
-import type { Excess, OwnWork } from './own-work.ts';
+import { type Excess, leastExcess, type OwnWork } from './own-work.ts';
 
 export interface SometimesSlow {
   /** Index in `BlameWindow.ranks`. */
@@ -24,8 +24,6 @@ export interface SometimesSlow {
 
 const affectedMin = 3;
 const spreadsMin = 6;
-const shareOfWorkMin = 0.02;
-const shareOfStepMin = 0.01;
 /** An affected step exceeds this share of the median of the longer half of affected steps. */
 const levelShareMin = 0.6;
 const chanceMax = 2e-3;
@@ -48,7 +46,7 @@ export function* sometimesSlow(
     const looked = ranks.length * own.phases;
     for (let phase = 0; phase < own.phases; phase++) {
       const more = own.moreThanPeers(ranks, phase);
-      const least = Math.max(shareOfWorkMin * work, shareOfStepMin * step, spreadsMin * spreadOf(more));
+      const least = Math.max(leastExcess(work, step), spreadsMin * spreadOf(more));
       for (const [index, rank] of ranks.entries()) {
         const values = more[index] as Float64Array;
         const limit = limitOf(values, least);

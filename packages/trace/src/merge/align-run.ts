@@ -11,7 +11,7 @@
 import { rankTime, type TableName, type TraceTime, traceTime } from '@ranktrace/protocol';
 import { ClockCoupling } from '../align/clock-coupling.ts';
 import type { ClockEvidence, SharedEvents } from '../align/clock-evidence.ts';
-import type { ClockModel, RankClock } from '../align/clock-model.ts';
+import { type ClockModel, ownClock, type RankClock } from '../align/clock-model.ts';
 import { ClusterClocks, type FittedClocks } from '../align/fit-clocks.ts';
 import { windowNs } from '../align/host-pings.ts';
 import { LastResort } from '../align/last-resort.ts';
@@ -241,6 +241,6 @@ class GrowingClock implements RankClock {
   readonly exact = undefined;
 
   toTrace(time: number): ReturnType<ClockModel['toTrace']> {
-    return this.clock?.toTrace(time) ?? traceTime(time);
+    return (this.clock ?? ownClock).toTrace(time);
   }
 }

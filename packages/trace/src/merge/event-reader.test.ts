@@ -24,3 +24,13 @@ it('joins a send and its receive, and nothing else of the same number', () => {
   expect(new Set([flow, ...others.map((part) => part.flow)]).size).toBe(5);
   expect(partOf(4, 'all_reduce', 0).flow).toBe(partOf(5, 'all_reduce', 0).flow);
 });
+
+it('sums the rows of a step’s phases that have one name', () => {
+  const tables = createEventTables();
+  tables.steps.append({ start: 0, length: 20, track: 1, step: 4, overhead: 0 });
+  for (const length of [7, 5]) tables.phases.append({ step: 4, name: 1, length, calls: 1 });
+  const batch: Batch = { header: { rank: 0 } as BatchHeader, strings: ['', 'forward'], tables };
+  const reader = new EventReader();
+  reader.read(batch, 'steps', 0, { exact: nanos(0), toTrace: traceTime } as never, new ArgumentIndex(batch, new Signatures()));
+  expect([...(reader.event.phases ?? [])]).toEqual([['forward', 12]]);
+});

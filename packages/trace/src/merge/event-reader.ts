@@ -1,8 +1,9 @@
 // One row of a batch → one event in trace time. The event object is reused for every row: a merge of millions allocates none.
 
 import { type Batch, type Nanos, nanos, pairOf, spanState, type TraceTime, traceTime } from '@ranktrace/protocol';
-import type { RankClock } from '../align/clock-model.ts';
+import { onAxis, type RankClock } from '../align/clock-model.ts';
 import type { TraceEvent, TraceLane } from '../model/trace-sink.ts';
+import { phasesOfSteps } from '../steps/batch-steps.ts';
 import type { ArgumentIndex } from './argument-index.ts';
 import { collectiveFlow, rpcFlow } from './flow-id.ts';
 
@@ -137,13 +138,8 @@ export class EventReader {
   #place(start: number, length: number, state: number, clock: RankClock): void {
     const { event } = this;
     event.state = states[state as 0 | 1 | 2] ?? 'whole';
-    if (clock.exact !== undefined) {
-      event.start = traceTime(start + clock.exact);
-      event.length = nanos(length);
-    } else {
-      event.start = clock.toTrace(start);
-      event.length = nanos(clock.toTrace(start + length) - event.start);
-    }
+    event.start = onAxis(clock, start);
+    event.length = nanos(clock.exact === undefined ? onAxis(clock, start + length) - event.start : length);
   }
 
   #reset(): void {
@@ -161,26 +157,11 @@ export class EventReader {
   #phasesOfStep(batch: Batch, step: number): ReadonlyMap<string, Nanos> | undefined {
     let phases = this.#phases.get(batch);
     if (phases === undefined) {
-      phases = phasesOf(batch);
+      phases = phasesOfSteps(batch);
       this.#phases.set(batch, phases);
     }
     return phases.get(step);
   }
-}
-
-function phasesOf(batch: Batch): Map<number, Map<string, Nanos>> {
-  const steps = new Map<number, Map<string, Nanos>>();
-  const { columns, length } = batch.tables.phases;
-  for (let row = 0; row < length; row++) {
-    const step = columns.step[row] as number;
-    let phases = steps.get(step);
-    if (phases === undefined) {
-      phases = new Map();
-      steps.set(step, phases);
-    }
-    phases.set(batch.strings[columns.name[row] as number] as string, nanos(columns.length[row] as number));
-  }
-  return steps;
 }
 
 /** Arguments of a memory event, under Kineto's names. */

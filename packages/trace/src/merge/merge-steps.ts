@@ -5,7 +5,7 @@
 //
 // An event that began before, such as a span around the training, is not included; one that begins within the steps keeps its full length.
 
-import { isBefore, type RankTime, type TraceTime, traceTime } from '@ranktrace/protocol';
+import { isBefore, type RankTime, type TraceTime } from '@ranktrace/protocol';
 import type { FittedClocks } from '../align/fit-clocks.ts';
 import type { BatchSource } from '../model/batch-source.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } from '../model/trace-sink.ts';
@@ -34,7 +34,7 @@ export function* mergeSteps(sources: readonly StepsSource[], sink: TraceSink): G
     return (survey.source as StepsSource).windows.map(({ from, until, ...steps }) => ({
       ...steps,
       from: clock.toTrace(from),
-      until: Number.isFinite(until) ? clock.toTrace(until) : traceTime(until),
+      until: clock.toTrace(until),
     }));
   });
   return yield* mergeAligned(run, new StepsSink(sink, windows), progress);

@@ -1,4 +1,5 @@
 import { expect } from 'vitest';
+import type { ZipkinSpan } from '../zipkin/zipkin-spans.ts';
 import { adjustSpanSkew, type SkewSpan } from './span-skew.ts';
 
 /** Spans of one trace, and their places by Jaeger's rules; named as in the recorded cases. */
@@ -40,4 +41,28 @@ export function expectSkewCase({ spans, max_adjust_ms, warning }: SkewCase): voi
   );
   expect(adjusted.flatMap((span) => span.warning ?? [])).toEqual(warning === undefined ? [] : [warning]);
   expect(adjusted.map(({ raw }) => raw)).toEqual(given);
+}
+
+/** Checks that Jaeger's adjustment of these spans moves `moved` of them, and puts each child inside its parent. */
+export function expectSkewRemoved(zipkin: readonly ZipkinSpan[], moved: number): void {
+  const first = Math.min(...zipkin.map(({ startMicros }) => startMicros));
+  const given = zipkin.map(
+    ({ id, parentId, startMicros, lengthMicros = 0, address, annotations }): SkewSpan => ({
+      id,
+      parentId,
+      start: (startMicros - first) * 1000,
+      length: lengthMicros * 1000,
+      host: address,
+      events: annotations.map(({ micros }) => (micros - first) * 1000),
+    }),
+  );
+  const adjusted = adjustSpanSkew(given, 3600e9);
+  const byId = new Map(adjusted.map((span) => [span.raw.id, span]));
+  for (const { raw, start } of adjusted) {
+    const parent = byId.get(raw.parentId);
+    if (parent === undefined) continue;
+    expect(start).toBeGreaterThanOrEqual(parent.start);
+    expect(start + raw.length).toBeLessThanOrEqual(parent.start + parent.raw.length);
+  }
+  expect(adjusted.filter(({ raw, start }) => raw.start !== start)).toHaveLength(moved);
 }

@@ -29,18 +29,22 @@ const itemColumns = {
 
 export type ItemColumns = ColumnsOf<typeof itemColumns>;
 
-/** Takes items one by one; own times, ns. */
-export type TakeItem = (
-  start: number,
-  end: number,
-  busy: number,
-  longest: number,
-  count: number,
-  name: number,
-  event: number,
-  depth: number,
-  kind: number,
-) => void;
+/** One item; own times, ns. Objects are reused: a taker keeps none. */
+export interface SpanItem {
+  start: number;
+  end: number;
+  busy: number;
+  longest: number;
+  count: number;
+  name: number;
+  event: number;
+  depth: number;
+  kind: number;
+}
+
+export const spanItem = (): SpanItem => ({ start: 0, end: 0, busy: 0, longest: 0, count: 0, name: 0, event: 0, depth: 0, kind: 0 });
+
+export type TakeItem = (item: SpanItem) => void;
 
 /** Fields of a depth's slot in `#held`. */
 const field = { start: 0, end: 1, busy: 2, longest: 3, count: 4, name: 5, event: 6, kind: 7, cell: 8, size: 9 } as const;
@@ -52,6 +56,7 @@ class SpanLevel {
   readonly #level: number;
   /** Slots for spans at 2 · depth, for instants at 2 · depth + 1. */
   #held = new Float64Array(8 * field.size);
+  readonly #released = spanItem();
 
   constructor(levels: SpanLevels, level: number, cache: BlockCache) {
     this.#levels = levels;
@@ -60,17 +65,8 @@ class SpanLevel {
     this.log = new BlockLog(cache, itemColumns);
   }
 
-  add(
-    start: number,
-    end: number,
-    busy: number,
-    longest: number,
-    count: number,
-    name: number,
-    event: number,
-    depth: number,
-    kind: number,
-  ): void {
+  add(item: SpanItem): void {
+    const { start, end, busy, longest, count, depth, kind } = item;
     const slot = 2 * depth + (kind === instantKind ? 1 : 0);
     let at = slot * field.size;
     if (at >= this.#held.length) this.#grow(slot);
@@ -78,7 +74,7 @@ class SpanLevel {
     const isHeld = (held[at + field.count] as number) > 0;
     if (longest >= this.#grain) {
       if (isHeld) this.#release(at, depth);
-      this.#give(start, end, busy, longest, count, name, event, depth, kind);
+      this.#give(item);
       return;
     }
     const cell = Math.floor(start / this.#grain);
@@ -97,8 +93,8 @@ class SpanLevel {
       held[at + field.cell] = cell;
     }
     held[at + field.longest] = longest;
-    held[at + field.name] = name;
-    held[at + field.event] = event;
+    held[at + field.name] = item.name;
+    held[at + field.event] = item.event;
     at += field.kind;
     held[at] = kind;
   }
@@ -108,66 +104,46 @@ class SpanLevel {
     const held = this.#held;
     for (let at = 0; at < held.length; at += field.size) {
       if (held[at + field.count] === 0) continue;
-      const number = (of: keyof typeof field): number => held[at + field[of]] as number;
-      const depth = Math.floor(at / field.size / 2);
-      take(
-        number('start'),
-        number('end'),
-        number('busy'),
-        number('longest'),
-        number('count'),
-        number('name'),
-        number('event'),
-        depth,
-        number('kind'),
-      );
+      take(this.#heldAt(at, Math.floor(at / field.size / 2)));
     }
   }
 
   #release(at: number, depth: number): void {
-    const held = this.#held;
-    this.#give(
-      held[at] as number,
-      held[at + field.end] as number,
-      held[at + field.busy] as number,
-      held[at + field.longest] as number,
-      held[at + field.count] as number,
-      held[at + field.name] as number,
-      held[at + field.event] as number,
-      depth,
-      held[at + field.kind] as number,
-    );
-    held[at + field.count] = 0;
+    this.#give(this.#heldAt(at, depth));
+    this.#held[at + field.count] = 0;
   }
 
-  #give(
-    start: number,
-    end: number,
-    busy: number,
-    longest: number,
-    count: number,
-    name: number,
-    event: number,
-    depth: number,
-    kind: number,
-  ): void {
+  #heldAt(at: number, depth: number): SpanItem {
+    const held = this.#held;
+    const item = this.#released;
+    item.start = held[at] as number;
+    item.end = held[at + field.end] as number;
+    item.busy = held[at + field.busy] as number;
+    item.longest = held[at + field.longest] as number;
+    item.count = held[at + field.count] as number;
+    item.name = held[at + field.name] as number;
+    item.event = held[at + field.event] as number;
+    item.depth = depth;
+    item.kind = held[at + field.kind] as number;
+    return item;
+  }
+
+  #give(item: SpanItem): void {
     const { log } = this;
     const row = log.next();
     const { columns } = log;
-    columns.start[row] = start;
-    columns.length[row] = end - start;
-    columns.busy[row] = busy;
-    columns.longest[row] = longest;
-    columns.count[row] = count;
-    columns.name[row] = name;
-    columns.event[row] = event;
-    columns.depth[row] = depth;
-    columns.kind[row] = kind;
-    log.cover(start, end);
+    columns.start[row] = item.start;
+    columns.length[row] = item.end - item.start;
+    columns.busy[row] = item.busy;
+    columns.longest[row] = item.longest;
+    columns.count[row] = item.count;
+    columns.name[row] = item.name;
+    columns.event[row] = item.event;
+    columns.depth[row] = item.depth;
+    columns.kind[row] = item.kind;
+    log.cover(item.start, item.end);
     if (++log.rows >= this.#levels.blockRows) log.finish();
-    if (this.#level < coarsestLevel) {
-      this.#levels.level(this.#level + 1).add(start, end, busy, longest, count, name, event, depth, kind);
-    }
+    if (this.#level < coarsestLevel) this.#levels.level(this.#level + 1).add(item);
   }
 
   #grow(slot: number): void {

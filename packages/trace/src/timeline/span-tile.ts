@@ -5,7 +5,7 @@
 //
 // Invariant: every event that overlaps the tile counts in exactly one item of it; one as long as the grain is an item with its own times.
 
-import { openBit, type SpanTile, type TileKey, tileWidth } from '@ranktrace/protocol';
+import { makeTile, openBit, type SpanTile, type TileKey, tileWidth } from '@ranktrace/protocol';
 import { instantKind } from './span-log.ts';
 import type { TileItems } from './tile-items.ts';
 import type { TimelineClock } from './timeline-clock.ts';
@@ -120,26 +120,14 @@ export function spanTile(
     put(start, Math.max(start, end), Math.max(0, end - start), 0, 1, open.name, open.event, open.depth, open.kind | openBit);
   }
   const order = hasOpen ? orderOf(rows) : undefined;
-  const column = <T extends Float64Array | Float32Array | Uint32Array | Uint8Array>(values: readonly number[], into: T): T => {
-    for (let row = 0; row < into.length; row++) into[row] = values[order === undefined ? row : (order[row] as number)] as number;
-    return into;
-  };
   const size = rows.start.length;
-  const lengths = rows.end.map((value, row) => value - (rows.start[row] as number));
-  return {
-    type: 'spans',
-    ...key,
-    version,
-    complete: complete && !hasOpen,
-    start: column(rows.start, new Float64Array(size)),
-    length: column(lengths, new Float64Array(size)),
-    busy: column(rows.busy, new Float32Array(size)),
-    count: column(rows.count, new Uint32Array(size)),
-    name: column(rows.name, new Uint32Array(size)),
-    event: column(rows.event, new Uint32Array(size)),
-    depth: column(rows.depth, new Uint8Array(size)),
-    kind: column(rows.kind, new Uint8Array(size)),
-  };
+  const columns = { ...rows, length: rows.end.map((value, row) => value - (rows.start[row] as number)) };
+  return makeTile('spans', { ...key, version, complete: complete && !hasOpen }, (name, Values) => {
+    const values = columns[name];
+    const column = new Values(size);
+    for (let row = 0; row < size; row++) column[row] = values[order === undefined ? row : (order[row] as number)] as number;
+    return column;
+  });
 }
 
 /** By depth, then start. */

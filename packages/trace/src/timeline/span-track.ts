@@ -13,7 +13,7 @@ import type { IndexParts } from './index-parts.ts';
 import { levelFor } from './level-grains.ts';
 import { Nesting } from './nesting.ts';
 import type { ProcessTimeline } from './process-timeline.ts';
-import { SpanLevels } from './span-levels.ts';
+import { SpanLevels, spanItem } from './span-levels.ts';
 import { asyncBit, farSideBit, instantKind, kindIndex, kindMask, pairBit, SpanLog } from './span-log.ts';
 import { type OpenItem, spanTile } from './span-tile.ts';
 import { timelineLimits } from './timeline-limits.ts';
@@ -209,21 +209,20 @@ export class SpanTrack extends TrackTimeline {
     this.#levels.blockRows = Math.max(16, this.parts.blockRows >> 3);
     const { start, length, name, depth, kind } = log.columns;
     const first = log.first(log.finished);
+    const item = spanItem();
     for (let row = 0; row < log.rows; row++) {
       const size = length[row] as number;
       if (Number.isNaN(size)) continue;
       const from = start[row] as number;
-      finest.add(
-        from,
-        from + size,
-        size,
-        size,
-        1,
-        name[row] as number,
-        first + row,
-        depth[row] as number,
-        (kind[row] as number) & kindMask,
-      );
+      item.start = from;
+      item.end = from + size;
+      item.busy = item.longest = size;
+      item.count = 1;
+      item.name = name[row] as number;
+      item.event = first + row;
+      item.depth = depth[row] as number;
+      item.kind = (kind[row] as number) & kindMask;
+      finest.add(item);
     }
     log.finishInto(level);
   }
@@ -251,7 +250,7 @@ export class SpanTrack extends TrackTimeline {
     if (event.kind === 'rpc' || (event.arguments?.size ?? 0) > 0) log.patch(block, row, 'detail', this.#tellMore(event, isAltered, known));
     log.extend(block, end);
     if (block < log.finished) {
-      this.#levels.level(log.entryOf(block)).add(open.start, end, size, size, 1, open.name, open.event, open.depth, open.kind);
+      this.#levels.level(log.entryOf(block)).add({ ...open, end, busy: size, longest: size, count: 1 });
     } else log.openRows--;
     return true;
   }

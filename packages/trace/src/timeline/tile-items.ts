@@ -27,7 +27,7 @@ export class TileItems {
   }
 
   /** Takes one item if it is in the window. */
-  readonly take: TakeItem = (start, end, busy, longest, count, name, event, depth, kind) => {
+  readonly take: TakeItem = ({ start, end, busy, longest, count, name, event, depth, kind }) => {
     if (start >= this.#until || end < this.#from) return;
     this.#reserve(1);
     this.#put(start, end, busy, longest, count, name, event, depth, kind);

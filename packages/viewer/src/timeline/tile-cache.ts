@@ -10,7 +10,7 @@
 // not newer than the known tile, the next request waits until the run has grown.
 
 import type { Tile, TileKey } from '@ranktrace/protocol';
-import { tileBytes, tileWidth } from '@ranktrace/protocol';
+import { copyTile, tileBytes, tileWidth } from '@ranktrace/protocol';
 
 /** The origin of tiles: RunClient. */
 export interface TileSource {
@@ -248,7 +248,8 @@ export class TileCache {
         if (entry === undefined) continue;
         const bytes = tileBytes(tile) + tileObjectBytes + entryBytes;
         this.#bytes += bytes - entry.bytes;
-        entry.tile = copied(tile);
+        // A tile of a message keeps the whole message in memory.
+        entry.tile = copyTile(tile);
         entry.lines = undefined;
         entry.bytes = bytes;
         entry.batch = undefined;
@@ -330,24 +331,4 @@ function isFresh({ tile, askedVersion, askedStamp }: Entry, { version, stamp }: 
   const isAnswered = askedVersion === version && askedStamp === stamp;
   if (tile === undefined) return isAnswered;
   return (tile.version === version || askedVersion === version) && (tile.complete || isAnswered);
-}
-
-// A tile in a message keeps the whole message in memory; a copy of its columns does not.
-function copied(tile: Tile): Tile {
-  if (tile.type === 'counter') {
-    const { time, last, low, high, count } = tile;
-    return { ...tile, time: time.slice(), last: last.slice(), low: low.slice(), high: high.slice(), count: count.slice() };
-  }
-  const { start, length, busy, count, name, event, depth, kind } = tile;
-  return {
-    ...tile,
-    start: start.slice(),
-    length: length.slice(),
-    busy: busy.slice(),
-    count: count.slice(),
-    name: name.slice(),
-    event: event.slice(),
-    depth: depth.slice(),
-    kind: kind.slice(),
-  };
 }
