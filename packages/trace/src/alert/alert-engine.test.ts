@@ -280,7 +280,7 @@ describe('ranks', () => {
     for (const rank of [0, 1, 2, 3]) job.silent.add(rank);
     job.wait(40_000);
     expect(job.kinds()).toEqual(['fired rank_stopped']);
-    expect(job.last().summary).toContain('nobody says anything');
+    expect(job.last().summary).toContain('no rank reports anything');
     job.wait(600_000);
     expect(job.kinds()).toEqual(['fired rank_stopped', 'resolved rank_stopped']);
   });

@@ -195,7 +195,7 @@ describe('a rank that was killed', () => {
     job.wait(30 * second);
     expect(job.kinds).toEqual(['fired hang', 'resolved hang', 'fired rank_stopped']);
     expect(job.told.find(({ change }) => change.kind === 'resolved')?.change.alert.resolution).toBe(
-      'rank 1 stopped: its own alert tells who waits',
+      'rank 1 stopped: its own alert names the waiting ranks',
     );
     expect(job.engine.open).toHaveLength(1);
   });

@@ -113,7 +113,7 @@ describe('a verdict that the recording does not carry', () => {
     for (const epsilon of [25e6, undefined]) {
       const blame = blameOfWindow(workedWindow([slowNetwork, slowNetwork], { epsilon }));
       expect(said(blame)).toEqual(['inconclusive', 'inconclusive  undefined: 30.00 ms, 44.8 %']);
-      expect(blame.findings[0]?.evidence.at(-1)).toMatch(/waiting for a late rank and the network cannot be told apart$/);
+      expect(blame.findings[0]?.evidence.at(-1)).toMatch(/waiting for a late rank and the network cannot be distinguished$/);
     }
   });
 
@@ -126,7 +126,7 @@ describe('a verdict that the recording does not carry', () => {
     const texts = (blame: Blame): readonly string[] => [blame.verdict, ...blame.findings.flatMap(({ evidence }) => evidence)];
     expect(texts(blameOfWindow(workedWindow([even, even], { steps: 2 })))).toEqual([
       'inconclusive',
-      'only 2 steps were told by all ranks: at least 3 are needed',
+      'only 2 steps were reported by all ranks: at least 3 are needed',
     ]);
     expect(texts(blameOfWindow(workedWindow([])))).toEqual(['inconclusive']);
     expect(texts(blameOfWindow(workedWindow([even])))).toEqual(['inconclusive', 'there are no two ranks to compare']);

@@ -80,7 +80,7 @@ describe.each(seeds)('a series of steps (seed %i)', (seed) => {
     expect(findings[1]?.onsetStep).toBeGreaterThan(2980);
   });
 
-  it('does not tell again what only comes and goes while it is open', () => {
+  it('does not report again what only comes and goes while it is open', () => {
     const flapping = (step: number): number => (step < 1000 ? 1 : Math.floor(step / 300) % 2 === 0 ? 1.12 : 1.06);
     expect(kinds(found(noisy(seed, 6000, flapping))).filter((kind) => kind !== 'improvement').length).toBeLessThanOrEqual(2);
   });
