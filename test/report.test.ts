@@ -177,7 +177,7 @@ describe('who is to blame', () => {
     const { verdict, findings } = await report(job('balanced'));
     expect(verdict).toBe('balanced');
     expect(findings.map(({ kind }: { kind: string }) => kind)).not.toContain('straggler');
-    expect((await runCommand(['report', job('balanced')])).stdout).toMatch(/^verdict: balanced: nobody is to blame/m);
+    expect((await runCommand(['report', job('balanced')])).stdout).toMatch(/^verdict: balanced: no rank is to blame/m);
   });
 
   it('a network that is slow, which no rank is to blame for', async () => {
