@@ -240,7 +240,7 @@ describe('a run of 900 steps with a fault in its middle', () => {
     }
   });
 
-  it('is told once with the alert about it, and alerts about anything else are findings, too', async () => {
+  it('is reported once with the alert about it, and alerts about anything else are findings, too', async () => {
     const run = await simulated(
       'alerted',
       ...['--ranks', '4', '--hosts', '1', '--steps', '600', '--step-ms', '50', '--seed', '7'].concat(

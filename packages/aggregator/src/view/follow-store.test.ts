@@ -166,7 +166,7 @@ describe('a run that is followed', () => {
     expect(seen.at(-1)).toBeGreaterThan(seen[0] as number);
   });
 
-  it('tells pages what they have not, whenever they ask', async () => {
+  it('sends pages what they have not, whenever they ask', async () => {
     using viewed = new ViewedRun('demo');
     const before = viewed.growth(undefined);
     expect(before?.growth).toMatchObject({ processes: [], tracks: [] });

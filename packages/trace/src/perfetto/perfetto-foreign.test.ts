@@ -275,7 +275,7 @@ describe('a trace of somebody else', () => {
     expect(skipped).toEqual({ packets: 2, events: 3, reversed: 0, arguments: 0 });
   });
 
-  it('tells nothing at times that no trace has, and no span of negative length', () => {
+  it('reports nothing at times that no trace has, and no span of negative length', () => {
     const never: Packet = (out) => {
       out.uint64(8, 2n ** 64n - 1n);
       inside(out, 11, (fields) => fields.uint(9, instant));
@@ -323,7 +323,7 @@ describe('a trace of somebody else', () => {
 });
 
 describe('bytes that anything may have happened to', () => {
-  it('are told or refused', () => {
+  it('are reported or refused', () => {
     const nested: Packet = (out) =>
       inside(out, 4, (of) => {
         of.string(10, 'key');
