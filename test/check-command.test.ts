@@ -76,7 +76,7 @@ describe('ranktrace check', () => {
   it('refuses what it cannot compare with one line', async () => {
     const short = await simulate('short', '--steps', '2');
     for (const [args, what] of [
-      [[short, '--baseline', main], 'has 2 steps that all ranks told, at least 3 are needed'],
+      [[short, '--baseline', main], 'has 2 steps that all ranks reported, at least 3 are needed'],
       [[main, '--baseline', join(directory, 'absent')], 'absent'],
       [[main, '--baseline', slow, '--fail-on', 'three'], 'It must be per cent of the step, such as 3, 3% or 2.5%.'],
       [[main], 'check needs --baseline INPUT to compare with, or --save FILE to make a baseline'],
@@ -97,7 +97,7 @@ describe('the few steps that a schedule records', () => {
     const { code, stdout } = await runCommand(['check', fewSlower, '--baseline', few]);
     expect(code, stdout).toBe(1);
     const [, percent] =
-      /^\d+(?: steps each| and \d+ steps): a difference under (\d+\.\d) % cannot be told from scatter/m.exec(stdout) ?? [];
+      /^\d+(?: steps each| and \d+ steps): a difference under (\d+\.\d) % cannot be distinguished from scatter/m.exec(stdout) ?? [];
     const data = JSON.parse((await runCommand(['check', fewSlower, '--baseline', few, '--json'])).stdout);
     expect(Number(percent)).toBeCloseTo(100 * data.provable, 1);
     expect(data.provable).toBeGreaterThan(0.001);
@@ -122,7 +122,7 @@ describe('the few steps that a schedule records', () => {
     expect(faster.stdout).not.toContain('unchanged');
     expect(faster.code).toBe(0);
     expect(faster.stdout).toMatch(
-      /cannot be told from scatter, so 3 % more would not fail this check: record more steps, or choose --fail-on \d+$/m,
+      /cannot be distinguished from scatter, so 3 % more would not fail this check: record more steps, or choose --fail-on \d+$/m,
     );
   });
 });

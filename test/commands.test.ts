@@ -282,7 +282,7 @@ describe('ranktrace serve', () => {
     expect(statSync(traceOf('two')).mtimeMs).toBe(before);
   });
 
-  it('tells when a trace cannot be written, tries again at the end, and ends with 1', async () => {
+  it('reports when a trace cannot be written, tries again at the end, and ends with 1', async () => {
     const out = join(directory, 'unwritable');
     mkdirSync(join(out, 'blocked', 'trace.pftrace'), { recursive: true });
     const service = startCommand(['serve', '--listen', '127.0.0.1:0', '--out', out]);

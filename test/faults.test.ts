@@ -183,7 +183,7 @@ describe('a rank that dies', () => {
   const stepMs = 5;
   const stepsLostMax = (200 + 1000) / stepMs;
 
-  it('by kill -9 loses at most the last flush interval, and its end is told', async () => {
+  it('by kill -9 loses at most the last flush interval, and its end is reported', async () => {
     const port = await freePort();
     const service = startCommand(['serve', '--listen', `127.0.0.1:${port}`, '--out', directory]);
     await service.said('listening on');

@@ -41,7 +41,7 @@ describe('ranks and windows', () => {
   };
   const rank = (number: number): object => ({ distributedInfo: { rank: number, world_size: 4 } });
 
-  it('a rank that the file does not say comes from its name, then from its place, and both are told', async () => {
+  it('a rank that the file does not say comes from its name, then from its place, and both are reported', async () => {
     const { ranks, stderr, code } = await merge(
       write('first.json.gz', {}),
       write('rank7.pt.trace.json.gz', {}),

@@ -177,7 +177,7 @@ describe('who is to blame', () => {
     const { verdict, findings } = await report(job('balanced'));
     expect(verdict).toBe('balanced');
     expect(findings.map(({ kind }: { kind: string }) => kind)).not.toContain('straggler');
-    expect((await runCommand(['report', job('balanced')])).stdout).toMatch(/^verdict: balanced: nobody is to blame/m);
+    expect((await runCommand(['report', job('balanced')])).stdout).toMatch(/^verdict: balanced: no rank is to blame/m);
   });
 
   it('a network that is slow, which no rank is to blame for', async () => {
@@ -240,7 +240,7 @@ describe('a run of 900 steps with a fault in its middle', () => {
     }
   });
 
-  it('is told once with the alert about it, and alerts about anything else are findings, too', async () => {
+  it('is reported once with the alert about it, and alerts about anything else are findings, too', async () => {
     const run = await simulated(
       'alerted',
       ...['--ranks', '4', '--hosts', '1', '--steps', '600', '--step-ms', '50', '--seed', '7'].concat(

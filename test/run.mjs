@@ -67,7 +67,7 @@ try {
     failed++;
   }
 } catch (error) {
-  console.log(`FAILED vitest ended with ${status}, and its results cannot be told: ${error.message}`);
+  console.log(`FAILED vitest ended with ${status}, and its results cannot be read: ${error.message}`);
   failed++;
 } finally {
   rmSync(folder, { recursive: true, force: true });

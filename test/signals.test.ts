@@ -109,7 +109,7 @@ describe('a rank without a handler of its own', () => {
     if (rank.isHeard()) await expectWhole(rank, 0);
   });
 
-  it('dies of it while nobody answers at its url: all of it stays in the spool, and is told', async () => {
+  it('dies of it while nobody answers at its url: all of it stays in the spool, and is reported', async () => {
     const spool = join(directory, 'spool-away');
     const rank = await start('sync', undefined, {
       RANKTRACE_URL: `ws://127.0.0.1:${await freePort()}`,

@@ -213,7 +213,7 @@ it('tells ranks that are stopped, killed and ended from those that go on, and ha
   expect(await terminal.ended).toBe(0);
 });
 
-it('flags nobody among ranks that do the same', { timeout: 10 * minute }, async () => {
+it('flags no rank among ranks that do the same', { timeout: 10 * minute }, async () => {
   // The analysis decides which rank is slow, once it has a result for the run.
   using client = await ViewClient.connect(url, { token: undefined });
   await client.ask({ type: 'open', run: 'night' });

@@ -205,7 +205,7 @@ describe('the example', () => {
     expect(lineOf(join(example, 'src/searches.ts'), Number(line))).toContain("tf.cast(tf.greater(mask, threshold), 'float32')");
   });
 
-  test('--stage runs one, and what is no stage is told', async () => {
+  test('--stage runs one, and what is no stage is reported', async () => {
     const one = await ok(runExample('--stage', '3', '--json', '--out', join(folder, 'one')));
     expect(one.trim().split('\n')).toHaveLength(1);
     expect(JSON.parse(one)).toMatchObject({ stage: 3 });

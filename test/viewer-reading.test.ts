@@ -74,7 +74,7 @@ async function overviewsOf({ tools }: Tab): Promise<{ readonly asked: ReadonlySe
   return { asked, answered };
 }
 
-it('says how much is read, compares the steps that all ranks have told, and says nothing is there only once all is read', async () => {
+it('says how much is read, compares the steps that all ranks have reported, and says nothing is there only once all is read', async () => {
   await using service = await servedBy(startCommand(['serve', '--listen', '127.0.0.1:0', '--out', directory]));
   const { child } = service.command;
   // Nothing is read before a run is opened: the page opens the timeline without a run.
@@ -85,7 +85,7 @@ it('says how much is read, compares the steps that all ranks have told, and says
   const page = new ViewerPage(tab);
   await page.goTo('#/overview?run=night');
   const said = (): Promise<Shown[]> => tab.page.evaluate(() => (window as unknown as { ranktraceSaid: Shown[] }).ranktraceSaid);
-  const compared = (all: readonly Shown[]): Shown[] => all.filter(({ reading }) => reading.includes('which all ranks have told'));
+  const compared = (all: readonly Shown[]): Shown[] => all.filter(({ reading }) => reading.includes('which all ranks have reported'));
   const isRead = (all: readonly Shown[]): boolean => {
     const { status = '', reading = '', sentence = '' } = all.at(-1) ?? {};
     return sentence !== '' && reading === '' && !status.includes('Reading');
@@ -113,7 +113,7 @@ it('says how much is read, compares the steps that all ranks have told, and says
   // Meanwhile the page compares ranks over the steps that it names, and none of them is slow.
   expect(compared(all).length).toBeGreaterThan(0);
   for (const { reading, sentence, body } of compared(all)) {
-    expect(reading).toMatch(/^Reading \d+ %: this is of steps 0–\d+, which all ranks have told so far\.$/);
+    expect(reading).toMatch(/^Reading \d+ %: this is of steps 0–\d+, which all ranks have reported so far\.$/);
     expect(sentence).toMatch(/No rank is slower than the others so far\.$/);
     expect(body).toMatch(/ranks ?4/);
   }

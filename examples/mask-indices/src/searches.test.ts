@@ -39,7 +39,7 @@ test('uniform numbers depend on the seed alone, and lie within their bounds', ()
   expect(Math.abs(mean - 0.5)).toBeLessThan(0.2);
 });
 
-test('options: all stages, or one; what is neither is told', () => {
+test('options: all stages, or one; what is neither is reported', () => {
   expect(readOptions([])).toEqual({ stages, json: false, out: 'ranktrace-out' });
   expect(readOptions(['--stage', '2', '--json', '--out', 'x'])).toEqual({ stages: [stages[1]], json: true, out: 'x' });
   expect(() => readOptions(['--stage', '0'])).toThrow(new UsageError('Cannot use --stage "0": it must be 1, 2 or 3'));

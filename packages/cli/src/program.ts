@@ -67,7 +67,7 @@ export async function runProgram(argv: readonly string[], environment: NodeJS.Pr
     .option('--name <run>', 'name of the run (default: run-<date>-<time>)', runName)
     .option('--trace <file>', 'trace file: .pftrace, .json or .txt, also .gz (default: <out>/<run>/trace.pftrace)')
     .option(...out)
-    .option('--config <file>', 'what to alert about and whom to tell, as for serve: docs/alerting.md (default: nobody)')
+    .option('--config <file>', 'alert rules and outputs, as for serve: docs/alerting.md (default: no outputs)')
     .option('--view', 'serve the page of the run while it trains and after, until Ctrl-C')
     .option(...noOpen)
     .option(...json)
@@ -97,7 +97,7 @@ of all that nvidia-smi lists. A program that chooses its GPU by LOCAL_RANK, as P
     .option('--listen <host:port>', 'where ranks and browsers connect', '127.0.0.1:7400')
     .option(...out)
     .addOption(servers)
-    .option('--config <file>', 'what to alert about and whom to tell, YAML: docs/alerting.md (default: all rules, told on stderr)')
+    .option('--config <file>', 'alert rules and outputs, YAML: docs/alerting.md (default: all rules, reported on stderr)')
     .option('--check-config', 'say whether --config is right, line by line where it is not, and start nothing');
   for (const option of [...streamOptions(), ...accessOptions(), ...retentionOptions([7 * 24 * 3600 * 1000, '7d'])])
     serves.addOption(option);
@@ -196,7 +196,7 @@ findings, too; where a finding says the same, it says that it was alerted about.
   cluster_wide        all ranks work longer than when the run began
   data_loading        getting the next batch takes a large part of the step
   network             data is on its way for a large part of the step
-  inconclusive        what was recorded does not tell, or clocks are not known well enough
+  inconclusive        the recording does not show it, or clocks are not known well enough
 A finding costs what steps would be shorter without it, once all others are mended: in each step that it affects, and the
 same per step of the run.
 With --json: verdict, findings (kind, ranks, phase, costMsPerAffectedStep, affectedSteps of comparedSteps, costMsPerStep
@@ -227,7 +227,7 @@ verdictSteps are those of the verdict.`,
     .option('--group-by-stack <n>', 'of a file or one rank: a row for each name and innermost n frames', positive(1000))
     .option(
       '--python-functions',
-      'of a file or one rank: rows of Python functions too (default: unless the file tells torch_version 2.14 or later)',
+      'of a file or one rank: rows of Python functions too (default: unless the file states torch_version 2.14 or later)',
     )
     .option('--no-python-functions', 'of a file or one rank: no rows of Python functions')
     .addOption(whichRun)
@@ -340,7 +340,7 @@ for; they are named, and the exit code is 1. The trace lies where the service ru
       `
 Steps count as long as their slowest rank; warm-up is left out, and so are spikes such as checkpoints. The verdict is one of
   slower           longer by --fail-on or more, and more than scatter explains: the exit code is 1
-  probably_slower  longer by --fail-on or more, but it may be scatter; more steps would tell
+  probably_slower  longer by --fail-on or more, but it may be scatter; more steps would decide
   unchanged        neither longer nor shorter by --fail-on
   probably_faster  shorter by as much, but it may be scatter
   faster           shorter by as much, for sure

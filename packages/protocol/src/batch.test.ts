@@ -129,7 +129,7 @@ describe('the encoder keeps the limits', () => {
     expect(refusesToEncode(batchOf(header(), [], {}))).toMatch(/^bad_string: /);
   });
 
-  test('of values: a bug is told with its column', () => {
+  test('of values: a bug is reported with its column', () => {
     const batch = batchOf(header(), [''], { steps: [{ start: 0, length: Number.POSITIVE_INFINITY, track: 0, step: 1 }] });
     expect(refusesToEncode(batch)).toMatch(/^bad_table: Cannot encode column steps\.length: .* got Infinity/);
   });

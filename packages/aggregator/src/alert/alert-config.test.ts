@@ -169,7 +169,7 @@ function bomb(): string {
   return lines.join('\n');
 }
 
-test('all errors are told, in the order of the file', async () => {
+test('all errors are reported, in the order of the file', async () => {
   const errors = await check('capture: 5\nrules: { hang: { after: x }, foo: 1 }\noutputs: [7]\n');
   expect((errors as string[]).map((line) => line.split(' ', 2).join(' '))).toEqual([
     'c.yml:1: capture',

@@ -166,7 +166,7 @@ test('no more than a burst is sent at once; the others follow at their rate', as
 const pending: Alert['capture'] = { state: 'pending', path: null, fromStep: null, toStep: null, ranks: [], ranksMissing: [], text: '' };
 const written: Alert['capture'] = { ...pending, state: 'written', path: 'captures/a.pftrace' };
 
-test('an alert waits for the trace of its steps, but not for ever, and not behind its own end', async () => {
+test('an alert waits for the trace of its steps, but not forever, and not behind its own end', async () => {
   await using receiver = await startReceiver();
   await using opened = open([webhookTo(receiver.url, { holdMs: 150 })]);
   const { delivery } = opened;
@@ -271,7 +271,7 @@ test('secrets are read when they are needed, and told to nobody else', async () 
   expect(told.sort()).toEqual([`Basic ${Buffer.from('user:p@ss').toString('base64')}`, 'Bearer first']);
 });
 
-test('at the end it delivers what waits, and tells what it could not', async () => {
+test('at the end it delivers what waits, and reports what it could not', async () => {
   await using receiver = await startReceiver();
   await using slow = await startReceiver();
   slow.answer = { code: 0 };
@@ -332,7 +332,7 @@ test('an incident of an earlier life is not told again; its end is', async () =>
   expect(receiver.requests[0]?.body).toMatchObject({ state: 'resolved' });
 });
 
-test('the same trouble at the same place is told again when it comes again', async () => {
+test('the same trouble at the same place is reported again when it comes again', async () => {
   await using receiver = await startReceiver();
   await using opened = open([webhookTo(receiver.url)]);
   const first = makeAlert();

@@ -146,7 +146,7 @@ describe('a cluster of which one rank becomes slower, and recovers', () => {
     expect(lines.map((line) => JSON.parse(line))).toEqual(service.told);
   });
 
-  test('is told once, also when the service is started again in between', async () => {
+  test('is reported once, also when the service is started again in between', async () => {
     using directory = temporaryDirectory();
     const told: Alert[] = [];
     const resumed: string[] = [];
@@ -290,7 +290,7 @@ describe('through ingest', () => {
       expect(service.told).toEqual([]);
     }));
 
-  test('a rank that stops is told, and when it is back', () =>
+  test('a rank that stops is reported, and when it is back', () =>
     withJob(async (job, service) => {
       many(20, () => job.steps(100));
       job.pause(40, {}, [0]);
@@ -323,7 +323,7 @@ describe('through ingest', () => {
       { rules: { off: ['hang', 'rank_stopped'] } },
     ));
 
-  test('memory that grows step by step is told, and that it stopped', () =>
+  test('memory that grows step by step is reported, and that it stopped', () =>
     withJob(async (job, service) => {
       const rss = (bytes: number): BatchOptions => ({ counters: { rss: bytes, 'event loop': 3 } });
       many(60, (at) => job.steps(100, rss(1e9 + 3e7 * at)));
@@ -336,7 +336,7 @@ describe('through ingest', () => {
       expect(service.states).toEqual(['memory_growth firing', 'memory_growth resolved']);
     }));
 
-  test('recording that takes too much of the steps is told, and that it does not any more', () =>
+  test('recording that takes too much of the steps is reported, and that it does not any more', () =>
     withJob(async (job, service) => {
       many(20, () => job.steps(100, { overhead: 2e6 }));
       many(20, () => job.steps(100, { overhead: 1e5 }));
@@ -345,7 +345,7 @@ describe('through ingest', () => {
       expect(service.told[0]).toMatchObject({ ranks: [0, 1], before: 0.005, after: expect.closeTo(0.02, 3) });
     }));
 
-  test('steps over an absolute limit are told, and that they are below it again', () =>
+  test('steps over an absolute limit are reported, and that they are below it again', () =>
     withJob(
       async (job, service) => {
         many(3, () => job.steps(100));
@@ -394,7 +394,7 @@ describe('the trace of the slow steps', () => {
     many(10, () => job.steps(130));
   };
 
-  test('is asked for around the onset; the alert is told again when it is written', async () => {
+  test('is asked for around the onset; the alert is reported again when it is written', async () => {
     const asked: unknown[] = [];
     const written = {
       path: 'captures/steps.pftrace',
@@ -433,7 +433,7 @@ describe('the trace of the slow steps', () => {
     );
   });
 
-  test('that cannot be recorded is told, and stops nothing', async () => {
+  test('that cannot be recorded is reported, and stops nothing', async () => {
     const captureSteps = (): Promise<never> => Promise.reject(new Error('none of its ranks goes on'));
     await withJob(
       async (job, service) => {

@@ -342,7 +342,7 @@ export class AlertService implements AsyncDisposable {
       try {
         listener(alert);
       } catch (error) {
-        this.#options.onNotice(`alert ${alert.id} is not told to everybody: ${messageOf(error)}`);
+        this.#options.onNotice(`alert ${alert.id} did not reach every receiver: ${messageOf(error)}`);
       }
     }
   }

@@ -248,7 +248,7 @@ export class OutputQueue {
       const result = await again.send([...this.#open.values()], signal);
       if (result.ok) return this.#works();
       this.#fail(result);
-      if (!result.retry) this.#say('again', `what is open cannot be told again: ${result.reason}`);
+      if (!result.retry) this.#say('again', `open alerts cannot be sent again: ${result.reason}`);
       return;
     }
     this.#allowed--;

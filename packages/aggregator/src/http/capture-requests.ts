@@ -17,7 +17,7 @@ export type AnswerCapture = (request: IncomingMessage, response: ServerResponse)
 export function captureRequests(live: LiveState, capture: CaptureSteps): AnswerCapture {
   return async (request, response) => {
     const gone = new AbortController();
-    response.once('close', () => gone.abort(new AggregatorError('closed', 'Cannot capture steps: nobody waits for them')));
+    response.once('close', () => gone.abort(new AggregatorError('closed', 'Cannot capture steps: the requester closed the connection')));
     try {
       const { run = onlyRun(live), ...steps } = requestOf(await textOf(request));
       return json(200, await capture(run, steps, gone.signal));

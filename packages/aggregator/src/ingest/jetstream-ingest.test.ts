@@ -227,7 +227,7 @@ test('a service that is asked to end takes first what the stream holds', async (
   await rank.close();
 });
 
-test('a batch of another run than its subject is for is refused once and for all, told and counted', async () => {
+test('a batch of another run than its subject is for is refused once and for all, reported and counted', async () => {
   await using server = await startNatsServer();
   using directory = temporaryDirectory();
   const notices: string[] = [];

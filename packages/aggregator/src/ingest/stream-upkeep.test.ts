@@ -245,7 +245,7 @@ test('a server that takes less than what is sent goes on taking batches while so
   await rank.close();
 });
 
-test('batches that the stream deleted before they were read are counted and told, after a while away', {
+test('batches that the stream deleted before they were read are counted and reported, after a while away', {
   timeout: 2 * patience,
 }, async () => {
   await using server = await startNatsServer();

@@ -83,7 +83,7 @@ describe('metrics', () => {
     expect(seriesOf(text, 'ranktrace_quarantined_batches_total')).toBe(5);
   });
 
-  test('tell losses, ranks and the last step as the status has them, however often they are asked', async () => {
+  test('report losses, ranks and the last step as the status has them, however often they are asked', async () => {
     const metrics = metricsAt(() => second);
     metrics.stored(batchOf({}, []), 10);
     await metrics.text();
@@ -143,7 +143,7 @@ describe('metrics', () => {
     expect(seriesOf(text, 'ranktrace_rank_silence_seconds{run="demo"}')).toBeCloseTo(10);
   });
 
-  test('tell what ranks sample of their GPUs, of live ranks and at most so many', async () => {
+  test('report what ranks sample of their GPUs, of live ranks and at most so many', async () => {
     const metrics = metricsAt(() => second);
     const sampled = (rank: number, gpus: number) =>
       batchOf({ rank }, [], ({ tables }, text) => {
@@ -169,7 +169,7 @@ describe('metrics', () => {
     expect(linesOf(text, 'ranktrace_gpu_power_watts{')).toEqual([]);
   });
 
-  test('tell how full rings are where ranks say it', async () => {
+  test('report how full rings are where ranks say it', async () => {
     const metrics = metricsAt(() => second);
     const batch = batchOf({}, [], ({ tables }, text) => {
       const [unit, rss] = [text('%'), text('rss')];

@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { guardedBy } from './guarded.ts';
 
-test('what a call throws, or rejects with, is told and goes no further', async () => {
+test('what a call throws, or rejects with, is reported and goes no further', async () => {
   const told: string[] = [];
   const guarded = guardedBy((notice) => told.push(notice));
   const fail = (text: string): never => {

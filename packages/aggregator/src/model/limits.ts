@@ -171,9 +171,9 @@ export const aggregatorLimits = {
   flushWaitMsMax: 3000,
   /** Interval between two checks for new batches of a run that a page shows. */
   viewFollowMs: 250,
-  /** Shortest interval between two fits of a live run's clocks; see `viewWorkShare`. */
+  /** Shortest interval between two fits of a live run's clocks; see `viewPauseFactor`. */
   viewAlignMs: 2_000,
-  /** Shortest interval between two analyses of a live run; see `viewWorkShare`. */
+  /** Shortest interval between two analyses of a live run; see `viewPauseFactor`. */
   viewAnalyseMs: 10_000,
   /** Batches of a live run that one analysis reads: the last ones. */
   viewAnalyseBatchesMax: 32_768,
@@ -186,7 +186,7 @@ export const aggregatorLimits = {
   /** To give way, the analysis rests this long between two of its slices. */
   viewGiveWayMs: 16,
   /** A live run's clock fits and analyses each pause for this many times as long as the last one took, if that exceeds their interval. */
-  viewWorkShare: 10,
+  viewPauseFactor: 10,
   /** A run without a batch for this long is shown as over, though its ranks did not report their end. */
   viewSilentMs: 60_000,
   /** A timeline stays in memory this long after its last page has left. */

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { aggregatorLimits as limits } from './limits.ts';
 import { withoutRepeats } from './notices.ts';
 
-test('the same is told once, others at once', () => {
+test('the same is reported once, others at once', () => {
   const told: string[] = [];
   const tell = withoutRepeats((notice) => told.push(notice));
   for (let time = 0; time < 1000; time++) tell('Batches wait: the disk is full');
@@ -10,7 +10,7 @@ test('the same is told once, others at once', () => {
   expect(told).toEqual(['Batches wait: the disk is full', 'NATS is gone']);
 });
 
-test('of what differs in names and numbers alone a few are told, so that a process without descriptors does not fill its log', () => {
+test('of what differs in names and numbers alone a few are reported, so that a process without descriptors does not fill its log', () => {
   const told: string[] = [];
   const tell = withoutRepeats((notice) => told.push(notice));
   for (let run = 0; run < 3000; run++)

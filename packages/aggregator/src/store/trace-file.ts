@@ -25,7 +25,7 @@ export function traceFormatOf(path: string): TraceFormat {
   if (found !== undefined) return found[1];
   throw new AggregatorError(
     'bad_option',
-    `Cannot tell the format of "${path}": its name must end in .pftrace, .json or .txt (each with .gz, if wanted)`,
+    `Cannot recognize the format of "${path}": its name must end in .pftrace, .json or .txt (each with .gz, if wanted)`,
   );
 }
 

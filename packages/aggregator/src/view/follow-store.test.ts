@@ -108,7 +108,7 @@ describe('a run that is followed', () => {
     expect(await shown(viewed)).toEqual(await whole());
   });
 
-  it('says how much is read, and compares only steps that all ranks have told, at each batch until all is read', async () => {
+  it('says how much is read, and compares only steps that all ranks have reported, at each batch until all is read', async () => {
     using viewed = new ViewedRun('demo');
     const seen: { part: number; steps: number; toStep: number }[] = [];
     const look = (): void => {
@@ -166,7 +166,7 @@ describe('a run that is followed', () => {
     expect(seen.at(-1)).toBeGreaterThan(seen[0] as number);
   });
 
-  it('tells pages what they have not, whenever they ask', async () => {
+  it('sends pages what they have not, whenever they ask', async () => {
     using viewed = new ViewedRun('demo');
     const before = viewed.growth(undefined);
     expect(before?.growth).toMatchObject({ processes: [], tracks: [] });

@@ -84,7 +84,7 @@ class StoreReader {
     if (isWhole || isNew || performance.now() >= this.#alignAfter) {
       const aligning = performance.now();
       await this.#align(sources, isWhole, progress, () => tell(progress.done));
-      this.#alignAfter = performance.now() + Math.max(limits.viewAlignMs, limits.viewWorkShare * (performance.now() - aligning));
+      this.#alignAfter = performance.now() + Math.max(limits.viewAlignMs, limits.viewPauseFactor * (performance.now() - aligning));
     }
     const followed = sources.flatMap((source) => {
       const rank = this.#ranks.get(keyOf(source));
@@ -141,7 +141,7 @@ class StoreReader {
     const began = performance.now();
     const done = (): void => {
       this.#isAnalysing = false;
-      this.#analyseAfter = performance.now() + Math.max(limits.viewAnalyseMs, limits.viewWorkShare * (performance.now() - began));
+      this.#analyseAfter = performance.now() + Math.max(limits.viewAnalyseMs, limits.viewPauseFactor * (performance.now() - began));
       if (this.#isAnalysisWanted && !this.#signal.aborted) this.#analyse(true, readMs);
     };
     // If reading took long, so will the analysis: the first pictures come first.

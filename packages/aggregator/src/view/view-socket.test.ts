@@ -23,7 +23,7 @@ async function withRuns(runs: ExampleRuns, use: (address: string, notices: strin
 
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
-test('tells which runs there are, and again when that changes', () => {
+test('reports which runs there are, and again when that changes', () => {
   const runs = new ExampleRuns('one');
   return withRuns(runs, async (address) => {
     await using page = await ViewPage.connect(address);
@@ -70,7 +70,7 @@ test('follows a run from the model on, until it is closed as often as it was ope
   });
 });
 
-test('growth is told at a pace, however fast the run grows, and the last state comes', () => {
+test('growth is reported at a pace, however fast the run grows, and the last state comes', () => {
   const runs = new ExampleRuns('demo');
   const demo = runs.runs.get('demo');
   if (demo === undefined) throw new Error('no run');

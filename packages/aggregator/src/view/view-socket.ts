@@ -172,8 +172,8 @@ export class ViewSocket {
   #feed(make: () => ViewMessage | undefined, listen: (changed: () => void) => () => void): StateFeed {
     const { socket, onNotice } = this.#options;
     const onError = (error: unknown): void => {
-      onNotice(`A page was closed, as what it follows cannot be told: ${messageOf(error)}`);
-      socket.close(1011, 'what the page follows cannot be told');
+      onNotice(`A page was closed: its updates cannot be sent: ${messageOf(error)}`);
+      socket.close(1011, 'the updates of this page cannot be sent');
     };
     return new StateFeed({ outlet: this.#outlet, turn: () => this.#turn(), make, listen, onError });
   }

@@ -54,9 +54,9 @@ function meaningOf(verdict: CheckVerdict, failOn: number): string {
     case 'slower':
       return `${limit} or more fail the check`;
     case 'probably_slower':
-      return `over ${limit}, but steps scatter so much that it may be chance: more steps would tell`;
+      return `over ${limit}, but steps scatter so much that it may be chance: more steps would decide`;
     case 'probably_faster':
-      return 'but steps scatter so much that it may be chance: more steps would tell';
+      return 'but steps scatter so much that it may be chance: more steps would decide';
     case 'faster':
       return 'a new baseline would hold it';
     default:
@@ -67,7 +67,7 @@ function meaningOf(verdict: CheckVerdict, failOn: number): string {
 /** The smallest difference that this many steps can prove, computed from their scatter, and whether that is enough for `failOn`. */
 export function provableLine({ verdict, failOn, comparison: { before, after, provable } }: CheckResult): string {
   const steps = before.steps === after.steps ? `${after.steps} steps each` : `${before.steps} and ${after.steps} steps`;
-  const line = `${steps}: a difference under ${percent(provable)} cannot be told from scatter`;
+  const line = `${steps}: a difference under ${percent(provable)} cannot be distinguished from scatter`;
   if (provable <= failOn || verdict === 'slower') return line;
   return `${line}, so ${limitText(failOn)} more would not fail this check: record more steps, or choose --fail-on ${Math.ceil(100 * provable)}`;
 }

@@ -42,7 +42,7 @@ export async function recordedSteps(paths: readonly string[], options: InputOpti
   const level = levelOfSeries(times);
   if (level === undefined) {
     const names = paths.map((path) => `"${path}"`).join(', ');
-    const what = `it has ${times.length} steps that all ranks told, at least ${seriesStepsMin} are needed`;
+    const what = `it has ${times.length} steps that all ranks reported, at least ${seriesStepsMin} are needed`;
     throw new CliError('bad_input', `Cannot check ${names}: ${what}`);
   }
   const { run } = header;

@@ -53,7 +53,7 @@ export async function detect(path: string, options: DetectOptions): Promise<numb
     say(`${path}: ${reader.skipped} rows without a step number and a time were skipped, the first in line ${reader.firstSkippedLine}`);
   }
   if (!detector.isReady && detected.findings.length === 0) {
-    say(`${path} is too short to tell anything of its end${options.short ? '' : ': --short needs fewer steps'}`);
+    say(`${path} is too short to judge its end${options.short ? '' : ': --short needs fewer steps'}`);
   }
   if (options.json) printData(asData(detected));
   else print(asText(detected));

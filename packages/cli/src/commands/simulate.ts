@@ -195,7 +195,7 @@ export function describeSimulate(command: Command, runName: (text: string) => st
     .option('--ranks-per-host <n>', 'instead: at most so many ranks a host (default: 8)', number)
     .option('--seconds <s>', 'simulated time, ended with the step that runs then (default: 30)', number)
     .option('--steps <n>', 'instead: training steps', number)
-    .option('--step-ms <ms>', 'length of a step where nobody waits', number, 200)
+    .option('--step-ms <ms>', 'length of a step where no rank waits', number, 200)
     .option('--seed <n>', 'the same seed gives the same run, to the byte', number, 0)
     .option('--drift-ppm <ppm>', "deviation of the clocks' rates among hosts", number, 10)
     .option('--asymmetry-us <us>', 'way of pings longer there than back, or shorter, by up to this per host', number, 30)

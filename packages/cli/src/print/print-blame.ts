@@ -21,7 +21,7 @@ const ranksShown = 16;
 const frontierShown = 8;
 
 const inWords: Readonly<Record<Verdict, string>> = {
-  balanced: 'nobody is to blame: no rank is slower than its peers, step for step',
+  balanced: 'no rank is to blame: none is slower than its peers, step for step',
   straggler: 'few ranks work longer than their peers, and the others wait for them',
   stage_imbalance: 'a stage works longer than the others',
   rotating_imbalance: 'in each step some rank works longer, not always the same',
@@ -29,7 +29,7 @@ const inWords: Readonly<Record<Verdict, string>> = {
   cluster_wide: 'all ranks work longer than when the run began',
   data_loading: 'getting the next batch is not hidden behind computing',
   network: 'data is on its way for a large part of the step',
-  inconclusive: 'what was recorded does not tell',
+  inconclusive: 'the recording does not show it',
 };
 
 /** The part as text, without a final line end; '' for a run without steps. */

@@ -191,6 +191,6 @@ const oddities = (what: string, told: readonly string[]): string[] =>
 function recordLine({ op, group, sequence, time, entrySkew, waiting, lastIn: last }: CollectiveRecord): string {
   const total = waiting.reduce((sum, rank) => sum + rank.waiting, 0);
   const what = printable(`${op} ${group}${collectiveNumber(sequence)}`);
-  const who = last === undefined ? 'the last, which clocks cannot tell from others,' : `rank ${last}`;
+  const who = last === undefined ? 'the last, which clocks cannot distinguish from others,' : `rank ${last}`;
   return `  ${what} at ${formatNanos(time)}: ${who} came ${formatNanos(entrySkew)} after the first, ${waiting.length} ranks waited ${formatNanos(total)} in all`;
 }

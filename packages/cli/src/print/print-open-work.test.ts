@@ -52,7 +52,7 @@ it('says who waits for whom, and what each rank was inside of', () => {
     '                                                    and 2 more lines',
     'rank 2 · node-2          60.0 s                  -  -',
     'rank 3 · node-3            0 ns  12, 60.0 s before  main: all_reduce                                 59.0 s',
-    '(3 open spans are not told of: there were too many)',
+    '(3 open spans are not listed: there were too many)',
   ]);
 });
 

@@ -23,7 +23,7 @@ export function formatOpenWork({ until, ranks, collectives, collectivesLeftOut, 
   }
   if (ranks.length > 0) lines.push(ranksTable(ranks, until));
   if (ranks.length > ranksShown) lines.push(`(${ranksShown} of ${formatCount(ranks.length)} ranks; all of them with --json)`);
-  if (spansLeftOut > 0) lines.push(`(${formatCount(spansLeftOut)} open spans are not told of: there were too many)`);
+  if (spansLeftOut > 0) lines.push(`(${formatCount(spansLeftOut)} open spans are not listed: there were too many)`);
   return lines.join('\n').trimEnd();
 }
 

@@ -124,7 +124,7 @@ describe('schedule', () => {
     expect(warnings).toEqual(["Profiler won't be using warmup, this can skew profiler results"]);
   });
 
-  test('warns as a process warning that can be told from others', async () => {
+  test('warns as a process warning that can be distinguished from others', async () => {
     const warned = new Promise<Error>((resolve) => process.once('warning', resolve));
     schedule({ wait: 0, warmup: 0, active: 1 });
     expect(await warned).toMatchObject({ name: 'RanktraceWarning', message: /^Profiler won't be using warmup/ });
@@ -170,7 +170,7 @@ describe('schedule', () => {
     expect(refused(() => planned(Number.NaN))).toBe('Step must be non-negative. Got NaN.');
   });
 
-  test('none given: records for ever', () => {
+  test('none given: records forever', () => {
     expect(actions(defaultSchedule, 5)).toBe('RRRRR');
   });
 });

@@ -322,7 +322,7 @@ describe('schedules that give nonsense', () => {
     expect(log).toEqual(['P', 'S']);
   });
 
-  test('a wrong schedule is told once per kind, however long it runs', () => {
+  test('a wrong schedule is reported once per kind, however long it runs', () => {
     const { cycle, log } = logged((step: number) => [RECORD, NONE, WARMUP, NONE, RECORD, WARMUP, RECORD_AND_SAVE][step % 7]);
     cycle.start();
     for (let step = 0; step < 700; step++) cycle.step();
@@ -358,7 +358,7 @@ describe('what is called', () => {
     expect(log.slice(3)).toEqual(['onTraceReady failed, training goes on: disk full']);
   });
 
-  test('whatever it throws can be told', () => {
+  test('whatever it throws can be reported', () => {
     for (const value of [undefined, null, 'text', 7, Object.create(null), Symbol('s')]) {
       const { cycle, log } = logged(everyStep, {
         traceReady: () => {
@@ -448,7 +448,7 @@ describe('what is called', () => {
     expect(log).toEqual(['P', 'P', 'S']);
   });
 
-  test('what fails later is told, and the rest still happens', () => {
+  test('what fails later is reported, and the rest still happens', () => {
     const { cycle, log } = logged(everyStep, { stopTrace: failing });
     cycle.start();
     cycle.step();

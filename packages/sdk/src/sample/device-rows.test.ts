@@ -157,7 +157,7 @@ test('sums the links of a device and tells their rate', () => {
   expect(training?.values['nvlink tx']).toBeGreaterThan(150e9);
 });
 
-test('tells no rate of links whose counters were reset, or of a device that was not there', () => {
+test('reports no rate of links whose counters were reset, or of a device that was not there', () => {
   const before = [{ device: '0', rx: 10, tx: 10 }];
   expect(linkRates(before, [{ device: '0', rx: 9, tx: 11 }], 1)).toEqual([]);
   expect(linkRates(before, [{ device: '1', rx: 90, tx: 90 }], 1)).toEqual([]);
@@ -191,7 +191,7 @@ test('whatever comes, readers answer and values are finite', () => {
   );
 });
 
-test('splits lines wherever chunks end, with CRLF too, and never tells a cut one', () => {
+test('splits lines wherever chunks end, with CRLF too, and never reports a cut one', () => {
   fc.assert(
     fc.property(fc.array(fc.stringMatching(/^[a-z,\u00e9]{0,12}$/)), fc.constantFrom('\n', '\r\n'), fc.nat(9), (lines, end, size) => {
       const splitter = new LineSplitter(20);

@@ -83,7 +83,7 @@ async function until(condition: () => boolean, waitMs = 60_000): Promise<void> {
 }
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-test('tells the last of all devices alone, once it is known which that is', async () => {
+test('reports the last of all devices alone, once it is known which that is', async () => {
   script(forever(all));
   const { samples } = start('last');
   await until(() => samples.length >= 4);

@@ -238,7 +238,7 @@ class SpooledShipper implements Shipper, TransportHandlers {
     // Hours away give one line per reason; a flapping connection gives one when it is down for longer, or every 10 s.
     if (this.#awayTold.has(reason) || this.#awayTold.size >= limits.awayReasonsMax) return;
     // A made-up name is unknown to any later start, so none ships the waiting batches.
-    const orMerge = this.#options.isRunNamed ? '' : `; if nobody comes, make a trace of them with: ${this.#mergeCommand}`;
+    const orMerge = this.#options.isRunNamed ? '' : `; if none connects, make a trace of them with: ${this.#mergeCommand}`;
     if (this.#notice(`away: ${reason}`, `away from ${this.#peer()}: ${reason}; batches wait in the spool${orMerge}`))
       this.#awayTold.add(reason);
   }

@@ -51,7 +51,7 @@ export function checkOwner(folder: string, isRoot = false): void {
   const found = about.isSymbolicLink() ? 'a symbolic link' : `one of user ${about.uid} with mode ${(about.mode & 0o7777).toString(8)}`;
   throw new SdkError(
     'spool_unusable',
-    `Cannot use spool "${folder}": it must be a directory of user ${user} that nobody else can write (chmod go-w), got ${found}; or choose another with option spoolDirectory`,
+    `Cannot use spool "${folder}": it must be a directory of user ${user} that no other user can write (chmod go-w), got ${found}; or choose another with option spoolDirectory`,
   );
 }
 

@@ -45,7 +45,7 @@ test('how stacks were found is told in the end', () => {
   x.dispose();
 });
 
-test('a wrong one is told at the end of its step', () => {
+test('a wrong one is reported at the end of its step', () => {
   const { recording, hooks } = attach({ withStack: true });
   const x = tf.ones([2]);
   const one = () => tf.relu(x);
@@ -60,7 +60,7 @@ test('a wrong one is told at the end of its step', () => {
   x.dispose();
 });
 
-test("with 'walk' each stack is looked at, and nothing is told", () => {
+test("with 'walk' each stack is looked at, and nothing is reported", () => {
   const { recording, hooks } = attach({ withStack: 'walk' });
   const x = tf.ones([2]);
   const one = () => tf.relu(x);

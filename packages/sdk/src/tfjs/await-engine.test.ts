@@ -62,7 +62,7 @@ afterAll(() => {
   rmSync(folder, { recursive: true });
 });
 
-test('the engine is told when tfjs makes it, and lies where tfjs would have put it', () => {
+test('the engine is reported when tfjs makes it, and lies where tfjs would have put it', () => {
   const engines: TfjsEngine[] = [];
   removals.push(awaitEngine((engine) => engines.push(engine)));
   const core = loadCore();
@@ -70,7 +70,7 @@ test('the engine is told when tfjs makes it, and lies where tfjs would have put 
   expect(property()).toEqual({ value: core.engine(), writable: true, configurable: true, enumerable: true });
 });
 
-test('one that is there is told at once', () => {
+test('one that is there is reported at once', () => {
   const core = loadCore();
   const engines: TfjsEngine[] = [];
   awaitEngine((engine) => engines.push(engine))();

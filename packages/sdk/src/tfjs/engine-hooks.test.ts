@@ -105,7 +105,7 @@ describe.each(['cpu', 'wasm'])('on %s', (backend) => {
     expect(signature['Concrete Inputs']).toEqual(['', '', 'transposeA=false', 'transposeB=false']);
   });
 
-  test('lists of tensors are one input; types are told apart; absent inputs are there', () => {
+  test('lists of tensors are one input; types are distinguished; absent inputs are there', () => {
     const { recording } = hook();
     const last = () => recording.ops.at(-1)?.signature;
     tf.concat([tf.ones([2, 3]), tf.ones([2, 5])], 1);
@@ -268,7 +268,7 @@ describe.each(['cpu', 'wasm'])('on %s', (backend) => {
     expect(recording.openDepth).toBe(0);
   });
 
-  test('layers are told, nested ones too, in fit', async () => {
+  test('layers are reported, nested ones too, in fit', async () => {
     const modules = new ModuleStack();
     const dense = (name: string, units: number) => tf.layers.dense({ units, name, inputShape: [4], kernelInitializer: 'ones' });
     const encoder = tf.sequential({ name: 'encoder', layers: [dense('deep', 4)] });
@@ -501,7 +501,7 @@ describe('whatever the backend', () => {
     expect(recording.counters).toEqual([`tf tensors ${numTensors}`, `tf data buffers ${numDataBuffers}`, `tf bytes ${numBytes} bytes`]);
   });
 
-  test('buffers are told apart by what they are to the training', () => {
+  test('buffers are distinguished by what they are to the training', () => {
     const { recording, hooks } = hook();
     const w = tf.variable(tf.ones([4, 2]), true, 'w');
     const optimizer = tf.train.adam(0.1);

@@ -303,7 +303,7 @@ test('a server that comes late is waited for', async () => {
   expect(await readStream(server.url)).toEqual(ids);
 });
 
-test('wrong credentials are told clearly, without the password; right ones work', async () => {
+test('wrong credentials are reported clearly, without the password; right ones work', async () => {
   await using server = await startNatsServer({ config: 'authorization { user: ann, password: geheim }' });
   const wrong = openTo(server.url, { nats: { user: 'ann', pass: 'falsch' } });
   shipAll(wrong, 0, 1);
@@ -318,7 +318,7 @@ test('wrong credentials are told clearly, without the password; right ones work'
   expect(notices.join()).not.toMatch(/geheim/);
 });
 
-test('a server without JetStream for these credentials is told', async () => {
+test('a server without JetStream for these credentials is reported', async () => {
   await using server = await startNatsServer({ config: 'accounts { PLAIN { users: [ { user: a, password: b } ] } }' });
   const shipper = openTo(server.url, { nats: { user: 'a', pass: 'b' } });
   shipAll(shipper, 0, 1);

@@ -178,7 +178,7 @@ test('a small window: 16 in flight', async () => {
   expect(shipper.droppedBatches).toBe(0);
 });
 
-test('cut off again and again, every batch arrives, and only the first time is told', async () => {
+test('cut off again and again, every batch arrives, and only the first time is reported', async () => {
   await using peer = await new Peer().listen();
   const shipper = openTo(peer);
   let count = 0;
@@ -209,7 +209,7 @@ test('an aggregator that starts late gets everything, and one that dies gets wha
   expect(peer.received).toEqual([...ids, ...ids]);
 });
 
-test('a refused batch is counted, told, and does not hold up the others', async () => {
+test('a refused batch is counted, reported, and does not hold up the others', async () => {
   await using peer = await new Peer().listen();
   peer.answer = (id) => (id.endsWith('.3') ? { type: 'refused', batch: id, reason: 'quarantined' } : { type: 'ack', batch: id });
   const shipper = openTo(peer);
@@ -291,7 +291,7 @@ test('the clock of the aggregator is sampled, and control messages reach the rec
   await vi.waitFor(() => expect(controls).toEqual([{ type: 'flush' }]), patience);
 });
 
-test('a refused token is told apart from an absent aggregator, without the token', async () => {
+test('a refused token is distinguished from an absent aggregator, without the token', async () => {
   await using peer = await new Peer().listen();
   peer.status = 401;
   const shipper = openTo(peer, { token: 'geheim' });

@@ -122,7 +122,7 @@ describe.each(seeds)('slower steps (seed %i)', (seed) => {
     expect(new Job({ seed }).run(4000).told).toEqual([]);
   });
 
-  it('tells one alert of a rank that slows the cluster, names rank and phase, and resolves it', () => {
+  it('reports one alert of a rank that slows the cluster, names rank and phase, and resolves it', () => {
     const work: Shape['work'] = (rank, phase, step) => (rank === 2 && phase === 'forward' && step >= 600 && step < 1200 ? 92 : 80);
     const job = new Job({ seed, work }).run(2000);
     expect(job.kinds()).toEqual(['fired step_time', 'resolved step_time']);
@@ -140,14 +140,14 @@ describe.each(seeds)('slower steps (seed %i)', (seed) => {
     expect(Date.parse(resolved.resolvedAt ?? '')).toBeGreaterThan(Date.parse(fired.firedAt));
   });
 
-  it('names nobody where all ranks are slower', () => {
+  it('names no rank where all ranks are slower', () => {
     const job = new Job({ seed, work: (_, phase, step) => (phase === 'forward' && step >= 600 ? 100 : 80) }).run(1200);
     expect(job.kinds()).toEqual(['fired step_time']);
     expect(job.last()).toMatchObject({ ranks: [], severity: 'critical' });
     expect(job.told.at(-1)?.alert.hint).toMatchObject({ ranks: [], phase: 'forward' });
   });
 
-  it('tells of a rank that is much slower but hides behind another, once it is clear that the cluster is not slower', () => {
+  it('reports a rank that is much slower but hides behind another, once it is clear that the cluster is not slower', () => {
     const work: Shape['work'] = (rank, phase, step) => (phase === 'data' ? 80 : rank === 0 ? 120 : rank === 2 && step >= 600 ? 100 : 80);
     const job = new Job({ seed, work }).run(1500);
     expect(job.kinds()).toEqual(['fired step_time']);
@@ -191,7 +191,7 @@ describe.each(seeds)('slower steps (seed %i)', (seed) => {
     expect(new Job(shape).run(3000).told).toEqual([]);
   });
 
-  it('tells a slow rise once, as a drift', () => {
+  it('reports a slow rise once, as a drift', () => {
     const job = new Job({ seed, transfer: (step) => 40 + Math.max(0, step - 600) * 0.005 }).run(4000);
     expect(job.kinds()).toEqual(['fired step_time_drift']);
     expect(job.last().change).toBeGreaterThan(0.04);
@@ -241,7 +241,7 @@ describe('ranks', () => {
     expect(job.last('resolved')).toMatchObject({ resolution: 'the rank is back', ranks: [1, 3] });
   });
 
-  it('that never come are told, unless that is most of them; and when they do', () => {
+  it('that never come are reported, unless that is most of them; and when they do', () => {
     const job = new Job({ ranks: 3, worldSize: 4, rules: { off: ['hang'] } }).run(100);
     for (const rank of [0, 1, 2]) {
       const collective = { op: 'all_reduce', group: 'world', sequence: 0, since: 0 };
@@ -280,7 +280,7 @@ describe('ranks', () => {
     for (const rank of [0, 1, 2, 3]) job.silent.add(rank);
     job.wait(40_000);
     expect(job.kinds()).toEqual(['fired rank_stopped']);
-    expect(job.last().summary).toContain('nobody says anything');
+    expect(job.last().summary).toContain('no rank reports anything');
     job.wait(600_000);
     expect(job.kinds()).toEqual(['fired rank_stopped', 'resolved rank_stopped']);
   });
@@ -318,7 +318,7 @@ describe('ranks', () => {
     expect(job.last()).toMatchObject({ ranks: [2] });
   });
 
-  it('that lose data are told, and resolved when nothing more is lost', () => {
+  it('that lose data are reported, and resolved when nothing more is lost', () => {
     const job = new Job({ rules: { off: ['hang'] } }).run(100);
     job.lost.set(1, { dropped: 12 });
     job.wait(2000);
@@ -378,7 +378,7 @@ describe('ranks', () => {
     expect(job.kinds().at(-1)).toBe('resolved clock_unaligned');
   });
 
-  it('whose recording takes too much of the steps are told, and resolved', () => {
+  it('whose recording takes too much of the steps are reported, and resolved', () => {
     const job = new Job({ overhead: (rank, step) => (rank === 1 && step < 400 ? 3e6 : 0.2e6) }).run(300);
     expect(job.kinds()).toEqual(['fired overhead']);
     expect(job.last()).toMatchObject({ ranks: [1], unit: 'share', before: 0.005 });
@@ -387,7 +387,7 @@ describe('ranks', () => {
     expect(job.kinds()).toEqual(['fired overhead', 'resolved overhead']);
   });
 
-  it('whose memory grows step by step are told; garbage that is collected, and caches that fill, are not', () => {
+  it('whose memory grows step by step are reported; garbage that is collected, and caches that fill, are not', () => {
     const mib = 1024 * 1024;
     const [leaking, collecting, filling] = [new Job(), new Job(), new Job()];
     for (let at = 0; at < 200; at++) {

@@ -386,7 +386,7 @@ export class AlertEngine {
     const stuck = this.#collectives.stuck(this.#nowMs, [...this.#ranks.keys(), ...absent]);
     const waits = stuck?.missing.some((rank) => ranks.includes(rank)) ? waitText(stuck) : undefined;
     const all = this.#ranks.size + absent.length;
-    const alone = ended === 0 ? 'nobody says anything' : `the other ${ended === 1 ? 'rank has' : `${ended} ranks have`} ended`;
+    const alone = ended === 0 ? 'no rank reports anything' : `the other ${ended === 1 ? 'rank has' : `${ended} ranks have`} ended`;
     const rest = others === 0 ? alone : (waits ?? `${others} of ${all} ranks go on`);
     return {
       summary: [...what, ...places, rest].join('; '),

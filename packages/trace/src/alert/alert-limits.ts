@@ -57,7 +57,7 @@ export const alertLimits = {
   /** A hang without a rank at fault takes at least this many times as long as the longest step so far. */
   alertHangLongestSteps: 3,
   /** Places (where ranks stand) that the alert of a stop or a hang names; further ones are left out. */
-  alertPlacesToldMax: 4,
+  alertPlacesNamedMax: 4,
   /** Ranks that one summary names; further ones are counted. */
   alertRanksNamedMax: 8,
 } as const;

@@ -101,7 +101,7 @@ class Job {
 }
 
 describe('a hang', () => {
-  it.each([200, 2000])('is told within `after` and one look, with steps of %i ms, with the collective and who is missing', (stepMs) => {
+  it.each([200, 2000])('is reported within `after` and one look, with steps of %i ms, with the collective and who is missing', (stepMs) => {
     const job = new Job({ hangMs: 10 * second }, stepMs).train(50);
     const enteredMs = job.nowMs;
     job.isIn(1, 'forward').wait(second);
@@ -161,7 +161,7 @@ describe('a hang', () => {
 });
 
 describe('a rank that was killed', () => {
-  it('is told within its `after` and one look, and who waits for it is part of that, however short the `after` of a hang is', () => {
+  it('is reported within its `after` and one look, and who waits for it is part of that, however short the `after` of a hang is', () => {
     for (const hangMs of [second, 3 * second, 10 * second, 60 * second]) {
       const job = new Job({ hangMs, rankStoppedMs: 10 * second }).train(50).isIn(1, 'forward');
       const killedMs = job.nowMs;
@@ -184,7 +184,7 @@ describe('a rank that was killed', () => {
     expect(job.last.ranks).toEqual([1]);
   });
 
-  it('while it hung the others is told, and the hang is over: what is open is one', () => {
+  it('while it hung the others is reported, and the hang is over: what is open is one', () => {
     const job = new Job({ hangMs: 5 * second, rankStoppedMs: 10 * second })
       .train(50)
       .isIn(1, 'forward')
@@ -195,12 +195,12 @@ describe('a rank that was killed', () => {
     job.wait(30 * second);
     expect(job.kinds).toEqual(['fired hang', 'resolved hang', 'fired rank_stopped']);
     expect(job.told.find(({ change }) => change.kind === 'resolved')?.change.alert.resolution).toBe(
-      'rank 1 stopped: its own alert tells who waits',
+      'rank 1 stopped: its own alert names the waiting ranks',
     );
     expect(job.engine.open).toHaveLength(1);
   });
 
-  it('is told where the others ended because of it', () => {
+  it('is reported where the others ended because of it', () => {
     const job = new Job({ rankStoppedMs: 10 * second }).train(50);
     job.silent.add(1);
     job
@@ -213,14 +213,14 @@ describe('a rank that was killed', () => {
 });
 
 describe('the end of a job', () => {
-  it('blames nobody: ranks that end at different times, and long after one another, raise nothing', () => {
+  it('blames no rank: ranks that end at different times, and long after one another, raise nothing', () => {
     const job = new Job({ hangMs: 5 * second, rankStoppedMs: 5 * second }).train(50);
     for (const rank of [2, 0, 3, 1]) job.end(rank).wait(40 * second);
     job.wait(100 * second);
     expect(job.told).toEqual([]);
   });
 
-  it('blames nobody after the service was started again in the middle of it', () => {
+  it('blames no rank after the service was started again in the middle of it', () => {
     const job = new Job({ hangMs: 5 * second, rankStoppedMs: 5 * second })
       .train(50)
       .end(2)

@@ -85,13 +85,13 @@ export class HangIncident {
     }
     const missing = isStuck ? stuck.missing : [];
     if (missing.length > 0 && missing.every((rank) => stopped.has(rank))) {
-      this.end(nowMs, `${ranksText(missing)} stopped: its own alert tells who waits`);
+      this.end(nowMs, `${ranksText(missing)} stopped: its own alert names the waiting ranks`);
       return;
     }
     if (stopped.size === 0 && nowMs - this.#explainedMs < leastMs) return;
     // Part of the alert about a stopped rank, or of one still to come.
     if (isStuck ? missing.length > 0 && !missing.some((rank) => this.#isAlive(rank, stuck.sinceMs, facts)) : this.#waitsForSilent(facts)) {
-      if (!isStuck && stopped.size > 0) this.end(nowMs, `${ranksText([...stopped])} stopped: its own alert tells who waits`);
+      if (!isStuck && stopped.size > 0) this.end(nowMs, `${ranksText([...stopped])} stopped: its own alert names the waiting ranks`);
       return;
     }
     const told = isStuck ? this.#inside(stuck, facts) : this.#stalled(facts);

@@ -33,7 +33,7 @@ export class RankPlaces {
       if (group === undefined) groups.set(where, { step: place.step, ranks: [rank] });
       else group.ranks.push(rank);
     }
-    const sorted = [...groups].sort(([, a], [, b]) => a.step - b.step).slice(0, limits.alertPlacesToldMax);
+    const sorted = [...groups].sort(([, a], [, b]) => a.step - b.step).slice(0, limits.alertPlacesNamedMax);
     return sorted.map(([where, { ranks }]) => `${ranksText(ranks.sort((a, b) => a - b))} ${verbs[ranks.length === 1 ? 0 : 1]} ${where}`);
   }
 

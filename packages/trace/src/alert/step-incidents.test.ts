@@ -202,3 +202,12 @@ describe.each(seeds)('two faults (seed %i)', (seed) => {
     expect(Math.abs((watched.incidents[1]?.onsetStep ?? 0) - 1000)).toBeLessThanOrEqual(16);
   });
 });
+
+it('restores an open incident from a state that names its step `toldStep`', () => {
+  const watched = watch({ seed: 1, steps: 500, work: (rank, step) => 100 + jump(2, 250, 40)(rank, step) });
+  const now = JSON.stringify(watched.engine.state());
+  expect(now).toContain('"reportedStep":');
+  const old = now.replaceAll('"reportedStep":', '"toldStep":');
+  const restored = AlertEngine.restore(JSON.parse(old) as AlertEngineState, 0);
+  expect(JSON.parse(JSON.stringify(restored.state()))).toEqual(JSON.parse(now));
+});

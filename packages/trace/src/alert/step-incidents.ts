@@ -41,7 +41,9 @@ import {
 export interface StepIncidentState {
   readonly lead: string;
   readonly alert: OpenAlert;
-  readonly toldStep: number;
+  /** Older services named it `toldStep`. */
+  readonly reportedStep?: number;
+  readonly toldStep?: number;
   readonly isOnTop: boolean;
   readonly parts: readonly Found[];
 }
@@ -66,7 +68,7 @@ interface Incident {
   lead: string;
   readonly alert: OpenAlert;
   /** The step at which it was first reported. */
-  readonly toldStep: number;
+  readonly reportedStep: number;
   /** A further rise of an already slower series: it ends when that series returns to the level before this rise. */
   readonly isOnTop: boolean;
   readonly parts: Map<string, Found>;
@@ -177,8 +179,9 @@ export class StepIncidents {
   }
 
   restore({ incidents, waiting }: StepIncidentsState): void {
-    this.#open = incidents.map(({ alert, parts, ...rest }) => {
-      return { ...rest, alert: { ...alert }, parts: new Map(parts.map((part) => [seriesKey(part.about), part])) };
+    this.#open = incidents.map(({ alert, parts, reportedStep, toldStep, ...rest }) => {
+      const step = reportedStep ?? toldStep ?? alert.step ?? 0;
+      return { ...rest, reportedStep: step, alert: { ...alert }, parts: new Map(parts.map((part) => [seriesKey(part.about), part])) };
     });
     this.#waiting = [...waiting];
   }
@@ -213,7 +216,7 @@ export class StepIncidents {
       ranks: hint === null ? [] : [...hint.ranks],
       hint,
     };
-    this.#open.push({ lead: key, alert, toldStep: finding.step, isOnTop: finding.isFurther, parts });
+    this.#open.push({ lead: key, alert, reportedStep: finding.step, isOnTop: finding.isFurther, parts });
     this.#tell('fired', alert);
   }
 
@@ -302,7 +305,7 @@ export class StepIncidents {
 
   /** Whether a finding belongs to the fault of `incident`. */
   #isSame(incident: Incident, found: Found): boolean {
-    const { alert, toldStep } = incident;
+    const { alert, reportedStep } = incident;
     const { about, finding } = found;
     const { kind, onsetStep, step } = finding;
     const onset = alert.onsetStep ?? Number.NaN;
@@ -311,7 +314,7 @@ export class StepIncidents {
     if (about.kind === 'rank' && ranks.length > 0 && !ranks.includes(about.rank as number)) {
       if (isDrift !== (kind === 'drift')) return false;
       return isDrift
-        ? step - toldStep <= limits.alertDriftStepsApartMax
+        ? step - reportedStep <= limits.alertDriftStepsApartMax
         : Math.abs(onset - onsetStep) <= limits.alertRankOnsetStepsApartMax;
     }
     if (isDrift || kind === 'drift' ? overlaps(incident, finding) : isNear(onset, onsetStep)) return true;
@@ -333,8 +336,8 @@ const ranksOf = ({ parts }: Incident): number[] =>
 const isPart = ({ lead, parts }: Incident, key: string): boolean => lead === key || parts.has(key);
 
 /** A jump that began after the drift was reported is not part of it. */
-const isOnTopOfDrift = ({ alert, toldStep }: Incident, { kind, onsetStep }: Slower): boolean =>
-  alert.rule === 'step_time_drift' && kind === 'regression' && onsetStep > toldStep - limits.alertRankOnsetStepsApartMax;
+const isOnTopOfDrift = ({ alert, reportedStep }: Incident, { kind, onsetStep }: Slower): boolean =>
+  alert.rule === 'step_time_drift' && kind === 'regression' && onsetStep > reportedStep - limits.alertRankOnsetStepsApartMax;
 
 /** Whether two series slowed at once: jumps by onset; drifts by detection time, which differs with each series' noise. */
 function isTogether(a: Found, b: Found): boolean {
@@ -345,13 +348,13 @@ function isTogether(a: Found, b: Found): boolean {
 }
 
 /** Whether the onset of one lies in the stretch over which the other, a drift, was seen. */
-function overlaps({ alert, toldStep }: Incident, { kind, onsetStep, step }: Slower): boolean {
+function overlaps({ alert, reportedStep }: Incident, { kind, onsetStep, step }: Slower): boolean {
   const { alertOnsetStepsApartMax: apart } = limits;
   const onset = alert.onsetStep ?? Number.NaN;
   // Each series shows only the last part of a long rise.
   if (kind === 'drift' && alert.rule === 'step_time_drift') return true;
   const inFinding = kind === 'drift' && onset >= onsetStep - apart && onset <= step;
-  const inIncident = alert.rule === 'step_time_drift' && onsetStep >= onset - apart && onsetStep <= toldStep;
+  const inIncident = alert.rule === 'step_time_drift' && onsetStep >= onset - apart && onsetStep <= reportedStep;
   return inFinding || inIncident;
 }
 

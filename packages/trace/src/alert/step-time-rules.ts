@@ -122,7 +122,7 @@ export class StepTimeRules {
   /** @throws TraceError `bad_option` if the states are not of such rules */
   restore({ series, told = [], open, usual, improvements = [] }: StepTimeState): void {
     for (const [about, state] of series) this.#addSeries(about, SeriesDetector.restore(state, this.#plan));
-    const incidents = told.map(([lead, alert]) => ({ lead, alert, toldStep: alert.step ?? 0, isOnTop: false, parts: [] }));
+    const incidents = told.map(([lead, alert]) => ({ lead, alert, reportedStep: alert.step ?? 0, isOnTop: false, parts: [] }));
     this.#incidents.restore(open ?? { incidents, waiting: [] });
     this.#usual = usual;
     this.#improvements = improvements;

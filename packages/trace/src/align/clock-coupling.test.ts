@@ -134,7 +134,7 @@ describe('messages', () => {
     expect([coupling.refuted, correctionsAt(coupling, 2, 5 * second)]).toEqual([1, [0, 0]]);
   });
 
-  it('that contradict each other are told with their hosts, and with how far some stay reversed', () => {
+  it('that contradict each other are reported with their hosts, and with how far some stay reversed', () => {
     const coupling = new ClockCoupling(hostsOf(3));
     coupling.message(0, 5 * second, 1, 5 * second - 40e3);
     coupling.message(1, 5 * second, 2, 5 * second - 40e3);
@@ -166,7 +166,7 @@ describe('a coupling', () => {
     );
   });
 
-  it('ends, with finite corrections, whatever times it is told (seed 11)', () => {
+  it('ends, with finite corrections, whatever times it is given (seed 11)', () => {
     const time = fc.oneof(fc.double(), fc.integer({ min: -1e12, max: 1e12 }), fc.constantFrom(2 ** 53, -(2 ** 53), 1e308, Number.NaN));
     const host = fc.nat({ max: 2 });
     const message = fc.tuple(host, time, host, time);

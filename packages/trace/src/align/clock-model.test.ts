@@ -29,7 +29,7 @@ describe('ClockModel', () => {
     expect(backward).toEqual(forward);
   });
 
-  it('tells a rank the one number to add, where that is all', () => {
+  it('gives a rank the one number to add, where that is all', () => {
     const clock = ClockModel.shifted('exact', -7, nanos(0)).forRank(1000);
     expect(clock.exact).toBe(993);
     expect(clock.toTrace(rankTime(5))).toBe(998);

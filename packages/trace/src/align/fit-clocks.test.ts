@@ -373,7 +373,7 @@ describe('wrong samples', () => {
 });
 
 describe('a run', () => {
-  it('gets the same clocks in whatever order its ranks are told', () => {
+  it('gets the same clocks in whatever order its ranks are given', () => {
     const hosts = ['a', 'b'].map((name, index) => new SimulatedHost(name, 91 + index));
     const ranks = hosts.map((host, rank) => host.rank(rank + 1, 0, 60 * second, [0, 60 * second]));
     const forward = fitClocks([referenceRank, ...ranks]);

@@ -45,7 +45,7 @@ describe('one collective', () => {
     expect(of(sampled(100), sampled(150), sampled(150))).toMatchObject({ epsilon: 300, isDistinguishable: false, busBandwidth: undefined });
   });
 
-  it('names nobody as last in where clocks do not tell', () => {
+  it('names no rank as last in where clocks do not tell', () => {
     const clocks = [sampled(0), sampled(40 * us), sampled(70 * us)];
     const lastIn = (header: TraceHeader, entry: number) =>
       summaryOf(header, [at(0, 0, 12), at(1, 4, 12), at(2, entry, 12)]).longest[0]?.lastIn;

@@ -42,7 +42,7 @@ describe('findings', () => {
     );
   });
 
-  it('tell of two processes of one rank that ran at the same time, once for all ranks', () => {
+  it('report two processes of one rank that ran at the same time, once for all ranks', () => {
     const second = (rank: number, from: number, until: number, about: object = {}): ProcessTotals => {
       const { process, ...totals } = rankOf(rank, { from: traceTime(from), until: traceTime(until) });
       return { ...totals, process: { ...process, pid: 5000 + rank, incarnation: 'later', ...about } };
@@ -67,7 +67,7 @@ describe('findings', () => {
     );
   });
 
-  it('tell of events that the recorder counted and no counter on the way missed', () => {
+  it('report events that the recorder counted and no counter on the way missed', () => {
     check(
       [rankOf(0, { counts: { ...counts, span: 98, step: counts.step + 1 } })],
       [
@@ -77,7 +77,7 @@ describe('findings', () => {
     );
   });
 
-  it('tell once for all ranks what was shed', () => {
+  it('report once for all ranks what was shed', () => {
     const metadata = new Map([['ranktrace.shed.ops', 'recording took 0.61 % of the steps, over the budget of 0.50 %']]);
     const shed = [0, 1].map((rank) => {
       const totals = rankOf(rank);
@@ -88,7 +88,7 @@ describe('findings', () => {
     ]);
   });
 
-  it('tell of what files held and sources left out', () => {
+  it('report what files held and sources left out', () => {
     const totals = rankOf(0);
     const of = (text: string) => [{ ...totals, process: { ...totals.process, metadata: new Map([['ranktrace.left_out', text]]) } }];
     check(of(JSON.stringify({ malformed: 0, otherKinds: 16_845, arguments: 2, metadata: 0 })), [
@@ -104,7 +104,7 @@ describe('findings', () => {
       check(of(text), []);
   });
 
-  it('tell once for all ranks what is recorded in some steps only, and nothing of what cannot be read', () => {
+  it('report once for all ranks what is recorded in some steps only, and nothing of what cannot be read', () => {
     const of = (...texts: string[]) =>
       texts.map((text, rank) => {
         const totals = rankOf(rank);
@@ -119,7 +119,7 @@ describe('findings', () => {
     check(of('', '{}', '[]', 'null', sampled(0, 9, 9), sampled(8, 9, 10), sampled(-8, 9, 1), sampled(8, 1.5, 1)), []);
   });
 
-  it('tell of stacks that were taken and are likely to be wrong, over the threads of a rank', () => {
+  it('report stacks that were taken and are likely to be wrong, over the threads of a rank', () => {
     const found = (...threads: string[]) => {
       const totals = rankOf(0);
       const metadata = new Map(threads.map((text, thread) => [`ranktrace.stacks.${thread}`, text]));

@@ -57,7 +57,7 @@ function summaryOf(
 }
 
 describe('spans', () => {
-  it('tells the innermost open one of every line, and what is around it', () => {
+  it('reports the innermost open one of every line, and what is around it', () => {
     const { ranks, until } = summaryOf(
       [0],
       [
@@ -105,7 +105,7 @@ describe('spans', () => {
     expect(summaryOf([0], [...twice, event(0, 'close', 'a', 1, { end: 3 })]).ranks[0]?.open).toEqual([]);
   });
 
-  it('tells of the newest life alone', () => {
+  it('reports the newest life alone', () => {
     const events = [event(0, 'open', 'first life', 1), collective(0, 'open', 1), event(1, 'whole', 'second life', 20, { end: 21 })];
     expect(summaryOf([5, 5], events, { ended: [1] })).toMatchObject({ ranks: [], collectives: [] });
   });

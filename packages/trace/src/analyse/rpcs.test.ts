@@ -83,7 +83,7 @@ describe('rpc report', () => {
     check([unaligned, unaligned], events, ['Push rank 0 > rank 1: calls 1; 10/10/10 · 5/5/5 · 5/5/5 · out 2/2/2 back 3/3/3 ± 0'], true);
   });
 
-  it('tells the network without any alignment, and no legs', () => {
+  it('reports the network without any alignment, and no legs', () => {
     check(
       [exact, unaligned],
       [client(0, 0, 10, 'a'), server(1, 3002, 3007, 'a')],
@@ -114,7 +114,7 @@ describe('rpc report', () => {
     );
   });
 
-  it('counts errors, retries and fan-out, and tells no network of a client with several servers', () => {
+  it('counts errors, retries and fan-out, and reports no network of a client with several servers', () => {
     check(
       [exact, exact, exact],
       [

@@ -69,7 +69,7 @@ describe('who keeps others waiting', () => {
     expect(length).toBeLessThan(1.3 * fault.ms * ms);
   });
 
-  it('blames nobody in a balanced job, though it says what its steps wait for', () => {
+  it('blames no rank in a balanced job, though it says what its steps wait for', () => {
     const { findings } = analysisOf(recorded('balanced'));
     expect(findings.map(({ severity, kind, ranks }) => [severity, kind, ranks])).toEqual([
       ['note', 'network', []],
@@ -110,7 +110,7 @@ describe('who keeps others waiting', () => {
     expect(stragglers(simulated({ ranks: 8, hosts: 1, stepMs: 200, stragglers: [once] }))).toEqual([]);
   });
 
-  it('blames nobody for a pipeline', () => {
+  it('blames no rank for a pipeline', () => {
     expect(stragglers(simulated({ ranks: 8, hosts: 1, pipeline: 4, stepMs: 50 }))).toEqual([]);
   });
 });
@@ -229,7 +229,7 @@ describe('what is missing or uncertain', () => {
     expect(analysisSink().analysis).toMatchObject({ findings: [], waiting: [] });
   });
 
-  it('tells calls that failed', () => {
+  it('reports calls that failed', () => {
     const call = {
       kind: 'rpc',
       name: 'fetch',

@@ -203,7 +203,7 @@ const blameText: Readonly<Record<BlameFinding['kind'], (who: string, where: stri
   cluster_wide: (_, where) => `all ranks became slower${where}`,
   data_loading: (_, where) => `steps wait for data${where}`,
   network: (_, where) => `steps wait for the network${where}`,
-  inconclusive: () => 'who waits for whom cannot be told',
+  inconclusive: () => 'which rank waits for which is unknown',
 };
 
 function failingCalls({ routes }: RpcSummary): ViewFinding[] {

@@ -116,7 +116,7 @@ export function blameOf(windowBefore: BlameWindow | BlameLevels, windowNow: Blam
   const base = { change, share: before && before.step > 0 ? change / before.step : 0, before: before?.step ?? 0, now: now?.step ?? 0 };
   const nobody = { ranks: [], host: undefined, phase: undefined, communicator: undefined };
   const inconclusive = (text: string): BlameChange => ({ ...base, ...nobody, kind: 'inconclusive', shareOfChange: 0, evidence: [text] });
-  if (before === undefined || now === undefined) return inconclusive('there are no steps that all ranks told, before or now');
+  if (before === undefined || now === undefined) return inconclusive('there are no steps that all ranks reported, before or now');
   if (change === 0) return inconclusive('the step did not change');
   const shifts = shiftsOf(before, now);
   const share = (of: number): number => Math.min(1, Math.max(0, of / change));

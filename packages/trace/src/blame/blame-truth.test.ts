@@ -60,7 +60,7 @@ describe.each(Object.keys(patterns) as Pattern[])('a rank that is slow in %s', (
 });
 
 describe.each(['jitter', 'busy'] as const)('in noise: %s', (noise) => {
-  it(`nobody is named where nobody is slow (seeds 1000 to ${1000 + 4 * seeds - 1})`, () => {
+  it(`no rank is named where none is slow (seeds 1000 to ${1000 + 4 * seeds - 1})`, () => {
     const blamed: unknown[] = [];
     for (let seed = 1000; seed < 1000 + 4 * seeds; seed++) {
       const { blame } = faultyJob({ ...shapeOf(seed, noise), faults: [] });

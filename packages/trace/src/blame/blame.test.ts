@@ -21,7 +21,7 @@ function said({ verdict, findings }: Blame): string[] {
 const check = (window: BlameWindow, expected: readonly string[]): void => expect(said(blameOfWindow(window))).toEqual(expected);
 
 describe('the verdict', () => {
-  it('is balanced where nobody is slower', () => {
+  it('is balanced where no rank is slower', () => {
     check(workedWindow([even, even, even, even]), ['balanced']);
   });
 
@@ -34,11 +34,11 @@ describe('the verdict', () => {
     expect(blame.whatIf).toEqual([{ ranks: [1], stepMs: 38, shorter: 6 / 44, slowdown: 44 / 38 }]);
   });
 
-  it('tells the slower of two', () => {
+  it('reports the slower of two', () => {
     check(workedWindow([even, slowForward]), ['straggler', 'straggler 1 forward: 6.00 ms, 13.6 %']);
   });
 
-  it('tells a fault that hides behind a larger one, and what it will cost', () => {
+  it('reports a fault that hides behind a larger one, and what it will cost', () => {
     const blame = blameOfWindow(workedWindow([even, slowForward, slowData, even]));
     expect(said(blame)).toEqual(['straggler', 'straggler 1 forward: 6.00 ms, 13.6 %', 'straggler 2 data: 4.00 ms, 9.1 %']);
     expect(blame.findings.map(({ gainMsPerStep }) => gainMsPerStep)).toEqual([2, 0]);
@@ -113,7 +113,7 @@ describe('a verdict that the recording does not carry', () => {
     for (const epsilon of [25e6, undefined]) {
       const blame = blameOfWindow(workedWindow([slowNetwork, slowNetwork], { epsilon }));
       expect(said(blame)).toEqual(['inconclusive', 'inconclusive  undefined: 30.00 ms, 44.8 %']);
-      expect(blame.findings[0]?.evidence.at(-1)).toMatch(/waiting for a late rank and the network cannot be told apart$/);
+      expect(blame.findings[0]?.evidence.at(-1)).toMatch(/waiting for a late rank and the network cannot be distinguished$/);
     }
   });
 
@@ -126,7 +126,7 @@ describe('a verdict that the recording does not carry', () => {
     const texts = (blame: Blame): readonly string[] => [blame.verdict, ...blame.findings.flatMap(({ evidence }) => evidence)];
     expect(texts(blameOfWindow(workedWindow([even, even], { steps: 2 })))).toEqual([
       'inconclusive',
-      'only 2 steps were told by all ranks: at least 3 are needed',
+      'only 2 steps were reported by all ranks: at least 3 are needed',
     ]);
     expect(texts(blameOfWindow(workedWindow([])))).toEqual(['inconclusive']);
     expect(texts(blameOfWindow(workedWindow([even])))).toEqual(['inconclusive', 'there are no two ranks to compare']);

@@ -201,7 +201,7 @@ function whyInconclusive(window: BlameWindow, breakdown: readonly RankBreakdown[
   const why: string[] = [];
   // No steps is a valid input: there is nothing to judge.
   if (ranks.length === 0) return why;
-  if (steps.length < stepsMin) why.push(`only ${steps.length} steps were told by all ranks: at least ${stepsMin} are needed`);
+  if (steps.length < stepsMin) why.push(`only ${steps.length} steps were reported by all ranks: at least ${stepsMin} are needed`);
   if (ranks.length < 2) why.push('there are no two ranks to compare');
   if (missing.length > 0) {
     const who = missing.length === 1 ? `rank ${missing[0]}` : `${missing.length} ranks`;
@@ -243,7 +243,7 @@ function sharesOf(
   const gain = { gainMsPerStep: ms(network) };
   if (window.basis === 'pieces' && (uncertainty === undefined || network - uncertainty < shareToTell * mendedStep)) {
     const bound = uncertainty === undefined ? 'clocks are not aligned' : `clocks are known to ±${ms(uncertainty).toFixed(2)} ms per step`;
-    evidence.push(`${bound}: waiting for a late rank and the network cannot be told apart`);
+    evidence.push(`${bound}: waiting for a late rank and the network cannot be distinguished`);
     found.push({ kind: 'inconclusive', ranks: [], phase: undefined, ...costs(network, step), ...gain, evidence });
   } else found.push({ kind: 'network', ranks: [], phase: undefined, ...costs(network, step), ...gain, evidence });
   return found;
@@ -258,7 +258,7 @@ function withContention(findings: readonly BlameFinding[], { ranks }: BlameWindo
   const network = findings.find(({ kind }) => kind === 'network');
   const uneven = findings.find(({ kind }) => kind === 'cpu_contention');
   if (!isBusy || network === undefined) return [...findings];
-  const evidence = [...text, ...network.evidence, 'the network and transfers whose threads wait for a CPU cannot be told apart'];
+  const evidence = [...text, ...network.evidence, 'the network and transfers whose threads wait for a CPU cannot be distinguished'];
   const others = findings.filter((finding) => finding !== network && finding !== uneven);
   if (uneven === undefined) return [...others, { ...network, kind: mayBeVerdict(network) ? 'cpu_contention' : 'network', evidence }];
   const joined: BlameFinding = {

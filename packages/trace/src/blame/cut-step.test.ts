@@ -63,7 +63,7 @@ it('calls work what hides a collective, and waits for the later of two', () => {
   );
 });
 
-it('tells what nobody else took part in, as far as is known', () => {
+it('reports what nobody else took part in, as far as is known', () => {
   check(100, 'data 1000 1100', [collective(1050, 1050, undefined, { meeting: undefined })], 'own data 50, unmatched data 50');
 });
 

@@ -229,7 +229,7 @@ function slowStages(own: OwnWork, slow: readonly Suspect[]): Suspect[] {
     const phase = more.indexOf(Math.max(...more));
     const factors = level.map((length, at) => (length > 0 ? (usual[at] as number) / length : 1));
     const ranks = groups.get(name) ?? [];
-    const lone = ranks.length === 1 ? ['it has one rank: whether stage or rank is slow cannot be told'] : [];
+    const lone = ranks.length === 1 ? ['it has one rank: whether stage or rank is slow is unknown'] : [];
     const evidence = [`${name || 'the stage'} works ${ms(work)} per step, the other stages ${ms(usualWork)} at the median`, ...lone];
     suspects.push({
       kind: 'stage_imbalance',

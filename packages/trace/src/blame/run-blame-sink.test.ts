@@ -70,7 +70,7 @@ describe('a run of 900 steps', () => {
     expect(affectedSteps).toBeLessThan(400);
   });
 
-  it('tells two faults of half of the ranks as theirs, and the same time once', () => {
+  it('reports two faults of half of the ranks as theirs, and the same time once', () => {
     const { findings, last } = blameOf({ steps: 900, stragglers: [fault(200, 500, 1), fault(350, 650, 3)] });
     // Both cost the same: either may come first.
     expect(findings.map(({ kind, ranks }) => [kind, ranks]).sort()).toEqual([
@@ -80,7 +80,7 @@ describe('a run of 900 steps', () => {
     expect(last.findings).toEqual([]);
   });
 
-  it('tells what cost most first, wherever it was, and the verdict is that', () => {
+  it('reports what cost most first, wherever it was, and the verdict is that', () => {
     const { verdictSteps, findings, last } = blameOf({ steps: 900, stragglers: [fault(100, 499, 1), fault(700, 899, 3)] });
     expect(last.findings).toMatchObject([{ kind: 'straggler', ranks: [3] }]);
     expect(findings.map(({ ranks }) => ranks)).toEqual([[1], [3]]);
@@ -102,7 +102,7 @@ describe('a run of 900 steps', () => {
     expect([affectedSteps, costMsPerAffectedStep]).toEqual([comparedSteps, costMsPerStep]);
   });
 
-  it.each([0, 1, 2, 3])('is balanced where nobody is slow, seed %i', (seed) => {
+  it.each([0, 1, 2, 3])('is balanced where no rank is slow, seed %i', (seed) => {
     const { verdict, findings } = blameOf({ steps: 900, seed });
     expect([verdict, findings]).toEqual(['balanced', []]);
   });

@@ -102,7 +102,7 @@ describe('a rank that is slow in no phase', () => {
     expect(findings[0]?.evidence.join()).toContain('takes longer than its peers, per step: aten::convolution_backward');
   });
 
-  it('is not there where nobody is slow', () => {
+  it('is not there where no rank is slow', () => {
     expect(jobEvents(() => false).blame.findings.filter(({ kind }) => kind === 'straggler')).toEqual([]);
   });
 });

@@ -5,7 +5,7 @@ import type { BlameWindow } from './blame-window.ts';
 import type { OpTimes } from './op-times.ts';
 
 /** Ops named in one sentence. */
-const opsTold = 3;
+const opsNamed = 3;
 /** An op is named if it has this share of the rank's excess, … */
 const shareMin = 0.15;
 /** … and exceeds this many errors of its mean. */
@@ -44,7 +44,7 @@ export function slowOps({ ranks, phases, steps, opAt }: BlameWindow, named: read
   if (excess <= 0 || found.length === 0) return [];
   const text = found
     .sort((a, b) => b.longer - a.longer)
-    .slice(0, opsTold)
+    .slice(0, opsNamed)
     .map(({ op, longer, own, usual }) => `${cut(opAt(op)?.name ?? '')} ${ms(longer)} (${ms(own)} against ${ms(usual)})`);
   return [`ops in ${phase} in which rank ${named[0]} takes longer than its peers, per step: ${text.join(', ')}`];
 }

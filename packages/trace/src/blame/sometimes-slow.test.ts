@@ -6,7 +6,7 @@ import { blameOfWindow } from './blame.ts';
 
 const line = 'data 4, forward 12, backward 24, all_reduce 1, optimizer 4';
 
-it('is told with its rule, and what an affected step costs', () => {
+it('is reported with its rule, and what an affected step costs', () => {
   const length = (ms: number, rank: number, phase: string, step: number): number =>
     ms + (rank === 0 && phase === 'data' && step % 3 === 1 ? 25 : 0);
   const blame = blameOfWindow(workedWindow([line, line, line, line], { steps: 12, length }));

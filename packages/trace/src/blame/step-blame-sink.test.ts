@@ -49,7 +49,7 @@ describe('four processes of PyTorch DDP', () => {
     expectExactParts(blame);
   });
 
-  it('balanced: blames nobody', () => {
+  it('balanced: blames no rank', () => {
     const { blame } = blameOfJob('balanced');
     expect(blame.verdict).toBe('balanced');
     expect(kindsOf(blame)).not.toContain('straggler');
@@ -163,7 +163,7 @@ describe('a simulated cluster', () => {
     }
   });
 
-  it('tells the fault behind a larger one', () => {
+  it('reports the fault behind a larger one', () => {
     for (const seed of seeds) {
       const stragglers = [
         { rank: 5, phase: 'backward', ms: 40 },

@@ -43,7 +43,7 @@ const seeds = Array.from({ length: 25 }, (_, index) => 500 + index);
 
 describe('100 000 steps at one level', () => {
   // A level that jumps by up to 2.4 % and stays for a thousand steps is reported once, until it is known to come and go.
-  it.each(stepNoises.filter((kind) => kind !== 'telegraph'))('of %s noise are told at most once (25 seeds)', (kind) => {
+  it.each(stepNoises.filter((kind) => kind !== 'telegraph'))('of %s noise are reported at most once (25 seeds)', (kind) => {
     expect(falseIn(kind, seeds, 4000)).toBeLessThanOrEqual(1);
   });
 
@@ -52,7 +52,7 @@ describe('100 000 steps at one level', () => {
     expect(falseIn('twoWays', many, 3000)).toBeLessThanOrEqual(3);
   });
 
-  it.each([0.98, 0.99])('that are alike for 50 to 100 steps (autoregression of %f) are told at most once (60 seeds)', (alike) => {
+  it.each([0.98, 0.99])('that are alike for 50 to 100 steps (autoregression of %f) are reported at most once (60 seeds)', (alike) => {
     let told = 0;
     for (let seed = 0; seed < 60; seed++) {
       const random = new Random(seed, 'alike');
@@ -67,11 +67,11 @@ describe('100 000 steps at one level', () => {
     expect(told).toBeLessThanOrEqual(1);
   });
 
-  it('that jump between two levels 1 to 2.4 % apart are told once each, not with every jump (5 seeds of 40 000 steps)', () => {
+  it('that jump between two levels 1 to 2.4 % apart are reported once each, not with every jump (5 seeds of 40 000 steps)', () => {
     for (const seed of [1, 2, 3, 4, 5]) expect(falseIn('telegraph', [seed], 40_000), `seed ${seed}`).toBeLessThanOrEqual(2);
   });
 
-  it('may be told more often by a detector that is set to be hasty, and hardly ever by a cautious one (25 seeds)', () => {
+  it('may be reported more often by a detector that is set to be hasty, and hardly ever by a cautious one (25 seeds)', () => {
     const count = (sensitivity: DetectorWishes['sensitivity']): number =>
       falseIn('telegraph', seeds, 4000, planFor({ sensitivity })) + falseIn('sharedCluster', seeds, 4000, planFor({ sensitivity }));
     expect(count('low')).toBeLessThanOrEqual(4);
@@ -81,7 +81,7 @@ describe('100 000 steps at one level', () => {
 });
 
 describe('steps that became slower', () => {
-  it('by 3 % in whole milliseconds are told within 40 steps in 98 of 100', () => {
+  it('by 3 % in whole milliseconds are reported within 40 steps in 98 of 100', () => {
     const { soon, ever } = foundIn('wholeMs', 100, 1.03);
     expect(soon).toBeGreaterThanOrEqual(98);
     expect(ever).toBe(100);
@@ -96,7 +96,7 @@ describe('steps that became slower', () => {
     },
   );
 
-  it('by 10 % are told on noise that is alike, though later (60 seeds)', () => {
+  it('by 10 % are reported on noise that is alike, though later (60 seeds)', () => {
     for (const kind of ['autoregressive', 'pink', 'sharedCluster'] as const)
       expect(foundIn(kind, 60, 1.1).ever, kind).toBeGreaterThanOrEqual(54);
   });

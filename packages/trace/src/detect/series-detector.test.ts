@@ -70,7 +70,7 @@ describe.each(seeds)('a series of steps (seed %i)', (seed) => {
     expect(detector.incident).toBeUndefined();
   });
 
-  it('tells a further regression, and no small step on top', () => {
+  it('reports a further regression, and no small step on top', () => {
     const levels = (step: number): number => (step < 1000 ? 1 : step < 2000 ? 1.05 : step < 3000 ? 1.07 : 1.15);
     const findings = found(noisy(seed, 4000, levels)) as Extract<StepTimeFinding, { kind: 'regression' }>[];
     expect(findings.map(({ kind, isFurther }) => [kind, isFurther])).toEqual([
@@ -80,7 +80,7 @@ describe.each(seeds)('a series of steps (seed %i)', (seed) => {
     expect(findings[1]?.onsetStep).toBeGreaterThan(2980);
   });
 
-  it('does not tell again what only comes and goes while it is open', () => {
+  it('does not report again what only comes and goes while it is open', () => {
     const flapping = (step: number): number => (step < 1000 ? 1 : Math.floor(step / 300) % 2 === 0 ? 1.12 : 1.06);
     expect(kinds(found(noisy(seed, 6000, flapping))).filter((kind) => kind !== 'improvement').length).toBeLessThanOrEqual(2);
   });
@@ -93,7 +93,7 @@ describe.each(seeds)('a series of steps (seed %i)', (seed) => {
     expect(kinds(found(noisy(seed, 4000, from(1000, 0.9, 1090))))).not.toContain('regression');
   });
 
-  it('tells a slow rise once, as a drift, at 5 %', () => {
+  it('reports a slow rise once, as a drift, at 5 %', () => {
     const findings = found(noisy(seed, 12_000, (step) => 1 + 0.2 * Math.min(1, Math.max(0, (step - 1000) / 10_000))));
     expect(kinds(findings)).toEqual(['drift']);
     const [drift] = findings as [Extract<StepTimeFinding, { kind: 'drift' }>];

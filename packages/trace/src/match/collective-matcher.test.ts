@@ -56,7 +56,7 @@ describe('collectives', () => {
     );
   });
 
-  it('tells at once what is complete, once the group is known', () => {
+  it('reports at once what is complete, once the group is known', () => {
     const told: string[] = [];
     const matcher = new CollectiveMatcher((matched) => told.push(line(matched)));
     const all = (sequence: number, entry: number) => {
@@ -82,7 +82,7 @@ describe('collectives', () => {
     expect(told).toEqual(['world#0: 1 2 3']);
   });
 
-  it('tells who is missing a second after the first exit', () => {
+  it('reports who is missing a second after the first exit', () => {
     const told: string[] = [];
     const matcher = new CollectiveMatcher((matched) => told.push(line(matched)));
     for (const given of [...together(0, 0, [0, 1, 2]), ...together(1, 10, [0, 2]), ...together(2, 20, [0, 1, 2])]) matcher.add(part(given));
@@ -167,7 +167,7 @@ describe('open parts', () => {
     expect(matcher.givenUp).toBe(0);
   });
 
-  it('tells what never ended, with who never came', () => {
+  it('reports what never ended, with who never came', () => {
     check(
       [
         ...together(0, 0, [0, 1, 2]),
@@ -286,7 +286,7 @@ describe('whatever is lost', () => {
     collectivesMax: fc.integer({ min: 1, max: 20 }),
   });
 
-  it('tells no part twice, loses none uncounted, and mixes no numbers, groups or lives (seed 4)', () => {
+  it('reports no part twice, loses none uncounted, and mixes no numbers, groups or lives (seed 4)', () => {
     fc.assert(
       fc.property(run, ({ ranks, collectives, gapMs, lost, open, restartAt, repeats, collectivesMax }) => {
         const added: { readonly bytes: number; readonly group: string; readonly sequence: number }[] = [];

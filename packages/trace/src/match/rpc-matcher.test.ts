@@ -81,11 +81,11 @@ describe('rpc matcher', () => {
     check(['client 1 c<p 0-1', 'server 2 s<c 0.5-60000'], ['c@1 0-1 > s@2 0.5-60000']);
   });
 
-  it('tells both halves alone once the stream has gone on for longer than the wait', () => {
+  it('reports both halves alone once the stream has gone on for longer than the wait', () => {
     check(['client 1 c<p 0-1', 'server 2 s<c 5002-5003'], ['c@1 0-1 > ?', '? > s@2 5002-5003']);
   });
 
-  it('tells a call as soon as the stream has passed the wait after its last end', () => {
+  it('reports a call as soon as the stream has passed the wait after its last end', () => {
     const { matcher, lines } = matching({ waitNs: 100 * ms });
     matcher.add(half('client 1 c<p 0-10'));
     matcher.add(half('server 2 s<c 2-8'));
@@ -132,7 +132,7 @@ describe('rpc matcher', () => {
     expect(rpcs[0]?.client?.status).toBe('error');
   });
 
-  it('tells what is still open at the end, without an end', () => {
+  it('reports what is still open at the end, without an end', () => {
     check(['client 1 c<p 0-', 'server 2 s<c 2-'], ['c@1 0- > s@2 2-']);
     check(['client 1 c<p 0-10', 'server 2 s<c 2-'], ['c@1 0-10 > s@2 2-']);
   });
@@ -178,7 +178,7 @@ describe('rpc matcher', () => {
     expect(matcher.counts).toMatchObject({ added: 11, told: 3, duplicates: 3, invalid: 5, givenUp: 8, pending: 0 });
   });
 
-  it('holds no more than its limit: whole calls are told early, halves alone are given up, open ones stay longest', () => {
+  it('holds no more than its limit: whole calls are reported early, halves alone are given up, open ones stay longest', () => {
     const { matcher, lines } = matching({ pendingHalvesMax: 4 });
     for (const text of [
       'client 1 open<p 0-',
@@ -230,7 +230,7 @@ describe('rpc matcher', () => {
     serversPerCallMax: fc.constantFrom(1, 2, 1000),
   });
 
-  it('tells no half twice and loses none uncounted, whatever comes in whatever order (seed 41)', () => {
+  it('reports no half twice and loses none uncounted, whatever comes in whatever order (seed 41)', () => {
     fc.assert(
       fc.property(
         fc.array(anyHalf, { maxLength: 40 }),

@@ -47,7 +47,7 @@ describe.each(drawn)('a timeline drawn %s', (_, options) => {
     expectExactParts(blame);
   });
 
-  it.each([5, 6])('blames nobody in a balanced job (seed %i)', (seed) => {
+  it.each([5, 6])('blames no rank in a balanced job (seed %i)', (seed) => {
     const { csv } = pipelineJob({ seed });
     const { blame } = merged(timelineOf(csv, options));
     expect(blame.verdict).toBe(blameOfWindow(ndtimelineWindow(csv)).verdict);

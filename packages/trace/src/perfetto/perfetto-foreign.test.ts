@@ -3,7 +3,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { TraceError } from '../model/errors.ts';
-import { toldTrace } from '../testing/told-trace.ts';
+import { readSinkCalls } from '../testing/sink-calls.ts';
 import { perfettoLimits as limits } from './perfetto-limits.ts';
 import { ProtobufBuffer } from './protobuf-buffer.ts';
 
@@ -77,7 +77,7 @@ const threadTrack = (uuid: number | bigint, pid: number, tid: number, name: stri
 
 /** The calls that a sink gets from a trace, a line each: lane and event, times in ns. */
 function told(packets: readonly Packet[]): string[] {
-  return toldTrace(foreign(packets)).calls.map((call) => {
+  return readSinkCalls(foreign(packets)).calls.map((call) => {
     if (!('state' in call)) return `${call.kind} ${call.name} of ${call.process.hostName}${call.unit === '' ? '' : `, ${call.unit}`}`;
     const { kind, state, name, start, length, value, arguments: given } = call;
     const about = kind === 'counter' ? ` = ${value}` : kind === 'instant' ? '' : ` ${state} ${length}`;
@@ -90,7 +90,7 @@ describe('a trace of somebody else', () => {
   const who = [processTrack(1, 40, 'browser'), threadTrack(2, 40, 41, 'main'), threadTrack(bigTrack, 40, 42, 'worker')];
 
   it('has its processes as ranks, threads and tracks as lanes, where they have events', () => {
-    const { header, calls } = toldTrace(
+    const { header, calls } = readSinkCalls(
       foreign([
         processTrack(9, 70, 'gpu'),
         ...who,
@@ -154,7 +154,7 @@ describe('a trace of somebody else', () => {
       cleared,
       event(2000, instant, load, needs),
     ];
-    const { calls, skipped } = toldTrace(foreign(packets));
+    const { calls, skipped } = readSinkCalls(foreign(packets));
     const events = calls.filter((call) => 'state' in call);
     expect(events.map(({ name, category, lane, arguments: given }) => [name, category, lane.name, given?.get('url')])).toEqual([
       ['load', 'net', 'main', 'http://x'],
@@ -261,27 +261,27 @@ describe('a trace of somebody else', () => {
       event(2, instant, on(2, 'second'), { clock: 64 }),
     ];
     expect(told(packets).slice(1)).toEqual(['100 instant boottime', '200 instant monotonic', '3000 instant first', '6000 instant second']);
-    expect(toldTrace(foreign(packets)).header.unixEpoch).toBe(1_766_000_000_000_005_120n);
+    expect(readSinkCalls(foreign(packets)).header.unixEpoch).toBe(1_766_000_000_000_005_120n);
   });
 
   it('skips and counts what it cannot read', () => {
     const ftrace: Packet = (packet) => inside(packet, 1, (out) => out.uint(1, 0));
     const legacy = event(10, 0, on(2, 'legacy'));
     const noTime: Packet = (packet) => inside(packet, 11, (fields) => fields.uint(9, instant));
-    const { calls, skipped } = toldTrace(
+    const { calls, skipped } = readSinkCalls(
       foreign([...who, ftrace, ftrace, legacy, noTime, event(20, end, on(2)), event(30, instant, on(2, 'kept'))]),
     );
     expect(calls).toHaveLength(2);
     expect(skipped).toEqual({ packets: 2, events: 3, reversed: 0, arguments: 0 });
   });
 
-  it('tells nothing at times that no trace has, and no span of negative length', () => {
+  it('reports nothing at times that no trace has, and no span of negative length', () => {
     const never: Packet = (out) => {
       out.uint64(8, 2n ** 64n - 1n);
       inside(out, 11, (fields) => fields.uint(9, instant));
     };
     const packets = [...who, never, event(100, begin, on(2, 'backward')), event(90, end, on(2)), event(120, instant, on(2, 'after'))];
-    const { calls, skipped } = toldTrace(foreign([event(0, instant, on(2, 'first')), ...packets]));
+    const { calls, skipped } = readSinkCalls(foreign([event(0, instant, on(2, 'first')), ...packets]));
     expect(calls.map((call) => ('state' in call ? [call.name, call.start, call.length] : call.kind))).toEqual([
       'thread',
       ['first', 0, 0],
@@ -316,14 +316,14 @@ describe('a trace of somebody else', () => {
         if (depth > 0) inside(out, 11, deep(depth - 1));
         else out.uint(4, 1);
       };
-    const { calls, skipped } = toldTrace(foreign([event(0, instant, many), event(1, instant, (out) => inside(out, 4, deep(100)))]));
+    const { calls, skipped } = readSinkCalls(foreign([event(0, instant, many), event(1, instant, (out) => inside(out, 4, deep(100)))]));
     expect(calls.map((call) => ('arguments' in call ? call.arguments?.size : -1))).toEqual([-1, limits.perfettoArgumentsMax, undefined]);
     expect(skipped.arguments).toBe(2);
   });
 });
 
 describe('bytes that anything may have happened to', () => {
-  it('are told or refused', () => {
+  it('are reported or refused', () => {
     const nested: Packet = (out) =>
       inside(out, 4, (of) => {
         of.string(10, 'key');
@@ -343,7 +343,7 @@ describe('bytes that anything may have happened to', () => {
         const bytes = valid.slice();
         for (const [at, byte] of changes) bytes[at] = byte;
         try {
-          toldTrace([bytes]);
+          readSinkCalls([bytes]);
         } catch (error) {
           expect(error).toBeInstanceOf(TraceError);
           refused++;

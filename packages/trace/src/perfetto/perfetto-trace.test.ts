@@ -7,7 +7,7 @@ import { TraceError } from '../model/errors.ts';
 import { teeSink } from '../model/tee-sink.ts';
 import type { Alignment, ProcessTotals, TraceEvent, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
 import { simulatedCluster } from '../simulate/simulated-cluster.ts';
-import { toldTrace } from '../testing/told-trace.ts';
+import { readSinkCalls } from '../testing/sink-calls.ts';
 import { droppedCounts, eventCounts, processTotals, traceEvent, traceHeader, traceLane, traceProcess } from '../testing/trace-events.ts';
 import { dumpWriter } from '../write/dump.ts';
 import type { PerfettoSkipped } from './perfetto-events.ts';
@@ -190,7 +190,7 @@ describe('a trace of ours', () => {
           for (const call of expected) 'state' in call ? sink.event(call) : sink.lane(call);
           sink.end(totals);
         }, chunkBytes);
-        const told = toldTrace(chunks);
+        const told = readSinkCalls(chunks);
         expect(told.header).toEqual(header);
         expect(told.calls).toEqual(expected);
         expect(told.totals).toEqual(totals);
@@ -233,7 +233,7 @@ describe('what is no Perfetto trace', () => {
 
   const refused = (bytes: Uint8Array | readonly Uint8Array[]): string => {
     try {
-      toldTrace(bytes instanceof Uint8Array ? [bytes] : bytes);
+      readSinkCalls(bytes instanceof Uint8Array ? [bytes] : bytes);
     } catch (error) {
       if (error instanceof TraceError) return `${error.code}: ${error.message}`;
       throw error;

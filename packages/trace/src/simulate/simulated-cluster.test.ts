@@ -241,7 +241,7 @@ describe('simulated cluster', () => {
     expect(Math.abs(truth.hosts[1]?.wallClockError ?? 0)).toBeLessThan(10e6);
   });
 
-  it('runs for as many steps as it is told, and says how far it is', () => {
+  it('runs for as many steps as it is asked for, and says how far it is', () => {
     const simulation = new ClusterSimulation({ ranks: 2, steps: 12, stepMs: 20 });
     let [least, most] = [1, 0];
     for (const _ of simulation.batches()) {

@@ -103,7 +103,7 @@ describe('a counter', () => {
     expect(tileOf(timeline, 0, 0).complete).toBe(true);
   });
 
-  it('tells its range, and each value', () => {
+  it('reports its range, and each value', () => {
     const timeline = build([
       [10, 5],
       [20, -7],

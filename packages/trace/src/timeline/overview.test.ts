@@ -23,7 +23,7 @@ function rankOf(
 }
 
 describe('overviewOf', () => {
-  it('tells who is slow, in which phase', () => {
+  it('reports who is slow, in which phase', () => {
     const overview = overviewOf([rankOf(0, 4, () => 100), rankOf(1, 4, () => 200), rankOf(2, 4, () => 120)], { bins: 8 });
     expect(overview).toMatchObject({ fromStep: 0, toStep: 3, steps: 4, bins: [0, 1, 2, 3], times: [0, 1000, 2000, 3000] });
     expect(overview).toMatchObject({ slowest: [200, 200, 200, 200], median: [120, 120, 120, 120], fastest: [100, 100, 100, 100] });
@@ -74,7 +74,7 @@ describe('overviewOf', () => {
     expect(overview.times).toEqual([-40, 960]);
   });
 
-  it('compares ranks that are still being read over the steps that all have told', () => {
+  it('compares ranks that are still being read over the steps that all have reported', () => {
     // Rank 2 of this 900-step job was once reported slow: it is read up to step 70, where steps were long for all.
     const lengthOf = (step: number): number => (step < 200 ? 171 : 100);
     const rank = (number: number, steps: number): StepsOfProcess => ({ ...rankOf(number, steps, lengthOf), isBeingRead: steps < 900 });
@@ -114,7 +114,7 @@ describe('overviewOf', () => {
     expect(overview.steps).toBe(4);
   });
 
-  it('tells fewer bins of many ranks', () => {
+  it('reports fewer bins of many ranks', () => {
     const ranks = Array.from({ length: 300 }, (_, rank) => rankOf(rank, 2000, () => 1));
     const overview = overviewOf(ranks, { bins: 2048 });
     expect(overview.bins.length * 300).toBeLessThanOrEqual(stepLimits.overviewCellsMax);

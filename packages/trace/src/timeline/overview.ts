@@ -100,7 +100,7 @@ function gridOf(processes: readonly StepsOfProcess[], { fromStep = 0, toStep = N
     unit = Math.max(unit, steps.binSteps);
   }
   // A bin that only some ranks have reported in full would compare different steps.
-  const told = Math.floor((lastToldByAll(processes) + 1) / unit) * unit - 1;
+  const told = Math.floor((lastReportedByAll(processes) + 1) / unit) * unit - 1;
   const [first, to] = [Math.max(least, fromStep), Math.min(greatest, toStep, told)];
   if (first > to) return { from: 0, to: 0, unit, units: 0, width: 1, bins: 0 };
   while ((to - first) / unit >= unitsMax) unit *= 2;
@@ -112,7 +112,7 @@ function gridOf(processes: readonly StepsOfProcess[], { fromStep = 0, toStep = N
 }
 
 /** The last step reported by every process; fully read ones have nothing more to report, and are not waited for. */
-function lastToldByAll(processes: readonly StepsOfProcess[]): number {
+function lastReportedByAll(processes: readonly StepsOfProcess[]): number {
   let last = Number.POSITIVE_INFINITY;
   for (const { isBeingRead, steps } of processes) if (isBeingRead) last = Math.min(last, steps.range?.[1] ?? -1);
   return last;

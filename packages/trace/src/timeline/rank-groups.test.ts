@@ -18,7 +18,7 @@ describe('axisOf', () => {
 });
 
 describe('RankGroups', () => {
-  it('tells groups in order of axis and number, one with all ranks as the world', () => {
+  it('reports groups in order of axis and number, one with all ranks as the world', () => {
     const groups = new RankGroups();
     for (const [group, rank] of [
       ['tp 10', 3],

@@ -238,7 +238,7 @@ describe('tiles', () => {
     expect(complete(1)).toBe(true);
   });
 
-  it('of steps are complete where a step has ended: the next one is told at its end', () => {
+  it('of steps are complete where a step has ended: the next one is reported at its end', () => {
     const timeline = new Timeline({ blocks: new MemoryBlocks() });
     const process = timeline.addProcess(traceProcess());
     const steps = traceLane({ kind: 'steps', name: 'ProfilerSteps' });
@@ -332,7 +332,7 @@ describe('a process', () => {
     expect(timeline.search('a').names).toMatchObject([{ count: 1, total: 10 }]);
   });
 
-  it('tells gaps in trace time, those that touch as one', () => {
+  it('reports gaps in trace time, those that touch as one', () => {
     const timeline = new Timeline({ blocks: new MemoryBlocks() });
     const process = timeline.addProcess(traceProcess(), { toTrace: (own) => own + 7, toOwn: (trace) => trace - 7 });
     process.lost(10, 20, 1, 0);
@@ -353,7 +353,7 @@ describe('a process', () => {
     expect(process.missing).toBe(5000);
   });
 
-  it('tells an event with all that was said of it, at its begin and at its end', () => {
+  it('reports an event with all that was said of it, at its begin and at its end', () => {
     const timeline = new Timeline({ blocks: new MemoryBlocks(), blockRowsMax: 16 });
     const process = timeline.addProcess(traceProcess());
     const stack = 'model.py(7): forward;train.py(3): step';

@@ -248,7 +248,7 @@ describe('which collective', () => {
     expect(numbers(small(events)).map((row) => (row as number[])[2])).toEqual([7, 8, 9, 10, 11]);
   });
 
-  test('two kernels of one number are told apart, each number alike on all ranks', () => {
+  test('two kernels of one number are distinguished, each number alike on all ranks', () => {
     const events = [kernelOf(1, { ...said, Seq: 8 }), kernelOf(2, { ...said, Seq: 8 })];
     expect(numbers(small(events))).toEqual([
       ['all_reduce', '3', 8, 20, 0],

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { opTimesText } from './op-times.ts';
 
-test('tells what the times of ops mean where that is not how long an op took', () => {
+test('reports what the times of ops mean where that is not how long an op took', () => {
   expect(opTimesText(new Map([['tf.op_times', 'host dispatch']]))).toMatch(/^times of ops: host dispatch \(the device works on/);
   expect(opTimesText(new Map([['tf.op_times', 'device, fenced']]))).toMatch(/^times of ops: device, fenced/);
 });

@@ -81,7 +81,7 @@ test('wall-clock times keep their milliseconds however far the epoch is', () => 
   expect(formatWallClock('no number', 0)).toBeUndefined();
 });
 
-test('ranks are told as ranges', () => {
+test('ranks are reported as ranges', () => {
   expect(formatRanks([3, 1, 2, 7, 0])).toBe('0–3, 7');
   expect(formatRanks([4, 5])).toBe('4, 5');
   expect(formatRanks([0, 2, 4, 6], 2)).toBe('0, 2, … (4 in all)');

@@ -19,19 +19,19 @@ it('says how much of a run is read, and never that all is while it is not', () =
 it('says which steps are compared meanwhile', () => {
   const read = { read: 58, total: 100 };
   expect(plain(comparedText(read, { steps: 71, fromStep: 0, toStep: 70 }))).toBe(
-    'Reading 58 %: this is of steps 0–70, which all ranks have told so far.',
+    'Reading 58 %: this is of steps 0–70, which all ranks have reported so far.',
   );
   expect(plain(comparedText(read, { steps: 0, fromStep: 0, toStep: 0 }))).toBe('Reading 58 % …');
 });
 
 it('calls a run empty once it is read, not at 17 %', () => {
   const nobody = { live: false, processes: [] };
-  expect(noStepsText(nobody, {}, true)).toBe('No step so far that all ranks have told.');
+  expect(noStepsText(nobody, {}, true)).toBe('No step yet that all ranks have reported.');
   expect(noStepsText(nobody, {}, false)).toBe('There is nothing in this run.');
   expect(noStepsText({ ...nobody, live: true }, {}, false)).toBe('No rank has said anything yet.');
   const ranks = { live: false, processes: [viewProcess(0)] };
   expect(noStepsText(ranks, { fromStep: 5, toStep: 9 }, false)).toBe('No rank has steps 5–9.');
-  expect(noStepsText(ranks, { fromStep: 5, toStep: 9 }, true)).toBe('No step so far that all ranks have told.');
+  expect(noStepsText(ranks, { fromStep: 5, toStep: 9 }, true)).toBe('No step yet that all ranks have reported.');
   expect(noStepsText(ranks, {}, false)).toMatch(/^No steps were recorded/);
   expect(noStepsText({ ...ranks, live: true }, {}, false)).toMatch(/^No step has ended yet/);
 });

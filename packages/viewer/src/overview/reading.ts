@@ -18,13 +18,13 @@ export const readingText = ({ read, total }: ReadPart): string =>
 /** The steps behind the figures of a run that is still being read. */
 export function comparedText(model: ReadPart, { steps, fromStep, toStep }: Pick<Overview, 'steps' | 'fromStep' | 'toStep'>): string {
   const reading = readingText(model);
-  return steps === 0 ? `${reading} …` : `${reading}: this is of ${stepsText(fromStep, toStep)}, which all ranks have told so far.`;
+  return steps === 0 ? `${reading} …` : `${reading}: this is of ${stepsText(fromStep, toStep)}, which all ranks have reported so far.`;
 }
 
 /** Reason why there is no step to show. `isPartial`: the run is still being read. */
 export function noStepsText(model: Pick<RunModel, 'live' | 'processes'>, { fromStep, toStep }: StepRange, isPartial: boolean): string {
   const { live, processes } = model;
-  if (isPartial) return 'No step so far that all ranks have told.';
+  if (isPartial) return 'No step yet that all ranks have reported.';
   if (fromStep !== undefined) return `No rank has ${stepsText(fromStep, toStep ?? fromStep)}.`;
   if (processes.length === 0) return live ? 'No rank has said anything yet.' : 'There is nothing in this run.';
   const how = 'Steps are what the training script marks with step().';

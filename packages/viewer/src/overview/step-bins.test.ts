@@ -22,7 +22,7 @@ describe('bins of steps', () => {
     expect(binOfStep({ bins: [], toStep: 0 }, 0)).toBeUndefined();
   });
 
-  it('tell when a step begins', () => {
+  it('reports when a step begins', () => {
     expect([0, 5, 10, 31, 40].map((step) => timeOfStep(overview, step))).toEqual([0, 500, 1000, 3120, undefined]);
   });
 

@@ -17,7 +17,7 @@ const shownFirst = 5;
 export function WaitingList({ waiting, analysed, onPick }: WaitingListProps): JSX.Element {
   const [showsAll, setShowsAll] = useState(false);
   const sorted = [...waiting].filter(({ waitedFor }) => waitedFor > 0).sort((a, b) => b.waitedFor - a.waitedFor);
-  if (sorted.length === 0) return <p class="muted">{analysed ? 'No collective in which the last rank can be told.' : 'Not known yet.'}</p>;
+  if (sorted.length === 0) return <p class="muted">{analysed ? 'No collective with a known last rank.' : 'Not known yet.'}</p>;
   const whole = sorted.reduce((sum, { waitedFor }) => sum + waitedFor, 0);
   const most = sorted[0]?.waitedFor ?? 1;
   return (

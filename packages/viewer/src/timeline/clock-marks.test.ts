@@ -24,7 +24,7 @@ it('puts stretches of ranks together where they overlap', () => {
   expect(marksAt(marks, 40, 5)).toEqual([]);
 });
 
-it('tells the worst contradiction near a time, and that there are more', () => {
+it('reports the worst contradiction near a time, and that there are more', () => {
   const clockConflicts = [
     { time: 100, hosts: ['a', 'b'], slack: 2 * ms },
     { time: 110, hosts: ['a', 'b', 'c', 'd', 'e', 'f'], slack: 3 * ms },

@@ -28,7 +28,7 @@ export function DetailsPanel({ session }: { session: TimelineSession }): JSX.Ele
         <span class="badge">{details.kind}</span>
         {details.category !== '' && details.category !== details.kind && <span class="badge">{details.category}</span>}
         {details.open && <span class="badge badge-warning">has not ended</span>}
-        {merged > 1 && <span class="muted">the longest of {formatCount(merged)} drawn as one: zoom in to tell them apart</span>}
+        {merged > 1 && <span class="muted">the longest of {formatCount(merged)} drawn as one: zoom in to see each</span>}
         <span class="spring" />
         <button type="button" title="Zoom to it (F)" onClick={() => fitSelection(session)}>
           Zoom to it

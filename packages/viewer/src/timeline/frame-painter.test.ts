@@ -96,7 +96,7 @@ test('a gap is hatched over all lanes of its rank', async () => {
   expect(at(61, firstLine)).toBe(palette.background);
 });
 
-test('where a live rank has told nothing yet is not empty but unknown', async () => {
+test('where a live rank has reported nothing yet is not empty but unknown', async () => {
   const { at } = await paint({ 1: [{ start: 100, length: 100 }] }, {}, viewProcess(0, { ended: false, until: 600 }));
   expect(at(50, firstLine)).toBe(palette.background);
   expect(at(80, firstLine)).toBe(palette.unknown);

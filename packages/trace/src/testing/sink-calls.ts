@@ -5,7 +5,7 @@ import type { PerfettoSkipped } from '../perfetto/perfetto-events.ts';
 import { readPerfetto } from '../perfetto/perfetto-trace.ts';
 
 /** All calls on a sink. */
-export interface ToldTrace {
+export interface SinkCalls {
   readonly header: TraceHeader;
   readonly calls: (TraceLane | TraceEvent)[];
   readonly totals: readonly ProcessTotals[];
@@ -13,7 +13,7 @@ export interface ToldTrace {
 }
 
 /** Reads the trace in `chunks`. */
-export function toldTrace(chunks: readonly Uint8Array[]): ToldTrace {
+export function readSinkCalls(chunks: readonly Uint8Array[]): SinkCalls {
   const trace = readPerfetto(() => chunks);
   const calls: (TraceLane | TraceEvent)[] = [];
   let totals: readonly ProcessTotals[] = [];
@@ -21,8 +21,8 @@ export function toldTrace(chunks: readonly Uint8Array[]): ToldTrace {
     begin: () => {},
     lane: (lane) => calls.push(lane),
     event: (event) => calls.push({ ...event }),
-    end: (told) => {
-      totals = told;
+    end: (processTotals) => {
+      totals = processTotals;
     },
   });
   let step = events.next();
