@@ -86,10 +86,10 @@ describe('ranktrace alerts', () => {
       await using aggregator = await startAggregator({ out, config: { ...config, rules } });
       const nothing = await runCommand(['alerts', '--url', aggregator.address]);
       expect(nothing).toMatchObject({ code: 0, stdout: 'no alerts\n' });
-      const told = next(aggregator);
+      const printed = next(aggregator);
       const training = train(aggregator);
       training.next();
-      const fired = await told;
+      const fired = await printed;
       expect(fired).toMatchObject({ rule: 'step_time', cause: { kind: 'straggler', ranks: [1], phase: 'forward' }, link: null });
       const answer = (await (await fetch(`${aggregator.address}/v1/alerts?run=night`)).json()) as { alerts: Alert[] };
       expect(answer.alerts.map(({ id }) => id)).toEqual([fired.id]);
@@ -110,12 +110,12 @@ describe('ranktrace alerts', () => {
     expect((await runCommand(['alerts', out, '--json'])).code).toBe(0);
     // The report has the fault once, with the alert.
     const reported = JSON.parse((await runCommand(['report', join(out, 'night'), '--json'])).stdout);
-    const told = reported.findings.map(({ kind, ranks, alerts }: { kind: string; ranks: number[]; alerts?: string[] }) => [
+    const printed = reported.findings.map(({ kind, ranks, alerts }: { kind: string; ranks: number[]; alerts?: string[] }) => [
       kind,
       ranks,
       alerts?.length,
     ]);
-    expect(told).toEqual([['straggler', [1], 1]]);
+    expect(printed).toEqual([['straggler', [1], 1]]);
     // One fault has one figure: the report's equals the alert's for the steps around its onset.
     const [, costMs] = /it costs ([\d.]+) ms per affected step/.exec(stored.stdout) ?? [];
     expect(Math.abs(Number(costMs) / reported.findings[0].costMsPerAffectedStep - 1)).toBeLessThan(0.15);

@@ -119,13 +119,13 @@ test(
     ];
     const address = await train(['rules: { step_time: { change: 50% } }', 'outputs:', ...outputs].join('\n'), ['2', '700', '1000', '80']);
     // Other programs of the machine may make steps longer at any time; alerts about that are correct, and ignored here.
-    const told = (state: Alert['state']): Alert[] =>
+    const reported = (state: Alert['state']): Alert[] =>
       receiver.alerts.filter(
         (alert) => alert.rule === 'step_time' && alert.state === state && Math.abs((alert.onsetStep ?? 0) - 700) <= 32,
       );
 
-    await until('the alert', () => told('firing').length > 0, 6 * minute);
-    const [alert] = told('firing') as [Alert];
+    await until('the alert', () => reported('firing').length > 0, 6 * minute);
+    const [alert] = reported('firing') as [Alert];
     // The cluster's own noise may make the rank's alert the first; both name the rank.
     expect(alert.summary).toMatch(/(steps are|rank 2 is) [\d.]+ % slower since step \d+: .*rank 2.*forward/);
     expect(alert.summary).not.toContain('little by little');
@@ -145,12 +145,12 @@ test(
       else expect(length).toBeLessThan(forward.get(2)?.length ?? 0);
     }
 
-    await until('its end', () => told('resolved').length > 0, 6 * minute);
+    await until('its end', () => reported('resolved').length > 0, 6 * minute);
     await until("Alertmanager's word of it", () =>
       receiver.notified.some(({ status, labels }) => status === 'resolved' && labels.rule === 'step_time'),
     );
-    expect(told('firing')).toHaveLength(1);
-    expect(told('resolved').map(({ id }) => id)).toEqual([alert.id]);
+    expect(reported('firing')).toHaveLength(1);
+    expect(reported('resolved').map(({ id }) => id)).toEqual([alert.id]);
     for (const { child } of ranks) child.kill('SIGTERM');
   },
   15 * minute,
@@ -213,9 +213,9 @@ describe('a rank that goes no further', () => {
     const killedAt = new Date().toISOString();
     ranks[1]?.child.kill(signal);
     // If a busy machine kept a rank silent for so long, an earlier alert was correct.
-    const told = (): Alert[] => receiver.alerts.filter(({ rule, firedAt }) => rule === 'rank_stopped' && firedAt > killedAt);
-    await until('the alert', () => told().length > 0);
-    const [alert] = told() as [Alert];
+    const reported = (): Alert[] => receiver.alerts.filter(({ rule, firedAt }) => rule === 'rank_stopped' && firedAt > killedAt);
+    await until('the alert', () => reported().length > 0);
+    const [alert] = reported() as [Alert];
     expect(alert).toMatchObject({ state: 'firing', severity: 'critical', ranks: [1], step: step - 1, onsetStep: step });
     expect(alert.summary).toContain(`after step ${step - 1}; rank 1 was in forward of step ${step}; ranks 0, 2, 3 wait in all_reduce`);
     expect(alert.cause).toMatchObject({ kind: 'rank_stopped', ranks: [1], hosts: [hostname()], phase: 'forward' });
@@ -304,10 +304,10 @@ describe('a rank that goes no further', () => {
     await using alertmanager = await startAlertmanager(`${receiver.url}/alertmanager`);
     const { id } = await halted(receiver, alertmanager, 'SIGSTOP');
     ranks[1]?.child.kill('SIGCONT');
-    const told = (): string[] =>
+    const reported = (): string[] =>
       receiver.alerts.filter(({ rule }) => rule === 'rank_stopped').map(({ state, id, ranks }) => `${state} ${id} ${ranks}`);
-    await until('its end', () => told().length > 1);
-    expect(told()).toEqual([`firing ${id} 1`, `resolved ${id} 1`]);
+    await until('its end', () => reported().length > 1);
+    expect(reported()).toEqual([`firing ${id} 1`, `resolved ${id} 1`]);
     const notified = (): string[] => receiver.notified.filter(({ labels }) => labels.rule === 'rank_stopped').map(({ status }) => status);
     await until("Alertmanager's word of its end", () => notified().includes('resolved'));
     expect(notified()[0]).toBe('firing');
@@ -320,9 +320,9 @@ test(
     await using receiver = await startReceiver();
     const outputs = `outputs: [{ type: webhook, url: "${receiver.url}/ranktrace", hold: 5m }]`;
     await train(`rules: { hang: { after: 3s } }\n${outputs}`, ['1', '100', '101', '30000']);
-    const told = (): Alert[] => receiver.alerts.filter(({ rule }) => rule === 'hang');
-    await until('the alert', () => told().length > 0);
-    const [alert] = told() as [Alert];
+    const reported = (): Alert[] => receiver.alerts.filter(({ rule }) => rule === 'hang');
+    await until('the alert', () => reported().length > 0);
+    const [alert] = reported() as [Alert];
     expect(alert.summary).toMatch(/^ranks 0, 2, 3 are inside of all_reduce \d+ of group world for [\d.]+ s; rank 1 never entered it$/);
     expect(alert).toMatchObject({ state: 'firing', severity: 'critical', ranks: [1], onsetStep: 100 });
     expect(alert.cause).toMatchObject({ kind: 'hang', ranks: [1], hosts: [hostname()], phase: 'forward' });
@@ -332,8 +332,8 @@ test(
     const open = events.filter(({ state }) => state === 'open').map(({ rank, name }) => `${rank} ${name}`);
     expect(open.sort()).toEqual(['0 all_reduce', '1 forward', '2 all_reduce', '3 all_reduce']);
 
-    await until('its end', () => told().some(({ state }) => state === 'resolved'));
-    expect(told().map(({ id, state }) => `${state} ${id}`)).toEqual([`firing ${alert.id}`, `resolved ${alert.id}`]);
+    await until('its end', () => reported().some(({ state }) => state === 'resolved'));
+    expect(reported().map(({ id, state }) => `${state} ${id}`)).toEqual([`firing ${alert.id}`, `resolved ${alert.id}`]);
   },
   10 * minute,
 );

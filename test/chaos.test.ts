@@ -95,22 +95,22 @@ describe('the judge', () => {
     (await playRound(planOf(frozen), mkdtempSync(join(judged, 'round-')), tamper)).disagreements.join('\n');
 
   test('finds a span that is nowhere, and one that nobody recorded', { timeout: 300_000 }, async () => {
-    const told = await disagreements((stage) => {
+    const reported = await disagreements((stage) => {
       miscount(stage, 0, 1);
       miscount(stage, 1, -1);
     });
-    expect(told).toMatch(/^rank 0 .*: \d+ spans and \d+ steps recorded; given to the shipper \d+ and \d+, dropped 0$/m);
-    expect(told).toMatch(/^rank 1 .*: span \d+ is there, of \d+$/m);
+    expect(reported).toMatch(/^rank 0 .*: \d+ spans and \d+ steps recorded; given to the shipper \d+ and \d+, dropped 0$/m);
+    expect(reported).toMatch(/^rank 1 .*: span \d+ is there, of \d+$/m);
   });
 
   test('finds that a stored batch is gone', { timeout: 300_000 }, async () => {
-    const told = await disagreements(({ store }) => {
+    const reported = await disagreements(({ store }) => {
       const segment = readdirSync(store, { recursive: true }).find((name) => String(name).endsWith('.seg'));
       const path = join(store, String(segment));
       truncateSync(path, statSync(path).size - 10);
     });
-    expect(told).toMatch(/\/status says batches \d+, the trace \d+/);
-    expect(told).toMatch(/it ended well, and is told as not ended/);
+    expect(reported).toMatch(/\/status says batches \d+, the trace \d+/);
+    expect(reported).toMatch(/it ended well, and is told as not ended/);
   });
 });
 

@@ -289,12 +289,12 @@ describe('what is no trace in a folder of traces', () => {
       const { code, stdout, stderr } = await runCommand([...command, input]);
       expect(code, stderr).toBe(0);
       expect(JSON.parse(stdout).ranks).toHaveLength(2);
-      const told = (name: string): string => stderr.split('\n').find((line) => line.includes(name)) ?? '';
-      expect(told('package.json')).toMatch(/^ranktrace: left out ".*package\.json": it must have `traceEvents`, got none$/);
-      expect(told('list.json')).toMatch(/^ranktrace: left out ".*list\.json": it is no trace, for it has no events$/);
-      expect(told('torn.json.gz')).toMatch(/^ranktrace: left out ".*torn\.json\.gz": its gzip stream is broken or ends too early/);
-      expect(told('cut.json')).toMatch(/^ranktrace: left out ".*cut\.json": at byte \d+ .*ends/);
-      expect(told('broken.json')).toMatch(/^ranktrace: left out ".*broken\.json": at byte \d+ /);
+      const reported = (name: string): string => stderr.split('\n').find((line) => line.includes(name)) ?? '';
+      expect(reported('package.json')).toMatch(/^ranktrace: left out ".*package\.json": it must have `traceEvents`, got none$/);
+      expect(reported('list.json')).toMatch(/^ranktrace: left out ".*list\.json": it is no trace, for it has no events$/);
+      expect(reported('torn.json.gz')).toMatch(/^ranktrace: left out ".*torn\.json\.gz": its gzip stream is broken or ends too early/);
+      expect(reported('cut.json')).toMatch(/^ranktrace: left out ".*cut\.json": at byte \d+ .*ends/);
+      expect(reported('broken.json')).toMatch(/^ranktrace: left out ".*broken\.json": at byte \d+ /);
       expect(stderr).not.toContain('notes.txt');
     }
   });

@@ -50,17 +50,17 @@ describe('ranktrace detect', () => {
 
   it('reports no change smaller than asked for, and waits longer where it shall be cautious (seed 1)', async () => {
     const path = seriesFile('wanted.csv.gz', 1.04);
-    const told = async (...options: string[]): Promise<{ kind: string; step: number }[]> => {
+    const reported = async (...options: string[]): Promise<{ kind: string; step: number }[]> => {
       const { stdout } = await runCommand(['detect', path, '--json', ...options]);
       return JSON.parse(stdout).findings;
     };
-    const [usual] = await told();
+    const [usual] = await reported();
     expect(usual).toMatchObject({ kind: 'regression' });
-    expect(await told('--min-change', '6%')).toEqual([]);
-    expect(await told('--min-change', '3')).toMatchObject([{ kind: 'regression' }]);
-    const [cautious] = await told('--sensitivity', 'low');
+    expect(await reported('--min-change', '6%')).toEqual([]);
+    expect(await reported('--min-change', '3')).toMatchObject([{ kind: 'regression' }]);
+    const [cautious] = await reported('--sensitivity', 'low');
     expect(cautious?.step).toBeGreaterThan(usual?.step ?? Number.NaN);
-    const [hasty] = await told('--sensitivity', 'high');
+    const [hasty] = await reported('--sensitivity', 'high');
     expect(hasty?.step).toBeLessThanOrEqual(usual?.step ?? Number.NaN);
   });
 

@@ -69,9 +69,9 @@ test.for([
   const [, lost = ''] = /batches lost in all: (\d+)/.exec(output) ?? [];
   const finding = (what: string): string | undefined => findings.find((text) => text.includes(what));
   // A batch that found no room when the process ended shows only as missing.
-  const told = ['batches dropped', 'batches missing'].map((what) => Number(/: (\d+) batches/.exec(finding(what) ?? '')?.[1] ?? 0));
+  const reported = ['batches dropped', 'batches missing'].map((what) => Number(/: (\d+) batches/.exec(finding(what) ?? '')?.[1] ?? 0));
   expect(
-    told.reduce((sum, count) => sum + count),
+    reported.reduce((sum, count) => sum + count),
     output,
   ).toBe(Number(lost));
   expect(finding('of kind span')).toBe(`rank 0: 40000 events of kind span were recorded, ${spansOf(events)} arrived`);

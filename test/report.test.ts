@@ -248,7 +248,7 @@ describe('a run of 900 steps with a fault in its middle', () => {
         '2:forward:+20@300-599',
       ),
     );
-    const told = { run: 'alerted', link: null, before: 50e6, after: 70e6, change: 0.4 };
+    const reported = { run: 'alerted', link: null, before: 50e6, after: 70e6, change: 0.4 };
     const cause = {
       kind: 'straggler',
       ranks: [2],
@@ -258,7 +258,7 @@ describe('a run of 900 steps with a fault in its middle', () => {
       text: 'rank 2 works 20 ms more per step',
     };
     const same = makeAlert({
-      ...told,
+      ...reported,
       id: 'same',
       step: 331,
       onsetStep: 300,
@@ -267,7 +267,7 @@ describe('a run of 900 steps with a fault in its middle', () => {
       summary: 'steps are slower since step 300',
     });
     const earlier = makeAlert({
-      ...told,
+      ...reported,
       id: 'earlier',
       step: 131,
       onsetStep: 100,
@@ -275,7 +275,7 @@ describe('a run of 900 steps with a fault in its middle', () => {
       summary: 'steps are slower\u001b[2J since step 100',
     });
     const growing = makeAlert({
-      ...told,
+      ...reported,
       id: 'growing',
       rule: 'memory_growth',
       ranks: [3],

@@ -167,16 +167,16 @@ function stepFigures(): Figure[] {
       const noise = clockNoise({ seed, ...(by === 0 ? {} : { step: { host: 3, at, by } }) });
       const { clocks } = new ClusterClocks(evidenceOf(noise)).fitted();
       for (let host = 0; host < noise.hosts; host++) {
-        const told = (clocks[host] as FittedClocks['clocks'][number]).model.alignment.clockSteps ?? [];
+        const reported = (clocks[host] as FittedClocks['clocks'][number]).model.alignment.clockSteps ?? [];
         if (by === 0) runs++;
         if (by === 0 || host !== 3) {
-          invented += told.length;
+          invented += reported.length;
           continue;
         }
         wanted++;
-        const right = told.filter((time) => Math.abs(time - at) <= 10 * second + Math.abs(by));
+        const right = reported.filter((time) => Math.abs(time - at) <= 10 * second + Math.abs(by));
         if (right.length > 0) found++;
-        invented += Math.max(told.length - 1, 0);
+        invented += Math.max(reported.length - 1, 0);
         slowest = Math.max(slowest, ...right.map((time) => Math.abs(time - at) - Math.abs(by)));
       }
     }

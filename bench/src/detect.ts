@@ -154,14 +154,14 @@ function growthFigures({ names, growth, slightGrowth }: StepCorpus): Figure[] {
 /** Two planned jumps in each stationary run: without a context key, and with one. */
 function jumpFigures(name: string, series: readonly StepSeries[]): Figure[] {
   const plan = new DetectorPlan();
-  let [told, others, withKey] = [0, 0, 0];
+  let [reported, others, withKey] = [0, 0, 0];
   for (const { times, isEval } of series) {
     const jumps = [Math.floor(times.length / 3), Math.floor((2 * times.length) / 3)];
     const regimeAt = (at: number): number => jumps.filter((jump) => at >= jump).length;
     const jumped = times.map((time, at) => time * 1.3 ** regimeAt(at));
     const without = slowDowns(findingsIn(plan, jumped, isEval));
     const right = without.filter(({ step }) => jumps.some((jump) => step >= jump && step < jump + 64));
-    told += right.length;
+    reported += right.length;
     others += without.length - right.length;
     // Real slow-downs of the run itself stay.
     withKey += slowDowns(findingsIn(plan, jumped, isEval, regimeAt)).filter(({ step }) =>
@@ -171,7 +171,7 @@ function jumpFigures(name: string, series: readonly StepSeries[]): Figure[] {
   return [
     figure({
       name: `${name} with two planned jumps: told without a context key`,
-      value: (100 * told) / (2 * series.length),
+      value: (100 * reported) / (2 * series.length),
       unit: '%',
       target: { at: 'least', value: 99, of: 'value' },
     }),

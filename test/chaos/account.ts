@@ -15,7 +15,7 @@ const tailMsStated = 220;
 const tailTurns = 5;
 
 /** The counts of one incarnation, from `merge --json` and `report --json`. */
-interface ToldLife {
+interface ReportedLife {
   readonly rank: number;
   readonly pid: number;
   readonly incarnation: string;
@@ -29,8 +29,8 @@ interface ToldLife {
   readonly ended: boolean;
 }
 
-interface Told {
-  readonly ranks: readonly ToldLife[];
+interface Announcement {
+  readonly ranks: readonly ReportedLife[];
   readonly findings: readonly { readonly kind: string; readonly ranks: readonly number[]; readonly text: string }[];
 }
 
@@ -52,9 +52,9 @@ export async function balance(stage: Stage, status: readonly StatusRank[]): Prom
   const trace = join(stage.folder, 'trace.json');
   // A run without stored batches has no folder.
   const inputs = [store, spool].filter((path) => hasBatches(path));
-  const merged = await told(['merge', ...inputs, '-o', trace, '--json']);
-  const reported = await told(['report', ...inputs, '--json']);
-  const stored = await told(['merge', store, '-o', join(stage.folder, 'again.pftrace'), '--json']);
+  const merged = await stated(['merge', ...inputs, '-o', trace, '--json']);
+  const reported = await stated(['report', ...inputs, '--json']);
+  const stored = await stated(['merge', store, '-o', join(stage.folder, 'again.pftrace'), '--json']);
   if (JSON.stringify(merged.ranks) !== JSON.stringify(reported.ranks)) wrong.push('merge and report tell ranks differently');
   // A service that was restarted and has received nothing of the run since shows none of it, and writes no trace.
   if (status.length > 0 || stage.services.length === 1) {
@@ -72,8 +72,8 @@ export async function balance(stage: Stage, status: readonly StatusRank[]): Prom
     const balanced = balanceLife(stage, life, of, numbers.get(life.pid) ?? noNumbers(), wrong);
     for (const key of ['recorded', 'stored', 'lost', 'tail'] as const) sum[key] += balanced[key];
     sum.tailMs = Math.max(sum.tailMs, balanced.tailMs);
-    const isTold = reported.findings.some(({ kind, ranks }) => kind === 'data_loss' && ranks.includes(life.rank));
-    if (balanced.lost > 0 && !isTold) wrong.push(`rank ${life.rank}: ${balanced.lost} lost, and no finding tells it`);
+    const isReported = reported.findings.some(({ kind, ranks }) => kind === 'data_loss' && ranks.includes(life.rank));
+    if (balanced.lost > 0 && !isReported) wrong.push(`rank ${life.rank}: ${balanced.lost} lost, and no finding tells it`);
   }
   const invented = [...numbers.keys()].filter((pid) => !stage.lives.some((life) => life.pid === pid));
   if (invented.length > 0) wrong.push(`spans of processes that never were: ${invented}`);
@@ -92,7 +92,7 @@ const noNumbers = (): Numbers => ({ once: new Set(), doubled: 0, without: 0 });
 function balanceLife(
   stage: Stage,
   life: Life,
-  of: ToldLife,
+  of: ReportedLife,
   { once, doubled, without }: Numbers,
   wrong: string[],
 ): Omit<Account, 'disagreements'> {
@@ -150,7 +150,7 @@ function balanceLife(
 }
 
 /** `/status` sums over the incarnations of a rank, and names the last one. */
-function checkStatus(status: readonly StatusRank[], stored: Told, stage: Stage, wrong: string[]): void {
+function checkStatus(status: readonly StatusRank[], stored: Announcement, stage: Stage, wrong: string[]): void {
   for (const rank of new Set(stored.ranks.map(({ rank }) => rank))) {
     const lives = stored.ranks.filter((life) => life.rank === rank);
     const shown = status.find((one) => one.rank === rank);
@@ -158,7 +158,7 @@ function checkStatus(status: readonly StatusRank[], stored: Told, stage: Stage, 
       wrong.push(`/status does not know rank ${rank}`);
       continue;
     }
-    const sum = (of: (life: ToldLife) => number): number => lives.reduce((total, life) => total + of(life), 0);
+    const sum = (of: (life: ReportedLife) => number): number => lives.reduce((total, life) => total + of(life), 0);
     const pairs = [
       ['batches', shown.batches, sum(({ batches }) => batches)],
       ['missing', shown.missing, sum(({ missing }) => missing)],
@@ -206,7 +206,7 @@ function numbersOf(path: string): Map<number, Numbers> {
   return lives;
 }
 
-async function told(args: readonly string[]): Promise<Told> {
+async function stated(args: readonly string[]): Promise<Announcement> {
   const { code, stdout, stderr } = await runCommand(args);
   if (code !== 0) throw new Error(`ranktrace ${args.join(' ')} ended with ${code}: ${stderr}`);
   return JSON.parse(stdout);

@@ -99,8 +99,8 @@ function compile(home) {
 
 /** npm's own path, which it passes to its scripts. */
 function nodeGyp() {
-  const told = process.env.npm_config_node_gyp;
-  if (told !== undefined && existsSync(told)) return told;
+  const reported = process.env.npm_config_node_gyp;
+  if (reported !== undefined && existsSync(reported)) return reported;
   const global = execFileSync('npm', ['root', '--global', '--silent'], { encoding: 'utf8' }).trim();
   return join(global, 'npm/node_modules/node-gyp/bin/node-gyp.js');
 }
@@ -112,7 +112,7 @@ function run(failure, program, args, options = {}) {
     const lines = String(error.stderr || error.message)
       .trim()
       .split('\n');
-    const telling = lines.find((line) => /\berror\b/i.test(line)) ?? lines.at(-1);
-    throw new Error(`${failure}: ${telling.trim().slice(0, 200)}`, { cause: error });
+    const reporting = lines.find((line) => /\berror\b/i.test(line)) ?? lines.at(-1);
+    throw new Error(`${failure}: ${reporting.trim().slice(0, 200)}`, { cause: error });
   }
 }

@@ -115,8 +115,8 @@ describe('traces of Zipkin', () => {
     ['yelp', 3],
   ])('%s merges: no server before its client, none after it for calls that wait', (name, pairs) => {
     const bytes = recording(`clock/zipkin/${name}.json`);
-    const told = mergedZipkin(bytes);
-    expect(told.events.filter(({ kind }) => kind !== 'instant')).toHaveLength(readZipkinSpans(bytes).spans.length);
-    expect(causalPairs(told)).toHaveLength(pairs);
+    const reported = mergedZipkin(bytes);
+    expect(reported.events.filter(({ kind }) => kind !== 'instant')).toHaveLength(readZipkinSpans(bytes).spans.length);
+    expect(causalPairs(reported)).toHaveLength(pairs);
   });
 });

@@ -35,13 +35,13 @@ describe('modded-nanogpt', () => {
   });
 
   it('runs of class S are stationary, but for two: these were slower for real', () => {
-    const told = stationary.flatMap(([run, rows]) => slowDownsOf(rows, plan).map((one) => [run, one] as const));
+    const reported = stationary.flatMap(([run, rows]) => slowDownsOf(rows, plan).map((one) => [run, one] as const));
     // Medians of 100 steps before and after: run 27 388 → 402 ms at step 125, run 29 386 → 397 ms at step 115.
-    expect(told.map(([run, { kind, step }]) => [run, kind, step])).toEqual([
+    expect(reported.map(([run, { kind, step }]) => [run, kind, step])).toEqual([
       ['27', 'regression', 194],
       ['29', 'regression', 202],
     ]);
-    for (const [run, { onsetStep }] of told) {
+    for (const [run, { onsetStep }] of reported) {
       const times = (runs.get(run) as StepRow[]).map(({ ms }) => ms);
       const middle = (from: number, to: number): number => times.slice(from, to).sort((a, b) => a - b)[(to - from) >> 1] as number;
       expect(middle(onsetStep, onsetStep + 100) / middle(onsetStep - 85, onsetStep - 5), run).toBeGreaterThan(1.012);

@@ -242,11 +242,11 @@ function storeOf({ stores }: Pipeline, run: string): RunStore {
 function subscribe({ live }: Pipeline, listener: () => void): () => void {
   let waiting: NodeJS.Timeout | undefined;
   const stop = live.subscribe(() => {
-    const tell = (): void => {
+    const report = (): void => {
       waiting = undefined;
       listener(); // guarded by the caller that made it
     };
-    waiting ??= setTimeout(tell, limits.progressIntervalMs).unref();
+    waiting ??= setTimeout(report, limits.progressIntervalMs).unref();
   });
   return () => {
     stop();

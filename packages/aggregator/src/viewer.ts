@@ -53,11 +53,11 @@ export async function startViewer({
   }
   // Opens all runs at the start, so that the first page finds them indexed.
   const views = await Promise.all(inputs.map(({ run }) => runs.open(run)));
-  const tell = (): void => {
+  const report = (): void => {
     const progress = inputs.map(({ run }) => runs.progress(run));
     onProgress?.(sumOf(progress.map(({ read }) => read)), sumOf(progress.map(({ total }) => total)));
   };
-  for (const view of views) view.onGrown(tell);
+  for (const view of views) view.onGrown(report);
   return {
     address: http.address,
     indexed: Promise.all(inputs.map(({ run }) => runs.read(run))).then(() => undefined),

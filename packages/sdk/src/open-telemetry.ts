@@ -49,7 +49,7 @@ interface OpenTelemetryCall {
   /** Clock of this thread, ms. */
   readonly start: number;
   /** Attributes recorded at the start. */
-  readonly told: ReadonlyMap<string, unknown>;
+  readonly reported: ReadonlyMap<string, unknown>;
 }
 
 /** By `SpanKind`. */
@@ -114,7 +114,7 @@ export class RanktraceSpanProcessor {
     const kind = kinds[span.kind] ?? 'span';
     const start = startOf(span.startTime);
     const args: Record<string, string | number | boolean> = kind === 'span' ? { traceId, spanId } : {};
-    const told = this.#tell(recorder, args, span.attributes, new Map());
+    const reported = this.#report(recorder, args, span.attributes, new Map());
     const id = recorder.beginAsync({
       kind,
       name: this.#bounded(recorder, kind === 'span' ? span.name : methodOf(span)),
@@ -126,7 +126,7 @@ export class RanktraceSpanProcessor {
       parent: isRemote || parentId === undefined ? 0 : (this.#open.get(parentId)?.id ?? 0),
       args,
     });
-    if (id !== 0) this.#open.set(spanId, { recorder, id, start, told });
+    if (id !== 0) this.#open.set(spanId, { recorder, id, start, reported });
   }
 
   #end(span: OpenTelemetrySpan): void {
@@ -139,20 +139,20 @@ export class RanktraceSpanProcessor {
     // The name that OpenTelemetry's specification gives for formats without a status of their own.
     if (isError) args['otel.status_code'] = 'ERROR';
     if (isError && typeof span.status.message === 'string') args['otel.status_description'] = span.status.message;
-    this.#tell(call.recorder, args, span.attributes, call.told);
+    this.#report(call.recorder, args, span.attributes, call.reported);
     const length = (span.endTime[0] - span.startTime[0]) * 1000 + (span.endTime[1] - span.startTime[1]) / 1e6;
     call.recorder.endAsync(call.id, { time: call.start + Math.max(0, length), isError, args });
   }
 
   /** Adds to `args` attributes that are new since `told` or have changed; returns all known so far. A list becomes JSON. */
-  #tell(
+  #report(
     recorder: Recorder,
     args: Record<string, string | number | boolean>,
     attributes: Attributes,
-    told: ReadonlyMap<string, unknown>,
+    reported: ReadonlyMap<string, unknown>,
   ): ReadonlyMap<string, unknown> {
-    const all = new Map(told);
-    let room = recordingLimits.argumentsPerEventMax - told.size - Object.keys(args).length;
+    const all = new Map(reported);
+    let room = recordingLimits.argumentsPerEventMax - reported.size - Object.keys(args).length;
     for (const key in attributes) {
       const value = attributes[key];
       if (value === undefined || value === null || all.get(key) === value) continue;

@@ -254,8 +254,8 @@ function useRuns(connection: Connection, state: ViewState): readonly RunLine[] |
       if (state.run.peek() === undefined && first !== undefined) state.run.value = first.run;
     };
     const stops = [
-      connection.listen((told) => {
-        if (told.type === 'runs') take(told.runs);
+      connection.listen((reported) => {
+        if (reported.type === 'runs') take(reported.runs);
       }),
       connection.onUp(() => {
         connection.request<readonly RunLine[]>({ type: 'runs' }).then(take, () => undefined);

@@ -267,8 +267,8 @@ test('secrets are read when they are needed, and told to nobody else', async () 
   receiver.answer = { code: 200 };
   writeFileSync(file('token'), 'first');
   await waitUntil('both are told', () => delivery.status().every(({ sent }) => sent === 1));
-  const told = receiver.requests.slice(-2).map(({ headers }) => headers.authorization);
-  expect(told.sort()).toEqual([`Basic ${Buffer.from('user:p@ss').toString('base64')}`, 'Bearer first']);
+  const reported = receiver.requests.slice(-2).map(({ headers }) => headers.authorization);
+  expect(reported.sort()).toEqual([`Basic ${Buffer.from('user:p@ss').toString('base64')}`, 'Bearer first']);
 });
 
 test('at the end it delivers what waits, and reports what it could not', async () => {

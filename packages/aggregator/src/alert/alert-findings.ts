@@ -21,7 +21,7 @@ export function alertFindings(alerts: readonly Alert[], improvements: readonly I
   const newest = alerts.toReversed();
   const firing = newest.filter(({ state }) => state === 'firing');
   const resolved = newest.filter(({ state }) => state === 'resolved');
-  const told = [...firing, ...resolved].slice(0, limits.alertFindingsMax).map((alert): ViewFinding => {
+  const reported = [...firing, ...resolved].slice(0, limits.alertFindingsMax).map((alert): ViewFinding => {
     const { state, rule, summary, resolution, ranks, cause, onsetStep } = alert;
     const text = state === 'firing' ? summary : `${summary} (over: ${resolution ?? ''})`;
     const phase = cause?.phase ?? undefined;
@@ -33,7 +33,7 @@ export function alertFindings(alerts: readonly Alert[], improvements: readonly I
       ...placeOf(alert),
     };
   });
-  return [...told, ...faster];
+  return [...reported, ...faster];
 }
 
 /**

@@ -26,7 +26,7 @@ interface ServiceShape {
 class Service implements AsyncDisposable {
   readonly pipeline: Pipeline;
   readonly alerts: AlertService;
-  readonly told: Alert[] = [];
+  readonly reported: Alert[] = [];
   readonly notices: string[] = [];
   readonly resumed: string[] = [];
   nowMs = began;
@@ -45,7 +45,7 @@ class Service implements AsyncDisposable {
       nowMs: () => this.nowMs,
     });
     this.pipeline = createPipeline({ out, alerts: this.alerts, onNotice });
-    this.alerts.subscribe((alert) => this.told.push(alert));
+    this.alerts.subscribe((alert) => this.reported.push(alert));
   }
 
   take(batch: Batch): void {
@@ -53,7 +53,7 @@ class Service implements AsyncDisposable {
   }
 
   get states(): string[] {
-    return this.told.map(({ rule, state, capture }) => `${rule} ${state}${capture === null ? '' : ` ${capture.state}`}`);
+    return this.reported.map(({ rule, state, capture }) => `${rule} ${state}${capture === null ? '' : ` ${capture.state}`}`);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -120,7 +120,7 @@ describe('a cluster of which one rank becomes slower, and recovers', () => {
     await using service = new Service(directory.path);
     await play(service, batches);
     expect(service.notices).toEqual([]);
-    const steps = service.told.filter(({ rule }) => rule === 'step_time');
+    const steps = service.reported.filter(({ rule }) => rule === 'step_time');
     expect(new Set(steps.map(({ id }) => id)).size).toBe(1);
     const [fired, resolved] = [steps[0] as Alert, steps.at(-1) as Alert];
     expect([fired.state, resolved.state]).toEqual(['firing', 'resolved']);
@@ -143,12 +143,12 @@ describe('a cluster of which one rank becomes slower, and recovers', () => {
     const lines = readFileSync(join(directory.path, 'night', 'alerts.jsonl'), 'utf8')
       .trim()
       .split('\n');
-    expect(lines.map((line) => JSON.parse(line))).toEqual(service.told);
+    expect(lines.map((line) => JSON.parse(line))).toEqual(service.reported);
   });
 
   test('is reported once, also when the service is started again in between', async () => {
     using directory = temporaryDirectory();
-    const told: Alert[] = [];
+    const reported: Alert[] = [];
     const resumed: string[] = [];
     let ms = 0;
     for (const until of [12_000, 31_000, Number.POSITIVE_INFINITY]) {
@@ -156,11 +156,13 @@ describe('a cluster of which one rank becomes slower, and recovers', () => {
       service.nowMs = began + ms;
       await play(service, batches, ms, until);
       ms = until;
-      told.push(...service.told);
+      reported.push(...service.reported);
       resumed.push(...service.resumed);
       expect(service.notices).toEqual([]);
     }
-    const steps = told.filter(({ state }, at) => state === 'resolved' || told.findIndex(({ id }) => id === told[at]?.id) === at);
+    const steps = reported.filter(
+      ({ state }, at) => state === 'resolved' || reported.findIndex(({ id }) => id === reported[at]?.id) === at,
+    );
     expect(steps.map(({ rule, state }) => `${rule} ${state}`)).toEqual(['step_time firing', 'step_time resolved']);
     expect(steps[1]?.resolution).toMatch(/^it went away/);
     expect(resumed).toEqual([steps[0]?.id]);
@@ -171,7 +173,7 @@ test('a cluster that does not change is silent', async () => {
   using directory = temporaryDirectory();
   await using service = new Service(directory.path);
   await play(service, simulated({ steps: 700 }));
-  expect(service.told).toEqual([]);
+  expect(service.reported).toEqual([]);
   expect(service.notices).toEqual([]);
 });
 
@@ -275,11 +277,11 @@ describe('through ingest', () => {
       many(40, (at) => job.steps(100, at === 0 ? { facts: { batch_size: '256', 'some fact': '1' } } : {}));
       many(60, (at) => job.steps(180, at === 0 ? { facts: { batch_size: '512' } } : {}));
       await service.alerts.settled();
-      expect(service.told).toEqual([]);
+      expect(service.reported).toEqual([]);
       many(20, () => job.steps(220));
       await service.alerts.settled();
       expect(service.states).toEqual(['step_time firing']);
-      expect(service.told[0]).toMatchObject({ series: { kind: 'cluster' }, severity: 'critical' });
+      expect(service.reported[0]).toMatchObject({ series: { kind: 'cluster' }, severity: 'critical' });
     });
   });
 
@@ -287,7 +289,7 @@ describe('through ingest', () => {
     withJob(async (job, service) => {
       many(100, (at) => job.steps(at % 8 === 7 ? 300 : 100, at % 8 === 7 ? { phase: 'evaluate' } : {}));
       await service.alerts.settled();
-      expect(service.told).toEqual([]);
+      expect(service.reported).toEqual([]);
     }));
 
   test('a rank that stops is reported, and when it is back', () =>
@@ -296,8 +298,8 @@ describe('through ingest', () => {
       job.pause(40, {}, [0]);
       await service.alerts.settled();
       expect(service.states).toEqual(['rank_stopped firing']);
-      expect(service.told[0]).toMatchObject({ ranks: [1], step: 199, severity: 'critical', onsetAt: null });
-      expect(service.told[0]?.link).toMatch(/timeline\?run=day&from=\d+&until=\d+$/);
+      expect(service.reported[0]).toMatchObject({ ranks: [1], step: 199, severity: 'critical', onsetAt: null });
+      expect(service.reported[0]?.link).toMatch(/timeline\?run=day&from=\d+&until=\d+$/);
       job.steps(100);
       await service.alerts.settled();
       expect(service.states).toEqual(['rank_stopped firing', 'rank_stopped resolved']);
@@ -312,13 +314,13 @@ describe('through ingest', () => {
         job.pause(2, same, [0]);
         await service.alerts.settled();
         expect(service.states).toEqual(['data_loss firing']);
-        expect(service.told[0]).toMatchObject({ ranks: [0], after: 8, unit: 'count' });
+        expect(service.reported[0]).toMatchObject({ ranks: [0], after: 8, unit: 'count' });
         job.pause(70, same, [0]);
         job.send(1, [], { header: { sequence: 5000 } });
         job.pause(160, {}, [1]);
         await service.alerts.settled();
         expect(service.states).toEqual(['data_loss firing', 'data_loss resolved', 'data_loss firing']);
-        expect(service.told[2]).toMatchObject({ ranks: [1] });
+        expect(service.reported[2]).toMatchObject({ ranks: [1] });
       },
       { rules: { off: ['hang', 'rank_stopped'] } },
     ));
@@ -329,8 +331,8 @@ describe('through ingest', () => {
       many(60, (at) => job.steps(100, rss(1e9 + 3e7 * at)));
       await service.alerts.settled();
       expect(service.states).toEqual(['memory_growth firing']);
-      expect(service.told[0]).toMatchObject({ ranks: [0, 1], unit: 'bytes' });
-      expect(service.told[0]?.after).toBeCloseTo(3e6, -5);
+      expect(service.reported[0]).toMatchObject({ ranks: [0, 1], unit: 'bytes' });
+      expect(service.reported[0]?.after).toBeCloseTo(3e6, -5);
       many(40, () => job.steps(100, rss(3e9)));
       await service.alerts.settled();
       expect(service.states).toEqual(['memory_growth firing', 'memory_growth resolved']);
@@ -342,7 +344,7 @@ describe('through ingest', () => {
       many(20, () => job.steps(100, { overhead: 1e5 }));
       await service.alerts.settled();
       expect(service.states).toEqual(['overhead firing', 'overhead resolved']);
-      expect(service.told[0]).toMatchObject({ ranks: [0, 1], before: 0.005, after: expect.closeTo(0.02, 3) });
+      expect(service.reported[0]).toMatchObject({ ranks: [0, 1], before: 0.005, after: expect.closeTo(0.02, 3) });
     }));
 
   test('steps over an absolute limit are reported, and that they are below it again', () =>
@@ -353,7 +355,7 @@ describe('through ingest', () => {
         many(3, () => job.steps(100));
         await service.alerts.settled();
         expect(service.states).toEqual(['step_time_limit firing', 'step_time_limit resolved']);
-        expect(service.told[0]).toMatchObject({ onsetStep: 30, before: 150e6 });
+        expect(service.reported[0]).toMatchObject({ onsetStep: 30, before: 150e6 });
       },
       { rules: { stepTimeLimitMs: 150 } },
     ));
@@ -365,8 +367,10 @@ describe('through ingest', () => {
       job.pause(70);
       await service.alerts.settled();
       expect(service.states).toEqual(['hang firing']);
-      expect(service.told[0]).toMatchObject({ ranks: [1], severity: 'critical' });
-      expect(service.told[0]?.summary).toMatch(/^rank 0 is inside of all_reduce 41 of group world for \d+\.\d s; rank 1 never entered it$/);
+      expect(service.reported[0]).toMatchObject({ ranks: [1], severity: 'critical' });
+      expect(service.reported[0]?.summary).toMatch(
+        /^rank 0 is inside of all_reduce 41 of group world for \d+\.\d s; rank 1 never entered it$/,
+      );
       job.send(0, [], { open: { sequence: 41, state: spanState.close } });
       job.steps(100);
       await service.alerts.settled();
@@ -384,7 +388,7 @@ describe('through ingest', () => {
       service.alerts.tick();
       await service.alerts.settled();
       expect(service.states).toEqual(['step_time firing', 'step_time resolved']);
-      expect(service.told[1]?.resolution).toBe('the run ended');
+      expect(service.reported[1]?.resolution).toBe('the run ended');
     }));
 });
 
@@ -415,11 +419,11 @@ describe('the trace of the slow steps', () => {
         await service.alerts.settled();
         await new Promise((resolve) => setImmediate(resolve));
         expect(service.states).toEqual(['step_time firing pending', 'step_time firing written']);
-        const [fired, told] = service.told as [Alert, Alert];
+        const [fired, reported] = service.reported as [Alert, Alert];
         const fromStep = (fired.onsetStep ?? 0) - 3;
         expect(asked).toEqual([['day', { pull: { fromStep, toStep: fired.step }, steps: 4 }]]);
         const { path } = written;
-        expect(told.capture).toEqual({
+        expect(reported.capture).toEqual({
           state: 'written',
           path,
           fromStep,
@@ -441,8 +445,8 @@ describe('the trace of the slow steps', () => {
         many(30, () => job.steps(100));
         await service.alerts.settled();
         await new Promise((resolve) => setImmediate(resolve));
-        expect(service.told.find(({ capture }) => capture?.state === 'failed')?.capture?.text).toBe('none of its ranks goes on');
-        expect(service.told.some(({ state }) => state === 'resolved')).toBe(true);
+        expect(service.reported.find(({ capture }) => capture?.state === 'failed')?.capture?.text).toBe('none of its ranks goes on');
+        expect(service.reported.some(({ state }) => state === 'resolved')).toBe(true);
       },
       { capture: { captureSteps, stepsBefore: 3, stepsAfter: 4 } },
     );
@@ -471,7 +475,7 @@ describe('what is on disk', () => {
     job.send(0, [], { header: { incarnation: '0002' } });
     await service.alerts.settled();
     expect(service.states).toEqual(['step_time resolved']);
-    expect(service.told[0]).toMatchObject({
+    expect(service.reported[0]).toMatchObject({
       resolution: 'the service was started again and does not see it any more',
       before: expect.any(Number),
     });
@@ -487,9 +491,9 @@ describe('what is on disk', () => {
       async (job, service) => {
         many(60, (at) => job.steps(at % 2 === 0 ? 100 : 400));
         await service.alerts.settled();
-        expect(service.told.length).toBeGreaterThan(50);
+        expect(service.reported.length).toBeGreaterThan(50);
         const directory = service.pipeline.stores.peek('day')?.directory ?? '';
-        expect(readAlertLog(directory).alerts.at(-1)).toEqual(service.told.at(-1));
+        expect(readAlertLog(directory).alerts.at(-1)).toEqual(service.reported.at(-1));
       },
       { rules: { stepTimeLimitMs: 200, off: ['step_time', 'step_time_drift'] } },
     ));

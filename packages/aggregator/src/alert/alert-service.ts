@@ -61,7 +61,7 @@ interface RunAlerts {
   /** Current states, oldest first. */
   readonly alerts: Map<string, Alert>;
   /** Reports one after the other. */
-  telling: Promise<void>;
+  reporting: Promise<void>;
   isChanged: boolean;
   savedMs: number;
 }
@@ -157,7 +157,7 @@ export class AlertService implements AsyncDisposable {
 
   /** Resolves when every incident found by now is reported; captures continue. */
   async settled(): Promise<void> {
-    await Promise.all([...this.#runs.values()].map(({ telling }) => telling));
+    await Promise.all([...this.#runs.values()].map(({ reporting }) => reporting));
   }
 
   /** Aborts the work in progress and saves the state. */
@@ -187,7 +187,7 @@ export class AlertService implements AsyncDisposable {
         facts: new BatchFacts(),
         log: new AlertLog(directory),
         alerts: new Map(known.slice(-limits.alertsPerRunMax).map((alert) => [alert.id, alert])),
-        telling: Promise.resolve(),
+        reporting: Promise.resolve(),
         isChanged: false,
         savedMs: nowMs,
       };
@@ -222,14 +222,14 @@ export class AlertService implements AsyncDisposable {
       if (open.has(alert.id) && this.#options.rules?.off.includes(alert.rule) !== true) continue;
       const resolution = 'the service was started again and does not see it any more';
       const capture = alert.capture?.state === 'pending' ? failed(alert.capture, 'the service ended') : alert.capture;
-      this.#tell(alerts, { ...alert, state: 'resolved', resolvedAt: new Date(nowMs).toISOString(), resolution, capture });
+      this.#report(alerts, { ...alert, state: 'resolved', resolvedAt: new Date(nowMs).toISOString(), resolution, capture });
     }
   }
 
   #changed(alerts: RunAlerts, changes: readonly AlertChange[]): void {
     if (changes.length === 0) return;
     for (const change of changes) {
-      alerts.telling = alerts.telling
+      alerts.reporting = alerts.reporting
         .then(() => this.#tellChange(alerts, change))
         .catch((error: unknown) => this.#options.onNotice(`run ${alerts.run}: alert ${change.alert.id}: ${messageOf(error)}`));
     }
@@ -247,8 +247,11 @@ export class AlertService implements AsyncDisposable {
     const { hint: _, ...said } = alert;
     const { link, capture, onsetAt } = known;
     const cause = await this.#refined(alerts, alert, known.cause);
-    const told: Alert = { ...said, summary: withCause(alert, cause), onsetAt: onsetAt ?? said.onsetAt, cause, link, capture };
-    this.#tell(alerts, { ...told, ranks: told.cause === null || told.ranks.length > 0 ? told.ranks : told.cause.ranks });
+    const reported: Alert = { ...said, summary: withCause(alert, cause), onsetAt: onsetAt ?? said.onsetAt, cause, link, capture };
+    this.#report(alerts, {
+      ...reported,
+      ranks: reported.cause === null || reported.ranks.length > 0 ? reported.ranks : reported.cause.ranks,
+    });
   }
 
   /** The cause of an incident that continues; searched again if its ranks were known too late for the first search. */
@@ -266,7 +269,7 @@ export class AlertService implements AsyncDisposable {
     const { capture: captures } = this.#options;
     const wantsCapture =
       captures !== undefined && alert.onsetStep !== null && rulesAboutSteps.has(alert.rule) && !this.#closed.signal.aborted;
-    const told: Alert = {
+    const reported: Alert = {
       ...said,
       summary: withCause(alert, cause),
       onsetAt: place?.onsetAt ?? said.onsetAt,
@@ -275,8 +278,8 @@ export class AlertService implements AsyncDisposable {
       link: this.#link(alerts.run, place),
       capture: wantsCapture ? pending : null,
     };
-    this.#tell(alerts, told);
-    if (wantsCapture) this.#capture(alerts, told, captures);
+    this.#report(alerts, reported);
+    if (wantsCapture) this.#capture(alerts, reported, captures);
   }
 
   async #explained(alerts: RunAlerts, alert: EngineAlert): Promise<Awaited<ReturnType<typeof explainAlert>>> {
@@ -319,15 +322,15 @@ export class AlertService implements AsyncDisposable {
       }),
       (error: unknown) => failed(pending, messageOf(error)),
     );
-    const telling = done.then((capture) => {
+    const reporting = done.then((capture) => {
       const alert = alerts.alerts.get(id);
-      if (alert !== undefined) this.#tell(alerts, { ...alert, capture });
+      if (alert !== undefined) this.#report(alerts, { ...alert, capture });
     });
-    const ended: Promise<void> = telling.finally(() => this.#captures.delete(ended));
+    const ended: Promise<void> = reporting.finally(() => this.#captures.delete(ended));
     this.#captures.add(ended);
   }
 
-  #tell(alerts: RunAlerts, alert: Alert): void {
+  #report(alerts: RunAlerts, alert: Alert): void {
     alerts.alerts.set(alert.id, alert);
     for (const [id, { state }] of alerts.alerts) {
       if (alerts.alerts.size <= limits.alertsPerRunMax) break;

@@ -23,7 +23,7 @@ const outputTo = (url: string, resendMs: number): OutputConfig => ({
   resendMs,
 });
 
-interface Told {
+interface Announcement {
   readonly status: string;
   readonly alerts: readonly { readonly labels: Record<string, string>; readonly annotations: Record<string, string> }[];
 }
@@ -69,7 +69,7 @@ test('a real Alertmanager is told what fires, keeps it while it is told, has it 
 
   delivery.deliver({ ...resolved(alert), resolvedAt: new Date().toISOString() });
   await waitUntil('it is over', async () => (await server.alerts()).length === 0);
-  const states = (): string[] => receiver.requests.map(({ body }) => (body as Told).status);
+  const states = (): string[] => receiver.requests.map(({ body }) => (body as Announcement).status);
   await waitUntil('its end is notified', () => states().includes('resolved'));
   expect(states().at(-1)).toBe('resolved');
   await delivery.close();

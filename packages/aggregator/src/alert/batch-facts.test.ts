@@ -15,7 +15,7 @@ class Arrivals {
   readonly #engine = new AlertEngine('night', resolveAlertRules({ off: ['hang', 'rank_stopped'] }));
   readonly #facts = new BatchFacts();
   readonly #stored = new Map<string, SequenceSet>();
-  readonly told: string[] = [];
+  readonly reported: string[] = [];
   nowMs = 1_000_000;
   next = 0;
 
@@ -48,11 +48,11 @@ class Arrivals {
   /** Nothing comes. */
   pass(ms: number): void {
     this.nowMs += ms;
-    for (const { kind, alert } of this.#engine.tick(this.nowMs)) if (kind === 'fired') this.told.push(alert.summary);
+    for (const { kind, alert } of this.#engine.tick(this.nowMs)) if (kind === 'fired') this.reported.push(alert.summary);
   }
 
   #note(): void {
-    for (const { kind, alert } of this.#engine.changes(this.nowMs)) if (kind === 'fired') this.told.push(alert.summary);
+    for (const { kind, alert } of this.#engine.changes(this.nowMs)) if (kind === 'fired') this.reported.push(alert.summary);
   }
 }
 
@@ -63,16 +63,16 @@ describe('a batch that is missing', () => {
     job.go(64_000, (sequence) => sequence === 10);
     job.arrive(10);
     job.go(5 * waitMs);
-    expect(job.told).toEqual([]);
+    expect(job.reported).toEqual([]);
   });
 
   it('and never comes is told, once, with the number of those that are lost for sure', () => {
     const job = new Arrivals();
     job.go(10_000);
     job.go(2 * waitMs + 5000, (sequence) => sequence === 10 || sequence === 12);
-    expect(job.told).toEqual(['data of rank 0 is lost: 2 batches are missing']);
+    expect(job.reported).toEqual(['data of rank 0 is lost: 2 batches are missing']);
     job.go(30_000);
-    expect(job.told).toHaveLength(1);
+    expect(job.reported).toHaveLength(1);
   });
 
   it('is not lost where each comes late, however many are missing at any time', () => {
@@ -86,7 +86,7 @@ describe('a batch that is missing', () => {
       else job.arrive(sequence);
       if (late[0] !== undefined && late[0] <= sequence - 31) job.arrive(late.shift() as number);
     }
-    expect(job.told).toEqual([]);
+    expect(job.reported).toEqual([]);
   });
 
   it('is not lost while nothing of the rank is heard, for hours', () => {
@@ -96,7 +96,7 @@ describe('a batch that is missing', () => {
     job.go(3000);
     job.arrive(20);
     job.go(5 * waitMs);
-    expect(job.told).toEqual([]);
+    expect(job.reported).toEqual([]);
   });
 
   it('of a life before is told while the next one sends', () => {
@@ -104,6 +104,6 @@ describe('a batch that is missing', () => {
     job.arrive(0, '0000');
     job.arrive(2, '0000');
     job.go(2 * waitMs + 5000);
-    expect(job.told).toEqual(['data of rank 0 is lost: 1 batches are missing']);
+    expect(job.reported).toEqual(['data of rank 0 is lost: 1 batches are missing']);
   });
 });

@@ -193,7 +193,7 @@ function feedCollectives(engine: AlertEngine, { header, strings, tables }: Batch
   const { columns, length } = tables.collectives;
   /** The last finished collective of each group shows how far the rank came. */
   const lastOf = new Map<number, number>();
-  const tell = (row: number, state: 'whole' | 'open' | 'close'): void => {
+  const report = (row: number, state: 'whole' | 'open' | 'close'): void => {
     const [group = '', op = ''] = [strings[columns.group[row] as number], strings[columns.op[row] as number]];
     const ageMs = (header.watermark - (columns.start[row] as number)) / 1e6;
     engine.collective(header.rank, { group, op, sequence: columns.sequence[row] as number, state, ageMs });
@@ -206,9 +206,9 @@ function feedCollectives(engine: AlertEngine, { header, strings, tables }: Batch
       const group = columns.group[row] as number;
       const last = lastOf.get(group);
       if (last === undefined || (columns.sequence[row] as number) > (columns.sequence[last] as number)) lastOf.set(group, row);
-    } else tell(row, state === spanState.open ? 'open' : 'close');
+    } else report(row, state === spanState.open ? 'open' : 'close');
   }
-  for (const row of lastOf.values()) tell(row, 'whole');
+  for (const row of lastOf.values()) report(row, 'whole');
 }
 
 function feedPlace(engine: AlertEngine, batch: Batch): void {

@@ -39,16 +39,16 @@ test('whatever comes and whatever the receiver says: each state is taken once, t
         if (kind === 'again') lives.set(incident, (lives.get(incident) ?? 0) + 1);
         const firedAt = new Date(1e12 + (lives.get(incident) ?? 0) * 1000).toISOString();
         const alert = makeAlert({ id: `incident-${incident}`, firedAt, after: Math.round(2e8 + offered.size) });
-        const told = kind === 'resolve' ? resolved(alert) : alert;
-        const key = `${told.id} ${told.firedAt} ${told.state}`;
+        const reported = kind === 'resolve' ? resolved(alert) : alert;
+        const key = `${reported.id} ${reported.firedAt} ${reported.state}`;
         answers.push(answer);
         if (kind === 'resume') {
-          if (![...offered].some((one) => one.startsWith(`${told.id} `))) skipped.add(key);
-          queue.resume(told);
+          if (![...offered].some((one) => one.startsWith(`${reported.id} `))) skipped.add(key);
+          queue.resume(reported);
         } else {
           // A begin after the end of its incident comes too late.
-          if (!offered.has(`${told.id} ${told.firedAt} resolved`)) offered.add(key);
-          queue.offer(told);
+          if (!offered.has(`${reported.id} ${reported.firedAt} resolved`)) offered.add(key);
+          queue.offer(reported);
         }
         if (pause) await new Promise(setImmediate);
       }

@@ -70,7 +70,7 @@ export class OutputQueue {
   #waiting: Waiting[] = [];
   #inHand: Waiting | undefined;
   /** The last report of each incident, oldest first. */
-  readonly #told = new Map<string, Pick<Alert, 'state' | 'firedAt'>>();
+  readonly #reported = new Map<string, Pick<Alert, 'state' | 'firedAt'>>();
   /** Incidents to resend, for outputs that resend. */
   readonly #open = new Map<string, Alert>();
   #againAtMs = Number.POSITIVE_INFINITY;
@@ -102,9 +102,9 @@ export class OutputQueue {
   /** Queues an alert, unless it was sent before. Never throws, never waits. */
   offer(alert: Alert): void {
     if (this.#isClosing) return;
-    const told = this.#told.get(alert.id);
+    const reported = this.#reported.get(alert.id);
     // The same fault at the same place may recur: it fires at another time.
-    const known = told?.firedAt === alert.firedAt ? told.state : undefined;
+    const known = reported?.firedAt === alert.firedAt ? reported.state : undefined;
     const isUpdate = known === alert.state;
     // A resolved incident does not begin again.
     if (known === 'resolved') {
@@ -119,7 +119,7 @@ export class OutputQueue {
 
   /** Takes an incident that an earlier life of the service reported: it is resent only to outputs that need that. */
   resume(alert: Alert): void {
-    if (this.#isClosing || this.#told.has(alert.id)) return;
+    if (this.#isClosing || this.#reported.has(alert.id)) return;
     this.#note(alert);
     if (this.#output.again !== undefined && alert.state === 'firing') this.#againAtMs = this.#ports.nowMs();
     this.#advance();
@@ -199,11 +199,11 @@ export class OutputQueue {
 
   #note(alert: Alert): void {
     const { again } = this.#output;
-    this.#told.delete(alert.id);
-    this.#told.set(alert.id, { state: alert.state, firedAt: alert.firedAt });
-    if (this.#told.size > limits.outputIncidentsMax) {
-      const [oldest] = this.#told.keys();
-      if (oldest !== undefined) this.#told.delete(oldest);
+    this.#reported.delete(alert.id);
+    this.#reported.set(alert.id, { state: alert.state, firedAt: alert.firedAt });
+    if (this.#reported.size > limits.outputIncidentsMax) {
+      const [oldest] = this.#reported.keys();
+      if (oldest !== undefined) this.#reported.delete(oldest);
     }
     if (again === undefined) return;
     if (alert.state === 'resolved') this.#open.delete(alert.id);

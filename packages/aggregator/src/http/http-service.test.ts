@@ -91,13 +91,13 @@ test('HEAD answers as GET does, without the body', () =>
   withService({ status: () => ({ type: 'status', runs: [], quarantined: 0, expired: 0 }) }, async (service) => {
     for (const path of ['/healthz', '/', '/status', '/assets/plain.css', '/nothing']) {
       const [full, head] = [await get(service, path), await get(service, path, {}, 'HEAD')];
-      const told = ({ code, headers }: Answer): unknown[] => [
+      const reported = ({ code, headers }: Answer): unknown[] => [
         code,
         headers['content-type'],
         headers['cache-control'],
         headers['content-length'],
       ];
-      expect(told(head)).toEqual(told(full));
+      expect(reported(head)).toEqual(reported(full));
       expect(head.headers['content-length']).toBe(`${full.body.length}`);
       expect(head.body).toBe('');
     }

@@ -56,8 +56,8 @@ test('the life that came last is the one that goes on, though its clock was set 
     for (let sequence = 0; sequence < 2; sequence++) ingest(makeBatch({ incarnation: '0004', pid: 2, sequence }));
     // A batch that was on its way changes nothing.
     ingest(makeBatch({ incarnation: '0009', pid: 1, sequence: 3 }));
-    const told = { rank: 0, incarnation: '0004', step: 1, batches: 6, missing: 0 };
-    expect(live.status().runs[0]?.ranks).toMatchObject([told]);
+    const reported = { rank: 0, incarnation: '0004', step: 1, batches: 6, missing: 0 };
+    expect(live.status().runs[0]?.ranks).toMatchObject([reported]);
     expect(
       stores
         .get('demo')
@@ -67,7 +67,7 @@ test('the life that came last is the one that goes on, though its clock was set 
     await stores.close();
     const again = createPipeline({ out, onNotice: () => undefined });
     again.stores.get('demo');
-    expect(again.live.status().runs[0]?.ranks).toMatchObject([told]);
+    expect(again.live.status().runs[0]?.ranks).toMatchObject([reported]);
     await again.stores.close();
   }));
 
@@ -82,8 +82,8 @@ test('losses that a sender counted are those that status and trace say, whatever
     const status = live.status().runs[0]?.ranks[0];
     expect(status).toMatchObject({ missing: 2, dropped: dropped(17, 2) });
     const totals = await mergeStored(stores.get('demo').sources(), []);
-    const told = totals.reduce((sum, { dropped }) => sumDropped(sum, dropped), noneDropped);
-    expect(told).toEqual(status?.dropped);
+    const reported = totals.reduce((sum, { dropped }) => sumDropped(sum, dropped), noneDropped);
+    expect(reported).toEqual(status?.dropped);
     expect(totals.reduce((sum, { missing }) => sum + missing, 0)).toBe(2);
   }));
 

@@ -28,19 +28,23 @@ async function publish(connection: NatsConnection, shape: BatchShape): Promise<n
 const patience = 60_000;
 const stream = async (connection: NatsConnection) => (await connection.jetstreamManager()).streams.info(streamName);
 
-interface Told extends AsyncDisposable {
+interface Announcement extends AsyncDisposable {
   readonly aggregator: Aggregator;
   readonly notices: string[];
 }
 
-async function start(out: string, url: string, options: { run?: string; stream?: NatsConnectOptions['stream'] } = {}): Promise<Told> {
+async function start(
+  out: string,
+  url: string,
+  options: { run?: string; stream?: NatsConnectOptions['stream'] } = {},
+): Promise<Announcement> {
   const notices: string[] = [];
   const { run, stream } = options;
   const aggregator = await startAggregator({ out, run, nats: { servers: [url], stream }, onNotice: (notice) => notices.push(notice) });
   return { aggregator, notices, [Symbol.asyncDispose]: () => aggregator[Symbol.asyncDispose]() };
 }
 
-const stored = ({ aggregator }: Told): number =>
+const stored = ({ aggregator }: Announcement): number =>
   aggregator.status().runs.reduce((sum, { ranks }) => sum + ranks.reduce((of, { batches }) => of + batches, 0), 0);
 
 /** A service has stored the first batch, and is gone. */

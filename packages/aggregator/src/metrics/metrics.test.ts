@@ -234,14 +234,14 @@ describe('metrics', () => {
     const metrics = metricsAt(() => now, { runs: ['demo'] });
     metrics.stored(batchOf({}, [{ step: 1, lengthMs: 100, phasesMs: { forward: 50 } }]), 10);
     metrics.stored(batchOf({ run: 'closed' }, [{ step: 1, lengthMs: 100, phasesMs: { forward: 50 } }]), 10);
-    const told = async (run: string): Promise<number> =>
+    const reported = async (run: string): Promise<number> =>
       linesOf(await metrics.text(), 'ranktrace_').filter((line) => line.includes(run)).length;
-    expect(await told('closed')).toBeGreaterThan(20);
+    expect(await reported('closed')).toBeGreaterThan(20);
     now += BigInt(limits.metricsIdleMs) * 1_000_000n + 1n;
-    expect(await told('closed')).toBe(0);
+    expect(await reported('closed')).toBe(0);
     expect(seriesOf(await metrics.text(), 'ranktrace_rank_silence_seconds{run="demo"}')).toBeCloseTo(600);
     now += BigInt(limits.metricsSilentMs) * 1_000_000n;
-    expect(await told('demo')).toBe(0);
+    expect(await reported('demo')).toBe(0);
   });
 
   test('count alerts by run, rule and state', () => {

@@ -202,8 +202,8 @@ export class Metrics {
     this.#worldSize.inc({ run }, worldSize);
     this.#ranks.inc({ run, state: 'live' }, live.length);
     this.#ranks.inc({ run, state: 'ended' }, statuses.length - live.length);
-    const told = (live.length > 0 ? live : statuses).map(({ step }) => step);
-    if (run !== otherLabel && told.length > 0) this.#lastStep.set({ run }, Math.min(...told));
+    const reported = (live.length > 0 ? live : statuses).map(({ step }) => step);
+    if (run !== otherLabel && reported.length > 0) this.#lastStep.set({ run }, Math.min(...reported));
     const lost = { events: 0, arguments: 0, names: 0, batches: 0, missing_batches: 0 };
     let events = 0;
     for (const { dropped, missing, events: stored } of statuses) {

@@ -26,11 +26,11 @@ export interface RankWindow {
 /** `ranks`: the steps of each rank, and its median time in each phase of own work. */
 export function stepWindow(ranks: ReadonlyMap<number, RankWindow>): StepWindow {
   const steps = new Map<number, { longest: number; readonly work: Map<number, number> }>();
-  let telling = 0;
+  let reporting = 0;
   for (const [rank, { steps: window }] of ranks) {
-    let tells = false;
+    let reports = false;
     for (const { step, length, work } of window) {
-      tells = true;
+      reports = true;
       let known = steps.get(step);
       if (known === undefined) {
         known = { longest: 0, work: new Map() };
@@ -39,12 +39,12 @@ export function stepWindow(ranks: ReadonlyMap<number, RankWindow>): StepWindow {
       known.longest = Math.max(known.longest, length);
       known.work.set(rank, work);
     }
-    if (tells) telling++;
+    if (reports) reporting++;
   }
   const longest: number[] = [];
   const excesses = new Map<number, number[]>();
   for (const { longest: length, work } of steps.values()) {
-    if (2 * work.size < telling) continue;
+    if (2 * work.size < reporting) continue;
     longest.push(length);
     if (work.size < 2) continue;
     const ranks = [...work.keys()];

@@ -3,8 +3,8 @@ import { expect, test } from 'vitest';
 import { guardedBy } from './guarded.ts';
 
 test('what a call throws, or rejects with, is reported and goes no further', async () => {
-  const told: string[] = [];
-  const guarded = guardedBy((notice) => told.push(notice));
+  const reported: string[] = [];
+  const guarded = guardedBy((notice) => reported.push(notice));
   const fail = (text: string): never => {
     throw new Error(text);
   };
@@ -12,5 +12,5 @@ test('what a call throws, or rejects with, is reported and goes no further', asy
   guarded('two', async (text: string) => fail(text))('ENOSPC');
   expect(guarded('three', () => 3)()).toBeUndefined();
   await setImmediate();
-  expect(told).toEqual(['Error in one, and the service goes on: EMFILE', 'Error in two, and the service goes on: ENOSPC']);
+  expect(reported).toEqual(['Error in one, and the service goes on: EMFILE', 'Error in two, and the service goes on: ENOSPC']);
 });

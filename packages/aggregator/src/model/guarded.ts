@@ -9,13 +9,13 @@ export type Guarded = <Arguments extends unknown[]>(what: string, call: (...args
 /** Makes calls whose errors end here, with a notice. */
 export function guardedBy(onNotice: (notice: string) => void): Guarded {
   return (what, call) => {
-    const tell = (error: unknown): void => onNotice(`Error in ${what}, and the service goes on: ${messageOf(error)}`);
+    const report = (error: unknown): void => onNotice(`Error in ${what}, and the service goes on: ${messageOf(error)}`);
     return (...args) => {
       try {
         const result = call(...args);
-        if (result instanceof Promise) result.catch(tell);
+        if (result instanceof Promise) result.catch(report);
       } catch (error) {
-        tell(error);
+        report(error);
       }
     };
   };

@@ -7,7 +7,7 @@ import { aggregatorLimits as limits } from './limits.ts';
 
 interface Kind {
   /** Time of the last report, ms. */
-  toldAt: number;
+  reportedAt: number;
   /** Different texts since then, reported or not. */
   readonly texts: Set<string>;
   held: number;
@@ -16,16 +16,16 @@ interface Kind {
 /**
  * Returns a function that passes each notice to `tell`, unless it did so in the last `noticeIntervalMs`, or passed `noticesOfKindMax` of its kind.
  */
-export function withoutRepeats(tell: (notice: string) => void): (notice: string) => void {
+export function withoutRepeats(report: (notice: string) => void): (notice: string) => void {
   const kinds = new Map<string, Kind>();
   return (notice) => {
     const now = performance.now();
     const name = notice.replace(/"[^"]*"|\S*\d\S*/g, '·');
     let kind = kinds.get(name);
-    if (kind === undefined || now - kind.toldAt >= limits.noticeIntervalMs) {
-      if (kind !== undefined && kind.held > 0) tell(`${kind.held} more notices like the next one were held back`);
+    if (kind === undefined || now - kind.reportedAt >= limits.noticeIntervalMs) {
+      if (kind !== undefined && kind.held > 0) report(`${kind.held} more notices like the next one were held back`);
       if (kinds.size >= limits.noticesMax) kinds.clear();
-      kind = { toldAt: now, texts: new Set(), held: 0 };
+      kind = { reportedAt: now, texts: new Set(), held: 0 };
       kinds.set(name, kind);
     }
     if (kind.texts.has(notice)) return;
@@ -34,6 +34,6 @@ export function withoutRepeats(tell: (notice: string) => void): (notice: string)
       return;
     }
     kind.texts.add(notice);
-    tell(notice);
+    report(notice);
   };
 }

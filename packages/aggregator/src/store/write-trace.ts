@@ -51,8 +51,8 @@ export async function mergeStored(
       begin: () => {},
       lane: () => {},
       event: () => {},
-      end: (told) => {
-        totals = told;
+      end: (reported) => {
+        totals = reported;
       },
     };
     const skipped = await driveSteps(input.events(teeSink(...sinks, keepTotals)), drive);

@@ -74,16 +74,16 @@ class StoreReader {
     const batches = sources.reduce((sum, { count }) => sum + count, 0);
     // Each batch is read for its clocks and for its events.
     const progress: MergeProgress = { done: 0, total: batches };
-    const tell = (surveyed: number): void => {
+    const report = (surveyed: number): void => {
       this.#surveyed = Math.max(this.#surveyed, Math.min(surveyed, batches));
       this.#viewed.grown({ read: Math.min(this.#surveyed + this.#indexed(), 2 * batches), total: 2 * batches, live: !isWhole });
     };
     // New batches of a live run are mostly read at once: pages need no message each time.
-    if (this.#surveyed === 0) tell(0);
+    if (this.#surveyed === 0) report(0);
     const isNew = sources.some((source) => source.count > 0 && !this.#ranks.has(keyOf(source)));
     if (isWhole || isNew || performance.now() >= this.#alignAfter) {
       const aligning = performance.now();
-      await this.#align(sources, isWhole, progress, () => tell(progress.done));
+      await this.#align(sources, isWhole, progress, () => report(progress.done));
       this.#alignAfter = performance.now() + Math.max(limits.viewAlignMs, limits.viewPauseFactor * (performance.now() - aligning));
     }
     const followed = sources.flatMap((source) => {
@@ -91,7 +91,7 @@ class StoreReader {
       rank?.expect(source);
       return rank === undefined ? [] : [rank.follow(source, isWhole)];
     });
-    await driveSteps(inTurns(followed), { signal: this.#signal, onProgress: () => tell(batches) });
+    await driveSteps(inTurns(followed), { signal: this.#signal, onProgress: () => report(batches) });
     this.#viewed.grown({ read: 2 * batches, total: 2 * batches, live: !isWhole });
     this.#analyse(isWhole, performance.now() - began);
   }

@@ -124,13 +124,13 @@ function viewAlignment({ method, bound, boundAt, clockSteps = [], shifted = [] }
   if (boundAt !== undefined && Number.isFinite(timeline.from) && Number.isFinite(timeline.until)) {
     const [from, until] = [timeline.clock.toTrace(timeline.from), timeline.clock.toTrace(timeline.until)];
     const every = Math.max(1, (until - from) / (limits.viewBoundsMax - 1));
-    let told = Number.NaN;
+    let reported = Number.NaN;
     for (let time = from; time <= until; time += every) {
       const now = boundAt(traceTime(time));
       // Nobody sees a smaller change, and a thousand ranks have a thousand times as many.
-      if (Math.abs(now - told) <= 0.1 * told) continue;
+      if (Math.abs(now - reported) <= 0.1 * reported) continue;
       bounds.push([Math.round(time), now]);
-      told = now;
+      reported = now;
     }
   }
   return {

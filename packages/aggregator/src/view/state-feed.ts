@@ -43,14 +43,14 @@ export class StateFeed implements Disposable {
     this.#hasChanged = true;
     if (this.#isTelling || this.#end.signal.aborted) return;
     this.#isTelling = true;
-    this.#tell().catch((error: unknown) => {
+    this.#report().catch((error: unknown) => {
       if (this.#end.signal.aborted) return;
       this.#end.abort();
       this.#options.onError(error);
     });
   }
 
-  async #tell(): Promise<void> {
+  async #report(): Promise<void> {
     const { outlet, turn, make } = this.#options;
     const { signal } = this.#end;
     while (this.#hasChanged) {

@@ -30,9 +30,9 @@ test('reports which runs there are, and again when that changes', () => {
     expect(await page.ask({ type: 'runs' })).toEqual([{ run: 'one', worldSize: 1, ranks: 1 }]);
     expect(await page.ask({ type: 'runs' })).toHaveLength(1);
     for (let run = 0; run < 50; run++) runs.add(`more-${run}`);
-    const told = () => page.messages.flatMap((message) => (message.type === 'runs' ? [message.runs.length] : []));
-    await waitUntil('all are told', () => told().at(-1) === 51);
-    expect(told().length).toBeLessThanOrEqual(2);
+    const reported = () => page.messages.flatMap((message) => (message.type === 'runs' ? [message.runs.length] : []));
+    await waitUntil('all are told', () => reported().at(-1) === 51);
+    expect(reported().length).toBeLessThanOrEqual(2);
     await page[Symbol.asyncDispose]();
     await waitUntil('nobody listens any more', () => runs.listeners === 0);
   });
@@ -333,9 +333,9 @@ test('what takes long tells how far it is, and gives others their turn', () => {
     expect(await other.ask({ type: 'search', run: 'demo', text: 'odd' })).toMatchObject({ leftOut: 0 });
     expect(ids.some((id) => page.answerTo(id) === undefined)).toBe(true);
     await waitUntil('all are answered', () => ids.every((id) => page.answerTo(id) !== undefined));
-    const told = page.messages.filter((message) => message.type === 'progress');
-    expect(told.length).toBeGreaterThan(0);
-    for (const { id, done, total } of told) {
+    const reported = page.messages.filter((message) => message.type === 'progress');
+    expect(reported.length).toBeGreaterThan(0);
+    for (const { id, done, total } of reported) {
       expect(ids).toContain(id);
       expect(done).toBeGreaterThan(0);
       expect(done).toBeLessThanOrEqual(total);

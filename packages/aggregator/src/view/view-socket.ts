@@ -103,7 +103,7 @@ export class ViewSocket {
     else if (this.#underway.has(id)) this.#refuse(id, 'bad_request', `Cannot take request ${id}: another with this number is under way`);
     else if (request.type === 'close') {
       this.#runs.close(request.run);
-      this.#tell({ id, type: 'answer', answer: {} });
+      this.#report({ id, type: 'answer', answer: {} });
     } else if (this.#underway.size < limits.viewRequestsPerPageMax) void this.#take(request);
     else this.#refuse(id, 'too_many', `Cannot take request ${id}: ${limits.viewRequestsPerPageMax} are under way`);
   }
@@ -126,7 +126,7 @@ export class ViewSocket {
     this.#underway.set(id, underway);
     try {
       const answer = (await this.#answer(request, underway)) ?? null;
-      this.#tell({ id, type: 'answer', answer });
+      this.#report({ id, type: 'answer', answer });
     } catch (error) {
       if (error instanceof ViewError) this.#refuse(id, error.code, error.message);
       else {
@@ -156,12 +156,12 @@ export class ViewSocket {
     const { runs } = this.#options;
     const list = runs.list();
     if (this.#list === undefined) {
-      let told = JSON.stringify(list);
+      let reported = JSON.stringify(list);
       const make = (): ViewMessage | undefined => {
         const runs = this.#options.runs.list();
         const text = JSON.stringify(runs);
-        if (text === told) return undefined;
-        told = text;
+        if (text === reported) return undefined;
+        reported = text;
         return { type: 'runs', runs };
       };
       this.#list = this.#feed(make, (listener) => runs.onChange(listener));
@@ -208,7 +208,7 @@ export class ViewSocket {
 
   async #question(view: RunView, question: RunQuestion, underway: Underway): Promise<unknown> {
     const steps = answerQuestion(view, question);
-    let toldAt = performance.now();
+    let reportedAt = performance.now();
     try {
       for (;;) {
         await this.#turn(underway);
@@ -216,9 +216,9 @@ export class ViewSocket {
         let step = steps.next();
         while (step.done !== true && performance.now() < until) step = steps.next();
         if (step.done === true) return step.value;
-        if (performance.now() - toldAt < limits.viewProgressIntervalMs) continue;
-        toldAt = performance.now();
-        this.#tell({ id: underway.id, type: 'progress', done: step.value.done, total: step.value.total });
+        if (performance.now() - reportedAt < limits.viewProgressIntervalMs) continue;
+        reportedAt = performance.now();
+        this.#report({ id: underway.id, type: 'progress', done: step.value.done, total: step.value.total });
       }
     } finally {
       steps.return(undefined);
@@ -239,11 +239,11 @@ export class ViewSocket {
   }
 
   #refuse(id: number, code: ViewErrorCode, message: string): void {
-    this.#tell({ id, type: 'error', code, message });
+    this.#report({ id, type: 'error', code, message });
   }
 
   /** Sends a message; stops reading from a page that does not read its answers, until it does. */
-  #tell(message: ViewMessage): void {
+  #report(message: ViewMessage): void {
     const { socket } = this.#options;
     void this.#outlet.send(JSON.stringify(message));
     if (socket.isPaused || this.#outlet.buffered < 2 * limits.viewSendBufferBytesMax) return;

@@ -28,7 +28,7 @@ export async function report(inputs: readonly string[], options: ReportOptions):
   const merged = await mergeAndReport(opened.input, undefined, [collectives, rpcs, openWork, steps], interrupt.signal, options.steps);
   const { blame } = steps;
   const alerts = matchAlerts(storedAlerts(opened.directories, options.steps), blame.findings, merged.findings);
-  const withAlerts = <Told extends (typeof blame.findings)[number] | (typeof merged.findings)[number]>(finding: Told) => {
+  const withAlerts = <Announcement extends (typeof blame.findings)[number] | (typeof merged.findings)[number]>(finding: Announcement) => {
     const ids = alerts.of.get(finding)?.map(({ id }) => id);
     return ids === undefined ? finding : { ...finding, alerts: ids };
   };

@@ -75,7 +75,7 @@ export async function run(command: readonly string[], options: RunOptions): Prom
   const page = options.view === true ? pageDirectory() : undefined;
   using interrupt = abortOnInterrupt();
   let status: RunStatus | undefined;
-  const tell = (line: string): void => (status ?? { say }).say(line);
+  const log = (line: string): void => (status ?? { say }).say(line);
   const isNew = !existsSync(join(out, name));
   // Creates the run at the start, for the page; removes it again if the program named its run otherwise.
   await using leftover = emptyRun(join(out, name));
@@ -88,7 +88,7 @@ export async function run(command: readonly string[], options: RunOptions): Prom
     takesOthers: options.nats === undefined,
     page,
     config,
-    onNotice: tell,
+    onNotice: log,
   });
   const view = (run: string): string => pageAddress(aggregator.address, undefined, `#/overview?run=${run}`);
   if (page !== undefined) {
@@ -97,7 +97,15 @@ export async function run(command: readonly string[], options: RunOptions): Prom
   }
   const isChosen = options.name !== undefined;
   using notes = new RankNotes();
-  const runs = new RecordedRuns(aggregator, { name, isChosen, isNew, out: options.out, notes, overNats: options.nats !== undefined, tell });
+  const runs = new RecordedRuns(aggregator, {
+    name,
+    isChosen,
+    isNew,
+    out: options.out,
+    notes,
+    overNats: options.nats !== undefined,
+    report: log,
+  });
   const url = options.nats?.servers[0] ?? aggregator.address.replace(/^http/, 'ws');
   const ranks = await RankProcesses.start(command, {
     ranks: count,
@@ -115,12 +123,12 @@ export async function run(command: readonly string[], options: RunOptions): Prom
   });
   status = showRunStatus(aggregator, count);
   if (config !== undefined && !config.outputs.some(({ type }) => type === 'log')) {
-    aggregator.alerts.subscribe((alert) => tell(`run ${alert.run}: ${alertText(alert)}`));
+    aggregator.alerts.subscribe((alert) => log(`run ${alert.run}: ${alertText(alert)}`));
   }
   let ranksRun = true;
   void interrupt.asked.then(() => {
     if (!ranksRun) return;
-    tell('stopping the ranks; the trace follows (Ctrl-C again to end at once)');
+    log('stopping the ranks; the trace follows (Ctrl-C again to end at once)');
     ranks.stop('SIGINT');
   });
   const exit = await ranks.ended;

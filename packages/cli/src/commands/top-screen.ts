@@ -81,9 +81,9 @@ function linesOf(state: TopState, screen: TopScreen): Line[] {
   const messages = [...alertMessages(state.alerts), ...findingMessages(overview, state.alerts)];
   const problemRows = screen.problem === undefined ? 0 : 1;
   const room = rows - lines.length - problemRows - air.length - (messages.length === 0 ? 0 : air.length);
-  const told = messageLines(messages, columns, messageRows(messages, columns, room, state.ranks.length + 1));
-  const table = room - told.length < 2 ? [] : rankLines(state, { columns, rows: room - told.length, blocks, scroll, now });
-  return [...lines, ...air, ...table, ...(told.length === 0 ? [] : [...air, ...told])];
+  const reported = messageLines(messages, columns, messageRows(messages, columns, room, state.ranks.length + 1));
+  const table = room - reported.length < 2 ? [] : rankLines(state, { columns, rows: room - reported.length, blocks, scroll, now });
+  return [...lines, ...air, ...table, ...(reported.length === 0 ? [] : [...air, ...reported])];
 }
 
 /** Whether the run is still active. */

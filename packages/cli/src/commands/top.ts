@@ -45,7 +45,7 @@ export async function top(options: TopOptions): Promise<number> {
 }
 
 async function asLines(source: TopSource, { run, interval, once = false }: TopOptions, signal: AbortSignal): Promise<number> {
-  let told = '';
+  let reported = '';
   for (let isFirst = true; ; isFirst = false) {
     let state = await source.read(run);
     // A service reads a run on request: `--once` waits until it has.
@@ -55,8 +55,8 @@ async function asLines(source: TopSource, { run, interval, once = false }: TopOp
     }
     if (once && state === undefined) throw new CliError('bad_input', 'There is no run that is open');
     const line = state === undefined ? 'no run yet' : topLine(state);
-    if (isFirst || line !== told) print(`${once ? '' : `${clock()}  `}${line}`);
-    told = line;
+    if (isFirst || line !== reported) print(`${once ? '' : `${clock()}  `}${line}`);
+    reported = line;
     const isOver = state !== undefined && state.ranks.length >= state.worldSize && state.ranks.every(({ ended }) => ended);
     if (once || isOver) return 0;
     await sleep(1000 * interval, undefined, { signal });

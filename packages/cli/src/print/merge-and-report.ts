@@ -54,9 +54,9 @@ export async function mergeAndReport(
         [args, 'arguments beyond the limit'],
         [reversed, 'spans that end before they begin (shown without a length)'],
       ] as const;
-      const told = parts.filter(([count]) => count > 0).map(([count, what]) => `${formatCount(count)} ${what}`);
-      if (told.length === 0) return;
-      const text = `left out of the trace: ${told.join(', ')}`;
+      const reported = parts.filter(([count]) => count > 0).map(([count, what]) => `${formatCount(count)} ${what}`);
+      if (reported.length === 0) return;
+      const text = `left out of the trace: ${reported.join(', ')}`;
       say(text);
       leftOut.push({ kind: 'left_out', ranks: [], text, remedy: 'nothing, unless they matter: what is left is whole' });
     },
@@ -64,8 +64,8 @@ export async function mergeAndReport(
   };
   try {
     const times = steps === undefined ? undefined : await timesOf(steps, input, options);
-    const told = times === undefined ? [summary, ...sinks] : [new StepRangeSink(times, teeSink(summary, ...sinks))];
-    const all = [keepHeader, ...told];
+    const reported = times === undefined ? [summary, ...sinks] : [new StepRangeSink(times, teeSink(summary, ...sinks))];
+    const all = [keepHeader, ...reported];
     const written =
       path === undefined ? { totals: await mergeStored(input, all, options), bytes: 0 } : await writeTrace(input, path, all, options);
     const begun = header as TraceHeader | undefined;

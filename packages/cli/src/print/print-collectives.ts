@@ -185,8 +185,8 @@ function missingParts({ incomplete, perRank }: CollectiveLine): string[] {
 const exits = ({ exitSpread }: CollectiveLine): string[] =>
   exitSpread === undefined ? [] : [`left within ${formatNanos(exitSpread.p50)} of each other, ${formatNanos(exitSpread.max)} at most`];
 
-const oddities = (what: string, told: readonly string[]): string[] =>
-  told.length === 0 ? [] : [`  ${printable(what)}: ${told.join(', ')}`];
+const oddities = (what: string, reported: readonly string[]): string[] =>
+  reported.length === 0 ? [] : [`  ${printable(what)}: ${reported.join(', ')}`];
 
 function recordLine({ op, group, sequence, time, entrySkew, waiting, lastIn: last }: CollectiveRecord): string {
   const total = waiting.reduce((sum, rank) => sum + rank.waiting, 0);

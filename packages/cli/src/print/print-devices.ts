@@ -42,8 +42,8 @@ export function deviceLines(processes: Processes): readonly string[] {
 
 /** The devices of one rank, as data; undefined where it reports nothing. */
 export function deviceData(metadata: ReadonlyMap<string, string>): Readonly<Record<string, string>> | undefined {
-  const told = new Set<string>(Object.values(tfKeys));
-  const facts = [...metadata].filter(([key]) => told.has(key) || key.startsWith(gpuKey));
+  const reported = new Set<string>(Object.values(tfKeys));
+  const facts = [...metadata].filter(([key]) => reported.has(key) || key.startsWith(gpuKey));
   return facts.length === 0 ? undefined : Object.fromEntries(facts);
 }
 

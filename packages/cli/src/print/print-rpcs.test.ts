@@ -3,7 +3,7 @@ import type { LengthQuantiles, RpcRoute, RpcSummary } from '@ranktrace/trace';
 import { describe, expect, it } from 'vitest';
 import { formatRpcs, rpcsData } from './print-rpcs.ts';
 
-const halves = { added: 0, told: 0, pending: 0, givenUp: 0, evicted: 0, duplicates: 0, excess: 0, invalid: 0, strayCloses: 0 };
+const halves = { added: 0, reported: 0, pending: 0, givenUp: 0, evicted: 0, duplicates: 0, excess: 0, invalid: 0, strayCloses: 0 };
 const of = (p50: number, p95: number, p99: number): LengthQuantiles => ({ count: 9, p50: nanos(p50), p95: nanos(p95), p99: nanos(p99) });
 
 const route = (about: Partial<RpcRoute>): RpcRoute => ({

@@ -88,8 +88,8 @@ function oddities(route: RpcRoute): readonly string[] {
     [unfinished, 'that never ended'],
     [reversed, 'drawn against causality, within ± of the clocks'],
   ] as const;
-  const told = odd.flatMap(([count, what]) => (count === 0 ? [] : [`${formatCount(count)} ${what}`]));
-  return told.length === 0 ? [] : [`  ${printable(`${route.method} ${placesOf(route)}`)}: ${told.join(', ')}`];
+  const reported = odd.flatMap(([count, what]) => (count === 0 ? [] : [`${formatCount(count)} ${what}`]));
+  return reported.length === 0 ? [] : [`  ${printable(`${route.method} ${placesOf(route)}`)}: ${reported.join(', ')}`];
 }
 
 function whyOf({ evicted, duplicates, excess, invalid }: RpcSummary['halves']): string {

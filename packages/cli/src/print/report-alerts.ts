@@ -4,7 +4,7 @@
 import { readAlertLog } from '@ranktrace/aggregator';
 import { type Alert, printable } from '@ranktrace/protocol';
 import type { Finding } from '@ranktrace/trace';
-import { isSameFault, type ToldFault } from '@ranktrace/trace/alert';
+import { isSameFault, type ReportedFault } from '@ranktrace/trace/alert';
 import type { RunFinding, StepRange } from '@ranktrace/trace/blame';
 import { say } from '../terminal/output.ts';
 
@@ -35,7 +35,7 @@ export function storedAlerts(directories: readonly string[], steps?: StepRange):
 
 /** Matches alerts with findings about the same fault. */
 export function matchAlerts(alerts: readonly Alert[], blamed: readonly RunFinding[], missing: readonly Finding[]): ReportAlerts {
-  const told: readonly (readonly [finding: RunFinding | Finding, fault: ToldFault])[] = [
+  const reported: readonly (readonly [finding: RunFinding | Finding, fault: ReportedFault])[] = [
     ...blamed.map((finding) => [finding, finding] as const),
     ...missing.map((finding) => [finding, { kind: finding.kind, ranks: finding.ranks, steps: undefined }] as const),
   ];
@@ -44,7 +44,7 @@ export function matchAlerts(alerts: readonly Alert[], blamed: readonly RunFindin
   for (const alert of alerts) {
     const { rule, cause, ranks, onsetStep } = alert;
     const fault = { rule, cause: cause?.kind, ranks, onsetStep: onsetStep ?? undefined };
-    const same = told.find(([, other]) => isSameFault(fault, other))?.[0];
+    const same = reported.find(([, other]) => isSameFault(fault, other))?.[0];
     if (same === undefined) alone.push(alert);
     else of.set(same, [...(of.get(same) ?? []), alert]);
   }

@@ -17,7 +17,7 @@ export interface RecordedRunsOptions {
   readonly out: string;
   readonly notes: RankNotes;
   readonly overNats: boolean;
-  readonly tell: (line: string) => void;
+  readonly report: (line: string) => void;
 }
 
 const lookEveryMs = 200;
@@ -44,7 +44,7 @@ export class RecordedRuns {
 
   /** Looks for new runs, and reports them. */
   async look(): Promise<void> {
-    const { name, overNats, notes, tell } = this.#options;
+    const { name, overNats, notes, report } = this.#options;
     const found = this.#aggregator.status().runs.flatMap(({ run, ranks }) => (ranks.length > 0 ? [run] : []));
     const said = overNats ? notes.read().flatMap(({ run, url }) => (isNats(url) ? [run] : [])) : [];
     for (const run of [...found, ...said]) {
@@ -52,10 +52,10 @@ export class RecordedRuns {
       this.#seen.add(run);
       if (run !== name) this.#tellOwnName(run);
       if (this.#before.has(run)) {
-        tell(`run "${run}" was in "${this.#options.out}" before: what follows is added to it`);
+        report(`run "${run}" was in "${this.#options.out}" before: what follows is added to it`);
       }
       if (!overNats) continue;
-      await this.#aggregator.takeRun(run).catch((error: Error) => tell(`run "${run}" cannot be read from NATS: ${error.message}`));
+      await this.#aggregator.takeRun(run).catch((error: Error) => report(`run "${run}" cannot be read from NATS: ${error.message}`));
     }
   }
 
@@ -65,10 +65,10 @@ export class RecordedRuns {
   }
 
   #tellOwnName(run: string): void {
-    const { name, isChosen, out, tell } = this.#options;
+    const { name, isChosen, out, report } = this.#options;
     const itself = `the program names its run "${run}" itself`;
-    if (isChosen) tell(`${itself}: --name ${name} has no effect on it, and it is stored in "${join(out, run)}"`);
-    else tell(`${itself}: it is stored in "${join(out, run)}"`);
+    if (isChosen) report(`${itself}: --name ${name} has no effect on it, and it is stored in "${join(out, run)}"`);
+    else report(`${itself}: it is stored in "${join(out, run)}"`);
   }
 }
 

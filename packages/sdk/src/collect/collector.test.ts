@@ -185,7 +185,7 @@ describe('detail that is held back', () => {
     recorder.mark({ sends: false, begins: false });
     recorder.beginStep();
     steps(rig, recorder, 0, 3);
-    const told = (): (Running | undefined)[] => {
+    const reported = (): (Running | undefined)[] => {
       const batches = rig.batches.splice(0);
       return batches.flatMap(({ strings, tables: { metadata } }) =>
         [...metadata.columns.key.subarray(0, metadata.length)].flatMap((key, row) =>
@@ -193,21 +193,21 @@ describe('detail that is held back', () => {
         ),
       );
     };
-    told();
+    reported();
     const forward = recorder.openScope('forward');
     rig.tick(300);
     const since = 1030e6;
-    expect(told()).toEqual([{ step: 3, phase: 'forward', since }]);
+    expect(reported()).toEqual([{ step: 3, phase: 'forward', since }]);
     rig.tick(300);
-    expect(told()).toEqual([]);
+    expect(reported()).toEqual([]);
     // It stays there.
     rig.tick(1000);
     rig.tick(3000);
-    expect(told()).toEqual([{ step: 3, phase: 'forward', since, entered: [] }]);
+    expect(reported()).toEqual([{ step: 3, phase: 'forward', since, entered: [] }]);
     if (forward !== undefined) recorder.closeScope(forward);
     recorder.close();
     rig.collector.flush(true);
-    expect(told()).toEqual([]);
+    expect(reported()).toEqual([]);
   });
 
   test('is sent for the last steps when it is pulled, once, and merges into its own time', () => {

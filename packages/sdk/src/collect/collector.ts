@@ -35,7 +35,7 @@ import type { Shipper } from '../ship/shipper.ts';
 import { BatchBuilder, noneRecorded, type RecordedCounts, Serials } from './batch-builder.ts';
 import { FlightRecorder, type HeldBatch } from './flight-recorder.ts';
 import { type Builders, type ReadAction, RingDrain } from './ring-drain.ts';
-import { ToldPlace } from './running-place.ts';
+import { ReportedPlace } from './running-place.ts';
 
 export interface CollectorParts {
   readonly session: Session;
@@ -95,7 +95,7 @@ export class Collector {
   #sendsSince = Number.NEGATIVE_INFINITY;
   readonly #flightRecorder: FlightRecorder;
   readonly #requests: StepRequests;
-  readonly #place = new ToldPlace();
+  readonly #place = new ReportedPlace();
   /** None yet: the interval is empty. */
   #results = { since: Number.POSITIVE_INFINITY, until: Number.NEGATIVE_INFINITY };
   readonly #threads = new Map<number, Thread>();

@@ -28,16 +28,16 @@ export function placeOf(step: number, open: Iterable<OpenSpan>): Running {
 }
 
 /** The places sent for one thread. */
-export class ToldPlace {
-  #told = '';
+export class ReportedPlace {
+  #reported = '';
   #sinceMs = 0;
   #isStay = false;
 
   /** The text to send now; undefined where it was sent before. `entered`: by group, the last collective. */
   next(place: Running, entered: ReadonlyMap<string, number>, nowMs: number): string | undefined {
     const text = JSON.stringify(place);
-    if (text !== this.#told) {
-      this.#told = text;
+    if (text !== this.#reported) {
+      this.#reported = text;
       this.#sinceMs = nowMs;
       this.#isStay = false;
       return shortOf(place, text);

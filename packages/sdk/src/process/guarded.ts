@@ -9,7 +9,7 @@ import { writeSync } from 'node:fs';
 import { printable } from '@ranktrace/protocol';
 import { limits } from '../model/limits.ts';
 
-const told = new Map<string, number>();
+const reported = new Map<string, number>();
 
 /**
  * Wraps `work` in a function that never throws, nor leaves a promise that is rejected without a handler. `what` names its work for people.
@@ -20,21 +20,21 @@ export function guarded<A extends readonly unknown[]>(what: string, work: (...ar
   return (...args) => {
     try {
       const result = work(...args);
-      if (result instanceof Promise) result.catch((error: unknown) => tellFailure(what, error));
+      if (result instanceof Promise) result.catch((error: unknown) => reportFailure(what, error));
     } catch (error) {
-      tellFailure(what, error);
+      reportFailure(what, error);
     }
   };
 }
 
 /** Reports that `what` failed this time: one line of a kind in 10 s, and never a stack. */
-export function tellFailure(what: string, error: unknown): void {
+export function reportFailure(what: string, error: unknown): void {
   const line = `${what} failed, and goes on: ${reasonOf(error)}`;
   const now = performance.now();
-  const last = told.get(line);
+  const last = reported.get(line);
   if (last !== undefined && now - last < limits.noticeIntervalMs) return;
-  if (told.size >= limits.noticeKindsMax) told.clear();
-  told.set(line, now);
+  if (reported.size >= limits.noticeKindsMax) reported.clear();
+  reported.set(line, now);
   say(`ranktrace: ${line}`);
 }
 

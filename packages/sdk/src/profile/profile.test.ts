@@ -332,10 +332,10 @@ test('over its budget, recording sheds detail that nobody asked for, and says so
   }
   await sleep(0);
   const remedy = 'to keep within it set fewer spans inside of others (recordFunction); to record all the same set overheadBudget: ';
-  const told = warnings.filter((text) => text.includes('not recorded any more'));
-  expect(told).toHaveLength(1);
-  expect(told[0]).toMatch(
+  const reported = warnings.filter((text) => text.includes('not recorded any more'));
+  expect(reported).toHaveLength(1);
+  expect(reported[0]).toMatch(
     /^nested spans are not recorded any more: recording took \d+\.\d\d % of the steps, over overheadBudget, 0.00 %; /,
   );
-  expect(told[0]).toContain(remedy);
+  expect(reported[0]).toContain(remedy);
 });

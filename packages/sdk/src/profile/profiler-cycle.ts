@@ -68,7 +68,7 @@ const actionMap: Readonly<Record<ProfilerAction, readonly [Cell, Cell, Cell, Cel
  */
 export class ProfilerCycle {
   readonly #parts: ProfilerCycleParts;
-  readonly #told = new Set<string>();
+  readonly #reported = new Set<string>();
   #stepNum = 0;
   /** Action of the running step; undefined before the first `start`. */
   #action: ProfilerAction | undefined;
@@ -203,8 +203,8 @@ export class ProfilerCycle {
   }
 
   #warnOnce(kind: string, text: () => string = () => kind): void {
-    if (this.#told.has(kind)) return;
-    this.#told.add(kind);
+    if (this.#reported.has(kind)) return;
+    this.#reported.add(kind);
     this.#parts.warn(text());
   }
 }

@@ -64,8 +64,8 @@ test('ops of one step in 64 are recorded, and everything says so', async () => {
   // Nothing else is sampled.
   expect(events.filter(({ name }) => name === 'forward')).toHaveLength(steps.length);
 
-  const told = JSON.parse(processes[0]?.metadata.get('ranktrace.sampled.ops') ?? '') as Record<string, number>;
-  expect(told).toEqual({ every: 64, steps: steps.length, recorded: ops.length });
+  const reported = JSON.parse(processes[0]?.metadata.get('ranktrace.sampled.ops') ?? '') as Record<string, number>;
+  expect(reported).toEqual({ every: 64, steps: steps.length, recorded: ops.length });
   const averages = prof.keyAverages();
   expect([...averages].find(({ key }) => key === 'BatchMatMul')?.count).toBe(ops.length);
   expect(averages.table()).toContain(`\nops of ${ops.length} of ${steps.length} steps: recording all would pass overheadBudget\n`);

@@ -26,7 +26,7 @@ export class OverheadJudge {
   judge(): number {
     const { overheadMs, stepsMs } = this.#recorder;
     const shed = this.#control.step(overheadMs - this.#overheadMs, stepsMs - this.#stepsMs, recordingLimits.budgetStepsMin);
-    if (shed !== undefined) this.#tell(shed);
+    if (shed !== undefined) this.#report(shed);
     else if (this.#control.every > 1) this.tellSampled();
     return this.restart();
   }
@@ -46,7 +46,7 @@ export class OverheadJudge {
     return recordingLimits.budgetStepsMin;
   }
 
-  #tell(shed: Shed): void {
+  #report(shed: Shed): void {
     const { what, share, every } = shed;
     const [took, budget] = [percent(share), percent(this.#budget)];
     if (every === undefined) {

@@ -195,10 +195,10 @@ test('splits lines wherever chunks end, with CRLF too, and never reports a cut o
   fc.assert(
     fc.property(fc.array(fc.stringMatching(/^[a-z,\u00e9]{0,12}$/)), fc.constantFrom('\n', '\r\n'), fc.nat(9), (lines, end, size) => {
       const splitter = new LineSplitter(20);
-      const told: string[] = [];
+      const reported: string[] = [];
       const text = `${lines.map((line) => line + end).join('')}cut`;
-      for (let at = 0; at < text.length; at += size + 1) splitter.push(text.slice(at, at + size + 1), (line) => told.push(line));
-      expect(told).toEqual(lines);
+      for (let at = 0; at < text.length; at += size + 1) splitter.push(text.slice(at, at + size + 1), (line) => reported.push(line));
+      expect(reported).toEqual(lines);
     }),
     { seed: 7 },
   );
@@ -206,9 +206,9 @@ test('splits lines wherever chunks end, with CRLF too, and never reports a cut o
 
 test('skips a line of 10 MB and keeps none of it', () => {
   const splitter = new LineSplitter(100);
-  const told: string[] = [];
-  splitter.push('before\n', (line) => told.push(line));
-  for (let part = 0; part < 160; part++) splitter.push('x'.repeat(65536), (line) => told.push(line));
-  splitter.push('x\nafter\n', (line) => told.push(line));
-  expect(told).toEqual(['before', 'after']);
+  const reported: string[] = [];
+  splitter.push('before\n', (line) => reported.push(line));
+  for (let part = 0; part < 160; part++) splitter.push('x'.repeat(65536), (line) => reported.push(line));
+  splitter.push('x\nafter\n', (line) => reported.push(line));
+  expect(reported).toEqual(['before', 'after']);
 });

@@ -16,7 +16,7 @@ export function watchEventLoop(report: (name: string, value: number, unit: strin
   const histogram = monitorEventLoopDelay({ resolution });
   const delay = (ns: number) => Math.max(0, ns / 1e6 - resolution);
   histogram.enable();
-  const tell = guarded('watching the event loop', () => {
+  const send = guarded('watching the event loop', () => {
     const { max, mean } = histogram;
     // Without a firing there is no mean.
     if (Number.isNaN(mean)) return;
@@ -24,7 +24,7 @@ export function watchEventLoop(report: (name: string, value: number, unit: strin
     report('event loop delay max', delay(max), 'ms');
     report('event loop delay mean', delay(mean), 'ms');
   });
-  const timer = setInterval(tell, intervalMs).unref();
+  const timer = setInterval(send, intervalMs).unref();
   return () => {
     clearInterval(timer);
     histogram.disable();

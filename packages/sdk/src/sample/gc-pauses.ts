@@ -22,14 +22,14 @@ const kinds: Readonly<Record<number, GcKind>> = {
  * forced (`gc()`, a heap snapshot). Keeps nothing alive. Returns a function that stops it.
  */
 export function watchGc(report: (kind: GcKind, startMs: number, lengthMs: number, forced: boolean) => void): () => void {
-  const told = guarded('watching garbage collections', (list: PerformanceObserverEntryList) => {
+  const reported = guarded('watching garbage collections', (list: PerformanceObserverEntryList) => {
     for (const { startTime, duration, detail } of list.getEntries() as GcEntry[]) {
       const { kind, flags } = detail;
       const name = kinds[kind];
       if (name !== undefined) report(name, startTime, duration, (flags & constants.NODE_PERFORMANCE_GC_FLAGS_FORCED) !== 0);
     }
   });
-  const observer = new PerformanceObserver(told);
+  const observer = new PerformanceObserver(reported);
   observer.observe({ entryTypes: ['gc'] });
   return () => observer.disconnect();
 }

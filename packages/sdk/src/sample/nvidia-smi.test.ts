@@ -117,10 +117,10 @@ test('reads one long-running child row by row, for the devices wanted', async ()
   ]);
   expect(notices).toEqual([]);
   sampling?.stop();
-  const told = samples.length;
+  const reported = samples.length;
   await until(() => alive().length === 0);
   await sleep(100);
-  expect(samples.length).toBe(told);
+  expect(samples.length).toBe(reported);
 });
 
 test('adds PCIe throughput of dmon and rates of the links, with the identity that the query told', async () => {

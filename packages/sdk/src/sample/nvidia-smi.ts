@@ -127,7 +127,7 @@ class Sampler {
     this.#known.set(sample.device, { uuid: sample.uuid, name: sample.name });
     // A repeated device ends the first round.
     if (this.#parts.devices === 'last' && isKnown) this.#last ??= [...this.#known.keys()].reduce((a, b) => (Number(a) > Number(b) ? a : b));
-    this.#tell(sample);
+    this.#report(sample);
     if (!first) return;
     this.#throughput(0);
     this.#nvlink();
@@ -136,10 +136,10 @@ class Sampler {
   /** A row without identity: it counts only for a device that the query reported. */
   #addition({ device, values }: Pick<DeviceSample, 'device' | 'values'>): void {
     const identity = this.#known.get(device);
-    if (identity !== undefined) this.#tell({ device, ...identity, values });
+    if (identity !== undefined) this.#report({ device, ...identity, values });
   }
 
-  #tell(sample: DeviceSample): void {
+  #report(sample: DeviceSample): void {
     if (this.#parts.devices !== 'last' || sample.device === this.#last) this.#parts.onSample(sample);
   }
 

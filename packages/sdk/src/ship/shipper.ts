@@ -119,7 +119,7 @@ class SpooledShipper implements Shipper, TransportHandlers {
   #windowBytes = 0;
   #up = false;
   /** Reasons for being away that were reported since a batch was last settled. */
-  readonly #awayTold = new Set<string>();
+  readonly #awayReported = new Set<string>();
   #pumping = false;
   #hurries = false;
   #closed = false;
@@ -236,11 +236,11 @@ class SpooledShipper implements Shipper, TransportHandlers {
     this.#pinger?.stop();
     if (this.#hurries) this.#waitNoMore();
     // Hours away give one line per reason; a flapping connection gives one when it is down for longer, or every 10 s.
-    if (this.#awayTold.has(reason) || this.#awayTold.size >= limits.awayReasonsMax) return;
+    if (this.#awayReported.has(reason) || this.#awayReported.size >= limits.awayReasonsMax) return;
     // A made-up name is unknown to any later start, so none ships the waiting batches.
     const orMerge = this.#options.isRunNamed ? '' : `; if none connects, make a trace of them with: ${this.#mergeCommand}`;
     if (this.#notice(`away: ${reason}`, `away from ${this.#peer()}: ${reason}; batches wait in the spool${orMerge}`))
-      this.#awayTold.add(reason);
+      this.#awayReported.add(reason);
   }
 
   message(message: ControlMessage): void {
@@ -307,9 +307,9 @@ class SpooledShipper implements Shipper, TransportHandlers {
   /** Settles one batch and releases the settled ones at the front; false for an unknown id. */
   #settle(id: string): boolean {
     // A receiver that is up counts as back only once it takes something: its store may be full.
-    if (this.#up && this.#awayTold.size > 0) {
+    if (this.#up && this.#awayReported.size > 0) {
       this.#on.notice(`back at ${this.#peer()}`);
-      this.#awayTold.clear();
+      this.#awayReported.clear();
     }
     // Acknowledgements come nearly in order: this looks at few entries.
     const waiting = this.#window.find((entry) => entry.id === id && !entry.done);

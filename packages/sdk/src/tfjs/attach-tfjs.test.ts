@@ -37,11 +37,11 @@ test('how stacks were found is told in the end', () => {
   }
   expect(toldOfStacks(recording)).toEqual([]);
   hooks.remove();
-  const [told, ...more] = toldOfStacks(recording);
+  const [reported, ...more] = toldOfStacks(recording);
   expect(more).toEqual([]);
-  expect(told).toMatchObject({ wrong: 0, wrongExpected: 0 });
-  expect(told?.taken).toBeGreaterThan(20);
-  expect((told?.taken ?? 0) + (told?.walked ?? 0)).toBe(41); // The copy of `x`, and each step's op.
+  expect(reported).toMatchObject({ wrong: 0, wrongExpected: 0 });
+  expect(reported?.taken).toBeGreaterThan(20);
+  expect((reported?.taken ?? 0) + (reported?.walked ?? 0)).toBe(41); // The copy of `x`, and each step's op.
   x.dispose();
 });
 
@@ -94,14 +94,14 @@ test('hooks that come off and on know the ops and the buffers of before', () => 
   expect(recording.memoryRecords.at(-1)?.address).toBe(address + 1);
   // Categories are recorded anew in each result window, also by hooks that were not there before.
   const variable = tf.variable(kept);
-  const told = () => recording.categories.filter((line) => line.includes('PARAMETER')).length;
+  const reported = () => recording.categories.filter((line) => line.includes('PARAMETER')).length;
   for (let cycle = 1; cycle <= 3; cycle++) {
     for (const wanted of [0, allDetail]) {
       recording.detail = wanted;
       hooks.endStep();
     }
     hooks.beginWindow();
-    expect(told()).toBe(1 + cycle);
+    expect(reported()).toBe(1 + cycle);
   }
   tf.dispose([kept, variable]);
   expect(recording.memoryRecords.at(-1)?.address).toBe(address - 1);

@@ -86,11 +86,11 @@ test('who waits no more is not told, and leaves nothing', () => {
 });
 
 test.each(['the first', 'the second', 'none'])('several may wait, and %s of them stop', (who) => {
-  const told: string[] = [];
-  const stops = ['the first', 'the second'].map((name) => [name, awaitEngine(() => told.push(name))] as const);
+  const reported: string[] = [];
+  const stops = ['the first', 'the second'].map((name) => [name, awaitEngine(() => reported.push(name))] as const);
   for (const [name, stop] of stops) if (name === who) stop();
   const core = loadCore();
-  expect(told.sort()).toEqual(['the first', 'the second'].filter((name) => name !== who));
+  expect(reported.sort()).toEqual(['the first', 'the second'].filter((name) => name !== who));
   expect(property()?.value).toBe(core.engine());
 });
 

@@ -36,7 +36,7 @@ import { sharedInput } from './shared-buffers.ts';
  */
 const address = Symbol('address');
 /** Its category, as recorded in this window: window · 8 + category. */
-const told = Symbol('category');
+const reported = Symbol('category');
 /** The data id whose buffer it shares, as the engine's record of it. */
 const owner = Symbol('owner');
 /** Data ids that lie in the buffer, itself included until it is released; undefined: itself alone. */
@@ -50,7 +50,7 @@ interface NumberedId {
 }
 interface NumberedBuffer extends BufferInfo {
   [address]?: number;
-  [told]?: number;
+  [reported]?: number;
   [owner]?: NumberedBuffer;
   [sharers]?: number;
   [seenIn]?: number;
@@ -174,14 +174,14 @@ export class BufferMemory {
   categorize(dataId: object, category: number): void {
     if (!this.#isWanted()) return;
     const info: NumberedBuffer | undefined = this.#engine.state.tensorInfo.get(dataId);
-    if (info !== undefined) this.#tell(info, category);
+    if (info !== undefined) this.#report(info, category);
   }
 
-  #tell(tensor: NumberedBuffer, category: number): void {
+  #report(tensor: NumberedBuffer, category: number): void {
     const info = this.#ownerOf(tensor);
-    const known = info[told] ?? 0;
+    const known = info[reported] ?? 0;
     if (known >> 3 === this.#numbers.window && (known & 7) >= category) return;
-    info[told] = (this.#numbers.window << 3) | category;
+    info[reported] = (this.#numbers.window << 3) | category;
     info[address] ??= ++this.#numbers.lastAddress;
     this.#recorder.memoryCategory(info[address], category, bufferBytes(info), this.#deviceTypeOf(info.backend));
   }
@@ -216,7 +216,7 @@ export class BufferMemory {
     this.allocated += bytes;
     info[address] = ++this.#numbers.lastAddress;
     this.#record(info, bytes);
-    if (this.#isBackward()) this.#tell(info, memoryCategory.autogradDetail);
+    if (this.#isBackward()) this.#report(info, memoryCategory.autogradDetail);
   }
 
   #freed(tensor: NumberedBuffer): void {

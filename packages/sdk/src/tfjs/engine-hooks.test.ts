@@ -518,11 +518,11 @@ describe('whatever the backend', () => {
     for (const name of ['PARAMETER', 'OPTIMIZER_STATE', 'ACTIVATION', 'GRADIENT', 'AUTOGRAD_DETAIL', 'INPUT'])
       expect(categories).toContain(name);
     // Recorded once, and anew in each result window.
-    const told = recording.categories.filter((line) => line.endsWith('PARAMETER 32')).length;
+    const reported = recording.categories.filter((line) => line.endsWith('PARAMETER 32')).length;
     hooks.endStep();
-    expect(recording.categories.filter((line) => line.endsWith('PARAMETER 32'))).toHaveLength(told);
+    expect(recording.categories.filter((line) => line.endsWith('PARAMETER 32'))).toHaveLength(reported);
     hooks.beginWindow();
-    expect(recording.categories.filter((line) => line.endsWith('PARAMETER 32'))).toHaveLength(told + 1);
+    expect(recording.categories.filter((line) => line.endsWith('PARAMETER 32'))).toHaveLength(reported + 1);
     tf.dispose([w, x]);
     optimizer.dispose();
   });

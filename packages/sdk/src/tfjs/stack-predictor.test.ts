@@ -183,13 +183,13 @@ describe('a predictor', () => {
     const branches = fc.array(fc.array(call, { maxLength: 6 }), { minLength: 1, maxLength: 4 });
     const choices = fc.array(fc.nat({ max: 3 }), { minLength: 1, maxLength: 30 });
     fc.assert(
-      fc.property(branches, choices, fc.boolean(), (branches, choices, isTold) => {
+      fc.property(branches, choices, fc.boolean(), (branches, choices, isReported) => {
         const predictor = new StackPredictor<{ text: string }>();
         const program = branches.map((branch, number) =>
           branch.map(([op, line], index): Call => {
             // `isTold`: each branch begins with an op of its own.
-            const own = isTold && index === 0 ? `${op} ${number}` : op;
-            return [own, isTold ? `branch ${number} line ${index}` : `line ${line}`];
+            const own = isReported && index === 0 ? `${op} ${number}` : op;
+            return [own, isReported ? `branch ${number} line ${index}` : `line ${line}`];
           }),
         );
         const choose = (step: number) => program[(choices[step % choices.length] as number) % program.length] as readonly Call[];
@@ -198,7 +198,7 @@ describe('a predictor', () => {
         expect(counts.walked + counts.taken).toBe(asked);
         expect(counts.wrong).toBeLessThanOrEqual(counts.checked);
         expect(counts.checked).toBeLessThanOrEqual(counts.walked);
-        if (isTold) expect({ wrong, counted: counts.wrong }).toEqual({ wrong: [], counted: 0 });
+        if (isReported) expect({ wrong, counted: counts.wrong }).toEqual({ wrong: [], counted: 0 });
       }),
       { seed: 20_261_121, numRuns: 300 },
     );

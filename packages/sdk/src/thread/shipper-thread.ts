@@ -9,7 +9,7 @@ import { BroadcastChannel, parentPort } from 'node:worker_threads';
 import { Collector } from '../collect/collector.ts';
 import { hostClock } from '../model/host-clock.ts';
 import { recordingLimits } from '../model/recording-limits.ts';
-import { guarded, reasonOf, say, tellFailure } from '../process/guarded.ts';
+import { guarded, reasonOf, reportFailure, say } from '../process/guarded.ts';
 import type { SignalWatch } from '../process/signal-watch.ts';
 import { type ChannelMessage, channelName, type ShipperStart, sessionState, type ToShipper } from '../record/session.ts';
 import { Sampling } from '../sample/sampling.ts';
@@ -21,7 +21,7 @@ export function runShipper(start: ShipperStart, signals: SignalWatch): void {
   // Errors of a library's own callbacks, too.
   process.on(
     'uncaughtException',
-    guarded('shipping', (error: Error) => tellFailure('shipping', error)),
+    guarded('shipping', (error: Error) => reportFailure('shipping', error)),
   );
   orEnd(start.session.control, () => run(start, signals));
 }

@@ -22,14 +22,14 @@ export interface AlertChange {
 export type OpenAlert = { -readonly [Key in keyof EngineAlert]: EngineAlert[Key] };
 
 /** Receives each change. */
-export type TellChange = (kind: AlertChange['kind'], alert: OpenAlert) => void;
+export type ReportChange = (kind: AlertChange['kind'], alert: OpenAlert) => void;
 
 /** Closes `alert` and reports it. */
-export function resolveAlert(alert: OpenAlert, nowMs: number, resolution: string, tell: TellChange): void {
+export function resolveAlert(alert: OpenAlert, nowMs: number, resolution: string, report: ReportChange): void {
   alert.state = 'resolved';
   alert.resolvedAt = isoTime(nowMs);
   alert.resolution = resolution;
-  tell('resolved', alert);
+  report('resolved', alert);
 }
 
 /** Unix ms as the text in alerts. */

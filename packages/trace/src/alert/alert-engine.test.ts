@@ -34,7 +34,7 @@ interface Shape {
 /** A job with ranks that meet at the end of each step; each reports 5 steps at once, as batches do. */
 class Job {
   engine: AlertEngine;
-  readonly told: AlertChange[] = [];
+  readonly reported: AlertChange[] = [];
   step = 0;
   nowMs = began;
   readonly ranks: number;
@@ -72,11 +72,11 @@ class Job {
   }
 
   kinds(): string[] {
-    return this.told.filter(({ kind }) => kind !== 'updated').map(({ kind, alert }) => `${kind} ${alert.rule}`);
+    return this.reported.filter(({ kind }) => kind !== 'updated').map(({ kind, alert }) => `${kind} ${alert.rule}`);
   }
 
   last(kind: AlertChange['kind'] = 'fired'): EngineAlert {
-    const change = this.told.findLast((one) => one.kind === kind);
+    const change = this.reported.findLast((one) => one.kind === kind);
     if (change === undefined) throw new Error(`nothing was ${kind}`);
     return change.alert;
   }
@@ -113,13 +113,13 @@ class Job {
   }
 
   #take(changes: readonly AlertChange[]): void {
-    this.told.push(...changes);
+    this.reported.push(...changes);
   }
 }
 
 describe.each(seeds)('slower steps (seed %i)', (seed) => {
   it('says nothing while nothing changes', () => {
-    expect(new Job({ seed }).run(4000).told).toEqual([]);
+    expect(new Job({ seed }).run(4000).reported).toEqual([]);
   });
 
   it('reports one alert of a rank that slows the cluster, names rank and phase, and resolves it', () => {
@@ -134,7 +134,7 @@ describe.each(seeds)('slower steps (seed %i)', (seed) => {
     expect((fired.after ?? 0) - (fired.before ?? 0)).toBeGreaterThan(9e6);
     expect(fired.summary).toMatch(/^steps are \d\.\d % slower since step \d+: 14\d ms → 15\d ms$/);
     // The rank's own work may become certain a block later.
-    const hints = job.told.filter(({ alert }) => alert.id === fired.id).map(({ alert }) => alert.hint);
+    const hints = job.reported.filter(({ alert }) => alert.id === fired.id).map(({ alert }) => alert.hint);
     expect(hints.find((hint) => hint !== null && hint.ranks.length > 0)).toEqual({ ranks: [2], phase: 'forward' });
     expect(resolved).toMatchObject({ id: fired.id, state: 'resolved', resolution: expect.stringMatching(/^it went away: 14\d ms/) });
     expect(Date.parse(resolved.resolvedAt ?? '')).toBeGreaterThan(Date.parse(fired.firedAt));
@@ -144,7 +144,7 @@ describe.each(seeds)('slower steps (seed %i)', (seed) => {
     const job = new Job({ seed, work: (_, phase, step) => (phase === 'forward' && step >= 600 ? 100 : 80) }).run(1200);
     expect(job.kinds()).toEqual(['fired step_time']);
     expect(job.last()).toMatchObject({ ranks: [], severity: 'critical' });
-    expect(job.told.at(-1)?.alert.hint).toMatchObject({ ranks: [], phase: 'forward' });
+    expect(job.reported.at(-1)?.alert.hint).toMatchObject({ ranks: [], phase: 'forward' });
   });
 
   it('reports a rank that is much slower but hides behind another, once it is clear that the cluster is not slower', () => {
@@ -157,7 +157,7 @@ describe.each(seeds)('slower steps (seed %i)', (seed) => {
 
   it('is silent about a change of a rank that is little of a step', () => {
     const work: Shape['work'] = (rank, phase, step) => (phase === 'data' ? (rank === 1 && step >= 600 ? 8 : 4) : rank === 0 ? 120 : 80);
-    expect(new Job({ seed, work }).run(1500).told).toEqual([]);
+    expect(new Job({ seed, work }).run(1500).reported).toEqual([]);
   });
 
   it('a planned change of the batch size is none: the context says so', () => {
@@ -166,7 +166,7 @@ describe.each(seeds)('slower steps (seed %i)', (seed) => {
       work: (_rank, _phase, step) => (step >= 700 ? 150 : 80),
       context: (step) => (step >= 700 ? 'batch=512' : 'batch=256'),
     };
-    expect(new Job(shape).run(2000).told).toEqual([]);
+    expect(new Job(shape).run(2000).reported).toEqual([]);
     // The same without a context is an alert.
     expect(new Job({ ...shape, context: () => '' }).run(2000).kinds()).toEqual(['fired step_time']);
   });
@@ -188,7 +188,7 @@ describe.each(seeds)('slower steps (seed %i)', (seed) => {
       work: (_rank, _phase, step) => (isEval(step) ? 200 : 80),
       tag: (step) => (isEval(step) ? 'eval' : undefined),
     };
-    expect(new Job(shape).run(3000).told).toEqual([]);
+    expect(new Job(shape).run(3000).reported).toEqual([]);
   });
 
   it('reports a slow rise once, as a drift', () => {
@@ -206,7 +206,9 @@ describe.each(seeds)('slower steps (seed %i)', (seed) => {
     expect(job.kinds()).toEqual(['fired step_time_limit', 'resolved step_time_limit']);
     expect(job.last()).toMatchObject({ onsetStep: 300, severity: 'critical', before: 200e6 });
     // A single long step is no alert.
-    expect(new Job({ seed, rules: { stepTimeLimitMs: 200 }, transfer: (step) => (step % 50 === 0 ? 400 : 40) }).run(600).told).toEqual([]);
+    expect(new Job({ seed, rules: { stepTimeLimitMs: 200 }, transfer: (step) => (step % 50 === 0 ? 400 : 40) }).run(600).reported).toEqual(
+      [],
+    );
   });
 
   it('restored it goes on as one that never stopped', () => {
@@ -219,7 +221,7 @@ describe.each(seeds)('slower steps (seed %i)', (seed) => {
       parted.engine = AlertEngine.restore(state, parted.nowMs);
     }
     expect(parted.kinds()).toEqual(['fired step_time', 'resolved step_time']);
-    expect(parted.told.map(({ kind, alert }) => [kind, alert.id])).toEqual(whole.told.map(({ kind, alert }) => [kind, alert.id]));
+    expect(parted.reported.map(({ kind, alert }) => [kind, alert.id])).toEqual(whole.reported.map(({ kind, alert }) => [kind, alert.id]));
   });
 });
 
@@ -228,7 +230,7 @@ describe('ranks', () => {
     const job = new Job().run(300);
     job.silent.add(1).add(3);
     job.wait(29_000);
-    expect(job.told).toEqual([]);
+    expect(job.reported).toEqual([]);
     job.wait(3000);
     expect(job.kinds()).toEqual(['fired rank_stopped']);
     expect(job.last()).toMatchObject({ ranks: [1, 3], severity: 'critical', series: { kind: 'cluster' }, step: 299 });
@@ -248,7 +250,7 @@ describe('ranks', () => {
       job.engine.isIn(rank, '0001', { step: 100, phase: 'backward', collective });
     }
     job.wait(40_000);
-    expect(job.told).toEqual([]);
+    expect(job.reported).toEqual([]);
     job.wait(20_000);
     expect(job.kinds()).toEqual(['fired rank_stopped']);
     expect(job.last()).toMatchObject({ ranks: [3], onsetStep: null });
@@ -258,7 +260,7 @@ describe('ranks', () => {
     expect(job.kinds()).toEqual(['fired rank_stopped', 'resolved rank_stopped']);
     expect(job.last('resolved').resolution).toBe('the rank came');
     const alone = new Job({ ranks: 3, worldSize: 8 }).run(100);
-    expect(alone.run(1000).told).toEqual([]);
+    expect(alone.run(1000).reported).toEqual([]);
   });
 
   it('that a job which was started again does without are stopped no more', () => {
@@ -301,7 +303,7 @@ describe('ranks', () => {
     job.step = 200;
     for (const rank of [0, 1, 2, 3]) job.lost.set(rank, { incarnation: '0002' });
     job.run(3000);
-    expect(job.told).toEqual([]);
+    expect(job.reported).toEqual([]);
     expect(job.engine.state().judged).toBe(3199);
   });
 
@@ -311,7 +313,7 @@ describe('ranks', () => {
     job.wait(20_000);
     job.engine.rank(2, { ...job.fact(2), incarnation: '0001', isLatest: false, ended: true }, job.nowMs);
     job.wait(60_000);
-    expect(job.told).toEqual([]);
+    expect(job.reported).toEqual([]);
     job.silent.add(2);
     job.wait(40_000);
     expect(job.kinds()).toEqual(['fired rank_stopped']);
@@ -330,7 +332,7 @@ describe('ranks', () => {
     job.lost.set(1, { dropped: 13 });
     job.wait(2000);
     expect(job.kinds().at(-1)).toBe('fired data_loss');
-    expect(new Set(job.told.map(({ alert }) => alert.id)).size).toBe(2);
+    expect(new Set(job.reported.map(({ alert }) => alert.id)).size).toBe(2);
   });
 
   it('whose batches come out of order lose nothing, but for those that never come', () => {
@@ -339,7 +341,7 @@ describe('ranks', () => {
     job.wait(300_000);
     job.lost.set(1, { missing: 0 });
     job.wait(30_000);
-    expect(job.told).toEqual([]);
+    expect(job.reported).toEqual([]);
     job.lost.set(1, { missing: 1, lost: 1 });
     job.wait(2000);
     expect(job.kinds()).toEqual(['fired data_loss']);
@@ -401,8 +403,8 @@ describe('ranks', () => {
     expect(leaking.last()).toMatchObject({ ranks: [2], unit: 'bytes' });
     expect(leaking.last().after).toBeGreaterThan(1.5 * mib);
     expect(leaking.last().after).toBeLessThan(2.5 * mib);
-    expect(collecting.told).toEqual([]);
-    expect(filling.told).toEqual([]);
+    expect(collecting.reported).toEqual([]);
+    expect(filling.reported).toEqual([]);
   });
 });
 
@@ -413,7 +415,7 @@ describe('a hang', () => {
       job.engine.collective(rank, { group: 'world', op: 'all_reduce', sequence: 7, state });
     for (const rank of [0, 1, 3]) enter(rank, 'open');
     job.wait(50_000);
-    expect(job.told).toEqual([]);
+    expect(job.reported).toEqual([]);
     job.wait(15_000);
     expect(job.kinds()).toEqual(['fired hang']);
     expect(job.last()).toMatchObject({ ranks: [2], severity: 'critical', onsetStep: 100 });
@@ -470,7 +472,7 @@ describe('a hang', () => {
       job.wait(1000);
     }
     // The steps do not end, but no collective is known to be open.
-    expect(job.told.map(({ alert }) => alert.summary)).toEqual([expect.stringMatching(/^no rank has ended a step/)]);
+    expect(job.reported.map(({ alert }) => alert.summary)).toEqual([expect.stringMatching(/^no rank has ended a step/)]);
   });
 
   it('is also that no step ends; who is behind is named', () => {
@@ -505,7 +507,7 @@ describe('a hang', () => {
 
   it('is no pause that such a run makes from time to time', () => {
     const job = new Job({ transfer: (step) => (step === 50 ? 120_000 : 40) }).run(100).wait(200_000);
-    expect(job.told).toEqual([]);
+    expect(job.reported).toEqual([]);
   });
 });
 

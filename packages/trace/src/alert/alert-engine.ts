@@ -15,7 +15,7 @@ import { type Alert, type AlertRule, type PhaseRole, phaseRoleKey, type Running 
 import type { Improvement } from '../detect/step-time-finding.ts';
 import { lengthText } from '../model/quantity-text.ts';
 import { PhaseRoles } from '../steps/phase-role.ts';
-import type { AlertChange, OpenAlert, TellChange } from './alert-change.ts';
+import type { AlertChange, OpenAlert, ReportChange } from './alert-change.ts';
 import { alertLimits as limits } from './alert-limits.ts';
 import { type AlertRules, defaultAlertRules } from './alert-rules.ts';
 import { alertSeverities } from './alert-severity.ts';
@@ -112,7 +112,7 @@ export class AlertEngine {
   readonly #unaligned: RankIncidents;
   readonly #recording: RankIncidents;
   readonly #changes: AlertChange[] = [];
-  readonly #tell: TellChange = (kind, alert) => {
+  readonly #report: ReportChange = (kind, alert) => {
     if (!this.#rules.off.includes(alert.rule)) this.#changes.push({ kind, alert: { ...alert, ranks: [...alert.ranks] } });
   };
   readonly #hang: HangIncident;
@@ -130,21 +130,21 @@ export class AlertEngine {
   constructor(run: string, rules: AlertRules = defaultAlertRules) {
     this.#run = run;
     this.#rules = rules;
-    this.#stepTime = new StepTimeRules(run, rules, this.roles, this.#tell);
-    this.#limit = rules.stepTimeLimitMs === undefined ? undefined : new StepLimit(run, rules.stepTimeLimitMs, this.#tell);
+    this.#stepTime = new StepTimeRules(run, rules, this.roles, this.#report);
+    this.#limit = rules.stepTimeLimitMs === undefined ? undefined : new StepLimit(run, rules.stepTimeLimitMs, this.#report);
     this.#hang = new HangIncident({
       run,
       rules,
       roles: this.roles,
       collectives: this.#collectives,
       places: this.#places,
-      tell: this.#tell,
+      report: this.#report,
     });
     const incidents = (
       rule: AlertRule,
       unit: Alert['unit'],
       describe: (ranks: readonly number[], all: readonly number[]) => RankTrouble,
-    ): RankIncidents => new RankIncidents({ run, rule, severity: alertSeverities[rule].first, unit, describe, tell: this.#tell });
+    ): RankIncidents => new RankIncidents({ run, rule, severity: alertSeverities[rule].first, unit, describe, report: this.#report });
     this.#stopped = incidents('rank_stopped', 'count', (ranks) => this.#silence(ranks));
     this.#growing = incidents('memory_growth', 'bytes', (ranks) => this.#growth(ranks));
     this.#losing = incidents('data_loss', 'count', (ranks) => this.#loss(ranks));

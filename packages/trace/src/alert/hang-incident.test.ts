@@ -12,7 +12,7 @@ const ranks = [0, 1, 2, 3];
 /** Four ranks with steps of `stepMs`, heard once a second; the service checks once a second. */
 class Job {
   engine: AlertEngine;
-  readonly told: { readonly atMs: number; readonly change: AlertChange }[] = [];
+  readonly reported: { readonly atMs: number; readonly change: AlertChange }[] = [];
   nowMs = 0;
   readonly silent = new Set<number>();
   readonly ended = new Set<number>();
@@ -88,15 +88,15 @@ class Job {
   }
 
   get kinds(): string[] {
-    return this.told.filter(({ change }) => change.kind !== 'updated').map(({ change }) => `${change.kind} ${change.alert.rule}`);
+    return this.reported.filter(({ change }) => change.kind !== 'updated').map(({ change }) => `${change.kind} ${change.alert.rule}`);
   }
 
   get last(): EngineAlert {
-    return (this.told.at(-1) as (typeof this.told)[number]).change.alert;
+    return (this.reported.at(-1) as (typeof this.reported)[number]).change.alert;
   }
 
   #take(changes: readonly AlertChange[]): void {
-    for (const change of changes) this.told.push({ atMs: this.nowMs, change });
+    for (const change of changes) this.reported.push({ atMs: this.nowMs, change });
   }
 }
 
@@ -108,7 +108,7 @@ describe('a hang', () => {
     // Ranks report their place once they have been there for a second.
     job.enter([0, 2, 3], second).wait(60 * second);
     expect(job.kinds).toEqual(['fired hang']);
-    const [{ atMs, change }] = job.told as [(typeof job.told)[number]];
+    const [{ atMs, change }] = job.reported as [(typeof job.reported)[number]];
     expect(atMs - enteredMs).toBeGreaterThanOrEqual(10 * second);
     expect(atMs - enteredMs).toBeLessThanOrEqual(11 * second);
     expect(change.alert).toMatchObject({ ranks: [1], severity: 'critical', onsetAt: new Date(began + enteredMs).toISOString() });
@@ -125,7 +125,7 @@ describe('a hang', () => {
     job.enter([0, 1, 2], 14 * second).wait(5 * second);
     expect(job.kinds).toEqual(['fired hang']);
     expect(job.last).toMatchObject({ id, severity: 'critical', ranks: [3], summary: expect.stringContaining('rank 3 never entered it') });
-    expect(job.told.filter(({ change }) => change.kind === 'updated')).toHaveLength(1);
+    expect(job.reported.filter(({ change }) => change.kind === 'updated')).toHaveLength(1);
     job.train(5);
     expect(job.kinds).toEqual(['fired hang', 'resolved hang']);
   });
@@ -137,13 +137,13 @@ describe('a hang', () => {
       .enter([1, 2, 3])
       .wait(4 * second)
       .train(50);
-    expect(job.told).toEqual([]);
+    expect(job.reported).toEqual([]);
     const known = new Job({ hangMs: 5 * second }, 8000).train(10);
     known
       .isIn(0, 'save_checkpoint')
       .enter([1, 2, 3])
       .wait(20 * second);
-    expect(known.told).toEqual([]);
+    expect(known.reported).toEqual([]);
     // A wait without end is too long even then.
     known.wait(400 * second);
     expect(known.kinds).toEqual(['fired hang']);
@@ -168,7 +168,7 @@ describe('a rank that was killed', () => {
       job.silent.add(1);
       job.enter([0, 2, 3]).wait(200 * second);
       expect(job.kinds, `${hangMs}`).toEqual(['fired rank_stopped']);
-      const [{ atMs, change }] = job.told as [(typeof job.told)[number]];
+      const [{ atMs, change }] = job.reported as [(typeof job.reported)[number]];
       expect(atMs - killedMs).toBeLessThanOrEqual(11 * second);
       expect(change.alert).toMatchObject({ ranks: [1], severity: 'critical', step: 49, onsetStep: 50 });
       const where = 'rank 1 was in forward of step 50; ranks 0, 2, 3 wait in all_reduce 50 of group world';
@@ -194,7 +194,7 @@ describe('a rank that was killed', () => {
     job.silent.add(1);
     job.wait(30 * second);
     expect(job.kinds).toEqual(['fired hang', 'resolved hang', 'fired rank_stopped']);
-    expect(job.told.find(({ change }) => change.kind === 'resolved')?.change.alert.resolution).toBe(
+    expect(job.reported.find(({ change }) => change.kind === 'resolved')?.change.alert.resolution).toBe(
       'rank 1 stopped: its own alert names the waiting ranks',
     );
     expect(job.engine.open).toHaveLength(1);
@@ -217,7 +217,7 @@ describe('the end of a job', () => {
     const job = new Job({ hangMs: 5 * second, rankStoppedMs: 5 * second }).train(50);
     for (const rank of [2, 0, 3, 1]) job.end(rank).wait(40 * second);
     job.wait(100 * second);
-    expect(job.told).toEqual([]);
+    expect(job.reported).toEqual([]);
   });
 
   it('blames no rank after the service was started again in the middle of it', () => {
@@ -231,7 +231,7 @@ describe('the end of a job', () => {
       .wait(10 * second)
       .end(0, 1, 3)
       .wait(60 * second);
-    expect(job.told).toEqual([]);
+    expect(job.reported).toEqual([]);
   });
 
   it('is none where a rank ended before the others: these go on without ending a step', () => {

@@ -11,7 +11,7 @@
 import { type Alert, isOccasionalRole } from '@ranktrace/protocol';
 import { lengthText } from '../model/quantity-text.ts';
 import type { PhaseRoles } from '../steps/phase-role.ts';
-import { isoTime, type OpenAlert, resolveAlert, type TellChange } from './alert-change.ts';
+import { isoTime, type OpenAlert, type ReportChange, resolveAlert } from './alert-change.ts';
 import { alertLimits as limits } from './alert-limits.ts';
 import type { AlertRules } from './alert-rules.ts';
 import { alertSeverities } from './alert-severity.ts';
@@ -42,13 +42,13 @@ export interface HangIncidentOptions {
   readonly roles: PhaseRoles;
   readonly collectives: OpenCollectives;
   readonly places: RankPlaces;
-  readonly tell: TellChange;
+  readonly report: ReportChange;
 }
 
 export class HangIncident {
   readonly #run: string;
   readonly #rules: AlertRules;
-  readonly #tell: TellChange;
+  readonly #report: ReportChange;
   readonly #roles: PhaseRoles;
   readonly #collectives: OpenCollectives;
   readonly #places: RankPlaces;
@@ -59,11 +59,11 @@ export class HangIncident {
   /** Time until which a rank was stopped. */
   #explainedMs = Number.NEGATIVE_INFINITY;
 
-  constructor({ run, rules, roles, collectives, places, tell }: HangIncidentOptions) {
+  constructor({ run, rules, roles, collectives, places, report }: HangIncidentOptions) {
     this.#run = run;
     this.#roles = roles;
     this.#rules = rules;
-    this.#tell = tell;
+    this.#report = report;
     this.#collectives = collectives;
     this.#places = places;
   }
@@ -94,9 +94,9 @@ export class HangIncident {
       if (!isStuck && stopped.size > 0) this.end(nowMs, `${ranksText([...stopped])} stopped: its own alert names the waiting ranks`);
       return;
     }
-    const told = isStuck ? this.#inside(stuck, facts) : this.#stalled(facts);
-    if (this.#alert === undefined) this.#fire(told, facts);
-    else this.#refine(this.#alert, told, facts);
+    const reported = isStuck ? this.#inside(stuck, facts) : this.#stalled(facts);
+    if (this.#alert === undefined) this.#fire(reported, facts);
+    else this.#refine(this.#alert, reported, facts);
   }
 
   /** Ends the incident. */
@@ -104,7 +104,7 @@ export class HangIncident {
     const alert = this.#alert;
     if (alert === undefined) return;
     this.#alert = undefined;
-    resolveAlert(alert, nowMs, resolution, this.#tell);
+    resolveAlert(alert, nowMs, resolution, this.#report);
   }
 
   restore(alert: OpenAlert | null, nowMs: number): void {
@@ -144,7 +144,7 @@ export class HangIncident {
     return goingOf(facts).some((rank) => nowMs - (ranks.get(rank)?.lastMs ?? nowMs) >= limits.alertSilentMs);
   }
 
-  #inside({ group, op, sequence, sinceMs, inside, missing }: StuckCollective, { nowMs, ranks }: HangFacts): Told {
+  #inside({ group, op, sequence, sinceMs, inside, missing }: StuckCollective, { nowMs, ranks }: HangFacts): Announcement {
     const name = `${nameText(op)} ${sequence} of group ${nameText(group)}`;
     const ended = missing.filter((rank) => ranks.get(rank)?.ended === true);
     const never = missing.filter((rank) => !ended.includes(rank));
@@ -164,7 +164,7 @@ export class HangIncident {
     };
   }
 
-  #stalled(facts: HangFacts): Told {
+  #stalled(facts: HangFacts): Announcement {
     const { lastStepOf, lastStepMs, nowMs, usual } = facts;
     const going = goingOf(facts);
     const last = going.map(lastStepOf);
@@ -186,7 +186,7 @@ export class HangIncident {
     };
   }
 
-  #fire({ what, severity, summary, ranks, onsetAt, key }: Told, facts: HangFacts): void {
+  #fire({ what, severity, summary, ranks, onsetAt, key }: Announcement, facts: HangFacts): void {
     const { nowMs } = facts;
     const step = Math.max(-1, ...[...facts.ranks.keys()].map(facts.lastStepOf));
     this.#key = key;
@@ -213,20 +213,20 @@ export class HangIncident {
       ranks: [...ranks],
       hint: this.#hint(ranks, facts),
     };
-    this.#tell('fired', this.#alert);
+    this.#report('fired', this.#alert);
   }
 
-  #refine(alert: OpenAlert, told: Told, facts: HangFacts): void {
+  #refine(alert: OpenAlert, reported: Announcement, facts: HangFacts): void {
     // A stall is weaker evidence than the collective that is already known.
-    if (alert.severity === 'critical' && told.severity !== 'critical') return;
-    const isNew = this.#key !== undefined && this.#key !== told.key;
-    this.#key = told.key;
+    if (alert.severity === 'critical' && reported.severity !== 'critical') return;
+    const isNew = this.#key !== undefined && this.#key !== reported.key;
+    this.#key = reported.key;
     if (!isNew) return;
-    alert.severity = told.severity;
-    alert.summary = told.summary;
-    alert.ranks = [...told.ranks];
-    alert.hint = this.#hint(told.ranks, facts) ?? alert.hint;
-    this.#tell('updated', alert);
+    alert.severity = reported.severity;
+    alert.summary = reported.summary;
+    alert.ranks = [...reported.ranks];
+    alert.hint = this.#hint(reported.ranks, facts) ?? alert.hint;
+    this.#report('updated', alert);
   }
 
   #hint(ranks: readonly number[], { ranks: all }: HangFacts) {
@@ -235,7 +235,7 @@ export class HangIncident {
   }
 }
 
-interface Told {
+interface Announcement {
   /** Its part of the alert's id. */
   readonly what: string;
   readonly severity: Alert['severity'];

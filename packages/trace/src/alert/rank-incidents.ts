@@ -8,7 +8,7 @@
 // Invariant: a rank is in at most one open incident of a rule.
 
 import type { Alert, AlertRule } from '@ranktrace/protocol';
-import { type AlertHint, isoTime, type OpenAlert, resolveAlert, type TellChange } from './alert-change.ts';
+import { type AlertHint, isoTime, type OpenAlert, type ReportChange, resolveAlert } from './alert-change.ts';
 import { alertLimits as limits } from './alert-limits.ts';
 
 /** An incident's text about its ranks. */
@@ -26,7 +26,7 @@ export interface RankRule {
   readonly unit: Alert['unit'];
   /** For the ranks in it now; `all` adds those that were. */
   readonly describe: (ranks: readonly number[], all: readonly number[]) => RankTrouble;
-  readonly tell: TellChange;
+  readonly report: ReportChange;
 }
 
 /** Identifies one trouble of a rank among its successive ones. */
@@ -41,7 +41,7 @@ interface Incident {
   readonly alert: OpenAlert;
   readonly ranks: Set<number>;
   readonly raisedMs: number;
-  isTold: boolean;
+  isReported: boolean;
   isChanged: boolean;
   resolution: string;
 }
@@ -99,7 +99,7 @@ export class RankIncidents {
       ranks: [],
       hint: null,
     };
-    this.#open.push({ alert, ranks: new Set([rank]), raisedMs: nowMs, isTold: false, isChanged: false, resolution: '' });
+    this.#open.push({ alert, ranks: new Set([rank]), raisedMs: nowMs, isReported: false, isChanged: false, resolution: '' });
   }
 
   /** Clears the rank; the incident ends when all its ranks are clear. */
@@ -117,13 +117,13 @@ export class RankIncidents {
 
   flush(nowMs: number): void {
     for (const incident of this.#open) {
-      const { alert, ranks, isTold } = incident;
+      const { alert, ranks, isReported } = incident;
       if (ranks.size === 0) {
-        if (isTold) resolveAlert(alert, nowMs, incident.resolution, this.#rule.tell);
+        if (isReported) resolveAlert(alert, nowMs, incident.resolution, this.#rule.report);
         continue;
       }
-      if (isTold && !incident.isChanged) continue;
-      incident.isTold = true;
+      if (isReported && !incident.isChanged) continue;
+      incident.isReported = true;
       incident.isChanged = false;
       const inOrder = [...ranks].sort((a, b) => a - b);
       const all = [...new Set([...alert.ranks, ...inOrder])].sort((a, b) => a - b);
@@ -134,20 +134,20 @@ export class RankIncidents {
       alert.hint = hint ?? null;
       alert.before = before ?? null;
       alert.after = after ?? null;
-      this.#rule.tell(isTold ? 'updated' : 'fired', alert);
+      this.#rule.report(isReported ? 'updated' : 'fired', alert);
     }
     this.#open = this.#open.filter(({ ranks }) => ranks.size > 0);
   }
 
   state(): RankIncidentState[] {
     return this.#open
-      .filter(({ isTold }) => isTold)
+      .filter(({ isReported }) => isReported)
       .map(({ alert, ranks, raisedMs }) => ({ alert: { ...alert }, ranks: [...ranks], raisedMs }));
   }
 
   restore(states: readonly RankIncidentState[]): void {
     this.#open = states.map(({ alert, ranks, raisedMs }) => {
-      return { alert: { ...alert }, ranks: new Set(ranks), raisedMs, isTold: true, isChanged: false, resolution: '' };
+      return { alert: { ...alert }, ranks: new Set(ranks), raisedMs, isReported: true, isChanged: false, resolution: '' };
     });
   }
 }

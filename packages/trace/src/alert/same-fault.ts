@@ -18,7 +18,7 @@ export interface AlertedFault {
 }
 
 /** A finding's facts about it: a verdict of blame, or a gap in a run's data. */
-export interface ToldFault {
+export interface ReportedFault {
   readonly kind: string;
   readonly ranks: readonly number[];
   /** First and last affected step; undefined if it affects none. */
@@ -35,11 +35,12 @@ const sameKinds: Readonly<Record<string, string>> = {
 
 const stepRules: ReadonlySet<string> = new Set(['step_time', 'step_time_drift', 'step_time_limit']);
 
-export function isSameFault({ rule, cause, ranks, onsetStep }: AlertedFault, told: ToldFault): boolean {
-  const sharesRank = ranks.some((rank) => told.ranks.includes(rank));
-  if (!stepRules.has(rule)) return sameKinds[rule] === told.kind && sharesRank;
-  if (told.steps === undefined || onsetStep === undefined || cause === undefined || cause === 'inconclusive') return false;
-  const isThen = onsetStep >= told.steps.first - limits.alertOnsetStepsApartMax && onsetStep <= told.steps.last;
-  const isWho = ranks.length > 0 && told.ranks.length > 0 ? sharesRank : ranks.length === told.ranks.length && cause === told.kind;
+export function isSameFault({ rule, cause, ranks, onsetStep }: AlertedFault, reported: ReportedFault): boolean {
+  const sharesRank = ranks.some((rank) => reported.ranks.includes(rank));
+  if (!stepRules.has(rule)) return sameKinds[rule] === reported.kind && sharesRank;
+  if (reported.steps === undefined || onsetStep === undefined || cause === undefined || cause === 'inconclusive') return false;
+  const isThen = onsetStep >= reported.steps.first - limits.alertOnsetStepsApartMax && onsetStep <= reported.steps.last;
+  const isWho =
+    ranks.length > 0 && reported.ranks.length > 0 ? sharesRank : ranks.length === reported.ranks.length && cause === reported.kind;
   return isThen && isWho;
 }

@@ -16,7 +16,7 @@ type Step = readonly { readonly data: number; readonly forward: number; readonly
 /** Feeds steps to an engine, and keeps its reports. */
 class Watched {
   engine = new AlertEngine('night');
-  readonly told: AlertChange[] = [];
+  readonly reported: AlertChange[] = [];
   #nowMs = Date.UTC(2026, 0, 5, 12);
   #step = 0;
 
@@ -34,7 +34,7 @@ class Watched {
       ]);
       this.engine.step(rank, { step: this.#step, length: lengths[rank] as number, overhead: 0, phases, context: 0 });
     }
-    this.told.push(...this.engine.changes(this.#nowMs));
+    this.reported.push(...this.engine.changes(this.#nowMs));
     this.#step++;
   }
 
@@ -44,8 +44,8 @@ class Watched {
 
   /** Incidents as last reported, in the order in which they fired. */
   get incidents(): EngineAlert[] {
-    const last = new Map(this.told.map(({ alert }) => [alert.id, alert]));
-    return this.told.filter(({ kind }) => kind === 'fired').map(({ alert }) => last.get(alert.id) as EngineAlert);
+    const last = new Map(this.reported.map(({ alert }) => [alert.id, alert]));
+    return this.reported.filter(({ kind }) => kind === 'fired').map(({ alert }) => last.get(alert.id) as EngineAlert);
   }
 }
 
@@ -87,7 +87,7 @@ function watch({ seed, steps, work, transfer = () => 2, noise = quiet, restartAt
   return watched;
 }
 
-const summaries = (watched: Watched): string[] => watched.told.map(({ alert }) => alert.summary);
+const summaries = (watched: Watched): string[] => watched.reported.map(({ alert }) => alert.summary);
 const jump =
   (slow: number, from: number, byMs: number, until = Number.POSITIVE_INFINITY) =>
   (rank: number, step: number): number =>
@@ -117,7 +117,7 @@ describe('a jump of 40 ms of one rank on a busy host, as recorded', () => {
     const [alert] = watched.incidents as [EngineAlert];
     expect(alert).toMatchObject({ rule: 'step_time', state: 'firing', ranks: [2], hint: { ranks: [2], phase: 'forward' } });
     expect(Math.abs((alert.onsetStep ?? 0) - from)).toBeLessThanOrEqual(16);
-    const [first] = watched.told as [AlertChange];
+    const [first] = watched.reported as [AlertChange];
     expect((first.alert.after ?? 0) - (first.alert.before ?? 0)).toBeGreaterThan(30 * ms);
     expect(summaries(watched).join()).not.toContain('little by little');
   });
@@ -168,7 +168,7 @@ describe.each(seeds)('two faults (seed %i)', (seed) => {
     for (const [at, onset] of [600, 1000].entries()) {
       expect(Math.abs((watched.incidents[at]?.onsetStep ?? 0) - onset)).toBeLessThanOrEqual(16);
     }
-    const ends = watched.told.filter(({ kind }) => kind === 'resolved').map(({ alert }) => alert.ranks);
+    const ends = watched.reported.filter(({ kind }) => kind === 'resolved').map(({ alert }) => alert.ranks);
     expect(ends).toEqual([[2], [1]]);
   });
 

@@ -19,7 +19,7 @@ import { isWaitingRole } from '@ranktrace/protocol';
 import type { Improvement, Rebaselined, WentAway } from '../detect/step-time-finding.ts';
 import { lengthText } from '../model/quantity-text.ts';
 import type { PhaseRoles } from '../steps/phase-role.ts';
-import { isoTime, type OpenAlert, resolveAlert, type TellChange } from './alert-change.ts';
+import { isoTime, type OpenAlert, type ReportChange, resolveAlert } from './alert-change.ts';
 import { alertLimits as limits } from './alert-limits.ts';
 import type { AlertRules } from './alert-rules.ts';
 import { nameText } from './alert-text.ts';
@@ -87,16 +87,16 @@ export class StepIncidents {
   readonly #run: string;
   readonly #rules: AlertRules;
   readonly #roles: PhaseRoles;
-  readonly #tell: TellChange;
+  readonly #report: ReportChange;
   #open: Incident[] = [];
   /** Findings without an incident yet: it is unclear where they belong. */
   #waiting: Found[] = [];
 
-  constructor(run: string, rules: AlertRules, roles: PhaseRoles, tell: TellChange) {
+  constructor(run: string, rules: AlertRules, roles: PhaseRoles, report: ReportChange) {
     this.#run = run;
     this.#roles = roles;
     this.#rules = rules;
-    this.#tell = tell;
+    this.#report = report;
   }
 
   /** Ids of open incidents. */
@@ -217,7 +217,7 @@ export class StepIncidents {
       hint,
     };
     this.#open.push({ lead: key, alert, reportedStep: finding.step, isOnTop: finding.isFurther, parts });
-    this.#tell('fired', alert);
+    this.#report('fired', alert);
   }
 
   /** Adds evidence of the same fault, and reports it where it improves on what was known. */
@@ -242,7 +242,7 @@ export class StepIncidents {
       alert.ranks = [...hint.ranks];
     }
     escalate(incident);
-    if (JSON.stringify(alert) !== before) this.#tell('updated', alert);
+    if (JSON.stringify(alert) !== before) this.#report('updated', alert);
   }
 
   /** A further slow-down: the same incident, measured from the level before all of it. */
@@ -271,7 +271,7 @@ export class StepIncidents {
       );
       alert.step = finding.step;
     }
-    if (JSON.stringify(alert) !== before) this.#tell('updated', alert);
+    if (JSON.stringify(alert) !== before) this.#report('updated', alert);
   }
 
   #say(alert: OpenAlert, finding: Slower, onsetStep: number): void {
@@ -284,7 +284,7 @@ export class StepIncidents {
 
   #resolve(incident: Incident, nowMs: number, resolution: string): void {
     this.#open = this.#open.filter((one) => one !== incident);
-    resolveAlert(incident.alert, nowMs, resolution, this.#tell);
+    resolveAlert(incident.alert, nowMs, resolution, this.#report);
   }
 
   /** Waiting findings with a slow-down at the same time as `lead`. */

@@ -1,7 +1,7 @@
 // The absolute limit: most of the last few steps take longer than allowed.
 
 import { lengthText } from '../model/quantity-text.ts';
-import { isoTime, type OpenAlert, resolveAlert, type TellChange } from './alert-change.ts';
+import { isoTime, type OpenAlert, type ReportChange, resolveAlert } from './alert-change.ts';
 import { alertLimits as limits } from './alert-limits.ts';
 import { alertSeverities } from './alert-severity.ts';
 
@@ -11,15 +11,15 @@ export class StepLimit {
   readonly #run: string;
   /** Limit, ns. */
   readonly #limit: number;
-  readonly #tell: TellChange;
+  readonly #report: ReportChange;
   /** The last steps: number and ns. */
   #last: (readonly [number, number])[] = [];
   #alert: OpenAlert | undefined = undefined;
 
-  constructor(run: string, limitMs: number, tell: TellChange) {
+  constructor(run: string, limitMs: number, report: ReportChange) {
     this.#run = run;
     this.#limit = limitMs * 1e6;
-    this.#tell = tell;
+    this.#report = report;
   }
 
   step(step: number, length: number, nowMs: number): void {
@@ -31,7 +31,7 @@ export class StepLimit {
       if (over.length > limits.alertLimitStepsUnder) return;
       const alert = this.#alert;
       this.#alert = undefined;
-      resolveAlert(alert, nowMs, `steps take ${lengthText(this.#middle())}, below ${lengthText(this.#limit)} again`, this.#tell);
+      resolveAlert(alert, nowMs, `steps take ${lengthText(this.#middle())}, below ${lengthText(this.#limit)} again`, this.#report);
       return;
     }
     if (over.length < limits.alertLimitStepsOver) return;
@@ -59,14 +59,14 @@ export class StepLimit {
       ranks: [],
       hint: null,
     };
-    this.#tell('fired', this.#alert);
+    this.#report('fired', this.#alert);
   }
 
   close(nowMs: number, resolution: string): void {
     if (this.#alert === undefined) return;
     const alert = this.#alert;
     this.#alert = undefined;
-    resolveAlert(alert, nowMs, resolution, this.#tell);
+    resolveAlert(alert, nowMs, resolution, this.#report);
   }
 
   state(): StepLimitState {

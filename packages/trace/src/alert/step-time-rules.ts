@@ -11,7 +11,7 @@ import type { DetectorState } from '../detect/detector-state.ts';
 import { SeriesDetector } from '../detect/series-detector.ts';
 import type { Improvement, StepTimeFinding } from '../detect/step-time-finding.ts';
 import type { PhaseRoles } from '../steps/phase-role.ts';
-import type { OpenAlert, TellChange } from './alert-change.ts';
+import type { OpenAlert, ReportChange } from './alert-change.ts';
 import { alertLimits as limits } from './alert-limits.ts';
 import type { AlertRules } from './alert-rules.ts';
 import type { RankStepFact } from './step-assembly.ts';
@@ -51,9 +51,9 @@ export class StepTimeRules {
   #context = 0;
 
   /** @throws TraceError `bad_option` */
-  constructor(run: string, rules: AlertRules, roles: PhaseRoles, tell: TellChange) {
+  constructor(run: string, rules: AlertRules, roles: PhaseRoles, report: ReportChange) {
     this.#roles = roles;
-    this.#incidents = new StepIncidents(run, rules, roles, tell);
+    this.#incidents = new StepIncidents(run, rules, roles, report);
     const { stepTimeChangeMin: minChange, stepTimeSensitivity: sensitivity, driftChangeMin: driftMin } = rules;
     const { alertWarmUpBlocks: warmUpBlocksMax } = limits;
     this.#plan = new DetectorPlan({ ...detectorOptionsFor({ minChange, sensitivity }), driftMin, warmUpBlocksMax });

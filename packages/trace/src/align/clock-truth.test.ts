@@ -49,10 +49,10 @@ describe.each(adverseKinds)('a clock: %s', (kind) => {
 it('whose drift is larger than usual says so', () => {
   const drifts = (seed: number): number | undefined =>
     fitClocks([reference, new AdverseClock('drifts', seed).evidence]).clocks[1]?.model.alignment.driftPpm;
-  const told = Array.from({ length: 20 }, (_, seed) => ({
+  const reported = Array.from({ length: 20 }, (_, seed) => ({
     ppm: Math.abs(new AdverseClock('drifts', seed).drift * 1e6),
-    told: drifts(seed),
+    reported: drifts(seed),
   }));
-  for (const { ppm, told: reckoned = 50 } of told) expect(reckoned).toBeGreaterThanOrEqual(ppm);
-  expect(told.filter(({ ppm }) => ppm < 35).every((one) => one.told === undefined)).toBe(true);
+  for (const { ppm, reported: reckoned = 50 } of reported) expect(reckoned).toBeGreaterThanOrEqual(ppm);
+  expect(reported.filter(({ ppm }) => ppm < 35).every((one) => one.reported === undefined)).toBe(true);
 });

@@ -167,9 +167,9 @@ function overlap(a: ProcessTotals, b: ProcessTotals): number {
 /** Contents of the rank's files that the trace lacks. Counts come from outside. */
 function leftOutFindings(rank: number, metadata: ReadonlyMap<string, string>): Finding[] {
   const counts = readCounts(metadata.get(leftOutKey), ['malformed', 'otherKinds', 'arguments', 'metadata']);
-  const told = counts === undefined ? '' : leftOutText(counts);
-  if (told === '') return [];
-  const text = `rank ${rank}: left out of its files: ${told}`;
+  const reported = counts === undefined ? '' : leftOutText(counts);
+  if (reported === '') return [];
+  const text = `rank ${rank}: left out of its files: ${reported}`;
   return [{ kind: 'left_out', ranks: [rank], text, remedy: 'nothing, unless they matter: what is left is whole' }];
 }
 

@@ -47,9 +47,9 @@ const shown = (lengths: LengthQuantiles | undefined): string =>
 
 const line = (route: RpcRoute): string => {
   const { method, source, destination, total, server: onServer, network, out, back, epsilon, ...counts } = route;
-  const told = Object.entries(counts).flatMap(([name, count]) => (count === 0 ? [] : [`${name} ${count}`]));
+  const reported = Object.entries(counts).flatMap(([name, count]) => (count === 0 ? [] : [`${name} ${count}`]));
   const lengths = `${shown(total)} · ${shown(onServer)} · ${shown(network)} · out ${shown(out)} back ${shown(back)}`;
-  return `${method} ${source.name} > ${destination.name}: ${told.join(', ')}; ${lengths}${epsilon === undefined ? '' : ` ± ${epsilon / ms}`}`;
+  return `${method} ${source.name} > ${destination.name}: ${reported.join(', ')}; ${lengths}${epsilon === undefined ? '' : ` ± ${epsilon / ms}`}`;
 };
 
 function check(
@@ -60,8 +60,8 @@ function check(
 ): void {
   const summary = summaryOf(headerOf(alignments, oneHost), events);
   expect(summary.routes.map(line)).toEqual(expected);
-  const { added, told, givenUp, pending } = summary.halves;
-  expect([told + givenUp, pending]).toEqual([added, 0]);
+  const { added, reported, givenUp, pending } = summary.halves;
+  expect([reported + givenUp, pending]).toEqual([added, 0]);
 }
 
 describe('rpc report', () => {

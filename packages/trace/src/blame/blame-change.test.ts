@@ -76,7 +76,7 @@ describe('what a change is due to', () => {
   });
 
   it('is said with what of it is explained and what is not', () => {
-    const texts = (now: BlameWindow, told?: number): readonly string[] => blameOf(before, now, told).evidence;
+    const texts = (now: BlameWindow, reported?: number): readonly string[] => blameOf(before, now, reported).evidence;
     const slow = workedWindow([even, even.replace('forward 10', 'forward 19').replace('backward 20', 'backward 17'), even, even], {
       about,
     });

@@ -110,9 +110,9 @@ const clusterShareMin = 0.5;
  * Explains the change from `before` to `now`; for an alert these are the windows before and after its onset. `told`: the change to explain,
  * ns, if it was measured elsewhere; default: the change between the windows.
  */
-export function blameOf(windowBefore: BlameWindow | BlameLevels, windowNow: BlameWindow | BlameLevels, told?: number): BlameChange {
+export function blameOf(windowBefore: BlameWindow | BlameLevels, windowNow: BlameWindow | BlameLevels, reported?: number): BlameChange {
   const [before, now] = [asLevels(windowBefore), asLevels(windowNow)];
-  const change = told ?? (now?.step ?? 0) - (before?.step ?? 0);
+  const change = reported ?? (now?.step ?? 0) - (before?.step ?? 0);
   const base = { change, share: before && before.step > 0 ? change / before.step : 0, before: before?.step ?? 0, now: now?.step ?? 0 };
   const nobody = { ranks: [], host: undefined, phase: undefined, communicator: undefined };
   const inconclusive = (text: string): BlameChange => ({ ...base, ...nobody, kind: 'inconclusive', shareOfChange: 0, evidence: [text] });

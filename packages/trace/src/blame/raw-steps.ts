@@ -54,9 +54,9 @@ export function* cutWindow(
   { groups, cpuWaits }: { readonly groups: readonly ReadonlySet<number>[]; readonly cpuWaits?: ReadonlyMap<number, number | undefined> },
 ): Generator<void, BlameWindow> {
   const taking = processesTaking(processes, raw);
-  const told = raw.filter(({ ranks }) => taking.every(({ index }) => ranks.has(index)));
-  const whole = withoutOutliers(told);
-  const leftOut = told.length - whole.length;
+  const reported = raw.filter(({ ranks }) => taking.every(({ index }) => ranks.has(index)));
+  const whole = withoutOutliers(reported);
+  const leftOut = reported.length - whole.length;
   const isDetailed = ({ ranks }: RawRanks): boolean =>
     taking.length > 0 && taking.every(({ index }) => ranks.get(index)?.collectives.some(({ meeting }) => meeting !== undefined));
   const detailed = whole.filter(isDetailed);

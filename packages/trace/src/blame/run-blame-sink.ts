@@ -54,7 +54,7 @@ interface Episode {
   affected: number;
   cost: number;
   /** The finding to report: the last steps', else the most costly. */
-  told: BlameFinding;
+  reported: BlameFinding;
 }
 
 /** Windows without the fault allowed within one episode: noise may hide it for a while. */
@@ -135,9 +135,9 @@ export class RunBlameSink implements TraceSink {
     }
     const isVerdict = this.#addLast(last, { first: since, last: held.at(-1) ?? since }, left.length);
     // Findings of the last steps together are not repeated by their windows.
-    const told = new Set(keyed(last.findings).map(([key]) => key));
+    const reported = new Set(keyed(last.findings).map(([key]) => key));
     while (left.length > 0) {
-      this.#judge(left.slice(0, this.#windowLength(left, left.length)), told);
+      this.#judge(left.slice(0, this.#windowLength(left, left.length)), reported);
       left = left.filter((step) => step > this.#judgedUpTo);
       yield;
     }
@@ -145,7 +145,7 @@ export class RunBlameSink implements TraceSink {
     const episodes = this.#episodes.sort((a, b) => b.cost - a.cost).slice(0, 2 * limits.blameFindingsMax);
     const about = episodes.find((episode) => isVerdict.get(episode) ?? true);
     return {
-      verdict: about?.told.kind ?? (last.verdict === 'inconclusive' ? 'inconclusive' : 'balanced'),
+      verdict: about?.reported.kind ?? (last.verdict === 'inconclusive' ? 'inconclusive' : 'balanced'),
       verdictSteps: about?.steps ?? (last.steps.count > 0 ? { first, last: final } : undefined),
       findings: episodes.map((episode) => this.#findingOf(episode)),
       last,
@@ -190,7 +190,7 @@ export class RunBlameSink implements TraceSink {
   }
 
   /** `told`: keys of findings already reported elsewhere; `cuts`: how often the window was cut already. */
-  #judge(numbers: readonly number[], told?: ReadonlySet<string>, cuts = 0): void {
+  #judge(numbers: readonly number[], reported?: ReadonlySet<string>, cuts = 0): void {
     const first = numbers[0] as number;
     const window = this.#steps.windowOf(numbers);
     const { length: count } = window.steps;
@@ -202,7 +202,7 @@ export class RunBlameSink implements TraceSink {
       for (const isAfter of [false, true]) {
         this.#judge(
           numbers.filter((number) => number >= edge === isAfter),
-          told,
+          reported,
           cuts + 1,
         );
       }
@@ -215,7 +215,7 @@ export class RunBlameSink implements TraceSink {
     this.#first = Math.min(this.#first, first);
     this.#time += step * count;
     for (const [key, finding] of keyed(findings)) {
-      if (finding.kind === 'inconclusive' || !mayBeVerdict(finding) || told?.has(key)) continue;
+      if (finding.kind === 'inconclusive' || !mayBeVerdict(finding) || reported?.has(key)) continue;
       // The remainder of a fault in a few steps beside its edge shows as uneven work, too.
       if (finding.kind === 'rotating_imbalance' && count < lastStepsMin) continue;
       this.#add(key, finding, { first, last: this.#judgedUpTo }, count, count);
@@ -227,7 +227,7 @@ export class RunBlameSink implements TraceSink {
     const isVerdict = new Map<Episode, boolean>();
     for (const [key, finding] of keyed(findings)) {
       const episode = this.#add(key, finding, range, count, Math.min(count, left));
-      episode.told = finding;
+      episode.reported = finding;
       isVerdict.set(episode, mayBeVerdict(finding));
     }
     return isVerdict;
@@ -241,14 +241,14 @@ export class RunBlameSink implements TraceSink {
     let episode = this.#episodes.findLast((of) => of.key === key && (finding.ranks.length === 0 || isNext(of)));
     const taken = episode === undefined ? count : isNew;
     if (episode === undefined) {
-      episode = { key, window, steps: seen, stretches: 1, affected: 0, cost: 0, told: finding };
+      episode = { key, window, steps: seen, stretches: 1, affected: 0, cost: 0, reported: finding };
       this.#episodes.push(episode);
     } else if (!isNext(episode)) episode.stretches++;
     episode.window = window;
     episode.steps = { first: Math.min(episode.steps.first, seen.first), last: Math.max(episode.steps.last, seen.last) };
     episode.affected += Math.round(((finding.affected ?? count) * taken) / Math.max(1, count));
     episode.cost += taken * finding.costMsPerStep;
-    if (finding.costMsPerStep > episode.told.costMsPerStep) episode.told = finding;
+    if (finding.costMsPerStep > episode.reported.costMsPerStep) episode.reported = finding;
     if (this.#episodes.length > limits.blameEpisodesMax) {
       const least = this.#episodes.reduce((of, other) => (of === episode || (other !== episode && other.cost < of.cost) ? other : of));
       this.#episodes.splice(this.#episodes.indexOf(least), 1);
@@ -256,8 +256,8 @@ export class RunBlameSink implements TraceSink {
     return episode;
   }
 
-  #findingOf({ told, steps, stretches, affected, cost }: Episode): RunFinding {
-    const { affected: _, stretch: __, ...finding } = told;
+  #findingOf({ reported, steps, stretches, affected, cost }: Episode): RunFinding {
+    const { affected: _, stretch: __, ...finding } = reported;
     return {
       ...finding,
       steps,

@@ -12,7 +12,7 @@ const ms = 1e6;
 
 describe('the ops of a step', () => {
   const names = new OpNames();
-  const told = (timer: OpTimer, until: number, phases: Parameters<OpTimer['take']>[1] = []): string[] => {
+  const reported = (timer: OpTimer, until: number, phases: Parameters<OpTimer['take']>[1] = []): string[] => {
     const { ops, lengths } = timer.take(until, phases, names) ?? { ops: [], lengths: [] };
     return [...ops].map((op, at) => `${names.at(op)?.phase} ${names.at(op)?.name} ${lengths[at]}`);
   };
@@ -27,8 +27,8 @@ describe('the ops of a step', () => {
     timer.span(2, 'mm', 92, 99);
     timer.span(1, 'still open', 95, 120);
     const forward = { name: 'forward', from: 0, until: 40 };
-    expect(told(timer, 100, [forward])).toEqual(['other mm 32', 'forward mm 20', 'other AddmmBackward0 15', 'forward addmm 10']);
-    expect(told(timer, 200)).toEqual(['other still open 25']);
+    expect(reported(timer, 100, [forward])).toEqual(['other mm 32', 'forward mm 20', 'other AddmmBackward0 15', 'forward addmm 10']);
+    expect(reported(timer, 200)).toEqual(['other still open 25']);
     expect(timer.take(300, [], names)).toBeUndefined();
   });
 
@@ -36,7 +36,7 @@ describe('the ops of a step', () => {
     const timer = new OpTimer();
     for (let at = 0; at < 1000; at++) timer.span(1, `op ${at}`, at, 5000 - at);
     for (let lane = 0; lane < 5000; lane++) timer.span(lane + 2, 'op', 0, 1);
-    expect(told(timer, 10_000)).toHaveLength(blameLimits.blameOpsPerStepMax);
+    expect(reported(timer, 10_000)).toHaveLength(blameLimits.blameOpsPerStepMax);
     for (let at = 0; at < 2 * blameLimits.blameOpNamesMax; at++) names.numberOf('other', `name ${at}`);
     expect(names.numberOf('other', 'one more')).toBeUndefined();
     expect(names.at(blameLimits.blameOpNamesMax)).toBeUndefined();

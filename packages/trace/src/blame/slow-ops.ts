@@ -20,11 +20,11 @@ export function slowOps({ ranks, phases, steps, opAt }: BlameWindow, named: read
   const place = phases.indexOf(phase ?? '');
   const peers = [...ranks.keys()].filter((at) => ranks[at]?.peers === ranks[rank]?.peers && !named.includes(ranks[at]?.rank ?? -1));
   if (opAt === undefined || rank < 0 || place < 0 || peers.length === 0) return [];
-  const told = steps.filter((step) => [rank, ...peers].every((at) => step.ranks[at]?.ops !== undefined));
-  if (told.length < stepsMin) return [];
+  const reported = steps.filter((step) => [rank, ...peers].every((at) => step.ranks[at]?.ops !== undefined));
+  if (reported.length < stepsMin) return [];
   const workIn = (at: number): number =>
     mean(
-      told.map((step) =>
+      reported.map((step) =>
         (step.ranks[at]?.pieces ?? []).reduce(
           (sum, piece) => (piece.kind === 'own' && piece.phase === place ? sum + piece.length : sum),
           0,
@@ -33,10 +33,10 @@ export function slowOps({ ranks, phases, steps, opAt }: BlameWindow, named: read
     );
   const excess = workIn(rank) - median(peers.map(workIn));
   const opsOf = (step: BlameWindow['steps'][number], at: number): OpTimes => step.ranks[at]?.ops as OpTimes;
-  const ops = new Set(told.flatMap((step) => [...opsOf(step, rank).ops]).filter((op) => opAt(op)?.phase === phase));
+  const ops = new Set(reported.flatMap((step) => [...opsOf(step, rank).ops]).filter((op) => opAt(op)?.phase === phase));
   const found = [...ops].flatMap((op) => {
-    const usual = told.map((step) => median(peers.map((peer) => lengthOf(opsOf(step, peer), op))));
-    const own = told.map((step) => lengthOf(opsOf(step, rank), op));
+    const usual = reported.map((step) => median(peers.map((peer) => lengthOf(opsOf(step, peer), op))));
+    const own = reported.map((step) => lengthOf(opsOf(step, rank), op));
     const more = Float64Array.from(own, (length, at) => length - (usual[at] as number));
     const [longer, error] = [mean(more), deviation(more) / Math.sqrt(more.length)];
     return longer >= shareMin * excess && longer > errorsMin * error ? [{ op, longer, own: mean(own), usual: mean(usual) }] : [];

@@ -31,10 +31,10 @@ function foundIn(kind: StepNoise, count: number, factor: number, plan = usual): 
   for (let seed = 0; seed < count; seed++) {
     const onset = 300 + ((37 * seed) % 101);
     const times = noisySteps({ kind, seed: 7_000 + seed, steps: 600, factorAt: (step) => (step < onset ? 1 : factor) });
-    const told = slowDownsIn(times, plan).find(({ step }) => step >= onset);
-    if (told === undefined) continue;
+    const reported = slowDownsIn(times, plan).find(({ step }) => step >= onset);
+    if (reported === undefined) continue;
     ever++;
-    if (told.step < onset + 40) soon++;
+    if (reported.step < onset + 40) soon++;
   }
   return { soon, ever };
 }
@@ -53,7 +53,7 @@ describe('100 000 steps at one level', () => {
   });
 
   it.each([0.98, 0.99])('that are alike for 50 to 100 steps (autoregression of %f) are reported at most once (60 seeds)', (alike) => {
-    let told = 0;
+    let reported = 0;
     for (let seed = 0; seed < 60; seed++) {
       const random = new Random(seed, 'alike');
       const deviation = random.uniform(0.005, 0.02);
@@ -62,9 +62,9 @@ describe('100 000 steps at one level', () => {
         level = alike * level + random.normal(0, deviation * Math.sqrt(1 - alike * alike));
         return 100 * (1 + level);
       });
-      told += slowDownsIn(times).length;
+      reported += slowDownsIn(times).length;
     }
-    expect(told).toBeLessThanOrEqual(1);
+    expect(reported).toBeLessThanOrEqual(1);
   });
 
   it('that jump between two levels 1 to 2.4 % apart are reported once each, not with every jump (5 seeds of 40 000 steps)', () => {

@@ -163,8 +163,8 @@ describe('training runs as people log them: whole ms, spikes, evaluations', () =
   });
 
   it('that grow as planned, by 2 to 16 %, raise one alert at most (24 seeds)', () => {
-    const told = growingRuns(3000).map(({ rows }) => slowDownsOf(rows, plan).length);
-    expect(Math.max(...told)).toBe(1);
+    const reported = growingRuns(3000).map(({ rows }) => slowDownsOf(rows, plan).length);
+    expect(Math.max(...reported)).toBe(1);
   });
 
   it('that evaluate now and then do not regress in their train steps (12 seeds)', () => {

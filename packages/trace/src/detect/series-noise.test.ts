@@ -15,7 +15,7 @@ function learnt(levels: readonly number[]): Float32Array {
 }
 
 /** Reported deviation between 4 levels and the 32 before them, over the true one: many series of `next`. */
-function told(next: (random: Random, before: number) => number, length = 400): number {
+function reported(next: (random: Random, before: number) => number, length = 400): number {
   const { noise } = new DetectorPlan();
   let [measured, true_] = [0, 0];
   for (let seed = 0; seed < 200; seed++) {
@@ -32,13 +32,13 @@ function told(next: (random: Random, before: number) => number, length = 400): n
 
 describe('noise learnt from a series (200 seeds)', () => {
   it('is that of plain noise, or a little more', () => {
-    const ratio = told((random) => random.normal(0, 0.003));
+    const ratio = reported((random) => random.normal(0, 0.003));
     expect(ratio).toBeGreaterThan(0.85);
     expect(ratio).toBeLessThan(1.35);
   });
 
   it.each([0.5, 0.8])('is that of noise whose neighbours are alike as far as %d', (correlation) => {
-    const ratio = told((random, before) => correlation * before + random.normal(0, 0.003));
+    const ratio = reported((random, before) => correlation * before + random.normal(0, 0.003));
     expect(ratio).toBeGreaterThan(0.7);
     expect(ratio).toBeLessThan(1.3);
   });

@@ -31,11 +31,11 @@ function line({ group, sequence, pair, parts, missing }: MatchedCollective): str
 }
 
 function check(parts: readonly Given[], expected: readonly string[], bounds?: MatcherBounds): CollectiveMatcher {
-  const told: string[] = [];
-  const matcher = new CollectiveMatcher((matched) => told.push(line(matched)), bounds);
+  const reported: string[] = [];
+  const matcher = new CollectiveMatcher((matched) => reported.push(line(matched)), bounds);
   for (const given of parts) matcher.add(part(given));
   matcher.end();
-  expect(told).toEqual(expected);
+  expect(reported).toEqual(expected);
   return matcher;
 }
 
@@ -57,37 +57,37 @@ describe('collectives', () => {
   });
 
   it('reports at once what is complete, once the group is known', () => {
-    const told: string[] = [];
-    const matcher = new CollectiveMatcher((matched) => told.push(line(matched)));
+    const reported: string[] = [];
+    const matcher = new CollectiveMatcher((matched) => reported.push(line(matched)));
     const all = (sequence: number, entry: number) => {
       for (const given of together(sequence, entry, [0, 1])) matcher.add(part(given));
     };
     all(0, 0);
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
     all(1, 1200);
-    expect(told).toEqual(['world#0: 1 2', 'world#1: 1 2']);
+    expect(reported).toEqual(['world#0: 1 2', 'world#1: 1 2']);
     matcher.add(part({ rank: 0, sequence: 2, entry: 1300 }));
-    expect(told).toHaveLength(2);
+    expect(reported).toHaveLength(2);
     matcher.add(part({ rank: 1, sequence: 2, entry: 1300 }));
-    expect(told).toHaveLength(3);
+    expect(reported).toHaveLength(3);
   });
 
   it('waits for a rank whose first collective comes long after those of the others', () => {
     const others = [0, 1].map((rank) => ({ rank, entry: 0, exit: 30_001 }));
     const elsewhere = Array.from({ length: 100 }, (_, n) => ({ rank: 0, group: 'pair', sequence: n, entry: n * 200 }));
-    const matcher = new CollectiveMatcher((matched) => matched.group === 'world' && told.push(line(matched)));
-    const told: string[] = [];
+    const matcher = new CollectiveMatcher((matched) => matched.group === 'world' && reported.push(line(matched)));
+    const reported: string[] = [];
     for (const given of [...others, ...elsewhere, { rank: 2, entry: 30_000, exit: 30_001 }]) matcher.add(part(given));
     matcher.end();
-    expect(told).toEqual(['world#0: 1 2 3']);
+    expect(reported).toEqual(['world#0: 1 2 3']);
   });
 
   it('reports who is missing a second after the first exit', () => {
-    const told: string[] = [];
-    const matcher = new CollectiveMatcher((matched) => told.push(line(matched)));
+    const reported: string[] = [];
+    const matcher = new CollectiveMatcher((matched) => reported.push(line(matched)));
     for (const given of [...together(0, 0, [0, 1, 2]), ...together(1, 10, [0, 2]), ...together(2, 20, [0, 1, 2])]) matcher.add(part(given));
     for (let entry = 100; entry < 1400; entry += 100) matcher.add(part({ rank: 0, group: 'other', sequence: entry, entry }));
-    expect(told.slice(0, 3)).toEqual(['world#0: 1 2 3', 'world#1: 1 3 -2', 'world#2: 1 2 3']);
+    expect(reported.slice(0, 3)).toEqual(['world#0: 1 2 3', 'world#1: 1 3 -2', 'world#2: 1 2 3']);
   });
 
   it('misses a rank also in what was over before it was first seen: its recording began late', () => {
@@ -135,11 +135,11 @@ describe('collectives', () => {
       { rank: 0, sequence: n, entry: n * 50 + 50 },
       { rank: 1, sequence: n, entry: n * 50 },
     ]).flat();
-    const told: string[] = [];
-    const matcher = new CollectiveMatcher((matched) => told.push(line(matched)));
+    const reported: string[] = [];
+    const matcher = new CollectiveMatcher((matched) => reported.push(line(matched)));
     for (const given of late) matcher.add(part(given));
     matcher.end();
-    expect(told.sort()).toEqual(Array.from({ length: 40 }, (_, n) => `world#${n}: 1 2`).sort());
+    expect(reported.sort()).toEqual(Array.from({ length: 40 }, (_, n) => `world#${n}: 1 2`).sort());
   });
 
   it('calls it as most ranks do', () => {
@@ -154,14 +154,14 @@ describe('collectives', () => {
 
 describe('open parts', () => {
   it('waits for their ends', () => {
-    const told: string[] = [];
-    const matcher = new CollectiveMatcher((matched) => told.push(line(matched)));
+    const reported: string[] = [];
+    const matcher = new CollectiveMatcher((matched) => reported.push(line(matched)));
     matcher.add(part({ rank: 0, entry: 0, exit: 1 }));
     matcher.add(part({ rank: 1, entry: 0, exit: undefined }));
     for (let entry = 100; entry < 3000; entry += 100) matcher.add(part({ rank: 0, group: 'other', sequence: entry, entry }));
-    expect(told.filter((text) => text.startsWith('world'))).toEqual([]);
+    expect(reported.filter((text) => text.startsWith('world'))).toEqual([]);
     matcher.close(2, 'world', 0, -1, 'all_reduce', 3000 * ms);
-    expect(told.at(-1)).toBe('world#0: 1 2');
+    expect(reported.at(-1)).toBe('world#0: 1 2');
     matcher.close(2, 'world', 0, -1, 'all_reduce', 3000 * ms);
     matcher.close(77, 'nobody', 0, -1, 'all_reduce', 3000 * ms);
     expect(matcher.givenUp).toBe(0);
@@ -240,9 +240,9 @@ describe('bounds', () => {
   });
 
   it('holds neither a million groups nor names of a megabyte', () => {
-    let told = 0;
+    let reported = 0;
     const matcher = new CollectiveMatcher(({ parts }) => {
-      told += parts.length;
+      reported += parts.length;
     });
     for (let n = 0; n < 300; n++) matcher.add(part({ rank: 0, group: `${n} ${'x'.repeat(1e6)}`, entry: 0 }));
     expect(matcher.waiting).toBeLessThan(40);
@@ -250,15 +250,15 @@ describe('bounds', () => {
     expect(matcher.waiting).toBeLessThanOrEqual(65_536);
     const waiting = matcher.waiting;
     matcher.end();
-    expect(told).toBe(waiting);
-    expect(told + matcher.givenUp).toBe(1_000_300);
+    expect(reported).toBe(waiting);
+    expect(reported + matcher.givenUp).toBe(1_000_300);
   });
 
   it('takes times and numbers that make no sense', () => {
     const times = [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 0, -1];
-    let told = 0;
+    let reported = 0;
     const matcher = new CollectiveMatcher(({ parts }) => {
-      told += parts.length;
+      reported += parts.length;
     });
     let added = 0;
     for (const entry of times) {
@@ -270,7 +270,7 @@ describe('bounds', () => {
       }
     }
     matcher.end();
-    expect(told + matcher.givenUp).toBe(added);
+    expect(reported + matcher.givenUp).toBe(added);
   });
 });
 
@@ -290,13 +290,13 @@ describe('whatever is lost', () => {
     fc.assert(
       fc.property(run, ({ ranks, collectives, gapMs, lost, open, restartAt, repeats, collectivesMax }) => {
         const added: { readonly bytes: number; readonly group: string; readonly sequence: number }[] = [];
-        const told = new Set<number>();
+        const reported = new Set<number>();
         const matcher = new CollectiveMatcher(
           ({ group, sequence, parts }) => {
             expect(new Set(parts.map((part) => part.rank)).size).toBe(parts.length);
             for (const { bytes } of parts) {
-              expect(told.has(bytes)).toBe(false);
-              told.add(bytes);
+              expect(reported.has(bytes)).toBe(false);
+              reported.add(bytes);
               expect(added[bytes]).toMatchObject({ group, sequence });
             }
           },
@@ -317,7 +317,7 @@ describe('whatever is lost', () => {
           }
         }
         matcher.end();
-        expect(told.size + matcher.givenUp).toBe(added.length);
+        expect(reported.size + matcher.givenUp).toBe(added.length);
         expect(matcher.waiting).toBe(0);
       }),
       { seed: 4, numRuns: 300 },

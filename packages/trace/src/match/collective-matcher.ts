@@ -167,7 +167,7 @@ export class CollectiveMatcher {
       pending.lastEntry = Math.max(pending.lastEntry, entry);
       if (exit === undefined) pending.open++;
       else pending.firstExit = Math.min(pending.firstExit, exit);
-      if (this.#isComplete(pending)) this.#tell(pending);
+      if (this.#isComplete(pending)) this.#report(pending);
     }
     this.#bound();
     if (entry > this.#now) this.#now = entry;
@@ -185,12 +185,12 @@ export class CollectiveMatcher {
     part.exit = exit;
     pending.open--;
     pending.firstExit = Math.min(pending.firstExit, exit);
-    if (this.#isComplete(pending) || this.#isOver(pending)) this.#tell(pending);
+    if (this.#isComplete(pending) || this.#isOver(pending)) this.#report(pending);
   }
 
   /** Reports everything that is left. No part may follow. */
   end(): void {
-    for (let pending = this.#pending.oldest; pending !== undefined; pending = this.#pending.oldest) this.#tell(pending);
+    for (let pending = this.#pending.oldest; pending !== undefined; pending = this.#pending.oldest) this.#report(pending);
   }
 
   #group(name: string): Group {
@@ -213,7 +213,7 @@ export class CollectiveMatcher {
     if (known !== undefined && known >= member) return;
     if (known !== undefined) {
       // A rank restarted, and mostly all of them with it: waiting collectives are over, and the members have to be learnt again.
-      for (const pending of group.pending.values()) this.#tell(pending);
+      for (const pending of group.pending.values()) this.#report(pending);
       this.#groupBytes -= group.members.size * memberBytes;
       group.bytes -= group.members.size * memberBytes;
       group.members.clear();
@@ -237,7 +237,7 @@ export class CollectiveMatcher {
     } else if (added.member === held.member && (added.entry <= held.entry || added.entry < (held.exit ?? held.entry))) {
       return 'duplicate';
     }
-    this.#tell(pending);
+    this.#report(pending);
     return undefined;
   }
 
@@ -273,13 +273,13 @@ export class CollectiveMatcher {
       next = pending.newer;
       if (!this.#isOver(pending)) continue;
       if (pending.pair === undefined && pending.lastEntry >= pending.group.newestSince) pending.group.settled = true;
-      this.#tell(pending);
+      this.#report(pending);
     }
     this.#addsBeforeSweep = this.#pending.size >> 3;
     this.#sweepAt = this.#now + this.#bounds.horizonNs / 8;
   }
 
-  #tell(pending: Pending): void {
+  #report(pending: Pending): void {
     this.#forget(pending);
     const parts = [...pending.parts.values()].sort((a, b) => a.member - b.member);
     const { group, sequence, pair } = pending;

@@ -49,8 +49,8 @@ function check(halves: readonly string[], expected: readonly string[]): void {
   }
   matcher.end();
   expect(lines).toEqual(expected);
-  const { added, told, givenUp, pending } = matcher.counts;
-  expect([told + givenUp, pending]).toEqual([added, 0]);
+  const { added, reported, givenUp, pending } = matcher.counts;
+  expect([reported + givenUp, pending]).toEqual([added, 0]);
 }
 
 describe('rpc matcher', () => {
@@ -146,7 +146,7 @@ describe('rpc matcher', () => {
     matcher.close(half('client 1 c<p 0-11'));
     matcher.end();
     expect(lines).toEqual(['c@1 0-10 > ?']);
-    expect(matcher.counts).toMatchObject({ added: 1, told: 1, strayCloses: 3 });
+    expect(matcher.counts).toMatchObject({ added: 1, reported: 1, strayCloses: 3 });
   });
 
   it('gives up duplicates and times that are none, and counts them', () => {
@@ -175,7 +175,7 @@ describe('rpc matcher', () => {
     expect(lines).toEqual([]);
     matcher.end();
     expect(lines).toEqual(['c@1 0-10 > s@2 2-8', 'o@1 3- > ?']);
-    expect(matcher.counts).toMatchObject({ added: 11, told: 3, duplicates: 3, invalid: 5, givenUp: 8, pending: 0 });
+    expect(matcher.counts).toMatchObject({ added: 11, reported: 3, duplicates: 3, invalid: 5, givenUp: 8, pending: 0 });
   });
 
   it('holds no more than its limit: whole calls are reported early, halves alone are given up, open ones stay longest', () => {
@@ -195,7 +195,7 @@ describe('rpc matcher', () => {
     expect(matcher.counts).toMatchObject({ evicted: 1, pending: 4 });
     matcher.end();
     expect(lines).toEqual(['a@1 1-2 > b@2 1-2', 'd@1 5-6 > ?', 'e@1 7-8 > ?', 'f@1 9-10 > ?', 'open@1 0- > ?']);
-    expect(matcher.counts).toMatchObject({ added: 7, told: 6, givenUp: 1, pending: 0 });
+    expect(matcher.counts).toMatchObject({ added: 7, reported: 6, givenUp: 1, pending: 0 });
   });
 
   it('bears floods of one id in reasonable time', () => {
@@ -206,8 +206,8 @@ describe('rpc matcher', () => {
       matcher.add({ ...half('client 1 c<p 0-1'), start: index, end: undefined });
     }
     matcher.end();
-    const { added, told, givenUp, pending, excess, duplicates } = matcher.counts;
-    expect({ sum: told + givenUp + pending, excess, duplicates }).toEqual({ sum: added, excess: 20_000 - 1024, duplicates: 19_999 });
+    const { added, reported, givenUp, pending, excess, duplicates } = matcher.counts;
+    expect({ sum: reported + givenUp + pending, excess, duplicates }).toEqual({ sum: added, excess: 20_000 - 1024, duplicates: 19_999 });
   });
 
   // Ids from a small pool, so that every case of ids occurs: shared ones, chains, floods, duplicates, none.
@@ -251,12 +251,12 @@ describe('rpc matcher', () => {
             expect(matcher.counts.pending).toBeLessThanOrEqual(limits.pendingHalvesMax);
           }
           matcher.end();
-          const { added, told, givenUp, pending } = matcher.counts;
+          const { added, reported, givenUp, pending } = matcher.counts;
           expect([added, pending]).toEqual([halves.length, 0]);
-          expect(told + givenUp).toBe(added);
+          expect(reported + givenUp).toBe(added);
           const clients = rpcs.filter(({ client, isRepeat }) => client !== undefined && !isRepeat);
           const servers = rpcs.filter(({ server }) => server !== undefined).map(({ server }) => server);
-          expect(clients.length + servers.length).toBe(told);
+          expect(clients.length + servers.length).toBe(reported);
           expect(new Set(servers).size).toBe(servers.length);
           expect(new Set(clients.map(({ client }) => client)).size).toBe(clients.length);
           for (const { client, server } of rpcs) {

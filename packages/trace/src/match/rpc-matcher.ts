@@ -65,7 +65,7 @@ export interface RpcMatcherOptions {
 export interface RpcMatchCounts {
   readonly added: number;
   /** Reported halves. A client reported with several servers counts once. */
-  readonly told: number;
+  readonly reported: number;
   readonly pending: number;
   /** The sum of the next five. */
   readonly givenUp: number;
@@ -117,7 +117,7 @@ export class RpcMatcher {
   readonly #due = new DueQueue<Call>();
   /** Failed clients: the number of the attempt, and its end. */
   readonly #failures = new Map<string, { readonly attempt: number; readonly end: number }>();
-  readonly #counts = { added: 0, told: 0, pending: 0, evicted: 0, duplicates: 0, excess: 0, invalid: 0, strayCloses: 0 };
+  readonly #counts = { added: 0, reported: 0, pending: 0, evicted: 0, duplicates: 0, excess: 0, invalid: 0, strayCloses: 0 };
 
   constructor(onMatched: (rpc: MatchedRpc) => void, options: RpcMatcherOptions = {}) {
     this.#onMatched = onMatched;
@@ -167,14 +167,14 @@ export class RpcMatcher {
       if (call.isOver || call.open > 0) continue;
       // If more halves came while the call waited, it waits again.
       if (this.#dueOf(call) > (queuedFor as number)) this.#queue(call);
-      else this.#tell(call);
+      else this.#report(call);
     }
   }
 
   /** Announces that nothing more will come; reports all that is left, open calls without an end. */
   end(): void {
     this.advance(Number.POSITIVE_INFINITY);
-    for (const { call } of this.#open.values()) if (!call.isOver) this.#tell(call);
+    for (const { call } of this.#open.values()) if (!call.isOver) this.#report(call);
   }
 
   #addClient(about: RpcHalf): void {
@@ -296,15 +296,15 @@ export class RpcMatcher {
 
   #dismiss(call: Call): void {
     if (call.client !== undefined && call.servers.length > 0) {
-      this.#tell(call);
+      this.#report(call);
       return;
     }
     this.#counts.evicted += this.#forget(call);
   }
 
-  #tell(call: Call): void {
+  #report(call: Call): void {
     const { client, servers } = call;
-    this.#counts.told += this.#forget(call);
+    this.#counts.reported += this.#forget(call);
     const first = client?.attempt ?? 1;
     if (servers.length === 0) this.#onMatched({ client: client?.about, server: undefined, attempt: first, servers: 0, isRepeat: false });
     let attempt = first;

@@ -195,9 +195,9 @@ export class BatchMerger {
   /** Emitted events, per member. */
   totals(about: (index: number) => Omit<ProcessTotals, 'process' | 'late' | 'crowded' | 'counts'>): ProcessTotals[] {
     return this.#members.map(({ process, late, crowded, counts, argumentsLeftOut }, index) => {
-      const told = about(index);
-      const dropped = { ...told.dropped, arguments: told.dropped.arguments + argumentsLeftOut };
-      return { process, late, crowded, counts, ...told, dropped };
+      const reported = about(index);
+      const dropped = { ...reported.dropped, arguments: reported.dropped.arguments + argumentsLeftOut };
+      return { process, late, crowded, counts, ...reported, dropped };
     });
   }
 

@@ -63,7 +63,7 @@ const layernorm = 'layernorm-grads-all-reduce';
 export function ndtimelineMeetings(
   ops: readonly NdtimelineOp[],
   workers: readonly NdtimelineWorker[],
-  told: Map<string, number>,
+  reported: Map<string, number>,
 ): MatchedCollective[] {
   const met = new Meetings(workers);
   const stages = workers.reduce((most, { stage }) => Math.max(most, stage), 0) + 1;
@@ -89,7 +89,7 @@ export function ndtimelineMeetings(
     ops.filter(({ type }) => type === layernorm),
     { workers, done, lastStage: stages - 1 },
   );
-  return met.matched(told);
+  return met.matched(reported);
 }
 
 interface AfterPipeline {
@@ -157,14 +157,14 @@ class Meetings {
   }
 
   /** Complete meetings, as far as that can be known: at least two parts, and both sides of a send. */
-  matched(told: Map<string, number>): MatchedCollective[] {
+  matched(reported: Map<string, number>): MatchedCollective[] {
     return [...this.#met.values()].flatMap(({ group, parts }): MatchedCollective[] => {
       const sender = parts.find(({ op }) => op === 'send');
       const receiver = parts.find(({ op }) => op === 'recv');
       if (parts.length < 2 || (sender === undefined) !== (receiver === undefined)) return [];
       const pair = sender === undefined || receiver === undefined ? undefined : ([sender.rank, receiver.rank] as const);
-      const sequence = told.get(group) ?? 0;
-      told.set(group, sequence + 1);
+      const sequence = reported.get(group) ?? 0;
+      reported.set(group, sequence + 1);
       return [{ group, sequence, op: (parts[0] as CollectivePart).op, parts, missing: [], pair }];
     });
   }

@@ -126,8 +126,8 @@ describe('what looks like a timeline', () => {
     const [first] = ndtimelineSources(read(JSON.stringify([...events(), ...stray])), 'job');
     const batch = first?.batch(0);
     const { key, value } = batch?.tables.metadata.columns ?? { key: [], value: [] };
-    const told = Array.from(key, (index, row) => [batch?.strings[index], batch?.strings[value[row] as number]]);
-    expect(told).toContainEqual(['ranktrace.left_out', '{"malformed":5,"otherKinds":0,"arguments":0,"metadata":0}']);
+    const reported = Array.from(key, (index, row) => [batch?.strings[index], batch?.strings[value[row] as number]]);
+    expect(reported).toContainEqual(['ranktrace.left_out', '{"malformed":5,"otherKinds":0,"arguments":0,"metadata":0}']);
     expect(batch?.strings).not.toContain('x');
   });
 

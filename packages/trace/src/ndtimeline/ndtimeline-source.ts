@@ -126,9 +126,9 @@ class NdtimelineReader {
     distinct.sort((a, b) => a.stage - b.stage || a.dp - b.dp || a.tp - b.tp);
     const numbers = new Map(distinct.map((place, rank) => [keyOf(place), rank]));
     // One TP rank stands for all of them.
-    const isTold = new Set(distinct.map(({ tp }) => tp)).size > 1;
+    const isReported = new Set(distinct.map(({ tp }) => tp)).size > 1;
     return {
-      workers: distinct.map(({ stage, dp, tp }, rank) => ({ rank, stage, dp, tp: isTold ? tp : undefined })),
+      workers: distinct.map(({ stage, dp, tp }, rank) => ({ rank, stage, dp, tp: isReported ? tp : undefined })),
       ofTrack: Int32Array.from(places, (place) => (place === undefined ? -1 : (numbers.get(keyOf(place)) as number))),
     };
   }
@@ -178,13 +178,13 @@ function stepsOf(ops: ReadonlyMap<number, readonly NdtimelineOp[]>, workers: rea
     start: ofStep.reduce((least, { from }) => Math.min(least, from), Number.POSITIVE_INFINITY),
   }));
   begins.sort((a, b) => a.start - b.start || a.step - b.step);
-  const told = new Map<string, number>();
+  const reported = new Map<string, number>();
   const ended = new Float64Array(workers.length);
   return begins.map(({ step, ofStep, start }): NdtimelineStep => {
     const drawn = ofStep.map((op) => ({ ...op, from: op.from - start, until: op.until - start }));
     const idle = ended.map((end) => Math.max(0, end - start));
     for (const { worker, until } of ofStep) ended[worker] = Math.max(ended[worker] as number, until);
     const whole = withWaits(drawn, workers);
-    return { step, start, idle, ops: whole, meetings: ndtimelineMeetings(whole, workers, told) };
+    return { step, start, idle, ops: whole, meetings: ndtimelineMeetings(whole, workers, reported) };
   });
 }

@@ -97,12 +97,22 @@ export class PerfettoEvents {
   /** Totals per process, counted here where the trace itself does not hold them. */
   totals(): readonly ProcessTotals[] {
     const { totals, header, isOurs } = this.#survey;
-    const told = new Map(totals.map((total) => [total.process, total]));
+    const reported = new Map(totals.map((total) => [total.process, total]));
     return header.processes.map((process): ProcessTotals => {
       const counts = this.#counts.get(process) ?? noEvents();
       const dropped = { events: 0, arguments: 0, names: 0, batches: 0 };
       return (
-        told.get(process) ?? { process, batches: 0, missing: 0, dropped, late: 0, crowded: 0, counts, recorded: undefined, ended: !isOurs }
+        reported.get(process) ?? {
+          process,
+          batches: 0,
+          missing: 0,
+          dropped,
+          late: 0,
+          crowded: 0,
+          counts,
+          recorded: undefined,
+          ended: !isOurs,
+        }
       );
     });
   }
@@ -133,7 +143,7 @@ export class PerfettoEvents {
     else if (type === eventType.instant) {
       this.#fill(line, time, sequence);
       this.#event.kind = 'instant';
-      this.#tell();
+      this.#report();
     } else if (type === eventType.sliceBegin) this.#begin(line, time, sequence);
     else this.skipped.events++;
   }
@@ -158,7 +168,7 @@ export class PerfettoEvents {
   #tellWhole(time: number): void {
     this.#begun = undefined;
     this.#endAt(time);
-    this.#tell();
+    this.#report();
   }
 
   /** Passes the begun span on as open. */
@@ -170,7 +180,7 @@ export class PerfettoEvents {
     this.#budget.take(openBytes(this.#event));
     line.open.push({ ...this.#event });
     this.#open++;
-    this.#tell();
+    this.#report();
   }
 
   #close(line: Line, time: number, sequence: PerfettoSequence): void {
@@ -192,7 +202,7 @@ export class PerfettoEvents {
     this.#endAt(time);
     event.arguments = this.#fields.readArguments(this.#packets.wire, sequence);
     if (event.arguments !== undefined) this.#recognise();
-    this.#tell();
+    this.#report();
   }
 
   #endAt(time: number): void {
@@ -211,7 +221,7 @@ export class PerfettoEvents {
     line.sum = line.cleared === cleared ? line.sum + value : value;
     line.cleared = cleared;
     event.value = counter?.isIncremental === true ? line.sum : value;
-    this.#tell();
+    this.#report();
   }
 
   #fill(line: Line, time: number, sequence: PerfettoSequence): void {
@@ -229,7 +239,7 @@ export class PerfettoEvents {
     if (given !== undefined && this.#survey.isOurs) recogniseKind(this.#event, given);
   }
 
-  #tell(): void {
+  #report(): void {
     const event = this.#event;
     this.#sink.event(event);
     if (event.state === 'close') return;

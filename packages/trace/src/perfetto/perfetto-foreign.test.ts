@@ -76,7 +76,7 @@ const threadTrack = (uuid: number | bigint, pid: number, tid: number, name: stri
   );
 
 /** The calls that a sink gets from a trace, a line each: lane and event, times in ns. */
-function told(packets: readonly Packet[]): string[] {
+function reported(packets: readonly Packet[]): string[] {
   return readSinkCalls(foreign(packets)).calls.map((call) => {
     if (!('state' in call)) return `${call.kind} ${call.name} of ${call.process.hostName}${call.unit === '' ? '' : `, ${call.unit}`}`;
     const { kind, state, name, start, length, value, arguments: given } = call;
@@ -190,7 +190,7 @@ describe('a trace of somebody else', () => {
         });
       })(out);
     };
-    expect(told([...who, event(0, instant, all)])[1]).toBe(
+    expect(reported([...who, event(0, instant, all)])[1]).toBe(
       '0 instant e {"b":"true","u":"18446744073709551615","i":-5,"d":0.5,"p":"0xffff00000000","j":"{}","n.x":1,"n.list[0]":7,"n.list[1]":8}',
     );
   });
@@ -211,7 +211,7 @@ describe('a trace of somebody else', () => {
         on(3)(out);
         out.int(30, value);
       };
-    expect(told([...who, memory, event(0, counter, plus(4)), event(5, counter, plus(-1))])).toEqual([
+    expect(reported([...who, memory, event(0, counter, plus(4)), event(5, counter, plus(-1))])).toEqual([
       'counter memory of browser, bytes',
       '0 counter memory = 4096',
       '5 counter memory = 3072',
@@ -220,7 +220,7 @@ describe('a trace of somebody else', () => {
       packet.uint(10, 5);
       packet.uint(13, 1);
     };
-    expect(told([...who, memory, event(0, counter, plus(4)), cleared, event(5, counter, plus(3))]).slice(1)).toEqual([
+    expect(reported([...who, memory, event(0, counter, plus(4)), cleared, event(5, counter, plus(3))]).slice(1)).toEqual([
       '0 counter memory = 4096',
       '5 counter memory = 3072',
     ]);
@@ -260,7 +260,12 @@ describe('a trace of somebody else', () => {
       },
       event(2, instant, on(2, 'second'), { clock: 64 }),
     ];
-    expect(told(packets).slice(1)).toEqual(['100 instant boottime', '200 instant monotonic', '3000 instant first', '6000 instant second']);
+    expect(reported(packets).slice(1)).toEqual([
+      '100 instant boottime',
+      '200 instant monotonic',
+      '3000 instant first',
+      '6000 instant second',
+    ]);
     expect(readSinkCalls(foreign(packets)).header.unixEpoch).toBe(1_766_000_000_000_005_120n);
   });
 
@@ -293,7 +298,7 @@ describe('a trace of somebody else', () => {
 
   it('goes round no circle of tracks, and knows events on tracks that nobody describes', () => {
     const circle = [5, 6].map((uuid) => track(uuid, (out) => out.uint(5, 11 - uuid)));
-    expect(told([...circle, event(0, instant, on(5, 'e')), event(1, instant, on(77, 'f'))])).toEqual([
+    expect(reported([...circle, event(0, instant, on(5, 'e')), event(1, instant, on(77, 'f'))])).toEqual([
       'thread events of pid 0',
       '0 instant e',
       'thread events of pid 0',

@@ -112,9 +112,9 @@ class Survey {
   #ours(processes: ReadonlyMap<number, TraceProcess>): PerfettoSurvey {
     const [facts] = this.#run.values();
     const worldSize = facts?.get('worldSize');
-    const totals = [...this.#totals].map(([track, told]) => {
+    const totals = [...this.#totals].map(([track, reported]) => {
       const process = processes.get(this.#tracks.pidOf(track));
-      return process === undefined ? undefined : totalsOfFacts(process, told);
+      return process === undefined ? undefined : totalsOfFacts(process, reported);
     });
     const header = {
       run: String(facts?.get('run') ?? ''),

@@ -15,9 +15,9 @@ import { readPerfetto } from './perfetto-trace.ts';
 import { perfettoWriter } from './perfetto-writer.ts';
 
 /** The output of our writer for the calls of `tell`, cut into chunks of `chunkBytes`. */
-function written(tell: (sink: TraceSink) => void, chunkBytes = 1 << 20): Uint8Array[] {
+function written(report: (sink: TraceSink) => void, chunkBytes = 1 << 20): Uint8Array[] {
   const chunks: Uint8Array[] = [];
-  tell(perfettoWriter((chunk) => chunks.push(chunk.slice())));
+  report(perfettoWriter((chunk) => chunks.push(chunk.slice())));
   return cut(chunks, chunkBytes);
 }
 
@@ -190,11 +190,11 @@ describe('a trace of ours', () => {
           for (const call of expected) 'state' in call ? sink.event(call) : sink.lane(call);
           sink.end(totals);
         }, chunkBytes);
-        const told = readSinkCalls(chunks);
-        expect(told.header).toEqual(header);
-        expect(told.calls).toEqual(expected);
-        expect(told.totals).toEqual(totals);
-        expect(told.skipped).toEqual(skippedNothing);
+        const reported = readSinkCalls(chunks);
+        expect(reported.header).toEqual(header);
+        expect(reported.calls).toEqual(expected);
+        expect(reported.totals).toEqual(totals);
+        expect(reported.skipped).toEqual(skippedNothing);
       }),
       { seed: 11, numRuns: 400 },
     );

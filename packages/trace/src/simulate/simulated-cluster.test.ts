@@ -135,16 +135,16 @@ describe('simulated cluster', () => {
     expect(rows).toHaveLength(collectives.reduce((sum, one) => sum + one.parts.length, 0));
     for (const { group, sequence, parts: wanted } of collectives) {
       for (const { rank, entry, exit } of wanted) {
-        const told = parts.get(`${group} ${sequence} ${rank}`);
-        expect(Math.abs((told?.start ?? 0) - entry)).toBeLessThan(2);
-        expect(Math.abs((told?.end ?? 0) - exit)).toBeLessThan(2);
+        const reported = parts.get(`${group} ${sequence} ${rank}`);
+        expect(Math.abs((reported?.start ?? 0) - entry)).toBeLessThan(2);
+        expect(Math.abs((reported?.end ?? 0) - exit)).toBeLessThan(2);
       }
     }
     const halves = trueRows(sources, truth, 'rpcs');
     expect(halves).toHaveLength(2 * rpcs.length);
-    const told = halves.map(({ start }) => start).sort((a, b) => a - b);
+    const reported = halves.map(({ start }) => start).sort((a, b) => a - b);
     const wanted = rpcs.flatMap(({ clientStart, serverStart }) => [clientStart, serverStart]).sort((a, b) => a - b);
-    for (const [index, start] of wanted.entries()) expect(Math.abs((told[index] as number) - start)).toBeLessThan(2);
+    for (const [index, start] of wanted.entries()) expect(Math.abs((reported[index] as number) - start)).toBeLessThan(2);
   });
 
   it('has pings that bound the true offset, half of each burst with the shorter ways', () => {

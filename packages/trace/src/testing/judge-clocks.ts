@@ -115,15 +115,15 @@ export function judgeClocks(options: ClusterOptions): JudgedClocks {
     const first = parts.reduce((a, b) => (b.end < a.end ? b : a));
     order(last, last.start, first, first.end);
   }
-  const told = header as unknown as TraceHeader;
+  const reported = header as unknown as TraceHeader;
   return {
     beyond: Math.max(0, from - until),
     error: (most - least) / 2,
-    bound: Math.max(...told.processes.map(({ alignment }) => alignment.bound ?? 0)),
+    bound: Math.max(...reported.processes.map(({ alignment }) => alignment.bound ?? 0)),
     seen,
     reversed,
     unmarked,
-    steps: told.processes.map(({ alignment }) => [...(alignment.clockSteps ?? [])]),
-    header: told,
+    steps: reported.processes.map(({ alignment }) => [...(alignment.clockSteps ?? [])]),
+    header: reported,
   };
 }

@@ -21,15 +21,15 @@ export function slowDownsOf(rows: readonly StepRow[], plan: DetectorPlan): SlowD
 /** Alerts that fire for a run of one rank. */
 export function alertsOf(rows: readonly StepRow[]): EngineAlert[] {
   const engine = new AlertEngine('recorded');
-  const told: AlertChange[] = [];
+  const reported: AlertChange[] = [];
   let nowMs = Date.UTC(2026, 0, 5, 12);
   for (const [at, { ms, tag }] of rows.entries()) {
     nowMs += ms;
     engine.rank(0, { worldSize: 1, host: 'a', incarnation: '1', ended: false, dropped: 0, missing: 0, lost: 0, clockSamples: 1 }, nowMs);
     engine.step(0, { step: at, length: ms * 1e6, overhead: 0, phases: new Map(), context: 0, tag });
-    told.push(...engine.changes(nowMs));
+    reported.push(...engine.changes(nowMs));
   }
-  return told.filter(({ kind }) => kind === 'fired').map(({ alert }) => alert);
+  return reported.filter(({ kind }) => kind === 'fired').map(({ alert }) => alert);
 }
 
 /** The rows, `factor` times as long from step `onset` on. */

@@ -30,14 +30,14 @@ export function readNdtimeline(csv: string): NdtimelineRecording {
     if (ops === undefined) steps.set(op.step, [op]);
     else ops.push(op);
   }
-  const told = new Map<string, number>();
+  const reported = new Map<string, number>();
   let end = 0;
   const read = [...steps]
     .sort(([a], [b]) => a - b)
     .map(([step, ops]) => {
       const start = end;
       end += Math.max(...ops.map(({ until }) => until));
-      return { step, start, ops, meetings: ndtimelineMeetings(ops, workers, told) };
+      return { step, start, ops, meetings: ndtimelineMeetings(ops, workers, reported) };
     });
   return { workers, types: [...types], steps: read };
 }

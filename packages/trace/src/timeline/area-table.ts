@@ -89,13 +89,13 @@ export function* areaTable(
     yield { done, total };
   }
   const sorted = [...lines.values()].sort((a, b) => b.total - a.total || b.count - a.count || (a.name < b.name ? -1 : 1));
-  const told = sorted.slice(0, timelineLimits.timelineAreaRowsMax);
-  const rest = sorted.slice(told.length);
+  const reported = sorted.slice(0, timelineLimits.timelineAreaRowsMax);
+  const rest = sorted.slice(reported.length);
   return {
     events,
     from,
     until,
-    rows: told.map((line) => rowOf(parts, line)),
+    rows: reported.map((line) => rowOf(parts, line)),
     counters,
     leftOut: rest.reduce((sum, line) => sum + line.count, 0),
   };

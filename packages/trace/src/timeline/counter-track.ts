@@ -98,7 +98,7 @@ export class CounterTrack extends TrackTimeline {
     const value = Number.isFinite(event.value) ? event.value : 0;
     log.columns.time[row] = event.start;
     log.columns.value[row] = value;
-    log.columns.detail[row] = hasArguments(event) ? this.#tell(event) : 0;
+    log.columns.detail[row] = hasArguments(event) ? this.#report(event) : 0;
     log.cover(event.start, event.start);
     this.#low = Math.min(this.#low, value);
     this.#high = Math.max(this.#high, value);
@@ -227,7 +227,7 @@ export class CounterTrack extends TrackTimeline {
     }
   }
 
-  #tell(event: TraceEvent): number {
+  #report(event: TraceEvent): number {
     this.parts.details.begin();
     visitArguments(event, this.parts.details);
     return this.parts.details.end();

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { MemoryBlocks } from './block-store.ts';
 import { type Detail, DetailStore } from './detail-store.ts';
 
-function tell(store: DetailStore, details: readonly Detail[]): number {
+function report(store: DetailStore, details: readonly Detail[]): number {
   store.begin();
   for (const [key, value] of details) {
     if (typeof value === 'number') store.number(key, value);
@@ -26,7 +26,7 @@ describe('DetailStore', () => {
       fc.property(fc.array(fc.array(fc.tuple(key, value), { maxLength: 8 }), { maxLength: 30, size: 'max' }), (events) => {
         const store = new DetailStore(new MemoryBlocks());
         const numbers = events.map((details, index) => {
-          const number = tell(store, details);
+          const number = report(store, details);
           if (index % 7 === 0) store.flush();
           return number;
         });
@@ -39,7 +39,7 @@ describe('DetailStore', () => {
   it('has no number and no bytes for nothing', () => {
     const blocks = new MemoryBlocks();
     const store = new DetailStore(blocks);
-    expect(tell(store, [])).toBe(0);
+    expect(report(store, [])).toBe(0);
     store.flush();
     expect([blocks.size, store.details(0)]).toEqual([0, []]);
   });
@@ -48,7 +48,7 @@ describe('DetailStore', () => {
     const blocks = new MemoryBlocks();
     const store = new DetailStore(blocks);
     const stack = 'train.py(1): step;'.repeat(200);
-    for (let event = 0; event < 1000; event++) tell(store, [['Call stack', stack]]);
+    for (let event = 0; event < 1000; event++) report(store, [['Call stack', stack]]);
     store.flush();
     expect(blocks.size).toBeLessThan(stack.length + 1000 * 20);
   });
@@ -57,7 +57,7 @@ describe('DetailStore', () => {
     const store = new DetailStore(new MemoryBlocks());
     expect(
       store.details(
-        tell(store, [
+        report(store, [
           ['a', 1],
           ['b', 'y'.repeat(200_000)],
           ['c', 2],
@@ -68,8 +68,8 @@ describe('DetailStore', () => {
       ['c', 2],
     ]);
     const many = Array.from({ length: 9000 }, (_, index): Detail => [`key ${index}`, index]);
-    expect(store.details(tell(store, many.slice(0, 5000)))).toEqual(many.slice(0, 5000));
-    expect(store.details(tell(store, many.slice(4000, 4100)))).toEqual(many.slice(4000, 4100));
-    expect(tell(store, many)).toBeGreaterThan(0);
+    expect(store.details(report(store, many.slice(0, 5000)))).toEqual(many.slice(0, 5000));
+    expect(store.details(report(store, many.slice(4000, 4100)))).toEqual(many.slice(4000, 4100));
+    expect(report(store, many)).toBeGreaterThan(0);
   });
 });

@@ -71,11 +71,11 @@ export function* flameTree(
   }
   root.total = 0 - root.self;
   root.self = 0;
-  return told(parts, root);
+  return reported(parts, root);
 }
 
-function told(parts: IndexParts, node: Node): FlameNode {
-  const children = [...node.children.values()].map((child) => told(parts, child));
+function reported(parts: IndexParts, node: Node): FlameNode {
+  const children = [...node.children.values()].map((child) => reported(parts, child));
   return {
     name: node.name < 0 ? '' : parts.names.text(node.name),
     total: node.total,

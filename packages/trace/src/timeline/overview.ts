@@ -100,8 +100,8 @@ function gridOf(processes: readonly StepsOfProcess[], { fromStep = 0, toStep = N
     unit = Math.max(unit, steps.binSteps);
   }
   // A bin that only some ranks have reported in full would compare different steps.
-  const told = Math.floor((lastReportedByAll(processes) + 1) / unit) * unit - 1;
-  const [first, to] = [Math.max(least, fromStep), Math.min(greatest, toStep, told)];
+  const reported = Math.floor((lastReportedByAll(processes) + 1) / unit) * unit - 1;
+  const [first, to] = [Math.max(least, fromStep), Math.min(greatest, toStep, reported)];
   if (first > to) return { from: 0, to: 0, unit, units: 0, width: 1, bins: 0 };
   while ((to - first) / unit >= unitsMax) unit *= 2;
   const from = Math.floor(first / unit) * unit;

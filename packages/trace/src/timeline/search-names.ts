@@ -11,6 +11,6 @@ export function searchNames(names: NameTable, text: string): SearchResult {
     if (count > 0 && names.text(name).toLowerCase().includes(wanted)) found.push({ name, count, total: names.totalOf(name) });
   }
   found.sort((a, b) => b.total - a.total || b.count - a.count || a.name - b.name);
-  const told = found.slice(0, limits.viewNamesFoundMax);
-  return { names: told, leftOut: found.length - told.length };
+  const reported = found.slice(0, limits.viewNamesFoundMax);
+  return { names: reported, leftOut: found.length - reported.length };
 }

@@ -93,7 +93,7 @@ export class SpanTrack extends TrackTimeline {
     columns.category[row] = this.parts.categories.indexOf(event.category);
     columns.depth[row] = depth;
     columns.kind[row] = kind;
-    columns.detail[row] = isAltered || hasArguments(event) ? this.#tell(event, isAltered) : 0;
+    columns.detail[row] = isAltered || hasArguments(event) ? this.#report(event, isAltered) : 0;
     this.#setFlow(row, event.flow);
     log.cover(start, isOpen ? start : end);
     if (!isOpen && end > this.#end) this.#end = end;
@@ -165,7 +165,7 @@ export class SpanTrack extends TrackTimeline {
     return kind;
   }
 
-  #tell(event: TraceEvent, isAltered: boolean): number {
+  #report(event: TraceEvent, isAltered: boolean): number {
     const { details } = this.parts;
     details.begin();
     if (isAltered) details.text('name', event.name);
@@ -257,10 +257,10 @@ export class SpanTrack extends TrackTimeline {
 
   /** Writes details from a span's end, beside those of its begin. */
   #tellMore(event: TraceEvent, isAltered: boolean, known: number): number {
-    const told = this.#tell(event, isAltered);
-    if (known === 0) return told;
+    const reported = this.#report(event, isAltered);
+    if (known === 0) return reported;
     const { details } = this.parts;
-    const merged = new Map([...details.details(known), ...details.details(told)]);
+    const merged = new Map([...details.details(known), ...details.details(reported)]);
     details.begin();
     for (const [key, value] of merged) {
       if (typeof value === 'number') details.number(key, value);

@@ -90,10 +90,10 @@ describe('links', () => {
     add(1, 195, 30, { ...collective, name: 'recv', peerRank: 0, flow: 7n });
     add(0, 300, 100, { kind: 'rpc', side: 'client', name: 'get', flow: 9n });
     add(1, 320, 50, { kind: 'rpc', side: 'server', name: 'get', flow: 9n });
-    const told = timeline
+    const reported = timeline
       .links(0, 1000, [])
       .links.map(({ kind, from, to, bound }) => [kind, from.track, from.time, to.track, to.time, bound]);
-    expect(told).toEqual([
+    expect(reported).toEqual([
       ['collective', 1, 60, 0, 100, 0],
       ['send', 0, 200, 1, 225, 0],
       ['rpc', 0, 300, 1, 320, 0],

@@ -152,19 +152,19 @@ describe('self time', () => {
     const overflow = { ...async, name: 'main (2)', overflow: 1 };
     const beside = traceLane({ index: 4, name: 'main garbage collection', tid: 4 });
     for (const lane of [beside, thread, overflow, other]) sink.lane(lane);
-    const tell = (lane: TraceLane, name: string, start: number, end: number, state: TraceEvent['state'] = 'whole'): void =>
+    const report = (lane: TraceLane, name: string, start: number, end: number, state: TraceEvent['state'] = 'whole'): void =>
       sink.event(eventOf(lane, 'span', state, name, start, end));
-    tell(thread, 'run', 0, 0, 'open');
-    tell(other, 'elsewhere', 0, 1000);
-    tell(thread, 'forward', 10, 100);
-    tell(overflow, 'load', 20, 200);
-    tell(thread, 'op', 30, 60);
-    tell(beside, 'gc', 40, 50);
-    tell(beside, 'gc', 70, 90);
-    tell(beside, 'gc', 110, 115);
-    tell(beside, 'gc', 300, 301);
+    report(thread, 'run', 0, 0, 'open');
+    report(other, 'elsewhere', 0, 1000);
+    report(thread, 'forward', 10, 100);
+    report(overflow, 'load', 20, 200);
+    report(thread, 'op', 30, 60);
+    report(beside, 'gc', 40, 50);
+    report(beside, 'gc', 70, 90);
+    report(beside, 'gc', 110, 115);
+    report(beside, 'gc', 300, 301);
     sink.event(eventOf(thread, 'span', 'close', 'run', 0, 400));
-    tell(beside, 'gc', 500, 503);
+    report(beside, 'gc', 500, 503);
     const self = Object.fromEntries(sink.averages.map((row) => [row.key, row.self]));
     expect(self).toEqual({ elsewhere: 1000, run: 309, forward: 60, load: 155, op: 20, gc: 39 });
   });

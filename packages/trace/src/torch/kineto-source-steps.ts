@@ -60,7 +60,7 @@ export class KinetoSteps {
     let stepEnd = Number.NEGATIVE_INFINITY;
     let phaseEnd = Number.NEGATIVE_INFINITY;
     /** Whether the step lists its phases itself. */
-    let isTold = false;
+    let isReported = false;
     for (const row of order) {
       if (columns.track[row] !== track) continue;
       const name = columns.name[row] as number;
@@ -73,15 +73,15 @@ export class KinetoSteps {
         const step = this.steps.add();
         this.steps.columns.event[step] = row;
         this.steps.columns.number[step] = number;
-        const told = recordedStep(this.#table, row);
-        this.steps.columns.overhead[step] = told?.overhead ?? 0;
-        for (const [name, length] of told?.phases ?? []) phases.set(strings.index(name), { length, calls: 1 });
-        isTold = told !== undefined;
+        const reported = recordedStep(this.#table, row);
+        this.steps.columns.overhead[step] = reported?.overhead ?? 0;
+        for (const [name, length] of reported?.phases ?? []) phases.set(strings.index(name), { length, calls: 1 });
+        isReported = reported !== undefined;
         this.steps.columns.phasesFrom[step] = this.phases.length;
         this.steps.columns.phasesUntil[step] = this.phases.length;
         stepEnd = end;
         phaseEnd = start;
-      } else if (!isTold && columns.category[row] === annotation && start >= phaseEnd && end <= stepEnd && number === undefined) {
+      } else if (!isReported && columns.category[row] === annotation && start >= phaseEnd && end <= stepEnd && number === undefined) {
         phaseEnd = end;
         const phaseName = this.#phaseNames.get(name) ?? name;
         const phase = phases.get(phaseName);

@@ -139,19 +139,19 @@ describe('zipkin source', () => {
 
   it.each(seeds)('merges simulated calls: in order, and where they really were within the bound (seed %i)', (seed) => {
     const { bytes, pairs, sides, starts } = skewedCalls(seed);
-    const told = merged(bytes);
-    expect(told.events.filter(({ kind }) => kind !== 'instant')).toHaveLength(sides.client + sides.server + sides.work);
-    expect(causalPairs(told)).toHaveLength(pairs);
+    const reported = merged(bytes);
+    expect(reported.events.filter(({ kind }) => kind !== 'instant')).toHaveLength(sides.client + sides.server + sides.work);
+    expect(causalPairs(reported)).toHaveLength(pairs);
     const errorsOf = (host: string): number[] =>
-      told.events.flatMap((event) => {
+      reported.events.flatMap((event) => {
         const start = starts.get(`${event.side} ${event.name}`);
         return event.host === host && start !== undefined ? [event.start - start * 1000] : [];
       });
     // The merge chooses the clock of the axis.
-    const reference = told.header.processes.find(({ alignment }) => alignment.method === 'exact')?.hostName ?? '';
+    const reference = reported.header.processes.find(({ alignment }) => alignment.method === 'exact')?.hostName ?? '';
     const [axis = 0] = errorsOf(reference);
-    expect(told.header.processes).toHaveLength(5);
-    for (const { hostName, alignment } of told.header.processes) {
+    expect(reported.header.processes).toHaveLength(5);
+    for (const { hostName, alignment } of reported.header.processes) {
       const errors = errorsOf(hostName).map((error) => Math.abs(error - axis));
       expect(errors.length).toBeGreaterThan(3);
       expect(Math.max(...errors), hostName).toBeLessThanOrEqual(alignment.bound ?? 0);
@@ -250,9 +250,9 @@ describe('zipkin source', () => {
       fc.property(fc.array(fc.oneof({ weight: 5, arbitrary: span }, { weight: 1, arbitrary: member }), { maxLength: 12 }), (given) => {
         try {
           const { events, rpcs } = merged(bytesOf(given));
-          const { added, told, givenUp } = rpcs.halves;
+          const { added, reported, givenUp } = rpcs.halves;
           expect(events.length).toBeGreaterThanOrEqual(added);
-          expect(told + givenUp).toBe(added);
+          expect(reported + givenUp).toBe(added);
         } catch (error) {
           expect(error).toBeInstanceOf(TraceError);
         }

@@ -13,7 +13,7 @@ type WithoutId<T> = T extends unknown ? Omit<T, 'id'> : never;
 /** A request without its number, which is assigned here. */
 export type Asked = WithoutId<ViewRequest>;
 /** A message that answers no request. */
-export type Told = Extract<ViewMessage, { type: 'runs' | 'grown' }>;
+export type Announcement = Extract<ViewMessage, { type: 'runs' | 'grown' }>;
 
 export class ConnectionLost extends Error {
   constructor() {
@@ -51,7 +51,7 @@ export class Connection {
   readonly state = signal<'connecting' | 'open' | 'closed'>('connecting');
   readonly #url: string;
   readonly #pending = new Map<number, Pending>();
-  readonly #listeners = new Set<(told: Told) => void>();
+  readonly #listeners = new Set<(reported: Announcement) => void>();
   readonly #ups = new Set<() => void>();
   #waiting: string[] = [];
   #socket: WebSocket | undefined;
@@ -92,7 +92,7 @@ export class Connection {
   }
 
   /** Calls `listener` with unasked messages, until the returned function is called. */
-  listen(listener: (told: Told) => void): () => void {
+  listen(listener: (reported: Announcement) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }

@@ -15,7 +15,7 @@ export interface Answer<Value> {
   readonly again: () => void;
 }
 
-interface Told<Value> {
+interface Announcement<Value> {
   readonly value?: Value;
   readonly progress?: number;
   readonly problem?: string;
@@ -27,29 +27,29 @@ interface Told<Value> {
  * @example useAnswer((options) => client.area(area, options), `${area.from} ${area.until}`)
  */
 export function useAnswer<Value>(ask: (options: RequestOptions) => Promise<Value>, key: string | undefined): Answer<Value> {
-  const [told, setTold] = useState<Told<Value>>({});
+  const [reported, setReported] = useState<Announcement<Value>>({});
   const [attempt, setAttempt] = useState(0);
   const latest = useRef(ask);
   latest.current = ask;
   const abort = useRef<AbortController | undefined>(undefined);
   useEffect(() => {
-    if (key === undefined) return setTold({});
+    if (key === undefined) return setReported({});
     const own = new AbortController();
     abort.current = own;
-    const tell = (next: Told<Value>): void => {
-      if (!own.signal.aborted) setTold(next);
+    const report = (next: Announcement<Value>): void => {
+      if (!own.signal.aborted) setReported(next);
     };
-    setTold({ progress: 0 });
+    setReported({ progress: 0 });
     latest
-      .current({ signal: own.signal, onProgress: (done, total) => tell({ progress: total > 0 ? done / total : 0 }) })
-      .then((value) => tell({ value }))
-      .catch((error: unknown) => tell({ problem: (error as Error).message }));
+      .current({ signal: own.signal, onProgress: (done, total) => report({ progress: total > 0 ? done / total : 0 }) })
+      .then((value) => report({ value }))
+      .catch((error: unknown) => report({ problem: (error as Error).message }));
     return () => own.abort();
   }, [key, attempt]);
   const stop = useCallback(() => {
     abort.current?.abort();
-    setTold({ problem: 'Stopped.' });
+    setReported({ problem: 'Stopped.' });
   }, []);
   const again = useCallback(() => setAttempt((before) => before + 1), []);
-  return { value: told.value, progress: told.progress, problem: told.problem, stop, again };
+  return { value: reported.value, progress: reported.progress, problem: reported.problem, stop, again };
 }

@@ -28,7 +28,7 @@ const waits = (...parts: number[]): Overview['waiting'] => parts.map((part, rank
 const straggler = (...of: number[]): ViewFinding => ({ severity: 'warning', kind: 'straggler', text: '', ranks: of });
 
 /** The page's sentence about waiting, from waiting in ms by rank over 1 s of steps. */
-function told(waiting: Overview['waiting'], ...findings: ViewFinding[]): string {
+function reported(waiting: Overview['waiting'], ...findings: ViewFinding[]): string {
   const headline = headlineOf({
     phases: ['forward'],
     phaseRoles: ['work'],
@@ -60,7 +60,7 @@ it.each([
   ['86.6 % of all waiting is for rank 1.', waits(10, 86.6, 2, 1.4), [{ ...straggler(), kind: 'rotating_imbalance', text: 'uneven' }]],
   ['', waits(26, 24, 25, 25), [{ ...straggler(), kind: 'rotating_imbalance', text: 'uneven' }]],
 ])('says: %s', (text, waiting, findings) => {
-  expect(told(waiting, ...findings)).toBe(text);
+  expect(reported(waiting, ...findings)).toBe(text);
 });
 
 it('promises nothing before all is looked at', () => {
