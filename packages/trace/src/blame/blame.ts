@@ -160,7 +160,7 @@ export function* judgeWindow(window: BlameWindow, context: BlameContext = {}): G
         ...costs(cost, step),
         gainMsPerStep: ms(gain),
         ...when,
-        evidence: [...evidence, ...slowOps(window, of, phase)],
+        evidence: [...evidence, ...slowOps(window, of, phase, own)],
       };
     });
   const isData = window.roles.map((role) => role === 'data');
