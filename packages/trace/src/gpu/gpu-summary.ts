@@ -1,0 +1,121 @@
+// What the devices of one rank did, as plain data for reports and pages. Times in ns.
+
+import { type DeviceUsage, deviceUsage } from './device-usage.ts';
+import type { RankWork } from './device-work.ts';
+import { gpuLimits as limits } from './gpu-limits.ts';
+import { HostWaits, type IdleParts, type IdlePlace, idleByWindow, idleParts, idlePieces, idlePlaces, streamWaits } from './idle-time.ts';
+import { type CopyLine, copyLines, type KernelTables, kernelSequences, kernelTables, type SequenceLine } from './kernel-sums.ts';
+import { type LaunchSummary, launchSummary, type QueueSummary, queueSummaries } from './launch-queue.ts';
+import { type CommunicationOverlap, communicationOverlap } from './overlap.ts';
+import type { RankRecord } from './record-work.ts';
+import {
+  breakdownBetween,
+  noParts,
+  type StepBreakdown,
+  type StepParts,
+  stepBreakdown,
+  type TemporalBreakdown,
+  temporalBreakdown,
+} from './step-breakdown.ts';
+
+/** One step, with the causes of its idle time. */
+export interface GpuStep extends StepBreakdown {
+  readonly idleBy: IdleParts;
+}
+
+/** Total of HTA's pauses of one stream. */
+export interface StreamIdle {
+  readonly device: number;
+  readonly stream: number;
+  readonly hostWait: number;
+  readonly kernelWait: number;
+  readonly other: number;
+}
+
+export interface GpuRank {
+  readonly rank: number;
+  readonly host: string;
+  readonly hostName: string;
+  readonly incarnation: string;
+  readonly devices: readonly DeviceUsage[];
+  /** The stretch of all figures, ns on the trace's axis: the steps' windows, else from the first work to the end of the last. */
+  readonly from: number;
+  readonly until: number;
+  /** All steps together; without steps, the stretch. */
+  readonly totals: StepParts;
+  /** HTA's own breakdown of the rank. */
+  readonly temporal: TemporalBreakdown;
+  /** The last steps; `stepsLeftOut` earlier ones are in the totals alone. */
+  readonly steps: readonly GpuStep[];
+  readonly stepsLeftOut: number;
+  readonly idle: {
+    readonly byCause: IdleParts;
+    readonly places: readonly IdlePlace[];
+    readonly placesLeftOut: number;
+    readonly streams: readonly StreamIdle[];
+  };
+  readonly overlap: readonly CommunicationOverlap[];
+  readonly kernels: KernelTables;
+  readonly sequences: readonly SequenceLine[];
+  readonly launches: LaunchSummary;
+  readonly queues: readonly QueueSummary[];
+  readonly copies: readonly CopyLine[];
+}
+
+export interface GpuSummary {
+  /** Processes with device work, in order of rank. */
+  readonly ranks: readonly GpuRank[];
+  /** Events that were left out at a limit. */
+  readonly leftOut: number;
+  /** HTA's conventions hold (docs/gpu.md). */
+  readonly htaCompatible: boolean;
+}
+
+/** Undefined for a process without device work. */
+export function gpuRank({ process }: RankRecord, work: RankWork, worldSize: number): GpuRank | undefined {
+  const temporal = temporalBreakdown(work);
+  const extent = work.extent;
+  if (temporal === undefined || extent === undefined) return undefined;
+  const steps = stepBreakdown(work);
+  const [from, until] =
+    steps.length > 0 ? [(steps[0] as StepBreakdown).start, (steps.at(-1) as StepBreakdown).end] : [extent.start, extent.end];
+  const waits = new HostWaits(work);
+  const pieces = idlePieces(work, from, until, waits);
+  const causes = idleByWindow(pieces, steps);
+  const totals = steps.length > 0 ? sumOf(steps) : breakdownBetween(work, from, until);
+  const places = idlePlaces(work, pieces, waits);
+  const { rank, host, hostName, incarnation } = process;
+  return {
+    ...{ rank, host, hostName, incarnation, from, until, totals, temporal },
+    devices: deviceUsage(work, from, until),
+    steps: steps.map((step, index) => ({ ...step, idleBy: causes[index] as IdleParts })).slice(-limits.gpuStepLinesMax),
+    stepsLeftOut: Math.max(0, steps.length - limits.gpuStepLinesMax),
+    idle: {
+      byCause: idleParts(pieces),
+      places: places.slice(0, limits.gpuLinesMax),
+      placesLeftOut: Math.max(0, places.length - limits.gpuLinesMax),
+      streams: streamIdle(work),
+    },
+    overlap: communicationOverlap(work, worldSize).slice(0, limits.gpuLinesMax),
+    kernels: kernelTables(work),
+    sequences: kernelSequences(work),
+    launches: launchSummary(work),
+    queues: queueSummaries(work).slice(0, limits.gpuLinesMax),
+    copies: copyLines(work),
+  };
+}
+
+function sumOf(steps: readonly StepBreakdown[]): StepParts {
+  const sum = noParts();
+  for (const step of steps) for (const part of Object.keys(sum) as (keyof StepParts)[]) sum[part] += step[part];
+  return sum;
+}
+
+function streamIdle(work: RankWork): readonly StreamIdle[] {
+  const sum = (pauses: readonly number[] = []): number => pauses.reduce((total, pause) => total + pause, 0);
+  return streamWaits(work)
+    .slice(0, limits.gpuLinesMax)
+    .map(({ device, stream, pauses }) => {
+      return { device, stream, hostWait: sum(pauses.host_wait), kernelWait: sum(pauses.kernel_wait), other: sum(pauses.other) };
+    });
+}
