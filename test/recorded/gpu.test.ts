@@ -1,8 +1,8 @@
 // What HTA and the TensorBoard plugin say of recordings, held against our own analyses of the same files.
 
+import { GpuSink } from '@ranktrace/trace/gpu';
 import { describe, expect, test } from 'vitest';
 import type { RankWork } from '../../packages/trace/src/gpu/device-work.ts';
-import { GpuSink } from '../../packages/trace/src/gpu/gpu-sink.ts';
 import { htaKernelLines, htaPeakBandwidth, htaTypeTimes, htaWork } from '../../packages/trace/src/gpu/hta-compatible.ts';
 import { streamWaits } from '../../packages/trace/src/gpu/idle-time.ts';
 import { queueSummaries } from '../../packages/trace/src/gpu/launch-queue.ts';
