@@ -2,11 +2,14 @@
 
 import { GpuSink } from '@ranktrace/trace/gpu';
 import { describe, expect, test } from 'vitest';
+import { deviceUsage } from '../../packages/trace/src/gpu/device-usage.ts';
 import type { RankWork } from '../../packages/trace/src/gpu/device-work.ts';
 import { htaKernelLines, htaPeakBandwidth, htaTypeTimes, htaWork } from '../../packages/trace/src/gpu/hta-compatible.ts';
 import { streamWaits } from '../../packages/trace/src/gpu/idle-time.ts';
+import { kernelTables } from '../../packages/trace/src/gpu/kernel-sums.ts';
 import { queueSummaries } from '../../packages/trace/src/gpu/launch-queue.ts';
 import { communicationOverlap } from '../../packages/trace/src/gpu/overlap.ts';
+import { pluginOps, pluginSteps, pluginWindows } from '../../packages/trace/src/gpu/plugin-compatible.ts';
 import { temporalBreakdown } from '../../packages/trace/src/gpu/step-breakdown.ts';
 import { mergeRun } from '../../packages/trace/src/merge/merge-run.ts';
 import { finish } from '../../packages/trace/src/model/finish.ts';
@@ -36,6 +39,16 @@ function quantileOf(values: readonly number[], share: number): number {
   const place = (sorted.length - 1) * share;
   const [low, high] = [sorted[Math.floor(place)] as number, sorted[Math.ceil(place)] as number];
   return low + (high - low) * (place - Math.floor(place));
+}
+
+interface PluginAnswers {
+  readonly step_breakdown_us: readonly Readonly<Record<string, number | string>>[];
+  readonly performance: readonly [
+    { readonly value: number; readonly children: readonly { readonly value: number; readonly extra: number }[] },
+  ];
+  readonly gpu_metrics: readonly [string];
+  readonly operators: readonly Readonly<Record<string, number | string>>[];
+  readonly kernels: readonly Readonly<Record<string, number | string>>[];
 }
 
 const sumOf = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0);
@@ -166,4 +179,160 @@ describe.each(cases)('HTA on %s', (name) => {
       if (name !== 'trace_diff__test' || kind !== 'Memcpy DtoD') expect(most, kind).toBeCloseTo(least, 6);
     }
   });
+});
+
+describe('the TensorBoard plugin on resnet50-v100', () => {
+  const expected = JSON.parse(recordingText('kineto/resnet50-v100/expected.json')) as PluginAnswers;
+  const [work] = workOf(['kineto/resnet50-v100/worker0.1623143089861.pt.trace.json.gz']) as [RankWork];
+  const roles = ['kernel', 'memcpy', 'memset', 'runtime', 'dataLoader', 'cpuExec', 'other'] as const;
+  const steps = pluginSteps(work);
+
+  test('step breakdown', () => {
+    const names = ['Kernel', 'Memcpy', 'Memset', 'Runtime', 'DataLoader', 'CPU Exec', 'Other'];
+    const rows = steps.map((step) => [step.step, ...roles.map((role) => Math.round(step[role] / us))]);
+    expect(rows).toEqual(expected.step_breakdown_us.map((row) => [Number(row.Step), ...names.map((name) => row[name])]));
+    for (const step of steps) expect(roles.reduce((sum, role) => sum + step[role], step.communication)).toBeCloseTo(step.length, 3);
+    const [mean] = expected.performance;
+    const length = sumOf(steps.map((step) => step.length)) / steps.length;
+    expect(Math.round(length / us)).toBe(mean.value);
+    for (const [at, role] of roles.entries()) {
+      const value = sumOf(steps.map((step) => step[role])) / steps.length;
+      const child = mean.children[at] as (typeof mean.children)[number];
+      expect([Math.round(value / us), Math.round((10_000 * value) / length) / 100], role).toEqual([child.value, child.extra]);
+    }
+  });
+
+  test('operators', () => {
+    const ops = new Map(pluginOps(work).map((op) => [op.name, op]));
+    expect([...ops.keys()].sort()).toEqual(expected.operators.map(({ name }) => name).sort());
+    for (const row of expected.operators) {
+      const op = ops.get(row.name as string) as ReturnType<typeof pluginOps>[number];
+      const found = { calls: op.calls, device_self_duration: op.deviceSelf / us, device_total_duration: op.deviceTotal / us };
+      const host = { host_self_duration: op.hostSelf / us, host_total_duration: op.hostTotal / us };
+      const eligible = { tc_eligible: op.isEligible ? 'Yes' : 'No', tc_self_ratio: op.tensorCoreSelf, tc_total_ratio: op.tensorCoreTotal };
+      expect({ name: op.name, ...found, ...host, ...eligible }).toEqual(
+        Object.fromEntries(Object.entries(row).filter(([key]) => key !== 'has_call_stack')),
+      );
+    }
+  });
+
+  test('kernels', () => {
+    const { byName } = kernelTables(work);
+    const rows = new Map(byName.lines.map((line) => [line.name, line]));
+    expect(byName.lines.length + byName.rest.lines).toBe(expected.kernels.length);
+    for (const row of expected.kernels.filter(({ Name }) => rows.has(Name as string))) {
+      const line = rows.get(row.Name as string) as (typeof byName.lines)[number];
+      const keys = ['Calls', 'Total Duration (us)', 'Max Duration (us)', 'Min Duration (us)'];
+      const numbers = [line.count, line.total / us, line.max / us, line.min / us];
+      expect([line.tensorCores ? 'Yes' : 'No', ...numbers]).toEqual([row['Tensor Cores Used'], ...keys.map((key) => row[key])]);
+      expect(Math.abs(line.mean / us - Number(row['Mean Duration (us)'])), line.name).toBeLessThanOrEqual(0.5);
+      expect(Math.abs((line.blocksPerSm as number) - Number(row['Mean Blocks Per SM'])), line.name).toBeLessThanOrEqual(0.0051);
+      expect(Math.abs(100 * (line.occupancy as number) - Number(row['Mean Est. Achieved Occupancy (%)'])), line.name).toBeLessThanOrEqual(
+        0.0051,
+      );
+    }
+    expect(byName.lines.length).toBe(64);
+  });
+
+  test('GPU summary', () => {
+    const windows = pluginWindows(work);
+    const [usage] = deviceUsage(work, windows[0]?.start as number, windows.at(-1)?.end as number);
+    const percent = (share: number | undefined): string => `${Math.round(10_000 * (share as number)) / 100} %`;
+    const said = [...expected.gpu_metrics[0].matchAll(/'title': '(GPU Utilization|Est\. \w+ \w+)', 'value': '([^']+)'/g)].map(
+      ([, , value]) => value,
+    );
+    expect(said).toHaveLength(3);
+    expect([usage?.utilisation, usage?.smEfficiency, usage?.occupancy].map(percent)).toEqual(said);
+    expect(kernelTables(work).tensorCores).toBe(0);
+  });
+});
+
+interface JsonEvent {
+  readonly ph: string;
+  readonly cat?: string;
+  readonly name: string;
+  readonly ts: number;
+  readonly dur: number;
+  readonly args?: Readonly<Record<string, unknown>>;
+}
+
+/** Union of stretches, in the plainest way. */
+function unionOf(stretches: readonly (readonly [number, number])[]): [number, number][] {
+  const union: [number, number][] = [];
+  for (const [from, until] of stretches.toSorted(([a], [b]) => a - b)) {
+    const last = union.at(-1);
+    if (last !== undefined && from <= last[1]) last[1] = Math.max(last[1], until);
+    else union.push([from, until]);
+  }
+  return union;
+}
+
+const lengthOf = (union: readonly (readonly [number, number])[]): number => sumOf(union.map(([from, until]) => until - from));
+const cutTo = (union: readonly (readonly [number, number])[], start: number, end: number): [number, number][] =>
+  union.map(([from, until]): [number, number] => [Math.max(from, start), Math.min(until, end)]).filter(([from, until]) => until > from);
+
+describe('nanogpt on 8 H100', () => {
+  const files = Array.from({ length: 8 }, (_, rank) => `kineto/nanogpt-8rank/rank${rank}.chrome-trace.json.gz`);
+  const sink = new GpuSink();
+  finish(mergeRun(sourcesOfKineto(files.map((file) => tableOfKineto(recording(file)))), sink));
+  const { ranks } = sink.summary;
+
+  test.each(files.map((file, rank) => [rank, file] as const))(
+    'rank %i: an independent calculation over the raw file agrees',
+    (rank, file) => {
+      const { traceEvents } = JSON.parse(recordingText(file)) as { traceEvents: readonly JsonEvent[] };
+      const spans = traceEvents.filter(({ ph }) => ph === 'X');
+      const stretch = ({ ts, dur }: JsonEvent): readonly [number, number] => [ts, ts + dur];
+      const kernels = spans.filter(({ cat }) => cat === 'kernel');
+      const compute = kernels.filter(({ name }) => !name.startsWith('nccl'));
+      const communication = kernels.filter(({ name }) => name.startsWith('nccl'));
+      const copies = spans.filter(({ cat }) => cat === 'gpu_memcpy' || cat === 'gpu_memset');
+      const device = [...kernels, ...copies];
+      const calls = new Map(
+        spans.filter(({ cat }) => cat === 'cuda_runtime' || cat === 'cuda_driver').map((call) => [call.args?.correlation, call]),
+      );
+      const steps = spans
+        .filter(({ name, cat }) => cat === 'user_annotation' && name.startsWith('ProfilerStep#'))
+        .sort((a, b) => a.ts - b.ts);
+      const launchedIn = (step: JsonEvent) =>
+        device.filter(({ args }) => {
+          const call = calls.get(args?.correlation);
+          return call !== undefined && call.ts >= step.ts && call.ts < step.ts + step.dur;
+        });
+      const launched = new Set(steps.flatMap(launchedIn));
+    const earlier = device.filter((work) => !launched.has(work));
+      const first = Math.min(...launchedIn(steps[0] as JsonEvent).map(({ ts }) => ts));
+      let before = Math.max(steps[0]?.ts as number, ...earlier.map(({ ts, dur }) => ts + dur).filter((end) => end < first));
+      const mine = ranks[rank];
+      expect(mine?.steps.map(({ step }) => `ProfilerStep#${step}`)).toEqual(steps.map(({ name }) => name));
+      const close = (found: number | undefined, expected: number): void =>
+        expect(Math.abs((found as number) / us - expected)).toBeLessThan(0.05);
+      const busyUnion = unionOf(device.map(stretch));
+      const [computeUnion, communicationUnion] = [unionOf(compute.map(stretch)), unionOf(communication.map(stretch))];
+      const bothUnion = unionOf([...compute, ...communication].map(stretch));
+      for (const [at, step] of steps.entries()) {
+        const start = Math.max(before, step.ts);
+        const end = Math.max(start, step.ts + step.dur, ...launchedIn(step).map(({ ts, dur }) => ts + dur));
+        before = end;
+        const inside = (union: readonly (readonly [number, number])[]): number => lengthOf(cutTo(union, start, end));
+        const both = inside(bothUnion);
+        const found = mine?.steps[at];
+        close(found?.length, end - start);
+        close(found?.idle, end - start - inside(busyUnion));
+        close(found?.exposed, both - inside(computeUnion));
+        close(found?.compute, both - inside(communicationUnion));
+        close(found?.overlapped, inside(computeUnion) + inside(communicationUnion) - both);
+        close(found?.copies, inside(busyUnion) - both);
+        const { idleBy, idle = 0 } = found ?? {};
+        expect(sumOf(Object.values(idleBy ?? {}))).toBeCloseTo(idle, 3);
+      }
+      const overlap = mine?.overlap[0];
+      close(overlap?.total, lengthOf(communicationUnion));
+      close(overlap?.exposed, lengthOf(bothUnion) - lengthOf(computeUnion));
+      close(mine?.kernels.total, sumOf(kernels.map(({ dur }) => dur)));
+      expect(mine?.kernels.count).toBe(kernels.length);
+      const aten = mine?.copies.reduce((sum, { bytes }) => sum + bytes, 0);
+      expect(aten).toBe(sumOf(copies.map(({ args }) => Number(args?.bytes ?? 0))));
+    },
+  );
 });

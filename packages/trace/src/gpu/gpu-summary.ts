@@ -3,7 +3,7 @@
 import { type DeviceUsage, deviceUsage } from './device-usage.ts';
 import type { RankWork } from './device-work.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
-import { HostWaits, type IdleParts, type IdlePlace, idleByWindow, idleParts, idlePieces, idlePlaces, streamWaits } from './idle-time.ts';
+import { HostWaits, type IdleParts, type IdlePlace, idleParts, idlePieces, idlePlaces, piecesWithin, streamWaits } from './idle-time.ts';
 import { type CopyLine, copyLines, type KernelTables, kernelSequences, kernelTables, type SequenceLine } from './kernel-sums.ts';
 import { type LaunchSummary, launchSummary, type QueueSummary, queueSummaries } from './launch-queue.ts';
 import { type CommunicationOverlap, communicationOverlap } from './overlap.ts';
@@ -80,8 +80,10 @@ export function gpuRank({ process }: RankRecord, work: RankWork, worldSize: numb
   const [from, until] =
     steps.length > 0 ? [(steps[0] as StepBreakdown).start, (steps.at(-1) as StepBreakdown).end] : [extent.start, extent.end];
   const waits = new HostWaits(work);
-  const pieces = idlePieces(work, from, until, waits);
-  const causes = idleByWindow(pieces, steps);
+  const whole = idlePieces(work, from, until, waits);
+  const ofSteps = piecesWithin(whole, steps);
+  const causes = ofSteps.map(idleParts);
+  const pieces = steps.length > 0 ? ofSteps.flat() : whole;
   const totals = steps.length > 0 ? sumOf(steps) : breakdownBetween(work, from, until);
   const places = idlePlaces(work, pieces, waits);
   const { rank, host, hostName, incarnation } = process;

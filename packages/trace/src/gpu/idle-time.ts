@@ -150,20 +150,20 @@ export function idleParts(pieces: readonly IdlePiece[]): IdleParts {
   return parts;
 }
 
-/** The pieces of each window, by cause; windows are disjoint and in order, and so are pieces. */
-export function idleByWindow(
+/** The pieces inside each window, cut at its ends; windows are disjoint and in order, and so are pieces. */
+export function piecesWithin(
   pieces: readonly IdlePiece[],
   windows: readonly { readonly start: number; readonly end: number }[],
-): IdleParts[] {
+): readonly (readonly IdlePiece[])[] {
   let at = 0;
   return windows.map(({ start, end }) => {
-    const parts = noIdle();
+    const inside: IdlePiece[] = [];
     while (at < pieces.length && (pieces[at] as IdlePiece).until <= start) at++;
     for (let index = at; index < pieces.length && (pieces[index] as IdlePiece).from < end; index++) {
-      const { cause, from, until } = pieces[index] as IdlePiece;
-      parts[cause] += Math.max(0, Math.min(end, until) - Math.max(start, from));
+      const { cause, from, until, thread } = pieces[index] as IdlePiece;
+      inside.push({ cause, from: Math.max(start, from), until: Math.min(end, until), thread });
     }
-    return parts;
+    return inside;
   });
 }
 

@@ -72,7 +72,7 @@ const tensorCoreParts: readonly string[] = [
   ...['dgrad_1x1_stride_2x2', 'first_layer_wgrad_kernel', 'conv1x1', 'conv2d_c1_k1', 'direct_group'],
   ...['xmma_implicit_gemm', 'xmma_sparse_conv', 'xmma_warp_specialized_implicit_gemm', 'xmma_gemm', 'xmma_sparse_gemm'],
   // … and those of later libraries: CUTLASS 3, cuBLAS for Hopper, FlashAttention.
-  ...['tensorop', 'wgmma', 'tcgen05', 'nvjet', 'flash_fwd', 'flash_bwd', 'fmha_cutlass', 'fmha_v2'],
+  ...['tensorop', 'wgmma', 'tcgen05', 'nvjet', 'flash_fwd', 'flash_bwd', 'flash::enable_sm90', 'fmha_cutlass', 'fmha_v2'],
 ];
 
 /** Whether a kernel of this name runs on tensor cores. */
