@@ -14,6 +14,7 @@ import { temporalBreakdown } from '../../packages/trace/src/gpu/step-breakdown.t
 import { mergeRun } from '../../packages/trace/src/merge/merge-run.ts';
 import { finish } from '../../packages/trace/src/model/finish.ts';
 import { sourcesOfKineto, tableOfKineto } from '../../packages/trace/src/testing/merged-kineto.ts';
+import { plainGpuTimes } from '../../packages/trace/src/testing/plain-gpu-times.ts';
 import { recording, recordingText } from './recording.ts';
 
 const us = 1000;
@@ -247,30 +248,6 @@ describe('the TensorBoard plugin on resnet50-v100', () => {
   });
 });
 
-interface JsonEvent {
-  readonly ph: string;
-  readonly cat?: string;
-  readonly name: string;
-  readonly ts: number;
-  readonly dur: number;
-  readonly args?: Readonly<Record<string, unknown>>;
-}
-
-/** Union of stretches, in the plainest way. */
-function unionOf(stretches: readonly (readonly [number, number])[]): [number, number][] {
-  const union: [number, number][] = [];
-  for (const [from, until] of stretches.toSorted(([a], [b]) => a - b)) {
-    const last = union.at(-1);
-    if (last !== undefined && from <= last[1]) last[1] = Math.max(last[1], until);
-    else union.push([from, until]);
-  }
-  return union;
-}
-
-const lengthOf = (union: readonly (readonly [number, number])[]): number => sumOf(union.map(([from, until]) => until - from));
-const cutTo = (union: readonly (readonly [number, number])[], start: number, end: number): [number, number][] =>
-  union.map(([from, until]): [number, number] => [Math.max(from, start), Math.min(until, end)]).filter(([from, until]) => until > from);
-
 describe('nanogpt on 8 H100', () => {
   const files = Array.from({ length: 8 }, (_, rank) => `kineto/nanogpt-8rank/rank${rank}.chrome-trace.json.gz`);
   const sink = new GpuSink();
@@ -280,59 +257,20 @@ describe('nanogpt on 8 H100', () => {
   test.each(files.map((file, rank) => [rank, file] as const))(
     'rank %i: an independent calculation over the raw file agrees',
     (rank, file) => {
-      const { traceEvents } = JSON.parse(recordingText(file)) as { traceEvents: readonly JsonEvent[] };
-      const spans = traceEvents.filter(({ ph }) => ph === 'X');
-      const stretch = ({ ts, dur }: JsonEvent): readonly [number, number] => [ts, ts + dur];
-      const kernels = spans.filter(({ cat }) => cat === 'kernel');
-      const compute = kernels.filter(({ name }) => !name.startsWith('nccl'));
-      const communication = kernels.filter(({ name }) => name.startsWith('nccl'));
-      const copies = spans.filter(({ cat }) => cat === 'gpu_memcpy' || cat === 'gpu_memset');
-      const device = [...kernels, ...copies];
-      const calls = new Map(
-        spans.filter(({ cat }) => cat === 'cuda_runtime' || cat === 'cuda_driver').map((call) => [call.args?.correlation, call]),
-      );
-      const steps = spans
-        .filter(({ name, cat }) => cat === 'user_annotation' && name.startsWith('ProfilerStep#'))
-        .sort((a, b) => a.ts - b.ts);
-      const launchedIn = (step: JsonEvent) =>
-        device.filter(({ args }) => {
-          const call = calls.get(args?.correlation);
-          return call !== undefined && call.ts >= step.ts && call.ts < step.ts + step.dur;
-        });
-      const launched = new Set(steps.flatMap(launchedIn));
-    const earlier = device.filter((work) => !launched.has(work));
-      const first = Math.min(...launchedIn(steps[0] as JsonEvent).map(({ ts }) => ts));
-      let before = Math.max(steps[0]?.ts as number, ...earlier.map(({ ts, dur }) => ts + dur).filter((end) => end < first));
+      const expected = plainGpuTimes(recordingText(file));
       const mine = ranks[rank];
-      expect(mine?.steps.map(({ step }) => `ProfilerStep#${step}`)).toEqual(steps.map(({ name }) => name));
-      const close = (found: number | undefined, expected: number): void =>
-        expect(Math.abs((found as number) / us - expected)).toBeLessThan(0.05);
-      const busyUnion = unionOf(device.map(stretch));
-      const [computeUnion, communicationUnion] = [unionOf(compute.map(stretch)), unionOf(communication.map(stretch))];
-      const bothUnion = unionOf([...compute, ...communication].map(stretch));
-      for (const [at, step] of steps.entries()) {
-        const start = Math.max(before, step.ts);
-        const end = Math.max(start, step.ts + step.dur, ...launchedIn(step).map(({ ts, dur }) => ts + dur));
-        before = end;
-        const inside = (union: readonly (readonly [number, number])[]): number => lengthOf(cutTo(union, start, end));
-        const both = inside(bothUnion);
+      const close = (found: number | undefined, value: number): void => expect(Math.abs((found as number) / us - value)).toBeLessThan(0.05);
+      expect(mine?.steps.map(({ step }) => `ProfilerStep#${step}`)).toEqual(expected.steps.map(({ name }) => name));
+      for (const [at, step] of expected.steps.entries()) {
         const found = mine?.steps[at];
-        close(found?.length, end - start);
-        close(found?.idle, end - start - inside(busyUnion));
-        close(found?.exposed, both - inside(computeUnion));
-        close(found?.compute, both - inside(communicationUnion));
-        close(found?.overlapped, inside(computeUnion) + inside(communicationUnion) - both);
-        close(found?.copies, inside(busyUnion) - both);
-        const { idleBy, idle = 0 } = found ?? {};
-        expect(sumOf(Object.values(idleBy ?? {}))).toBeCloseTo(idle, 3);
+        for (const part of ['length', 'compute', 'overlapped', 'exposed', 'copies', 'idle'] as const) close(found?.[part], step[part]);
+        expect(sumOf(Object.values(found?.idleBy ?? {}))).toBeCloseTo(found?.idle as number, 3);
       }
-      const overlap = mine?.overlap[0];
-      close(overlap?.total, lengthOf(communicationUnion));
-      close(overlap?.exposed, lengthOf(bothUnion) - lengthOf(computeUnion));
-      close(mine?.kernels.total, sumOf(kernels.map(({ dur }) => dur)));
-      expect(mine?.kernels.count).toBe(kernels.length);
-      const aten = mine?.copies.reduce((sum, { bytes }) => sum + bytes, 0);
-      expect(aten).toBe(sumOf(copies.map(({ args }) => Number(args?.bytes ?? 0))));
+      close(mine?.overlap[0]?.total, expected.communication);
+      close(mine?.overlap[0]?.exposed, expected.exposed);
+      close(mine?.kernels.total, expected.kernelTime);
+      expect(mine?.kernels.count).toBe(expected.kernels);
+      expect(sumOf((mine?.copies ?? []).map(({ bytes }) => bytes))).toBe(expected.copiedBytes);
     },
   );
 });
