@@ -2,6 +2,7 @@
 
 import { GpuSink } from '@ranktrace/trace/gpu';
 import { describe, expect, test } from 'vitest';
+import { criticalPath } from '../../packages/trace/src/gpu/critical-path.ts';
 import { deviceUsage } from '../../packages/trace/src/gpu/device-usage.ts';
 import type { RankWork } from '../../packages/trace/src/gpu/device-work.ts';
 import { htaKernelLines, htaPeakBandwidth, htaTypeTimes, htaWork } from '../../packages/trace/src/gpu/hta-compatible.ts';
@@ -40,6 +41,26 @@ function quantileOf(values: readonly number[], share: number): number {
   const place = (sorted.length - 1) * share;
   const [low, high] = [sorted[Math.floor(place)] as number, sorted[Math.ceil(place)] as number];
   return low + (high - low) * (place - Math.floor(place));
+}
+
+interface HtaPath {
+  readonly error?: string;
+  readonly annotation: string;
+  readonly instance: string;
+  readonly nodes: number;
+  readonly graph_nodes: number;
+  readonly graph_edges: number;
+  readonly edges_on_path: number;
+  readonly breakdown: string;
+}
+
+/** The stretch of the n-th span of that name; of the n-th step for `ProfilerStep`. */
+function instanceOf({ host, names, steps }: RankWork, annotation: string, instance: number): [number, number] {
+  if (annotation === 'ProfilerStep') return [steps[instance]?.start as number, steps[instance]?.end as number];
+  const rows = Array.from({ length: host.length }, (_, row) => row).filter((row) => {
+    return names.text(host.columns.name[row] as number).includes(annotation);
+  });
+  return [host.columns.start[rows[instance] as number] as number, host.columns.end[rows[instance] as number] as number];
 }
 
 interface PluginAnswers {
@@ -125,6 +146,30 @@ describe.each(cases)('HTA on %s', (name) => {
       if (row.comp_comm_overlap_pctg === '') expect(share).toBeUndefined();
       else expect(Math.round(10_000 * (share as number)) / 100).toBe(Number(row.comp_comm_overlap_pctg));
     }
+  });
+
+  test('critical path', () => {
+    const answers = apis.critical_path as unknown as HtaPath;
+    const [work] = works as [RankWork];
+    if (answers.error !== undefined) {
+      expect(work?.work.length ?? 0).toBe(0);
+      return;
+    }
+    const [from, until] = instanceOf(work, answers.annotation, Number(answers.instance));
+    const found = criticalPath(work, from, until);
+    const bounds = { cpu: 'cpu_bound', compute: 'gpu_compute_bound', communication: 'gpu_communication_bound', none: '' };
+    const names = { ...bounds, gap: 'gpu_kernel_kernel_overhead', launch: 'gpu_kernel_launch_overhead' };
+    const used = new Set(found?.path.map(({ bound }) => bound));
+    const breakdown = Object.fromEntries(
+      Object.entries(names).flatMap(([bound, said]) =>
+        used.has(bound as 'cpu') ? [[said, (found?.byBound[bound as 'cpu'] ?? 0) / us]] : [],
+      ),
+    );
+    const counts = [found?.nodes, found?.edges, (found?.path.length ?? 0) + 1, found?.path.length];
+    expect([breakdown, counts]).toEqual([
+      JSON.parse(answers.breakdown.replaceAll("'", '"')),
+      [answers.graph_nodes, answers.graph_edges, answers.nodes, answers.edges_on_path],
+    ]);
   });
 
   test('kernels by type', () => {

@@ -62,6 +62,8 @@ export const transferColumns = {
   ranks: 'u32',
   /** Sync: correlation of the event's record call that it waits for; 0 for none. */
   waitsFor: 'u32',
+  /** Sync: number of the stream on which that event was recorded. */
+  waitsOn: 'u32',
 } as const;
 
 export interface WorkStream {

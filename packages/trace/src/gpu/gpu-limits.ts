@@ -25,6 +25,8 @@ export const gpuLimits = {
   gpuKernelGapNsMax: 30_000,
   /** A kernel that starts this long after its call returned waited for something else, ns: a launch takes a few µs. */
   gpuLaunchDelayNsMax: 100_000,
+  /** A pause between two kernels of a stream that is longer than this has another reason than the first of them, ns. */
+  gpuPathGapNsMax: 1_500_000,
   /** Launched work that a stream may hold; a further launch blocks the host until one has started. */
   gpuQueueLengthMax: 1024,
 } as const;

@@ -164,6 +164,7 @@ export class WorkRecord {
     columns.sequence[row] = isCollective ? event.sequence : 0;
     columns.ranks[row] = isCollective ? numberOf(event, 'Group size') : 0;
     columns.waitsFor[row] = isCollective ? 0 : numberOf(event, 'wait_on_cuda_event_record_corr_id');
+    columns.waitsOn[row] = isCollective ? 0 : numberOf(event, 'wait_on_stream');
     return row + 1;
   }
 }
