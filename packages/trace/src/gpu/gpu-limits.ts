@@ -2,9 +2,11 @@
 
 export const gpuLimits = {
   /** Kernels, copies, sets and syncs of all ranks together, about 70 bytes each; further ones are counted and left out. */
-  gpuWorkMax: 8_000_000,
+  gpuWorkMax: 4_000_000,
   /** Ops, annotations, modules and driver calls of the host, all ranks together, about 60 bytes each; further ones are counted and left out. */
-  gpuHostSpansMax: 16_000_000,
+  gpuHostSpansMax: 8_000_000,
+  /** Host spans of a process that has not shown any device work so far: the last ones, as a process without devices needs none. */
+  gpuHostSpansPendingMax: 131_072,
   /** Distinct names of kernels, ops and phases; further ones share `(other names)`. */
   gpuNamesMax: 262_144,
   /** Streams of one process; work on further ones is counted and left out. */
@@ -15,6 +17,8 @@ export const gpuLimits = {
   gpuStepsMax: 65_536,
   /** Lines of one table in the summary of a rank: the ones with most time; the rest is summed up on one line. */
   gpuLinesMax: 64,
+  /** Names on one critical path in the summary: the ones with most time on it. */
+  gpuPathLinesMax: 16,
   /** Steps of one rank with a breakdown of their own in the summary: the last ones; totals cover all of them. */
   gpuStepLinesMax: 256,
   /** Kernels of one launching op that make up a sequence; an op that launches more is cut off there. */

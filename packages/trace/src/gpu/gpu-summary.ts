@@ -1,5 +1,6 @@
 // What the devices of one rank did, as plain data for reports and pages. Times in ns.
 
+import { type CriticalPath, criticalPath, type PathBound } from './critical-path.ts';
 import { type DeviceUsage, deviceUsage } from './device-usage.ts';
 import type { RankWork } from './device-work.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
@@ -60,6 +61,15 @@ export interface GpuRank {
   readonly launches: LaunchSummary;
   readonly queues: readonly QueueSummary[];
   readonly copies: readonly CopyLine[];
+  /** The critical path of the step of median length; undefined without steps. */
+  readonly path: GpuPath | undefined;
+}
+
+export interface GpuPath {
+  readonly step: number;
+  readonly byBound: CriticalPath['byBound'];
+  /** Its heaviest parts by name and bound. */
+  readonly lines: readonly { readonly name: string; readonly bound: PathBound; readonly total: number; readonly count: number }[];
 }
 
 export interface GpuSummary {
@@ -104,7 +114,24 @@ export function gpuRank({ process }: RankRecord, work: RankWork, worldSize: numb
     launches: launchSummary(work),
     queues: queueSummaries(work).slice(0, limits.gpuLinesMax),
     copies: copyLines(work),
+    path: medianPath(work),
   };
+}
+
+function medianPath(work: RankWork): GpuPath | undefined {
+  const step = work.steps.toSorted((a, b) => a.end - a.start - (b.end - b.start))[(work.steps.length - 1) >> 1];
+  const path = step && criticalPath(work, step.start, step.end);
+  if (step === undefined || path === undefined) return undefined;
+  const lines = new Map<string, { name: string; bound: PathBound; total: number; count: number }>();
+  for (const { name, bound, weight } of path.path) {
+    const key = `${bound} ${name}`;
+    const line = lines.get(key) ?? { name, bound, total: 0, count: 0 };
+    lines.set(key, line);
+    line.total += weight;
+    line.count++;
+  }
+  const heaviest = [...lines.values()].sort((a, b) => b.total - a.total).slice(0, limits.gpuPathLinesMax);
+  return { step: step.number, byBound: path.byBound, lines: heaviest };
 }
 
 function sumOf(steps: readonly StepBreakdown[]): StepParts {

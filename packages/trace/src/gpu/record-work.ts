@@ -37,6 +37,8 @@ interface LanePlace {
 
 export interface RankRecord {
   readonly process: TraceProcess;
+  /** Whether it has a lane of a device. */
+  hasDevice: boolean;
   readonly work: RankWork;
   readonly threads: Map<string, number>;
   readonly streams: Map<number, number>;
@@ -64,6 +66,7 @@ export class WorkRecord {
 
   lane(lane: TraceLane): void {
     const rank = this.#rankOf(lane.process);
+    if (lane.kind === 'stream' || lane.kind === 'device') rank.hasDevice = true;
     while (this.#lanes.length <= lane.index) this.#lanes.push(undefined);
     this.#lanes[lane.index] = { rank, stream: -1, thread: lane.kind === 'thread' ? threadOf(rank, lane) : -1 };
   }
@@ -83,7 +86,13 @@ export class WorkRecord {
   #rankOf(process: TraceProcess): RankRecord {
     let rank = this.#ranks.get(process.index);
     if (rank === undefined) {
-      rank = { process, work: new RankWork(this.names, { origin: this.#epoch - baseOf(process) }), threads: new Map(), streams: new Map() };
+      rank = {
+        process,
+        hasDevice: false,
+        work: new RankWork(this.names, { origin: this.#epoch - baseOf(process) }),
+        threads: new Map(),
+        streams: new Map(),
+      };
       this.#ranks.set(process.index, rank);
       this.ranks.push(rank);
     }
@@ -95,7 +104,7 @@ export class WorkRecord {
     if (work.steps.length > 2 * limits.gpuStepsMax) work.steps = work.steps.slice(-limits.gpuStepsMax);
   }
 
-  #addHost({ rank: { work }, thread }: LanePlace, event: TraceEvent): void {
+  #addHost({ rank: { work, hasDevice }, thread }: LanePlace, event: TraceEvent): void {
     let kind = hostKindOf.get(event.category);
     if (kind === undefined) return;
     const { name } = event;
@@ -107,8 +116,12 @@ export class WorkRecord {
       this.leftOut++;
       return;
     }
-    this.#hostRows++;
     const { host } = work;
+    if (!hasDevice && host.length >= limits.gpuHostSpansPendingMax) {
+      this.#hostRows -= host.length;
+      host.length = 0;
+    }
+    this.#hostRows++;
     const row = host.add();
     const { columns } = host;
     columns.start[row] = event.start;
