@@ -59,6 +59,32 @@ describe("a PyTorch job's files", () => {
     expect(stdout).not.toMatch(/#\d{6,}/);
   });
 
+  it('says how each GPU was used, and why it idled', async () => {
+    const folder = join(directory, 'host-bound');
+    writeGpuJob(folder, { seed: 8, ranks: 2, faults: [{ kind: 'slow_host', rank: 1, amount: 400_000 }] });
+    const { stdout } = await runCommand(['report', folder]);
+    expect(stdout).toMatch(/^GPUs +time +compute +hidden comm\. +exposed comm\. +copies +idle +idle because$/m);
+    expect(stdout).toMatch(/^rank 1 .* host late [\d.]+ %, most in forward, aten::linear/m);
+    expect(stdout).toMatch(/^critical path of step \d+ on rank 0: /m);
+    const { gpu } = await report(folder);
+    expect(gpu.htaCompatible).toBe(false);
+    expect(gpu.ranks.map(({ rank }: { rank: number }) => rank)).toEqual([0, 1]);
+    for (const { totals } of gpu.ranks) {
+      const { length, compute, overlapped, exposed, copies, idle } = totals;
+      expect(compute + overlapped + exposed + copies + idle).toBe(length);
+    }
+    const compatible = await runCommand(['report', folder, '--hta-compatible']);
+    expect(compatible.stdout).toContain('(by the conventions of Holistic Trace Analysis: docs/gpu.md)');
+  });
+
+  it('has no part about GPUs without work of any, and refuses an option about them', async () => {
+    const job = join(repository, 'test/data/kineto/ddp-4rank/balanced');
+    expect((await report(job)).gpu).toBeUndefined();
+    const { code, stderr } = await runCommand(['report', job, '--hta-compatible']);
+    expect(code).toBe(2);
+    expect(stderr).toContain('--hta-compatible is about the work of GPUs, and this input has none');
+  });
+
   it('is not said to be whole where events were left out of them', async () => {
     const folder = join(directory, 'left out');
     const [first] = writeGpuJob(folder, { seed: 7, ranks: 2 }).paths as [string];

@@ -32,12 +32,12 @@ const allowed: Readonly<Record<string, readonly (string | RegExp)[]>> = {
  */
 const floors: Readonly<Record<string, readonly (readonly string[])[]>> = {
   protocol: [],
-  // Device work and its analyses (gpu/) will stand between torch and analyse.
   trace: [
     ['model'],
     ['align', 'match', 'detect', 'write', 'zipkin', 'steps'],
     ['merge', 'perfetto'],
     ['torch', 'blame'],
+    ['gpu'],
     ['analyse', 'ndtimeline'],
     ['alert', 'timeline'],
     ['simulate'],

@@ -181,6 +181,7 @@ one whose connection broke without a goodbye, as that of a killed process does, 
     .addOption(whichRun)
     .option(...allowMixed)
     .addOption(memoryOption())
+    .option('--hta-compatible', 'figures of GPUs by the conventions of Holistic Trace Analysis (docs/gpu.md)')
     .option(...json)
     .addHelpText(
       'after',

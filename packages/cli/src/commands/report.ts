@@ -1,17 +1,20 @@
-// `ranktrace report INPUT…`: shows where the time of a run went, between its ranks: steps, blame, clocks, collectives, remote calls, and open work.
+// `ranktrace report INPUT…`: shows where the time of a run went, between its ranks: steps, blame, GPUs, clocks, collectives, remote calls, open work.
 // It covers the whole run, or with `--steps` a stretch of it.
 
 import { CollectiveSink, clockReport, OpenWorkSink, RpcSink } from '@ranktrace/trace';
 import { RunBlameSink, type StepRange } from '@ranktrace/trace/blame';
+import { GpuSink } from '@ranktrace/trace/gpu';
 import { type InputOptions, openRun } from '../inputs/open-inputs.ts';
 import { mergeAndReport } from '../print/merge-and-report.ts';
 import { blameData, formatBlame } from '../print/print-blame.ts';
 import { clocksData, formatClocks } from '../print/print-clocks.ts';
 import { collectivesData, formatCollectives } from '../print/print-collectives.ts';
+import { formatGpu, gpuData } from '../print/print-gpu.ts';
 import { formatOpenWork, openWorkData } from '../print/print-open-work.ts';
 import { formatRpcs, rpcsData } from '../print/print-rpcs.ts';
 import { formatReport, reportData } from '../print/print-summary.ts';
 import { alertFinding, matchAlerts, storedAlerts } from '../print/report-alerts.ts';
+import { CliError } from '../terminal/errors.ts';
 import { abortOnInterrupt } from '../terminal/interrupt.ts';
 import { print, printData } from '../terminal/output.ts';
 
@@ -19,13 +22,21 @@ export interface ReportOptions extends InputOptions {
   /** Only these steps, both included. */
   readonly steps?: StepRange | undefined;
   readonly json?: boolean;
+  /** Figures of GPUs by the conventions of Holistic Trace Analysis. */
+  readonly htaCompatible?: boolean;
 }
 
 export async function report(inputs: readonly string[], options: ReportOptions): Promise<number> {
   using opened = await openRun(inputs, options);
   using interrupt = abortOnInterrupt();
   const [collectives, rpcs, openWork, steps] = [new CollectiveSink(), new RpcSink(), new OpenWorkSink(), new RunBlameSink()];
-  const merged = await mergeAndReport(opened.input, undefined, [collectives, rpcs, openWork, steps], interrupt.signal, options.steps);
+  const gpus = new GpuSink({ htaCompatible: options.htaCompatible === true });
+  const sinks = [collectives, rpcs, openWork, steps, gpus];
+  const merged = await mergeAndReport(opened.input, undefined, sinks, interrupt.signal, options.steps);
+  const { summary: gpu } = gpus;
+  if (options.htaCompatible === true && gpu.ranks.length === 0) {
+    throw new CliError('bad_usage', '--hta-compatible is about the work of GPUs, and this input has none');
+  }
   const { blame } = steps;
   const alerts = matchAlerts(storedAlerts(opened.directories, options.steps), blame.findings, merged.findings);
   const withAlerts = <Announcement extends (typeof blame.findings)[number] | (typeof merged.findings)[number]>(finding: Announcement) => {
@@ -43,6 +54,7 @@ export async function report(inputs: readonly string[], options: ReportOptions):
       // Blame first, then further alerts, then known losses: each with `kind` and `ranks`.
       findings: [...blame.findings.map(withAlerts), ...alerts.alone.map(alertFinding), ...merged.findings.map(withAlerts)],
       blame: blameData(blame),
+      ...(gpu.ranks.length === 0 ? {} : { gpu: gpuData(gpu) }),
       clocks: clocksData(clocks, clockConflicts),
       collectives: collectivesData(collectives.summary),
       remoteCalls: rpcsData(rpcs.summary),
@@ -55,6 +67,7 @@ export async function report(inputs: readonly string[], options: ReportOptions):
     options.steps === undefined ? '' : `steps ${options.steps.first} to ${options.steps.last} alone; events are counted over the whole run`,
     formatReport(merged, blame, alerts),
     formatBlame(blame, alerts),
+    formatGpu(gpu),
     formatClocks(clocks, clockConflicts),
     formatCollectives(collectives.summary),
     formatRpcs(rpcs.summary),

@@ -17,6 +17,22 @@ export interface LaunchedCollective {
   readonly seq: number;
 }
 
+/**
+ * What goes wrong in every step, on one rank or on all, and by how much.
+ *
+ *   slow_kernels     kernels that compute take `amount` times as long
+ *   late_data        the host spends `amount` ns more in the phase `data`
+ *   slow_host        the host spends `amount` ns more before each launch of the phase `forward`
+ *   stalled          the first kernel of `forward` waits `amount` ns for an event after its launch
+ *   slow_transfers   data of collectives take `amount` times as long; on all ranks
+ */
+export interface GpuFault {
+  readonly kind: 'slow_kernels' | 'late_data' | 'slow_host' | 'stalled' | 'slow_transfers';
+  /** Default: all ranks. */
+  readonly rank?: number;
+  readonly amount: number;
+}
+
 export interface RankLaunch {
   /** Time of the thread's call. */
   readonly call: number;
@@ -29,6 +45,8 @@ export interface RankLaunch {
   readonly externalId: number;
   readonly args: Arguments;
   readonly collective: LaunchedCollective | undefined;
+  /** ns that it waits for an event after all else is ready. */
+  readonly stalled: number;
 }
 
 export interface GpuJobRankOptions {
@@ -38,6 +56,7 @@ export interface GpuJobRankOptions {
   readonly layers: number;
   readonly hasSeq: boolean;
   readonly vintage: KinetoVintage;
+  readonly faults?: readonly GpuFault[];
 }
 
 const us = 1000;
@@ -61,6 +80,8 @@ export class GpuJobRank {
   #now: number;
   #ids = 1024;
   #allocated = 4_000_000;
+  /** ns that the next launch waits for. */
+  #stall = 0;
 
   constructor(options: GpuJobRankOptions) {
     const { seed, rank, size } = options;
@@ -88,13 +109,16 @@ export class GpuJobRank {
     this.#stepStarts.push(this.#now);
     const flowOf = (layer: number): number => step * 100 + layer;
     this.#annotated('data', () => {
+      this.#now += this.#amount('late_data', 0);
       this.#op('aten::copy_', () =>
         this.#launch('cudaMemcpyAsync', 'gpu_memcpy', 'Memcpy HtoD (Pinned -> Device)', 30, { bytes: 393_216 }),
       );
     });
     this.#annotated('forward', () => {
+      this.#stall = this.#amount('stalled', 0);
       for (let layer = 0; layer < this.#options.layers; layer++) {
         this.#op('aten::linear', () => {
+          this.#now += this.#amount('slow_host', 0);
           this.#draw({ ph: 's', cat: 'fwdbwd', name: 'fwdbwd', start: this.#now, id: flowOf(layer) });
           this.#op('aten::addmm', () => this.#matrices('sm90_xmma_gemm_bf16bf16_tn_n_tilesize128x128x64', 60, 1_048_576), flowOf(layer));
         });
@@ -118,9 +142,9 @@ export class GpuJobRank {
   }
 
   /** Start of the kernel: its stream is free, and a collective's data are computed. */
-  startOf({ call, stream, collective }: RankLaunch): number {
+  startOf({ call, stream, collective, stalled }: RankLaunch): number {
     const computed = collective === undefined ? 0 : (this.#free.get(computeStream) ?? 0);
-    return Math.max(call + launchLatency, (this.#free.get(stream) ?? 0) + us, computed + us);
+    return Math.max(call + launchLatency, (this.#free.get(stream) ?? 0) + us, computed + us) + stalled;
   }
 
   finish(launch: RankLaunch, start: number, end: number): void {
@@ -164,6 +188,12 @@ export class GpuJobRank {
   /** Draws an event on the running thread; a span ends now. */
   #draw(event: Omit<DrawnEvent, 'tid'>): void {
     this.events.push({ ...event, tid: this.#tid, ...(event.ph === 'X' ? { end: this.#now } : {}) });
+  }
+
+  /** What a fault of this rank adds; `without` where it has none. */
+  #amount(kind: GpuFault['kind'], without: number): number {
+    const { faults = [], rank } = this.#options;
+    return faults.find((fault) => fault.kind === kind && (fault.rank ?? rank) === rank)?.amount ?? without;
   }
 
   #spend(meanUs: number): void {
@@ -218,8 +248,11 @@ export class GpuJobRank {
     this.#draw({ ph: 'X', cat: 'cuda_runtime', name, start: call, args: { 'External id': externalId, cbid: 211, correlation } });
     this.#draw({ ph: 's', cat: 'ac2g', name: 'ac2g', start: call, id: correlation });
     const { stream = computeStream, collective } = about;
-    const length = Math.round(this.random.lognormal(meanUs * us, 0.1));
-    this.#launches.push({ call, stream, category, kernel, length, correlation, externalId, args, collective });
+    const slower = category === 'kernel' ? this.#amount('slow_kernels', 1) : 1;
+    const length = Math.round(slower * this.random.lognormal(meanUs * us, 0.1));
+    const stalled = category === 'kernel' ? this.#stall : 0;
+    if (category === 'kernel') this.#stall = 0;
+    this.#launches.push({ call, stream, category, kernel, length, correlation, externalId, args, collective, stalled });
   }
 
   #collective(op: LaunchedCollective['op'], torchName: string, group: string, elements: number, dtype: 'BFloat16' | 'Float'): void {

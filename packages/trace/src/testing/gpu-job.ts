@@ -15,7 +15,7 @@
 // decimals, beyond a double's precision.
 
 import { Random } from '../simulate/random.ts';
-import { GpuJobRank, type LaunchedCollective, type RankLaunch } from './gpu-job-rank.ts';
+import { type GpuFault, GpuJobRank, type LaunchedCollective, type RankLaunch } from './gpu-job-rank.ts';
 import { type KinetoVintage, kinetoText } from './kineto-text.ts';
 
 /** A clock that shows `offsetNs` more than the truth at the origin, and runs `ppm` fast. */
@@ -38,6 +38,8 @@ export interface GpuJobOptions {
   readonly vintage?: KinetoVintage;
   /** By rank; default all true. */
   readonly clocks?: readonly RankClock[];
+  /** Default none. They draw no random numbers: all else is as without them. */
+  readonly faults?: readonly GpuFault[];
 }
 
 /** One rank's kernel of one collective. */
@@ -78,10 +80,11 @@ type Done = Pick<GpuCollective, 'rank' | 'op' | 'kernel' | 'group' | 'bytes' | '
 
 /** Makes the job: the same for the same options. */
 export function gpuJob(options: GpuJobOptions): GpuJob {
-  const { seed, ranks: size = 8, steps = 4, layers = 6, hasSeq = false, vintage = 'today', clocks = [] } = options;
-  const ranks = Array.from({ length: size }, (_, rank) => new GpuJobRank({ seed, rank, size, layers, hasSeq, vintage }));
+  const { seed, ranks: size = 8, steps = 4, layers = 6, hasSeq = false, vintage = 'today', clocks = [], faults = [] } = options;
+  const ranks = Array.from({ length: size }, (_, rank) => new GpuJobRank({ seed, rank, size, layers, hasSeq, vintage, faults }));
   const transfers = new Random(seed, 'transfers');
-  const done = Array.from({ length: steps }, (_, step) => runStep(ranks, step + 2, transfers)).flat();
+  const slower = faults.find(({ kind }) => kind === 'slow_transfers')?.amount ?? 1;
+  const done = Array.from({ length: steps }, (_, step) => runStep(ranks, step + 2, transfers, slower)).flat();
   const clockOf = (rank: number) => {
     const { offsetNs, ppm } = clocks[rank] ?? { offsetNs: 0, ppm: 0 };
     return (time: number): bigint => origin + BigInt(time + offsetNs + Math.round((time * ppm) / 1e6));
@@ -103,7 +106,7 @@ export function gpuJob(options: GpuJobOptions): GpuJob {
 }
 
 /** Runs threads first, as nothing in a step waits for a GPU; then kernel by kernel, in the launch order common to all ranks. */
-function runStep(ranks: readonly GpuJobRank[], step: number, transfers: Random): Done[] {
+function runStep(ranks: readonly GpuJobRank[], step: number, transfers: Random, slower: number): Done[] {
   const done: Done[] = [];
   const launches = ranks.map((rank) => rank.launchStep(step));
   for (const at of launches[0]?.keys() ?? []) {
@@ -112,7 +115,7 @@ function runStep(ranks: readonly GpuJobRank[], step: number, transfers: Random):
       return { rank, index, launch, start: rank.startOf(launch) };
     });
     const bytes = parts[0]?.launch.collective?.bytes ?? 0;
-    const transfer = Math.round(transfers.lognormal(40 * us + bytes / 100, 0.2));
+    const transfer = Math.round(slower * transfers.lognormal(40 * us + bytes / 100, 0.2));
     for (const { rank, index, launch, start } of parts) {
       const { collective, call, kernel } = launch;
       if (collective === undefined) {

@@ -8,14 +8,18 @@
 //
 // Invariant: all steps are on one thread, each number once; other events of that name (on a GPU, another thread, repeated) stay spans.
 
+import { ColumnTable } from '../model/column-table.ts';
 import { limits } from '../model/limits.ts';
 import { isLibraryAnnotation } from './kineto-collectives.ts';
 import { deviceCategoriesOf } from './kineto-source-tracks.ts';
-import { ColumnTable, type KinetoTable } from './kineto-table.ts';
+import type { KinetoTable } from './kineto-table.ts';
 
 const stepName = /^ProfilerStep#(\d{1,15})$/;
 /** torch.compile names each graph by a hash that differs between ranks: as phases they share one name. */
 const compiledGraph = /^## Call CompiledFxGraph \w+ ##$/;
+
+/** Name of the phase that an annotation of this name is. */
+export const phaseName = (annotation: string): string => (compiledGraph.test(annotation) ? 'CompiledFxGraph' : annotation);
 
 export class KinetoSteps {
   readonly steps = new ColumnTable({ event: 'u32', number: 'f64', overhead: 'f64', phasesFrom: 'u32', phasesUntil: 'u32' } as const);
@@ -32,8 +36,8 @@ export class KinetoSteps {
     if (numbers.size === 0) return;
     const track = this.#trackOfSteps(numbers);
     if (track === undefined) return;
-    const graphs = [...table.strings.strings.entries()].filter(([, text]) => compiledGraph.test(text));
-    for (const [index] of graphs) this.#phaseNames.set(index, table.strings.index('CompiledFxGraph'));
+    const renamed = [...table.strings.strings.entries()].filter(([, text]) => phaseName(text) !== text);
+    for (const [index, text] of renamed) this.#phaseNames.set(index, table.strings.index(phaseName(text)));
     this.#collect(order, numbers, track);
   }
 

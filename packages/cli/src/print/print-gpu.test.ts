@@ -1,0 +1,66 @@
+import type { GpuRank, GpuSummary } from '@ranktrace/trace/gpu';
+import { describe, expect, it } from 'vitest';
+import { formatGpu } from './print-gpu.ts';
+
+const ms = 1e6;
+const nothing = { lines: [], rest: { lines: 0, count: 0, total: 0 } };
+
+const rank = (number: number, about: Partial<GpuRank> = {}): GpuRank => ({
+  ...{ rank: number, host: 'h', hostName: 'h', incarnation: '1', from: 0, until: 100 * ms },
+  devices: [{ device: 0, utilisation: 0.8, smEfficiency: 0.7, occupancy: 0.5 }],
+  totals: { length: 100 * ms, compute: 60 * ms, overlapped: 5 * ms, exposed: 10 * ms, copies: 5 * ms, idle: 20 * ms },
+  temporal: { kernelTime: 100 * ms, idle: 20 * ms, compute: 65 * ms, nonCompute: 15 * ms },
+  steps: [],
+  stepsLeftOut: 0,
+  idle: {
+    byCause: { hostLate: 15 * ms, launch: 5 * ms, dependency: 0, other: 0 },
+    places: [{ cause: 'hostLate', phase: 'data', op: 'aten::copy_', time: 12 * ms, gaps: 3 }],
+    placesLeftOut: 0,
+    streams: [],
+  },
+  overlap: [],
+  kernels: { count: 0, total: 0, tensorCores: 0, tensorCoreOps: 0, byName: nothing, byOp: nothing, byModule: nothing, byPhase: nothing },
+  sequences: [],
+  launches: { launched: 0, withoutLaunch: 0, delay: undefined, callMean: 0, shorterThanCall: 0 },
+  queues: [],
+  copies: [],
+  path: undefined,
+  ...about,
+});
+
+const summary = (ranks: readonly GpuRank[], about: Partial<GpuSummary> = {}): GpuSummary => ({
+  ...{ ranks, leftOut: 0, htaCompatible: false },
+  ...about,
+});
+
+describe('the report of GPUs', () => {
+  it('is empty without device work', () => {
+    expect(formatGpu(summary([]))).toBe('');
+  });
+
+  it('shows shares of the time, and the cause of idleness with its place', () => {
+    const [head, line, note] = formatGpu(summary([rank(3)])).split('\n');
+    expect(head?.split(/ {2,}/)).toEqual(['GPUs', 'time', 'compute', 'hidden comm.', 'exposed comm.', 'copies', 'idle', 'idle because']);
+    expect(line).toBe(
+      'rank 3  100 ms   60.0 %         5.0 %         10.0 %   5.0 %  20.0 %  host late 15.0 %, most in data, aten::copy_; launch 5.0 %',
+    );
+    expect(note).toContain('from the first work to the end of the last: there are no steps');
+  });
+
+  it('cuts long names in their middle, lets no control character through, and says what was left out', () => {
+    const name = `void kernel<${'x'.repeat(200)}>\u001b[31m(float*)`;
+    const one = { name, class: 'compute', count: 4, total: 8 * ms, mean: 2 * ms, min: ms, max: 3 * ms, share: 1 } as const;
+    const lines = [{ ...one, tensorCores: true, blocksPerSm: undefined, occupancy: undefined }];
+    const kernels = { ...rank(0).kernels, count: 4, total: 8 * ms, tensorCores: 8 * ms, byName: { ...nothing, lines } };
+    const text = formatGpu(summary([rank(0, { kernels })], { leftOut: 12_345 }));
+    expect(text).toContain('…');
+    expect(text).not.toContain('\u001b');
+    expect(text).toContain('tensor cores: 100.0 % of the time of all kernels');
+    expect(text).toContain('(12 345 events of GPUs and hosts are left out here: there were too many)');
+  });
+
+  it('shows 32 ranks, and says so', () => {
+    const text = formatGpu(summary(Array.from({ length: 40 }, (_, number) => rank(number))));
+    expect(text).toContain('(the first 32 of 40 ranks; all of them with --json)');
+  });
+});

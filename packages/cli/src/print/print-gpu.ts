@@ -1,0 +1,156 @@
+// The report's part about GPUs: the shares of each rank's time on its devices, why they idled, communication by group, kernels, launches and copies.
+
+import { displayText, percentText } from '@ranktrace/trace';
+import type { GpuRank, GpuSummary } from '@ranktrace/trace/gpu';
+import { formatCount, formatNanos, formatTable } from '../terminal/format.ts';
+
+const ranksShown = 32;
+const kernelsShown = 12;
+const nameCharsMax = 72;
+/** Causes and places with less than this share of a rank's time are not worth a word. */
+const shareShown = 0.005;
+
+const causeInWords = { hostLate: 'host late', launch: 'launch', dependency: 'waiting', other: 'unknown' } as const;
+
+/** The part as text, without a final line end; '' without device work. */
+export function formatGpu(summary: GpuSummary): string {
+  const { ranks, leftOut, htaCompatible } = summary;
+  if (ranks.length === 0) return '';
+  const blocks = [sharesTable(ranks), overlapTable(ranks), kernelsTable(ranks), pathLines(ranks)];
+  const notes: string[] = [];
+  if (htaCompatible) notes.push('(by the conventions of Holistic Trace Analysis: docs/gpu.md)');
+  if (leftOut > 0) notes.push(`(${formatCount(leftOut)} events of GPUs and hosts are left out here: there were too many)`);
+  return [...blocks, notes.join('\n')].filter((block) => block !== '').join('\n\n');
+}
+
+/** The part as data: lengths in ns, bandwidths in bytes per second. */
+export const gpuData = (summary: GpuSummary): unknown => summary;
+
+function sharesTable(ranks: readonly GpuRank[]): string {
+  const shown = ranks.slice(0, ranksShown);
+  const head = ['GPUs', 'time', 'compute', 'hidden comm.', 'exposed comm.', 'copies', 'idle', 'idle because'];
+  const rows = shown.map((rank) => {
+    const { length, compute, overlapped, exposed, copies, idle } = rank.totals;
+    const shares = [compute, overlapped, exposed, copies, idle].map((part) => percentText(length > 0 ? part / length : 0));
+    return [`rank ${rank.rank}`, formatNanos(length), ...shares, idleText(rank)];
+  });
+  const lines = [formatTable([head, ...rows], [false, true, true, true, true, true, true, false])];
+  if (ranks.length > shown.length) lines.push(`(the first ${shown.length} of ${formatCount(ranks.length)} ranks; all of them with --json)`);
+  const [first] = ranks;
+  const steps = first === undefined ? 0 : first.steps.length + first.stepsLeftOut;
+  const over = steps > 0 ? `over ${formatCount(steps)} steps` : 'from the first work to the end of the last: there are no steps';
+  lines.push(`compute = nothing else runs, hidden = communication behind compute, exposed = communication alone; ${over}`);
+  return lines.join('\n');
+}
+
+/** `host late 3.8 %, most in data, aten::copy_; launch 3.2 %`. */
+function idleText({ idle, totals: { length } }: GpuRank): string {
+  const causes = (Object.entries(idle.byCause) as [keyof typeof causeInWords, number][])
+    .filter(([, time]) => time >= shareShown * length)
+    .sort(([, a], [, b]) => b - a);
+  return causes
+    .map(([cause, time]) => {
+      const place = idle.places.find((one) => one.cause === cause);
+      const of = `${causeInWords[cause]} ${percentText(time / length)}`;
+      if (cause === 'launch' || place === undefined || place.time < shareShown * length) return of;
+      const where = [place.phase, place.op].filter((name) => name !== '').map(shortName);
+      return where.length === 0 ? of : `${of}, most in ${where.join(', ')}`;
+    })
+    .join('; ');
+}
+
+function overlapTable(ranks: readonly GpuRank[]): string {
+  const groups = new Map<string, { kernels: number; total: number; overlapped: number; bandwidth: number; ranks: number }>();
+  for (const { overlap } of ranks) {
+    for (const { group, kernels, total, overlapped, busBandwidth = 0 } of overlap.slice(1)) {
+      const line = groups.get(group) ?? { kernels: 0, total: 0, overlapped: 0, bandwidth: 0, ranks: 0 };
+      groups.set(group, line);
+      line.kernels += kernels;
+      line.total += total;
+      line.overlapped += overlapped;
+      line.bandwidth = Math.max(line.bandwidth, busBandwidth);
+      line.ranks++;
+    }
+  }
+  if (groups.size === 0) return '';
+  const head = ['communication of group', 'ranks', 'kernels', 'time a rank', 'hidden', 'best bus bandwidth'];
+  const rows = [...groups]
+    .sort(([, a], [, b]) => b.total - a.total)
+    .slice(0, kernelsShown)
+    .map(([group, line]) => {
+      const bandwidth = line.bandwidth > 0 ? `${(line.bandwidth / 1e9).toFixed(1)} GB/s` : '-';
+      const time = [formatNanos(line.total / line.ranks), percentText(line.total > 0 ? line.overlapped / line.total : 0)];
+      return [group, formatCount(line.ranks), formatCount(line.kernels), ...time, bandwidth];
+    });
+  return formatTable([head, ...rows], [false, true, true, true, true, true]);
+}
+
+function kernelsTable(ranks: readonly GpuRank[]): string {
+  const names = new Map<string, { count: number; total: number; tensorCores: boolean; least: number; most: number }>();
+  let all = 0;
+  let cores = 0;
+  for (const { kernels } of ranks) {
+    all += kernels.total;
+    cores += kernels.tensorCores;
+    for (const { name, count, total, tensorCores } of kernels.byName.lines) {
+      const line = names.get(name) ?? { count: 0, total: 0, tensorCores, least: Number.POSITIVE_INFINITY, most: 0 };
+      names.set(name, line);
+      line.count += count;
+      line.total += total;
+      line.least = Math.min(line.least, total);
+      line.most = Math.max(line.most, total);
+    }
+  }
+  if (names.size === 0) return '';
+  const head = ['kernels', 'calls', 'total', 'share', 'mean', 'rank by rank', 'tensor cores'];
+  const rows = [...names]
+    .sort(([, a], [, b]) => b.total - a.total)
+    .slice(0, kernelsShown)
+    .map(([name, { count, total, tensorCores, least, most }]) => {
+      const times = [formatNanos(total), percentText(all > 0 ? total / all : 0), formatNanos(total / count)];
+      const spread = `${formatNanos(least)} – ${formatNanos(most)}`;
+      return [shortName(name), formatCount(count), ...times, spread, tensorCores ? 'yes' : ''];
+    });
+  const lines = [formatTable([head, ...rows], [false, true, true, true, true, true, false])];
+  lines.push(`tensor cores: ${percentText(all > 0 ? cores / all : 0)} of the time of all kernels${launchText(ranks)}`);
+  return lines.join('\n');
+}
+
+function launchText(ranks: readonly GpuRank[]): string {
+  const delays = ranks.flatMap(({ launches }) => (launches.delay === undefined ? [] : [launches.delay.p50]));
+  if (delays.length === 0) return '';
+  const blocked = ranks.reduce((sum, { queues }) => sum + queues.reduce((total, queue) => total + queue.blocked, 0), 0);
+  const longest = Math.max(...ranks.flatMap(({ queues }) => queues.map(({ max }) => max)), 0);
+  const full = blocked > 0 ? `, hosts blocked by a full queue for ${formatNanos(blocked)}` : '';
+  return `; from launch to start ${formatNanos(Math.min(...delays))} to ${formatNanos(Math.max(...delays))} (medians of ranks), longest queue ${formatCount(longest)}${full}`;
+}
+
+const boundInWords = {
+  cpu: 'host',
+  compute: 'compute',
+  communication: 'communication',
+  gap: 'gaps between kernels',
+  launch: 'launches',
+  none: '',
+};
+
+function pathLines(ranks: readonly GpuRank[]): string {
+  const [known] = ranks.flatMap(({ rank, path }) => (path === undefined ? [] : [{ rank, path }]));
+  if (known === undefined) return '';
+  const { rank, path } = known;
+  const parts = (Object.entries(path.byBound) as [keyof typeof boundInWords, number][])
+    .filter(([, time]) => time > 0)
+    .sort(([, a], [, b]) => b - a);
+  const all = parts.reduce((sum, [, time]) => sum + time, 0);
+  if (all <= 0) return '';
+  const text = parts.map(([bound, time]) => `${boundInWords[bound]} ${percentText(time / all)}`).join(', ');
+  const heaviest = path.lines.slice(0, 3).map(({ name, total }) => `${shortName(name)} ${formatNanos(total)}`);
+  return `critical path of step ${path.step} on rank ${rank}: ${text}; most on ${heaviest.join(', ')}`;
+}
+
+/** A name of a line's length, cut in its middle: its ends tell kernels apart. */
+function shortName(name: string): string {
+  const plain = displayText(name.replace(/^void /, ''), 1000);
+  if (plain.length <= nameCharsMax) return plain;
+  return `${plain.slice(0, nameCharsMax - 20)}…${plain.slice(-19)}`;
+}

@@ -1,0 +1,36 @@
+// Every bound of what the analyses of device work may keep, with its unit last.
+
+export const gpuLimits = {
+  /** Kernels, copies, sets and syncs of all ranks together, about 70 bytes each; further ones are counted and left out. */
+  gpuWorkMax: 4_000_000,
+  /** Ops, annotations, modules and driver calls of the host, all ranks together, about 60 bytes each; further ones are counted and left out. */
+  gpuHostSpansMax: 8_000_000,
+  /** Host spans of a process that has not shown any device work so far: the last ones, as a process without devices needs none. */
+  gpuHostSpansPendingMax: 131_072,
+  /** Distinct names of kernels, ops and phases; further ones share `(other names)`. */
+  gpuNamesMax: 262_144,
+  /** Streams of one process; work on further ones is counted and left out. */
+  gpuStreamsMax: 4096,
+  /** Threads of one process that launch work; spans of further ones are counted and left out. */
+  gpuThreadsMax: 4096,
+  /** Steps of one process: the last ones. */
+  gpuStepsMax: 65_536,
+  /** Lines of one table in the summary of a rank: the ones with most time; the rest is summed up on one line. */
+  gpuLinesMax: 64,
+  /** Names on one critical path in the summary: the ones with most time on it. */
+  gpuPathLinesMax: 16,
+  /** Steps of one rank with a breakdown of their own in the summary: the last ones; totals cover all of them. */
+  gpuStepLinesMax: 256,
+  /** Kernels of one launching op that make up a sequence; an op that launches more is cut off there. */
+  gpuSequenceKernelsMax: 64,
+  /** Distinct sequences of kernels of one rank; further ones are not counted. */
+  gpuSequencesMax: 65_536,
+  /** A launch that began this long after the device had drained is late, ns; a shorter gap between queued kernels is the device's own. */
+  gpuKernelGapNsMax: 30_000,
+  /** A kernel that starts this long after its call returned waited for something else, ns: a launch takes a few µs. */
+  gpuLaunchDelayNsMax: 100_000,
+  /** A pause between two kernels of a stream that is longer than this has another reason than the first of them, ns. */
+  gpuPathGapNsMax: 1_500_000,
+  /** Launched work that a stream may hold; a further launch blocks the host until one has started. */
+  gpuQueueLengthMax: 1024,
+} as const;

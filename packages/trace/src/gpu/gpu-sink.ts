@@ -1,0 +1,68 @@
+// The analyses of device work as a sink on the merge: columns while events come, everything else when the summary is asked for.
+//
+// Memory: 50 to 70 bytes an event, up to the limits of gpu-limits.ts; events beyond them are counted.
+
+import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } from '../model/trace-sink.ts';
+import { type GpuRank, type GpuSummary, gpuRank } from './gpu-summary.ts';
+import { htaWork } from './hta-compatible.ts';
+import { WorkRecord } from './record-work.ts';
+
+export interface GpuSinkOptions {
+  /** HTA's conventions, where they differ from what happened (docs/gpu.md); default false. */
+  readonly htaCompatible?: boolean;
+}
+
+/**
+ * Sums up what the GPUs did, by rank.
+ *
+ * @example
+ * const gpus = new GpuSink();
+ * for (const _ of mergeRun(sources, gpus));
+ * const { ranks } = gpus.summary; // ranks[0].totals.idle / ranks[0].totals.length: rank 0's idle share
+ */
+export class GpuSink implements TraceSink {
+  readonly #record = new WorkRecord();
+  readonly #htaCompatible: boolean;
+  #worldSize = 0;
+  #summary: GpuSummary | undefined;
+
+  constructor({ htaCompatible = false }: GpuSinkOptions = {}) {
+    this.#htaCompatible = htaCompatible;
+  }
+
+  begin(header: TraceHeader): void {
+    this.#worldSize = Math.max(header.worldSize, new Set(header.processes.map(({ rank }) => rank)).size);
+    this.#record.begin(header);
+  }
+
+  lane(lane: TraceLane): void {
+    this.#record.lane(lane);
+  }
+
+  event(event: TraceEvent): void {
+    this.#record.event(event);
+  }
+
+  end(_totals: readonly ProcessTotals[]): void {}
+
+  /** The columns that the summary is made of. */
+  get record(): WorkRecord {
+    return this.#record;
+  }
+
+  /** After the merge's end. */
+  get summary(): GpuSummary {
+    if (this.#summary !== undefined) return this.#summary;
+    const ranks: GpuRank[] = [];
+    for (const record of this.#record.ranks) {
+      const { work } = record;
+      if (work.work.length === 0) continue;
+      work.seal();
+      const rank = gpuRank(record, this.#htaCompatible ? htaWork(work) : work, this.#worldSize);
+      if (rank !== undefined) ranks.push(rank);
+    }
+    ranks.sort((a, b) => a.rank - b.rank);
+    this.#summary = { ranks, leftOut: this.#record.leftOut, htaCompatible: this.#htaCompatible };
+    return this.#summary;
+  }
+}

@@ -1,0 +1,150 @@
+// What the devices of one rank did, as plain data for reports and pages. Times in ns.
+
+import { type CriticalPath, criticalPath, type PathBound } from './critical-path.ts';
+import { type DeviceUsage, deviceUsage } from './device-usage.ts';
+import type { RankWork } from './device-work.ts';
+import { gpuLimits as limits } from './gpu-limits.ts';
+import { HostWaits, type IdleParts, type IdlePlace, idleParts, idlePieces, idlePlaces, piecesWithin, streamWaits } from './idle-time.ts';
+import { type CopyLine, copyLines, type KernelTables, kernelSequences, kernelTables, type SequenceLine } from './kernel-sums.ts';
+import { type LaunchSummary, launchSummary, type QueueSummary, queueSummaries } from './launch-queue.ts';
+import { type CommunicationOverlap, communicationOverlap } from './overlap.ts';
+import type { RankRecord } from './record-work.ts';
+import {
+  breakdownBetween,
+  noParts,
+  type StepBreakdown,
+  type StepParts,
+  stepBreakdown,
+  type TemporalBreakdown,
+  temporalBreakdown,
+} from './step-breakdown.ts';
+
+/** One step, with the causes of its idle time. */
+export interface GpuStep extends StepBreakdown {
+  readonly idleBy: IdleParts;
+}
+
+/** Total of HTA's pauses of one stream. */
+export interface StreamIdle {
+  readonly device: number;
+  readonly stream: number;
+  readonly hostWait: number;
+  readonly kernelWait: number;
+  readonly other: number;
+}
+
+export interface GpuRank {
+  readonly rank: number;
+  readonly host: string;
+  readonly hostName: string;
+  readonly incarnation: string;
+  readonly devices: readonly DeviceUsage[];
+  /** The stretch of all figures, ns on the trace's axis: the steps' windows, else from the first work to the end of the last. */
+  readonly from: number;
+  readonly until: number;
+  /** All steps together; without steps, the stretch. */
+  readonly totals: StepParts;
+  /** HTA's own breakdown of the rank. */
+  readonly temporal: TemporalBreakdown;
+  /** The last steps; `stepsLeftOut` earlier ones are in the totals alone. */
+  readonly steps: readonly GpuStep[];
+  readonly stepsLeftOut: number;
+  readonly idle: {
+    readonly byCause: IdleParts;
+    readonly places: readonly IdlePlace[];
+    readonly placesLeftOut: number;
+    readonly streams: readonly StreamIdle[];
+  };
+  readonly overlap: readonly CommunicationOverlap[];
+  readonly kernels: KernelTables;
+  readonly sequences: readonly SequenceLine[];
+  readonly launches: LaunchSummary;
+  readonly queues: readonly QueueSummary[];
+  readonly copies: readonly CopyLine[];
+  /** The critical path of the step of median length; undefined without steps. */
+  readonly path: GpuPath | undefined;
+}
+
+export interface GpuPath {
+  readonly step: number;
+  readonly byBound: CriticalPath['byBound'];
+  /** Its heaviest parts by name and bound. */
+  readonly lines: readonly { readonly name: string; readonly bound: PathBound; readonly total: number; readonly count: number }[];
+}
+
+export interface GpuSummary {
+  /** Processes with device work, in order of rank. */
+  readonly ranks: readonly GpuRank[];
+  /** Events that were left out at a limit. */
+  readonly leftOut: number;
+  /** HTA's conventions hold (docs/gpu.md). */
+  readonly htaCompatible: boolean;
+}
+
+/** Undefined for a process without device work. */
+export function gpuRank({ process }: RankRecord, work: RankWork, worldSize: number): GpuRank | undefined {
+  const temporal = temporalBreakdown(work);
+  const extent = work.extent;
+  if (temporal === undefined || extent === undefined) return undefined;
+  const steps = stepBreakdown(work);
+  const [from, until] =
+    steps.length > 0 ? [(steps[0] as StepBreakdown).start, (steps.at(-1) as StepBreakdown).end] : [extent.start, extent.end];
+  const waits = new HostWaits(work);
+  const whole = idlePieces(work, from, until, waits);
+  const ofSteps = piecesWithin(whole, steps);
+  const causes = ofSteps.map(idleParts);
+  const pieces = steps.length > 0 ? ofSteps.flat() : whole;
+  const totals = steps.length > 0 ? sumOf(steps) : breakdownBetween(work, from, until);
+  const places = idlePlaces(work, pieces, waits);
+  const { rank, host, hostName, incarnation } = process;
+  return {
+    ...{ rank, host, hostName, incarnation, from, until, totals, temporal },
+    devices: deviceUsage(work, from, until),
+    steps: steps.map((step, index) => ({ ...step, idleBy: causes[index] as IdleParts })).slice(-limits.gpuStepLinesMax),
+    stepsLeftOut: Math.max(0, steps.length - limits.gpuStepLinesMax),
+    idle: {
+      byCause: idleParts(pieces),
+      places: places.slice(0, limits.gpuLinesMax),
+      placesLeftOut: Math.max(0, places.length - limits.gpuLinesMax),
+      streams: streamIdle(work),
+    },
+    overlap: communicationOverlap(work, worldSize).slice(0, limits.gpuLinesMax),
+    kernels: kernelTables(work),
+    sequences: kernelSequences(work),
+    launches: launchSummary(work),
+    queues: queueSummaries(work).slice(0, limits.gpuLinesMax),
+    copies: copyLines(work),
+    path: medianPath(work),
+  };
+}
+
+function medianPath(work: RankWork): GpuPath | undefined {
+  const step = work.steps.toSorted((a, b) => a.end - a.start - (b.end - b.start))[(work.steps.length - 1) >> 1];
+  const path = step && criticalPath(work, step.start, step.end);
+  if (step === undefined || path === undefined) return undefined;
+  const lines = new Map<string, { name: string; bound: PathBound; total: number; count: number }>();
+  for (const { name, bound, weight } of path.path) {
+    const key = `${bound} ${name}`;
+    const line = lines.get(key) ?? { name, bound, total: 0, count: 0 };
+    lines.set(key, line);
+    line.total += weight;
+    line.count++;
+  }
+  const heaviest = [...lines.values()].sort((a, b) => b.total - a.total).slice(0, limits.gpuPathLinesMax);
+  return { step: step.number, byBound: path.byBound, lines: heaviest };
+}
+
+function sumOf(steps: readonly StepBreakdown[]): StepParts {
+  const sum = noParts();
+  for (const step of steps) for (const part of Object.keys(sum) as (keyof StepParts)[]) sum[part] += step[part];
+  return sum;
+}
+
+function streamIdle(work: RankWork): readonly StreamIdle[] {
+  const sum = (pauses: readonly number[] = []): number => pauses.reduce((total, pause) => total + pause, 0);
+  return streamWaits(work)
+    .slice(0, limits.gpuLinesMax)
+    .map(({ device, stream, pauses }) => {
+      return { device, stream, hostWait: sum(pauses.host_wait), kernelWait: sum(pauses.kernel_wait), other: sum(pauses.other) };
+    });
+}

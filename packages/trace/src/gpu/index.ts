@@ -1,0 +1,4 @@
+// What the GPUs did: device work of merged events, and its analyses.
+
+export { GpuSink } from './gpu-sink.ts';
+export type { GpuRank, GpuSummary } from './gpu-summary.ts';

@@ -1,0 +1,279 @@
+// Device work summed up: kernels by name, and their time by the op, module and phase that launched them; copies by direction; sequences of
+// kernels that ops launch again and again.
+//
+// Invariant: a table holds the lines with most time; the line `rest` sums up all others, so a table adds up to all kernels.
+
+import type { RankWork } from './device-work.ts';
+import { gpuLimits as limits } from './gpu-limits.ts';
+import { classOf, isTensorCoreOp, kindOf, transferKind, usesTensorCores, type WorkClass, workClasses } from './kernel-class.ts';
+
+/** Times in ns. */
+export interface KernelLine {
+  readonly name: string;
+  readonly class: WorkClass;
+  readonly count: number;
+  readonly total: number;
+  readonly mean: number;
+  readonly min: number;
+  readonly max: number;
+  /** Share of the time of all kernels. */
+  readonly share: number;
+  readonly tensorCores: boolean;
+  /** Weighted by time; undefined where the profiler reported none. */
+  readonly blocksPerSm: number | undefined;
+  readonly occupancy: number | undefined;
+}
+
+/** Kernels of one launcher: an op, a module, a phase. */
+export interface LauncherLine {
+  /** '' for kernels launched outside of all. */
+  readonly name: string;
+  readonly kernels: number;
+  readonly total: number;
+  readonly share: number;
+  /** Time on tensor cores. */
+  readonly tensorCores: number;
+}
+
+export interface Rest {
+  readonly lines: number;
+  readonly count: number;
+  readonly total: number;
+}
+
+export interface Table<Line> {
+  readonly lines: readonly Line[];
+  readonly rest: Rest;
+}
+
+export interface KernelTables {
+  readonly count: number;
+  readonly total: number;
+  /** Time of kernels on tensor cores, and of kernels whose op could use them. */
+  readonly tensorCores: number;
+  readonly tensorCoreOps: number;
+  readonly byName: Table<KernelLine>;
+  readonly byOp: Table<LauncherLine>;
+  readonly byModule: Table<LauncherLine>;
+  readonly byPhase: Table<LauncherLine>;
+}
+
+export interface CopyLine {
+  /** `Memcpy HtoD`, `Memset`, … */
+  readonly kind: string;
+  readonly count: number;
+  readonly total: number;
+  /** 0 where no size was recorded. */
+  readonly bytes: number;
+  /** Bytes per second while such a copy runs. */
+  readonly bandwidth: number | undefined;
+}
+
+export interface SequenceLine {
+  readonly op: string;
+  readonly kernels: readonly string[];
+  readonly count: number;
+  readonly total: number;
+}
+
+/** Sums by number of a name. */
+class Sums {
+  readonly count = new Map<number, number>();
+  readonly total = new Map<number, number>();
+  readonly tensorCores = new Map<number, number>();
+
+  add(name: number, length: number, isTensorCore: boolean): void {
+    this.count.set(name, (this.count.get(name) ?? 0) + 1);
+    this.total.set(name, (this.total.get(name) ?? 0) + length);
+    if (isTensorCore) this.tensorCores.set(name, (this.tensorCores.get(name) ?? 0) + length);
+  }
+}
+
+/** Sums of one kernel's name. */
+interface KernelSum {
+  readonly class: number;
+  readonly isTensorCore: boolean;
+  count: number;
+  total: number;
+  min: number;
+  max: number;
+  blocks: number;
+  occupied: number;
+  hasShape: boolean;
+}
+
+/** Cuts lines, longest first, to the limit. */
+function tableOf<Line extends { readonly total: number }>(lines: Line[], countOf: (line: Line) => number): Table<Line> {
+  const sorted = lines.sort((a, b) => b.total - a.total);
+  const rest = { lines: 0, count: 0, total: 0 };
+  for (const line of sorted.splice(limits.gpuLinesMax)) {
+    rest.lines++;
+    rest.count += countOf(line);
+    rest.total += line.total;
+  }
+  return { lines: sorted, rest };
+}
+
+/** Sums over all kernels (work that is no copy, set or sync). */
+export function kernelTables(work: RankWork): KernelTables {
+  const { columns, length } = work.work;
+  const { names, links, host } = work;
+  const kernels: (KernelSum | undefined)[] = [];
+  const [ops, modules, phases] = [new Sums(), new Sums(), new Sums()];
+  let [count, total, tensorCores, tensorCoreOps] = [0, 0, 0, 0];
+  for (let row = 0; row < length; row++) {
+    if (columns.kind[row] !== kindOf.kernel || columns.class[row] === classOf.memory || columns.class[row] === classOf.other) continue;
+    const name = columns.name[row] as number;
+    const time = (columns.end[row] as number) - (columns.start[row] as number);
+    while (kernels.length <= name) kernels.push(undefined);
+    kernels[name] ??= emptySum(columns.class[row] as number, names.text(name));
+    const sum = kernels[name] as KernelSum;
+    addKernel(work, sum, row, time);
+    count++;
+    total += time;
+    if (sum.isTensorCore) tensorCores += time;
+    const call = work.callOf(row);
+    const nameAt = (link: Uint32Array): number => {
+      const at = call < 0 ? 0 : (link[call] as number);
+      return at === 0 ? 0 : (host.columns.name[at - 1] as number);
+    };
+    const op = nameAt(links.op);
+    if (op !== 0 && isTensorCoreOp(names.text(op))) tensorCoreOps += time;
+    ops.add(op, time, sum.isTensorCore);
+    modules.add(nameAt(links.module), time, sum.isTensorCore);
+    phases.add(phaseOf(work, call), time, sum.isTensorCore);
+  }
+  const lines = kernels.flatMap((sum, name) => (sum === undefined ? [] : [lineOf(sum, names.text(name), total)]));
+  const launchers = (sums: Sums): Table<LauncherLine> => launcherTable(sums, work, total);
+  return {
+    ...{ count, total, tensorCores, tensorCoreOps },
+    byName: tableOf(lines, (line) => line.count),
+    byOp: launchers(ops),
+    byModule: launchers(modules),
+    byPhase: launchers(phases),
+  };
+}
+
+/** The phase in which a call was made: that of the main thread, else the one on the call's own thread. */
+function phaseOf(work: RankWork, call: number): number {
+  if (call < 0) return 0;
+  const phase = work.phaseAt(work.host.columns.start[call] as number);
+  if (phase !== 0) return phase;
+  const around = work.links.topAnnotation[call] as number;
+  return around === 0 ? 0 : work.names.phase(work.host.columns.name[around - 1] as number);
+}
+
+const emptySum = (kernelClass: number, name: string): KernelSum => ({
+  class: kernelClass,
+  isTensorCore: usesTensorCores(name),
+  count: 0,
+  total: 0,
+  min: Number.POSITIVE_INFINITY,
+  max: 0,
+  blocks: 0,
+  occupied: 0,
+  hasShape: false,
+});
+
+function addKernel({ work, shapes }: RankWork, sum: KernelSum, row: number, time: number): void {
+  sum.count++;
+  sum.total += time;
+  sum.min = Math.min(sum.min, time);
+  sum.max = Math.max(sum.max, time);
+  const shape = (work.columns.shape[row] as number) - 1;
+  if (shape < 0) return;
+  sum.hasShape = true;
+  sum.blocks += ((shapes.columns.blocksPerSm[shape] as number) || 0) * time;
+  sum.occupied += ((shapes.columns.occupancy[shape] as number) || 0) * time;
+}
+
+function lineOf(sum: KernelSum, name: string, all: number): KernelLine {
+  const { count, total, min, max, isTensorCore, hasShape } = sum;
+  const weighted = (value: number, scale: number): number | undefined => (!hasShape ? undefined : total > 0 ? value / total / scale : 0);
+  return {
+    name,
+    class: workClasses[sum.class] as WorkClass,
+    ...{ count, total, mean: total / count, min, max, share: all > 0 ? total / all : 0, tensorCores: isTensorCore },
+    blocksPerSm: weighted(sum.blocks, 1),
+    occupancy: weighted(sum.occupied, 100),
+  };
+}
+
+function launcherTable({ count, total, tensorCores }: Sums, { names }: RankWork, all: number): Table<LauncherLine> {
+  const lines = [...total].map(([name, time]): LauncherLine => {
+    const kernels = count.get(name) ?? 0;
+    return { name: names.text(name), kernels, total: time, share: all > 0 ? time / all : 0, tensorCores: tensorCores.get(name) ?? 0 };
+  });
+  return tableOf(lines, (line) => line.kernels);
+}
+
+/** Copies and sets by direction, the longest first. */
+export function copyLines(work: RankWork): readonly CopyLine[] {
+  const { columns, length } = work.work;
+  const kinds = new Map<string, { count: number; total: number; bytes: number; sized: number }>();
+  const kindOfName = new Map<number, string>();
+  for (let row = 0; row < length; row++) {
+    if (columns.class[row] !== classOf.memory) continue;
+    const name = columns.name[row] as number;
+    let kind = kindOfName.get(name);
+    if (kind === undefined) {
+      kind = transferKind(work.names.text(name));
+      kindOfName.set(name, kind);
+    }
+    const line = kinds.get(kind) ?? { count: 0, total: 0, bytes: 0, sized: 0 };
+    kinds.set(kind, line);
+    const time = (columns.end[row] as number) - (columns.start[row] as number);
+    const transfer = (columns.transfer[row] as number) - 1;
+    const bytes = transfer < 0 ? 0 : (work.transfers.columns.bytes[transfer] as number);
+    line.count++;
+    line.total += time;
+    line.bytes += bytes;
+    if (bytes > 0) line.sized += time;
+  }
+  return [...kinds]
+    .map(([kind, { count, total, bytes, sized }]) => ({
+      kind,
+      count,
+      total,
+      bytes,
+      bandwidth: sized > 0 ? (1e9 * bytes) / sized : undefined,
+    }))
+    .sort((a, b) => b.total - a.total);
+}
+
+/** Sequences of three kernels or more that an outermost op launches at least twice, most time first. */
+export function kernelSequences(work: RankWork): readonly SequenceLine[] {
+  const { columns, length } = work.work;
+  const launched = new Map<number, number[]>();
+  for (let row = 0; row < length; row++) {
+    if (columns.kind[row] !== kindOf.kernel) continue;
+    const call = work.callOf(row);
+    const op = call < 0 ? 0 : (work.links.topOp[call] as number);
+    if (op === 0) continue;
+    const rows = launched.get(op);
+    if (rows === undefined) launched.set(op, [row]);
+    else if (rows.length < limits.gpuSequenceKernelsMax) rows.push(row);
+  }
+  const sequences = new Map<string, { op: number; rows: readonly number[]; count: number; total: number }>();
+  for (const [op, rows] of launched) {
+    if (rows.length < 3) continue;
+    const name = work.host.columns.name[op - 1] as number;
+    const key = `${name}:${rows.map((row) => columns.name[row]).join()}`;
+    let sequence = sequences.get(key);
+    if (sequence === undefined) {
+      if (sequences.size >= limits.gpuSequencesMax) continue;
+      sequence = { op: name, rows, count: 0, total: 0 };
+      sequences.set(key, sequence);
+    }
+    sequence.count++;
+    for (const row of rows) sequence.total += (columns.end[row] as number) - (columns.start[row] as number);
+  }
+  return [...sequences.values()]
+    .filter(({ count }) => count > 1)
+    .sort((a, b) => b.total - a.total)
+    .slice(0, limits.gpuLinesMax)
+    .map(({ op, rows, count, total }) => {
+      const kernels = rows.map((row) => work.names.text(columns.name[row] as number));
+      return { op: work.names.text(op), kernels, count, total };
+    });
+}
