@@ -8,8 +8,6 @@
 // Memory: `blameLimits`: the last steps at full detail; of the run's beginning the levels for `blameOf`.
 
 import { cpuWaitCounter } from '@ranktrace/protocol';
-import type { MatchedCollective } from '../match/collective-matcher.ts';
-import { CollectiveMatcher } from '../match/collective-matcher.ts';
 import { finish } from '../model/finish.ts';
 import { isOverflowOf } from '../model/lanes.ts';
 import type { TraceEvent, TraceHeader, TraceLane, TraceProcess, TraceSink } from '../model/trace-sink.ts';
@@ -17,8 +15,8 @@ import { type Blame, judgeWindow } from './blame.ts';
 import { type BlameLevels, blameOf, levelsOf } from './blame-change.ts';
 import { blameLimits as limits } from './blame-limits.ts';
 import type { BlameWindow } from './blame-window.ts';
+import { CollectiveParts } from './collective-parts.ts';
 import { ExposedTime } from './exposed-time.ts';
-import { meetingOf } from './meeting-of.ts';
 import { OpNames, OpTimer } from './op-times.ts';
 import { cutWindow, type RawCollective, type RawStep } from './raw-steps.ts';
 
@@ -38,8 +36,6 @@ interface Process {
   readonly threads: TraceLane[];
   spans: Candidate[];
   collectives: RawCollective[];
-  /** Open or unmatched collectives. */
-  readonly waiting: Map<string, RawCollective>;
   /** Latest CPU-wait samples of its threads, in order of time. */
   cpuWaits: { readonly at: number; readonly share: number }[];
   steps: number;
@@ -66,7 +62,7 @@ const learningSteps = 2;
 export class StepBlameSink implements TraceSink {
   readonly #stepsMax: number;
   readonly #onForget: StepBlameOptions['onForget'];
-  readonly #matcher = new CollectiveMatcher((matched) => this.#meet(matched));
+  readonly #parts = new CollectiveParts();
   readonly #processes = new Map<number, Process>();
   /** Overflow lane → the line that it overflows from. */
   readonly #trackOf = new Map<number, number>();
@@ -79,9 +75,6 @@ export class StepBlameSink implements TraceSink {
   #forgottenUpTo = Number.NEGATIVE_INFINITY;
   #beginning: BlameLevels | undefined;
   #header: TraceHeader | undefined;
-  #hasSends = false;
-  /** Ranks that met in groups smaller than the world: they reveal equal work if no metadata does. */
-  readonly #groups = new Map<string, Set<number>>();
   readonly #opNames = new OpNames();
 
   constructor({ stepsMax = limits.blameStepsMax, beginning, onForget }: StepBlameOptions = {}) {
@@ -92,6 +85,7 @@ export class StepBlameSink implements TraceSink {
 
   begin(header: TraceHeader): void {
     this.#header = header;
+    this.#parts.begin(header);
     for (const about of header.processes) {
       const process = {
         about,
@@ -100,7 +94,6 @@ export class StepBlameSink implements TraceSink {
         threads: [],
         spans: [],
         collectives: [],
-        waiting: new Map(),
         cpuWaits: [],
         steps: 0,
       };
@@ -126,7 +119,7 @@ export class StepBlameSink implements TraceSink {
   }
 
   end(): void {
-    this.#matcher.end();
+    this.#parts.end();
   }
 
   /** The last steps, as far as all ranks have reported them. */
@@ -199,63 +192,21 @@ export class StepBlameSink implements TraceSink {
   }
 
   #collective(process: Process, event: TraceEvent): void {
-    const { lane, state, start, length, name: op, group, sequence, peerRank: peer, bytes } = event;
-    const { index: member, rank } = lane.process;
-    const key = `${sequence} ${start} ${group}`;
-    const exit = state === 'open' ? undefined : start + length;
-    if (state === 'close') {
-      const open = process.waiting.get(key);
-      if (open !== undefined) open.exit = exit;
-    } else if (process.collectives.length < limits.blameCollectivesPerStepMax) {
-      const raw: RawCollective = {
-        lane: lane.index,
-        entry: start,
-        exit,
-        meeting: undefined,
-        waitedUntil: start,
-        lag: undefined,
-        exposed: undefined,
-      };
+    const { lane, state, start, length, name: op } = event;
+    const raw = this.#parts.add(event, process.collectives.length < limits.blameCollectivesPerStepMax);
+    if (raw !== undefined) {
       process.collectives.push(raw);
-      process.waiting.set(key, raw);
-      // The matcher never reports those that it gave up.
-      if (process.waiting.size > limits.blameCollectivesPerStepMax) process.waiting.delete(process.waiting.keys().next().value as string);
       process.exposed.collective(lane, raw);
     }
     if (lane.kind === 'thread' && state !== 'open' && process.spans.length < limits.blameSpansPendingMax) {
       process.spans.push({ track: this.#trackOf.get(lane.index) ?? lane.index, name: op, from: start, until: start + length });
     }
-    if (state === 'close') this.#matcher.close(member, group, sequence, peer, op, start + length);
-    else this.#matcher.add({ member, rank, op, group, sequence, peer, bytes, entry: start, exit });
   }
 
   #cpuWait({ cpuWaits }: Process, { start, value }: TraceEvent): void {
     if (!(value >= 0 && value <= 100)) return;
     cpuWaits.push({ at: start, share: value / 100 });
     if (cpuWaits.length > 2 * limits.blameSamplesMax) cpuWaits.splice(0, limits.blameSamplesMax);
-  }
-
-  #meet(matched: MatchedCollective): void {
-    const met = meetingOf(matched, (member) => this.#processes.get(member)?.about);
-    const { sequence, group, pair, parts } = matched;
-    if (pair !== undefined) this.#hasSends = true;
-    else if (parts.length > 1 && parts.length < (this.#header?.worldSize ?? 0)) {
-      const ranks = this.#groups.get(group) ?? new Set();
-      if (this.#groups.size < limits.blamePhasesMax || this.#groups.has(group)) this.#groups.set(group, ranks);
-      for (const { rank } of parts) ranks.add(rank);
-    }
-    for (const [place, { member, entry }] of parts.entries()) {
-      const waiting = this.#processes.get(member)?.waiting;
-      const key = `${sequence} ${entry} ${group}`;
-      const raw = waiting?.get(key);
-      if (raw === undefined) continue;
-      waiting?.delete(key);
-      const part = met?.parts[place];
-      if (met === undefined || part === undefined) continue;
-      raw.meeting = met.meeting;
-      raw.waitedUntil = part.waitedUntil;
-      raw.lag = part.lag;
-    }
   }
 
   #step(process: Process, { step, start, length, phases }: TraceEvent): void {
@@ -314,8 +265,7 @@ export class StepBlameSink implements TraceSink {
     const processes = [...this.#processes.values()].map(({ about }) => about);
     const raw = numbers.map((step) => ({ step, ranks: this.#steps.get(step) ?? new Map() }));
     const cpuWaits = new Map(processes.map(({ index }) => [index, this.#cpuWaitDuring(index, raw[0]?.ranks, raw.at(-1)?.ranks)]));
-    const groups = this.#hasSends ? [...this.#groups.values()] : [];
-    const window = yield* cutWindow(processes, [...this.#phases], raw, { groups, cpuWaits });
+    const window = yield* cutWindow(processes, [...this.#phases], raw, { groups: this.#parts.groups, cpuWaits });
     return { ...window, opAt: (op) => this.#opNames.at(op) };
   }
 
