@@ -3,7 +3,7 @@
 
 import { CollectiveSink, clockReport, OpenWorkSink, RpcSink } from '@ranktrace/trace';
 import { RunBlameSink, type StepRange } from '@ranktrace/trace/blame';
-import { GpuSink } from '@ranktrace/trace/gpu';
+import { GpuBlameSink, GpuSink } from '@ranktrace/trace/gpu';
 import { type InputOptions, openRun } from '../inputs/open-inputs.ts';
 import { mergeAndReport } from '../print/merge-and-report.ts';
 import { blameData, formatBlame } from '../print/print-blame.ts';
@@ -31,13 +31,16 @@ export async function report(inputs: readonly string[], options: ReportOptions):
   using interrupt = abortOnInterrupt();
   const [collectives, rpcs, openWork, steps] = [new CollectiveSink(), new RpcSink(), new OpenWorkSink(), new RunBlameSink()];
   const gpus = new GpuSink({ htaCompatible: options.htaCompatible === true });
-  const sinks = [collectives, rpcs, openWork, steps, gpus];
+  const deviceBlame = new GpuBlameSink(gpus);
+  const sinks = [collectives, rpcs, openWork, steps, gpus, deviceBlame];
   const merged = await mergeAndReport(opened.input, undefined, sinks, interrupt.signal, options.steps);
   const { summary: gpu } = gpus;
   if (options.htaCompatible === true && gpu.ranks.length === 0) {
     throw new CliError('bad_usage', '--hta-compatible is about the work of GPUs, and this input has none');
   }
-  const { blame } = steps;
+  // Where work runs on GPUs, hosts only launch it: their phases say little of what makes steps long.
+  const onDevices = deviceBlame.blame;
+  const blame = onDevices ?? steps.blame;
   const alerts = matchAlerts(storedAlerts(opened.directories, options.steps), blame.findings, merged.findings);
   const withAlerts = <Announcement extends (typeof blame.findings)[number] | (typeof merged.findings)[number]>(finding: Announcement) => {
     const ids = alerts.of.get(finding)?.map(({ id }) => id);

@@ -29,6 +29,8 @@ const inWords: Readonly<Record<Verdict, string>> = {
   cluster_wide: 'all ranks work longer than when the run began',
   data_loading: 'getting the next batch is not hidden behind computing',
   network: 'data is on its way for a large part of the step',
+  host_bound: 'GPUs have nothing to do because their hosts launch work late',
+  communication_bound: 'GPUs communicate for a large part of the step while nothing else runs on them',
   inconclusive: 'the recording does not show it',
 };
 

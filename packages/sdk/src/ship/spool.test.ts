@@ -222,7 +222,9 @@ test('a spool folder that others could have planted is refused, and says so', ()
   leaveSpool('run/rank-0-b-1', 1);
   mode('run/rank-0-a-1', 0o777);
   expect(leftovers()).toEqual(['run/rank-0-b-1']);
-  expect(refused).toEqual([expect.stringMatching(/rank-0-a-1": it must be a directory of user \d+ that no other user can write.* mode 777/)]);
+  expect(refused).toEqual([
+    expect.stringMatching(/rank-0-a-1": it must be a directory of user \d+ that no other user can write.* mode 777/),
+  ]);
   symlinkSync(join(root, 'run', 'rank-0-b-1'), join(root, 'run', 'rank-0-c-1'));
   mode('run/rank-0-a-1', 0o720);
   expect(leftovers()).toEqual(['run/rank-0-b-1']);

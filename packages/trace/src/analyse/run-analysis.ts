@@ -203,6 +203,8 @@ const blameText: Readonly<Record<BlameFinding['kind'], (who: string, where: stri
   cluster_wide: (_, where) => `all ranks became slower${where}`,
   data_loading: (_, where) => `steps wait for data${where}`,
   network: (_, where) => `steps wait for the network${where}`,
+  host_bound: (who) => `${who === '' ? 'GPUs wait for their hosts' : `the GPU of ${who} waits for its host`}`,
+  communication_bound: () => 'GPUs wait for communication',
   inconclusive: () => 'which rank waits for which is unknown',
 };
 

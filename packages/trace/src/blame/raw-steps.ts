@@ -34,6 +34,11 @@ export interface RawStep {
   readonly ops?: OpTimes | undefined;
 }
 
+/** The length of one step, by process index. */
+export interface StepLengths {
+  readonly ranks: ReadonlyMap<number, { readonly length: number }>;
+}
+
 /** One step, by process index. */
 export interface RawRanks {
   readonly step: number;
@@ -84,7 +89,8 @@ const outlierMin = 2.5;
 /** … unless more than this share of steps is. */
 const outlierShareMax = 0.125;
 
-function withoutOutliers(raw: readonly RawRanks[]): RawRanks[] {
+/** Without steps of another kind, such as the first or a checkpoint. */
+export function withoutOutliers<Step extends StepLengths>(raw: readonly Step[]): Step[] {
   const longest = raw.map(({ ranks }) => Math.max(0, ...[...ranks.values()].map(({ length }) => length)));
   const most = outlierMin * median(longest);
   const usual = raw.filter((_, index) => (longest[index] as number) <= most);
@@ -92,7 +98,7 @@ function withoutOutliers(raw: readonly RawRanks[]): RawRanks[] {
 }
 
 /** For each rank the life with most of these steps; ranks with less than half as many as the top rank are left out. */
-function processesTaking(processes: readonly TraceProcess[], raw: readonly RawRanks[]): TraceProcess[] {
+export function processesTaking(processes: readonly TraceProcess[], raw: readonly StepLengths[]): TraceProcess[] {
   const counts = new Map<number, number>();
   for (const { ranks } of raw) for (const index of ranks.keys()) counts.set(index, (counts.get(index) ?? 0) + 1);
   const count = ({ index }: TraceProcess): number => counts.get(index) ?? 0;
@@ -155,7 +161,7 @@ const stageKeys = ['stage', 'pipeline_stage', 'pipeline_parallel_rank', 'pp_rank
 const roleKeys = ['role', 'job_role'] as const;
 
 /** Ranks of one stage and role do the same work: by their own metadata, else by the groups in which they meet. */
-function ranksOf(processes: readonly TraceProcess[], groups: readonly ReadonlySet<number>[]): BlameRank[] {
+export function ranksOf(processes: readonly TraceProcess[], groups: readonly ReadonlySet<number>[]): BlameRank[] {
   const said = ({ metadata }: TraceProcess, keys: readonly string[]): string =>
     keys.map((key) => metadata.get(key)).find((value) => value !== undefined) ?? '';
   const isSaid = processes.some((process) => said(process, stageKeys) !== '');
@@ -188,7 +194,8 @@ function connected(groups: readonly ReadonlySet<number>[]): Map<number, number> 
   return new Map([...least.keys()].map((rank) => [rank, find(rank)]));
 }
 
-function alignmentOf(processes: readonly TraceProcess[]): BlameAlignment {
+/** The clocks of these processes. */
+export function alignmentOf(processes: readonly TraceProcess[]): BlameAlignment {
   const bounds = processes.map((process) => ({
     rank: process.rank,
     bound: boundAt(process, traceTime(0)) === undefined ? undefined : process.alignment.bound,

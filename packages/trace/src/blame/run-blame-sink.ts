@@ -271,6 +271,26 @@ export class RunBlameSink implements TraceSink {
   }
 }
 
+/** The blame of one window as that of a whole run. */
+export function runBlameOf(last: Blame): RunBlame {
+  const { count, first = 0, last: final = 0 } = last.steps;
+  const steps: StepRange = { first, last: final };
+  return {
+    verdict: last.verdict,
+    verdictSteps: count > 0 ? steps : undefined,
+    findings: last.findings.map(({ affected = count, stretch, ...finding }) => ({
+      ...finding,
+      steps: stretch ?? steps,
+      stretches: 1,
+      affectedSteps: affected,
+      comparedSteps: count,
+      costMsPerAffectedStep: (finding.costMsPerStep * count) / Math.max(1, affected),
+    })),
+    last,
+    steps: { ...steps, count, windows: 1 },
+  };
+}
+
 /** Keys that identify one fault across windows: the most costly finding of a kind and its ranks, whatever its phase there. */
 function keyed(findings: readonly BlameFinding[]): [key: string, finding: BlameFinding][] {
   const keys = new Set<string>();

@@ -16,5 +16,9 @@ export type Verdict =
   | 'data_loading'
   /** Transfers take a large part of the step. */
   | 'network'
+  /** GPUs wait for their hosts to launch work. */
+  | 'host_bound'
+  /** GPUs communicate, and nothing else runs meanwhile, for a large part of the step. */
+  | 'communication_bound'
   /** The recording does not suffice. */
   | 'inconclusive';

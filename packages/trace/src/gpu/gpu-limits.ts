@@ -1,6 +1,10 @@
 // Every bound of what the analyses of device work may keep, with its unit last.
 
 export const gpuLimits = {
+  /** Parts of collectives on devices that blame keeps, about 200 bytes each; further ones count as communication with unknown ranks. */
+  gpuBlameCollectivesMax: 1_048_576,
+  /** The last steps that blame of devices judges. */
+  gpuBlameStepsMax: 256,
   /** Kernels, copies, sets and syncs of all ranks together, about 70 bytes each; further ones are counted and left out. */
   gpuWorkMax: 4_000_000,
   /** Ops, annotations, modules and driver calls of the host, all ranks together, about 60 bytes each; further ones are counted and left out. */

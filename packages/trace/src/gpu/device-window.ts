@@ -1,0 +1,177 @@
+// The window for blame of ranks whose work runs on GPUs: steps as the devices saw them, cut into pieces at the collectives.
+//
+//   device     ███ compute ███│NCCL spins for rank 3 │ transfer │██ compute ██│ idle: host late │██
+//   pieces     own: compute   │wait                  │ transfer │own: compute │ own: host late  │own: compute
+//
+// A rank's own work is the compute of its streams, its copies, and the time in which its devices idle: whatever kept them idle is the rank's own. Its
+// waiting is the time that its communication kernels spin alone until the last rank is in. Communication behind compute is compute.
+//
+// Invariant: pieces of a step are whole ns and add up to it (blame-window.ts).
+
+import { otherPhase, type PhaseRole } from '@ranktrace/protocol';
+import type { BlameStep, BlameWindow, Piece, RankStep } from '../blame/blame-window.ts';
+import { alignmentOf, processesTaking, type RawCollective, ranksOf, withoutOutliers } from '../blame/raw-steps.ts';
+import type { TraceProcess } from '../model/trace-sink.ts';
+import type { RankWork, WorkStep } from './device-work.ts';
+import { HostWaits, type IdleCause, type IdlePiece, idlePieces } from './idle-time.ts';
+import { type Intervals, sweep } from './intervals.ts';
+
+/** What a rank's devices do, as phases of blame; the last is empty: nothing lies outside of the others. */
+export const devicePhases = [
+  'GPU compute',
+  'GPU copies',
+  'GPU idle, host late',
+  'GPU idle, launch',
+  'GPU idle, dependency',
+  'GPU idle, unknown',
+  'GPU communication',
+  otherPhase,
+] as const;
+
+export const hostLatePhase = devicePhases[2];
+
+/** The host's lateness is to devices what loading data is to ranks: run ahead, it would cost nothing. */
+const roles: readonly PhaseRole[] = ['work', 'work', 'data', 'work', 'work', 'work', 'collective', 'work'];
+
+const phaseOfCause: Readonly<Record<IdleCause, number>> = { hostLate: 2, launch: 3, dependency: 4, other: 5 };
+const communicationPhase = 6;
+/** Phase by the set of classes that run: bit 0 compute, 1 communication, 2 memory; idle time is split by its causes. */
+const phaseOfClasses = [-1, 0, communicationPhase, 0, 1, 0, communicationPhase, 0] as const;
+
+/** One rank with device work. */
+export interface DeviceRank {
+  readonly process: TraceProcess;
+  readonly work: RankWork;
+  /** Its steps on the devices, disjoint, in order. */
+  readonly windows: readonly WorkStep[];
+  /** The parts of its communication kernels, in order of entry. */
+  readonly collectives: readonly RawCollective[];
+}
+
+/** `stepsMax`: of the last steps that all ranks have. */
+export function deviceWindow(ranks: readonly DeviceRank[], groups: readonly ReadonlySet<number>[], stepsMax: number): BlameWindow {
+  const byNumber = new Map<number, Map<number, WorkStep & { readonly length: number }>>();
+  for (const { process, windows } of ranks) {
+    for (const window of windows) {
+      const of = byNumber.get(window.number) ?? new Map();
+      byNumber.set(window.number, of.set(process.index, { ...window, length: window.end - window.start }));
+    }
+  }
+  const raw = [...byNumber].map(([step, of]) => ({ step, ranks: of })).sort((a, b) => a.step - b.step);
+  const taking = processesTaking(
+    ranks.map(({ process }) => process),
+    raw,
+  );
+  const whole = raw.filter(({ ranks: of }) => taking.every(({ index }) => of.has(index))).slice(-stepsMax);
+  const kept = withoutOutliers(whole);
+  const cutters = taking.map((process) => new StepCutter(ranks.find((rank) => rank.process === process) as DeviceRank));
+  const steps = kept.map(({ step, ranks: of }, index): BlameStep => {
+    const cut = taking.map((process, place) => (cutters[place] as StepCutter).step(of.get(process.index) as WorkStep));
+    return { step, follows: index > 0 && kept[index - 1]?.step === step - 1, ranks: cut };
+  });
+  return {
+    ranks: ranksOf(taking, groups),
+    ...{ phases: devicePhases, roles, steps, leftOut: whole.length - kept.length, basis: 'pieces', alignment: alignmentOf(taking) },
+  };
+}
+
+/** Cuts the steps of one rank, in order. */
+class StepCutter {
+  readonly #collectives: readonly RawCollective[];
+  readonly #unions: readonly Intervals[];
+  readonly #idle: readonly IdlePiece[];
+  #nextCollective = 0;
+  #nextIdle = 0;
+  #lastEnd = Number.NaN;
+
+  constructor({ work, windows, collectives }: DeviceRank) {
+    this.#collectives = collectives;
+    this.#unions = [work.unionOf('compute'), work.unionOf('communication'), work.unionOf('memory')];
+    this.#idle = idlePieces(work, windows[0]?.start ?? 0, windows.at(-1)?.end ?? 0, new HostWaits(work));
+  }
+
+  step({ start, end }: WorkStep): RankStep {
+    const length = Math.round(end - start);
+    const at = (time: number): number => Math.min(length, Math.max(0, Math.round(time - start)));
+    const inside: RawCollective[] = [];
+    while (this.#nextCollective < this.#collectives.length && this.#exitOf(this.#nextCollective) <= start) this.#nextCollective++;
+    for (let next = this.#nextCollective; next < this.#collectives.length; next++) {
+      const collective = this.#collectives[next] as RawCollective;
+      if (collective.entry >= end) break;
+      if ((collective.exit ?? Number.POSITIVE_INFINITY) > start) inside.push(collective);
+    }
+    const cuts = new Set([0, length]);
+    for (const { entry, exit, waitedUntil } of inside)
+      cuts
+        .add(at(entry))
+        .add(at(waitedUntil))
+        .add(at(exit ?? end));
+    const times = [...cuts].sort((a, b) => a - b);
+    const pieces: Piece[] = [];
+    let active: RawCollective[] = [];
+    let next = 0;
+    for (const [index, from] of times.entries()) {
+      for (; next < inside.length && at((inside[next] as RawCollective).entry) <= from; next++) {
+        const entered = inside[next] as RawCollective;
+        if (entered.entry >= start && entered.meeting !== undefined) pieces.push({ kind: 'enter', meeting: entered.meeting });
+        active.push(entered);
+      }
+      active = active.filter(({ exit, meeting, lag }) => {
+        if (exit === undefined || exit > end || at(exit) > from) return true;
+        if (meeting !== undefined && lag !== undefined) pieces.push({ kind: 'leave', meeting, lag });
+        return false;
+      });
+      const until = times[index + 1];
+      if (until !== undefined) this.#addStretch(pieces, active, start + from, start + until, until - from);
+    }
+    const gap = start - this.#lastEnd;
+    this.#lastEnd = end;
+    return { length, gap: gap >= 0 && gap < length ? gap : 0, pieces };
+  }
+
+  #exitOf(collective: number): number {
+    return this.#collectives[collective]?.exit ?? Number.POSITIVE_INFINITY;
+  }
+
+  /** Adds a stretch between two ends of collectives: its own work by phase, then its exposed communication. */
+  #addStretch(pieces: Piece[], active: readonly RawCollective[], from: number, until: number, length: number): void {
+    const times = new Float64Array(devicePhases.length);
+    sweep(this.#unions, from, until, (running, start, end) => {
+      const phase = phaseOfClasses[running] as number;
+      if (phase >= 0) times[phase] = (times[phase] as number) + (end - start);
+    });
+    while (this.#nextIdle < this.#idle.length && (this.#idle[this.#nextIdle] as IdlePiece).until <= from) this.#nextIdle++;
+    for (let next = this.#nextIdle; next < this.#idle.length; next++) {
+      const piece = this.#idle[next] as IdlePiece;
+      if (piece.from >= until) break;
+      const phase = phaseOfCause[piece.cause];
+      times[phase] = (times[phase] as number) + Math.min(until, piece.until) - Math.max(from, piece.from);
+    }
+    for (const [phase, time] of wholeParts(times, length).entries()) {
+      if (time === 0) continue;
+      pieces.push(phase === communicationPhase ? exposedPiece(active, from, time) : { kind: 'own', phase, length: time });
+    }
+  }
+}
+
+/** Exposed communication: waiting for the last rank, its transfer, or unknown. */
+function exposedPiece(active: readonly RawCollective[], from: number, length: number): Piece {
+  const phase = communicationPhase;
+  let late: RawCollective | undefined;
+  for (const one of active) {
+    if (one.meeting !== undefined && one.waitedUntil > from && one.waitedUntil > (late?.waitedUntil ?? Number.NEGATIVE_INFINITY))
+      late = one;
+  }
+  if (late?.meeting !== undefined) return { kind: 'wait', phase, length, meeting: late.meeting };
+  const meeting = active.find((one) => one.meeting !== undefined)?.meeting;
+  return meeting === undefined ? { kind: 'unmatched', phase, length } : { kind: 'transfer', phase, length, meeting };
+}
+
+/** The times as whole ns that add up to `length`: the largest takes what rounding leaves. */
+function wholeParts(times: Float64Array, length: number): number[] {
+  const whole = Array.from(times, Math.round);
+  const largest = whole.indexOf(Math.max(...whole));
+  const rest = length - whole.reduce((sum, time) => sum + time, 0);
+  whole[largest] = Math.max(0, (whole[largest] as number) + rest);
+  return whole;
+}

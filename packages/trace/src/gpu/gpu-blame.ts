@@ -1,0 +1,184 @@
+// Blame of a job whose work runs on GPUs: which rank, or what of all ranks, makes its steps long on the devices.
+//
+//   device work (GpuSink) ─┐
+//   collectives ───────────┴─► steps on the devices ─► blame ─► host_bound, communication_bound, straggler, …
+//
+// Without steps in the recording, its windows are cut at a collective that repeats on all ranks, about once a step.
+
+import { nanosPerMs } from '@ranktrace/protocol';
+import { type Blame, type BlameFinding, judgeWindow } from '../blame/blame.ts';
+import { CollectiveParts } from '../blame/collective-parts.ts';
+import type { RawCollective } from '../blame/raw-steps.ts';
+import { type RunBlame, runBlameOf } from '../blame/run-blame-sink.ts';
+import type { Verdict } from '../blame/verdict.ts';
+import { finish } from '../model/finish.ts';
+import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } from '../model/trace-sink.ts';
+import { type DeviceRank, deviceWindow, hostLatePhase } from './device-window.ts';
+import { gpuLimits as limits } from './gpu-limits.ts';
+import type { GpuSink } from './gpu-sink.ts';
+import type { GpuRank, GpuSummary } from './gpu-summary.ts';
+import { repeatingWindows } from './repeating-windows.ts';
+import { stepWindows } from './step-breakdown.ts';
+
+/** From this share of the step on, idle time or exposed communication of a single rank is its verdict. */
+const shareToJudgeAlone = 0.1;
+/** Places and groups named in one sentence. */
+const namedMax = 2;
+
+/** The blame, and what its steps are. */
+export interface GpuBlame extends RunBlame {
+  /** The collective at which windows were cut, because the recording has no steps; undefined: they are its steps. */
+  readonly cutAt: string | undefined;
+}
+
+/** Blames what GPUs did. It must be in one merge with `gpus`. */
+export class GpuBlameSink implements TraceSink {
+  readonly #gpus: GpuSink;
+  readonly #parts = new CollectiveParts();
+  readonly #collectives = new Map<number, RawCollective[]>();
+  readonly #names = new Map<RawCollective, string>();
+  #header: TraceHeader | undefined;
+  #count = 0;
+
+  constructor(gpus: GpuSink) {
+    this.#gpus = gpus;
+  }
+
+  begin(header: TraceHeader): void {
+    this.#header = header;
+    this.#parts.begin(header);
+  }
+
+  lane(_lane: TraceLane): void {}
+
+  event(event: TraceEvent): void {
+    if (event.kind !== 'collective') return;
+    const { process, kind } = event.lane;
+    const isKept = kind === 'stream' && this.#count < limits.gpuBlameCollectivesMax;
+    const raw = this.#parts.add(event, isKept);
+    if (raw === undefined) return;
+    this.#count++;
+    const of = this.#collectives.get(process.index);
+    if (of === undefined) this.#collectives.set(process.index, [raw]);
+    else of.push(raw);
+    this.#names.set(raw, `${event.name} ${event.group} ${event.bytes}`);
+  }
+
+  end(_totals: readonly ProcessTotals[]): void {
+    this.#parts.end();
+  }
+
+  /** After the merge's end; undefined where not every rank with steps has device work, or nothing repeats. */
+  get blame(): GpuBlame | undefined {
+    const summary = this.#gpus.summary;
+    const recorded = this.#gpus.record.ranks.filter(({ work }) => work.work.length > 0);
+    if (recorded.length === 0 || recorded.length < (this.#header?.processes.length ?? 0)) return undefined;
+    const collectivesOf = (index: number): readonly RawCollective[] =>
+      (this.#collectives.get(index) ?? []).sort((a, b) => a.entry - b.entry);
+    const known = recorded.map(({ process, work }): DeviceRank => {
+      return { process, work, windows: stepWindows(work), collectives: collectivesOf(process.index) };
+    });
+    const cut = known.some(({ windows }) => windows.length > 0) ? undefined : repeatingWindows(known, this.#names);
+    const ranks = cut === undefined ? known : known.map((rank, place) => ({ ...rank, windows: cut.windows[place] ?? [] }));
+    if (ranks.every(({ windows }) => windows.length === 0)) return undefined;
+    const window = deviceWindow(ranks, this.#parts.groups, limits.gpuBlameStepsMax);
+    const judged = finish(judgeWindow(window, { missing: [] }));
+    const blame = ranks.length === 1 ? ofOneRank(judged, summary.ranks[0] as GpuRank) : ofDevices(judged, summary);
+    return { ...runBlameOf(blame), cutAt: cut?.name };
+  }
+}
+
+/** The same findings in the words of devices, with what the hosts were doing and what the network could do. */
+function ofDevices(blame: Blame, { ranks }: GpuSummary): Blame {
+  const findings = blame.findings.map((finding): BlameFinding => {
+    const about = finding.ranks.length === 0 ? ranks : ranks.filter(({ rank }) => finding.ranks.includes(rank));
+    const isHost = finding.phase === hostLatePhase;
+    const kind = finding.kind === 'data_loading' ? 'host_bound' : finding.kind === 'network' ? 'communication_bound' : finding.kind;
+    const evidence =
+      kind === 'host_bound'
+        ? hostEvidence(about)
+        : kind === 'communication_bound'
+          ? [...communicationEvidence(ranks), ...finding.evidence]
+          : [...finding.evidence, ...busyEvidence(about, ranks), ...(isHost ? hostEvidence(about) : [])];
+    return { ...finding, kind, evidence };
+  });
+  const verdict: Verdict =
+    blame.verdict === 'data_loading' ? 'host_bound' : blame.verdict === 'network' ? 'communication_bound' : blame.verdict;
+  return { ...blame, verdict, findings };
+}
+
+/** One rank's file shows nothing of its peers, but how its own devices were held up. */
+function ofOneRank(blame: Blame, rank: GpuRank): Blame {
+  const { totals, idle } = rank;
+  const steps = Math.max(1, rank.steps.length + rank.stepsLeftOut);
+  const finding = (
+    kind: 'host_bound' | 'communication_bound',
+    time: number,
+    phase: string | undefined,
+    evidence: string[],
+  ): BlameFinding => {
+    const ms = time / steps / nanosPerMs;
+    return { kind, ranks: [rank.rank], phase, costMsPerStep: ms, shareOfStep: time / totals.length, gainMsPerStep: ms, evidence };
+  };
+  const late = idle.byCause.hostLate + idle.byCause.launch;
+  const findings = [
+    finding('host_bound', late, hostLatePhase, [...busyEvidence([rank], [rank]), ...hostEvidence([rank])]),
+    finding('communication_bound', totals.exposed, 'GPU communication', communicationEvidence([rank])),
+  ]
+    .filter(({ shareOfStep }) => shareOfStep >= shareToJudgeAlone)
+    .sort((a, b) => b.shareOfStep - a.shareOfStep);
+  return { ...blame, verdict: findings[0]?.kind ?? 'balanced', findings };
+}
+
+const busyShare = ({ totals }: GpuRank): number => (totals.length > 0 ? 1 - totals.idle / totals.length : 0);
+const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
+
+/** How busy the GPUs of these ranks are, against the others'. */
+function busyEvidence(about: readonly GpuRank[], all: readonly GpuRank[]): string[] {
+  const others = all.filter((rank) => !about.includes(rank));
+  const range = (ranks: readonly GpuRank[], share: (rank: GpuRank) => number): string => {
+    const shares = ranks.map(share).sort((a, b) => a - b);
+    const [least, most] = [percent(shares[0] ?? 0), percent(shares.at(-1) ?? 0)];
+    return least === most ? least : `${least.replace(' %', '')} to ${most}`;
+  };
+  const exposed = ({ totals }: GpuRank): number => (totals.length > 0 ? totals.exposed / totals.length : 0);
+  if (about.length === 0 || about.length > namedMax) return [];
+  const busy = `${about.map(({ rank }) => `rank ${rank}`).join(' and ')}: the GPU is busy for ${range(about, busyShare)} of the time`;
+  if (others.length === 0) return [busy];
+  return [
+    `${busy}, those of the others for ${range(others, busyShare)}; communication alone takes ${range(about, exposed)}, with the others ${range(others, exposed)}`,
+  ];
+}
+
+/** Where the hosts were while their GPUs waited for them. */
+function hostEvidence(ranks: readonly GpuRank[]): string[] {
+  const places = ranks
+    .flatMap(({ rank, idle }) => idle.places.filter(({ cause }) => cause === 'hostLate').map((place) => ({ rank, place })))
+    .sort((a, b) => b.place.time - a.place.time);
+  const all = ranks.reduce((sum, { idle }) => sum + idle.byCause.hostLate, 0);
+  if (places.length === 0 || all === 0) return [];
+  const named = places.slice(0, namedMax).map(({ rank, place }) => {
+    const where = [place.phase, place.op].filter((name) => name !== '').join(', ') || 'no phase and no op';
+    return `${where} (rank ${rank}: ${percent(place.time / all)} of it)`;
+  });
+  return [`while the GPU had nothing to do the host was in ${named.join(' and ')}`];
+}
+
+/** Exposed communication by group, against the group's fastest collective. */
+function communicationEvidence(ranks: readonly GpuRank[]): string[] {
+  const groups = new Map<string, { exposed: number; total: number; best: number | undefined }>();
+  for (const { overlap } of ranks) {
+    for (const { group, exposed, total, busBandwidth } of overlap) {
+      const of = groups.get(group) ?? { exposed: 0, total: 0, best: undefined };
+      groups.set(group, of);
+      of.exposed += exposed;
+      of.total += total;
+      if (busBandwidth !== undefined) of.best = Math.max(of.best ?? 0, busBandwidth);
+    }
+  }
+  const named = [...groups].filter(([name]) => !name.startsWith('(')).sort(([, a], [, b]) => b.exposed - a.exposed);
+  return named.slice(0, namedMax).map(([name, { exposed, total, best }]) => {
+    const fastest = best === undefined ? '' : `; its fastest collective reaches ${(best / 1e9).toFixed(1)} GB/s`;
+    return `group ${name}: ${percent(exposed / Math.max(1, total))} of its communication runs while nothing else does${fastest}`;
+  });
+}
