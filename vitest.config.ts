@@ -93,6 +93,7 @@ export default defineConfig({
         test: {
           name: 'cluster',
           include: ['test/*.test.ts'],
+          globalSetup: ['test/setup/command-module.ts'],
           testTimeout: 5 * minute,
           hookTimeout: 5 * minute,
         },
