@@ -40,7 +40,13 @@ const recorded = !isRecorded
   : [
       {
         ...sources,
-        test: { name: 'recorded', include: ['test/recorded/**/*.test.ts'], testTimeout: 5 * minute, hookTimeout: 5 * minute },
+        test: {
+          name: 'recorded',
+          include: ['test/recorded/**/*.test.ts'],
+          globalSetup: ['test/setup/command-module.ts'],
+          testTimeout: 5 * minute,
+          hookTimeout: 5 * minute,
+        },
       },
     ];
 
