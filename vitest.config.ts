@@ -40,7 +40,13 @@ const recorded = !isRecorded
   : [
       {
         ...sources,
-        test: { name: 'recorded', include: ['test/recorded/**/*.test.ts'], testTimeout: 5 * minute, hookTimeout: 5 * minute },
+        test: {
+          name: 'recorded',
+          include: ['test/recorded/**/*.test.ts'],
+          globalSetup: ['test/setup/command-module.ts'],
+          testTimeout: 5 * minute,
+          hookTimeout: 5 * minute,
+        },
       },
     ];
 
@@ -93,6 +99,7 @@ export default defineConfig({
         test: {
           name: 'cluster',
           include: ['test/*.test.ts'],
+          globalSetup: ['test/setup/command-module.ts'],
           testTimeout: 5 * minute,
           hookTimeout: 5 * minute,
         },

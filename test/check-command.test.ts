@@ -6,14 +6,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { runCommand } from './setup/ranktrace-command.ts';
+import { runLine } from './setup/warm-command.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-check-'));
 afterAll(() => rmSync(directory, { recursive: true }));
 
 async function simulate(name: string, ...options: readonly string[]): Promise<string> {
   const args = ['simulate', '--out', directory, '--run', name, '--ranks', '4', '--hosts', '1', ...options];
-  const { code, stderr } = await runCommand(args);
+  const { code, stderr } = await runLine(args);
   if (code !== 0) throw new Error(stderr);
   return join(directory, name);
 }
@@ -29,14 +29,14 @@ beforeAll(async () => {
 
 describe('ranktrace check', () => {
   it('fails for a run that is slower, and says who and where', async () => {
-    const { code, stdout } = await runCommand(['check', slow, '--baseline', main]);
+    const { code, stdout } = await runLine(['check', slow, '--baseline', main]);
     expect(code).toBe(1);
     expect(stdout).toMatch(/^slower: \+\d+\.\d % \(95 %: \+\d+\.\d % to \+\d+\.\d %, T \d+\.\d\), 3 % or more fail the check$/m);
     expect(stdout).toMatch(
       /^cause: straggler\n {2}rank 2 works \d+\.\d\d ms more per step(, \d+\.\d\d ms of it|: \d+\.\d\d ms more) in backward.*\n {2}steps are \d+\.\d\d ms longer: \d+\.\d\d ms by that/m,
     );
     expect(stdout).toMatch(/^phase, mean per step +baseline +checked +difference$/m);
-    const json = await runCommand(['check', slow, '--baseline', main, '--json']);
+    const json = await runLine(['check', slow, '--baseline', main, '--json']);
     expect(json.code).toBe(1);
     const data = JSON.parse(json.stdout);
     expect(data).toMatchObject({
@@ -52,25 +52,25 @@ describe('ranktrace check', () => {
   });
 
   it('passes a run that is as fast, or slower by less than is asked', async () => {
-    const same = await runCommand(['check', again, '--baseline', main, '--json']);
+    const same = await runLine(['check', again, '--baseline', main, '--json']);
     expect(same.code).toBe(0);
     expect(JSON.parse(same.stdout).verdict).toBe('unchanged');
-    const allowed = await runCommand(['check', slow, '--baseline', main, '--fail-on', '50%']);
+    const allowed = await runLine(['check', slow, '--baseline', main, '--fail-on', '50%']);
     expect([allowed.code, allowed.stdout.includes('unchanged: +')]).toEqual([0, true]);
-    const faster = await runCommand(['check', main, '--baseline', slow, '--fail-on', '2.5 %']);
+    const faster = await runLine(['check', main, '--baseline', slow, '--fail-on', '2.5 %']);
     expect(faster.code).toBe(0);
     expect(faster.stdout).toMatch(/^faster: −/m);
   });
 
   it('takes per cent with and without the sign, and asks about what looks like a share', async () => {
     for (const failOn of ['3', '3%', '3 %', '2.5']) {
-      expect((await runCommand(['check', slow, '--baseline', main, '--fail-on', failOn])).code, failOn).toBe(1);
+      expect((await runLine(['check', slow, '--baseline', main, '--fail-on', failOn])).code, failOn).toBe(1);
     }
-    expect((await runCommand(['check', slow, '--baseline', main, '--fail-on', '50'])).code).toBe(0);
-    const share = await runCommand(['check', main, '--baseline', slow, '--fail-on', '0.03']);
+    expect((await runLine(['check', slow, '--baseline', main, '--fail-on', '50'])).code).toBe(0);
+    const share = await runLine(['check', main, '--baseline', slow, '--fail-on', '0.03']);
     expect([share.code, share.stdout]).toEqual([2, '']);
     expect(share.stderr).toContain('It is per cent: write 3 for a share of 0.03, or 0.03% if that is meant.');
-    expect((await runCommand(['check', again, '--baseline', main, '--fail-on', '0.03%'])).code).not.toBe(2);
+    expect((await runLine(['check', again, '--baseline', main, '--fail-on', '0.03%'])).code).not.toBe(2);
   });
 
   it('refuses what it cannot compare with one line', async () => {
@@ -83,7 +83,7 @@ describe('ranktrace check', () => {
       [[main, '--baseline', slow, '--json', '--format', 'junit'], '--json is --format json: leave one of them out, got junit'],
       [[main, '--save', join(directory, 'x.json'), '--junit', 'x.xml'], 'are about a comparison: check needs --baseline INPUT'],
     ] as const) {
-      const { code, stdout, stderr } = await runCommand(['check', ...args]);
+      const { code, stdout, stderr } = await runLine(['check', ...args]);
       expect(stderr).toContain(what);
       expect([code, stdout]).toEqual([2, '']);
     }
@@ -94,30 +94,30 @@ describe('the few steps that a schedule records', () => {
   it('are compared, with what they can prove: computed, not looked up', async () => {
     const few = await simulate('few', '--steps', '5', '--seed', '11');
     const fewSlower = await simulate('few-slower', '--steps', '5', '--seed', '12', '--straggler', '1:backward:+200');
-    const { code, stdout } = await runCommand(['check', fewSlower, '--baseline', few]);
+    const { code, stdout } = await runLine(['check', fewSlower, '--baseline', few]);
     expect(code, stdout).toBe(1);
     const [, percent] =
       /^\d+(?: steps each| and \d+ steps): a difference under (\d+\.\d) % cannot be distinguished from scatter/m.exec(stdout) ?? [];
-    const data = JSON.parse((await runCommand(['check', fewSlower, '--baseline', few, '--json'])).stdout);
+    const data = JSON.parse((await runLine(['check', fewSlower, '--baseline', few, '--json'])).stdout);
     expect(Number(percent)).toBeCloseTo(100 * data.provable, 1);
     expect(data.provable).toBeGreaterThan(0.001);
     expect(data.change).toBeGreaterThan(data.provable);
     // Steps that scatter more prove less.
     const scattered = await simulate('scattered', '--steps', '5', '--seed', '13', '--straggler', '1:backward:+60@2');
-    const wide = JSON.parse((await runCommand(['check', scattered, '--baseline', few, '--json'])).stdout);
+    const wide = JSON.parse((await runLine(['check', scattered, '--baseline', few, '--json'])).stdout);
     expect(wide.provable).toBeGreaterThan(2 * data.provable);
   });
 
   it('never say that a difference beyond --fail-on is none: probably slower, probably faster, not certain', async () => {
     const even = await simulate('even', '--steps', '4', '--seed', '21');
     const uneven = await simulate('uneven', '--steps', '4', '--seed', '22', '--straggler', '1:backward:+120@2');
-    const slower = await runCommand(['check', uneven, '--baseline', even]);
+    const slower = await runLine(['check', uneven, '--baseline', even]);
     expect(slower.stdout).toMatch(/^probably slower, not certain: \+\d+\.\d % \(95 %: .*\), over 3 %, but steps scatter/m);
-    expect([slower.code, JSON.parse((await runCommand(['check', uneven, '--baseline', even, '--json'])).stdout).verdict]).toEqual([
+    expect([slower.code, JSON.parse((await runLine(['check', uneven, '--baseline', even, '--json'])).stdout).verdict]).toEqual([
       0,
       'probably_slower',
     ]);
-    const faster = await runCommand(['check', even, '--baseline', uneven]);
+    const faster = await runLine(['check', even, '--baseline', uneven]);
     expect(faster.stdout).toMatch(/^probably faster, not certain: −\d+\.\d % /m);
     expect(faster.stdout).not.toContain('unchanged');
     expect(faster.code).toBe(0);
@@ -131,23 +131,23 @@ describe('a saved baseline', () => {
   const file = join(directory, 'baseline.json');
 
   it('needs no store, and gives the same as the run that it was saved from', async () => {
-    const saved = await runCommand(['check', main, '--save', file]);
+    const saved = await runLine(['check', main, '--save', file]);
     expect([saved.code, saved.stderr]).toEqual([0, '']);
     expect(saved.stdout).toMatch(/^saved: .*baseline\.json \(\d+ bytes\): run main, 1\d\d steps of \d+ ms\n$/);
     expect(statSync(file).size).toBeLessThan(5000);
     for (const checked of [slow, again]) {
       const [ofFile, ofRun] = await Promise.all(
-        [file, main].map((baseline) => runCommand(['check', checked, '--baseline', baseline, '--json'])),
+        [file, main].map((baseline) => runLine(['check', checked, '--baseline', baseline, '--json'])),
       );
       expect(JSON.parse(ofFile?.stdout ?? '')).toEqual(JSON.parse(ofRun?.stdout ?? ''));
       expect(ofFile?.code).toBe(ofRun?.code);
     }
     // Beside a comparison, the checked run is saved.
     const next = join(directory, 'next.json');
-    const both = await runCommand(['check', slow, '--baseline', file, '--save', next, '--json']);
+    const both = await runLine(['check', slow, '--baseline', file, '--save', next, '--json']);
     expect([both.code, JSON.parse(both.stdout).baseline.run]).toEqual([1, 'main']);
     expect(both.stderr).toMatch(/^ranktrace: saved: .*next\.json/);
-    expect((await runCommand(['check', slow, '--baseline', next])).stdout).toMatch(/^unchanged: \+0\.0 %/m);
+    expect((await runLine(['check', slow, '--baseline', next])).stdout).toMatch(/^unchanged: \+0\.0 %/m);
   });
 
   it('is checked when it is read', async () => {
@@ -161,13 +161,13 @@ describe('a saved baseline', () => {
     for (const [what, text, line] of cases) {
       const path = join(directory, `bad-${what}.json`);
       writeFileSync(path, text);
-      const { code, stderr } = await runCommand(['check', slow, '--baseline', path]);
+      const { code, stderr } = await runLine(['check', slow, '--baseline', path]);
       expect(stderr, what).toMatch(line);
       expect([code, stderr.trim().split('\n').length]).toEqual([2, 1]);
     }
-    const several = await runCommand(['check', slow, '--baseline', file, '--baseline', main]);
+    const several = await runLine(['check', slow, '--baseline', file, '--baseline', main]);
     expect([several.code, several.stderr]).toEqual([2, expect.stringContaining('is a saved baseline: give it alone, got 2 inputs')]);
-    const named = await runCommand(['check', slow, '--baseline', file, '--baseline-run', 'main']);
+    const named = await runLine(['check', slow, '--baseline', file, '--baseline-run', 'main']);
     expect([named.code, named.stderr]).toEqual([2, expect.stringContaining('is a saved baseline of one')]);
   });
 });
@@ -175,30 +175,30 @@ describe('a saved baseline', () => {
 describe('reports for pipelines', () => {
   it('Markdown: a table that a pull request shows, in a pipe or in a file', async () => {
     const path = join(directory, 'check.md');
-    const { code, stdout } = await runCommand(['check', slow, '--baseline', main, '--format', 'markdown']);
+    const { code, stdout } = await runLine(['check', slow, '--baseline', main, '--format', 'markdown']);
     expect(code).toBe(1);
     expect(stdout).toMatch(/^### Step time slower: \+\d+\.\d %\n\n/);
     expect(stdout).toMatch(/^\|---\|---\|---:\|---:\|---:\|---:\|---:\|$/m);
     expect(stdout).toMatch(/^\| checked \| slow \| 4 \| 120 \| /m);
     expect(stdout).toMatch(/^- rank 2 works /m);
-    const beside = await runCommand(['check', slow, '--baseline', main, '--markdown', path]);
+    const beside = await runLine(['check', slow, '--baseline', main, '--markdown', path]);
     expect(beside.stdout).toMatch(/^slower: /m);
     expect(readFileSync(path, 'utf8')).toBe(stdout);
   });
 
   it('JUnit: one case, failed or not, that an XML parser reads', async () => {
     const path = join(directory, 'check.xml');
-    const failed = await runCommand(['check', slow, '--baseline', main, '--junit', path]);
+    const failed = await runLine(['check', slow, '--baseline', main, '--junit', path]);
     expect([failed.code, failed.stdout.includes('slower: +')]).toEqual([1, true]);
     const read = await junit(path);
     expect(read).toMatchObject({ tests: '1', failures: '1', name: 'step time of slow against main' });
     expect(read.failure).toMatch(/^slower: \+\d+\.\d % /);
-    const passed = await runCommand(['check', again, '--baseline', main, '--format', 'junit']);
+    const passed = await runLine(['check', again, '--baseline', main, '--format', 'junit']);
     expect(passed.code).toBe(0);
     writeFileSync(path, passed.stdout);
     expect(await junit(path)).toMatchObject({ tests: '1', failures: '0', failure: null });
     expect(Number((await junit(path)).time)).toBeCloseTo(
-      JSON.parse((await runCommand(['check', again, '--baseline', main, '--json'])).stdout).checked.stepNs / 1e9,
+      JSON.parse((await runLine(['check', again, '--baseline', main, '--json'])).stdout).checked.stepNs / 1e9,
       6,
     );
   });

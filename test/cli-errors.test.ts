@@ -10,6 +10,7 @@ import { Packr } from 'msgpackr';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { exampleBatches, noDeflate } from './setup/batches.ts';
 import { runCommand } from './setup/ranktrace-command.ts';
+import { runLine } from './setup/warm-command.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-cli-'));
 const at = (name: string): string => join(directory, name);
@@ -99,7 +100,7 @@ describe('bad input', () => {
   });
 
   it('says nothing twice, and nothing raw, of names with control characters', async () => {
-    const result = await runCommand(['table', at('no\u001b[31m-such\u202e-file')]);
+    const result = await runLine(['table', at('no\u001b[31m-such\u202e-file')]);
     expect(result.code).toBe(2);
     // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for.
     expect(result.stderr).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u202e]/);
@@ -107,15 +108,15 @@ describe('bad input', () => {
 
   it('shows an example in the help of every command, and what the exit codes mean', async () => {
     for (const name of ['run', 'serve', 'merge', 'table', 'dump', 'doctor', 'report', 'simulate']) {
-      const { stdout, code } = await runCommand([name, '--help']);
+      const { stdout, code } = await runLine([name, '--help']);
       expect(code).toBe(0);
       expect(stdout).toMatch(new RegExp(`^Examples?:\\n {2}ranktrace ${name} `, 'm'));
     }
-    expect((await runCommand(['--help'])).stdout).toContain('Exit codes: 0 ok, 1 a finding or a failed check, 2 bad usage or input');
+    expect((await runLine(['--help'])).stdout).toContain('Exit codes: 0 ok, 1 a finding or a failed check, 2 bad usage or input');
   });
 
   it('lists every command in its help', async () => {
-    const { stdout, code } = await runCommand(['--help']);
+    const { stdout, code } = await runLine(['--help']);
     expect(code).toBe(0);
     for (const name of ['run', 'serve', 'merge', 'table', 'dump', 'doctor']) expect(stdout).toMatch(new RegExp(`^ {2}${name} `, 'm'));
   });

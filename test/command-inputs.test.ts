@@ -7,7 +7,8 @@ import { gunzipSync, gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { timelineOf } from '../packages/trace/src/testing/ndtimeline-timeline.ts';
 import { pipelineJob } from '../packages/trace/src/testing/pipeline-job.ts';
-import { runCommand, startCommand } from './setup/ranktrace-command.ts';
+import { startCommand } from './setup/ranktrace-command.ts';
+import { runLine } from './setup/warm-command.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-inputs-'));
 const at = (...names: string[]): string => join(directory, ...names);
@@ -53,7 +54,7 @@ let pftrace: string;
 let timeline: string;
 
 beforeAll(async () => {
-  const { code, stderr } = await runCommand([
+  const { code, stderr } = await runLine([
     'simulate',
     '--out',
     at('runs'),
@@ -74,7 +75,7 @@ beforeAll(async () => {
   writeFileSync(timeline, gzipSync(timelineOf(pipelineJob({ seed: 11, stages: 2, replicas: 2 }).csv)));
   pftrace = at('one.pftrace');
   for (const path of [pftrace, `${pftrace}.gz`]) {
-    const merged = await runCommand(['merge', store, '-o', path]);
+    const merged = await runLine(['merge', store, '-o', path]);
     if (merged.code !== 0) throw new Error(merged.stderr);
   }
 });
@@ -104,7 +105,7 @@ describe('every command takes every kind', () => {
   it.each(inputs)('%s', async (_what, path) => {
     const input = await path();
     for (const [name, args, stdout] of commands) {
-      const result = await runCommand(args(input));
+      const result = await runLine(args(input));
       expect(result.stdout, `${name}: ${result.stderr}`).toMatch(stdout);
       expect([0, name === 'doctor' ? 1 : 0], name).toContain(result.code);
     }
@@ -122,13 +123,13 @@ describe('every command takes every kind', () => {
     mkdirSync(pruned);
     copyFileSync(join(store, 'run.json'), join(pruned, 'run.json'));
     copyFileSync(pftrace, join(pruned, 'trace.pftrace'));
-    const { stdout, stderr } = await runCommand(['report', pruned]);
+    const { stdout, stderr } = await runLine(['report', pruned]);
     expect(stdout, stderr).toMatch(/^run one: 2 of 2 ranks/m);
   });
 
   it('says the same of a run and of its .pftrace', async () => {
     const [ofStore, ofTrace] = await Promise.all(
-      [store, pftrace].map(async (input) => JSON.parse((await runCommand(['report', input, '--json'])).stdout)),
+      [store, pftrace].map(async (input) => JSON.parse((await runLine(['report', input, '--json'])).stdout)),
     );
     for (const key of ['run', 'worldSize', 'steps', 'medianNs', 'p95Ns', 'verdict']) expect(ofTrace[key], key).toEqual(ofStore[key]);
     expect(ofTrace.collectives.collectives.map(({ count }: { count: number }) => count)).toEqual(
@@ -137,18 +138,18 @@ describe('every command takes every kind', () => {
   });
 
   it('a timeline of NDTimeline is all workers of a job, each a rank', async () => {
-    const { stdout, stderr } = await runCommand(['report', timeline]);
+    const { stdout, stderr } = await runLine(['report', timeline]);
     expect(stdout).toMatch(/^run ndtimeline: 4 of 4 ranks/);
     expect(stderr).toContain('is a timeline of NDTimeline: ranks are its 4 workers, by stage and DP rank');
-    const rows = JSON.parse((await runCommand(['table', timeline, '--rank', '3', '--json'])).stdout) as { key: string; count: number }[];
+    const rows = JSON.parse((await runLine(['table', timeline, '--rank', '3', '--json'])).stdout) as { key: string; count: number }[];
     // 8 steps of 12 microbatches.
     expect(rows.find(({ key }) => key === 'forward-compute')?.count).toBe(96);
   });
 
   it("table of a directory of torch files is of all ranks, with --rank torch's own of one", async () => {
-    const all = JSON.parse((await runCommand(['table', torch, '--json'])).stdout);
+    const all = JSON.parse((await runLine(['table', torch, '--json'])).stdout);
     expect(all.find(({ key }: { key: string }) => key === 'aten::mm')).toMatchObject({ count: 10 });
-    const one = JSON.parse((await runCommand(['table', torch, '--rank', '1', '--json'])).stdout);
+    const one = JSON.parse((await runLine(['table', torch, '--rank', '1', '--json'])).stdout);
     expect(one.find(({ key }: { key: string }) => key === 'aten::mm')).toMatchObject({ count: 5 });
   });
 });
@@ -214,7 +215,7 @@ describe('an option that has no effect on an input is refused with one line', ()
     ['two traces', () => ['report', pftrace, `${pftrace}.gz`], /which is a whole run: give one of them alone, got 2/],
   ];
   it.each(cases)('%s', async (_what, args, line) => {
-    const { code, stdout, stderr } = await runCommand(args());
+    const { code, stdout, stderr } = await runLine(args());
     expect(stderr).toMatch(line);
     expect([code, stdout, stderr.trim().split('\n').length]).toEqual([2, '', 1]);
   });
@@ -247,12 +248,12 @@ describe('jobs that were mixed by mistake', () => {
   it.each(Object.entries(mixed))('by their %s: an error, unless it is asked for', async (what, [files, line, ranks]) => {
     const input = folder(`mixed-${what}`, files);
     for (const command of [['report'], ['merge', '-o', at('mixed.json')], ['table'], ['check', '--save', at('mixed-save.json')]]) {
-      const { code, stderr } = await runCommand([...command, input]);
+      const { code, stderr } = await runLine([...command, input]);
       expect(stderr, command[0]).toMatch(line);
       expect(stderr).toContain('--allow-mixed takes them all the same');
       expect([code, stderr.trim().split('\n').length]).toEqual([2, 1]);
     }
-    const { code, stdout, stderr } = await runCommand(['report', input, '--allow-mixed', '--json']);
+    const { code, stdout, stderr } = await runLine(['report', input, '--allow-mixed', '--json']);
     expect(code, stderr).toBe(0);
     expect(JSON.parse(stdout).ranks.map(({ rank }: { rank: number }) => rank)).toEqual(ranks);
   });
@@ -266,7 +267,7 @@ describe('jobs that were mixed by mistake', () => {
       'r3.json.gz': { rank: 3, worldSize: 4, groups: pair([2, 3]) },
       'r0-later.json.gz': { rank: 0, worldSize: 4, groups: pair([0, 1]), afterMinutes: 180 },
     });
-    const { code, stderr } = await runCommand(['report', input]);
+    const { code, stderr } = await runLine(['report', input]);
     expect(code, stderr).toBe(0);
   });
 });
@@ -286,7 +287,7 @@ describe('what is no trace in a folder of traces', () => {
       ['report', '--json'],
       ['merge', '-o', at('strays.json'), '--json'],
     ]) {
-      const { code, stdout, stderr } = await runCommand([...command, input]);
+      const { code, stdout, stderr } = await runLine([...command, input]);
       expect(code, stderr).toBe(0);
       expect(JSON.parse(stdout).ranks).toHaveLength(2);
       const reported = (name: string): string => stderr.split('\n').find((line) => line.includes(name)) ?? '';
@@ -302,20 +303,20 @@ describe('what is no trace in a folder of traces', () => {
   it('alone is an error that names it', async () => {
     mkdirSync(at('alone'));
     writeFileSync(at('alone', 'package.json'), '{"name": "job"}');
-    const { code, stderr } = await runCommand(['report', at('alone')]);
+    const { code, stderr } = await runLine(['report', at('alone')]);
     expect(code).toBe(2);
     expect(stderr).toMatch(/left out ".*package\.json"[^\n]*\n.*Cannot open ".*alone": there is no trace in it\n$/);
   });
 
   it('that was named is an error', async () => {
-    const { code, stderr } = await runCommand(['report', join(torch, 'rank0.json.gz'), at('alone', 'package.json')]);
+    const { code, stderr } = await runLine(['report', join(torch, 'rank0.json.gz'), at('alone', 'package.json')]);
     expect([code, stderr.trim().split('\n').length]).toEqual([2, 1]);
     expect(stderr).toMatch(/"[^"]*package\.json": .*traceEvents/);
   });
 
   it('beside run directories is not looked at', async () => {
     writeFileSync(at('runs', 'package.json'), '{"name": "job"}');
-    const { code, stderr } = await runCommand(['report', at('runs')]);
+    const { code, stderr } = await runLine(['report', at('runs')]);
     expect([code, stderr]).toEqual([0, '']);
     expect(readFileSync(at('runs', 'package.json'), 'utf8')).toContain('job');
   });

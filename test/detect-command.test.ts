@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, describe, expect, it } from 'vitest';
 import { evaluatedRuns, stepTimes } from '../packages/trace/src/testing/step-times.ts';
-import { runCommand } from './setup/ranktrace-command.ts';
+import { runLine } from './setup/warm-command.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-detect-'));
 afterAll(() => rmSync(directory, { recursive: true }));
@@ -26,7 +26,7 @@ function seriesFile(name: string, factor: number): string {
 
 describe('ranktrace detect', () => {
   it('says nothing of a stationary run (seed 1)', async () => {
-    const { code, stdout, stderr } = await runCommand(['detect', seriesFile('stationary.csv.gz', 1), '--fail']);
+    const { code, stdout, stderr } = await runLine(['detect', seriesFile('stationary.csv.gz', 1), '--fail']);
     expect(stderr).toMatch(/1 rows without a step number and a time were skipped, the first in line \d+/);
     expect(stdout).toBe('6 198 steps; nothing is open\n');
     expect(code).toBe(0);
@@ -34,11 +34,11 @@ describe('ranktrace detect', () => {
 
   it('says what became slower since when, and fails where that is asked for (seed 1)', async () => {
     const path = seriesFile('slower.csv.gz', 1.05);
-    const text = await runCommand(['detect', path, '--fail']);
+    const text = await runLine(['detect', path, '--fail']);
     expect(text.stdout).toMatch(/^step \d+: regression \+\d\.\d % \(\d+ ms → \d+ ms\) since step \d+, 95 %: \+\d\.\d % to \+\d\.\d %\n/);
     expect(text.stdout).toMatch(/; a regression is open since step \d+, \d+ ms → \d+ ms at worst\n$/);
     expect(text.code).toBe(1);
-    const json = await runCommand(['detect', path, '--json']);
+    const json = await runLine(['detect', path, '--json']);
     expect(json.code).toBe(0);
     const { findings, open, steps } = JSON.parse(json.stdout);
     expect(steps).toBe(6198);
@@ -51,7 +51,7 @@ describe('ranktrace detect', () => {
   it('reports no change smaller than asked for, and waits longer where it shall be cautious (seed 1)', async () => {
     const path = seriesFile('wanted.csv.gz', 1.04);
     const reported = async (...options: string[]): Promise<{ kind: string; step: number }[]> => {
-      const { stdout } = await runCommand(['detect', path, '--json', ...options]);
+      const { stdout } = await runLine(['detect', path, '--json', ...options]);
       return JSON.parse(stdout).findings;
     };
     const [usual] = await reported();
@@ -69,7 +69,7 @@ describe('ranktrace detect', () => {
     ['--min-change', '0.03', 'It is per cent: write 3 for a share of 0.03, or 0.03% if that is meant.'],
     ['--sensitivity', 'much', 'Allowed choices are low, normal, high.'],
   ])('refuses %s %s', async (option, value, what) => {
-    const { code, stdout, stderr } = await runCommand(['detect', 'x.csv', option, value]);
+    const { code, stdout, stderr } = await runLine(['detect', 'x.csv', option, value]);
     expect(stderr).toContain(what);
     expect([code, stdout]).toEqual([2, '']);
   });
@@ -78,7 +78,7 @@ describe('ranktrace detect', () => {
     const [{ rows } = { rows: [] }] = evaluatedRuns();
     const lines = rows.map(({ ms, tag }) => ['40', ms / 1000, tag === undefined ? 0 : 1]);
     const path = fileOf('evaluated.csv.gz', 'run,step_s,in_eval', lines);
-    const { code, stdout, stderr } = await runCommand([
+    const { code, stdout, stderr } = await runLine([
       'detect',
       path,
       '--column',
@@ -97,7 +97,7 @@ describe('ranktrace detect', () => {
   it('says where a series is too short', async () => {
     const path = join(directory, 'short.csv');
     writeFileSync(path, `step,time_ms\n${Array.from({ length: 50 }, (_, step) => `${step},200`).join('\n')}\n`);
-    const { code, stderr } = await runCommand(['detect', path]);
+    const { code, stderr } = await runLine(['detect', path]);
     expect(stderr).toContain('is too short to tell anything');
     expect(code).toBe(0);
   });
@@ -112,7 +112,7 @@ describe('ranktrace detect', () => {
   ] as const)('refuses %s with one line', async (name, content, what) => {
     const path = join(directory, name);
     if (content !== undefined) writeFileSync(path, content);
-    const { code, stdout, stderr } = await runCommand(['detect', path]);
+    const { code, stdout, stderr } = await runLine(['detect', path]);
     expect(stderr.trim().split('\n').length).toBe(1);
     expect(stderr).toContain(path);
     expect(stderr).toContain(what);
@@ -120,7 +120,7 @@ describe('ranktrace detect', () => {
   });
 
   it('refuses columns that are none', async () => {
-    const { code, stderr } = await runCommand(['detect', 'x.csv', '--column', 'when=step']);
+    const { code, stderr } = await runLine(['detect', 'x.csv', '--column', 'when=step']);
     expect(stderr).toContain('--column must be step=NAME, time=NAME, context=NAME, tag=NAME, got "when=step"');
     expect(code).toBe(2);
   });

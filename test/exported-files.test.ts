@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { runCommand } from './setup/ranktrace-command.ts';
 import { report } from './setup/reports.ts';
+import { runLine } from './setup/warm-command.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-exported-'));
 afterAll(() => rmSync(directory, { recursive: true }));
@@ -78,7 +79,7 @@ async function recorded(name: string, environment: (files: string) => Record<str
 }
 
 const withSteps = async (input: string, first: number, last: number) =>
-  JSON.parse((await runCommand(['report', input, '--json', '--steps', `${first}-${last}`])).stdout);
+  JSON.parse((await runLine(['report', input, '--json', '--steps', `${first}-${last}`])).stdout);
 
 /** The parts of a report about these steps, without the rest of the run and without the time of its end. */
 // biome-ignore lint/suspicious/noExplicitAny: the report as JSON has it.
@@ -115,7 +116,7 @@ describe('of one host', () => {
 
   it('in a table of a file collections are inside of the steps: self times add up to them', async () => {
     const [name] = readdirSync(join(directory, 'handler-files'));
-    const { stdout } = await runCommand(['table', join(directory, 'handler-files', name as string), '--json']);
+    const { stdout } = await runLine(['table', join(directory, 'handler-files', name as string), '--json']);
     const rows = JSON.parse(stdout) as { key: string; cpuTimeTotal: number; selfCpuTimeTotal: number; count: number }[];
     const of = (key: string) => rows.find((row) => row.key === key);
     expect(of('gc major')?.count).toBeGreaterThanOrEqual(4);

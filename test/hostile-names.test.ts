@@ -14,6 +14,7 @@ import { pipelineJob } from '../packages/trace/src/testing/pipeline-job.ts';
 import { exampleBatches } from './setup/batches.ts';
 import { type CommandResult, runCommand, startCommand } from './setup/ranktrace-command.ts';
 import { storeRun } from './setup/viewed-runs.ts';
+import { runLine } from './setup/warm-command.ts';
 
 /** Escape sequences of seven and eight bits, a title, a line of its own, reversed text, a tab that breaks a table. */
 const evil = 'evil\u001b]0;owned\u0007\u001b[2J\nFORGED line\r\u009b31m\u202e\u2028\ttail\u007f';
@@ -127,7 +128,7 @@ const everyRecording = (args: (input: string, name: string) => string[]) => asyn
   for (const [name, path] of Object.entries(recordings)) {
     for (const more of [[], ['--json']]) {
       const line = [...args(path(), name), ...more];
-      const result = await runCommand(line);
+      const result = await runLine(line);
       expectHarmless(result, `${line[0]} ${name} ${more}`);
       if (result.code === 0 && more.length > 0 && result.stdout !== '') {
         expect(
@@ -170,15 +171,15 @@ const commands: Readonly<Record<string, () => Promise<void>>> = {
   serve: async () => {
     const config = at(`config ${evilFile}.yml`);
     writeFileSync(config, `${JSON.stringify(evil)}: 3\noutputs:\n  - type: ${JSON.stringify(evil)}\n    name: ${JSON.stringify(evil)}\n`);
-    expectHarmless(await runCommand(['serve', '--config', config, '--check-config']), 'serve --check-config');
-    expectHarmless(await runCommand(['serve', '--listen', evil]), 'serve --listen');
+    expectHarmless(await runLine(['serve', '--config', config, '--check-config']), 'serve --check-config');
+    expectHarmless(await runLine(['serve', '--listen', evil]), 'serve --listen');
     const service = startCommand(['serve', '--listen', '127.0.0.1:0', '--out', at(`served ${evilFile}`)]);
     await service.said('listening on');
     const address = /listening on (http:\S+?),/.exec(service.output())?.[1] as string;
     const ranks = startCommand(['run', '--help']);
     await ranks.ended;
     await sendHostile(address);
-    const [top, alerts] = [await runCommand(['top', '--once', '--url', address]), await runCommand(['alerts', '--url', address])];
+    const [top, alerts] = [await runLine(['top', '--once', '--url', address]), await runLine(['alerts', '--url', address])];
     expectHarmless(top, 'top of a service with hostile ranks');
     expectHarmless(alerts, 'alerts of it');
     service.child.kill('SIGINT');
@@ -187,11 +188,11 @@ const commands: Readonly<Record<string, () => Promise<void>>> = {
     expectHarmless(result, 'serve');
   },
   top: async () => {
-    const result = await runCommand(['top', '--once', '--url', url]);
+    const result = await runLine(['top', '--once', '--url', url]);
     expect(result.stdout, result.stderr).toContain('ranks 1/2');
     expectHarmless(result, 'top');
-    expectHarmless(await runCommand(['top', '--once', '--url', url, '--run', evil]), 'top --run');
-    expectHarmless(await runCommand(['top', '--once', '--url', refusing]), 'top of no service');
+    expectHarmless(await runLine(['top', '--once', '--url', url, '--run', evil]), 'top --run');
+    expectHarmless(await runLine(['top', '--once', '--url', refusing]), 'top of no service');
   },
   view: async () => {
     for (const [name, path] of Object.entries(recordings)) {
@@ -206,62 +207,62 @@ const commands: Readonly<Record<string, () => Promise<void>>> = {
   table: async () => {
     await everyRecording((input) => ['table', input])();
     for (const more of [['--group-by-shape'], ['--group-by-stack', '3'], ['--sort', evil]]) {
-      expectHarmless(await runCommand(['table', recordings['torch file'](), ...more]), `table ${more[0]}`);
-      expectHarmless(await runCommand(['table', store(), '--rank', '0', ...more]), `table --rank 0 ${more[0]}`);
+      expectHarmless(await runLine(['table', recordings['torch file'](), ...more]), `table ${more[0]}`);
+      expectHarmless(await runLine(['table', store(), '--rank', '0', ...more]), `table --rank 0 ${more[0]}`);
     }
   },
   dump: async () => {
-    for (const [name, path] of Object.entries(recordings)) expectHarmless(await runCommand(['dump', path()]), `dump ${name}`);
-    expectHarmless(await runCommand(['dump', '--batches', store()]), 'dump --batches');
+    for (const [name, path] of Object.entries(recordings)) expectHarmless(await runLine(['dump', path()]), `dump ${name}`);
+    expectHarmless(await runLine(['dump', '--batches', store()]), 'dump --batches');
   },
   capture: async () => {
-    for (const more of [[], ['--json']]) expectHarmless(await runCommand(['capture', '--steps', '2', '--url', url, ...more]), 'capture');
-    expectHarmless(await runCommand(['capture', '--steps', '2', '--url', refusing]), 'capture, refused');
-    expectHarmless(await runCommand(['capture', '--steps', '2', '--url', evil]), 'capture of no address');
+    for (const more of [[], ['--json']]) expectHarmless(await runLine(['capture', '--steps', '2', '--url', url, ...more]), 'capture');
+    expectHarmless(await runLine(['capture', '--steps', '2', '--url', refusing]), 'capture, refused');
+    expectHarmless(await runLine(['capture', '--steps', '2', '--url', evil]), 'capture of no address');
   },
   alerts: async () => {
     for (const more of [[], ['--json']]) {
-      const result = await runCommand(['alerts', '--url', url, ...more]);
+      const result = await runLine(['alerts', '--url', url, ...more]);
       expect(result.stdout, result.stderr).toContain('owned');
       expectHarmless(result, 'alerts of a service');
-      expectHarmless(await runCommand(['alerts', store(), ...more]), 'alerts of a run');
+      expectHarmless(await runLine(['alerts', store(), ...more]), 'alerts of a run');
     }
-    expectHarmless(await runCommand(['alerts', '--url', refusing]), 'alerts, refused');
+    expectHarmless(await runLine(['alerts', '--url', refusing]), 'alerts, refused');
   },
   detect: async () => {
     const file = at(`steps ${evilFile}.csv`);
     const rows = Array.from({ length: 400 }, (_, step) => `${step},${step < 250 ? 100 : 130}.${step % 7},"${evil}"`);
     writeFileSync(file, ['step,time_ms,context', ...rows].join('\n'));
     for (const more of [[], ['--json'], ['--column', `time=${evil}`], ['--column', evil]]) {
-      expectHarmless(await runCommand(['detect', file, ...more]), `detect ${more[0]}`);
+      expectHarmless(await runLine(['detect', file, ...more]), `detect ${more[0]}`);
     }
   },
   check: async () => {
     await everyRecording((input) => ['check', input, '--baseline', input])();
     const saved = at(`saved ${evilFile}.json`);
-    expectHarmless(await runCommand(['check', at('torch'), '--save', saved]), 'check --save');
+    expectHarmless(await runLine(['check', at('torch'), '--save', saved]), 'check --save');
     for (const format of ['text', 'markdown', 'junit', 'json']) {
-      expectHarmless(await runCommand(['check', at('torch'), '--baseline', saved, '--format', format]), `check --format ${format}`);
+      expectHarmless(await runLine(['check', at('torch'), '--baseline', saved, '--format', format]), `check --format ${format}`);
     }
   },
   prune: async () => {
     for (const more of [['--dry-run'], ['--json']]) {
-      expectHarmless(await runCommand(['prune', at('runs'), '--keep-detail', '1d', ...more]), 'prune');
+      expectHarmless(await runLine(['prune', at('runs'), '--keep-detail', '1d', ...more]), 'prune');
     }
-    expectHarmless(await runCommand(['prune', at(`no ${evilFile}`), '--keep-detail', '1d']), 'prune of nothing');
-    expectHarmless(await runCommand(['prune', at('runs'), '--keep-detail', evil]), 'prune, bad age');
+    expectHarmless(await runLine(['prune', at(`no ${evilFile}`), '--keep-detail', '1d']), 'prune of nothing');
+    expectHarmless(await runLine(['prune', at('runs'), '--keep-detail', evil]), 'prune, bad age');
   },
   doctor: async () => {
     await everyRecording((input) => ['doctor', input])();
-    expectHarmless(await runCommand(['doctor', '--out', at(`out ${evilFile}`), '--nats', `nats://127.0.0.1:1/${evil}`]), 'doctor');
+    expectHarmless(await runLine(['doctor', '--out', at(`out ${evilFile}`), '--nats', `nats://127.0.0.1:1/${evil}`]), 'doctor');
   },
   simulate: async () => {
     const small = ['--ranks', '2', '--hosts', '1', '--steps', '3'];
-    const result = await runCommand(['simulate', ...small, '--out', at(`simulated ${evilFile}`), '--run', 'one']);
+    const result = await runLine(['simulate', ...small, '--out', at(`simulated ${evilFile}`), '--run', 'one']);
     expect(result.stdout, result.stderr).toContain('run one');
     expectHarmless(result, 'simulate');
-    expectHarmless(await runCommand(['simulate', '--run', evil]), 'simulate --run');
-    expectHarmless(await runCommand(['simulate', '--straggler', evil]), 'simulate --straggler');
+    expectHarmless(await runLine(['simulate', '--run', evil]), 'simulate --run');
+    expectHarmless(await runLine(['simulate', '--straggler', evil]), 'simulate --straggler');
   },
 };
 
@@ -293,7 +294,7 @@ beforeAll(async () => {
     JSON.stringify(timeline.map((one) => ('dur' in one ? { ...one, args: { ...(one.args as object), [evil]: evil } } : one))),
   );
   writeFileSync(recordings['no trace'](), `{"traceEvents": [{"name": "${evilFile.replaceAll(/\p{C}/gu, '')}" \u001b[31m`);
-  const merged = await runCommand(['merge', at('torch'), '-o', recordings.pftrace()]);
+  const merged = await runLine(['merge', at('torch'), '-o', recordings.pftrace()]);
   if (merged.code !== 0) throw new Error(merged.stderr);
   const old = new Date(Date.now() - 30 * 24 * 3600 * 1000);
   utimesSync(store(), old, old);
@@ -312,7 +313,7 @@ afterAll(() => {
 });
 
 it('there is a case for every command of the program', async () => {
-  const { stdout } = await runCommand(['--help']);
+  const { stdout } = await runLine(['--help']);
   const listed = [...stdout.slice(stdout.indexOf('Commands:')).matchAll(/^ {2}([a-z]+) /gm)].map(([, name]) => name as string);
   expect(Object.keys(commands).sort()).toEqual([...new Set(listed)].filter((name) => name !== 'help' && name !== 'ranktrace').sort());
 });
@@ -325,8 +326,8 @@ describe('a hostile name is text on stdout and stderr', () => {
       [name, `--${evil}`],
       [name, 'x', 'y', evil, `--bad ${evil}`],
     ])
-      expectHarmless(await runCommand(args), `${name}: usage`);
+      expectHarmless(await runLine(args), `${name}: usage`);
   });
 
-  it('of an unknown command', async () => expectHarmless(await runCommand([evil]), 'unknown command'));
+  it('of an unknown command', async () => expectHarmless(await runLine([evil]), 'unknown command'));
 });

@@ -11,14 +11,15 @@ import { makeAlert, resolved } from '../packages/aggregator/src/testing/make-ale
 import { skewedCalls } from '../packages/trace/src/testing/skewed-calls.ts';
 import { writeGpuJob } from './setup/gpu-job-files.ts';
 import { startRanks } from './setup/rank-programs.ts';
-import { repository, runCommand } from './setup/ranktrace-command.ts';
+import { repository } from './setup/ranktrace-command.ts';
 import { expectPyTorchReport, expectZipkinReport, report } from './setup/reports.ts';
+import { runLine } from './setup/warm-command.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-report-'));
 afterAll(() => rmSync(directory, { recursive: true }));
 
 async function simulated(name: string, ...options: readonly string[]): Promise<string> {
-  const { code, stderr } = await runCommand(['simulate', '--out', directory, '--run', name, ...options]);
+  const { code, stderr } = await runLine(['simulate', '--out', directory, '--run', name, ...options]);
   if (code !== 0) throw new Error(stderr);
   return join(directory, name);
 }
@@ -45,7 +46,7 @@ describe('a job that hangs', () => {
     const loading = openWork.ranks.find(({ rank }: { rank: number }) => rank === 2);
     expect(loading.open.map(({ name }: { name: string }) => name)).toContain('load data');
 
-    const { stdout } = await runCommand(['report', spool]);
+    const { stdout } = await runLine(['report', spool]);
     expect(stdout).toMatch(/all_reduce.*never entered.*rank 2/is);
   });
 });
@@ -54,7 +55,7 @@ describe("a PyTorch job's files", () => {
   it('says of collectives without a number of their own which they are, counted from the end', async () => {
     const folder = join(directory, 'from the end');
     writeGpuJob(folder, { seed: 6, ranks: 4 });
-    const { stdout } = await runCommand(['report', folder]);
+    const { stdout } = await runLine(['report', folder]);
     expect(stdout).toMatch(/waited in longest:\n {2}\w+ \S+(?: \[[\d, ]+\])?, (?:the last|\d+(?:st|nd|rd|th) from the end) at /);
     expect(stdout).not.toMatch(/#\d{6,}/);
   });
@@ -62,7 +63,7 @@ describe("a PyTorch job's files", () => {
   it('says how each GPU was used, and why it idled', async () => {
     const folder = join(directory, 'host-bound');
     writeGpuJob(folder, { seed: 8, ranks: 2, faults: [{ kind: 'slow_host', rank: 1, amount: 400_000 }] });
-    const { stdout } = await runCommand(['report', folder]);
+    const { stdout } = await runLine(['report', folder]);
     expect(stdout).toMatch(/^GPUs +time +compute +hidden comm\. +exposed comm\. +copies +idle +idle because$/m);
     expect(stdout).toMatch(/^rank 1 .* host late [\d.]+ %, most in forward, aten::linear/m);
     expect(stdout).toMatch(/^critical path of step \d+ on rank 0: /m);
@@ -73,14 +74,14 @@ describe("a PyTorch job's files", () => {
       const { length, compute, overlapped, exposed, copies, idle } = totals;
       expect(compute + overlapped + exposed + copies + idle).toBe(length);
     }
-    const compatible = await runCommand(['report', folder, '--hta-compatible']);
+    const compatible = await runLine(['report', folder, '--hta-compatible']);
     expect(compatible.stdout).toContain('(by the conventions of Holistic Trace Analysis: docs/gpu.md)');
   });
 
   it('has no part about GPUs without work of any, and refuses an option about them', async () => {
     const job = join(repository, 'test/data/kineto/ddp-4rank/balanced');
     expect((await report(job)).gpu).toBeUndefined();
-    const { code, stderr } = await runCommand(['report', job, '--hta-compatible']);
+    const { code, stderr } = await runLine(['report', job, '--hta-compatible']);
     expect(code).toBe(2);
     expect(stderr).toContain('--hta-compatible is about the work of GPUs, and this input has none');
   });
@@ -92,7 +93,7 @@ describe("a PyTorch job's files", () => {
     for (let id = 0; id < 12; id++)
       file.traceEvents.push({ ph: id % 2 === 0 ? 'b' : 'e', cat: 'async', name: 'x', id, pid: 4000, tid: 1, ts: 5 });
     writeFileSync(first, gzipSync(JSON.stringify(file)));
-    const { stdout, stderr } = await runCommand(['report', folder]);
+    const { stdout, stderr } = await runLine(['report', folder]);
     expect(stderr).toContain('left out 12 events of a kind that torch does not write');
     expect(stdout).toContain('left_out: rank 0: left out of its files: 12 events of a kind that torch does not write');
     expect(stdout).not.toContain('nothing was lost');
@@ -112,7 +113,7 @@ describe('a simulated cluster', () => {
       ['report', run],
       ['merge', run, '-o', trace],
     ]) {
-      const { stdout } = await runCommand(command);
+      const { stdout } = await runLine(command);
       expect(stdout).toMatch(/^findings:\n {2}straggler: rank 5 in backward: [\d.]+ ms per step, [\d.]+ % of it\n {2}nothing was lost$/m);
       expect(stdout).not.toContain('findings: none');
     }
@@ -126,7 +127,7 @@ describe('a simulated cluster', () => {
       expect(medianBoundNs).toBeLessThanOrEqual(boundNs);
     }
     expect(remoteCalls.routes.length).toBeGreaterThan(10);
-    const { stdout } = await runCommand(['report', run]);
+    const { stdout } = await runLine(['report', run]);
     expect(stdout).toMatch(/^rank 5 +node-1 +clock pings +[\d.]+ µs +[\d.]+ µs +-$/m);
     expect(stdout).toMatch(/^all_reduce +world +16 /m);
     expect(stdout).toMatch(/^remote calls +from → to/m);
@@ -134,7 +135,7 @@ describe('a simulated cluster', () => {
 
   it('passes the doctor when all clocks are aligned, and fails with one that cannot be', async () => {
     const good = await simulated('good', '--ranks', '4', '--hosts', '2', '--seconds', '5');
-    expect((await runCommand(['doctor', good])).code).toBe(0);
+    expect((await runLine(['doctor', good])).code).toBe(0);
     // Two services that never call each other.
     const path = join(directory, 'strangers.json');
     const span = (id: number, serviceName: string): object => {
@@ -142,7 +143,7 @@ describe('a simulated cluster', () => {
       return { traceId, id: traceId, name: 'work', timestamp, duration: 1000, localEndpoint: { serviceName } };
     };
     writeFileSync(path, JSON.stringify([span(1, 'search'), span(2, 'basket')]));
-    const { code, stdout } = await runCommand(['doctor', path]);
+    const { code, stdout } = await runLine(['doctor', path]);
     expect(code).toBe(1);
     expect(stdout).toMatch(/^rank \d+ .*NOT ALIGNED: by its wall clock +\? +\?/m);
   });
@@ -152,12 +153,12 @@ describe('a simulated cluster', () => {
     const { verdict, findings } = await report(run);
     expect(verdict).toBe('balanced');
     expect(findings.map(({ kind }: { kind: string }) => kind)).toEqual(['clock_step']);
-    const { code, stdout } = await runCommand(['doctor', run]);
+    const { code, stdout } = await runLine(['doctor', run]);
     expect(code).toBe(0);
     expect(stdout).toMatch(/^rank 3 +node-1 .* at (19|20)\.\d s$/m);
     // The trace itself records it.
     const text = join(directory, 'stepped.txt');
-    await runCommand(['merge', run, '-o', text]);
+    await runLine(['merge', run, '-o', text]);
     const trace = readFileSync(text, 'utf8');
     expect(trace).toMatch(/rank 3 .*clock ±\d\.\d{3} ms, stepped at (19|20)\.\d{3} s/);
     // Each side fits the collectives and calls: nothing is shifted behind its cause.
@@ -194,7 +195,7 @@ describe('who is to blame', () => {
       const parts = [...Object.values(ownNs), ...waits.map(({ lengthNs }) => lengthNs), transferNs, unmatchedNs, otherNs];
       expect(parts.reduce((sum, part) => sum + part, 0)).toBe(stepNs);
     }
-    const { stdout } = await runCommand(['report', job(name)]);
+    const { stdout } = await runLine(['report', job(name)]);
     expect(stdout).toMatch(new RegExp(`^  straggler: rank ${rank} in ${phase}: [\\d.]+ ms per step, [\\d.]+ % of it$`, 'm'));
     expect(stdout).toMatch(new RegExp(`^  what if rank ${rank} at the median of its peers: step −[\\d.]+ %`, 'm'));
   });
@@ -203,7 +204,7 @@ describe('who is to blame', () => {
     const { verdict, findings } = await report(job('balanced'));
     expect(verdict).toBe('balanced');
     expect(findings.map(({ kind }: { kind: string }) => kind)).not.toContain('straggler');
-    expect((await runCommand(['report', job('balanced')])).stdout).toMatch(/^verdict: balanced: no rank is to blame/m);
+    expect((await runLine(['report', job('balanced')])).stdout).toMatch(/^verdict: balanced: no rank is to blame/m);
   });
 
   it('a network that is slow, which no rank is to blame for', async () => {
@@ -237,7 +238,7 @@ describe('a run of 900 steps with a fault in its middle', () => {
     const [{ affectedSteps, comparedSteps, costMsPerAffectedStep, costMsPerStep }] = findings;
     expect(costMsPerStep).toBeCloseTo((costMsPerAffectedStep * affectedSteps) / comparedSteps, 6);
     expect(blame.judgedSteps).toMatchObject({ first: 0, last: 899, count: 900 });
-    const { stdout } = await runCommand(['report', run]);
+    const { stdout } = await runLine(['report', run]);
     expect(stdout).toMatch(
       /^verdict: straggler: .*\(steps \d+ to \d+; balanced at the end, 256 of steps 644 to 899, .*; all 900 steps were judged/m,
     );
@@ -250,7 +251,7 @@ describe('a run of 900 steps with a fault in its middle', () => {
     expect(within).toMatchObject({ verdict: 'straggler', verdictSteps: { first: 420, last: 500 } });
     expect(within.collectives.collectives[0].count).toBe(81);
     expect((await report(run, '--steps', '0-300')).verdict).toBe('balanced');
-    const text = await runCommand(['report', run, '--steps', '420-500']);
+    const text = await runLine(['report', run, '--steps', '420-500']);
     expect(text.stdout).toMatch(/^steps 420 to 500 alone;/);
     expect(text.stdout).toMatch(/^steps: 81, /m);
 
@@ -260,7 +261,7 @@ describe('a run of 900 steps with a fault in its middle', () => {
       ['all', /It must be FROM-TO with the lower step first/],
       ['2000-2100', /There is no step from 2000 to 2100 in this run: it has steps 0 to 899/],
     ] as const) {
-      const { code, stdout, stderr } = await runCommand(['report', run, `--steps=${steps}`]);
+      const { code, stdout, stderr } = await runLine(['report', run, `--steps=${steps}`]);
       expect(stderr).toMatch(line);
       expect([code, stdout]).toEqual([2, '']);
     }
@@ -321,7 +322,7 @@ describe('a run of 900 steps with a fault in its middle', () => {
       ['step_time', [1], ['earlier']],
       ['memory_growth', [3], ['growing']],
     ]);
-    const { stdout, stderr } = await runCommand(['report', directory, '--run', 'alerted']);
+    const { stdout, stderr } = await runLine(['report', directory, '--run', 'alerted']);
     expect(stderr).toContain('1 lines of its alerts cannot be read and are left out');
     expect(stdout).toMatch(
       /^ {2}straggler: rank 2 in forward: .*\n( {4}.*\n)* {4}alerted at step 331: steps are slower since step 300 \(open when the run was stored\)$/m,
@@ -365,7 +366,7 @@ describe('files of others', () => {
   it('says in one line what it cannot read', async () => {
     const files = ['one.json', 'other.json'].map((name) => join(directory, name));
     for (const [seed, path] of files.entries()) writeFileSync(path, skewedCalls(seed).bytes);
-    const several = await runCommand(['report', ...files]);
+    const several = await runLine(['report', ...files]);
     expect([several.code, several.stderr.trim().split('\n').length]).toEqual([2, 1]);
     // A copy that broke off, and a bomb: 200 MB of blanks in 200 KB.
     const zipped = gzipSync(skewedCalls(5).bytes);
@@ -375,11 +376,11 @@ describe('files of others', () => {
       ['bomb.json.gz', bomb],
     ] as const) {
       writeFileSync(join(directory, name), bytes);
-      const { code, stderr } = await runCommand(['report', join(directory, name)]);
+      const { code, stderr } = await runLine(['report', join(directory, name)]);
       expect([code, stderr.trim().split('\n').length], stderr).toEqual([2, 1]);
       expect(stderr).toContain(`${name}": its gzip stream is broken, ends too early or unfolds to over 134217728 bytes`);
     }
-    const nothing = await runCommand(['report', join(directory, 'nothing')]);
+    const nothing = await runLine(['report', join(directory, 'nothing')]);
     expect(nothing.code).toBe(2);
     expect(nothing.stderr.trim().split('\n').length).toBe(1);
   });

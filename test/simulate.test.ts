@@ -5,12 +5,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { afterAll, describe, expect, it } from 'vitest';
-import { runCommand, startCommand } from './setup/ranktrace-command.ts';
+import { startCommand } from './setup/ranktrace-command.ts';
+import { runLine } from './setup/warm-command.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-simulate-'));
 afterAll(() => rmSync(directory, { recursive: true }));
 
-const simulate = (...args: string[]) => runCommand(['simulate', '--out', directory, ...args]);
+const simulate = (...args: string[]) => runLine(['simulate', '--out', directory, ...args]);
 const segmentOf = (run: string): Buffer => {
   const [name] = readdirSync(join(directory, run, 'segments'));
   return readFileSync(join(directory, run, 'segments', name as string));
@@ -24,14 +25,14 @@ describe('ranktrace simulate', () => {
     const said = JSON.parse(stdout);
     expect(said).toMatchObject({ run: 'small', ranks: 4, hosts: 2, seed: 0, lost: { batches: 0 } });
 
-    const merged = await runCommand(['merge', said.store, '-o', join(directory, 'small.txt'), '--json']);
+    const merged = await runLine(['merge', said.store, '-o', join(directory, 'small.txt'), '--json']);
     const report = JSON.parse(merged.stdout);
     expect(merged.code, merged.stderr).toBe(0);
     expect(report.findings.filter(({ kind }: { kind: string }) => kind === 'data_loss')).toEqual([]);
     expect(report.ranks.reduce((sum: number, { counts }: { counts: Record<string, number> }) => sum + (counts.step as number), 0)).toBe(
       4 * said.steps,
     );
-    const { stdout: table } = await runCommand(['table', said.store]);
+    const { stdout: table } = await runLine(['table', said.store]);
     for (const name of ['data', 'forward', 'backward', 'all_reduce', 'optimizer', 'send', 'recv', 'GetBatch'])
       expect(table).toContain(name);
 
@@ -86,7 +87,7 @@ describe('ranktrace simulate', () => {
 
   it('says in one line that it cannot write', async () => {
     const file = join(directory, 'small.txt');
-    const { code, stderr } = await runCommand(['simulate', '--out', file, '--seconds', '1']);
+    const { code, stderr } = await runLine(['simulate', '--out', file, '--seconds', '1']);
     expect(stderr).toMatch(/^ranktrace: Cannot write .*not a directory.*\n$/);
     expect(code).toBe(2);
   });

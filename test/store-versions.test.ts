@@ -4,7 +4,8 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { repository, runCommand } from './setup/ranktrace-command.ts';
+import { repository } from './setup/ranktrace-command.ts';
+import { runLine } from './setup/warm-command.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'ranktrace-versions-'));
 afterAll(() => rmSync(directory, { recursive: true }));
@@ -13,7 +14,7 @@ const stored = (name: string): string => `${repository}test/data/${name}`;
 
 describe('a store of format 1, as the first version wrote it', () => {
   it('holds what that version said it holds', async () => {
-    const { code, stdout, stderr } = await runCommand(['dump', stored('store-v1')]);
+    const { code, stdout, stderr } = await runLine(['dump', stored('store-v1')]);
     expect([code, stderr]).toEqual([0, '']);
     // Later versions also print the phases of steps.
     expect(stdout.replaceAll(/, phaseNs\.[^,}]+/g, '')).toBe(readFileSync(join(stored('store-v1'), 'dump.txt'), 'utf8'));
@@ -23,11 +24,11 @@ describe('a store of format 1, as the first version wrote it', () => {
     const out = join(directory, 'upgraded');
     const run = join(out, 'first-version');
     cpSync(stored('store-v1'), run, { recursive: true });
-    const report = async (): Promise<string> => (await runCommand(['report', run])).stdout;
+    const report = async (): Promise<string> => (await runLine(['report', run])).stdout;
     const before = await report();
     expect(before).toContain('run first-version: 2 of 2 ranks on 1 host, 84 events\n\nsteps: 6, median 36.1 ms, p95 180 ms');
     expect(before).toContain('nothing was lost');
-    const prune = await runCommand(['prune', out, '--store-max', '1M']);
+    const prune = await runLine(['prune', out, '--store-max', '1M']);
     expect(prune).toMatchObject({ code: 0, stdout: expect.stringMatching(/^nothing to prune\n/) });
     expect(await report()).toBe(before);
   });
@@ -35,10 +36,10 @@ describe('a store of format 1, as the first version wrote it', () => {
 
 describe('a store of format 2, with summaries', () => {
   it('holds the times of the steps, and says what was pruned and when', async () => {
-    const dump = await runCommand(['dump', stored('store-v2')]);
+    const dump = await runLine(['dump', stored('store-v2')]);
     expect(dump).toMatchObject({ code: 0, stderr: '', stdout: readFileSync(join(stored('store-v2'), 'dump.txt'), 'utf8') });
     const { on } = (JSON.parse(readFileSync(join(stored('store-v2'), 'pruned.json'), 'utf8')) as { detail: { on: string } }).detail;
-    const { stdout } = await runCommand(['report', stored('store-v2')]);
+    const { stdout } = await runLine(['report', stored('store-v2')]);
     expect(stdout).toContain('run first-version: 2 of 2 ranks on 1 host, 12 events\n\nsteps: 6, median 36.1 ms, p95 180 ms');
     expect(stdout).toContain(`pruned: detail of steps 0–5 was pruned on ${on}: the times of its steps and phases are left`);
   });
@@ -55,8 +56,8 @@ it('a store of a later version is refused in one line', async () => {
     ['dump', later],
     ['view', later],
   ]) {
-    expect(await runCommand(args)).toMatchObject({ code: 2, stdout: '', stderr: `ranktrace: ${line}` });
+    expect(await runLine(args)).toMatchObject({ code: 2, stdout: '', stderr: `ranktrace: ${line}` });
   }
-  const prune = await runCommand(['prune', later, '--keep-detail', '7d']);
+  const prune = await runLine(['prune', later, '--keep-detail', '7d']);
   expect([prune.code, prune.stderr]).toEqual([2, `ranktrace: ${line}`]);
 });

@@ -5,7 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, describe, expect, it } from 'vitest';
-import { repository, runCommand } from './setup/ranktrace-command.ts';
+import { repository } from './setup/ranktrace-command.ts';
+import { runLine } from './setup/warm-command.ts';
 
 const reference = join(repository, 'test/data/kineto/torch-reference');
 const names = readdirSync(reference)
@@ -30,7 +31,7 @@ describe.each(names)('%s', (name) => {
   const expected = JSON.parse(readFileSync(join(reference, `${name}.expected.json`), 'utf8')) as Expected;
 
   it.each(Object.keys(expected.averages).filter((group) => group !== 'total'))('--json, grouped by %s', async (group) => {
-    const { stdout, code } = await runCommand(['table', file, '--json', ...(flags[group] as string[])]);
+    const { stdout, code } = await runLine(['table', file, '--json', ...(flags[group] as string[])]);
     expect(code).toBe(0);
     const rows = JSON.parse(stdout) as Record<string, unknown>[];
     const total = rows.pop();
@@ -55,7 +56,7 @@ describe.each(names)('%s', (name) => {
 
   it.each(Object.keys(expected.tables).filter((key) => key.includes('|')))('as text, %s', async (key) => {
     const [group, sort, limit] = key.split('|') as [string, string, string];
-    const { stdout } = await runCommand(['table', file, '--sort', sort, '--limit', limit, ...(flags[group] as string[])]);
+    const { stdout } = await runLine(['table', file, '--sort', sort, '--limit', limit, ...(flags[group] as string[])]);
     expect(stdout).toBe(expected.tables[key]);
   });
 });
@@ -63,7 +64,7 @@ describe.each(names)('%s', (name) => {
 it('--limit -1 is all rows, as in torch', async () => {
   const file = join(reference, 'bmm_nested.pt.trace.json.gz');
   const lines = async (...options: string[]): Promise<number> =>
-    (await runCommand(['table', file, ...options])).stdout.trim().split('\n').length;
+    (await runLine(['table', file, ...options])).stdout.trim().split('\n').length;
   expect(await lines('--limit', '-1')).toBe(await lines('--limit', '1000000'));
   expect(await lines('--limit', '-1')).toBeGreaterThan(await lines('--limit', '2'));
 });
@@ -75,7 +76,7 @@ describe('grouped by shapes that were not recorded', () => {
     for (const { args } of profile.traceEvents) for (const key of Object.keys(args ?? {})) if (key.startsWith('Input')) delete args?.[key];
     const path = join(directory, 'no shapes.json');
     writeFileSync(path, JSON.stringify({ ...profile, with_flops: undefined, record_shapes: undefined }));
-    const [grouped, plain] = await Promise.all([runCommand(['table', path, '--group-by-shape']), runCommand(['table', path])]);
+    const [grouped, plain] = await Promise.all([runLine(['table', path, '--group-by-shape']), runLine(['table', path])]);
     expect(grouped.stdout).not.toContain('Input Shapes');
     expect(grouped.stdout).toBe(plain.stdout);
   });
@@ -89,7 +90,7 @@ describe('Python functions', () => {
     return path;
   };
   const keysOf = async (path: string, ...options: string[]): Promise<string[]> =>
-    (JSON.parse((await runCommand(['table', path, '--json', ...options])).stdout) as { key: string }[]).map(({ key }) => key);
+    (JSON.parse((await runLine(['table', path, '--json', ...options])).stdout) as { key: string }[]).map(({ key }) => key);
   const isPython = (key: string): boolean => /\.py\(\d+\): |^<built-in |^nn\.Module: /.test(key);
 
   it.each([
@@ -111,7 +112,7 @@ describe('Python functions', () => {
 
   it('have no part in the total and the shares of the others where they have no rows', async () => {
     const path = written('python total', { torch_version: '2.14.1' });
-    const rows = JSON.parse((await runCommand(['table', path, '--json'])).stdout) as {
+    const rows = JSON.parse((await runLine(['table', path, '--json'])).stdout) as {
       key: string;
       selfCpuTimeTotal: number;
       count: number;
@@ -122,7 +123,7 @@ describe('Python functions', () => {
       rows.reduce((sum, { selfCpuTimeTotal }) => sum + selfCpuTimeTotal, 0),
       6,
     );
-    const { stdout } = await runCommand(['table', path]);
+    const { stdout } = await runLine(['table', path]);
     expect(stdout).toContain(`Self CPU time total: ${((total?.selfCpuTimeTotal ?? 0) / 1000).toFixed(3)}ms`);
   });
 });
@@ -140,14 +141,14 @@ describe('files that are no profile', () => {
   it.each(cases)('%s gives one clear line', async (what, bytes, line) => {
     const path = join(directory, `${what}.json`);
     writeFileSync(path, bytes);
-    const { code, stderr } = await runCommand(['table', path]);
+    const { code, stderr } = await runLine(['table', path]);
     expect(stderr).toMatch(line);
     expect(stderr.trim().split('\n')).toHaveLength(1);
     expect(code).toBe(2);
   });
 
   it('an unknown sort key names those there are', async () => {
-    const { code, stderr } = await runCommand(['table', join(reference, 'bmm_nested.pt.trace.json.gz'), '--sort', 'colour']);
+    const { code, stderr } = await runLine(['table', join(reference, 'bmm_nested.pt.trace.json.gz'), '--sort', 'colour']);
     expect(stderr).toMatch(/must be one of cpuTime, .*got "colour"/);
     expect(code).toBe(2);
   });

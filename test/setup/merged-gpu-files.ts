@@ -4,11 +4,11 @@ import { readFileSync } from 'node:fs';
 import { expect } from 'vitest';
 import { openTrace } from '../oracle/trace-processor.ts';
 import { isInstant, isNcclKernel, isSpan, isStep, type KinetoFileEvent, kinetoFileEvents } from './gpu-job-files.ts';
-import { runCommand } from './ranktrace-command.ts';
+import { runLine } from './warm-command.ts';
 
 /** Merges `files`, by rank, into the Chrome trace `trace`: every event of each file, on its rank. No rank may be blamed. */
 export async function expectChromeTrace(files: readonly string[], trace: string): Promise<void> {
-  const { stdout, stderr, code } = await runCommand(['merge', ...files, '-o', trace, '--json']);
+  const { stdout, stderr, code } = await runLine(['merge', ...files, '-o', trace, '--json']);
   expect(code, stderr).toBe(0);
   expect(stderr).toBe('');
   const report = JSON.parse(stdout);
@@ -26,7 +26,7 @@ export async function expectChromeTrace(files: readonly string[], trace: string)
 
 /** Merges the files of `folder` into the Perfetto trace `trace`, which Perfetto's own processor reads. Returns the number of its arrows. */
 export async function expectPerfettoTrace(folder: string, files: readonly string[], trace: string): Promise<number> {
-  const { code, stderr } = await runCommand(['merge', folder, '-o', trace]);
+  const { code, stderr } = await runLine(['merge', folder, '-o', trace]);
   expect(code, stderr).toBe(0);
   const all = files.flatMap(kinetoFileEvents);
   using opened = await openTrace(readFileSync(trace));

@@ -9,7 +9,7 @@ import { expect } from 'vitest';
 import { ndtimelineBatches } from '../../packages/trace/src/testing/ndtimeline-batches.ts';
 import { readNdtimeline } from '../../packages/trace/src/testing/ndtimeline-recording.ts';
 import { ndtimelineWindow } from '../../packages/trace/src/testing/ndtimeline-window.ts';
-import { runCommand } from './ranktrace-command.ts';
+import { runLine } from './warm-command.ts';
 
 /** The blame in `ranktrace report --json`. */
 export interface Report {
@@ -19,7 +19,7 @@ export interface Report {
 }
 
 export async function reportOf(path: string): Promise<Report> {
-  const { code, stdout, stderr } = await runCommand(['report', path, '--json']);
+  const { code, stdout, stderr } = await runLine(['report', path, '--json']);
   expect(code, stderr).toBe(0);
   return JSON.parse(stdout) as Report;
 }

@@ -1,11 +1,11 @@
 // `ranktrace report --json`, and the required content of reports on files of other programs.
 
 import { expect } from 'vitest';
-import { runCommand } from './ranktrace-command.ts';
+import { runLine } from './warm-command.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: the report as JSON has it, asked by tests for what they expect.
 export async function report(...inputs: readonly string[]): Promise<any> {
-  const { stdout, stderr, code } = await runCommand(['report', ...inputs, '--json']);
+  const { stdout, stderr, code } = await runLine(['report', ...inputs, '--json']);
   if (code !== 0) throw new Error(stderr);
   return JSON.parse(stdout);
 }
@@ -21,7 +21,7 @@ export async function expectPyTorchReport(
   expect(lines.reduce((sum, { violations }) => sum + violations, 0)).toBe(0);
   expect(Math.max(...lines.map(({ exitSpreadNs }) => exitSpreadNs?.max ?? 0)) / expected.exitSpreadNs).toBeCloseTo(1, 2);
   expect(new Set(clocks.ranks.map(({ method }: { method: string }) => method))).toEqual(new Set(['exact', 'shared']));
-  const { stdout } = await runCommand(['report', folder]);
+  const { stdout } = await runLine(['report', folder]);
   expect(stdout).toContain('clocks: as recorded: nothing contradicts that all ranks read one clock');
 }
 

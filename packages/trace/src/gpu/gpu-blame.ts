@@ -7,27 +7,36 @@
 
 import { nanosPerMs } from '@ranktrace/protocol';
 import { type Blame, type BlameFinding, judgeWindow } from '../blame/blame.ts';
+import type { BlameWindow } from '../blame/blame-window.ts';
 import { CollectiveParts } from '../blame/collective-parts.ts';
+import { OwnWork } from '../blame/own-work.ts';
 import type { RawCollective } from '../blame/raw-steps.ts';
+import { Replay } from '../blame/replay.ts';
 import { type RunBlame, runBlameOf } from '../blame/run-blame-sink.ts';
 import type { Verdict } from '../blame/verdict.ts';
 import { finish } from '../model/finish.ts';
+import { median } from '../model/robust.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } from '../model/trace-sink.ts';
-import { type DeviceRank, deviceWindow, hostLatePhase } from './device-window.ts';
+import { type DeviceRank, devicePhases, deviceWindow, hostLatePhase } from './device-window.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
 import type { GpuSink } from './gpu-sink.ts';
 import type { GpuRank, GpuSummary } from './gpu-summary.ts';
-import { repeatingWindows } from './repeating-windows.ts';
+import { type RepeatingWindows, repeatingWindows } from './repeating-windows.ts';
 import { stepWindows } from './step-breakdown.ts';
 
 /** From this share of the step on, idle time or exposed communication of a single rank is its verdict. */
 const shareToJudgeAlone = 0.1;
+/** One rank is to blame for uneven work if it works longest in this share of at least so many steps, … */
+const leaderShareMin = 0.75;
+const leaderStepsMin = 3;
+/** … and this share of all waiting is for it. */
+const waitedShareMin = 0.6;
 /** Places and groups named in one sentence. */
 const namedMax = 2;
 
 /** The blame, and what its steps are. */
 export interface GpuBlame extends RunBlame {
-  /** The collective at which windows were cut, because the recording has no steps; undefined: they are its steps. */
+  /** What windows were cut at (a collective, or nothing), because the recording has no steps; undefined: they are its steps. */
   readonly cutAt: string | undefined;
 }
 
@@ -78,14 +87,74 @@ export class GpuBlameSink implements TraceSink {
     const known = recorded.map(({ process, work }): DeviceRank => {
       return { process, work, windows: stepWindows(work), collectives: collectivesOf(process.index) };
     });
-    const cut = known.some(({ windows }) => windows.length > 0) ? undefined : repeatingWindows(known, this.#names);
+    const hasSteps = known.some(({ windows }) => windows.length > 0);
+    const cut = hasSteps ? undefined : (repeatingWindows(known, this.#names) ?? wholeWindow(known));
     const ranks = cut === undefined ? known : known.map((rank, place) => ({ ...rank, windows: cut.windows[place] ?? [] }));
     if (ranks.every(({ windows }) => windows.length === 0)) return undefined;
     const window = deviceWindow(ranks, this.#parts.groups, limits.gpuBlameStepsMax);
-    const judged = finish(judgeWindow(window, { missing: [] }));
+    const judged = withLeader(finish(judgeWindow(window, { missing: [] })), window);
     const blame = ranks.length === 1 ? ofOneRank(judged, summary.ranks[0] as GpuRank) : ofDevices(judged, summary);
     return { ...runBlameOf(blame), cutAt: cut?.name };
   }
+}
+
+/**
+ * Recordings of devices have few steps, too few to tell a rank's excess from noise by its size alone. But where one rank is the last into nearly all
+ * collectives, and works longest in nearly all steps, uneven work is that rank's.
+ */
+function withLeader(blame: Blame, window: BlameWindow): Blame {
+  const uneven = blame.findings.find(({ kind }) => kind === 'rotating_imbalance');
+  if (uneven === undefined || window.steps.length < leaderStepsMin) return blame;
+  const own = new OwnWork(window);
+  const totals = window.ranks.map((_, rank) => own.total(rank));
+  const leads = window.ranks.map(() => 0);
+  for (const step of window.steps.keys()) {
+    const works = totals.map((total) => total[step] as number);
+    const longest = works.indexOf(Math.max(...works));
+    leads[longest] = (leads[longest] as number) + 1;
+  }
+  const leader = leads.indexOf(Math.max(...leads));
+  const [lead, waited] = [(leads[leader] as number) / window.steps.length, waitedFor(window, window.ranks[leader]?.rank ?? -1)];
+  if (lead < leaderShareMin || waited < waitedShareMin) return blame;
+  const phases = [...devicePhases.keys()];
+  const others = window.ranks.flatMap((_, rank) => (rank === leader ? [] : [rank]));
+  const usual = phases.map((phase) =>
+    Float64Array.from(window.steps, (_, step) => median(others.map((rank) => own.of(rank, phase, step)))),
+  );
+  const isSlow = phases.map((phase) => median(own.inPhase(leader, phase)) > median(usual[phase] as Float64Array));
+  const step = blame.step;
+  const mended = new Replay(window).meanStep((rank, at, phase, length) => {
+    const [mine, theirs] = [own.of(leader, phase, at), usual[phase]?.[at] as number];
+    return rank !== leader || isSlow[phase] !== true || mine <= theirs ? length : (length * theirs) / mine;
+  });
+  const cost = step - mended;
+  if (cost < 0.5 * uneven.shareOfStep * step) return blame;
+  const more = phases.map((phase) => median(own.inPhase(leader, phase)) - median(usual[phase] as Float64Array));
+  const [rank, ms] = [window.ranks[leader]?.rank ?? -1, cost / nanosPerMs];
+  const straggler: BlameFinding = {
+    ...{ kind: 'straggler', ranks: [rank], phase: devicePhases[more.indexOf(Math.max(...more))] as string },
+    ...{ costMsPerStep: ms, shareOfStep: cost / step, gainMsPerStep: ms },
+    evidence: [
+      `rank ${rank} works longest in ${leads[leader]} of ${window.steps.length} steps, and ${percent(waited)} of all waiting in collectives is for it`,
+    ],
+  };
+  const findings = blame.findings.map((finding) => (finding === uneven ? straggler : finding));
+  return { ...blame, findings, verdict: blame.verdict === 'rotating_imbalance' ? 'straggler' : blame.verdict };
+}
+
+/** The share of all waiting that is for one rank. */
+function waitedFor({ steps }: BlameWindow, rank: number): number {
+  let [all, forRank] = [0, 0];
+  for (const { ranks } of steps) {
+    for (const { pieces } of ranks) {
+      for (const piece of pieces) {
+        if (piece.kind !== 'wait') continue;
+        all += piece.length;
+        if (piece.meeting.lastRank === rank) forRank += piece.length;
+      }
+    }
+  }
+  return all > 0 ? forRank / all : 0;
 }
 
 /** The same findings in the words of devices, with what the hosts were doing and what the network could do. */
@@ -99,12 +168,20 @@ function ofDevices(blame: Blame, { ranks }: GpuSummary): Blame {
         ? hostEvidence(about)
         : kind === 'communication_bound'
           ? [...communicationEvidence(ranks), ...finding.evidence]
-          : [...finding.evidence, ...busyEvidence(about, ranks), ...(isHost ? hostEvidence(about) : [])];
+          : kind === 'inconclusive'
+            ? finding.evidence
+            : [...finding.evidence, ...busyEvidence(about, ranks), ...(isHost ? hostEvidence(about) : [])];
     return { ...finding, kind, evidence };
   });
   const verdict: Verdict =
     blame.verdict === 'data_loading' ? 'host_bound' : blame.verdict === 'network' ? 'communication_bound' : blame.verdict;
   return { ...blame, verdict, findings };
+}
+
+/** All of one rank's recording as one window. */
+function wholeWindow(ranks: readonly DeviceRank[]): RepeatingWindows | undefined {
+  const extent = ranks.length === 1 ? ranks[0]?.work.extent : undefined;
+  return extent && { name: 'the whole recording', windows: [[{ number: 0, ...extent }]] };
 }
 
 /** One rank's file shows nothing of its peers, but how its own devices were held up. */
