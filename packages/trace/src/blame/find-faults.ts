@@ -266,15 +266,9 @@ type EvenWork = ReturnType<typeof evenWork>;
 /** Own work if all ranks of a group were alike in each step and phase; its distance from the real work, and where. */
 function evenWork(window: BlameWindow, own: OwnWork, mended: NewLength) {
   const { steps, phases } = own;
-  const count = new Float64Array(window.ranks.length * phases * steps);
   const at = (rank: number, phase: number, step: number): number => (rank * phases + phase) * steps + step;
-  for (const [step, { ranks }] of window.steps.entries()) {
-    for (const [rank, { pieces }] of ranks.entries()) {
-      for (const piece of pieces)
-        if (piece.kind === 'own') count[at(rank, piece.phase, step)] = (count[at(rank, piece.phase, step)] as number) + 1;
-    }
-  }
-  const length = new Float64Array(count.length);
+  /** New length of all pieces of a phase in a step, as a share of the measured one. */
+  const share = new Float64Array(window.ranks.length * phases * steps).fill(1);
   const spreads: number[] = [];
   const led = new Uint32Array(window.ranks.length);
   const byPhase = new Float64Array(phases);
@@ -288,7 +282,8 @@ function evenWork(window: BlameWindow, own: OwnWork, mended: NewLength) {
         byPhase[phase] = (byPhase[phase] as number) + Math.max(...works) - middle;
         for (const [index, rank] of ranks.entries()) {
           totals[index] = (totals[index] as number) + (works[index] as number);
-          length[at(rank, phase, step)] = middle / Math.max(1, count[at(rank, phase, step)] as number);
+          const measured = own.of(rank, phase, step);
+          if (measured > 0) share[at(rank, phase, step)] = middle / measured;
         }
       }
       const middle = median(totals);
@@ -299,7 +294,7 @@ function evenWork(window: BlameWindow, own: OwnWork, mended: NewLength) {
     spreads.push(most);
     led[leader] = (led[leader] as number) + 1;
   }
-  const newLength: NewLength = (rank, step, phase) => length[at(rank, phase, step)] as number;
+  const newLength: NewLength = (rank, step, phase, length) => length * (share[at(rank, phase, step)] as number);
   return { newLength, spread: median(spreads), led, phase: byPhase.indexOf(Math.max(...byPhase)) };
 }
 

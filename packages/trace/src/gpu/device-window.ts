@@ -9,7 +9,7 @@
 // Invariant: pieces of a step are whole ns and add up to it (blame-window.ts).
 
 import { otherPhase, type PhaseRole } from '@ranktrace/protocol';
-import type { BlameStep, BlameWindow, Piece, RankStep } from '../blame/blame-window.ts';
+import type { BlameStep, BlameWindow, Meeting, Piece, RankStep } from '../blame/blame-window.ts';
 import { alignmentOf, processesTaking, type RawCollective, ranksOf, withoutOutliers } from '../blame/raw-steps.ts';
 import type { TraceProcess } from '../model/trace-sink.ts';
 import type { RankWork, WorkStep } from './device-work.ts';
@@ -67,13 +67,83 @@ export function deviceWindow(ranks: readonly DeviceRank[], groups: readonly Read
   const cutters = taking.map((process) => new StepCutter(ranks.find((rank) => rank.process === process) as DeviceRank));
   const steps = kept.map(({ step, ranks: of }, index): BlameStep => {
     const cut = taking.map((process, place) => (cutters[place] as StepCutter).step(of.get(process.index) as WorkStep));
-    return { step, follows: index > 0 && kept[index - 1]?.step === step - 1, ranks: cut };
+    return { step, follows: index > 0 && kept[index - 1]?.step === step - 1, ranks: withReadyEntries(cut) };
   });
   return {
     ranks: ranksOf(taking, groups),
     ...{ phases: devicePhases, roles, steps, leftOut: whole.length - kept.length, basis: 'pieces', alignment: alignmentOf(taking) },
   };
 }
+
+/** A rank's entry into a meeting. */
+interface Entry {
+  readonly meeting: Meeting;
+  readonly lane: number;
+  /** Share of the step's compute that the rank had done. */
+  readonly done: number;
+  /** Whether the kernel began when the one before it on its stream ended: it may have been ready long before. */
+  readonly isQueued: boolean;
+}
+
+type CutStep = RankStep & { readonly entries: readonly Entry[] };
+
+/** A kernel that begins within this time, ns, after the one before it on its stream was queued behind it. */
+const queuedNsMax = 20_000;
+
+/**
+ * A communication kernel that is queued behind one that waits for a late rank shows when that rank came, not when it was ready itself. All ranks run one
+ * program, so a kernel is ready at the same share of the step's compute as on the rank where it began earliest: there it enters, and where the late rank
+ * is mended, its transfer runs behind compute again.
+ */
+function withReadyEntries(ranks: readonly CutStep[]): RankStep[] {
+  const ready = new Map<Meeting, number>();
+  for (const { entries } of ranks) {
+    for (const { meeting, done } of entries) ready.set(meeting, Math.min(done, ready.get(meeting) ?? 1));
+  }
+  return ranks.map(({ entries, ...step }): RankStep => {
+    const moved = new Map<Meeting, number>();
+    /** By stream: its kernels stay in order. */
+    const least = new Map<number, number>();
+    for (const { meeting, lane, done, isQueued } of entries) {
+      const share = Math.max(least.get(lane) ?? 0, isQueued ? (ready.get(meeting) as number) : done);
+      least.set(lane, share);
+      if (isQueued && share < done) moved.set(meeting, share);
+    }
+    return moved.size === 0 ? step : { ...step, pieces: withEntriesAt(step.pieces, moved) };
+  });
+}
+
+/** The pieces with some entries at these shares of the compute. */
+function withEntriesAt(pieces: readonly Piece[], moved: ReadonlyMap<Meeting, number>): Piece[] {
+  const total = computeOf(pieces);
+  const wanted = [...moved].map(([meeting, share]) => ({ meeting, at: Math.round(share * total) })).sort((a, b) => a.at - b.at);
+  const made: Piece[] = [];
+  let [done, next] = [0, 0];
+  for (const piece of pieces) {
+    if (piece.kind === 'enter' && moved.has(piece.meeting)) continue;
+    if (!isCompute(piece)) {
+      made.push(piece);
+      continue;
+    }
+    let left = piece.length;
+    for (let one = wanted[next]; one !== undefined && one.at < done + left; one = wanted[++next]) {
+      const before = Math.max(0, one.at - done);
+      if (before > 0) made.push({ ...piece, length: before });
+      done += before;
+      left -= before;
+      made.push({ kind: 'enter', meeting: one.meeting });
+    }
+    if (left > 0) made.push({ ...piece, length: left });
+    done += left;
+  }
+  for (const { meeting } of wanted.slice(next)) made.push({ kind: 'enter', meeting });
+  return made;
+}
+
+const computeOf = (pieces: readonly Piece[]): number => pieces.reduce((sum, piece) => (isCompute(piece) ? sum + piece.length : sum), 0);
+
+const isCompute = (piece: Piece): piece is Piece & { readonly kind: 'own'; readonly length: number } =>
+  piece.kind === 'own' && piece.phase === 0;
 
 /** Cuts the steps of one rank, in order. */
 class StepCutter {
@@ -90,7 +160,7 @@ class StepCutter {
     this.#idle = idlePieces(work, windows[0]?.start ?? 0, windows.at(-1)?.end ?? 0, new HostWaits(work));
   }
 
-  step({ start, end }: WorkStep): RankStep {
+  step({ start, end }: WorkStep): CutStep {
     const length = Math.round(end - start);
     const at = (time: number): number => Math.min(length, Math.max(0, Math.round(time - start)));
     const inside: RawCollective[] = [];
@@ -108,25 +178,44 @@ class StepCutter {
         .add(at(exit ?? end));
     const times = [...cuts].sort((a, b) => a - b);
     const pieces: Piece[] = [];
+    const entries: Entry[] = [];
+    /** By stream, when its last communication kernel ended. */
+    const exits = new Map<number, number>();
     let active: RawCollective[] = [];
     let next = 0;
-    for (const [index, from] of times.entries()) {
-      for (; next < inside.length && at((inside[next] as RawCollective).entry) <= from; next++) {
-        const entered = inside[next] as RawCollective;
-        if (entered.entry >= start && entered.meeting !== undefined) pieces.push({ kind: 'enter', meeting: entered.meeting });
-        active.push(entered);
-      }
+    const leave = (from: number): void => {
       active = active.filter(({ exit, meeting, lag }) => {
         if (exit === undefined || exit > end || at(exit) > from) return true;
         if (meeting !== undefined && lag !== undefined) pieces.push({ kind: 'leave', meeting, lag });
         return false;
       });
+    };
+    for (const [index, from] of times.entries()) {
+      leave(from);
+      for (; next < inside.length && at((inside[next] as RawCollective).entry) <= from; next++) {
+        const entered = inside[next] as RawCollective;
+        if (entered.entry >= start && entered.meeting !== undefined) {
+          pieces.push({ kind: 'enter', meeting: entered.meeting });
+          const before = exits.get(entered.lane) ?? Number.NEGATIVE_INFINITY;
+          entries.push({
+            meeting: entered.meeting,
+            lane: entered.lane,
+            done: computeOf(pieces),
+            isQueued: entered.entry - before <= queuedNsMax,
+          });
+        }
+        exits.set(entered.lane, entered.exit ?? end);
+        active.push(entered);
+      }
+      leave(from);
       const until = times[index + 1];
       if (until !== undefined) this.#addStretch(pieces, active, start + from, start + until, until - from);
     }
     const gap = start - this.#lastEnd;
     this.#lastEnd = end;
-    return { length, gap: gap >= 0 && gap < length ? gap : 0, pieces };
+    const compute = Math.max(1, computeOf(pieces));
+    const shares = entries.map((entry) => ({ ...entry, done: entry.done / compute }));
+    return { length, gap: gap >= 0 && gap < length ? gap : 0, pieces, entries: shares };
   }
 
   #exitOf(collective: number): number {

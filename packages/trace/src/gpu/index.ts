@@ -1,5 +1,5 @@
 // What the GPUs did: device work of merged events, and its analyses.
 
-export { type GpuBlame, GpuBlameSink } from './gpu-blame.ts';
+export { GpuBlameSink } from './gpu-blame.ts';
 export { GpuSink } from './gpu-sink.ts';
 export type { GpuRank, GpuSummary } from './gpu-summary.ts';

@@ -57,6 +57,8 @@ export interface GpuJobRankOptions {
   readonly hasSeq: boolean;
   readonly vintage: KinetoVintage;
   readonly faults?: readonly GpuFault[];
+  /** Deviation of the lengths of kernels, and of the host's calls, in logarithms; default 0.1 and 0.15. */
+  readonly spread?: number | undefined;
 }
 
 const us = 1000;
@@ -197,7 +199,7 @@ export class GpuJobRank {
   }
 
   #spend(meanUs: number): void {
-    this.#now += Math.round(this.random.lognormal(meanUs * us, 0.15));
+    this.#now += Math.round(this.random.lognormal(meanUs * us, this.#options.spread ?? 0.15));
   }
 
   #around(cat: string, name: string, work: () => void, args: Arguments = {}): void {
@@ -249,7 +251,7 @@ export class GpuJobRank {
     this.#draw({ ph: 's', cat: 'ac2g', name: 'ac2g', start: call, id: correlation });
     const { stream = computeStream, collective } = about;
     const slower = category === 'kernel' ? this.#amount('slow_kernels', 1) : 1;
-    const length = Math.round(slower * this.random.lognormal(meanUs * us, 0.1));
+    const length = Math.round(slower * this.random.lognormal(meanUs * us, this.#options.spread ?? 0.1));
     const stalled = category === 'kernel' ? this.#stall : 0;
     if (category === 'kernel') this.#stall = 0;
     this.#launches.push({ call, stream, category, kernel, length, correlation, externalId, args, collective, stalled });

@@ -40,6 +40,8 @@ export interface GpuJobOptions {
   readonly clocks?: readonly RankClock[];
   /** Default none. They draw no random numbers: all else is as without them. */
   readonly faults?: readonly GpuFault[];
+  /** See GpuJobRankOptions. */
+  readonly spread?: number;
 }
 
 /** One rank's kernel of one collective. */
@@ -80,8 +82,8 @@ type Done = Pick<GpuCollective, 'rank' | 'op' | 'kernel' | 'group' | 'bytes' | '
 
 /** Makes the job: the same for the same options. */
 export function gpuJob(options: GpuJobOptions): GpuJob {
-  const { seed, ranks: size = 8, steps = 4, layers = 6, hasSeq = false, vintage = 'today', clocks = [], faults = [] } = options;
-  const ranks = Array.from({ length: size }, (_, rank) => new GpuJobRank({ seed, rank, size, layers, hasSeq, vintage, faults }));
+  const { seed, ranks: size = 8, steps = 4, layers = 6, hasSeq = false, vintage = 'today', clocks = [], faults = [], spread } = options;
+  const ranks = Array.from({ length: size }, (_, rank) => new GpuJobRank({ seed, rank, size, layers, hasSeq, vintage, faults, spread }));
   const transfers = new Random(seed, 'transfers');
   const slower = faults.find(({ kind }) => kind === 'slow_transfers')?.amount ?? 1;
   const done = Array.from({ length: steps }, (_, step) => runStep(ranks, step + 2, transfers, slower)).flat();
