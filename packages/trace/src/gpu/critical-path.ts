@@ -55,33 +55,36 @@ const launchCall = /^(?:cudaLaunchKernel(?:ExC)?|cuLaunchKernel|cudaMem(?:cpy|se
 /** The path through events of the host that begin between `from` and `until`, and the work that they launched; undefined without any. */
 export function criticalPath(work: RankWork, from: number, until: number): CriticalPath | undefined {
   const graph = new PathGraph(work, from, until);
-  return graph.edges.length === 0 ? undefined : graph.longest();
-}
-
-interface Edge {
-  readonly from: number;
-  readonly to: number;
-  kind: EdgeKind;
-  weight: number;
+  return graph.edges === 0 ? undefined : graph.longest();
 }
 
 /** Nodes: 2 × row for the begin, and the next for the end; rows of the host first, then rows of work. */
 class PathGraph {
-  readonly edges: Edge[] = [];
   readonly #work: RankWork;
   readonly #hosts: number;
   readonly #inside: Uint8Array;
-  readonly #byEnds = new Map<number, number>();
-  /** Edges in and out of each node, in order of addition; nodes in order of their first edge. */
-  readonly #into = new Map<number, number[]>();
-  readonly #outOf = new Map<number, number[]>();
+  /** By node: its place + 1 in `#nodes`, which has nodes in order of their first edge. */
+  readonly #places: Uint32Array;
+  readonly #nodes: number[] = [];
+  /** Edges in order of addition: places of their nodes, kinds by number, ns. */
+  readonly #from: number[] = [];
+  readonly #to: number[] = [];
+  readonly #kinds: number[] = [];
+  readonly #weights: number[] = [];
+  /** Edges of waits by their nodes: several waits may be one edge. */
+  readonly #syncs = new Map<number, number>();
 
   constructor(work: RankWork, from: number, until: number) {
     this.#work = work;
     this.#hosts = work.host.length;
+    this.#places = new Uint32Array(2 * (this.#hosts + work.work.length));
     this.#inside = this.#clip(from, until);
     this.#addThreads();
     this.#addStreams();
+  }
+
+  get edges(): number {
+    return this.#from.length;
   }
 
   /** By row: whether a host span or the work begins, or was launched, inside; without events of no length. */
@@ -112,22 +115,21 @@ class PathGraph {
   }
 
   #add(kind: EdgeKind, from: number, to: number, isFree = kind === 'dependency' || kind === 'sync'): void {
-    const weight = isFree ? 0 : this.#time(to) - this.#time(from);
-    const key = from * 2 ** 26 + to;
-    const known = this.#byEnds.get(key);
-    if (known !== undefined) {
-      Object.assign(this.edges[known] as Edge, { kind, weight });
-      return;
+    const [begin, end] = [this.#placeOf(from), this.#placeOf(to)];
+    if (kind === 'sync') {
+      const key = begin * 2 ** 26 + end;
+      if (this.#syncs.has(key)) return;
+      this.#syncs.set(key, this.#from.length);
     }
-    const edge = this.edges.push({ from, to, kind, weight }) - 1;
-    this.#byEnds.set(key, edge);
-    for (const node of [from, to]) {
-      if (this.#into.has(node)) continue;
-      this.#into.set(node, []);
-      this.#outOf.set(node, []);
-    }
-    (this.#outOf.get(from) as number[]).push(edge);
-    (this.#into.get(to) as number[]).push(edge);
+    this.#from.push(begin);
+    this.#to.push(end);
+    this.#kinds.push(edgeKinds.indexOf(kind));
+    this.#weights.push(isFree ? 0 : this.#time(to) - this.#time(from));
+  }
+
+  #placeOf(node: number): number {
+    if (this.#places[node] === 0) this.#places[node] = this.#nodes.push(node);
+    return (this.#places[node] as number) - 1;
   }
 
   #addThreads(): void {
@@ -205,18 +207,22 @@ class PathGraph {
     // A wait counts when it ends: the work that it waits for may begin after it.
     const placeOf = (row: number): number => (columns.kind[row] === kindOf.sync ? columns.end[row] : columns.start[row]) as number;
     rows.sort((a, b) => placeOf(a) - placeOf(b) || a - b);
-    const events = new EventWaits(this.#work);
+    let events: EventWaits | undefined;
     /** Row of the last work on each stream. */
     const last = new Map<number, number>();
     /** By row of work: the row of the work that it waits for. */
     const waitsFor = new Map<number, number>();
     for (const row of rows) {
-      if (columns.kind[row] === kindOf.sync) this.#addSync(row, last, waitsFor, events);
-      else this.#addKernel(row, last, waitsFor, queue);
+      if (columns.kind[row] === kindOf.sync) {
+        events ??= new EventWaits(this.#work);
+        this.#addSync(row, last, waitsFor, events);
+      } else this.#addKernel(row, last, waitsFor, queue);
     }
   }
 
-  #nodeOf = (row: number): number => 2 * (this.#hosts + row);
+  #nodeOf(row: number): number {
+    return 2 * (this.#hosts + row);
+  }
 
   #addSync(row: number, last: ReadonlyMap<number, number>, waitsFor: Map<number, number>, events: EventWaits): void {
     const { work, names } = this.#work;
@@ -261,52 +267,60 @@ class PathGraph {
 
   longest(): CriticalPath {
     const byBound: Record<PathBound, number> = { cpu: 0, compute: 0, communication: 0, gap: 0, launch: 0, none: 0 };
-    const path = this.#path().map((index): PathEdge => {
-      const edge = this.edges[index] as Edge;
-      const bound = this.#boundOf(edge);
-      byBound[bound] += edge.weight;
-      return { kind: edge.kind, bound, weight: edge.weight, name: this.#nameOf(edge) };
+    const path = this.#path().map((edge): PathEdge => {
+      const kind = edgeKinds[this.#kinds[edge] as number] as EdgeKind;
+      const weight = this.#weights[edge] as number;
+      const [from, to] = [this.#nodes[this.#from[edge] as number] as number, this.#nodes[this.#to[edge] as number] as number];
+      const bound = this.#boundOf(kind, from);
+      byBound[bound] += weight;
+      return { kind, bound, weight, name: this.#nameOf(kind, from, to) };
     });
-    return { nodes: this.#into.size, edges: this.edges.length, path, byBound };
+    return { nodes: this.#nodes.length, edges: this.edges, path, byBound };
   }
 
   /** Edges of the longest path. */
   #path(): readonly number[] {
-    const distance = new Map<number, number>();
-    const through = new Map<number, number>();
+    const { length } = this.#nodes;
+    const into = edgesBy(this.#to, length);
+    const distance = new Float64Array(length);
+    const through = new Int32Array(length).fill(-1);
     let [end, most] = [-1, Number.NEGATIVE_INFINITY];
-    for (const node of this.#sorted()) {
+    for (const node of this.#sorted(into)) {
       let [best, by] = [0, -1];
-      for (const [at, index] of (this.#into.get(node) as number[]).entries()) {
-        const { from, weight } = this.edges[index] as Edge;
-        const far = (distance.get(from) as number) + Math.max(0, weight);
-        if (at === 0 || far > best) [best, by] = [far, index];
+      for (let at = into.firsts[node] as number; at < (into.firsts[node + 1] as number); at++) {
+        const edge = into.edges[at] as number;
+        const far = (distance[this.#from[edge] as number] as number) + Math.max(0, this.#weights[edge] as number);
+        if (by < 0 || far > best) [best, by] = [far, edge];
       }
-      distance.set(node, best);
-      if (by >= 0) through.set(node, by);
+      distance[node] = best;
+      through[node] = by;
       if (best > most) [end, most] = [node, best];
     }
     const path: number[] = [];
-    for (let by = through.get(end); by !== undefined; by = through.get((this.edges[by] as Edge).from)) path.push(by);
+    for (let by = through[end] ?? -1; by >= 0; by = through[this.#from[by] as number] as number) path.push(by);
     return path.reverse();
   }
 
   /** Nodes so that edges lead forward; those of a cycle, which only broken clocks make, are left out. */
-  #sorted(): readonly number[] {
-    const left = new Map([...this.#into].map(([node, edges]) => [node, edges.length]));
-    const sorted = [...left].filter(([, count]) => count === 0).map(([node]) => node);
-    for (let at = 0; at < sorted.length; at++) {
-      for (const index of this.#outOf.get(sorted[at] as number) as number[]) {
-        const { to } = this.edges[index] as Edge;
-        const count = (left.get(to) as number) - 1;
-        left.set(to, count);
-        if (count === 0) sorted.push(to);
+  #sorted(into: EdgesBy): Uint32Array {
+    const { length } = this.#nodes;
+    const outOf = edgesBy(this.#from, length);
+    const left = Uint32Array.from({ length }, (_, node) => (into.firsts[node + 1] as number) - (into.firsts[node] as number));
+    const sorted = new Uint32Array(length);
+    let count = 0;
+    for (let node = 0; node < length; node++) if (left[node] === 0) sorted[count++] = node;
+    for (let at = 0; at < count; at++) {
+      const node = sorted[at] as number;
+      for (let out = outOf.firsts[node] as number; out < (outOf.firsts[node + 1] as number); out++) {
+        const to = this.#to[outOf.edges[out] as number] as number;
+        left[to] = (left[to] as number) - 1;
+        if (left[to] === 0) sorted[count++] = to;
       }
     }
-    return sorted;
+    return sorted.subarray(0, count);
   }
 
-  #boundOf({ kind, from }: Edge): PathBound {
+  #boundOf(kind: EdgeKind, from: number): PathBound {
     if (kind === 'gap' || kind === 'launch') return kind;
     if (kind === 'dependency' || kind === 'sync') return 'none';
     if (kind === 'op') return 'cpu';
@@ -314,11 +328,31 @@ class PathGraph {
   }
 
   /** An op's edge lies in the span that it begins in or ends with; any other is named after where it leads. */
-  #nameOf({ kind, from, to }: Edge): string {
+  #nameOf(kind: EdgeKind, from: number, to: number): string {
     const row = (kind === 'op' && (from & 1) === 0 ? from : to) >> 1;
     const { host, work, names } = this.#work;
     return names.text((row < this.#hosts ? host.columns.name[row] : work.columns.name[row - this.#hosts]) as number);
   }
+}
+
+/** Edges by one of their nodes: those of node n are `edges[firsts[n]]` to `edges[firsts[n + 1] - 1]`, in order of addition. */
+interface EdgesBy {
+  readonly firsts: Uint32Array;
+  readonly edges: Uint32Array;
+}
+
+function edgesBy(ends: readonly number[], nodes: number): EdgesBy {
+  const firsts = new Uint32Array(nodes + 1);
+  for (const node of ends) firsts[node + 1] = (firsts[node + 1] as number) + 1;
+  for (let node = 0; node < nodes; node++) firsts[node + 1] = (firsts[node + 1] as number) + (firsts[node] as number);
+  const next = firsts.slice();
+  const edges = new Uint32Array(ends.length);
+  for (const [edge, node] of ends.entries()) {
+    const place = next[node] as number;
+    edges[place] = edge;
+    next[node] = place + 1;
+  }
+  return { firsts, edges };
 }
 
 /**
@@ -357,23 +391,27 @@ function queueLengths(of: RankWork): QueueLengths {
   const { work, host, names } = of;
   const isLaunch = names.texts.map((text) => launchCall.test(text));
   const [atCall, atStart] = [new Int32Array(work.length).fill(-1), new Int32Array(work.length).fill(-1)];
-  const streams = new Map<number, { time: number; row: number; isCall: boolean }[]>();
+  const streams = new Map<number, number[]>();
   for (let row = 0; row < work.length; row++) {
     const call = of.callOf(row);
     if (call < 0 || isLaunch[host.columns.name[call] as number] !== true) continue;
     const stream = work.columns.stream[row] as number;
-    const changes = streams.get(stream) ?? [];
-    streams.set(stream, changes);
-    changes.push({ time: host.columns.start[call] as number, row, isCall: true });
-    changes.push({ time: work.columns.start[row] as number, row, isCall: false });
+    const rows = streams.get(stream);
+    if (rows === undefined) streams.set(stream, [row]);
+    else rows.push(row);
   }
-  for (const changes of streams.values()) {
-    changes.sort((a, b) => a.time - b.time || Number(b.isCall) - Number(a.isCall) || a.row - b.row);
-    let held = 0;
-    for (const { row, isCall } of changes) {
-      held += isCall ? 1 : -1;
-      (isCall ? atCall : atStart)[row] = held;
+  const called = (row: number): number => host.columns.start[of.callOf(row)] as number;
+  for (const started of streams.values()) {
+    // A stream is a queue: work mostly begins in the order of its calls.
+    const isInOrder = started.every((row, at) => at === 0 || called(started[at - 1] as number) <= called(row));
+    const calls = isInOrder ? started : started.toSorted((a, b) => called(a) - called(b) || a - b);
+    let [held, at] = [0, 0];
+    for (const row of started) {
+      for (; at < calls.length && called(calls[at] as number) <= (work.columns.start[row] as number); at++)
+        atCall[calls[at] as number] = ++held;
+      atStart[row] = --held;
     }
+    for (; at < calls.length; at++) atCall[calls[at] as number] = ++held;
   }
   return { atCall, atStart };
 }
