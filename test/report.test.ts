@@ -65,7 +65,7 @@ describe("a PyTorch job's files", () => {
     const { stdout } = await runCommand(['report', folder]);
     expect(stdout).toMatch(/^GPUs +time +compute +hidden comm\. +exposed comm\. +copies +idle +idle because$/m);
     expect(stdout).toMatch(/^rank 1 .* host late [\d.]+ %, most in forward, aten::linear/m);
-    expect(stdout).toMatch(/^critical path of step \d+ on rank 0: /m);
+    expect(stdout).toMatch(/^critical path of step \d+ across ranks \(rank 1 [\d.]+ %.*\): host [\d.]+ %/m);
     const { gpu } = await report(folder);
     expect(gpu.htaCompatible).toBe(false);
     expect(gpu.ranks.map(({ rank }: { rank: number }) => rank)).toEqual([0, 1]);
