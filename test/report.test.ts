@@ -73,6 +73,13 @@ describe("a PyTorch job's files", () => {
       const { length, compute, overlapped, exposed, copies, idle } = totals;
       expect(compute + overlapped + exposed + copies + idle).toBe(length);
     }
+    // Whatever file it comes from: the analyses read merged events.
+    const trace = join(directory, 'host-bound.pftrace');
+    await runCommand(['merge', folder, '-o', trace]);
+    const { gpu: again } = await report(trace);
+    for (const [at, { totals, idle, kernels, launches, overlap }] of gpu.ranks.entries()) {
+      expect(again.ranks[at]).toMatchObject({ totals, idle, kernels, launches, overlap });
+    }
     const compatible = await runCommand(['report', folder, '--hta-compatible']);
     expect(compatible.stdout).toContain('(by the conventions of Holistic Trace Analysis: docs/gpu.md)');
   });

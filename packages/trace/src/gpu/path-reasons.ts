@@ -1,5 +1,6 @@
 // Why work on a stream begins when it does: what stood in its queue, what ran before it, and which events of other streams it waits for.
 
+import { sortByTime } from '../model/sort-by-time.ts';
 import type { RankWork, WorkStream } from './device-work.ts';
 import { kindOf } from './kernel-class.ts';
 
@@ -12,7 +13,7 @@ export interface Holders {
   /** The work on any stream that ended last before it began. */
   readonly ended: Int32Array;
   /** Rows in order of their ends. */
-  readonly byEnd: readonly number[];
+  readonly byEnd: Uint32Array;
 }
 
 /** Index of the last of sorted values up to `limit`, -1 for none. */
@@ -27,16 +28,16 @@ export function lastUpTo(values: Float64Array, limit: number): number {
 }
 
 /** Of a path that needs none. */
-export const noHolders: Holders = { before: new Int32Array(0), ended: new Int32Array(0), byEnd: [] };
+export const noHolders: Holders = { before: new Int32Array(0), ended: new Int32Array(0), byEnd: new Uint32Array(0) };
 
 export function holdersOf({ work, streams }: RankWork): Holders {
   const { start, end, stream, kind } = work.columns;
   const [before, ended] = [new Int32Array(work.length).fill(-1), new Int32Array(work.length).fill(-1)];
   const last = new Int32Array(streams.length).fill(-1);
-  const rows = Array.from({ length: work.length }, (_, row) => row).filter((row) => kind[row] !== kindOf.sync);
-  const byEnd = rows.toSorted((a, b) => (end[a] as number) - (end[b] as number) || a - b);
+  const byEnd = sortByTime(end, new Float64Array(work.length), work.length).filter((row) => kind[row] !== kindOf.sync);
   let at = 0;
-  for (const row of rows) {
+  for (let row = 0; row < work.length; row++) {
+    if (kind[row] === kindOf.sync) continue;
     before[row] = last[stream[row] as number] as number;
     last[stream[row] as number] = row;
     while (at < byEnd.length && (end[byEnd[at] as number] as number) <= (start[row] as number)) at++;
