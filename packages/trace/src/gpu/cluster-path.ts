@@ -44,9 +44,10 @@ interface Part {
   readonly row: number;
 }
 
-/** The path through the step of median length; undefined with fewer than two ranks that have a step in common. */
+/** The path through the step of median length; undefined with fewer than two ranks, without a step that all have, or with too many events. */
 export function clusterPath(ranks: readonly RankOfPath[]): ClusterPath | undefined {
-  const step = ranks.length < 2 ? undefined : medianStep(ranks);
+  const events = ranks.reduce((sum, { work }) => sum + work.host.length + work.work.length, 0);
+  const step = ranks.length < 2 || events > limits.gpuPathEventsMax ? undefined : medianStep(ranks);
   if (step === undefined) return undefined;
   const matched = matchedParts(ranks);
   const graph = new PathGraph(ranks.reduce((sum, { work }) => sum + nodesOf(work), 0));
@@ -89,7 +90,15 @@ function summed(
   const byBound = noBounds();
   const byRank = new Map<number, Record<PathBound, number>>();
   const lines = new Map<string, { rank: number; bound: PathBound; name: string; total: number; count: number }>();
-  const rankOf = (node: number): number => bases.findLastIndex((base) => base <= node);
+  const rankOf = (node: number): number => {
+    let [low, high] = [0, bases.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((bases[middle] as number) <= node) low = middle + 1;
+      else high = middle;
+    }
+    return low - 1;
+  };
   const pathOf = (node: number): RankPath => paths[rankOf(node)] as RankPath;
   const path = graph.lastArrivals(
     (node) => pathOf(node).timeOf(node),
@@ -148,7 +157,7 @@ function matchedParts(ranks: readonly RankOfPath[]): readonly (readonly Part[])[
       const key = `${transfers.columns.group[transfer]} ${transfers.columns.sequence[transfer]} ${op}`;
       const parts = collectives.get(key);
       if (parts === undefined) collectives.set(key, [{ rank, row }]);
-      else if (parts.every((part) => part.rank !== rank)) parts.push({ rank, row });
+      else if (parts.at(-1)?.rank !== rank) parts.push({ rank, row });
     }
   }
   return [...collectives.values()].filter((parts) => parts.length > 1);

@@ -82,11 +82,31 @@ export function queueLengths(of: RankWork): QueueLengths {
   return { atCall, atStart };
 }
 
+interface Launch {
+  /** Rows of the call and of its work. */
+  readonly call: number;
+  readonly row: number;
+}
+
+/** Launches of other threads that are passed over in search of a thread's next one. */
+const lookMax = 256;
+
+/** Index of the first launch, in order of calls, from the host's row `call` on. */
+function firstFrom(launches: readonly Launch[], call: number): number {
+  let [low, high] = [0, launches.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((launches[middle] as Launch).call < call) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
 /** Waits for CUDA events: what was last launched before an event was recorded, and first launched after a wait for it. */
 export class EventWaits {
   readonly #work: RankWork;
   /** Calls that launched something, in order, by stream: `host` rows and the work of each. */
-  readonly #launches = new Map<number, { readonly call: number; readonly row: number }[]>();
+  readonly #launches = new Map<number, Launch[]>();
   /** Rows of calls that recorded an event, by correlation. */
   readonly #records = new Map<number, number>();
   readonly #streams = new Map<string, number>();
@@ -120,12 +140,19 @@ export class EventWaits {
     const { device } = streams[work.columns.stream[sync] as number] as WorkStream;
     const stream = this.#streams.get(`${device} ${transfers.columns.waitsOn[transfer] as number}`);
     if (record === undefined || stream === undefined) return -1;
-    return this.#launches.get(stream)?.findLast(({ call }) => call < record)?.row ?? -1;
+    const launches = this.#launches.get(stream) ?? [];
+    return launches[firstFrom(launches, record) - 1]?.row ?? -1;
   }
 
   /** Row of the work that the thread of a call launches next on a stream, -1 for none. */
   nextAfter(wait: number, stream: number): number {
     const { thread } = this.#work.host.columns;
-    return this.#launches.get(stream)?.find(({ call }) => call > wait && thread[call] === thread[wait])?.row ?? -1;
+    const launches = this.#launches.get(stream) ?? [];
+    const until = Math.min(launches.length, firstFrom(launches, wait) + lookMax);
+    for (let at = firstFrom(launches, wait); at < until; at++) {
+      const { call, row } = launches[at] as Launch;
+      if (thread[call] === thread[wait]) return row;
+    }
+    return -1;
   }
 }
