@@ -66,13 +66,20 @@ describe("a PyTorch job's files", () => {
     const { stdout } = await runLine(['report', folder]);
     expect(stdout).toMatch(/^GPUs +time +compute +hidden comm\. +exposed comm\. +copies +idle +idle because$/m);
     expect(stdout).toMatch(/^rank 1 .* host late [\d.]+ %, most in forward, aten::linear/m);
-    expect(stdout).toMatch(/^critical path of step \d+ on rank 0: /m);
+    expect(stdout).toMatch(/^critical path of step \d+ across ranks \(rank 1 [\d.]+ %.*\): host [\d.]+ %/m);
     const { gpu } = await report(folder);
     expect(gpu.htaCompatible).toBe(false);
     expect(gpu.ranks.map(({ rank }: { rank: number }) => rank)).toEqual([0, 1]);
     for (const { totals } of gpu.ranks) {
       const { length, compute, overlapped, exposed, copies, idle } = totals;
       expect(compute + overlapped + exposed + copies + idle).toBe(length);
+    }
+    // Whatever file it comes from: the analyses read merged events.
+    const trace = join(directory, 'host-bound.pftrace');
+    await runLine(['merge', folder, '-o', trace]);
+    const { gpu: again } = await report(trace);
+    for (const [at, { totals, idle, kernels, launches, overlap }] of gpu.ranks.entries()) {
+      expect(again.ranks[at]).toMatchObject({ totals, idle, kernels, launches, overlap });
     }
     const compatible = await runLine(['report', folder, '--hta-compatible']);
     expect(compatible.stdout).toContain('(by the conventions of Holistic Trace Analysis: docs/gpu.md)');

@@ -20,6 +20,15 @@ import { recording, recordingText } from './recording.ts';
 
 const us = 1000;
 
+/** Made at the first use: cases are listed where the recordings are not. */
+function lazy<Value>(make: () => Value): () => Value {
+  let made: { readonly value: Value } | undefined;
+  return () => {
+    made ??= { value: make() };
+    return made.value;
+  };
+}
+
 /** The columns of each rank's device work. */
 function workOf(files: readonly string[]): RankWork[] {
   const sink = new GpuSink();
@@ -81,18 +90,17 @@ const cases = [
 ];
 
 describe.each(cases)('HTA on %s', (name) => {
-  const load = (): { readonly works: readonly RankWork[]; readonly apis: HtaAnswers['apis'] } => {
+  const load = lazy((): { readonly works: readonly RankWork[]; readonly apis: HtaAnswers['apis'] } => {
     const { ranks, apis } = JSON.parse(recordingText(`kineto/hta/${name}/expected.json`)) as HtaAnswers;
     const works = workOf(Object.values(ranks).map((file) => `kineto/hta/${name}/${file}`));
     return { works: works.map(htaWork), apis };
-  };
-  const { works, apis } = load();
-  const rowsOf = (api: string): readonly Row[] => apis[api] ?? [];
-  const ofRank = (row: Row): RankWork => works[Number(row.rank)] as RankWork;
+  });
+  const rowsOf = (api: string): readonly Row[] => load().apis[api] ?? [];
+  const ofRank = (row: Row): RankWork => load().works[Number(row.rank)] as RankWork;
 
   test('temporal breakdown', () => {
-    const shown = works
-      .map((work, rank) => ({ rank, breakdown: temporalBreakdown(work) }))
+    const shown = load()
+      .works.map((work, rank) => ({ rank, breakdown: temporalBreakdown(work) }))
       .filter(({ breakdown }) => breakdown !== undefined);
     const rows = shown.map(({ rank, breakdown }) => {
       const { kernelTime, idle, compute, nonCompute } = breakdown as NonNullable<typeof breakdown>;
@@ -106,7 +114,7 @@ describe.each(cases)('HTA on %s', (name) => {
   });
 
   test('idle time by category and stream', () => {
-    const totals = works.flatMap((work, rank) =>
+    const totals = load().works.flatMap((work, rank) =>
       streamWaits(work).flatMap(({ stream, pauses }) =>
         Object.entries(pauses).map(([category, values]) => `${rank} ${stream} ${category} ${sumOf(values) / us}`),
       ),
@@ -142,15 +150,15 @@ describe.each(cases)('HTA on %s', (name) => {
 
   test('overlap of communication and compute', () => {
     for (const row of rowsOf('get_comm_comp_overlap')) {
-      const share = communicationOverlap(ofRank(row), works.length)[0]?.share;
+      const share = communicationOverlap(ofRank(row), load().works.length)[0]?.share;
       if (row.comp_comm_overlap_pctg === '') expect(share).toBeUndefined();
       else expect(Math.round(10_000 * (share as number)) / 100).toBe(Number(row.comp_comm_overlap_pctg));
     }
   });
 
   test('critical path', () => {
-    const answers = apis.critical_path as unknown as HtaPath;
-    const [work] = works as [RankWork];
+    const answers = load().apis.critical_path as unknown as HtaPath;
+    const [work] = load().works as [RankWork];
     if (answers.error !== undefined) {
       expect(work?.work.length ?? 0).toBe(0);
       return;
@@ -174,7 +182,7 @@ describe.each(cases)('HTA on %s', (name) => {
 
   test('kernels by type', () => {
     const sums = new Map<string, number>();
-    for (const work of works) for (const [type, time] of htaTypeTimes(work)) sums.set(type, (sums.get(type) ?? 0) + time / us);
+    for (const work of load().works) for (const [type, time] of htaTypeTimes(work)) sums.set(type, (sums.get(type) ?? 0) + time / us);
     const all = sumOf([...sums.values()]);
     const rows = [...sums].sort(([, a], [, b]) => b - a).map(([type, sum]) => [type, sum, Math.round((1000 * sum) / all) / 10]);
     const expected = rowsOf('get_gpu_kernel_breakdown.0').map((row) => [row.kernel_type, Number(row.sum), Number(row.percentage)]);
@@ -182,7 +190,7 @@ describe.each(cases)('HTA on %s', (name) => {
   });
 
   test('kernels by name', () => {
-    const rows = works.flatMap((work, rank) =>
+    const rows = load().works.flatMap((work, rank) =>
       htaKernelLines(work).map(({ type, name: kernel, sum, max, min, mean, deviation }) => {
         return { key: `${rank} ${type} ${kernel}`, values: [sum / us, max / us, min / us, mean / us, deviation / us] };
       }),
@@ -200,7 +208,7 @@ describe.each(cases)('HTA on %s', (name) => {
   });
 
   test('longest queues', () => {
-    const rows = works.flatMap((work) =>
+    const rows = load().works.flatMap((work) =>
       queueSummaries(work)
         .toSorted((a, b) => a.stream - b.stream)
         .map(({ stream, max }) => [stream, max]),
@@ -212,7 +220,7 @@ describe.each(cases)('HTA on %s', (name) => {
   });
 
   test('highest bandwidth of copies', () => {
-    const rows = works.flatMap((work) => [...htaPeakBandwidth(work)].sort(([a], [b]) => (a < b ? -1 : 1)));
+    const rows = load().works.flatMap((work) => [...htaPeakBandwidth(work)].sort(([a], [b]) => (a < b ? -1 : 1)));
     const expected = rowsOf('get_memory_bw_summary')
       .slice(2)
       .map((row) => [row[''], Number(row.memory_bw_gbps)] as const);
@@ -228,12 +236,15 @@ describe.each(cases)('HTA on %s', (name) => {
 });
 
 describe('the TensorBoard plugin on resnet50-v100', () => {
-  const expected = JSON.parse(recordingText('kineto/resnet50-v100/expected.json')) as PluginAnswers;
-  const [work] = workOf(['kineto/resnet50-v100/worker0.1623143089861.pt.trace.json.gz']) as [RankWork];
+  const load = lazy(() => {
+    const expected = JSON.parse(recordingText('kineto/resnet50-v100/expected.json')) as PluginAnswers;
+    const [work] = workOf(['kineto/resnet50-v100/worker0.1623143089861.pt.trace.json.gz']) as [RankWork];
+    return { expected, work, steps: pluginSteps(work) };
+  });
   const roles = ['kernel', 'memcpy', 'memset', 'runtime', 'dataLoader', 'cpuExec', 'other'] as const;
-  const steps = pluginSteps(work);
 
   test('step breakdown', () => {
+    const { expected, steps } = load();
     const names = ['Kernel', 'Memcpy', 'Memset', 'Runtime', 'DataLoader', 'CPU Exec', 'Other'];
     const rows = steps.map((step) => [step.step, ...roles.map((role) => Math.round(step[role] / us))]);
     expect(rows).toEqual(expected.step_breakdown_us.map((row) => [Number(row.Step), ...names.map((name) => row[name])]));
@@ -249,6 +260,7 @@ describe('the TensorBoard plugin on resnet50-v100', () => {
   });
 
   test('operators', () => {
+    const { expected, work } = load();
     const ops = new Map(pluginOps(work).map((op) => [op.name, op]));
     expect([...ops.keys()].sort()).toEqual(expected.operators.map(({ name }) => name).sort());
     for (const row of expected.operators) {
@@ -263,6 +275,7 @@ describe('the TensorBoard plugin on resnet50-v100', () => {
   });
 
   test('kernels', () => {
+    const { expected, work } = load();
     const { byName } = kernelTables(work);
     const rows = new Map(byName.lines.map((line) => [line.name, line]));
     expect(byName.lines.length + byName.rest.lines).toBe(expected.kernels.length);
@@ -281,6 +294,7 @@ describe('the TensorBoard plugin on resnet50-v100', () => {
   });
 
   test('GPU summary', () => {
+    const { expected, work } = load();
     const windows = pluginWindows(work);
     const [usage] = deviceUsage(work, windows[0]?.start as number, windows.at(-1)?.end as number);
     const percent = (share: number | undefined): string => `${Math.round(10_000 * (share as number)) / 100} %`;
@@ -295,15 +309,17 @@ describe('the TensorBoard plugin on resnet50-v100', () => {
 
 describe('nanogpt on 8 H100', () => {
   const files = Array.from({ length: 8 }, (_, rank) => `kineto/nanogpt-8rank/rank${rank}.chrome-trace.json.gz`);
-  const sink = new GpuSink();
-  finish(mergeRun(sourcesOfKineto(files.map((file) => tableOfKineto(recording(file)))), sink));
-  const { ranks } = sink.summary;
+  const load = lazy(() => {
+    const sink = new GpuSink();
+    finish(mergeRun(sourcesOfKineto(files.map((file) => tableOfKineto(recording(file)))), sink));
+    return sink.summary.ranks;
+  });
 
   test.each(files.map((file, rank) => [rank, file] as const))(
     'rank %i: an independent calculation over the raw file agrees',
     (rank, file) => {
       const expected = plainGpuTimes(recordingText(file));
-      const mine = ranks[rank];
+      const mine = load()[rank];
       const close = (found: number | undefined, value: number): void => expect(Math.abs((found as number) / us - value)).toBeLessThan(0.05);
       expect(mine?.steps.map(({ step }) => `ProfilerStep#${step}`)).toEqual(expected.steps.map(({ name }) => name));
       for (const [at, step] of expected.steps.entries()) {

@@ -29,7 +29,7 @@ const rank = (number: number, about: Partial<GpuRank> = {}): GpuRank => ({
 });
 
 const summary = (ranks: readonly GpuRank[], about: Partial<GpuSummary> = {}): GpuSummary => ({
-  ...{ ranks, leftOut: 0, htaCompatible: false },
+  ...{ ranks, path: undefined, leftOut: 0, htaCompatible: false },
   ...about,
 });
 

@@ -16,7 +16,7 @@ const causeInWords = { hostLate: 'host late', launch: 'launch', dependency: 'wai
 export function formatGpu(summary: GpuSummary): string {
   const { ranks, leftOut, htaCompatible } = summary;
   if (ranks.length === 0) return '';
-  const blocks = [sharesTable(ranks), overlapTable(ranks), kernelsTable(ranks), pathLines(ranks)];
+  const blocks = [sharesTable(ranks), overlapTable(ranks), kernelsTable(ranks), pathLine(summary)];
   const notes: string[] = [];
   if (htaCompatible) notes.push('(by the conventions of Holistic Trace Analysis: docs/gpu.md)');
   if (leftOut > 0) notes.push(`(${formatCount(leftOut)} events of GPUs and hosts are left out here: there were too many)`);
@@ -134,18 +134,35 @@ const boundInWords = {
   none: '',
 };
 
-function pathLines(ranks: readonly GpuRank[]): string {
-  const [known] = ranks.flatMap(({ rank, path }) => (path === undefined ? [] : [{ rank, path }]));
-  if (known === undefined) return '';
-  const { rank, path } = known;
-  const parts = (Object.entries(path.byBound) as [keyof typeof boundInWords, number][])
-    .filter(([, time]) => time > 0)
-    .sort(([, a], [, b]) => b - a);
-  const all = parts.reduce((sum, [, time]) => sum + time, 0);
+type Bounds = Readonly<Record<keyof typeof boundInWords, number>>;
+
+/** The path across ranks, else that of the only rank. */
+function pathLine({ ranks, path: across }: GpuSummary): string {
+  const alone = ranks.find(({ path }) => path !== undefined);
+  const path = across ?? alone?.path;
+  if (path === undefined) return '';
+  const all = Object.values(path.byBound).reduce((sum, time) => sum + time, 0);
   if (all <= 0) return '';
-  const text = parts.map(([bound, time]) => `${boundInWords[bound]} ${percentText(time / all)}`).join(', ');
-  const heaviest = path.lines.slice(0, 3).map(({ name, total }) => `${shortName(name)} ${formatNanos(total)}`);
-  return `critical path of step ${path.step} on rank ${rank}: ${text}; most on ${heaviest.join(', ')}`;
+  const whose =
+    across === undefined
+      ? `on rank ${alone?.rank}`
+      : `across ranks (${across.byRank
+          .slice(0, 3)
+          .map(({ rank, total }) => `rank ${rank} ${percentText(total / all)}`)
+          .join(', ')})`;
+  const heaviest = path.lines.slice(0, 3).map((line) => {
+    const of = 'rank' in line ? ` on rank ${line.rank}` : '';
+    return `${shortName(line.name)}${of} ${formatNanos(line.total)}`;
+  });
+  return `critical path of step ${path.step} ${whose}: ${boundsText(path.byBound, all)}; most in ${heaviest.join(', ')}`;
+}
+
+function boundsText(byBound: Bounds, all: number): string {
+  const parts = (Object.entries(byBound) as [keyof Bounds, number][]).filter(([, time]) => time >= shareShown * all);
+  return parts
+    .sort(([, a], [, b]) => b - a)
+    .map(([bound, time]) => `${boundInWords[bound]} ${percentText(time / all)}`)
+    .join(', ');
 }
 
 /** A name of a line's length, cut in its middle: its ends tell kernels apart. */

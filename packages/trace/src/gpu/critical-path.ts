@@ -12,12 +12,14 @@
 //   dependency      end of a thread's outermost op → begin of its next one   0
 //   sync            end of work → end of the call, or begin of the work, that waits for it   0
 //
-// Source: hta/analyzers/critical_path_analysis.py (facebookresearch/HolisticTraceAnalysis @f4d0062); ties are resolved as networkx's
-// dag_longest_path resolves them.
+// Source: hta/analyzers/critical_path_analysis.py (facebookresearch/HolisticTraceAnalysis @f4d0062).
 
 import { hostKind, type RankWork, type WorkStream } from './device-work.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
+import { waitingCall } from './idle-time.ts';
 import { classOf, kindOf } from './kernel-class.ts';
+import { PathGraph } from './path-graph.ts';
+import { EventWaits, type Holders, holdersOf, lastUpTo, noHolders, type QueueLengths, queueLengths } from './path-reasons.ts';
 
 export const edgeKinds = ['op', 'kernel', 'launch', 'gap', 'dependency', 'sync'] as const;
 export type EdgeKind = (typeof edgeKinds)[number];
@@ -50,38 +52,114 @@ const blockingCalls: ReadonlySet<string> = new Set([
   ...['cudaDeviceSynchronize', 'cudaStreamSynchronize', 'cudaEventQuery', 'cudaEventSynchronize', 'cudaMemcpy'],
 ]);
 
-const launchCall = /^(?:cudaLaunchKernel(?:ExC)?|cuLaunchKernel|cudaMem(?:cpy|set)Async|hipLaunchKernel)$/;
-
 /** The path through events of the host that begin between `from` and `until`, and the work that they launched; undefined without any. */
 export function criticalPath(work: RankWork, from: number, until: number): CriticalPath | undefined {
-  const graph = new PathGraph(work, from, until);
-  return graph.edges.length === 0 ? undefined : graph.longest();
+  const graph = new PathGraph(nodesOf(work));
+  const rank = new RankPath(graph, work, from, until);
+  if (graph.edges === 0) return undefined;
+  const byBound = noBounds();
+  const path = graph.longest().map((edge) => {
+    const part = rank.edgeOf(edge);
+    byBound[part.bound] += part.weight;
+    return part;
+  });
+  return { nodes: graph.nodes, edges: graph.edges, path, byBound };
 }
 
-interface Edge {
-  readonly from: number;
-  readonly to: number;
-  kind: EdgeKind;
-  weight: number;
+export const noBounds = (): Record<PathBound, number> => ({ cpu: 0, compute: 0, communication: 0, gap: 0, launch: 0, none: 0 });
+
+/** Number of nodes that a rank may have: the last one is the begin of the stretch. */
+export const nodesOf = ({ host, work }: RankWork): number => 2 * (host.length + work.length) + 1;
+
+export interface RankPathOptions {
+  /** Node number of the rank's first node; default 0. */
+  readonly base?: number;
+  /** By row of work: when the last rank came into its collective; NaN for all other work. Default: kernels count with their length. */
+  readonly lastIn?: Float64Array;
+  /**
+   * Adds edges that HTA leaves out, for a path by last arrivals: from every launch to its work, between work of a stream however long the gap, and for
+   * the time before and between the outermost ops of the launching thread. Default false.
+   */
+  readonly isComplete?: boolean;
 }
 
-/** Nodes: 2 × row for the begin, and the next for the end; rows of the host first, then rows of work. */
-class PathGraph {
-  readonly edges: Edge[] = [];
+/** The edges of one rank. Nodes: 2 × row for the begin, and the next for the end; rows of the host first, then rows of work. */
+export class RankPath {
+  readonly #graph: PathGraph;
   readonly #work: RankWork;
   readonly #hosts: number;
+  readonly #base: number;
+  readonly #lastIn: Float64Array | undefined;
+  /** The thread whose pauses count, -1 for none. */
+  readonly #pausing: number;
   readonly #inside: Uint8Array;
-  readonly #byEnds = new Map<number, number>();
-  /** Edges in and out of each node, in order of addition; nodes in order of their first edge. */
-  readonly #into = new Map<number, number[]>();
-  readonly #outOf = new Map<number, number[]>();
+  readonly #begin: number;
+  readonly #isComplete: boolean;
+  readonly #holders: Holders;
+  /** Edges of waits: several waits may be one edge. */
+  readonly #syncs = new Set<number>();
 
-  constructor(work: RankWork, from: number, until: number) {
+  constructor(graph: PathGraph, work: RankWork, from: number, until: number, options: RankPathOptions = {}) {
+    const { base = 0, lastIn, isComplete = false } = options;
+    this.#graph = graph;
     this.#work = work;
     this.#hosts = work.host.length;
+    this.#base = base;
+    this.#lastIn = lastIn;
+    this.#begin = from;
     this.#inside = this.#clip(from, until);
+    this.#pausing = isComplete ? this.#launchingThread() : -1;
+    this.#isComplete = isComplete;
+    this.#holders = isComplete ? holdersOf(work) : noHolders;
     this.#addThreads();
     this.#addStreams();
+    if (isComplete) this.#addWaits();
+  }
+
+  /** Time of a node of the graph. */
+  timeOf(node: number): number {
+    return this.#time(node - this.#base);
+  }
+
+  /** Whether a node of the graph is the begin or the end of device work. */
+  isWork(node: number): boolean {
+    const row = (node - this.#base) >> 1;
+    return row >= this.#hosts && row < this.#hosts + this.#work.work.length;
+  }
+
+  /** Whether the work in `row` is in the graph. */
+  has(row: number): boolean {
+    return this.#inside[this.#hosts + row] === 1;
+  }
+
+  /** The node at which the work in `row` begins; the next one is its end. */
+  nodeOf(row: number): number {
+    return this.#base + 2 * (this.#hosts + row);
+  }
+
+  /** An edge of the graph that begins in this rank. */
+  edgeOf(edge: number): PathEdge {
+    const { kind: number, from, to, weight } = this.#graph.edge(edge);
+    const kind = edgeKinds[number] as EdgeKind;
+    return {
+      kind,
+      bound: this.#boundOf(kind, from - this.#base, weight),
+      weight,
+      name: this.#nameOf(kind, from - this.#base, to - this.#base),
+    };
+  }
+
+  /** The thread with most launches. */
+  #launchingThread(): number {
+    const { work, host } = this.#work;
+    const launches = new Map<number, number>();
+    for (let row = 0; row < work.length; row++) {
+      const call = this.#work.callOf(row);
+      if (call < 0 || !this.has(row)) continue;
+      const thread = host.columns.thread[call] as number;
+      launches.set(thread, (launches.get(thread) ?? 0) + 1);
+    }
+    return [...launches].sort(([, a], [, b]) => b - a)[0]?.[0] ?? -1;
   }
 
   /** By row: whether a host span or the work begins, or was launched, inside; without events of no length. */
@@ -107,27 +185,19 @@ class PathGraph {
   #time(node: number): number {
     const row = node >> 1;
     const { host, work } = this.#work;
+    if (row === this.#hosts + work.length) return this.#begin;
     const [{ columns }, at] = row < this.#hosts ? [host, row] : [work, row - this.#hosts];
     return ((node & 1) === 0 ? columns.start[at] : columns.end[at]) as number;
   }
 
-  #add(kind: EdgeKind, from: number, to: number, isFree = kind === 'dependency' || kind === 'sync'): void {
-    const weight = isFree ? 0 : this.#time(to) - this.#time(from);
-    const key = from * 2 ** 26 + to;
-    const known = this.#byEnds.get(key);
-    if (known !== undefined) {
-      Object.assign(this.edges[known] as Edge, { kind, weight });
-      return;
+  /** Nodes are this rank's own, without the base. */
+  #add(kind: EdgeKind, from: number, to: number, weight = this.#time(to) - this.#time(from)): void {
+    if (kind === 'sync') {
+      const key = from * 2 ** 26 + to;
+      if (this.#syncs.has(key)) return;
+      this.#syncs.add(key);
     }
-    const edge = this.edges.push({ from, to, kind, weight }) - 1;
-    this.#byEnds.set(key, edge);
-    for (const node of [from, to]) {
-      if (this.#into.has(node)) continue;
-      this.#into.set(node, []);
-      this.#outOf.set(node, []);
-    }
-    (this.#outOf.get(from) as number[]).push(edge);
-    (this.#into.get(to) as number[]).push(edge);
+    this.#graph.add(edgeKinds.indexOf(kind), this.#base + from, this.#base + to, weight);
   }
 
   #addThreads(): void {
@@ -170,13 +240,14 @@ class PathGraph {
   /** Edges along the begins and ends of a thread's ops and calls, in the order of their nesting. */
   #addThread(rows: readonly number[]): void {
     const { host, names } = this.#work;
+    const hasPauses = rows.some((row) => host.columns.thread[row] === this.#pausing);
     let last = -1;
-    let lastTop = -1;
+    let lastTop = hasPauses ? nodesOf(this.#work) - 1 : -1;
     let depth = 0;
     const isNode = (row: number): boolean => host.columns.kind[row] === hostKind.op || host.columns.kind[row] === hostKind.call;
     const enter = (row: number): void => {
       if (!isNode(row)) return;
-      if (depth === 0 && lastTop >= 0) this.#add('dependency', lastTop, 2 * row);
+      if (depth === 0 && lastTop >= 0) this.#add('dependency', lastTop, 2 * row, hasPauses ? undefined : 0);
       depth++;
       if (last >= 0) this.#add('op', last, 2 * row);
       last = 2 * row;
@@ -185,7 +256,7 @@ class PathGraph {
       if (!isNode(row)) return;
       depth--;
       const end = 2 * row + 1;
-      if (last >= 0) this.#add('op', last, end, blockingCalls.has(names.text(host.columns.name[row] as number)));
+      if (last >= 0) this.#add('op', last, end, blockingCalls.has(names.text(host.columns.name[row] as number)) ? 0 : undefined);
       if (depth === 0) [last, lastTop] = [-1, end];
       else last = end;
     };
@@ -205,18 +276,29 @@ class PathGraph {
     // A wait counts when it ends: the work that it waits for may begin after it.
     const placeOf = (row: number): number => (columns.kind[row] === kindOf.sync ? columns.end[row] : columns.start[row]) as number;
     rows.sort((a, b) => placeOf(a) - placeOf(b) || a - b);
-    const events = new EventWaits(this.#work);
+    let events: EventWaits | undefined;
     /** Row of the last work on each stream. */
     const last = new Map<number, number>();
     /** By row of work: the row of the work that it waits for. */
     const waitsFor = new Map<number, number>();
     for (const row of rows) {
-      if (columns.kind[row] === kindOf.sync) this.#addSync(row, last, waitsFor, events);
-      else this.#addKernel(row, last, waitsFor, queue);
+      if (columns.kind[row] === kindOf.sync) {
+        events ??= new EventWaits(this.#work);
+        this.#addSync(row, last, waitsFor, events);
+      } else this.#addKernel(row, last, waitsFor, queue);
     }
   }
 
-  #nodeOf = (row: number): number => 2 * (this.#hosts + row);
+  #nodeOf(row: number): number {
+    return 2 * (this.#hosts + row);
+  }
+
+  /** Time of a kernel's own work: in a collective, from the moment on at which the last rank came in. */
+  #lengthOf(row: number): number {
+    const { start, end } = this.#work.work.columns;
+    const lastIn = this.#lastIn?.[row] ?? Number.NaN;
+    return (end[row] as number) - (lastIn > (start[row] as number) ? Math.min(lastIn, end[row] as number) : (start[row] as number));
+  }
 
   #addSync(row: number, last: ReadonlyMap<number, number>, waitsFor: Map<number, number>, events: EventWaits): void {
     const { work, names } = this.#work;
@@ -226,7 +308,7 @@ class PathGraph {
     if (name === 'Stream Sync' || name === 'Context Sync') {
       const stream = work.columns.stream[row] as number;
       const ended = name === 'Context Sync' ? [...last.values()] : [last.get(stream)];
-      for (const before of ended) if (before !== undefined) this.#add('sync', this.#nodeOf(before) + 1, 2 * call + 1);
+      for (const before of ended) if (before !== undefined) this.#add('sync', this.#nodeOf(before) + 1, 2 * call + 1, 0);
       return;
     }
     const source = events.sourceOf(row);
@@ -234,88 +316,79 @@ class PathGraph {
     if (name === 'Stream Wait Event') {
       const next = events.nextAfter(call, work.columns.stream[row] as number);
       if (next >= 0) waitsFor.set(next, source);
-    } else if (this.#inside[this.#hosts + source] === 1) this.#add('sync', this.#nodeOf(source) + 1, 2 * call + 1);
+    } else if (this.#inside[this.#hosts + source] === 1) this.#add('sync', this.#nodeOf(source) + 1, 2 * call + 1, 0);
   }
 
   #addKernel(row: number, last: Map<number, number>, waitsFor: ReadonlyMap<number, number>, queue: QueueLengths): void {
-    const { work, host } = this.#work;
+    const { work } = this.#work;
     const node = this.#nodeOf(row);
     const stream = work.columns.stream[row] as number;
-    this.#add('kernel', node, node + 1);
+    this.#add('kernel', node, node + 1, this.#lengthOf(row));
     const source = waitsFor.get(row);
     const isWaiting = source !== undefined && this.#inside[this.#hosts + source] === 1;
     const sourceEnd = isWaiting ? (work.columns.end[source] as number) : Number.NEGATIVE_INFINITY;
-    if (isWaiting) this.#add('sync', this.#nodeOf(source) + 1, node);
+    if (isWaiting) this.#add('sync', this.#nodeOf(source) + 1, node, 0);
     const call = this.#work.callOf(row);
-    const called = host.columns.start[call] as number;
     const before = last.get(stream);
-    const lastEnd = before === undefined ? Number.NEGATIVE_INFINITY : (work.columns.end[before] as number);
-    const foundEmpty = queue.atCall[row] === 1 && queue.atStart[row] === 0;
-    if (foundEmpty && lastEnd < called && sourceEnd < called) {
-      if (this.#inside[call] === 1) this.#add('launch', 2 * call, node);
-    } else if (before !== undefined && sourceEnd < lastEnd && (work.columns.start[row] as number) - lastEnd <= limits.gpuPathGapNsMax) {
-      this.#add('gap', this.#nodeOf(before) + 1, node);
-    }
+    if (this.#isComplete) this.#addHolders(row, call, before);
+    else this.#addHtaHolder(row, call, before, sourceEnd, queue);
     last.set(stream, row);
   }
 
-  longest(): CriticalPath {
-    const byBound: Record<PathBound, number> = { cpu: 0, compute: 0, communication: 0, gap: 0, launch: 0, none: 0 };
-    const path = this.#path().map((index): PathEdge => {
-      const edge = this.edges[index] as Edge;
-      const bound = this.#boundOf(edge);
-      byBound[bound] += edge.weight;
-      return { kind: edge.kind, bound, weight: edge.weight, name: this.#nameOf(edge) };
-    });
-    return { nodes: this.#into.size, edges: this.edges.length, path, byBound };
-  }
-
-  /** Edges of the longest path. */
-  #path(): readonly number[] {
-    const distance = new Map<number, number>();
-    const through = new Map<number, number>();
-    let [end, most] = [-1, Number.NEGATIVE_INFINITY];
-    for (const node of this.#sorted()) {
-      let [best, by] = [0, -1];
-      for (const [at, index] of (this.#into.get(node) as number[]).entries()) {
-        const { from, weight } = this.edges[index] as Edge;
-        const far = (distance.get(from) as number) + Math.max(0, weight);
-        if (at === 0 || far > best) [best, by] = [far, index];
-      }
-      distance.set(node, best);
-      if (by >= 0) through.set(node, by);
-      if (best > most) [end, most] = [node, best];
+  /** Calls that wait for a device end with the work that ended last during them. */
+  #addWaits(): void {
+    const { host, work, names } = this.#work;
+    const { byEnd } = this.#holders;
+    const ends = Float64Array.from(byEnd, (row) => work.columns.end[row] as number);
+    const isWaiting = names.texts.map((text) => waitingCall.test(text));
+    for (let call = 0; call < host.length; call++) {
+      if (this.#inside[call] !== 1 || isWaiting[host.columns.name[call] as number] !== true) continue;
+      const at = lastUpTo(ends, host.columns.end[call] as number);
+      const row = byEnd[at];
+      if (row === undefined || !this.has(row) || (ends[at] as number) <= (host.columns.start[call] as number)) continue;
+      this.#add('sync', this.#nodeOf(row) + 1, 2 * call + 1, 0);
     }
-    const path: number[] = [];
-    for (let by = through.get(end); by !== undefined; by = through.get((this.edges[by] as Edge).from)) path.push(by);
-    return path.reverse();
   }
 
-  /** Nodes so that edges lead forward; those of a cycle, which only broken clocks make, are left out. */
-  #sorted(): readonly number[] {
-    const left = new Map([...this.#into].map(([node, edges]) => [node, edges.length]));
-    const sorted = [...left].filter(([, count]) => count === 0).map(([node]) => node);
-    for (let at = 0; at < sorted.length; at++) {
-      for (const index of this.#outOf.get(sorted[at] as number) as number[]) {
-        const { to } = this.edges[index] as Edge;
-        const count = (left.get(to) as number) - 1;
-        left.set(to, count);
-        if (count === 0) sorted.push(to);
-      }
+  /** What HTA takes for the reason why work begins when it does: its launch, or the work before it. */
+  #addHtaHolder(row: number, call: number, before: number | undefined, sourceEnd: number, { atCall, atStart }: QueueLengths): void {
+    const { work, host } = this.#work;
+    const called = host.columns.start[call] as number;
+    const lastEnd = before === undefined ? Number.NEGATIVE_INFINITY : (work.columns.end[before] as number);
+    if (atCall[row] === 1 && atStart[row] === 0 && lastEnd < called && sourceEnd < called) {
+      if (this.#inside[call] === 1) this.#add('launch', 2 * call, this.#nodeOf(row));
+    } else if (before !== undefined && sourceEnd < lastEnd && (work.columns.start[row] as number) - lastEnd <= limits.gpuPathGapNsMax) {
+      this.#add('gap', this.#nodeOf(before) + 1, this.#nodeOf(row));
     }
-    return sorted;
   }
 
-  #boundOf({ kind, from }: Edge): PathBound {
+  /** All that may have held back work: its launch, the work before it on its stream, and the work that ended just before it began. */
+  #addHolders(row: number, call: number, before: number | undefined): void {
+    const { work, host } = this.#work;
+    const { start, end } = work.columns;
+    const called = host.columns.start[call] as number;
+    if (before !== undefined) this.#add('gap', this.#nodeOf(before) + 1, this.#nodeOf(row));
+    const ended = this.#holders.ended[row] as number;
+    // Traces mostly lack waits for events of other streams; what ended within some µs before tells them.
+    if (ended >= 0 && ended !== before && this.has(ended) && (end[ended] as number) > called) {
+      if ((start[row] as number) - (end[ended] as number) <= limits.gpuKernelGapNsMax)
+        this.#add('gap', this.#nodeOf(ended) + 1, this.#nodeOf(row));
+    }
+    const earlier = this.#holders.before[row] as number;
+    // Work of an earlier stretch may have held it back: then the path begins here.
+    if (this.#inside[call] === 1 && (earlier < 0 || (end[earlier] as number) <= called)) this.#add('launch', 2 * call, this.#nodeOf(row));
+  }
+
+  #boundOf(kind: EdgeKind, from: number, weight: number): PathBound {
     if (kind === 'gap' || kind === 'launch') return kind;
-    if (kind === 'dependency' || kind === 'sync') return 'none';
-    if (kind === 'op') return 'cpu';
+    if (kind === 'sync' || (kind === 'dependency' && weight === 0)) return 'none';
+    if (kind === 'op' || kind === 'dependency') return 'cpu';
     return this.#work.work.columns.class[(from >> 1) - this.#hosts] === classOf.communication ? 'communication' : 'compute';
   }
 
-  /** An op's edge lies in the span that it begins in or ends with; any other is named after where it leads. */
-  #nameOf({ kind, from, to }: Edge): string {
-    const row = (kind === 'op' && (from & 1) === 0 ? from : to) >> 1;
+  /** An op's edge lies in the span that it begins in or ends with, a kernel's in that kernel; any other is named after where it leads. */
+  #nameOf(kind: EdgeKind, from: number, to: number): string {
+    const row = (kind === 'kernel' || (kind === 'op' && (from & 1) === 0) ? from : to) >> 1;
     const { host, work, names } = this.#work;
     return names.text((row < this.#hosts ? host.columns.name[row] : work.columns.name[row - this.#hosts]) as number);
   }
@@ -344,84 +417,4 @@ function walkNested(
     enter(row);
   }
   while (stack.length > 0) leave(stack.pop() as number);
-}
-
-interface QueueLengths {
-  /** By row of work: length of its stream's queue after its call, and after its start; -1: not known. */
-  readonly atCall: Int32Array;
-  readonly atStart: Int32Array;
-}
-
-/** Queues of all streams, counted as HTA counts them. */
-function queueLengths(of: RankWork): QueueLengths {
-  const { work, host, names } = of;
-  const isLaunch = names.texts.map((text) => launchCall.test(text));
-  const [atCall, atStart] = [new Int32Array(work.length).fill(-1), new Int32Array(work.length).fill(-1)];
-  const streams = new Map<number, { time: number; row: number; isCall: boolean }[]>();
-  for (let row = 0; row < work.length; row++) {
-    const call = of.callOf(row);
-    if (call < 0 || isLaunch[host.columns.name[call] as number] !== true) continue;
-    const stream = work.columns.stream[row] as number;
-    const changes = streams.get(stream) ?? [];
-    streams.set(stream, changes);
-    changes.push({ time: host.columns.start[call] as number, row, isCall: true });
-    changes.push({ time: work.columns.start[row] as number, row, isCall: false });
-  }
-  for (const changes of streams.values()) {
-    changes.sort((a, b) => a.time - b.time || Number(b.isCall) - Number(a.isCall) || a.row - b.row);
-    let held = 0;
-    for (const { row, isCall } of changes) {
-      held += isCall ? 1 : -1;
-      (isCall ? atCall : atStart)[row] = held;
-    }
-  }
-  return { atCall, atStart };
-}
-
-/** Waits for CUDA events: what was last launched before an event was recorded, and first launched after a wait for it. */
-class EventWaits {
-  readonly #work: RankWork;
-  /** Calls that launched something, in order, by stream: `host` rows and the work of each. */
-  readonly #launches = new Map<number, { readonly call: number; readonly row: number }[]>();
-  /** Rows of calls that recorded an event, by correlation. */
-  readonly #records = new Map<number, number>();
-  readonly #streams = new Map<string, number>();
-
-  constructor(of: RankWork) {
-    this.#work = of;
-    const { host, work, names, streams } = of;
-    for (const [index, { device, stream }] of streams.entries()) this.#streams.set(`${device} ${stream}`, index);
-    const isLaunch = names.texts.map((text) => launchCall.test(text));
-    for (let row = 0; row < work.length; row++) {
-      const call = of.callOf(row);
-      if (call < 0 || isLaunch[host.columns.name[call] as number] !== true) continue;
-      const stream = work.columns.stream[row] as number;
-      const launches = this.#launches.get(stream) ?? [];
-      this.#launches.set(stream, launches);
-      launches.push({ call, row });
-    }
-    for (const launches of this.#launches.values()) launches.sort((a, b) => a.call - b.call);
-    const record = names.index('cudaEventRecord');
-    for (let row = 0; row < host.length; row++) {
-      if (host.columns.name[row] === record) this.#records.set(host.columns.correlation[row] as number, row);
-    }
-  }
-
-  /** Row of the work that a sync waits for, -1 if it is not known. */
-  sourceOf(sync: number): number {
-    const { work, transfers, streams } = this.#work;
-    const transfer = (work.columns.transfer[sync] as number) - 1;
-    if (transfer < 0) return -1;
-    const record = this.#records.get(transfers.columns.waitsFor[transfer] as number);
-    const { device } = streams[work.columns.stream[sync] as number] as WorkStream;
-    const stream = this.#streams.get(`${device} ${transfers.columns.waitsOn[transfer] as number}`);
-    if (record === undefined || stream === undefined) return -1;
-    return this.#launches.get(stream)?.findLast(({ call }) => call < record)?.row ?? -1;
-  }
-
-  /** Row of the work that the thread of a call launches next on a stream, -1 for none. */
-  nextAfter(wait: number, stream: number): number {
-    const { thread } = this.#work.host.columns;
-    return this.#launches.get(stream)?.find(({ call }) => call > wait && thread[call] === thread[wait])?.row ?? -1;
-  }
 }

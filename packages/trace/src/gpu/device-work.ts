@@ -114,6 +114,7 @@ export class RankWork {
   readonly origin: bigint;
   #links: Links | undefined;
   #phases: readonly PhaseSpan[] | undefined;
+  readonly #unions = new Map<string, Intervals>();
 
   constructor(names: WorkNames, { htaCompatible = false, origin = 0n } = {}) {
     this.names = names;
@@ -148,14 +149,16 @@ export class RankWork {
     return this.htaCompatible && (this.streams[stream[row] as number] as WorkStream).stream >= 0;
   }
 
-  /** The union of all work of a class, or of everything that keeps a device busy; `device`: of that device alone. */
-  unionOf(of: keyof typeof classOf | 'busy', device?: number): Intervals {
+  /** The union of all work of a class, or of everything that keeps a device busy. After `seal`. */
+  unionOf(of: keyof typeof classOf | 'busy'): Intervals {
+    const known = this.#unions.get(of);
+    if (known !== undefined) return known;
     const union = new Intervals();
-    const { start, end, class: classes, stream } = this.work.columns;
+    this.#unions.set(of, union);
+    const { start, end, class: classes } = this.work.columns;
     const wanted = of === 'busy' ? -1 : classOf[of];
     for (let row = 0; row < this.work.length; row++) {
       if (wanted < 0 ? !this.isBusy(row) : classes[row] !== wanted) continue;
-      if (device !== undefined && (this.streams[stream[row] as number] as WorkStream).device !== device) continue;
       union.add(start[row] as number, end[row] as number);
     }
     return union;

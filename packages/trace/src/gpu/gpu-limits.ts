@@ -21,6 +21,8 @@ export const gpuLimits = {
   gpuStepsMax: 65_536,
   /** Lines of one table in the summary of a rank: the ones with most time; the rest is summed up on one line. */
   gpuLinesMax: 64,
+  /** Host spans and work of all ranks with a path across ranks; with more, each rank has its own path alone. */
+  gpuPathEventsMax: 4_000_000,
   /** Names on one critical path in the summary: the ones with most time on it. */
   gpuPathLinesMax: 16,
   /** Steps of one rank with a breakdown of their own in the summary: the last ones; totals cover all of them. */

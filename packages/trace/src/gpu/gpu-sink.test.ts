@@ -34,7 +34,7 @@ describe.each(['today', '2022', '2021'] as const)('files of %s', (vintage) => {
       // Alone, as aligned clocks may run up to 50 ppm from the file's own.
       const [found] = summaryOf([text]).ranks as [GpuRank];
       const close = (value: number | undefined, wanted: number): void =>
-        expect(Math.abs((value as number) / us - wanted)).toBeLessThan(0.2);
+        expect(Math.abs((value as number) / us - wanted)).toBeLessThan(0.05);
       expect(found.steps.map(({ step }) => `ProfilerStep#${step}`)).toEqual(expected.steps.map(({ name }) => name));
       for (const [at, step] of expected.steps.entries()) {
         const parts = found.steps[at];

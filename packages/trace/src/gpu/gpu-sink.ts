@@ -3,6 +3,7 @@
 // Memory: 50 to 70 bytes an event, up to the limits of gpu-limits.ts; events beyond them are counted.
 
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } from '../model/trace-sink.ts';
+import { clusterPath, type RankOfPath } from './cluster-path.ts';
 import { type GpuRank, type GpuSummary, gpuRank } from './gpu-summary.ts';
 import { htaWork } from './hta-compatible.ts';
 import { WorkRecord } from './record-work.ts';
@@ -54,15 +55,20 @@ export class GpuSink implements TraceSink {
   get summary(): GpuSummary {
     if (this.#summary !== undefined) return this.#summary;
     const ranks: GpuRank[] = [];
+    const works: RankOfPath[] = [];
     for (const record of this.#record.ranks) {
       const { work } = record;
       if (work.work.length === 0) continue;
       work.seal();
-      const rank = gpuRank(record, this.#htaCompatible ? htaWork(work) : work, this.#worldSize);
-      if (rank !== undefined) ranks.push(rank);
+      const shown = this.#htaCompatible ? htaWork(work) : work;
+      const rank = gpuRank(record, shown, this.#worldSize);
+      if (rank === undefined) continue;
+      ranks.push(rank);
+      works.push({ rank: rank.rank, work: shown });
     }
     ranks.sort((a, b) => a.rank - b.rank);
-    this.#summary = { ranks, leftOut: this.#record.leftOut, htaCompatible: this.#htaCompatible };
+    const path = clusterPath(works);
+    this.#summary = { ranks, path, leftOut: this.#record.leftOut, htaCompatible: this.#htaCompatible };
     return this.#summary;
   }
 }

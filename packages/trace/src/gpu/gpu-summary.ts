@@ -1,5 +1,6 @@
 // What the devices of one rank did, as plain data for reports and pages. Times in ns.
 
+import type { ClusterPath } from './cluster-path.ts';
 import { type CriticalPath, criticalPath, type PathBound } from './critical-path.ts';
 import { type DeviceUsage, deviceUsage } from './device-usage.ts';
 import type { RankWork } from './device-work.ts';
@@ -75,6 +76,8 @@ export interface GpuPath {
 export interface GpuSummary {
   /** Processes with device work, in order of rank. */
   readonly ranks: readonly GpuRank[];
+  /** The critical path of one step across all ranks; undefined with one rank, or without a common step. */
+  readonly path: ClusterPath | undefined;
   /** Events that were left out at a limit. */
   readonly leftOut: number;
   /** HTA's conventions hold (docs/gpu.md). */

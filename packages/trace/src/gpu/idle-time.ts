@@ -46,7 +46,7 @@ export interface IdlePiece {
 }
 
 /** Host calls that wait for the device. */
-const waitingCall = /^(?:cuda|hip|cu)(?:Device|Stream|Event|Ctx)Synchronize|^(?:cuda|hip)Memcpy(?:_v\d+)?$|^(?:cuda|hip)EventQuery$/;
+export const waitingCall = /^(?:cuda|hip|cu)(?:Device|Stream|Event|Ctx)Synchronize|^(?:cuda|hip)Memcpy(?:_v\d+)?$|^(?:cuda|hip)EventQuery$/;
 
 /** Calls by which the host of one thread waits for its devices. */
 export class HostWaits {

@@ -47,9 +47,18 @@ const lengthOf = (union: readonly Stretch[]): number => sumOf(union.map(([from, 
 const cutTo = (union: readonly Stretch[], start: number, end: number): Stretch[] =>
   union.map(([from, until]): Stretch => [Math.max(from, start), Math.min(until, end)]).filter(([from, until]) => until > from);
 
+/** The text with times from its first one on: a double does not hold µs since 1970 with decimals. */
+function fromFirst(text: string): string {
+  let first: bigint | undefined;
+  return text.replace(/("ts": ?)(\d+)/g, (_, key: string, micros: string) => {
+    first ??= BigInt(micros) - 10_000_000n;
+    return `${key}${BigInt(micros) - first}`;
+  });
+}
+
 /** The shares of every step: a step begins where the one before ends, and ends with the last work that it launched (docs/gpu.md). */
 export function plainGpuTimes(text: string): PlainTimes {
-  const { traceEvents } = JSON.parse(text) as { traceEvents: readonly JsonEvent[] };
+  const { traceEvents } = JSON.parse(fromFirst(text)) as { traceEvents: readonly JsonEvent[] };
   const spans = traceEvents.filter(({ ph }) => ph === 'X');
   const of = (...categories: string[]): readonly JsonEvent[] => spans.filter(({ cat = '' }) => categories.includes(cat));
   const stretch = ({ ts, dur }: JsonEvent): Stretch => [ts, ts + dur];

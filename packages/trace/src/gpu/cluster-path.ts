@@ -1,0 +1,164 @@
+// The critical path of a step across ranks: the ranks' own paths, joined at the collectives that they enter together.
+//
+//   rank 0   ██ gemm ██│░░ all_reduce waits ░░░░░│███│             weight of its kernel: from the last rank's begin on
+//   rank 1   ████████ gemm ██████████████████████│███│──►          the path leads through the last rank
+//                                                begin of the last rank's kernel ──► end of every rank's: an edge
+//
+// A kernel that waits for others does no work: so the path leads through the rank that came last, and further back to what made it late. It is
+// followed backward from the step's last moment: at each place the way comes from whatever held it back last.
+//
+// Invariant: only the times of matched collectives are compared between ranks; all else is measured by one rank's clock.
+
+import { edgeKinds, noBounds, nodesOf, type PathBound, RankPath } from './critical-path.ts';
+import type { RankWork, WorkStep } from './device-work.ts';
+import { gpuLimits as limits } from './gpu-limits.ts';
+import { classOf } from './kernel-class.ts';
+import { PathGraph } from './path-graph.ts';
+
+export interface ClusterPathLine {
+  readonly rank: number;
+  readonly bound: PathBound;
+  readonly name: string;
+  readonly total: number;
+  readonly count: number;
+}
+
+/** Times in ns. */
+export interface ClusterPath {
+  readonly step: number;
+  readonly total: number;
+  readonly byBound: Readonly<Record<PathBound, number>>;
+  /** Ranks on the path, most time first. */
+  readonly byRank: readonly { readonly rank: number; readonly total: number; readonly byBound: Readonly<Record<PathBound, number>> }[];
+  readonly lines: readonly ClusterPathLine[];
+}
+
+export interface RankOfPath {
+  readonly rank: number;
+  readonly work: RankWork;
+}
+
+/** One rank's part of a collective. */
+interface Part {
+  readonly rank: number;
+  readonly row: number;
+}
+
+/** The path through the step of median length; undefined with fewer than two ranks, without a step that all have, or with too many events. */
+export function clusterPath(ranks: readonly RankOfPath[]): ClusterPath | undefined {
+  const events = ranks.reduce((sum, { work }) => sum + work.host.length + work.work.length, 0);
+  const step = ranks.length < 2 || events > limits.gpuPathEventsMax ? undefined : medianStep(ranks);
+  if (step === undefined) return undefined;
+  const matched = matchedParts(ranks);
+  const graph = new PathGraph(ranks.reduce((sum, { work }) => sum + nodesOf(work), 0));
+  const lastIn = ranks.map(({ work }) => new Float64Array(work.work.length).fill(Number.NaN));
+  const startOf = ({ rank, row }: Part): number => ranks[rank]?.work.work.columns.start[row] as number;
+  const endOf = ({ rank, row }: Part): number => ranks[rank]?.work.work.columns.end[row] as number;
+  for (const parts of matched) {
+    const last = Math.max(...parts.map(startOf));
+    for (const { rank, row } of parts) (lastIn[rank] as Float64Array)[row] = last;
+  }
+  let base = 0;
+  const bases: number[] = [];
+  const paths = ranks.map(({ work }, rank) => {
+    const { start, end } = work.steps.find(({ number }) => number === step) as WorkStep;
+    const path = new RankPath(graph, work, start, end, { base, lastIn: lastIn[rank] as Float64Array, isComplete: true });
+    bases.push(base);
+    base += nodesOf(work);
+    return path;
+  });
+  for (const parts of matched) {
+    const last = parts.reduce((of, part) => (startOf(part) > startOf(of) ? part : of));
+    const from = paths[last.rank] as RankPath;
+    if (!from.has(last.row)) continue;
+    for (const part of parts) {
+      const to = paths[part.rank] as RankPath;
+      if (part === last || !to.has(part.row)) continue;
+      graph.add(edgeKinds.indexOf('kernel'), from.nodeOf(last.row), to.nodeOf(part.row) + 1, endOf(part) - startOf(last));
+    }
+  }
+  return graph.edges === 0 ? undefined : summed(graph, paths, bases, ranks, step);
+}
+
+function summed(
+  graph: PathGraph,
+  paths: readonly RankPath[],
+  bases: readonly number[],
+  ranks: readonly RankOfPath[],
+  step: number,
+): ClusterPath {
+  const byBound = noBounds();
+  const byRank = new Map<number, Record<PathBound, number>>();
+  const lines = new Map<string, { rank: number; bound: PathBound; name: string; total: number; count: number }>();
+  const rankOf = (node: number): number => {
+    let [low, high] = [0, bases.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((bases[middle] as number) <= node) low = middle + 1;
+      else high = middle;
+    }
+    return low - 1;
+  };
+  const pathOf = (node: number): RankPath => paths[rankOf(node)] as RankPath;
+  const path = graph.lastArrivals(
+    (node) => pathOf(node).timeOf(node),
+    (node) => pathOf(node).isWork(node),
+  );
+  for (const edge of path) {
+    const at = rankOf(graph.edge(edge).from);
+    const { rank } = ranks[at] as RankOfPath;
+    const { bound, name, weight } = (paths[at] as RankPath).edgeOf(edge);
+    byBound[bound] += weight;
+    const ofRank = byRank.get(rank) ?? noBounds();
+    byRank.set(rank, ofRank);
+    ofRank[bound] += weight;
+    const key = `${rank} ${bound} ${name}`;
+    const line = lines.get(key) ?? { rank, bound, name, total: 0, count: 0 };
+    lines.set(key, line);
+    line.total += weight;
+    line.count++;
+  }
+  const sumOf = (parts: Readonly<Record<PathBound, number>>): number => Object.values(parts).reduce((sum, part) => sum + part, 0);
+  return {
+    step,
+    total: sumOf(byBound),
+    byBound,
+    byRank: [...byRank].map(([rank, parts]) => ({ rank, total: sumOf(parts), byBound: parts })).sort((a, b) => b.total - a.total),
+    lines: [...lines.values()].sort((a, b) => b.total - a.total).slice(0, limits.gpuPathLinesMax),
+  };
+}
+
+/** Number of the step of median length, as its slowest rank takes it, of those that all ranks have. */
+function medianStep(ranks: readonly RankOfPath[]): number | undefined {
+  const longest = new Map<number, { length: number; ranks: number }>();
+  for (const { work } of ranks) {
+    for (const { number, start, end } of work.steps) {
+      const step = longest.get(number) ?? { length: 0, ranks: 0 };
+      longest.set(number, step);
+      step.length = Math.max(step.length, end - start);
+      step.ranks++;
+    }
+  }
+  const common = [...longest].filter(([, step]) => step.ranks === ranks.length).sort(([, a], [, b]) => a.length - b.length);
+  return common[(common.length - 1) >> 1]?.[0];
+}
+
+/** Collectives with parts of two ranks or more; sends and receives, which are numbered by pair, are left out. */
+function matchedParts(ranks: readonly RankOfPath[]): readonly (readonly Part[])[] {
+  const collectives = new Map<string, Part[]>();
+  for (const [rank, { work }] of ranks.entries()) {
+    const { columns, length } = work.work;
+    const { transfers, names } = work;
+    for (let row = 0; row < length; row++) {
+      const transfer = (columns.transfer[row] as number) - 1;
+      if (columns.class[row] !== classOf.communication || transfer < 0) continue;
+      const op = names.text(transfers.columns.op[transfer] as number);
+      if (op === 'send' || op === 'recv') continue;
+      const key = `${transfers.columns.group[transfer]} ${transfers.columns.sequence[transfer]} ${op}`;
+      const parts = collectives.get(key);
+      if (parts === undefined) collectives.set(key, [{ rank, row }]);
+      else if (parts.at(-1)?.rank !== rank) parts.push({ rank, row });
+    }
+  }
+  return [...collectives.values()].filter((parts) => parts.length > 1);
+}

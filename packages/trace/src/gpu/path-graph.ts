@@ -1,0 +1,136 @@
+// A graph of begins and ends with the longest path through it: edges in columns, nodes numbered in the order of their first edge.
+//
+// Ties are resolved as networkx's dag_longest_path resolves them: by the order in which edges and nodes were added.
+
+/** Edges are numbers, in order of addition. */
+export class PathGraph {
+  /** By node: its place + 1 in `#nodes`. */
+  readonly #places: Uint32Array;
+  readonly #nodes: number[] = [];
+  /** Places of each edge's nodes, its kind, and its weight. */
+  readonly #from: number[] = [];
+  readonly #to: number[] = [];
+  readonly #kinds: number[] = [];
+  readonly #weights: number[] = [];
+
+  /** For nodes 0 … `nodesMax` − 1. */
+  constructor(nodesMax: number) {
+    this.#places = new Uint32Array(nodesMax);
+  }
+
+  /** Nodes that have an edge. */
+  get nodes(): number {
+    return this.#nodes.length;
+  }
+
+  get edges(): number {
+    return this.#from.length;
+  }
+
+  add(kind: number, from: number, to: number, weight: number): void {
+    this.#from.push(this.#placeOf(from));
+    this.#to.push(this.#placeOf(to));
+    this.#kinds.push(kind);
+    this.#weights.push(weight);
+  }
+
+  edge(edge: number): { readonly kind: number; readonly from: number; readonly to: number; readonly weight: number } {
+    const [from, to] = [this.#nodes[this.#from[edge] as number] as number, this.#nodes[this.#to[edge] as number] as number];
+    return { kind: this.#kinds[edge] as number, from, to, weight: this.#weights[edge] as number };
+  }
+
+  /** Edges of the longest path, in order; a weight below 0 counts as 0. */
+  longest(): readonly number[] {
+    const { length } = this.#nodes;
+    const into = edgesBy(this.#to, length);
+    const distance = new Float64Array(length);
+    const through = new Int32Array(length).fill(-1);
+    let [end, most] = [-1, Number.NEGATIVE_INFINITY];
+    for (const node of this.#sorted(into)) {
+      let [best, by] = [0, -1];
+      for (let at = into.firsts[node] as number; at < (into.firsts[node + 1] as number); at++) {
+        const edge = into.edges[at] as number;
+        const far = (distance[this.#from[edge] as number] as number) + Math.max(0, this.#weights[edge] as number);
+        if (by < 0 || far > best) [best, by] = [far, edge];
+      }
+      distance[node] = best;
+      through[node] = by;
+      if (best > most) [end, most] = [node, best];
+    }
+    const path: number[] = [];
+    for (let by = through[end] ?? -1; by >= 0; by = through[this.#from[by] as number] as number) path.push(by);
+    return path.reverse();
+  }
+
+  /** Nodes so that edges lead forward; those of a cycle, which only broken clocks make, are left out. */
+  #sorted(into: EdgesBy): Uint32Array {
+    const { length } = this.#nodes;
+    const outOf = edgesBy(this.#from, length);
+    const left = Uint32Array.from({ length }, (_, node) => (into.firsts[node + 1] as number) - (into.firsts[node] as number));
+    const sorted = new Uint32Array(length);
+    let count = 0;
+    for (let node = 0; node < length; node++) if (left[node] === 0) sorted[count++] = node;
+    for (let at = 0; at < count; at++) {
+      const node = sorted[at] as number;
+      for (let out = outOf.firsts[node] as number; out < (outOf.firsts[node + 1] as number); out++) {
+        const to = this.#to[outOf.edges[out] as number] as number;
+        left[to] = (left[to] as number) - 1;
+        if (left[to] === 0) sorted[count++] = to;
+      }
+    }
+    return sorted.subarray(0, count);
+  }
+
+  /**
+   * Edges of the path back from the latest node that `isEnd`, in order: at each node the way comes from what held it back, the node before it with
+   * the latest time. `timeOf`: a node's time.
+   */
+  lastArrivals(timeOf: (node: number) => number, isEnd: (node: number) => boolean): readonly number[] {
+    const into = edgesBy(this.#to, this.#nodes.length);
+    const times = Float64Array.from(this.#nodes, timeOf);
+    let end = -1;
+    for (let node = 0; node < times.length; node++) {
+      if (isEnd(this.#nodes[node] as number) && (end < 0 || (times[node] as number) > (times[end] as number))) end = node;
+    }
+    const path: number[] = [];
+    if (end < 0) return path;
+    const seen = new Uint8Array(times.length);
+    for (let node = end; seen[node] === 0; ) {
+      seen[node] = 1;
+      let by = -1;
+      for (let at = into.firsts[node] as number; at < (into.firsts[node + 1] as number); at++) {
+        const edge = into.edges[at] as number;
+        if (by < 0 || (times[this.#from[edge] as number] as number) > (times[this.#from[by] as number] as number)) by = edge;
+      }
+      if (by < 0) break;
+      path.push(by);
+      node = this.#from[by] as number;
+    }
+    return path.reverse();
+  }
+
+  #placeOf(node: number): number {
+    if (this.#places[node] === 0) this.#places[node] = this.#nodes.push(node);
+    return (this.#places[node] as number) - 1;
+  }
+}
+
+/** Edges by one of their nodes: those of node n are `edges[firsts[n]]` to `edges[firsts[n + 1] - 1]`, in order of addition. */
+interface EdgesBy {
+  readonly firsts: Uint32Array;
+  readonly edges: Uint32Array;
+}
+
+function edgesBy(ends: readonly number[], nodes: number): EdgesBy {
+  const firsts = new Uint32Array(nodes + 1);
+  for (const node of ends) firsts[node + 1] = (firsts[node + 1] as number) + 1;
+  for (let node = 0; node < nodes; node++) firsts[node + 1] = (firsts[node + 1] as number) + (firsts[node] as number);
+  const next = firsts.slice();
+  const edges = new Uint32Array(ends.length);
+  for (const [edge, node] of ends.entries()) {
+    const place = next[node] as number;
+    edges[place] = edge;
+    next[node] = place + 1;
+  }
+  return { firsts, edges };
+}
