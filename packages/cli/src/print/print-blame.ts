@@ -47,8 +47,10 @@ export function formatBlame(blame: RunBlame, alerts = noAlerts): string {
 }
 
 /** The steps behind the verdict, and those behind everything below it. */
-function basisOf({ verdict, verdictSteps, last, steps: all }: RunBlame): string {
+function basisOf({ verdict, verdictSteps, last, steps: all, cutAt }: RunBlame): string {
   const { steps, step } = last;
+  if (cutAt !== undefined)
+    return `${formatCount(steps.count)} windows of ${formatNanos(step)}, as the recording has no steps: cut at ${cutAt}`;
   const leftOut = steps.leftOut === 0 ? '' : `, without ${formatCount(steps.leftOut)} over 2.5 times the median`;
   const based = `${formatCount(steps.count)} of ${rangeText(steps.first ?? 0, steps.last ?? 0)}, ${formatNanos(step)} each${leftOut}`;
   if (all.first === steps.first) return based;
@@ -58,10 +60,10 @@ function basisOf({ verdict, verdictSteps, last, steps: all }: RunBlame): string 
 }
 
 /** The part as data, without the verdict and the findings: lengths in ns, or in ms where the name says so; unknown values are left out. */
-export function blameData({ last, steps: judgedSteps }: RunBlame): unknown {
+export function blameData({ last, steps: judgedSteps, cutAt }: RunBlame): unknown {
   const { step, steps, basis, whatIf, frontier, excess, visible, breakdown, alignment, change } = last;
   return {
-    ...{ judgedSteps, steps, basis, whatIf },
+    ...{ judgedSteps, steps, basis, cutAt, whatIf },
     stepNs: step,
     breakdown: breakdown.map(({ step: stepNs, own, waits, transfer, unmatched, other, ...rank }) => ({
       ...{ ...rank, stepNs, ownNs: Object.fromEntries(own) },

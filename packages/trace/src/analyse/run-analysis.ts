@@ -8,6 +8,8 @@ import type { BlameFinding } from '../blame/blame.ts';
 import type { BlameLevels } from '../blame/blame-change.ts';
 import { costText, findingCostOf } from '../blame/fault-cost.ts';
 import { type RunBlame, RunBlameSink } from '../blame/run-blame-sink.ts';
+import { GpuBlameSink } from '../gpu/gpu-blame.ts';
+import { GpuSink } from '../gpu/gpu-sink.ts';
 import type { AlignedRun } from '../merge/align-run.ts';
 import { type MergeProgress, mergeAligned } from '../merge/merge-run.ts';
 import { finish } from '../model/finish.ts';
@@ -66,6 +68,7 @@ export class RunAnalysisSink implements TraceSink {
   readonly #rpcs = new RpcSink();
   readonly #openWork = new OpenWorkSink();
   readonly #blame: RunBlameSink;
+  readonly #deviceBlame: GpuBlameSink;
   readonly #all: TraceSink;
   #header: TraceHeader | undefined;
   #totals: readonly ProcessTotals[] = [];
@@ -74,7 +77,9 @@ export class RunAnalysisSink implements TraceSink {
     this.#isLive = isLive;
     this.#since = since;
     this.#blame = new RunBlameSink({ beginning });
-    this.#all = teeSink(this.#steps, this.#waiting, this.#rpcs, this.#openWork, this.#blame);
+    const gpus = new GpuSink();
+    this.#deviceBlame = new GpuBlameSink(gpus);
+    this.#all = teeSink(this.#steps, this.#waiting, this.#rpcs, this.#openWork, this.#blame, gpus, this.#deviceBlame);
   }
 
   begin(header: TraceHeader): void {
@@ -103,13 +108,12 @@ export class RunAnalysisSink implements TraceSink {
   /** The same; yields `progress` as often as it can. */
   *analysing<Progress>(progress: Progress): Generator<Progress, RunAnalysis> {
     if (this.#header === undefined) return { findings: [], waiting: [], stepTime: 0, since: this.#since, beginning: undefined };
-    const judging = this.#blame.judging();
-    let judged = judging.next();
-    for (; judged.done !== true; judged = judging.next()) yield progress;
+    // Where work runs on GPUs, hosts only launch it.
+    const blame = (yield* during(this.#deviceBlame.judging(), progress)) ?? (yield* during(this.#blame.judging(), progress));
     const [steps, waiting, openWork] = [this.#steps.summary, this.#waiting.summary, this.#openWork.summary];
     const findings = [
       ...hangs(openWork, steps, this.#isLive),
-      ...blamed(judged.value, waiting),
+      ...blamed(blame, waiting),
       ...failingCalls(this.#rpcs.summary),
       ...completeness(this.#header, this.#totals, openWork, this.#isLive),
     ];
@@ -121,6 +125,15 @@ export class RunAnalysisSink implements TraceSink {
       since: this.#since,
       beginning: this.#blame.beginning,
     };
+  }
+}
+
+/** Yields `progress` whenever `steps` yields. */
+function* during<Progress, Answer>(steps: Generator<void, Answer>, progress: Progress): Generator<Progress, Answer> {
+  for (;;) {
+    const step = steps.next();
+    if (step.done === true) return step.value;
+    yield progress;
   }
 }
 
@@ -179,7 +192,7 @@ function blamed({ verdict, findings, steps: all }: RunBlame, waiting: readonly W
       const what = blameText[kind](ranksText(ranks), phase === undefined ? '' : ` in ${phase}`);
       const isWhole = steps.first <= all.first && steps.last >= all.last;
       const when = isWhole ? '' : ` from step ${steps.first} to ${steps.last}`;
-      const isShared = kind === 'data_loading' || kind === 'network' || kind === 'inconclusive';
+      const isShared = ['data_loading', 'network', 'host_bound', 'communication_bound', 'inconclusive'].includes(kind);
       const cost = findingCostOf(finding);
       const place = waiting.find(({ rank }) => ranks.includes(rank))?.worst ?? {};
       return {

@@ -40,6 +40,8 @@ export interface RunBlame {
   readonly last: Blame;
   /** All judged steps, over all windows. */
   readonly steps: StepRange & { readonly count: number; readonly windows: number };
+  /** The recording has no steps: its windows were cut at this collective instead. */
+  readonly cutAt?: string | undefined;
 }
 
 /** One fault over neighbouring windows; a fault without ranks: over all windows with it. */

@@ -48,8 +48,12 @@ export interface DeviceRank {
   readonly collectives: readonly RawCollective[];
 }
 
-/** `stepsMax`: of the last steps that all ranks have. */
-export function deviceWindow(ranks: readonly DeviceRank[], groups: readonly ReadonlySet<number>[], stepsMax: number): BlameWindow {
+/** `stepsMax`: of the last steps that all ranks have. Yields after each rank's beginning and after each step. */
+export function* deviceWindow(
+  ranks: readonly DeviceRank[],
+  groups: readonly ReadonlySet<number>[],
+  stepsMax: number,
+): Generator<void, BlameWindow> {
   const byNumber = new Map<number, Map<number, WorkStep & { readonly length: number }>>();
   for (const { process, windows } of ranks) {
     for (const window of windows) {
@@ -64,11 +68,17 @@ export function deviceWindow(ranks: readonly DeviceRank[], groups: readonly Read
   );
   const whole = raw.filter(({ ranks: of }) => taking.every(({ index }) => of.has(index))).slice(-stepsMax);
   const kept = withoutOutliers(whole);
-  const cutters = taking.map((process) => new StepCutter(ranks.find((rank) => rank.process === process) as DeviceRank));
-  const steps = kept.map(({ step, ranks: of }, index): BlameStep => {
+  const cutters: StepCutter[] = [];
+  for (const process of taking) {
+    cutters.push(new StepCutter(ranks.find((rank) => rank.process === process) as DeviceRank));
+    yield;
+  }
+  const steps: BlameStep[] = [];
+  for (const { step, ranks: of } of kept) {
     const cut = taking.map((process, place) => (cutters[place] as StepCutter).step(of.get(process.index) as WorkStep));
-    return { step, follows: index > 0 && kept[index - 1]?.step === step - 1, ranks: withReadyEntries(cut) };
-  });
+    steps.push({ step, follows: steps.at(-1)?.step === step - 1, ranks: withReadyEntries(cut) });
+    yield;
+  }
   return {
     ranks: ranksOf(taking, groups),
     ...{ phases: devicePhases, roles, steps, leftOut: whole.length - kept.length, basis: 'pieces', alignment: alignmentOf(taking) },

@@ -1,19 +1,20 @@
 // Blame of simulated GPU jobs with planted faults: each is named with its rank and about its cost, and sound jobs are balanced.
 
 import { describe, expect, test } from 'vitest';
+import type { RunBlame } from '../blame/run-blame-sink.ts';
 import { mergeRun } from '../merge/merge-run.ts';
 import { finish } from '../model/finish.ts';
 import { teeSink } from '../model/tee-sink.ts';
 import { type GpuJobOptions, gpuJob } from '../testing/gpu-job.ts';
 import type { GpuFault } from '../testing/gpu-job-rank.ts';
 import { sourcesOfKineto, tableOfKineto } from '../testing/merged-kineto.ts';
-import { type GpuBlame, GpuBlameSink } from './gpu-blame.ts';
+import { GpuBlameSink } from './gpu-blame.ts';
 import { GpuSink } from './gpu-sink.ts';
 
 const us = 1000;
 const ms = 1000 * us;
 
-function blameOf(texts: readonly string[]): GpuBlame | undefined {
+function blameOf(texts: readonly string[]): RunBlame | undefined {
   const gpus = new GpuSink();
   const blame = new GpuBlameSink(gpus);
   finish(mergeRun(sourcesOfKineto(texts.map(tableOfKineto)), teeSink(gpus, blame)));
@@ -28,12 +29,12 @@ const textsOf = ({ faults = [], ...options }: GpuJobOptions): string[] => {
   const all = faults.some(({ kind }) => kind === 'slow_kernels') ? faults : [...heavy(), ...faults];
   return gpuJob({ ranks: ranks.length, steps: 6, spread: 0.02, ...options, faults: all }).files.map(({ text }) => text);
 };
-const worst = (blame: GpuBlame | undefined) => {
+const worst = (blame: RunBlame | undefined) => {
   const [finding] = blame?.findings ?? [];
   return [blame?.verdict, finding?.kind, finding?.ranks, finding?.phase];
 };
 /** Mean step on the devices, ms. */
-const stepOf = (blame: GpuBlame | undefined): number => (blame?.last.step ?? Number.NaN) / ms;
+const stepOf = (blame: RunBlame | undefined): number => (blame?.last.step ?? Number.NaN) / ms;
 
 describe.each([1, 7, 23, 104])('planted in one rank (seed %i)', (seed) => {
   const straggler: readonly [string, readonly GpuFault[], string][] = [

@@ -34,12 +34,6 @@ const waitedShareMin = 0.6;
 /** Places and groups named in one sentence. */
 const namedMax = 2;
 
-/** The blame, and what its steps are. */
-export interface GpuBlame extends RunBlame {
-  /** What windows were cut at (a collective, or nothing), because the recording has no steps; undefined: they are its steps. */
-  readonly cutAt: string | undefined;
-}
-
 /** Blames what GPUs did. It must be in one merge with `gpus`. */
 export class GpuBlameSink implements TraceSink {
   readonly #gpus: GpuSink;
@@ -78,8 +72,13 @@ export class GpuBlameSink implements TraceSink {
   }
 
   /** After the merge's end; undefined where not every rank with steps has device work, or nothing repeats. */
-  get blame(): GpuBlame | undefined {
-    const summary = this.#gpus.summary;
+  get blame(): RunBlame | undefined {
+    return finish(this.judging());
+  }
+
+  /** The same; yields as often as it can. */
+  *judging(): Generator<void, RunBlame | undefined> {
+    const summary = yield* this.#gpus.summing();
     const recorded = this.#gpus.record.ranks.filter(({ work }) => work.work.length > 0);
     if (recorded.length === 0 || recorded.length < (this.#header?.processes.length ?? 0)) return undefined;
     const collectivesOf = (index: number): readonly RawCollective[] =>
@@ -91,10 +90,11 @@ export class GpuBlameSink implements TraceSink {
     const cut = hasSteps ? undefined : (repeatingWindows(known, this.#names) ?? wholeWindow(known));
     const ranks = cut === undefined ? known : known.map((rank, place) => ({ ...rank, windows: cut.windows[place] ?? [] }));
     if (ranks.every(({ windows }) => windows.length === 0)) return undefined;
-    const window = deviceWindow(ranks, this.#parts.groups, limits.gpuBlameStepsMax);
-    const judged = withLeader(finish(judgeWindow(window, { missing: [] })), window);
+    const window = yield* deviceWindow(ranks, this.#parts.groups, limits.gpuBlameStepsMax);
+    const judged = withLeader(yield* judgeWindow(window, { missing: [] }), window);
+    yield;
     const blame = ranks.length === 1 ? ofOneRank(judged, summary.ranks[0] as GpuRank) : ofDevices(judged, summary);
-    return { ...runBlameOf(blame), cutAt: cut?.name };
+    return { ...runBlameOf(blame), ...(cut && { cutAt: cut.name }) };
   }
 }
 

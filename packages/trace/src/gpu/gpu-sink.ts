@@ -2,6 +2,7 @@
 //
 // Memory: 50 to 70 bytes an event, up to the limits of gpu-limits.ts; events beyond them are counted.
 
+import { finish } from '../model/finish.ts';
 import type { ProcessTotals, TraceEvent, TraceHeader, TraceLane, TraceSink } from '../model/trace-sink.ts';
 import { clusterPath, type RankOfPath } from './cluster-path.ts';
 import { type GpuRank, type GpuSummary, gpuRank } from './gpu-summary.ts';
@@ -53,6 +54,11 @@ export class GpuSink implements TraceSink {
 
   /** After the merge's end. */
   get summary(): GpuSummary {
+    return finish(this.summing());
+  }
+
+  /** The same; yields after each rank. */
+  *summing(): Generator<void, GpuSummary> {
     if (this.#summary !== undefined) return this.#summary;
     const ranks: GpuRank[] = [];
     const works: RankOfPath[] = [];
@@ -65,6 +71,7 @@ export class GpuSink implements TraceSink {
       if (rank === undefined) continue;
       ranks.push(rank);
       works.push({ rank: rank.rank, work: shown });
+      yield;
     }
     ranks.sort((a, b) => a.rank - b.rank);
     const path = clusterPath(works);

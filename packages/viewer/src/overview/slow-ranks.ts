@@ -80,6 +80,8 @@ const sharedCauses: ReadonlySet<string> = new Set([
   'cluster_wide',
   'data_loading',
   'network',
+  'host_bound',
+  'communication_bound',
 ]);
 
 interface Charged {
