@@ -49,6 +49,7 @@ export function formatBlame(blame: RunBlame, alerts = noAlerts): string {
 /** The steps behind the verdict, and those behind everything below it. */
 function basisOf({ verdict, verdictSteps, last, steps: all, cutAt }: RunBlame): string {
   const { steps, step } = last;
+  if (cutAt !== undefined && steps.count === 1) return `${formatNanos(step)} as one window, as the recording has no steps`;
   if (cutAt !== undefined)
     return `${formatCount(steps.count)} windows of ${formatNanos(step)}, as the recording has no steps: cut at ${cutAt}`;
   const leftOut = steps.leftOut === 0 ? '' : `, without ${formatCount(steps.leftOut)} over 2.5 times the median`;
