@@ -106,14 +106,17 @@ function summed(
   );
   for (const edge of path) {
     const at = rankOf(graph.edge(edge).from);
-    const { rank } = ranks[at] as RankOfPath;
+    const {
+      rank,
+      work: { names },
+    } = ranks[at] as RankOfPath;
     const { bound, name, weight } = (paths[at] as RankPath).edgeOf(edge);
     byBound[bound] += weight;
     const ofRank = byRank.get(rank) ?? noBounds();
     byRank.set(rank, ofRank);
     ofRank[bound] += weight;
     const key = `${rank} ${bound} ${name}`;
-    const line = lines.get(key) ?? { rank, bound, name, total: 0, count: 0 };
+    const line = lines.get(key) ?? { rank, bound, name: names.text(name), total: 0, count: 0 };
     lines.set(key, line);
     line.total += weight;
     line.count++;

@@ -34,8 +34,8 @@ export interface PathEdge {
   readonly bound: PathBound;
   /** ns; below 0 where a clock error lets work begin before its call. */
   readonly weight: number;
-  /** Name of the span or work in which it lies, or which it leads to. */
-  readonly name: string;
+  /** Number of the name of the span or work in which it lies, or which it leads to. */
+  readonly name: number;
 }
 
 export interface CriticalPath {
@@ -46,6 +46,10 @@ export interface CriticalPath {
   /** Time on the path by what bounds it, ns. */
   readonly byBound: Readonly<Record<PathBound, number>>;
 }
+
+/** Names of which HTA takes the only thread that has one for the forward's and the backward's. */
+const forwardName = /forward/;
+const backwardName = /autograd/;
 
 /** Calls that wait for the device: their own length is the device's. */
 const blockingCalls: ReadonlySet<string> = new Set([
@@ -210,7 +214,7 @@ export class RankPath {
       threads.set(thread, rows);
       rows.push(row);
     }
-    const [forward, backward] = [this.#onlyThread('forward'), this.#onlyThread('autograd')];
+    const [forward, backward] = [this.#onlyThread(forwardName), this.#onlyThread(backwardName)];
     if (forward >= 0 && backward >= 0 && forward !== backward) {
       const both = [...(threads.get(forward) ?? []), ...(threads.get(backward) ?? [])];
       threads.delete(backward);
@@ -223,14 +227,14 @@ export class RankPath {
   }
 
   /** The only thread with ops or annotations of such a name: forward and backward take turns, so they count as one. -1 for none. */
-  #onlyThread(part: string): number {
+  #onlyThread(pattern: RegExp): number {
     const { host, names } = this.#work;
-    const isNamed = names.texts.map((text) => text.includes(part));
+    const isNamed = names.matching(pattern);
     let only = -1;
     for (let row = 0; row < host.length; row++) {
       const { name, kind, thread } = host.columns;
       if (this.#inside[row] !== 1 || kind[row] === hostKind.call || kind[row] === hostKind.module) continue;
-      if (isNamed[name[row] as number] !== true || thread[row] === only) continue;
+      if (isNamed[name[row] as number] !== 1 || thread[row] === only) continue;
       if (only >= 0) return -1;
       only = thread[row] as number;
     }
@@ -340,9 +344,9 @@ export class RankPath {
     const { host, work, names } = this.#work;
     const { byEnd } = this.#holders;
     const ends = Float64Array.from(byEnd, (row) => work.columns.end[row] as number);
-    const isWaiting = names.texts.map((text) => waitingCall.test(text));
+    const isWaiting = names.matching(waitingCall);
     for (let call = 0; call < host.length; call++) {
-      if (this.#inside[call] !== 1 || isWaiting[host.columns.name[call] as number] !== true) continue;
+      if (this.#inside[call] !== 1 || isWaiting[host.columns.name[call] as number] !== 1) continue;
       const at = lastUpTo(ends, host.columns.end[call] as number);
       const row = byEnd[at];
       if (row === undefined || !this.has(row) || (ends[at] as number) <= (host.columns.start[call] as number)) continue;
@@ -387,10 +391,10 @@ export class RankPath {
   }
 
   /** An op's edge lies in the span that it begins in or ends with, a kernel's in that kernel; any other is named after where it leads. */
-  #nameOf(kind: EdgeKind, from: number, to: number): string {
+  #nameOf(kind: EdgeKind, from: number, to: number): number {
     const row = (kind === 'kernel' || (kind === 'op' && (from & 1) === 0) ? from : to) >> 1;
-    const { host, work, names } = this.#work;
-    return names.text((row < this.#hosts ? host.columns.name[row] : work.columns.name[row - this.#hosts]) as number);
+    const { host, work } = this.#work;
+    return (row < this.#hosts ? host.columns.name[row] : work.columns.name[row - this.#hosts]) as number;
   }
 }
 

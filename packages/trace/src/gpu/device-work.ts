@@ -144,8 +144,8 @@ export class RankWork {
 
   /** Whether the work in `row` keeps its device busy. */
   isBusy(row: number): boolean {
-    const { kind, stream } = this.work.columns;
-    if (kind[row] !== kindOf.sync) return true;
+    const { class: classes, stream } = this.work.columns;
+    if (classes[row] !== classOf.other) return true;
     return this.htaCompatible && (this.streams[stream[row] as number] as WorkStream).stream >= 0;
   }
 

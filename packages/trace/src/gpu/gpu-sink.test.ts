@@ -3,6 +3,7 @@
 import { describe, expect, test } from 'vitest';
 import { mergeRun } from '../merge/merge-run.ts';
 import { finish } from '../model/finish.ts';
+import { Random } from '../simulate/random.ts';
 import { type GpuJobOptions, gpuJob } from '../testing/gpu-job.ts';
 import type { GpuFault } from '../testing/gpu-job-rank.ts';
 import { sourcesOfKineto, tableOfKineto } from '../testing/merged-kineto.ts';
@@ -174,4 +175,78 @@ test('without steps, the figures cover the time from the first work to the end o
     [7, 2],
     [8, 1],
   ]);
+});
+
+describe('any events', () => {
+  /** Events of all kinds with overlaps, no lengths, wrong and missing arguments, shared correlations, waits for what never was. */
+  function soup(seed: number): string {
+    const random = new Random(seed, 'soup');
+    const pick = <Value>(values: readonly Value[]): Value => values[Math.floor(random.uniform(0, values.length))] as Value;
+    const number = (most: number): number => Math.floor(random.uniform(0, most));
+    const traceEvents = Array.from({ length: 600 }, () => {
+      const cat = pick([
+        'kernel',
+        'gpu_memcpy',
+        'gpu_memset',
+        'cuda_sync',
+        'cpu_op',
+        'user_annotation',
+        'cuda_runtime',
+        'python_function',
+        'x',
+      ]);
+      const names = [
+        'gemm',
+        'ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)',
+        'Stream Sync',
+        'Event Sync',
+        'Context Sync',
+        'Stream Wait Event',
+      ];
+      const host = [
+        'aten::mm',
+        'forward',
+        'autograd::x',
+        'cudaLaunchKernel',
+        'cudaEventRecord',
+        'cudaStreamSynchronize',
+        'nn.Module: A',
+        '',
+      ];
+      const isDevice = ['kernel', 'gpu_memcpy', 'gpu_memset', 'cuda_sync'].includes(cat);
+      const step = random.uniform(0, 1) < 0.03;
+      const args = {
+        correlation: pick([number(40), -1, 'x', 2 ** 40, undefined]),
+        stream: pick([7, 8, -1, 'x', undefined]),
+        device: pick([0, 1, -5, undefined]),
+        bytes: pick([number(1e6), -1, 1e300]),
+        'blocks per SM': pick([random.uniform(0, 3), -1, 'x', undefined]),
+        'est. achieved occupancy %': pick([number(101), undefined]),
+        wait_on_stream: pick([7, 8, undefined]),
+        wait_on_cuda_event_record_corr_id: number(40),
+      };
+      const at = { ts: number(5000), dur: pick([0, 0, number(50), number(2000)]) };
+      const where = isDevice ? { pid: 0, tid: pick([7, 8, -1]) } : { pid: 9, tid: pick([1, 2]) };
+      if (step) return { ph: 'X', cat: 'user_annotation', name: `ProfilerStep#${number(6)}`, pid: 9, tid: 1, ...at };
+      return { ph: 'X', cat, name: pick(isDevice ? names : host), ...where, ...at, args };
+    });
+    return JSON.stringify({ traceEvents });
+  }
+
+  test.each(Array.from({ length: 60 }, (_, seed) => seed))('are summed up, and parts add up (seed %i)', (seed) => {
+    for (const htaCompatible of [false, true]) {
+      const { ranks } = summaryOf([soup(seed), soup(seed + 1000)], htaCompatible);
+      for (const { steps, totals, idle, kernels, devices } of ranks) {
+        for (const { length, compute, overlapped, exposed, copies, idle: none, idleBy } of [...steps]) {
+          expect(compute + overlapped + exposed + copies + none).toBeCloseTo(length, 3);
+          if (!htaCompatible) expect(sumOf(Object.values(idleBy))).toBeCloseTo(none, 3);
+        }
+        if (!htaCompatible) expect(sumOf(Object.values(idle.byCause))).toBeCloseTo(totals.idle, 3);
+        expect(sumOf(kernels.byName.lines.map(({ total }) => total)) + kernels.byName.rest.total).toBeCloseTo(kernels.total, 3);
+        for (const { utilisation, occupancy = 0, smEfficiency = 0 } of devices) {
+          for (const share of [utilisation, occupancy, smEfficiency]) expect(share >= 0 && share <= 1.0000001).toBe(true);
+        }
+      }
+    }
+  });
 });

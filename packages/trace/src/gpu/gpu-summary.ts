@@ -1,7 +1,7 @@
 // What the devices of one rank did, as plain data for reports and pages. Times in ns.
 
 import type { ClusterPath } from './cluster-path.ts';
-import { type CriticalPath, criticalPath, type PathBound } from './critical-path.ts';
+import { type CriticalPath, criticalPath, type PathBound, pathBounds } from './critical-path.ts';
 import { type DeviceUsage, deviceUsage } from './device-usage.ts';
 import type { RankWork } from './device-work.ts';
 import { gpuLimits as limits } from './gpu-limits.ts';
@@ -125,10 +125,10 @@ function medianPath(work: RankWork): GpuPath | undefined {
   const step = work.steps.toSorted((a, b) => a.end - a.start - (b.end - b.start))[(work.steps.length - 1) >> 1];
   const path = step && criticalPath(work, step.start, step.end);
   if (step === undefined || path === undefined) return undefined;
-  const lines = new Map<string, { name: string; bound: PathBound; total: number; count: number }>();
+  const lines = new Map<number, { name: string; bound: PathBound; total: number; count: number }>();
   for (const { name, bound, weight } of path.path) {
-    const key = `${bound} ${name}`;
-    const line = lines.get(key) ?? { name, bound, total: 0, count: 0 };
+    const key = name * pathBounds.length + pathBounds.indexOf(bound);
+    const line = lines.get(key) ?? { name: work.names.text(name), bound, total: 0, count: 0 };
     lines.set(key, line);
     line.total += weight;
     line.count++;

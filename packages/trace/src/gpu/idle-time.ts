@@ -57,9 +57,9 @@ export class HostWaits {
   constructor(work: RankWork) {
     this.#work = work;
     const { columns, length } = work.host;
-    const waits = work.names.texts.map((text) => waitingCall.test(text));
+    const waits = work.names.matching(waitingCall);
     for (let row = 0; row < length; row++) {
-      if (columns.kind[row] !== hostKind.call || waits[columns.name[row] as number] !== true) continue;
+      if (columns.kind[row] !== hostKind.call || waits[columns.name[row] as number] !== 1) continue;
       const thread = columns.thread[row] as number;
       let union = this.#threads.get(thread);
       if (union === undefined) {

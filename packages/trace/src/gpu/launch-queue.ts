@@ -65,12 +65,12 @@ export function queueSummaries(work: RankWork): readonly QueueSummary[] {
   const { columns, length } = work.work;
   const streams = new Map<number, { called: number[]; started: number[] }>();
   const { names, host } = work;
-  const isLeftOut = names.texts.map((text) => work.htaCompatible && !htaLaunch.test(text));
+  const isKnown = work.htaCompatible ? names.matching(htaLaunch) : undefined;
   const seen = new Uint8Array(host.length);
   for (let row = 0; row < length; row++) {
     if (columns.kind[row] === kindOf.sync) continue;
     const call = work.callOf(row);
-    if (call < 0 || seen[call] === 1 || isLeftOut[host.columns.name[call] as number] === true) continue;
+    if (call < 0 || seen[call] === 1 || isKnown?.[host.columns.name[call] as number] === 0) continue;
     seen[call] = 1;
     const stream = columns.stream[row] as number;
     const held = streams.get(stream) ?? { called: [], started: [] };

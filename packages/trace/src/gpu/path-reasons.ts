@@ -55,12 +55,12 @@ export interface QueueLengths {
 /** Queues of all streams, counted as HTA counts them. */
 export function queueLengths(of: RankWork): QueueLengths {
   const { work, host, names } = of;
-  const isLaunch = names.texts.map((text) => launchCall.test(text));
+  const isLaunch = names.matching(launchCall);
   const [atCall, atStart] = [new Int32Array(work.length).fill(-1), new Int32Array(work.length).fill(-1)];
   const streams = new Map<number, number[]>();
   for (let row = 0; row < work.length; row++) {
     const call = of.callOf(row);
-    if (call < 0 || isLaunch[host.columns.name[call] as number] !== true) continue;
+    if (call < 0 || isLaunch[host.columns.name[call] as number] !== 1) continue;
     const stream = work.columns.stream[row] as number;
     const rows = streams.get(stream);
     if (rows === undefined) streams.set(stream, [row]);
@@ -115,10 +115,10 @@ export class EventWaits {
     this.#work = of;
     const { host, work, names, streams } = of;
     for (const [index, { device, stream }] of streams.entries()) this.#streams.set(`${device} ${stream}`, index);
-    const isLaunch = names.texts.map((text) => launchCall.test(text));
+    const isLaunch = names.matching(launchCall);
     for (let row = 0; row < work.length; row++) {
       const call = of.callOf(row);
-      if (call < 0 || isLaunch[host.columns.name[call] as number] !== true) continue;
+      if (call < 0 || isLaunch[host.columns.name[call] as number] !== 1) continue;
       const stream = work.columns.stream[row] as number;
       const launches = this.#launches.get(stream) ?? [];
       this.#launches.set(stream, launches);

@@ -62,10 +62,10 @@ function roleUnions(work: RankWork): readonly Intervals[] {
     const of = device.columns.class[row] === classOf.communication ? union('communication') : byKind[device.columns.kind[row] as number];
     of?.add(device.columns.start[row] as number, device.columns.end[row] as number);
   }
-  const isLoader = names.texts.map((text) => dataLoaderName.test(text));
+  const isLoader = names.matching(dataLoaderName);
   for (let row = 0; row < host.length; row++) {
     const isCall = host.columns.kind[row] === hostKind.call;
-    const of = isCall ? union('runtime') : isLoader[host.columns.name[row] as number] === true ? union('dataLoader') : union('cpuExec');
+    const of = isCall ? union('runtime') : isLoader[host.columns.name[row] as number] === 1 ? union('dataLoader') : union('cpuExec');
     of.add(host.columns.start[row] as number, host.columns.end[row] as number);
   }
   return unions;

@@ -13,6 +13,7 @@ export class WorkNames {
   readonly texts: string[] = [''];
   readonly #indexes = new Map<string, number>([['', 0]]);
   readonly #phases = new Map<number, number>();
+  readonly #matching = new Map<RegExp, Uint8Array>();
   readonly #libraries: (boolean | undefined)[] = [];
 
   index(text: string): number {
@@ -26,6 +27,17 @@ export class WorkNames {
 
   text(index: number): string {
     return this.texts[index] as string;
+  }
+
+  /** By number: 1 for names that match. Worked out once per name and pattern, for all ranks. */
+  matching(pattern: RegExp): Uint8Array {
+    const known = this.#matching.get(pattern) ?? new Uint8Array(0);
+    if (known.length === this.texts.length) return known;
+    const matching = new Uint8Array(this.texts.length);
+    matching.set(known);
+    for (let index = known.length; index < matching.length; index++) if (pattern.test(this.texts[index] as string)) matching[index] = 1;
+    this.#matching.set(pattern, matching);
+    return matching;
   }
 
   /** The number of the phase that an annotation stands for: torch.compile names each graph by a hash. */
