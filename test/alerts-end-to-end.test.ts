@@ -109,7 +109,7 @@ async function until(what: string, isSo: () => boolean | Promise<boolean>, withi
 }
 
 test(
-  'slow steps are told once, with who is slow in what, and with the trace of the onset; and when they are over',
+  'slow steps are reported once, with who is slow in what, and with the trace of the onset; and when they are over',
   async () => {
     await using receiver = await startReceiver();
     await using alertmanager = await startAlertmanager(`${receiver.url}/alertmanager`);
@@ -248,7 +248,7 @@ describe('a rank that goes no further', () => {
     return alert;
   }
 
-  test('because it was killed is told of once, with the phase it was in and the trace', { timeout: 10 * minute }, async () => {
+  test('because it was killed is reported of once, with the phase it was in and the trace', { timeout: 10 * minute }, async () => {
     await using receiver = await startReceiver();
     await using alertmanager = await startAlertmanager(`${receiver.url}/alertmanager`);
     // Even if the ranks that wait for it would count as a hang soon.
@@ -259,7 +259,7 @@ describe('a rank that goes no further', () => {
     expect(open.filter(({ state }) => state === 'firing')).toHaveLength(open.filter(({ state }) => state === 'resolved').length);
   });
 
-  test('because its work is done is not told of, whenever the others end', { timeout: 10 * minute }, async () => {
+  test('because its work is done is not reported of, whenever the others end', { timeout: 10 * minute }, async () => {
     await using receiver = await startReceiver();
     const path = join(directory, 'alerts.yml');
     writeFileSync(
@@ -299,7 +299,7 @@ describe('a rank that goes no further', () => {
     expect(receiver.alerts.filter(({ id }) => ended.some((alert) => alert.id === id))).toEqual([]);
   });
 
-  test('because it was stopped is told of, and that it goes on', { timeout: 10 * minute }, async () => {
+  test('because it was stopped is reported of, and that it goes on', { timeout: 10 * minute }, async () => {
     await using receiver = await startReceiver();
     await using alertmanager = await startAlertmanager(`${receiver.url}/alertmanager`);
     const { id } = await halted(receiver, alertmanager, 'SIGSTOP');
@@ -315,7 +315,7 @@ describe('a rank that goes no further', () => {
 });
 
 test(
-  'a collective that one rank does not enter is told of, with what keeps it and the trace; and when it is over',
+  'a collective that one rank does not enter is reported of, with what keeps it and the trace; and when it is over',
   async () => {
     await using receiver = await startReceiver();
     const outputs = `outputs: [{ type: webhook, url: "${receiver.url}/ranktrace", hold: 5m }]`;
@@ -339,7 +339,7 @@ test(
 );
 
 test(
-  'a larger batch, as was planned, is nothing to be told of',
+  'a larger batch, as was planned, is nothing to be reported of',
   async () => {
     await using receiver = await startReceiver();
     // Steps become two thirds longer. Other programs may make them a little longer at any time; that would rightly raise an alert.

@@ -110,7 +110,7 @@ describe('the judge', () => {
       truncateSync(path, statSync(path).size - 10);
     });
     expect(reported).toMatch(/\/status says batches \d+, the trace \d+/);
-    expect(reported).toMatch(/it ended well, and is told as not ended/);
+    expect(reported).toMatch(/it ended well, and is reported as not ended/);
   });
 });
 

@@ -85,7 +85,7 @@ it('a report says on what ranks computed, and it and every table what the times 
   expect(ranks[1].device).toMatchObject({ 'gpu.1': 'NVIDIA H100 80GB HBM3', 'tf.op_times': 'host dispatch' });
 });
 
-it('ranks that see all GPUs are told that they share the last one, which is the one that is shown', { timeout: 300_000 }, async () => {
+it('ranks that see all GPUs are reported that they share the last one, which is the one that is shown', { timeout: 300_000 }, async () => {
   const out = join(directory, 'shared');
   const command = [node, '--input-type=module', '-e', training];
   const { code, stdout, stderr } = await runCommand(['run', '--ranks', '2', '--name', 'shared', '--out', out, ...command], environment);

@@ -138,7 +138,7 @@ describe('a program that names its run itself', () => {
     expect(existsSync(other)).toBe(true);
   });
 
-  it('and sends it elsewhere is told so, and not asked whether it records', async () => {
+  it('and sends it elsewhere gets a warning, and not asked whether it records', async () => {
     const service = startCommand(['serve', '--listen', '127.0.0.1:0', '--out', join(directory, 'elsewhere')]);
     await service.said('listening on');
     const address = /http:\/\/[^ ,]*/.exec(service.output())?.[0]?.replace('http', 'ws') ?? '';

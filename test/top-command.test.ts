@@ -145,7 +145,7 @@ it('looks once where it is asked to, and says what is wrong in one line', async 
   }
 });
 
-it('tells ranks that are stopped, killed and ended from those that go on, and has the same figures at any size', {
+it('distinguishes ranks that are stopped, killed and ended from those that go on, and has the same figures at any size', {
   timeout: 10 * minute,
 }, async () => {
   const environment = {

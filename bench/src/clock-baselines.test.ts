@@ -20,7 +20,7 @@ describe('scoreClocks', () => {
     expect([score.rpcViolations, score.barrierViolations]).toEqual([0, 0]);
   });
 
-  it('tells an error that all hosts share from one between hosts', () => {
+  it('distinguishes an error that all hosts share from one between hosts', () => {
     const map = truth(noise);
     const shared = scoreClocks(noise, (host, local) => map(host, local) + 1000);
     expect(shared.absolute.median).toBeCloseTo(1000, 2);

@@ -70,7 +70,11 @@ function figuresOver(corpus: StepCorpus): Figure[] {
       unit: 'per 100 k steps',
       target: { at: 'most', value: 0, of: 'value' },
     }),
-    figure({ name: `${names.stationary}: regressions told, real ones included`, value: claimsOn(tuned, stationary), unit: 'regressions' }),
+    figure({
+      name: `${names.stationary}: regressions reported, real ones included`,
+      value: claimsOn(tuned, stationary),
+      unit: 'regressions',
+    }),
     ...injectionFigures(names.stationary, tuned, stationary, injectedAt, true),
     figure({
       name: `${names.withEvaluations}, ${withEvaluations.length} runs, ${stepsOf(withEvaluations)} train steps: false regressions`,
@@ -170,14 +174,14 @@ function jumpFigures(name: string, series: readonly StepSeries[]): Figure[] {
   }
   return [
     figure({
-      name: `${name} with two planned jumps: told without a context key`,
+      name: `${name} with two planned jumps: reported without a context key`,
       value: (100 * reported) / (2 * series.length),
       unit: '%',
       target: { at: 'least', value: 99, of: 'value' },
     }),
-    figure({ name: `${name} with two planned jumps: other regressions told`, value: others, unit: 'regressions' }),
+    figure({ name: `${name} with two planned jumps: other regressions reported`, value: others, unit: 'regressions' }),
     figure({
-      name: `${name} with two planned jumps: told with a context key`,
+      name: `${name} with two planned jumps: reported with a context key`,
       value: withKey,
       unit: 'regressions',
       target: { at: 'most', value: 0, of: 'value' },

@@ -55,7 +55,7 @@ export async function balance(stage: Stage, status: readonly StatusRank[]): Prom
   const merged = await stated(['merge', ...inputs, '-o', trace, '--json']);
   const reported = await stated(['report', ...inputs, '--json']);
   const stored = await stated(['merge', store, '-o', join(stage.folder, 'again.pftrace'), '--json']);
-  if (JSON.stringify(merged.ranks) !== JSON.stringify(reported.ranks)) wrong.push('merge and report tell ranks differently');
+  if (JSON.stringify(merged.ranks) !== JSON.stringify(reported.ranks)) wrong.push('merge and report count ranks differently');
   // A service that was restarted and has received nothing of the run since shows none of it, and writes no trace.
   if (status.length > 0 || stage.services.length === 1) {
     checkStatus(status, stored, stage, wrong);
@@ -73,7 +73,7 @@ export async function balance(stage: Stage, status: readonly StatusRank[]): Prom
     for (const key of ['recorded', 'stored', 'lost', 'tail'] as const) sum[key] += balanced[key];
     sum.tailMs = Math.max(sum.tailMs, balanced.tailMs);
     const isReported = reported.findings.some(({ kind, ranks }) => kind === 'data_loss' && ranks.includes(life.rank));
-    if (balanced.lost > 0 && !isReported) wrong.push(`rank ${life.rank}: ${balanced.lost} lost, and no finding tells it`);
+    if (balanced.lost > 0 && !isReported) wrong.push(`rank ${life.rank}: ${balanced.lost} lost, and no finding reports it`);
   }
   const invented = [...numbers.keys()].filter((pid) => !stage.lives.some((life) => life.pid === pid));
   if (invented.length > 0) wrong.push(`spans of processes that never were: ${invented}`);
@@ -111,7 +111,7 @@ function balanceLife(
   expect(without <= of.dropped.arguments, `${without} spans lack arguments, ${of.dropped.arguments} are counted`);
   expect(of.dropped.names === 0, `${of.dropped.names} names lost`);
   if (!life.killed) {
-    expect(of.ended, 'it ended well, and is told as not ended');
+    expect(of.ended, 'it ended well, and is reported as not ended');
     expect(highest < spans, `span ${highest} is there, of ${spans}`);
     expect(of.missing === saidLost, `${of.missing} batches are missing, its sender says ${saidLost}`);
     expect(of.missing === of.dropped.batches, `${of.missing} batches are missing, ${of.dropped.batches} are counted`);
@@ -129,7 +129,7 @@ function balanceLife(
   }
   // Its last step may be in a batch and not in the journal.
   const most = spans + stage.plan.spansPerStepMax;
-  expect(!of.ended, 'it was killed, and is told as ended');
+  expect(!of.ended, 'it was killed, and is reported as ended');
   expect(highest < most, `span ${highest} is there, of at most ${most}`);
   expect(of.missing === of.dropped.batches, `${of.missing} batches are missing, ${of.dropped.batches} are counted`);
   const holes = highest + 1 - stored;

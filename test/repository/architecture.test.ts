@@ -280,7 +280,7 @@ describe('shape', () => {
     expect(wrong).toEqual([]);
   });
 
-  test.for(['protocol', 'trace'])('%s stays free of Node and the DOM: the compiler is told so', (name) => {
+  test.for(['protocol', 'trace'])('%s stays free of Node and the DOM: the compiler gets a warning', (name) => {
     const { compilerOptions } = JSON.parse(read(`packages/${name}/tsconfig.json`)) as { compilerOptions: Record<string, unknown> };
     expect(compilerOptions).toMatchObject({ lib: ['ES2023'], types: [] });
     const wrong = violations(

@@ -9,7 +9,7 @@ const handsOver = /\b(?:setInterval|setTimeout|setImmediate)\((?=\S*[\s\S])|\.(?
 
 const harmless: Readonly<Record<string, readonly string[]>> = {
   // Settle a promise or a signal, or keep a value.
-  'aggregator/src/service.ts': ['setTimeout(tell, ', 'setTimeout(end, limits.flushWaitMsMax)', 'setTimeout(end, limits.flushQuietMs)'],
+  'aggregator/src/service.ts': ['setTimeout(report, ', 'setTimeout(end, limits.flushWaitMsMax)', 'setTimeout(end, limits.flushQuietMs)'],
   'aggregator/src/alert/http-post.ts': ['setTimeout(() => ending.abort('],
   'aggregator/src/alert/output-queue.ts': ['setTimeout(() => this.#stop.abort()', 'setTimeout(advance, '],
   'aggregator/src/http/capture-requests.ts': [".once('close', () => gone.abort("],
@@ -50,7 +50,7 @@ test('every timer and callback of the service is guarded, or named here as harml
     for (const { index } of text.matchAll(handsOver)) {
       const call = callAt(text, index).replaceAll(/\s+/g, ' ');
       // Without a function it resolves a promise.
-      if (/^set\w+\((?:undefined|\d|limits|ms|resolve)?[^=(]*\)$/.test(call) && !call.startsWith('setTimeout(tell')) continue;
+      if (/^set\w+\((?:undefined|\d|limits|ms|resolve)?[^=(]*\)$/.test(call) && !call.startsWith('setTimeout(report')) continue;
       if (/guarded(?:By\([^)]*\))?\(/.test(call)) guarded++;
       else if (!(harmless[name] ?? []).some((text) => call.startsWith(text.replaceAll(/\s+/g, ' '))))
         open.push(`${name}: ${call.slice(0, 90)}`);

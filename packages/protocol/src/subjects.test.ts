@@ -32,6 +32,6 @@ test('no run name can widen a subscription, leave a folder or end a line', () =>
   expect(checkRunName('x'.repeat(limits.runNameCharsMax))).toHaveLength(limits.runNameCharsMax);
 });
 
-test('the batch id tells run, rank, incarnation and sequence apart: no field can hold a dot', () => {
+test('the batch id distinguishes run, rank, incarnation and sequence: no field can hold a dot', () => {
   expect(batchId({ run: 'night-42', rank: 3, incarnation: '0192f3a1-7c', sequence: 17 })).toBe('night-42.3.0192f3a1-7c.17');
 });

@@ -144,7 +144,7 @@ export class RanktraceSpanProcessor {
     call.recorder.endAsync(call.id, { time: call.start + Math.max(0, length), isError, args });
   }
 
-  /** Adds to `args` attributes that are new since `told` or have changed; returns all known so far. A list becomes JSON. */
+  /** Adds to `args` attributes that are new since `reported` or have changed; returns all known so far. A list becomes JSON. */
   #report(
     recorder: Recorder,
     args: Record<string, string | number | boolean>,

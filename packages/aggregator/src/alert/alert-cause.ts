@@ -55,7 +55,7 @@ export async function explainAlert(alert: EngineAlert, stored: readonly StoredLi
   return { cause: cause && { ...cause, hosts: places.hostsOf(cause.ranks) }, place: places.place };
 }
 
-/** The steps before the onset, and the most telling ones after it: for a slow rise, the last ones. */
+/** The steps before the onset, and the clearest ones after it: for a slow rise, the last ones. */
 function rangesOf({ rule }: EngineAlert, onsetStep: number, certain: number): { readonly fromStep: number; readonly toStep: number }[] {
   const count = limits.alertBlameSteps;
   const [fromStep, toStep] = [Math.max(0, onsetStep - count), Math.min(certain, onsetStep + count)];

@@ -22,7 +22,7 @@ async function accepted(text: string): Promise<ServeConfig> {
   return checked;
 }
 
-test('without a file, or with an empty one, all rules are as they are by default and told in the log', async () => {
+test('without a file, or with an empty one, all rules are as they are by default and reported in the log', async () => {
   expect(defaultConfig()).toMatchObject({ page: undefined, rules: defaultAlertRules, outputs: [{ type: 'log', name: 'log' }] });
   expect(await check('')).toEqual(defaultConfig());
   expect(await check('# nothing yet\n')).toEqual(defaultConfig());

@@ -48,12 +48,12 @@ test('a webhook gets the alert as it is, once per state and in order', async () 
   const { delivery, notices } = opened;
   const alert = makeAlert();
   for (let repeat = 0; repeat < 3; repeat++) delivery.deliver(alert);
-  await waitUntil('it is told', () => delivery.status()[0]?.sent === 1);
+  await waitUntil('it is reported', () => delivery.status()[0]?.sent === 1);
   delivery.deliver({ ...alert, after: 230e6 });
   delivery.deliver(resolved(alert));
   delivery.deliver(resolved(alert));
   delivery.deliver(alert);
-  await waitUntil('its end is told', () => delivery.status()[0]?.sent === 2);
+  await waitUntil('its end is reported', () => delivery.status()[0]?.sent === 2);
   await delivery.close();
   expect(receiver.requests.map(({ body }) => body)).toEqual([alert, resolved(alert)]);
   expect(alertSchema.parse(receiver.requests[1]?.body)).toEqual(resolved(alert));
@@ -77,7 +77,7 @@ test('is tried again until the receiver is back, and says so', async () => {
     { state: 'failing', waiting: 2, lastFailure: `127.0.0.1:${receiver.port} answered 503: not now` },
   ]);
   receiver.answer = { code: 204 };
-  await waitUntil('both are told', () => delivery.status()[0]?.sent === 2);
+  await waitUntil('both are reported', () => delivery.status()[0]?.sent === 2);
   expect(ids(receiver.requests).slice(-2)).toEqual(['alert-1', 'alert-2']);
   expect(notices).toEqual([
     `Alert output "hook": 127.0.0.1:${receiver.port} answered 503: not now; trying again`,
@@ -115,7 +115,7 @@ test('what is refused is not tried again; what is too old is given up; the next 
   expect(receiver.requests.length).toBeGreaterThanOrEqual(3);
   receiver.answer = { code: 200 };
   delivery.deliver(numbered(4));
-  await waitUntil('the next one is told', () => delivery.status()[0]?.sent === 1);
+  await waitUntil('the next one is reported', () => delivery.status()[0]?.sent === 1);
 });
 
 test('a receiver that does not answer, or is not there, delays nobody else', async () => {
@@ -158,7 +158,7 @@ test('no more than a burst is sent at once; the others follow at their rate', as
   const began = performance.now();
   for (let number = 0; number < limits.outputBurst + 3; number++) delivery.deliver(numbered(number));
   await waitUntil('the burst is through', () => receiver.requests.length >= limits.outputBurst);
-  await waitUntil('all are told', () => receiver.requests.length === limits.outputBurst + 3);
+  await waitUntil('all are reported', () => receiver.requests.length === limits.outputBurst + 3);
   expect(performance.now() - began).toBeGreaterThan(290);
   expect(ids(receiver.requests)).toEqual(Array.from({ length: limits.outputBurst + 3 }, (_, number) => `alert-${number}`));
 });
@@ -178,7 +178,7 @@ test('an alert waits for the trace of its steps, but not forever, and not behind
   delivery.deliver(makeAlert({ id: 'b', capture: written }));
   await waitUntil('the trace is there', () => receiver.requests.length === 2);
   delivery.deliver(resolved(makeAlert({ id: 'c', capture: pending })));
-  await waitUntil('the other two are told', () => receiver.requests.length === 5);
+  await waitUntil('the other two are reported', () => receiver.requests.length === 5);
   expect(receiver.requests.map(({ body }) => [(body as Alert).id, (body as Alert).state, (body as Alert).capture?.state])).toEqual([
     ['alert-1', 'firing', undefined],
     ['b', 'firing', 'written'],
@@ -226,7 +226,7 @@ test('Slack gets a message in its own words, in which nothing of a trace is mark
   const alert = makeAlert({ summary: 'phase <!channel> & more', cause: null, confidence: null });
   opened.delivery.deliver(alert);
   opened.delivery.deliver(resolved(alert));
-  await waitUntil('both are told', () => receiver.requests.length === 2);
+  await waitUntil('both are reported', () => receiver.requests.length === 2);
   expect(receiver.requests[0]?.body).toEqual({
     text: 'Critical: step_time in night-42: phase &lt;!channel&gt; &amp; more',
     attachments: [
@@ -249,7 +249,7 @@ test('Slack gets a message in its own words, in which nothing of a trace is mark
   expect(receiver.requests[1]?.body).toMatchObject({ attachments: [{ color: '#2eb886', title: 'Resolved: step_time in night-42' }] });
 });
 
-test('secrets are read when they are needed, and told to nobody else', async () => {
+test('secrets are read when they are needed, and given to nobody else', async () => {
   await using receiver = await startReceiver();
   using directory = temporaryDirectory();
   const file = (name: string): string => join(directory.path, name);
@@ -266,7 +266,7 @@ test('secrets are read when they are needed, and told to nobody else', async () 
   expect(JSON.stringify([notices, delivery.status()])).not.toContain('sesame');
   receiver.answer = { code: 200 };
   writeFileSync(file('token'), 'first');
-  await waitUntil('both are told', () => delivery.status().every(({ sent }) => sent === 1));
+  await waitUntil('both are reported', () => delivery.status().every(({ sent }) => sent === 1));
   const reported = receiver.requests.slice(-2).map(({ headers }) => headers.authorization);
   expect(reported.sort()).toEqual([`Basic ${Buffer.from('user:p@ss').toString('base64')}`, 'Bearer first']);
 });
@@ -322,13 +322,13 @@ test('an output for what is critical gets an incident once it is, and its end', 
   expect(receiver.requests.map(({ body }) => body)).toEqual([critical, resolved(critical)]);
 });
 
-test('an incident of an earlier life is not told again; its end is', async () => {
+test('an incident of an earlier life is not reported again; its end is', async () => {
   await using receiver = await startReceiver();
   await using opened = open([webhookTo(receiver.url)]);
   opened.delivery.resume(makeAlert());
   opened.delivery.deliver(makeAlert());
   opened.delivery.deliver(resolved(makeAlert()));
-  await waitUntil('its end is told', () => receiver.requests.length === 1);
+  await waitUntil('its end is reported', () => receiver.requests.length === 1);
   expect(receiver.requests[0]?.body).toMatchObject({ state: 'resolved' });
 });
 

@@ -41,7 +41,7 @@ test('steps that became faster are notes, newest first, after what is to be worr
   ]);
 });
 
-test('a fault that an alert and the analysis tell is one finding, with the words of both', () => {
+test('a fault that an alert and the analysis report is one finding, with the words of both', () => {
   const cost = { affectedSteps: 100, comparedSteps: 1400, nsPerAffectedStep: 16e6, nsPerStep: 1.1e6, shareOfStep: 0.005 };
   const straggler = (rank: number, fromStep: number, toStep: number): ViewFinding => ({
     ...{ severity: 'warning', kind: 'straggler', text: `rank ${rank} slow`, ranks: [rank] },

@@ -486,7 +486,7 @@ describe('what is on disk', () => {
     expect(readAlertLog(run).alerts.map(({ state }) => state)).toEqual(['resolved']);
   });
 
-  test('is what was told, also where steps come and go', () =>
+  test('is what was reported, also where steps come and go', () =>
     withJob(
       async (job, service) => {
         many(60, (at) => job.steps(at % 2 === 0 ? 100 : 400));

@@ -28,7 +28,7 @@ interface Announcement {
   readonly alerts: readonly { readonly labels: Record<string, string>; readonly annotations: Record<string, string> }[];
 }
 
-test('a real Alertmanager is told what fires, keeps it while it is told, has it again after a restart, and is told its end', async () => {
+test('a real Alertmanager is reported what fires, keeps it while it is reported, has it again after a restart, and is reported its end', async () => {
   await using receiver = await startReceiver();
   await using server = await startAlertmanager(receiver.url);
   const notices: string[] = [];
@@ -86,7 +86,7 @@ test('an alert whose service died ends by itself', async () => {
   await waitUntil('it is over', async () => (await server.alerts()).length === 0);
 });
 
-test('what Alertmanager refuses is told in its words', async () => {
+test('what Alertmanager refuses is reported in its words', async () => {
   await using receiver = await startReceiver();
   await using server = await startAlertmanager(receiver.url);
   const notices: string[] = [];

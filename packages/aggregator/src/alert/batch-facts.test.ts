@@ -66,7 +66,7 @@ describe('a batch that is missing', () => {
     expect(job.reported).toEqual([]);
   });
 
-  it('and never comes is told, once, with the number of those that are lost for sure', () => {
+  it('and never comes is reported, once, with the number of those that are lost for sure', () => {
     const job = new Arrivals();
     job.go(10_000);
     job.go(2 * waitMs + 5000, (sequence) => sequence === 10 || sequence === 12);
@@ -99,7 +99,7 @@ describe('a batch that is missing', () => {
     expect(job.reported).toEqual([]);
   });
 
-  it('of a life before is told while the next one sends', () => {
+  it('of a life before is reported while the next one sends', () => {
     const job = new Arrivals();
     job.arrive(0, '0000');
     job.arrive(2, '0000');

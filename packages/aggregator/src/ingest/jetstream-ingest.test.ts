@@ -123,7 +123,7 @@ test('goes on by itself when the server comes back', { timeout: 60_000 }, async 
   await publish(rank, { sequence: 0 });
   await waitUntil('the first is stored', () => stored(aggregator) === 1);
   await server.kill9();
-  await waitUntil('the loss was told', () => notices.some((notice) => notice.includes('is gone; trying again')));
+  await waitUntil('the loss was reported', () => notices.some((notice) => notice.includes('is gone; trying again')));
   await server.restart();
   await publish(rank, { sequence: 1 });
   await waitUntil('the second is stored', () => stored(aggregator) === 2);
@@ -319,7 +319,7 @@ test('waits for a server that is not there yet where that was asked', async () =
     nats: { servers: [url], wait: true },
     onNotice: (notice) => notices.push(notice),
   });
-  await waitUntil('it was told', () => notices.length > 0);
+  await waitUntil('it was reported', () => notices.length > 0);
   expect(notices).toEqual([`Cannot connect to NATS at ${url}: no server answers there; trying again`]);
   await using _server = await startNatsServer({ port });
   const rank = await connect({ servers: url });

@@ -176,7 +176,7 @@ test('flush reaches every rank, and waits for what they ship', () =>
     });
     await aggregator.flushRanks();
     expect(aggregator.store('demo').sources()[0]?.count).toBe(3);
-    await waitUntil('progress was told', () => states.at(-1) === 3);
+    await waitUntil('progress was reported', () => states.at(-1) === 3);
     stop();
     expect(aggregator.steps('demo', 0)).toHaveLength(3);
     expect(() => aggregator.store('other')).toThrow('Cannot open run "other": there is demo');

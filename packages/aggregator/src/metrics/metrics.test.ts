@@ -214,7 +214,7 @@ describe('metrics', () => {
     expect(seriesOf(await metrics.text(), 'ranktrace_cluster_step_seconds{run="demo"}')).toBeCloseTo(0.05);
   });
 
-  test('say what became of telling alerts, by output', async () => {
+  test('say what became of sending alerts, by output', async () => {
     const about = { name: 'chat', state: 'failing', waiting: 2, sent: 5, failures: 3, lost: 1, repeated: 9 } as const;
     const never = { lastSentAt: null, lastFailure: null, lastFailureAt: null };
     const status = (): LiveMessage => ({ type: 'status', runs: [], quarantined: 0, expired: 0 });

@@ -14,7 +14,7 @@ interface Kind {
 }
 
 /**
- * Returns a function that passes each notice to `tell`, unless it did so in the last `noticeIntervalMs`, or passed `noticesOfKindMax` of its kind.
+ * Returns a function that passes each notice to `report`, unless it did so in the last `noticeIntervalMs`, or passed `noticesOfKindMax` of its kind.
  */
 export function withoutRepeats(report: (notice: string) => void): (notice: string) => void {
   const kinds = new Map<string, Kind>();

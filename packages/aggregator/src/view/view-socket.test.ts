@@ -31,7 +31,7 @@ test('reports which runs there are, and again when that changes', () => {
     expect(await page.ask({ type: 'runs' })).toHaveLength(1);
     for (let run = 0; run < 50; run++) runs.add(`more-${run}`);
     const reported = () => page.messages.flatMap((message) => (message.type === 'runs' ? [message.runs.length] : []));
-    await waitUntil('all are told', () => reported().at(-1) === 51);
+    await waitUntil('all are reported', () => reported().at(-1) === 51);
     expect(reported().length).toBeLessThanOrEqual(2);
     await page[Symbol.asyncDispose]();
     await waitUntil('nobody listens any more', () => runs.listeners === 0);
@@ -51,7 +51,7 @@ test('follows a run from the model on, until it is closed as often as it was ope
     expect([demo.views, demo.listeners]).toEqual([1, 1]);
     demo.addNames('forward');
     const growths = () => page.messages.filter(({ type }) => type === 'grown');
-    await waitUntil('the growth is told', () => growths().length === 1);
+    await waitUntil('the growth is reported', () => growths().length === 1);
     expect(growths()[0]).toMatchObject({ type: 'grown', run: 'demo', namesFrom: 1, names: ['forward'] });
     expect(await page.ask({ type: 'close', run: 'demo' })).toEqual({});
     demo.addNames('backward');
@@ -83,7 +83,7 @@ test('growth is reported at a pace, however fast the run grows, and the last sta
       demo.addNames(`name ${name++}`);
       await sleep(1);
     }
-    await waitUntil('all is told', () => page.namesOf('demo').length === name);
+    await waitUntil('all is reported', () => page.namesOf('demo').length === name);
     expect(page.namesOf('demo').at(-1)).toBe(`name ${name - 1}`);
     expect(page.messages.filter(({ type }) => type === 'grown').length).toBeLessThanOrEqual(4);
   });
@@ -321,7 +321,7 @@ test('questions about a run are answered by its timeline', () => {
   });
 });
 
-test('what takes long tells how far it is, and gives others their turn', () => {
+test('what takes long reports how far it is, and gives others their turn', () => {
   const runs = new ExampleRuns('demo');
   runs.runs.get('demo')?.addSpans(500_000);
   return withRuns(runs, async (address) => {

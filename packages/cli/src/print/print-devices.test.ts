@@ -22,7 +22,7 @@ test('ranks that compute alike share a line, with the GPUs of all of them', () =
   ]);
 });
 
-test('tells one rank that computes elsewhere from the others', () => {
+test('distinguishes one rank that computes elsewhere from the others', () => {
   const slow = {
     'tf.backend': 'tensorflow',
     'tf.op_times': 'host',

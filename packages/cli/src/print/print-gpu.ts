@@ -165,7 +165,7 @@ function boundsText(byBound: Bounds, all: number): string {
     .join(', ');
 }
 
-/** A name of a line's length, cut in its middle: its ends tell kernels apart. */
+/** A name of a line's length, cut in its middle: its ends distinguish kernels. */
 function shortName(name: string): string {
   const plain = displayText(name.replace(/^void /, ''), 1000);
   if (plain.length <= nameCharsMax) return plain;

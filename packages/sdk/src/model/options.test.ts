@@ -84,7 +84,7 @@ test.each<[string, ProfileOptions, Environment, string]>([
   ['Open MPI job', {}, { PMIX_NAMESPACE: 'prterun-h-12@1' }, 'prterun-h-12-1'],
 ])('run name: %s', (_name, options, environment, run) => check(options, environment, { run }));
 
-test('ranks that each make up a run name are told so', () => {
+test('ranks that each make up a run name get a warning', () => {
   expect(resolveOptions({ rank: 1, worldSize: 2 }, {}, now).notices).toEqual([expect.stringContaining('RANKTRACE_RUN')]);
   expect(resolveOptions({ rank: 1, worldSize: 2 }, { SLURM_JOB_ID: '1' }, now).notices).toEqual([]);
 });

@@ -256,7 +256,7 @@ describe('schedules that give nonsense', () => {
     expect([cycle.stepNum, cycle.currentAction]).toEqual([0, NONE]);
   });
 
-  test.each(nonsense)('%s later: taken as NONE, told once', (_, value, shown) => {
+  test.each(nonsense)('%s later: taken as NONE, reported once', (_, value, shown) => {
     const { cycle, log } = logged((step: number) => (step === 0 ? RECORD_AND_SAVE : value));
     cycle.start();
     expect([cycle.step(), cycle.step(), cycle.step()]).toEqual([NONE, NONE, NONE]);
@@ -396,7 +396,7 @@ describe('what is called', () => {
     expect(cycle.stepNum).toBe(1);
   });
 
-  test('traceReady that steps or starts is told so', () => {
+  test('traceReady that steps or starts gets a warning', () => {
     const { cycle, log } = logged(everyStep, {
       traceReady: () => {
         cycle.step();

@@ -143,7 +143,7 @@ test('reads nothing from a dmon without these columns, or without support', () =
   }
 });
 
-test('sums the links of a device and tells their rate', () => {
+test('sums the links of a device and reports their rate', () => {
   const [before, after] = ['nvlink-v100-start.txt', 'nvlink-v100-end.txt'].map((name) => readLinkTotals(readFixture(name).lines));
   expect(linkRates(before ?? [], after ?? [], 128)).toEqual([
     { device: '3', values: { 'nvlink rx': ((20904969 - 19255516) * 1024) / 128, 'nvlink tx': ((20886285 - 19241022) * 1024) / 128 } },

@@ -62,7 +62,7 @@ test('shows that threads want a CPU and have none', async () => {
   }
 });
 
-test('tells no rate of no time, and goes on from the reading before', () => {
+test('reports no rate of no time, and goes on from the reading before', () => {
   let nowMs = 0;
   const counters = new HostCounters(() => nowMs);
   counters.sample();

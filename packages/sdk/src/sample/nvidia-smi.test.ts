@@ -123,7 +123,7 @@ test('reads one long-running child row by row, for the devices wanted', async ()
   expect(samples.length).toBe(reported);
 });
 
-test('adds PCIe throughput of dmon and rates of the links, with the identity that the query told', async () => {
+test('adds PCIe throughput of dmon and rates of the links, with the identity that the query reported', async () => {
   const titan = readFixture('dmon-titan-x.txt').lines;
   const [v100Start, v100End] = ['nvlink-v100-start.txt', 'nvlink-v100-end.txt'].map((name) => readFixture(name).lines);
   script(

@@ -28,7 +28,7 @@ const toldOfStacks = (recording: OpRecording): Record<string, number>[] =>
     return text === undefined ? [] : [JSON.parse(text) as Record<string, number>];
   });
 
-test('how stacks were found is told in the end', () => {
+test('how stacks were found is reported in the end', () => {
   const { recording, hooks } = attach({ withStack: true });
   const x = tf.ones([2]);
   for (let step = 0; step < 40; step++) {

@@ -77,7 +77,7 @@ test('one that is there is reported at once', () => {
   expect(engines).toEqual([core.engine()]);
 });
 
-test('who waits no more is not told, and leaves nothing', () => {
+test('what waits no more is not called, and leaves nothing', () => {
   const engines: TfjsEngine[] = [];
   awaitEngine((engine) => engines.push(engine))();
   expect(property()).toBeUndefined();

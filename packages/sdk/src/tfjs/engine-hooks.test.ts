@@ -131,7 +131,7 @@ describe.each(['cpu', 'wasm'])('on %s', (backend) => {
     expect(fused?.signature['Concrete Inputs']).toContain('activation=relu');
   });
 
-  test('calls that differ in anything told have texts of their own', () => {
+  test('calls that differ in anything reported have texts of their own', () => {
     const { recording } = hook();
     const x = tf.ones([1, 4, 4, 1]) as tf.Tensor4D;
     for (const [size, strides, pad] of [
@@ -207,7 +207,7 @@ describe.each(['cpu', 'wasm'])('on %s', (backend) => {
     expect([...live.values()].reduce((a, b) => a + b, 0)).toBe(recording.recordedBytes);
   });
 
-  test('an op tells the bytes allocated and freed while it ran; tidy frees outside of ops', () => {
+  test('an op reports the bytes allocated and freed while it ran; tidy frees outside of ops', () => {
     const { recording } = hook();
     const a = tf.ones([8]);
     tf.tidy(() => {

@@ -61,7 +61,7 @@ test.each([
   expect(recording.overheadMs / (calls * records * 0.01)).toBeLessThan(1.05);
 });
 
-test('what is told of gradients and of what is kept for them counts', () => {
+test('what is reported of gradients and of what is kept for them counts', () => {
   const recording = hook('memoryCategory');
   const gradient = tf.grad((input) => tf.square(input));
   for (let times = 0; times < calls; times++) gradient(x).dispose();

@@ -178,7 +178,7 @@ describe('a predictor', () => {
     }
   });
 
-  test('of random programs, the numbers add up, and what is taken is right where the ops tell the lines', () => {
+  test('of random programs, the numbers add up, and what is taken is right where the ops show the lines', () => {
     const call = fc.tuple(fc.constantFrom('Add', 'Mul', 'Sum'), fc.nat({ max: 3 }));
     const branches = fc.array(fc.array(call, { maxLength: 6 }), { minLength: 1, maxLength: 4 });
     const choices = fc.array(fc.nat({ max: 3 }), { minLength: 1, maxLength: 30 });

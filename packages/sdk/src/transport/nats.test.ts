@@ -246,7 +246,7 @@ test('a server whose store is full is named as what it is, and nobody says that 
   await other.close();
 }, 60_000);
 
-test('a stream that is full and was told to refuse new batches is named', async () => {
+test('a stream that is full and was set to refuse new batches is named', async () => {
   await using server = await startNatsServer();
   const other = await connect({ servers: server.url });
   const manager = await other.jetstreamManager();

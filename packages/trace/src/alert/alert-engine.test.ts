@@ -446,7 +446,7 @@ describe('a hang', () => {
     expect(job.kinds()).toEqual(['fired hang', 'resolved hang']);
   });
 
-  it('is told in one line of bounded length, whatever ranks call things', () => {
+  it('is reported in one line of bounded length, whatever ranks call things', () => {
     const job = new Job({ ranks: 64 }).run(100);
     const name = `a\n\u001b[2J${'x'.repeat(4000)}`;
     const collective = { op: name, group: name, sequence: 7, since: 0 };

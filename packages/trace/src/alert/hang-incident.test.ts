@@ -117,7 +117,7 @@ describe('a hang', () => {
     );
   });
 
-  it('that was told because no step ends becomes one of a collective when that is known: the same incident, now critical', () => {
+  it('that was reported because no step ends becomes one of a collective when that is known: the same incident, now critical', () => {
     const job = new Job({ hangMs: 10 * second }).train(50).wait(15 * second);
     expect(job.kinds).toEqual(['fired hang']);
     const { id } = job.last;
@@ -176,7 +176,7 @@ describe('a rank that was killed', () => {
     }
   });
 
-  it('is told by the hang where the rule about silence is off', () => {
+  it('is reported by the hang where the rule about silence is off', () => {
     const job = new Job({ hangMs: 3 * second, off: ['rank_stopped'] }).train(50);
     job.silent.add(1);
     job.enter([0, 2, 3]).wait(100 * second);

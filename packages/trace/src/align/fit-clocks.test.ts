@@ -186,7 +186,7 @@ describe('the published bound', () => {
     checkBound(evidence, 1, host, 0, 300 * second);
   });
 
-  it.each([61, 62])('holds for a clock that is slewed by more than 50 ppm, once the pings tell (seed %i)', (seed) => {
+  it.each([61, 62])('holds for a clock that is slewed by more than 50 ppm, once the pings show it (seed %i)', (seed) => {
     const host = new SimulatedHost('a', seed, { ppmMax: 400 });
     checkBound([referenceRank, host.rank(1, 0, 300 * second, [0, 300 * second])], 1, host, 0, 300 * second);
   });

@@ -45,7 +45,7 @@ describe('one collective', () => {
     expect(of(sampled(100), sampled(150), sampled(150))).toMatchObject({ epsilon: 300, isDistinguishable: false, busBandwidth: undefined });
   });
 
-  it('names no rank as last in where clocks do not tell', () => {
+  it('names no rank as last in where clocks do not show it', () => {
     const clocks = [sampled(0), sampled(40 * us), sampled(70 * us)];
     const lastIn = (header: TraceHeader, entry: number) =>
       summaryOf(header, [at(0, 0, 12), at(1, 4, 12), at(2, entry, 12)]).longest[0]?.lastIn;
@@ -114,7 +114,7 @@ describe('sends', () => {
   const recv = (entry: number, exit: number, about: Partial<Part> = {}): Part =>
     at(1, entry, exit, { op: 'recv', peer: 0, bytes: 1000, ...about });
 
-  it('tells late senders from late receivers', () => {
+  it('distinguishes late senders from late receivers', () => {
     const { sends, collectives } = summaryOf(headerOf(2), [
       send(5, 5.1),
       recv(0, 6),

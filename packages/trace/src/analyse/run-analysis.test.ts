@@ -225,7 +225,7 @@ describe('what is missing or uncertain', () => {
     expect(findings.at(-1)?.ranks).toHaveLength(92);
   });
 
-  it('is nothing before anything was told', () => {
+  it('is nothing before anything was reported', () => {
     expect(analysisSink().analysis).toMatchObject({ findings: [], waiting: [] });
   });
 

@@ -65,7 +65,7 @@ describe('what a change is due to', () => {
     check(workedWindow(four, { about, length, steps: 12 }), 'rotating_imbalance backward: 8.0 ms, 100 %');
   });
 
-  it('is told of a step that gets shorter, too', () => {
+  it('is reported of a step that gets shorter, too', () => {
     check(
       workedWindow(
         four.map((line) => line.replace('backward 20', 'backward 15')),

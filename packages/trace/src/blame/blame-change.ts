@@ -107,7 +107,7 @@ const shiftErrorsMin = 3;
 const clusterShareMin = 0.5;
 
 /**
- * Explains the change from `before` to `now`; for an alert these are the windows before and after its onset. `told`: the change to explain,
+ * Explains the change from `before` to `now`; for an alert these are the windows before and after its onset. `reported`: the change to explain,
  * ns, if it was measured elsewhere; default: the change between the windows.
  */
 export function blameOf(windowBefore: BlameWindow | BlameLevels, windowNow: BlameWindow | BlameLevels, reported?: number): BlameChange {

@@ -57,7 +57,7 @@ describe('the verdict', () => {
     expect(blame.findings[0]?.evidence[0]).toBe('all ranks of host node-1 are slow');
   });
 
-  it('tells a slow stage from slow ranks', () => {
+  it('distinguishes a slow stage from slow ranks', () => {
     const about = (rank: number) => ({ peers: `stage ${rank >> 1}` });
     check(workedWindow([even, even, slowForward, slowForward], { about }), [
       'stage_imbalance',
@@ -109,7 +109,7 @@ describe('the verdict', () => {
 describe('a verdict that the recording does not carry', () => {
   const slowNetwork = even.replace('all_reduce 1', 'all_reduce 30');
 
-  it('is not the network where clocks cannot tell it from waiting', () => {
+  it('is not the network where clocks cannot distinguish it from waiting', () => {
     for (const epsilon of [25e6, undefined]) {
       const blame = blameOfWindow(workedWindow([slowNetwork, slowNetwork], { epsilon }));
       expect(said(blame)).toEqual(['inconclusive', 'inconclusive  undefined: 30.00 ms, 44.8 %']);

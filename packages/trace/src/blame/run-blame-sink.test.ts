@@ -94,7 +94,7 @@ describe('a run of 900 steps', () => {
     expect(of(1)?.last).toBeLessThan(of(3)?.first ?? 0);
   });
 
-  it('tells a fault of the whole run once, from its first step to its last', () => {
+  it('reports a fault of the whole run once, from its first step to its last', () => {
     const { verdict, findings } = blameOf({ steps: 900, stragglers: [{ rank: 2, phase: 'backward', ms: 8 }] });
     expect(verdict).toBe('straggler');
     expect(findings).toMatchObject([{ kind: 'straggler', ranks: [2], steps: { first: 0, last: 899 } }]);

@@ -191,7 +191,7 @@ export class RunBlameSink implements TraceSink {
     return Math.max(change ?? Number.NEGATIVE_INFINITY, held[0] ?? 0);
   }
 
-  /** `told`: keys of findings already reported elsewhere; `cuts`: how often the window was cut already. */
+  /** `reported`: keys of findings already reported elsewhere; `cuts`: how often the window was cut already. */
   #judge(numbers: readonly number[], reported?: ReadonlySet<string>, cuts = 0): void {
     const first = numbers[0] as number;
     const window = this.#steps.windowOf(numbers);

@@ -76,7 +76,7 @@ describe.each([1, 2, 3])('statistics of random numbers (seed %i)', (seed) => {
   });
 });
 
-it('tells a step from a ramp by what they leave', () => {
+it('distinguishes a step from a ramp by what they leave', () => {
   const [step, ramp] = [
     { squares: 0, at: 0 },
     { squares: 0, at: 0 },

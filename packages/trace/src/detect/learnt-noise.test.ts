@@ -47,7 +47,7 @@ describe('100 000 steps at one level', () => {
     expect(falseIn(kind, seeds, 4000)).toBeLessThanOrEqual(1);
   });
 
-  it('of steps that take one of two ways are hardly ever told, though their slow blocks are few and their levels scatter little (200 seeds)', () => {
+  it('of steps that take one of two ways are hardly ever reported, though their slow blocks are few and their levels scatter little (200 seeds)', () => {
     const many = Array.from({ length: 200 }, (_, index) => 20_000 + index);
     expect(falseIn('twoWays', many, 3000)).toBeLessThanOrEqual(3);
   });
@@ -88,7 +88,7 @@ describe('steps that became slower', () => {
   });
 
   it.each(['drifts', 'sawTooth', 'periodic', 'heavyTails', 'bursts', 'coarseClock'] as const)(
-    'by 10 %% are told on %s noise (60 seeds)',
+    'by 10 %% are reported on %s noise (60 seeds)',
     (kind) => {
       const { soon, ever } = foundIn(kind, 60, 1.1);
       expect(ever).toBeGreaterThanOrEqual(56);
@@ -101,7 +101,7 @@ describe('steps that became slower', () => {
       expect(foundIn(kind, 60, 1.1).ever, kind).toBeGreaterThanOrEqual(54);
   });
 
-  it('by less than was asked for are not told, by more they are (30 seeds)', () => {
+  it('by less than was asked for are not reported, by more they are (30 seeds)', () => {
     const plan = planFor({ minChange: 0.05 });
     expect(foundIn('wholeMs', 30, 1.04, plan).ever).toBe(0);
     expect(foundIn('wholeMs', 30, 1.07, plan).ever).toBe(30);
@@ -109,7 +109,7 @@ describe('steps that became slower', () => {
     expect(foundIn('drifts', 30, 1.012, planFor({ minChange: 0.006, sensitivity: 'high' })).ever).toBeGreaterThanOrEqual(15);
   });
 
-  it('are told by a cautious detector as well, later (30 seeds)', () => {
+  it('are reported by a cautious detector as well, later (30 seeds)', () => {
     const { soon, ever } = foundIn('wholeMs', 30, 1.05, planFor({ sensitivity: 'low' }));
     expect(ever).toBe(30);
     expect(soon).toBeLessThan(30);

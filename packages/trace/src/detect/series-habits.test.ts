@@ -17,7 +17,7 @@ it('remembers for how long stretches of slow blocks last, and forgets it slowly'
   expect(isHabit(values, 0, 3)).toBe(false);
 });
 
-it('takes what was told for no stretch', () => {
+it('takes what was reported for no stretch', () => {
   const values = none();
   blocksOf(values, [2, 2, 2, 2]);
   noteChange(values, 0);

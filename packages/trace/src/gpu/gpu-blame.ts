@@ -99,7 +99,7 @@ export class GpuBlameSink implements TraceSink {
 }
 
 /**
- * Recordings of devices have few steps, too few to tell a rank's excess from noise by its size alone. But where one rank is the last into nearly all
+ * Recordings of devices have few steps, too few to distinguish a rank's excess from noise by its size alone. But where one rank is the last into nearly all
  * collectives, and works longest in nearly all steps, uneven work is that rank's.
  */
 function withLeader(blame: Blame, window: BlameWindow): Blame {

@@ -51,7 +51,7 @@ describe('class of a kernel', () => {
   });
 });
 
-test('copies are told apart by their direction', () => {
+test('copies are reported apart by their direction', () => {
   expect(transferKind('Memcpy HtoD (Pinned -> Device)')).toBe('Memcpy HtoD');
   expect(transferKind('Memcpy DtoD')).toBe('Memcpy DtoD');
   expect(transferKind('Memset (Device)')).toBe('Memset');

@@ -19,7 +19,7 @@ it.each([
   expect(bandwidthOf(collectiveKind(op), 8, bytes, 1e6)).toEqual({ algorithm, bus });
 });
 
-it('is not told of what moves nothing, takes no time, or nobody knows', () => {
+it('is not reported of what moves nothing, takes no time, or nobody knows', () => {
   expect(bandwidthOf('barrier', 8, 4, 1e6)).toBeUndefined();
   expect(bandwidthOf('all_reduce', 8, 0, 1e6)).toBeUndefined();
   expect(bandwidthOf('all_reduce', 8, 4, 0)).toBeUndefined();

@@ -9,7 +9,7 @@
 //
 // Invariants: ids alone decide which halves match, never their order: a server goes to the client that has its own
 // id, else to the one that has its parent's, as long as neither was reported. Every half that is not reported is counted:
-// added = told + givenUp + pending.
+// added = reported + givenUp + pending.
 
 import { limits } from '../model/limits.ts';
 import type { TraceEvent } from '../model/trace-sink.ts';

@@ -28,7 +28,7 @@ describe('one clock of eight', () => {
 });
 
 it.each([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12])(
-  'clusters with up to three steps of 1 µs to 10 s hold their bounds, and tell what is reversed (seed %i)',
+  'clusters with up to three steps of 1 µs to 10 s hold their bounds, and report what is reversed (seed %i)',
   (seed) => {
     const random = new Random(seed, 'steps');
     const seconds = 30;

@@ -39,7 +39,7 @@ export interface LanePlace {
 }
 
 /** One line: the spans that run on it now, outermost first, as two stacks of numbers. An end is Infinity while unknown. */
-class LaneLine {
+class FilledLane {
   readonly lane: TraceLane;
   readonly starts: number[] = [];
   readonly ends: number[] = [];
@@ -50,7 +50,7 @@ class LaneLine {
 }
 
 export class Lanes {
-  readonly #lines: LaneLine[] = [];
+  readonly #lanes: FilledLane[] = [];
   readonly #createLane: (overflow: number) => TraceLane;
 
   constructor(createLane: (overflow: number) => TraceLane) {
@@ -59,7 +59,7 @@ export class Lanes {
 
   /** The track's own line, for events without length. */
   get first(): TraceLane {
-    return (this.#lines[0] ?? this.#add()).lane;
+    return (this.#lanes[0] ?? this.#add()).lane;
   }
 
   /** The lane of a span from `start` to `end` (ns); spans come in order of start. Undefined: there is no place. */
@@ -72,45 +72,45 @@ export class Lanes {
    * there is no place.
    */
   placeOpen(start: number, alone: boolean): LanePlace | undefined {
-    const line = this.#push(start, Number.POSITIVE_INFINITY, alone);
-    if (line === undefined) return undefined;
+    const filled = this.#push(start, Number.POSITIVE_INFINITY, alone);
+    if (filled === undefined) return undefined;
     // A span without an end never leaves the stack, so its place stays valid until the end is set.
-    const at = line.ends.length - 1;
+    const at = filled.ends.length - 1;
     return {
-      lane: line.lane,
+      lane: filled.lane,
       setEnd: (end) => {
-        line.ends[at] = end;
+        filled.ends[at] = end;
       },
     };
   }
 
-  #push(start: number, end: number, alone: boolean): LaneLine | undefined {
-    let best: LaneLine | undefined;
+  #push(start: number, end: number, alone: boolean): FilledLane | undefined {
+    let best: FilledLane | undefined;
     let bestStart = Number.NEGATIVE_INFINITY;
-    for (const line of this.#lines) {
-      const { starts, ends } = line;
+    for (const filled of this.#lanes) {
+      const { starts, ends } = filled;
       let top = ends.length - 1;
       while (top >= 0 && (ends[top] as number) <= start) {
         ends.pop();
         starts.pop();
         top--;
       }
-      if (top < 0) best ??= line;
+      if (top < 0) best ??= filled;
       else if (!alone && (ends[top] as number) >= end && (starts[top] as number) > bestStart) {
-        best = line;
+        best = filled;
         bestStart = starts[top] as number;
       }
     }
-    if (best === undefined && this.#lines.length >= limits.lanesPerTrackMax) return undefined;
+    if (best === undefined && this.#lanes.length >= limits.lanesPerTrackMax) return undefined;
     best ??= this.#add();
     best.starts.push(start);
     best.ends.push(end);
     return best;
   }
 
-  #add(): LaneLine {
-    const line = new LaneLine(this.#createLane(this.#lines.length));
-    this.#lines.push(line);
-    return line;
+  #add(): FilledLane {
+    const filled = new FilledLane(this.#createLane(this.#lanes.length));
+    this.#lanes.push(filled);
+    return filled;
   }
 }

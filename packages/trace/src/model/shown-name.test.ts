@@ -17,7 +17,7 @@ describe('displayName', () => {
     check('\ud800 alone, \udc00 too', '\\ud800 alone, \\udc00 too');
   });
 
-  it('leaves out the middle of a long one, so that both ends tell it from others', () => {
+  it('leaves out the middle of a long one, so that both ends distinguish it from others', () => {
     const shown = displayName(`gemm<${'float, '.repeat(500)}128, 64>`);
     expect(shown.length).toBe(limits.viewNameCharsMax);
     expect(shown).toMatch(/^gemm<float, .*….*128, 64>$/);

@@ -59,7 +59,7 @@ export interface NdtimelineRecording {
 
 const layernorm = 'layernorm-grads-all-reduce';
 
-/** Meetings of workers in the ops of a step. `told`: how many meetings each group has had, over all steps so far. */
+/** Meetings of workers in the ops of a step. `reported`: how many meetings each group has had, over all steps so far. */
 export function ndtimelineMeetings(
   ops: readonly NdtimelineOp[],
   workers: readonly NdtimelineWorker[],

@@ -54,7 +54,7 @@ describe.each(drawn)('a timeline drawn %s', (_, options) => {
     expect(blame.findings.filter(({ kind }) => kind === 'straggler')).toEqual([]);
   });
 
-  it('tells sequences of different lengths from a slow worker (seed 9)', () => {
+  it('distinguishes sequences of different lengths from a slow worker (seed 9)', () => {
     const { csv } = pipelineJob({ seed: 9, lengths: 0.35 });
     const { blame } = merged(timelineOf(csv, options));
     expect(blame.verdict).toBe(blameOfWindow(ndtimelineWindow(csv)).verdict);
@@ -82,7 +82,7 @@ it('has the steps, the ops and their lengths of the recording, each worker as a 
   }
 });
 
-it('tells tensor-parallel ranks apart where the timeline does', () => {
+it('distinguishes tensor-parallel ranks where the timeline does', () => {
   const { csv } = pipelineJob({ seed: 3, stages: 2, replicas: 2, microbatches: 3, steps: 1 });
   const events = JSON.parse(timelineOf(csv)) as { name: string; tid: number; args: { name?: string } }[];
   const twice = [0, 1].flatMap((tp) =>

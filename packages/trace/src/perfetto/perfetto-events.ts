@@ -32,8 +32,8 @@ export interface PerfettoSkipped {
   arguments: number;
 }
 
-/** A line of the timeline: a track that has events. */
-interface Line {
+/** A track that has events. */
+interface Track {
   readonly lane: TraceLane;
   readonly counter: TrackAbout['counter'];
   /** Begun and not ended, outermost first. */
@@ -57,13 +57,13 @@ export class PerfettoEvents {
   readonly #clocks = new PerfettoClocks();
   readonly #sequences = new PerfettoSequences();
   /** Undefined for tracks of facts that our writer leaves about a process: those are no events. */
-  readonly #lines = new Map<TrackKey, Line | undefined>();
+  readonly #tracks = new Map<TrackKey, Track | undefined>();
   readonly #fields = new PerfettoTrackEvent();
   readonly #counts = new Map<TraceProcess, Record<keyof EventCounts, number>>();
   /** The one event object, reused for every event. */
   readonly #event: WritableEvent = emptyEvent();
-  /** The line of the span in `#event`, which has begun but was not passed on yet. */
-  #begun: Line | undefined;
+  /** The track of the span in `#event`, which has begun but was not passed on yet. */
+  #begun: Track | undefined;
   #lanes = 0;
   #open = 0;
 
@@ -82,7 +82,7 @@ export class PerfettoEvents {
     const sequence = this.#sequences.of(packets);
     if (packets.snapshot.at >= 0) this.#clocks.snapshot(packets.wire, packets.snapshot, sequence.clocks);
     // Our writer writes a lane's descriptor when the merge announces the lane.
-    if (packets.descriptor.at >= 0 && this.#survey.isOurs) this.#lineOf(this.#survey.tracks.add(packets.wire, packets.descriptor));
+    if (packets.descriptor.at >= 0 && this.#survey.isOurs) this.#trackOf(this.#survey.tracks.add(packets.wire, packets.descriptor));
     // Read for every packet, as incremental clocks add up.
     const time = packets.hasTime ? this.#time(sequence) : Number.NaN;
     if (packets.event.at >= 0) this.#trackEvent(sequence, time);
@@ -127,24 +127,24 @@ export class PerfettoEvents {
       this.skipped.events++;
       return;
     }
-    const line = this.#lineOf(fields.track ?? sequence.defaultTrack ?? 0);
-    if (line === undefined) return;
+    const track = this.#trackOf(fields.track ?? sequence.defaultTrack ?? 0);
+    if (track === undefined) return;
     const { type } = fields;
     if (type === eventType.sliceEnd) {
-      if (line === this.#begun && fields.arguments === 0) this.#tellWhole(time);
+      if (track === this.#begun && fields.arguments === 0) this.#tellWhole(time);
       else {
         this.#tellBegun();
-        this.#close(line, time, sequence);
+        this.#close(track, time, sequence);
       }
       return;
     }
     this.#tellBegun();
-    if (type === eventType.counter) this.#counter(line, time, sequence);
+    if (type === eventType.counter) this.#counter(track, time, sequence);
     else if (type === eventType.instant) {
-      this.#fill(line, time, sequence);
+      this.#fill(track, time, sequence);
       this.#event.kind = 'instant';
       this.#report();
-    } else if (type === eventType.sliceBegin) this.#begin(line, time, sequence);
+    } else if (type === eventType.sliceBegin) this.#begin(track, time, sequence);
     else this.skipped.events++;
   }
 
@@ -153,15 +153,15 @@ export class PerfettoEvents {
     return this.#clocks.time(timeLow, timeHigh, clock === 0 ? defaultClock : clock, clocks);
   }
 
-  #begin(line: Line, time: number, sequence: PerfettoSequence): void {
+  #begin(track: Track, time: number, sequence: PerfettoSequence): void {
     if (this.#open >= limits.perfettoOpenSpansMax) {
-      line.unheld++;
+      track.unheld++;
       this.skipped.events++;
       return;
     }
-    this.#fill(line, time, sequence);
+    this.#fill(track, time, sequence);
     this.#recognise();
-    this.#begun = line;
+    this.#begun = track;
   }
 
   /** Ends the begun span at once, as a whole span. */
@@ -173,23 +173,23 @@ export class PerfettoEvents {
 
   /** Passes the begun span on as open. */
   #tellBegun(): void {
-    const line = this.#begun;
-    if (line === undefined) return;
+    const track = this.#begun;
+    if (track === undefined) return;
     this.#begun = undefined;
     this.#event.state = 'open';
     this.#budget.take(openBytes(this.#event));
-    line.open.push({ ...this.#event });
+    track.open.push({ ...this.#event });
     this.#open++;
     this.#report();
   }
 
-  #close(line: Line, time: number, sequence: PerfettoSequence): void {
-    if (line.unheld > 0) {
-      line.unheld--;
+  #close(track: Track, time: number, sequence: PerfettoSequence): void {
+    if (track.unheld > 0) {
+      track.unheld--;
       this.skipped.events++;
       return;
     }
-    const begun = line.open.pop();
+    const begun = track.open.pop();
     if (begun === undefined) {
       this.skipped.events++;
       return;
@@ -211,23 +211,23 @@ export class PerfettoEvents {
     event.length = nanos(Math.max(0, time - event.start));
   }
 
-  #counter(line: Line, time: number, { cleared }: PerfettoSequence): void {
-    const { counter } = line;
+  #counter(track: Track, time: number, { cleared }: PerfettoSequence): void {
+    const { counter } = track;
     const event = this.#event;
-    clear(event, line.lane, time);
+    clear(event, track.lane, time);
     event.kind = 'counter';
-    event.name = line.lane.name;
+    event.name = track.lane.name;
     const value = this.#fields.value * (counter?.multiplier ?? 1);
-    line.sum = line.cleared === cleared ? line.sum + value : value;
-    line.cleared = cleared;
-    event.value = counter?.isIncremental === true ? line.sum : value;
+    track.sum = track.cleared === cleared ? track.sum + value : value;
+    track.cleared = cleared;
+    event.value = counter?.isIncremental === true ? track.sum : value;
     this.#report();
   }
 
-  #fill(line: Line, time: number, sequence: PerfettoSequence): void {
+  #fill(track: Track, time: number, sequence: PerfettoSequence): void {
     const fields = this.#fields;
     const event = this.#event;
-    clear(event, line.lane, time);
+    clear(event, track.lane, time);
     event.name = fields.name(sequence);
     event.category = fields.category(sequence);
     event.flow = fields.flow;
@@ -252,21 +252,21 @@ export class PerfettoEvents {
     counts[event.kind]++;
   }
 
-  #lineOf(key: TrackKey): Line | undefined {
-    const known = this.#lines.get(key);
-    if (known !== undefined || this.#lines.has(key)) return known;
-    if (this.#lines.size >= limits.perfettoTracksMax) {
+  #trackOf(key: TrackKey): Track | undefined {
+    const known = this.#tracks.get(key);
+    if (known !== undefined || this.#tracks.has(key)) return known;
+    if (this.#tracks.size >= limits.perfettoTracksMax) {
       throw this.#packets.wire.broken(`events are on more than ${limits.perfettoTracksMax} tracks`, 'too_large');
     }
     const lane = this.#laneOf(key);
-    const line =
+    const track =
       lane === undefined ? undefined : { lane, counter: this.#survey.tracks.get(key)?.counter, open: [], unheld: 0, sum: 0, cleared: 0 };
-    this.#lines.set(key, line);
+    this.#tracks.set(key, track);
     if (lane !== undefined) {
       this.#tellBegun();
       this.#sink.lane(lane);
     }
-    return line;
+    return track;
   }
 
   #laneOf(key: TrackKey): TraceLane | undefined {

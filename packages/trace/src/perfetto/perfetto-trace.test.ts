@@ -14,7 +14,7 @@ import type { PerfettoSkipped } from './perfetto-events.ts';
 import { readPerfetto } from './perfetto-trace.ts';
 import { perfettoWriter } from './perfetto-writer.ts';
 
-/** The output of our writer for the calls of `tell`, cut into chunks of `chunkBytes`. */
+/** The output of our writer for the calls of `report`, cut into chunks of `chunkBytes`. */
 function written(report: (sink: TraceSink) => void, chunkBytes = 1 << 20): Uint8Array[] {
   const chunks: Uint8Array[] = [];
   report(perfettoWriter((chunk) => chunks.push(chunk.slice())));
@@ -128,7 +128,7 @@ describe('a trace of ours', () => {
     chunkBytes: fc.constantFrom(1, 7, 100, 1 << 20),
   });
 
-  it('comes back as it was told', () => {
+  it('comes back as it was reported', () => {
     fc.assert(
       fc.property(trace, ({ run, worldSize, unixEpoch, chunkBytes, ...made }) => {
         const processes = made.processes.map(

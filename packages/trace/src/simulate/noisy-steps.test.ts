@@ -16,7 +16,7 @@ it.each(stepNoises)('%s noise is the same for the same seed, positive, and its l
   }
 });
 
-it('plants what it is told to', () => {
+it('plants what it is asked to', () => {
   const plain = noisySteps({ kind: 'plain', seed: 3, steps: 1000 });
   const slower = noisySteps({ kind: 'plain', seed: 3, steps: 1000, factorAt: (step) => (step < 500 ? 1 : 1.5) });
   expect(slower.subarray(0, 500)).toEqual(plain.subarray(0, 500));

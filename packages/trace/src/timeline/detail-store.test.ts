@@ -21,7 +21,7 @@ const value = fc.oneof(
 );
 
 describe('DetailStore', () => {
-  it('gives back what it was told, from the chunk in memory and from the store (seed 51)', () => {
+  it('gives back what it was reported, from the chunk in memory and from the store (seed 51)', () => {
     fc.assert(
       fc.property(fc.array(fc.array(fc.tuple(key, value), { maxLength: 8 }), { maxLength: 30, size: 'max' }), (events) => {
         const store = new DetailStore(new MemoryBlocks());

@@ -89,7 +89,7 @@ describe('overviewOf', () => {
     });
   });
 
-  it('compares nothing while a rank has told no step, nor a bin that a rank has told in part', () => {
+  it('compares nothing while a rank has reported no step, nor a bin that a rank has reported in part', () => {
     const silent = { ...rankOf(1, 0, () => 1), isBeingRead: true };
     expect(overviewOf([rankOf(0, 900, () => 1), silent], { bins: 10 })).toMatchObject({ allRead: false, steps: 0, bins: [], ranks: [] });
     const coarse = rankOf(0, 4 * stepLimits.stepBinsPerProcessMin, () => 1, { budget: new StepBudget(0) });

@@ -185,7 +185,7 @@ describe('tiles', () => {
     );
   });
 
-  it('do so for spans that are told open first and end later (seed 12)', () => {
+  it('do so for spans that are reported open first and end later (seed 12)', () => {
     fc.assert(
       fc.property(withOpen, (given) => checkTiles(build(given), given, identityClock)),
       { seed: 12, numRuns: 20 },

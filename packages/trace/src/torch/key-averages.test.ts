@@ -126,7 +126,7 @@ describe('self time', () => {
     );
   });
 
-  it('does not depend on which of two spans that end at one time is told to end first', () => {
+  it('does not depend on which of two spans that end at one time is reported to end first', () => {
     const open = 'open A 0-\nopen B 1-\nC 2-4';
     const expected = 'B ×1 total 9 self 7\nC ×1 total 2 self 2\nA ×1 total 10 self 1';
     check(`${open}\nclose B 1-10\nclose A 0-10`, expected);
@@ -142,7 +142,7 @@ describe('self time', () => {
     );
   });
 
-  it('of what a collection of the heap interrupts is without it, though that is told beside', () => {
+  it('of what a collection of the heap interrupts is without it, though that is reported beside', () => {
     const sink = new KeyAveragesSink();
     const [thread, async, other] = [1, 2, 3].map((index) => traceLane({ index, name: 'main', tid: index === 3 ? 5 : 4 })) as [
       TraceLane,
@@ -169,7 +169,7 @@ describe('self time', () => {
     expect(self).toEqual({ elsewhere: 1000, run: 309, forward: 60, load: 155, op: 20, gc: 39 });
   });
 
-  it('tells kinds of one name apart, gathers steps in one row and leaves out what has no length', () => {
+  it('distinguishes kinds of one name, gathers steps in one row and leaves out what has no length', () => {
     check(
       `span send 0-10
        collective send 2-6

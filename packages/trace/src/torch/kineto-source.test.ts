@@ -213,7 +213,7 @@ describe('collectives of a file that says little of them', () => {
     });
   });
 
-  it('the only process group of a file is that of all, several are known where the kernels tell', () => {
+  it('the only process group of a file is that of all, several are known where the kernels show them', () => {
     const groups = { rank: 0, world_size: 2, pg_count: 1, pg_config: [{ pg_name: '0', pg_size: 2, ranks: [0, 1] }] };
     const of = [silent(1, 1, 'ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)'), silent(5, 2, 'ncclDevKernel_Broadcast_RING_LL(x)')];
     expect(collectivesFound(small(of, { distributedInfo: groups }))).toEqual({ 'all_reduce of 0': 1, 'broadcast of 0': 1 });

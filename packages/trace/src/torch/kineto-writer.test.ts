@@ -169,7 +169,7 @@ describe('the file', () => {
     expect(Object.keys(bad?.args ?? {})).toEqual(['External id', 'Record function id', 'Ev Idx']);
   });
 
-  test('has no number that JSON has not, and tells of what is missing', () => {
+  test('has no number that JSON has not, and reports what is missing', () => {
     const text = textOf([
       op('a', 0, 1, { loss: Number.NaN, 'Ev Idx': 'mine' }),
       event('rss', 5, 0, {}, { kind: 'counter', lane: counter, value: Number.POSITIVE_INFINITY }),

@@ -125,7 +125,7 @@ describe('zipkin spans', () => {
     ]);
   });
 
-  it('is told by its beginning', () => {
+  it('is reported by its beginning', () => {
     expect([bytesOf(skewed), bytesOf([skewed]), skewedCalls(1).bytes].map(looksLikeZipkin)).toEqual([true, true, true]);
     const chrome = bytesOf([{ ph: 'X', name: 'a', ts: 1, args: { traceId: 'a' } }]);
     expect([chrome, bytesOf({ traceEvents: [] }), new Uint8Array([1, 2])].map(looksLikeZipkin)).toEqual([false, false, false]);

@@ -66,7 +66,7 @@ it('finds the slowest cells among very many', () => {
   expect(slowestCells([new Float32Array([Number.NaN, -1, 0, 2])], 5)).toEqual([{ row: 0, bin: 3, deviation: 2 }]);
 });
 
-it('reads colours as browsers tell them', () => {
+it('reads colours as browsers report them', () => {
   expect(['rgb(1, 2, 3)', 'rgba(1, 2, 3, 0.5)', '#fff', '#010203', 'color(srgb 1 0 0)'].map(parseColour)).toEqual([
     [1, 2, 3],
     [1, 2, 3],

@@ -80,7 +80,7 @@ describe('who keeps others waiting', () => {
     expect(rows[0]?.rank.rank).toBe(1);
   });
 
-  it('is told of without a phase when it is long in none, and the one waited for most comes first', () => {
+  it('is reported of without a phase when it is long in none, and the one waited for most comes first', () => {
     const even = [0, 1, 2, 3].map((at) => rank(at, [100, 200, 50, 0]));
     expect(blamed({ ranks: even, findings: [straggler(2), straggler(1)] })).toEqual([[1, 2], undefined, undefined, 0.95]);
   });

@@ -95,7 +95,7 @@ it('is asked again with the model when there was none before it', async () => {
   overview.dispose();
 });
 
-it('begins with what another view was told', async () => {
+it('begins with what another view was reported', async () => {
   const { overview, asked } = followed({ steps: 7 } as Overview);
   overview.follow(modelOf(1024));
   expect([overview.isSettled.value, overview.now.value?.steps]).toEqual([true, 7]);

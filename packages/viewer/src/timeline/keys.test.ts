@@ -11,7 +11,7 @@ test('keys mean the same in capitals, and nothing with Ctrl', () => {
   expect(pressed('constructor')).toBeUndefined();
 });
 
-test('the help tells of every key that does something', () => {
+test('the help names every key that does something', () => {
   const names: Readonly<Record<string, string>> = { '←': 'ArrowLeft', '→': 'ArrowRight', '↑': 'ArrowUp', '↓': 'ArrowDown', Esc: 'Escape' };
   for (const { keys, actions } of keyHelp) {
     for (const key of keys) expect(actions).toContain(pressed(names[key] ?? key));

@@ -8,7 +8,7 @@ test('a name has the colour of its text, also when asked again', () => {
   for (let time = 0; time < 2; time++) expect([colours.span(0), colours.span(1)]).toEqual([colourOf('forward'), colourOf('backward')]);
 });
 
-test('a name that is not told yet gets its colour when it is', () => {
+test('a name that is not reported yet gets its colour when it is', () => {
   const names = ['forward'];
   const colours = new NameColourTable(() => names);
   expect(colours.span(5000)).toBe(0);

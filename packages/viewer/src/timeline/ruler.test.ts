@@ -5,7 +5,7 @@ import { stepFor, ticksOf, zeroOf } from './ruler.ts';
 const labels = (from: number, until: number, zero = 0): string[] =>
   ticksOf({ from, until }, 1000, zero).flatMap(({ label }) => (label === undefined ? [] : [label.replaceAll('\u2009', ' ')]));
 
-test('labels say as much as tells one tick from the next', () => {
+test('labels say as much as distinguishes one tick from the next', () => {
   expect(labels(0, 5e9).slice(0, 3)).toEqual(['0', '0.5 s', '1.0 s'].map((text) => text.replace('0.5 s', '500 ms')));
   expect(labels(5.3e9, 5.35e9).slice(0, 3)).toEqual(['5.300 s', '5.305 s', '5.310 s']);
   expect(labels(1000, 1500).slice(0, 3)).toEqual(['1.00 µs', '1.05 µs', '1.10 µs']);

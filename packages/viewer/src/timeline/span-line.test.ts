@@ -68,7 +68,7 @@ test('crowds of short spans are as bright as they are busy, a single one can sti
   expect((pixels[1] as number) & 0xff).toBeGreaterThan(230);
 });
 
-test('instants are told, not filled', () => {
+test('instants are reported, not filled', () => {
   const { line, instants } = painted([{ start: 5, length: 0, kind: 'instant' }]);
   expect(line).toBe('.'.repeat(20));
   expect(instants).toEqual([5]);

@@ -112,7 +112,7 @@ function linesOf(session: TimelineSession, hover: Hover): JSX.Element | undefine
   if (process !== undefined && !process.ended && time > process.until && time <= until) {
     return (
       <>
-        <strong>Nothing told yet</strong>
+        <strong>Nothing reported yet</strong>
         <div class="tooltip-line muted">
           rank {process.rank} is {formatDuration(until - process.until)} behind the newest ({formatBound(process.alignment.bound)})
         </div>
