@@ -98,7 +98,7 @@ describe('ranktrace detect', () => {
     const path = join(directory, 'short.csv');
     writeFileSync(path, `step,time_ms\n${Array.from({ length: 50 }, (_, step) => `${step},200`).join('\n')}\n`);
     const { code, stderr } = await runLine(['detect', path]);
-    expect(stderr).toContain('is too short to tell anything');
+    expect(stderr).toContain('is too short to judge its end');
     expect(code).toBe(0);
   });
 

@@ -230,16 +230,16 @@ export class AlertService implements AsyncDisposable {
     if (changes.length === 0) return;
     for (const change of changes) {
       alerts.reporting = alerts.reporting
-        .then(() => this.#tellChange(alerts, change))
+        .then(() => this.#reportChange(alerts, change))
         .catch((error: unknown) => this.#options.onNotice(`run ${alerts.run}: alert ${change.alert.id}: ${messageOf(error)}`));
     }
     this.#save(alerts);
   }
 
-  async #tellChange(alerts: RunAlerts, { kind, alert }: AlertChange): Promise<void> {
+  async #reportChange(alerts: RunAlerts, { kind, alert }: AlertChange): Promise<void> {
     const known = alerts.alerts.get(alert.id);
     if (known === undefined) {
-      if (kind === 'fired') await this.#tellNew(alerts, alert);
+      if (kind === 'fired') await this.#reportNew(alerts, alert);
       return;
     }
     // A restarted service detects incidents again that it reported before.
@@ -263,7 +263,7 @@ export class AlertService implements AsyncDisposable {
     return cause !== null && cause.ranks.length > 0 ? cause : causeOfHint(alert);
   }
 
-  async #tellNew(alerts: RunAlerts, alert: EngineAlert): Promise<void> {
+  async #reportNew(alerts: RunAlerts, alert: EngineAlert): Promise<void> {
     const { cause, place } = await this.#explained(alerts, alert);
     const { hint: _, ...said } = alert;
     const { capture: captures } = this.#options;

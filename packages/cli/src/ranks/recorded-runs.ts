@@ -50,7 +50,7 @@ export class RecordedRuns {
     for (const run of [...found, ...said]) {
       if (this.#seen.has(run)) continue;
       this.#seen.add(run);
-      if (run !== name) this.#tellOwnName(run);
+      if (run !== name) this.#reportOwnName(run);
       if (this.#before.has(run)) {
         report(`run "${run}" was in "${this.#options.out}" before: what follows is added to it`);
       }
@@ -64,7 +64,7 @@ export class RecordedRuns {
     clearInterval(this.#timer);
   }
 
-  #tellOwnName(run: string): void {
+  #reportOwnName(run: string): void {
     const { name, isChosen, out, report } = this.#options;
     const itself = `the program names its run "${run}" itself`;
     if (isChosen) report(`${itself}: --name ${name} has no effect on it, and it is stored in "${join(out, run)}"`);

@@ -461,7 +461,7 @@ export class ProcessProfile implements Profile {
   #endCycle(): Running | undefined {
     const running = this.#running;
     if (running === undefined) return undefined;
-    running.judge.tellSampled();
+    running.judge.reportSampled();
     running.cycle.stop();
     this.#fetch();
     return this.#endRecording();

@@ -27,12 +27,12 @@ export class OverheadJudge {
     const { overheadMs, stepsMs } = this.#recorder;
     const shed = this.#control.step(overheadMs - this.#overheadMs, stepsMs - this.#stepsMs, recordingLimits.budgetStepsMin);
     if (shed !== undefined) this.#report(shed);
-    else if (this.#control.every > 1) this.tellSampled();
+    else if (this.#control.every > 1) this.reportSampled();
     return this.restart();
   }
 
   /** Records how many steps have their ops so far, unless all have them. */
-  tellSampled(): void {
+  reportSampled(): void {
     const { every, skipped } = this.#control;
     if (every === 1 && skipped === 0) return;
     const steps = this.#recorder.stepNum;
@@ -54,7 +54,7 @@ export class OverheadJudge {
       this.#recorder.addMetadata(`${shedKey}${what}`, `recording took ${took} of the steps, over the budget of ${budget}`);
     } else {
       this.#recorder.instant('detail sampled', { what, every, overhead: share, budget: this.#budget });
-      this.tellSampled();
+      this.reportSampled();
     }
     if (this.#isWarned || share <= this.#budget) return;
     this.#isWarned = true;

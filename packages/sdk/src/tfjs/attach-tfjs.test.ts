@@ -22,7 +22,7 @@ function attach(options: Partial<AttachTfjsOptions>): { recording: OpRecording; 
   return { recording, hooks };
 }
 
-const toldOfStacks = (recording: OpRecording): Record<string, number>[] =>
+const reportedOfStacks = (recording: OpRecording): Record<string, number>[] =>
   recording.metadata.flatMap((line) => {
     const [, text] = /^ranktrace\.stacks\.\d+ (.*)$/.exec(line) ?? [];
     return text === undefined ? [] : [JSON.parse(text) as Record<string, number>];
@@ -35,9 +35,9 @@ test('how stacks were found is reported in the end', () => {
     tf.relu(x).dispose();
     hooks.endStep();
   }
-  expect(toldOfStacks(recording)).toEqual([]);
+  expect(reportedOfStacks(recording)).toEqual([]);
   hooks.remove();
-  const [reported, ...more] = toldOfStacks(recording);
+  const [reported, ...more] = reportedOfStacks(recording);
   expect(more).toEqual([]);
   expect(reported).toMatchObject({ wrong: 0, wrongExpected: 0 });
   expect(reported?.taken).toBeGreaterThan(20);
@@ -51,11 +51,11 @@ test('a wrong one is reported at the end of its step', () => {
   const one = () => tf.relu(x);
   const other = () => tf.relu(x);
   let step = 0;
-  for (; step < 2000 && toldOfStacks(recording).length === 0; step++) {
+  for (; step < 2000 && reportedOfStacks(recording).length === 0; step++) {
     (step < 20 ? one() : other()).dispose();
     hooks.endStep();
   }
-  expect(toldOfStacks(recording)).toMatchObject([{ wrong: 1, wrongExpected: 63 }]);
+  expect(reportedOfStacks(recording)).toMatchObject([{ wrong: 1, wrongExpected: 63 }]);
   expect(step).toBeGreaterThan(20);
   x.dispose();
 });
@@ -74,7 +74,7 @@ test("with 'walk' each stack is looked at, and nothing is reported", () => {
   expect(stacks[19]).toBe(stacks[39]);
   expect(stacks.filter((stack) => stack === stacks[19])).toHaveLength(2);
   hooks.remove();
-  expect(toldOfStacks(recording)).toEqual([]);
+  expect(reportedOfStacks(recording)).toEqual([]);
   x.dispose();
 });
 

@@ -37,7 +37,7 @@ export class TfjsHooks {
   #hooks: EngineHooks | undefined;
   #isRemoved = false;
   /** Wrong stacks, as recorded last. */
-  #wrongTold = 0;
+  #wrongReported = 0;
 
   constructor(recorder: OpRecorder, options: AttachTfjsOptions) {
     this.#recorder = recorder;
@@ -76,7 +76,7 @@ export class TfjsHooks {
   /** Removes every hook; the last one first. */
   remove(): void {
     this.#isRemoved = true;
-    this.#tellStacks();
+    this.#reportStacks();
     this.#layers.remove();
     // The hooks that look for the package lie around the others or, if those came off and on meanwhile, inside of them.
     this.#stopLooking();
@@ -120,14 +120,14 @@ export class TfjsHooks {
 
   #beginStep(): void {
     this.stacks.beginStep();
-    if (this.stacks.counts?.wrong !== this.#wrongTold) this.#tellStacks();
+    if (this.stacks.counts?.wrong !== this.#wrongReported) this.#reportStacks();
   }
 
   /** Records how reliable stacks are. */
-  #tellStacks(): void {
+  #reportStacks(): void {
     const { counts } = this.stacks;
     if (counts === undefined || counts.taken + counts.walked === 0) return;
-    this.#wrongTold = counts.wrong;
+    this.#wrongReported = counts.wrong;
     this.#recorder.addMetadata(`${stacksKey}${threadId}`, JSON.stringify(counts));
   }
 }

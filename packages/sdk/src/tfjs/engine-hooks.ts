@@ -82,13 +82,13 @@ export class EngineHooks {
   readonly #runKernelFunc: TfjsEngine['runKernelFunc'];
   readonly #copies: DataCopyHooks;
   readonly #removals: readonly (() => void)[];
-  #troubleTold: string | undefined;
+  #troubleReported: string | undefined;
   /** The most specific FLOPs of the ops inside the running one. */
   #counted: FlopsKind = 0;
   /** Depth of nested running ops. */
   readonly #running = { depth: 0 };
   #backend: TfjsEngine['backendInstance'];
-  #backendTold = '';
+  #backendReported = '';
   #modulePath = '';
   #moduleId = 0;
   #isOn = true;
@@ -135,26 +135,26 @@ export class EngineHooks {
   beginWindow(): void {
     this.#memory.beginWindow();
     // Results need it, too, whenever the program chose its backend.
-    this.#backendTold = '';
+    this.#backendReported = '';
   }
 
   /** A step ended: records the engine's totals. */
   endStep(): void {
     const { numTensors, numDataBuffers, numBytes } = this.#engine.state;
     this.#recorder.engineMemory(numTensors, numDataBuffers, numBytes);
-    this.#tellBackend();
+    this.#reportBackend();
     this.#memory.categorizeVariables();
   }
 
   /** Records the backend: the meaning of op times depends on it. */
-  #tellBackend(): void {
+  #reportBackend(): void {
     const { backendName } = this.#engine;
-    if (backendName === null || backendName === undefined || backendName === this.#backendTold) return;
-    this.#backendTold = backendName;
+    if (backendName === null || backendName === undefined || backendName === this.#backendReported) return;
+    this.#backendReported = backendName;
     const { facts, trouble } = backendFacts(this.#engine, backendName, this.#fence !== undefined, findTfjs());
     for (const [key, value] of facts) this.#recorder.addMetadata(key, value);
-    if (trouble !== undefined && trouble !== this.#troubleTold) process.emitWarning(trouble, 'RanktraceWarning');
-    this.#troubleTold = trouble;
+    if (trouble !== undefined && trouble !== this.#troubleReported) process.emitWarning(trouble, 'RanktraceWarning');
+    this.#troubleReported = trouble;
   }
 
   #keepGradients(result: ReturnType<TfjsEngine['gradients']>): ReturnType<TfjsEngine['gradients']> {

@@ -266,12 +266,12 @@ export class ClockCoupling {
       all.slack <= sure.slack && all.corrections.every((value, host) => Math.abs(value - (sure.corrections[host] as number)) <= atStepMax);
     const { corrections, slack, cycle } = isLikely ? all : sure;
     if (slack > 0) this.conflicts.push({ time, hosts: cycle, slack, isAtStep: false });
-    if (!isLikely) this.#tellStep(time, leastAtSteps, corrections);
+    if (!isLikely) this.#reportStep(time, leastAtSteps, corrections);
     this.#keep(index, corrections);
   }
 
   /** Records the conflict at a step: messages that stay reversed because the step's exact time is unknown. */
-  #tellStep(time: number, leastAtSteps: PairMaxima, corrections: Float64Array): void {
+  #reportStep(time: number, leastAtSteps: PairMaxima, corrections: Float64Array): void {
     let [slack, hosts] = [0, [] as number[]];
     leastAtSteps.each((from, to, missing) => {
       const reversedBy = missing + marginNs - (corrections[to] as number) + (corrections[from] as number);

@@ -105,7 +105,7 @@ const stepsMin = 3;
 const findingShareMin = 0.01;
 const verdictShareMin = 0.02;
 /** Data loading and the network are reported from this share of a step on (XProf's highly input-bound), … */
-const shareToTell = 0.2;
+const shareToReport = 0.2;
 /** … and are the verdict from this share on, for they take some time in any job (XProf suggests looking at collectives from 30 % on). */
 const shareToJudge = 0.35;
 /** With more time than this share in unmatched collectives, the causes of waits are unknown. */
@@ -232,16 +232,16 @@ function sharesOf(
 ): BlameFinding[] {
   const found: BlameFinding[] = [];
   const data = mendedStep - withoutData;
-  if (data >= shareToTell * mendedStep) {
+  if (data >= shareToReport * mendedStep) {
     const phase = window.phases[window.roles.indexOf('data')];
     const evidence = [`"${phase}" is part of every step: loaded ahead, while other phases run, it would cost nothing`];
     found.push({ kind: 'data_loading', ranks: [], phase, ...costs(data, step), gainMsPerStep: ms(data), evidence });
   }
   const network = mendedStep - replay.meanStep(mended, 0);
-  if (network < shareToTell * mendedStep) return found;
+  if (network < shareToReport * mendedStep) return found;
   const evidence = [...networkOf(window)];
   const gain = { gainMsPerStep: ms(network) };
-  if (window.basis === 'pieces' && (uncertainty === undefined || network - uncertainty < shareToTell * mendedStep)) {
+  if (window.basis === 'pieces' && (uncertainty === undefined || network - uncertainty < shareToReport * mendedStep)) {
     const bound = uncertainty === undefined ? 'clocks are not aligned' : `clocks are known to ±${ms(uncertainty).toFixed(2)} ms per step`;
     evidence.push(`${bound}: waiting for a late rank and the network cannot be distinguished`);
     found.push({ kind: 'inconclusive', ranks: [], phase: undefined, ...costs(network, step), ...gain, evidence });

@@ -90,7 +90,7 @@ export class PerfettoEvents {
 
   /** Passes on what is left. */
   end(): void {
-    this.#tellBegun();
+    this.#reportBegun();
     this.skipped.arguments = this.#fields.leftOut;
   }
 
@@ -131,14 +131,14 @@ export class PerfettoEvents {
     if (track === undefined) return;
     const { type } = fields;
     if (type === eventType.sliceEnd) {
-      if (track === this.#begun && fields.arguments === 0) this.#tellWhole(time);
+      if (track === this.#begun && fields.arguments === 0) this.#reportWhole(time);
       else {
-        this.#tellBegun();
+        this.#reportBegun();
         this.#close(track, time, sequence);
       }
       return;
     }
-    this.#tellBegun();
+    this.#reportBegun();
     if (type === eventType.counter) this.#counter(track, time, sequence);
     else if (type === eventType.instant) {
       this.#fill(track, time, sequence);
@@ -165,14 +165,14 @@ export class PerfettoEvents {
   }
 
   /** Ends the begun span at once, as a whole span. */
-  #tellWhole(time: number): void {
+  #reportWhole(time: number): void {
     this.#begun = undefined;
     this.#endAt(time);
     this.#report();
   }
 
   /** Passes the begun span on as open. */
-  #tellBegun(): void {
+  #reportBegun(): void {
     const track = this.#begun;
     if (track === undefined) return;
     this.#begun = undefined;
@@ -263,7 +263,7 @@ export class PerfettoEvents {
       lane === undefined ? undefined : { lane, counter: this.#survey.tracks.get(key)?.counter, open: [], unheld: 0, sum: 0, cleared: 0 };
     this.#tracks.set(key, track);
     if (lane !== undefined) {
-      this.#tellBegun();
+      this.#reportBegun();
       this.#sink.lane(lane);
     }
     return track;

@@ -247,7 +247,8 @@ export class SpanTrack extends TrackTimeline {
     const known = log.read(block).detail[row] as number;
     log.patch(block, row, 'length', size);
     // The end may carry more: a call's result, and further arguments.
-    if (event.kind === 'rpc' || (event.arguments?.size ?? 0) > 0) log.patch(block, row, 'detail', this.#tellMore(event, isAltered, known));
+    if (event.kind === 'rpc' || (event.arguments?.size ?? 0) > 0)
+      log.patch(block, row, 'detail', this.#reportMore(event, isAltered, known));
     log.extend(block, end);
     if (block < log.finished) {
       this.#levels.level(log.entryOf(block)).add({ ...open, end, busy: size, longest: size, count: 1 });
@@ -256,7 +257,7 @@ export class SpanTrack extends TrackTimeline {
   }
 
   /** Writes details from a span's end, beside those of its begin. */
-  #tellMore(event: TraceEvent, isAltered: boolean, known: number): number {
+  #reportMore(event: TraceEvent, isAltered: boolean, known: number): number {
     const reported = this.#report(event, isAltered);
     if (known === 0) return reported;
     const { details } = this.parts;
